@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What every script shares: where the tree and the cache are, how to say what is going on, how
+# to take a lock. Sourced, never run. Knows nothing of kernels or machines.
+
+# Not exported on purpose: each script sources this file itself.
+SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+# shellcheck source=scripts/versions
+. "$SRC/scripts/versions"
+
+CACHE=${FERROCE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ferroce}
+mkdir -p "$CACHE"
+CACHE=$(cd "$CACHE" && pwd -P)
+
+# Progress and errors go to standard error: standard output is for answers.
+say() { printf '  %-7s %s\n' "$1" "${*:2}" >&2; }
+die() {
+	printf 'ferroce: %s\n' "$*" >&2
+	exit 1
+}
+
+# key TEXT...: a short name for a set of inputs.
+key() { printf '%s\n' "$*" | tr -s ' \n' '\n\n' | sha256sum | cut -c1-12; }
+
+# lock NAME: one process at a time; released when the script ends.
+lock() {
+	exec {lock_fd}>"$CACHE/.lock-$1"
+	flock -n "$lock_fd" && return
+	say WAIT "another process works on $1"
+	flock "$lock_fd"
+}
+
+# need COMMAND PACKAGE: installs as root, asks otherwise.
+need() {
+	command -v "$1" >/dev/null && return
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		say APT "$2"
+		(DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends "$2") \
+			</dev/null >"$CACHE/apt-$2.log" 2>&1 ||
+			die "apt-get install $2 failed, see $CACHE/apt-$2.log"
+	else
+		die "'$1' is missing; install it first: sudo apt-get install $2"
+	fi
+}
+
+# as_root COMMAND...: runs it with the rights to mount and to own files, in a mount namespace of
+# its own so that nothing leaks. A normal user gets a user namespace with a full range of ids.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		unshare --mount --propagation private -- "$@"
+		return
+	fi
+	need newuidmap uidmap
+	unshare --user --map-root-user --map-auto --mount --propagation private -- "$@"
+}

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Makes the toolchain root: a Debian of the very release that built the stock kernel, with its
+# rustc, bindgen and gcc, and with the tools the tests run. Prints its path.
+#
+# The root lies in the cache under the hash of its package list, so a changed list makes a new
+# root, and it gets its name only when it is whole.
+
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST)
+root=$CACHE/root-$(key "$SUITE" "$packages")
+
+build() {
+	local new=$root.new log=$CACHE/root.log
+	need mmdebstrap mmdebstrap
+	need unshare util-linux
+	as_root rm -rf "$new"
+	say ROOT "Debian $SUITE with rustc and tools, about a minute"
+	mkdir "$new"
+	# A tar stream rather than a directory: whoever unpacks it owns the files, and
+	# mmdebstrap's own user namespace need not reach the cache.
+	if ! mmdebstrap --variant=minbase --include="${packages// /,}" --format=tar \
+		"$SUITE" - "$MIRROR" 2>"$log" </dev/null |
+		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
+		tail -n 20 "$log" >&2
+		die "cannot make the root; the whole log is $log"
+	fi
+	as_root mv "$new" "$root"
+}
+
+if [ ! -d "$root" ]; then
+	lock root
+	[ -d "$root" ] || build
+fi
+echo "$root"
