@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Time as the protocol sees it: nanoseconds of a monotonic clock that somebody else reads.
+//!
+//! Owns the two tables by which QP attributes and packets encode a delay in five bits. Knows no
+//! clock and no timer.
+
+/// A point in time: nanoseconds since an origin that the caller chose and keeps.
+///
+/// The clock must be monotonic. 64 bits last for 584 years, so the order never wraps.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The latest point there is.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// Takes nanoseconds since the caller's origin.
+    #[inline]
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Returns nanoseconds since the caller's origin.
+    #[inline]
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the point `delay` later, or [`Instant::MAX`].
+    #[inline]
+    #[must_use]
+    pub const fn saturating_add(self, delay: Duration) -> Self {
+        Self(self.0.saturating_add(delay.0))
+    }
+
+    /// Returns the time that passed from `earlier` to `self`, or zero if none did.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Returns whether `self` is later than `other`.
+    #[inline]
+    #[must_use]
+    pub const fn is_after(self, other: Self) -> bool {
+        self.0 > other.0
+    }
+
+    /// Returns whether `self` is earlier than `other`.
+    #[inline]
+    #[must_use]
+    pub const fn is_before(self, other: Self) -> bool {
+        self.0 < other.0
+    }
+}
+
+/// A span of time, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Duration(u64);
+
+impl Duration {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// Takes nanoseconds.
+    #[inline]
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Takes microseconds; a span that does not fit becomes the longest one.
+    #[inline]
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// Returns nanoseconds.
+    #[inline]
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the sum, or the longest span.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// Returns `factor` times the span, or the longest span.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_mul(self, factor: u64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+}
+
+/// Bits of a delay code in a QP attribute or in an AETH.
+const CODE_MASK: u8 = 0x1f;
+
+/// Unit of the ACK timeout: 4.096 us.
+const ACK_UNIT_NS: u64 = 4_096;
+
+/// Unit of the RNR table: 10 us.
+const RNR_UNIT_US: u64 = 10;
+
+/// RNR NAK delays by timer code, in units of 10 us.
+///
+/// IBA: encoding of the RNR NAK timer field. C: `enum ib_rnr_timeout`, `rdma/ib_verbs.h`.
+const RNR_TABLE: [u32; 32] = [
+    65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, //
+    256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576,
+    32_768, 49_152,
+];
+
+/// Returns how long a requester waits for an answer: 4.096 us times 2^`code`.
+///
+/// Only the low five bits of `code` count. `None` for code 0: it waits for ever.
+/// IBA: Local ACK Timeout (C9-140). C: `timeout` of `struct ib_qp_attr`.
+#[inline]
+#[must_use]
+pub const fn ack_timeout(code: u8) -> Option<Duration> {
+    match code & CODE_MASK {
+        0 => None,
+        // At most 2^43: no bit is lost.
+        exponent => Some(Duration(ACK_UNIT_NS << exponent)),
+    }
+}
+
+/// Returns how long a requester holds back after an RNR NAK that carries `code`.
+///
+/// Only the low five bits of `code` count. Code 0 is the longest delay, 655.36 ms.
+/// IBA: encoding of the RNR NAK timer field. C: `min_rnr_timer` of `struct ib_qp_attr`.
+#[must_use]
+pub fn rnr_timeout(code: u8) -> Duration {
+    let units = RNR_TABLE.get(usize::from(code & CODE_MASK)).copied();
+    Duration::from_micros(u64::from(units.unwrap_or(0)).saturating_mul(RNR_UNIT_US))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ack_timeout_doubles_with_each_code() {
+        assert_eq!(ack_timeout(0), None);
+        assert_eq!(ack_timeout(1), Some(Duration::from_nanos(8_192)));
+        assert_eq!(ack_timeout(14), Some(Duration::from_nanos(67_108_864)));
+        assert_eq!(
+            ack_timeout(31),
+            Some(Duration::from_nanos(8_796_093_022_208))
+        );
+        assert_eq!(ack_timeout(32), None, "only five bits count");
+    }
+
+    #[test]
+    fn rnr_timeout_follows_the_table() {
+        assert_eq!(rnr_timeout(0), Duration::from_micros(655_360));
+        assert_eq!(rnr_timeout(1), Duration::from_micros(10));
+        assert_eq!(rnr_timeout(12), Duration::from_micros(640));
+        assert_eq!(rnr_timeout(31), Duration::from_micros(491_520));
+        assert_eq!(rnr_timeout(33), rnr_timeout(1), "only five bits count");
+    }
+
+    #[test]
+    fn rnr_timeout_grows_with_the_code_from_one_on() {
+        for code in 1..31 {
+            assert!(rnr_timeout(code) < rnr_timeout(code + 1), "code {code}");
+        }
+        assert!(rnr_timeout(31) < rnr_timeout(0));
+    }
+
+    #[test]
+    fn time_saturates_at_both_ends() {
+        let now = Instant::from_nanos(100);
+        assert_eq!(
+            Instant::MAX.saturating_add(Duration::from_nanos(1)),
+            Instant::MAX
+        );
+        assert_eq!(
+            now.saturating_since(Instant::from_nanos(101)),
+            Duration::ZERO
+        );
+        assert_eq!(now.saturating_since(Instant::from_nanos(40)).as_nanos(), 60);
+        assert!(now.is_after(Instant::default()) && !now.is_before(now) && !now.is_after(now));
+    }
+}

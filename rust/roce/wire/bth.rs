@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Base Transport Header: the 12 bytes that start every packet.
+//!
+//! Owns the layout and its bits. Does not know what an opcode means or what follows.
+
+use crate::{
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+};
+use zerocopy::byteorder::network_endian::{
+    U16,
+    U32, //
+};
+use zerocopy_derive::{
+    FromBytes,
+    Immutable,
+    IntoBytes,
+    KnownLayout,
+    Unaligned, //
+};
+
+/// Length of the header in bytes.
+pub const BTH_LEN: usize = 12;
+
+/// Byte of the header that routers may change, and that the ICRC therefore takes as all ones: FECN,
+/// BECN and six reserved bits.
+pub const VARIANT_BYTE: usize = 4;
+
+/// The solicited-event bit, in the second byte.
+const SOLICITED: u8 = 0x80;
+
+/// The migration bit, in the second byte.
+const MIGRATED: u8 = 0x40;
+
+/// Where the pad count sits in the second byte: two bits.
+const PAD_SHIFT: u32 = 4;
+
+/// The transport header version, in the second byte.
+const VERSION: u8 = 0x0f;
+
+/// The forward congestion bit, in the word of the QP number.
+const FECN: u32 = 1 << 31;
+
+/// The backward congestion bit, in the word of the QP number.
+const BECN: u32 = 1 << 30;
+
+/// The acknowledge-request bit, in the word of the PSN.
+const ACK_REQUEST: u32 = 1 << 31;
+
+/// A Base Transport Header as it is on the wire.
+///
+/// IBA: Base Transport Header, section 9.2.
+#[derive(
+    Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq, Unaligned,
+)]
+#[repr(C)]
+pub struct Bth {
+    opcode: u8,
+    flags: u8,
+    pkey: U16,
+    qpn: U32,
+    psn: U32,
+}
+
+const _: () = assert!(size_of::<Bth>() == BTH_LEN);
+
+impl Bth {
+    /// Builds a header of version 0 without flags but MigReq, which is 1 in the only path
+    /// migration state that RoCE has.
+    #[inline]
+    #[must_use]
+    pub fn new(opcode: u8, pkey: Pkey, dest_qpn: Qpn, psn: Psn) -> Self {
+        Self {
+            opcode,
+            flags: MIGRATED,
+            pkey: U16::new(pkey.get()),
+            qpn: U32::new(dest_qpn.get()),
+            psn: U32::new(psn.get()),
+        }
+    }
+
+    /// Sets or clears the solicited-event bit.
+    #[inline]
+    pub fn set_solicited(&mut self, on: bool) {
+        self.flags = (self.flags & !SOLICITED) | if on { SOLICITED } else { 0 };
+    }
+
+    /// Sets or clears the acknowledge-request bit.
+    #[inline]
+    pub fn set_ack_request(&mut self, on: bool) {
+        self.psn = U32::new(self.psn().get() | if on { ACK_REQUEST } else { 0 });
+    }
+
+    /// Sets or clears the backward congestion bit, which marks a congestion notification.
+    #[inline]
+    pub fn set_becn(&mut self, on: bool) {
+        self.qpn = U32::new((self.qpn.get() & !BECN) | if on { BECN } else { 0 });
+    }
+
+    /// Sets the number of pad bytes: the low two bits of `pad`.
+    #[inline]
+    pub fn set_pad(&mut self, pad: u8) {
+        self.flags = (self.flags & !(3 << PAD_SHIFT)) | ((pad & 3) << PAD_SHIFT);
+    }
+
+    /// Sets the packet sequence number and leaves the acknowledge-request bit as it is.
+    #[inline]
+    pub fn set_psn(&mut self, psn: Psn) {
+        self.psn = U32::new((self.psn.get() & ACK_REQUEST) | psn.get());
+    }
+
+    /// Returns the opcode byte.
+    #[inline]
+    #[must_use]
+    pub fn opcode(&self) -> u8 {
+        self.opcode
+    }
+
+    /// Returns the transport header version; only 0 exists.
+    #[inline]
+    #[must_use]
+    pub fn version(&self) -> u8 {
+        self.flags & VERSION
+    }
+
+    /// Returns the number of pad bytes between payload and ICRC: 0 to 3.
+    #[inline]
+    #[must_use]
+    pub fn pad(&self) -> u8 {
+        (self.flags >> PAD_SHIFT) & 3
+    }
+
+    /// Returns whether the sender asks for a completion event at the receiver.
+    #[inline]
+    #[must_use]
+    pub fn solicited(&self) -> bool {
+        self.flags & SOLICITED != 0
+    }
+
+    /// Returns the MigReq bit.
+    #[inline]
+    #[must_use]
+    pub fn migrated(&self) -> bool {
+        self.flags & MIGRATED != 0
+    }
+
+    /// Returns the partition key.
+    #[inline]
+    #[must_use]
+    pub fn pkey(&self) -> Pkey {
+        Pkey::new(self.pkey.get())
+    }
+
+    /// Returns the forward congestion bit: the packet met congestion on its way.
+    #[inline]
+    #[must_use]
+    pub fn fecn(&self) -> bool {
+        self.qpn.get() & FECN != 0
+    }
+
+    /// Returns the backward congestion bit: a packet the other way met congestion.
+    #[inline]
+    #[must_use]
+    pub fn becn(&self) -> bool {
+        self.qpn.get() & BECN != 0
+    }
+
+    /// Returns the number of the QP the packet is for.
+    #[inline]
+    #[must_use]
+    pub fn dest_qpn(&self) -> Qpn {
+        Qpn::new(self.qpn.get())
+    }
+
+    /// Returns whether the sender asks for an acknowledgement.
+    #[inline]
+    #[must_use]
+    pub fn ack_request(&self) -> bool {
+        self.psn.get() & ACK_REQUEST != 0
+    }
+
+    /// Returns the packet sequence number.
+    #[inline]
+    #[must_use]
+    pub fn psn(&self) -> Psn {
+        Psn::new(self.psn.get())
+    }
+}

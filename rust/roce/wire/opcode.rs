@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What each opcode byte means: one table, so that code asks "does it start a message?" and never
+//! "is it 0x0a?".
+//!
+//! Owns the table and the set of headers that each opcode brings. Does not know what is in a
+//! header.
+//!
+//! IBA: opcode table of the Base Transport Header. C: `rdma/ib_pack.h`.
+
+use crate::num::u8_as_usize;
+
+/// The transport service an opcode belongs to: its upper three bits.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Service {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+    /// Congestion notification, which belongs to no service.
+    Cnp,
+}
+
+impl Service {
+    /// Returns the upper three bits of the opcodes of this service, in place.
+    const fn bits(self) -> u8 {
+        match self {
+            Self::Rc => 0x00,
+            Self::Uc => 0x20,
+            Self::Ud => 0x60,
+            Self::Cnp => 0x80,
+        }
+    }
+}
+
+/// What a packet is part of.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Operation {
+    /// A message into a buffer the receiver has posted.
+    Send,
+    /// The end of such a message, which also invalidates a key of the receiver.
+    SendInvalidate,
+    /// A message into memory the sender names.
+    RdmaWrite,
+    /// A request to be sent memory.
+    ReadRequest,
+    /// The memory asked for; also the answer to [`Operation::Flush`] and
+    /// [`Operation::AtomicWrite`].
+    ReadResponse,
+    /// An acknowledgement or a refusal.
+    Acknowledge,
+    /// The answer to [`Operation::CompareSwap`] and [`Operation::FetchAdd`].
+    AtomicAcknowledge,
+    /// A 64-bit compare and swap.
+    CompareSwap,
+    /// A 64-bit addition.
+    FetchAdd,
+    /// A request to make earlier writes visible or persistent.
+    Flush,
+    /// A 64-bit write that is done as a whole.
+    AtomicWrite,
+    /// A congestion notification.
+    Cnp,
+}
+
+/// Where in its message a packet stands.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Position {
+    /// The first of several.
+    First,
+    /// Neither first nor last.
+    Middle,
+    /// The last of several.
+    Last,
+    /// The whole message.
+    Only,
+}
+
+/// An extension header: what may stand between BTH and payload.
+///
+/// In the order in which they stand there.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(u8)]
+pub enum Header {
+    /// Datagram Extended Transport Header.
+    Deth,
+    /// Flush Extended Transport Header.
+    Feth,
+    /// RDMA Extended Transport Header.
+    Reth,
+    /// ACK Extended Transport Header.
+    Aeth,
+    /// Atomic Extended Transport Header.
+    AtomicEth,
+    /// Atomic ACK Extended Transport Header.
+    AtomicAckEth,
+    /// Immediate data.
+    ImmDt,
+    /// Invalidate Extended Transport Header.
+    Ieth,
+    /// The reserved bytes of a congestion notification.
+    CnpReserved,
+}
+
+impl Header {
+    /// Every header, in the order of the wire.
+    const ALL: [Self; 9] = [
+        Self::Deth,
+        Self::Feth,
+        Self::Reth,
+        Self::Aeth,
+        Self::AtomicEth,
+        Self::AtomicAckEth,
+        Self::ImmDt,
+        Self::Ieth,
+        Self::CnpReserved,
+    ];
+
+    /// Returns the length of the header in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn size(self) -> u8 {
+        match self {
+            Self::Feth | Self::Aeth | Self::ImmDt | Self::Ieth => 4,
+            Self::Deth | Self::AtomicAckEth => 8,
+            Self::Reth | Self::CnpReserved => 16,
+            Self::AtomicEth => 28,
+        }
+    }
+
+    /// Returns the header's bit in a set.
+    #[expect(
+        clippy::as_conversions,
+        reason = "reads the discriminant, which is below 9"
+    )]
+    const fn bit(self) -> u16 {
+        1 << self as u8
+    }
+}
+
+/// The extension headers of a packet, with their length.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct HeaderSet {
+    bits: u16,
+    len: u8,
+}
+
+impl HeaderSet {
+    /// No header.
+    pub const EMPTY: Self = Self { bits: 0, len: 0 };
+
+    /// Returns the set with `header` in it.
+    #[must_use]
+    pub const fn with(self, header: Header) -> Self {
+        if self.contains(header) {
+            return self;
+        }
+        Self {
+            bits: self.bits | header.bit(),
+            // All headers together have 92 bytes.
+            len: self.len.wrapping_add(header.size()),
+        }
+    }
+
+    /// Returns whether `header` is in the set.
+    #[inline]
+    #[must_use]
+    pub const fn contains(self, header: Header) -> bool {
+        self.bits & header.bit() != 0
+    }
+
+    /// Returns the length of all headers of the set, in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn len(self) -> usize {
+        u8_as_usize(self.len)
+    }
+
+    /// Returns whether the set has no header.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.bits == 0
+    }
+
+    /// Returns how many bytes after the BTH `header` starts; `None` if it is not in the set.
+    #[inline]
+    #[must_use]
+    pub fn offset(self, header: Header) -> Option<usize> {
+        if !self.contains(header) {
+            return None;
+        }
+        let mut before = 0_u8;
+        for earlier in Header::ALL {
+            if earlier.bit() < header.bit() && self.contains(earlier) {
+                before = before.wrapping_add(earlier.size());
+            }
+        }
+        Some(usize::from(before))
+    }
+}
+
+/// An opcode that exists, with all there is to know about it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Opcode {
+    byte: u8,
+    service: Service,
+    operation: Operation,
+    position: Position,
+    headers: HeaderSet,
+    payload: bool,
+}
+
+impl Opcode {
+    /// RC acknowledgement.
+    pub const RC_ACKNOWLEDGE: Self = existing(0x11);
+
+    /// RC atomic acknowledgement.
+    pub const RC_ATOMIC_ACKNOWLEDGE: Self = existing(0x12);
+
+    /// RC read response of one packet.
+    pub const RC_READ_RESPONSE_ONLY: Self = existing(0x10);
+
+    /// RC read request.
+    pub const RC_READ_REQUEST: Self = existing(0x0c);
+
+    /// Congestion notification.
+    pub const CNP: Self = existing(0x81);
+
+    /// Returns the opcode of a byte from the wire; `None` if the byte is reserved or belongs to a
+    /// service that does not exist here.
+    #[inline]
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        TABLE.get(usize::from(byte)).copied().flatten()
+    }
+
+    /// Returns the opcode of one packet of a message.
+    ///
+    /// `operation` and `imm` are the message's; that it carries immediate data or invalidates a
+    /// key is seen on its last packet alone, as those are where the opcodes differ. `None` if the
+    /// service has no such operation, or the operation no such packet.
+    #[must_use]
+    pub fn of(
+        service: Service,
+        operation: Operation,
+        position: Position,
+        imm: bool,
+    ) -> Option<Self> {
+        let low = match (operation, position, imm) {
+            (Operation::SendInvalidate, _, true) => return None,
+            (Operation::Send | Operation::SendInvalidate, Position::First, _) => 0x00,
+            (Operation::Send | Operation::SendInvalidate, Position::Middle, _) => 0x01,
+            (Operation::Send, Position::Last, false) => 0x02,
+            (Operation::Send, Position::Last, true) => 0x03,
+            (Operation::Send, Position::Only, false) => 0x04,
+            (Operation::Send, Position::Only, true) => 0x05,
+            (Operation::RdmaWrite, Position::First, _) => 0x06,
+            (Operation::RdmaWrite, Position::Middle, _) => 0x07,
+            (Operation::RdmaWrite, Position::Last, false) => 0x08,
+            (Operation::RdmaWrite, Position::Last, true) => 0x09,
+            (Operation::RdmaWrite, Position::Only, false) => 0x0a,
+            (Operation::RdmaWrite, Position::Only, true) => 0x0b,
+            (Operation::ReadRequest, Position::Only, false) => 0x0c,
+            (Operation::ReadResponse, Position::First, false) => 0x0d,
+            (Operation::ReadResponse, Position::Middle, false) => 0x0e,
+            (Operation::ReadResponse, Position::Last, false) => 0x0f,
+            (Operation::ReadResponse, Position::Only, false) => 0x10,
+            (Operation::Acknowledge, Position::Only, false) => 0x11,
+            (Operation::AtomicAcknowledge, Position::Only, false) => 0x12,
+            (Operation::CompareSwap, Position::Only, false) => 0x13,
+            (Operation::FetchAdd, Position::Only, false) => 0x14,
+            (Operation::SendInvalidate, Position::Last, false) => 0x16,
+            (Operation::SendInvalidate, Position::Only, false) => 0x17,
+            (Operation::Flush, Position::Only, false) => 0x1c,
+            (Operation::AtomicWrite, Position::Only, false) => 0x1d,
+            (Operation::Cnp, Position::Only, false) => 0x01,
+            _ => return None,
+        };
+        // The congestion notification shares its low bits with another operation.
+        if (operation == Operation::Cnp) != (service == Service::Cnp) {
+            return None;
+        }
+        Self::from_byte(service.bits() | low)
+    }
+
+    /// Returns the byte as it is on the wire.
+    #[inline]
+    #[must_use]
+    pub const fn to_byte(self) -> u8 {
+        self.byte
+    }
+
+    /// Returns the service.
+    #[inline]
+    #[must_use]
+    pub const fn service(self) -> Service {
+        self.service
+    }
+
+    /// Returns the operation, as far as this packet shows it; see [`Opcode::of`].
+    #[inline]
+    #[must_use]
+    pub const fn operation(self) -> Operation {
+        self.operation
+    }
+
+    /// Returns where in its message the packet stands.
+    #[inline]
+    #[must_use]
+    pub const fn position(self) -> Position {
+        self.position
+    }
+
+    /// Returns whether the packet is the first, or the only one, of its message.
+    #[inline]
+    #[must_use]
+    pub const fn starts_message(self) -> bool {
+        matches!(self.position, Position::First | Position::Only)
+    }
+
+    /// Returns whether the packet is the last, or the only one, of its message.
+    #[inline]
+    #[must_use]
+    pub const fn ends_message(self) -> bool {
+        matches!(self.position, Position::Last | Position::Only)
+    }
+
+    /// Returns the extension headers between BTH and payload.
+    #[inline]
+    #[must_use]
+    pub const fn headers(self) -> HeaderSet {
+        self.headers
+    }
+
+    /// Returns whether the packet carries immediate data.
+    #[inline]
+    #[must_use]
+    pub const fn has_imm(self) -> bool {
+        self.headers.contains(Header::ImmDt)
+    }
+
+    /// Returns whether the packet may carry payload. A packet that may not and does is
+    /// well-formed all the same; the QP that gets it must say what to do.
+    #[inline]
+    #[must_use]
+    pub const fn has_payload(self) -> bool {
+        self.payload
+    }
+
+    /// Returns whether the packet is for a responder.
+    #[inline]
+    #[must_use]
+    pub const fn is_request(self) -> bool {
+        !self.is_response() && !matches!(self.operation, Operation::Cnp)
+    }
+
+    /// Returns whether the packet is for a requester.
+    #[inline]
+    #[must_use]
+    pub const fn is_response(self) -> bool {
+        matches!(
+            self.operation,
+            Operation::ReadResponse | Operation::Acknowledge | Operation::AtomicAcknowledge
+        )
+    }
+}
+
+/// Every opcode byte.
+static TABLE: [Option<Opcode>; 256] = table();
+
+/// Builds [`TABLE`].
+#[expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "runs when compiled, and fails there if at all"
+)]
+const fn table() -> [Option<Opcode>; 256] {
+    let mut table = [None; 256];
+    let mut byte = 0;
+    loop {
+        table[u8_as_usize(byte)] = describe(byte);
+        if byte == u8::MAX {
+            return table;
+        }
+        byte += 1;
+    }
+}
+
+/// Returns an opcode that exists; to name another does not compile.
+const fn existing(byte: u8) -> Opcode {
+    match describe(byte) {
+        Some(opcode) => opcode,
+        None => panic!("no such opcode"),
+    }
+}
+
+/// Returns what is known of an opcode byte.
+const fn describe(byte: u8) -> Option<Opcode> {
+    let low = byte & 0x1f;
+    let service = match byte & 0xe0 {
+        0x00 => Service::Rc,
+        0x20 if low <= 0x0b => Service::Uc,
+        0x60 if low == 0x04 || low == 0x05 => Service::Ud,
+        0x80 if low == 0x01 => return Some(CNP),
+        _ => return None,
+    };
+    let Some((operation, position, headers, payload)) = shape(low) else {
+        return None;
+    };
+    let headers = match service {
+        Service::Ud => headers.with(Header::Deth),
+        _ => headers,
+    };
+    Some(Opcode {
+        byte,
+        service,
+        operation,
+        position,
+        headers,
+        payload,
+    })
+}
+
+/// The one opcode of its group.
+const CNP: Opcode = Opcode {
+    byte: 0x81,
+    service: Service::Cnp,
+    operation: Operation::Cnp,
+    position: Position::Only,
+    headers: HeaderSet::EMPTY.with(Header::CnpReserved),
+    payload: false,
+};
+
+/// Returns operation, position, headers and payload for the low five bits of an opcode, which mean
+/// the same in every service that has them.
+const fn shape(low: u8) -> Option<(Operation, Position, HeaderSet, bool)> {
+    use Header::*;
+    use Operation::*;
+    use Position::*;
+
+    const NONE: HeaderSet = HeaderSet::EMPTY;
+    const RETH: HeaderSet = NONE.with(Reth);
+    const AETH: HeaderSet = NONE.with(Aeth);
+
+    Some(match low {
+        0x00 => (Send, First, NONE, true),
+        0x01 => (Send, Middle, NONE, true),
+        0x02 => (Send, Last, NONE, true),
+        0x03 => (Send, Last, NONE.with(ImmDt), true),
+        0x04 => (Send, Only, NONE, true),
+        0x05 => (Send, Only, NONE.with(ImmDt), true),
+        0x06 => (RdmaWrite, First, RETH, true),
+        0x07 => (RdmaWrite, Middle, NONE, true),
+        0x08 => (RdmaWrite, Last, NONE, true),
+        0x09 => (RdmaWrite, Last, NONE.with(ImmDt), true),
+        0x0a => (RdmaWrite, Only, RETH, true),
+        0x0b => (RdmaWrite, Only, RETH.with(ImmDt), true),
+        0x0c => (ReadRequest, Only, RETH, false),
+        0x0d => (ReadResponse, First, AETH, true),
+        0x0e => (ReadResponse, Middle, NONE, true),
+        0x0f => (ReadResponse, Last, AETH, true),
+        0x10 => (ReadResponse, Only, AETH, true),
+        0x11 => (Acknowledge, Only, AETH, false),
+        0x12 => (AtomicAcknowledge, Only, AETH.with(AtomicAckEth), false),
+        0x13 => (CompareSwap, Only, NONE.with(AtomicEth), false),
+        0x14 => (FetchAdd, Only, NONE.with(AtomicEth), false),
+        0x16 => (SendInvalidate, Last, NONE.with(Ieth), true),
+        0x17 => (SendInvalidate, Only, NONE.with(Ieth), true),
+        0x1c => (Flush, Only, RETH.with(Feth), false),
+        0x1d => (AtomicWrite, Only, RETH, true),
+        _ => return None,
+    })
+}
