@@ -6,7 +6,7 @@
 
 use super::{
     ext::Extension,
-    opcode::Header, //
+    header::Header, //
 };
 use crate::{
     id::Msn,

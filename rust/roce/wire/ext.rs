@@ -5,7 +5,7 @@
 //! Owns their layouts and the values in them. Which opcode brings which header is not known here,
 //! nor what an address or a key is good for.
 
-use super::opcode::Header;
+use super::header::Header;
 use crate::{
     id::{
         Qkey,

@@ -19,6 +19,7 @@ pub mod aeth;
 pub mod bth;
 pub mod emit;
 pub mod ext;
+pub mod header;
 pub mod icrc;
 pub mod ip;
 pub mod opcode;

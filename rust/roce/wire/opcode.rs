@@ -3,11 +3,15 @@
 //! What each opcode byte means: one table, so that code asks "does it start a message?" and never
 //! "is it 0x0a?".
 //!
-//! Owns the table and the set of headers that each opcode brings. Does not know what is in a
+//! Owns the table, which also says what headers each opcode brings. Does not know what is in a
 //! header.
 //!
 //! IBA: opcode table of the Base Transport Header. C: `rdma/ib_pack.h`.
 
+use super::header::{
+    Header,
+    HeaderSet, //
+};
 use crate::num::u8_as_usize;
 
 /// The transport service an opcode belongs to: its upper three bits.
@@ -78,128 +82,15 @@ pub enum Position {
     Only,
 }
 
-/// An extension header: what may stand between BTH and payload.
-///
-/// In the order in which they stand there.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[repr(u8)]
-pub enum Header {
-    /// Datagram Extended Transport Header.
-    Deth,
-    /// Flush Extended Transport Header.
-    Feth,
-    /// RDMA Extended Transport Header.
-    Reth,
-    /// ACK Extended Transport Header.
-    Aeth,
-    /// Atomic Extended Transport Header.
-    AtomicEth,
-    /// Atomic ACK Extended Transport Header.
-    AtomicAckEth,
-    /// Immediate data.
-    ImmDt,
-    /// Invalidate Extended Transport Header.
-    Ieth,
-    /// The reserved bytes of a congestion notification.
-    CnpReserved,
-}
-
-impl Header {
-    /// Every header, in the order of the wire.
-    const ALL: [Self; 9] = [
-        Self::Deth,
-        Self::Feth,
-        Self::Reth,
-        Self::Aeth,
-        Self::AtomicEth,
-        Self::AtomicAckEth,
-        Self::ImmDt,
-        Self::Ieth,
-        Self::CnpReserved,
-    ];
-
-    /// Returns the length of the header in bytes.
-    #[inline]
-    #[must_use]
-    pub const fn size(self) -> u8 {
-        match self {
-            Self::Feth | Self::Aeth | Self::ImmDt | Self::Ieth => 4,
-            Self::Deth | Self::AtomicAckEth => 8,
-            Self::Reth | Self::CnpReserved => 16,
-            Self::AtomicEth => 28,
+/// Names an opcode that exists; to name another does not compile. Not a function, as that would put
+/// the panic into the module.
+macro_rules! existing {
+    ($byte:literal) => {
+        match describe($byte) {
+            Some(opcode) => opcode,
+            None => panic!("no such opcode"),
         }
-    }
-
-    /// Returns the header's bit in a set.
-    #[expect(
-        clippy::as_conversions,
-        reason = "reads the discriminant, which is below 9"
-    )]
-    const fn bit(self) -> u16 {
-        1 << self as u8
-    }
-}
-
-/// The extension headers of a packet, with their length.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct HeaderSet {
-    bits: u16,
-    len: u8,
-}
-
-impl HeaderSet {
-    /// No header.
-    pub const EMPTY: Self = Self { bits: 0, len: 0 };
-
-    /// Returns the set with `header` in it.
-    #[must_use]
-    pub const fn with(self, header: Header) -> Self {
-        if self.contains(header) {
-            return self;
-        }
-        Self {
-            bits: self.bits | header.bit(),
-            // All headers together have 92 bytes.
-            len: self.len.wrapping_add(header.size()),
-        }
-    }
-
-    /// Returns whether `header` is in the set.
-    #[inline]
-    #[must_use]
-    pub const fn contains(self, header: Header) -> bool {
-        self.bits & header.bit() != 0
-    }
-
-    /// Returns the length of all headers of the set, in bytes.
-    #[inline]
-    #[must_use]
-    pub const fn len(self) -> usize {
-        u8_as_usize(self.len)
-    }
-
-    /// Returns whether the set has no header.
-    #[inline]
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.bits == 0
-    }
-
-    /// Returns how many bytes after the BTH `header` starts; `None` if it is not in the set.
-    #[inline]
-    #[must_use]
-    pub fn offset(self, header: Header) -> Option<usize> {
-        if !self.contains(header) {
-            return None;
-        }
-        let mut before = 0_u8;
-        for earlier in Header::ALL {
-            if earlier.bit() < header.bit() && self.contains(earlier) {
-                before = before.wrapping_add(earlier.size());
-            }
-        }
-        Some(usize::from(before))
-    }
+    };
 }
 
 /// An opcode that exists, with all there is to know about it.
@@ -215,19 +106,19 @@ pub struct Opcode {
 
 impl Opcode {
     /// RC acknowledgement.
-    pub const RC_ACKNOWLEDGE: Self = existing(0x11);
+    pub const RC_ACKNOWLEDGE: Self = existing!(0x11);
 
     /// RC atomic acknowledgement.
-    pub const RC_ATOMIC_ACKNOWLEDGE: Self = existing(0x12);
+    pub const RC_ATOMIC_ACKNOWLEDGE: Self = existing!(0x12);
 
     /// RC read response of one packet.
-    pub const RC_READ_RESPONSE_ONLY: Self = existing(0x10);
+    pub const RC_READ_RESPONSE_ONLY: Self = existing!(0x10);
 
     /// RC read request.
-    pub const RC_READ_REQUEST: Self = existing(0x0c);
+    pub const RC_READ_REQUEST: Self = existing!(0x0c);
 
     /// Congestion notification.
-    pub const CNP: Self = existing(0x81);
+    pub const CNP: Self = existing!(0x81);
 
     /// Returns the opcode of a byte from the wire; `None` if the byte is reserved or belongs to a
     /// service that does not exist here.
@@ -389,15 +280,8 @@ const fn table() -> [Option<Opcode>; 256] {
     }
 }
 
-/// Returns an opcode that exists; to name another does not compile.
-const fn existing(byte: u8) -> Opcode {
-    match describe(byte) {
-        Some(opcode) => opcode,
-        None => panic!("no such opcode"),
-    }
-}
-
 /// Returns what is known of an opcode byte.
+#[inline]
 const fn describe(byte: u8) -> Option<Opcode> {
     let low = byte & 0x1f;
     let service = match byte & 0xe0 {
@@ -436,6 +320,7 @@ const CNP: Opcode = Opcode {
 
 /// Returns operation, position, headers and payload for the low five bits of an opcode, which mean
 /// the same in every service that has them.
+#[inline]
 const fn shape(low: u8) -> Option<(Operation, Position, HeaderSet, bool)> {
     use Header::*;
     use Operation::*;

@@ -21,11 +21,9 @@ use super::{
         ImmDt,
         Reth, //
     },
+    header::Header,
     icrc::ICRC_LEN,
-    opcode::{
-        Header,
-        Opcode, //
-    },
+    opcode::Opcode, //
 };
 use crate::{
     id::{
