@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The front door. Each target is a script; `make help` names them.
+#
+# With KDIR= the module is built against a kernel tree of yours, with your own toolchain; without
+# it for Debian's stock kernel, with everything that needs fetched and built in FERROCE_CACHE.
+
+export KVER FERROCE_CACHE VM_TIMEOUT
+export DRIVER PEER_DRIVER TOPOLOGY
+
+KERNEL ?= stock
+
+all: ## build ferroce.ko
+ifdef KDIR
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+else
+	@scripts/build.sh -k $(KERNEL)
+endif
+
+clippy: ## lint the module's build
+	@scripts/build.sh -k $(KERNEL) CLIPPY=1 W=e
+
+fmt: ## format every Rust file
+	@scripts/fmt.sh
+
+fmt-check: ## check the format of every Rust file
+	@scripts/fmt.sh --check
+
+check: ## every test; the last line is the sum
+	@scripts/check.sh
+
+demo: ## show ibv_rc_pingpong and ib_write_bw over ferroce
+	@scripts/demo.sh
+
+vm: ## boot, set up, run RUN=script.sh as root in the guest
+	@scripts/vm.sh -k $(KERNEL) $(RUN)
+
+clean: ## remove what builds left in the tree
+	@rm -rf build ferroce.ko rust-project.json
+	@find rust \( -name '*.o' -o -name '*.rmeta' -o -name '.*.cmd' -o -name '*.mod*' -o -name '*.ko' \
+		-o -name bindings_generated.rs \) -exec rm -f {} +
+
+help: ## this
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+	@echo
+	@echo '  KVER=7.3.4+deb13            the stock kernel to build for'
+	@echo '  DRIVER=ferroce|rxe|none     which driver the guest sets up'
+	@echo '  KERNEL=stock|debug|uml      which kernel is booted'
+	@echo '  TOPOLOGY=single|netns|pair  one device, two namespaces, two machines'
+	@echo '  PEER_DRIVER=ferroce|rxe     the driver of the second machine'
+	@echo '  VM_TIMEOUT=300              seconds until a guest run has failed'
+	@echo '  FERROCE_CACHE=~/.cache/ferroce'
+
+.PHONY: all clippy fmt fmt-check check demo vm clean help

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Rust declarations of the C interfaces that the kernel's own bindings crate lacks: the RDMA core,
+# UDP tunnels, routing.
+#
+# What to declare, and how, is in rdma/bindgen_parameters; the headers are those that
+# rdma/bindings_helper.h includes. Every structure that the kernel's bindings crate knows whole is
+# taken from there and not declared twice, so that a `net_device` of ours is a `net_device` of
+# the kernel crate and needs no cast.
+
+bindings := $(obj)/rdma/bindings_generated.rs
+
+# rdma/bindings.rs includes the file by this name, wherever the objects are put.
+export FERROCE_BINDINGS := $(abspath $(bindings))
+
+# The type names that the kernel crate defines whole; an opaque one has the sole field `_unused`.
+# objtree is the kernel's here: out-of-tree modules see it as an absolute path.
+kernel_bindings := $(objtree)/rust/bindings/bindings_generated.rs
+kernel_types     = $(shell awk '/^pub (struct|union) / { name = $$3; sub(/[^A-Za-z0-9_].*/, "", name); next } \
+	name { if ($$1 != "_unused:") print name; name = "" }' $(kernel_bindings) | sort -u)
+
+empty :=
+space := $(empty) $(empty)
+
+bindgen_parameters = $(shell sed -e '/^\#/d' -e "/cfi_encoding/d" $(srctree)/rust/bindgen_parameters $(src)/rdma/bindgen_parameters)
+
+# Of the compiler's flags only those that libclang needs to see the same declarations and layouts.
+# Code generation is none of its business, and half of gcc's options are unknown to it.
+bindgen_cflags = -Wp,-MMD,$(depfile) $(NOSTDINC_FLAGS) $(LINUXINCLUDE) \
+	-include $(srctree)/include/linux/compiler_types.h $(KBUILD_CPPFLAGS) $(ccflags-y) \
+	$(filter -D% -std=% -fms-% -fshort-wchar -funsigned-char -m16 -m32 -m64,$(KBUILD_CFLAGS)) \
+	$(modname_flags) $(basename_flags) -w --target=x86_64-linux-gnu -fno-builtin \
+	-D__BINDGEN__ -DMODULE
+
+# `set -f`: the parameters are regular expressions, not file names.
+quiet_cmd_bindgen = BINDGEN $@
+      cmd_bindgen = set -f; bindgen $< $(bindgen_parameters) \
+	--blocklist-type '$(subst $(space),|,$(strip $(kernel_types)))' \
+	--raw-line 'use kernel::bindings::*;' \
+	--rust-target 1.85 --use-core --ctypes-prefix ffi --no-layout-tests --no-debug '.*' \
+	--enable-function-attribute-detection -o $@ -- $(bindgen_cflags)
+
+$(bindings): $(src)/rdma/bindings_helper.h $(src)/rdma/bindgen_parameters FORCE
+	$(call if_changed_dep,bindgen)
+
+$(obj)/rdma/lib.o: $(bindings)
+targets += rdma/bindings_generated.rs
+clean-files += rdma/bindings_generated.rs

@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# build.sh [-k KERNEL] [TARGET-OR-VARIABLE...]: builds ferroce.ko for one of our kernels, and
+# prints its path. KERNEL is stock (default), debug or uml. What follows is handed to make, for
+# example CLIPPY=1 or W=1.
+#
+# Objects lie in build/KERNEL, so that a source tree serves several kernels at once; the module
+# of the stock kernel is copied to the top as well.
+
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+kernel=stock
+while getopts k: option; do
+	case $option in
+	k) kernel=$OPTARG ;;
+	*) die "usage: build.sh [-k stock|debug|uml] [MAKE-ARGUMENT...]" ;;
+	esac
+done
+shift $((OPTIND - 1))
+
+case $kernel in
+stock)
+	dir=$("$SRC/scripts/kernel.sh")
+	args=(ARCH=x86 CROSS_COMPILE=x86_64-linux-gnu- CC=x86_64-linux-gnu-gcc-14)
+	;;
+*)
+	die "KERNEL=$kernel is not there yet; stock is"
+	;;
+esac
+
+# Clippy takes rustc's place, so it needs objects of its own.
+objects=$SRC/build/$kernel
+case " $* " in *" CLIPPY=1 "*) objects=$SRC/build/clippy-$kernel ;; esac
+# Objects of another kernel version are worthless, and Kbuild would not notice.
+if [ -e "$objects/.kernel" ] && [ "$(<"$objects/.kernel")" != "$dir" ]; then
+	rm -rf "$objects"
+fi
+mkdir -p "$objects"
+lock "build-$(key "$objects")"
+echo "$dir" >"$objects/.kernel"
+
+# BTF needs the kernel's vmlinux, which Debian does not ship unpacked; its absence is no news.
+"$SRC/scripts/in-root.sh" make --no-print-directory -C "$dir/build" "${args[@]}" \
+	M="$SRC" MO="$objects" -j"$(nproc)" "$@" modules </dev/null 2>&1 |
+	sed -u -e '/Skipping BTF generation/d' -e '/make\[[0-9]*\]: .*ing directory/d' >&2
+module=$objects/rust/ferroce.ko
+if [ "$objects" = "$SRC/build/stock" ]; then
+	cmp -s "$module" "$SRC/ferroce.ko" || cp "$module" "$SRC/ferroce.ko"
+	module=$SRC/ferroce.ko
+fi
+echo "$module"
