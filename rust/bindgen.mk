@@ -22,7 +22,10 @@ kernel_types     = $(shell awk '/^pub (struct|union) / { name = $$3; sub(/[^A-Za
 empty :=
 space := $(empty) $(empty)
 
-bindgen_parameters = $(shell sed -e '/^\#/d' -e "/cfi_encoding/d" $(srctree)/rust/bindgen_parameters $(src)/rdma/bindgen_parameters)
+# Regular expressions are quoted for the shell. The attributes that the kernel puts on a few enums
+# need a feature that modules may not use; those enums are the kernel crate's anyway.
+bindgen_parameters = $(shell sed -n -e '/cfi_encoding/d' -e "s/^\(--[a-z-]*\) \(.*\)/\1 '\2'/p" \
+	$(srctree)/rust/bindgen_parameters $(src)/rdma/bindgen_parameters)
 
 # Of the compiler's flags only those that libclang needs to see the same declarations and layouts.
 # Code generation is none of its business, and half of gcc's options are unknown to it.
@@ -32,9 +35,8 @@ bindgen_cflags = -Wp,-MMD,$(depfile) $(NOSTDINC_FLAGS) $(LINUXINCLUDE) \
 	$(modname_flags) $(basename_flags) -w --target=x86_64-linux-gnu -fno-builtin \
 	-D__BINDGEN__ -DMODULE
 
-# `set -f`: the parameters are regular expressions, not file names.
 quiet_cmd_bindgen = BINDGEN $@
-      cmd_bindgen = set -f; bindgen $< $(bindgen_parameters) \
+      cmd_bindgen = bindgen $< $(bindgen_parameters) \
 	--blocklist-type '$(subst $(space),|,$(strip $(kernel_types)))' \
 	--raw-line 'use kernel::bindings::*;' \
 	--rust-target 1.85 --use-core --ctypes-prefix ffi --no-layout-tests --no-debug '.*' \
