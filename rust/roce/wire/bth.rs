@@ -89,6 +89,12 @@ impl Bth {
         self.flags = (self.flags & !SOLICITED) | if on { SOLICITED } else { 0 };
     }
 
+    /// Sets or clears the MigReq bit.
+    #[inline]
+    pub fn set_migrated(&mut self, on: bool) {
+        self.flags = (self.flags & !MIGRATED) | if on { MIGRATED } else { 0 };
+    }
+
     /// Sets or clears the acknowledge-request bit.
     #[inline]
     pub fn set_ack_request(&mut self, on: bool) {

@@ -76,13 +76,17 @@ struct Layout {
 }
 
 impl Headers {
-    /// Starts with a BTH whose flags are 0 but MigReq, which is 1.
+    /// Starts with a BTH whose flags are 0 but MigReq, which is 1; in a congestion notification
+    /// it is BECN that is 1.
     #[inline]
     #[must_use]
     pub fn new(opcode: Opcode, pkey: Pkey, dest_qpn: Qpn, psn: Psn) -> Self {
         let mut bth = Bth::new(opcode.to_byte(), pkey, dest_qpn, psn);
-        // A congestion notification is one by its BECN bit (annex 17).
-        bth.set_becn(opcode == Opcode::CNP);
+        if opcode == Opcode::CNP {
+            // It tells of congestion by its BECN bit, and takes no part in migration (annex 17).
+            bth.set_becn(true);
+            bth.set_migrated(false);
+        }
         Self {
             opcode,
             layout: Layout {

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Properties of the parser and of the builder: each undoes the other, whatever the values.
+
+use proptest::prelude::*;
+use roce::{
+    id::{
+        Msn,
+        Pkey,
+        Qkey,
+        Qpn,
+        Rkey, //
+    },
+    psn::Psn,
+    status::NakCode,
+    wire::{
+        aeth::{
+            Aeth,
+            Syndrome, //
+        },
+        emit::{
+            pad_len,
+            Headers, //
+        },
+        ext::{
+            AtomicAckEth,
+            AtomicEth,
+            Deth,
+            Feth,
+            Ieth,
+            ImmDt,
+            Reth, //
+        },
+        header::Header,
+        opcode::Opcode,
+        packet::Packet, //
+    },
+};
+use roce_tests::fuzz::parse::{
+    parse,
+    rebuild, //
+};
+
+fn opcode() -> impl Strategy<Value = Opcode> {
+    let all: Vec<_> = (0..=u8::MAX).filter_map(Opcode::from_byte).collect();
+    prop::sample::select(all)
+}
+
+fn syndrome() -> impl Strategy<Value = Syndrome> {
+    prop_oneof![
+        (0..32_u8).prop_map(|credits| Syndrome::Ack { credits }),
+        (0..32_u8).prop_map(|timer| Syndrome::Rnr { timer }),
+        (0..5_u8).prop_map(|code| Syndrome::Nak(NakCode::from_code(code).unwrap())),
+    ]
+}
+
+/// Every extension header there is, of which an opcode takes those it brings.
+#[derive(Clone, Copy, Debug)]
+struct Extensions {
+    reth: Reth,
+    aeth: Aeth,
+    deth: Deth,
+    imm: ImmDt,
+    ieth: Ieth,
+    atomic: AtomicEth,
+    original: AtomicAckEth,
+    feth: Feth,
+}
+
+prop_compose! {
+    fn extensions()(
+        va in any::<u64>(),
+        key in any::<u32>(),
+        len in any::<u32>(),
+        syndrome in syndrome(),
+        msn in any::<u32>(),
+        qpn in any::<u32>(),
+        imm in any::<[u8; 4]>(),
+        operands in any::<(u64, u64)>(),
+        original in any::<u64>(),
+        placement in 0..16_u8,
+        selectivity in 0..4_u8,
+    ) -> Extensions {
+        let rkey = Rkey::new(key);
+        Extensions {
+            reth: Reth { va, rkey, len },
+            aeth: Aeth { syndrome, msn: Msn::new(msn) },
+            deth: Deth { qkey: Qkey::new(key), src_qpn: Qpn::new(qpn) },
+            imm: ImmDt(imm),
+            ieth: Ieth { rkey },
+            atomic: AtomicEth { va, rkey, swap_or_add: operands.0, compare: operands.1 },
+            original: AtomicAckEth { original },
+            feth: Feth { placement, selectivity },
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_emitted_is_parsed_again(
+        opcode in opcode(),
+        pkey in any::<u16>(),
+        qpn in any::<u32>(),
+        psn in any::<u32>(),
+        ack_request: bool,
+        solicited: bool,
+        given in extensions(),
+        payload_len in 0..4097_usize,
+    ) {
+        let headers = Headers::new(opcode, Pkey::new(pkey), Qpn::new(qpn), Psn::new(psn))
+            .ack_request(ack_request)
+            .solicited(solicited)
+            .reth(given.reth)
+            .aeth(given.aeth)
+            .deth(given.deth)
+            .imm(given.imm)
+            .ieth(given.ieth)
+            .atomic(given.atomic)
+            .original(given.original)
+            .feth(given.feth)
+            .emit(payload_len);
+        let pad = pad_len(payload_len);
+        prop_assert_eq!((payload_len + pad) % 4, 0);
+
+        let udp_payload_len = headers.len() + payload_len + pad + 4;
+        let packet = Packet::parse(headers.as_slice(), udp_payload_len).unwrap();
+        prop_assert_eq!(packet.opcode(), opcode);
+        prop_assert_eq!(packet.pkey(), Pkey::new(pkey));
+        prop_assert_eq!(packet.dest_qpn(), Qpn::new(qpn));
+        prop_assert_eq!(packet.psn(), Psn::new(psn));
+        prop_assert_eq!(packet.ack_request(), ack_request);
+        prop_assert_eq!(packet.solicited(), solicited);
+        prop_assert_eq!(packet.migrated(), opcode != Opcode::CNP);
+        prop_assert_eq!(packet.payload_offset(), headers.len());
+        prop_assert_eq!(packet.payload_len(), payload_len);
+        prop_assert_eq!(usize::from(packet.pad()), pad);
+
+        let brings = |header| opcode.headers().contains(header);
+        prop_assert_eq!(packet.reth(), brings(Header::Reth).then_some(given.reth));
+        prop_assert_eq!(packet.aeth(), brings(Header::Aeth).then_some(given.aeth));
+        prop_assert_eq!(packet.deth(), brings(Header::Deth).then_some(given.deth));
+        prop_assert_eq!(packet.imm(), brings(Header::ImmDt).then_some(given.imm));
+        prop_assert_eq!(packet.ieth(), brings(Header::Ieth).then_some(given.ieth));
+        prop_assert_eq!(packet.atomic(), brings(Header::AtomicEth).then_some(given.atomic));
+        let original = brings(Header::AtomicAckEth).then_some(given.original);
+        prop_assert_eq!(packet.atomic_ack(), original);
+        prop_assert_eq!(packet.feth(), brings(Header::Feth).then_some(given.feth));
+
+        let again = rebuild(&packet).emit(payload_len);
+        prop_assert_eq!(again.as_slice(), headers.as_slice());
+    }
+
+    #[test]
+    fn any_bytes_are_parsed_or_dropped(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        parse(&bytes);
+    }
+
+    #[test]
+    fn any_bytes_behind_a_known_opcode_are_parsed_or_dropped(
+        opcode in opcode(),
+        mut bytes in prop::collection::vec(any::<u8>(), 2..120),
+    ) {
+        bytes[0] = opcode.to_byte();
+        bytes[1] &= 0xf0;
+        parse(&bytes);
+    }
+}
