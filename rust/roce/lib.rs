@@ -9,7 +9,11 @@
 //! Layers, each of which knows only those above it in this list:
 //!
 //! - values: [`num`], [`psn`], [`id`], [`time`], [`status`];
-//! - packets: [`wire`], which parses and emits headers and computes the ICRC.
+//! - packets: [`wire`], which parses and emits headers and computes the ICRC;
+//! - requests: [`wr`], what is asked for; [`access`], which memory is whose; [`segment`], how a
+//!   message is cut into packets;
+//! - transports: [`rc`], the reliable connection;
+//! - queue pairs: [`qp`].
 //!
 //! No path in this crate may panic: a remote peer chooses the bytes, and a panic in the kernel
 //! is a crash of the machine. The lints below keep out what could.
@@ -39,9 +43,14 @@
     )
 )]
 
+pub mod access;
 pub mod id;
 pub mod num;
 pub mod psn;
+pub mod qp;
+pub mod rc;
+pub mod segment;
 pub mod status;
 pub mod time;
 pub mod wire;
+pub mod wr;

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Answers to packets: what the responder sends next, if anything.
+//!
+//! Owns the order of answers: read responses by PSN, then one acknowledgement or refusal for
+//! everything. It cannot overtake a read response, as it would say that one is lost.
+
+use super::{
+    replay::Answer,
+    responder::{
+        Reply,
+        Responder, //
+    },
+};
+use crate::{
+    psn::Psn,
+    segment::{
+        BurstLimit,
+        Segment,
+        Source, //
+    },
+    status::NakCode,
+    wire::{
+        aeth::{
+            Aeth,
+            Syndrome, //
+        },
+        emit::Headers,
+        opcode::{
+            Opcode,
+            Operation,
+            Position,
+            Service, //
+        },
+    },
+};
+
+/// Answers to be sent, planned as they are taken. Each counts as sent once it is yielded.
+///
+/// Made by [`Responder::burst`].
+#[derive(Debug)]
+pub struct ResponseBurst<'a, A> {
+    responder: &'a mut Responder<A>,
+    limit: BurstLimit,
+    first: bool,
+}
+
+impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+    /// Plans the answers that can be sent: read responses, in the order of their PSNs; then, if
+    /// all of them fit, an acknowledgement or a refusal if one is due.
+    pub fn burst(&mut self, limit: BurstLimit) -> ResponseBurst<'_, A> {
+        ResponseBurst {
+            responder: self,
+            limit,
+            first: true,
+        }
+    }
+
+    fn read_response(&mut self, limit: &mut BurstLimit, first: bool) -> Option<Segment> {
+        let answer = *self.replay.pending()?;
+        let (mtu, index) = (self.config.path_mtu, answer.next);
+        let length = mtu.payload(index, answer.length);
+        if !limit.take(length, first) {
+            return None;
+        }
+        let position = match (index == answer.start, index.saturating_add(1) >= answer.end) {
+            (true, true) => Position::Only,
+            (true, false) => Position::First,
+            (false, false) => Position::Middle,
+            (false, true) => Position::Last,
+        };
+        let opcode = Opcode::of(Service::Rc, Operation::ReadResponse, position, false)?;
+        let psn = answer.first.add(index);
+        // A MIDDLE has no AETH, and leaves it out.
+        let headers =
+            Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn).aeth(Aeth {
+                syndrome: Syndrome::ACK_UNLIMITED,
+                msn: answer.msn,
+            });
+        self.replay.sent();
+        self.last_read = psn;
+        if matches!(self.reply, Reply::Ack { owed } if !psn.is_before(owed)) {
+            self.reply = Reply::None;
+        }
+        Some(Segment {
+            headers,
+            source: match length {
+                0 => Source::None,
+                _ => Source::Remote(answer.remote.advance(mtu.offset(index, answer.length))),
+            },
+            offset: 0,
+            length,
+        })
+    }
+
+    fn acknowledgement(&mut self, limit: &mut BurstLimit, first: bool) -> Option<Segment> {
+        let stats = &mut self.stats;
+        let (psn, syndrome, count) = match self.reply {
+            Reply::None => return None,
+            Reply::Ack { .. } => (
+                self.expected.sub(1),
+                Syndrome::ACK_UNLIMITED,
+                Some(&mut stats.acks),
+            ),
+            Reply::Sequence => (
+                self.expected,
+                Syndrome::Nak(NakCode::PsnSequence),
+                Some(&mut stats.sequence_naks),
+            ),
+            Reply::NotReady => (
+                self.expected,
+                Syndrome::Rnr {
+                    timer: self.config.min_rnr_timer,
+                },
+                None,
+            ),
+            Reply::Refusal { psn, code } => (psn, Syndrome::Nak(code), None),
+        };
+        if !limit.take(0, first) {
+            return None;
+        }
+        if let Some(count) = count {
+            *count = count.wrapping_add(1);
+        }
+        self.reply = Reply::None;
+        Some(self.say(psn, syndrome))
+    }
+
+    fn say(&self, psn: Psn, syndrome: Syndrome) -> Segment {
+        let aeth = Aeth {
+            syndrome,
+            msn: self.msn,
+        };
+        Segment {
+            headers: Headers::ack(self.config.pkey, self.config.dest_qpn, psn, aeth),
+            source: Source::None,
+            offset: 0,
+            length: 0,
+        }
+    }
+}
+
+impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Iterator for ResponseBurst<'_, A> {
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        let first = core::mem::replace(&mut self.first, false);
+        match self.responder.replay.pending() {
+            Some(_) => self.responder.read_response(&mut self.limit, first),
+            None => self.responder.acknowledgement(&mut self.limit, first),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Responses to completions: what the requester makes of what it is answered.
+//!
+//! Owns the judgement on each kind of response. PSNs decide, not opcodes: a response belongs to
+//! the request whose PSNs include its own, and where in a READ its bytes go follows from the
+//! distance. So a responder may start a response anew at any packet.
+//!
+//! IBA: C9-107 to C9-113 (acknowledgements), C9-154 to C9-156 (implied NAK, ghosts).
+
+use super::{
+    requester::{
+        Requester,
+        ResponseHost,
+        SendState, //
+    },
+    window::{
+        Reach,
+        Slot, //
+    },
+};
+use crate::{
+    num::{
+        low_u32,
+        usize_as_u64, //
+    },
+    psn::Psn,
+    segment::Payload,
+    status::{
+        DropReason,
+        NakCode,
+        WcStatus, //
+    },
+    time::Instant,
+    wire::{
+        aeth::Syndrome,
+        opcode::Operation,
+        packet::Packet, //
+    },
+};
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
+    /// Takes a response of the peer. What it completes is reported by
+    /// [`poll_completion`](Self::poll_completion).
+    ///
+    /// # Errors
+    ///
+    /// - [`DropReason::WrongQpState`]: nothing can be in flight in this state.
+    /// - [`DropReason::WrongService`]: it is not a response, or to nothing that is ever sent.
+    /// - [`DropReason::StaleResponse`]: nothing in flight has its PSN, or it says nothing new.
+    /// - [`DropReason::ResponseGap`]: one before it is missing, which is dealt with already.
+    /// - [`DropReason::BadSyndrome`]: what it says is reserved.
+    pub fn handle_response(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        host: &mut impl ResponseHost,
+    ) -> Result<(), DropReason> {
+        if !matches!(self.state, SendState::Ready | SendState::Draining) {
+            return Err(DropReason::WrongQpState);
+        }
+        let psn = packet.psn();
+        if !self.window.contains(psn) {
+            self.stats.stale_responses = self.stats.stale_responses.wrapping_add(1);
+            return Err(DropReason::StaleResponse);
+        }
+        let outcome = match packet.opcode().operation() {
+            Operation::Acknowledge => self.on_acknowledge(now, packet),
+            Operation::ReadResponse => self.on_read_response(now, packet, host),
+            _ => Err(DropReason::WrongService),
+        };
+        self.settle();
+        outcome
+    }
+
+    fn on_acknowledge(&mut self, now: Instant, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let psn = packet.psn();
+        let syndrome = packet
+            .aeth()
+            .map_or(Syndrome::Reserved, |aeth| aeth.syndrome);
+        match syndrome {
+            Syndrome::Ack { .. } => self.advance_to(now, psn.next()),
+            Syndrome::Rnr { timer } => {
+                self.advance_to(now, psn)?;
+                self.on_not_ready(now, psn, timer)
+            }
+            Syndrome::Nak(NakCode::PsnSequence) => {
+                self.advance_to(now, psn)?;
+                self.on_sequence_nak(psn)
+            }
+            Syndrome::Nak(code) => {
+                let status = code.wc_status().ok_or(DropReason::BadSyndrome)?;
+                if status == WcStatus::RemInvRdReqErr {
+                    return Err(DropReason::BadSyndrome);
+                }
+                self.advance_to(now, psn)?;
+                self.on_fatal_nak(psn, status)
+            }
+            Syndrome::Reserved => Err(DropReason::BadSyndrome),
+        }
+    }
+
+    /// Takes data that was read. Its arrival acknowledges every request before the READ.
+    fn on_read_response(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        host: &mut impl ResponseHost,
+    ) -> Result<(), DropReason> {
+        if let Some(aeth) = packet.aeth() {
+            if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
+                return Err(DropReason::BadSyndrome);
+            }
+        }
+        let psn = packet.psn();
+        self.advance_to(now, psn)?;
+        let Some((slot, true)) = self.window.oldest() else {
+            return Err(DropReason::StaleResponse);
+        };
+        if self.window.una() != psn || !slot.awaits_data() || slot.verdict.is_some() {
+            return Err(DropReason::BadSequence);
+        }
+
+        let (mtu, index) = (self.window.mtu(), psn.since(slot.first));
+        let len = low_u32(usize_as_u64(packet.payload_len()));
+        if len != mtu.payload(index, slot.wr.length) {
+            self.end(WcStatus::BadRespErr);
+            return Ok(());
+        }
+        if len != 0 {
+            let payload = Payload {
+                offset: low_u32(usize_as_u64(packet.payload_offset())),
+                len,
+            };
+            let offset = mtu.offset(index, slot.wr.length);
+            if let Err(status) = host.place(self.window.oldest_place(), offset, payload) {
+                self.end(status);
+                return Ok(());
+            }
+        }
+        self.window.advance(1);
+        self.progress(now);
+        Ok(())
+    }
+
+    /// Acknowledges every packet before `upto`. One that only data can acknowledge, and that is
+    /// answered by something later, shows that the data got lost.
+    fn advance_to(&mut self, now: Instant, upto: Psn) -> Result<(), DropReason> {
+        let una = self.window.una();
+        let reach = self.window.acknowledge(upto);
+        if self.window.una() != una {
+            self.progress(now);
+        }
+        match reach {
+            Reach::Whole => Ok(()),
+            Reach::Gap => self.on_gap(),
+        }
+    }
+
+    fn progress(&mut self, now: Instant) {
+        self.retry.on_progress(now, self.window.in_flight());
+    }
+
+    fn on_gap(&mut self) -> Result<(), DropReason> {
+        if self.window.in_flight() && self.retry.on_gap() {
+            self.stats.implied_naks = self.stats.implied_naks.wrapping_add(1);
+            self.resend();
+        }
+        Err(DropReason::ResponseGap)
+    }
+
+    fn on_sequence_nak(&mut self, psn: Psn) -> Result<(), DropReason> {
+        self.check_outstanding(psn)?;
+        self.stats.sequence_naks = self.stats.sequence_naks.wrapping_add(1);
+        self.resend();
+        Ok(())
+    }
+
+    fn on_not_ready(&mut self, now: Instant, psn: Psn, timer: u8) -> Result<(), DropReason> {
+        self.check_outstanding(psn)?;
+        self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
+        match self.retry.on_not_ready(now, timer) {
+            Ok(()) => self.go_back(),
+            Err(_) => self.end(WcStatus::RnrRetryExcErr),
+        }
+        Ok(())
+    }
+
+    fn on_fatal_nak(&mut self, psn: Psn, status: WcStatus) -> Result<(), DropReason> {
+        if self.window.una() != psn {
+            return Err(DropReason::StaleResponse);
+        }
+        self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
+        self.end(status);
+        Ok(())
+    }
+
+    /// Checks that a refusal is news: the packet was sent since it was last gone back to.
+    fn check_outstanding(&self, psn: Psn) -> Result<(), DropReason> {
+        match self.window.una() == psn && self.window.in_flight() {
+            true => Ok(()),
+            false => Err(DropReason::StaleResponse),
+        }
+    }
+
+    fn resend(&mut self) {
+        match self.retry.on_loss() {
+            Ok(()) => self.go_back(),
+            Err(_) => self.end(WcStatus::RetryExcErr),
+        }
+    }
+}

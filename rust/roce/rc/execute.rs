@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests to effects: what the responder makes of a packet.
+//!
+//! Owns the order of the checks: PSN, sequence of opcodes, lengths, rights, resources. A packet
+//! that fails one has had no effect. Does not know how answers are sent.
+//!
+//! IBA: C9-52 to C9-63 (PSN, opcode sequence, lengths), C9-88 (length 0), C9-105 to C9-110
+//! (duplicates), C9-113 (refusals), C9-114 (no receive posted).
+
+use super::{
+    replay::Answer,
+    responder::{
+        Fatal,
+        Message,
+        Recovery,
+        RecvState, //
+        Reply,
+        RequestHost,
+        Responder,
+    },
+};
+use crate::{
+    access::Access,
+    num::{
+        low_u32,
+        usize_as_u64, //
+    },
+    psn::Psn,
+    segment::Payload,
+    status::{
+        DropReason,
+        NakCode,
+        WcStatus, //
+    },
+    wire::{
+        ext::{
+            ImmDt,
+            Reth, //
+        },
+        opcode::{
+            Operation,
+            Position,
+            Service, //
+        },
+        packet::Packet,
+    },
+    wr::{
+        BadRecv,
+        Completion,
+        Imm,
+        RecvWr,
+        Remote,
+        WcOpcode,
+        MAX_MESSAGE, //
+    },
+};
+
+/// Why a request is not carried out.
+enum Refusal {
+    /// It must come again later.
+    NotReady,
+    /// It is wrong, and this is the end.
+    Final(NakCode, Fatal),
+}
+
+impl Refusal {
+    /// The request makes no sense.
+    const INVALID: Self = Self::Final(NakCode::InvalidRequest, Fatal::RequestError);
+
+    /// The memory it asks for is not for the peer.
+    const ACCESS: Self = Self::Final(NakCode::RemoteAccess, Fatal::AccessError);
+}
+
+impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+    /// Takes a request of the peer. Its answer, if it has one, leaves with the next
+    /// [`burst`](Self::burst), whatever is returned here.
+    ///
+    /// # Errors
+    ///
+    /// - [`DropReason::WrongQpState`]: no request is carried out in this state.
+    /// - [`DropReason::WrongService`]: it is not an RC request.
+    /// - [`DropReason::AheadOfSequence`]: one before it is missing, or must come again.
+    /// - [`DropReason::UnknownDuplicate`]: its answer is not kept any more.
+    pub fn handle_request(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut impl RequestHost,
+    ) -> Result<(), DropReason> {
+        if self.state != RecvState::Ready {
+            return Err(DropReason::WrongQpState);
+        }
+        let opcode = packet.opcode();
+        if opcode.service() != Service::Rc || !opcode.is_request() {
+            return Err(DropReason::WrongService);
+        }
+        match packet.psn().diff(self.expected) {
+            0 => self.on_expected(packet, host),
+            1.. => self.on_early(packet.psn()),
+            _ => self.on_duplicate(packet),
+        }
+    }
+
+    /// A request is missing before this one. The peer is told once.
+    fn on_early(&mut self, psn: Psn) -> Result<(), DropReason> {
+        self.stats.out_of_sequence = self.stats.out_of_sequence.wrapping_add(1);
+        if self
+            .recovery
+            .latest
+            .is_none_or(|latest| psn.is_after(latest))
+        {
+            self.recovery.latest = Some(psn);
+        }
+        if !self.recovery.told {
+            self.recovery.told = true;
+            self.reply = Reply::Sequence;
+        }
+        Err(DropReason::AheadOfSequence)
+    }
+
+    fn on_duplicate(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
+        self.stats.duplicates = self.stats.duplicates.wrapping_add(1);
+        match packet.opcode().operation() {
+            Operation::ReadRequest => self.repeat_read(packet),
+            _ => {
+                if self.reply == Reply::None {
+                    self.owe_ack();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers a READ again: all that is left of it from the PSN of the request on, or a part.
+    fn repeat_read(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let psn = packet.psn();
+        let reth = packet.reth().ok_or(DropReason::UnknownDuplicate)?;
+        let answer = self.replay.find(psn).ok_or(DropReason::UnknownDuplicate)?;
+        let mtu = self.config.path_mtu;
+        let start = psn.since(answer.first);
+        let offset = mtu.offset(start, answer.length);
+        let left = answer.length.saturating_sub(offset);
+        let end = start.saturating_add(mtu.packets(reth.len));
+        // A part that ends within a packet cannot be told from the whole by its PSNs.
+        let whole = reth.len == left;
+        let part = reth.len < left
+            && reth.len != 0
+            && mtu.offset(end, answer.length).wrapping_sub(offset) == reth.len;
+        if remote(&reth) != answer.remote.advance(offset) || !(whole || part) {
+            return Err(DropReason::UnknownDuplicate);
+        }
+        self.replay.repeat(psn, start, end);
+        Ok(())
+    }
+
+    fn on_expected(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut impl RequestHost,
+    ) -> Result<(), DropReason> {
+        let outcome = match packet.opcode().operation() {
+            Operation::Send => self.on_send(packet, host),
+            Operation::RdmaWrite => self.on_write(packet, host),
+            Operation::ReadRequest => self.on_read(packet, host),
+            _ => Err(Refusal::INVALID),
+        };
+        match outcome {
+            Ok(()) => self.recovered(packet.ack_request()),
+            Err(Refusal::NotReady) => {
+                self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
+                self.reply = Reply::NotReady;
+                // What follows is dropped in silence: the peer will send it again anyway.
+                self.recovery.told = true;
+            }
+            Err(Refusal::Final(code, fatal)) => self.refuse(self.expected, code, fatal),
+        }
+        Ok(())
+    }
+
+    /// The expected request has arrived: the peer need not be told to go back to it any more,
+    /// except for what was dropped after it.
+    fn recovered(&mut self, ack_request: bool) {
+        let untold = matches!(self.reply, Reply::Sequence | Reply::NotReady);
+        let missing = |latest: Psn| !latest.is_before(self.expected);
+        if untold && self.recovery.latest.is_some_and(missing) {
+            self.reply = Reply::Sequence;
+            return;
+        }
+        self.recovery = Recovery::default();
+        if untold || ack_request {
+            self.owe_ack();
+        }
+    }
+
+    fn owe_ack(&mut self) {
+        self.reply = Reply::Ack {
+            owed: self.expected.sub(1),
+        };
+    }
+
+    // Operations. Each advances the expected PSN when it is done.
+
+    fn on_send(&mut self, packet: &Packet<'_>, host: &mut impl RequestHost) -> Result<(), Refusal> {
+        let opcode = packet.opcode();
+        let len = self.checked_len(packet)?;
+        let (wr, received) = match (self.message, opcode.starts_message()) {
+            (Message::None, true) => (self.take_receive(host, WcOpcode::Recv)?, 0),
+            (Message::Send { wr, received }, false) => (wr, received),
+            _ => return Err(Refusal::INVALID),
+        };
+        let end = received.checked_add(len).filter(|&end| end <= wr.length);
+        let (status, nak) = match end {
+            None => (WcStatus::LocLenErr, NakCode::InvalidRequest),
+            Some(end) => match place(packet, |payload| host.place_receive(received, payload)) {
+                Err(status) => (status, NakCode::RemoteOperational),
+                Ok(()) => {
+                    self.message = Message::Send { wr, received: end };
+                    self.expected = self.expected.next();
+                    if opcode.ends_message() {
+                        self.complete(wr, WcOpcode::Recv, end, packet, host);
+                    }
+                    return Ok(());
+                }
+            },
+        };
+        self.message = Message::None;
+        let failed = Completion::failed(wr.wr_id, WcOpcode::Recv, status);
+        host.complete_receive(failed, packet.solicited());
+        Err(Refusal::Final(nak, Fatal::LocalError))
+    }
+
+    fn on_write(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut impl RequestHost,
+    ) -> Result<(), Refusal> {
+        let opcode = packet.opcode();
+        let len = self.checked_len(packet)?;
+        let (next, left, length) = match (self.message, packet.reth()) {
+            (Message::None, Some(reth)) => {
+                self.check_remote(&reth, Access::REMOTE_WRITE, host)?;
+                (remote(&reth), reth.len, reth.len)
+            }
+            (Message::Write { next, left, length }, None) => (next, left, length),
+            _ => return Err(Refusal::INVALID),
+        };
+        let left = left.checked_sub(len).ok_or(Refusal::INVALID)?;
+        if opcode.ends_message() != (left == 0) {
+            return Err(Refusal::INVALID);
+        }
+        let wr = match packet.imm() {
+            Some(_) => Some(self.take_receive(host, WcOpcode::RecvRdmaWithImm)?),
+            None => None,
+        };
+        if place(packet, |payload| host.place_remote(next, payload)).is_err() {
+            if let Some(RecvWr { wr_id, .. }) = wr {
+                let opcode = WcOpcode::RecvRdmaWithImm;
+                let failed = Completion::failed(wr_id, opcode, WcStatus::LocAccessErr);
+                host.complete_receive(failed, packet.solicited());
+            }
+            return Err(Refusal::ACCESS);
+        }
+        self.expected = self.expected.next();
+        self.message = Message::Write {
+            next: next.advance(len),
+            left,
+            length,
+        };
+        if opcode.ends_message() {
+            match wr {
+                Some(wr) => self.complete(wr, WcOpcode::RecvRdmaWithImm, length, packet, host),
+                None => self.finish(),
+            }
+        }
+        Ok(())
+    }
+
+    fn on_read(&mut self, packet: &Packet<'_>, host: &mut impl RequestHost) -> Result<(), Refusal> {
+        let reth = packet.reth().ok_or(Refusal::INVALID)?;
+        if self.message != Message::None || packet.payload_len() != 0 {
+            return Err(Refusal::INVALID);
+        }
+        self.check_remote(&reth, Access::REMOTE_READ, host)?;
+        let packets = self.config.path_mtu.packets(reth.len);
+        let answer = Answer::new(
+            self.expected,
+            packets,
+            remote(&reth),
+            reth.len,
+            self.msn.next(),
+        );
+        self.replay.push(answer).map_err(|_| Refusal::INVALID)?;
+        self.expected = self.expected.add(packets);
+        self.finish();
+        Ok(())
+    }
+
+    /// Reports the end of a message that consumes a receive.
+    fn complete(
+        &mut self,
+        wr: RecvWr,
+        opcode: WcOpcode,
+        byte_len: u32,
+        packet: &Packet<'_>,
+        host: &mut impl RequestHost,
+    ) {
+        self.finish();
+        let completion = Completion {
+            wr_id: wr.wr_id,
+            status: WcStatus::Success,
+            opcode,
+            byte_len,
+            imm: packet.imm().map(|ImmDt(bytes)| Imm(bytes)),
+        };
+        host.complete_receive(completion, packet.solicited());
+    }
+
+    /// Counts the end of a message.
+    fn finish(&mut self) {
+        self.message = Message::None;
+        self.msn = self.msn.next();
+    }
+
+    // Checks.
+
+    /// Returns the length of the payload if it is one that a packet in this position can have.
+    fn checked_len(&self, packet: &Packet<'_>) -> Result<u32, Refusal> {
+        let mtu = self.config.path_mtu.bytes();
+        let len = u32::try_from(packet.payload_len()).map_err(|_| Refusal::INVALID)?;
+        let fits = match packet.opcode().position() {
+            Position::First | Position::Middle => len == mtu,
+            Position::Last => (1..=mtu).contains(&len),
+            Position::Only => len <= mtu,
+        };
+        fits.then_some(len).ok_or(Refusal::INVALID)
+    }
+
+    /// Checks that the peer may do `access` to the memory that it names. Memory of length 0 is
+    /// not looked at (C9-88).
+    fn check_remote(
+        &self,
+        reth: &Reth,
+        access: Access,
+        host: &mut impl RequestHost,
+    ) -> Result<(), Refusal> {
+        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE {
+            return Err(Refusal::INVALID);
+        }
+        if reth.len == 0 {
+            return Ok(());
+        }
+        host.check_remote(remote(reth), reth.len, access)
+            .map_err(|_| Refusal::ACCESS)
+    }
+
+    /// Takes a receive for a message. One that cannot be used completes at once.
+    fn take_receive(
+        &self,
+        host: &mut impl RequestHost,
+        opcode: WcOpcode,
+    ) -> Result<RecvWr, Refusal> {
+        match host.take_receive() {
+            None => Err(Refusal::NotReady),
+            Some(Ok(wr)) => Ok(wr),
+            Some(Err(BadRecv { wr_id, status })) => {
+                host.complete_receive(Completion::failed(wr_id, opcode, status), false);
+                Err(Refusal::Final(
+                    NakCode::RemoteOperational,
+                    Fatal::LocalError,
+                ))
+            }
+        }
+    }
+}
+
+/// Returns the place that a RETH names.
+fn remote(reth: &Reth) -> Remote {
+    Remote {
+        va: reth.va,
+        rkey: reth.rkey,
+    }
+}
+
+/// Calls `copy` for the payload of a packet, if it has one.
+fn place<E>(packet: &Packet<'_>, copy: impl FnOnce(Payload) -> Result<(), E>) -> Result<(), E> {
+    match low_u32(usize_as_u64(packet.payload_len())) {
+        0 => Ok(()),
+        len => copy(Payload {
+            offset: low_u32(usize_as_u64(packet.payload_offset())),
+            len,
+        }),
+    }
+}

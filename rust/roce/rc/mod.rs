@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The reliable connection (RC).
+//!
+//! Two machines that share nothing, so that each half of a QP can be owned by another CPU:
+//!
+//! - [`requester::Requester`] sends requests and consumes responses. It keeps the requests in
+//!   flight ([`window`]) and decides when to send again and when to give up (`retry`). What it
+//!   sends is planned in `transmit`, what it is answered is judged in `completer`.
+//! - [`responder::Responder`] consumes requests and sends responses. It executes in `execute`,
+//!   answers in `answer`, and keeps what it needs to answer a repeated READ in [`replay`].
+//!
+//! Neither touches memory. Where bytes are to be moved or looked up, the machine asks its
+//! surroundings through a small trait that is given as an argument ([`requester::ResponseHost`],
+//! [`responder::RequestHost`]); where bytes are to be sent, it says where they come from
+//! ([`Segment`](crate::segment::Segment)). A packet that gets lost is never reported: the
+//! protocol finds out.
+
+mod answer;
+mod completer;
+mod execute;
+mod transmit;
+
+pub mod replay;
+pub mod requester;
+pub mod responder;
+pub mod retry;
+pub mod window;

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The READs a responder has answered or is about to answer, in storage that the caller owns.
+//!
+//! Owns their order and how far each is answered. A READ is kept until as many later ones came
+//! as the peer may have outstanding: until then it may be repeated. Does not know packets, nor
+//! what a request looks like that asks for a part of one.
+
+use crate::{
+    id::{
+        Msn,
+        Rkey, //
+    },
+    num::u32_as_usize,
+    psn::Psn,
+    wr::Remote, //
+};
+
+/// A READ, and how far it is answered. Packets are counted from the start of the READ.
+///
+/// [`Answer::EMPTY`] is for the caller to fill its storage with.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// PSN of the first packet of the response.
+    pub(super) first: Psn,
+    /// Number of packets of the response.
+    pub(super) packets: u32,
+    /// Where the memory starts.
+    pub(super) remote: Remote,
+    /// How many bytes were asked for.
+    pub(super) length: u32,
+    /// Messages completed, with this one.
+    pub(super) msn: Msn,
+    /// Packet with which the response starts that is being sent.
+    pub(super) start: u32,
+    /// Packet to be sent next.
+    pub(super) next: u32,
+    /// Packet before which that response ends.
+    pub(super) end: u32,
+    /// Whether it is answered for the first time, and not to the end yet.
+    fresh: bool,
+}
+
+impl Answer {
+    /// An answer to nothing.
+    pub const EMPTY: Self = Self {
+        first: Psn::new(0),
+        packets: 0,
+        remote: Remote {
+            va: 0,
+            rkey: Rkey::new(0),
+        },
+        length: 0,
+        msn: Msn::new(0),
+        start: 0,
+        next: 0,
+        end: 0,
+        fresh: false,
+    };
+
+    /// Makes the answer to a READ that was not answered before.
+    pub(super) fn new(first: Psn, packets: u32, remote: Remote, length: u32, msn: Msn) -> Self {
+        Self {
+            first,
+            packets,
+            remote,
+            length,
+            msn,
+            end: packets,
+            fresh: true,
+            ..Self::EMPTY
+        }
+    }
+
+    /// Returns whether there is something to send.
+    #[inline]
+    pub(super) const fn is_pending(&self) -> bool {
+        self.next < self.end
+    }
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// As many READs are unanswered as may be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Full;
+
+/// A queue of answers, in the order of their PSNs.
+#[derive(Debug)]
+pub(super) struct Replay<A> {
+    answers: A,
+    /// Place of the oldest answer in the storage.
+    oldest: u32,
+    len: u32,
+    /// How many answers there are before the first that is pending.
+    settled: u32,
+}
+
+impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
+    /// Makes an empty queue, for as many READs as there is room in `answers`.
+    pub(super) const fn new(answers: A) -> Self {
+        Self {
+            answers,
+            oldest: 0,
+            len: 0,
+            settled: 0,
+        }
+    }
+
+    /// Puts `answers` in the place of the storage and copies the newest entries to it. Returns
+    /// the old storage.
+    pub(super) fn replace(&mut self, answers: A) -> A {
+        let mut moved = Self::new(answers);
+        let excess = self.len.saturating_sub(moved.capacity());
+        for place in excess..self.len {
+            if let Some(answer) = self.get(place).copied() {
+                let _ = moved.push(answer);
+            }
+        }
+        moved.settle(0);
+        core::mem::replace(self, moved).answers
+    }
+
+    /// Returns how many answers can be kept.
+    pub(super) fn capacity(&self) -> u32 {
+        u32::try_from(self.answers.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        (self.oldest, self.len, self.settled) = (0, 0, 0);
+    }
+
+    /// Appends an answer; forgets the oldest for it if need be.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if there is no room at all, or the oldest was never answered to the end: then
+    /// the peer has more READs outstanding than it may.
+    pub(super) fn push(&mut self, answer: Answer) -> Result<(), Full> {
+        let capacity = self.capacity();
+        if self.len >= capacity {
+            if self.get(0).ok_or(Full)?.fresh {
+                return Err(Full);
+            }
+            self.oldest = self.place(1);
+            self.len = self.len.saturating_sub(1);
+            self.settled = self.settled.saturating_sub(1);
+        }
+        let end = self.len;
+        *self.get_mut(end).ok_or(Full)? = answer;
+        self.len = self.len.saturating_add(1);
+        Ok(())
+    }
+
+    /// Returns the answer to which the packet with this PSN belongs.
+    pub(super) fn find(&self, psn: Psn) -> Option<&Answer> {
+        let index = self.position(psn)?;
+        self.get(index)
+    }
+
+    /// Says that packets `start` to `end` of the answer with this PSN are to be sent once more.
+    /// Nothing happens if they are about to be sent anyway.
+    pub(super) fn repeat(&mut self, psn: Psn, start: u32, end: u32) {
+        let Some(index) = self.position(psn) else {
+            return;
+        };
+        let Some(answer) = self.get_mut(index) else {
+            return;
+        };
+        if answer.is_pending() && answer.next == start && answer.end == end {
+            return;
+        }
+        (answer.start, answer.next, answer.end) = (start, start, end);
+        self.settled = self.settled.min(index);
+    }
+
+    /// Returns the oldest answer of which something is to be sent.
+    #[inline]
+    pub(super) fn pending(&self) -> Option<&Answer> {
+        match self.settled < self.len {
+            true => self.get(self.settled),
+            false => None,
+        }
+    }
+
+    /// Notes that a packet of [`Replay::pending`] was sent.
+    #[inline]
+    pub(super) fn sent(&mut self) {
+        let index = self.settled;
+        let Some(answer) = self.get_mut(index) else {
+            return;
+        };
+        answer.next = answer.next.saturating_add(1);
+        if answer.next >= answer.packets {
+            answer.fresh = false;
+        }
+        if !answer.is_pending() {
+            self.settle(index);
+        }
+    }
+
+    /// Looks for the first answer that is pending, from `index` on.
+    fn settle(&mut self, index: u32) {
+        let pending = |&index: &u32| self.get(index).is_some_and(Answer::is_pending);
+        self.settled = (index..self.len).find(pending).unwrap_or(self.len);
+    }
+
+    fn position(&self, psn: Psn) -> Option<u32> {
+        let holds = |&index: &u32| {
+            self.get(index)
+                .is_some_and(|answer| psn.since(answer.first) < answer.packets)
+        };
+        // The newest first: of numbers half a circle old, another READ may have the same.
+        (0..self.len).rev().find(holds)
+    }
+
+    #[inline]
+    fn get(&self, index: u32) -> Option<&Answer> {
+        self.answers.as_ref().get(u32_as_usize(self.place(index)))
+    }
+
+    #[inline]
+    fn get_mut(&mut self, index: u32) -> Option<&mut Answer> {
+        let place = u32_as_usize(self.place(index));
+        self.answers.as_mut().get_mut(place)
+    }
+
+    /// Returns the place in the storage of the answer after `index` others.
+    #[inline]
+    fn place(&self, index: u32) -> u32 {
+        let capacity = self.capacity();
+        let place = self.oldest.saturating_add(index);
+        match place.checked_sub(capacity) {
+            Some(wrapped) => wrapped,
+            None => place,
+        }
+    }
+}

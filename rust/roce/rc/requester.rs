@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The sending half of an RC QP: its states, its commands and its results.
+//!
+//! Owns everything that the requester remembers. How packets are planned is in `transmit`, how
+//! responses are judged in `completer`. Does not know the responder of its own QP.
+
+use super::{
+    retry::Retry,
+    window::{
+        Slot,
+        Window, //
+    },
+};
+use crate::{
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+    segment::{
+        Mtu,
+        Payload,
+        SlotIndex, //
+    },
+    status::WcStatus,
+    time::Instant,
+    wr::{
+        Completion,
+        SendOp,
+        SendWr,
+        WcOpcode,
+        MAX_MESSAGE, //
+    },
+};
+
+/// What the requester must ask of whoever holds the memory.
+pub trait ResponseHost {
+    /// Copies `payload` of the packet at hand into the memory of the request in `slot`, from
+    /// byte `offset` of the message on.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the request shall complete, for example
+    /// [`WcStatus::LocProtErr`]. The QP goes to the error state.
+    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus>;
+}
+
+/// How much may be in flight, in requests and their payload. At least one packet always may.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Flow {
+    /// Bytes of payload.
+    pub bytes: u32,
+    /// Packets; a READ counts as one, whatever its length.
+    pub packets: u32,
+}
+
+/// The attributes of a requester, as they stand on the way to RTS.
+#[derive(Clone, Copy, Debug)]
+pub struct RequesterConfig {
+    /// The peer's QP.
+    pub dest_qpn: Qpn,
+    /// Partition key to send.
+    pub pkey: Pkey,
+    /// PSN of the first packet.
+    pub first_psn: Psn,
+    /// Path MTU.
+    pub path_mtu: Mtu,
+    /// How many READs the peer is ready to serve at a time; exact, never rounded.
+    pub max_rd_atomic: u8,
+    /// Local ACK timeout, as a code of five bits; 0 waits for ever.
+    pub ack_timeout: u8,
+    /// How often to send again before giving up, 0 to 7.
+    pub retry_cnt: u8,
+    /// How often to send again to a peer that is not ready, 0 to 6; 7 never gives up.
+    pub rnr_retry: u8,
+    /// How much may be in flight.
+    pub flow: Flow,
+}
+
+/// What a requester does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SendState {
+    /// Nothing; nothing can be posted.
+    Reset,
+    /// Requests are kept, not sent (INIT, RTR).
+    Idle,
+    /// Requests are sent (RTS).
+    Ready,
+    /// Requests that were begun are finished, no further one is begun (SQD).
+    Draining,
+    /// Requests are flushed (ERR).
+    Error,
+}
+
+/// How often things happened since the counts were last taken.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RequesterStats {
+    /// Times everything in flight was sent again.
+    pub retries: u32,
+    /// Times the peer did not answer.
+    pub timeouts: u32,
+    /// Refusals as "receiver not ready".
+    pub rnr_naks: u32,
+    /// Reports of a missing request.
+    pub sequence_naks: u32,
+    /// Responses that showed by their PSN that an earlier one is missing.
+    pub implied_naks: u32,
+    /// Requests that failed for good by a refusal.
+    pub fatal_naks: u32,
+    /// Responses to nothing in flight.
+    pub stale_responses: u32,
+}
+
+/// A request that is done with: its slot of the ring is free.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Retired {
+    /// The slot.
+    pub slot: SlotIndex,
+    /// What to tell the consumer; `None` for the success of a request that was not signaled.
+    pub completion: Option<Completion>,
+}
+
+/// The sending half of an RC QP.
+///
+/// It has four kinds of method:
+///
+/// - *commands* move it along with the QP ([`configure`](Self::configure),
+///   [`start`](Self::start), [`drain`](Self::drain), [`resume`](Self::resume),
+///   [`fail`](Self::fail), [`reset`](Self::reset)), give it work ([`post`](Self::post),
+///   [`reject`](Self::reject)), or withdraw it ([`abort`](Self::abort));
+/// - *`handle_*`* tell it what happened: a response, or that time has passed;
+/// - [`burst`](Self::burst) and *`poll_*`* take what it wants done: packets to send, completions
+///   to report, the time at which to call [`handle_timeout`](Self::handle_timeout);
+/// - *getters*.
+///
+/// After any command or `handle_*`, call `poll_completion` until it returns `None`, then `burst`
+/// until it yields nothing or the caller has had enough, then `poll_timeout` once: each may
+/// depend on the ones before. `error` may turn to `Some` in any of them.
+///
+/// Time must not go backwards. A timer that fires early, late or for nothing does no harm.
+///
+/// `S` is storage for the requests, one [`Slot`] for each slot of the send ring, whose number is
+/// a power of two. Requests are posted in the order of the ring, so that the request in slot `i`
+/// of the ring is `i` here; [`align`](Self::align) keeps it so if the ring skips slots.
+#[derive(Debug)]
+pub struct Requester<S> {
+    pub(super) state: SendState,
+    pub(super) window: Window<S>,
+    pub(super) retry: Retry,
+    pub(super) config: Config,
+    pub(super) unasked: Unasked,
+    pub(super) stats: RequesterStats,
+    error: Option<WcStatus>,
+}
+
+/// The attributes that are looked at with each packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Config {
+    pub(super) dest_qpn: Qpn,
+    pub(super) pkey: Pkey,
+    pub(super) max_rd_atomic: u8,
+    pub(super) flow: Flow,
+}
+
+/// What was sent since an acknowledgement was last asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unasked {
+    pub(super) packets: u32,
+    pub(super) bytes: u32,
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
+    /// Makes a requester in the reset state.
+    pub fn new(storage: S) -> Self {
+        Self {
+            state: SendState::Reset,
+            window: Window::new(storage),
+            retry: Retry::new(),
+            config: Config {
+                dest_qpn: Qpn::default(),
+                pkey: Pkey::DEFAULT,
+                max_rd_atomic: 0,
+                flow: Flow {
+                    bytes: 0,
+                    packets: 0,
+                },
+            },
+            unasked: Unasked::default(),
+            stats: RequesterStats::default(),
+            error: None,
+        }
+    }
+
+    // Commands: the QP.
+
+    /// Sets every attribute, and the PSN. Only before [`start`](Self::start).
+    pub fn configure(&mut self, config: &RequesterConfig) {
+        self.config = Config {
+            dest_qpn: config.dest_qpn,
+            pkey: config.pkey,
+            max_rd_atomic: config.max_rd_atomic,
+            flow: config.flow,
+        };
+        self.window.configure(config.first_psn, config.path_mtu);
+        self.retry.clear();
+        self.set_ack_timeout(config.ack_timeout);
+        self.set_retry_cnt(config.retry_cnt);
+        self.set_rnr_retry(config.rnr_retry);
+    }
+
+    /// Sets the local ACK timeout, a code of five bits, from the next packet on.
+    pub fn set_ack_timeout(&mut self, code: u8) {
+        self.retry.set_timeout(code);
+    }
+
+    /// Sets how often to send again before giving up.
+    pub fn set_retry_cnt(&mut self, count: u8) {
+        self.retry.set_limit(count);
+    }
+
+    /// Sets how often to send again to a peer that is not ready.
+    pub fn set_rnr_retry(&mut self, count: u8) {
+        self.retry.set_rnr_limit(count);
+    }
+
+    /// Sets how many READs the peer is ready to serve at a time.
+    pub fn set_max_rd_atomic(&mut self, count: u8) {
+        self.config.max_rd_atomic = count;
+    }
+
+    /// Sets the partition key to send.
+    pub fn set_pkey(&mut self, pkey: Pkey) {
+        self.config.pkey = pkey;
+    }
+
+    /// Sets how much may be in flight.
+    pub fn set_flow(&mut self, flow: Flow) {
+        self.config.flow = flow;
+    }
+
+    /// Accepts requests without sending them (to INIT).
+    pub fn init(&mut self) {
+        if self.state == SendState::Reset {
+            self.state = SendState::Idle;
+        }
+    }
+
+    /// Starts sending (to RTS).
+    pub fn start(&mut self) {
+        if matches!(self.state, SendState::Reset | SendState::Idle) {
+            self.state = SendState::Ready;
+            self.settle();
+        }
+    }
+
+    /// Stops beginning requests (to SQD). See [`is_drained`](Self::is_drained).
+    pub fn drain(&mut self) {
+        if self.state == SendState::Ready {
+            self.state = SendState::Draining;
+        }
+    }
+
+    /// Begins requests again (SQD to RTS).
+    pub fn resume(&mut self) {
+        if self.state == SendState::Draining {
+            self.state = SendState::Ready;
+            self.settle();
+        }
+    }
+
+    /// Flushes every request that is not complete, and every one yet to be posted (to ERR).
+    pub fn fail(&mut self) {
+        self.state = SendState::Error;
+        self.retry.clear();
+    }
+
+    /// Forgets every request without a completion (to RESET). The ring goes on where it is.
+    pub fn reset(&mut self) {
+        self.state = SendState::Reset;
+        self.window.clear();
+        self.retry.clear();
+        self.unasked = Unasked::default();
+        self.error = None;
+    }
+
+    /// Says to which slot of the ring the next request goes. Forgets every request.
+    pub fn align(&mut self, next: SlotIndex) {
+        self.window.seek(next.0);
+    }
+
+    // Commands: work.
+
+    /// Takes a work request. Returns its slot; `None` if there is no free one or the QP is in
+    /// the reset state.
+    ///
+    /// One that is longer than [`MAX_MESSAGE`] is rejected with [`WcStatus::LocLenErr`].
+    pub fn post(&mut self, wr: SendWr) -> Option<SlotIndex> {
+        let verdict = (wr.length > MAX_MESSAGE).then_some(WcStatus::LocLenErr);
+        self.push(Slot::new(wr, wr.op.wc_opcode(), verdict))
+    }
+
+    /// Takes the place of a work request that makes no sense. It completes with `status` when
+    /// all before it are complete; then the QP is in the error state. `None` as for
+    /// [`post`](Self::post).
+    pub fn reject(&mut self, wr_id: u64, opcode: WcOpcode, status: WcStatus) -> Option<SlotIndex> {
+        let wr = SendWr {
+            wr_id,
+            op: SendOp::Send { imm: None },
+            length: 0,
+            signaled: true,
+            solicited: false,
+            fence: false,
+        };
+        self.push(Slot::new(wr, opcode, Some(status)))
+    }
+
+    /// Withdraws the request in `slot`, whose memory cannot be read. No packet of it or after it
+    /// is sent any more; it completes with `status` when all before it are complete; then the
+    /// QP is in the error state. Does nothing to a request that is complete.
+    pub fn abort(&mut self, slot: SlotIndex, status: WcStatus) {
+        if self.window.condemn(slot, status) {
+            self.settle();
+        }
+    }
+
+    // Time and results.
+
+    /// Says that it is `now`. Returns whether there is something to send or to report. Nothing
+    /// happens before the time that [`poll_timeout`](Self::poll_timeout) gave.
+    pub fn handle_timeout(&mut self, now: Instant) -> bool {
+        use super::retry::Expired;
+
+        match self.retry.expire(now) {
+            None => return false,
+            Some(Expired::Pause) => {}
+            Some(Expired::Answer) => {
+                if !self.window.in_flight() {
+                    return false;
+                }
+                self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
+                match self.retry.on_silence() {
+                    Ok(()) => self.go_back(),
+                    Err(_) => self.end(WcStatus::RetryExcErr),
+                }
+            }
+        }
+        self.has_work()
+    }
+
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.retry.deadline()
+    }
+
+    /// Takes the next request that is done with, in the order of posting.
+    pub fn poll_completion(&mut self) -> Option<Retired> {
+        if self.state == SendState::Error
+            && !self.window.has_complete()
+            && self.window.has_pending()
+        {
+            self.window.complete_oldest(WcStatus::WrFlushErr);
+        }
+        let (place, slot) = self.window.retire()?;
+        let status = slot.verdict.unwrap_or(WcStatus::Success);
+        let completion = match status {
+            WcStatus::Success => slot.wr.signaled.then_some(Completion {
+                wr_id: slot.wr.wr_id,
+                status,
+                opcode: slot.opcode,
+                byte_len: slot.wr.length,
+                imm: None,
+            }),
+            _ => Some(Completion::failed(slot.wr.wr_id, slot.opcode, status)),
+        };
+        Some(Retired {
+            slot: place,
+            completion,
+        })
+    }
+
+    // Getters.
+
+    /// Returns what the requester does.
+    #[inline]
+    #[must_use]
+    pub const fn state(&self) -> SendState {
+        self.state
+    }
+
+    /// Returns the status of the request that took the requester to the error state by itself;
+    /// then the QP must follow.
+    #[inline]
+    #[must_use]
+    pub const fn error(&self) -> Option<WcStatus> {
+        self.error
+    }
+
+    /// Returns whether there is something to send or to report at once.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        let flush = self.state == SendState::Error && self.window.has_pending();
+        flush || self.window.has_complete() || (!self.retry.is_paused() && self.plan().is_some())
+    }
+
+    /// Returns whether the send queue is drained: the QP is in SQD and all that was begun is
+    /// complete.
+    #[inline]
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.state == SendState::Draining && self.window.is_drained()
+    }
+
+    /// Returns how many requests can be posted.
+    #[inline]
+    #[must_use]
+    pub fn free_slots(&self) -> u32 {
+        self.window.free_slots()
+    }
+
+    /// Returns the PSN of the first packet that was never sent (`sq_psn`).
+    #[inline]
+    #[must_use]
+    pub const fn psn(&self) -> Psn {
+        self.window.high()
+    }
+
+    /// Returns the PSN of the oldest packet that is not acknowledged.
+    #[inline]
+    #[must_use]
+    pub const fn oldest_psn(&self) -> Psn {
+        self.window.una()
+    }
+
+    /// Takes the counts of what happened since they were last taken.
+    pub fn take_stats(&mut self) -> RequesterStats {
+        core::mem::take(&mut self.stats)
+    }
+
+    // For the other files of the requester.
+
+    /// Starts again at the oldest packet that is not acknowledged.
+    pub(super) fn go_back(&mut self) {
+        self.stats.retries = self.stats.retries.wrapping_add(1);
+        self.window.rewind();
+        self.unasked = Unasked::default();
+    }
+
+    /// Ends the oldest request with `status`, and with it the requester.
+    pub(super) fn end(&mut self, status: WcStatus) {
+        self.window.complete_oldest(status);
+        self.error = Some(status);
+        self.fail();
+    }
+
+    /// Ends the requester if the oldest request is condemned and its turn has come.
+    pub(super) fn settle(&mut self) {
+        let Some((slot, begun)) = self.window.oldest() else {
+            return;
+        };
+        let turn = match self.state {
+            SendState::Ready => true,
+            SendState::Draining => begun,
+            SendState::Reset | SendState::Idle | SendState::Error => false,
+        };
+        if let (true, Some(status)) = (turn, slot.verdict) {
+            self.end(status);
+        }
+    }
+
+    fn push(&mut self, slot: Slot) -> Option<SlotIndex> {
+        if self.state == SendState::Reset {
+            return None;
+        }
+        let place = self.window.push(slot)?;
+        if slot.verdict.is_some() {
+            self.settle();
+        }
+        Some(place)
+    }
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The receiving half of an RC QP: its states, its commands and its results.
+//!
+//! Owns everything that the responder remembers. How requests are carried out is in `execute`,
+//! how they are answered in `answer`. Does not know the requester of its own QP.
+
+use super::replay::{
+    Answer,
+    Replay, //
+};
+use crate::{
+    access::{
+        Access,
+        AccessError, //
+    },
+    id::{
+        Msn,
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+    segment::{
+        Mtu,
+        Payload, //
+    },
+    status::{
+        NakCode,
+        WcStatus, //
+    },
+    wr::{
+        BadRecv,
+        Completion,
+        RecvWr,
+        Remote,
+        WcOpcode, //
+    },
+};
+
+/// What the responder must ask of whoever holds the memory and the receive queue.
+pub trait RequestHost {
+    /// Takes the next receive work request, whose scatter list becomes the receive in progress.
+    /// `None` if there is none; [`BadRecv`] if it is taken, but cannot be used.
+    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>>;
+
+    /// Copies `payload` of the packet at hand into the receive in progress, from byte `offset`
+    /// on. It never reaches past the length of that receive.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the receive shall complete, for example [`WcStatus::LocProtErr`].
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus>;
+
+    /// Checks that the peer may do `access` to `length` bytes at `remote`. Never called for 0
+    /// bytes (C9-88).
+    ///
+    /// # Errors
+    ///
+    /// Why it may not.
+    fn check_remote(
+        &mut self,
+        remote: Remote,
+        length: u32,
+        access: Access,
+    ) -> Result<(), AccessError>;
+
+    /// Copies `payload` of the packet at hand to `remote`, which lies in a range that was
+    /// checked when the message began, though its memory may be gone since.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot.
+    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError>;
+
+    /// Reports a receive as complete. `solicited` says that the peer asks to wake the consumer.
+    /// The acknowledgement cannot leave before this returns.
+    fn complete_receive(&mut self, completion: Completion, solicited: bool);
+}
+
+/// The attributes of a responder, as they stand on the way to RTR.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponderConfig {
+    /// The peer's QP.
+    pub dest_qpn: Qpn,
+    /// Partition key to send.
+    pub pkey: Pkey,
+    /// PSN of the first request.
+    pub expected_psn: Psn,
+    /// Path MTU.
+    pub path_mtu: Mtu,
+    /// What the peer may do to memory at all (`qp_access_flags`).
+    pub access: Access,
+    /// Pause to ask for where no receive is posted, as a code of five bits.
+    pub min_rnr_timer: u8,
+}
+
+/// What a responder does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RecvState {
+    /// Nothing.
+    Reset,
+    /// Requests are dropped (INIT).
+    Init,
+    /// Requests are carried out (RTR and all that follow).
+    Ready,
+    /// Requests are dropped (ERR).
+    Error,
+}
+
+/// Why a responder took itself to the error state. The QP must follow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fatal {
+    /// The peer asked for memory that it has no right to. C: `IB_EVENT_QP_ACCESS_ERR`.
+    AccessError,
+    /// The peer asked for something that makes no sense. C: `IB_EVENT_QP_REQ_ERR`.
+    RequestError,
+    /// A receive failed, and its completion says so. No event.
+    LocalError,
+}
+
+/// How often things happened since the counts were last taken.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ResponderStats {
+    /// Requests that came again.
+    pub duplicates: u32,
+    /// Requests that came too early: one before them is missing.
+    pub out_of_sequence: u32,
+    /// Reports of a missing request that were sent.
+    pub sequence_naks: u32,
+    /// Requests that found no receive posted.
+    pub rnr_naks: u32,
+    /// Requests that were refused for good.
+    pub fatal_naks: u32,
+    /// Acknowledgements that were sent.
+    pub acks: u32,
+}
+
+/// The receiving half of an RC QP.
+///
+/// It has four kinds of method:
+///
+/// - *commands* move it along with the QP ([`configure`](Self::configure), [`init`](Self::init),
+///   [`start`](Self::start), [`fail`](Self::fail), [`reset`](Self::reset)) or tell that memory
+///   cannot be read ([`abort_read`](Self::abort_read));
+/// - [`handle_request`](Self::handle_request) takes a packet;
+/// - [`burst`](Self::burst), [`take_event`](Self::take_event) and [`abandon`](Self::abandon) take
+///   what it wants done;
+/// - *getters*.
+///
+/// Call `handle_request` for each packet of a run, then `burst` until it yields nothing or the
+/// caller has had enough: so a run of requests is answered once. When `take_event` gives
+/// something, take the QP to the error state, but send what `burst` still yields: the peer must
+/// learn why.
+///
+/// `A` is storage for the READs that are to be answered or might be asked for again, as many
+/// as the peer may have outstanding (`max_dest_rd_atomic`).
+#[derive(Debug)]
+pub struct Responder<A> {
+    pub(super) state: RecvState,
+    pub(super) config: ResponderConfig,
+    /// PSN of the next request.
+    pub(super) expected: Psn,
+    /// Number of messages completed.
+    pub(super) msn: Msn,
+    pub(super) message: Message,
+    pub(super) replay: Replay<A>,
+    pub(super) reply: Reply,
+    pub(super) recovery: Recovery,
+    /// PSN of the read response that was planned last.
+    pub(super) last_read: Psn,
+    pub(super) stats: ResponderStats,
+    fatal: Option<Fatal>,
+}
+
+/// The message of which a part has arrived.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Message {
+    /// None.
+    None,
+    /// A SEND, into this receive.
+    Send { wr: RecvWr, received: u32 },
+    /// An RDMA WRITE of `length` bytes, of which `left` are to come, to `next` first.
+    Write {
+        next: Remote,
+        left: u32,
+        length: u32,
+    },
+}
+
+/// What is to be said after all read responses.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Reply {
+    /// Nothing.
+    None,
+    /// That everything up to here arrived. Read responses later than `owed` say so as well.
+    Ack { owed: Psn },
+    /// That the expected request is missing.
+    Sequence,
+    /// That the expected request must wait.
+    NotReady,
+    /// That this request is refused for good.
+    Refusal { psn: Psn, code: NakCode },
+}
+
+/// What is known about requests that came too early.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Recovery {
+    /// The peer was told, or is about to be, to go back to the expected request.
+    pub(super) told: bool,
+    /// The latest of the requests that were dropped meanwhile.
+    pub(super) latest: Option<Psn>,
+}
+
+impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+    /// Makes a responder in the reset state.
+    pub fn new(storage: A) -> Self {
+        Self {
+            state: RecvState::Reset,
+            config: ResponderConfig {
+                dest_qpn: Qpn::default(),
+                pkey: Pkey::DEFAULT,
+                expected_psn: Psn::new(0),
+                path_mtu: Mtu::default(),
+                access: Access::NONE,
+                min_rnr_timer: 0,
+            },
+            expected: Psn::new(0),
+            msn: Msn::new(0),
+            message: Message::None,
+            replay: Replay::new(storage),
+            reply: Reply::None,
+            recovery: Recovery::default(),
+            last_read: Psn::new(0),
+            stats: ResponderStats::default(),
+            fatal: None,
+        }
+    }
+
+    // Commands.
+
+    /// Sets every attribute, and the PSN. Only before [`start`](Self::start).
+    pub fn configure(&mut self, config: &ResponderConfig) {
+        self.config = *config;
+        self.expected = config.expected_psn;
+        self.msn = Msn::new(0);
+        self.forget();
+    }
+
+    /// Sets what the peer may do to memory.
+    pub fn set_access(&mut self, access: Access) {
+        self.config.access = access;
+    }
+
+    /// Sets the pause to ask for where no receive is posted, a code of five bits.
+    pub fn set_min_rnr_timer(&mut self, code: u8) {
+        self.config.min_rnr_timer = code;
+    }
+
+    /// Sets the partition key to send.
+    pub fn set_pkey(&mut self, pkey: Pkey) {
+        self.config.pkey = pkey;
+    }
+
+    /// Puts another storage in place, with what fits of the READs in the old one, which it
+    /// returns.
+    pub fn replace_storage(&mut self, storage: A) -> A {
+        self.replay.replace(storage)
+    }
+
+    /// Receives may be posted, requests are still dropped (to INIT).
+    pub fn init(&mut self) {
+        if self.state == RecvState::Reset {
+            self.state = RecvState::Init;
+        }
+    }
+
+    /// Starts to carry out requests (to RTR).
+    pub fn start(&mut self) {
+        if matches!(self.state, RecvState::Reset | RecvState::Init) {
+            self.state = RecvState::Ready;
+        }
+    }
+
+    /// Drops requests from now on (to ERR). What is not answered yet stays so, unless the
+    /// responder itself was the first to fail: its last answers still leave.
+    pub fn fail(&mut self) {
+        if self.state != RecvState::Error {
+            self.state = RecvState::Error;
+            self.replay.clear();
+            self.reply = Reply::None;
+        }
+    }
+
+    /// Forgets everything but the attributes (to RESET).
+    pub fn reset(&mut self) {
+        self.state = RecvState::Reset;
+        self.message = Message::None;
+        self.fatal = None;
+        self.forget();
+    }
+
+    /// Says that the memory of the read response that was planned last cannot be read, for
+    /// whatever reason. That packet and those planned before it that were not sent count as
+    /// lost; the peer is told, and the responder is in the error state.
+    pub fn abort_read(&mut self, _error: AccessError) {
+        self.replay.clear();
+        self.refuse(self.last_read, NakCode::RemoteAccess, Fatal::AccessError);
+    }
+
+    // Results.
+
+    /// Takes the reason for which the responder went to the error state, once.
+    pub fn take_event(&mut self) -> Option<Fatal> {
+        self.fatal.take()
+    }
+
+    /// Takes the receive in progress, as flushed. To be called in the error state, before the
+    /// receives that are only posted are flushed.
+    pub fn abandon(&mut self) -> Option<Completion> {
+        match core::mem::replace(&mut self.message, Message::None) {
+            Message::Send { wr, .. } => Some(Completion::failed(
+                wr.wr_id,
+                WcOpcode::Recv,
+                WcStatus::WrFlushErr,
+            )),
+            Message::None | Message::Write { .. } => None,
+        }
+    }
+
+    // Getters.
+
+    /// Returns what the responder does.
+    #[inline]
+    #[must_use]
+    pub const fn state(&self) -> RecvState {
+        self.state
+    }
+
+    /// Returns why the responder went to the error state, until it is taken.
+    #[inline]
+    #[must_use]
+    pub const fn error(&self) -> Option<Fatal> {
+        self.fatal
+    }
+
+    /// Returns whether there is something to send.
+    #[inline]
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.reply != Reply::None || self.replay.pending().is_some()
+    }
+
+    /// Returns the PSN of the next request (`rq_psn`).
+    #[inline]
+    #[must_use]
+    pub const fn expected_psn(&self) -> Psn {
+        self.expected
+    }
+
+    /// Takes the counts of what happened since they were last taken.
+    pub fn take_stats(&mut self) -> ResponderStats {
+        core::mem::take(&mut self.stats)
+    }
+
+    // For the other files of the responder.
+
+    /// Refuses the request with this PSN for good.
+    pub(super) fn refuse(&mut self, psn: Psn, code: NakCode, fatal: Fatal) {
+        self.state = RecvState::Error;
+        self.reply = Reply::Refusal { psn, code };
+        self.fatal = Some(fatal);
+        self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
+    }
+
+    fn forget(&mut self) {
+        self.replay.clear();
+        self.reply = Reply::None;
+        self.recovery = Recovery::default();
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Retry policy of the requester: when to send again, and when to give up.
+//!
+//! Owns two counters and at most one deadline. Does not know packets; the requester tells it
+//! what happened (`on_*`) and asks it when to wake up (`deadline`).
+//!
+//! Anything that moves the oldest unacknowledged PSN is progress and fills both counters again.
+//! The peer is given the time T = 4.096 us * 2^code for the first answer, then 2 T, then 4 T,
+//! the longest that C9-141 allows, for each further one.
+//!
+//! IBA: C9-139 to C9-145 (local ACK timeout, retry counts), C9-149 (RNR). Unlike a count of 7
+//! for RNR, a retry count of 7 does end.
+
+use crate::time::{
+    ack_timeout,
+    rnr_timeout,
+    Duration,
+    Instant, //
+};
+
+/// The RNR retry count that stands for no limit.
+pub const RNR_RETRY_FOREVER: u8 = 7;
+
+/// How often the timeout is doubled at most.
+const MAX_DOUBLINGS: u8 = 2;
+
+/// The retries are used up.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Exhausted;
+
+/// What a deadline that has passed was for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Expired {
+    /// The peer did not answer.
+    Answer,
+    /// The peer had asked for a pause.
+    Pause,
+}
+
+/// What the requester waits for, with the time until which it does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Timer {
+    /// Nothing.
+    Idle,
+    /// An answer of any kind.
+    Answer { deadline: Instant },
+    /// The end of the pause that a peer asked for that was not ready to receive.
+    Pause { until: Instant },
+}
+
+/// The counters and the timer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retry {
+    timer: Timer,
+    /// `None` waits for ever.
+    timeout: Option<Duration>,
+    limit: u8,
+    rnr_limit: u8,
+    used: u8,
+    rnr_used: u8,
+    doublings: u8,
+    gap_answered: bool,
+}
+
+impl Retry {
+    /// Waits for ever and never tries again.
+    pub(super) const fn new() -> Self {
+        Self {
+            timer: Timer::Idle,
+            timeout: None,
+            limit: 0,
+            rnr_limit: 0,
+            used: 0,
+            rnr_used: 0,
+            doublings: 0,
+            gap_answered: false,
+        }
+    }
+
+    /// Sets the timeout, as a code of five bits.
+    pub(super) fn set_timeout(&mut self, code: u8) {
+        self.timeout = ack_timeout(code);
+    }
+
+    /// Sets how often to send again, three bits.
+    pub(super) fn set_limit(&mut self, limit: u8) {
+        self.limit = limit;
+    }
+
+    /// Sets how often to send again to a peer that is not ready, three bits.
+    pub(super) fn set_rnr_limit(&mut self, limit: u8) {
+        self.rnr_limit = limit;
+    }
+
+    /// Forgets what happened. The attributes stay.
+    pub(super) fn clear(&mut self) {
+        *self = Self {
+            timeout: self.timeout,
+            limit: self.limit,
+            rnr_limit: self.rnr_limit,
+            ..Self::new()
+        };
+    }
+
+    /// A packet was sent.
+    #[inline]
+    pub(super) fn on_sent(&mut self, now: Instant) {
+        if matches!(self.timer, Timer::Idle) {
+            self.expect_answer(now);
+        }
+    }
+
+    /// A new part of the requests is acknowledged; `in_flight` says whether more is to come.
+    #[inline]
+    pub(super) fn on_progress(&mut self, now: Instant, in_flight: bool) {
+        (self.used, self.rnr_used, self.doublings) = (0, 0, 0);
+        self.gap_answered = false;
+        self.timer = Timer::Idle;
+        if in_flight {
+            self.expect_answer(now);
+        }
+    }
+
+    /// Something got lost, and everything from it on is to be sent again.
+    pub(super) fn on_loss(&mut self) -> Result<(), Exhausted> {
+        self.timer = Timer::Idle;
+        if self.used >= self.limit {
+            return Err(Exhausted);
+        }
+        self.used = self.used.saturating_add(1);
+        Ok(())
+    }
+
+    /// The peer did not answer in time.
+    pub(super) fn on_silence(&mut self) -> Result<(), Exhausted> {
+        self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);
+        self.on_loss()
+    }
+
+    /// A later answer shows that one is missing. Returns whether to act on it: once only until
+    /// there is progress, as all that follow the missing one show the same.
+    pub(super) fn on_gap(&mut self) -> bool {
+        !core::mem::replace(&mut self.gap_answered, true)
+    }
+
+    /// The peer is not ready to receive, and asks for a pause.
+    pub(super) fn on_not_ready(&mut self, now: Instant, code: u8) -> Result<(), Exhausted> {
+        if self.rnr_limit != RNR_RETRY_FOREVER {
+            if self.rnr_used >= self.rnr_limit {
+                return Err(Exhausted);
+            }
+            self.rnr_used = self.rnr_used.saturating_add(1);
+        }
+        let until = now.saturating_add(rnr_timeout(code));
+        self.timer = Timer::Pause { until };
+        Ok(())
+    }
+
+    /// Takes a deadline that has passed.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<Expired> {
+        let (deadline, what) = match self.timer {
+            Timer::Idle => return None,
+            Timer::Answer { deadline } => (deadline, Expired::Answer),
+            Timer::Pause { until } => (until, Expired::Pause),
+        };
+        if now.is_before(deadline) {
+            return None;
+        }
+        self.timer = Timer::Idle;
+        Some(what)
+    }
+
+    /// Ends a pause whose time has come. Returns whether there is none.
+    #[inline]
+    pub(super) fn may_send(&mut self, now: Instant) -> bool {
+        if self.is_paused() {
+            self.expire(now);
+        }
+        !self.is_paused()
+    }
+
+    /// Returns whether the peer asked for a pause that nobody has ended.
+    #[inline]
+    pub(super) const fn is_paused(&self) -> bool {
+        matches!(self.timer, Timer::Pause { .. })
+    }
+
+    /// Returns when to look again at the latest.
+    #[inline]
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        match self.timer {
+            Timer::Idle => None,
+            Timer::Answer { deadline } => Some(deadline),
+            Timer::Pause { until } => Some(until),
+        }
+    }
+
+    #[inline]
+    fn expect_answer(&mut self, now: Instant) {
+        self.timer = match self.timeout {
+            Some(timeout) => Timer::Answer {
+                deadline: now.saturating_add(
+                    timeout.saturating_mul(1_u64.wrapping_shl(self.doublings.into())),
+                ),
+            },
+            None => Timer::Idle,
+        };
+    }
+}

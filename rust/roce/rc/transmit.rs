@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests to packets: what the requester sends next, if anything.
+//!
+//! Owns the rules of what holds a packet back and of when an acknowledgement is asked for.
+//! `plan` only looks; `Burst` carries out what it found, packet by packet.
+//!
+//! IBA: C9-27 (fence), C9-70 and C9-71 (order), C9-81 (outstanding READs).
+
+use super::{
+    requester::{
+        Requester,
+        SendState,
+        Unasked, //
+    },
+    window::Slot,
+};
+use crate::{
+    segment::{
+        BurstLimit,
+        Segment,
+        SlotIndex,
+        Source, //
+    },
+    time::Instant,
+    wire::{
+        emit::Headers,
+        ext::{
+            ImmDt,
+            Reth, //
+        },
+        opcode::{
+            Opcode,
+            Operation,
+            Position,
+            Service, //
+        },
+    },
+    wr::{
+        Imm,
+        Remote,
+        SendOp, //
+    },
+};
+
+/// An acknowledgement is asked for at least every so many packets.
+const ASK_EVERY: u32 = 16;
+
+/// The next packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    place: SlotIndex,
+    slot: Slot,
+    /// Which packet of its message.
+    index: u32,
+    /// Number of packets of the message.
+    packets: u32,
+    /// Bytes of payload.
+    length: u32,
+}
+
+/// Packets to be sent, planned as they are taken. Each counts as sent once it is yielded.
+///
+/// Made by [`Requester::burst`].
+#[derive(Debug)]
+pub struct Burst<'a, S> {
+    requester: &'a mut Requester<S>,
+    now: Instant,
+    limit: BurstLimit,
+    first: bool,
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
+    /// Plans the packets that can be sent at `now`, consecutive ones by PSN, of as many messages
+    /// as fit.
+    pub fn burst(&mut self, now: Instant, limit: BurstLimit) -> Burst<'_, S> {
+        Burst {
+            requester: self,
+            now,
+            limit,
+            first: true,
+        }
+    }
+
+    /// Returns the next packet if nothing but a pause can hold it back.
+    pub(super) fn plan(&self) -> Option<Plan> {
+        let (slot, place, done) = self.window.current()?;
+        let begins = match self.state {
+            SendState::Ready => true,
+            SendState::Draining => done.is_some(),
+            SendState::Reset | SendState::Idle | SendState::Error => false,
+        };
+        if !begins || slot.verdict.is_some() {
+            return None;
+        }
+        let (mtu, index) = (self.window.mtu(), done.unwrap_or(0));
+        let packets = mtu.packets(slot.wr.length);
+        if done.is_none() && !self.window.has_psns(packets) {
+            return None;
+        }
+
+        let flight = self.window.flight();
+        let reads = slot.awaits_data();
+        if reads && flight.reads >= u32::from(self.config.max_rd_atomic) {
+            return None;
+        }
+        if slot.wr.fence && index == 0 && flight.reads != 0 {
+            return None;
+        }
+        let length = match reads {
+            true => 0,
+            false => mtu.payload(index, slot.wr.length),
+        };
+        let flow = self.config.flow;
+        let fits =
+            flight.packets < flow.packets && flight.bytes.saturating_add(length) <= flow.bytes;
+        if !fits && flight.packets != 0 {
+            return None;
+        }
+        Some(Plan {
+            place,
+            slot: *slot,
+            index,
+            packets,
+            length,
+        })
+    }
+
+    /// Builds the planned packet and notes that it was sent.
+    fn send(&mut self, plan: &Plan) -> Option<Segment> {
+        let ask = self.asks(plan);
+        let headers = self.headers(plan)?.ack_request(ask);
+        self.window.begin();
+        let headers = headers.psn(self.window.psn());
+        self.unasked = match ask {
+            true => Unasked::default(),
+            false => Unasked {
+                packets: self.unasked.packets.saturating_add(1),
+                bytes: self.unasked.bytes.saturating_add(plan.length),
+            },
+        };
+        self.window.sent(plan.length);
+        Some(Segment {
+            headers,
+            source: match plan.length {
+                0 => Source::None,
+                _ => Source::Slot(plan.place),
+            },
+            offset: match plan.length {
+                0 => 0,
+                _ => self.window.mtu().offset(plan.index, plan.slot.wr.length),
+            },
+            length: plan.length,
+        })
+    }
+
+    /// Returns whether the planned packet asks for an acknowledgement: the last of each message
+    /// does, and enough of the others that the window cannot fill up unanswered.
+    fn asks(&self, plan: &Plan) -> bool {
+        let flow = self.config.flow;
+        let packets = self.unasked.packets.saturating_add(1);
+        let bytes = self.unasked.bytes.saturating_add(plan.length);
+        plan.is_last()
+            || packets >= ASK_EVERY.min(flow.packets.wrapping_shr(1))
+            || bytes >= flow.bytes.wrapping_shr(1)
+    }
+
+    /// Returns the headers of the planned packet, but for its PSN.
+    fn headers(&self, plan: &Plan) -> Option<Headers> {
+        let wr = plan.slot.wr;
+        let offset = self.window.mtu().offset(plan.index, wr.length);
+        let reth = |remote: Remote, len| Reth {
+            va: remote.va,
+            rkey: remote.rkey,
+            len,
+        };
+        let start = |operation, imm: Option<Imm>| {
+            let opcode = Opcode::of(Service::Rc, operation, plan.position(), imm.is_some())?;
+            let psn = self.window.psn();
+            let headers = Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn)
+                .solicited(wr.solicited && plan.is_last());
+            Some(match imm {
+                Some(Imm(bytes)) => headers.imm(ImmDt(bytes)),
+                None => headers,
+            })
+        };
+        match wr.op {
+            SendOp::Send { imm } => start(Operation::Send, imm),
+            SendOp::Write { remote, imm } => {
+                Some(start(Operation::RdmaWrite, imm)?.reth(reth(remote, wr.length)))
+            }
+            SendOp::Read { remote } => {
+                // Only what is missing is asked for.
+                let left = wr.length.saturating_sub(offset);
+                let reth = reth(remote.advance(offset), left);
+                Some(start(Operation::ReadRequest, None)?.reth(reth))
+            }
+        }
+    }
+}
+
+impl Plan {
+    fn is_last(&self) -> bool {
+        self.slot.awaits_data() || self.index.saturating_add(1) >= self.packets
+    }
+
+    fn position(&self) -> Position {
+        match (self.index, self.is_last()) {
+            _ if self.slot.awaits_data() => Position::Only,
+            (0, true) => Position::Only,
+            (0, false) => Position::First,
+            (_, false) => Position::Middle,
+            (_, true) => Position::Last,
+        }
+    }
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for Burst<'_, S> {
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        if !self.requester.retry.may_send(self.now) {
+            return None;
+        }
+        let plan = self.requester.plan()?;
+        if !self.limit.take(plan.length, self.first) {
+            return None;
+        }
+        self.first = false;
+        let segment = self.requester.send(&plan)?;
+        self.requester.retry.on_sent(self.now);
+        Some(segment)
+    }
+}
