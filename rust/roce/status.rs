@@ -242,10 +242,42 @@ mod tests {
 
     #[test]
     fn statuses_have_the_numbers_of_the_abi() {
-        assert_eq!(WcStatus::Success.code(), 0);
-        assert_eq!(WcStatus::WrFlushErr.code(), 5);
-        assert_eq!(WcStatus::RemAccessErr.code(), 10);
-        assert_eq!(WcStatus::RnrRetryExcErr.code(), 13);
-        assert_eq!(WcStatus::GeneralErr.code(), 21);
+        use WcStatus::*;
+        let in_order = [
+            Success,
+            LocLenErr,
+            LocQpOpErr,
+            LocEecOpErr,
+            LocProtErr,
+            WrFlushErr,
+            MwBindErr,
+            BadRespErr,
+            LocAccessErr,
+            RemInvReqErr,
+            RemAccessErr,
+            RemOpErr,
+            RetryExcErr,
+            RnrRetryExcErr,
+            LocRddViolErr,
+            RemInvRdReqErr,
+            RemAbortErr,
+            InvEecnErr,
+            InvEecStateErr,
+            FatalErr,
+            RespTimeoutErr,
+            GeneralErr,
+        ];
+        for (number, status) in in_order.into_iter().enumerate() {
+            assert_eq!(status.code() as usize, number, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn refusals_complete_with_their_status_and_a_gap_with_none() {
+        assert_eq!(NakCode::PsnSequence.wc_status(), None);
+        for (code, status) in [(1, 9), (2, 10), (3, 11), (4, 15)] {
+            let nak = NakCode::from_code(code).unwrap();
+            assert_eq!(nak.wc_status().map(WcStatus::code), Some(status));
+        }
     }
 }

@@ -164,17 +164,20 @@ mod tests {
     fn rnr_timeout_follows_the_table() {
         assert_eq!(rnr_timeout(0), Duration::from_micros(655_360));
         assert_eq!(rnr_timeout(1), Duration::from_micros(10));
+        assert_eq!(rnr_timeout(2), Duration::from_micros(20));
+        assert_eq!(rnr_timeout(3), Duration::from_micros(30));
         assert_eq!(rnr_timeout(12), Duration::from_micros(640));
         assert_eq!(rnr_timeout(31), Duration::from_micros(491_520));
         assert_eq!(rnr_timeout(33), rnr_timeout(1), "only five bits count");
     }
 
     #[test]
-    fn rnr_timeout_grows_with_the_code_from_one_on() {
-        for code in 1..31 {
-            assert!(rnr_timeout(code) < rnr_timeout(code + 1), "code {code}");
+    fn rnr_timeout_doubles_every_two_codes() {
+        for code in 2..30 {
+            let doubled = rnr_timeout(code).saturating_mul(2);
+            assert_eq!(rnr_timeout(code + 2), doubled, "code {code}");
         }
-        assert!(rnr_timeout(31) < rnr_timeout(0));
+        assert_eq!(rnr_timeout(0), rnr_timeout(30).saturating_mul(2));
     }
 
     #[test]

@@ -196,3 +196,55 @@ impl Bth {
         Psn::new(self.psn.get())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::{
+        FromZeros as _,
+        IntoBytes as _, //
+    };
+
+    /// Checks that a flag is the one bit it should be, and that nothing else moves with it.
+    fn is_one_bit(set: fn(&mut Bth, bool), get: fn(&Bth) -> bool, byte: usize, bit: u8) {
+        for ground in [0x00, 0xff] {
+            let mut bth = Bth::new_zeroed();
+            bth.as_mut_bytes().fill(ground);
+            for on in [true, false, true] {
+                set(&mut bth, on);
+                assert_eq!(get(&bth), on);
+                let mut expected = [ground; BTH_LEN];
+                expected[byte] = if on { ground | bit } else { ground & !bit };
+                assert_eq!(bth.as_bytes(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn flags_are_single_bits() {
+        is_one_bit(Bth::set_solicited, Bth::solicited, 1, 0x80);
+        is_one_bit(Bth::set_migrated, Bth::migrated, 1, 0x40);
+        is_one_bit(Bth::set_becn, Bth::becn, 4, 0x40);
+    }
+
+    #[test]
+    fn ack_request_clears_the_reserved_bits_beside_it() {
+        let mut bth = Bth::new(0, Pkey::DEFAULT, Qpn::new(1), Psn::new(0xff_ffff));
+        bth.set_ack_request(true);
+        assert!(bth.ack_request());
+        assert_eq!(bth.as_bytes()[8..], [0x80, 0xff, 0xff, 0xff]);
+        bth.set_ack_request(false);
+        assert!(!bth.ack_request());
+        assert_eq!(bth.as_bytes()[8..], [0x00, 0xff, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn pad_can_be_set_again() {
+        let mut bth = Bth::new(0, Pkey::DEFAULT, Qpn::new(1), Psn::new(0));
+        for pad in [3, 0, 2, 1] {
+            bth.set_pad(pad);
+            assert_eq!(bth.pad(), pad);
+            assert!(bth.migrated() && bth.version() == 0);
+        }
+    }
+}
