@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What the documentation points at exists.
+
+Links to files of the tree lead somewhere; a link whose text is the name of a function or type finds that
+name defined in the file; a ``path/in/the/tree`` in literal quotes is there; each page is reachable from
+the index; `make TARGET` names a target. The same paths are checked in comments of the sources.
+"""
+
+import os
+import re
+
+import source
+
+RST_LINK = re.compile(r"`([^`<]+?)\s*<([^>`]+)>`__?")
+RST_LITERAL = re.compile(r"``([^`]+)``")
+MD_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+MD_LITERAL = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+DOC = re.compile(r":doc:`(?:[^`<]*<)?([^`>]+)>?`")
+# A path of ours: begins with a directory of the tree, and nothing else that looks like a pattern.
+OURS = re.compile(r"^(?:rust|include|scripts|tests|Documentation)/[\w./-]+$")
+NAME = re.compile(r"^(?:[\w:]+::)?(\w+)(?:\(\))?$")
+MAKE = re.compile(r"\bmake ([a-z][a-z-]*)")
+COMMENT_PATH = re.compile(r"(?<![\w/.])((?:rust|scripts|tests|Documentation)/[\w/-]+\.(?:rs|py|sh|rst|md|mk|c|h))\b")
+
+
+def defined(path, name):
+    """Whether a file defines something of a name."""
+    text = source.read(path)
+    if path.endswith(".rs"):
+        return re.search(
+            rf"\b(?:fn|struct|enum|trait|union|const|static|type|mod|macro_rules!)\s+{name}\b", text
+        )
+    return re.search(rf"\b{name}\b", text)
+
+
+def check_link(report, page, line, text, target):
+    """One link of a page."""
+    if re.match(r"[a-z]+:", target) or target.startswith("#"):
+        return
+    file = target.partition("#")[0]
+    path = os.path.normpath(os.path.join(os.path.dirname(page), file))
+    if not os.path.exists(os.path.join(source.TREE, path)):
+        report.add(page, line, f"link to {target}, which does not exist")
+        return
+    name = NAME.match(text.strip())
+    if path.endswith((".rs", ".c", ".h")) and name and not text.strip().endswith((".rs", ".c", ".h")):
+        if not defined(path, name.group(1)):
+            report.add(page, line, f"{path} defines no {name.group(1)}")
+
+
+def check_literal(report, page, line, text):
+    """A path in quotes; brace and star patterns are not paths."""
+    if OURS.match(text) and not os.path.exists(os.path.join(source.TREE, text.rstrip("/"))):
+        report.add(page, line, f"{text} does not exist")
+
+
+def check_page(report, page, targets):
+    """All that one page points at."""
+    markdown = page.endswith(".md")
+    text = source.read(page)
+    for match in (MD_LINK if markdown else RST_LINK).finditer(text):
+        check_link(report, page, source.line_of(text, match.start()), match.group(1), match.group(2))
+    for match in (MD_LITERAL if markdown else RST_LITERAL).finditer(text):
+        line = source.line_of(text, match.start())
+        check_literal(report, page, line, match.group(1))
+        for make in MAKE.finditer(match.group(1)):
+            if make.group(1) not in targets:
+                report.add(page, line, f"the Makefile has no target {make.group(1)}")
+    for match in DOC.finditer(text):
+        if not os.path.exists(os.path.join(source.TREE, os.path.dirname(page), match.group(1) + ".rst")):
+            report.add(page, source.line_of(text, match.start()), f"no page {match.group(1)}")
+
+
+def check_index(report, pages):
+    """Every page is in the index."""
+    index = "Documentation/index.rst"
+    if index not in pages:
+        report.add(index, 1, "is missing")
+        return
+    text = source.read(index)
+    for page in pages:
+        name = os.path.basename(page)
+        if page.startswith("Documentation/") and page != index and name.partition(".")[0] not in text:
+            report.add(index, 1, f"does not mention {name}")
+
+
+def check_comments(report):
+    """Paths that comments of the sources name."""
+    for path in source.files(".rs", ".c", ".h", ".sh", ".py", ".mk"):
+        for number, line in enumerate(source.read(path).splitlines(), 1):
+            if not line.lstrip().startswith(("//", "#", "*", "/*")):
+                continue
+            for match in COMMENT_PATH.finditer(line):
+                there = [match.group(1), os.path.join(os.path.dirname(path), match.group(1))]
+                # Comments may name files of the kernel, which has these directories too.
+                if match.group(1).startswith(("rust/kernel", "rust/bindings", "rust/helpers/")):
+                    continue
+                if not any(os.path.exists(os.path.join(source.TREE, place)) for place in there):
+                    report.add(path, number, f"{match.group(1)} does not exist")
+
+
+def main():
+    report = source.Report("check-docs")
+    targets = set(re.findall(r"^([a-z][a-z-]*):", source.read("Makefile"), re.MULTILINE))
+    pages = [page for page in source.files(".rst", ".md") if not page.startswith("tests/target")]
+    for page in pages:
+        check_page(report, page, targets)
+    check_index(report, pages)
+    check_comments(report)
+    report.finish(f"{len(pages)} pages")
+
+
+if __name__ == "__main__":
+    main()

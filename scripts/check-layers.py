@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The direction of imports, between the crates and inside each.
+
+Between crates: `roce` uses core and zerocopy, `rdma` uses the kernel, the driver uses both, and only
+`rdma` knows bindings. Inside a crate the files stand in scripts/layers bottom up; a file imports only what
+stands on an earlier line, so there is no cycle. A file that the list lacks is an error.
+
+`check-layers.py --edges` prints who imports whom, for one who edits the list.
+"""
+
+import re
+import sys
+
+import source
+
+LAYERS = "scripts/layers"
+
+CRATES = {
+    "roce": "rust/roce",
+    "rdma": "rust/rdma",
+    "ferroce": "rust/driver",
+}
+# What the first component of a path may be. Ours are `crate`, `self` and `super`.
+MAY_USE = {
+    "roce": {"core", "zerocopy", "zerocopy_derive"},
+    "rdma": {"core", "kernel", "pin_init", "macros", "zerocopy", "zerocopy_derive"},
+    "ferroce": {"core", "kernel", "pin_init", "macros", "zerocopy", "zerocopy_derive", "rdma", "roce"},
+}
+KNOWN_CRATES = {"alloc", "bindings", "core", "ferroce", "kernel", "rdma", "roce", "std", "uapi"}
+
+USE = re.compile(r"\buse\s+([^;]+);")
+PATH = re.compile(r"(?<![\w:])(\w+)((?:::\w+)+)")
+
+
+def module_of(path, root):
+    """`rust/roce/wire/bth.rs` -> ('wire', 'bth'); the crate's root -> ()."""
+    parts = path[len(root) + 1 : -len(".rs")].split("/")
+    if parts[-1] in ("mod", "lib", "main"):
+        parts.pop()
+    return tuple(parts)
+
+
+def leaves(tree, prefix=()):
+    """`a::{b, c::{self, D as E}}` -> paths and the name each is known by."""
+    tree = tree.strip()
+    at = tree.find("{")
+    if at < 0:
+        path, _, name = tree.partition(" as ")
+        parts = prefix + tuple(part.strip() for part in path.split("::") if part.strip())
+        if parts and parts[-1] == "self":
+            parts = parts[:-1]
+        if parts:
+            yield parts, (name.strip() or parts[-1])
+        return
+    head = prefix + tuple(part.strip() for part in tree[:at].split("::") if part.strip())
+    depth, start = 0, at + 1
+    body = tree[at + 1 : tree.rindex("}")]
+    start = 0
+    for index, char in enumerate(body + ","):
+        if char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            if body[start:index].strip():
+                yield from leaves(body[start:index], head)
+            start = index + 1
+
+
+class Crate:
+    """The files of one crate and what they name."""
+
+    def __init__(self, name):
+        self.name = name
+        self.root = CRATES[name]
+        self.files = {}
+        self.code = {}
+        for path in source.files(".rs", under=self.root):
+            module = module_of(path, self.root)
+            if module and module[-1] == "tests":
+                continue
+            self.files[module] = path
+            self.code[module] = source.without_tests(source.code(source.read(path)))
+        self.exports = {module: self._exports(module) for module in self.files}
+
+    def _exports(self, module):
+        """Names that a module passes on from its children."""
+        found = {}
+        for match in re.finditer(r"\bpub(?:\([^)]*\))?\s+use\s+([^;]+);", self.code[module]):
+            for parts, name in leaves(match.group(1)):
+                found[name] = self._absolute(module, parts)
+        return found
+
+    def _absolute(self, module, parts):
+        """A path as seen from a module -> the same from the crate's root; None when foreign."""
+        if parts[0] == "crate":
+            return parts[1:]
+        if parts[0] == "self":
+            return module + parts[1:]
+        if parts[0] == "super":
+            base = list(module)
+            while parts and parts[0] == "super":
+                base, parts = base[:-1], parts[1:]
+            return tuple(base) + parts
+        if module + parts[:1] in self.files:
+            return module + parts
+        return None
+
+    def owner(self, parts):
+        """The module that holds what a path from the root names."""
+        seen = 0
+        while seen < 8:
+            for length in range(len(parts), -1, -1):
+                if parts[:length] in self.files:
+                    break
+            module, rest = parts[:length], parts[length:]
+            passed = self.exports.get(module, {}).get(rest[0]) if rest else None
+            if not passed:
+                return module
+            parts, seen = passed + rest[1:], seen + 1
+        return module
+
+    def paths(self, module):
+        """(line, path) of everything that a file names by a path, imports first."""
+        code = self.code[module]
+        names = {}
+        for match in USE.finditer(code):
+            for parts, name in leaves(match.group(1)):
+                names[name] = parts
+                yield source.line_of(code, match.start()), parts
+        rest = USE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), code)
+        for match in PATH.finditer(rest):
+            parts = (match.group(1),) + tuple(match.group(2).split("::")[1:])
+            if parts[0] in names:
+                parts = names[parts[0]] + parts[1:]
+            yield source.line_of(rest, match.start()), parts
+
+    def imports(self, module):
+        """{module imported: line} inside the crate."""
+        found = {}
+        for line, parts in self.paths(module):
+            path = self._absolute(module, parts)
+            if path is None:
+                continue
+            owner = self.owner(path)
+            # A parent declares its children and passes their names on; that is no dependency.
+            if owner != module and owner[: len(module)] != module:
+                found.setdefault(owner, line)
+        return found
+
+
+def check_crate_borders(crate, report):
+    """Which foreign crates each file names."""
+    for module, path in crate.files.items():
+        for line, parts in crate.paths(module):
+            top = parts[0]
+            if top in KNOWN_CRATES - MAY_USE[crate.name] - {"bindings"}:
+                report.add(path, line, f"{crate.name} must not use {top}")
+            if crate.name != "rdma" and "bindings" in parts[:2]:
+                report.add(path, line, "bindings belong to the crate rdma alone")
+
+
+def read_layers():
+    """{crate: {module: (rank, line)}} from the list; a line holds files that do not know each other."""
+    found, rank = {}, {}
+    crate = None
+    for number, line in enumerate(source.read(LAYERS).splitlines(), 1):
+        line = line.partition("#")[0].rstrip()
+        if not line:
+            continue
+        if line.endswith(":"):
+            crate = line[:-1]
+            found[crate], rank[crate] = {}, 0
+            continue
+        rank[crate] += 1
+        for name in line.split():
+            found[crate][tuple(name.split("::"))] = (rank[crate], number)
+    return found
+
+
+def check_order(crate, order, report):
+    """Each file against the list."""
+    for module, (_rank, line) in order.items():
+        if module not in crate.files:
+            report.add(LAYERS, line, f"{crate.name} has no file {'::'.join(module)}")
+    for module, path in sorted(crate.files.items()):
+        if not module:
+            continue  # The root declares; what it passes on is judged where it is used.
+        if module not in order:
+            report.add(path, 1, f"{'::'.join(module)} is not in {LAYERS}")
+            continue
+        for owner, line in crate.imports(module).items():
+            if owner and owner in order and order[owner][0] >= order[module][0]:
+                report.add(path, line, f"imports {'::'.join(owner)}, which does not stand below it in {LAYERS}")
+            elif not owner and crate.name != "ferroce":
+                report.add(path, line, "imports from the crate's root")
+
+
+def main():
+    report = source.Report("check-layers")
+    layers = read_layers()
+    total = 0
+    for name in CRATES:
+        crate = Crate(name)
+        if "--edges" in sys.argv:
+            for module in sorted(crate.files):
+                below = sorted("::".join(owner) or "(root)" for owner in crate.imports(module))
+                print(f"{name} {'::'.join(module) or '(root)'}: {' '.join(below)}")
+            continue
+        check_crate_borders(crate, report)
+        check_order(crate, layers.get(name, {}), report)
+        total += len(crate.files)
+    if "--edges" not in sys.argv:
+        report.finish(f"{total} files in order")
+
+
+if __name__ == "__main__":
+    main()
