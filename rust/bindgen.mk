@@ -38,7 +38,7 @@ bindgen_cflags = -Wp,-MMD,$(depfile) $(NOSTDINC_FLAGS) $(LINUXINCLUDE) \
 quiet_cmd_bindgen = BINDGEN $@
       cmd_bindgen = bindgen $< $(bindgen_parameters) \
 	--blocklist-type '$(subst $(space),|,$(strip $(kernel_types)))' \
-	--raw-line 'use kernel::bindings::*;' \
+	--raw-line 'pub use kernel::bindings::*;' \
 	--rust-target 1.85 --use-core --ctypes-prefix ffi --no-layout-tests --no-debug '.*' \
 	--enable-function-attribute-detection -o $@ -- $(bindgen_cflags)
 

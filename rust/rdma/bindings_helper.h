@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+#include <ferroce/helpers.h>
 #include <linux/crc32.h>
 #include <linux/etherdevice.h>
 #include <linux/hrtimer.h>
 #include <linux/netdevice.h>
+#include <linux/random.h>
+#include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
+#include <linux/vmalloc.h>
 #include <net/addrconf.h>
 #include <net/ip.h>
 #include <net/ip6_route.h>

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Inline functions and macros of the kernel, made callable from Rust. No logic: ten lines each at
+ * most. The files below are named after what they include.
+ */
+
+#include <ferroce/helpers.h>
+
+#include "ib_verbs.c"
+#include "net.c"

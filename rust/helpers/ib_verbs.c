@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+
+bool ferroce_helper_ib_device_try_get(struct ib_device *dev)
+{
+	return ib_device_try_get(dev);
+}
+
+int ferroce_helper_ib_is_udata_in_empty(struct ib_udata *udata)
+{
+	return ib_is_udata_in_empty(udata);
+}
+
+void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev)
+{
+	ib_mark_name_assigned_by_user(dev);
+}
+
+int ferroce_helper_ib_no_udata_io(struct ib_udata *udata)
+{
+	return ib_no_udata_io(udata);
+}
+
+struct ib_ucontext *ferroce_helper_rdma_udata_to_ucontext(struct ib_udata *udata)
+{
+	return rdma_udata_to_uverbs_attr_bundle(udata)->context;
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a driver provides: the safe face of `struct ib_device_ops`.
+//!
+//! Owns the [`Driver`] trait and the arguments of its functions. The core's rules (what may sleep,
+//! who frees what, in which order objects go) are kept on this side of the trait, in `ops`.
+//!
+//! # Contexts
+//!
+//! Everything may sleep, except [`Driver::post_send`], [`Driver::post_send_kernel`],
+//! [`Driver::post_recv_kernel`], [`Driver::poll_cq`], [`Driver::req_notify`], and
+//! [`Driver::create_ah`] unless [`AhInit::may_sleep`] says so; consumers in the kernel may call
+//! those with interrupts off. [`Driver::netdev`] is called with and without the RTNL lock.
+//!
+//! # Lifetimes
+//!
+//! The core destroys an object after everything that was made from it, and the user context last.
+//! A driver's part may live longer than the object: it is an [`Arc`], and what is on its way may
+//! hold one. After a destroy function the object's handle does nothing.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use crate::{
+    attr::{
+        AhAttr,
+        DeviceAttr,
+        MrInit,
+        MrKeys,
+        PortAttr,
+        QpAttr,
+        QpAttrMask,
+        QpCaps,
+        QpState,
+        QpType, //
+    },
+    bindings,
+    device::Device,
+    event::{
+        CqHandle,
+        Notify,
+        QpHandle, //
+    },
+    link::Registry,
+    net::netdev::NetDev,
+    udata::UserContext,
+    wc::WcSink,
+    wr::{
+        RecvWrList,
+        SendWrList, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The driver id of rdma_rxe, which names its ABI to user space.
+pub const DRIVER_ID_RXE: u32 = bindings::rdma_driver_id_RDMA_DRIVER_RXE;
+
+/// A provider driver. The type that implements it is the data of one device.
+///
+/// # Errors
+///
+/// Every function that can fail returns the errno that the caller of the verb sees.
+pub trait Driver: Sized + Send + Sync + 'static {
+    /// Data of a user context.
+    type Ucontext: Send + Sync + 'static;
+    /// Data of a protection domain.
+    type Pd: Send + Sync + 'static;
+    /// Data of an address handle.
+    type Ah: Send + Sync + 'static;
+    /// Data of a completion queue.
+    type Cq: Send + Sync + 'static;
+    /// Data of a queue pair.
+    type Qp: Send + Sync + 'static;
+    /// Data of a memory region.
+    type Mr: Send + Sync + 'static;
+
+    /// `enum rdma_driver_id`.
+    const DRIVER_ID: u32;
+
+    /// Version of the ABI between driver and user space.
+    const ABI_VERSION: u32;
+
+    /// The type in `rdma link add ... type TYPE`.
+    const LINK_TYPE: &'static CStr;
+
+    /// Names of the counters of the port.
+    const HW_COUNTERS: &'static [&'static CStr] = &[];
+
+    /// The devices of this driver, a static.
+    fn registry() -> &'static Registry<Self>;
+
+    /// `rdma link add NAME type ... netdev NETDEV`: makes a device.
+    fn new_link(name: &CStr, netdev: NetDev) -> Result;
+
+    /// What the device can do.
+    fn query_device(dev: &Device<Self>) -> DeviceAttr;
+
+    /// The state of the port. Has to work before the device is registered.
+    fn query_port(dev: &Device<Self>) -> Result<PortAttr>;
+
+    /// The P_Key at `index` of the table.
+    fn query_pkey(dev: &Device<Self>, index: u16) -> Result<u16>;
+
+    /// The interface below the port; `None` from the moment on that it is being unregistered.
+    ///
+    /// A device whose registration ends with `None` here is unregistered at once.
+    fn netdev(&self) -> Option<NetDev>;
+
+    /// Value of the counter with that place in [`Driver::HW_COUNTERS`].
+    fn read_counter(dev: &Device<Self>, index: usize) -> u64;
+
+    /// A process opens the device.
+    fn alloc_ucontext(dev: &Device<Self>) -> Result<Arc<Self::Ucontext>>;
+
+    /// Makes a protection domain, for a process or (`None`) for the kernel.
+    fn alloc_pd(
+        dev: &Device<Self>,
+        ucontext: Option<&Arc<Self::Ucontext>>,
+    ) -> Result<Arc<Self::Pd>>;
+
+    /// Makes an address handle.
+    fn create_ah(
+        dev: &Device<Self>,
+        pd: &Arc<Self::Pd>,
+        init: AhInit<'_, Self>,
+    ) -> Result<Arc<Self::Ah>>;
+
+    /// The attributes of an address handle.
+    fn query_ah(ah: &Self::Ah) -> AhAttr;
+
+    /// Ends an address handle. May not sleep.
+    fn destroy_ah(ah: Arc<Self::Ah>) {
+        drop(ah);
+    }
+
+    /// Makes a completion queue; says how many entries it holds.
+    fn create_cq(dev: &Device<Self>, init: CqInit<'_, Self>) -> Result<(Arc<Self::Cq>, u32)>;
+
+    /// Ends a completion queue. Nothing uses it any more but what is on its way.
+    fn destroy_cq(dev: &Device<Self>, cq: Arc<Self::Cq>) {
+        let _ = dev;
+        drop(cq);
+    }
+
+    /// Moves completions of a queue of the kernel to `sink`, as many as there are and fit.
+    fn poll_cq(cq: &Self::Cq, sink: &mut WcSink<'_>);
+
+    /// Arms a completion queue; says whether completions are waiting already.
+    fn req_notify(cq: &Self::Cq, what: Notify) -> bool;
+
+    /// Makes a queue pair.
+    fn create_qp(
+        dev: &Device<Self>,
+        pd: &Arc<Self::Pd>,
+        init: QpInit<'_, Self>,
+    ) -> Result<(Arc<Self::Qp>, QpCreated)>;
+
+    /// The state of a queue pair. Only [`Driver::modify_qp`] changes it, but to an error state.
+    fn qp_state(qp: &Self::Qp) -> QpState;
+
+    /// Sets the attributes in `mask`. One call at a time for one queue pair.
+    ///
+    /// The transition is legal and its mask right, by [`Driver::qp_state`] or, where given, by
+    /// [`QpAttr::cur_qp_state`]. Values are unchecked.
+    fn modify_qp(dev: &Device<Self>, qp: &Arc<Self::Qp>, attr: &QpAttr, mask: QpAttrMask)
+        -> Result;
+
+    /// The attributes of a queue pair.
+    fn query_qp(qp: &Self::Qp) -> QpQuery;
+
+    /// Ends a queue pair. Nothing uses it any more but what is on its way.
+    fn destroy_qp(dev: &Device<Self>, qp: Arc<Self::Qp>);
+
+    /// User space has put work into a send ring.
+    fn post_send(qp: &Arc<Self::Qp>) -> Result;
+
+    /// Takes work from the kernel. If it fails, the request yielded last is reported as bad, and
+    /// those before it are taken.
+    fn post_send_kernel(qp: &Arc<Self::Qp>, list: &mut SendWrList<'_, Self>) -> Result;
+
+    /// Takes receives from the kernel. Fails as [`Driver::post_send_kernel`] does.
+    fn post_recv_kernel(qp: &Arc<Self::Qp>, list: &mut RecvWrList<'_>) -> Result;
+
+    /// Registers memory of the calling process.
+    fn reg_user_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Self::Pd>,
+        init: MrInit,
+    ) -> Result<(Arc<Self::Mr>, MrKeys)>;
+
+    /// Makes a region for all memory of the kernel, `access` being `enum ib_access_flags`.
+    fn get_dma_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Self::Pd>,
+        access: u32,
+    ) -> Result<(Arc<Self::Mr>, MrKeys)>;
+
+    /// Ends a memory region. When it returns, nobody reaches the memory by its keys.
+    fn dereg_mr(dev: &Device<Self>, mr: Arc<Self::Mr>);
+}
+
+/// What an address handle is made from.
+pub struct AhInit<'a, T: Driver> {
+    /// Where packets go.
+    pub attr: AhAttr,
+    /// The caller may sleep.
+    pub may_sleep: bool,
+    /// The caller, if it is a process.
+    pub user: Option<&'a mut UserContext<T>>,
+}
+
+/// What a completion queue is made from.
+pub struct CqInit<'a, T: Driver> {
+    /// Completions that it has to hold at least; not 0.
+    pub entries: u32,
+    /// The vector that the caller would like.
+    pub comp_vector: u32,
+    /// The caller, if it is a process.
+    pub user: Option<&'a mut UserContext<T>>,
+    /// The way to the consumer.
+    pub handle: CqHandle,
+}
+
+/// What a queue pair is made from.
+pub struct QpInit<'a, T: Driver> {
+    /// The service.
+    pub qp_type: QpType,
+    /// What it has to hold at least.
+    pub caps: QpCaps,
+    /// Every send completes visibly, not only those that ask for it.
+    pub sq_sig_all: bool,
+    /// Where sends complete.
+    pub send_cq: Arc<T::Cq>,
+    /// Where receives complete.
+    pub recv_cq: Arc<T::Cq>,
+    /// The port, for [`QpType::Gsi`].
+    pub port_num: u32,
+    /// The caller, if it is a process.
+    pub user: Option<&'a mut UserContext<T>>,
+    /// The way to the consumer.
+    pub handle: QpHandle,
+}
+
+/// What a new queue pair is like.
+#[derive(Clone, Copy, Debug)]
+pub struct QpCreated {
+    /// Its number.
+    pub qp_num: u32,
+    /// What it holds.
+    pub caps: QpCaps,
+}
+
+/// What there is to know of a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub struct QpQuery {
+    /// Its attributes.
+    pub attr: QpAttr,
+    /// What it holds.
+    pub caps: QpCaps,
+    /// Every send completes visibly.
+    pub sq_sig_all: bool,
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a queue tells its consumer: completions and asynchronous events.
+//!
+//! Owns the way back from a driver's object to the C structure that it belongs to. The driver may
+//! hold its object longer than the core holds the structure (a packet in flight does not wait for
+//! a destroy), so the way is cut when destroy begins: from then on a handle does nothing, and
+//! destroy returns when nobody is inside. Knows neither what completes nor why.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use crate::bindings;
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            ordering::{
+                Acquire,
+                Full,
+                Release, //
+            },
+            Atomic, //
+        },
+        rcu,
+        Arc, //
+    }, //
+};
+
+/// What the consumer of a completion queue waits for (`enum ib_cq_notify_flags`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Notify {
+    /// The next completion whose sender asked for an event, or that is an error.
+    Solicited,
+    /// The next completion.
+    Any,
+}
+
+/// Something that happened to a queue pair (`enum ib_event_type`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum QpEvent {
+    /// The send queue is no longer carried out.
+    Fatal = bindings::ib_event_type_IB_EVENT_QP_FATAL,
+    /// A peer's request was invalid.
+    RequestError = bindings::ib_event_type_IB_EVENT_QP_REQ_ERR,
+    /// A peer had no right to what it asked for.
+    AccessError = bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR,
+    /// The first packet came before the state was RTS.
+    CommEstablished = bindings::ib_event_type_IB_EVENT_COMM_EST,
+    /// The send queue has drained.
+    SqDrained = bindings::ib_event_type_IB_EVENT_SQ_DRAINED,
+    /// No more receives are taken from the shared receive queue.
+    LastWqe = bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED,
+}
+
+/// A pointer that is valid for RCU readers until it is cut.
+struct Way<C>(Atomic<*mut C>);
+
+impl<C> Way<C> {
+    fn new(object: *mut C) -> Self {
+        Self(Atomic::new(object))
+    }
+
+    /// Calls `f` with the pointer, unless the way is cut.
+    fn with(&self, f: impl FnOnce(*mut C)) {
+        let guard = rcu::read_lock();
+        let object = self.0.load(Acquire);
+        if !object.is_null() {
+            f(object);
+        }
+        drop(guard);
+    }
+
+    fn cut(&self) -> Cut {
+        self.0.store(ptr::null_mut(), Release);
+        // SAFETY: No precondition.
+        Cut(unsafe { bindings::get_state_synchronize_rcu() })
+    }
+}
+
+/// A way has been cut, but somebody may still be on it.
+#[must_use]
+pub(crate) struct Cut(c_ulong);
+
+impl Cut {
+    /// Waits until nobody is on the way. Free if another grace period was waited for meanwhile.
+    pub(crate) fn wait(self) {
+        // SAFETY: The caller may sleep; the cookie came from `get_state_synchronize_rcu`.
+        unsafe { bindings::cond_synchronize_rcu_expedited(self.0) };
+    }
+}
+
+/// Nobody is in the completion handler.
+const IDLE: u32 = 0;
+/// Somebody is in the completion handler.
+const RUNNING: u32 = 1;
+/// Somebody is in the completion handler, and has to call it again.
+const AGAIN: u32 = 2;
+
+struct CqLink {
+    cq: Way<bindings::ib_cq>,
+    handler: Atomic<u32>,
+}
+
+/// The way from a driver's completion queue to its consumer.
+#[derive(Clone)]
+pub struct CqHandle(Arc<CqLink>);
+
+impl CqHandle {
+    pub(crate) fn new(cq: *mut bindings::ib_cq) -> Result<Self> {
+        let link = CqLink {
+            cq: Way::new(cq),
+            handler: Atomic::new(IDLE),
+        };
+        Ok(Self(Arc::new(link, GFP_KERNEL)?))
+    }
+
+    pub(crate) fn cut(&self) -> Cut {
+        self.0.cq.cut()
+    }
+
+    /// Calls the completion handler: the consumer has armed the queue, and it has completions.
+    ///
+    /// For any context; call it without a lock, since the handler may poll the queue or post. The
+    /// handler runs once at a time for one queue. If it runs already, here or on another CPU, it
+    /// is called again by whoever is in it.
+    pub fn notify(&self) {
+        let handler = &self.0.handler;
+        // Full ordering: what was queued before this call is seen by the handler, also when
+        // another CPU is the one that calls it.
+        if handler.xchg(AGAIN, Full) != IDLE {
+            return;
+        }
+        loop {
+            // Full ordering again, for whoever has asked since.
+            handler.xchg(RUNNING, Full);
+            self.0.cq.with(|cq| {
+                // SAFETY: The structure is valid until the way has been cut and a grace period has
+                // passed. The handler is set when the queue is created, for good.
+                unsafe {
+                    if let Some(f) = (*cq).comp_handler {
+                        f(cq, (*cq).cq_context);
+                    }
+                }
+            });
+            if handler.cmpxchg(RUNNING, IDLE, Full).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Tells the consumer that a completion was lost because the queue was full
+    /// (`IB_EVENT_CQ_ERR`). For any context.
+    pub fn overflowed(&self) {
+        self.0.cq.with(|cq| {
+            let mut event: bindings::ib_event = pin_init::zeroed();
+            event.event = bindings::ib_event_type_IB_EVENT_CQ_ERR;
+            event.element.cq = cq;
+            // SAFETY: The structure is valid, see `notify`; the handler may be absent.
+            unsafe {
+                event.device = (*cq).device;
+                if let Some(f) = (*cq).event_handler {
+                    f(&mut event, (*cq).cq_context);
+                }
+            }
+        });
+    }
+}
+
+struct QpLink {
+    qp: Way<bindings::ib_qp>,
+    token: QpToken,
+}
+
+/// The way from a driver's queue pair to its consumer.
+#[derive(Clone)]
+pub struct QpHandle(Arc<QpLink>);
+
+impl QpHandle {
+    pub(crate) fn new(qp: *mut bindings::ib_qp) -> Result<Self> {
+        let link = QpLink {
+            qp: Way::new(qp),
+            token: QpToken(qp),
+        };
+        Ok(Self(Arc::new(link, GFP_KERNEL)?))
+    }
+
+    pub(crate) fn cut(&self) -> Cut {
+        self.0.qp.cut()
+    }
+
+    /// Raises an asynchronous event. For any context, without locks.
+    pub fn event(&self, what: QpEvent) {
+        self.0.qp.with(|qp| {
+            let mut event: bindings::ib_event = pin_init::zeroed();
+            event.event = what as u32;
+            event.element.qp = qp;
+            // SAFETY: The structure is valid until the way has been cut and a grace period has
+            // passed.
+            unsafe {
+                event.device = (*qp).device;
+                if let Some(f) = (*qp).event_handler {
+                    f(&mut event, (*qp).qp_context);
+                }
+            }
+        });
+    }
+
+    /// What a completion says about the queue pair to a consumer in the kernel.
+    pub fn token(&self) -> QpToken {
+        self.0.token
+    }
+}
+
+/// Names a queue pair to a consumer in the kernel. Means nothing to anybody else.
+#[derive(Clone, Copy, Debug)]
+pub struct QpToken(*mut bindings::ib_qp);
+
+// SAFETY: The pointer is never followed here.
+unsafe impl Send for QpToken {}
+// SAFETY: The pointer is never followed here.
+unsafe impl Sync for QpToken {}
+
+impl QpToken {
+    pub(crate) fn as_ptr(self) -> *mut bindings::ib_qp {
+        self.0
+    }
+}
+
+impl Default for QpToken {
+    fn default() -> Self {
+        Self(ptr::null_mut())
+    }
+}

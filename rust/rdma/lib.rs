@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe abstractions over the RDMA core and the parts of the network stack that a RoCE provider
+//! needs. Shaped as if they were part of the kernel crate: all `unsafe` code of the project is
+//! here, and a driver on top needs none.
+//!
+//! # Map
+//!
+//! From the bottom up; a module uses those above it in this list.
+//!
+//! - [`attr`], [`wc`]: values that pass between the core and a driver.
+//! - [`ring`]: memory that a queue shares with user space; [`mmap`]: how it gets there.
+//! - [`event`], [`udata`], [`wr`]: what a verb brings along, and the way back to its consumer.
+//! - [`net`]: interfaces, packets, routes.
+//! - [`driver`]: the trait that a driver implements.
+//! - [`device`], [`link`], [`gid`]: the life of a device, how it is found, its addresses.
+
+#![crate_name = "rdma"]
+
+mod bindings;
+
+pub mod attr;
+pub mod device;
+pub mod driver;
+pub mod event;
+pub mod gid;
+pub mod link;
+pub mod mmap;
+pub mod net;
+mod object;
+mod ops;
+pub mod random;
+pub mod ring;
+mod stats;
+pub mod udata;
+pub mod wc;
+pub mod wr;
+
+/// Prefix of this crate's messages: it is linked into `ferroce.ko`.
+const __LOG_PREFIX: &[u8] = b"ferroce\0";

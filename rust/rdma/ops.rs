@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `struct ib_device_ops` for a [`Driver`]: every function that the core calls.
+//!
+//! Owns the table and, in the modules below, the trampolines. One pattern: raw pointers become
+//! references and values, the trait's function is called, the result becomes an errno. Rules of the
+//! core that a driver should not have to know are kept here: what a udata may hold, which
+//! attributes are refused for all drivers, when a handle is cut, what is freed by whom.
+//!
+//! # Safety
+//!
+//! Of every trampoline: the arguments are those of a call that the core makes, on a device or an
+//! object of `T`. In particular an object has its Rust part between create and destroy.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the same for all trampolines, see the head of this file"
+)]
+
+use crate::{
+    bindings,
+    driver::Driver,
+    mmap,
+    object,
+    stats::Counters, //
+};
+use core::marker::PhantomData;
+use kernel::prelude::*;
+
+mod context;
+mod cq;
+mod device;
+mod mr;
+mod qp;
+
+/// The operations of the driver `T`.
+pub(crate) struct OpsVTable<T: Driver>(PhantomData<T>);
+
+impl<T: Driver> OpsVTable<T> {
+    /// The table; the owner is added when a device is made.
+    pub(crate) const OPS: bindings::ib_device_ops = bindings::ib_device_ops {
+        driver_id: T::DRIVER_ID,
+        uverbs_abi_ver: T::ABI_VERSION,
+
+        alloc_hw_port_stats: Some(Counters::<T>::alloc),
+        alloc_pd: Some(Self::alloc_pd),
+        alloc_ucontext: Some(Self::alloc_ucontext),
+        create_ah: Some(Self::create_ah),
+        create_cq: Some(Self::create_cq),
+        create_qp: Some(Self::create_qp),
+        create_user_ah: Some(Self::create_ah),
+        dealloc_driver: Some(Self::dealloc_driver),
+        dealloc_pd: Some(Self::dealloc_pd),
+        dealloc_ucontext: Some(Self::dealloc_ucontext),
+        dereg_mr: Some(Self::dereg_mr),
+        destroy_ah: Some(Self::destroy_ah),
+        destroy_cq: Some(Self::destroy_cq),
+        destroy_qp: Some(Self::destroy_qp),
+        disassociate_ucontext: Some(Self::disassociate_ucontext),
+        get_dma_mr: Some(Self::get_dma_mr),
+        get_hw_stats: Some(Counters::<T>::get),
+        get_link_layer: Some(Self::get_link_layer),
+        get_netdev: Some(Self::get_netdev),
+        get_port_immutable: Some(Self::get_port_immutable),
+        mmap: Some(mmap::mmap),
+        mmap_free: Some(mmap::mmap_free),
+        modify_qp: Some(Self::modify_qp),
+        poll_cq: Some(Self::poll_cq),
+        post_recv: Some(Self::post_recv),
+        post_send: Some(Self::post_send),
+        query_ah: Some(Self::query_ah),
+        query_device: Some(Self::query_device),
+        query_pkey: Some(Self::query_pkey),
+        query_port: Some(Self::query_port),
+        query_qp: Some(Self::query_qp),
+        reg_user_mr: Some(Self::reg_user_mr),
+        req_notify_cq: Some(Self::req_notify_cq),
+
+        size_ib_ah: object::Ah::<T>::SIZE,
+        size_ib_cq: object::Cq::<T>::SIZE,
+        size_ib_pd: object::Pd::<T>::SIZE,
+        size_ib_qp: object::Qp::<T>::SIZE,
+        size_ib_ucontext: object::Ucontext::<T>::SIZE,
+
+        ..pin_init::zeroed()
+    };
+}
+
+/// What the core takes for a pointer: an object or an errno.
+fn into_err_ptr<P>(result: Result<*mut P>) -> *mut P {
+    match result {
+        Ok(object) => object,
+        Err(error) => error.to_ptr(),
+    }
+}

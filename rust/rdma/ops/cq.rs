@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on completion queues.
+
+use super::OpsVTable;
+use crate::{
+    bindings,
+    device::Device,
+    driver::{
+        CqInit,
+        Driver, //
+    },
+    event::{
+        CqHandle,
+        Cut,
+        Notify, //
+    },
+    object::{
+        self,
+        CqData, //
+    },
+    udata::UserContext,
+    wc::WcSink, //
+};
+use kernel::{
+    error::from_result,
+    prelude::*, //
+};
+
+impl<T: Driver> OpsVTable<T> {
+    pub(super) unsafe extern "C" fn create_cq(
+        cq: *mut bindings::ib_cq,
+        attr: *const bindings::ib_cq_init_attr,
+        attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`; null for a caller in the kernel.
+            let (dev, attr, mut user) = unsafe {
+                let udata = match attrs.is_null() {
+                    true => core::ptr::null_mut(),
+                    false => &raw mut (*attrs).__bindgen_anon_1.__bindgen_anon_1.driver_udata,
+                };
+                let user = UserContext::<T>::from_raw(udata)?;
+                (Device::<T>::from_raw((*cq).device), &*attr, user)
+            };
+            if attr.flags != 0 {
+                return Err(EOPNOTSUPP);
+            }
+            let handle = CqHandle::new(cq)?;
+            let init = CqInit {
+                entries: attr.cqe,
+                comp_vector: attr.comp_vector,
+                user: user.as_mut(),
+                handle: handle.clone(),
+            };
+            let (data, entries) = T::create_cq(dev, init)?;
+            let data = CqData {
+                cq: data,
+                handle,
+                _mappings: user
+                    .as_mut()
+                    .map(UserContext::take_mappings)
+                    .unwrap_or_default(),
+            };
+            // SAFETY: See the head of `ops`.
+            unsafe {
+                // CAST: Queues have far fewer entries.
+                (*cq).cqe = entries as c_int;
+                object::Cq::<T>::init(cq, data);
+            }
+            Ok(0)
+        })
+    }
+
+    /// The consumer hears nothing any more from the moment that this begins.
+    pub(super) unsafe extern "C" fn destroy_cq(
+        cq: *mut bindings::ib_cq,
+        _udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let (dev, data) = unsafe {
+            (
+                Device::<T>::from_raw((*cq).device),
+                object::Cq::<T>::take(cq),
+            )
+        };
+        let cut: Cut = data.handle.cut();
+        T::destroy_cq(dev, data.cq);
+        cut.wait();
+        0
+    }
+
+    pub(super) unsafe extern "C" fn poll_cq(
+        cq: *mut bindings::ib_cq,
+        count: c_int,
+        wc: *mut bindings::ib_wc,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let (data, mut sink) = unsafe {
+            (
+                object::Cq::<T>::data(cq),
+                WcSink::from_raw(wc, usize::try_from(count).unwrap_or(0)),
+            )
+        };
+        T::poll_cq(&data.cq, &mut sink);
+        // CAST: At most `count`.
+        sink.filled() as c_int
+    }
+
+    pub(super) unsafe extern "C" fn req_notify_cq(
+        cq: *mut bindings::ib_cq,
+        flags: bindings::ib_cq_notify_flags,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let data = unsafe { object::Cq::<T>::data(cq) };
+        let what = match flags & bindings::ib_cq_notify_flags_IB_CQ_SOLICITED_MASK {
+            bindings::ib_cq_notify_flags_IB_CQ_SOLICITED => Notify::Solicited,
+            _ => Notify::Any,
+        };
+        let waiting = T::req_notify(&data.cq, what);
+        let asked = flags & bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS != 0;
+        (waiting && asked).into()
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on devices and ports.
+
+use super::OpsVTable;
+use crate::{
+    bindings,
+    device::Device,
+    driver::Driver,
+    udata, //
+};
+use core::ptr::{
+    self,
+    NonNull, //
+};
+use kernel::{
+    error::{
+        from_result,
+        to_result, //
+    },
+    prelude::*, //
+};
+
+/// Longest management datagram, bytes (`IB_MGMT_MAD_SIZE`, IBA 13.4.2).
+const MAX_MAD: u32 = 256;
+
+/// The only port.
+const PORT: u32 = 1;
+
+impl<T: Driver> OpsVTable<T> {
+    pub(super) unsafe extern "C" fn query_device(
+        dev: *mut bindings::ib_device,
+        attr: *mut bindings::ib_device_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`.
+            let (dev, attr) = unsafe {
+                udata::expect_none(udata)?;
+                (Device::<T>::from_raw(dev), &mut *attr)
+            };
+            T::query_device(dev).write_to(attr);
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn query_port(
+        dev: *mut bindings::ib_device,
+        port: u32,
+        attr: *mut bindings::ib_port_attr,
+    ) -> c_int {
+        from_result(|| {
+            if port != PORT {
+                return Err(EINVAL);
+            }
+            // SAFETY: See the head of `ops`.
+            let (dev, attr) = unsafe { (Device::<T>::from_raw(dev), &mut *attr) };
+            T::query_port(dev)?.write_to(attr);
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn query_pkey(
+        dev: *mut bindings::ib_device,
+        port: u32,
+        index: u16,
+        pkey: *mut u16,
+    ) -> c_int {
+        from_result(|| {
+            if port != PORT {
+                return Err(EINVAL);
+            }
+            // SAFETY: See the head of `ops`.
+            let dev = unsafe { Device::<T>::from_raw(dev) };
+            let found = T::query_pkey(dev, index)?;
+            // SAFETY: See the head of `ops`.
+            unsafe { pkey.write(found) };
+            Ok(0)
+        })
+    }
+
+    /// Called once, while the device is being registered.
+    pub(super) unsafe extern "C" fn get_port_immutable(
+        dev: *mut bindings::ib_device,
+        port: u32,
+        immutable: *mut bindings::ib_port_immutable,
+    ) -> c_int {
+        from_result(|| {
+            let mut attr: bindings::ib_port_attr = pin_init::zeroed();
+            // SAFETY: See the head of `ops`. These two come first, because the core's query looks
+            // at them.
+            unsafe {
+                (*immutable).core_cap_flags = bindings::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+                (*immutable).max_mad_size = MAX_MAD;
+                to_result(bindings::ib_query_port(dev, port, &mut attr))?;
+                (*immutable).pkey_tbl_len = attr.pkey_tbl_len.into();
+                (*immutable).gid_tbl_len = attr.gid_tbl_len;
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn get_link_layer(
+        _dev: *mut bindings::ib_device,
+        _port: u32,
+    ) -> bindings::rdma_link_layer {
+        bindings::rdma_link_layer_IB_LINK_LAYER_ETHERNET
+    }
+
+    /// The caller gives the reference back with `dev_put`.
+    pub(super) unsafe extern "C" fn get_netdev(
+        dev: *mut bindings::ib_device,
+        port: u32,
+    ) -> *mut bindings::net_device {
+        if port != PORT {
+            return ptr::null_mut();
+        }
+        // SAFETY: See the head of `ops`.
+        let dev = unsafe { Device::<T>::from_raw(dev) };
+        dev.netdev().map_or(ptr::null_mut(), |netdev| {
+            // SAFETY: Ours is held; this takes one for the caller.
+            unsafe { bindings::ferroce_helper_dev_hold(netdev.as_raw()) };
+            netdev.as_raw()
+        })
+    }
+
+    /// The last operation of all.
+    pub(super) unsafe extern "C" fn dealloc_driver(dev: *mut bindings::ib_device) {
+        if let Some(device) = NonNull::new(dev.cast::<Device<T>>()) {
+            T::registry().unlist(device);
+            // SAFETY: See the head of `ops`. Nobody calls an operation any more, and nobody finds
+            // the device on the list.
+            unsafe { Device::<T>::drop_data(dev) };
+        }
+    }
+}

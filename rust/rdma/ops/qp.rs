@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on queue pairs.
+
+use super::OpsVTable;
+use crate::{
+    attr::{
+        QpAttr,
+        QpAttrMask,
+        QpCaps,
+        QpType, //
+    },
+    bindings,
+    device::Device,
+    driver::{
+        Driver,
+        QpInit, //
+    },
+    event::QpHandle,
+    object::{
+        self,
+        QpData, //
+    },
+    udata::UserContext,
+    wr::{
+        RecvWrList,
+        SendWrList, //
+    }, //
+};
+use kernel::{
+    error::from_result,
+    prelude::*,
+    sync::new_mutex, //
+};
+
+impl<T: Driver> OpsVTable<T> {
+    pub(super) unsafe extern "C" fn create_qp(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_init_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`.
+            let (dev, attr, mut user) = unsafe {
+                let user = UserContext::<T>::from_raw(udata)?;
+                (Device::<T>::from_raw((*qp).device), &mut *attr, user)
+            };
+            if attr.create_flags != 0 || !attr.srq.is_null() || !attr.rwq_ind_tbl.is_null() {
+                return Err(EOPNOTSUPP);
+            }
+            if attr.send_cq.is_null() || attr.recv_cq.is_null() {
+                return Err(EINVAL);
+            }
+            let handle = QpHandle::new(qp)?;
+            let modify = KBox::pin_init(new_mutex!((), "rdma::Qp::modify"), GFP_KERNEL_ACCOUNT)?;
+            // SAFETY: See the head of `ops`; the queues are of the same device.
+            let (pd, send_cq, recv_cq) = unsafe {
+                (
+                    object::Pd::<T>::data((*qp).pd),
+                    object::Cq::<T>::data(attr.send_cq),
+                    object::Cq::<T>::data(attr.recv_cq),
+                )
+            };
+            let init = QpInit {
+                qp_type: QpType::from_raw(attr.qp_type)?,
+                caps: QpCaps::from_raw(&attr.cap),
+                sq_sig_all: attr.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
+                send_cq: send_cq.cq.clone(),
+                recv_cq: recv_cq.cq.clone(),
+                port_num: attr.port_num,
+                user: user.as_mut(),
+                handle: handle.clone(),
+            };
+            let (data, created) = T::create_qp(dev, pd, init)?;
+            created.caps.write_to(&mut attr.cap);
+            let data = QpData {
+                qp: data,
+                handle,
+                modify,
+                _mappings: user
+                    .as_mut()
+                    .map(UserContext::take_mappings)
+                    .unwrap_or_default(),
+            };
+            // SAFETY: See the head of `ops`.
+            unsafe {
+                (*qp).qp_num = created.qp_num;
+                object::Qp::<T>::init(qp, data);
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn modify_qp(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_attr,
+        mask: c_int,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            let mask = QpAttrMask::from_raw(mask);
+            // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
+            let (dev, data, attr, qp_type) = unsafe {
+                crate::udata::expect_none(udata)?;
+                (
+                    Device::<T>::from_raw((*qp).device),
+                    object::Qp::<T>::data(qp),
+                    QpAttr::from_raw(&*attr, mask)?,
+                    (*qp).qp_type,
+                )
+            };
+            let _one_at_a_time = data.modify.lock();
+            let current = match mask.contains(QpAttrMask::CUR_STATE) {
+                true => attr.cur_qp_state,
+                false => T::qp_state(&data.qp),
+            };
+            let next = match mask.contains(QpAttrMask::STATE) {
+                true => attr.qp_state,
+                false => current,
+            };
+            // SAFETY: Pure function of numbers.
+            let legal = unsafe {
+                bindings::ib_modify_qp_is_ok(current as u32, next as u32, qp_type, mask.as_raw())
+            };
+            if !legal {
+                return Err(EINVAL);
+            }
+            T::modify_qp(dev, &data.qp, &attr, mask)?;
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn query_qp(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_attr,
+        _mask: c_int,
+        init: *mut bindings::ib_qp_init_attr,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let (data, attr, init) = unsafe { (object::Qp::<T>::data(qp), &mut *attr, &mut *init) };
+        let query = T::query_qp(&data.qp);
+        query.attr.write_to(attr);
+        query.caps.write_to(&mut attr.cap);
+        query.caps.write_to(&mut init.cap);
+        init.sq_sig_type = match query.sq_sig_all {
+            true => bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
+            false => bindings::ib_sig_type_IB_SIGNAL_REQ_WR,
+        };
+        // SAFETY: See the head of `ops`.
+        unsafe {
+            init.event_handler = (*qp).event_handler;
+            init.qp_context = (*qp).qp_context;
+            init.send_cq = (*qp).send_cq;
+            init.recv_cq = (*qp).recv_cq;
+            init.qp_type = (*qp).qp_type;
+        }
+        0
+    }
+
+    /// The consumer hears nothing any more from the moment that this begins.
+    pub(super) unsafe extern "C" fn destroy_qp(
+        qp: *mut bindings::ib_qp,
+        _udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let (dev, data) = unsafe {
+            (
+                Device::<T>::from_raw((*qp).device),
+                object::Qp::<T>::take(qp),
+            )
+        };
+        let cut = data.handle.cut();
+        T::destroy_qp(dev, data.qp);
+        cut.wait();
+        0
+    }
+
+    /// A null list is a user's doorbell.
+    pub(super) unsafe extern "C" fn post_send(
+        qp: *mut bindings::ib_qp,
+        wr: *const bindings::ib_send_wr,
+        bad: *mut *const bindings::ib_send_wr,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let (data, mut list) = unsafe {
+            (
+                object::Qp::<T>::data(qp),
+                SendWrList::<T>::from_raw(wr, (*qp).qp_type),
+            )
+        };
+        let posted = match wr.is_null() {
+            true => T::post_send(&data.qp),
+            false => T::post_send_kernel(&data.qp, &mut list),
+        };
+        if posted.is_err() && !wr.is_null() && !bad.is_null() {
+            // SAFETY: See the head of `ops`.
+            unsafe { bad.write(list.current()) };
+        }
+        from_result(|| posted.map(|()| 0))
+    }
+
+    pub(super) unsafe extern "C" fn post_recv(
+        qp: *mut bindings::ib_qp,
+        wr: *const bindings::ib_recv_wr,
+        bad: *mut *const bindings::ib_recv_wr,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let (data, mut list) = unsafe { (object::Qp::<T>::data(qp), RecvWrList::from_raw(wr)) };
+        let posted = T::post_recv_kernel(&data.qp, &mut list);
+        if posted.is_err() && !bad.is_null() {
+            // SAFETY: See the head of `ops`.
+            unsafe { bad.write(list.current()) };
+        }
+        from_result(|| posted.map(|()| 0))
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The private part of a verb that user space called.
+//!
+//! Owns what a driver may do with it: answer, and offer rings for mapping. Requests of the ABIs
+//! served here are empty, which is checked before the driver is asked.
+//!
+//! C header: [`include/rdma/uverbs_ioctl.h`](srctree/include/rdma/uverbs_ioctl.h)
+
+use crate::{
+    bindings,
+    driver::Driver,
+    mmap::{
+        Mapping,
+        MmapInfo, //
+    },
+    object,
+    ring::Ring, //
+};
+use core::{
+    marker::PhantomData,
+    mem,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::Arc, //
+};
+use zerocopy::{
+    Immutable,
+    IntoBytes, //
+};
+
+/// The rings of one verb object that user space may map.
+#[derive(Default)]
+pub(crate) struct Mappings([Option<Mapping>; 2]);
+
+/// A verb that user space called: who called, and where the answer goes. Lent for the call.
+pub struct UserContext<T: Driver> {
+    udata: NonNull<bindings::ib_udata>,
+    context: NonNull<bindings::ib_ucontext>,
+    mappings: Mappings,
+    _driver: PhantomData<T>,
+}
+
+impl<T: Driver> UserContext<T> {
+    /// Checks that the request is empty. `None` for a caller in the kernel, whose `udata` is null.
+    ///
+    /// # Safety
+    ///
+    /// `udata` is null, or that of a call on a device of `T` which has a user context; both outlive
+    /// the result.
+    pub(crate) unsafe fn from_raw(udata: *mut bindings::ib_udata) -> Result<Option<Self>> {
+        let Some(udata) = NonNull::new(udata) else {
+            return Ok(None);
+        };
+        // SAFETY: As the function requires.
+        unsafe { expect_empty(udata.as_ptr()) }?;
+        // SAFETY: As the function requires.
+        let context = unsafe { bindings::ferroce_helper_rdma_udata_to_ucontext(udata.as_ptr()) };
+        Ok(Some(Self {
+            udata,
+            context: NonNull::new(context).ok_or(EINVAL)?,
+            mappings: Mappings::default(),
+            _driver: PhantomData,
+        }))
+    }
+
+    /// The user context that the call belongs to.
+    pub fn ucontext(&self) -> &Arc<T::Ucontext> {
+        // SAFETY: `from_raw` wants the context of a device of `T`. It outlives the call.
+        unsafe { object::Ucontext::<T>::data(self.context.as_ptr()) }
+    }
+
+    /// Lets the caller map `ring` for as long as the object lives that is being created.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` for the third ring of an object.
+    pub fn map_ring(&mut self, ring: &Arc<Ring>) -> Result<MmapInfo> {
+        let free = self.mappings.0.iter_mut().find(|slot| slot.is_none());
+        let free = free.ok_or(ENOSPC)?;
+        // SAFETY: The mapping goes to an object of this context, or with us; the core destroys a
+        // context after its objects.
+        let (mapping, info) = unsafe { Mapping::new(self.context.as_ptr(), ring.clone()) }?;
+        *free = Some(mapping);
+        Ok(info)
+    }
+
+    /// Answers.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the caller leaves too little room; `EFAULT`.
+    pub fn respond(&mut self, response: &(impl IntoBytes + Immutable)) -> Result {
+        let bytes = response.as_bytes();
+        // SAFETY: The structure outlives us.
+        if unsafe { self.udata.as_ref() }.outlen < bytes.len() {
+            return Err(EINVAL);
+        }
+        // SAFETY: As above; the pointer and the length are those of a slice.
+        to_result(unsafe {
+            bindings::_ib_respond_udata(self.udata.as_ptr(), bytes.as_ptr().cast(), bytes.len())
+        })
+    }
+
+    /// The rings that were offered; they live as long as the result.
+    pub(crate) fn take_mappings(&mut self) -> Mappings {
+        mem::take(&mut self.mappings)
+    }
+}
+
+/// Refuses a call that asks for something which this ABI does not know.
+///
+/// # Safety
+///
+/// `udata` is null or that of a call.
+pub(crate) unsafe fn expect_empty(udata: *mut bindings::ib_udata) -> Result {
+    // SAFETY: As the function requires.
+    to_result(unsafe { bindings::ferroce_helper_ib_is_udata_in_empty(udata) })
+}
+
+/// Refuses a call as [`expect_empty`] does, and fills the answer with zeros.
+///
+/// # Safety
+///
+/// `udata` is null or that of a call.
+pub(crate) unsafe fn expect_none(udata: *mut bindings::ib_udata) -> Result {
+    // SAFETY: As the function requires.
+    to_result(unsafe { bindings::ferroce_helper_ib_no_udata_io(udata) })
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests of consumers in the kernel.
+//!
+//! Owns the walk along the lists that `ib_post_send` and `ib_post_recv` pass. Work requests of user
+//! space are elsewhere, in rings. Knows no rules: an opcode that the queue pair cannot carry out is
+//! the driver's to refuse.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use crate::{
+    bindings,
+    driver::Driver,
+    object, //
+};
+use core::{
+    marker::PhantomData,
+    ptr, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// One scatter/gather entry (`struct ib_sge`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sge {
+    /// Address in the region that `lkey` names.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u32,
+    /// Local key.
+    pub lkey: u32,
+}
+
+/// The scatter list of a work request.
+pub struct SgeList<'a> {
+    entries: &'a [bindings::ib_sge],
+}
+
+impl SgeList<'_> {
+    /// # Safety
+    ///
+    /// `list` points to `count` entries that stay as they are while the result is used, or `count`
+    /// is not above 0.
+    unsafe fn from_raw(list: *const bindings::ib_sge, count: c_int) -> Self {
+        let entries = match usize::try_from(count) {
+            // SAFETY: As the function requires.
+            Ok(count) if count > 0 => unsafe { core::slice::from_raw_parts(list, count) },
+            _ => &[],
+        };
+        Self { entries }
+    }
+
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entries, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Sge> + '_ {
+        self.entries.iter().map(|raw| Sge {
+            addr: raw.addr,
+            length: raw.length,
+            lkey: raw.lkey,
+        })
+    }
+}
+
+/// A list of send work requests; yields them in order.
+pub struct SendWrList<'a, T: Driver> {
+    next: *const bindings::ib_send_wr,
+    current: *const bindings::ib_send_wr,
+    datagrams: bool,
+    _list: PhantomData<(&'a bindings::ib_send_wr, T)>,
+}
+
+impl<T: Driver> SendWrList<'_, T> {
+    /// # Safety
+    ///
+    /// `head` starts a list of well-formed requests for a queue pair of `T` that has the type
+    /// `qp_type`; it stays as it is while the result is used.
+    pub(crate) unsafe fn from_raw(
+        head: *const bindings::ib_send_wr,
+        qp_type: bindings::ib_qp_type,
+    ) -> Self {
+        Self {
+            next: head,
+            current: head,
+            datagrams: qp_type == bindings::ib_qp_type_IB_QPT_UD
+                || qp_type == bindings::ib_qp_type_IB_QPT_GSI,
+            _list: PhantomData,
+        }
+    }
+
+    /// The request that was yielded last: the one to blame.
+    pub(crate) fn current(&self) -> *const bindings::ib_send_wr {
+        self.current
+    }
+}
+
+impl<'a, T: Driver> Iterator for SendWrList<'a, T> {
+    type Item = SendWr<'a, T>;
+
+    fn next(&mut self) -> Option<SendWr<'a, T>> {
+        // SAFETY: Null or an element of the list, as `from_raw` requires.
+        let raw = unsafe { self.next.as_ref() }?;
+        self.current = self.next;
+        self.next = raw.next;
+        Some(SendWr {
+            raw,
+            datagram: self.datagrams,
+            _driver: PhantomData,
+        })
+    }
+}
+
+/// One send work request (`struct ib_send_wr`).
+pub struct SendWr<'a, T: Driver> {
+    raw: &'a bindings::ib_send_wr,
+    datagram: bool,
+    _driver: PhantomData<T>,
+}
+
+/// What a datagram has beside its data (`struct ib_ud_wr`).
+pub struct UdWr<'a, T: Driver> {
+    /// Where it goes.
+    pub ah: &'a Arc<T::Ah>,
+    /// Whom it is for.
+    pub remote_qpn: u32,
+    /// What lets it in.
+    pub remote_qkey: u32,
+    /// Index into the P_Key table (GSI only).
+    pub pkey_index: u16,
+}
+
+impl<'a, T: Driver> SendWr<'a, T> {
+    /// Identifier that comes back with the completion.
+    pub fn wr_id(&self) -> u64 {
+        // SAFETY: Both variants are 64 bits that may have any value.
+        unsafe { self.raw.__bindgen_anon_1.wr_id }
+    }
+
+    /// `enum ib_wr_opcode`.
+    pub fn opcode(&self) -> u32 {
+        self.raw.opcode
+    }
+
+    /// `enum ib_send_flags`.
+    pub fn flags(&self) -> u32 {
+        // CAST: A set of bits.
+        self.raw.send_flags as u32
+    }
+
+    /// Immediate data, in network byte order. Means something for opcodes that have it.
+    pub fn imm(&self) -> [u8; 4] {
+        // SAFETY: Both variants are 32 bits that may have any value.
+        unsafe { self.raw.ex.imm_data }.to_ne_bytes()
+    }
+
+    /// Where the data is.
+    pub fn sges(&self) -> SgeList<'a> {
+        // SAFETY: The request is well-formed, see `SendWrList::from_raw`.
+        unsafe { SgeList::from_raw(self.raw.sg_list, self.raw.num_sge) }
+    }
+
+    /// Address and key of the peer's memory, of an RDMA READ or WRITE.
+    pub fn rdma(&self) -> Option<(u64, u32)> {
+        match self.raw.opcode {
+            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE
+            | bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM
+            | bindings::ib_wr_opcode_IB_WR_RDMA_READ => (),
+            _ => return None,
+        }
+        let wr: *const bindings::ib_rdma_wr = ptr::from_ref(self.raw).cast();
+        // SAFETY: Requests with such an opcode are embedded in an `ib_rdma_wr`, as its first field.
+        let wr = unsafe { &*wr };
+        Some((wr.remote_addr, wr.rkey))
+    }
+
+    /// What a datagram has beside its data; `None` if the queue pair does not send datagrams.
+    pub fn ud(&self) -> Option<UdWr<'a, T>> {
+        if !self.datagram {
+            return None;
+        }
+        let wr: *const bindings::ib_ud_wr = ptr::from_ref(self.raw).cast();
+        // SAFETY: Requests to such a queue pair are embedded in an `ib_ud_wr`, as its first field.
+        let wr = unsafe { &*wr };
+        Some(UdWr {
+            // SAFETY: A datagram has an address handle of the same device, which lives until the
+            // request has completed.
+            ah: unsafe { object::ah::<T>(wr.ah) },
+            remote_qpn: wr.remote_qpn,
+            remote_qkey: wr.remote_qkey,
+            pkey_index: wr.pkey_index,
+        })
+    }
+}
+
+/// A list of receive work requests; yields them in order.
+pub struct RecvWrList<'a> {
+    next: *const bindings::ib_recv_wr,
+    current: *const bindings::ib_recv_wr,
+    _list: PhantomData<&'a bindings::ib_recv_wr>,
+}
+
+impl RecvWrList<'_> {
+    /// # Safety
+    ///
+    /// `head` starts a list of well-formed requests, which stays as it is while the result is used.
+    pub(crate) unsafe fn from_raw(head: *const bindings::ib_recv_wr) -> Self {
+        Self {
+            next: head,
+            current: head,
+            _list: PhantomData,
+        }
+    }
+
+    /// The request that was yielded last: the one to blame.
+    pub(crate) fn current(&self) -> *const bindings::ib_recv_wr {
+        self.current
+    }
+}
+
+impl<'a> Iterator for RecvWrList<'a> {
+    type Item = RecvWr<'a>;
+
+    fn next(&mut self) -> Option<RecvWr<'a>> {
+        // SAFETY: Null or an element of the list, as `from_raw` requires.
+        let raw = unsafe { self.next.as_ref() }?;
+        self.current = self.next;
+        self.next = raw.next;
+        Some(RecvWr { raw })
+    }
+}
+
+/// One receive work request (`struct ib_recv_wr`).
+pub struct RecvWr<'a> {
+    raw: &'a bindings::ib_recv_wr,
+}
+
+impl<'a> RecvWr<'a> {
+    /// Identifier that comes back with the completion.
+    pub fn wr_id(&self) -> u64 {
+        // SAFETY: Both variants are 64 bits that may have any value.
+        unsafe { self.raw.__bindgen_anon_1.wr_id }
+    }
+
+    /// Where the data goes.
+    pub fn sges(&self) -> SgeList<'a> {
+        // SAFETY: The request is well-formed, see `RecvWrList::from_raw`.
+        unsafe { SgeList::from_raw(self.raw.sg_list, self.raw.num_sge) }
+    }
+}
