@@ -21,6 +21,9 @@ mod completer;
 mod execute;
 mod transmit;
 
+#[cfg(test)]
+mod testing;
+
 pub mod replay;
 pub mod requester;
 pub mod responder;

@@ -8,6 +8,7 @@
 use super::{
     retry::Retry,
     window::{
+        Flight,
         Slot,
         Window, //
     },
@@ -426,6 +427,21 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.high()
     }
 
+    /// Returns the PSN of the packet that is sent next, if any is: after a loss, one before
+    /// [`psn`](Self::psn).
+    #[inline]
+    #[must_use]
+    pub const fn next_psn(&self) -> Psn {
+        self.window.psn()
+    }
+
+    /// Returns what is in flight.
+    #[inline]
+    #[must_use]
+    pub const fn flight(&self) -> Flight {
+        self.window.flight()
+    }
+
     /// Returns the PSN of the oldest packet that is not acknowledged.
     #[inline]
     #[must_use]
@@ -480,3 +496,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         Some(place)
     }
 }
+
+#[cfg(test)]
+mod tests;

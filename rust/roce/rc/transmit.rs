@@ -90,7 +90,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             SendState::Draining => done.is_some(),
             SendState::Reset | SendState::Idle | SendState::Error => false,
         };
-        if !begins || slot.verdict.is_some() {
+        if !begins {
             return None;
         }
         let (mtu, index) = (self.window.mtu(), done.unwrap_or(0));

@@ -93,13 +93,13 @@ impl Default for Slot {
 
 /// What is sent and not acknowledged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Flight {
+pub struct Flight {
     /// Bytes of payload.
-    pub(super) bytes: u32,
+    pub bytes: u32,
     /// Packets.
-    pub(super) packets: u32,
+    pub packets: u32,
     /// READ requests among them.
-    pub(super) reads: u32,
+    pub reads: u32,
 }
 
 /// How far an acknowledgement went.
@@ -126,6 +126,8 @@ pub(super) struct Window<S> {
     high: Psn,
     /// First PSN that no request has.
     free: Psn,
+    /// The first condemned request, at which sending stops.
+    barrier: Option<u32>,
     flight: Flight,
     mtu: Mtu,
 }
@@ -150,6 +152,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
             psn: Psn::new(0),
             high: Psn::new(0),
             free: Psn::new(0),
+            barrier: None,
             flight: Flight::default(),
             mtu: Mtu::default(),
         }
@@ -170,6 +173,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     pub(super) fn seek(&mut self, next: u32) {
         (self.tail, self.acked, self.cursor) = (next, next, next);
         (self.begun, self.head) = (next, next);
+        self.barrier = None;
         self.flight = Flight::default();
     }
 
@@ -182,6 +186,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         }
         let index = self.head;
         *self.slot_mut(index)? = slot;
+        if slot.verdict.is_some() {
+            self.raise_barrier(index);
+        }
         self.head = self.head.wrapping_add(1);
         Some(self.place(index))
     }
@@ -262,16 +269,30 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
             return false;
         };
         slot.verdict.get_or_insert(status);
+        self.raise_barrier(index);
         true
+    }
+
+    fn raise_barrier(&mut self, index: u32) {
+        let distance = |index: u32| index.wrapping_sub(self.acked);
+        if self
+            .barrier
+            .is_none_or(|barrier| distance(index) < distance(barrier))
+        {
+            self.barrier = Some(index);
+        }
     }
 
     // Sending.
 
     /// Returns the request to which the next packet belongs, its place, and how many of its
-    /// packets come before; `None` for the number if it has no PSNs yet.
+    /// packets come before; `None` for the number if it has no PSNs yet. There is none at and
+    /// after a condemned request.
     #[inline]
     pub(super) fn current(&self) -> Option<(&Slot, SlotIndex, Option<u32>)> {
-        if self.cursor == self.head {
+        let distance = |index: u32| index.wrapping_sub(self.acked);
+        let end = self.barrier.unwrap_or(self.head);
+        if distance(self.cursor) >= distance(end) {
             return None;
         }
         let slot = self.slot(self.cursor)?;

@@ -7,8 +7,14 @@
 //! time as tests too.
 
 pub mod crc;
+pub mod end;
 pub mod fuzz;
 pub mod hex;
+pub mod memory;
+pub mod net;
 pub mod oracle;
+pub mod pair;
+pub mod pcap;
 pub mod random;
+pub mod scenario;
 pub mod vectors;

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Failure, flush and reset.
+
+use super::*;
+
+#[test]
+fn a_refusal_fails_the_request_it_names_and_flushes_the_rest() {
+    for (code, status) in [
+        (NakCode::InvalidRequest, WcStatus::RemInvReqErr),
+        (NakCode::RemoteAccess, WcStatus::RemAccessErr),
+        (NakCode::RemoteOperational, WcStatus::RemOpErr),
+    ] {
+        let mut bench = Bench::new();
+        for length in [1, 600, 2] {
+            bench.post(SEND, length);
+        }
+        bench.sends();
+        bench.gets(says(102, Syndrome::Nak(code))).unwrap();
+        let done = [
+            (1, WcStatus::Success),
+            (600, status),
+            (2, WcStatus::WrFlushErr),
+        ];
+        assert_eq!(bench.reports(), done);
+        assert_eq!(bench.requester.error(), Some(status));
+        bench.post(SEND, 3);
+        assert_eq!(bench.reports(), [(3, WcStatus::WrFlushErr)]);
+        assert_eq!(bench.sends(), []);
+        assert_eq!(bench.gets(ack(103)), Err(DropReason::WrongQpState));
+    }
+}
+
+#[test]
+fn a_rejected_request_waits_for_its_turn() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    let status = WcStatus::LocQpOpErr;
+    let slot = bench.requester.reject(9, WcOpcode::BindMw, status);
+    assert_eq!(slot, Some(SlotIndex(1)));
+    bench.post(SEND, 2);
+    assert_eq!(psns(&bench.sends()), [100], "nothing after it is sent");
+    assert_eq!(bench.reports(), []);
+    assert_eq!(bench.requester.error(), None);
+    bench.gets(ack(100)).unwrap();
+    let done = [
+        (1, WcStatus::Success),
+        (9, status),
+        (2, WcStatus::WrFlushErr),
+    ];
+    assert_eq!(bench.reports(), done);
+    assert_eq!(bench.requester.error(), Some(status));
+}
+
+#[test]
+fn a_message_that_is_too_long_is_rejected() {
+    let mut bench = Bench::new();
+    bench.post(SEND, MAX_MESSAGE + 1);
+    assert_eq!(bench.sends(), []);
+    let id = u64::from(MAX_MESSAGE + 1);
+    assert_eq!(bench.reports(), [(id, WcStatus::LocLenErr)]);
+}
+
+#[test]
+fn a_withdrawn_request_lets_those_before_it_complete() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    let slot = bench.post(SEND, 600);
+    bench.post(SEND, 2);
+    let limit = BurstLimit {
+        bytes: 1000,
+        packets: 2,
+    };
+    assert_eq!(psns(&bench.sends_up_to(limit)), [100, 101]);
+    bench.requester.abort(slot, WcStatus::LocProtErr);
+    assert_eq!(bench.sends(), []);
+    assert_eq!(bench.reports(), []);
+    bench.wait(T);
+    assert_eq!(psns(&bench.sends()), [100], "which may need sending again");
+    bench.gets(ack(101)).unwrap();
+    let done = [
+        (1, WcStatus::Success),
+        (600, WcStatus::LocProtErr),
+        (2, WcStatus::WrFlushErr),
+    ];
+    assert_eq!(bench.reports(), done);
+}
+
+#[test]
+fn what_is_complete_cannot_be_withdrawn() {
+    let mut bench = Bench::new();
+    let slot = bench.post(SEND, 1);
+    bench.sends();
+    bench.gets(ack(100)).unwrap();
+    bench.requester.abort(slot, WcStatus::LocProtErr);
+    assert_eq!(bench.reports(), [(1, WcStatus::Success)]);
+    bench.requester.abort(slot, WcStatus::LocProtErr);
+    bench.post(SEND, 2);
+    assert_eq!(psns(&bench.sends()), [101]);
+}
+
+#[test]
+fn a_flush_keeps_what_was_complete_before_it() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    bench.post(SEND, 2);
+    bench.sends();
+    bench.gets(ack(100)).unwrap();
+    bench.requester.fail();
+    assert!(bench.requester.has_work());
+    let done = [(1, WcStatus::Success), (2, WcStatus::WrFlushErr)];
+    assert_eq!(bench.reports(), done);
+    assert!(!bench.requester.has_work());
+    assert_eq!(bench.requester.error(), None, "it was told to");
+}
+
+#[test]
+fn a_reset_forgets_and_goes_on_in_the_next_slot() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    bench.sends();
+    bench.requester.reset();
+    assert_eq!(bench.reports(), []);
+    assert_eq!(bench.requester.poll_timeout(), None);
+    assert_eq!(bench.gets(ack(100)), Err(DropReason::WrongQpState));
+    bench.requester.init();
+    bench.requester.start();
+    assert_eq!(bench.post(SEND, 1), SlotIndex(1));
+    bench.requester.align(SlotIndex(6));
+    assert_eq!(bench.post(SEND, 1), SlotIndex(6));
+}

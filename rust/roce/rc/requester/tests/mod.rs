@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The requester alone, packet by packet. The peer is played by the test.
+
+extern crate std;
+
+mod errors;
+mod recovery;
+mod responses;
+mod sending;
+
+use super::*;
+use crate::{
+    rc::testing::{
+        ack,
+        at,
+        micros,
+        psns,
+        request,
+        says,
+        Pkt,
+        ALL, //
+    },
+    segment::BurstLimit,
+    status::{
+        DropReason,
+        NakCode, //
+    },
+    wire::{
+        aeth::Syndrome,
+        opcode::{
+            Operation,
+            Position, //
+        },
+    },
+    wr::Imm,
+};
+use std::{
+    vec,
+    vec::Vec, //
+};
+
+const SEND: SendOp = SendOp::Send { imm: None };
+const READ: SendOp = SendOp::Read { remote: at(0x1000) };
+const SEQUENCE: Syndrome = Syndrome::Nak(NakCode::PsnSequence);
+
+/// T of ACK timeout code 5, in microseconds: 131.072.
+const T: u64 = 132;
+
+/// A requester of MTU 256 whose first PSN is 100, and its host.
+struct Bench {
+    requester: Requester<Vec<Slot>>,
+    now: Instant,
+    placed: Vec<(u32, u32, u32)>,
+    refuse: Option<WcStatus>,
+}
+
+impl ResponseHost for (&mut Vec<(u32, u32, u32)>, Option<WcStatus>) {
+    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+        if let Some(status) = self.1 {
+            return Err(status);
+        }
+        self.0.push((slot.0, offset, payload.len));
+        Ok(())
+    }
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut RequesterConfig)) -> Self {
+        let mut config = RequesterConfig {
+            dest_qpn: Qpn::new(2),
+            pkey: Pkey::DEFAULT,
+            first_psn: Psn::new(100),
+            path_mtu: Mtu::Mtu256,
+            max_rd_atomic: 2,
+            ack_timeout: 5,
+            retry_cnt: 2,
+            rnr_retry: 2,
+            flow: Flow {
+                bytes: 1 << 20,
+                packets: 1000,
+            },
+        };
+        change(&mut config);
+        let mut requester = Requester::new(vec![Slot::EMPTY; 8]);
+        requester.init();
+        requester.configure(&config);
+        requester.start();
+        Self {
+            requester,
+            now: micros(1),
+            placed: Vec::new(),
+            refuse: None,
+        }
+    }
+
+    fn post(&mut self, op: SendOp, length: u32) -> SlotIndex {
+        self.requester.post(request(op, length)).unwrap()
+    }
+
+    fn sends(&mut self) -> Vec<Pkt> {
+        self.sends_up_to(ALL)
+    }
+
+    fn sends_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
+        let burst = self.requester.burst(self.now, limit);
+        burst.map(|segment| Pkt::of(&segment)).collect()
+    }
+
+    fn gets(&mut self, packet: Pkt) -> Result<(), DropReason> {
+        let mut host = (&mut self.placed, self.refuse);
+        let (requester, now) = (&mut self.requester, self.now);
+        packet.give(|packet| requester.handle_response(now, packet, &mut host))
+    }
+
+    /// Data of a READ.
+    fn gets_data(&mut self, psn: u32, len: u32) -> Result<(), DropReason> {
+        self.gets(Pkt::new(
+            Operation::ReadResponse,
+            Position::Middle,
+            psn,
+            len,
+        ))
+    }
+
+    /// Wr ids and statuses of what is reported.
+    fn reports(&mut self) -> Vec<(u64, WcStatus)> {
+        let next = || self.requester.poll_completion();
+        core::iter::from_fn(next)
+            .map(|retired| retired.completion.unwrap())
+            .map(|completion| (completion.wr_id, completion.status))
+            .collect()
+    }
+
+    fn wait(&mut self, micros: u64) -> bool {
+        let delay = crate::time::Duration::from_micros(micros);
+        self.now = self.now.saturating_add(delay);
+        self.requester.handle_timeout(self.now)
+    }
+}
+
+fn send_pkt(position: Position, psn: u32, len: u32) -> Pkt {
+    Pkt::new(Operation::Send, position, psn, len)
+}

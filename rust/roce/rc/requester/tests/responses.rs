@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Acknowledgements and data.
+
+use super::*;
+
+// Acknowledgements.
+
+#[test]
+fn one_acknowledgement_completes_all_before_it() {
+    let mut bench = Bench::new();
+    for length in [1, 300, 2] {
+        bench.post(SEND, length);
+    }
+    bench.sends();
+    bench.gets(ack(101)).unwrap();
+    assert_eq!(bench.reports(), [(1, WcStatus::Success)]);
+    bench.gets(ack(103)).unwrap();
+    let done = [(300, WcStatus::Success), (2, WcStatus::Success)];
+    assert_eq!(bench.reports(), done);
+    assert_eq!(bench.requester.poll_timeout(), None);
+}
+
+#[test]
+fn success_is_told_only_where_it_is_asked_for() {
+    let mut bench = Bench::new();
+    let mut wr = request(SEND, 1);
+    wr.signaled = false;
+    bench.requester.post(wr).unwrap();
+    bench.sends();
+    bench.gets(ack(100)).unwrap();
+    let retired = bench.requester.poll_completion().unwrap();
+    assert_eq!(retired.slot, SlotIndex(0));
+    assert_eq!(retired.completion, None);
+}
+
+#[test]
+fn what_was_never_sent_cannot_be_acknowledged() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 256);
+    bench.post(SEND, 256);
+    let limit = BurstLimit {
+        bytes: 1,
+        packets: 1,
+    };
+    bench.sends_up_to(limit);
+    assert_eq!(bench.gets(ack(101)), Err(DropReason::StaleResponse));
+    assert_eq!(bench.gets(ack(99)), Err(DropReason::StaleResponse));
+    bench.gets(ack(100)).unwrap();
+    assert_eq!(bench.gets(ack(100)), Err(DropReason::StaleResponse));
+    assert_eq!(bench.requester.take_stats().stale_responses, 3);
+}
+
+#[test]
+fn reserved_syndromes_are_dropped() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    bench.sends();
+    let bad = Err(DropReason::BadSyndrome);
+    assert_eq!(bench.gets(says(100, Syndrome::Reserved)), bad);
+    let rd = Syndrome::Nak(NakCode::InvalidRdRequest);
+    assert_eq!(bench.gets(says(100, rd)), bad);
+    assert_eq!(bench.reports(), []);
+}
+
+// Read responses.
+
+#[test]
+fn data_goes_where_its_psn_says() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    bench.post(READ, 600);
+    bench.sends();
+    for (psn, len) in [(101, 256), (102, 256), (103, 88)] {
+        bench.gets_data(psn, len).unwrap();
+    }
+    assert_eq!(bench.placed, [(1, 0, 256), (1, 256, 256), (1, 512, 88)]);
+    let done = [(1, WcStatus::Success), (600, WcStatus::Success)];
+    assert_eq!(
+        bench.reports(),
+        done,
+        "data acknowledges what was before it"
+    );
+}
+
+#[test]
+fn an_empty_read_places_nothing() {
+    let mut bench = Bench::new();
+    bench.post(READ, 0);
+    bench.sends();
+    bench.gets_data(100, 0).unwrap();
+    assert_eq!(bench.placed, []);
+    assert_eq!(bench.reports(), [(0, WcStatus::Success)]);
+}
+
+#[test]
+fn data_of_the_wrong_length_is_the_end() {
+    for (psn, len) in [(100, 255), (100, 257), (100, 0), (101, 256), (101, 43)] {
+        let mut bench = Bench::new();
+        bench.post(READ, 300);
+        bench.post(SEND, 1);
+        bench.sends();
+        if psn == 101 {
+            bench.gets_data(100, 256).unwrap();
+        }
+        bench.gets_data(psn, len).unwrap();
+        let done = [(300, WcStatus::BadRespErr), (1, WcStatus::WrFlushErr)];
+        assert_eq!(bench.reports(), done, "{psn} {len}");
+        assert_eq!(bench.requester.error(), Some(WcStatus::BadRespErr));
+    }
+}
+
+#[test]
+fn data_that_cannot_be_placed_is_the_end() {
+    let mut bench = Bench::new();
+    bench.post(READ, 300);
+    bench.sends();
+    bench.refuse = Some(WcStatus::LocProtErr);
+    bench.gets_data(100, 256).unwrap();
+    assert_eq!(bench.reports(), [(300, WcStatus::LocProtErr)]);
+}
+
+#[test]
+fn data_for_a_send_is_dropped() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 256);
+    bench.sends();
+    assert_eq!(bench.gets_data(100, 256), Err(DropReason::BadSequence));
+    assert_eq!(bench.placed, []);
+}
+
+#[test]
+fn missing_data_is_asked_for_at_once_and_once_only() {
+    let mut bench = Bench::new();
+    bench.post(READ, 4 * 256);
+    bench.post(SEND, 1);
+    bench.sends();
+    bench.gets_data(100, 256).unwrap();
+    let gap = Err(DropReason::ResponseGap);
+    assert_eq!(bench.gets_data(102, 256), gap);
+    let again = Pkt::new(Operation::ReadRequest, Position::Only, 101, 0);
+    assert_eq!(
+        bench.sends(),
+        [
+            again.with_reth(0x1100, 768).asking(),
+            send_pkt(Position::Only, 104, 1).asking(),
+        ],
+        "only what is missing"
+    );
+    assert_eq!(bench.gets_data(103, 256), gap);
+    assert_eq!(bench.gets(ack(104)), gap);
+    assert_eq!(bench.sends(), []);
+    bench.gets_data(101, 256).unwrap();
+    assert_eq!(bench.gets_data(103, 256), gap, "after progress, again");
+    assert_eq!(psns(&bench.sends()), [102, 104]);
+    assert_eq!(bench.requester.take_stats().implied_naks, 2);
+}
+
+#[test]
+fn an_acknowledgement_past_a_read_shows_that_its_data_is_lost() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    bench.post(READ, 256);
+    bench.post(SEND, 2);
+    bench.sends();
+    assert_eq!(bench.gets(ack(102)), Err(DropReason::ResponseGap));
+    assert_eq!(bench.reports(), [(1, WcStatus::Success)]);
+    assert_eq!(psns(&bench.sends()), [101, 102]);
+}

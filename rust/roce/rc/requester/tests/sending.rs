@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is sent, and what holds it back.
+
+use super::*;
+
+// Sending.
+
+#[test]
+fn a_message_is_cut_at_the_mtu() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 600);
+    assert_eq!(
+        bench.sends(),
+        [
+            send_pkt(Position::First, 100, 256),
+            send_pkt(Position::Middle, 101, 256),
+            send_pkt(Position::Last, 102, 88).asking(),
+        ]
+    );
+    assert_eq!(bench.sends(), []);
+}
+
+#[test]
+fn a_message_of_the_mtu_is_one_packet_and_so_is_an_empty_one() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 256);
+    bench.post(SEND, 0);
+    assert_eq!(
+        bench.sends(),
+        [
+            send_pkt(Position::Only, 100, 256).asking(),
+            send_pkt(Position::Only, 101, 0).asking(),
+        ]
+    );
+}
+
+#[test]
+fn a_write_names_its_target_once_and_its_data_at_the_end() {
+    let mut bench = Bench::new();
+    let imm = Some(Imm([1, 2, 3, 4]));
+    let remote = at(0xf00);
+    let mut wr = request(SendOp::Write { remote, imm }, 300);
+    wr.solicited = true;
+    bench.requester.post(wr).unwrap();
+    let first = Pkt::new(Operation::RdmaWrite, Position::First, 100, 256);
+    let last = Pkt::new(Operation::RdmaWrite, Position::Last, 101, 44);
+    let last = Pkt {
+        solicited: true,
+        ..last.with_imm([1, 2, 3, 4]).asking()
+    };
+    assert_eq!(bench.sends(), [first.with_reth(0xf00, 300), last]);
+}
+
+#[test]
+fn a_read_takes_the_psns_of_its_response() {
+    let mut bench = Bench::new();
+    bench.post(READ, 600);
+    bench.post(SEND, 1);
+    let read = Pkt::new(Operation::ReadRequest, Position::Only, 100, 0);
+    assert_eq!(
+        bench.sends(),
+        [
+            read.with_reth(0x1000, 600).asking(),
+            send_pkt(Position::Only, 103, 1).asking(),
+        ]
+    );
+}
+
+#[test]
+fn a_burst_stops_at_its_limit_and_goes_on_there() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1000);
+    let limit = BurstLimit {
+        bytes: 600,
+        packets: 9,
+    };
+    assert_eq!(psns(&bench.sends_up_to(limit)), [100, 101]);
+    let limit = BurstLimit { bytes: 0, ..limit };
+    assert_eq!(psns(&bench.sends_up_to(limit)), [102]);
+    assert_eq!(psns(&bench.sends()), [103]);
+}
+
+#[test]
+fn nothing_is_sent_before_the_start() {
+    let mut requester = Requester::new(vec![Slot::EMPTY; 4]);
+    assert_eq!(requester.post(request(SEND, 1)), None, "reset");
+    requester.init();
+    assert_eq!(requester.post(request(SEND, 1)), Some(SlotIndex(0)));
+    assert_eq!(requester.burst(micros(1), ALL).count(), 0);
+    assert!(!requester.has_work());
+    requester.start();
+    assert_eq!(requester.burst(micros(1), ALL).count(), 1);
+}
+
+#[test]
+fn a_full_ring_takes_no_more_until_a_slot_is_free() {
+    let mut bench = Bench::new();
+    for slot in 0..8 {
+        assert_eq!(bench.post(SEND, 1), SlotIndex(slot));
+    }
+    assert_eq!(bench.requester.free_slots(), 0);
+    assert_eq!(bench.requester.post(request(SEND, 1)), None);
+    bench.sends();
+    bench.gets(ack(100)).unwrap();
+    assert_eq!(bench.requester.post(request(SEND, 1)), None, "not reported");
+    assert_eq!(bench.reports().len(), 1);
+    assert_eq!(bench.post(SEND, 1), SlotIndex(0));
+}
+
+#[test]
+fn acknowledgements_are_asked_for_often_enough_in_a_long_message() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 40 * 256);
+    let asking = |sent: &[Pkt]| -> Vec<_> {
+        let asking = sent.iter().filter(|packet| packet.ack_request);
+        asking.map(|packet| packet.psn).collect()
+    };
+    assert_eq!(asking(&bench.sends()), [115, 131, 139]);
+
+    let mut bench = Bench::with(|config| config.flow.packets = 6);
+    bench.post(SEND, 40 * 256);
+    assert_eq!(asking(&bench.sends()), [102, 105], "twice a window");
+
+    let mut bench = Bench::with(|config| config.flow.bytes = 1024);
+    bench.post(SEND, 40 * 256);
+    assert_eq!(asking(&bench.sends()), [101, 103], "in bytes as well");
+}
+
+// What holds packets back.
+
+#[test]
+fn the_window_is_counted_in_packets_and_in_bytes() {
+    let mut bench = Bench::with(|config| config.flow.packets = 3);
+    bench.post(SEND, 40 * 256);
+    assert_eq!(psns(&bench.sends()), [100, 101, 102]);
+    bench.gets(ack(100)).unwrap();
+    assert_eq!(psns(&bench.sends()), [103]);
+
+    let mut bench = Bench::with(|config| config.flow.bytes = 600);
+    bench.post(SEND, 40 * 256);
+    assert_eq!(psns(&bench.sends()), [100, 101]);
+    bench.gets(ack(101)).unwrap();
+    assert_eq!(psns(&bench.sends()), [102, 103]);
+}
+
+#[test]
+fn one_packet_may_always_be_in_flight() {
+    let mut bench = Bench::with(|config| {
+        config.flow = Flow {
+            bytes: 0,
+            packets: 0,
+        };
+    });
+    bench.post(SEND, 512);
+    assert_eq!(psns(&bench.sends()), [100]);
+    bench.gets(ack(100)).unwrap();
+    assert_eq!(psns(&bench.sends()), [101]);
+}
+
+#[test]
+fn no_more_reads_are_outstanding_than_the_peer_can_serve() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.post(READ, 256);
+    }
+    bench.post(SEND, 1);
+    assert_eq!(
+        psns(&bench.sends()),
+        [100, 101],
+        "nor may the SEND overtake"
+    );
+    bench.gets_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.sends()), [102]);
+    bench.gets_data(101, 256).unwrap();
+    bench.gets_data(102, 256).unwrap();
+    assert_eq!(psns(&bench.sends()), [103, 104]);
+}
+
+#[test]
+fn a_fence_waits_for_the_reads_before_it() {
+    let mut bench = Bench::new();
+    bench.post(READ, 512);
+    let fenced = SendWr {
+        fence: true,
+        ..request(SEND, 1)
+    };
+    bench.requester.post(fenced).unwrap();
+    bench.post(READ, 256);
+    assert_eq!(psns(&bench.sends()), [100]);
+    bench.gets_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.sends()), []);
+    bench.gets_data(101, 256).unwrap();
+    assert_eq!(psns(&bench.sends()), [102, 103]);
+}
+
+#[test]
+fn half_of_the_sequence_space_is_the_most_in_flight() {
+    let mut bench = Bench::new();
+    bench.post(READ, MAX_MESSAGE);
+    bench.post(SEND, 1);
+    assert_eq!(psns(&bench.sends()), [100], "the READ has all 2^23 PSNs");
+    bench.gets_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.sends()), [100 + (1 << 23)]);
+    assert_eq!(bench.gets(ack(99)), Err(DropReason::StaleResponse));
+}
+
+#[test]
+fn draining_finishes_what_was_begun() {
+    let mut bench = Bench::with(|config| config.flow.packets = 1);
+    bench.post(SEND, 512);
+    bench.post(SEND, 1);
+    assert_eq!(psns(&bench.sends()), [100]);
+    bench.requester.drain();
+    assert!(!bench.requester.is_drained());
+    bench.gets(ack(100)).unwrap();
+    assert_eq!(psns(&bench.sends()), [101]);
+    bench.gets(ack(101)).unwrap();
+    assert_eq!(psns(&bench.sends()), []);
+    assert!(bench.requester.is_drained());
+    bench.requester.resume();
+    assert!(!bench.requester.is_drained());
+    assert_eq!(psns(&bench.sends()), [102]);
+}

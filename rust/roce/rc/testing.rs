@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A short language for tests: packets as values, both ways.
+
+extern crate std;
+
+use crate::{
+    id::{
+        Msn,
+        Pkey,
+        Qpn,
+        Rkey, //
+    },
+    psn::Psn,
+    segment::{
+        BurstLimit,
+        Segment, //
+    },
+    time::Instant,
+    wire::{
+        aeth::{
+            Aeth,
+            Syndrome, //
+        },
+        emit::Headers,
+        ext::{
+            ImmDt,
+            Reth, //
+        },
+        opcode::{
+            Opcode,
+            Operation,
+            Position,
+            Service, //
+        },
+        packet::Packet,
+    },
+    wr::{
+        Imm,
+        Remote,
+        SendOp,
+        SendWr, //
+    },
+};
+use std::vec::Vec;
+
+/// A burst as large as one likes.
+pub(super) const ALL: BurstLimit = BurstLimit {
+    bytes: u32::MAX,
+    packets: u32::MAX,
+};
+
+/// The key of everything.
+pub(super) const RKEY: Rkey = Rkey::new(0x77);
+
+/// The peer's memory at `va`.
+pub(super) const fn at(va: u64) -> Remote {
+    Remote { va, rkey: RKEY }
+}
+
+/// A signaled request whose number is its length.
+pub(super) fn request(op: SendOp, length: u32) -> SendWr {
+    SendWr {
+        wr_id: u64::from(length),
+        op,
+        length,
+        signaled: true,
+        solicited: false,
+        fence: false,
+    }
+}
+
+/// A moment.
+pub(super) fn micros(count: u64) -> Instant {
+    Instant::from_nanos(count * 1_000)
+}
+
+/// A packet as a value: what a test says or sees.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Pkt {
+    pub(super) operation: Operation,
+    pub(super) position: Position,
+    pub(super) psn: u32,
+    pub(super) len: u32,
+    pub(super) syndrome: Option<Syndrome>,
+    /// Address and length.
+    pub(super) reth: Option<(u64, u32)>,
+    pub(super) imm: Option<Imm>,
+    pub(super) ack_request: bool,
+    pub(super) solicited: bool,
+}
+
+impl Pkt {
+    /// A packet with neither extension header nor flag.
+    pub(super) fn new(operation: Operation, position: Position, psn: u32, len: u32) -> Self {
+        Self {
+            operation,
+            position,
+            psn,
+            len,
+            syndrome: None,
+            reth: None,
+            imm: None,
+            ack_request: false,
+            solicited: false,
+        }
+    }
+
+    /// A packet that asks for an acknowledgement.
+    pub(super) fn asking(self) -> Self {
+        Self {
+            ack_request: true,
+            ..self
+        }
+    }
+
+    /// A packet with a RETH.
+    pub(super) fn with_reth(self, va: u64, len: u32) -> Self {
+        Self {
+            reth: Some((va, len)),
+            ..self
+        }
+    }
+
+    /// A packet with immediate data.
+    pub(super) fn with_imm(self, imm: [u8; 4]) -> Self {
+        Self {
+            imm: Some(Imm(imm)),
+            ..self
+        }
+    }
+
+    /// Reads a planned packet.
+    pub(super) fn of(segment: &Segment) -> Self {
+        let buffer = segment.headers.emit(segment.length as usize);
+        let len = buffer.len() + (segment.length as usize).next_multiple_of(4) + 4;
+        let packet = Packet::parse(buffer.as_slice(), len).unwrap();
+        assert_eq!(packet.opcode().service(), Service::Rc);
+        assert_eq!(packet.payload_len(), segment.length as usize);
+        Self {
+            operation: packet.opcode().operation(),
+            position: packet.opcode().position(),
+            psn: packet.psn().get(),
+            len: segment.length,
+            syndrome: packet.aeth().map(|aeth| aeth.syndrome),
+            reth: packet.reth().map(|reth| (reth.va, reth.len)),
+            imm: packet.imm().map(|ImmDt(bytes)| Imm(bytes)),
+            ack_request: packet.ack_request(),
+            solicited: packet.solicited(),
+        }
+    }
+
+    /// Gives the packet to `take`.
+    pub(super) fn give<R>(self, take: impl FnOnce(&Packet<'_>) -> R) -> R {
+        let imm = self.imm.is_some();
+        let opcode = Opcode::of(Service::Rc, self.operation, self.position, imm).unwrap();
+        let mut headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(1), Psn::new(self.psn))
+            .ack_request(self.ack_request)
+            .solicited(self.solicited);
+        if let Some((va, len)) = self.reth {
+            let rkey = RKEY;
+            headers = headers.reth(Reth { va, rkey, len });
+        }
+        if let Some(Imm(bytes)) = self.imm {
+            headers = headers.imm(ImmDt(bytes));
+        }
+        let syndrome = self.syndrome.unwrap_or(Syndrome::ACK_UNLIMITED);
+        let buffer = headers
+            .aeth(Aeth {
+                syndrome,
+                msn: Msn::new(0),
+            })
+            .emit(self.len as usize);
+        let len = buffer.len() + (self.len as usize).next_multiple_of(4) + 4;
+        take(&Packet::parse(buffer.as_slice(), len).unwrap())
+    }
+}
+
+/// An acknowledgement or refusal.
+pub(super) fn says(psn: u32, syndrome: Syndrome) -> Pkt {
+    Pkt {
+        syndrome: Some(syndrome),
+        ..Pkt::new(Operation::Acknowledge, Position::Only, psn, 0)
+    }
+}
+
+/// An acknowledgement.
+pub(super) fn ack(psn: u32) -> Pkt {
+    says(psn, Syndrome::ACK_UNLIMITED)
+}
+
+/// The PSNs of packets.
+pub(super) fn psns(packets: &[Pkt]) -> Vec<u32> {
+    packets.iter().map(|packet| packet.psn).collect()
+}

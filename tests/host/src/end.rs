@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One host: a QP, its memory and its queues, around the core as a driver is.
+//!
+//! Owns what a driver owns and does what a driver does, in the plainest way. Knows no network:
+//! it takes frames and gives frames.
+
+use crate::{
+    memory::Memory,
+    pair::Setup, //
+};
+use roce::{
+    access::{
+        Access,
+        AccessError, //
+    },
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    num::u32_as_usize,
+    psn::Psn,
+    rc::{
+        replay::Answer,
+        requester::{
+            Requester,
+            RequesterConfig,
+            ResponseHost, //
+        },
+        responder::{
+            Fatal,
+            RequestHost,
+            Responder,
+            ResponderConfig, //
+        },
+        window::{
+            Slot,
+            MAX_PSNS, //
+        },
+    },
+    segment::{
+        BurstLimit,
+        Payload,
+        Segment,
+        SlotIndex,
+        Source, //
+    },
+    status::{
+        DropReason,
+        WcStatus, //
+    },
+    time::Instant,
+    wire::packet::Packet,
+    wr::{
+        BadRecv,
+        Completion,
+        RecvWr,
+        Remote,
+        SendWr, //
+    },
+};
+use std::collections::VecDeque;
+
+/// A receive that waits for a message.
+#[derive(Clone, Copy, Debug)]
+struct Posted {
+    wr: RecvWr,
+    va: u64,
+    bad: Option<WcStatus>,
+}
+
+/// One host.
+pub struct End {
+    /// The half that sends.
+    pub requester: Requester<Vec<Slot>>,
+    /// The half that receives.
+    pub responder: Responder<Vec<Answer>>,
+    /// The memory.
+    pub memory: Memory,
+    /// Completions of what was sent, in the order in which they were reported.
+    pub sent: Vec<Completion>,
+    /// Completions of what was received, and whether each was solicited.
+    pub received: Vec<(Completion, bool)>,
+    /// Work requests that left the send queue, reported or not.
+    pub retired: u64,
+    /// Packets dropped, by reason.
+    pub dropped: Vec<DropReason>,
+    /// Why the responder went to the error state.
+    pub fatal: Option<Fatal>,
+    setup: Setup,
+    /// Where the bytes of the request in each slot are.
+    locals: Vec<Option<u64>>,
+    backlog: VecDeque<(SendWr, Option<u64>)>,
+    queue: ReceiveQueue,
+}
+
+/// The receives of a host.
+#[derive(Default)]
+struct ReceiveQueue {
+    posted: VecDeque<Posted>,
+    in_progress: Option<Posted>,
+}
+
+impl End {
+    /// Makes host `which`, whose requests start at `send_psn` and whose peer's at `recv_psn`.
+    #[must_use]
+    pub fn new(setup: &Setup, which: usize, send_psn: Psn, recv_psn: Psn) -> Self {
+        let dest_qpn = Qpn::new(0x11 + 1 - which as u32);
+        let mut requester = Requester::new(vec![Slot::EMPTY; setup.slots]);
+        requester.init();
+        requester.configure(&RequesterConfig {
+            dest_qpn,
+            pkey: Pkey::DEFAULT,
+            first_psn: send_psn,
+            path_mtu: setup.mtu,
+            max_rd_atomic: setup.max_rd_atomic,
+            ack_timeout: setup.ack_timeout,
+            retry_cnt: setup.retry_cnt,
+            rnr_retry: setup.rnr_retry,
+            flow: setup.flow,
+        });
+        requester.start();
+        let room = usize::from(setup.max_dest_rd_atomic);
+        let mut responder = Responder::new(vec![Answer::EMPTY; room]);
+        responder.init();
+        responder.configure(&ResponderConfig {
+            dest_qpn,
+            pkey: Pkey::DEFAULT,
+            expected_psn: recv_psn,
+            path_mtu: setup.mtu,
+            access: Access::REMOTE_READ.union(Access::REMOTE_WRITE),
+            min_rnr_timer: setup.min_rnr_timer,
+        });
+        responder.start();
+        Self {
+            requester,
+            responder,
+            memory: Memory::new((which as u64 + 1) << 40),
+            sent: Vec::new(),
+            received: Vec::new(),
+            retired: 0,
+            dropped: Vec::new(),
+            fatal: None,
+            setup: *setup,
+            locals: vec![None; setup.slots],
+            backlog: VecDeque::new(),
+            queue: ReceiveQueue::default(),
+        }
+    }
+
+    /// Posts a work request, as soon as there is a slot for it.
+    pub fn post(&mut self, wr: SendWr, local: Option<u64>) {
+        self.backlog.push_back((wr, local));
+        self.fetch();
+    }
+
+    /// Posts a receive; `bad` says that it cannot be used.
+    pub fn post_receive(&mut self, wr_id: u64, va: u64, len: usize, bad: Option<WcStatus>) {
+        let length = u32::try_from(len).expect("a receive of at most 4 GiB");
+        self.queue.posted.push_back(Posted {
+            wr: RecvWr { wr_id, length },
+            va,
+            bad,
+        });
+    }
+
+    /// Takes a frame, without its ICRC.
+    pub fn deliver(&mut self, now: Instant, frame: &[u8]) {
+        let outcome = Packet::parse(frame, frame.len() + 4).and_then(|packet| {
+            let mut host = Host {
+                frame,
+                memory: &mut self.memory,
+                locals: &self.locals,
+                queue: &mut self.queue,
+                received: &mut self.received,
+            };
+            match packet.opcode().is_response() {
+                true => self.requester.handle_response(now, &packet, &mut host),
+                false => self.responder.handle_request(&packet, &mut host),
+            }
+        });
+        self.dropped.extend(outcome.err());
+        self.fatal = self.fatal.or(self.responder.take_event());
+        self.report();
+    }
+
+    /// Does what there is to do, as far as one burst of each half goes. Returns the frames to
+    /// send, from the BTH to the pad.
+    pub fn turn(&mut self, now: Instant, limit: BurstLimit) -> Vec<Vec<u8>> {
+        self.report();
+        self.fetch();
+        let mut frames = Vec::new();
+        let mut aborted = None;
+        for segment in self.requester.burst(now, limit) {
+            let bytes = match segment.source {
+                Source::Slot(slot) => match self.locals[u32_as_usize(slot.0)] {
+                    Some(va) => self
+                        .memory
+                        .get(va + u64::from(segment.offset), u32_as_usize(segment.length)),
+                    None => {
+                        aborted = Some(slot);
+                        break;
+                    }
+                },
+                _ => &[],
+            };
+            frames.push(frame(&segment, bytes));
+        }
+        if let Some(slot) = aborted {
+            self.requester.abort(slot, WcStatus::LocProtErr);
+        }
+        let mut refused = None;
+        for segment in self.responder.burst(limit) {
+            let bytes = match segment.source {
+                Source::Remote(remote) => {
+                    let access = Access::REMOTE_READ;
+                    if let Err(error) = self.memory.check(remote, segment.length, access) {
+                        refused = Some(error);
+                        break;
+                    }
+                    self.memory.get(remote.va, u32_as_usize(segment.length))
+                }
+                _ => &[],
+            };
+            frames.push(frame(&segment, bytes));
+        }
+        if let Some(error) = refused {
+            self.responder.abort_read(error);
+            self.fatal = self.fatal.or(self.responder.take_event());
+            // The refusal is still to be sent.
+            frames.extend(
+                self.responder
+                    .burst(limit)
+                    .map(|segment| frame(&segment, &[])),
+            );
+        }
+        self.report();
+        frames
+    }
+
+    /// Checks what must hold at any time.
+    ///
+    /// # Panics
+    ///
+    /// If it does not.
+    pub fn check(&self) {
+        let requester = &self.requester;
+        let (una, next, high) = (
+            requester.oldest_psn(),
+            requester.next_psn(),
+            requester.psn(),
+        );
+        assert!(
+            next.since(una) <= high.since(una),
+            "{una:?} {next:?} {high:?}"
+        );
+        assert!(high.since(una) <= MAX_PSNS, "{una:?} {high:?}");
+        let (flight, flow) = (requester.flight(), self.setup.flow);
+        assert!(flight.reads <= u32::from(self.setup.max_rd_atomic));
+        assert!(flight.packets <= flow.packets.max(1), "{flight:?}");
+        assert!(
+            flight.bytes <= flow.bytes || flight.packets == 1,
+            "{flight:?}"
+        );
+        assert_eq!(
+            flight.packets == 0,
+            next == una,
+            "{flight:?} {una:?} {next:?}"
+        );
+    }
+
+    /// Hands posted requests to the core while it has slots.
+    fn fetch(&mut self) {
+        while let Some(&(wr, local)) = self.backlog.front() {
+            let Some(slot) = self.requester.post(wr) else {
+                return;
+            };
+            self.locals[u32_as_usize(slot.0)] = local;
+            self.backlog.pop_front();
+        }
+    }
+
+    fn report(&mut self) {
+        while let Some(retired) = self.requester.poll_completion() {
+            let slot = self.retired % self.setup.slots as u64;
+            assert_eq!(
+                u64::from(retired.slot.0),
+                slot,
+                "slots retire in their order"
+            );
+            self.retired += 1;
+            self.sent.extend(retired.completion);
+        }
+    }
+}
+
+/// What the core asks of the host, for one frame.
+struct Host<'a> {
+    frame: &'a [u8],
+    memory: &'a mut Memory,
+    locals: &'a [Option<u64>],
+    queue: &'a mut ReceiveQueue,
+    received: &'a mut Vec<(Completion, bool)>,
+}
+
+impl Host<'_> {
+    fn bytes(&self, payload: Payload) -> &[u8] {
+        let start = u32_as_usize(payload.offset);
+        &self.frame[start..start + u32_as_usize(payload.len)]
+    }
+}
+
+impl ResponseHost for Host<'_> {
+    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+        let va = self.locals[u32_as_usize(slot.0)].ok_or(WcStatus::LocProtErr)?;
+        let bytes = self.bytes(payload).to_vec();
+        self.memory.put(va + u64::from(offset), &bytes);
+        Ok(())
+    }
+}
+
+impl RequestHost for Host<'_> {
+    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
+        let posted = self.queue.posted.pop_front()?;
+        if let Some(status) = posted.bad {
+            let wr_id = posted.wr.wr_id;
+            return Some(Err(BadRecv { wr_id, status }));
+        }
+        self.queue.in_progress = Some(posted);
+        Some(Ok(posted.wr))
+    }
+
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+        let receive = self.queue.in_progress.expect("a receive is in progress");
+        assert!(
+            offset + payload.len <= receive.wr.length,
+            "past the end of a receive"
+        );
+        let bytes = self.bytes(payload).to_vec();
+        self.memory.put(receive.va + u64::from(offset), &bytes);
+        Ok(())
+    }
+
+    fn check_remote(
+        &mut self,
+        remote: Remote,
+        length: u32,
+        access: Access,
+    ) -> Result<(), AccessError> {
+        assert_ne!(length, 0, "the key of nothing is asked for");
+        self.memory.check(remote, length, access)
+    }
+
+    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError> {
+        self.memory
+            .check(remote, payload.len, Access::REMOTE_WRITE)?;
+        let bytes = self.bytes(payload).to_vec();
+        self.memory.put(remote.va, &bytes);
+        Ok(())
+    }
+
+    fn complete_receive(&mut self, completion: Completion, solicited: bool) {
+        self.received.push((completion, solicited));
+    }
+}
+
+/// Returns a frame from the BTH to the pad.
+fn frame(segment: &Segment, payload: &[u8]) -> Vec<u8> {
+    assert_eq!(payload.len(), u32_as_usize(segment.length));
+    let headers = segment.headers.emit(payload.len());
+    let mut frame = headers.as_slice().to_vec();
+    frame.extend_from_slice(payload);
+    frame.resize(frame.len().next_multiple_of(4), 0);
+    frame
+}
