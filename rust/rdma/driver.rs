@@ -63,6 +63,8 @@ pub const DRIVER_ID_RXE: u32 = bindings::rdma_driver_id_RDMA_DRIVER_RXE;
 ///
 /// Every function that can fail returns the errno that the caller of the verb sees.
 pub trait Driver: Sized + Send + Sync + 'static {
+    /// What all devices of the driver share.
+    type Common: Send + Sync + 'static;
     /// Data of a user context.
     type Ucontext: Send + Sync + 'static;
     /// Data of a protection domain.
@@ -92,7 +94,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     fn registry() -> &'static Registry<Self>;
 
     /// `rdma link add NAME type ... netdev NETDEV`: makes a device.
-    fn new_link(name: &CStr, netdev: NetDev) -> Result;
+    fn new_link(common: &Arc<Self::Common>, name: &CStr, netdev: NetDev) -> Result;
 
     /// What the device can do.
     fn query_device(dev: &Device<Self>) -> DeviceAttr;

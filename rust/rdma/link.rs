@@ -44,6 +44,7 @@ use kernel::{
             Atomic, //
         },
         new_mutex,
+        Arc,
         Mutex, //
     },
     types::Opaque, //
@@ -73,6 +74,9 @@ struct Shared<T: Driver> {
     ops: Opaque<bindings::rdma_link_ops>,
     #[pin]
     devices: Mutex<KVec<Listed<T>>>,
+    /// What the devices share, while the driver is registered.
+    #[pin]
+    common: Mutex<Option<Arc<T::Common>>>,
 }
 
 /// A device on the list.
@@ -117,6 +121,7 @@ impl<T: Driver> Registry<T> {
                 module: module.as_ptr(),
                 ops: Opaque::new(ops),
                 devices <- new_mutex!(KVec::new(), "rdma::Registry::devices"),
+                common <- new_mutex!(None, "rdma::Registry::common"),
             });
             // SAFETY: Exclusive access, by the invariants; a static does not move.
             unsafe { pin_init::raw_init(self.shared.get().cast::<Shared<T>>(), init) };
@@ -217,8 +222,9 @@ impl<T: Driver> Registration<T> {
     /// # Errors
     ///
     /// `EBUSY` if another task is doing so.
-    pub fn new(module: &'static ThisModule) -> Result<Self> {
+    pub fn new(module: &'static ThisModule, common: Arc<T::Common>) -> Result<Self> {
         let shared = T::registry().fill(module)?;
+        *shared.common.lock() = Some(common);
         // SAFETY: The structure is complete, and part of a static; `drop` takes it off the list.
         unsafe { bindings::rdma_link_register(shared.ops.get()) };
         Ok(Self(shared, PhantomData))
@@ -234,6 +240,9 @@ impl<T: Driver> Drop for Registration<T> {
             // the same device; the last thing it does is to take it off our list.
             unsafe { bindings::ib_unregister_device(device.as_raw()) };
         }
+        // A static is never dropped, so what it owns is let go here.
+        drop(core::mem::take(&mut *self.0.devices.lock()));
+        drop(self.0.common.lock().take());
     }
 }
 
@@ -263,6 +272,10 @@ unsafe extern "C" fn newlink<T: Driver>(
     from_result(|| {
         // SAFETY: The core passes a string and an interface, and holds both for the call.
         let (name, netdev) = unsafe { (CStr::from_char_ptr(name), NetDev::from_raw(netdev)) };
-        T::new_link(name, netdev).map(|()| 0)
+        let common = T::registry()
+            .shared()
+            .and_then(|shared| shared.common.lock().clone())
+            .ok_or(ENODEV)?;
+        T::new_link(&common, name, netdev).map(|()| 0)
     })
 }
