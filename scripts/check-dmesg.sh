@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# check-dmesg.sh FILE: fails, and shows the place, if a kernel log holds what must never be there.
+
+set -euo pipefail
+
+# Each is a message of the kernel itself, whoever caused it.
+patterns=(
+	'WARNING:' 'BUG:' 'BUG at' 'Oops:' 'Kernel panic' 'general protection' 'Call Trace'
+	'KASAN' 'UBSAN' 'KCSAN' 'refcount_t' 'kmemleak: [0-9]' 'unreferenced object' 'leaked' 'ODEBUG'
+	'possible circular locking' 'possible recursive locking' 'inconsistent lock state'
+	'suspicious RCU' 'sleeping function called' 'scheduling while atomic' 'lock held when returning'
+	'unregister_netdevice: waiting' 'blocked for more than' 'soft lockup' 'hard LOCKUP'
+	'detected stalls on' 'self-detected stall' 'list_(add|del) corruption' 'slab.*still in use'
+	'Objects remaining' 'page allocation failure' 'double free' 'panicked at'
+)
+
+[ -s "$1" ] || { echo "no kernel log in $1"; exit 1; }
+pattern=$(printf '|%s' "${patterns[@]}")
+if grep -qE "${pattern#|}" "$1"; then
+	grep -E -B 3 -A 25 "${pattern#|}" "$1" | head -n 120
+	exit 1
+fi

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Machines under QEMU: start one, save one that waits for its job, resume it. Sourced by
+# vm.sh. Knows the machine and its channels, not what is run in it.
+#
+# A machine under emulation takes 9 seconds to boot, so it is booted once, saved while it waits
+# for a job, and resumed in well under a second after that. VM_COLD=1 boots anew each time.
+
+MACHINE_MEMORY=${VM_MEMORY:-2G}
+MACHINE_CPUS=${VM_CPUS:-2}
+JOB_SIZE=64M
+BOOT_SECONDS=90
+
+# What the kernel is told. An oops ends the run at once; timing checks are of no use under emulation.
+MACHINE_CMDLINE="console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off tsc=reliable
+no_timer_check random.trust_cpu=on log_buf_len=4M rcupdate.rcu_cpu_stall_timeout=60"
+
+# machine_args DIR ACCELERATOR: the machine, the same for every run, or it could not be resumed.
+# DIR holds its files: job, console, out, ctl, dmesg, files.
+machine_args() {
+	local name
+	ARGS=(-nodefaults -no-user-config -display none -no-reboot
+		-smp "$MACHINE_CPUS" -m "$MACHINE_MEMORY"
+		-kernel "$IMAGE/vmlinuz" -initrd "$IMAGE/initrd"
+		-append "$(echo $MACHINE_CMDLINE ${VM_CMDLINE-})"
+		-serial "file:$1/console" -monitor "unix:$1/monitor,server=on,wait=off"
+		-device virtio-serial-pci
+		-drive "if=none,id=root,file=$IMAGE/root.img,format=raw,readonly=on"
+		-device virtio-blk-pci,drive=root
+		-drive "if=none,id=job,file=$1/job,format=raw,readonly=on"
+		-device virtio-blk-pci,drive=job
+		-device virtio-net-pci,netdev=net,romfile=)
+	for name in out ctl dmesg files; do
+		ARGS+=(-chardev "file,id=$name,path=$1/$name"
+			-device "virtserialport,chardev=$name,name=$name")
+	done
+	case $2 in
+	kvm) ARGS+=(-accel kvm -cpu host) ;;
+	tcg) ARGS+=(-accel tcg,thread=multi -cpu max) ;;
+	esac
+}
+
+# machine_start DIR ACCELERATOR NETDEV [QEMU-ARGUMENT...]: in the background; sets MACHINE_PID.
+machine_start() {
+	local dir=$1 accelerator=$2 netdev=$3
+	shift 3
+	machine_args "$dir" "$accelerator"
+	: >"$dir/ctl"
+	qemu-system-x86_64 "${ARGS[@]}" -netdev "$netdev" "$@" </dev/null >"$dir/qemu.log" 2>&1 &
+	MACHINE_PID=$!
+}
+
+# machine_await PID FILE WORD SECONDS: until FILE holds a line that begins with WORD. Returns 1
+# when the machine died first, 2 when time was up.
+machine_await() {
+	local end=$(($(date +%s) + $4))
+	until grep -q "^$3" "$2" 2>/dev/null; do
+		# The last word may have come between the look and the end.
+		kill -0 "$1" 2>/dev/null || { grep -q "^$3" "$2" 2>/dev/null; return; }
+		[ "$(date +%s)" -lt "$end" ] || return 2
+		sleep 0.05
+	done
+}
+
+machine_stop() { # PID
+	kill -9 "$1" 2>/dev/null || true
+	wait "$1" 2>/dev/null || true
+}
+
+# monitor DIR COMMAND...: QEMU's own console, for what only it can do.
+monitor() {
+	python3 - "$@" <<-'EOF'
+		import socket, sys
+		console = socket.socket(socket.AF_UNIX)
+		console.connect(sys.argv[1] + "/monitor")
+		def answer():
+		    text = b""
+		    while not text.endswith(b"(qemu) "):
+		        part = console.recv(65536)
+		        if not part:
+		            break
+		        text += part
+		answer()
+		for command in sys.argv[2:]:
+		    console.sendall(command.encode() + b"\n")
+		    answer()
+	EOF
+}
+
+# job_file FILE [DIRECTORY]: the disk that carries the job, or one that says there is none yet.
+# Its size never changes: it is part of the machine.
+job_file() {
+	rm -f "$1"
+	if [ $# = 2 ]; then
+		{ printf 'ferroce JOB'; head -c 4085 /dev/zero; tar -C "$2" -c .; } >"$1"
+	fi
+	truncate -s "$JOB_SIZE" "$1"
+}
+
+# accelerator: kvm or tcg. /dev/kvm may exist and still be unable to run a kernel, so it is
+# tried once; the answer holds until the host is booted anew. FERROCE_ACCEL overrides.
+accelerator() {
+	local answer dir
+	if [ -n "${FERROCE_ACCEL-}" ]; then echo "$FERROCE_ACCEL"; return; fi
+	[ -w /dev/kvm ] || { echo tcg; return; }
+	answer=$CACHE/accelerator-$(key "$(</proc/sys/kernel/random/boot_id)")
+	if [ ! -e "$answer" ]; then
+		dir=$(mktemp -d "$CACHE/try.XXXXXX")
+		job_file "$dir/job"
+		machine_start "$dir" kvm hubport,id=net,hubid=0
+		if machine_await "$MACHINE_PID" "$dir/ctl" up 15; then echo kvm; else echo tcg; fi >"$answer"
+		machine_stop "$MACHINE_PID"
+		rm -rf "$dir"
+		say QEMU "accelerator is $(<"$answer")"
+	fi
+	cat "$answer"
+}
+
+# boot DIR ACCELERATOR NETDEV: starts a machine from its kernel and waits until it is up. One boot in some
+# thirty under emulation dies while the kernel patches its own text; that is QEMU's, and is tried again.
+boot() {
+	local try
+	for try in 1 2; do
+		machine_start "$@"
+		machine_await "$MACHINE_PID" "$1/ctl" up "$BOOT_SECONDS" && return
+		machine_stop "$MACHINE_PID"
+		say QEMU "the machine died or hung before user space (try $try); its last words:"
+		tail -n 5 "$1/console" >&2
+	done
+	die "no machine comes up; see $1/console and $1/qemu.log"
+}
+
+# saved_state: the file of a machine that waits for its job; made when there is none.
+saved_state() {
+	local state dir
+	machine_args /dir tcg
+	state=$IMAGE/state-$(key "$(qemu-system-x86_64 --version)" "${ARGS[*]}" "$(cat "$SRC/scripts/qemu.sh")")
+	if [ ! -e "$state" ]; then
+		lock "state"
+		if [ ! -e "$state" ]; then
+			say BOOT "a machine to be saved and resumed, about 10 s"
+			dir=$(mktemp -d "$CACHE/boot.XXXXXX")
+			job_file "$dir/job"
+			boot "$dir" tcg hubport,id=net,hubid=0
+			sleep 1
+			monitor "$dir" 'migrate_set_parameter max-bandwidth 100G' "migrate \"exec:cat >$state.new\""
+			machine_stop "$MACHINE_PID"
+			[ -s "$state.new" ] || die "the machine could not be saved; see $dir"
+			mv "$state.new" "$state"
+			rm -rf "$dir"
+		fi
+		flock -u "$lock_fd"
+	fi
+	echo "$state"
+}
+
+# machine_run DIR ACCELERATOR NETDEV: a machine that does the job in DIR/job: resumed where
+# that is quicker, else booted.
+machine_run() {
+	if [ "$2" = kvm ] || [ -n "${VM_COLD-}" ]; then
+		boot "$@"
+	else
+		machine_start "$@" -incoming "exec:cat '$STATE'"
+	fi
+}

@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# vm.sh [-k stock|debug|uml] [-p PREFIX] SCRIPT: runs SCRIPT as root in a virtual machine whose RDMA
+# devices are set up, shows what it prints, returns its exit code.
+#
+#	DRIVER=ferroce|rxe|none       which driver is set up
+#	PEER_DRIVER=ferroce|rxe|none  and at the other end, if there is one (default: the same)
+#	TOPOLOGY=single|netns|pair    one device; two namespaces joined by veth; two machines
+#	VM_TIMEOUT=300                seconds for the run
+#	VM_FILES="PATH..."            more files for the guest, found in /ferroce
+#	VM_OUT=DIR                    gets /out of the guest and the kernel's log
+#	VM_ENV="NAME=VALUE..."       settings of the script's own
+#	VM_COLD=1                     boots instead of resuming a saved machine
+#
+# The script finds in its environment what tests/vm/lib.sh says, and may source that as $VM_LIB.
+# A run has passed only if the script's exit code came back over its own channel, was 0, and
+# the kernel has nothing to complain about in its log.
+# Exit codes: the script's; 124 time was up; 125 the machine died; 1 the log is not clean.
+
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+. "$SRC/scripts/qemu.sh"
+
+kernel=stock
+while getopts k: option; do
+	case $option in
+	k) kernel=$OPTARG ;;
+	*) die "usage: vm.sh [-k KERNEL] SCRIPT" ;;
+	esac
+done
+shift $((OPTIND - 1))
+script=${1-}
+[ -f "$script" ] || die "RUN=SCRIPT is missing, or no such file: '$script'"
+case $kernel in
+stock) ;;
+debug | uml) die "KERNEL=$kernel is not there yet; stock is" ;;
+*) die "KERNEL is stock, debug or uml, not '$kernel'" ;;
+esac
+
+DRIVER=${DRIVER:-ferroce}
+PEER_DRIVER=${PEER_DRIVER:-$DRIVER}
+TOPOLOGY=${TOPOLOGY:-single}
+VM_TIMEOUT=${VM_TIMEOUT:-300}
+for driver in "$DRIVER" "$PEER_DRIVER"; do
+	case $driver in
+	ferroce | rxe | none) ;;
+	*) die "DRIVER is ferroce, rxe or none, not '$driver'" ;;
+	esac
+done
+case $TOPOLOGY in
+single | netns) nodes=(a) ;;
+pair) nodes=(a b) ;;
+*) die "TOPOLOGY is single, netns or pair, not '$TOPOLOGY'" ;;
+esac
+
+need qemu-system-x86_64 qemu-system-x86
+need python3 python3-minimal
+
+# make_job NODE DIR: everything this run brings into the machine.
+make_job() {
+	local node=$1 job=$2/job.d mine=$DRIVER theirs=$PEER_DRIVER
+	[ "$node" = a ] || { mine=$PEER_DRIVER; theirs=$DRIVER; }
+	mkdir -p "$job"
+	cp -r "$SRC/tests/vm/." "$job/"
+	cp "$script" "$job/run.sh"
+	[ -z "$MODULE" ] || cp "$MODULE" "$job/ferroce.ko"
+	[ -z "${VM_FILES-}" ] || cp -r $VM_FILES "$job/"
+	{
+		printf '%s=%q\n' NODE "$node" DRIVER "$mine" PEER_DRIVER "$theirs" TOPOLOGY "$TOPOLOGY" \
+			NOW "$(date +%s)" VM_LIB /ferroce/lib.sh
+		# Settings of a test's own.
+		printf '%s\n' ${VM_ENV-}
+	} >"$job/env"
+	job_file "$2/job" "$job"
+	rm -rf "$job"
+}
+
+# netdev NODE: where the machine's network card ends.
+netdev() {
+	case $TOPOLOGY-$1 in
+	pair-a) echo "stream,id=net,server=on,addr.type=unix,addr.path=$RUN/wire" ;;
+	pair-b) echo "stream,id=net,server=off,addr.type=unix,addr.path=$RUN/wire" ;;
+	*) echo hubport,id=net,hubid=0 ;;
+	esac
+}
+
+# show NODE: what the job prints, as it prints it, until the machine has ended.
+show() {
+	local prefix=
+	[ "$TOPOLOGY" != pair ] || prefix="[$1] "
+	tail -n +1 -s 0.05 -f --pid="$2" "$RUN/$1/out" 2>/dev/null | sed -u "s/^/$prefix/"
+}
+
+# verdict NODE AWAITED: says why a run has failed; returns what vm.sh shall return.
+verdict() {
+	local dir=$RUN/$1 rc
+	case $2 in
+	1)
+		echo "ferroce: machine $1 died; the end of its console:" >&2
+		tail -n 40 "$dir/console" >&2
+		return 125
+		;;
+	2)
+		echo "ferroce: machine $1 was not done after $VM_TIMEOUT s" >&2
+		tail -n 20 "$dir/console" >&2
+		return 124
+		;;
+	esac
+	rc=$(sed -n 's/^done //p' "$dir/ctl")
+	if ! "$SRC/scripts/check-dmesg.sh" "$dir/dmesg" >&2; then
+		echo "ferroce: the kernel of machine $1 complains (above)" >&2
+		[ "$rc" != 0 ] || rc=1
+	fi
+	return "$rc"
+}
+
+IMAGE=$("$SRC/scripts/image.sh")
+MODULE=
+if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
+	MODULE=$CACHE/ferroce-$$.ko
+	"$SRC/scripts/in-root.sh" strip --strip-debug -o "$MODULE" "$("$SRC/scripts/build.sh")"
+fi
+accelerator=$(accelerator)
+STATE=
+if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
+
+RUN=$(mktemp -d "${TMPDIR:-/tmp}/ferroce-vm.XXXXXX")
+pids=()
+clean_up() {
+	local pid
+	for pid in "${pids[@]}"; do machine_stop "$pid"; done
+	[ -z "$MODULE" ] || rm -f "$MODULE"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+shows=()
+for node in "${nodes[@]}"; do
+	mkdir "$RUN/$node"
+	: >"$RUN/$node/out"
+	make_job "$node" "$RUN/$node"
+	machine_run "$RUN/$node" "$accelerator" "$(netdev "$node")"
+	pids+=("$MACHINE_PID")
+	show "$node" "$MACHINE_PID" &
+	shows+=($!)
+	# The second machine connects to the first.
+	[ "$TOPOLOGY-$node" != pair-a ] || until [ -S "$RUN/wire" ]; do sleep 0.05; done
+done
+
+result=0
+end=$(($(date +%s) + VM_TIMEOUT))
+for i in "${!nodes[@]}"; do
+	awaited=0
+	left=$((end - $(date +%s)))
+	machine_await "${pids[i]}" "$RUN/${nodes[i]}/ctl" "done" "$((left > 0 ? left : 0))" || awaited=$?
+	# What it printed must be shown whole before anything else is said.
+	[ "$awaited" = 0 ] || machine_stop "${pids[i]}"
+	wait "${shows[i]}" || true
+	machine_stop "${pids[i]}"
+	rc=0
+	verdict "${nodes[i]}" "$awaited" || rc=$?
+	[ "$result" != 0 ] || result=$rc
+	if [ -n "${VM_OUT-}" ]; then
+		mkdir -p "$VM_OUT/${nodes[i]}"
+		cp "$RUN/${nodes[i]}"/{dmesg,console} "$VM_OUT/${nodes[i]}/"
+		[ ! -s "$RUN/${nodes[i]}/files" ] || tar -xf "$RUN/${nodes[i]}/files" -C "$VM_OUT/${nodes[i]}"
+	fi
+done
+if [ "$result" = 0 ]; then rm -rf "$RUN"; else echo "ferroce: logs are kept in $RUN" >&2; fi
+exit "$result"

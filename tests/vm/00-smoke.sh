@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The driver carries a small amount of traffic of each sort.
+# vm: TOPOLOGY=single
+# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=pair
+
+. "$VM_LIB"
+
+check "rdma link shows the device" grep -q "link $DEV/1 state ACTIVE" <(rdma link)
+pingpong rc 4 -n 100
+pingpong rc 6 -n 100
+perftest ib_write_bw -s 65536 -n 100
+perftest ib_send_bw -s 65536 -n 100
+perftest ib_read_bw -s 65536 -n 100
+finish

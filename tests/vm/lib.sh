@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# For scripts that run in a guest: devices, namespaces, traffic, and results in KTAP.
+# Sourced as `. "$VM_LIB"`. The environment tells a script where it is:
+#
+#	NODE        a, or b on the second machine of TOPOLOGY=pair
+#	DRIVER      ferroce, rxe or none      PEER_DRIVER   the same of the other end
+#	DEV         fr0 or rxe0               PEER_DEV      the device at the other end
+#	NETDEV      below DEV                 PEER_NETDEV
+#	ADDR ADDR6  IPv4 and IPv6 of DEV      PEER_ADDR PEER_ADDR6
+#	GID4 GID6   indices of their GIDs     PEER_GID4 PEER_GID6 (when the peer is in this kernel)
+#
+#	single   v0 (10.0.0.1) ------ v1        one device, on v0; the peer is the device itself
+#	netns    v0 (10.0.0.1) ------ v1 (10.0.0.2) in namespace b, with a device of its own
+#	pair     eth0 (10.0.0.1) of machine a ------ eth0 (10.0.0.2) of machine b
+#
+# The veth and the wire have an MTU of 4200, so that a path MTU of 4096 fits.
+
+MTU=${MTU:-4200}
+KO=/ferroce/ferroce.ko
+
+# ---- setting up ------------------------------------------------------------------------------
+
+# vm_set_up: what the topology asks for. Called by the guest before the script.
+vm_set_up() {
+	local a=(10.0.0.1 fd00::1) b=(10.0.0.2 fd00::2)
+	set -a
+	ADDR=${a[0]} ADDR6=${a[1]} PEER_ADDR=${a[0]} PEER_ADDR6=${a[1]}
+	NETDEV=v0 PEER_NETDEV=v0
+	DEV=$(device_name "$DRIVER" 0) PEER_DEV=$DEV
+	case $TOPOLOGY in
+	single)
+		make_veth v0 v1
+		address v0 "${a[@]}"
+		set_up_device
+		PEER_GID4=${GID4-} PEER_GID6=${GID6-}
+		;;
+	netns)
+		PEER_ADDR=${b[0]} PEER_ADDR6=${b[1]} PEER_NETDEV=v1
+		PEER_DEV=$(device_name "$PEER_DRIVER" 1)
+		make_veth v0 v1
+		ip netns add b
+		ip -n b link set lo up
+		ip link set v1 netns b
+		address v0 "${a[@]}"
+		address v1 "${b[@]}" b
+		set_up_device
+		set_up_peer
+		;;
+	pair)
+		NETDEV=eth0 PEER_NETDEV=eth0
+		PEER_DEV=$(device_name "$PEER_DRIVER" 0)
+		if [ "$NODE" = a ]; then
+			PEER_ADDR=${b[0]} PEER_ADDR6=${b[1]}
+		else
+			ADDR=${b[0]} ADDR6=${b[1]}
+		fi
+		ip link set eth0 address "52:54:00:00:00:0$NODE" mtu "$MTU"
+		address eth0 "$ADDR" "$ADDR6"
+		until [ "$(</sys/class/net/eth0/carrier)" = 1 ]; do sleep 0.05; done
+		set_up_device
+		barrier
+		;;
+	esac
+	set +a
+}
+
+# device_name DRIVER NUMBER: librxe wants no particular name; these tell readers who is who.
+device_name() {
+	case $1 in
+	ferroce) echo "fr$2" ;;
+	rxe) echo "rxe$2" ;;
+	esac
+}
+
+load_driver() { # DRIVER
+	case $1 in
+	ferroce) [ -d /sys/module/ferroce ] || insmod "$KO" ;;
+	rxe) modprobe rdma_rxe ;;
+	esac || { echo "# cannot load $1"; return 1; }
+}
+
+make_veth() { # NAME PEER
+	ip link add "$1" type veth peer name "$2"
+	ip link set "$1" mtu "$MTU" up
+	ip link set "$2" mtu "$MTU" up
+}
+
+# address NETDEV IPV4 IPV6 [NAMESPACE]
+address() {
+	local ip=(ip)
+	[ -z "${4-}" ] || ip=(ip -n "$4")
+	"${ip[@]}" link set "$1" mtu "$MTU" up
+	"${ip[@]}" addr add "$2/24" dev "$1"
+	"${ip[@]}" addr add "$3/64" dev "$1" nodad
+}
+
+# add_device NAME DRIVER NETDEV [NAMESPACE]
+add_device() {
+	local in=()
+	[ -z "${4-}" ] || in=(ip netns exec "$4")
+	"${in[@]}" rdma link add "$1" type "$2" netdev "$3" || { echo "# rdma link add $1 failed"; return 1; }
+}
+
+set_up_device() {
+	[ "$DRIVER" != none ] || return 0
+	load_driver "$DRIVER" && add_device "$DEV" "$DRIVER" "$NETDEV" || exit 98
+	GID4=$(gid_index "$DEV" "$ADDR") GID6=$(gid_index "$DEV" "$ADDR6")
+}
+
+set_up_peer() {
+	[ "$PEER_DRIVER" != none ] || return 0
+	load_driver "$PEER_DRIVER" && add_device "$PEER_DEV" "$PEER_DRIVER" v1 b || exit 98
+	PEER_GID4=$(gid_index "$PEER_DEV" "$PEER_ADDR") PEER_GID6=$(gid_index "$PEER_DEV" "$PEER_ADDR6")
+}
+
+# gid_of ADDRESS: how sysfs writes the GID of an address of ours (a dotted quad or fd00::N).
+gid_of() {
+	case $1 in
+	*.*.*.*)
+		local IFS=.
+		set -- $1
+		printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n' "$@"
+		;;
+	*) printf 'fd00:0000:0000:0000:0000:0000:0000:%04x\n' "0x${1##*:}" ;;
+	esac
+}
+
+# gid_index DEVICE ADDRESS: waits for the GID, which the core adds in a work item. Only the first few
+# entries are read: a table may have a thousand, and each is a file.
+gid_index() {
+	local gid i try text
+	gid=$(gid_of "$2")
+	for try in {1..100}; do
+		for i in {0..7}; do
+			read -r text 2>/dev/null <"/sys/class/infiniband/$1/ports/1/gids/$i" || continue
+			[ "$text" = "$gid" ] && { echo "$i"; return; }
+		done
+		sleep 0.05
+	done
+	echo "# $1 has no GID for $2 after 5 s" >&2
+	return 1
+}
+
+# ---- results ---------------------------------------------------------------------------------
+
+KTAP_NUMBER=0
+KTAP_FAILED=0
+
+ok() { echo "ok $((++KTAP_NUMBER)) $*"; }
+not_ok() {
+	echo "not ok $((++KTAP_NUMBER)) $*"
+	KTAP_FAILED=$((KTAP_FAILED + 1))
+}
+skip() { echo "ok $((++KTAP_NUMBER)) $1 # SKIP ${*:2}"; } # NAME REASON
+
+# note: a line, or what comes on standard input, as a comment of the result.
+note() { if [ $# -gt 0 ]; then echo "# $*"; else sed 's/^/# /'; fi; }
+
+# check NAME COMMAND...: the command must succeed. What it prints is shown when it does not.
+check() {
+	local name=$1 log rc
+	shift
+	log=$(mktemp)
+	if "$@" >"$log" 2>&1; then
+		ok "$name"
+	else
+		rc=$?
+		note "'$*' returned $rc:"
+		note <"$log"
+		not_ok "$name"
+	fi
+	rm -f "$log"
+}
+
+# check_fails NAME COMMAND...: the command must be refused, but not be killed or time out.
+check_fails() {
+	local name=$1 log rc=0
+	shift
+	log=$(mktemp)
+	"$@" >"$log" 2>&1 || rc=$?
+	if [ "$rc" -gt 0 ] && [ "$rc" -lt 124 ]; then
+		ok "$name"
+	else
+		note "'$*' returned $rc:"
+		note <"$log"
+		not_ok "$name"
+	fi
+	rm -f "$log"
+}
+
+# finish: the plan, and the script's exit code. The last line of every test.
+finish() {
+	echo "1..$KTAP_NUMBER"
+	[ "$KTAP_NUMBER" -gt 0 ] || { echo "# nothing was tested"; exit 1; }
+	exit $((KTAP_FAILED > 0))
+}
+
+# mark TEXT: into the kernel log, so that a reader finds the place.
+mark() { echo "ferroce-test: $*" >/dev/kmsg; }
+
+# ---- traffic ---------------------------------------------------------------------------------
+
+# Under emulation even a small transfer may take its time.
+TRAFFIC_SECONDS=${TRAFFIC_SECONDS:-60}
+
+# at_peer COMMAND...: runs it where the peer lives, if that is in this kernel.
+at_peer() {
+	if [ "$TOPOLOGY" = netns ]; then ip netns exec b "$@"; else "$@"; fi
+}
+
+# Both machines of a pair meet here; no-op elsewhere. Each call has a port of its own.
+BARRIER_PORT=5000
+barrier() {
+	[ "$TOPOLOGY" = pair ] || return 0
+	BARRIER_PORT=$((BARRIER_PORT + 1))
+	export BARRIER_PORT
+	local line= try
+	if [ "$NODE" = a ]; then
+		echo go | timeout 120 busybox nc -l -p "$BARRIER_PORT" >/dev/null
+		return
+	fi
+	for try in {1..1200}; do
+		{ read -r line <"/dev/tcp/$PEER_ADDR/$BARRIER_PORT"; } 2>/dev/null && return
+		sleep 0.1
+	done
+	echo "# the other machine did not come to the barrier"
+	return 1
+}
+
+# await_listener PORT: until a TCP server listens at our end (or, reversed, at the peer's).
+await_listener() {
+	local try where=()
+	[ -z "${REVERSE-}" ] || where=(at_peer)
+	for try in {1..200}; do
+		[ -z "$("${where[@]}" ss -Hltn "sport = :$1")" ] || return 0
+		sleep 0.05
+	done
+	echo "# nobody listens on port $1 after 10 s"
+	return 1
+}
+
+# traffic NAME PORT SERVER CLIENT: two command lines that talk to each other; both must succeed. They are
+# given as text in which $dev, $gid4 and $gid6 stand for their own end's and $to for the server's
+# address. The server is at our end and the client at the peer's; REVERSE=1 turns that round. What
+# they printed is left in /tmp/server and /tmp/client.
+traffic() {
+	local name=$1 port=$2 server=$3 client=$4
+	local serve=1 connect=1 rc_server=0 rc_client=0 pid
+	if [ "$TOPOLOGY" = pair ]; then
+		# Each machine plays its own part of it.
+		case $NODE${REVERSE:+-reversed} in
+		a | b-reversed) connect= ;;
+		*) serve= ;;
+		esac
+	fi
+	: >/tmp/server
+	: >/tmp/client
+	mark "$name"
+	if [ -n "$serve" ]; then
+		run_end server "$server" >/tmp/server 2>&1 &
+		pid=$!
+		await_listener "$port"
+	fi
+	barrier
+	if [ -n "$connect" ]; then run_end client "$client" >/tmp/client 2>&1 || rc_client=$?; fi
+	if [ -n "$serve" ]; then wait "$pid" || rc_server=$?; fi
+	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
+		ok "$name"
+		return 0
+	fi
+	note "server ($server) returned $rc_server:"
+	tail -n 30 /tmp/server | note
+	note "client ($client) returned $rc_client:"
+	tail -n 30 /tmp/client | note
+	not_ok "$name"
+	return 1
+}
+
+# run_end server|client COMMAND: one end of the traffic, in the right place.
+run_end() {
+	local dev=$DEV gid4=${GID4-} gid6=${GID6-} to=$ADDR where=() ours=
+	[ "$1" != server ] || ours=1
+	if [ -n "${REVERSE-}" ]; then if [ -n "$ours" ]; then ours=; else ours=1; fi; fi
+	if [ "$TOPOLOGY" = pair ]; then
+		# The other end is never in this kernel; the client calls the other machine.
+		[ "$1" = server ] || to=$PEER_ADDR
+	else
+		if [ -z "$ours" ]; then dev=$PEER_DEV gid4=${PEER_GID4-} gid6=${PEER_GID6-} where=(at_peer); fi
+		[ -z "${REVERSE-}" ] || to=$PEER_ADDR
+	fi
+	set -- $(eval echo "$2")
+	"${where[@]}" timeout "$TRAFFIC_SECONDS" "$@"
+}
+
+# pingpong KIND FAMILY [OPTION...]: ibv_KIND_pingpong over IPv4 or IPv6, every byte validated. Only the GID
+# is of that family: the program's own TCP connection is IPv4, whatever it is given.
+pingpong() {
+	local kind=$1 family=$2
+	shift 2
+	traffic "ibv_${kind}_pingpong over IPv$family${*:+ $*}${REVERSE:+, reversed}" 18515 \
+		"ibv_${kind}_pingpong -d \$dev -g \$gid$family -c $*" \
+		"ibv_${kind}_pingpong -d \$dev -g \$gid$family -c $* \$to"
+}
+
+# perftest TOOL [OPTION...]: for example `perftest ib_write_bw -s 65536 -n 200`.
+perftest() {
+	local tool=$1
+	shift
+	traffic "$tool${*:+ $*}${REVERSE:+, reversed}" 18515 \
+		"$tool -d \$dev -x \$gid4 -F $*" "$tool -d \$dev -x \$gid4 -F $* \$to"
+}

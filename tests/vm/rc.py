@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Connected RC queue pairs over one device, for tests in Python.
+
+Owns the making of an end (PD, CQ, QP, memory), the way of a pair to RTS, and waiting with a limit. Knows no
+test. pyverbs is rdma-core's own; nothing here goes around it.
+"""
+
+import os
+import time
+
+import pyverbs.enums as e
+from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.cq import CQ, CompChannel
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.wr import RecvWR, SendWR, SGE
+
+DEVICE = os.environ["DEV"]
+PORT = 1
+PAGE = 4096
+
+FULL_ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+# Short waits, so that giving up does not take minutes: 4.096 us * 2 ** 10 = 4.2 ms.
+QUICK_TIMEOUT = 10
+
+_CLOCK = time.monotonic
+_contexts = []
+
+
+def context():
+    """A context of the device, one for the whole process."""
+    if not _contexts:
+        _contexts.append(Context(name=DEVICE))
+    return _contexts[0]
+
+
+def gid_index(family=4):
+    """Index of the device's GID of an address family, 4 or 6, as the set-up found it."""
+    return int(os.environ[f"GID{family}"])
+
+
+class End:
+    """One queue pair with a CQ and memory of its own."""
+
+    def __init__(self, ctx=None, size=1 << 16, access=FULL_ACCESS, wr=64, sge=4, inline=0, cqe=256,
+                 events=False, signal_all=False):
+        self.ctx = ctx or context()
+        self.pd = PD(self.ctx)
+        self.channel = CompChannel(self.ctx) if events else None
+        self.cq = CQ(self.ctx, cqe, None, self.channel, 0)
+        self.mr = MR(self.pd, size, access)
+        self.cap = QPCap(max_send_wr=wr, max_recv_wr=wr, max_send_sge=sge, max_recv_sge=sge,
+                         max_inline_data=inline)
+        init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=self.cap,
+                          sq_sig_all=1 if signal_all else 0)
+        self.qp = QP(self.pd, init)
+        self.waiting = []
+
+    def attr(self, peer, gid=None, **settings):
+        """What modify_qp needs to reach a peer's QP; settings override."""
+        index = gid_index() if gid is None else gid
+        attr = QPAttr(port_num=PORT)
+        attr.qp_access_flags = settings.pop("rights", FULL_ACCESS)
+        attr.dest_qp_num = peer if isinstance(peer, int) else peer.qp.qp_num
+        route = GlobalRoute(dgid=self.ctx.query_gid(PORT, index), sgid_index=index, hop_limit=64)
+        attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=PORT)
+        defaults = {
+            "path_mtu": e.IBV_MTU_1024, "rq_psn": 0x1000, "sq_psn": 0x1000, "max_rd_atomic": 4,
+            "max_dest_rd_atomic": 4, "min_rnr_timer": 1, "timeout": 14, "retry_cnt": 7, "rnr_retry": 7,
+        }
+        for name, value in {**defaults, **settings}.items():
+            setattr(attr, name, value)
+        return attr
+
+    def to_rts(self, peer, **settings):
+        """RESET to RTS."""
+        self.qp.to_rts(self.attr(peer, **settings))
+
+    def state(self):
+        """The state that query_qp tells."""
+        return self.qp.query(e.IBV_QP_STATE)[0].qp_state
+
+    def sge(self, offset=0, length=None, mr=None):
+        """A piece of the memory."""
+        mr = mr or self.mr
+        return SGE(mr.buf + offset, mr.length - offset if length is None else length, mr.lkey)
+
+    def receive(self, wr_id=1, pieces=None):
+        """Posts a receive."""
+        pieces = [self.sge()] if pieces is None else pieces
+        self.qp.post_recv(RecvWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces or None))
+
+    def send(self, opcode, wr_id=2, pieces=None, flags=e.IBV_SEND_SIGNALED, remote=None, imm=0):
+        """Posts a work request; remote is (address, rkey)."""
+        pieces = [self.sge()] if pieces is None else pieces
+        request = SendWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces or None, opcode=opcode,
+                         send_flags=flags, imm_data=imm)
+        if remote:
+            request.set_wr_rdma(remote[1], remote[0])
+        self.qp.post_send(request)
+
+    def remote(self, offset=0):
+        """This end's memory as its peer names it."""
+        return self.mr.buf + offset, self.mr.rkey
+
+    def completions(self, count, seconds=5):
+        """Exactly so many completions, in order; raises when they do not come."""
+        end = _CLOCK() + seconds
+        while len(self.waiting) < count:
+            self.waiting += self.cq.poll(16)[1]
+            if _CLOCK() > end:
+                got = [(wc.wr_id, wc.status) for wc in self.waiting]
+                raise AssertionError(f"{len(got)} of {count} completions after {seconds} s: {got}")
+        found, self.waiting = self.waiting[:count], self.waiting[count:]
+        return found
+
+    def completion(self, seconds=5):
+        """One completion."""
+        return self.completions(1, seconds)[0]
+
+    def silent(self, seconds=0.1):
+        """Nothing completes for a while."""
+        end = _CLOCK() + seconds
+        while _CLOCK() < end:
+            self.waiting += self.cq.poll(16)[1]
+        if self.waiting:
+            raise AssertionError(f"completions that nobody awaits: {[(w.wr_id, w.status) for w in self.waiting]}")
+
+    def close(self):
+        """Ends it, users before what they use."""
+        for part in (self.qp, self.mr, self.cq, self.channel, self.pd):
+            if part:
+                part.close()
+
+
+class pair:  # pylint: disable=invalid-name
+    """`with pair() as (a, b)`: two ends in RTS, connected; settings go to both."""
+
+    def __init__(self, a=None, b=None, **settings):
+        self.ends = (End(**(a or {})), End(**(b or {})))
+        self.settings = settings
+
+    def __enter__(self):
+        a, b = self.ends
+        a.to_rts(b, **self.settings)
+        b.to_rts(a, **self.settings)
+        return a, b
+
+    def __exit__(self, *_):
+        for end in self.ends:
+            end.close()
+
+
+def eventually(condition, what, seconds=5):
+    """Waits until a condition holds."""
+    end = _CLOCK() + seconds
+    while not condition():
+        if _CLOCK() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.01)

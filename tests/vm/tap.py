@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Test results of a Python script, one line each, in the form of lib.sh."""
+
+import sys
+import traceback
+
+
+class Skip(Exception):
+    """Something that a test needs is missing; the text names it."""
+
+
+class Tap:
+    """Runs functions as tests and keeps the score."""
+
+    def __init__(self):
+        self.count = 0
+        self.failed = 0
+
+    def _line(self, word, name, note=""):
+        self.count += 1
+        print(f"{word} {self.count} {name}{note}", flush=True)
+
+    def run(self, test):
+        """A test passes if it returns; its name is its doc's first line."""
+        name = (test.__doc__ or test.__name__).strip().splitlines()[0].rstrip(".")
+        try:
+            test()
+        except Skip as missing:
+            self._line("ok", name, f" # SKIP {missing}")
+        except Exception:  # pylint: disable=broad-except
+            self.failed += 1
+            self._line("not ok", name)
+            for line in traceback.format_exc(limit=-3).strip().splitlines():
+                print(f"# {line}", flush=True)
+        else:
+            self._line("ok", name)
+
+    def finish(self):
+        """Prints the plan and ends the process."""
+        print(f"1..{self.count}", flush=True)
+        sys.exit(1 if self.failed else 0)
+
+
+def equal(found, wanted, what=""):
+    """Raises unless both are the same."""
+    if found != wanted:
+        raise AssertionError(f"{what + ': ' if what else ''}found {found!r}, wanted {wanted!r}")
+
+
+def true(condition, what):
+    """Raises unless the condition holds."""
+    if not condition:
+        raise AssertionError(what)
