@@ -23,8 +23,7 @@ use zerocopy_derive::{
     Unaligned, //
 };
 
-/// Length of the header in bytes.
-pub const BTH_LEN: usize = 12;
+pub use super::header::BTH_LEN;
 
 /// Byte of the header that routers may change, and that the ICRC therefore takes as all ones: FECN,
 /// BECN and six reserved bits.

@@ -7,10 +7,7 @@
 
 use super::{
     aeth::Aeth,
-    bth::{
-        Bth,
-        BTH_LEN, //
-    },
+    bth::Bth,
     ext::{
         AtomicAckEth,
         AtomicEth,
@@ -21,8 +18,11 @@ use super::{
         ImmDt,
         Reth, //
     },
-    opcode::Opcode,
-    packet::MAX_HEADERS,
+    header::{
+        BTH_LEN,
+        MAX_HEADERS, //
+    },
+    opcode::Opcode, //
 };
 use crate::{
     id::{

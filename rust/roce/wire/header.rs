@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which extension headers there are, how long they are, and in what order they stand.
+//! Which headers there are, how long they are, and in what order they stand.
 //!
 //! Owns the set of headers of a packet, from which offsets follow. Does not know what is in a
 //! header, nor which opcode brings it.
 
 use crate::num::u8_as_usize;
+
+/// Length of the Base Transport Header, in bytes.
+pub const BTH_LEN: usize = 12;
+
+/// The most bytes that the headers of a packet can take, from the BTH on. They are those of an
+/// atomic operation.
+pub const MAX_HEADERS: usize = BTH_LEN + u8_as_usize(Header::AtomicEth.size());
 
 /// An extension header: what may stand between BTH and payload.
 ///

@@ -9,11 +9,11 @@
 
 use super::{
     bth::VARIANT_BYTE,
+    header::MAX_HEADERS,
     ip::{
         Layout,
         Masked, //
     },
-    packet::MAX_HEADERS,
 };
 use crate::status::DropReason;
 use core::marker::PhantomData;

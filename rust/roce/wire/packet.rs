@@ -7,10 +7,7 @@
 
 use super::{
     aeth::Aeth,
-    bth::{
-        Bth,
-        BTH_LEN, //
-    },
+    bth::Bth,
     ext::{
         AtomicAckEth,
         AtomicEth,
@@ -21,7 +18,7 @@ use super::{
         ImmDt,
         Reth, //
     },
-    header::Header,
+    header::BTH_LEN,
     icrc::ICRC_LEN,
     opcode::Opcode, //
 };
@@ -30,14 +27,12 @@ use crate::{
         Pkey,
         Qpn, //
     },
-    num::u8_as_usize,
     psn::Psn,
     status::DropReason, //
 };
 use zerocopy::FromBytes as _;
 
-/// The most bytes that the headers of a packet can take, from the BTH on.
-pub const MAX_HEADERS: usize = 40;
+pub use super::header::MAX_HEADERS;
 
 /// A packet whose form is right. What its accessors return needs no further check of form.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -240,6 +235,3 @@ impl<'a> Packet<'a> {
         Some(T::decode(layout))
     }
 }
-
-// The longest headers are those of an atomic operation.
-const _: () = assert!(MAX_HEADERS == BTH_LEN + u8_as_usize(Header::AtomicEth.size()));
