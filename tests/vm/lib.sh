@@ -265,6 +265,8 @@ traffic() {
 	barrier
 	if [ -n "$connect" ]; then run_end client "$client" >/tmp/client 2>&1 || rc_client=$?; fi
 	if [ -n "$serve" ]; then wait "$pid" || rc_server=$?; fi
+	# The pingpongs print what they find wrong with the data, but do not fail for it.
+	if grep -q 'invalid data' /tmp/server /tmp/client; then rc_server=invalid-data; fi
 	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
 		ok "$name"
 		return 0
