@@ -4,6 +4,8 @@
 //!
 //! Says why, never how: no state changes here, and nothing is counted here.
 
+use core::ffi::CStr;
+
 /// Status of a completed work request.
 ///
 /// The numbers are those of the user ABI. C: `enum ibv_wc_status`; `enum ib_wc_status`,
@@ -143,6 +145,18 @@ macro_rules! drop_reasons {
                     $(Self::$reason => $name,)+
                 }
             }
+
+            /// Returns the name of the counter, ended by a NUL as C wants it.
+            #[must_use]
+            pub const fn c_name(self) -> &'static CStr {
+                let bytes = match self {
+                    $(Self::$reason => concat!($name, "\0").as_bytes(),)+
+                };
+                match CStr::from_bytes_with_nul(bytes) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                }
+            }
         }
     };
 }
@@ -235,6 +249,7 @@ mod tests {
     fn every_reason_has_its_own_place_and_name() {
         for (place, reason) in DropReason::ALL.iter().enumerate() {
             assert_eq!(reason.index(), place);
+            assert_eq!(reason.c_name().to_str(), Ok(reason.name()));
             let same = |other: &&DropReason| other.name() == reason.name();
             assert_eq!(DropReason::ALL.iter().filter(same).count(), 1, "{reason:?}");
         }

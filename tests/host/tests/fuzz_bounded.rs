@@ -7,12 +7,16 @@ use roce_tests::{
         parse,
         run_bounded, //
     },
+    pcap,
     vectors, //
 };
 
 #[test]
 fn parse() {
-    run_bounded(1, &vectors::corpus(), parse::parse);
+    let mut corpus = vectors::corpus();
+    corpus.extend(pcap::packets("rxe-ipv4.pcap"));
+    corpus.extend(pcap::packets("rxe-ipv6.pcap"));
+    run_bounded(1, &corpus, parse::parse);
 }
 
 #[test]
