@@ -149,12 +149,13 @@ macro_rules! drop_reasons {
             /// Returns the name of the counter, ended by a NUL as C wants it.
             #[must_use]
             pub const fn c_name(self) -> &'static CStr {
-                let bytes = match self {
-                    $(Self::$reason => concat!($name, "\0").as_bytes(),)+
-                };
-                match CStr::from_bytes_with_nul(bytes) {
-                    Ok(name) => name,
-                    Err(_) => c"",
+                match self {
+                    $(Self::$reason => const {
+                        match CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()) {
+                            Ok(name) => name,
+                            Err(_) => panic!("a NUL in a name"),
+                        }
+                    },)+
                 }
             }
         }
