@@ -123,7 +123,7 @@ const RNR_TABLE: [u32; 32] = [
 /// Returns how long a requester waits for an answer: 4.096 us times 2^`code`.
 ///
 /// Only the low five bits of `code` count. `None` for code 0: it waits for ever.
-/// IBA: Local ACK Timeout (C9-140). C: `timeout` of `struct ib_qp_attr`.
+/// IBA: Local ACK Timeout. C: `timeout` of `struct ib_qp_attr`.
 #[inline]
 #[must_use]
 pub const fn ack_timeout(code: u8) -> Option<Duration> {

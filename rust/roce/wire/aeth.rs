@@ -35,7 +35,7 @@ const VALUE: u8 = 0x1f;
 
 /// What an AETH says.
 ///
-/// IBA: AETH syndrome, section 9.7.5.
+/// IBA: AETH syndrome field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Syndrome {
     /// Everything up to the PSN of the packet arrived.

@@ -85,8 +85,8 @@ pub struct Reth {
     pub va: u64,
     /// Key that opens the memory.
     pub rkey: Rkey,
-    /// Length in bytes. Anything up to `u32::MAX` can arrive; 2^31 is the most that makes sense
-    /// (C9-88 leaves that to the responder).
+    /// Length in bytes. Anything up to `u32::MAX` can arrive; a message has at most 2^31 bytes, and
+    /// it is for the responder to refuse more.
     pub len: u32,
 }
 
