@@ -141,3 +141,49 @@ impl QpState {
         Some(Transition { send, recv })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::{
+        format,
+        string::String, //
+    };
+
+    /// Prints every transition, one to a line.
+    fn print() -> String {
+        let mut table = String::new();
+        for from in QpState::ALL {
+            for next in QpState::ALL {
+                let (from_name, next_name) = (from.name(), next.name());
+                table += &match from.to(next) {
+                    Some(Transition { send, recv }) => {
+                        format!("{from_name:5} -> {next_name:5}  send {send:?}, recv {recv:?}\n")
+                    }
+                    None => format!("{from_name:5} -> {next_name:5}  -\n"),
+                };
+            }
+        }
+        table
+    }
+
+    #[test]
+    fn the_table_is_the_reviewed_one() {
+        let printed = print();
+        assert!(
+            printed == include_str!("transitions.txt"),
+            "now it is\n{printed}"
+        );
+    }
+
+    #[test]
+    fn codes_are_those_of_verbs() {
+        for (code, state) in (0..).zip(QpState::ALL) {
+            assert_eq!(state.code(), code);
+            assert_eq!(QpState::from_code(code), Some(state));
+        }
+        assert_eq!(QpState::from_code(7), None);
+    }
+}

@@ -14,10 +14,8 @@ use super::{
         ResponseHost,
         SendState, //
     },
-    window::{
-        Reach,
-        Slot, //
-    },
+    slot::Slot,
+    window::Reach, //
 };
 use crate::{
     num::{

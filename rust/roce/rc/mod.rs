@@ -17,8 +17,11 @@
 //! protocol finds out.
 
 mod answer;
+mod attributes;
 mod completer;
 mod execute;
+mod retry;
+mod slot;
 mod transmit;
 
 #[cfg(test)]
@@ -27,5 +30,4 @@ mod testing;
 pub mod replay;
 pub mod requester;
 pub mod responder;
-pub mod retry;
 pub mod window;

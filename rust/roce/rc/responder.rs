@@ -5,6 +5,8 @@
 //! Owns everything that the responder remembers. How requests are carried out is in `execute`,
 //! how they are answered in `answer`. Does not know the requester of its own QP.
 
+pub use super::answer::ResponseBurst;
+
 use super::replay::{
     Answer,
     Replay, //
@@ -378,3 +380,6 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         self.recovery = Recovery::default();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,7 +20,7 @@ use crate::time::{
 };
 
 /// The RNR retry count that stands for no limit.
-pub const RNR_RETRY_FOREVER: u8 = 7;
+const RNR_RETRY_FOREVER: u8 = 7;
 
 /// How often the timeout is doubled at most.
 const MAX_DOUBLINGS: u8 = 2;
@@ -206,5 +206,102 @@ impl Retry {
             },
             None => Timer::Idle,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rc::testing::micros;
+
+    /// T of code 1, in nanoseconds.
+    const T: u64 = 8_192;
+
+    const START: Instant = micros(100);
+
+    fn retry(limit: u8, rnr_limit: u8) -> Retry {
+        let mut retry = Retry::new();
+        retry.set_timeout(1);
+        retry.set_limit(limit);
+        retry.set_rnr_limit(rnr_limit);
+        retry
+    }
+
+    fn after(units: u64) -> Instant {
+        START.saturating_add(Duration::from_nanos(units * T))
+    }
+
+    #[test]
+    fn the_first_packet_sets_the_deadline_and_no_other() {
+        let mut retry = retry(1, 1);
+        assert_eq!(retry.deadline(), None);
+        retry.on_sent(START);
+        retry.on_sent(after(1));
+        assert_eq!(retry.deadline(), Some(after(1)));
+    }
+
+    #[test]
+    fn deadlines_double_up_to_four_times_the_timeout() {
+        let mut retry = retry(7, 7);
+        for units in [1, 2, 4, 4, 4] {
+            retry.on_sent(START);
+            assert_eq!(retry.deadline(), Some(after(units)));
+            assert_eq!(retry.expire(after(units - 1)), None);
+            assert_eq!(retry.expire(after(units)), Some(Expired::Answer));
+            assert_eq!(retry.expire(after(99)), None, "once");
+            assert_eq!(retry.on_silence(), Ok(()));
+        }
+        retry.on_progress(START, true);
+        assert_eq!(retry.deadline(), Some(after(1)));
+    }
+
+    #[test]
+    fn retries_are_counted_exactly() {
+        for limit in 0..=7 {
+            let mut retry = retry(limit, 0);
+            for _ in 0..limit {
+                assert_eq!(retry.on_loss(), Ok(()));
+            }
+            assert_eq!(retry.on_loss(), Err(Exhausted));
+            retry.on_progress(START, false);
+            assert_eq!(retry.on_loss().is_ok(), limit != 0);
+        }
+    }
+
+    #[test]
+    fn pauses_are_counted_exactly_unless_there_is_no_limit() {
+        for limit in 0..7 {
+            let mut retry = retry(0, limit);
+            for _ in 0..limit {
+                assert_eq!(retry.on_not_ready(START, 1), Ok(()));
+            }
+            assert_eq!(retry.on_not_ready(START, 1), Err(Exhausted));
+        }
+        let mut retry = retry(0, 7);
+        for _ in 0..1000 {
+            assert_eq!(retry.on_not_ready(START, 1), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_pause_holds_packets_back_until_it_ends() {
+        let mut retry = retry(1, 1);
+        retry.on_not_ready(START, 1).unwrap(); // 10 us
+        assert!(!retry.may_send(micros(109)));
+        assert_eq!(retry.deadline(), Some(micros(110)));
+        assert!(retry.may_send(micros(110)));
+        assert!(retry.may_send(START), "it has ended");
+    }
+
+    #[test]
+    fn progress_ends_everything() {
+        let mut retry = retry(1, 1);
+        retry.on_not_ready(START, 1).unwrap();
+        assert!(retry.on_gap());
+        assert!(!retry.on_gap(), "once");
+        retry.on_progress(START, false);
+        assert_eq!(retry.deadline(), None);
+        assert!(retry.may_send(START));
+        assert!(retry.on_gap(), "anew");
     }
 }

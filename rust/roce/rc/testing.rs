@@ -71,7 +71,7 @@ pub(super) fn request(op: SendOp, length: u32) -> SendWr {
 }
 
 /// A moment.
-pub(super) fn micros(count: u64) -> Instant {
+pub(super) const fn micros(count: u64) -> Instant {
     Instant::from_nanos(count * 1_000)
 }
 

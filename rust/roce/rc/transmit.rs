@@ -13,7 +13,7 @@ use super::{
         SendState,
         Unasked, //
     },
-    window::Slot,
+    slot::Slot, //
 };
 use crate::{
     segment::{

@@ -11,6 +11,10 @@ mod sending;
 
 use super::*;
 use crate::{
+    id::{
+        Pkey,
+        Qpn, //
+    },
     rc::testing::{
         ack,
         at,
@@ -21,7 +25,10 @@ use crate::{
         Pkt,
         ALL, //
     },
-    segment::BurstLimit,
+    segment::{
+        BurstLimit,
+        Mtu, //
+    },
     status::{
         DropReason,
         NakCode, //

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The attributes of a requester, and what it counts.
+//!
+//! Owns what a consumer sets by modifying the QP. Does not know what is made of it.
+
+use super::{
+    requester::Requester,
+    slot::Slot, //
+};
+use crate::{
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+    segment::Mtu, //
+};
+
+/// How much may be in flight, in requests and their payload. At least one packet always may.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Flow {
+    /// Bytes of payload.
+    pub bytes: u32,
+    /// Packets; a READ counts as one, whatever its length.
+    pub packets: u32,
+}
+
+/// The attributes of a requester, as they stand on the way to RTS.
+#[derive(Clone, Copy, Debug)]
+pub struct RequesterConfig {
+    /// The peer's QP.
+    pub dest_qpn: Qpn,
+    /// Partition key to send.
+    pub pkey: Pkey,
+    /// PSN of the first packet.
+    pub first_psn: Psn,
+    /// Path MTU.
+    pub path_mtu: Mtu,
+    /// How many READs the peer is ready to serve at a time; exact, never rounded.
+    pub max_rd_atomic: u8,
+    /// Local ACK timeout, as a code of five bits; 0 waits for ever.
+    pub ack_timeout: u8,
+    /// How often to send again before giving up, 0 to 7.
+    pub retry_cnt: u8,
+    /// How often to send again to a peer that is not ready, 0 to 6; 7 never gives up.
+    pub rnr_retry: u8,
+    /// How much may be in flight.
+    pub flow: Flow,
+}
+
+/// How often things happened since the counts were last taken.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RequesterStats {
+    /// Times everything in flight was sent again.
+    pub retries: u32,
+    /// Times the peer did not answer.
+    pub timeouts: u32,
+    /// Refusals as "receiver not ready".
+    pub rnr_naks: u32,
+    /// Reports of a missing request.
+    pub sequence_naks: u32,
+    /// Responses that showed by their PSN that an earlier one is missing.
+    pub implied_naks: u32,
+    /// Requests that failed for good by a refusal.
+    pub fatal_naks: u32,
+    /// Responses to nothing in flight.
+    pub stale_responses: u32,
+}
+
+/// The attributes that are looked at with each packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Config {
+    pub(super) dest_qpn: Qpn,
+    pub(super) pkey: Pkey,
+    pub(super) max_rd_atomic: u8,
+    pub(super) flow: Flow,
+}
+
+impl Config {
+    /// Those of a requester that has none.
+    pub(super) const NONE: Self = Self {
+        dest_qpn: Qpn::GSI,
+        pkey: Pkey::DEFAULT,
+        max_rd_atomic: 0,
+        flow: Flow {
+            bytes: 0,
+            packets: 0,
+        },
+    };
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
+    /// Sets every attribute, and the PSN. Only before [`start`](Self::start).
+    pub fn configure(&mut self, config: &RequesterConfig) {
+        self.config = Config {
+            dest_qpn: config.dest_qpn,
+            pkey: config.pkey,
+            max_rd_atomic: config.max_rd_atomic,
+            flow: config.flow,
+        };
+        self.window.configure(config.first_psn, config.path_mtu);
+        self.retry.clear();
+        self.set_ack_timeout(config.ack_timeout);
+        self.set_retry_cnt(config.retry_cnt);
+        self.set_rnr_retry(config.rnr_retry);
+    }
+
+    /// Sets the local ACK timeout, a code of five bits, from the next packet on.
+    pub fn set_ack_timeout(&mut self, code: u8) {
+        self.retry.set_timeout(code);
+    }
+
+    /// Sets how often to send again before giving up.
+    pub fn set_retry_cnt(&mut self, count: u8) {
+        self.retry.set_limit(count);
+    }
+
+    /// Sets how often to send again to a peer that is not ready.
+    pub fn set_rnr_retry(&mut self, count: u8) {
+        self.retry.set_rnr_limit(count);
+    }
+
+    /// Sets how many READs the peer is ready to serve at a time.
+    pub fn set_max_rd_atomic(&mut self, count: u8) {
+        self.config.max_rd_atomic = count;
+    }
+
+    /// Sets the partition key to send.
+    pub fn set_pkey(&mut self, pkey: Pkey) {
+        self.config.pkey = pkey;
+    }
+
+    /// Sets how much may be in flight.
+    pub fn set_flow(&mut self, flow: Flow) {
+        self.config.flow = flow;
+    }
+}

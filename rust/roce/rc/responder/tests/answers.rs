@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is said, in what order, and how often.
+
+use super::*;
+
+#[test]
+fn a_run_of_requests_is_acknowledged_once() {
+    let mut bench = Bench::new();
+    for psn in 100..110 {
+        bench.post(1);
+        bench.gets(send(Position::Only, psn, 1).asking()).unwrap();
+    }
+    assert_eq!(bench.says(), [ack(109)]);
+    assert_eq!(bench.says(), []);
+    assert_eq!(bench.responder.take_stats().acks, 1);
+}
+
+#[test]
+fn only_who_asks_is_acknowledged() {
+    let mut bench = Bench::new();
+    bench.post(1000);
+    bench.gets(send(Position::First, 100, 256)).unwrap();
+    assert_eq!(bench.says(), []);
+    bench
+        .gets(send(Position::Middle, 101, 256).asking())
+        .unwrap();
+    bench.gets(send(Position::Middle, 102, 256)).unwrap();
+    assert_eq!(bench.says(), [ack(102)], "all that arrived");
+}
+
+#[test]
+fn the_message_number_counts_completed_messages() {
+    let mut bench = Bench::new();
+    bench.post(1000);
+    let msn = |bench: &mut Bench| {
+        let msn = bench.responder.msn.get();
+        bench.says();
+        msn
+    };
+    bench
+        .gets(send(Position::First, 100, 256).asking())
+        .unwrap();
+    assert_eq!(msn(&mut bench), 0);
+    bench.gets(send(Position::Last, 101, 1).asking()).unwrap();
+    assert_eq!(msn(&mut bench), 1);
+    bench.gets(read(102, 0, 512)).unwrap();
+    assert_eq!(msn(&mut bench), 2);
+    let empty = write(Position::Only, 104, 0).with_reth(0, 0);
+    bench.gets(empty.asking()).unwrap();
+    assert_eq!(msn(&mut bench), 3);
+}
+
+#[test]
+fn read_responses_are_cut_at_the_mtu() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 600)).unwrap();
+    bench.gets(read(103, 0, 256)).unwrap();
+    assert_eq!(
+        bench.says(),
+        [
+            data(Position::First, 100, 256),
+            data(Position::Middle, 101, 256),
+            data(Position::Last, 102, 88),
+            data(Position::Only, 103, 256),
+        ]
+    );
+}
+
+#[test]
+fn a_burst_of_responses_stops_at_its_limit_and_goes_on_there() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 600)).unwrap();
+    bench.post(1);
+    bench.gets(send(Position::Only, 103, 1).asking()).unwrap();
+    let one = BurstLimit {
+        bytes: 1,
+        packets: 9,
+    };
+    let mut psns = Vec::new();
+    while bench.responder.has_work() {
+        let said = bench.says_up_to(one);
+        assert!(!said.is_empty());
+        psns.extend(said.iter().map(|packet| packet.psn));
+    }
+    assert_eq!(psns, [100, 101, 102, 103]);
+    let none = BurstLimit { packets: 0, ..one };
+    assert_eq!(bench.says_up_to(none), []);
+}
+
+#[test]
+fn an_acknowledgement_does_not_overtake_data() {
+    let mut bench = Bench::new();
+    bench.post(1);
+    bench.gets(read(100, 0, 512)).unwrap();
+    bench.gets(send(Position::Only, 102, 1).asking()).unwrap();
+    assert_eq!(
+        bench.says(),
+        [
+            data(Position::First, 100, 256),
+            data(Position::Last, 101, 256),
+            ack(102),
+        ]
+    );
+}
+
+#[test]
+fn data_acknowledges_what_was_asked_for_before_it() {
+    let mut bench = Bench::new();
+    bench.post(1);
+    bench.gets(send(Position::Only, 100, 1).asking()).unwrap();
+    bench.gets(read(101, 0, 1)).unwrap();
+    assert_eq!(bench.says(), [data(Position::Only, 101, 1)]);
+}
+
+// Loss.
+
+#[test]
+fn a_gap_is_reported_once_until_it_is_closed() {
+    let mut bench = Bench::new();
+    bench.post(1);
+    let early = Err(DropReason::AheadOfSequence);
+    for psn in [101, 102, 103] {
+        assert_eq!(bench.gets(send(Position::Only, psn, 1)), early);
+    }
+    assert_eq!(bench.says(), [says(100, SEQUENCE)]);
+    assert_eq!(bench.gets(send(Position::Only, 104, 1)), early);
+    assert_eq!(bench.says(), []);
+    bench.gets(send(Position::Only, 100, 1).asking()).unwrap();
+    assert_eq!(bench.says(), [ack(100)]);
+    assert_eq!(bench.gets(send(Position::Only, 102, 1)), early);
+    assert_eq!(bench.says(), [says(101, SEQUENCE)], "a new gap");
+    assert_eq!(bench.deeds().len(), 2);
+}
+
+#[test]
+fn a_report_does_not_overtake_data() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 256)).unwrap();
+    let early = bench.gets(send(Position::Only, 102, 1));
+    assert_eq!(early, Err(DropReason::AheadOfSequence));
+    let said = [data(Position::Only, 100, 256), says(101, SEQUENCE)];
+    assert_eq!(bench.says(), said);
+}
+
+#[test]
+fn packets_in_the_wrong_order_within_a_run_are_reported_from_the_one_that_is_lost() {
+    let mut bench = Bench::new();
+    bench.post(1);
+    let early = bench.gets(send(Position::Only, 101, 1).asking());
+    assert_eq!(early, Err(DropReason::AheadOfSequence));
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    assert_eq!(
+        bench.says(),
+        [says(101, SEQUENCE)],
+        "which acknowledges 100"
+    );
+}
+
+#[test]
+fn a_gap_that_closes_within_the_run_is_not_reported() {
+    let mut bench = Bench::new();
+    bench.post(1);
+    bench.post(1);
+    let early = bench.gets(send(Position::Only, 101, 1));
+    assert_eq!(early, Err(DropReason::AheadOfSequence));
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    bench.gets(send(Position::Only, 101, 1)).unwrap();
+    assert_eq!(bench.says(), [ack(101)]);
+}
+
+// Not ready.
+
+#[test]
+fn without_a_receive_a_pause_is_asked_for() {
+    let mut bench = Bench::new();
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    let pause = says(100, Syndrome::Rnr { timer: PAUSE });
+    assert_eq!(bench.says(), [pause]);
+    assert_eq!(bench.deeds(), []);
+    let early = bench.gets(send(Position::Only, 101, 1));
+    assert_eq!(early, Err(DropReason::AheadOfSequence));
+    assert_eq!(bench.says(), [], "the rest of the window is not reported");
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    assert_eq!(bench.says(), [pause]);
+    bench.post(1);
+    bench.gets(send(Position::Only, 100, 1).asking()).unwrap();
+    assert_eq!(bench.says(), [ack(100)]);
+    assert_eq!(bench.responder.take_stats().rnr_naks, 2);
+}
+
+#[test]
+fn a_write_waits_with_its_last_packet_for_a_receive() {
+    let mut bench = Bench::new();
+    let first = write(Position::First, 100, 256).with_reth(0, 300);
+    let last = write(Position::Last, 101, 44).with_imm([0; 4]).asking();
+    bench.gets(first).unwrap();
+    bench.gets(last).unwrap();
+    assert_eq!(bench.says(), [says(101, Syndrome::Rnr { timer: PAUSE })]);
+    bench.post(0);
+    bench.gets(last).unwrap();
+    assert_eq!(bench.says(), [ack(101)]);
+    let deeds = bench.deeds();
+    assert_eq!(
+        deeds.last(),
+        Some(&Deed::Completed(0, WcStatus::Success, 300))
+    );
+    assert_eq!(deeds[deeds.len() - 2], Deed::Written(256, 44));
+}
+
+#[test]
+fn the_rest_of_the_window_after_a_pause_that_was_not_sent_is_reported() {
+    let mut bench = Bench::new();
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    let early = bench.gets(send(Position::Only, 101, 1));
+    assert_eq!(early, Err(DropReason::AheadOfSequence));
+    bench.post(1);
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    assert_eq!(bench.says(), [says(101, SEQUENCE)]);
+}

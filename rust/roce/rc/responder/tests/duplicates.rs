@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that come again.
+
+use super::*;
+
+#[test]
+fn a_send_or_write_that_comes_again_is_acknowledged_and_nothing_else() {
+    let mut bench = Bench::new();
+    for _ in 0..3 {
+        bench.post(1);
+    }
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    let write = write(Position::Only, 101, 1).with_reth(0, 1);
+    bench.gets(write).unwrap();
+    bench.gets(send(Position::Only, 102, 1)).unwrap();
+    bench.deeds();
+    assert_eq!(bench.says(), []);
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    assert_eq!(bench.says(), [ack(102)], "the newest");
+    bench.gets(write).unwrap();
+    assert_eq!(bench.says(), [ack(102)]);
+    assert_eq!(bench.deeds(), []);
+    assert_eq!(bench.responder.take_stats().duplicates, 2);
+}
+
+#[test]
+fn a_read_that_comes_again_is_answered_again() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 600)).unwrap();
+    let answer = bench.says();
+    bench.gets(read(100, 0, 600)).unwrap();
+    assert_eq!(bench.says(), answer);
+}
+
+#[test]
+fn a_part_of_a_read_can_be_asked_for() {
+    for (psn, va, len, answer) in [
+        (101, 256, 344, vec![(256, 256), (512, 88)]),
+        (102, 512, 88, vec![(512, 88)]),
+        (100, 0, 256, vec![(0, 256)]),
+        (101, 256, 256, vec![(256, 256)]),
+    ] {
+        let mut bench = Bench::new();
+        bench.gets(read(100, 0, 600)).unwrap();
+        bench.says();
+        bench.gets(read(psn, va, len)).unwrap();
+        assert_eq!(bench.reads(), answer);
+    }
+}
+
+#[test]
+fn the_answer_to_a_part_starts_and_ends_like_any_other() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 4 * 256)).unwrap();
+    bench.says();
+    bench.gets(read(101, 256, 2 * 256)).unwrap();
+    assert_eq!(
+        bench.says(),
+        [
+            data(Position::First, 101, 256),
+            data(Position::Last, 102, 256),
+        ]
+    );
+}
+
+#[test]
+fn what_was_not_asked_for_before_is_not_given() {
+    for (psn, va, len) in [
+        (101, 255, 344), // another place
+        (101, 256, 345), // longer
+        (101, 256, 100), // ends within a packet
+        (101, 256, 0),   // nothing
+        (101, 0, 600),   // all of it at the wrong PSN
+        (99, 0, 256),    // never heard of
+    ] {
+        let mut bench = Bench::new();
+        bench.gets(read(100, 0, 600)).unwrap();
+        bench.says();
+        let outcome = bench.gets(read(psn, va, len));
+        assert_eq!(
+            outcome,
+            Err(DropReason::UnknownDuplicate),
+            "{psn} {va} {len}"
+        );
+        assert_eq!(bench.says(), []);
+    }
+}
+
+#[test]
+fn a_read_is_forgotten_when_enough_others_came() {
+    let mut bench = Bench::new();
+    for psn in [100, 101, 102] {
+        bench.gets(read(psn, u64::from(psn), 1)).unwrap();
+        bench.says();
+    }
+    let forgotten = Err(DropReason::UnknownDuplicate);
+    assert_eq!(bench.gets(read(100, 100, 1)), forgotten);
+    bench.gets(read(101, 101, 1)).unwrap();
+    bench.gets(read(102, 102, 1)).unwrap();
+    assert_eq!(bench.reads(), [(101, 1), (102, 1)]);
+}
+
+#[test]
+fn an_answer_that_is_asked_for_again_starts_over_before_the_later_ones() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 1024)).unwrap();
+    bench.gets(read(104, 0x1000, 256)).unwrap();
+    let two = BurstLimit {
+        bytes: u32::MAX,
+        packets: 2,
+    };
+    bench.says_up_to(two);
+    bench.gets(read(101, 256, 768)).unwrap();
+    let psns: Vec<_> = bench.says().iter().map(|packet| packet.psn).collect();
+    assert_eq!(psns, [101, 102, 103, 104]);
+}
+
+#[test]
+fn a_repeated_answer_does_not_stand_in_the_way_of_a_new_read() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 100, 1)).unwrap();
+    bench.gets(read(101, 101, 1)).unwrap();
+    bench.says();
+    bench.gets(read(100, 100, 1)).unwrap();
+    bench.gets(read(102, 102, 1)).unwrap();
+    assert_eq!(
+        bench.reads(),
+        [(102, 1)],
+        "the peer has what it asked for twice"
+    );
+    assert_eq!(bench.responder.error(), None);
+}
+
+#[test]
+fn another_storage_keeps_the_newest_reads() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 100, 1)).unwrap();
+    bench.gets(read(101, 101, 1)).unwrap();
+    bench.says();
+    let old = bench.responder.replace_storage(vec![Answer::EMPTY]);
+    assert_eq!(old.len(), 2);
+    let forgotten = Err(DropReason::UnknownDuplicate);
+    assert_eq!(bench.gets(read(100, 100, 1)), forgotten);
+    bench.gets(read(101, 101, 1)).unwrap();
+    assert_eq!(bench.reads(), [(101, 1)]);
+    bench.responder.replace_storage(vec![Answer::EMPTY; 3]);
+    bench.gets(read(102, 102, 1)).unwrap();
+    bench.gets(read(103, 103, 1)).unwrap();
+    bench.gets(read(101, 101, 1)).unwrap();
+    assert_eq!(bench.reads(), [(101, 1), (102, 1), (103, 1)]);
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that are refused for good: the refusal, the completion and the event.
+
+use super::*;
+
+/// Packets that come before the one that is refused, that one, and what is posted.
+fn refused(before: &[Pkt], bad: Pkt, receives: &[u32]) -> Bench {
+    let mut bench = Bench::new();
+    for length in receives {
+        bench.post(*length);
+    }
+    for packet in before {
+        bench.gets(*packet).unwrap();
+        assert_eq!(bench.responder.error(), None);
+    }
+    bench.gets(bad).unwrap();
+    bench
+}
+
+#[test]
+fn opcodes_out_of_order_are_refused() {
+    let begun_send = send(Position::First, 100, 256);
+    let begun_write = write(Position::First, 100, 256).with_reth(0, 1000);
+    let only_write = write(Position::Only, 101, 1).with_reth(0, 1);
+    for (before, bad) in [
+        (None, send(Position::Middle, 100, 256)),
+        (None, send(Position::Last, 100, 1)),
+        (None, write(Position::Middle, 100, 256)),
+        (None, write(Position::Last, 100, 1)),
+        (Some(begun_send), send(Position::First, 101, 256)),
+        (Some(begun_send), send(Position::Only, 101, 1)),
+        (Some(begun_send), write(Position::Last, 101, 1)),
+        (Some(begun_send), only_write),
+        (Some(begun_send), read(101, 0, 1)),
+        (Some(begun_write), send(Position::Last, 101, 1)),
+        (Some(begun_write), send(Position::Only, 101, 1)),
+        (Some(begun_write), only_write),
+        (Some(begun_write), read(101, 0, 1)),
+    ] {
+        let mut bench = refused(before.as_slice(), bad, &[2000, 2000]);
+        bench.is_refused(bad.psn, INVALID, Fatal::RequestError);
+    }
+}
+
+#[test]
+fn operations_that_do_not_exist_here_are_refused() {
+    for operation in [
+        Operation::CompareSwap,
+        Operation::FetchAdd,
+        Operation::Flush,
+        Operation::AtomicWrite,
+        Operation::SendInvalidate,
+    ] {
+        let bad = Pkt::new(operation, Position::Only, 100, 0);
+        refused(&[], bad, &[1]).is_refused(100, INVALID, Fatal::RequestError);
+    }
+}
+
+#[test]
+fn payload_of_a_length_that_its_position_forbids_is_refused() {
+    let begun = send(Position::First, 100, 256);
+    for (before, bad) in [
+        (None, send(Position::First, 100, 255)),
+        (None, send(Position::First, 100, 257)),
+        (None, send(Position::Only, 100, 257)),
+        (Some(begun), send(Position::Middle, 101, 255)),
+        (Some(begun), send(Position::Middle, 101, 257)),
+        (Some(begun), send(Position::Last, 101, 0)),
+        (Some(begun), send(Position::Last, 101, 257)),
+    ] {
+        let mut bench = refused(before.as_slice(), bad, &[2000]);
+        bench.is_refused(bad.psn, INVALID, Fatal::RequestError);
+    }
+}
+
+#[test]
+fn a_write_must_bring_what_it_announced() {
+    let begun = write(Position::First, 100, 256).with_reth(0, 600);
+    for (before, bad) in [
+        (None, write(Position::Only, 100, 10).with_reth(0, 11)),
+        (None, write(Position::Only, 100, 10).with_reth(0, 9)),
+        (None, write(Position::First, 100, 256).with_reth(0, 256)),
+        (None, write(Position::First, 100, 256).with_reth(0, 255)),
+        (Some(begun), write(Position::Last, 101, 256)),
+        (Some(begun), write(Position::Last, 101, 88)),
+    ] {
+        let mut bench = refused(before.as_slice(), bad, &[]);
+        bench.is_refused(bad.psn, INVALID, Fatal::RequestError);
+        let written = |deed: &Deed| matches!(deed, Deed::Written(..));
+        let deeds = bench.deeds();
+        assert_eq!(
+            deeds.iter().filter(|deed| written(deed)).count(),
+            before.iter().count()
+        );
+    }
+    let middle = write(Position::Middle, 101, 256);
+    let bad = write(Position::Middle, 102, 256);
+    let mut bench = refused(&[begun, middle], bad, &[]);
+    bench.is_refused(102, INVALID, Fatal::RequestError);
+}
+
+#[test]
+fn more_than_the_longest_message_is_refused() {
+    let too_long = (1 << 31) + 1;
+    let bad = write(Position::First, 100, 256).with_reth(0, too_long);
+    refused(&[], bad, &[]).is_refused(100, INVALID, Fatal::RequestError);
+    let bad = read(100, 0, too_long);
+    refused(&[], bad, &[]).is_refused(100, INVALID, Fatal::RequestError);
+    let longest = read(100, 0, 1 << 31);
+    assert_eq!(refused(&[], longest, &[]).responder.error(), None);
+}
+
+#[test]
+fn what_the_qp_does_not_grant_is_refused_unseen() {
+    for (access, bad) in [
+        (
+            Access::REMOTE_READ,
+            write(Position::Only, 100, 1).with_reth(0, 1),
+        ),
+        (
+            Access::REMOTE_READ,
+            write(Position::Only, 100, 0).with_reth(0, 0),
+        ),
+        (Access::REMOTE_WRITE, read(100, 0, 1)),
+    ] {
+        let mut bench = Bench::with(|config| config.access = access);
+        bench.gets(bad).unwrap();
+        assert_eq!(bench.deeds(), []);
+        bench.is_refused(100, INVALID, Fatal::RequestError);
+    }
+}
+
+#[test]
+fn memory_that_is_not_the_peers_is_refused() {
+    for bad in [
+        write(Position::Only, 100, 1).with_reth(0, 1),
+        write(Position::First, 100, 256).with_reth(0, 600),
+        read(100, 0, 1),
+    ] {
+        let mut bench = Bench::new();
+        bench.host.access_fault = Some(AccessError::Bounds);
+        bench.gets(bad).unwrap();
+        assert_eq!(bench.deeds().len(), 1, "checked, not touched");
+        bench.is_refused(100, ACCESS, Fatal::AccessError);
+    }
+}
+
+#[test]
+fn memory_that_goes_away_in_mid_message_is_refused() {
+    let mut bench = Bench::new();
+    let first = write(Position::First, 100, 256).with_reth(0, 300);
+    bench.gets(first).unwrap();
+    bench.host.write_fault = Some(AccessError::Key);
+    bench.gets(write(Position::Last, 101, 44)).unwrap();
+    bench.is_refused(101, ACCESS, Fatal::AccessError);
+    assert_eq!(bench.host.completions, []);
+}
+
+#[test]
+fn a_receive_that_a_failing_write_used_up_says_so() {
+    let mut bench = Bench::new();
+    bench.post(5);
+    bench.host.write_fault = Some(AccessError::Key);
+    let bad = write(Position::Only, 100, 1).with_reth(0, 1);
+    bench.gets(bad.with_imm([0; 4])).unwrap();
+    let opcode = WcOpcode::RecvRdmaWithImm;
+    let failed = Completion::failed(5, opcode, WcStatus::LocAccessErr);
+    assert_eq!(bench.host.completions, [(failed, false)]);
+    bench.is_refused(100, ACCESS, Fatal::AccessError);
+}
+
+#[test]
+fn a_message_that_its_receive_cannot_hold_fails_both() {
+    let first = send(Position::First, 100, 256);
+    for (before, bad, room) in [
+        (None, send(Position::Only, 100, 11), 10),
+        (None, first, 255),
+        (Some(first), send(Position::Last, 101, 45), 300),
+    ] {
+        let mut bench = refused(before.as_slice(), bad, &[room]);
+        let status = WcStatus::LocLenErr;
+        let failed = Completion::failed(room.into(), WcOpcode::Recv, status);
+        assert_eq!(bench.host.completions, [(failed, false)]);
+        bench.is_refused(bad.psn, INVALID, Fatal::LocalError);
+        assert_eq!(bench.responder.abandon(), None, "it is complete");
+    }
+}
+
+#[test]
+fn a_receive_whose_memory_is_not_there_fails_both() {
+    let mut bench = Bench::new();
+    bench.post(300);
+    bench.gets(send(Position::First, 100, 256)).unwrap();
+    bench.host.receive_fault = Some(WcStatus::LocProtErr);
+    bench.gets(send(Position::Last, 101, 1)).unwrap();
+    let failed = Completion::failed(300, WcOpcode::Recv, WcStatus::LocProtErr);
+    assert_eq!(bench.host.completions, [(failed, false)]);
+    bench.is_refused(101, OPERATIONAL, Fatal::LocalError);
+}
+
+#[test]
+fn a_receive_that_makes_no_sense_fails_both() {
+    let bad_send = send(Position::Only, 100, 1);
+    let bad_write = write(Position::Only, 100, 1)
+        .with_reth(0, 1)
+        .with_imm([0; 4]);
+    for (packet, opcode) in [
+        (bad_send, WcOpcode::Recv),
+        (bad_write, WcOpcode::RecvRdmaWithImm),
+    ] {
+        let mut bench = Bench::new();
+        let status = WcStatus::LocQpOpErr;
+        bench.host.receives.push(Err(BadRecv { wr_id: 4, status }));
+        bench.gets(packet).unwrap();
+        let failed = Completion::failed(4, opcode, status);
+        assert_eq!(bench.host.completions, [(failed, false)]);
+        bench.is_refused(100, OPERATIONAL, Fatal::LocalError);
+    }
+}
+
+#[test]
+fn more_reads_than_can_be_kept_are_refused_after_the_others_are_answered() {
+    let mut bench = Bench::new();
+    for psn in [100, 101, 102] {
+        bench.gets(read(psn, 0, 1)).unwrap();
+    }
+    assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
+    bench.responder.fail();
+    assert_eq!(
+        bench.says(),
+        [
+            data(Position::Only, 100, 1),
+            data(Position::Only, 101, 1),
+            says(102, INVALID),
+        ]
+    );
+}
+
+#[test]
+fn without_room_for_reads_none_is_answered() {
+    let mut bench = Bench::new();
+    bench.responder.replace_storage(Vec::new());
+    bench.gets(read(100, 0, 1)).unwrap();
+    bench.is_refused(100, INVALID, Fatal::RequestError);
+}
+
+#[test]
+fn memory_that_cannot_be_read_is_refused_where_it_was_due() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 1024)).unwrap();
+    bench.gets(read(104, 0, 1)).unwrap();
+    let two = BurstLimit {
+        bytes: u32::MAX,
+        packets: 2,
+    };
+    bench.says_up_to(two);
+    bench.responder.abort_read(AccessError::Key);
+    bench.is_refused(101, ACCESS, Fatal::AccessError);
+}
+
+#[test]
+fn a_read_brings_no_payload() {
+    let bad = Pkt {
+        len: 4,
+        ..read(100, 0, 4)
+    };
+    refused(&[], bad, &[]).is_refused(100, INVALID, Fatal::RequestError);
+}
+
+#[test]
+fn failing_from_outside_says_nothing() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 1)).unwrap();
+    bench.responder.fail();
+    assert!(!bench.responder.has_work());
+    assert_eq!(bench.says(), []);
+    assert_eq!(bench.responder.take_event(), None);
+}

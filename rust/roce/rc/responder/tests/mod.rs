@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The responder alone, packet by packet. The peer and the host are played by the test.
+
+extern crate std;
+
+mod answers;
+mod duplicates;
+mod errors;
+mod requests;
+
+use super::*;
+use crate::{
+    rc::testing::{
+        ack,
+        says,
+        Pkt,
+        ALL, //
+    },
+    segment::{
+        BurstLimit,
+        Source, //
+    },
+    status::DropReason,
+    wire::{
+        aeth::Syndrome,
+        opcode::{
+            Operation,
+            Position, //
+        },
+    },
+    wr::Imm,
+};
+use std::{
+    vec,
+    vec::Vec, //
+};
+
+const SEQUENCE: Syndrome = Syndrome::Nak(NakCode::PsnSequence);
+const INVALID: Syndrome = Syndrome::Nak(NakCode::InvalidRequest);
+const ACCESS: Syndrome = Syndrome::Nak(NakCode::RemoteAccess);
+const OPERATIONAL: Syndrome = Syndrome::Nak(NakCode::RemoteOperational);
+
+/// Code of the pause that the responder asks for.
+const PAUSE: u8 = 9;
+
+/// What the host was asked to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Deed {
+    /// `place_receive`: offset and length.
+    Received(u32, u32),
+    /// `place_remote`: address and length.
+    Written(u64, u32),
+    /// `check_remote`: address, length, access.
+    Checked(u64, u32, Access),
+    /// `complete_receive`: number, status and length.
+    Completed(u64, WcStatus, u32),
+}
+
+/// A host that notes everything.
+#[derive(Default)]
+struct Host {
+    receives: Vec<Result<RecvWr, BadRecv>>,
+    deeds: Vec<Deed>,
+    completions: Vec<(Completion, bool)>,
+    /// What copying into a receive says.
+    receive_fault: Option<WcStatus>,
+    /// What a check of rights says.
+    access_fault: Option<AccessError>,
+    /// What copying to memory says.
+    write_fault: Option<AccessError>,
+}
+
+impl RequestHost for Host {
+    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
+        match self.receives.is_empty() {
+            true => None,
+            false => Some(self.receives.remove(0)),
+        }
+    }
+
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+        self.deeds.push(Deed::Received(offset, payload.len));
+        self.receive_fault.map_or(Ok(()), Err)
+    }
+
+    fn check_remote(
+        &mut self,
+        remote: Remote,
+        length: u32,
+        access: Access,
+    ) -> Result<(), AccessError> {
+        self.deeds.push(Deed::Checked(remote.va, length, access));
+        self.access_fault.map_or(Ok(()), Err)
+    }
+
+    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError> {
+        self.deeds.push(Deed::Written(remote.va, payload.len));
+        self.write_fault.map_or(Ok(()), Err)
+    }
+
+    fn complete_receive(&mut self, completion: Completion, solicited: bool) {
+        let Completion {
+            wr_id,
+            status,
+            byte_len,
+            ..
+        } = completion;
+        self.deeds.push(Deed::Completed(wr_id, status, byte_len));
+        self.completions.push((completion, solicited));
+    }
+}
+
+/// A responder of MTU 256 that expects PSN 100 and keeps two READs, and its host.
+struct Bench {
+    responder: Responder<Vec<Answer>>,
+    host: Host,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut ResponderConfig)) -> Self {
+        let mut config = ResponderConfig {
+            dest_qpn: Qpn::new(2),
+            pkey: Pkey::DEFAULT,
+            expected_psn: Psn::new(100),
+            path_mtu: Mtu::Mtu256,
+            access: Access::REMOTE_READ.union(Access::REMOTE_WRITE),
+            min_rnr_timer: PAUSE,
+        };
+        change(&mut config);
+        let mut responder = Responder::new(vec![Answer::EMPTY; 2]);
+        responder.init();
+        responder.configure(&config);
+        responder.start();
+        Self {
+            responder,
+            host: Host::default(),
+        }
+    }
+
+    /// Posts a receive of `length` bytes, which is also its number.
+    fn post(&mut self, length: u32) {
+        let wr_id = u64::from(length);
+        self.host.receives.push(Ok(RecvWr { wr_id, length }));
+    }
+
+    fn gets(&mut self, packet: Pkt) -> Result<(), DropReason> {
+        let (responder, host) = (&mut self.responder, &mut self.host);
+        packet.give(|packet| responder.handle_request(packet, host))
+    }
+
+    fn says(&mut self) -> Vec<Pkt> {
+        self.says_up_to(ALL)
+    }
+
+    fn says_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
+        let burst = self.responder.burst(limit);
+        burst.map(|segment| Pkt::of(&segment)).collect()
+    }
+
+    /// Addresses and lengths of the read responses that are sent.
+    fn reads(&mut self) -> Vec<(u64, u32)> {
+        let burst = self.responder.burst(ALL);
+        burst
+            .filter_map(|segment| match segment.source {
+                Source::Remote(remote) => Some((remote.va, segment.length)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn deeds(&mut self) -> Vec<Deed> {
+        core::mem::take(&mut self.host.deeds)
+    }
+
+    /// Checks that the last packet was refused for good and changed nothing else.
+    fn is_refused(&mut self, psn: u32, syndrome: Syndrome, fatal: Fatal) {
+        assert_eq!(self.responder.state(), RecvState::Error);
+        assert_eq!(self.responder.take_event(), Some(fatal));
+        assert_eq!(self.responder.take_event(), None);
+        assert_eq!(self.says(), [says(psn, syndrome)]);
+        assert_eq!(self.says(), []);
+        let next = send(Position::Only, psn, 1);
+        assert_eq!(self.gets(next), Err(DropReason::WrongQpState));
+    }
+}
+
+fn send(position: Position, psn: u32, len: u32) -> Pkt {
+    Pkt::new(Operation::Send, position, psn, len)
+}
+
+fn write(position: Position, psn: u32, len: u32) -> Pkt {
+    Pkt::new(Operation::RdmaWrite, position, psn, len)
+}
+
+fn read(psn: u32, va: u64, len: u32) -> Pkt {
+    Pkt::new(Operation::ReadRequest, Position::Only, psn, 0).with_reth(va, len)
+}
+
+/// A read response.
+fn data(position: Position, psn: u32, len: u32) -> Pkt {
+    let packet = Pkt::new(Operation::ReadResponse, position, psn, len);
+    match position {
+        Position::Middle => packet,
+        _ => Pkt {
+            syndrome: Some(Syndrome::ACK_UNLIMITED),
+            ..packet
+        },
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that are as they should be.
+
+use super::*;
+
+#[test]
+fn a_send_goes_into_one_receive() {
+    let mut bench = Bench::new();
+    bench.post(700);
+    bench.post(10);
+    for (position, psn, len) in [
+        (Position::First, 100, 256),
+        (Position::Middle, 101, 256),
+        (Position::Last, 102, 88),
+        (Position::Only, 103, 10),
+    ] {
+        bench.gets(send(position, psn, len)).unwrap();
+    }
+    assert_eq!(
+        bench.deeds(),
+        [
+            Deed::Received(0, 256),
+            Deed::Received(256, 256),
+            Deed::Received(512, 88),
+            Deed::Completed(700, WcStatus::Success, 600),
+            Deed::Received(0, 10),
+            Deed::Completed(10, WcStatus::Success, 10),
+        ]
+    );
+}
+
+#[test]
+fn an_empty_send_needs_a_receive_without_room() {
+    let mut bench = Bench::new();
+    bench.post(0);
+    bench.gets(send(Position::Only, 100, 0)).unwrap();
+    assert_eq!(bench.deeds(), [Deed::Completed(0, WcStatus::Success, 0)]);
+}
+
+#[test]
+fn a_completion_tells_all_that_the_packet_says() {
+    let mut bench = Bench::new();
+    bench.post(5);
+    let packet = send(Position::Only, 100, 5).with_imm([1, 2, 3, 4]);
+    let solicited = true;
+    bench
+        .gets(Pkt {
+            solicited,
+            ..packet
+        })
+        .unwrap();
+    let completion = Completion {
+        wr_id: 5,
+        status: WcStatus::Success,
+        opcode: WcOpcode::Recv,
+        byte_len: 5,
+        imm: Some(Imm([1, 2, 3, 4])),
+    };
+    assert_eq!(bench.host.completions, [(completion, true)]);
+}
+
+#[test]
+fn a_write_goes_where_it_says() {
+    let mut bench = Bench::new();
+    let first = write(Position::First, 100, 256).with_reth(0xf00, 600);
+    bench.gets(first).unwrap();
+    bench.gets(write(Position::Middle, 101, 256)).unwrap();
+    bench.gets(write(Position::Last, 102, 88)).unwrap();
+    assert_eq!(
+        bench.deeds(),
+        [
+            Deed::Checked(0xf00, 600, Access::REMOTE_WRITE),
+            Deed::Written(0xf00, 256),
+            Deed::Written(0x1000, 256),
+            Deed::Written(0x1100, 88),
+        ]
+    );
+}
+
+#[test]
+fn a_write_with_immediate_data_uses_up_a_receive_at_its_end() {
+    let mut bench = Bench::new();
+    bench.post(3);
+    let first = write(Position::First, 100, 256).with_reth(0, 300);
+    bench.gets(first).unwrap();
+    assert_eq!(bench.host.receives.len(), 1);
+    let last = write(Position::Last, 101, 44).with_imm([9; 4]);
+    bench.gets(last).unwrap();
+    let (completion, solicited) = bench.host.completions[0];
+    assert_eq!(completion.opcode, WcOpcode::RecvRdmaWithImm);
+    assert_eq!(completion.byte_len, 300, "of the write, not of the receive");
+    assert_eq!(completion.imm, Some(Imm([9; 4])));
+    assert!(!solicited);
+}
+
+#[test]
+fn operations_on_no_bytes_look_at_no_key() {
+    let mut bench = Bench::new();
+    bench.host.access_fault = Some(AccessError::Key);
+    bench
+        .gets(write(Position::Only, 100, 0).with_reth(7, 0))
+        .unwrap();
+    bench.gets(read(101, 7, 0)).unwrap();
+    assert_eq!(bench.deeds(), []);
+    assert_eq!(bench.says(), [data(Position::Only, 101, 0)]);
+}
+
+#[test]
+fn a_read_is_answered_from_its_address_on() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0xf00, 600)).unwrap();
+    let checked = Deed::Checked(0xf00, 600, Access::REMOTE_READ);
+    assert_eq!(bench.deeds(), [checked]);
+    assert_eq!(bench.reads(), [(0xf00, 256), (0x1000, 256), (0x1100, 88)]);
+    assert_eq!(bench.responder.expected_psn(), Psn::new(103));
+}
+
+#[test]
+fn psns_wrap() {
+    let mut bench = Bench::with(|config| config.expected_psn = Psn::new(0xff_fffe));
+    bench.post(1000);
+    bench.gets(send(Position::First, 0xff_fffe, 256)).unwrap();
+    bench.gets(send(Position::Middle, 0xff_ffff, 256)).unwrap();
+    bench.gets(send(Position::Last, 0, 1).asking()).unwrap();
+    assert_eq!(bench.says(), [ack(0)]);
+    bench.gets(send(Position::Only, 0xff_ffff, 1)).unwrap();
+    assert_eq!(bench.says(), [ack(0)], "a duplicate");
+}
+
+#[test]
+fn nothing_is_carried_out_before_the_start() {
+    let mut responder = Responder::new(vec![Answer::EMPTY; 2]);
+    let mut host = Host::default();
+    let packet = write(Position::Only, 0, 0).with_reth(0, 0);
+    let mut gets = |responder: &mut Responder<_>| {
+        packet.give(|packet| responder.handle_request(packet, &mut host))
+    };
+    assert_eq!(gets(&mut responder), Err(DropReason::WrongQpState));
+    responder.init();
+    assert_eq!(gets(&mut responder), Err(DropReason::WrongQpState));
+    responder.start();
+    assert_eq!(gets(&mut responder), Ok(()));
+}
+
+#[test]
+fn responses_are_not_for_the_responder() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.gets(ack(100)), Err(DropReason::WrongService));
+}
+
+#[test]
+fn a_receive_in_progress_is_given_back_flushed_once() {
+    let mut bench = Bench::new();
+    bench.post(700);
+    bench.gets(send(Position::First, 100, 256)).unwrap();
+    bench.responder.fail();
+    let flushed = Completion::failed(700, WcOpcode::Recv, WcStatus::WrFlushErr);
+    assert_eq!(bench.responder.abandon(), Some(flushed));
+    assert_eq!(bench.responder.abandon(), None);
+}
+
+#[test]
+fn a_reset_forgets_everything_but_the_attributes() {
+    let mut bench = Bench::new();
+    bench.post(700);
+    bench.gets(read(100, 0, 256)).unwrap();
+    bench.gets(send(Position::First, 101, 256)).unwrap();
+    bench.responder.reset();
+    assert_eq!(bench.says(), []);
+    assert_eq!(bench.responder.abandon(), None);
+    assert_eq!(bench.responder.state(), RecvState::Reset);
+}
