@@ -34,13 +34,13 @@ use crate::{
         QpType, //
     },
     bindings,
-    device::Device,
+    device::handle::Device,
     event::{
         CqHandle,
         Notify,
         QpHandle, //
     },
-    link::Registry,
+    link::registry::Registry,
     net::netdev::NetDev,
     udata::UserContext,
     wc::WcSink,
@@ -91,7 +91,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const HW_COUNTERS: &'static [&'static CStr] = &[];
 
     /// The devices of this driver, a static.
-    fn registry() -> &'static Registry<Self>;
+    fn registry() -> &'static Registry<Self, Self::Common>;
 
     /// `rdma link add NAME type ... netdev NETDEV`: makes a device.
     fn new_link(common: &Arc<Self::Common>, name: &CStr, netdev: NetDev) -> Result;
@@ -180,7 +180,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// Takes work from the kernel. If it fails, the request yielded last is reported as bad, and
     /// those before it are taken.
-    fn post_send_kernel(qp: &Arc<Self::Qp>, list: &mut SendWrList<'_, Self>) -> Result;
+    fn post_send_kernel(qp: &Arc<Self::Qp>, list: &mut SendWrList<'_, Self::Ah>) -> Result;
 
     /// Takes receives from the kernel. Fails as [`Driver::post_send_kernel`] does.
     fn post_recv_kernel(qp: &Arc<Self::Qp>, list: &mut RecvWrList<'_>) -> Result;
@@ -210,7 +210,7 @@ pub struct AhInit<'a, T: Driver> {
     /// The caller may sleep.
     pub may_sleep: bool,
     /// The caller, if it is a process.
-    pub user: Option<&'a mut UserContext<T>>,
+    pub user: Option<&'a mut UserContext<T::Ucontext>>,
 }
 
 /// What a completion queue is made from.
@@ -220,7 +220,7 @@ pub struct CqInit<'a, T: Driver> {
     /// The vector that the caller would like.
     pub comp_vector: u32,
     /// The caller, if it is a process.
-    pub user: Option<&'a mut UserContext<T>>,
+    pub user: Option<&'a mut UserContext<T::Ucontext>>,
     /// The way to the consumer.
     pub handle: CqHandle,
 }
@@ -240,7 +240,7 @@ pub struct QpInit<'a, T: Driver> {
     /// The port, for [`QpType::Gsi`].
     pub port_num: u32,
     /// The caller, if it is a process.
-    pub user: Option<&'a mut UserContext<T>>,
+    pub user: Option<&'a mut UserContext<T::Ucontext>>,
     /// The way to the consumer.
     pub handle: QpHandle,
 }

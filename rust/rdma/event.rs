@@ -12,19 +12,23 @@
 use crate::bindings;
 use core::ptr;
 use kernel::{
+    container_of,
     prelude::*,
+    static_lock_class,
     sync::{
         atomic::{
             ordering::{
                 Acquire,
                 Full,
+                Relaxed,
                 Release, //
             },
             Atomic, //
         },
         rcu,
         Arc, //
-    }, //
+    },
+    types::Opaque, //
 };
 
 /// What the consumer of a completion queue waits for (`enum ib_cq_notify_flags`).
@@ -168,41 +172,80 @@ impl CqHandle {
     }
 }
 
+#[pin_data]
 struct QpLink {
     qp: Way<bindings::ib_qp>,
     token: QpToken,
+    /// Events that have been raised and not told: bit `n` is the one with the number `n`.
+    pending: Atomic<u32>,
+    #[pin]
+    work: Opaque<bindings::work_struct>,
 }
 
 /// The way from a driver's queue pair to its consumer.
 #[derive(Clone)]
 pub struct QpHandle(Arc<QpLink>);
 
+// SAFETY: The work item is the kernel's, which locks it; the rest is atomic.
+unsafe impl Send for QpLink {}
+// SAFETY: See `Send`.
+unsafe impl Sync for QpLink {}
+
 impl QpHandle {
     pub(crate) fn new(qp: *mut bindings::ib_qp) -> Result<Self> {
-        let link = QpLink {
-            qp: Way::new(qp),
-            token: QpToken(qp),
-        };
-        Ok(Self(Arc::new(link, GFP_KERNEL)?))
+        let link = Arc::pin_init(
+            pin_init!(QpLink {
+                token: QpToken(qp),
+                qp: Way::new(qp),
+                pending: Atomic::new(0),
+                work <- Opaque::ffi_init(|slot| {
+                    // SAFETY: The place does not move, and lives until `finish` has been called.
+                    unsafe {
+                        bindings::init_work_with_key(
+                            slot,
+                            Some(tell),
+                            false,
+                            c"rdma::QpHandle".as_char_ptr(),
+                            static_lock_class!().as_ptr(),
+                        );
+                    }
+                }),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        Ok(Self(link))
     }
 
     pub(crate) fn cut(&self) -> Cut {
         self.0.qp.cut()
     }
 
-    /// Raises an asynchronous event. For any context, without locks.
+    /// Ends the telling. Call it when the way is cut and nobody is on it any more.
+    pub(crate) fn finish(&self) {
+        // SAFETY: Initialised by `new`. Nobody queues it again: that happens on the way only.
+        unsafe { bindings::cancel_work_sync(self.0.work.get()) };
+    }
+
+    /// Raises an asynchronous event. For any context.
+    ///
+    /// The consumer hears of it in a task of its own, since it may sleep. The same event raised
+    /// again before that is heard once.
     pub fn event(&self, what: QpEvent) {
-        self.0.qp.with(|qp| {
-            let mut event: bindings::ib_event = pin_init::zeroed();
-            event.event = what as u32;
-            event.element.qp = qp;
-            // SAFETY: The structure is valid until the way has been cut and a grace period has
-            // passed.
+        let link = &*self.0;
+        let bit = 1u32 << what as u32;
+        let mut seen = link.pending.load(Relaxed);
+        while let Err(now) = link.pending.cmpxchg(seen, seen | bit, Full) {
+            seen = now;
+        }
+        link.qp.with(|_| {
+            // SAFETY: The item is initialised, and lives until the way has been cut, a grace
+            // period has passed and the item is done. The queue is one of the kernel's own.
             unsafe {
-                event.device = (*qp).device;
-                if let Some(f) = (*qp).event_handler {
-                    f(&mut event, (*qp).qp_context);
-                }
+                bindings::queue_work_on(
+                    bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+                    bindings::system_dfl_wq,
+                    link.work.get(),
+                );
             }
         });
     }
@@ -210,6 +253,30 @@ impl QpHandle {
     /// What a completion says about the queue pair to a consumer in the kernel.
     pub fn token(&self) -> QpToken {
         self.0.token
+    }
+}
+
+/// Tells the consumer of a queue pair what has happened.
+///
+/// # Safety
+///
+/// `work` is part of a `QpLink`, whose `finish` has not returned.
+unsafe extern "C" fn tell(work: *mut bindings::work_struct) {
+    // SAFETY: As the function requires.
+    let link = unsafe { &*container_of!(Opaque::cast_from(work), QpLink, work) };
+    let pending = link.pending.xchg(0, Full);
+    let qp = link.token.as_ptr();
+    for number in (0..u32::BITS).filter(|number| pending & (1 << number) != 0) {
+        let mut event: bindings::ib_event = pin_init::zeroed();
+        event.event = number;
+        event.element.qp = qp;
+        // SAFETY: The core frees the structure after destroy, which waits for us in `finish`.
+        unsafe {
+            event.device = (*qp).device;
+            if let Some(f) = (*qp).event_handler {
+                f(&mut event, (*qp).qp_context);
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 
 use crate::{
     bindings,
-    device::IbDevice, //
+    device::handle::IbDevice, //
 };
 use core::ptr::{
     self,

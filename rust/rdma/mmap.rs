@@ -55,7 +55,7 @@ struct Entry {
 /// # Invariants
 ///
 /// The entry is in the table, and one of its references is ours. The user context lives.
-pub(crate) struct Mapping(NonNull<Entry>);
+struct Mapping(NonNull<Entry>);
 
 // SAFETY: The entry may be removed from any task.
 unsafe impl Send for Mapping {}
@@ -68,7 +68,7 @@ impl Mapping {
     /// # Safety
     ///
     /// `context` lives longer than the result.
-    pub(crate) unsafe fn new(
+    unsafe fn new(
         context: *mut bindings::ib_ucontext,
         ring: Arc<Ring>,
     ) -> Result<(Self, MmapInfo)> {
@@ -96,6 +96,34 @@ impl Mapping {
         // INVARIANT: Just inserted, and the first reference is the caller's.
         let mapping = Self(NonNull::from(KBox::leak(entry)));
         Ok((mapping, info))
+    }
+}
+
+/// The rings of one verb object that user space may map.
+#[derive(Default)]
+pub(crate) struct Mappings([Option<Mapping>; 2]);
+
+impl Mappings {
+    /// Offers `ring` to the owner of `context`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` for the third ring.
+    ///
+    /// # Safety
+    ///
+    /// `context` lives longer than `self`.
+    pub(crate) unsafe fn add(
+        &mut self,
+        context: *mut bindings::ib_ucontext,
+        ring: Arc<Ring>,
+    ) -> Result<MmapInfo> {
+        let free = self.0.iter_mut().find(|slot| slot.is_none());
+        let free = free.ok_or(ENOSPC)?;
+        // SAFETY: As the function requires.
+        let (mapping, info) = unsafe { Mapping::new(context, ring) }?;
+        *free = Some(mapping);
+        Ok(info)
     }
 }
 

@@ -10,12 +10,11 @@
 
 use crate::{
     bindings,
-    driver::Driver,
     event::{
         CqHandle,
         QpHandle, //
     },
-    udata::Mappings, //
+    mmap::Mappings, //
 };
 use core::mem::{
     ManuallyDrop,
@@ -37,29 +36,29 @@ pub(crate) struct Object<C, D> {
     data: ManuallyDrop<D>,
 }
 
-/// What a user context is made of.
-pub(crate) type Ucontext<T> = Object<bindings::ib_ucontext, Arc<<T as Driver>::Ucontext>>;
-/// What a protection domain is made of.
-pub(crate) type Pd<T> = Object<bindings::ib_pd, Arc<<T as Driver>::Pd>>;
-/// What an address handle is made of.
-pub(crate) type Ah<T> = Object<bindings::ib_ah, Arc<<T as Driver>::Ah>>;
-/// What a completion queue is made of.
-pub(crate) type Cq<T> = Object<bindings::ib_cq, CqData<T>>;
-/// What a queue pair is made of.
-pub(crate) type Qp<T> = Object<bindings::ib_qp, QpData<T>>;
-/// What a memory region is made of.
-pub(crate) type Mr<T> = Object<bindings::ib_mr, Arc<<T as Driver>::Mr>>;
+/// A user context.
+pub(crate) type Ucontext<D> = Object<bindings::ib_ucontext, Arc<D>>;
+/// A protection domain.
+pub(crate) type Pd<D> = Object<bindings::ib_pd, Arc<D>>;
+/// An address handle.
+pub(crate) type Ah<D> = Object<bindings::ib_ah, Arc<D>>;
+/// A completion queue.
+pub(crate) type Cq<D> = Object<bindings::ib_cq, CqData<D>>;
+/// A queue pair.
+pub(crate) type Qp<D> = Object<bindings::ib_qp, QpData<D>>;
+/// A memory region.
+pub(crate) type Mr<D> = Object<bindings::ib_mr, Arc<D>>;
 
 /// The Rust part of a completion queue.
-pub(crate) struct CqData<T: Driver> {
-    pub(crate) cq: Arc<T::Cq>,
+pub(crate) struct CqData<D> {
+    pub(crate) cq: Arc<D>,
     pub(crate) handle: CqHandle,
     pub(crate) _mappings: Mappings,
 }
 
 /// The Rust part of a queue pair.
-pub(crate) struct QpData<T: Driver> {
-    pub(crate) qp: Arc<T::Qp>,
+pub(crate) struct QpData<D> {
+    pub(crate) qp: Arc<D>,
     pub(crate) handle: QpHandle,
     /// One modification at a time: the check of a transition and the transition are one step.
     pub(crate) modify: Pin<KBox<Mutex<()>>>,
@@ -121,14 +120,4 @@ impl<C, D> Object<C, D> {
             Ok(object.assume_init())
         }
     }
-}
-
-/// The driver's address handle behind `raw`.
-///
-/// # Safety
-///
-/// `raw` is an address handle of a device of `T`, which lives for `'a`.
-pub(crate) unsafe fn ah<'a, T: Driver>(raw: *const bindings::ib_ah) -> &'a Arc<T::Ah> {
-    // SAFETY: As the function requires.
-    unsafe { Ah::<T>::data(raw) }
 }

@@ -78,11 +78,11 @@ impl<T: Driver> OpsVTable<T> {
         reg_user_mr: Some(Self::reg_user_mr),
         req_notify_cq: Some(Self::req_notify_cq),
 
-        size_ib_ah: object::Ah::<T>::SIZE,
-        size_ib_cq: object::Cq::<T>::SIZE,
-        size_ib_pd: object::Pd::<T>::SIZE,
-        size_ib_qp: object::Qp::<T>::SIZE,
-        size_ib_ucontext: object::Ucontext::<T>::SIZE,
+        size_ib_ah: object::Ah::<T::Ah>::SIZE,
+        size_ib_cq: object::Cq::<T::Cq>::SIZE,
+        size_ib_pd: object::Pd::<T::Pd>::SIZE,
+        size_ib_qp: object::Qp::<T::Qp>::SIZE,
+        size_ib_ucontext: object::Ucontext::<T::Ucontext>::SIZE,
 
         ..pin_init::zeroed()
     };

@@ -9,7 +9,7 @@
 
 use crate::{
     bindings,
-    device::Device,
+    device::handle::Device,
     driver::Driver, //
 };
 use core::{

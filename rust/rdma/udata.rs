@@ -9,9 +9,8 @@
 
 use crate::{
     bindings,
-    driver::Driver,
     mmap::{
-        Mapping,
+        Mappings,
         MmapInfo, //
     },
     object,
@@ -32,25 +31,23 @@ use zerocopy::{
     IntoBytes, //
 };
 
-/// The rings of one verb object that user space may map.
-#[derive(Default)]
-pub(crate) struct Mappings([Option<Mapping>; 2]);
-
 /// A verb that user space called: who called, and where the answer goes. Lent for the call.
-pub struct UserContext<T: Driver> {
+///
+/// `U` is the driver's part of a user context.
+pub struct UserContext<U> {
     udata: NonNull<bindings::ib_udata>,
     context: NonNull<bindings::ib_ucontext>,
     mappings: Mappings,
-    _driver: PhantomData<T>,
+    _ucontext: PhantomData<Arc<U>>,
 }
 
-impl<T: Driver> UserContext<T> {
+impl<U> UserContext<U> {
     /// Checks that the request is empty. `None` for a caller in the kernel, whose `udata` is null.
     ///
     /// # Safety
     ///
-    /// `udata` is null, or that of a call on a device of `T` which has a user context; both outlive
-    /// the result.
+    /// `udata` is null, or that of a call which has a user context whose driver part is a `U`; both
+    /// outlive the result.
     pub(crate) unsafe fn from_raw(udata: *mut bindings::ib_udata) -> Result<Option<Self>> {
         let Some(udata) = NonNull::new(udata) else {
             return Ok(None);
@@ -63,14 +60,14 @@ impl<T: Driver> UserContext<T> {
             udata,
             context: NonNull::new(context).ok_or(EINVAL)?,
             mappings: Mappings::default(),
-            _driver: PhantomData,
+            _ucontext: PhantomData,
         }))
     }
 
     /// The user context that the call belongs to.
-    pub fn ucontext(&self) -> &Arc<T::Ucontext> {
-        // SAFETY: `from_raw` wants the context of a device of `T`. It outlives the call.
-        unsafe { object::Ucontext::<T>::data(self.context.as_ptr()) }
+    pub fn ucontext(&self) -> &Arc<U> {
+        // SAFETY: The context is what `from_raw` wants, and outlives the call.
+        unsafe { object::Ucontext::<U>::data(self.context.as_ptr()) }
     }
 
     /// Lets the caller map `ring` for as long as the object lives that is being created.
@@ -79,13 +76,9 @@ impl<T: Driver> UserContext<T> {
     ///
     /// `ENOMEM`; `ENOSPC` for the third ring of an object.
     pub fn map_ring(&mut self, ring: &Arc<Ring>) -> Result<MmapInfo> {
-        let free = self.mappings.0.iter_mut().find(|slot| slot.is_none());
-        let free = free.ok_or(ENOSPC)?;
         // SAFETY: The mapping goes to an object of this context, or with us; the core destroys a
         // context after its objects.
-        let (mapping, info) = unsafe { Mapping::new(self.context.as_ptr(), ring.clone()) }?;
-        *free = Some(mapping);
-        Ok(info)
+        unsafe { self.mappings.add(self.context.as_ptr(), ring.clone()) }
     }
 
     /// Answers.

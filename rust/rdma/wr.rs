@@ -10,7 +10,6 @@
 
 use crate::{
     bindings,
-    driver::Driver,
     object, //
 };
 use core::{
@@ -73,18 +72,20 @@ impl SgeList<'_> {
 }
 
 /// A list of send work requests; yields them in order.
-pub struct SendWrList<'a, T: Driver> {
+///
+/// `A` is the driver's part of an address handle.
+pub struct SendWrList<'a, A> {
     next: *const bindings::ib_send_wr,
     current: *const bindings::ib_send_wr,
     datagrams: bool,
-    _list: PhantomData<(&'a bindings::ib_send_wr, T)>,
+    _list: PhantomData<(&'a bindings::ib_send_wr, Arc<A>)>,
 }
 
-impl<T: Driver> SendWrList<'_, T> {
+impl<A> SendWrList<'_, A> {
     /// # Safety
     ///
-    /// `head` starts a list of well-formed requests for a queue pair of `T` that has the type
-    /// `qp_type`; it stays as it is while the result is used.
+    /// `head` starts a list of well-formed requests for a queue pair of the type `qp_type`, and
+    /// address handles in it have an `A`; the list stays as it is while the result is used.
     pub(crate) unsafe fn from_raw(
         head: *const bindings::ib_send_wr,
         qp_type: bindings::ib_qp_type,
@@ -104,10 +105,10 @@ impl<T: Driver> SendWrList<'_, T> {
     }
 }
 
-impl<'a, T: Driver> Iterator for SendWrList<'a, T> {
-    type Item = SendWr<'a, T>;
+impl<'a, A> Iterator for SendWrList<'a, A> {
+    type Item = SendWr<'a, A>;
 
-    fn next(&mut self) -> Option<SendWr<'a, T>> {
+    fn next(&mut self) -> Option<SendWr<'a, A>> {
         // SAFETY: Null or an element of the list, as `from_raw` requires.
         let raw = unsafe { self.next.as_ref() }?;
         self.current = self.next;
@@ -115,22 +116,22 @@ impl<'a, T: Driver> Iterator for SendWrList<'a, T> {
         Some(SendWr {
             raw,
             datagram: self.datagrams,
-            _driver: PhantomData,
+            _ah: PhantomData,
         })
     }
 }
 
 /// One send work request (`struct ib_send_wr`).
-pub struct SendWr<'a, T: Driver> {
+pub struct SendWr<'a, A> {
     raw: &'a bindings::ib_send_wr,
     datagram: bool,
-    _driver: PhantomData<T>,
+    _ah: PhantomData<Arc<A>>,
 }
 
 /// What a datagram has beside its data (`struct ib_ud_wr`).
-pub struct UdWr<'a, T: Driver> {
+pub struct UdWr<'a, A> {
     /// Where it goes.
-    pub ah: &'a Arc<T::Ah>,
+    pub ah: &'a Arc<A>,
     /// Whom it is for.
     pub remote_qpn: u32,
     /// What lets it in.
@@ -139,7 +140,7 @@ pub struct UdWr<'a, T: Driver> {
     pub pkey_index: u16,
 }
 
-impl<'a, T: Driver> SendWr<'a, T> {
+impl<'a, A> SendWr<'a, A> {
     /// Identifier that comes back with the completion.
     pub fn wr_id(&self) -> u64 {
         // SAFETY: Both variants are 64 bits that may have any value.
@@ -184,7 +185,7 @@ impl<'a, T: Driver> SendWr<'a, T> {
     }
 
     /// What a datagram has beside its data; `None` if the queue pair does not send datagrams.
-    pub fn ud(&self) -> Option<UdWr<'a, T>> {
+    pub fn ud(&self) -> Option<UdWr<'a, A>> {
         if !self.datagram {
             return None;
         }
@@ -194,7 +195,7 @@ impl<'a, T: Driver> SendWr<'a, T> {
         Some(UdWr {
             // SAFETY: A datagram has an address handle of the same device, which lives until the
             // request has completed.
-            ah: unsafe { object::ah::<T>(wr.ah) },
+            ah: unsafe { object::Ah::<A>::data(wr.ah) },
             remote_qpn: wr.remote_qpn,
             remote_qkey: wr.remote_qkey,
             pkey_index: wr.pkey_index,

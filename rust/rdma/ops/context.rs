@@ -6,7 +6,7 @@ use super::OpsVTable;
 use crate::{
     attr::AhAttr,
     bindings,
-    device::Device,
+    device::handle::Device,
     driver::{
         AhInit,
         Driver, //
@@ -32,7 +32,7 @@ impl<T: Driver> OpsVTable<T> {
             unsafe {
                 udata::expect_none(udata)?;
                 let dev = Device::<T>::from_raw((*context).device);
-                object::Ucontext::<T>::init(context, T::alloc_ucontext(dev)?);
+                object::Ucontext::<T::Ucontext>::init(context, T::alloc_ucontext(dev)?);
             }
             Ok(0)
         })
@@ -40,7 +40,7 @@ impl<T: Driver> OpsVTable<T> {
 
     pub(super) unsafe extern "C" fn dealloc_ucontext(context: *mut bindings::ib_ucontext) {
         // SAFETY: See the head of `ops`.
-        drop(unsafe { object::Ucontext::<T>::take(context) });
+        drop(unsafe { object::Ucontext::<T::Ucontext>::take(context) });
     }
 
     /// Rings are kernel memory that stays as long as it is mapped, so nothing has to be taken
@@ -55,11 +55,11 @@ impl<T: Driver> OpsVTable<T> {
         from_result(|| {
             // SAFETY: See the head of `ops`.
             unsafe {
-                let user = UserContext::<T>::from_raw(udata)?;
+                let user = UserContext::<T::Ucontext>::from_raw(udata)?;
                 udata::expect_none(udata)?;
                 let dev = Device::<T>::from_raw((*pd).device);
                 let data = T::alloc_pd(dev, user.as_ref().map(UserContext::ucontext))?;
-                object::Pd::<T>::init(pd, data);
+                object::Pd::<T::Pd>::init(pd, data);
             }
             Ok(0)
         })
@@ -70,7 +70,7 @@ impl<T: Driver> OpsVTable<T> {
         _udata: *mut bindings::ib_udata,
     ) -> c_int {
         // SAFETY: See the head of `ops`.
-        drop(unsafe { object::Pd::<T>::take(pd) });
+        drop(unsafe { object::Pd::<T::Pd>::take(pd) });
         0
     }
 
@@ -82,7 +82,7 @@ impl<T: Driver> OpsVTable<T> {
         from_result(|| {
             // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
             unsafe {
-                let mut user = UserContext::<T>::from_raw(udata)?;
+                let mut user = UserContext::<T::Ucontext>::from_raw(udata)?;
                 let init = AhInit {
                     attr: AhAttr::from_raw(&*(*init).ah_attr),
                     may_sleep: (*init).flags
@@ -91,8 +91,8 @@ impl<T: Driver> OpsVTable<T> {
                     user: user.as_mut(),
                 };
                 let dev = Device::<T>::from_raw((*ah).device);
-                let pd = object::Pd::<T>::data((*ah).pd);
-                object::Ah::<T>::init(ah, T::create_ah(dev, pd, init)?);
+                let pd = object::Pd::<T::Pd>::data((*ah).pd);
+                object::Ah::<T::Ah>::init(ah, T::create_ah(dev, pd, init)?);
             }
             Ok(0)
         })
@@ -103,13 +103,16 @@ impl<T: Driver> OpsVTable<T> {
         attr: *mut bindings::rdma_ah_attr,
     ) -> c_int {
         // SAFETY: See the head of `ops`.
-        unsafe { T::query_ah(object::ah::<T>(ah)).write_to(&mut *attr) };
+        unsafe {
+            attr.write(pin_init::zeroed());
+            T::query_ah(object::Ah::<T::Ah>::data(ah)).write_to(&mut *attr);
+        }
         0
     }
 
     pub(super) unsafe extern "C" fn destroy_ah(ah: *mut bindings::ib_ah, _flags: u32) -> c_int {
         // SAFETY: See the head of `ops`.
-        T::destroy_ah(unsafe { object::Ah::<T>::take(ah) });
+        T::destroy_ah(unsafe { object::Ah::<T::Ah>::take(ah) });
         0
     }
 }

@@ -5,7 +5,7 @@
 use super::OpsVTable;
 use crate::{
     bindings,
-    device::Device,
+    device::handle::Device,
     driver::{
         CqInit,
         Driver, //
@@ -40,11 +40,14 @@ impl<T: Driver> OpsVTable<T> {
                     true => core::ptr::null_mut(),
                     false => &raw mut (*attrs).__bindgen_anon_1.__bindgen_anon_1.driver_udata,
                 };
-                let user = UserContext::<T>::from_raw(udata)?;
+                let user = UserContext::<T::Ucontext>::from_raw(udata)?;
                 (Device::<T>::from_raw((*cq).device), &*attr, user)
             };
             if attr.flags != 0 {
                 return Err(EOPNOTSUPP);
+            }
+            if attr.cqe == 0 {
+                return Err(EINVAL);
             }
             let handle = CqHandle::new(cq)?;
             let init = CqInit {
@@ -66,7 +69,7 @@ impl<T: Driver> OpsVTable<T> {
             unsafe {
                 // CAST: Queues have far fewer entries.
                 (*cq).cqe = entries as c_int;
-                object::Cq::<T>::init(cq, data);
+                object::Cq::<T::Cq>::init(cq, data);
             }
             Ok(0)
         })
@@ -81,7 +84,7 @@ impl<T: Driver> OpsVTable<T> {
         let (dev, data) = unsafe {
             (
                 Device::<T>::from_raw((*cq).device),
-                object::Cq::<T>::take(cq),
+                object::Cq::<T::Cq>::take(cq),
             )
         };
         let cut: Cut = data.handle.cut();
@@ -98,7 +101,7 @@ impl<T: Driver> OpsVTable<T> {
         // SAFETY: See the head of `ops`.
         let (data, mut sink) = unsafe {
             (
-                object::Cq::<T>::data(cq),
+                object::Cq::<T::Cq>::data(cq),
                 WcSink::from_raw(wc, usize::try_from(count).unwrap_or(0)),
             )
         };
@@ -112,7 +115,7 @@ impl<T: Driver> OpsVTable<T> {
         flags: bindings::ib_cq_notify_flags,
     ) -> c_int {
         // SAFETY: See the head of `ops`.
-        let data = unsafe { object::Cq::<T>::data(cq) };
+        let data = unsafe { object::Cq::<T::Cq>::data(cq) };
         let what = match flags & bindings::ib_cq_notify_flags_IB_CQ_SOLICITED_MASK {
             bindings::ib_cq_notify_flags_IB_CQ_SOLICITED => Notify::Solicited,
             _ => Notify::Any,

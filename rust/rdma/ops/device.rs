@@ -5,8 +5,9 @@
 use super::OpsVTable;
 use crate::{
     bindings,
-    device::Device,
+    device::handle::Device,
     driver::Driver,
+    net::netdev::NetDev,
     udata, //
 };
 use core::ptr::{
@@ -117,11 +118,7 @@ impl<T: Driver> OpsVTable<T> {
         }
         // SAFETY: See the head of `ops`.
         let dev = unsafe { Device::<T>::from_raw(dev) };
-        dev.netdev().map_or(ptr::null_mut(), |netdev| {
-            // SAFETY: Ours is held; this takes one for the caller.
-            unsafe { bindings::ferroce_helper_dev_hold(netdev.as_raw()) };
-            netdev.as_raw()
-        })
+        dev.netdev().map_or(ptr::null_mut(), NetDev::into_raw)
     }
 
     /// The last operation of all.
@@ -130,7 +127,7 @@ impl<T: Driver> OpsVTable<T> {
             T::registry().unlist(device);
             // SAFETY: See the head of `ops`. Nobody calls an operation any more, and nobody finds
             // the device on the list.
-            unsafe { Device::<T>::drop_data(dev) };
+            unsafe { Device::<T>::drop_data(device) };
         }
     }
 }

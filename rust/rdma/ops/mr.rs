@@ -12,7 +12,7 @@ use crate::{
         MrKeys, //
     },
     bindings,
-    device::Device,
+    device::handle::Device,
     driver::Driver,
     object,
     udata, //
@@ -47,7 +47,7 @@ impl<T: Driver> OpsVTable<T> {
             unsafe {
                 udata::expect_none(udata)?;
                 let dev = Device::<T>::from_raw((*pd).device);
-                let (mr, keys) = T::reg_user_mr(dev, object::Pd::<T>::data(pd), init)?;
+                let (mr, keys) = T::reg_user_mr(dev, object::Pd::<T::Pd>::data(pd), init)?;
                 Self::new_mr(dev, mr, keys)
             }
         })())
@@ -62,7 +62,7 @@ impl<T: Driver> OpsVTable<T> {
             unsafe {
                 let dev = Device::<T>::from_raw((*pd).device);
                 // CAST: A set of bits.
-                let (mr, keys) = T::get_dma_mr(dev, object::Pd::<T>::data(pd), access as u32)?;
+                let (mr, keys) = T::get_dma_mr(dev, object::Pd::<T::Pd>::data(pd), access as u32)?;
                 Self::new_mr(dev, mr, keys)
             }
         })())
@@ -71,7 +71,7 @@ impl<T: Driver> OpsVTable<T> {
     /// The C structure for `mr`, which is taken back if there is no memory for it.
     fn new_mr(dev: &Device<T>, mr: Arc<T::Mr>, keys: MrKeys) -> Result<*mut bindings::ib_mr> {
         let object =
-            object::Mr::<T>::new_boxed(mr.clone()).inspect_err(|_| T::dereg_mr(dev, mr))?;
+            object::Mr::<T::Mr>::new_boxed(mr.clone()).inspect_err(|_| T::dereg_mr(dev, mr))?;
         let raw: *mut bindings::ib_mr = KBox::into_raw(object).cast();
         // SAFETY: Just made, and ours alone.
         unsafe {
@@ -88,8 +88,8 @@ impl<T: Driver> OpsVTable<T> {
         // SAFETY: See the head of `ops`; `new_mr` has made it.
         unsafe {
             let dev = Device::<T>::from_raw((*mr).device);
-            T::dereg_mr(dev, object::Mr::<T>::take(mr));
-            drop(KBox::from_raw(mr.cast::<object::Mr<T>>()));
+            T::dereg_mr(dev, object::Mr::<T::Mr>::take(mr));
+            drop(KBox::from_raw(mr.cast::<object::Mr<T::Mr>>()));
         }
         0
     }

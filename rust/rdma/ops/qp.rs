@@ -11,7 +11,7 @@ use crate::{
         QpType, //
     },
     bindings,
-    device::Device,
+    device::handle::Device,
     driver::{
         Driver,
         QpInit, //
@@ -42,7 +42,7 @@ impl<T: Driver> OpsVTable<T> {
         from_result(|| {
             // SAFETY: See the head of `ops`.
             let (dev, attr, mut user) = unsafe {
-                let user = UserContext::<T>::from_raw(udata)?;
+                let user = UserContext::<T::Ucontext>::from_raw(udata)?;
                 (Device::<T>::from_raw((*qp).device), &mut *attr, user)
             };
             if attr.create_flags != 0 || !attr.srq.is_null() || !attr.rwq_ind_tbl.is_null() {
@@ -56,9 +56,9 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: See the head of `ops`; the queues are of the same device.
             let (pd, send_cq, recv_cq) = unsafe {
                 (
-                    object::Pd::<T>::data((*qp).pd),
-                    object::Cq::<T>::data(attr.send_cq),
-                    object::Cq::<T>::data(attr.recv_cq),
+                    object::Pd::<T::Pd>::data((*qp).pd),
+                    object::Cq::<T::Cq>::data(attr.send_cq),
+                    object::Cq::<T::Cq>::data(attr.recv_cq),
                 )
             };
             let init = QpInit {
@@ -85,7 +85,7 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: See the head of `ops`.
             unsafe {
                 (*qp).qp_num = created.qp_num;
-                object::Qp::<T>::init(qp, data);
+                object::Qp::<T::Qp>::init(qp, data);
             }
             Ok(0)
         })
@@ -104,7 +104,7 @@ impl<T: Driver> OpsVTable<T> {
                 crate::udata::expect_none(udata)?;
                 (
                     Device::<T>::from_raw((*qp).device),
-                    object::Qp::<T>::data(qp),
+                    object::Qp::<T::Qp>::data(qp),
                     QpAttr::from_raw(&*attr, mask)?,
                     (*qp).qp_type,
                 )
@@ -137,7 +137,13 @@ impl<T: Driver> OpsVTable<T> {
         init: *mut bindings::ib_qp_init_attr,
     ) -> c_int {
         // SAFETY: See the head of `ops`.
-        let (data, attr, init) = unsafe { (object::Qp::<T>::data(qp), &mut *attr, &mut *init) };
+        let data = unsafe { object::Qp::<T::Qp>::data(qp) };
+        // SAFETY: See the head of `ops`. The memory may be uninitialised, and goes to user space.
+        let (attr, init) = unsafe {
+            attr.write(pin_init::zeroed());
+            init.write(pin_init::zeroed());
+            (&mut *attr, &mut *init)
+        };
         let query = T::query_qp(&data.qp);
         query.attr.write_to(attr);
         query.caps.write_to(&mut attr.cap);
@@ -166,12 +172,13 @@ impl<T: Driver> OpsVTable<T> {
         let (dev, data) = unsafe {
             (
                 Device::<T>::from_raw((*qp).device),
-                object::Qp::<T>::take(qp),
+                object::Qp::<T::Qp>::take(qp),
             )
         };
         let cut = data.handle.cut();
         T::destroy_qp(dev, data.qp);
         cut.wait();
+        data.handle.finish();
         0
     }
 
@@ -184,8 +191,8 @@ impl<T: Driver> OpsVTable<T> {
         // SAFETY: See the head of `ops`.
         let (data, mut list) = unsafe {
             (
-                object::Qp::<T>::data(qp),
-                SendWrList::<T>::from_raw(wr, (*qp).qp_type),
+                object::Qp::<T::Qp>::data(qp),
+                SendWrList::<T::Ah>::from_raw(wr, (*qp).qp_type),
             )
         };
         let posted = match wr.is_null() {
@@ -205,7 +212,7 @@ impl<T: Driver> OpsVTable<T> {
         bad: *mut *const bindings::ib_recv_wr,
     ) -> c_int {
         // SAFETY: See the head of `ops`.
-        let (data, mut list) = unsafe { (object::Qp::<T>::data(qp), RecvWrList::from_raw(wr)) };
+        let (data, mut list) = unsafe { (object::Qp::<T::Qp>::data(qp), RecvWrList::from_raw(wr)) };
         let posted = T::post_recv_kernel(&data.qp, &mut list);
         if posted.is_err() && !bad.is_null() {
             // SAFETY: See the head of `ops`.

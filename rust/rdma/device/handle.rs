@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices, and references to them.
+//!
+//! Owns `struct ib_device` with the driver's data behind it, and the references to it. A device
+//! belongs to the core, which drops the driver's data when the device has been unregistered and
+//! everybody has let go. Does not know how devices are made and found, nor what they do.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use crate::{
+    bindings,
+    net::netdev::NetDevBorrow, //
+};
+use core::{
+    mem::ManuallyDrop,
+    ops::Deref,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::aref::AlwaysRefCounted,
+    types::Opaque, //
+};
+
+/// The core's part of a device (`struct ib_device`).
+///
+/// A reference keeps the memory, not the registration: what needs a device that is in use takes a
+/// [`Device`].
+#[repr(transparent)]
+pub struct IbDevice(Opaque<bindings::ib_device>);
+
+// SAFETY: The structure is made for use by many tasks, and the core locks what it has to.
+unsafe impl Send for IbDevice {}
+// SAFETY: See `Send`.
+unsafe impl Sync for IbDevice {}
+
+// SAFETY: The reference count of the embedded `struct device` keeps the memory.
+unsafe impl AlwaysRefCounted for IbDevice {
+    fn inc_ref(&self) {
+        // SAFETY: A reference means that the count is not 0.
+        unsafe { bindings::get_device(self.as_device()) };
+    }
+
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller owns a reference, so the structure is valid until it is given back.
+        unsafe { bindings::put_device(obj.as_ref().as_device()) };
+    }
+}
+
+impl IbDevice {
+    /// # Safety
+    ///
+    /// `raw` is a valid device for all of `'a`.
+    pub(crate) unsafe fn from_raw<'a>(raw: *const bindings::ib_device) -> &'a Self {
+        // SAFETY: As the function requires; the representation is transparent.
+        unsafe { &*raw.cast() }
+    }
+
+    pub(crate) fn as_raw(&self) -> *mut bindings::ib_device {
+        self.0.get()
+    }
+
+    fn as_device(&self) -> *mut bindings::device {
+        // SAFETY: The structure is valid; only an address is taken.
+        unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
+    }
+
+    /// Speed and width of the port, as the interface has it (`enum ib_port_speed`,
+    /// `enum ib_port_width`).
+    ///
+    /// Takes the RTNL lock. Logs a warning each time that the interface cannot tell, so ask once.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` without an interface.
+    pub fn ethernet_speed(&self) -> Result<(u16, u8)> {
+        let (mut speed, mut width) = (0, 0);
+        // SAFETY: The structure is valid, and so are the places for the results.
+        to_result(unsafe { bindings::ib_get_eth_speed(self.as_raw(), 1, &mut speed, &mut width) })?;
+        Ok((speed, width))
+    }
+}
+
+/// Something that happened to the port (`enum ib_event_type`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum PortEvent {
+    /// Packets can be carried.
+    Active = bindings::ib_event_type_IB_EVENT_PORT_ACTIVE,
+    /// Packets can no longer be carried.
+    Err = bindings::ib_event_type_IB_EVENT_PORT_ERR,
+    /// The GID table has changed.
+    GidChange = bindings::ib_event_type_IB_EVENT_GID_CHANGE,
+}
+
+/// A device of the driver `T`. Dereferences to the driver's data.
+#[repr(C)]
+pub struct Device<T> {
+    ib: IbDevice,
+    data: ManuallyDrop<T>,
+}
+
+impl<T> Deref for Device<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.data
+    }
+}
+
+impl<T> Device<T> {
+    /// # Safety
+    ///
+    /// `raw` is a device of `T` whose data is in place for all of `'a`.
+    #[inline]
+    pub(crate) unsafe fn from_raw<'a>(raw: *const bindings::ib_device) -> &'a Self {
+        // SAFETY: As the function requires; the C part is the first field.
+        unsafe { &*raw.cast() }
+    }
+
+    pub(crate) fn as_raw(&self) -> *mut bindings::ib_device {
+        self.ib.as_raw()
+    }
+
+    /// The core's part of the device.
+    #[inline]
+    pub fn ib(&self) -> &IbDevice {
+        &self.ib
+    }
+
+    /// A reference that keeps the device registered until it is dropped. `None` before the device
+    /// is registered, and once it is being unregistered.
+    pub fn try_get(&self) -> Option<DeviceRef<T>> {
+        // SAFETY: The device is valid.
+        unsafe { DeviceRef::try_get(NonNull::from(self)) }
+    }
+
+    /// Begins to unregister the device, in a task of the core's. For callers that hold locks, such
+    /// as the RTNL lock. Does nothing to a device that is not registered.
+    pub fn unregister_queued(&self) {
+        if let Some(device) = self.try_get() {
+            // SAFETY: The device is registered, and its operations have `dealloc_driver`.
+            unsafe { bindings::ib_unregister_device_queued(device.as_raw()) };
+        }
+    }
+
+    /// Tells consumers that the port has changed between up and down, if it has: the state is
+    /// that of `netdev`, which has to be the interface below the port.
+    pub fn dispatch_port_state(&self, netdev: &NetDevBorrow) {
+        // SAFETY: Both are valid.
+        unsafe { bindings::ib_dispatch_port_state_event(self.as_raw(), netdev.as_raw()) };
+    }
+
+    /// Raises an event of the port.
+    pub fn dispatch_event(&self, what: PortEvent) {
+        let mut event: bindings::ib_event = pin_init::zeroed();
+        event.device = self.as_raw();
+        event.event = what as u32;
+        event.element.port_num = 1;
+        // SAFETY: The event is complete, and the device valid.
+        unsafe { bindings::ib_dispatch_event(&event) };
+    }
+
+    /// The place of the driver's data. Only an address is computed.
+    ///
+    /// # Safety
+    ///
+    /// `this` is a device of `T`, with or without its data.
+    pub(crate) unsafe fn place_of_data(this: NonNull<Self>) -> *mut T {
+        // SAFETY: As the function requires; the wrapper is transparent.
+        unsafe { (&raw mut (*this.as_ptr()).data).cast() }
+    }
+
+    /// Drops the driver's data.
+    ///
+    /// # Safety
+    ///
+    /// The device is no longer reachable, and its data was in place.
+    pub(crate) unsafe fn drop_data(this: NonNull<Self>) {
+        // SAFETY: As the function requires.
+        unsafe { Self::place_of_data(this).drop_in_place() };
+    }
+}
+
+/// A reference to a device that keeps it registered.
+///
+/// # Invariants
+///
+/// The registration count of the device is held.
+pub struct DeviceRef<T>(NonNull<Device<T>>);
+
+// SAFETY: A device is used by many tasks.
+unsafe impl<T> Send for DeviceRef<T> {}
+// SAFETY: See `Send`.
+unsafe impl<T> Sync for DeviceRef<T> {}
+
+impl<T> Deref for DeviceRef<T> {
+    type Target = Device<T>;
+
+    fn deref(&self) -> &Device<T> {
+        // SAFETY: By the invariant the device is registered, so its data is in place.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> DeviceRef<T> {
+    /// See [`Device::try_get`].
+    ///
+    /// # Safety
+    ///
+    /// `device` is a device of `T` whose memory is kept, with or without its data.
+    pub(crate) unsafe fn try_get(device: NonNull<Device<T>>) -> Option<Self> {
+        // SAFETY: As the function requires. The count is not 0 only while the data is in place.
+        let got = unsafe { bindings::ferroce_helper_ib_device_try_get(device.cast().as_ptr()) };
+        // INVARIANT: The count was just raised.
+        got.then_some(Self(device))
+    }
+
+    /// Unregisters the device and waits until that is done. The caller holds no lock.
+    pub fn unregister_and_put(self) {
+        let device = ManuallyDrop::new(self);
+        // SAFETY: The count that is held goes to the function.
+        unsafe { bindings::ib_unregister_device_and_put(device.as_raw()) };
+    }
+}
+
+impl<T> Drop for DeviceRef<T> {
+    fn drop(&mut self) {
+        // SAFETY: The count is held, by the invariant.
+        unsafe { bindings::ib_device_put(self.as_raw()) };
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The list of a driver's devices.
+//!
+//! Part of [`link`](super): the only way to find a device. The core's own look-ups by interface and
+//! by driver id also find, and are found by, other drivers that share the id. A device is listed
+//! from before the core knows it until its data is dropped.
+
+use crate::{
+    bindings,
+    device::handle::{
+        Device,
+        DeviceRef,
+        IbDevice, //
+    },
+    net::netdev::NetDevBorrow, //
+};
+use core::{
+    cell::UnsafeCell,
+    mem::{
+        self,
+        MaybeUninit, //
+    },
+    ptr::{
+        self,
+        NonNull, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            ordering::{
+                Acquire,
+                Full,
+                Release, //
+            },
+            Atomic, //
+        },
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+    types::Opaque, //
+};
+
+/// Nothing has been put in place.
+const EMPTY: u32 = 0;
+/// Somebody is putting things in place.
+const FILLING: u32 = 1;
+/// All is in place, for good.
+const READY: u32 = 2;
+
+/// The devices of a driver, each with data of type `T`, and the `C` that they share. A static,
+/// which [`Registration`](super::Registration) brings to life.
+///
+/// # Invariants
+///
+/// `state` only grows. `FILLING` gives one task exclusive access to `shared`; from `READY` on it is
+/// initialised and only shared.
+pub struct Registry<T, C> {
+    state: Atomic<u32>,
+    shared: UnsafeCell<MaybeUninit<Shared<T, C>>>,
+}
+
+#[pin_data]
+struct Shared<T, C> {
+    module: *mut bindings::module,
+    ops: Opaque<bindings::rdma_link_ops>,
+    #[pin]
+    devices: Mutex<KVec<Listed<T>>>,
+    /// What the devices share, while the driver is registered.
+    #[pin]
+    common: Mutex<Option<Arc<C>>>,
+}
+
+/// A device on the list.
+///
+/// # Invariants
+///
+/// The data of the device is in place.
+struct Listed<T>(NonNull<Device<T>>);
+
+// SAFETY: A device is used by many tasks.
+unsafe impl<T: Send + Sync> Send for Listed<T> {}
+
+// SAFETY: What is shared is behind a mutex, or never changes.
+unsafe impl<T: Send + Sync, C: Send + Sync> Sync for Registry<T, C> {}
+
+impl<T, C> Registry<T, C> {
+    /// An empty one.
+    #[expect(clippy::new_without_default, reason = "for statics only")]
+    pub const fn new() -> Self {
+        // INVARIANT: Nothing is initialised.
+        Self {
+            state: Atomic::new(EMPTY),
+            shared: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    fn shared(&self) -> Option<&Shared<T, C>> {
+        if self.state.load(Acquire) != READY {
+            return None;
+        }
+        // SAFETY: Initialised and only shared, by the invariants.
+        Some(unsafe { (*self.shared.get()).assume_init_ref() })
+    }
+
+    /// Puts everything in place, the first time. The list entry of `ops` stays where it is then.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if another task is doing so, or if `common` is set.
+    pub(super) fn open(
+        &'static self,
+        module: &'static ThisModule,
+        ops: bindings::rdma_link_ops,
+        common: Arc<C>,
+    ) -> Result<*mut bindings::rdma_link_ops> {
+        if self.state.cmpxchg(EMPTY, FILLING, Full).is_ok() {
+            let init = pin_init!(Shared {
+                module: module.as_ptr(),
+                ops: Opaque::new(ops),
+                devices <- new_mutex!(KVec::new(), "rdma::Registry::devices"),
+                common <- new_mutex!(None, "rdma::Registry::common"),
+            });
+            let slot: *mut Shared<T, C> = self.shared.get().cast();
+            // SAFETY: Exclusive access, by the invariants; a static does not move.
+            unsafe { pin_init::raw_init(slot, init) };
+            self.state.store(READY, Release);
+        }
+        let shared = self.shared().ok_or(EBUSY)?;
+        let mut slot = shared.common.lock();
+        if slot.is_some() {
+            return Err(EBUSY);
+        }
+        *slot = Some(common);
+        Ok(shared.ops.get())
+    }
+
+    /// Lets go what the static holds. All devices are gone.
+    pub(super) fn close(&self) {
+        if let Some(shared) = self.shared() {
+            // A static is never dropped.
+            drop(mem::take(&mut *shared.devices.lock()));
+            let common = shared.common.lock().take();
+            drop(common);
+        }
+    }
+
+    /// What the devices share, while the driver is registered.
+    pub(super) fn common(&self) -> Option<Arc<C>> {
+        self.shared()?.common.lock().clone()
+    }
+
+    /// For `ib_device_ops`.
+    pub(crate) fn module(&self) -> *mut bindings::module {
+        self.shared()
+            .map_or(ptr::null_mut(), |shared| shared.module)
+    }
+
+    /// For `rdma_link_register` and `ib_device`.
+    pub(crate) fn link_ops(&self) -> *mut bindings::rdma_link_ops {
+        self.shared()
+            .map_or(ptr::null_mut(), |shared| shared.ops.get())
+    }
+
+    /// Adds a device over `netdev` that is about to be registered.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if `conflicts` is true for a device on the list; `ENODEV` if the interface is being
+    /// unregistered, or the driver is; `ENOMEM`.
+    pub(crate) fn list(
+        &self,
+        device: NonNull<Device<T>>,
+        netdev: &NetDevBorrow,
+        conflicts: impl Fn(&T) -> bool,
+    ) -> Result {
+        let shared = self.shared().ok_or(ENODEV)?;
+        // Under this lock, either the end of the interface has begun and is seen here, or the
+        // device is on the list when it begins.
+        let _rtnl = Rtnl::lock();
+        if !netdev.is_registered() {
+            return Err(ENODEV);
+        }
+        let mut devices = shared.devices.lock();
+        // SAFETY: By the invariant of `Listed`.
+        let data = |listed: &Listed<T>| unsafe { listed.0.as_ref() };
+        if devices.iter().any(|listed| conflicts(data(listed))) {
+            return Err(EEXIST);
+        }
+        // INVARIANT: The caller's device has its data, until `unlist`.
+        devices.push(Listed(device), GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Removes a device whose data is about to be dropped.
+    pub(crate) fn unlist(&self, device: NonNull<Device<T>>) {
+        if let Some(shared) = self.shared() {
+            shared.devices.lock().retain(|listed| listed.0 != device);
+        }
+    }
+
+    /// Calls `f` with each device, also with those that are about to be registered or are being
+    /// unregistered. `f` may sleep, but not come back here, nor wait for a device.
+    pub fn for_each(&self, mut f: impl FnMut(&Device<T>)) {
+        if let Some(shared) = self.shared() {
+            for listed in shared.devices.lock().iter() {
+                // SAFETY: By the invariant of `Listed`.
+                f(unsafe { listed.0.as_ref() });
+            }
+        }
+    }
+
+    /// The first registered device that `wanted` is true for.
+    pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<DeviceRef<T>> {
+        let devices = self.shared()?.devices.lock();
+        devices.iter().find_map(|listed| {
+            // SAFETY: By the invariant of `Listed`.
+            let device = unsafe { listed.0.as_ref() };
+            wanted(device).then(|| device.try_get())?
+        })
+    }
+
+    /// Any device that is listed still.
+    pub(super) fn any(&self) -> Option<ARef<IbDevice>> {
+        let devices = self.shared()?.devices.lock();
+        // SAFETY: By the invariant of `Listed`.
+        let device = unsafe { devices.first()?.0.as_ref() };
+        Some(ARef::from(device.ib()))
+    }
+}
+
+/// The RTNL lock, held.
+struct Rtnl;
+
+impl Rtnl {
+    fn lock() -> Self {
+        // SAFETY: May be called where sleeping is allowed.
+        unsafe { bindings::rtnl_lock() };
+        Self
+    }
+}
+
+impl Drop for Rtnl {
+    fn drop(&mut self) {
+        // SAFETY: Taken by `lock`.
+        unsafe { bindings::rtnl_unlock() };
+    }
+}
