@@ -6,6 +6,7 @@ test. pyverbs is rdma-core's own; nothing here goes around it.
 """
 
 import os
+import select
 import time
 
 import pyverbs.enums as e
@@ -26,14 +27,60 @@ FULL_ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCES
 QUICK_TIMEOUT = 10
 
 _CLOCK = time.monotonic
-_contexts = []
+_shared = {}
+
+
+def event_fds():
+    """Descriptors of this process that carry events of the RDMA core."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if "infinibandevent" in os.readlink(f"/proc/self/fd/{name}"):
+                found.add(int(name))
+        except OSError:
+            pass
+    return found
+
+
+def with_event_fd(make):
+    """What make() makes, and the descriptor that came with it: pyverbs keeps it to itself."""
+    before = event_fds()
+    made = make()
+    return made, (event_fds() - before).pop()
+
+
+def readable(fd, seconds):
+    """Waits for something to read."""
+    return bool(select.select([fd], [], [], seconds)[0])
 
 
 def context():
     """A context of the device, one for the whole process."""
-    if not _contexts:
-        _contexts.append(Context(name=DEVICE))
-    return _contexts[0]
+    if not _shared:
+        _shared["context"], _shared["events"] = with_event_fd(lambda: Context(name=DEVICE))
+    return _shared["context"]
+
+
+def own_context():
+    """For a forked child: descriptors of its parent are not for it."""
+    _shared.clear()
+    return context()
+
+
+def async_event(seconds=5):
+    """Type of the next asynchronous event of the shared context; None if there is none in time."""
+    if not readable(_shared["events"], seconds):
+        return None
+    event = context().get_async_event()
+    kind = event.event_type
+    event.ack()
+    return kind
+
+
+def forget_events():
+    """Takes away the events that earlier tests have left."""
+    while async_event(0) is not None:
+        pass
 
 
 def gid_index(family=4):
@@ -48,7 +95,9 @@ class End:
                  events=False, signal_all=False):
         self.ctx = ctx or context()
         self.pd = PD(self.ctx)
-        self.channel = CompChannel(self.ctx) if events else None
+        self.channel = self.channel_fd = None
+        if events:
+            self.channel, self.channel_fd = with_event_fd(lambda: CompChannel(self.ctx))
         self.cq = CQ(self.ctx, cqe, None, self.channel, 0)
         self.mr = MR(self.pd, size, access)
         self.cap = QPCap(max_send_wr=wr, max_recv_wr=wr, max_send_sge=sge, max_recv_sge=sge,
@@ -119,6 +168,14 @@ class End:
     def completion(self, seconds=5):
         """One completion."""
         return self.completions(1, seconds)[0]
+
+    def event(self, seconds=5):
+        """Whether an event of the CQ comes in time; takes it."""
+        if not readable(self.channel_fd, seconds):
+            return False
+        self.channel.get_cq_event(self.cq)
+        self.cq.ack_events(1)
+        return True
 
     def silent(self, seconds=0.1):
         """Nothing completes for a while."""
