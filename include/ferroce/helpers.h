@@ -6,13 +6,20 @@
 #ifndef FERROCE_HELPERS_H
 #define FERROCE_HELPERS_H
 
+#include <linux/netdevice.h>
 #include <linux/types.h>
 
+struct dst_entry;
 struct ib_device;
 struct ib_ucontext;
 struct ib_udata;
 struct net;
-struct net_device;
+struct page;
+struct scatterlist;
+struct sk_buff;
+struct sk_buff_head;
+struct skb_shared_info;
+struct sock;
 
 /* ib_verbs.c */
 bool ferroce_helper_ib_device_try_get(struct ib_device *dev);
@@ -21,10 +28,44 @@ void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev);
 int ferroce_helper_ib_no_udata_io(struct ib_udata *udata);
 struct ib_ucontext *ferroce_helper_rdma_udata_to_ucontext(struct ib_udata *udata);
 
+/* mm.c */
+void ferroce_helper_get_page(struct page *page);
+void ferroce_helper_memcpy(void *to, const void *from, size_t len);
+bool ferroce_helper_sendpage_ok(struct page *page);
+void *ferroce_helper_sg_virt(struct scatterlist *sg);
+struct page *ferroce_helper_virt_to_page(const void *address);
+
 /* net.c */
 void ferroce_helper_dev_hold(struct net_device *dev);
-bool ferroce_helper_dev_is_registered(const struct net_device *dev);
 struct net *ferroce_helper_dev_net(const struct net_device *dev);
-void ferroce_helper_dev_put(struct net_device *dev);
+struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie);
+u32 ferroce_helper_dst_mtu(const struct dst_entry *dst);
+void ferroce_helper_inet_dec_convert_csum(struct sock *sk);
+struct net *ferroce_helper_maybe_get_net(struct net *net);
+void ferroce_helper_netdev_hold(struct net_device *dev, netdevice_tracker *tracker);
+void ferroce_helper_netdev_put(struct net_device *dev, netdevice_tracker *tracker);
+bool ferroce_helper_netif_carrier_ok(const struct net_device *dev);
+bool ferroce_helper_netif_running(const struct net_device *dev);
+void ferroce_helper_put_net(struct net *net);
+void *ferroce_helper_rcu_dereference_sk_user_data(struct sock *sk);
+u16 ferroce_helper_rdma_get_udp_sport(u32 fl, u32 lqpn, u32 rqpn);
+u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst);
+
+/* skb.c */
+int ferroce_helper_ip_local_out(struct sk_buff *skb);
+int ferroce_helper_ip6_local_out(struct sk_buff *skb);
+bool ferroce_helper_pskb_may_pull(struct sk_buff *skb, unsigned int len);
+void ferroce_helper_skb_add_rx_frag(struct sk_buff *skb, struct page *page, int off, int size);
+void ferroce_helper_skb_detach(struct sk_buff *skb);
+int ferroce_helper_skb_iif(const struct sk_buff *skb);
+u8 ferroce_helper_skb_ip_summed(const struct sk_buff *skb);
+void *ferroce_helper_skb_network_header(const struct sk_buff *skb);
+void ferroce_helper_skb_queue_head_init(struct sk_buff_head *list);
+u32 ferroce_helper_skb_queue_len_lockless(const struct sk_buff_head *list);
+void ferroce_helper_skb_reserve(struct sk_buff *skb, int len);
+void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset);
+void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, __be16 protocol,
+				   u8 tos);
+struct skb_shared_info *ferroce_helper_skb_shinfo(const struct sk_buff *skb);
 
 #endif /* FERROCE_HELPERS_H */

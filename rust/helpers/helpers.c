@@ -7,4 +7,6 @@
 #include <ferroce/helpers.h>
 
 #include "ib_verbs.c"
+#include "mm.c"
 #include "net.c"
+#include "skb.c"

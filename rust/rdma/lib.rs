@@ -11,6 +11,9 @@
 //! - [`attr`], [`wc`]: values that pass between the core and a driver.
 //! - [`ring`]: memory that a queue shares with user space; [`mmap`]: how it gets there.
 //! - [`event`], [`udata`], [`wr`]: what a verb brings along, and the way back to its consumer.
+//! - [`wait`], [`slot`], [`table`]: what is found under RCU, and waiting for those who found it.
+//! - [`turn`], [`timer`]: who runs when.
+//! - [`umem`], [`crc32`]: memory that data is moved to and from.
 //! - [`net`]: interfaces, packets, routes.
 //! - [`driver`]: the trait that a driver implements.
 //! - [`device`], [`link`], [`gid`]: the life of a device, how it is found, its addresses.
@@ -20,6 +23,7 @@
 mod bindings;
 
 pub mod attr;
+pub mod crc32;
 pub mod device;
 pub mod driver;
 pub mod event;
@@ -31,8 +35,14 @@ mod object;
 mod ops;
 pub mod random;
 pub mod ring;
+pub mod slot;
 mod stats;
+pub mod table;
+pub mod timer;
+pub mod turn;
 pub mod udata;
+pub mod umem;
+pub mod wait;
 pub mod wc;
 pub mod wr;
 

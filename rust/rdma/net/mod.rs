@@ -1,5 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The parts of the network stack that a provider needs.
+//! What a RoCE provider needs of the network stack.
+//!
+//! - [`netns`], [`netdev`]: network namespaces and interfaces; [`notifier`]: what happens to them.
+//! - [`route`]: the way to an address; [`skb`]: packets that go it.
+//! - [`rx`]: packets that have come in; [`udp_tunnel`]: the sockets that they come in through.
 
 pub mod netdev;
+pub mod netns;
+pub mod notifier;
+pub mod route;
+pub mod rx;
+pub mod skb;
+pub mod udp_tunnel;
+
+use crate::bindings;
+
+/// UDP source port for packets of the flow between two queue pairs, as all RoCE drivers of the
+/// kernel choose it: from the flow label, or from the queue pair numbers if that is 0. Routers
+/// spread flows by it.
+///
+/// C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+pub fn udp_source_port(flow_label: u32, qpn: u32, dest_qpn: u32) -> u16 {
+    // SAFETY: No precondition.
+    unsafe { bindings::ferroce_helper_rdma_get_udp_sport(flow_label, qpn, dest_qpn) }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <linux/skbuff.h>
+#include <net/dst.h>
+#include <net/ip.h>
+#include <net/ip6_route.h>
+#include <net/route.h>
+
+int ferroce_helper_ip_local_out(struct sk_buff *skb)
+{
+	return ip_local_out(skb_dst_dev_net_rcu(skb), NULL, skb);
+}
+
+int ferroce_helper_ip6_local_out(struct sk_buff *skb)
+{
+	return ip6_local_out(skb_dst_dev_net_rcu(skb), NULL, skb);
+}
+
+bool ferroce_helper_pskb_may_pull(struct sk_buff *skb, unsigned int len)
+{
+	return pskb_may_pull(skb, len);
+}
+
+void ferroce_helper_skb_add_rx_frag(struct sk_buff *skb, struct page *page, int off, int size)
+{
+	skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page, off, size, size);
+}
+
+void ferroce_helper_skb_detach(struct sk_buff *skb)
+{
+	skb_orphan(skb);
+	skb_dst_drop(skb);
+	skb->dev = NULL;
+}
+
+int ferroce_helper_skb_iif(const struct sk_buff *skb)
+{
+	return skb->skb_iif;
+}
+
+u8 ferroce_helper_skb_ip_summed(const struct sk_buff *skb)
+{
+	return skb->ip_summed;
+}
+
+void *ferroce_helper_skb_network_header(const struct sk_buff *skb)
+{
+	return skb_network_header(skb);
+}
+
+void ferroce_helper_skb_queue_head_init(struct sk_buff_head *list)
+{
+	skb_queue_head_init(list);
+}
+
+u32 ferroce_helper_skb_queue_len_lockless(const struct sk_buff_head *list)
+{
+	return skb_queue_len_lockless(list);
+}
+
+void ferroce_helper_skb_reserve(struct sk_buff *skb, int len)
+{
+	skb_reserve(skb, len);
+}
+
+void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset)
+{
+	skb_reset_network_header(skb);
+	skb_set_transport_header(skb, transport_offset);
+}
+
+void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, __be16 protocol,
+				   u8 tos)
+{
+	skb_dst_set_noref(skb, dst);
+	skb->protocol = protocol;
+	skb->priority = rt_tos2priority(tos);
+}
+
+struct skb_shared_info *ferroce_helper_skb_shinfo(const struct sk_buff *skb)
+{
+	return skb_shinfo(skb);
+}

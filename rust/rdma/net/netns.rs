@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network namespaces.
+//!
+//! Owns references to namespaces and the hook that runs when one goes away. Does not know what is
+//! kept in a namespace.
+//!
+//! C header: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
+
+use crate::bindings;
+use core::{
+    ffi::c_void,
+    ptr::{
+        self,
+        NonNull, //
+    }, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::{
+        atomic::{
+            ordering::{
+                Acquire,
+                Full,
+                Release, //
+            },
+            Atomic, //
+        },
+        Arc, //
+    },
+    types::Opaque, //
+};
+
+/// Identity of a network namespace, for comparison. It may name a namespace that is gone.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NetId(usize);
+
+impl NetId {
+    pub(crate) fn of(net: *const bindings::net) -> Self {
+        Self(net.addr())
+    }
+}
+
+/// A reference that keeps a network namespace from going away. Not to be kept for long: a
+/// namespace that its last user leaves should go.
+///
+/// # Invariants
+///
+/// The namespace is valid, and a reference to it is held.
+pub struct Net(NonNull<bindings::net>);
+
+// SAFETY: A namespace is used by many tasks.
+unsafe impl Send for Net {}
+// SAFETY: See `Send`.
+unsafe impl Sync for Net {}
+
+impl Net {
+    /// A reference to `raw`, unless it is going away.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a namespace whose memory is valid, be it on its way out.
+    pub(crate) unsafe fn try_get(raw: *mut bindings::net) -> Option<Self> {
+        // SAFETY: As the function requires.
+        let net = unsafe { bindings::ferroce_helper_maybe_get_net(raw) };
+        // INVARIANT: Not null means that a reference was taken.
+        NonNull::new(net).map(Self)
+    }
+
+    pub(crate) fn as_raw(&self) -> *mut bindings::net {
+        self.0.as_ptr()
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> NetId {
+        NetId::of(self.as_raw())
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours, by the invariant.
+        unsafe { bindings::ferroce_helper_put_net(self.as_raw()) };
+    }
+}
+
+/// Told when a namespace goes away.
+pub trait NamespaceExit: Send + Sync + 'static {
+    /// The namespace is going away: its interfaces are gone, its sockets have to go before this
+    /// returns. May sleep; the RTNL lock is not held.
+    fn namespace_exit(&self, net: NetId);
+}
+
+/// Who is told: the object of the only [`NamespaceHook`], or null. C calls the hook with nothing
+/// that could lead to it.
+static LISTENER: Atomic<*mut c_void> = Atomic::new(ptr::null_mut());
+
+/// Has a [`NamespaceExit`] called until it is dropped. There can be one at a time.
+///
+/// It is called no more once the drop has begun, so drop it when there is nothing left to close.
+///
+/// # Invariants
+///
+/// `ops` is registered, and [`LISTENER`] points into `object`.
+pub struct NamespaceHook<T: NamespaceExit> {
+    ops: KBox<Opaque<bindings::pernet_operations>>,
+    _object: Arc<T>,
+}
+
+// SAFETY: C alone touches the operations, under its own lock.
+unsafe impl<T: NamespaceExit> Send for NamespaceHook<T> {}
+// SAFETY: See `Send`.
+unsafe impl<T: NamespaceExit> Sync for NamespaceHook<T> {}
+
+impl<T: NamespaceExit> NamespaceHook<T> {
+    /// Has `object` called from now on.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is a hook already; `ENOMEM`.
+    pub fn new(object: Arc<T>) -> Result<Self> {
+        let mut ops: bindings::pernet_operations = pin_init::zeroed();
+        ops.exit = Some(exit::<T>);
+        let ops = KBox::new(Opaque::new(ops), GFP_KERNEL)?;
+        let raw = Arc::as_ptr(&object).cast_mut().cast();
+        LISTENER
+            .cmpxchg(ptr::null_mut(), raw, Full)
+            .map_err(|_| EBUSY)?;
+        // SAFETY: The operations are complete, and do not move until `drop` has unregistered them.
+        let registered = to_result(unsafe { bindings::register_pernet_subsys(ops.get()) });
+        if let Err(error) = registered {
+            LISTENER.store(ptr::null_mut(), Release);
+            return Err(error);
+        }
+        // INVARIANT: Both were just done.
+        Ok(Self {
+            ops,
+            _object: object,
+        })
+    }
+}
+
+impl<T: NamespaceExit> Drop for NamespaceHook<T> {
+    fn drop(&mut self) {
+        // C is about to call the hook for every namespace there is.
+        LISTENER.store(ptr::null_mut(), Release);
+        // SAFETY: Registered, by the invariant. Waits for calls that are being made, so that the
+        // object is not used afterwards.
+        unsafe { bindings::unregister_pernet_subsys(self.ops.get()) };
+    }
+}
+
+/// `pernet_operations.exit`.
+///
+/// # Safety
+///
+/// Called by C, for the hook of a `T`, with a valid namespace.
+unsafe extern "C" fn exit<T: NamespaceExit>(net: *mut bindings::net) {
+    let object: *const T = LISTENER.load(Acquire).cast_const().cast();
+    // SAFETY: If there is an object, it is that of the hook that this function was registered for,
+    // which keeps it until after this call.
+    if let Some(object) = unsafe { object.as_ref() } {
+        object.namespace_exit(NetId::of(net));
+    }
+}

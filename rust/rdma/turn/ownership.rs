@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The protocol of a turn.
+//!
+//! Owns the order in which flag and lock are touched. Does not know the kernel: the flag, the lock
+//! and the barrier are those of the parent module, and `tests/loom` compiles this file over a model
+//! of them, which tries every interleaving.
+//!
+//! # Why no work is lost
+//!
+//! One who brings work sets the flag (F1), then tries the lock (L1). An owner clears the flag before
+//! it looks at the work, unlocks (L2), and looks at the flag once more (F2). A full barrier stands
+//! between F1 and L1, and another between L2 and F2. So either L1 comes after L2, and the one who
+//! brought the work becomes the owner; or F2 comes after F1, and the owner looks again.
+
+use super::{
+    full_barrier,
+    Flag,
+    Lock, //
+};
+
+/// Whether there is more to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Again {
+    /// There is, or may be.
+    Yes,
+    /// Everything that was there is done.
+    No,
+}
+
+/// What an owner leaves behind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Left {
+    /// Nothing, or somebody else has it.
+    Nothing,
+    /// Work that nobody else will do.
+    Unfinished,
+}
+
+/// Sets the flag, and does the work unless somebody else will.
+#[inline]
+pub(super) fn run<T: Unpin>(
+    pending: &Flag,
+    lock: &Lock<T>,
+    mut rounds: u32,
+    mut f: impl FnMut(&mut T) -> Again,
+) -> Left {
+    pending.set();
+    loop {
+        full_barrier();
+        let Some(mut state) = lock.try_lock() else {
+            return Left::Nothing;
+        };
+        while pending.is_set() {
+            let Some(left) = rounds.checked_sub(1) else {
+                return Left::Unfinished;
+            };
+            rounds = left;
+            pending.clear();
+            if f(&mut state) == Again::Yes {
+                pending.set();
+            }
+        }
+        drop(state);
+        full_barrier();
+        if !pending.is_set() {
+            return Left::Nothing;
+        }
+    }
+}
+
+/// Calls `f` as the owner, and says whether work has come in meanwhile.
+#[inline]
+pub(super) fn control<T: Unpin, R>(
+    pending: &Flag,
+    lock: &Lock<T>,
+    f: impl FnOnce(&mut T) -> R,
+) -> (R, Left) {
+    let mut state = lock.lock();
+    let result = f(&mut state);
+    drop(state);
+    full_barrier();
+    let left = if pending.is_set() {
+        Left::Unfinished
+    } else {
+        Left::Nothing
+    };
+    (result, left)
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that data is moved to and from.
+//!
+//! Owns the pages of a user that are pinned for a memory region, and where they are. Bytes are
+//! copied, checked or lent to packets, by their offset in the region; no reference to them is ever
+//! made, because the user may write to them at any time. Does not know keys or rights.
+//!
+//! On 64 bits every page has an address in the kernel, so pinned memory is a list of extents, each
+//! contiguous for the kernel. All functions but those that make or drop a [`Umem`] are for any
+//! context.
+//!
+//! C header: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h)
+
+use crate::{
+    bindings,
+    device::IbDevice,
+    net::rx::RxSkb, //
+};
+use core::{
+    ffi::c_void,
+    marker::PhantomData,
+    ptr::{
+        self,
+        NonNull, //
+    }, //
+};
+use kernel::{
+    error::from_err_ptr,
+    page::PAGE_SIZE,
+    prelude::*, //
+};
+
+/// Where a run of bytes is, from `offset` in the region up to the next extent.
+struct Extent {
+    offset: u64,
+    address: *mut u8,
+}
+
+/// Memory of a process, pinned.
+///
+/// # Invariants
+///
+/// - `raw` is valid and ours.
+/// - `extents` begin at 0, rise, and together with `len` describe bytes that are pinned as long as
+///   `raw` is there, in pages that belong to the user.
+pub struct Umem {
+    raw: NonNull<bindings::ib_umem>,
+    extents: KVVec<Extent>,
+    len: u64,
+    writable: bool,
+}
+
+// SAFETY: The pages belong to no task; the list does not change.
+unsafe impl Send for Umem {}
+// SAFETY: See `Send`.
+unsafe impl Sync for Umem {}
+
+impl Umem {
+    /// Pins `len` bytes at `start` of the calling process, for a region with the rights `access`
+    /// (`enum ib_access_flags`). They count against `RLIMIT_MEMLOCK`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also at the limit; `EPERM`, `EFAULT`, `EINVAL` as `ib_umem_get_va()`.
+    pub fn pin(device: &IbDevice, start: u64, len: u64, access: u32) -> Result<Self> {
+        let size = usize::try_from(len)?;
+        let start = usize::try_from(start)?;
+        // CAST: Flags, as C has them.
+        // SAFETY: The device is valid. There are no attributes.
+        let raw = from_err_ptr(unsafe {
+            bindings::ib_umem_get_attr_or_va(
+                device.as_raw(),
+                ptr::null(),
+                0,
+                start as u64,
+                size,
+                access as c_int,
+            )
+        })?;
+        let raw = NonNull::new(raw).ok_or(EINVAL)?;
+        // SAFETY: Just made.
+        let writable = unsafe { raw.as_ref() }.writable() != 0;
+        // INVARIANT: The list is made from what was pinned. If that fails, it is dropped again.
+        let mut this = Self {
+            raw,
+            extents: KVVec::new(),
+            len,
+            writable,
+        };
+        this.fill()?;
+        Ok(this)
+    }
+
+    /// Makes the list of extents.
+    fn fill(&mut self) -> Result {
+        // SAFETY: Valid, and not changed by anybody.
+        let (table, start) = unsafe {
+            let umem = self.raw.as_ref();
+            (&umem.sgt_append.sgt, umem.address as usize)
+        };
+        // CAST: `u32` to `usize`, on 64 bits.
+        self.extents = KVVec::with_capacity(table.orig_nents as usize, GFP_KERNEL_ACCOUNT)?;
+        let mut skip = start & (PAGE_SIZE - 1);
+        let mut offset = 0u64;
+        let mut next = ptr::null_mut();
+        let mut entry = table.sgl;
+        for _ in 0..table.orig_nents {
+            // SAFETY: The list has as many entries, all of mapped pages.
+            let (address, len) = unsafe {
+                let address: *mut u8 = bindings::ferroce_helper_sg_virt(entry).cast();
+                (address.wrapping_add(skip), (*entry).length as usize)
+            };
+            let len = len.wrapping_sub(skip);
+            skip = 0;
+            if address != next {
+                self.extents
+                    .push(Extent { offset, address }, GFP_KERNEL_ACCOUNT)?;
+            }
+            next = address.wrapping_add(len);
+            offset = offset.wrapping_add(len as u64);
+            // SAFETY: An entry of the list.
+            entry = unsafe { bindings::sg_next(entry) };
+        }
+        // The last page is pinned to its end, so the region may be shorter, but not longer.
+        if offset < self.len || self.extents.is_empty() {
+            return Err(EINVAL);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Umem {
+    fn drop(&mut self) {
+        // SAFETY: Ours, by the invariant.
+        unsafe { bindings::ib_umem_release(self.raw.as_ptr()) };
+    }
+}
+
+/// All memory of the kernel; the offset is the address. For consumers in the kernel, who are
+/// trusted with what they ask for.
+pub struct KernelMemory(());
+
+impl KernelMemory {
+    /// One extent, in which every offset is an address.
+    const EXTENTS: &'static [Extent] = &[Extent {
+        offset: 0,
+        address: ptr::null_mut(),
+    }];
+
+    /// # Safety
+    ///
+    /// Its offsets come only from consumers in the kernel, who own what is there.
+    pub(crate) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+// SAFETY: An extent is a place, and belongs to no task.
+unsafe impl Sync for Extent {}
+// SAFETY: See `Sync`.
+unsafe impl Send for Extent {}
+
+/// What a memory region is made of.
+pub enum Memory {
+    /// Pages of a process.
+    User(Umem),
+    /// Memory of the kernel.
+    Kernel(KernelMemory),
+}
+
+impl Memory {
+    fn extents(&self) -> (&[Extent], u64) {
+        match self {
+            Self::User(umem) => (&umem.extents, umem.len),
+            Self::Kernel(_) => (KernelMemory::EXTENTS, u64::MAX),
+        }
+    }
+
+    fn is_user(&self) -> bool {
+        matches!(self, Self::User(_))
+    }
+
+    /// The contiguous pieces of `len` bytes at `offset`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`: the memory ends before.
+    fn pieces(&self, offset: u64, len: usize) -> Result<Pieces<'_>> {
+        let (extents, end) = self.extents();
+        if offset.checked_add(len as u64).is_none_or(|last| last > end) {
+            return Err(EFAULT);
+        }
+        let first = match extents {
+            [_] => 0,
+            _ => extents
+                .partition_point(|extent| extent.offset <= offset)
+                .saturating_sub(1),
+        };
+        Ok(Pieces {
+            extents: extents.get(first..).unwrap_or_default(),
+            at: offset,
+            left: len,
+        })
+    }
+
+    /// The same, for writing.
+    ///
+    /// # Errors
+    ///
+    /// `EACCES`: the memory was pinned for reading.
+    fn pieces_mut(&self, offset: u64, len: usize) -> Result<Pieces<'_>> {
+        match self {
+            Self::User(umem) if !umem.writable => Err(EACCES),
+            _ => self.pieces(offset, len),
+        }
+    }
+
+    /// Copies bytes at `offset` to `to`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`: the memory ends before. Nothing was copied.
+    pub fn read(&self, offset: u64, to: &mut [u8]) -> Result {
+        // SAFETY: The slice is valid for writes.
+        unsafe { self.read_raw(offset, to.as_mut_ptr(), to.len()) }
+    }
+
+    /// Copies `len` bytes at `offset` to `to`.
+    ///
+    /// # Safety
+    ///
+    /// `to` is valid for writing `len` bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::read`].
+    pub(crate) unsafe fn read_raw(&self, offset: u64, mut to: *mut u8, len: usize) -> Result {
+        for (from, len) in self.pieces(offset, len)? {
+            // SAFETY: The piece is there, and `to` has room for all pieces. C copies, so that it
+            // does not matter to us what a user does to the bytes meanwhile.
+            unsafe {
+                bindings::ferroce_helper_memcpy(to.cast(), from.cast_const().cast(), len);
+                to = to.add(len);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies `from` to `offset`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`: the memory ends before; `EACCES`: it was pinned for reading. Nothing was copied.
+    pub fn write(&self, offset: u64, from: &[u8]) -> Result {
+        let mut from = from;
+        for (to, len) in self.pieces_mut(offset, from.len())? {
+            let (now, later) = from.split_at_checked(len).ok_or(EFAULT)?;
+            // SAFETY: The piece is there and may be written. See `read_raw`.
+            unsafe { bindings::ferroce_helper_memcpy(to.cast(), now.as_ptr().cast(), len) };
+            from = later;
+        }
+        Ok(())
+    }
+
+    /// Copies `len` bytes at `skb_offset` of the payload of `skb` to `offset`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`: the memory or the packet ends before; `EACCES`: the memory was pinned for reading.
+    pub fn copy_from_skb(&self, offset: u64, skb: &RxSkb, skb_offset: usize, len: usize) -> Result {
+        let mut from = skb_offset;
+        for (to, len) in self.pieces_mut(offset, len)? {
+            // SAFETY: The piece is there and may be written. See `read_raw`.
+            unsafe { skb.copy_raw(from, to, len)? };
+            from = from.wrapping_add(len);
+        }
+        Ok(())
+    }
+
+    /// Continues CRC-32 `crc` over `len` bytes at `offset`. See
+    /// [`crc32_le`](crate::crc32::crc32_le).
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`: the memory ends before.
+    pub fn crc32(&self, offset: u64, len: usize, mut crc: u32) -> Result<u32> {
+        for (from, len) in self.pieces(offset, len)? {
+            // SAFETY: The piece is there. See `read_raw`.
+            crc = unsafe { bindings::crc32_le(crc, from.cast_const().cast(), len) };
+        }
+        Ok(crc)
+    }
+
+    /// The bytes at `offset`, cut at the ends of pages, to be lent to a packet. Nothing if the
+    /// memory ends before.
+    pub fn frags(&self, offset: u64, len: usize) -> impl Iterator<Item = PageFrag<'_>> {
+        let lent = self.is_user();
+        let pieces = self.pieces(offset, len).ok();
+        pieces.into_iter().flatten().flat_map(move |(start, len)| {
+            let mut at = start;
+            let mut left = len;
+            core::iter::from_fn(move || {
+                let to_end = PAGE_SIZE.wrapping_sub(at.addr() & (PAGE_SIZE - 1));
+                let len = left.min(to_end);
+                let address = at;
+                at = at.wrapping_add(len);
+                left = left.wrapping_sub(len);
+                (len != 0).then_some(PageFrag {
+                    address,
+                    len,
+                    lent,
+                    memory: PhantomData,
+                })
+            })
+        })
+    }
+}
+
+/// The pieces of a range that was checked.
+struct Pieces<'a> {
+    /// Those that are left; the first has the byte at `at`.
+    extents: &'a [Extent],
+    at: u64,
+    left: usize,
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = (*mut u8, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let (extent, rest) = self.extents.split_first()?;
+        // CAST: `u64` to `usize`, on 64 bits.
+        let inside = self.at.wrapping_sub(extent.offset) as usize;
+        let len = match rest.first() {
+            Some(next) => self.left.min(next.offset.wrapping_sub(self.at) as usize),
+            None => self.left,
+        };
+        self.extents = rest;
+        self.at = self.at.wrapping_add(len as u64);
+        self.left = self.left.wrapping_sub(len);
+        Some((extent.address.wrapping_add(inside), len))
+    }
+}
+
+/// Bytes in one page, which may be lent to a packet.
+///
+/// # Invariants
+///
+/// The bytes are there for as long as the memory is borrowed.
+pub struct PageFrag<'a> {
+    address: *mut u8,
+    len: usize,
+    lent: bool,
+    memory: PhantomData<&'a Memory>,
+}
+
+impl PageFrag<'_> {
+    /// Number of bytes.
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> u32 {
+        // CAST: At most a page.
+        self.len as u32
+    }
+
+    pub(crate) fn address(&self) -> *mut c_void {
+        self.address.cast()
+    }
+
+    /// The page that they are in.
+    pub(crate) fn page(&self) -> *mut bindings::page {
+        // SAFETY: The bytes are in a page of the kernel's map of all memory.
+        unsafe { bindings::ferroce_helper_virt_to_page(self.address.cast_const().cast()) }
+    }
+
+    /// Whether the page has a count that says when it is free. Memory of the kernel's own may come
+    /// from an allocator that frees parts of pages.
+    pub(crate) fn can_be_lent(&self) -> bool {
+        // SAFETY: The page is valid.
+        self.lent && unsafe { bindings::ferroce_helper_sendpage_ok(self.page()) }
+    }
+
+    /// Copies the bytes to `to`.
+    ///
+    /// # Safety
+    ///
+    /// `to` is valid for writing that many bytes.
+    pub(crate) unsafe fn read_raw(&self, to: *mut c_void) {
+        // SAFETY: The bytes are there, by the invariant.
+        unsafe { bindings::ferroce_helper_memcpy(to, self.address.cast_const().cast(), self.len) };
+    }
+}
