@@ -23,6 +23,8 @@ PORT = 1
 PAGE = 4096
 
 FULL_ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+# pyverbs wants a piece in each work request; one of zero bytes needs no key.
+NOTHING = [SGE(0, 0, 0)]
 # Short waits, so that giving up does not take minutes: 4.096 us * 2 ** 10 = 4.2 ms.
 QUICK_TIMEOUT = 10
 
@@ -138,13 +140,13 @@ class End:
 
     def receive(self, wr_id=1, pieces=None):
         """Posts a receive."""
-        pieces = [self.sge()] if pieces is None else pieces
-        self.qp.post_recv(RecvWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces or None))
+        pieces = [self.sge()] if pieces is None else pieces or NOTHING
+        self.qp.post_recv(RecvWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces))
 
     def send(self, opcode, wr_id=2, pieces=None, flags=e.IBV_SEND_SIGNALED, remote=None, imm=0):
         """Posts a work request; remote is (address, rkey)."""
-        pieces = [self.sge()] if pieces is None else pieces
-        request = SendWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces or None, opcode=opcode,
+        pieces = [self.sge()] if pieces is None else pieces or NOTHING
+        request = SendWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces, opcode=opcode,
                          send_flags=flags, imm_data=imm)
         if remote:
             request.set_wr_rdma(remote[1], remote[0])
