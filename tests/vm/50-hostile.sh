@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# A process that writes garbage into the queues it shares with the kernel; see hostile.py.
+#
+#	v0 [DEV] ------ v1      the hostile process talks to itself, and a harmless one beside it
+#
+# rdma_rxe does not survive this, so it is not asked to (HOSTILE_ANYWAY=1 does). HOSTILE_TESTS names some of the
+# tests, HOSTILE_ROUNDS and SEED steer the random part.
+#
+# vm: TOPOLOGY=single
+
+. "$VM_LIB"
+
+if [ "$DRIVER" != ferroce ] && [ -z "${HOSTILE_ANYWAY-}" ]; then
+	skip "hostile user space" "DRIVER=$DRIVER trusts what user space writes"
+	finish
+fi
+cd "${VM_LIB%/*}" && exec python3 hostile.py ${HOSTILE_TESTS-}

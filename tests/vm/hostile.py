@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A process that writes what it likes into the queues that it shares with the kernel.
+
+Whatever it writes, the worst that may happen is that its own QP goes to the error state. After each attack
+another pair of QPs must work; the kernel log is looked at by who runs this. The numbers in the tests' names
+are of fields that rdma_rxe trusts: never run this over rdma_rxe in a machine that is to live.
+"""
+
+import mmap
+import os
+import random
+import sys
+import time
+
+import pyverbs.enums as e
+from pyverbs.qp import QPAttr
+
+from rc import context, eventually, pair
+from ring import (CONSUMER, INDEX_MASK, LOG2_ELEMENT, PRODUCER, RECV_WQE, RECV_WQE_SIZE, SEND_WQE, SEND_WQE_SIZE,
+                  Hostile, command, element)
+from tap import Tap, equal, true
+
+WILD = (0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x10000, 0x1000, 257, 33, 32, 31)
+SEED = int(os.environ.get("SEED", "4791"))
+ROUNDS = int(os.environ.get("HOSTILE_ROUNDS", "150"))
+# IB_WR_* that RC in this version carries out for user space; the rest must be refused.
+CARRIED_OUT = {0, 1, 2, 3, 4}
+
+
+class hostile_pair(pair):  # pylint: disable=invalid-name
+    """Two connected ends whose queues can be reached."""
+
+    def __init__(self, a=None, b=None, **settings):  # pylint: disable=super-init-not-called
+        self.ends = (Hostile(**(a or {})), Hostile(**(b or {})))
+        self.settings = {"timeout": 10, "retry_cnt": 2, "rnr_retry": 1, "min_rnr_timer": 1, **settings}
+
+
+def healthy():
+    """Others are not harmed."""
+    with pair() as (a, b):
+        a.mr.write("unharmed", 8)
+        b.receive(pieces=[b.sge(100, 8)])
+        a.send(e.IBV_WR_RDMA_WRITE, pieces=[a.sge(0, 8)], remote=b.remote())
+        a.send(e.IBV_WR_SEND, pieces=[a.sge(0, 8)])
+        equal([wc.status for wc in a.completions(2)], [0, 0], "another pair's sends")
+        equal(b.completion().status, 0, "another pair's receive")
+        text = b.mr.read(8, 100)
+        equal(text if isinstance(text, str) else text.decode(), "unharmed")
+
+
+def drained(end, seconds=3):
+    """Takes completions until the QP is in error or idle; never waits for ever. Returns their statuses."""
+    found, stop = [], time.monotonic() + seconds
+    quiet = time.monotonic() + 0.3
+    while time.monotonic() < stop and time.monotonic() < quiet:
+        some = end.cq.poll(16)[1]
+        if some:
+            found += [wc.status for wc in some]
+            quiet = time.monotonic() + 0.1
+    return found
+
+
+def opcodes():
+    """1: an opcode that is none, or not for user space, fails its request"""
+    for opcode in [*range(0, 48), 0xFF, *WILD]:
+        if opcode in CARRIED_OUT:
+            continue
+        with hostile_pair() as (a, b):
+            a.post(opcode=opcode, remote=b.mr.buf, rkey=b.mr.rkey)
+            status = a.completion().status
+            true(status != e.IBV_WC_SUCCESS, f"opcode {opcode:#x} succeeded")
+            equal(status, e.IBV_WC_LOC_QP_OP_ERR, f"opcode {opcode:#x}")
+            eventually(lambda a=a: a.state() == e.IBV_QPS_ERR, "the QP is in error")
+    healthy()
+
+
+def kernel_pointer():
+    """2: REG_MR with a pointer is refused and the pointer not followed"""
+    for pointer in (0xFFFF888000000000, 0xFFFFFFFF81000000, 0, 0x4141414141414141):
+        with hostile_pair() as (a, _b):
+            a.post(opcode=0x20, remote=pointer, rkey=0x1234)
+            equal(a.completion().status, e.IBV_WC_LOC_QP_OP_ERR)
+    healthy()
+
+
+def inline_lengths():
+    """3: inline data longer than there is room for, at any offset, sends nothing of the kernel's"""
+    for length in WILD:
+        with hostile_pair(a={"inline": 64}) as (a, b):
+            a.post(flags=e.IBV_SEND_SIGNALED | e.IBV_SEND_INLINE, length=length, resid=length,
+                   sge_offset=length, remote=b.mr.buf, rkey=b.mr.rkey)
+            true(a.completion().status != e.IBV_WC_SUCCESS, f"{length:#x} bytes of inline data were sent")
+    with hostile_pair(a={"inline": 64}) as (a, b):
+        # The private cursor of the kernel is private: an offset here means nothing.
+        a.post(flags=e.IBV_SEND_SIGNALED | e.IBV_SEND_INLINE, length=32, resid=0xFFFFFFFF, sge_offset=0x7FFFFFFF,
+               remote=b.mr.buf, rkey=b.mr.rkey)
+        equal(a.completion().status, e.IBV_WC_SUCCESS)
+    healthy()
+
+
+def piece_counts():
+    """4, 5: a number of pieces beyond the queue's fails its request; cursors mean nothing"""
+    for number in WILD:
+        with hostile_pair(a={"sge": 2}) as (a, b):
+            a.post(num_sge=number, remote=b.mr.buf, rkey=b.mr.rkey)
+            true(a.completion().status != e.IBV_WC_SUCCESS, f"{number:#x} pieces")
+        with hostile_pair() as (a, b):
+            a.post(cur_sge=number, sge_offset=number, resid=number, remote=b.mr.buf, rkey=b.mr.rkey)
+            equal(a.completion().status, e.IBV_WC_SUCCESS, f"cursor {number:#x}")
+    healthy()
+
+
+def lengths():
+    """7: lengths that overflow, or leave their region, fail their request"""
+    for one, two in ((0xFFFFFFFF, 0xFFFFFFFF), (0x80000000, 0x80000000), (0xFFFFFFFF, 1), (1 << 31, 1)):
+        with hostile_pair() as (a, b):
+            pieces = [(a.mr.buf, one, a.mr.lkey), (a.mr.buf, two, a.mr.lkey)]
+            a.post(pieces=pieces, length=0, remote=b.mr.buf, rkey=b.mr.rkey)
+            true(a.completion().status != e.IBV_WC_SUCCESS, f"{one:#x} + {two:#x} bytes")
+    for address in ((1 << 64) - 1, (1 << 64) - 64, 1 << 63, 0):
+        with hostile_pair() as (a, b):
+            a.post(pieces=[(address, 64, a.mr.lkey)], remote=b.mr.buf, rkey=b.mr.rkey)
+            equal(a.completion().status, e.IBV_WC_LOC_PROT_ERR, f"address {address:#x}")
+    healthy()
+
+
+def receives():
+    """6: a receive with wild fields fails, and its QP only"""
+    for number in WILD:
+        with hostile_pair(b={"sge": 2}) as (a, b):
+            b.post_receive(num_sge=number)
+            a.post(opcode=e.IBV_WR_SEND)
+            true(b.completion().status != e.IBV_WC_SUCCESS, f"{number:#x} pieces")
+            true(a.completion().status != e.IBV_WC_SUCCESS, "the sender is told")
+        with hostile_pair() as (a, b):
+            b.post_receive(cur_sge=number, sge_offset=number, resid=number, length=number)
+            a.post(opcode=e.IBV_WR_SEND)
+            equal(a.completion().status, e.IBV_WC_SUCCESS, f"cursor {number:#x}")
+    healthy()
+
+
+def protocol_state():
+    """8: state, status and PSNs in a slot mean nothing, before and during the request"""
+    for number in (*WILD, 0, 1, 2, 3, 4, 5):
+        private = dict.fromkeys(("status", "state", "mask", "first_psn", "last_psn", "ack_length", "ssn",
+                                 "has_rd_atomic", "iova"), number)
+        with hostile_pair() as (a, b):
+            a.post(remote=b.mr.buf, rkey=b.mr.rkey, **private)
+            equal(a.completion().status, e.IBV_WC_SUCCESS, f"{number:#x}")
+    with hostile_pair() as (a, b):
+        # A request that waits for its peer's receive, while its slot is scribbled over.
+        a.post(opcode=e.IBV_WR_SEND, wr_id=5)
+        a.sq_ring.write(0, b"\xff" * SEND_WQE_SIZE)
+        time.sleep(0.01)
+        b.post_receive()
+        for wc in a.cq.poll(1)[1]:
+            equal(wc.wr_id, 5, "wr_id of what was posted")
+    healthy()
+
+
+def flags():
+    """9: every flag at once is a request like others, or fails"""
+    for value in (0xFFFFFFFF, 0xFFFFFFE0, 1 << 31):
+        with hostile_pair(a={"inline": 64}) as (a, b):
+            a.post(flags=value | e.IBV_SEND_SIGNALED, remote=b.mr.buf, rkey=b.mr.rkey)
+            a.completion()
+    healthy()
+
+
+def send_producer():
+    """12: a wild producer index of the send queue ends in bounded time"""
+    for index in (*WILD, 0xFFFFFFFE, 64, 65, 127, 128):
+        with hostile_pair(a={"wr": 64}) as (a, b):
+            a.post(remote=b.mr.buf, rkey=b.mr.rkey)
+            a.completion()
+            start = time.monotonic()
+            a.sq_ring.put(PRODUCER, index)
+            a.doorbell()
+            drained(a)
+            a.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
+            a.sq_ring.put(PRODUCER, index + 7)
+            a.doorbell()
+            drained(a)
+            true(time.monotonic() - start < 8, f"index {index:#x}: took too long")
+    healthy()
+
+
+def receive_producer():
+    """12: a wild producer index of the receive queue ends in bounded time"""
+    for index in (*WILD, 0xFFFFFFFE, 64, 65, 127, 128):
+        with hostile_pair(b={"wr": 64}) as (a, b):
+            start = time.monotonic()
+            b.rq_ring.put(PRODUCER, index)
+            a.post(opcode=e.IBV_WR_SEND)
+            drained(a)
+            b.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
+            drained(b)
+            true(time.monotonic() - start < 8, f"index {index:#x}: took too long")
+    healthy()
+
+
+def consumer_index():
+    """16: a wild consumer index harms nobody but its owner"""
+    for index in WILD:
+        with hostile_pair() as (a, b):
+            for ring in (a.cq_ring, a.sq_ring, b.rq_ring):
+                ring.put(CONSUMER, index)
+            before = a.cq_ring.get(PRODUCER)
+            for _ in range(5):
+                a.post(remote=b.mr.buf, rkey=b.mr.rkey)
+            stop = time.monotonic() + 0.2
+            while a.cq_ring.get(PRODUCER) == before and time.monotonic() < stop:
+                pass
+            # The library follows the index as well, and would fall off the ring.
+            a.cq_ring.put(CONSUMER, 0)
+            drained(a)
+    healthy()
+
+
+def headers():
+    """17: element size and mask in the header are for the library only"""
+    for value in (0xFFFFFFFF, 31, 0):
+        with hostile_pair() as (a, b):
+            for ring in (*a.rings, *b.rings):
+                ring.put(LOG2_ELEMENT, value)
+                ring.put(INDEX_MASK, value)
+            before = a.cq_ring.get(PRODUCER)
+            a.post(remote=b.mr.buf, rkey=b.mr.rkey)
+            eventually(lambda a=a, before=before: a.cq_ring.get(PRODUCER) != before, "a completion")
+            for ring in (*a.rings, *b.rings):
+                ring.put(LOG2_ELEMENT, ring.element.bit_length() - 1)
+                ring.put(INDEX_MASK, ring.mask)
+    healthy()
+
+
+def doorbells():
+    """The doorbell's own fields are checked"""
+    with hostile_pair() as (a, _b):
+        a.doorbell()
+        handle = a.handles[0]
+        for count, pieces, size in ((0xFFFFFFFF, 0, 128), (1, 0xFFFFFFFF, 128), (0, 0, 0), (0, 0, 0xFFFFFFFF),
+                                    (1, 0, 128), (1, 1, 128), (1 << 20, 1 << 20, 1 << 20)):
+            command(handle, count, pieces, size)
+            command(handle, count, pieces, size, bytes(256))
+        command(handle, 1, 0, 128, b"\xff" * 128)
+        command(handle, 1, 1, 128, b"\xff" * 144)
+    healthy()
+
+
+def mappings():
+    """A ring is mapped shared, and not beyond its end"""
+    with hostile_pair() as (a, _b):
+        descriptor = context().cmd_fd
+        for ring in a.rings:
+            for length, kind in ((ring.bytes + mmap.PAGESIZE, mmap.MAP_SHARED), (1 << 30, mmap.MAP_SHARED),
+                                 (ring.bytes, mmap.MAP_PRIVATE)):
+                try:
+                    mmap.mmap(descriptor, length, kind, offset=ring.offset).close()
+                except OSError:
+                    continue
+                raise AssertionError(f"{length} bytes, kind {kind}, of a ring of {ring.bytes} were mapped")
+        for offset in (1 << 40, 1 << 20, (1 << 43) - mmap.PAGESIZE):
+            try:
+                mmap.mmap(descriptor, mmap.PAGESIZE, mmap.MAP_SHARED, offset=offset).close()
+            except (OSError, OverflowError):
+                continue
+            raise AssertionError(f"something was mapped at {offset:#x}")
+    healthy()
+
+
+def scribbler():
+    """All rows: another process scribbles over the queues while requests run"""
+    with hostile_pair(a={"wr": 16, "inline": 64}, b={"wr": 16}) as (a, b):
+        child = os.fork()
+        if not child:
+            chance = random.Random(SEED)
+            while True:
+                for ring in (a.sq_ring, b.rq_ring):
+                    at = 128 + chance.randrange((ring.bytes - 132) // 4) * 4
+                    ring.put(at, chance.choice((*WILD, chance.getrandbits(32), chance.getrandbits(6))))
+        try:
+            stop = time.monotonic() + 4
+            while time.monotonic() < stop:
+                for end in (a, b):
+                    end.post_receive()
+                    end.post(opcode=e.IBV_WR_SEND)
+                    end.cq.poll(16)
+                    if end.state() == e.IBV_QPS_ERR:
+                        end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+                        end.to_rts(b if end is a else a, timeout=8, retry_cnt=1, rnr_retry=1)
+        finally:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+    healthy()
+
+
+def random_elements():
+    """All rows: random elements, indices and doorbells"""
+    chance = random.Random(SEED)
+    print(f"# seed {SEED}, {ROUNDS} rounds")
+
+    def wild(layout, size, pieces):
+        fields = {name: chance.choice((*WILD, chance.getrandbits(64), chance.getrandbits(5), 0, 1))
+                  for name in layout if chance.random() < 0.4}
+        return element(layout, size, pieces, fields)
+
+    for _ in range(ROUNDS):
+        with hostile_pair(a={"wr": 8, "inline": 64}, b={"wr": 8}) as (a, b):
+            for _ in range(chance.randrange(1, 8)):
+                pieces = [(end.mr.buf + chance.choice((0, 1, 65535, 1 << 63)), chance.choice((0, 64, *WILD)),
+                           chance.choice((end.mr.lkey, end.mr.rkey, chance.getrandbits(32))))
+                          for end in chance.choices((a, b), k=chance.randrange(4))]
+                a.sq_ring.produce(wild(SEND_WQE, SEND_WQE_SIZE, pieces))
+                b.rq_ring.produce(wild(RECV_WQE, RECV_WQE_SIZE, pieces))
+                if chance.random() < 0.1:
+                    a.sq_ring.put(PRODUCER, chance.getrandbits(32))
+                if chance.random() < 0.1:
+                    b.rq_ring.put(PRODUCER, chance.getrandbits(32))
+                a.doorbell()
+                a.cq.poll(16)
+                b.cq.poll(16)
+    healthy()
+
+
+TESTS = [
+    opcodes, kernel_pointer, inline_lengths, piece_counts, lengths, receives, protocol_state, flags,
+    send_producer, receive_producer, consumer_index, headers, doorbells, mappings, scribbler,
+    random_elements,
+]
+
+if __name__ == "__main__":
+    tap = Tap()
+    for test in TESTS:
+        if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
+            tap.run(test)
+    tap.finish()

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The queues that a process shares with the kernel, as bytes: for a process that does not play by the rules.
+
+Knows the layout of rdma/rdma_user_rxe.h. The rings are those that the provider library has mapped; they are
+found in /proc/self/maps. The doorbell is the post_send command, without the library.
+"""
+
+import ctypes
+import os
+import struct
+
+import pyverbs.enums as e
+
+from rc import End, context
+
+LOG2_ELEMENT, INDEX_MASK, PRODUCER, CONSUMER, DATA = 0, 4, 128, 256, 384
+# struct rxe_send_wqe and struct rxe_recv_wqe.
+SEND_WQE = {"wr_id": (0, "Q"), "opcode": (12, "I"), "flags": (16, "I"), "imm": (20, "I"), "remote": (24, "Q"),
+            "rkey": (32, "I"), "status": (144, "I"), "state": (148, "I"), "iova": (152, "Q"), "mask": (160, "I"),
+            "first_psn": (164, "I"), "last_psn": (168, "I"), "ack_length": (172, "I"), "ssn": (176, "I"),
+            "has_rd_atomic": (180, "I"), "length": (184, "I"), "resid": (188, "I"), "cur_sge": (192, "I"),
+            "num_sge": (196, "I"), "sge_offset": (200, "I")}
+SEND_WQE_SIZE = 208
+RECV_WQE = {"wr_id": (0, "Q"), "length": (16, "I"), "resid": (20, "I"), "cur_sge": (24, "I"),
+            "num_sge": (28, "I"), "sge_offset": (32, "I")}
+RECV_WQE_SIZE = 40
+POST_SEND = 28
+
+
+def mappings():
+    """{start: (end, offset)} of the rings that are mapped."""
+    found = {}
+    with open("/proc/self/maps", encoding="ascii") as file:
+        for line in file:
+            if "/dev/infiniband/uverbs" in line:
+                span, _, offset = line.split()[:3]
+                start, end = (int(part, 16) for part in span.split("-"))
+                found[start] = (end, int(offset, 16))
+    return found
+
+
+class Ring:
+    """One mapped ring. What it remembers of the header is from before anybody wrote into it."""
+
+    def __init__(self, start, end, offset):
+        self.start, self.bytes, self.offset = start, end - start, offset
+        self.element = 1 << self.get(LOG2_ELEMENT)
+        self.mask = self.get(INDEX_MASK)
+
+    def get(self, at):
+        """A u32 of the header."""
+        return ctypes.c_uint32.from_address(self.start + at).value
+
+    def put(self, at, value):
+        """Sets a u32 of the header."""
+        ctypes.c_uint32.from_address(self.start + at).value = value & 0xFFFFFFFF
+
+    def write(self, index, data):
+        """Bytes into a slot."""
+        data = data[: self.element]
+        ctypes.memmove(self.start + DATA + (index & self.mask) * self.element, data, len(data))
+
+    def produce(self, data):
+        """A slot, and the index that hands it over."""
+        index = self.get(PRODUCER) & self.mask
+        self.write(index, data)
+        self.put(PRODUCER, (index + 1) & self.mask)
+
+
+def element(layout, size, pieces, fields):
+    """A work queue element from fields; scatter pieces are (address, length, lkey)."""
+    data = bytearray(size)
+    for name, value in fields.items():
+        at, kind = layout[name]
+        struct.pack_into("<" + kind, data, at, value & (2 ** (64 if kind == "Q" else 32) - 1))
+    for address, length, lkey in pieces:
+        data += struct.pack("<QII", address, length, lkey)
+    return bytes(data)
+
+
+class Hostile(End):
+    """An end that can reach the memory of its queues."""
+
+    def __init__(self, **options):
+        self.rings = []
+        super().__init__(**options)
+        self.handles = []
+        self.cq_ring = self.rings[0]
+        # The receive queue's elements are the smaller ones.
+        self.rq_ring, self.sq_ring = sorted(self.rings[1:], key=lambda ring: ring.element)
+
+    def make(self, maker):
+        before = mappings()
+        made = maker()
+        self.rings += [Ring(start, *rest) for start, rest in mappings().items() if start not in before]
+        return made
+
+    def piece(self, length=64):
+        """A scatter piece that is in order."""
+        return (self.mr.buf, length, self.mr.lkey)
+
+    def post(self, pieces=None, ring_bell=True, **fields):
+        """A send queue element, with fields as they are given."""
+        pieces = [self.piece()] if pieces is None else pieces
+        total = sum(length for _, length, _ in pieces)
+        usual = {"wr_id": 1, "opcode": e.IBV_WR_RDMA_WRITE, "flags": e.IBV_SEND_SIGNALED, "length": total,
+                 "resid": total, "num_sge": len(pieces)}
+        self.sq_ring.produce(element(SEND_WQE, SEND_WQE_SIZE, pieces, {**usual, **fields}))
+        if ring_bell:
+            self.doorbell()
+
+    def post_receive(self, pieces=None, **fields):
+        """A receive queue element, with fields as they are given."""
+        pieces = [self.piece()] if pieces is None else pieces
+        total = sum(length for _, length, _ in pieces)
+        usual = {"wr_id": 2, "length": total, "resid": total, "num_sge": len(pieces)}
+        self.rq_ring.produce(element(RECV_WQE, RECV_WQE_SIZE, pieces, {**usual, **fields}))
+
+    def doorbell(self):
+        """Rings for every QP of this process: the kernel's handles are not ours to know, but are small."""
+        if not self.handles:
+            self.handles = [handle for handle in range(64) if command(handle)]
+            return
+        for handle in self.handles:
+            command(handle)
+
+
+def command(handle, count=0, pieces=0, size=128, extra=b""):
+    """The post_send command itself; whether the kernel took it."""
+    answer = ctypes.create_string_buffer(8)
+    body = struct.pack("<QIIII", ctypes.addressof(answer), handle, count, pieces, size) + extra
+    head = struct.pack("<IHH", POST_SEND, (8 + len(body)) // 4, 1)
+    try:
+        os.write(context().cmd_fd, head + body)
+    except OSError:
+        return False
+    return True
