@@ -11,7 +11,8 @@ use crate::{
     bindings,
     driver::Driver,
     net::netdev::NetDev,
-    ops::OpsVTable, //
+    ops::OpsVTable,
+    sysfs, //
 };
 use core::{
     marker::PhantomData,
@@ -84,6 +85,7 @@ impl<T: Driver> UnregisteredDevice<T> {
         let registry = T::registry();
         let mut ops = OpsVTable::<T>::OPS;
         ops.owner = registry.module();
+        ops.device_group = sysfs::group();
         let guid = guid_of(netdev.mac_address());
         // SAFETY: As the function requires. The operations are copied.
         unsafe {

@@ -43,6 +43,7 @@ use crate::{
     link::registry::Registry,
     net::netdev::NetDev,
     udata::UserContext,
+    umem::Memory,
     wc::WcSink,
     wr::{
         RecvWrList,
@@ -192,11 +193,13 @@ pub trait Driver: Sized + Send + Sync + 'static {
         init: MrInit,
     ) -> Result<(Arc<Self::Mr>, MrKeys)>;
 
-    /// Makes a region for all memory of the kernel, `access` being `enum ib_access_flags`.
+    /// Makes a region for `memory`, which is all of the kernel's, `access` being
+    /// `enum ib_access_flags`.
     fn get_dma_mr(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         access: u32,
+        memory: Memory,
     ) -> Result<(Arc<Self::Mr>, MrKeys)>;
 
     /// Ends a memory region. When it returns, nobody reaches the memory by its keys.

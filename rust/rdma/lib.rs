@@ -37,6 +37,7 @@ pub mod random;
 pub mod ring;
 pub mod slot;
 mod stats;
+mod sysfs;
 pub mod table;
 pub mod timer;
 pub mod turn;

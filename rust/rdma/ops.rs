@@ -39,7 +39,7 @@ mod qp;
 pub(crate) struct OpsVTable<T: Driver>(PhantomData<T>);
 
 impl<T: Driver> OpsVTable<T> {
-    /// The table; the owner is added when a device is made.
+    /// The table; the owner and the attributes are added when a device is made.
     pub(crate) const OPS: bindings::ib_device_ops = bindings::ib_device_ops {
         driver_id: T::DRIVER_ID,
         uverbs_abi_ver: T::ABI_VERSION,

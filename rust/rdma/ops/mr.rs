@@ -15,7 +15,11 @@ use crate::{
     device::handle::Device,
     driver::Driver,
     object,
-    udata, //
+    udata,
+    umem::{
+        KernelMemory,
+        Memory, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -61,8 +65,11 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: See the head of `ops`.
             unsafe {
                 let dev = Device::<T>::from_raw((*pd).device);
+                let pd = object::Pd::<T::Pd>::data(pd);
+                // The core gives such regions to consumers in the kernel only.
+                let memory = Memory::Kernel(KernelMemory::new());
                 // CAST: A set of bits.
-                let (mr, keys) = T::get_dma_mr(dev, object::Pd::<T::Pd>::data(pd), access as u32)?;
+                let (mr, keys) = T::get_dma_mr(dev, pd, access as u32, memory)?;
                 Self::new_mr(dev, mr, keys)
             }
         })())
