@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/netdevice.h>
+#include <net/dst.h>
+#include <net/ip6_fib.h>
+#include <net/net_namespace.h>
+#include <net/sock.h>
+#include <rdma/ib_verbs.h>
 
 void ferroce_helper_dev_hold(struct net_device *dev)
 {
 	dev_hold(dev);
-}
-
-bool ferroce_helper_dev_is_registered(const struct net_device *dev)
-{
-	return dev->reg_state == NETREG_REGISTERED;
 }
 
 struct net *ferroce_helper_dev_net(const struct net_device *dev)
@@ -17,7 +17,62 @@ struct net *ferroce_helper_dev_net(const struct net_device *dev)
 	return dev_net(dev);
 }
 
-void ferroce_helper_dev_put(struct net_device *dev)
+struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie)
 {
-	dev_put(dev);
+	return dst_check(dst, cookie);
+}
+
+u32 ferroce_helper_dst_mtu(const struct dst_entry *dst)
+{
+	return dst_mtu(dst);
+}
+
+void ferroce_helper_inet_dec_convert_csum(struct sock *sk)
+{
+	inet_dec_convert_csum(sk);
+}
+
+struct net *ferroce_helper_maybe_get_net(struct net *net)
+{
+	return maybe_get_net(net);
+}
+
+void ferroce_helper_netdev_hold(struct net_device *dev, netdevice_tracker *tracker)
+{
+	netdev_hold(dev, tracker, GFP_ATOMIC);
+}
+
+void ferroce_helper_netdev_put(struct net_device *dev, netdevice_tracker *tracker)
+{
+	netdev_put(dev, tracker);
+}
+
+bool ferroce_helper_netif_carrier_ok(const struct net_device *dev)
+{
+	return netif_carrier_ok(dev);
+}
+
+bool ferroce_helper_netif_running(const struct net_device *dev)
+{
+	return netif_running(dev);
+}
+
+void ferroce_helper_put_net(struct net *net)
+{
+	put_net(net);
+}
+
+void *ferroce_helper_rcu_dereference_sk_user_data(struct sock *sk)
+{
+	return rcu_dereference_sk_user_data(sk);
+}
+
+u16 ferroce_helper_rdma_get_udp_sport(u32 fl, u32 lqpn, u32 rqpn)
+{
+	return rdma_get_udp_sport(fl, lqpn, rqpn);
+}
+
+u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst)
+{
+	return rt6_get_cookie(dst_rt6_info(dst));
 }

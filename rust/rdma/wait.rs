@@ -71,7 +71,7 @@ impl Population {
 
     /// Waits until no member is left, and until the code that dropped the last ones has run to its
     /// end, where it ran under RCU, in softirq or as an RCU callback.
-    pub fn wait(self) {
+    pub fn wait(&self) {
         self.0.leave();
         self.0.empty.wait_for_completion();
         synchronize_rcu_expedited();

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The work queue entries and completions that user space shares with us, decoded by value.
+//!
+//! Owns the layout of `rxe_send_wqe`, `rxe_recv_wqe`, `rxe_sge` and `ib_uverbs_wc`. Knows neither
+//! the rings that hold them nor the queue pairs they belong to: it is given bytes that were copied
+//! once and answers with a value that cannot be wrong, or with the status that the work request
+//! completes with. Fields that only mean something to another implementation (state, PSNs,
+//! cursors) are never looked at.
+//!
+//! C header: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h)
+
+use rdma::wc::Wc;
+use roce::{
+    id::Rkey,
+    status::WcStatus,
+    wr::{
+        Imm,
+        RecvWr,
+        Remote,
+        SendOp,
+        SendWr, //
+    }, //
+};
+use zerocopy_derive::{
+    FromBytes,
+    Immutable,
+    IntoBytes,
+    KnownLayout, //
+};
+
+/// Longest message, in bytes (C9-8).
+pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
+
+/// Most scatter/gather entries of one work request.
+pub(crate) const MAX_SGE: u32 = 32;
+
+/// Most bytes of inline data, in bytes: the room of [`MAX_SGE`] entries.
+pub(crate) const MAX_INLINE: u32 = MAX_SGE * 16;
+
+/// `enum ib_uverbs_wr_opcode`, those that RC can be asked for.
+mod opcode {
+    pub(super) const RDMA_WRITE: u32 = 0;
+    pub(super) const RDMA_WRITE_WITH_IMM: u32 = 1;
+    pub(super) const SEND: u32 = 2;
+    pub(super) const SEND_WITH_IMM: u32 = 3;
+    pub(super) const RDMA_READ: u32 = 4;
+}
+
+/// `enum ibv_send_flags`.
+mod flag {
+    pub(super) const FENCE: u32 = 1;
+    pub(super) const SIGNALED: u32 = 2;
+    pub(super) const SOLICITED: u32 = 4;
+    pub(super) const INLINE: u32 = 8;
+}
+
+/// One scatter/gather entry (`struct rxe_sge`).
+#[derive(Clone, Copy, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Sge {
+    /// Address in the region that `lkey` names.
+    pub(crate) addr: u64,
+    /// Bytes.
+    pub(crate) length: u32,
+    /// Local key.
+    pub(crate) lkey: u32,
+}
+
+/// Progress fields of a work queue entry (`struct rxe_dma_info` without its union).
+#[derive(Clone, Copy, FromBytes, Immutable)]
+#[repr(C)]
+struct Dma {
+    length: u32,
+    _resid: u32,
+    _cur_sge: u32,
+    num_sge: u32,
+    _sge_offset: u32,
+    _reserved: u32,
+}
+
+/// The fixed part of a send queue entry (`struct rxe_send_wqe`).
+#[derive(Clone, Copy, FromBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct SendWqe {
+    wr_id: u64,
+    _reserved: u32,
+    opcode: u32,
+    send_flags: u32,
+    imm: [u8; 4],
+    remote_addr: u64,
+    rkey: u32,
+    _union: [u32; 27],
+    _status: u32,
+    _state: u32,
+    _iova: u64,
+    _psns: [u32; 6],
+    dma: Dma,
+}
+
+/// The fixed part of a receive queue entry (`struct rxe_recv_wqe`).
+#[derive(Clone, Copy, FromBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct RecvWqe {
+    wr_id: u64,
+    _reserved: u64,
+    dma: Dma,
+}
+
+/// Where the bytes of a message stand, once its entry has been checked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Shape {
+    /// In the entry itself: this many bytes.
+    Inline(u32),
+    /// In memory: this many scatter/gather entries.
+    Scatter(u32),
+}
+
+impl Shape {
+    /// Bytes of the entry that follow its fixed part and have to be copied.
+    pub(crate) const fn body_len(self) -> usize {
+        match self {
+            // CAST: At most `MAX_INLINE`.
+            Self::Inline(bytes) => bytes as usize,
+            // CAST: At most `MAX_SGE`.
+            Self::Scatter(entries) => entries as usize * size_of::<Sge>(),
+        }
+    }
+}
+
+/// A work request that completes with an error in its turn, instead of being carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused {
+    /// Identifier given by the consumer.
+    pub(crate) wr_id: u64,
+    /// Status that it completes with.
+    pub(crate) status: WcStatus,
+}
+
+/// What the queue pair was created with: bounds of every entry of its rings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Scatter/gather entries of one work request.
+    pub(crate) max_sge: u32,
+    /// Inline bytes of one work request.
+    pub(crate) max_inline: u32,
+}
+
+impl SendWqe {
+    /// Bytes of the fixed part; scatter list or inline data follow.
+    pub(crate) const LEN: usize = size_of::<Self>();
+
+    /// Finds out where the message stands.
+    ///
+    /// # Errors
+    ///
+    /// `IB_WC_LOC_QP_OP_ERR` for more entries or inline bytes than the queue pair was created with.
+    pub(crate) fn shape(&self, bounds: Bounds) -> Result<Shape, Refused> {
+        let shape = if self.has(flag::INLINE) && !self.reads() {
+            Shape::Inline(self.dma.length)
+        } else {
+            Shape::Scatter(self.dma.num_sge)
+        };
+        match shape {
+            Shape::Inline(bytes) if bytes <= bounds.max_inline => Ok(shape),
+            Shape::Scatter(entries) if entries <= bounds.max_sge => Ok(shape),
+            _ => Err(self.refused(WcStatus::LocQpOpErr)),
+        }
+    }
+
+    /// Turns the entry into a work request of `length` bytes.
+    ///
+    /// # Errors
+    ///
+    /// `IB_WC_LOC_QP_OP_ERR` for an operation that user space cannot ask for.
+    pub(crate) fn work_request(&self, length: u32, signal_all: bool) -> Result<SendWr, Refused> {
+        let remote = Remote {
+            va: self.remote_addr,
+            rkey: Rkey::new(self.rkey),
+        };
+        let imm = Some(Imm(self.imm));
+        let op = match self.opcode {
+            opcode::SEND => SendOp::Send { imm: None },
+            opcode::SEND_WITH_IMM => SendOp::Send { imm },
+            opcode::RDMA_WRITE => SendOp::Write { remote, imm: None },
+            opcode::RDMA_WRITE_WITH_IMM => SendOp::Write { remote, imm },
+            opcode::RDMA_READ => SendOp::Read { remote },
+            _ => return Err(self.refused(WcStatus::LocQpOpErr)),
+        };
+        Ok(SendWr {
+            wr_id: self.wr_id,
+            op,
+            length,
+            signaled: signal_all || self.has(flag::SIGNALED),
+            solicited: self.has(flag::SOLICITED),
+            fence: self.has(flag::FENCE),
+        })
+    }
+
+    /// The same entry, completing with `status` in its turn.
+    pub(crate) fn refused(&self, status: WcStatus) -> Refused {
+        Refused {
+            wr_id: self.wr_id,
+            status,
+        }
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.send_flags & flag != 0
+    }
+
+    /// A read scatters what it gets: its entry cannot be the destination.
+    fn reads(&self) -> bool {
+        self.opcode == opcode::RDMA_READ
+    }
+}
+
+impl RecvWqe {
+    /// Bytes of the fixed part; the scatter list follows.
+    pub(crate) const LEN: usize = size_of::<Self>();
+
+    /// Identifier given by the consumer.
+    pub(crate) fn wr_id(&self) -> u64 {
+        self.wr_id
+    }
+
+    /// Scatter/gather entries that follow, if they are no more than the queue was created with.
+    pub(crate) fn entries(&self, bounds: Bounds) -> Option<u32> {
+        (self.dma.num_sge <= bounds.max_sge).then_some(self.dma.num_sge)
+    }
+
+    /// Turns the entry into a receive of `length` bytes.
+    pub(crate) fn work_request(&self, length: u32) -> RecvWr {
+        RecvWr {
+            wr_id: self.wr_id,
+            length,
+        }
+    }
+}
+
+/// Adds up the bytes of a scatter list; `None` above [`MAX_MESSAGE`].
+pub(crate) fn total_length(sges: &[Sge]) -> Option<u32> {
+    let total = sges
+        .iter()
+        .try_fold(0u32, |sum, sge| sum.checked_add(sge.length))?;
+    (total <= MAX_MESSAGE).then_some(total)
+}
+
+/// `enum ibv_wc_flags`: the completion carries immediate data.
+const WC_WITH_IMM: u32 = 1 << 1;
+
+/// A completion as user space reads it (`struct ib_uverbs_wc`).
+#[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Cqe {
+    wr_id: u64,
+    status: u32,
+    opcode: u32,
+    vendor_err: u32,
+    byte_len: u32,
+    imm: [u8; 4],
+    qp_num: u32,
+    src_qp: u32,
+    wc_flags: u32,
+    pkey_index: u16,
+    slid: u16,
+    sl: u8,
+    dlid_path_bits: u8,
+    port_num: u8,
+    _reserved: u8,
+}
+
+impl Cqe {
+    /// Bytes of one element of a completion ring: one cache line.
+    pub(crate) const ELEMENT: usize = 64;
+
+    /// The completion `wc` in the form that user space reads.
+    pub(crate) fn new(wc: &Wc) -> Self {
+        Self {
+            wr_id: wc.wr_id,
+            status: wc.status,
+            opcode: wc.opcode,
+            vendor_err: 0,
+            byte_len: wc.byte_len,
+            imm: wc.imm.unwrap_or_default(),
+            qp_num: wc.qp_num,
+            src_qp: wc.src_qp,
+            wc_flags: if wc.imm.is_some() { WC_WITH_IMM } else { 0 },
+            pkey_index: 0,
+            slid: 0,
+            sl: 0,
+            dlid_path_bits: 0,
+            port_num: 1,
+            _reserved: 0,
+        }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Sge>() == 16);
+    assert!(size_of::<SendWqe>() == 208);
+    assert!(core::mem::offset_of!(SendWqe, dma) == 184);
+    assert!(size_of::<RecvWqe>() == 40);
+    assert!(core::mem::offset_of!(RecvWqe, dma) == 16);
+    assert!(size_of::<Cqe>() == 48);
+};

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a device counts: the port statistics of `rdma statistic`.
+//!
+//! Owns the counters and their names: one for each reason to drop a packet, and those that
+//! rdma_rxe has, under the same names. Does not decide what is counted.
+
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+use rdma::net::skb::Xmit;
+use roce::status::DropReason;
+
+/// Declares [`Counter`], so that a variant cannot exist without its name.
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $counter:ident = $name:literal,)+) => {
+        /// What is counted besides dropped packets.
+        #[derive(Clone, Copy)]
+        pub(crate) enum Counter {
+            $($(#[doc = $doc])+ $counter,)+
+        }
+
+        /// Their names, in the order of the variants.
+        const OURS: &[&CStr] = &[$($name,)+];
+    };
+}
+
+counters! {
+    /// Packets given to the network.
+    SentPackets = c"sent_pkts",
+    /// Packets that were taken in.
+    ReceivedPackets = c"rcvd_pkts",
+    /// Bytes of UDP payload given to the network.
+    SentBytes = c"sent_bytes",
+    /// Bytes of UDP payload that were taken in.
+    ReceivedBytes = c"rcvd_bytes",
+    /// Packets that the local network stack refused; they count as lost.
+    SendErrors = c"send_err",
+    /// Packets at which a queue pushed back.
+    Congested = c"tx_congested",
+    /// Times that the link went down.
+    LinkDowned = c"link_downed",
+    /// Queue pairs that gave up after too many retries.
+    RetryExceeded = c"retry_exceeded_err",
+    /// Queue pairs that gave up because the peer was never ready.
+    RnrRetryExceeded = c"retry_rnr_exceeded_err",
+}
+
+/// Number of counters of a device.
+const COUNT: usize = OURS.len() + DropReason::COUNT;
+
+/// The names of all counters: ours, then one for each reason to drop a packet.
+pub(crate) const NAMES: [&CStr; COUNT] = {
+    let mut names = [c""; COUNT];
+    let mut at = 0;
+    while at < COUNT {
+        names[at] = match at.checked_sub(OURS.len()) {
+            None => OURS[at],
+            Some(reason) => DropReason::ALL[reason].c_name(),
+        };
+        at += 1;
+    }
+    names
+};
+
+/// The counters of one device.
+pub(crate) struct Counters([Atomic<i64>; COUNT]);
+
+impl Counters {
+    /// All at 0.
+    pub(crate) fn new() -> Self {
+        Self([const { Atomic::new(0) }; COUNT])
+    }
+
+    /// Value of the counter at `index`; 0 if there is none.
+    pub(crate) fn value(&self, index: usize) -> u64 {
+        self.0
+            .get(index)
+            // CAST: Counts up from 0.
+            .map_or(0, |counter| counter.load(Relaxed) as u64)
+    }
+
+    /// Adds one.
+    pub(crate) fn count(&self, what: Counter) {
+        self.add(what as usize, 1);
+    }
+
+    /// Notes a packet that was dropped on arrival.
+    pub(crate) fn dropped(&self, reason: DropReason) {
+        self.add(OURS.len().wrapping_add(reason.index()), 1);
+    }
+
+    /// Notes a packet that was taken in.
+    pub(crate) fn received(&self, bytes: usize) {
+        self.add(Counter::ReceivedPackets as usize, 1);
+        // CAST: At most 64 KiB.
+        self.add(Counter::ReceivedBytes as usize, bytes as i64);
+    }
+
+    /// Notes what became of a packet of `bytes` bytes.
+    pub(crate) fn sent(&self, bytes: usize, result: Xmit) {
+        match result {
+            Xmit::Lost => return self.count(Counter::SendErrors),
+            Xmit::Congested => self.count(Counter::Congested),
+            Xmit::Sent => {}
+        }
+        self.add(Counter::SentPackets as usize, 1);
+        // CAST: At most 64 KiB.
+        self.add(Counter::SentBytes as usize, bytes as i64);
+    }
+
+    fn add(&self, index: usize, amount: i64) {
+        if let Some(counter) = self.0.get(index) {
+            counter.add(amount, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A device: one for each netdev that `rdma link add` names.
+//!
+//! Owns the making of a device, what it reports about itself, and its reaction to events of the
+//! netdev. Does not implement verbs; those are in `verbs`.
+
+use crate::{
+    abi,
+    counters::Counter,
+    cq,
+    modify::MAX_RD_ATOMIC,
+    mr,
+    port::Port,
+    shared::Shared,
+    sockets::Sockets, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        rcu,
+        Arc,
+        SetOnce, //
+    }, //
+};
+use rdma::{
+    attr::{
+        DeviceAttr,
+        PhysState,
+        PortAttr,
+        PortState, //
+    },
+    device::{
+        Device,
+        IbDevice,
+        UnregisteredDevice, //
+    },
+    driver::Driver,
+    net::{
+        netdev::{
+            NetDev,
+            NetDevBorrow, //
+        },
+        notifier::{
+            NetdevEvent,
+            NetdevEvents, //
+        }, //
+    }, //
+};
+use roce::{
+    segment::Mtu,
+    wire::{
+        bth::BTH_LEN,
+        icrc::ICRC_LEN,
+        ip::{
+            IPV6_LEN,
+            UDP_LEN, //
+        }, //
+    }, //
+};
+
+/// Longest send or receive queue.
+pub(crate) const MAX_WR: u32 = 1 << 14;
+
+/// Most objects of a kind of which each costs little: as many as rdma_rxe reports.
+const MANY: u32 = 1 << 20;
+
+/// Bytes of a packet that are not payload, at most: an RDMA WRITE with immediate data over IPv6
+/// has a RETH (16 bytes) and an ImmDt (4 bytes) behind its BTH.
+const OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
+
+/// Entries of the GID table: addresses of the netdev and of the VLANs on top of it.
+const GIDS: u32 = 1024;
+
+/// What a device can do (`enum ib_device_cap_flags`); nothing is only claimed.
+mod cap {
+    pub(super) const CHANGE_PHY_PORT: u64 = 1 << 4;
+    pub(super) const PORT_ACTIVE_EVENT: u64 = 1 << 10;
+    pub(super) const SYS_IMAGE_GUID: u64 = 1 << 11;
+    pub(super) const RC_RNR_NAK_GEN: u64 = 1 << 12;
+}
+
+/// Connections can be managed over the port (`IB_PORT_CM_SUP`).
+const PORT_CM: u32 = 1 << 16;
+
+/// The data of one device.
+pub(crate) struct Ferroce {
+    shared: Arc<Shared>,
+    port: Arc<Port>,
+    /// Kept for as long as packets may arrive for this device.
+    _sockets: Sockets,
+    guid: [u8; 8],
+    /// Speed and width, as the netdev had them when the port was first asked for: asking the netdev
+    /// takes locks, and warns each time that there is no answer.
+    rate: SetOnce<(u16, u8)>,
+    up: Atomic<bool>,
+}
+
+impl Ferroce {
+    /// Makes a device over `netdev`, and registers it under `name`.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE` if somebody else has port 4791 of the namespace; `EEXIST` if the netdev has a
+    /// device; those of the registration.
+    pub(crate) fn add(shared: Arc<Shared>, name: &CStr, netdev: NetDev) -> Result {
+        let net = netdev.net().ok_or(ENODEV)?;
+        let sockets = shared.namespaces().open(&net)?;
+        let over = netdev.clone();
+        let (guid, up) = (guid(&over), is_up(&over));
+        let port = Arc::pin_init(Port::new(netdev), GFP_KERNEL)?;
+        let device = UnregisteredDevice::<Self>::alloc(&over, |_| {
+            Ok(try_init!(Self {
+                shared,
+                port,
+                _sockets: sockets,
+                guid,
+                rate: SetOnce::new(),
+                up: Atomic::new(up),
+            }? Error))
+        })?;
+        device.register(name, |other| other.is_over(&over))
+    }
+
+    /// What all devices share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// What the queue pairs of this device share.
+    pub(crate) fn port(&self) -> &Arc<Port> {
+        &self.port
+    }
+
+    fn is_over(&self, netdev: &NetDevBorrow) -> bool {
+        let guard = rcu::read_lock();
+        self.port.netdev(&guard).is_some_and(|own| own.is(netdev))
+    }
+
+    /// What `query_device` reports.
+    pub(crate) fn attributes(&self) -> DeviceAttr {
+        DeviceAttr {
+            sys_image_guid: self.guid,
+            max_mr_size: u64::MAX,
+            page_size_cap: 0xffff_f000,
+            vendor_id: 0xff_ffff,
+            max_qp: MANY,
+            max_qp_wr: MAX_WR,
+            device_cap_flags: cap::CHANGE_PHY_PORT
+                | cap::PORT_ACTIVE_EVENT
+                | cap::SYS_IMAGE_GUID
+                | cap::RC_RNR_NAK_GEN,
+            max_send_sge: abi::MAX_SGE,
+            max_recv_sge: abi::MAX_SGE,
+            max_sge_rd: abi::MAX_SGE,
+            max_cq: MANY,
+            max_cqe: cq::MAX_CQE,
+            max_mr: mr::MAX_MR,
+            max_pd: MANY,
+            max_qp_rd_atom: u32::from(MAX_RD_ATOMIC),
+            max_res_rd_atom: u32::from(MAX_RD_ATOMIC).saturating_mul(MANY),
+            max_qp_init_rd_atom: u32::from(MAX_RD_ATOMIC),
+            max_ah: MANY,
+            max_pkeys: 1,
+            local_ca_ack_delay: 15,
+            ..DeviceAttr::default()
+        }
+    }
+
+    /// What `query_port` reports.
+    pub(crate) fn port_attributes(&self, ib: &IbDevice) -> PortAttr {
+        if self.rate.as_ref().is_none() {
+            self.rate.populate(ib.ethernet_speed().unwrap_or_default());
+        }
+        let (active_speed, active_width) = self.rate.copy().unwrap_or_default();
+        let guard = rcu::read_lock();
+        let netdev = self.port.netdev(&guard);
+        let (state, phys_state) = match netdev {
+            Some(netdev) if is_up(netdev) => (PortState::Active, PhysState::LinkUp),
+            Some(netdev) if netdev.is_running() => (PortState::Down, PhysState::Polling),
+            _ => (PortState::Down, PhysState::Disabled),
+        };
+        PortAttr {
+            state,
+            phys_state,
+            max_mtu: Mtu::Mtu4096.code(),
+            active_mtu: netdev
+                .map_or(Mtu::Mtu256, |netdev| active_mtu(netdev))
+                .code(),
+            gid_tbl_len: GIDS,
+            pkey_tbl_len: 1,
+            port_cap_flags: PORT_CM,
+            max_msg_sz: abi::MAX_MESSAGE,
+            bad_pkey_cntr: 0,
+            qkey_viol_cntr: 0,
+            active_width,
+            active_speed,
+        }
+    }
+
+    /// The netdev went up or down, or away.
+    fn on_event(device: &Device<Self>, event: NetdevEvent, netdev: &NetDevBorrow) {
+        match event {
+            NetdevEvent::Up | NetdevEvent::Down | NetdevEvent::Change => {
+                let up = is_up(netdev);
+                if device.up.xchg(up, Relaxed) != up {
+                    if !up {
+                        device.port.counters().count(Counter::LinkDowned);
+                    }
+                    device.dispatch_port_state(netdev);
+                }
+            }
+            NetdevEvent::Unregister => {
+                device.port.detach();
+                device.unregister_queued();
+            }
+            // Read when it is asked for; nothing to do.
+            _ => {}
+        }
+    }
+}
+
+/// Whether packets can be sent and received.
+fn is_up(netdev: &NetDevBorrow) -> bool {
+    netdev.is_running() && netdev.has_carrier()
+}
+
+/// Node GUID: the hardware address as an EUI-64, in network byte order.
+fn guid(netdev: &NetDevBorrow) -> [u8; 8] {
+    let [a, b, c, d, e, f] = netdev.mac_address();
+    [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
+}
+
+/// The largest path MTU whose packets fit through `netdev`; the smallest there is if none does.
+fn active_mtu(netdev: &NetDevBorrow) -> Mtu {
+    // CAST: Both are far below 2^32.
+    let room = netdev.mtu().saturating_sub(OVERHEAD as u32);
+    Mtu::ALL
+        .into_iter()
+        .rfind(|mtu| mtu.bytes() <= room)
+        .unwrap_or(Mtu::Mtu256)
+}
+
+impl NetdevEvents for Shared {
+    fn event(&self, event: NetdevEvent, netdev: &NetDevBorrow) {
+        Ferroce::registry().for_each(|device| {
+            if device.is_over(netdev) {
+                Ferroce::on_event(device, event, netdev);
+            }
+        });
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One packet in the making: headers, payload, pad and ICRC.
+//!
+//! Owns the choice between copying the payload and sending pages, and the running CRC. Does not
+//! know which memory it is given nor who asked. A packet that cannot be finished is dropped, and
+//! the transport treats it as lost.
+
+use rdma::{
+    crc32::crc32_le,
+    net::skb::{
+        FragCache,
+        TxSkb, //
+    },
+    umem::Memory, //
+};
+use roce::wire::{
+    emit::{
+        pad_len,
+        HeaderBuf, //
+    },
+    icrc::{
+        Crc32,
+        Icrc,
+        ICRC_LEN, //
+    },
+    ip::Masked,
+};
+
+/// Longest payload that is copied behind the headers, in bytes. Above it, pages are lent to the
+/// network stack: a copy of this size costs about as much as taking and dropping a page.
+const COPY_BREAK: usize = 256;
+
+/// The kernel's CRC-32.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelCrc;
+
+impl Crc32 for KernelCrc {
+    #[inline]
+    fn update(crc: u32, bytes: &[u8]) -> u32 {
+        crc32_le(crc, bytes)
+    }
+}
+
+/// How the payload gets into a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Loan {
+    /// Copied: the owner may change the memory at any time.
+    Copy,
+    /// By reference to its pages: the owner must leave them alone until the request completes.
+    Pages,
+}
+
+/// One packet in the making.
+pub(crate) struct Frame {
+    skb: TxSkb,
+    icrc: Icrc<KernelCrc>,
+    loan: Loan,
+    payload_len: usize,
+}
+
+impl Frame {
+    /// Starts a packet whose payload will be `payload_len` bytes. `None`: no memory.
+    pub(crate) fn new(
+        masked: &Masked,
+        headers: &HeaderBuf,
+        payload_len: usize,
+        loan: Loan,
+    ) -> Option<Self> {
+        let loan = if payload_len <= COPY_BREAK {
+            Loan::Copy
+        } else {
+            loan
+        };
+        let tail = match loan {
+            Loan::Copy => payload_len.wrapping_add(trailer_len(payload_len)),
+            Loan::Pages => 0,
+        };
+        let mut skb = TxSkb::new(headers.len().wrapping_add(tail))?;
+        skb.put(headers.as_slice()).ok()?;
+        Some(Self {
+            skb,
+            icrc: Icrc::headers(masked, headers.as_slice()),
+            loan,
+            payload_len,
+        })
+    }
+
+    /// Appends bytes that stand in the kernel. `false`: no room.
+    pub(crate) fn append_bytes(&mut self, bytes: &[u8]) -> bool {
+        self.icrc = self.icrc.payload(bytes);
+        self.skb.put(bytes).is_ok()
+    }
+
+    /// Appends `len` bytes at `offset` of `memory`. `false`: no room, or not in the memory.
+    pub(crate) fn append(&mut self, memory: &Memory, offset: u64, len: usize) -> bool {
+        match self.loan {
+            Loan::Copy => match self.skb.put_memory(memory, offset, len) {
+                Ok(copy) => {
+                    self.icrc = self.icrc.payload(copy);
+                    true
+                }
+                Err(_) => false,
+            },
+            Loan::Pages => {
+                let Ok(icrc) = self
+                    .icrc
+                    .try_payload_with(|crc| memory.crc32(offset, len, crc))
+                else {
+                    return false;
+                };
+                self.icrc = icrc;
+                memory
+                    .frags(offset, len)
+                    .all(|frag| self.skb.push_frag(frag).is_ok())
+            }
+        }
+    }
+
+    /// Ends the packet with pad bytes and ICRC. `None`: no memory.
+    pub(crate) fn finish(mut self, cache: &mut FragCache) -> Option<TxSkb> {
+        let pad = pad_len(self.payload_len);
+        let mut trailer = [0; 3 + ICRC_LEN];
+        let icrc = self.icrc.pad(pad).finish();
+        trailer
+            .get_mut(pad..)?
+            .first_chunk_mut::<ICRC_LEN>()?
+            .copy_from_slice(&icrc);
+        let trailer = trailer.get(..trailer_len(self.payload_len))?;
+        match self.loan {
+            Loan::Copy => self.skb.put(trailer),
+            Loan::Pages => self.skb.push_trailer(cache, trailer),
+        }
+        .ok()?;
+        Some(self.skb)
+    }
+}
+
+/// Bytes that follow a payload: pad and ICRC.
+pub(crate) const fn trailer_len(payload_len: usize) -> usize {
+    pad_len(payload_len).wrapping_add(ICRC_LEN)
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! ferroce: an RDMA provider that speaks RoCEv2 over any netdev.
+//!
+//! The module's beginning and end. What happens in between starts in `verbs` for a consumer, in
+//! `demux` for a packet, and in `device` for an event of the netdev.
+//!
+//! Modules are listed bottom up: each imports only those above it.
+
+#![crate_name = "ferroce"]
+#![deny(unsafe_code)]
+
+mod abi;
+mod arrival;
+mod counters;
+mod cq;
+mod create;
+mod demux;
+mod device;
+mod frame;
+mod gsi;
+mod modify;
+mod mr;
+mod path;
+mod port;
+mod qp;
+mod receiver;
+mod rq;
+mod sender;
+mod shared;
+mod sockets;
+mod space;
+mod sq;
+mod verbs;
+
+use crate::{
+    device::Ferroce,
+    shared::Shared, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    link::Registration,
+    net::{
+        netns::NamespaceHook,
+        notifier::Notifier, //
+    }, //
+};
+
+module! {
+    type: FerroceModule,
+    name: "ferroce",
+    authors: ["ferroce developers"],
+    description: "RoCEv2 provider in software",
+    license: "GPL",
+    alias: ["rdma-link-ferroce"],
+}
+
+/// The loaded module. Fields drop in this order: first nobody can add a device, then the devices
+/// go, then what they react to; then what is still on its way has to come to rest.
+struct FerroceModule {
+    _link: Registration<Ferroce>,
+    _events: Notifier<Shared>,
+    _namespaces: NamespaceHook<Shared>,
+    _rest: Rest,
+}
+
+impl kernel::Module for FerroceModule {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        let shared = Shared::new()?;
+        Ok(Self {
+            _rest: Rest(shared.clone()),
+            _namespaces: NamespaceHook::new(shared.clone())?,
+            _events: Notifier::new(shared.clone())?,
+            _link: Registration::new(module, shared)?,
+        })
+    }
+}
+
+/// Dropped last: waits until the last queue pair is gone.
+struct Rest(Arc<Shared>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.0.qps().wait();
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The way from one half of a connected queue pair to its peer.
+//!
+//! Owns addresses, UDP source port, IPv4 identification and the cached route. Does not know what
+//! it sends. Whatever goes wrong on the way is loss, and the transport recovers from loss.
+
+use crate::{
+    frame::{
+        trailer_len,
+        Frame,
+        Loan, //
+    },
+    port::Port, //
+};
+use kernel::{
+    prelude::*,
+    sync::rcu, //
+};
+use rdma::{
+    attr::AhAttr,
+    net::{
+        route::{
+            Addresses,
+            Route, //
+        },
+        skb::{
+            FragCache,
+            IpHeader,
+            Xmit, //
+        }, //
+    }, //
+};
+use roce::wire::{
+    emit::Headers,
+    ip::{
+        Ipv4Pseudo,
+        Ipv6Pseudo,
+        Masked,
+        UdpPseudo,
+        ROCE_UDP_PORT, //
+    }, //
+};
+
+/// "Don't fragment" in the flags of an IPv4 header.
+const DONT_FRAGMENT: u16 = 0x4000;
+
+/// The way to one peer.
+pub(crate) struct Path {
+    addresses: Addresses,
+    traffic_class: u8,
+    hop_limit: u8,
+    flow_label: u32,
+    source_port: u16,
+    /// Identification of the next IPv4 packet. With DF any value is legal (RFC 6864), but the
+    /// ICRC covers it, so it is chosen here.
+    ipv4_id: u16,
+    /// The covered fields of IP and UDP; identification and lengths change with each packet.
+    masked: Masked,
+    route: Option<Route>,
+    cache: FragCache,
+}
+
+impl Path {
+    /// The way that address vector `ah` describes, for the flow between `qpn` and `dest_qpn`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when source and destination are of different families.
+    pub(crate) fn new(ah: &AhAttr, qpn: u32, dest_qpn: u32) -> Result<Self> {
+        let addresses = Addresses::from_gids(&ah.sgid, &ah.dgid).ok_or(EINVAL)?;
+        let udp = UdpPseudo {
+            sport: rdma::net::udp_source_port(ah.flow_label, qpn, dest_qpn),
+            dport: ROCE_UDP_PORT,
+            len: 0,
+        };
+        let masked = match addresses {
+            Addresses::V4 { src, dst } => Masked::ipv4(
+                &Ipv4Pseudo {
+                    total_len: 0,
+                    id: 0,
+                    frag: DONT_FRAGMENT,
+                    saddr: src,
+                    daddr: dst,
+                },
+                &udp,
+            ),
+            Addresses::V6 { src, dst } => Masked::ipv6(
+                &Ipv6Pseudo {
+                    payload_len: 0,
+                    saddr: src,
+                    daddr: dst,
+                },
+                &udp,
+            ),
+        };
+        Ok(Self {
+            addresses,
+            traffic_class: ah.traffic_class,
+            hop_limit: ah.hop_limit,
+            flow_label: ah.flow_label,
+            source_port: udp.sport,
+            ipv4_id: 0,
+            masked,
+            route: None,
+            cache: FragCache::new(),
+        })
+    }
+
+    /// Whether a packet with these addresses comes from the peer (C9-54).
+    pub(crate) fn is_from_peer(&self, received: &Addresses) -> bool {
+        *received == self.addresses.reversed()
+    }
+
+    /// Starts the next packet. `None`: no memory.
+    pub(crate) fn frame(
+        &mut self,
+        headers: &Headers,
+        payload_len: usize,
+        loan: Loan,
+    ) -> Option<Frame> {
+        let headers = headers.emit(payload_len);
+        let udp_payload = headers
+            .len()
+            .checked_add(payload_len)?
+            .checked_add(trailer_len(payload_len))?;
+        self.ipv4_id = self.ipv4_id.wrapping_add(1);
+        self.masked.packet(self.ipv4_id, udp_payload);
+        Frame::new(&self.masked, &headers, payload_len, loan)
+    }
+
+    /// Sends the packet that was started last.
+    pub(crate) fn send(&mut self, port: &Port, frame: Frame) -> Xmit {
+        let Some(skb) = frame.finish(&mut self.cache) else {
+            return Xmit::Lost;
+        };
+        let ip = IpHeader {
+            addresses: self.addresses,
+            traffic_class: self.traffic_class,
+            hop_limit: self.hop_limit,
+            flow_label: self.flow_label,
+            ipv4_id: self.ipv4_id,
+        };
+        let ports = (self.source_port, ROCE_UDP_PORT);
+        let bytes = skb.len();
+        let guard = rcu::read_lock();
+        let sent = match self.route(port, &guard) {
+            Some(route) => skb.send(route, &ip, ports),
+            None => Xmit::Lost,
+        };
+        port.counters().sent(bytes, sent);
+        sent
+    }
+
+    /// The cached route, looked up again when the network has changed. `None`: there is none, or
+    /// the device is going away.
+    fn route(&mut self, port: &Port, guard: &rcu::Guard) -> Option<&Route> {
+        let netdev = port.netdev(guard)?;
+        if !self.route.as_ref().is_some_and(Route::is_valid) {
+            self.route = Route::lookup(netdev, &self.addresses, self.traffic_class).ok();
+        }
+        self.route.as_ref()
+    }
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The half of a queue pair that takes requests and answers them.
+//!
+//! Owns the responder, the receive queue and the way back to the peer. In one turn it handles the
+//! requests that have arrived, as a run, and then sends what they call for: read responses, and
+//! one acknowledgement for all. Does not decide when it gets a turn.
+
+use crate::{
+    arrival::packet,
+    cq::Cq,
+    frame::Loan,
+    path::Path,
+    qp::{
+        Aftermath,
+        Qp, //
+    },
+    rq::ReceiveQueue,
+    sender::completion, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    }, //
+};
+use rdma::{
+    attr::QpState,
+    event::QpEvent,
+    net::rx::RxSkb,
+    turn::Again, //
+};
+use roce::{
+    access::{
+        Access,
+        AccessError, //
+    },
+    rc::{
+        replay::Answer,
+        responder::{
+            Fatal,
+            RequestHost,
+            Responder, //
+        }, //
+    },
+    segment::{
+        BurstLimit,
+        Payload,
+        Segment,
+        Source, //
+    },
+    status::{
+        DropReason,
+        WcStatus, //
+    },
+    wr::{
+        BadRecv,
+        Completion,
+        RecvWr,
+        Remote,
+        WcOpcode, //
+    }, //
+};
+
+/// Most packets and bytes that one turn sends before it looks at what has arrived.
+const BURST: BurstLimit = BurstLimit {
+    bytes: 64 << 10,
+    packets: 64,
+};
+
+/// Most requests that one turn takes before it answers.
+const BATCH: usize = 64;
+
+/// Storage of the responder: one entry for each READ or atomic that the peer may have in flight.
+pub(crate) struct Answers(KVVec<Answer>);
+
+impl Answers {
+    /// Room for `count` answers.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(count: u8) -> Result<Self> {
+        let answers = KVVec::from_elem(Answer::EMPTY, usize::from(count), GFP_KERNEL_ACCOUNT)?;
+        Ok(Self(answers))
+    }
+}
+
+impl AsRef<[Answer]> for Answers {
+    #[inline]
+    fn as_ref(&self) -> &[Answer] {
+        &self.0
+    }
+}
+
+impl AsMut<[Answer]> for Answers {
+    #[inline]
+    fn as_mut(&mut self) -> &mut [Answer] {
+        &mut self.0
+    }
+}
+
+/// The half that answers requests.
+pub(crate) struct ReceiveHalf {
+    responder: Responder<Answers>,
+    queue: ReceiveQueue,
+    cq: Arc<Cq>,
+    path: Option<Path>,
+}
+
+impl ReceiveHalf {
+    /// The half in RESET, consuming `queue`.
+    pub(crate) fn new(responder: Responder<Answers>, queue: ReceiveQueue, cq: Arc<Cq>) -> Self {
+        Self {
+            responder,
+            queue,
+            cq,
+            path: None,
+        }
+    }
+
+    /// The protocol machine, for `modify_qp`.
+    pub(crate) fn responder(&mut self) -> &mut Responder<Answers> {
+        &mut self.responder
+    }
+
+    /// Replaces the protocol machine: another number of answers is to be kept.
+    pub(crate) fn replace_responder(
+        &mut self,
+        responder: Responder<Answers>,
+    ) -> Responder<Answers> {
+        core::mem::replace(&mut self.responder, responder)
+    }
+
+    /// Sets the way to the peer.
+    pub(crate) fn set_path(&mut self, path: Path) {
+        self.path = Some(path);
+    }
+
+    /// Goes to RESET: forgets what was posted and received.
+    pub(crate) fn reset(&mut self, qp: &Qp) {
+        qp.requests().purge();
+        self.queue.clear();
+        self.responder.reset();
+        self.path = None;
+    }
+
+    /// Does what there is to do.
+    pub(crate) fn turn(&mut self, qp: ArcBorrow<'_, Qp>, after: &mut Aftermath) -> Again {
+        let arrived = self.take_requests(&qp, after);
+        let sent = self.transmit(&qp, after);
+        if let Some(fatal) = self.responder.take_event() {
+            after.fail(match fatal {
+                Fatal::AccessError => Some(QpEvent::AccessError),
+                Fatal::RequestError => Some(QpEvent::RequestError),
+                Fatal::LocalError => None,
+            });
+        }
+        if qp.state() == QpState::Err {
+            self.flush(&qp, after);
+        }
+        if arrived || sent {
+            Again::Yes
+        } else {
+            Again::No
+        }
+    }
+
+    /// Takes the requests that have arrived. Says whether there may be more.
+    fn take_requests(&mut self, qp: &Qp, after: &mut Aftermath) -> bool {
+        let Some(path) = &self.path else {
+            qp.requests().purge();
+            return false;
+        };
+        for _ in 0..BATCH {
+            let Some(skb) = qp.requests().pop() else {
+                return false;
+            };
+            let taken = if path.is_from_peer(&skb.addresses()) {
+                let mut host = Host {
+                    qp,
+                    queue: &mut self.queue,
+                    cq: &self.cq,
+                    skb: &skb,
+                    after,
+                };
+                packet(&skb).and_then(|packet| self.responder.handle_request(&packet, &mut host))
+            } else {
+                Err(DropReason::WrongSource)
+            };
+            if let Err(reason) = taken {
+                qp.port().counters().dropped(reason);
+            }
+        }
+        true
+    }
+
+    /// Sends the answers that are due. Says whether there may be more.
+    fn transmit(&mut self, qp: &Qp, after: &mut Aftermath) -> bool {
+        let Some(path) = &mut self.path else {
+            return false;
+        };
+        let mut refused = None;
+        let mut sent = false;
+        for segment in self.responder.burst(BURST) {
+            sent = true;
+            if let Err(error) = send(&segment, path, qp) {
+                refused = Some(error);
+                break;
+            }
+        }
+        if let Some(error) = refused {
+            self.responder.abort_read(error);
+            return self.transmit(qp, after);
+        }
+        sent
+    }
+
+    /// Completes every receive, begun or not, with a flush error (C10-42).
+    fn flush(&mut self, qp: &Qp, after: &mut Aftermath) {
+        self.responder.fail();
+        if let Some(done) = self.responder.abandon() {
+            report(&self.cq, qp, &done, true, after);
+        }
+        // As many as the ring holds: user space may go on posting while it is emptied.
+        for _ in 0..self.queue.slots() {
+            let Some(taken) = self.queue.take() else {
+                break;
+            };
+            let (Ok(RecvWr { wr_id, .. }) | Err(BadRecv { wr_id, .. })) = taken;
+            let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
+            report(&self.cq, qp, &done, true, after);
+        }
+    }
+}
+
+/// Sends one packet. Loss is none of our business.
+///
+/// Read responses are copied: the owner of the memory may write to it while it is being read,
+/// which must not break the ICRC.
+///
+/// # Errors
+///
+/// What is wrong with the memory that the peer reads: it was checked when the request came, but
+/// may be gone.
+fn send(segment: &Segment, path: &mut Path, qp: &Qp) -> Result<(), AccessError> {
+    // CAST: At most one path MTU.
+    let len = segment.length as usize;
+    let Some(mut frame) = path.frame(&segment.headers, len, Loan::Copy) else {
+        return Ok(());
+    };
+    let whole = match segment.source {
+        Source::Remote(remote) => qp.space().read_remote(remote, segment.length, &mut frame)?,
+        _ => true,
+    };
+    if whole {
+        path.send(qp.port(), frame);
+    }
+    Ok(())
+}
+
+/// Puts a completion where the consumer finds it.
+fn report(cq: &Cq, qp: &Qp, done: &Completion, solicited: bool, after: &mut Aftermath) {
+    let urgent = solicited || done.status != WcStatus::Success;
+    if cq.push(&completion(done, qp), urgent).is_err() {
+        after.fail(Some(QpEvent::Fatal));
+    }
+}
+
+/// What the responder needs while it handles one request.
+struct Host<'a> {
+    qp: &'a Qp,
+    queue: &'a mut ReceiveQueue,
+    cq: &'a Cq,
+    skb: &'a RxSkb,
+    after: &'a mut Aftermath,
+}
+
+impl RequestHost for Host<'_> {
+    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
+        self.queue.take()
+    }
+
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+        self.qp
+            .space()
+            .scatter(self.queue.current(), offset, self.skb, payload)
+    }
+
+    fn check_remote(
+        &mut self,
+        remote: Remote,
+        length: u32,
+        access: Access,
+    ) -> Result<(), AccessError> {
+        self.qp.space().check(remote, length, access)
+    }
+
+    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError> {
+        self.qp.space().write_remote(remote, self.skb, payload)
+    }
+
+    fn complete_receive(&mut self, done: Completion, solicited: bool) {
+        report(self.cq, self.qp, &done, solicited, self.after);
+    }
+}

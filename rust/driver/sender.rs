@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The half of a queue pair that sends requests and takes responses.
+//!
+//! Owns the requester, the send queue and the way to the peer, and does in one turn whatever
+//! there is to do: take what has arrived, look at the clock, fetch what was posted, send as much
+//! as the window allows, report what is complete. Does not decide when it gets a turn.
+
+use crate::{
+    arrival::packet,
+    counters::Counter,
+    cq::Cq,
+    frame::Loan,
+    path::Path,
+    qp::{
+        Aftermath,
+        Qp, //
+    },
+    space::Space,
+    sq::{
+        Body,
+        SendQueue,
+        Slots, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    }, //
+};
+use rdma::{
+    attr::QpState,
+    event::QpEvent,
+    net::rx::RxSkb,
+    timer::now,
+    turn::Again,
+    wc::Wc, //
+};
+use roce::{
+    rc::requester::{
+        Requester,
+        ResponseHost, //
+    },
+    segment::{
+        BurstLimit,
+        Payload,
+        Segment,
+        SlotIndex,
+        Source, //
+    },
+    status::{
+        DropReason,
+        WcStatus, //
+    },
+    time::Instant,
+    wr::Completion, //
+};
+
+/// Most packets and bytes that one turn sends before it looks at what has arrived.
+const BURST: BurstLimit = BurstLimit {
+    bytes: 64 << 10,
+    packets: 64,
+};
+
+/// Most responses that one turn takes before it sends.
+const BATCH: usize = 64;
+
+/// The half that sends requests.
+pub(crate) struct SendHalf {
+    requester: Requester<Slots>,
+    queue: SendQueue,
+    cq: Arc<Cq>,
+    path: Option<Path>,
+    /// The consumer wants to know when the queue has drained.
+    tell_drained: bool,
+}
+
+impl SendHalf {
+    /// The half in RESET, consuming `queue`.
+    pub(crate) fn new(requester: Requester<Slots>, queue: SendQueue, cq: Arc<Cq>) -> Self {
+        Self {
+            requester,
+            queue,
+            cq,
+            path: None,
+            tell_drained: false,
+        }
+    }
+
+    /// Stops beginning requests; `notify`: raise an event when those begun are complete.
+    pub(crate) fn drain(&mut self, notify: bool) {
+        self.requester.drain();
+        self.tell_drained = notify;
+    }
+
+    /// The protocol machine, for `modify_qp`.
+    pub(crate) fn requester(&mut self) -> &mut Requester<Slots> {
+        &mut self.requester
+    }
+
+    /// Sets the way to the peer.
+    pub(crate) fn set_path(&mut self, path: Path) {
+        self.path = Some(path);
+    }
+
+    /// Goes to RESET: forgets what was posted, sent and received.
+    pub(crate) fn reset(&mut self, qp: &Qp) {
+        qp.responses().purge();
+        self.queue.clear();
+        self.requester.reset();
+        self.requester.align(self.queue.next_slot());
+        self.path = None;
+    }
+
+    /// Does what there is to do.
+    pub(crate) fn turn(&mut self, qp: ArcBorrow<'_, Qp>, after: &mut Aftermath) -> Again {
+        if qp.state() == QpState::Err {
+            self.requester.fail();
+        }
+        let now = Instant::from_nanos(now());
+        let arrived = self.take_responses(&qp, now);
+        self.requester.handle_timeout(now);
+        self.queue.fetch(&mut self.requester);
+        let sent = self.transmit(&qp, now);
+        self.report(&qp, after);
+        if self.tell_drained && self.requester.is_drained() {
+            self.tell_drained = false;
+            after.drained = true;
+        }
+        if let Some(at) = self.requester.poll_timeout() {
+            qp.wake_sender_at(at.as_nanos());
+        }
+        if arrived || sent {
+            Again::Yes
+        } else {
+            Again::No
+        }
+    }
+
+    /// Takes the responses that have arrived. Says whether there may be more.
+    fn take_responses(&mut self, qp: &Qp, now: Instant) -> bool {
+        let Some(path) = &self.path else {
+            qp.responses().purge();
+            return false;
+        };
+        for _ in 0..BATCH {
+            let Some(skb) = qp.responses().pop() else {
+                return false;
+            };
+            let taken = if path.is_from_peer(&skb.addresses()) {
+                let mut host = Host {
+                    space: qp.space(),
+                    queue: &self.queue,
+                    skb: &skb,
+                };
+                packet(&skb)
+                    .and_then(|packet| self.requester.handle_response(now, &packet, &mut host))
+            } else {
+                Err(DropReason::WrongSource)
+            };
+            if let Err(reason) = taken {
+                qp.port().counters().dropped(reason);
+            }
+        }
+        true
+    }
+
+    /// Sends what the window allows. Says whether there may be more.
+    fn transmit(&mut self, qp: &Qp, now: Instant) -> bool {
+        let Some(path) = &mut self.path else {
+            return false;
+        };
+        let mut refused = None;
+        let mut sent = false;
+        for segment in self.requester.burst(now, BURST) {
+            sent = true;
+            if let Err(status) = send(&segment, &self.queue, path, qp) {
+                if let Source::Slot(slot) = segment.source {
+                    refused = Some((slot, status));
+                }
+                break;
+            }
+        }
+        if let Some((slot, status)) = refused {
+            self.requester.abort(slot, status);
+        }
+        sent
+    }
+
+    /// Reports what is complete and gives its elements of the ring back.
+    fn report(&mut self, qp: &Qp, after: &mut Aftermath) {
+        let mut released = 0u32;
+        while let Some(retired) = self.requester.poll_completion() {
+            released = released.wrapping_add(1);
+            let Some(done) = retired.completion else {
+                continue;
+            };
+            match done.status {
+                WcStatus::RetryExcErr => qp.port().counters().count(Counter::RetryExceeded),
+                WcStatus::RnrRetryExcErr => qp.port().counters().count(Counter::RnrRetryExceeded),
+                _ => {}
+            }
+            let urgent = done.status != WcStatus::Success;
+            if self.cq.push(&completion(&done, qp), urgent).is_err() {
+                after.fail(Some(QpEvent::Fatal));
+            }
+        }
+        self.queue.release(released);
+        if self.requester.error().is_some() && qp.state() != QpState::Err {
+            after.fail(None);
+        }
+    }
+}
+
+/// Sends one packet. Loss is none of our business.
+///
+/// # Errors
+///
+/// The status that the request completes with when its own memory cannot be read.
+fn send(segment: &Segment, queue: &SendQueue, path: &mut Path, qp: &Qp) -> Result<(), WcStatus> {
+    // CAST: At most one path MTU.
+    let len = segment.length as usize;
+    let Some(mut frame) = path.frame(&segment.headers, len, Loan::Pages) else {
+        return Ok(());
+    };
+    let whole = match segment.source {
+        Source::Slot(slot) => match queue.body(slot) {
+            Body::Inline(bytes) => {
+                let start = segment.offset as usize;
+                let end = start.saturating_add(len);
+                bytes
+                    .get(start..end)
+                    .is_some_and(|bytes| frame.append_bytes(bytes))
+            }
+            Body::Scatter(sges) => {
+                qp.space()
+                    .gather(sges, segment.offset, segment.length, &mut frame)?
+            }
+        },
+        _ => true,
+    };
+    if whole {
+        path.send(qp.port(), frame);
+    }
+    Ok(())
+}
+
+/// A completion of `qp`, as a completion queue takes it.
+pub(crate) fn completion(done: &Completion, qp: &Qp) -> Wc {
+    Wc {
+        wr_id: done.wr_id,
+        status: done.status.code(),
+        opcode: done.opcode.code(),
+        byte_len: done.byte_len,
+        imm: done.imm.map(|imm| imm.0),
+        qp_num: qp.number(),
+        qp: qp.handle().token(),
+        ..Wc::default()
+    }
+}
+
+/// What the requester needs while it handles one response.
+struct Host<'a> {
+    space: Space<'a>,
+    queue: &'a SendQueue,
+    skb: &'a RxSkb,
+}
+
+impl ResponseHost for Host<'_> {
+    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+        match self.queue.body(slot) {
+            Body::Scatter(sges) => self.space.scatter(sges, offset, self.skb, payload),
+            Body::Inline(_) => Err(WcStatus::LocQpOpErr),
+        }
+    }
+}

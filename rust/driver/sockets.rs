@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The UDP sockets on port 4791: one pair for each network namespace with a device in it.
+//!
+//! Owns which namespaces have sockets and how many devices use them. Does not know devices nor
+//! packets. Sockets go when the last device of their namespace goes, or with the namespace.
+
+use crate::demux::Demux;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
+};
+use rdma::net::{
+    netns::{
+        Net,
+        NetId, //
+    },
+    udp_tunnel::UdpPort, //
+};
+
+/// Port number of RoCEv2 (IBA annex 17).
+const PORT: u16 = roce::wire::ip::ROCE_UDP_PORT;
+
+/// The namespaces that have sockets.
+#[pin_data]
+pub(crate) struct Namespaces {
+    demux: Arc<Demux>,
+    #[pin]
+    list: Mutex<List>,
+}
+
+struct List {
+    entries: KVec<Entry>,
+    /// Tells a namespace from one that has its address later.
+    next_serial: u64,
+}
+
+struct Entry {
+    serial: u64,
+    net: NetId,
+    users: usize,
+    _sockets: UdpPort<Demux>,
+}
+
+impl Namespaces {
+    /// None yet; what arrives goes to `demux`.
+    pub(crate) fn new(demux: Arc<Demux>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                demux,
+                list <- new_mutex!(List {
+                    entries: KVec::new(),
+                    next_serial: 0,
+                }),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Opens the sockets of namespace `net`, or joins those who use them.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE` when somebody else has the port; `ENOMEM`.
+    pub(crate) fn open(self: &Arc<Self>, net: &Net) -> Result<Sockets> {
+        let mut list = self.list.lock();
+        if let Some(entry) = list.entries.iter_mut().find(|entry| entry.net == net.id()) {
+            entry.users = entry.users.saturating_add(1);
+            return Ok(Sockets {
+                namespaces: self.clone(),
+                serial: entry.serial,
+            });
+        }
+        let sockets = UdpPort::open(net, PORT, self.demux.clone())?;
+        let serial = list.next_serial;
+        list.next_serial = serial.wrapping_add(1);
+        list.entries.push(
+            Entry {
+                serial,
+                net: net.id(),
+                users: 1,
+                _sockets: sockets,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(Sockets {
+            namespaces: self.clone(),
+            serial,
+        })
+    }
+
+    /// Closes the sockets of a namespace that is going away, whoever uses them.
+    pub(crate) fn gone(&self, net: NetId) {
+        self.remove(|entry| entry.net == net);
+    }
+
+    fn close(&self, serial: u64) {
+        self.remove(|entry| {
+            if entry.serial != serial {
+                return false;
+            }
+            entry.users = entry.users.saturating_sub(1);
+            entry.users == 0
+        });
+    }
+
+    /// Takes out the one entry that `which` wants out, and closes its sockets unlocked.
+    fn remove(&self, which: impl FnMut(&mut Entry) -> bool) {
+        let mut list = self.list.lock();
+        let found = list.entries.iter_mut().position(which);
+        let entry = found.and_then(|at| list.entries.remove(at).ok());
+        drop(list);
+        drop(entry);
+    }
+}
+
+/// The use of a namespace's sockets by one device.
+pub(crate) struct Sockets {
+    namespaces: Arc<Namespaces>,
+    serial: u64,
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        self.namespaces.close(self.serial);
+    }
+}

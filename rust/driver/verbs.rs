@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The verbs: what the RDMA core asks of a device.
+//!
+//! Owns the making and the end of objects, and the checks of what they are made from. What they
+//! do in between is elsewhere.
+
+use crate::{
+    abi::Cqe,
+    counters::NAMES,
+    cq::{
+        self,
+        Cq, //
+    },
+    create::{
+        self,
+        QueuePair, //
+    },
+    device::Ferroce,
+    modify,
+    mr::Pd,
+    shared::Shared, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        Arc,
+        UniqueArc, //
+    }, //
+};
+use rdma::{
+    attr::{
+        AhAttr,
+        DeviceAttr,
+        MrInit,
+        MrKeys,
+        PortAttr,
+        QpAttr,
+        QpAttrMask,
+        QpState,
+        QpType, //
+    },
+    device::Device,
+    driver::{
+        AhInit,
+        CqInit,
+        Driver,
+        QpCreated,
+        QpInit,
+        QpQuery,
+        DRIVER_ID_RXE, //
+    },
+    event::Notify,
+    link::Registry,
+    net::netdev::NetDev,
+    ring::Ring,
+    umem::{
+        Memory,
+        Umem, //
+    },
+    wc::WcSink,
+    wr::{
+        RecvWrList,
+        SendWrList, //
+    }, //
+};
+use roce::{
+    access::{
+        Access,
+        Region, //
+    },
+    id::Pkey, //
+};
+use zerocopy_derive::{
+    Immutable,
+    IntoBytes, //
+};
+
+/// The devices of this module.
+static DEVICES: Registry<Ferroce> = Registry::new();
+
+impl Driver for Ferroce {
+    type Common = Shared;
+    type Ucontext = ();
+    type Pd = Pd;
+    type Ah = AhAttr;
+    type Cq = Cq;
+    type Qp = QueuePair;
+    type Mr = Registered;
+
+    const DRIVER_ID: u32 = DRIVER_ID_RXE;
+    const ABI_VERSION: u32 = 2;
+    const LINK_TYPE: &'static CStr = c"ferroce";
+    const HW_COUNTERS: &'static [&'static CStr] = &NAMES;
+
+    fn registry() -> &'static Registry<Self> {
+        &DEVICES
+    }
+
+    fn new_link(shared: &Arc<Shared>, name: &CStr, netdev: NetDev) -> Result {
+        Ferroce::add(shared.clone(), name, netdev)
+    }
+
+    fn query_device(dev: &Device<Self>) -> DeviceAttr {
+        dev.attributes()
+    }
+
+    fn query_port(dev: &Device<Self>) -> Result<PortAttr> {
+        Ok(dev.port_attributes(dev.ib()))
+    }
+
+    fn query_pkey(_dev: &Device<Self>, index: u16) -> Result<u16> {
+        if index == 0 {
+            Ok(Pkey::DEFAULT.get())
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    fn netdev(&self) -> Option<NetDev> {
+        self.port().hold_netdev()
+    }
+
+    fn read_counter(dev: &Device<Self>, index: usize) -> u64 {
+        dev.port().counters().value(index)
+    }
+
+    fn alloc_ucontext(_dev: &Device<Self>) -> Result<Arc<()>> {
+        Ok(Arc::new((), GFP_KERNEL_ACCOUNT)?)
+    }
+
+    fn alloc_pd(_dev: &Device<Self>, _ucontext: Option<&Arc<()>>) -> Result<Arc<Pd>> {
+        Ok(Arc::new(Pd::new(), GFP_KERNEL_ACCOUNT)?)
+    }
+
+    fn create_ah(
+        _dev: &Device<Self>,
+        _pd: &Arc<Pd>,
+        init: AhInit<'_, Self>,
+    ) -> Result<Arc<AhAttr>> {
+        let flags = if init.may_sleep {
+            GFP_KERNEL_ACCOUNT
+        } else {
+            GFP_ATOMIC
+        };
+        let ah = Arc::new(init.attr, flags)?;
+        if let Some(user) = init.user {
+            user.respond(&CreatedAh::NO_DATAGRAMS)?;
+        }
+        Ok(ah)
+    }
+
+    fn query_ah(ah: &AhAttr) -> AhAttr {
+        *ah
+    }
+
+    fn create_cq(_dev: &Device<Self>, init: CqInit<'_, Self>) -> Result<(Arc<Cq>, u32)> {
+        if init.entries > cq::MAX_CQE {
+            return Err(EINVAL);
+        }
+        let Some(user) = init.user else {
+            let cq = Cq::kernel(init.handle, init.entries)?;
+            return Ok((Arc::pin_init(cq, GFP_KERNEL)?, init.entries));
+        };
+        let ring = Arc::new(Ring::new(Cqe::ELEMENT, init.entries)?, GFP_KERNEL_ACCOUNT)?;
+        let entries = ring.entries();
+        let info = user.map_ring(&ring)?;
+        user.respond(&info)?;
+        let cq = Arc::pin_init(Cq::user(init.handle, ring), GFP_KERNEL_ACCOUNT)?;
+        Ok((cq, entries))
+    }
+
+    fn poll_cq(cq: &Cq, sink: &mut WcSink<'_>) {
+        while sink.free() != 0 {
+            let Some(wc) = cq.pop() else { break };
+            sink.push(&wc);
+        }
+    }
+
+    fn req_notify(cq: &Cq, what: Notify) -> bool {
+        cq.arm(what)
+    }
+
+    fn create_qp(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        init: QpInit<'_, Self>,
+    ) -> Result<(Arc<QueuePair>, QpCreated)> {
+        let (qp, created) = match init.qp_type {
+            QpType::Rc => create::rc(dev, pd, init)?,
+            QpType::Gsi => create::gsi(init)?,
+            QpType::Uc | QpType::Ud => return Err(EOPNOTSUPP),
+        };
+        Ok((Arc::new(qp, GFP_KERNEL_ACCOUNT)?, created))
+    }
+
+    fn qp_state(qp: &QueuePair) -> QpState {
+        match qp {
+            QueuePair::Rc(qp) => qp.state(),
+            QueuePair::Gsi(qp) => qp.state(),
+        }
+    }
+
+    fn modify_qp(
+        _dev: &Device<Self>,
+        qp: &Arc<QueuePair>,
+        attr: &QpAttr,
+        mask: QpAttrMask,
+    ) -> Result {
+        match &**qp {
+            QueuePair::Rc(qp) => modify::modify(qp.as_arc_borrow(), attr, mask),
+            QueuePair::Gsi(qp) => {
+                qp.modify(attr, mask);
+                Ok(())
+            }
+        }
+    }
+
+    fn query_qp(qp: &QueuePair) -> QpQuery {
+        match qp {
+            QueuePair::Rc(qp) => qp.query(),
+            QueuePair::Gsi(qp) => qp.query(),
+        }
+    }
+
+    fn destroy_qp(dev: &Device<Self>, qp: Arc<QueuePair>) {
+        match &*qp {
+            QueuePair::Rc(qp) => {
+                dev.shared().demux().remove(qp.number());
+                modify::reset(qp);
+                qp.cancel_timer();
+            }
+            QueuePair::Gsi(_) => {}
+        }
+    }
+
+    fn post_send(qp: &Arc<QueuePair>) -> Result {
+        match &**qp {
+            QueuePair::Rc(qp) => qp.as_arc_borrow().doorbell(),
+            QueuePair::Gsi(_) => Err(EINVAL),
+        }
+    }
+
+    fn post_send_kernel(qp: &Arc<QueuePair>, list: &mut SendWrList<'_, AhAttr>) -> Result {
+        let QueuePair::Gsi(qp) = &**qp else {
+            return Err(EOPNOTSUPP);
+        };
+        for wr in list {
+            qp.post_send(wr.wr_id());
+        }
+        Ok(())
+    }
+
+    fn post_recv_kernel(qp: &Arc<QueuePair>, list: &mut RecvWrList<'_>) -> Result {
+        let QueuePair::Gsi(qp) = &**qp else {
+            return Err(EOPNOTSUPP);
+        };
+        for wr in list {
+            qp.post_recv(wr.wr_id())?;
+        }
+        Ok(())
+    }
+
+    fn reg_user_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        init: MrInit,
+    ) -> Result<(Arc<Registered>, MrKeys)> {
+        let access = Access::from_bits(init.access);
+        if !SUPPORTED.contains(access) {
+            return Err(EOPNOTSUPP);
+        }
+        let memory = Memory::User(Umem::pin(dev.ib(), init.start, init.length, init.access)?);
+        let region = Region {
+            iova: init.iova,
+            length: init.length,
+        };
+        Registered::new(dev, pd, access, region, memory)
+    }
+
+    fn get_dma_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        access: u32,
+        memory: Memory,
+    ) -> Result<(Arc<Registered>, MrKeys)> {
+        let everything = Region {
+            iova: 0,
+            length: u64::MAX,
+        };
+        let access = Access::from_bits(access);
+        Registered::new(dev, pd, access, everything, memory)
+    }
+
+    fn dereg_mr(dev: &Device<Self>, mr: Arc<Registered>) {
+        dev.port().keys().deregister(mr.key);
+    }
+}
+
+/// Rights that a region can be given.
+const SUPPORTED: Access = Access::LOCAL_WRITE
+    .union(Access::REMOTE_WRITE)
+    .union(Access::REMOTE_READ)
+    .union(Access::REMOTE_ATOMIC)
+    .union(Access::MW_BIND)
+    .union(Access::HUGETLB)
+    .union(Access::RELAXED_ORDERING);
+
+/// A region as its consumer holds it: the key, under which the device finds it.
+pub(crate) struct Registered {
+    key: u32,
+}
+
+impl Registered {
+    fn new(
+        dev: &Device<Ferroce>,
+        pd: &Arc<Pd>,
+        access: Access,
+        region: Region,
+        memory: Memory,
+    ) -> Result<(Arc<Self>, MrKeys)> {
+        let held = UniqueArc::new_uninit(GFP_KERNEL_ACCOUNT)?;
+        let keys = dev
+            .port()
+            .keys()
+            .register(pd.clone(), access, region, memory)?;
+        let key = keys.lkey;
+        Ok((held.write(Self { key }).into(), keys))
+    }
+}
+
+/// Answer to `create_ah` (`struct rxe_create_ah_resp`).
+#[derive(Immutable, IntoBytes)]
+#[repr(C)]
+struct CreatedAh {
+    number: u32,
+    reserved: u32,
+}
+
+impl CreatedAh {
+    /// User space wants a number above 0. It uses it in datagrams only, which are not carried yet.
+    const NO_DATAGRAMS: Self = Self {
+        number: 1,
+        reserved: 0,
+    };
+}
