@@ -27,7 +27,7 @@ fmt-check: ## check the format of every Rust file
 	@scripts/fmt.sh --check
 
 check: ## every test; the last line is the sum
-	@scripts/check.sh
+	@set -f; scripts/check.sh $(CHECK)
 
 demo: ## show ibv_rc_pingpong and ib_write_bw over ferroce
 	@scripts/demo.sh
@@ -49,6 +49,7 @@ help: ## this
 	@echo '  TOPOLOGY=single|netns|pair  one device, two namespaces, two machines'
 	@echo '  PEER_DRIVER=ferroce|rxe     the driver of the second machine'
 	@echo '  VM_TIMEOUT=300              seconds until a guest run has failed'
+	@echo '  CHECK="vm/* cargo-*"        only these steps of make check'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
 .PHONY: all clippy fmt fmt-check check demo vm clean help

@@ -21,8 +21,8 @@ if [ "${1-}" = --inside ]; then
 		mkdir -p "$root$dir"
 		mount --bind "$dir" "$root$dir"
 	done
-	# The root was made elsewhere, perhaps long ago: names are resolved as on the host.
-	for file in /etc/resolv.conf /etc/hosts; do
+	# The root was made perhaps long ago: names are resolved and servers trusted as on the host.
+	for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
 		[ -e "$file" ] || continue
 		[ -f "$root$file" ] && [ ! -L "$root$file" ] || { rm -f "$root$file"; : >"$root$file"; }
 		mount --bind "$(realpath "$file")" "$root$file"
@@ -31,8 +31,8 @@ if [ "${1-}" = --inside ]; then
 	export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 	export HOME=/root LC_ALL=C.UTF-8
 	# A host toolchain's settings would be obeyed by the root's.
-	unset RUSTFLAGS RUSTC CARGO_HOME RUSTUP_HOME RUSTUP_TOOLCHAIN CC LD_LIBRARY_PATH LD_PRELOAD
-	export CARGO_HOME=$CACHE/cargo
+	unset RUSTFLAGS RUSTC RUSTUP_HOME RUSTUP_TOOLCHAIN CC LD_LIBRARY_PATH LD_PRELOAD
+	export CARGO_HOME=$CACHE/cargo CARGO_TARGET_DIR=$CACHE/target-$(key "$SRC")
 	exec chroot "$root" /bin/bash -c 'cd "$1" && shift && exec "$@"' in-root "$cwd" "$@"
 fi
 

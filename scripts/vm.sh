@@ -10,7 +10,8 @@
 #	VM_TIMEOUT=300                seconds for the run
 #	VM_FILES="PATH..."            more files for the guest, found in /ferroce
 #	VM_OUT=DIR                    gets /out of the guest and the kernel's log
-#	VM_ENV="NAME=VALUE..."       settings of the script's own
+#	VM_ENV="NAME=VALUE..."        settings of the script's own
+#	FERROCE_KO=FILE               this module, instead of one built now
 #	VM_COLD=1                     boots instead of resuming a saved machine
 #
 # The script finds in its environment what tests/vm/lib.sh says, and may source that as $VM_LIB.
@@ -119,7 +120,9 @@ IMAGE=$("$SRC/scripts/image.sh")
 MODULE=
 if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
 	MODULE=$CACHE/ferroce-$$.ko
-	"$SRC/scripts/in-root.sh" strip --strip-debug -o "$MODULE" "$("$SRC/scripts/build.sh")"
+	ko=${FERROCE_KO:-$("$SRC/scripts/build.sh")}
+	# Its debug information is ten times the module, and the guest has no use for it.
+	FERROCE_BIND=$(dirname "$ko") "$SRC/scripts/in-root.sh" strip --strip-debug -o "$MODULE" "$ko"
 fi
 accelerator=$(accelerator)
 STATE=

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# check-scripts.sh: every shell script parses, and the checks that decide about a run can fail.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+while read -r file; do
+	bash -n "$file"
+done < <(grep -rlE '^#!/bin/bash' scripts .ci; find tests/vm -name '*.sh')
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+complaint() { # LINE: check-dmesg.sh must not like a log of this line alone
+	printf '%s' "$1" >"$log"
+	if scripts/check-dmesg.sh "$log" >/dev/null; then echo "not noticed in a kernel log: $1"; return 1; fi
+}
+complaint '[    1.0] WARNING: CPU: 0 PID: 1 at net/core/dev.c:1 f+0x1/0x2'
+complaint '[    1.0] BUG: KASAN: slab-use-after-free in f'
+complaint '[    1.0] Oops: general protection fault, probably for non-canonical address'
+complaint '[    1.0] unregister_netdevice: waiting for v0 to become free. Usage count = 2'
+complaint '[    1.0] INFO: task kworker:1 blocked for more than 60 seconds.'
+complaint '[    1.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:'
+complaint ''
+printf '%s\n' '[    0.0] Command line: oops=panic rcupdate.rcu_cpu_stall_timeout=60' \
+	'[    0.1] RCU CPU stall warnings timeout set to 60' \
+	'[    8.4] ferroce: loading out-of-tree module taints kernel.' >"$log"
+scripts/check-dmesg.sh "$log"

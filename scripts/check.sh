@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# check.sh [PATTERN...]: every test there is, or those whose name matches a shell pattern (`vm/*`,
+# `cargo-*`). Steps come from scripts/checks and from tests/vm, where each `# vm:` line of a
+# script is a run with these settings:
+#
+#	# vm: TOPOLOGY=netns PEER_DRIVER=rxe     variables of vm.sh
+#	# vm: alone TOPOLOGY=single              not beside other steps: it measures time
+#
+# As many steps run at once as there are processors. Logs stay in build/check. The last line
+# is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
+
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+cd "$SRC"
+LOGS=$SRC/build/check
+SKIPPED=77
+
+# steps: "NAME WITH COMMAND" of every step, in the order they start; WITH is `others` or `alone`.
+steps() {
+	local file line name number with
+	sed -e '/^#/d' -e '/^$/d' -e 's/^\([^ ]*\) */\1 others /' \
+		-e 's/^\([^ ]* others\) @ /\1 scripts\/in-root.sh /' scripts/checks
+	for file in tests/vm/[0-9]*.sh; do
+		name=${file##*/}
+		number=0
+		while read -r line; do
+			with=others
+			case $line in alone*) with=alone line=${line#alone} ;; esac
+			printf 'vm/%s:%s %s env %s scripts/vm.sh %s\n' "${name%.sh}" "$((++number))" \
+				"$with" "$line" "$file"
+		done < <(sed -n 's/^# vm: *//p' "$file")
+		# A test that would never run is a mistake.
+		[ "$number" -gt 0 ] || echo "vm/${name%.sh} others die '$file has no # vm: line'"
+	done
+}
+
+wanted() { # NAME PATTERN...
+	local name=$1 pattern
+	shift
+	[ $# -gt 0 ] || return 0
+	for pattern; do
+		# shellcheck disable=SC2254
+		case $name in $pattern) return 0 ;; esac
+	done
+	return 1
+}
+
+# count LOG RC: "PASSED FAILED SKIPPED" of one step. What it printed counts where it is KTAP or a cargo
+# summary; but an exit code that says otherwise is a failure of its own.
+count() {
+	awk -v rc="$2" -v skipped_rc="$SKIPPED" '
+		{ sub(/^\[[ab]\] /, "") }
+		/^ok [0-9]+.*# SKIP/ { skipped++; next }
+		/^ok [0-9]+/ { passed++; next }
+		/^not ok [0-9]+/ { failed++; next }
+		/^test result: / {
+			for (i = 2; i <= NF; i++) {
+				if ($i ~ /^passed/) passed += $(i - 1)
+				if ($i ~ /^failed/) failed += $(i - 1)
+				if ($i ~ /^ignored/) skipped += $(i - 1)
+			}
+		}
+		END {
+			if (rc == skipped_rc) skipped++
+			else if (rc != 0 && !failed) failed++
+			else if (rc == 0 && !(passed + failed + skipped)) passed++
+			print passed + 0, failed + 0, skipped + 0
+		}' "$1"
+}
+
+# run_step NAME COMMAND: writes its log and its result, says how it went.
+run_step() {
+	local log=$LOGS/${1//\//-} started=$SECONDS rc=0 result passed failed skipped verdict=PASS
+	(eval "$2") >"$log.log" 2>&1 </dev/null || rc=$?
+	result=$(count "$log.log" "$rc")
+	echo "$result" >"$log.result"
+	read -r passed failed skipped <<<"$result"
+	[ "$passed" -gt 0 ] || verdict=SKIP
+	[ "$failed" -eq 0 ] || verdict=FAIL
+	{
+		printf '  %s    %-22s %4s passed%s%s  %s s\n' "$verdict" "$1" "$passed" \
+			"$([ "$failed" -eq 0 ] || echo ", $failed failed")" \
+			"$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")" "$((SECONDS - started))"
+		if [ "$verdict" = FAIL ]; then tail -n 60 "$log.log" | sed 's/^/    | /'; fi
+	} | cat
+}
+
+# What many steps need is made first, once, and with all processors. The machines all load this one
+# build, whatever happens to the sources meanwhile.
+prepare() {
+	scripts/kernel.sh >/dev/null
+	scripts/image.sh >/dev/null
+	run_step build scripts/build.sh
+	if grep -q ' 0 ' "$LOGS/build.result"; then
+		cp ferroce.ko "$LOGS/"
+		export FERROCE_KO=$LOGS/ferroce.ko
+	fi
+}
+
+rm -rf "$LOGS"
+mkdir -p "$LOGS"
+prepare
+alone_steps=()
+while read -r name with command <&3; do
+	wanted "$name" "$@" || continue
+	if [ "$with" = alone ]; then
+		alone_steps+=("$name" "$command")
+		continue
+	fi
+	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+	run_step "$name" "$command" &
+done 3< <(steps)
+wait
+set -- "${alone_steps[@]}"
+while [ $# -gt 0 ]; do
+	run_step "$1" "$2"
+	shift 2
+done
+
+cat "$LOGS"/*.result 2>/dev/null | awk '
+	{ passed += $1; failed += $2; skipped += $3 }
+	END {
+		printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+		exit (failed > 0 || passed == 0)
+	}'
