@@ -101,7 +101,7 @@ impl DeviceAttr {
         raw.device_cap_flags = self.device_cap_flags;
         // `rdma link delete` goes through the core, so every device of this crate can be
         // unregistered by the user.
-        raw.kernel_cap_flags = bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG as u64;
+        raw.kernel_cap_flags = u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
         raw.max_send_sge = self.max_send_sge;
         raw.max_recv_sge = self.max_recv_sge;
         raw.max_sge_rd = self.max_sge_rd;

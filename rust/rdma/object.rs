@@ -93,7 +93,7 @@ impl<C, D> Object<C, D> {
     pub(crate) unsafe fn data<'a>(raw: *const C) -> &'a D {
         let this: *const Self = raw.cast();
         // SAFETY: As the function requires.
-        unsafe { &*(&raw const (*this).data) }
+        unsafe { &(*this).data }
     }
 
     /// Takes the Rust part out.
