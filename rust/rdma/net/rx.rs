@@ -266,6 +266,9 @@ impl RxSkb {
                 if len == 0 {
                     return crc;
                 }
+                // The last piece is as long as its part of the buffer, whatever was asked for.
+                let len = u32::try_from(len).unwrap_or(u32::MAX);
+                let len = len.min(to.saturating_sub(from).saturating_sub(done));
                 crc = bindings::crc32_le(crc, piece.cast(), len as usize);
                 done = done.wrapping_add(len);
             }
