@@ -186,8 +186,9 @@ impl Fifo {
         if waiting >= self.slots.len() {
             return Err(Overflow);
         }
-        let at = self.produced % self.slots.len();
-        *self.slots.get_mut(at).ok_or(Overflow)? = *wc;
+        let at = self.produced.checked_rem(self.slots.len());
+        let slot = at.and_then(|at| self.slots.get_mut(at));
+        *slot.ok_or(Overflow)? = *wc;
         self.produced = self.produced.wrapping_add(1);
         Ok(())
     }
@@ -196,7 +197,8 @@ impl Fifo {
         if self.produced == self.consumed {
             return None;
         }
-        let wc = *self.slots.get(self.consumed % self.slots.len())?;
+        let at = self.consumed.checked_rem(self.slots.len())?;
+        let wc = *self.slots.get(at)?;
         self.consumed = self.consumed.wrapping_add(1);
         Some(wc)
     }

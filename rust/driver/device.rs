@@ -78,7 +78,7 @@ const GIDS: u32 = 1024;
 
 /// What a device can do (`enum ib_device_cap_flags`); nothing is only claimed.
 mod cap {
-    pub(super) const CHANGE_PHY_PORT: u64 = 1 << 4;
+    pub(super) const CHANGE_PHY_PORT: u64 = 1 << 5;
     pub(super) const PORT_ACTIVE_EVENT: u64 = 1 << 10;
     pub(super) const SYS_IMAGE_GUID: u64 = 1 << 11;
     pub(super) const RC_RNR_NAK_GEN: u64 = 1 << 12;
