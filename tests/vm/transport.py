@@ -451,8 +451,8 @@ def peer_gone():
             took = time.monotonic() - start
             equal(status(a, FLUSHED, "second").wr_id, 2)
             unit = 4.096e-6 * 2**QUICK_TIMEOUT
-            # IBA C9-140: a timer may run four times as long as was set; a second for the slow machine.
-            true((retry + 1) * unit <= took <= 4 * (retry + 1) * unit + 1, f"{retry} retries took {took:.3f} s")
+            # IBA C9-140: a timer may run four times as long as was set; two seconds for the slow machine.
+            true((retry + 1) * unit <= took <= 4 * (retry + 1) * unit + 2, f"{retry} retries took {took:.3f} s")
 
 
 def seven_retries():

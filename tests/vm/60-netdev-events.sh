@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Whatever happens to the netdev below a device, while queue pairs are open and packets fly: no warning,
+# no hang, nothing left over. What a wire may do, a connection survives.
+#
+#	w0 [X] ------ w1       the device talks to itself, over w0
+#	c: c0 [X] ------ c1    the same in a namespace that goes away
+#
+# vm: TOPOLOGY=single
+
+. "$VM_LIB"
+. "${VM_LIB%/*}/wait.sh"
+
+X=${DEV}x
+IP=10.0.9.1
+in=()
+
+add() { "${in[@]}" rdma link add "$X" type "$DRIVER" netdev "$1"; }
+
+make_link() { # NETDEV PEER
+	"${in[@]}" ip link add "$1" type veth peer name "$2"
+	"${in[@]}" ip addr add "$IP/24" dev "$1"
+	"${in[@]}" ip link set "$1" mtu "$MTU" up
+	"${in[@]}" ip link set "$2" mtu "$MTU" up
+	add "$1" && within 5 has_gid "$X" "$IP"
+}
+
+# start OPTION...: both ends of a pingpong that goes on until it is stopped.
+start() {
+	local gid
+	gid=$(gid_index "$X" "$IP")
+	"${in[@]}" ibv_rc_pingpong -d "$X" -g "$gid" -c -n 10000000 "$@" >/tmp/server 2>&1 &
+	server=$!
+	within 10 bash -c "[ -n \"\$(${in[*]} ss -Hltn 'sport = :18515')\" ]" || return
+	"${in[@]}" ibv_rc_pingpong -d "$X" -g "$gid" -c -n 10000000 "$@" "$IP" >/tmp/client 2>&1 &
+	client=$!
+	within 10 has_qp "$X" RTS
+}
+
+# running: both ends are at it still.
+running() { kill -0 "$server" && kill -0 "$client"; }
+
+# sent: how many packets the device has sent.
+sent() { cat "/sys/class/infiniband/$X/ports/1/hw_counters/sent_pkts"; }
+
+# flowing: packets are sent, more than retries would account for.
+flowing() {
+	local before
+	before=$(sent)
+	within 5 bash -c "[ \$(cat /sys/class/infiniband/$X/ports/1/hw_counters/sent_pkts) -gt $((before + 100)) ]"
+}
+
+# stop: ends it by force, and waits until both are really gone.
+stop() {
+	local pid
+	kill -9 "$server" "$client" 2>/dev/null
+	for pid in "$server" "$client"; do
+		within 20 not kill -0 "$pid" || return
+	done
+	wait "$server" "$client" 2>/dev/null
+	return 0
+}
+
+no_qps() { [ "$(qps "$X")" = 0 ]; }
+
+# A connection lives on when the wire comes back in time.
+survives() { # NAME BREAK REPAIR
+	local name=$1
+	check "$name: traffic runs" start -s 4096 -m 1024
+	check "$name: packets flow" flowing
+	mark "$name"
+	eval "$2"
+	sleep 0.2 # The time of the outage, less than that of the retries.
+	eval "$3"
+	if [ "$DRIVER" = rxe ]; then
+		skip "$name: the connection survives" "for rxe a packet that cannot be sent is fatal"
+	else
+		check "$name: packets flow again" flowing
+		check "$name: the connection survives" running
+	fi
+	check "$name: the ends stop" stop
+	check "$name: their queue pairs are gone" within 5 no_qps
+}
+
+check "a device to break" make_link w0 w1
+survives "netdev down and up" "ip link set w0 down" "ip link set w0 up"
+survives "carrier lost and back" "ip link set w1 down" "ip link set w1 up"
+survives "MTU below the path MTU" "ip link set w0 mtu 600" "ip link set w0 mtu $MTU"
+survives "renamed" "ip link set w0 down; ip link set w0 name w9" \
+	"ip link set w9 name w0; ip link set w0 up"
+survives "another address comes and goes" "ip addr add 10.0.9.50/24 dev w0" "ip addr del 10.0.9.50/24 dev w0"
+survives "MAC address changes" "ip link set w0 address 02:00:00:00:09:01" "true"
+
+# What takes the device away ends in bounded time, whatever its users do.
+goes() { # NAME COMMAND
+	check "$1: traffic runs" start -s 65536 -m 4096
+	check "$1: packets flow" flowing
+	mark "$1"
+	check "$1" timeout 30 bash -c "$2"
+	check "$1: the device is gone" within 20 not has_device "$X"
+	check "$1: the ends stop" stop
+}
+
+for round in 1 2 3; do
+	goes "rdma link del under traffic, $round" "rdma link del $X"
+	add w0
+	within 5 has_gid "$X" "$IP"
+done
+for round in 1 2 3; do
+	goes "netdev deleted under traffic, $round" "ip link del w0"
+	make_link w0 w1
+done
+
+# The core takes the device away from its users, so an open device does not keep the driver loaded.
+goes "driver unloaded under traffic" "rmmod $(module "$DRIVER")"
+check "the driver is loaded again" load_driver "$DRIVER"
+check "and makes its devices again" add_device "$DEV" "$DRIVER" "$NETDEV"
+ip link del w0
+
+for round in 1 2 3; do
+	ip netns add c
+	in=(ip netns exec c)
+	ip -n c link set lo up
+	check "a device in a namespace, $round" make_link c0 c1
+	check "namespace deleted under traffic, $round: traffic runs" start -s 65536 -m 4096
+	# Processes keep a namespace alive, so the last of them takes it along.
+	ip netns del c
+	check "namespace deleted under traffic, $round: the ends stop" stop
+	check "namespace deleted under traffic, $round: the device is gone" within 20 not has_device "$X"
+	in=()
+done
+
+# An interface that moves to another namespace leaves the one it was in, and its device goes.
+make_link w0 w1
+ip netns add d
+goes "netdev moved to another namespace" "ip link set w0 netns d"
+ip netns del d
+
+pingpong rc 4 -n 100
+check "the driver is unloaded" bash -c "rdma link del $DEV; rmmod $(module "$DRIVER")"
+
+finish

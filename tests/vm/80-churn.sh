@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Load, add, traffic, kill -9 in mid-traffic, remove, unload; again and again. Nothing may grow.
+#
+#	v0 [DEV] ------ v1      the device talks to itself
+#
+# CHURN_ROUNDS is the number of rounds (10; 100 for a release).
+#
+# vm: TOPOLOGY=single
+
+. "$VM_LIB"
+. "${VM_LIB%/*}/wait.sh"
+
+rounds=${CHURN_ROUNDS:-10}
+# Caches that are ours to fill and to empty, and what a round may leave in each: caches keep a few
+# partial slabs per processor.
+slack_kib=2048
+
+# Memory that the kernel holds and cannot give back, in KiB.
+held() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '/^(SUnreclaim|VmallocUsed|PageTables|Percpu|KernelStack):/ { sum += $2 } END { print sum }' /proc/meminfo
+}
+
+no_qps() { [ "$(qps "$DEV")" = 0 ]; }
+
+# round: one life of the driver. KILLED counts the kills that met a client in the middle of its work.
+KILLED=0
+round() {
+	local server client gid pid
+	load_driver "$DRIVER" || return
+	add_device "$DEV" "$DRIVER" "$NETDEV" || return
+	gid=$(gid_index "$DEV" "$ADDR") || return
+	timeout 60 ibv_rc_pingpong -d "$DEV" -g "$gid" -c -n 20 >/tmp/server 2>&1 &
+	server=$!
+	await_listener 18515 || return
+	timeout 60 ibv_rc_pingpong -d "$DEV" -g "$gid" -c -n 20 "$ADDR" >/tmp/client 2>&1 || return
+	wait "$server" || return
+	# Large messages and a long run, so that there is always something in flight.
+	ib_write_bw -d "$DEV" -x "$gid" -F -s 65536 -n 1000000 >/tmp/server 2>&1 &
+	server=$!
+	await_listener 18515 || return
+	ib_write_bw -d "$DEV" -x "$gid" -F -s 65536 -n 1000000 "$ADDR" >/tmp/client 2>&1 &
+	client=$!
+	within 10 has_qp "$DEV" RTS || return
+	sleep "0.$((RANDOM % 3))"
+	kill -0 "$client" && KILLED=$((KILLED + 1))
+	kill -9 "$client"
+	if [ $((RANDOM % 2)) = 0 ]; then kill -9 "$server"; else kill "$server"; fi
+	for pid in "$client" "$server"; do within 20 not kill -0 "$pid" || return; done
+	wait "$client" "$server" 2>/dev/null
+	within 5 no_qps || return
+	rdma link del "$DEV" || return
+	unload "$DRIVER"
+}
+
+rdma link del "$DEV"
+unload "$DRIVER"
+# The first rounds fill caches.
+check "a first round" round
+check "a second round" round
+before=$(held)
+done_rounds=0
+for ((i = 1; i <= rounds; i++)); do
+	mark "churn $i"
+	round >/tmp/round 2>&1 || { note </tmp/round; break; }
+	done_rounds=$i
+done
+check "$rounds rounds" [ "$done_rounds" = "$rounds" ]
+check "every kill met a client at work" [ "$KILLED" = $((rounds + 2)) ]
+after=$(held)
+note "kernel memory: $before KiB before, $after KiB after $rounds rounds"
+check "kernel memory has not grown by more than $slack_kib KiB" [ $((after - before)) -lt "$slack_kib" ]
+if [ -w /sys/kernel/debug/kmemleak ]; then
+	echo scan >/sys/kernel/debug/kmemleak
+	echo scan >/sys/kernel/debug/kmemleak
+	check "kmemleak has nothing" [ -z "$(cat /sys/kernel/debug/kmemleak)" ]
+else
+	skip "kmemleak has nothing" "this kernel has no kmemleak"
+fi
+# The set-up is made again, for whoever shares the machine.
+check "the device comes back" set_up_device
+
+finish
