@@ -144,7 +144,8 @@ impl Retry {
         !core::mem::replace(&mut self.gap_answered, true)
     }
 
-    /// The peer is not ready to receive, and asks for a pause.
+    /// The peer is not ready to receive, and asks for a pause. It is alive, so what was lost
+    /// before counts no more: between two pauses of many, something will get lost.
     pub(super) fn on_not_ready(&mut self, now: Instant, code: u8) -> Result<(), Exhausted> {
         if self.rnr_limit != RNR_RETRY_FOREVER {
             if self.rnr_used >= self.rnr_limit {
@@ -152,6 +153,7 @@ impl Retry {
             }
             self.rnr_used = self.rnr_used.saturating_add(1);
         }
+        (self.used, self.doublings) = (0, 0);
         let until = now.saturating_add(rnr_timeout(code));
         self.timer = Timer::Pause { until };
         Ok(())
@@ -291,6 +293,22 @@ mod tests {
         assert_eq!(retry.deadline(), Some(micros(110)));
         assert!(retry.may_send(micros(110)));
         assert!(retry.may_send(START), "it has ended");
+    }
+
+    #[test]
+    fn a_pause_shows_that_the_peer_is_alive() {
+        let mut retry = retry(1, 7);
+        for _ in 0..100 {
+            assert_eq!(retry.on_silence(), Ok(()));
+            assert_eq!(retry.on_not_ready(START, 1), Ok(()));
+        }
+        assert_eq!(retry.on_silence(), Ok(()));
+        retry.on_sent(START);
+        assert_eq!(retry.deadline(), Some(after(2)), "doubled once");
+        let mut retry = self::retry(1, 1);
+        assert_eq!(retry.on_not_ready(START, 1), Ok(()));
+        assert_eq!(retry.on_silence(), Ok(()));
+        assert_eq!(retry.on_not_ready(START, 1), Err(Exhausted), "not so here");
     }
 
     #[test]

@@ -31,7 +31,8 @@ use roce::{
 };
 use std::{
     cmp::Reverse,
-    collections::BinaryHeap, //
+    collections::BinaryHeap,
+    fmt, //
 };
 
 /// How often things go wrong, in one of a thousand frames, and how long a frame takes.
@@ -89,6 +90,23 @@ pub struct Sent {
     pub syndrome: Option<Syndrome>,
     /// What its RETH asks for.
     pub asks_for: Option<u32>,
+}
+
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.at.as_nanos() / 1_000;
+        let indent = 24 * self.from;
+        write!(f, "{micros:>9} {:>5} {:indent$}", self.number, "")?;
+        write!(f, "{:?} {:?}", self.operation, self.position)?;
+        write!(f, " psn {:#x} len {}", self.psn, self.payload)?;
+        if let Some(syndrome) = self.syndrome {
+            write!(f, " {syndrome:?}")?;
+        }
+        if let Some(len) = self.asks_for {
+            write!(f, " of {len}")?;
+        }
+        Ok(())
+    }
 }
 
 /// A decision about frames, by whoever wants to make it.

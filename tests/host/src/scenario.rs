@@ -38,10 +38,10 @@ use roce::{
 };
 
 /// Size of the memory that a host lets the other write and read.
-const SHARED: usize = 48 << 10;
+const SHARED: usize = 128 << 10;
 
 /// Longest message of a scenario, in bytes.
-const LONGEST: usize = 24 << 10;
+const LONGEST: usize = 96 << 10;
 
 /// Most steps that a scenario may take.
 const STEPS: usize = 400_000;
@@ -150,11 +150,19 @@ impl Scenario {
             posted: Default::default(),
         };
         for from in [A, B] {
-            for _ in 0..scenario.random.below(12) {
+            for _ in 0..scenario.random.below(16) {
                 scenario.choose(from);
             }
         }
         scenario
+    }
+
+    /// Prints every frame in the end, before it is checked what became of it.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        eprintln!("{:#?}", self.setup);
+        self.pair.record();
+        self
     }
 
     /// Lets it happen. Returns what it took.
@@ -181,6 +189,9 @@ impl Scenario {
                 self.post_receive(A);
                 self.post_receive(B);
             }
+        }
+        for sent in self.pair.net.log.iter().flatten() {
+            eprintln!("{sent}");
         }
         for from in [A, B] {
             self.check(from);

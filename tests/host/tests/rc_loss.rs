@@ -14,14 +14,15 @@ use std::{
     thread, //
 };
 
-/// Number of connections that are tried. `RC_SEEDS` in the environment replaces it.
+/// Number of connections that are tried. `RC_SEEDS` in the environment replaces it; `RC_SEED`
+/// names a single one, of which every frame is printed.
 const SEEDS: u64 = 10_000;
 
 #[test]
 fn everything_arrives_once_in_order_and_unharmed() {
     let number = |name| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     if let Some(seed) = number("RC_SEED") {
-        eprintln!("{:#?}", Scenario::new(seed).run());
+        eprintln!("{:#?}", Scenario::new(seed).traced().run());
         return;
     }
     let seeds = number("RC_SEEDS").unwrap_or(SEEDS);
