@@ -42,6 +42,20 @@ counters! {
     SendErrors = c"send_err",
     /// Packets at which a queue pushed back.
     Congested = c"tx_congested",
+    /// Requests that came again.
+    Duplicates = c"duplicate_request",
+    /// Requests that came too early: one before them was missing.
+    OutOfSequence = c"out_of_seq_request",
+    /// Requests of peers that found no receive posted.
+    SentRnr = c"send_rnr_err",
+    /// Requests of ours that found no receive posted.
+    ReceivedRnr = c"rcvd_rnr_err",
+    /// Reports of peers that a request of ours is missing.
+    ReceivedSequence = c"rcvd_seq_err",
+    /// Times that requests were sent again.
+    Retries = c"completer_retry_err",
+    /// Times that a peer did not answer.
+    Timeouts = c"ack_timeouts",
     /// Times that the link went down.
     LinkDowned = c"link_downed",
     /// Queue pairs that gave up after too many retries.
@@ -87,6 +101,15 @@ impl Counters {
     /// Adds one.
     pub(crate) fn count(&self, what: Counter) {
         self.add(what as usize, 1);
+    }
+
+    /// Adds each number to its counter.
+    pub(crate) fn count_all(&self, counts: &[(Counter, u32)]) {
+        for &(what, count) in counts {
+            if count != 0 {
+                self.add(what as usize, i64::from(count));
+            }
+        }
     }
 
     /// Notes a packet that was dropped on arrival.

@@ -13,6 +13,7 @@ use crate::{
         MAX_INLINE,
         MAX_SGE, //
     },
+    common::Common,
     device::{
         Ferroce,
         MAX_WR, //
@@ -111,9 +112,7 @@ pub(crate) fn rc(
     );
     let alive = dev.shared().qps().join();
     let qp = Qp::new(
-        dev.port().clone(),
-        pd.clone(),
-        init.handle,
+        Common::new(dev.port().clone(), pd.clone(), init.handle),
         caps,
         init.sq_sig_all,
         (sender, receiver),
@@ -125,7 +124,7 @@ pub(crate) fn rc(
     })?;
     // Last: packets find it from here on.
     let qp_num = dev.shared().demux().insert(qp.clone())?;
-    qp.set_number(qp_num);
+    qp.common().set_number(qp_num);
     Ok((QueuePair::Rc(qp), QpCreated { qp_num, caps }))
 }
 

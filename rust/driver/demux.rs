@@ -85,7 +85,7 @@ impl Demux {
             Ok(()) if is_request => qp.request_arrived(skb, len),
             Ok(()) => qp.response_arrived(skb, len),
             // The reason is counted where the packet was going.
-            Err(reason) => qp.port().counters().dropped(reason),
+            Err(reason) => qp.common().port().counters().dropped(reason),
         }
         Ok(())
     }

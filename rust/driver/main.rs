@@ -12,6 +12,7 @@
 
 mod abi;
 mod arrival;
+mod common;
 mod counters;
 mod cq;
 mod create;

@@ -137,7 +137,7 @@ fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
 
 /// Goes to state `to`.
 fn transit(qp: ArcBorrow<'_, Qp>, attr: &mut QpAttr, to: QpState) -> Result {
-    let from = qp.state();
+    let from = qp.common().state();
     match (from, to) {
         (_, QpState::Reset) => reset(&qp),
         (_, QpState::Err) => {}
@@ -156,21 +156,26 @@ fn transit(qp: ArcBorrow<'_, Qp>, attr: &mut QpAttr, to: QpState) -> Result {
         _ => {}
     }
     attr.qp_state = to;
-    qp.set_state(to);
+    if to == QpState::Err {
+        let _ = qp.common().fail();
+    } else {
+        qp.common().change_state(from, to);
+    }
     Ok(())
 }
 
 /// Forgets everything: what was posted, sent, received, and the peer.
 pub(crate) fn reset(qp: &Qp) {
     // First, so that a turn that begins now finds nothing to do.
-    qp.set_state(QpState::Reset);
-    let _ = qp.sender().control(|half| half.reset(qp));
-    let _ = qp.receiver().control(|half| half.reset(qp));
+    qp.common()
+        .change_state(qp.common().state(), QpState::Reset);
+    let _ = qp.sender().control(|half| half.reset(qp.responses()));
+    let _ = qp.receiver().control(|half| half.reset(qp.requests()));
 }
 
 /// INIT to RTR: the receiver learns who its peer is, and answers it.
 fn ready_to_receive(qp: &Qp, attr: &QpAttr) -> Result {
-    let path = Path::new(&attr.ah, qp.number(), attr.dest_qp_num)?;
+    let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
     let mut responder = Responder::new(Answers::new(attr.max_dest_rd_atomic)?);
     responder.configure(&ResponderConfig {
         dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -191,7 +196,7 @@ fn ready_to_receive(qp: &Qp, attr: &QpAttr) -> Result {
 
 /// RTR to RTS: the sender may start.
 fn ready_to_send(qp: &Qp, attr: &QpAttr) -> Result {
-    let path = Path::new(&attr.ah, qp.number(), attr.dest_qp_num)?;
+    let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
     let config = RequesterConfig {
         dest_qpn: Qpn::new(attr.dest_qp_num),
         pkey: Pkey::DEFAULT,

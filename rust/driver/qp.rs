@@ -11,11 +11,12 @@
 //! Does not know what a half does with its turn: see `sender` and `receiver`.
 
 use crate::{
-    mr::Pd,
-    port::Port,
+    common::{
+        Aftermath,
+        Common, //
+    },
     receiver::ReceiveHalf,
-    sender::SendHalf,
-    space::Space, //
+    sender::SendHalf, //
 };
 use kernel::{
     impl_has_work,
@@ -23,10 +24,6 @@ use kernel::{
     new_work,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
         Arc,
         ArcBorrow,
         Mutex, //
@@ -44,10 +41,7 @@ use rdma::{
         QpState, //
     },
     driver::QpQuery,
-    event::{
-        QpEvent,
-        QpHandle, //
-    },
+    event::QpEvent,
     net::rx::{
         RxSkb,
         SkbQueue, //
@@ -70,11 +64,7 @@ const INBOX: u32 = 4096;
 /// A reliable connected queue pair.
 #[pin_data]
 pub(crate) struct Qp {
-    number: Atomic<u32>,
-    state: Atomic<u32>,
-    port: Arc<Port>,
-    pd: Arc<Pd>,
-    handle: QpHandle,
+    common: Common,
     caps: QpCaps,
     signal_all: bool,
     /// What the consumer has set, for `query_qp`.
@@ -101,17 +91,6 @@ pub(crate) struct Qp {
     _alive: Alive,
 }
 
-/// Every state a queue pair may be in.
-const STATES: [QpState; 7] = [
-    QpState::Reset,
-    QpState::Init,
-    QpState::Rtr,
-    QpState::Rts,
-    QpState::Sqd,
-    QpState::Sqe,
-    QpState::Err,
-];
-
 /// Number of the sender's work item.
 const SEND: u64 = 0;
 
@@ -127,28 +106,10 @@ rdma::impl_has_timer! {
     impl HasTimer for Qp { self.timer }
 }
 
-/// What a half leaves behind after its turn.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Aftermath {
-    /// The queue pair has to go to the error state, for this reason if there is one to tell.
-    failed: Option<Option<QpEvent>>,
-    /// The send queue has drained, and the consumer wants to know.
-    pub(crate) drained: bool,
-}
-
-impl Aftermath {
-    /// Notes that the queue pair has failed; the first reason counts.
-    pub(crate) fn fail(&mut self, event: Option<QpEvent>) {
-        self.failed.get_or_insert(event);
-    }
-}
-
 impl Qp {
     /// A queue pair in RESET.
     pub(crate) fn new(
-        port: Arc<Port>,
-        pd: Arc<Pd>,
-        handle: QpHandle,
+        common: Common,
         caps: QpCaps,
         signal_all: bool,
         (sender, receiver): (SendHalf, ReceiveHalf),
@@ -156,11 +117,7 @@ impl Qp {
     ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                number: Atomic::new(0),
-                state: Atomic::new(QpState::Reset as u32),
-                port,
-                pd,
-                handle,
+                common,
                 caps,
                 signal_all,
                 attr <- new_mutex!(QpAttr::default()),
@@ -177,47 +134,15 @@ impl Qp {
         )
     }
 
-    /// Number of the queue pair.
-    pub(crate) fn number(&self) -> u32 {
-        self.number.load(Relaxed)
-    }
-
-    /// Gives the queue pair its number, before anyone can connect to it.
-    pub(crate) fn set_number(&self, number: u32) {
-        self.number.store(number, Relaxed);
-    }
-
-    /// State, as `query_qp` reports it.
-    pub(crate) fn state(&self) -> QpState {
-        let code = self.state.load(Relaxed);
-        STATES
-            .into_iter()
-            .find(|&state| state as u32 == code)
-            .unwrap_or(QpState::Err)
-    }
-
-    /// Sets the state; the halves are told by the caller.
-    pub(crate) fn set_state(&self, state: QpState) {
-        self.state.store(state as u32, Relaxed);
-    }
-
-    /// The port it belongs to.
-    pub(crate) fn port(&self) -> &Port {
-        &self.port
-    }
-
-    /// What it can reach.
-    pub(crate) fn space(&self) -> Space<'_> {
-        Space {
-            keys: self.port.keys(),
-            pd: &self.pd,
-        }
+    /// What the two halves share.
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
     }
 
     /// What there is to know of it.
     pub(crate) fn query(&self) -> QpQuery {
         let mut attr = *self.attr.lock();
-        attr.qp_state = self.state();
+        attr.qp_state = self.common.state();
         attr.cur_qp_state = attr.qp_state;
         QpQuery {
             attr,
@@ -232,7 +157,7 @@ impl Qp {
     ///
     /// `EINVAL` before RTS.
     pub(crate) fn doorbell(self: ArcBorrow<'_, Self>) -> Result {
-        match self.state() {
+        match self.common.state() {
             QpState::Reset | QpState::Init | QpState::Rtr => Err(EINVAL),
             QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => {
                 self.run_sender();
@@ -244,11 +169,6 @@ impl Qp {
     /// What the consumer has set.
     pub(crate) fn attr(&self) -> &Mutex<QpAttr> {
         &self.attr
-    }
-
-    /// Its consumer.
-    pub(crate) fn handle(&self) -> &QpHandle {
-        &self.handle
     }
 
     /// The half that sends requests.
@@ -269,11 +189,6 @@ impl Qp {
     /// Requests that wait for the receiver.
     pub(crate) fn requests(&self) -> &SkbQueue {
         &self.requests
-    }
-
-    /// Has the sender given a turn at time `at`, in nanoseconds.
-    pub(crate) fn wake_sender_at(self: ArcBorrow<'_, Self>, at: u64) {
-        Timer::arm(self, at);
     }
 
     /// Stops the timer for good: nothing arms it any more.
@@ -298,9 +213,9 @@ impl Qp {
     fn enqueue(&self, queue: &SkbQueue, skb: RxSkb, bytes: usize) -> bool {
         let taken = queue.push(skb);
         if taken {
-            self.port.counters().received(bytes);
+            self.common.port().counters().received(bytes);
         } else {
-            self.port.counters().dropped(DropReason::QueueFull);
+            self.common.port().counters().dropped(DropReason::QueueFull);
         }
         taken
     }
@@ -308,7 +223,9 @@ impl Qp {
     /// Gives the sender a turn, now if nobody runs it.
     pub(crate) fn run_sender(self: ArcBorrow<'_, Self>) {
         let mut after = Aftermath::default();
-        let left = self.sender.run(|half| half.turn(self, &mut after));
+        let left = self
+            .sender
+            .run(|half| half.turn(&self.common, &self.responses, &mut after));
         if let Left::Unfinished = left {
             // Already queued is as good.
             let _ = workqueue::system_bh().enqueue::<Arc<Self>, SEND>(self.into());
@@ -319,25 +236,32 @@ impl Qp {
     /// Gives the receiver a turn, now if nobody runs it.
     pub(crate) fn run_receiver(self: ArcBorrow<'_, Self>) {
         let mut after = Aftermath::default();
-        let left = self.receiver.run(|half| half.turn(self, &mut after));
+        let left = self
+            .receiver
+            .run(|half| half.turn(&self.common, &self.requests, &mut after));
         if let Left::Unfinished = left {
             let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
         }
         self.settle(after);
     }
 
-    /// Does what a half could not do while it was running: moves the queue pair to the error
-    /// state, tells the consumer, and lets both halves flush.
+    /// Does what a half could not do while it was running: sets the timer, tells the consumer, and
+    /// takes the queue pair to the error state, where both halves flush.
     fn settle(self: ArcBorrow<'_, Self>, after: Aftermath) {
+        if let Some(at) = after.wake_at {
+            Timer::arm(self, at);
+        }
         if after.drained {
-            self.handle.event(QpEvent::SqDrained);
+            self.common.handle().event(QpEvent::SqDrained);
         }
         let Some(event) = after.failed else {
             return;
         };
-        self.set_state(QpState::Err);
+        if !self.common.fail() {
+            return;
+        }
         if let Some(event) = event {
-            self.handle.event(event);
+            self.common.handle().event(event);
         }
         self.run_sender();
         self.run_receiver();

@@ -8,27 +8,26 @@
 
 use crate::{
     arrival::packet,
+    common::{
+        Aftermath,
+        Common, //
+    },
+    counters::Counter,
     cq::Cq,
     frame::Loan,
     path::Path,
-    qp::{
-        Aftermath,
-        Qp, //
-    },
     rq::ReceiveQueue,
-    sender::completion, //
 };
 use kernel::{
     prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow, //
-    }, //
+    sync::Arc, //
 };
 use rdma::{
-    attr::QpState,
     event::QpEvent,
-    net::rx::RxSkb,
+    net::rx::{
+        RxSkb,
+        SkbQueue, //
+    },
     turn::Again, //
 };
 use roce::{
@@ -139,17 +138,23 @@ impl ReceiveHalf {
     }
 
     /// Goes to RESET: forgets what was posted and received.
-    pub(crate) fn reset(&mut self, qp: &Qp) {
-        qp.requests().purge();
+    pub(crate) fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
         self.queue.clear();
         self.responder.reset();
         self.path = None;
     }
 
     /// Does what there is to do.
-    pub(crate) fn turn(&mut self, qp: ArcBorrow<'_, Qp>, after: &mut Aftermath) -> Again {
-        let arrived = self.take_requests(&qp, after);
-        let sent = self.transmit(&qp, after);
+    pub(crate) fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        let arrived = self.take_requests(qp, inbox, after);
+        let sent = self.transmit(qp, after);
+        let stats = self.responder.take_stats();
+        qp.port().counters().count_all(&[
+            (Counter::Duplicates, stats.duplicates),
+            (Counter::OutOfSequence, stats.out_of_sequence),
+            (Counter::SentRnr, stats.rnr_naks),
+        ]);
         if let Some(fatal) = self.responder.take_event() {
             after.fail(match fatal {
                 Fatal::AccessError => Some(QpEvent::AccessError),
@@ -157,8 +162,8 @@ impl ReceiveHalf {
                 Fatal::LocalError => None,
             });
         }
-        if qp.state() == QpState::Err {
-            self.flush(&qp, after);
+        if qp.is_failed() {
+            self.flush(qp, after);
         }
         if arrived || sent {
             Again::Yes
@@ -168,13 +173,13 @@ impl ReceiveHalf {
     }
 
     /// Takes the requests that have arrived. Says whether there may be more.
-    fn take_requests(&mut self, qp: &Qp, after: &mut Aftermath) -> bool {
+    fn take_requests(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> bool {
         let Some(path) = &self.path else {
-            qp.requests().purge();
+            inbox.purge();
             return false;
         };
         for _ in 0..BATCH {
-            let Some(skb) = qp.requests().pop() else {
+            let Some(skb) = inbox.pop() else {
                 return false;
             };
             let taken = if path.is_from_peer(&skb.addresses()) {
@@ -197,7 +202,7 @@ impl ReceiveHalf {
     }
 
     /// Sends the answers that are due. Says whether there may be more.
-    fn transmit(&mut self, qp: &Qp, after: &mut Aftermath) -> bool {
+    fn transmit(&mut self, qp: &Common, after: &mut Aftermath) -> bool {
         let Some(path) = &mut self.path else {
             return false;
         };
@@ -218,7 +223,7 @@ impl ReceiveHalf {
     }
 
     /// Completes every receive, begun or not, with a flush error (C10-42).
-    fn flush(&mut self, qp: &Qp, after: &mut Aftermath) {
+    fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
         self.responder.fail();
         if let Some(done) = self.responder.abandon() {
             report(&self.cq, qp, &done, true, after);
@@ -244,7 +249,7 @@ impl ReceiveHalf {
 ///
 /// What is wrong with the memory that the peer reads: it was checked when the request came, but
 /// may be gone.
-fn send(segment: &Segment, path: &mut Path, qp: &Qp) -> Result<(), AccessError> {
+fn send(segment: &Segment, path: &mut Path, qp: &Common) -> Result<(), AccessError> {
     // CAST: At most one path MTU.
     let len = segment.length as usize;
     let Some(mut frame) = path.frame(&segment.headers, len, Loan::Copy) else {
@@ -261,16 +266,16 @@ fn send(segment: &Segment, path: &mut Path, qp: &Qp) -> Result<(), AccessError> 
 }
 
 /// Puts a completion where the consumer finds it.
-fn report(cq: &Cq, qp: &Qp, done: &Completion, solicited: bool, after: &mut Aftermath) {
+fn report(cq: &Cq, qp: &Common, done: &Completion, solicited: bool, after: &mut Aftermath) {
     let urgent = solicited || done.status != WcStatus::Success;
-    if cq.push(&completion(done, qp), urgent).is_err() {
+    if cq.push(&qp.completion(done), urgent).is_err() {
         after.fail(Some(QpEvent::Fatal));
     }
 }
 
 /// What the responder needs while it handles one request.
 struct Host<'a> {
-    qp: &'a Qp,
+    qp: &'a Common,
     queue: &'a mut ReceiveQueue,
     cq: &'a Cq,
     skb: &'a RxSkb,

@@ -8,14 +8,14 @@
 
 use crate::{
     arrival::packet,
+    common::{
+        Aftermath,
+        Common, //
+    },
     counters::Counter,
     cq::Cq,
     frame::Loan,
     path::Path,
-    qp::{
-        Aftermath,
-        Qp, //
-    },
     space::Space,
     sq::{
         Body,
@@ -25,18 +25,16 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow, //
-    }, //
+    sync::Arc, //
 };
 use rdma::{
-    attr::QpState,
     event::QpEvent,
-    net::rx::RxSkb,
+    net::rx::{
+        RxSkb,
+        SkbQueue, //
+    },
     timer::now,
     turn::Again,
-    wc::Wc, //
 };
 use roce::{
     rc::requester::{
@@ -55,7 +53,6 @@ use roce::{
         WcStatus, //
     },
     time::Instant,
-    wr::Completion, //
 };
 
 /// Most packets and bytes that one turn sends before it looks at what has arrived.
@@ -106,8 +103,8 @@ impl SendHalf {
     }
 
     /// Goes to RESET: forgets what was posted, sent and received.
-    pub(crate) fn reset(&mut self, qp: &Qp) {
-        qp.responses().purge();
+    pub(crate) fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
         self.queue.clear();
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
@@ -115,22 +112,23 @@ impl SendHalf {
     }
 
     /// Does what there is to do.
-    pub(crate) fn turn(&mut self, qp: ArcBorrow<'_, Qp>, after: &mut Aftermath) -> Again {
-        if qp.state() == QpState::Err {
+    pub(crate) fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        if qp.is_failed() {
             self.requester.fail();
         }
         let now = Instant::from_nanos(now());
-        let arrived = self.take_responses(&qp, now);
+        let arrived = self.take_responses(qp, inbox, now);
         self.requester.handle_timeout(now);
         self.queue.fetch(&mut self.requester);
-        let sent = self.transmit(&qp, now);
-        self.report(&qp, after);
+        let sent = self.transmit(qp, now);
+        self.report(qp, after);
+        self.count(qp);
         if self.tell_drained && self.requester.is_drained() {
             self.tell_drained = false;
             after.drained = true;
         }
         if let Some(at) = self.requester.poll_timeout() {
-            qp.wake_sender_at(at.as_nanos());
+            after.wake_at = Some(at.as_nanos());
         }
         if arrived || sent {
             Again::Yes
@@ -140,13 +138,13 @@ impl SendHalf {
     }
 
     /// Takes the responses that have arrived. Says whether there may be more.
-    fn take_responses(&mut self, qp: &Qp, now: Instant) -> bool {
+    fn take_responses(&mut self, qp: &Common, inbox: &SkbQueue, now: Instant) -> bool {
         let Some(path) = &self.path else {
-            qp.responses().purge();
+            inbox.purge();
             return false;
         };
         for _ in 0..BATCH {
-            let Some(skb) = qp.responses().pop() else {
+            let Some(skb) = inbox.pop() else {
                 return false;
             };
             let taken = if path.is_from_peer(&skb.addresses()) {
@@ -168,7 +166,7 @@ impl SendHalf {
     }
 
     /// Sends what the window allows. Says whether there may be more.
-    fn transmit(&mut self, qp: &Qp, now: Instant) -> bool {
+    fn transmit(&mut self, qp: &Common, now: Instant) -> bool {
         let Some(path) = &mut self.path else {
             return false;
         };
@@ -190,7 +188,7 @@ impl SendHalf {
     }
 
     /// Reports what is complete and gives its elements of the ring back.
-    fn report(&mut self, qp: &Qp, after: &mut Aftermath) {
+    fn report(&mut self, qp: &Common, after: &mut Aftermath) {
         let mut released = 0u32;
         while let Some(retired) = self.requester.poll_completion() {
             released = released.wrapping_add(1);
@@ -203,14 +201,25 @@ impl SendHalf {
                 _ => {}
             }
             let urgent = done.status != WcStatus::Success;
-            if self.cq.push(&completion(&done, qp), urgent).is_err() {
+            if self.cq.push(&qp.completion(&done), urgent).is_err() {
                 after.fail(Some(QpEvent::Fatal));
             }
         }
         self.queue.release(released);
-        if self.requester.error().is_some() && qp.state() != QpState::Err {
+        if self.requester.error().is_some() && !qp.is_failed() {
             after.fail(None);
         }
+    }
+
+    /// Adds what happened in this turn to the counters of the port.
+    fn count(&mut self, qp: &Common) {
+        let stats = self.requester.take_stats();
+        qp.port().counters().count_all(&[
+            (Counter::Retries, stats.retries),
+            (Counter::Timeouts, stats.timeouts),
+            (Counter::ReceivedRnr, stats.rnr_naks),
+            (Counter::ReceivedSequence, stats.sequence_naks),
+        ]);
     }
 }
 
@@ -219,7 +228,12 @@ impl SendHalf {
 /// # Errors
 ///
 /// The status that the request completes with when its own memory cannot be read.
-fn send(segment: &Segment, queue: &SendQueue, path: &mut Path, qp: &Qp) -> Result<(), WcStatus> {
+fn send(
+    segment: &Segment,
+    queue: &SendQueue,
+    path: &mut Path,
+    qp: &Common,
+) -> Result<(), WcStatus> {
     // CAST: At most one path MTU.
     let len = segment.length as usize;
     let Some(mut frame) = path.frame(&segment.headers, len, Loan::Pages) else {
@@ -245,20 +259,6 @@ fn send(segment: &Segment, queue: &SendQueue, path: &mut Path, qp: &Qp) -> Resul
         path.send(qp.port(), frame);
     }
     Ok(())
-}
-
-/// A completion of `qp`, as a completion queue takes it.
-pub(crate) fn completion(done: &Completion, qp: &Qp) -> Wc {
-    Wc {
-        wr_id: done.wr_id,
-        status: done.status.code(),
-        opcode: done.opcode.code(),
-        byte_len: done.byte_len,
-        imm: done.imm.map(|imm| imm.0),
-        qp_num: qp.number(),
-        qp: qp.handle().token(),
-        ..Wc::default()
-    }
 }
 
 /// What the requester needs while it handles one response.

@@ -196,7 +196,7 @@ impl Driver for Ferroce {
 
     fn qp_state(qp: &QueuePair) -> QpState {
         match qp {
-            QueuePair::Rc(qp) => qp.state(),
+            QueuePair::Rc(qp) => qp.common().state(),
             QueuePair::Gsi(qp) => qp.state(),
         }
     }
@@ -226,7 +226,7 @@ impl Driver for Ferroce {
     fn destroy_qp(dev: &Device<Self>, qp: Arc<QueuePair>) {
         match &*qp {
             QueuePair::Rc(qp) => {
-                dev.shared().demux().remove(qp.number());
+                dev.shared().demux().remove(qp.common().number());
                 modify::reset(qp);
                 qp.cancel_timer();
             }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the two halves of a queue pair share.
+//!
+//! Owns the number, the state that `query_qp` reports, and the ways to the port, to the memory and
+//! to the consumer. Does not know the halves: each is handed this with its turn, and leaves an
+//! [`Aftermath`].
+
+use crate::{
+    mr::Pd,
+    port::Port,
+    space::Space, //
+};
+use kernel::{
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
+};
+use rdma::{
+    attr::QpState,
+    event::{
+        QpEvent,
+        QpHandle, //
+    },
+    wc::Wc, //
+};
+use roce::wr::Completion;
+
+/// Every state a queue pair may be in.
+const STATES: [QpState; 7] = [
+    QpState::Reset,
+    QpState::Init,
+    QpState::Rtr,
+    QpState::Rts,
+    QpState::Sqd,
+    QpState::Sqe,
+    QpState::Err,
+];
+
+/// What the two halves of a queue pair share.
+pub(crate) struct Common {
+    number: Atomic<u32>,
+    state: Atomic<u32>,
+    port: Arc<Port>,
+    pd: Arc<Pd>,
+    handle: QpHandle,
+}
+
+impl Common {
+    /// A queue pair in RESET, without a number.
+    pub(crate) fn new(port: Arc<Port>, pd: Arc<Pd>, handle: QpHandle) -> Self {
+        Self {
+            number: Atomic::new(0),
+            state: Atomic::new(QpState::Reset as u32),
+            port,
+            pd,
+            handle,
+        }
+    }
+
+    /// Number of the queue pair.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
+    /// Gives the queue pair its number, before anyone can connect to it.
+    pub(crate) fn set_number(&self, number: u32) {
+        self.number.store(number, Relaxed);
+    }
+
+    /// State, as `query_qp` reports it.
+    pub(crate) fn state(&self) -> QpState {
+        let code = self.state.load(Relaxed);
+        STATES
+            .into_iter()
+            .find(|&state| state as u32 == code)
+            .unwrap_or(QpState::Err)
+    }
+
+    /// Whether everything that is posted completes with an error.
+    #[inline]
+    pub(crate) fn is_failed(&self) -> bool {
+        self.state.load(Relaxed) == QpState::Err as u32
+    }
+
+    /// Goes from state `from` to state `to`; not if a half has failed meanwhile.
+    pub(crate) fn change_state(&self, from: QpState, to: QpState) {
+        // A state that is another by now can only be the error state, which then stays.
+        let _ = self.state.cmpxchg(from as u32, to as u32, Relaxed);
+    }
+
+    /// Goes to the error state. Says whether it was another before.
+    pub(crate) fn fail(&self) -> bool {
+        let error = QpState::Err as u32;
+        self.state.xchg(error, Relaxed) != error
+    }
+
+    /// The port that the queue pair belongs to.
+    pub(crate) fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// What the queue pair can reach.
+    pub(crate) fn space(&self) -> Space<'_> {
+        Space {
+            keys: self.port.keys(),
+            pd: &self.pd,
+        }
+    }
+
+    /// The consumer.
+    pub(crate) fn handle(&self) -> &QpHandle {
+        &self.handle
+    }
+
+    /// A completion, as a completion queue takes it.
+    pub(crate) fn completion(&self, done: &Completion) -> Wc {
+        Wc {
+            wr_id: done.wr_id,
+            status: done.status.code(),
+            opcode: done.opcode.code(),
+            byte_len: done.byte_len,
+            imm: done.imm.map(|imm| imm.0),
+            qp_num: self.number(),
+            qp: self.handle.token(),
+            ..Wc::default()
+        }
+    }
+}
+
+/// What a half leaves behind after its turn: what it could not do while it was running.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Aftermath {
+    /// The queue pair has to go to the error state, for this reason if there is one to tell.
+    pub(crate) failed: Option<Option<QpEvent>>,
+    /// The send queue has drained, and the consumer wants to know.
+    pub(crate) drained: bool,
+    /// When the sender wants its next turn, in nanoseconds.
+    pub(crate) wake_at: Option<u64>,
+}
+
+impl Aftermath {
+    /// Notes that the queue pair has failed; the first reason counts.
+    pub(crate) fn fail(&mut self, event: Option<QpEvent>) {
+        self.failed.get_or_insert(event);
+    }
+}
