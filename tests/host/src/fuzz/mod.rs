@@ -6,7 +6,11 @@
 //! coverage (`tests/fuzz`); [`run_bounded`] drives it with random and mutated input on any stable
 //! compiler.
 
+pub mod bytes;
+pub mod packets;
 pub mod parse;
+pub mod requester;
+pub mod responder;
 
 use crate::random::Random;
 use std::time::{

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Well-formed packets that make no sense, from the bytes of a fuzzer.
+
+use super::bytes::Bytes;
+use roce::{
+    id::{
+        Msn,
+        Pkey,
+        Qpn,
+        Rkey, //
+    },
+    psn::Psn,
+    wire::{
+        aeth::{
+            Aeth,
+            Syndrome, //
+        },
+        emit::Headers,
+        ext::{
+            ImmDt,
+            Reth, //
+        },
+        opcode::Opcode,
+        packet::Packet, //
+    },
+};
+
+/// Path MTU of all connections that are fuzzed.
+pub const MTU: u32 = 256;
+
+/// The opcodes that are worth trying: those of RC, and one of another service.
+const OPCODES: [u8; 26] = [
+    0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
+    0x10, 0x11, 0x12, 0x13, 0x14, 0x16, 0x17, 0x1c, 0x1d, 0x24,
+];
+
+/// Gives a packet whose PSN is near `psn` to `take`.
+pub fn packet<R>(bytes: &mut Bytes<'_>, psn: Psn, take: impl FnOnce(&Packet<'_>) -> R) -> R {
+    let opcode = OPCODES[bytes.below(OPCODES.len())];
+    let opcode = Opcode::from_byte(opcode).expect("an opcode that exists");
+    let psn = match bytes.byte() {
+        byte @ 0..=0x9f => psn.add(u32::from(byte & 0xf)),
+        byte @ 0xa0..=0xef => psn.sub(u32::from(byte & 0xf)),
+        _ => psn.add(bytes.number(1 << 19)),
+    };
+    let flags = bytes.byte();
+    let payload = match flags & 3 {
+        0 => MTU as usize,
+        1 => bytes.byte().into(),
+        2 => 0,
+        _ => bytes.number(MTU) as usize % 0x1_0000,
+    };
+    let reth = Reth {
+        va: bytes.number(MTU).into(),
+        rkey: Rkey::new(u32::from(flags >> 6)),
+        len: bytes.number(MTU),
+    };
+    let headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(1), psn)
+        .ack_request(flags & 4 != 0)
+        .solicited(flags & 8 != 0)
+        .imm(ImmDt([flags; 4]))
+        .reth(reth)
+        .aeth(Aeth {
+            syndrome: Syndrome::from_byte(if flags & 16 != 0 { bytes.byte() } else { 0x1f }),
+            msn: Msn::new(0),
+        })
+        .emit(payload);
+    let len = headers.len() + payload.next_multiple_of(4) + 4;
+    take(&Packet::parse(headers.as_slice(), len).expect("what is emitted can be parsed"))
+}

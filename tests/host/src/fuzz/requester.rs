@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fuzz body: a requester under any work, any responses and any clock, in any order. In the end
+//! the peer answers as it should; then everything must complete.
+
+use super::{
+    bytes::Bytes,
+    packets::{
+        packet,
+        MTU, //
+    },
+};
+use roce::{
+    id::{
+        Msn,
+        Pkey,
+        Qpn,
+        Rkey, //
+    },
+    psn::Psn,
+    rc::{
+        requester::{
+            Flow,
+            Requester,
+            RequesterConfig,
+            ResponseHost,
+            SendState, //
+        },
+        window::{
+            Slot,
+            MAX_PSNS, //
+        },
+    },
+    segment::{
+        BurstLimit,
+        Mtu,
+        Payload,
+        SlotIndex,
+        Source, //
+    },
+    status::WcStatus,
+    time::{
+        Duration,
+        Instant, //
+    },
+    wire::{
+        aeth::{
+            Aeth,
+            Syndrome, //
+        },
+        emit::Headers,
+        opcode::{
+            Opcode,
+            Operation, //
+        },
+        packet::Packet,
+    },
+    wr::{
+        Imm,
+        Remote,
+        SendOp,
+        SendWr,
+        WcOpcode,
+        MAX_MESSAGE, //
+    },
+};
+use std::collections::VecDeque;
+
+/// Slots of the ring.
+const SLOTS: usize = 8;
+
+/// READs at a time.
+const READS: u8 = 3;
+
+/// What may be in flight.
+const FLOW: Flow = Flow {
+    bytes: 16 * MTU,
+    packets: 20,
+};
+
+/// Longest message of which the peer in the end answers every packet.
+const MODEST: u32 = 64 * MTU;
+
+/// A posted request: its number, its length, and whether it reads.
+#[derive(Clone, Copy, Debug)]
+struct Posted {
+    wr_id: u64,
+    length: u32,
+    read: bool,
+    slot: SlotIndex,
+}
+
+/// A requester and what is known about it.
+struct World {
+    requester: Requester<Vec<Slot>>,
+    now: Instant,
+    posted: VecDeque<Posted>,
+    next_id: u64,
+    failed: bool,
+    refuse: bool,
+}
+
+/// Copies nothing, and checks that it would be copied to where it belongs.
+struct Host<'a> {
+    posted: &'a VecDeque<Posted>,
+    refuse: bool,
+}
+
+impl ResponseHost for Host<'_> {
+    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+        let posted = self.posted.iter().find(|posted| posted.slot == slot);
+        let posted = posted.expect("a request that is not done with");
+        assert!(posted.read, "only a READ gets data");
+        assert_eq!(offset % MTU, 0);
+        assert_eq!(payload.len, MTU.min(posted.length - offset));
+        match self.refuse {
+            true => Err(WcStatus::LocProtErr),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Makes a requester do what `data` says.
+///
+/// # Panics
+///
+/// If a promise is broken.
+pub fn requester(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let mut world = World::new(&mut bytes);
+    while !bytes.is_empty() {
+        match bytes.below(16) {
+            0..=3 => world.post(&mut bytes),
+            4..=6 => world.send(&mut bytes),
+            7..=11 => world.respond(&mut bytes),
+            12 => world.wait(&mut bytes),
+            13 | 14 => world.report(),
+            _ => world.control(&mut bytes),
+        }
+        world.check();
+    }
+    world.finish();
+}
+
+impl World {
+    fn new(bytes: &mut Bytes<'_>) -> Self {
+        let mut world = Self {
+            requester: Requester::new(vec![Slot::EMPTY; SLOTS]),
+            now: Instant::from_nanos(1),
+            posted: VecDeque::new(),
+            next_id: 0,
+            failed: false,
+            refuse: false,
+        };
+        world.start(bytes);
+        world
+    }
+
+    fn start(&mut self, bytes: &mut Bytes<'_>) {
+        self.requester.init();
+        self.requester.configure(&RequesterConfig {
+            dest_qpn: Qpn::new(2),
+            pkey: Pkey::DEFAULT,
+            first_psn: Psn::new(bytes.number(1 << 19)),
+            path_mtu: Mtu::Mtu256,
+            max_rd_atomic: READS,
+            ack_timeout: 1 + bytes.byte() % 31,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            flow: FLOW,
+        });
+        self.requester.start();
+        self.failed = false;
+    }
+
+    fn post(&mut self, bytes: &mut Bytes<'_>) {
+        let remote = Remote {
+            va: u64::from(bytes.byte()) << 40,
+            rkey: Rkey::new(1),
+        };
+        let flags = bytes.byte();
+        let imm = (flags & 1 != 0).then_some(Imm([flags; 4]));
+        let op = match flags & 6 {
+            0 => SendOp::Send { imm },
+            2 => SendOp::Write { remote, imm },
+            _ => SendOp::Read { remote },
+        };
+        let wr_id = self.next_id;
+        let length = bytes.number(MTU);
+        let slot = match flags >> 4 {
+            0 => self
+                .requester
+                .reject(wr_id, WcOpcode::BindMw, WcStatus::LocQpOpErr),
+            _ => self.requester.post(SendWr {
+                wr_id,
+                op,
+                length,
+                // All are told, so that none is missed.
+                signaled: true,
+                solicited: flags & 8 != 0,
+                fence: flags & 9 == 9,
+            }),
+        };
+        let full = self.posted.len() == SLOTS;
+        assert_eq!(
+            slot.is_none(),
+            full || self.requester.state() == SendState::Reset
+        );
+        if let Some(slot) = slot {
+            self.next_id += 1;
+            self.posted.push_back(Posted {
+                wr_id,
+                length,
+                read: matches!(op, SendOp::Read { .. }) && flags >> 4 != 0,
+                slot,
+            });
+        }
+    }
+
+    fn send(&mut self, bytes: &mut Bytes<'_>) {
+        let limit = BurstLimit {
+            bytes: bytes.number(MTU),
+            packets: u32::from(bytes.byte()),
+        };
+        let mut next = self.requester.next_psn();
+        let (mut packets, mut sent) = (0, 0);
+        let mut last_slot = None;
+        for segment in self.requester.burst(self.now, limit) {
+            packets += 1;
+            sent += u64::from(segment.length);
+            assert!(segment.length <= MTU && packets <= limit.packets);
+            let fits = sent <= u64::from(limit.bytes);
+            assert!(packets == 1 || segment.length == 0 || fits);
+            let headers = segment.headers.emit(segment.length as usize);
+            let len = headers.len() + segment.length.next_multiple_of(4) as usize + 4;
+            let packet = Packet::parse(headers.as_slice(), len).expect("a packet");
+            assert!(packet.opcode().is_request());
+            assert_eq!(packet.psn(), next, "consecutive");
+            next = match packet.opcode().operation() {
+                Operation::ReadRequest => {
+                    let len = packet.reth().expect("a RETH").len;
+                    next.add(Mtu::Mtu256.packets(len))
+                }
+                _ => next.next(),
+            };
+            if let Source::Slot(slot) = segment.source {
+                let posted = self.posted.iter().find(|posted| posted.slot == slot);
+                let posted = posted.expect("a request that is not done with");
+                assert!(segment.offset + segment.length <= posted.length);
+                last_slot = Some(slot);
+            }
+        }
+        if let (Some(slot), 0) = (last_slot, bytes.below(16)) {
+            self.requester.abort(slot, WcStatus::LocProtErr);
+        }
+    }
+
+    fn respond(&mut self, bytes: &mut Bytes<'_>) {
+        self.refuse = bytes.byte() == 0xff;
+        let una = self.requester.oldest_psn();
+        let mut host = Host {
+            posted: &self.posted,
+            refuse: self.refuse,
+        };
+        let (requester, now) = (&mut self.requester, self.now);
+        packet(bytes, una, |packet| {
+            let _ = requester.handle_response(now, packet, &mut host);
+        });
+    }
+
+    fn wait(&mut self, bytes: &mut Bytes<'_>) {
+        if let (Some(deadline), true) = (self.requester.poll_timeout(), bytes.flag()) {
+            self.now = self.now.max(deadline);
+        }
+        let nanos = u64::from(bytes.number(1 << 16));
+        self.now = self.now.saturating_add(Duration::from_nanos(nanos));
+        self.requester.handle_timeout(self.now);
+    }
+
+    fn control(&mut self, bytes: &mut Bytes<'_>) {
+        match bytes.below(8) {
+            0 | 1 => self.requester.drain(),
+            2..=4 => self.requester.resume(),
+            5 => self.requester.fail(),
+            6 => {
+                let slot = SlotIndex(bytes.below(SLOTS) as u32);
+                self.requester.abort(slot, WcStatus::LocProtErr);
+            }
+            _ => {
+                self.requester.reset();
+                self.posted.clear();
+                assert_eq!(self.requester.poll_completion(), None);
+                self.start(bytes);
+            }
+        }
+    }
+
+    fn report(&mut self) {
+        while let Some(retired) = self.requester.poll_completion() {
+            let posted = self.posted.pop_front().expect("each once");
+            let completion = retired.completion.expect("all are signaled");
+            assert_eq!(
+                (retired.slot, completion.wr_id),
+                (posted.slot, posted.wr_id)
+            );
+            match completion.status {
+                WcStatus::Success => {
+                    assert!(!self.failed, "nothing succeeds after a failure");
+                    assert!(posted.length <= MAX_MESSAGE);
+                    assert_eq!(completion.byte_len, posted.length);
+                }
+                WcStatus::WrFlushErr => {
+                    assert_eq!(self.requester.state(), SendState::Error);
+                    self.failed = true;
+                }
+                status => {
+                    assert!(!self.failed, "one request fails");
+                    assert_eq!(self.requester.error(), Some(status));
+                    self.failed = true;
+                }
+            }
+        }
+    }
+
+    fn check(&self) {
+        let requester = &self.requester;
+        let una = requester.oldest_psn();
+        let (next, high) = (requester.next_psn().since(una), requester.psn().since(una));
+        assert!(next <= high && high <= MAX_PSNS, "{next} {high}");
+        let flight = requester.flight();
+        assert!(flight.reads <= u32::from(READS));
+        assert!(flight.packets <= FLOW.packets);
+        assert!(flight.bytes <= FLOW.bytes);
+        let active = matches!(requester.state(), SendState::Ready | SendState::Draining);
+        if active {
+            assert_eq!(flight.packets == 0, next == 0, "{flight:?} {next}");
+            let waits = requester.poll_timeout().is_some();
+            assert!(waits || flight.packets == 0, "nobody would notice a loss");
+        } else {
+            assert_eq!(requester.poll_timeout(), None);
+        }
+    }
+
+    /// Plays a peer that answers everything, and checks that it all completes.
+    fn finish(&mut self) {
+        self.requester.resume();
+        if self.posted.iter().any(|posted| posted.length > MODEST) {
+            self.requester.fail();
+        }
+        for _ in 0..10_000 {
+            self.report();
+            self.check();
+            if self.posted.is_empty() {
+                return;
+            }
+            if let Some(deadline) = self.requester.poll_timeout() {
+                self.now = self.now.max(deadline);
+                self.requester.handle_timeout(self.now);
+            }
+            self.exchange();
+        }
+        panic!("never done: {:?}", self.requester);
+    }
+
+    fn exchange(&mut self) {
+        let limit = BurstLimit {
+            bytes: u32::MAX,
+            packets: 1,
+        };
+        let Some(segment) = self.requester.burst(self.now, limit).next() else {
+            return;
+        };
+        let headers = segment.headers.emit(segment.length as usize);
+        let len = headers.len() + segment.length.next_multiple_of(4) as usize + 4;
+        let request = Packet::parse(headers.as_slice(), len).expect("a packet");
+        let (psn, reth) = (request.psn(), request.reth());
+        match (request.opcode().operation(), reth) {
+            (Operation::ReadRequest, Some(reth)) => {
+                for index in 0..Mtu::Mtu256.packets(reth.len) {
+                    let payload = Mtu::Mtu256.payload(index, reth.len);
+                    self.answer(Opcode::RC_READ_RESPONSE_ONLY, psn.add(index), payload);
+                }
+            }
+            _ => self.answer(Opcode::RC_ACKNOWLEDGE, psn, 0),
+        }
+    }
+
+    fn answer(&mut self, opcode: Opcode, psn: Psn, payload: u32) {
+        let aeth = Aeth {
+            syndrome: Syndrome::ACK_UNLIMITED,
+            msn: Msn::new(0),
+        };
+        let headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(1), psn)
+            .aeth(aeth)
+            .emit(payload as usize);
+        let len = headers.len() + payload.next_multiple_of(4) as usize + 4;
+        let packet = Packet::parse(headers.as_slice(), len).expect("a packet");
+        let mut host = Host {
+            posted: &self.posted,
+            refuse: false,
+        };
+        let _ = self.requester.handle_response(self.now, &packet, &mut host);
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fuzz body: a responder under any requests and any host, in any order.
+
+use super::{
+    bytes::Bytes,
+    packets::{
+        packet,
+        MTU, //
+    },
+};
+use roce::{
+    access::{
+        Access,
+        AccessError, //
+    },
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+    rc::{
+        replay::Answer,
+        responder::{
+            RecvState,
+            RequestHost,
+            Responder,
+            ResponderConfig, //
+        },
+    },
+    segment::{
+        BurstLimit,
+        Mtu,
+        Payload,
+        Source, //
+    },
+    status::WcStatus,
+    wire::packet::Packet,
+    wr::{
+        BadRecv,
+        Completion,
+        RecvWr,
+        Remote, //
+    },
+};
+
+/// A host that grants and refuses as the fuzzer likes, and checks that it is asked properly.
+#[derive(Default)]
+struct Host {
+    /// What the next calls say: one bit each.
+    refuse: u8,
+    /// Receives posted and not taken.
+    posted: u32,
+    taken: u64,
+    completed: u64,
+    in_progress: Option<RecvWr>,
+    /// What was granted, for how many bytes and for what.
+    granted: Vec<(Remote, u32, Access)>,
+    /// Calls of any kind.
+    calls: u64,
+}
+
+impl Host {
+    fn refuses(&mut self) -> bool {
+        self.calls += 1;
+        let refuse = self.refuse & 1 != 0;
+        self.refuse >>= 1;
+        refuse
+    }
+
+    fn granted(&self, remote: Remote, len: u32, access: Access) -> bool {
+        self.granted.iter().any(|(place, length, what)| {
+            let offset = remote.va.wrapping_sub(place.va);
+            *what == access
+                && remote.rkey == place.rkey
+                && offset + u64::from(len) <= u64::from(*length)
+        })
+    }
+}
+
+impl RequestHost for Host {
+    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
+        let bad = self.refuses();
+        self.posted = self.posted.checked_sub(1)?;
+        self.taken += 1;
+        let wr_id = self.taken;
+        if bad {
+            let status = WcStatus::LocQpOpErr;
+            return Some(Err(BadRecv { wr_id, status }));
+        }
+        let length = MTU * (self.taken as u32 % 4);
+        let wr = RecvWr { wr_id, length };
+        self.in_progress = Some(wr);
+        Some(Ok(wr))
+    }
+
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+        let wr = self.in_progress.expect("a receive in progress");
+        assert!(payload.len > 0 && payload.len <= MTU);
+        assert!(
+            offset + payload.len <= wr.length,
+            "past the end of the receive"
+        );
+        assert_eq!(offset % MTU, 0);
+        match self.refuses() {
+            true => Err(WcStatus::LocProtErr),
+            false => Ok(()),
+        }
+    }
+
+    fn check_remote(
+        &mut self,
+        remote: Remote,
+        length: u32,
+        access: Access,
+    ) -> Result<(), AccessError> {
+        assert!(length > 0 && length <= 1 << 31);
+        if self.refuses() {
+            return Err(AccessError::Key);
+        }
+        self.granted.push((remote, length, access));
+        Ok(())
+    }
+
+    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError> {
+        assert!(payload.len > 0 && payload.len <= MTU);
+        assert!(self.granted(remote, payload.len, Access::REMOTE_WRITE));
+        match self.refuses() {
+            true => Err(AccessError::Fault),
+            false => Ok(()),
+        }
+    }
+
+    fn complete_receive(&mut self, completion: Completion, _solicited: bool) {
+        self.calls += 1;
+        self.completed += 1;
+        assert_eq!(completion.wr_id, self.completed, "in order, each once");
+        self.in_progress = None;
+    }
+}
+
+/// Makes a responder do what `data` says.
+///
+/// # Panics
+///
+/// If a promise is broken.
+pub fn responder(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let mut host = Host::default();
+    let mut responder = Responder::new(vec![Answer::EMPTY; bytes.below(4)]);
+    start(&mut responder, &mut bytes);
+    while !bytes.is_empty() {
+        match bytes.below(16) {
+            0..=8 => handle(&mut responder, &mut host, &mut bytes),
+            9 | 10 => host.posted += 1,
+            11 | 12 => send(&mut responder, &host, &mut bytes),
+            13 => host.refuse = bytes.byte(),
+            14 => {
+                responder.replace_storage(vec![Answer::EMPTY; bytes.below(4)]);
+            }
+            _ => control(&mut responder, &mut host, &mut bytes),
+        }
+        let open = u64::from(host.in_progress.is_some());
+        assert_eq!(host.completed + open, host.taken, "each receive once");
+    }
+}
+
+fn start(responder: &mut Responder<Vec<Answer>>, bytes: &mut Bytes<'_>) {
+    responder.init();
+    responder.configure(&ResponderConfig {
+        dest_qpn: Qpn::new(2),
+        pkey: Pkey::DEFAULT,
+        expected_psn: Psn::new(bytes.number(1 << 19)),
+        path_mtu: Mtu::Mtu256,
+        access: Access::from_bits(u32::from(!bytes.byte())),
+        min_rnr_timer: 3,
+    });
+    responder.start();
+}
+
+fn handle(responder: &mut Responder<Vec<Answer>>, host: &mut Host, bytes: &mut Bytes<'_>) {
+    let (calls, before) = (host.calls, responder.expected_psn());
+    let ready = responder.state() == RecvState::Ready;
+    let (psn, outcome) = packet(bytes, before, |packet| {
+        (packet.psn(), responder.handle_request(packet, host))
+    });
+    let moved = responder.expected_psn().since(before);
+    if psn != before || outcome.is_err() || !ready {
+        assert_eq!(moved, 0, "only the expected request is carried out");
+        assert_eq!(host.calls, calls, "and only it has an effect");
+    }
+    assert!(moved <= 1 << 23);
+    if responder.state() == RecvState::Error {
+        assert_eq!(moved, 0);
+    }
+}
+
+fn send(responder: &mut Responder<Vec<Answer>>, host: &Host, bytes: &mut Bytes<'_>) {
+    let expected = responder.expected_psn();
+    let limit = BurstLimit {
+        bytes: bytes.number(MTU),
+        packets: u32::from(bytes.byte()),
+    };
+    let (mut sent, mut packets, mut final_word) = (0, 0, false);
+    for segment in responder.burst(limit) {
+        assert!(!final_word, "nothing follows an acknowledgement");
+        assert!(segment.length <= MTU);
+        packets += 1;
+        sent += u64::from(segment.length);
+        assert!(packets <= limit.packets);
+        let fits = sent <= u64::from(limit.bytes);
+        assert!(packets == 1 || segment.length == 0 || fits);
+        let headers = segment.headers.emit(segment.length as usize);
+        let len = headers.len() + segment.length.next_multiple_of(4) as usize + 4;
+        let packet = Packet::parse(headers.as_slice(), len).expect("a packet");
+        assert!(packet.opcode().is_response());
+        match segment.source {
+            Source::Remote(remote) => {
+                assert!(host.granted(remote, segment.length, Access::REMOTE_READ));
+                assert!(
+                    packet.psn().is_before(expected) || packet.psn().diff(expected) == -0x80_0000
+                );
+            }
+            _ => {
+                assert_eq!(segment.length, 0);
+                final_word = !packet.opcode().has_payload();
+            }
+        }
+    }
+}
+
+fn control(responder: &mut Responder<Vec<Answer>>, host: &mut Host, bytes: &mut Bytes<'_>) {
+    match bytes.below(4) {
+        0 => {
+            responder.abort_read(AccessError::Fault);
+            assert!(responder.has_work(), "the peer is told");
+        }
+        1 => responder.fail(),
+        2 => {
+            responder.fail();
+            let taken = host.in_progress.map(|wr| wr.wr_id);
+            let flushed = responder.abandon();
+            // A write with immediate data takes its receive and completes it at once.
+            assert_eq!(flushed.map(|completion| completion.wr_id), taken);
+            if flushed.is_some() {
+                host.completed += 1;
+                host.in_progress = None;
+            }
+        }
+        _ => {
+            if responder.abandon().is_some() {
+                host.completed += 1;
+                host.in_progress = None;
+            }
+            responder.reset();
+            assert!(!responder.has_work());
+            start(responder, bytes);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The fuzz targets of the RC transport, run for a bounded time; see `fuzz::run_bounded`.
+
+use roce_tests::{
+    fuzz::{
+        requester::requester,
+        responder::responder,
+        run_bounded, //
+    },
+    random::Random,
+};
+
+/// Long inputs without sense, of which parts are changed and left out.
+fn corpus() -> Vec<Vec<u8>> {
+    let mut random = Random::new(3);
+    (0..100)
+        .map(|_| (0..400).map(|_| random.byte()).collect())
+        .collect()
+}
+
+#[test]
+fn a_responder_keeps_its_promises_whatever_comes() {
+    run_bounded(1, &corpus(), responder);
+}
+
+#[test]
+fn a_requester_keeps_its_promises_whatever_comes() {
+    run_bounded(2, &corpus(), requester);
+}
