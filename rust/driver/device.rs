@@ -109,7 +109,14 @@ impl Ferroce {
     /// device; those of the registration.
     pub(crate) fn add(shared: Arc<Shared>, name: &CStr, netdev: NetDev) -> Result {
         let net = netdev.net().ok_or(ENODEV)?;
-        let sockets = shared.namespaces().open(&net)?;
+        let sockets = shared.namespaces().open(&net).inspect_err(|error| {
+            if *error == EADDRINUSE {
+                pr_err!(
+                    "{}: UDP port 4791 is in use in this namespace\n",
+                    netdev.name()
+                );
+            }
+        })?;
         let over = netdev.clone();
         let (guid, up) = (guid(&over), is_up(&over));
         let port = Arc::pin_init(Port::new(netdev), GFP_KERNEL)?;
@@ -123,7 +130,13 @@ impl Ferroce {
                 up: Atomic::new(up),
             }? Error))
         })?;
-        device.register(name, |other| other.is_over(&over))
+        device
+            .register(name, |other| other.is_over(&over))
+            .inspect_err(|error| {
+                if *error == EEXIST {
+                    pr_err!("{}: there is a device over this interface\n", over.name());
+                }
+            })
     }
 
     /// What all devices share.
