@@ -11,7 +11,7 @@ use crate::{
     status::WcStatus, //
 };
 
-/// The longest message, in bytes (C9-8).
+/// The longest message, in bytes (C9-94).
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
 /// A place in the peer's memory.
@@ -64,6 +64,17 @@ pub enum SendOp {
 }
 
 impl SendOp {
+    /// Returns whether it uses up a receive of the peer, and so completes something there.
+    #[inline]
+    #[must_use]
+    pub const fn uses_receive(&self) -> bool {
+        match self {
+            Self::Send { .. } => true,
+            Self::Write { imm, .. } => imm.is_some(),
+            Self::Read { .. } => false,
+        }
+    }
+
     /// Returns the opcode of the completion.
     #[inline]
     #[must_use]

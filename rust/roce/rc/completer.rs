@@ -6,7 +6,7 @@
 //! the request whose PSNs include its own, and where in a READ its bytes go follows from the
 //! distance. So a responder may start a response anew at any packet.
 //!
-//! IBA: C9-107 to C9-113 (acknowledgements), C9-154 to C9-156 (implied NAK, ghosts).
+//! IBA: section 9.7.6, receiving responses.
 
 use super::{
     requester::{

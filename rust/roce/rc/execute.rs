@@ -5,8 +5,8 @@
 //! Owns the order of the checks: PSN, sequence of opcodes, lengths, rights, resources. A packet
 //! that fails one has had no effect. Does not know how answers are sent.
 //!
-//! IBA: C9-52 to C9-63 (PSN, opcode sequence, lengths), C9-88 (length 0), C9-105 to C9-110
-//! (duplicates), C9-113 (refusals), C9-114 (no receive posted).
+//! IBA: section 9.7.4, inbound requests; C9-88 (length 0), C9-92 (lengths of payload), C9-94
+//! (longest message), C9-105 (duplicates), C9-148 (a READ counts when it is accepted).
 
 use super::{
     replay::Answer,

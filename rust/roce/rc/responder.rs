@@ -112,7 +112,8 @@ pub enum RecvState {
 /// Why a responder took itself to the error state. The QP must follow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fatal {
-    /// The peer asked for memory that it has no right to. C: `IB_EVENT_QP_ACCESS_ERR`.
+    /// The peer asked for memory that it has no right to (C9-222.1). C:
+    /// `IB_EVENT_QP_ACCESS_ERR`.
     AccessError,
     /// The peer asked for something that makes no sense. C: `IB_EVENT_QP_REQ_ERR`.
     RequestError,

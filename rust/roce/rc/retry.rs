@@ -7,10 +7,9 @@
 //!
 //! Anything that moves the oldest unacknowledged PSN is progress and fills both counters again.
 //! The peer is given the time T = 4.096 us * 2^code for the first answer, then 2 T, then 4 T,
-//! the longest that C9-141 allows, for each further one.
+//! the longest that the specification allows, for each further one.
 //!
-//! IBA: C9-139 to C9-145 (local ACK timeout, retry counts), C9-149 (RNR). Unlike a count of 7
-//! for RNR, a retry count of 7 does end.
+//! IBA: section 9.7.6.1.3, timeouts. Unlike a retry count of 7 for RNR, one for loss does end.
 
 use crate::time::{
     ack_timeout,

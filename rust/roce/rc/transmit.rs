@@ -5,7 +5,7 @@
 //! Owns the rules of what holds a packet back and of when an acknowledgement is asked for.
 //! `plan` only looks; `Burst` carries out what it found, packet by packet.
 //!
-//! IBA: C9-27 (fence), C9-70 and C9-71 (order), C9-81 (outstanding READs).
+//! IBA: section 9.7.3, generating requests.
 
 use super::{
     requester::{
@@ -178,7 +178,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             let opcode = Opcode::of(Service::Rc, operation, plan.position(), imm.is_some())?;
             let psn = self.window.psn();
             let headers = Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn)
-                .solicited(wr.solicited && plan.is_last());
+                .solicited(wr.solicited && plan.is_last() && wr.op.uses_receive());
             Some(match imm {
                 Some(Imm(bytes)) => headers.imm(ImmDt(bytes)),
                 None => headers,
@@ -200,10 +200,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 }
 
 impl Plan {
+    #[inline]
     fn is_last(&self) -> bool {
         self.slot.awaits_data() || self.index.saturating_add(1) >= self.packets
     }
 
+    #[inline]
     fn position(&self) -> Position {
         match (self.index, self.is_last()) {
             _ if self.slot.awaits_data() => Position::Only,

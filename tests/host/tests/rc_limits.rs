@@ -69,7 +69,7 @@ fn a_dead_peer_is_given_up_after_the_retries_at_the_times_of_the_specification()
             assert_eq!(times(&pair), expected);
             let end = at + (timeout << retry_cnt.min(2));
             assert_eq!(pair.now.saturating_since(start).as_nanos(), end);
-            // Each wait is between T and 4 T (C9-141).
+            // Each wait is between T and 4 T, as the specification has it.
             assert!(end <= 4 * timeout * (u64::from(retry_cnt) + 1));
         }
     }

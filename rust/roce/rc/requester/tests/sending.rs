@@ -53,6 +53,26 @@ fn a_write_names_its_target_once_and_its_data_at_the_end() {
 }
 
 #[test]
+fn only_what_completes_something_at_the_peer_asks_to_wake_it() {
+    let imm = Some(Imm([0; 4]));
+    let remote = at(0);
+    for (op, solicited) in [
+        (SEND, [false, true]),
+        (SendOp::Write { remote, imm }, [false, true]),
+        (SendOp::Write { remote, imm: None }, [false, false]),
+        (READ, [false, false]),
+    ] {
+        let mut bench = Bench::new();
+        let mut wr = request(op, 300);
+        wr.solicited = true;
+        bench.requester.post(wr).unwrap();
+        let sent = bench.sends();
+        let flags: Vec<_> = sent.iter().map(|packet| packet.solicited).collect();
+        assert_eq!(flags, solicited[..flags.len()], "{op:?}");
+    }
+}
+
+#[test]
 fn a_read_takes_the_psns_of_its_response() {
     let mut bench = Bench::new();
     bench.post(READ, 600);
