@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How long a megabyte takes, by loss and by window: a table that a reviewer compares.
+//!
+//! The network needs 10 microseconds each way and nothing for a byte, so that the numbers count
+//! round trips and timeouts, not bytes. A change of the protocol that changes them must say why.
+
+use roce::{
+    access::Access,
+    rc::requester::Flow,
+    segment::Mtu,
+    time::Duration, //
+};
+use roce_tests::{
+    net::Faults,
+    pair::{
+        pattern,
+        remote,
+        Pair,
+        Setup,
+        A,
+        B, //
+    },
+};
+use std::fmt::Write as _;
+
+/// Bytes of a message, and of all.
+const MESSAGE: usize = 64 << 10;
+const TOTAL: usize = 1 << 20;
+
+/// Returns microseconds.
+fn transfer(read: bool, loss: usize, window: u32) -> u64 {
+    let mut pair = Pair::new(Setup {
+        mtu: Mtu::Mtu4096,
+        ack_timeout: 9, // two milliseconds
+        flow: Flow {
+            bytes: window,
+            packets: u32::MAX,
+        },
+        faults: Faults {
+            loss,
+            delay: Duration::from_micros(10),
+            ..Faults::default()
+        },
+        ..Setup::default()
+    });
+    let access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
+    let bytes = pattern(1, MESSAGE);
+    let va = pair.ends[B].memory.store(&bytes);
+    let rkey = pair.ends[B].memory.register(va, MESSAGE, access);
+    let start = pair.now;
+    for _ in 0..TOTAL / MESSAGE {
+        match read {
+            true => pair.read(A, remote(va, rkey), MESSAGE).0,
+            false => pair.write(A, remote(va, rkey), &bytes, None),
+        };
+    }
+    pair.drive(1_000_000);
+    assert_eq!(pair.ends[A].sent.len(), TOTAL / MESSAGE);
+    assert_eq!(pair.ends[A].requester.error(), None);
+    pair.now.saturating_since(start).as_nanos() / 1_000
+}
+
+#[test]
+fn the_times_are_the_reviewed_ones() {
+    let windows = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
+    let mut table = String::from("us for 1 MiB, by lost frames in 1000 and by window\n");
+    for (name, read) in [("write", false), ("read", true)] {
+        write!(table, "{name:>6}").unwrap();
+        for window in windows {
+            write!(table, "{:>8} KiB", window >> 10).unwrap();
+        }
+        table.push('\n');
+        for loss in [0, 1, 10, 50, 100] {
+            write!(table, "{loss:>6}").unwrap();
+            for window in windows {
+                write!(table, "{:>12}", transfer(read, loss, window)).unwrap();
+            }
+            table.push('\n');
+        }
+    }
+    assert!(table == include_str!("rc_netsim.txt"), "now it is\n{table}");
+}
