@@ -21,8 +21,7 @@ use kernel::{
         atomic::{
             ordering::{
                 Acquire,
-                Full,
-                Release, //
+                Full, //
             },
             AtomicFlag, //
         },
@@ -43,16 +42,18 @@ impl Flag {
         Self(AtomicFlag::new(false))
     }
 
-    /// Sets the flag, after everything that was done before.
+    /// Sets the flag, after everything that was done before, and before everything that is done
+    /// after.
     #[inline]
     fn set(&self) {
-        self.0.store(true, Release);
+        self.0.xchg(true, Full);
     }
 
-    /// Clears the flag, before everything that is done after.
+    /// Clears the flag, after everything that those did who have set it, and before everything
+    /// that is done after.
     #[inline]
     fn clear(&self) {
-        self.0.xchg(false, Full);
+        self.0.xchg(false, Acquire);
     }
 
     #[inline]

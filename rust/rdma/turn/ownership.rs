@@ -9,9 +9,13 @@
 //! # Why no work is lost
 //!
 //! One who brings work sets the flag (F1), then tries the lock (L1). An owner clears the flag before
-//! it looks at the work, unlocks (L2), and looks at the flag once more (F2). A full barrier stands
-//! between F1 and L1, and another between L2 and F2. So either L1 comes after L2, and the one who
-//! brought the work becomes the owner; or F2 comes after F1, and the owner looks again.
+//! it looks at the work, unlocks (L2), and looks at the flag once more (F2). F1 orders like a full
+//! barrier, and another stands between L2 and F2. So either L1 comes after L2, and the one who brought
+//! the work becomes the owner; or F2 comes after F1, and the owner looks again.
+//!
+//! Setting and clearing read what they replace. So an owner that clears the flag knows of the work
+//! of everybody who has set it before, also of those whose setting changed nothing. With a plain
+//! store in its place, the work of all but the last could be overlooked.
 
 use super::{
     full_barrier,
@@ -40,7 +44,7 @@ pub enum Left {
 
 /// Sets the flag, and does the work unless somebody else will.
 #[inline]
-pub(super) fn run<T: Unpin>(
+pub(crate) fn run<T: Unpin>(
     pending: &Flag,
     lock: &Lock<T>,
     mut rounds: u32,
@@ -48,7 +52,6 @@ pub(super) fn run<T: Unpin>(
 ) -> Left {
     pending.set();
     loop {
-        full_barrier();
         let Some(mut state) = lock.try_lock() else {
             return Left::Nothing;
         };
@@ -72,7 +75,7 @@ pub(super) fn run<T: Unpin>(
 
 /// Calls `f` as the owner, and says whether work has come in meanwhile.
 #[inline]
-pub(super) fn control<T: Unpin, R>(
+pub(crate) fn control<T: Unpin, R>(
     pending: &Flag,
     lock: &Lock<T>,
     f: impl FnOnce(&mut T) -> R,

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The protocol of `rust/rdma/turn.rs`, in every interleaving.
+//!
+//! The very file that the module is built from, over a model of the kernel's flag, lock and
+//! barrier that promises no more than the kernel does. Checked is that there is never more than one
+//! owner, and that work is either done or known to be left when everybody has gone.
+
+use loom::{
+    model::Builder,
+    sync::{
+        atomic::{
+            AtomicBool,
+            Ordering::Relaxed, //
+        },
+        Arc, //
+    },
+    thread, //
+};
+use turn::{
+    ownership::{
+        self,
+        Again,
+        Left, //
+    },
+    Flag,
+    Lock, //
+};
+
+/// Stands in for `rust/rdma/turn.rs`.
+#[path = "."]
+mod turn {
+    use loom::{
+        cell::UnsafeCell,
+        sync::atomic::{
+            fence,
+            AtomicBool,
+            AtomicUsize,
+            Ordering::{
+                AcqRel,
+                Acquire,
+                Relaxed,
+                Release,
+                SeqCst, //
+            }, //
+        },
+        thread, //
+    };
+    use std::ops::{
+        Deref,
+        DerefMut, //
+    };
+
+    #[path = "../../rust/rdma/turn/ownership.rs"]
+    pub(crate) mod ownership;
+
+    /// `smp_mb()`.
+    pub(crate) fn full_barrier() {
+        fence(SeqCst);
+    }
+
+    /// `AtomicFlag`.
+    pub(crate) struct Flag(AtomicBool);
+
+    impl Flag {
+        pub(crate) fn new() -> Self {
+            Self(AtomicBool::new(false))
+        }
+
+        pub(crate) fn set(&self) {
+            fence(SeqCst);
+            self.0.swap(true, AcqRel);
+            fence(SeqCst);
+        }
+
+        pub(crate) fn clear(&self) {
+            self.0.swap(false, Acquire);
+        }
+
+        pub(crate) fn is_set(&self) -> bool {
+            self.0.load(Acquire)
+        }
+    }
+
+    /// `spinlock_t`. Trying it also fails while somebody waits for it, as with the kernel's queued
+    /// lock, and orders nothing when it fails.
+    pub(crate) struct Lock<T> {
+        taken: AtomicBool,
+        waiting: AtomicUsize,
+        value: UnsafeCell<T>,
+    }
+
+    // SAFETY: There is one guard at a time; the model finds out if not.
+    unsafe impl<T: Send> Sync for Lock<T> {}
+
+    pub(crate) struct Guard<'a, T>(&'a Lock<T>);
+
+    impl<T> Lock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self {
+                taken: AtomicBool::new(false),
+                waiting: AtomicUsize::new(0),
+                value: UnsafeCell::new(value),
+            }
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+            if self.waiting.load(Relaxed) != 0 {
+                return None;
+            }
+            self.acquire()
+        }
+
+        pub(crate) fn lock(&self) -> Guard<'_, T> {
+            self.waiting.fetch_add(1, Relaxed);
+            let guard = loop {
+                match self.acquire() {
+                    Some(guard) => break guard,
+                    None => thread::yield_now(),
+                }
+            };
+            self.waiting.fetch_sub(1, Relaxed);
+            guard
+        }
+
+        fn acquire(&self) -> Option<Guard<'_, T>> {
+            self.taken
+                .compare_exchange(false, true, Acquire, Relaxed)
+                .ok()
+                .map(|_| Guard(self))
+        }
+    }
+
+    // The model panics when an access does not come after all others.
+    impl<T> Deref for Guard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            // SAFETY: The lock is held.
+            self.0.value.with(|value| unsafe { &*value })
+        }
+    }
+
+    impl<T> DerefMut for Guard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            // SAFETY: The lock is held.
+            self.0.value.with_mut(|value| unsafe { &mut *value })
+        }
+    }
+
+    impl<T> Drop for Guard<'_, T> {
+        fn drop(&mut self) {
+            self.0.taken.store(false, Release);
+        }
+    }
+}
+
+/// A few pieces of work, and which of them are done.
+struct World {
+    pending: Flag,
+    done: Lock<[bool; PIECES]>,
+    /// Posting orders nothing by itself, as an index in shared memory might not.
+    posted: [AtomicBool; PIECES],
+}
+
+/// Most pieces of work in one test.
+const PIECES: usize = 3;
+
+/// How much of the work an owner does before it says that there is more.
+#[derive(Clone, Copy)]
+enum Budget {
+    All,
+    One,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            pending: Flag::new(),
+            done: Lock::new([false; PIECES]),
+            posted: std::array::from_fn(|_| AtomicBool::new(false)),
+        })
+    }
+
+    /// Posts a piece of work, and has it done.
+    fn bring(&self, piece: usize, rounds: u32, budget: Budget) -> Left {
+        self.posted[piece].store(true, Relaxed);
+        self.run(rounds, budget)
+    }
+
+    fn run(&self, rounds: u32, budget: Budget) -> Left {
+        ownership::run(&self.pending, &self.done, rounds, |done| {
+            for (posted, done) in self.posted.iter().zip(done.iter_mut()) {
+                if !*done && posted.load(Relaxed) {
+                    *done = true;
+                    if let Budget::One = budget {
+                        return Again::Yes;
+                    }
+                }
+            }
+            Again::No
+        })
+    }
+
+    fn control(&self) -> Left {
+        // Becoming the owner is an access: the model finds out if there is another one.
+        let ((), left) = ownership::control(&self.pending, &self.done, |_| ());
+        left
+    }
+
+    /// Everybody has gone and has said what is left.
+    fn check(&self, pieces: usize, left: &[Left]) {
+        let all_done = |done: &[bool; PIECES]| done[..pieces].iter().all(|done| *done);
+        if !left.contains(&Left::Unfinished) {
+            assert!(all_done(&self.done.lock()), "work was lost");
+            assert!(!self.pending.is_set(), "work was left, and nobody knows");
+            return;
+        }
+        // The one who knows of it sees to it.
+        while self.run(1, Budget::All) == Left::Unfinished {}
+        assert!(all_done(&self.done.lock()), "work was forgotten");
+    }
+}
+
+fn model(check: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(check);
+}
+
+/// Runs `first` and `second` in threads, and `third` here.
+fn together(
+    world: &Arc<World>,
+    contexts: [fn(&World) -> Left; 2],
+    here: fn(&World) -> Left,
+) -> [Left; 3] {
+    let [first, second] = contexts.map(|context| {
+        let world = world.clone();
+        thread::spawn(move || context(&world))
+    });
+    let here = here(world);
+    [first.join().unwrap(), second.join().unwrap(), here]
+}
+
+#[test]
+fn two_contexts_lose_no_work() {
+    model(|| {
+        let world = World::new();
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || world.bring(0, 4, Budget::All))
+        };
+        let left = [world.bring(1, 4, Budget::All), other.join().unwrap()];
+        assert_eq!(left, [Left::Nothing; 2]);
+        world.check(2, &left);
+    });
+}
+
+#[test]
+fn three_contexts_lose_no_work() {
+    model(|| {
+        let world = World::new();
+        let left = together(
+            &world,
+            [
+                |world| world.bring(0, 8, Budget::All),
+                |world| world.bring(1, 8, Budget::All),
+            ],
+            |world| world.bring(2, 8, Budget::All),
+        );
+        assert_eq!(left, [Left::Nothing; 3]);
+        world.check(3, &left);
+    });
+}
+
+#[test]
+fn an_owner_out_of_rounds_knows_that_work_is_left() {
+    model(|| {
+        let world = World::new();
+        let left = together(
+            &world,
+            [
+                |world| world.bring(0, 1, Budget::All),
+                |world| world.bring(1, 1, Budget::All),
+            ],
+            |world| world.bring(2, 1, Budget::All),
+        );
+        world.check(3, &left);
+    });
+}
+
+#[test]
+fn an_owner_with_a_budget_comes_back() {
+    model(|| {
+        let world = World::new();
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || world.bring(0, 2, Budget::One))
+        };
+        let left = [world.bring(1, 2, Budget::One), other.join().unwrap()];
+        world.check(2, &left);
+    });
+}
+
+#[test]
+fn control_waits_and_loses_no_work() {
+    model(|| {
+        let world = World::new();
+        let left = together(
+            &world,
+            [
+                |world| world.bring(0, 4, Budget::All),
+                |world| world.bring(1, 4, Budget::All),
+            ],
+            World::control,
+        );
+        world.check(2, &left);
+    });
+}
