@@ -29,7 +29,8 @@ MAY_USE = {
 }
 KNOWN_CRATES = {"alloc", "bindings", "core", "ferroce", "kernel", "rdma", "roce", "std", "uapi"}
 
-USE = re.compile(r"\buse\s+([^;]+);")
+USE = re.compile(r"(\bpub(?:\([^)]*\))?\s+)?\buse\s+([^;]+);")
+TEST_MODULE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\(\w+\))?\s+)?mod\s+(\w+)\s*;")
 PATH = re.compile(r"(?<![\w:])(\w+)((?:::\w+)+)")
 
 
@@ -76,12 +77,17 @@ class Crate:
         self.root = CRATES[name]
         self.files = {}
         self.code = {}
+        tests = set()
         for path in source.files(".rs", under=self.root):
             module = module_of(path, self.root)
-            if module and module[-1] == "tests":
-                continue
+            code = source.code(source.read(path))
+            tests |= {module + (name,) for name in TEST_MODULE.findall(code)}
             self.files[module] = path
-            self.code[module] = source.without_tests(source.code(source.read(path)))
+            self.code[module] = source.without_tests(code)
+        for module in list(self.files):
+            # Tests may know whom they like.
+            if any(module[: len(test)] == test for test in tests):
+                del self.files[module], self.code[module]
         self.exports = {module: self._exports(module) for module in self.files}
 
     def _exports(self, module):
@@ -126,9 +132,11 @@ class Crate:
         code = self.code[module]
         names = {}
         for match in USE.finditer(code):
-            for parts, name in leaves(match.group(1)):
+            for parts, name in leaves(match.group(2)):
                 names[name] = parts
-                yield source.line_of(code, match.start()), parts
+                # A name that is only passed on, so that it is found here, is no dependency.
+                if not match.group(1):
+                    yield source.line_of(code, match.start()), parts
         rest = USE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), code)
         for match in PATH.finditer(rest):
             parts = (match.group(1),) + tuple(match.group(2).split("::")[1:])
