@@ -86,6 +86,8 @@ impl<T: Driver> UnregisteredDevice<T> {
         let mut ops = OpsVTable::<T>::OPS;
         ops.owner = registry.module();
         ops.device_group = sysfs::group();
+        // Every udata is checked, those of destroys as well, and answered by the core's functions.
+        ops.set_uverbs_robust_udata(1);
         let guid = guid_of(netdev.mac_address());
         // SAFETY: As the function requires. The operations are copied.
         unsafe {

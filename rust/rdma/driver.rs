@@ -165,8 +165,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// Sets the attributes in `mask`. One call at a time for one queue pair.
     ///
-    /// The transition is legal and its mask right, by [`Driver::qp_state`] or, where given, by
-    /// [`QpAttr::cur_qp_state`]. Values are unchecked.
+    /// The transition from [`Driver::qp_state`] is legal, and its mask right. Values are unchecked.
     fn modify_qp(dev: &Device<Self>, qp: &Arc<Self::Qp>, attr: &QpAttr, mask: QpAttrMask)
         -> Result;
 

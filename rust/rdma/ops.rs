@@ -5,7 +5,8 @@
 //! Owns the table and, in the modules below, the trampolines. One pattern: raw pointers become
 //! references and values, the trait's function is called, the result becomes an errno. Rules of the
 //! core that a driver should not have to know are kept here: what a udata may hold, which
-//! attributes are refused for all drivers, when a handle is cut, what is freed by whom.
+//! attributes are refused for all drivers, when a handle is cut, what is freed by whom. A destroy
+//! fails only if its udata asks for what nobody knows; it waits for everything else.
 //!
 //! # Safety
 //!

@@ -79,13 +79,17 @@ pub struct WcSink<'a> {
 impl<'a> WcSink<'a> {
     /// # Safety
     ///
-    /// `slots` points to `count` structures that nobody else uses for `'a`.
-    pub(crate) unsafe fn from_raw(slots: *mut bindings::ib_wc, count: usize) -> Self {
-        Self {
+    /// `slots` points to `count` structures that nobody else uses for `'a`; or `count` is not above
+    /// 0.
+    pub(crate) unsafe fn from_raw(slots: *mut bindings::ib_wc, count: c_int) -> Self {
+        let slots = match usize::try_from(count) {
             // SAFETY: As the function requires; uninitialised memory may be written.
-            slots: unsafe { core::slice::from_raw_parts_mut(slots.cast(), count) },
-            filled: 0,
-        }
+            Ok(count) if count > 0 => unsafe {
+                core::slice::from_raw_parts_mut(slots.cast(), count)
+            },
+            _ => &mut [],
+        };
+        Self { slots, filled: 0 }
     }
 
     /// Completions that still fit.

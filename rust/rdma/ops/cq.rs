@@ -12,14 +12,16 @@ use crate::{
     },
     event::{
         CqHandle,
-        Cut,
         Notify, //
     },
     object::{
         self,
         CqData, //
     },
-    udata::UserContext,
+    udata::{
+        self,
+        UserContext, //
+    },
     wc::WcSink, //
 };
 use kernel::{
@@ -78,19 +80,22 @@ impl<T: Driver> OpsVTable<T> {
     /// The consumer hears nothing any more from the moment that this begins.
     pub(super) unsafe extern "C" fn destroy_cq(
         cq: *mut bindings::ib_cq,
-        _udata: *mut bindings::ib_udata,
+        udata: *mut bindings::ib_udata,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
-        let (dev, data) = unsafe {
-            (
-                Device::<T>::from_raw((*cq).device),
-                object::Cq::<T::Cq>::take(cq),
-            )
-        };
-        let cut: Cut = data.handle.cut();
-        T::destroy_cq(dev, data.cq);
-        cut.wait();
-        0
+        from_result(|| {
+            // SAFETY: See the head of `ops`.
+            let (dev, data) = unsafe {
+                udata::expect_none(udata)?;
+                (
+                    Device::<T>::from_raw((*cq).device),
+                    object::Cq::<T::Cq>::take(cq),
+                )
+            };
+            let cut = data.handle.cut();
+            T::destroy_cq(dev, data.cq);
+            cut.wait();
+            Ok(0)
+        })
     }
 
     pub(super) unsafe extern "C" fn poll_cq(
@@ -99,12 +104,8 @@ impl<T: Driver> OpsVTable<T> {
         wc: *mut bindings::ib_wc,
     ) -> c_int {
         // SAFETY: See the head of `ops`.
-        let (data, mut sink) = unsafe {
-            (
-                object::Cq::<T::Cq>::data(cq),
-                WcSink::from_raw(wc, usize::try_from(count).unwrap_or(0)),
-            )
-        };
+        let (data, mut sink) =
+            unsafe { (object::Cq::<T::Cq>::data(cq), WcSink::from_raw(wc, count)) };
         T::poll_cq(&data.cq, &mut sink);
         // CAST: At most `count`.
         sink.filled() as c_int

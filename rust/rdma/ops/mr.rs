@@ -22,6 +22,7 @@ use crate::{
     }, //
 };
 use kernel::{
+    error::from_result,
     prelude::*,
     sync::Arc, //
 };
@@ -90,14 +91,17 @@ impl<T: Driver> OpsVTable<T> {
 
     pub(super) unsafe extern "C" fn dereg_mr(
         mr: *mut bindings::ib_mr,
-        _udata: *mut bindings::ib_udata,
+        udata: *mut bindings::ib_udata,
     ) -> c_int {
-        // SAFETY: See the head of `ops`; `new_mr` has made it.
-        unsafe {
-            let dev = Device::<T>::from_raw((*mr).device);
-            T::dereg_mr(dev, object::Mr::<T::Mr>::take(mr));
-            drop(KBox::from_raw(mr.cast::<object::Mr<T::Mr>>()));
-        }
-        0
+        from_result(|| {
+            // SAFETY: See the head of `ops`; `new_mr` has made it.
+            unsafe {
+                udata::expect_none(udata)?;
+                let dev = Device::<T>::from_raw((*mr).device);
+                T::dereg_mr(dev, object::Mr::<T::Mr>::take(mr));
+                drop(KBox::from_raw(mr.cast::<object::Mr<T::Mr>>()));
+            }
+            Ok(0)
+        })
     }
 }

@@ -21,7 +21,10 @@ use crate::{
         self,
         QpData, //
     },
-    udata::UserContext,
+    udata::{
+        self,
+        UserContext, //
+    },
     wr::{
         RecvWrList,
         SendWrList, //
@@ -101,7 +104,7 @@ impl<T: Driver> OpsVTable<T> {
             let mask = QpAttrMask::from_raw(mask);
             // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
             let (dev, data, attr, qp_type) = unsafe {
-                crate::udata::expect_none(udata)?;
+                udata::expect_none(udata)?;
                 (
                     Device::<T>::from_raw((*qp).device),
                     object::Qp::<T::Qp>::data(qp),
@@ -110,10 +113,10 @@ impl<T: Driver> OpsVTable<T> {
                 )
             };
             let _one_at_a_time = data.modify.lock();
-            let current = match mask.contains(QpAttrMask::CUR_STATE) {
-                true => attr.cur_qp_state,
-                false => T::qp_state(&data.qp),
-            };
+            let current = T::qp_state(&data.qp);
+            if mask.contains(QpAttrMask::CUR_STATE) && attr.cur_qp_state != current {
+                return Err(EINVAL);
+            }
             let next = match mask.contains(QpAttrMask::STATE) {
                 true => attr.qp_state,
                 false => current,
@@ -166,20 +169,23 @@ impl<T: Driver> OpsVTable<T> {
     /// The consumer hears nothing any more from the moment that this begins.
     pub(super) unsafe extern "C" fn destroy_qp(
         qp: *mut bindings::ib_qp,
-        _udata: *mut bindings::ib_udata,
+        udata: *mut bindings::ib_udata,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
-        let (dev, data) = unsafe {
-            (
-                Device::<T>::from_raw((*qp).device),
-                object::Qp::<T::Qp>::take(qp),
-            )
-        };
-        let cut = data.handle.cut();
-        T::destroy_qp(dev, data.qp);
-        cut.wait();
-        data.handle.finish();
-        0
+        from_result(|| {
+            // SAFETY: See the head of `ops`.
+            let (dev, data) = unsafe {
+                udata::expect_none(udata)?;
+                (
+                    Device::<T>::from_raw((*qp).device),
+                    object::Qp::<T::Qp>::take(qp),
+                )
+            };
+            let cut = data.handle.cut();
+            T::destroy_qp(dev, data.qp);
+            cut.wait();
+            data.handle.finish();
+            Ok(0)
+        })
     }
 
     /// A null list is a user's doorbell.
