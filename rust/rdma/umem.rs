@@ -97,7 +97,7 @@ impl Umem {
         // SAFETY: Valid, and not changed by anybody.
         let (table, start) = unsafe {
             let umem = self.raw.as_ref();
-            (&umem.sgt_append.sgt, umem.address as usize)
+            (&umem.sgt_append.sgt, umem.address)
         };
         // CAST: `u32` to `usize`, on 64 bits.
         self.extents = KVVec::with_capacity(table.orig_nents as usize, GFP_KERNEL_ACCOUNT)?;

@@ -151,7 +151,7 @@ impl NetDevBorrow {
     /// A reference to the namespace that the interface is in. `None`: it is going away, or the
     /// interface is moving.
     pub fn net(&self) -> Option<Net> {
-        // SAFETY: Between reading the pointer and counting the reference, RCU keeps the namespace.
+        // Keeps the namespace between reading the pointer and counting the reference.
         let _guard = kernel::sync::rcu::read_lock();
         // SAFETY: As above.
         unsafe { Net::try_get(self.net_raw()) }

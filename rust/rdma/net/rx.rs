@@ -267,7 +267,6 @@ impl RxSkb {
                     return crc;
                 }
                 // The last piece is as long as its part of the buffer, whatever was asked for.
-                let len = u32::try_from(len).unwrap_or(u32::MAX);
                 let len = len.min(to.saturating_sub(from).saturating_sub(done));
                 crc = bindings::crc32_le(crc, piece.cast(), len as usize);
                 done = done.wrapping_add(len);

@@ -166,8 +166,8 @@ unsafe extern "C" fn encap_rcv<R: Receive>(
     // SAFETY: The packet is ours, and C has pulled the IP header.
     let skb = unsafe { RxSkb::from_encap(skb) };
     // SAFETY: The socket is valid, and RCU is locked.
-    let receiver: *const Arc<R> =
-        unsafe { bindings::ferroce_helper_rcu_dereference_sk_user_data(sock) }.cast();
+    let data = unsafe { bindings::ferroce_helper_rcu_dereference_sk_user_data(sock) };
+    let receiver: *const Arc<R> = data.cast();
     // SAFETY: What is not null was set by `deliver_to`; RCU keeps it until this function returns.
     if let Some(receiver) = unsafe { receiver.as_ref() } {
         receiver.receive(skb);
