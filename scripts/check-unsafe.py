@@ -114,7 +114,7 @@ def main():
                 counts[path] = counts.get(path, 0) + 1
     listed = written_list()
     for path, count in sorted(counts.items()):
-        if path.startswith(HOMES) and listed.get(path, (None,))[0] != count:
+        if path.startswith("rust/") and listed.get(path, (None,))[0] != count:
             there = listed[path] if path in listed else ("no", 1)
             report.add(LIST, there[1], f"{path} has {count} unsafe blocks, the list says {there[0]}")
     for path, (_count, line) in listed.items():
