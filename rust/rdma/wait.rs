@@ -20,7 +20,8 @@ use kernel::{
         },
         Arc,
         Completion, //
-    }, //
+    },
+    workqueue::Work, //
 };
 
 pub use kernel::sync::rcu::rcu_barrier;
@@ -30,6 +31,15 @@ pub use kernel::sync::rcu::rcu_barrier;
 pub fn synchronize_rcu_expedited() {
     // SAFETY: May be called from process context.
     unsafe { bindings::synchronize_rcu_expedited() };
+}
+
+/// Waits until a work item that was queued before has run, and has let go of what it belongs to. Not
+/// from within the item itself.
+///
+/// C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+pub fn flush_work<T: ?Sized, const ID: u64>(work: &Work<T, ID>) {
+    // SAFETY: The item is initialised, as every `Work` is, and valid while it is borrowed.
+    unsafe { bindings::flush_work(Work::raw_get(work)) };
 }
 
 /// Counts objects, so that the last one can be waited for.
