@@ -21,8 +21,9 @@ build() {
 	say ROOT "Debian $SUITE with rustc and tools, about a minute"
 	mkdir "$new"
 	# A tar stream rather than a directory: whoever unpacks it owns the files, and
-	# mmdebstrap's own user namespace need not reach the cache.
-	if ! mmdebstrap --variant=minbase --include="${packages// /,}" --format=tar \
+	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power
+	# cut before the root has its name, so dpkg need not wait for the disk.
+	if ! mmdebstrap --variant=minbase --dpkgopt=force-unsafe-io --include="${packages// /,}" --format=tar \
 		"$SUITE" - "$MIRROR" 2>"$log" </dev/null |
 		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
 		tail -n 20 "$log" >&2

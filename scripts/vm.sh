@@ -116,27 +116,26 @@ verdict() {
 	return "$rc"
 }
 
-IMAGE=$("$SRC/scripts/image.sh")
-MODULE=
-if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
-	MODULE=$CACHE/ferroce-$$.ko
-	ko=${FERROCE_KO:-$("$SRC/scripts/build.sh")}
-	# Its debug information is ten times the module, and the guest has no use for it.
-	FERROCE_BIND=$(dirname "$ko") "$SRC/scripts/in-root.sh" strip --strip-debug -o "$MODULE" "$ko"
-fi
-accelerator=$(accelerator)
-STATE=
-if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
-
 RUN=$(mktemp -d "${TMPDIR:-/tmp}/ferroce-vm.XXXXXX")
 pids=()
 clean_up() {
 	local pid
 	for pid in "${pids[@]}"; do machine_stop "$pid"; done
-	[ -z "$MODULE" ] || rm -f "$MODULE"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
+
+IMAGE=$("$SRC/scripts/image.sh")
+MODULE=
+if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
+	ko=${FERROCE_KO:-$("$SRC/scripts/build.sh")}
+	MODULE=$RUN/ferroce.ko
+	# Its debug information is ten times the module, and the guest has no use for it.
+	FERROCE_BIND="$(dirname "$ko") $RUN" "$SRC/scripts/in-root.sh" strip --strip-debug -o "$MODULE" "$ko"
+fi
+accelerator=$(accelerator)
+STATE=
+if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
 
 shows=()
 for node in "${nodes[@]}"; do
