@@ -9,7 +9,6 @@ are of fields that rdma_rxe trusts: never run this over rdma_rxe in a machine th
 import mmap
 import os
 import random
-import sys
 import time
 
 import pyverbs.enums as e
@@ -18,7 +17,7 @@ from pyverbs.qp import QPAttr
 from rc import context, eventually, pair
 from ring import (CONSUMER, INDEX_MASK, LOG2_ELEMENT, PRODUCER, RECV_WQE, RECV_WQE_SIZE, SEND_WQE, SEND_WQE_SIZE,
                   Hostile, command, element)
-from tap import Tap, equal, true
+from tap import equal, run, true
 
 WILD = (0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x10000, 0x1000, 257, 33, 32, 31)
 SEED = int(os.environ.get("SEED", "4791"))
@@ -331,8 +330,4 @@ TESTS = [
 ]
 
 if __name__ == "__main__":
-    tap = Tap()
-    for test in TESTS:
-        if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
-            tap.run(test)
-    tap.finish()
+    run(TESTS)

@@ -41,6 +41,15 @@ class Tap:
         sys.exit(1 if self.failed else 0)
 
 
+def run(*lists):
+    """Runs lists of tests, or those of them that the command line names, and ends the process."""
+    tap = Tap()
+    for test in (test for tests in lists for test in tests):
+        if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
+            tap.run(test)
+    tap.finish()
+
+
 def equal(found, wanted, what=""):
     """Raises unless both are the same."""
     if found != wanted:

@@ -9,7 +9,6 @@ import errno
 import mmap
 import os
 import resource
-import sys
 
 import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
@@ -20,7 +19,7 @@ from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 
 from rc import End, FULL_ACCESS, PAGE, PORT, context, eventually, gid_index, own_context, pair
-from tap import Skip, Tap, equal, true
+from tap import Skip, equal, run, true
 
 RXE = os.environ["DRIVER"] == "rxe"
 GIB = 1 << 30
@@ -394,8 +393,4 @@ TESTS = [
 ]
 
 if __name__ == "__main__":
-    tap = Tap()
-    for test in TESTS:
-        if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
-            tap.run(test)
-    tap.finish()
+    run(TESTS)

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The RC transport when something is wrong: what each mistake completes with, here and at the peer, and when.
+
+Two QPs of one device; one of them, or its consumer, makes the mistake.
+"""
+
+import time
+
+import pyverbs.enums as e
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QPAttr
+from pyverbs.wr import SGE
+
+from rc import FULL_ACCESS, QUICK_TIMEOUT, async_event, eventually, forget_events, pair
+from tap import equal, run, true
+from work import FLUSHED, OK, READ, RXE, SEND, WRITE, e_name, fill, held, not_for_rxe, status
+
+
+def both_failed(a, b, event=None):
+    """After a remote error both QPs are in the error state; the responder's consumer is told."""
+    eventually(lambda: a.state() == e.IBV_QPS_ERR, "the requester is in error")
+    eventually(lambda: b.state() == e.IBV_QPS_ERR, "the responder is in error")
+    if event is not None:
+        equal(async_event(), event, "asynchronous event")
+
+
+def remote_access(opcode, remote, **settings):
+    """One operation that the peer must refuse."""
+    forget_events()
+    with pair(**settings) as (a, b):
+        a.send(opcode, wr_id=77, pieces=[a.sge(0, 64)], remote=remote(b))
+        a.send(WRITE, wr_id=78, pieces=[a.sge(0, 8)], remote=b.remote())
+        equal(status(a, e.IBV_WC_REM_ACCESS_ERR, "the one that is refused").wr_id, 77)
+        equal(status(a, FLUSHED, "the one behind it").wr_id, 78)
+        both_failed(a, b, None if RXE else e.IBV_EVENT_QP_ACCESS_ERR)
+
+
+def wrong_rkey():
+    """A key that does not exist: remote access error"""
+    remote_access(WRITE, lambda b: (b.mr.buf, b.mr.rkey ^ 0x55))
+    remote_access(READ, lambda b: (b.mr.buf, b.mr.rkey ^ 0x55))
+
+
+def out_of_bounds():
+    """One byte outside the region, at either end: remote access error"""
+    size = 1 << 16
+    for opcode in (WRITE, READ):
+        remote_access(opcode, lambda b: (b.mr.buf + size - 63, b.mr.rkey))
+        remote_access(opcode, lambda b: (b.mr.buf - 1, b.mr.rkey))
+        remote_access(opcode, lambda b: ((1 << 64) - 32, b.mr.rkey))
+
+
+def no_rights():
+    """A region, or a QP, that does not grant the right: remote access error"""
+    read_only = {"access": e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ}
+    write_only = {"access": e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE}
+    remote_access(WRITE, lambda b: b.remote(), b=read_only)
+    remote_access(READ, lambda b: b.remote(), b=write_only)
+    with pair(rights=e.IBV_ACCESS_LOCAL_WRITE) as (a, b):
+        a.send(WRITE, pieces=[a.sge(0, 8)], remote=b.remote())
+        found = a.completion().status
+        true(found in (e.IBV_WC_REM_ACCESS_ERR, e.IBV_WC_REM_INV_REQ_ERR), e_name(found))
+
+
+def foreign_domain():
+    """A key of another protection domain: remote access error"""
+    with pair() as (a, b), PD(b.ctx) as other:
+        region = MR(other, 4096, FULL_ACCESS)
+        a.send(WRITE, pieces=[a.sge(0, 8)], remote=(region.buf, region.rkey))
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "write")
+        region.close()
+
+
+def dead_key():
+    """The key of a region that is gone: remote access error"""
+    with pair() as (a, b):
+        region = MR(b.pd, 4096, FULL_ACCESS)
+        remote = (region.buf, region.rkey)
+        a.send(WRITE, pieces=[a.sge(0, 8)], remote=remote)
+        status(a, OK, "while it lives")
+        region.close()
+        a.send(WRITE, pieces=[a.sge(0, 8)], remote=remote)
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "afterwards")
+
+
+def wrong_lkey():
+    """A local key that does not fit: local protection error, after what was posted before"""
+    not_for_rxe("flushes what was posted before as well")
+    for opcode in (SEND, WRITE, READ):
+        with pair() as (a, b):
+            b.receive()
+            a.send(WRITE, wr_id=1, pieces=[a.sge(0, 8)], remote=b.remote())
+            a.send(opcode, wr_id=2, pieces=[SGE(a.mr.buf, 64, a.mr.lkey ^ 0x55)], remote=b.remote())
+            a.send(WRITE, wr_id=3, pieces=[a.sge(0, 8)], remote=b.remote())
+            equal(status(a, OK, "the one before").wr_id, 1)
+            equal(status(a, e.IBV_WC_LOC_PROT_ERR, f"opcode {opcode}").wr_id, 2)
+            equal(status(a, FLUSHED, "the one behind").wr_id, 3)
+
+
+def local_bounds():
+    """A piece that leaves its region: local protection error"""
+    not_for_rxe("the failing request is flushed")
+    with pair() as (a, b):
+        a.send(WRITE, pieces=[SGE(a.mr.buf + a.mr.length - 4, 8, a.mr.lkey)], remote=b.remote())
+        status(a, e.IBV_WC_LOC_PROT_ERR, "write")
+
+
+def read_into_constant():
+    """A READ into memory that may not be written locally: local protection error"""
+    with pair(a={"access": e.IBV_ACCESS_REMOTE_READ}) as (a, b):
+        a.send(READ, pieces=[a.sge(0, 8)], remote=b.remote())
+        status(a, e.IBV_WC_LOC_PROT_ERR, "read")
+
+
+def short_receive():
+    """A message longer than the receive: length error here, invalid request there"""
+    not_for_rxe("LOC_QP_OP_ERR")
+    forget_events()
+    for length in (65, 5000):
+        with pair() as (a, b):
+            b.receive(wr_id=5, pieces=[b.sge(0, 64)])
+            a.send(SEND, pieces=[a.sge(0, length)])
+            equal(status(b, e.IBV_WC_LOC_LEN_ERR, "receive").wr_id, 5)
+            status(a, e.IBV_WC_REM_INV_REQ_ERR, "send")
+            both_failed(a, b)
+
+
+def bad_receive():
+    """A receive with a wrong key: protection error here, remote operation error there"""
+    not_for_rxe("LOC_QP_OP_ERR")
+    with pair() as (a, b):
+        b.receive(wr_id=5, pieces=[SGE(b.mr.buf, 64, b.mr.lkey ^ 0x55)])
+        a.send(SEND, pieces=[a.sge(0, 8)])
+        equal(status(b, e.IBV_WC_LOC_PROT_ERR, "receive").wr_id, 5)
+        status(a, e.IBV_WC_REM_OP_ERR, "send")
+
+
+def receiver_becomes_ready():
+    """A send waits for a receive that is posted late"""
+    with pair(min_rnr_timer=1) as (a, b):
+        fill(a, b"late")
+        a.send(SEND, pieces=[a.sge(0, 4)])
+        a.silent(0.05)
+        b.receive(pieces=[b.sge(0, 4)])
+        status(b, OK, "receive")
+        status(a, OK, "send")
+        equal(held(b, 4), b"late")
+
+
+def receiver_never_ready():
+    """A receiver that is never ready: RNR retry exceeded, after as many tries as were set"""
+    # Timer code 14 is 1.28 ms, IBA table 45; 3 retries take at least 3 of them.
+    with pair(min_rnr_timer=14, rnr_retry=3) as (a, _b):
+        start = time.monotonic()
+        a.send(SEND, pieces=[a.sge(0, 4)])
+        status(a, e.IBV_WC_RNR_RETRY_EXC_ERR, "send")
+        true(time.monotonic() - start > 3 * 0.00128, "gave up too early")
+
+
+def peer_gone():
+    """A peer that does not answer: retry exceeded, in the time that was set"""
+    for retry in (1, 3):
+        with pair(timeout=QUICK_TIMEOUT, retry_cnt=retry) as (a, b):
+            b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            start = time.monotonic()
+            a.send(WRITE, wr_id=1, pieces=[a.sge(0, 4)], remote=b.remote())
+            a.send(WRITE, wr_id=2, pieces=[a.sge(0, 4)], remote=b.remote())
+            equal(status(a, e.IBV_WC_RETRY_EXC_ERR, "first").wr_id, 1)
+            took = time.monotonic() - start
+            equal(status(a, FLUSHED, "second").wr_id, 2)
+            unit = 4.096e-6 * 2**QUICK_TIMEOUT
+            # IBA C9-140: a timer may run four times as long as was set; two seconds for the slow machine.
+            true((retry + 1) * unit <= took <= 4 * (retry + 1) * unit + 2, f"{retry} retries took {took:.3f} s")
+
+
+def seven_retries():
+    """retry_cnt 7 is seven, not for ever"""
+    not_for_rxe("7 is for ever")
+    with pair(timeout=QUICK_TIMEOUT, retry_cnt=7) as (a, b):
+        b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+        a.send(WRITE, pieces=[a.sge(0, 4)], remote=b.remote())
+        status(a, e.IBV_WC_RETRY_EXC_ERR, "write")
+
+
+def flush():
+    """In the error state everything that was posted completes, flushed, in order"""
+    with pair() as (a, b):
+        for number in range(10):
+            a.receive(wr_id=number)
+        # The peer has no receive, so these wait.
+        for number in range(10):
+            a.send(SEND, wr_id=100 + number, pieces=[a.sge(0, 8)], flags=0)
+        a.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
+        found = a.completions(20)
+        true(all(wc.status == FLUSHED for wc in found), [e_name(wc.status) for wc in found])
+        equal([wc.wr_id for wc in found if wc.wr_id < 100], list(range(10)))
+        equal([wc.wr_id for wc in found if wc.wr_id >= 100], list(range(100, 110)))
+        # Posted later, flushed too.
+        a.send(SEND, wr_id=200, pieces=[a.sge(0, 8)])
+        equal(status(a, FLUSHED, "posted in the error state").wr_id, 200)
+
+
+def reuse_after_error():
+    """A QP that failed can be reset and used again"""
+    with pair() as (a, b):
+        for _ in range(3):
+            a.send(WRITE, pieces=[a.sge(0, 8)], remote=(0, 0xBAD))
+            status(a, e.IBV_WC_REM_ACCESS_ERR, "write")
+            for end, peer in ((a, b), (b, a)):
+                end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+                end.to_rts(peer)
+            a.send(WRITE, pieces=[a.sge(0, 8)], remote=b.remote())
+            status(a, OK, "after the reset")
+    forget_events()
+
+
+def overrun():
+    """A full CQ is told to its consumer"""
+    forget_events()
+    with pair(a={"cqe": 4, "wr": 64}) as (a, b):
+        for _ in range(a.cq.cqe + 8):
+            a.send(WRITE, pieces=[a.sge(0, 8)], remote=b.remote())
+        equal(async_event(), e.IBV_EVENT_CQ_ERR, "asynchronous event")
+    forget_events()
+
+
+TESTS = [
+    wrong_rkey, out_of_bounds, no_rights, foreign_domain, dead_key, wrong_lkey, local_bounds,
+    read_into_constant, short_receive, bad_receive, receiver_becomes_ready, receiver_never_ready,
+    peer_gone, seven_retries, flush, reuse_after_error, overrun,
+]
+
+if __name__ == "__main__":
+    run(TESTS)
