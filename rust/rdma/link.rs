@@ -56,12 +56,7 @@ impl<T: Driver> Drop for Registration<T> {
         let registry = T::registry();
         // SAFETY: `new` has registered it. Waits for calls that are being made.
         unsafe { bindings::rdma_link_unregister(registry.link_ops()) };
-        while let Some(device) = registry.any() {
-            // SAFETY: The memory is kept by `device`. The function waits for any other task that
-            // unregisters the same device; `dealloc_driver`, which takes it off the list, is done
-            // when it returns.
-            unsafe { bindings::ib_unregister_device(device.as_raw()) };
-        }
+        registry.unregister_all();
         registry.close();
     }
 }

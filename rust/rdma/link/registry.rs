@@ -3,8 +3,10 @@
 //! The list of a driver's devices.
 //!
 //! Part of [`link`](super): the only way to find a device. The core's own look-ups by interface and
-//! by driver id also find, and are found by, other drivers that share the id. A device is listed
-//! from before the core knows it until its data is dropped.
+//! by driver id also find, and are found by, other drivers that share the id. A device can be found
+//! from before the core knows it until its data is dropped. Its entry stays a little longer: when
+//! the module goes, the entry is what there is to wait for, until the last function of ours has
+//! returned.
 
 use crate::{
     bindings,
@@ -79,11 +81,22 @@ struct Shared<T, C> {
 ///
 /// # Invariants
 ///
-/// The data of the device is in place.
-struct Listed<T>(NonNull<Device<T>>);
+/// The data of `device` is in place.
+struct Listed<T> {
+    ib: ARef<IbDevice>,
+    /// `None`: the data is being dropped, or has been.
+    device: Option<NonNull<Device<T>>>,
+}
 
 // SAFETY: A device is used by many tasks.
 unsafe impl<T: Send + Sync> Send for Listed<T> {}
+
+impl<T> Listed<T> {
+    fn device(&self) -> Option<&Device<T>> {
+        // SAFETY: By the invariant.
+        self.device.map(|device| unsafe { device.as_ref() })
+    }
+}
 
 // SAFETY: What is shared is behind a mutex, or never changes.
 unsafe impl<T: Send + Sync, C: Send + Sync> Sync for Registry<T, C> {}
@@ -143,7 +156,8 @@ impl<T, C> Registry<T, C> {
     pub(super) fn close(&self) {
         if let Some(shared) = self.shared() {
             // A static is never dropped.
-            drop(mem::take(&mut *shared.devices.lock()));
+            let devices = mem::take(&mut *shared.devices.lock());
+            drop(devices);
             let common = shared.common.lock().take();
             drop(common);
         }
@@ -179,6 +193,7 @@ impl<T, C> Registry<T, C> {
         conflicts: impl Fn(&T) -> bool,
     ) -> Result {
         let shared = self.shared().ok_or(ENODEV)?;
+        self.prune();
         // Under this lock, either the end of the interface has begun and is seen here, or the
         // device is on the list when it begins.
         let _rtnl = Rtnl::lock();
@@ -186,50 +201,84 @@ impl<T, C> Registry<T, C> {
             return Err(ENODEV);
         }
         let mut devices = shared.devices.lock();
-        // SAFETY: By the invariant of `Listed`.
-        let data = |listed: &Listed<T>| unsafe { listed.0.as_ref() };
-        if devices.iter().any(|listed| conflicts(data(listed))) {
+        if devices
+            .iter()
+            .filter_map(Listed::device)
+            .any(|other| conflicts(other))
+        {
             return Err(EEXIST);
         }
         // INVARIANT: The caller's device has its data, until `unlist`.
-        devices.push(Listed(device), GFP_KERNEL)?;
+        let listed = Listed {
+            // SAFETY: As above.
+            ib: ARef::from(unsafe { device.as_ref() }.ib()),
+            device: Some(device),
+        };
+        devices.push(listed, GFP_KERNEL)?;
         Ok(())
     }
 
-    /// Removes a device whose data is about to be dropped.
+    /// Hides a device whose data is about to be dropped.
     pub(crate) fn unlist(&self, device: NonNull<Device<T>>) {
         if let Some(shared) = self.shared() {
-            shared.devices.lock().retain(|listed| listed.0 != device);
+            for listed in shared.devices.lock().iter_mut() {
+                if listed.device == Some(device) {
+                    listed.device = None;
+                }
+            }
+        }
+    }
+
+    /// Forgets the devices whose data has been dropped. The caller holds no lock.
+    fn prune(&self) {
+        while let Some(ib) = self.first(|listed| listed.device.is_none()) {
+            self.unregister(ib);
+        }
+    }
+
+    /// Unregisters all devices, and waits until nothing of ours runs for them any more. No more are
+    /// added. The caller holds no lock.
+    pub(super) fn unregister_all(&self) {
+        while let Some(ib) = self.first(|_| true) {
+            self.unregister(ib);
+        }
+    }
+
+    fn first(&self, wanted: impl Fn(&Listed<T>) -> bool) -> Option<ARef<IbDevice>> {
+        let devices = self.shared()?.devices.lock();
+        let listed = devices.iter().find(|listed| wanted(listed))?;
+        Some(listed.ib.clone())
+    }
+
+    fn unregister(&self, ib: ARef<IbDevice>) {
+        // SAFETY: The memory is kept by `ib`. If another task unregisters the device, or has done
+        // so, this waits until `dealloc_driver` has returned to that task.
+        unsafe { bindings::ib_unregister_device(ib.as_raw()) };
+        if let Some(shared) = self.shared() {
+            let mut devices = shared.devices.lock();
+            let at = devices
+                .iter()
+                .position(|listed| listed.ib.as_raw() == ib.as_raw());
+            let gone = at.and_then(|at| devices.remove(at).ok());
+            drop(devices);
+            drop(gone);
         }
     }
 
     /// Calls `f` with each device, also with those that are about to be registered or are being
     /// unregistered. `f` may sleep, but not come back here, nor wait for a device.
-    pub fn for_each(&self, mut f: impl FnMut(&Device<T>)) {
+    pub fn for_each(&self, f: impl FnMut(&Device<T>)) {
         if let Some(shared) = self.shared() {
-            for listed in shared.devices.lock().iter() {
-                // SAFETY: By the invariant of `Listed`.
-                f(unsafe { listed.0.as_ref() });
-            }
+            let devices = shared.devices.lock();
+            devices.iter().filter_map(Listed::device).for_each(f);
         }
     }
 
     /// The first registered device that `wanted` is true for.
     pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<DeviceRef<T>> {
         let devices = self.shared()?.devices.lock();
-        devices.iter().find_map(|listed| {
-            // SAFETY: By the invariant of `Listed`.
-            let device = unsafe { listed.0.as_ref() };
-            wanted(device).then(|| device.try_get())?
-        })
-    }
-
-    /// Any device that is listed still.
-    pub(super) fn any(&self) -> Option<ARef<IbDevice>> {
-        let devices = self.shared()?.devices.lock();
-        // SAFETY: By the invariant of `Listed`.
-        let device = unsafe { devices.first()?.0.as_ref() };
-        Some(ARef::from(device.ib()))
+        let mut all = devices.iter().filter_map(Listed::device);
+        all.find_map(|device| wanted(device).then(|| device.try_get())?)
     }
 }
 
