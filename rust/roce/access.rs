@@ -150,6 +150,27 @@ mod tests {
     }
 
     #[test]
+    fn rights_have_the_numbers_of_the_abi() {
+        for (access, bits) in [
+            (Access::NONE, 0),
+            (Access::LOCAL_WRITE, 1),
+            (Access::REMOTE_WRITE, 2),
+            (Access::REMOTE_READ, 4),
+            (Access::REMOTE_ATOMIC, 8),
+            (Access::MW_BIND, 0x10),
+            (Access::ZERO_BASED, 0x20),
+            (Access::ON_DEMAND, 0x40),
+            (Access::HUGETLB, 0x80),
+            (Access::FLUSH_GLOBAL, 0x100),
+            (Access::FLUSH_PERSISTENT, 0x200),
+            (Access::RELAXED_ORDERING, 0x10_0000),
+        ] {
+            assert_eq!(access.bits(), bits);
+            assert_eq!(Access::from_bits(bits), access);
+        }
+    }
+
+    #[test]
     fn rights_are_contained_only_all_together() {
         let both = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
         assert!(both.contains(Access::REMOTE_READ));
