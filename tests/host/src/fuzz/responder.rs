@@ -73,7 +73,9 @@ impl Host {
             let offset = remote.va.wrapping_sub(place.va);
             *what == access
                 && remote.rkey == place.rkey
-                && offset + u64::from(len) <= u64::from(*length)
+                && offset
+                    .checked_add(len.into())
+                    .is_some_and(|end| end <= u64::from(*length))
         })
     }
 }
