@@ -17,12 +17,13 @@ use crate::{
     segment::Mtu, //
 };
 
-/// How much may be in flight, in requests and their payload. At least one packet always may.
+/// How much may be in flight, either way: SENDs and WRITEs with their payload, READs with the
+/// responses that they ask for. At least one packet, or one READ, always may.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Flow {
     /// Bytes of payload.
     pub bytes: u32,
-    /// Packets; a READ counts as one, whatever its length.
+    /// Packets.
     pub packets: u32,
 }
 

@@ -112,8 +112,17 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             false => mtu.payload(index, slot.wr.length),
         };
         let flow = self.config.flow;
-        let fits =
-            flight.packets < flow.packets && flight.bytes.saturating_add(length) <= flow.bytes;
+        let (asked_packets, asked_bytes) = match reads {
+            true => (
+                packets.saturating_sub(index),
+                slot.wr
+                    .length
+                    .saturating_sub(mtu.offset(index, slot.wr.length)),
+            ),
+            false => (1, length),
+        };
+        let fits = flight.packets.saturating_add(asked_packets) <= flow.packets
+            && flight.bytes.saturating_add(asked_bytes) <= flow.bytes;
         if !fits && flight.packets != 0 {
             return None;
         }
@@ -139,7 +148,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 bytes: self.unasked.bytes.saturating_add(plan.length),
             },
         };
-        self.window.sent(plan.length);
+        self.window.sent();
         Some(Segment {
             headers,
             source: match plan.length {

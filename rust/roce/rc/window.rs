@@ -28,7 +28,8 @@ use crate::{
 /// half of the circle, which is what the longest READ takes at the smallest MTU.
 pub const MAX_PSNS: u32 = 1 << 23;
 
-/// What is sent and not acknowledged.
+/// What is sent and not acknowledged. A READ counts as what it asks for: that is what the network
+/// has to carry at once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Flight {
     /// Bytes of payload.
@@ -259,15 +260,24 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     }
 
     /// Notes that the next packet was sent: for a READ, all the PSNs that are left of it.
-    pub(super) fn sent(&mut self, bytes: u32) {
+    pub(super) fn sent(&mut self) {
         let Some(slot) = self.slot(self.cursor).copied() else {
             return;
         };
         let reads = slot.awaits_data();
-        self.psn = if reads { slot.end() } else { self.psn.next() };
+        let from = self.psn.since(slot.first);
+        let to = if reads {
+            slot.packets
+        } else {
+            from.saturating_add(1)
+        };
+        self.psn = slot.first.add(to);
         self.flight = Flight {
-            bytes: self.flight.bytes.saturating_add(bytes),
-            packets: self.flight.packets.saturating_add(1),
+            bytes: self
+                .flight
+                .bytes
+                .saturating_add(self.payload(&slot, from, to)),
+            packets: self.flight.packets.saturating_add(to.saturating_sub(from)),
             reads: self.flight.reads.saturating_add(u32::from(reads)),
         };
         if self.psn == slot.end() {
@@ -333,18 +343,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
 
     /// Takes packets `from` to `to` of the oldest request out of the flight.
     fn land(&mut self, slot: &Slot, from: u32, to: u32) {
+        let bytes = self.payload(slot, from, to);
         let flight = &mut self.flight;
-        if slot.awaits_data() {
-            if to == slot.packets {
-                flight.packets = flight.packets.saturating_sub(1);
-                flight.reads = flight.reads.saturating_sub(1);
-            }
-            return;
-        }
-        let offset = |packet| self.mtu.offset(packet, slot.wr.length);
-        let bytes = offset(to).saturating_sub(offset(from));
         flight.bytes = flight.bytes.saturating_sub(bytes);
         flight.packets = flight.packets.saturating_sub(to.saturating_sub(from));
+        if slot.awaits_data() && to == slot.packets {
+            flight.reads = flight.reads.saturating_sub(1);
+        }
+    }
+
+    /// Returns the payload of packets `from` to `to` of a message, in bytes.
+    #[inline]
+    fn payload(&self, slot: &Slot, from: u32, to: u32) -> u32 {
+        let offset = |packet| self.mtu.offset(packet, slot.wr.length);
+        offset(to).saturating_sub(offset(from))
     }
 
     // Looking.

@@ -50,7 +50,7 @@ impl Model {
             let bytes = left.min(256);
             self.packets.push(Packet {
                 request: self.begun,
-                bytes: if read { 0 } else { bytes },
+                bytes,
                 read,
                 in_flight: false,
                 sent: false,
@@ -125,10 +125,9 @@ impl Model {
         let all = self.packets.iter().filter(|packet| packet.in_flight);
         let mut reads: Vec<_> = all.clone().filter(|p| p.read).map(|p| p.request).collect();
         reads.dedup();
-        let others = all.clone().filter(|packet| !packet.read);
         Flight {
-            bytes: others.clone().map(|packet| packet.bytes).sum(),
-            packets: (others.count() + reads.len()) as u32,
+            bytes: all.clone().map(|packet| packet.bytes).sum(),
+            packets: all.count() as u32,
             reads: reads.len() as u32,
         }
     }
@@ -197,16 +196,13 @@ impl Both {
     }
 
     fn send(&mut self) {
-        let Some((slot, _, _)) = self.window.current() else {
+        if self.window.current().is_none() {
             assert_eq!(self.model.next(), self.model.packets.len());
             assert_eq!(self.model.begun, self.model.requests.len());
             return;
-        };
-        let read = slot.awaits_data();
+        }
         self.window.begin();
-        let (slot, _, index) = self.window.current().unwrap();
-        let bytes = self.window.mtu().payload(index.unwrap(), slot.wr.length);
-        self.window.sent(if read { 0 } else { bytes });
+        self.window.sent();
         self.model.send();
     }
 
@@ -307,7 +303,7 @@ fn indices_wrap() {
     for _ in 0..4 {
         assert_eq!(both.window.begun, both.window.cursor);
         both.window.begin();
-        both.window.sent(0);
+        both.window.sent();
     }
     assert_eq!(both.window.acknowledge(Psn::new(4)), Reach::Whole);
     assert_eq!((0..9).filter_map(|_| both.window.retire()).count(), 4);

@@ -216,13 +216,38 @@ fn a_fence_waits_for_the_reads_before_it() {
 
 #[test]
 fn half_of_the_sequence_space_is_the_most_in_flight() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::with(|config| {
+        config.flow = Flow {
+            bytes: u32::MAX,
+            packets: u32::MAX,
+        };
+    });
     bench.post(READ, MAX_MESSAGE);
     bench.post(SEND, 1);
     assert_eq!(psns(&bench.sends()), [100], "the READ has all 2^23 PSNs");
     bench.gets_data(100, 256).unwrap();
     assert_eq!(psns(&bench.sends()), [100 + (1 << 23)]);
     assert_eq!(bench.gets(ack(99)), Err(DropReason::StaleResponse));
+}
+
+#[test]
+fn a_read_counts_as_the_responses_that_it_asks_for() {
+    let mut bench = Bench::with(|config| config.flow.packets = 4);
+    for _ in 0..3 {
+        bench.post(READ, 512);
+    }
+    assert_eq!(psns(&bench.sends()), [100, 102], "two packets each");
+    bench.gets_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.sends()), []);
+    bench.gets_data(101, 256).unwrap();
+    assert_eq!(psns(&bench.sends()), [104]);
+
+    let mut bench = Bench::with(|config| config.flow.bytes = 300);
+    bench.post(READ, 1024);
+    bench.post(READ, 1);
+    assert_eq!(psns(&bench.sends()), [100], "one may exceed the limit");
+    bench.gets_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.sends()), []);
 }
 
 #[test]
