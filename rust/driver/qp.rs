@@ -54,7 +54,10 @@ use rdma::{
         Left,
         Turn, //
     },
-    wait::Alive, //
+    wait::{
+        flush_work,
+        Alive, //
+    }, //
 };
 use roce::status::DropReason;
 
@@ -191,9 +194,12 @@ impl Qp {
         &self.requests
     }
 
-    /// Stops the timer for good: nothing arms it any more.
-    pub(crate) fn cancel_timer(&self) {
+    /// Waits until nothing of the queue pair is on its way any more. To be called in RESET, when no
+    /// packet finds it: then nothing can start again.
+    pub(crate) fn quiesce(&self) {
         self.timer.cancel();
+        flush_work(&self.send_work);
+        flush_work(&self.receive_work);
     }
 
     /// A request has come in, `bytes` long.

@@ -108,13 +108,13 @@ impl Namespaces {
         });
     }
 
-    /// Takes out the one entry that `which` wants out, and closes its sockets unlocked.
+    /// Takes out the one entry that `which` wants out, and closes its sockets. Under the lock, so
+    /// that nobody tries to open others before the port is free.
     fn remove(&self, which: impl FnMut(&mut Entry) -> bool) {
         let mut list = self.list.lock();
-        let found = list.entries.iter_mut().position(which);
-        let entry = found.and_then(|at| list.entries.remove(at).ok());
-        drop(list);
-        drop(entry);
+        if let Some(at) = list.entries.iter_mut().position(which) {
+            drop(list.entries.remove(at));
+        }
     }
 }
 

@@ -228,7 +228,7 @@ impl Driver for Ferroce {
             QueuePair::Rc(qp) => {
                 dev.shared().demux().remove(qp.common().number());
                 modify::reset(qp);
-                qp.cancel_timer();
+                qp.quiesce();
             }
             QueuePair::Gsi(_) => {}
         }
