@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# A wire that loses, repeats, delays, reorders and damages packets, in both directions. Every byte arrives all
+# the same, and nothing is retried for ever.
+#
+#	v0 [DEV] --netem-- v1 [PEER_DEV]     v1 is in namespace b
+#
+# vm: TOPOLOGY=netns
+
+. "$VM_LIB"
+. "${VM_LIB%/*}/wait.sh"
+
+# wire WORD...: what netem does to packets, both ways.
+wire() {
+	tc qdisc replace dev v0 root netem limit 5000 "$@" || return
+	at_peer tc qdisc replace dev v1 root netem limit 5000 "$@"
+}
+
+
+# dropped: how many packets netem took away.
+dropped() {
+	{ tc -s qdisc show dev v0; at_peer tc -s qdisc show dev v1; } |
+		sed -n 's/.*dropped \([0-9]*\),.*/\1/p' | awk '{ sum += $1 } END { print sum }'
+}
+
+if ! wire loss 0%; then
+	skip "a bad wire" "this kernel has no sch_netem"
+	finish
+fi
+
+transfers() {
+	pingpong rc 4 -n 200 -s 10000 -m 1024
+	pingpong rc 6 -n 100 -s 10000 -m 4096
+	perftest ib_write_bw -s 16384 -n 200 -m 1024
+	perftest ib_send_bw -s 16384 -n 200 -m 1024
+	perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 4
+}
+
+wire loss 1%
+mark "loss"
+transfers
+check "packets were lost" [ "$(dropped)" -gt 0 ]
+wire duplicate 5%
+mark "duplicates"
+transfers
+if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
+	wire delay 2ms 1ms reorder 10%
+	mark "reordering"
+	transfers
+	wire loss 1% duplicate 2% delay 1ms 1ms reorder 5% corrupt 0.5%
+	mark "everything"
+	transfers
+else
+	skip "reordering" "rdma_rxe makes no progress"
+fi
+wire corrupt 1%
+mark "corruption"
+transfers
+# A long wire: a round trip takes about as long as a time-out.
+wire delay 20ms
+mark "delay"
+pingpong rc 4 -n 20 -s 10000
+
+finish
