@@ -168,7 +168,6 @@ if [ ! -e "$dir/release" ]; then
 	lock "kernel-$version"
 	if [ ! -e "$dir/release" ]; then
 		rm -rf "$dir"
-		mkdir -p "$dir"
 		fetch "$version" "$dir/debs"
 		unpack "$version" "$dir"
 		prepare "$version" "$dir"
