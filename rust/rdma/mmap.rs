@@ -88,7 +88,7 @@ impl Mapping {
         let pgoff = unsafe { (*raw).start_pgoff };
         let info = MmapInfo {
             // OVERFLOW: Page offsets have 32 bits.
-            offset: (pgoff * PAGE_SIZE) as u64,
+            offset: (pgoff as u64).wrapping_mul(PAGE_SIZE as u64),
             // CAST: `Ring::new` has checked the size.
             size: bytes as u32,
             pad: 0,
@@ -178,7 +178,7 @@ fn map(vma: &VmaNew, ring: &Ring) -> Result {
         // area, which has the same length.
         to_result(unsafe {
             let page = bindings::vmalloc_to_page(base.byte_add(offset).as_ptr());
-            bindings::vm_insert_page(vma.as_ptr(), vma.start() + offset, page)
+            bindings::vm_insert_page(vma.as_ptr(), vma.start().wrapping_add(offset), page)
         })?;
     }
     vma.set_dontexpand();

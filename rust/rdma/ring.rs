@@ -223,11 +223,11 @@ impl Ring {
     #[inline]
     fn locate(&self, index: u32, offset: usize) -> (NonNull<u8>, usize) {
         let offset = offset.min(self.element);
-        let start = (index & self.mask) as usize * self.element;
+        let start = ((index & self.mask) as usize).wrapping_mul(self.element);
         // OVERFLOW: `new` has checked the size of the whole.
         // SAFETY: At most the end of the memory.
-        let at = unsafe { self.base.add(HEADER + start + offset) };
-        (at, self.element - offset)
+        let at = unsafe { self.base.add(HEADER.wrapping_add(start).wrapping_add(offset)) };
+        (at, self.element.wrapping_sub(offset))
     }
 
     /// The memory as a whole, for mapping: page-aligned in start and length.
