@@ -19,6 +19,7 @@
 mod answer;
 mod attributes;
 mod completer;
+mod configure;
 mod execute;
 mod retry;
 mod slot;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Modifying a requester: which attribute goes where.
+//!
+//! Owns the setters. What the attributes are is in `attributes`; which of them may be set in which
+//! state is for the caller to know (`ib_modify_qp_is_ok`).
+
+use super::{
+    attributes::{
+        Config,
+        Flow,
+        RequesterConfig, //
+    },
+    requester::Requester,
+    slot::Slot, //
+};
+use crate::id::Pkey;
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
+    /// Sets every attribute, and the PSN. Only before [`start`](Self::start).
+    pub fn configure(&mut self, config: &RequesterConfig) {
+        self.config = Config {
+            dest_qpn: config.dest_qpn,
+            pkey: config.pkey,
+            max_rd_atomic: config.max_rd_atomic,
+            flow: config.flow,
+        };
+        self.window.configure(config.first_psn, config.path_mtu);
+        self.retry.clear();
+        self.set_ack_timeout(config.ack_timeout);
+        self.set_retry_cnt(config.retry_cnt);
+        self.set_rnr_retry(config.rnr_retry);
+    }
+
+    /// Sets the local ACK timeout, a code of five bits, from the next packet on.
+    pub fn set_ack_timeout(&mut self, code: u8) {
+        self.retry.set_timeout(code);
+    }
+
+    /// Sets how often to send again before giving up.
+    pub fn set_retry_cnt(&mut self, count: u8) {
+        self.retry.set_limit(count);
+    }
+
+    /// Sets how often to send again to a peer that is not ready.
+    pub fn set_rnr_retry(&mut self, count: u8) {
+        self.retry.set_rnr_limit(count);
+    }
+
+    /// Sets how many READs the peer is ready to serve at a time.
+    pub fn set_max_rd_atomic(&mut self, count: u8) {
+        self.config.max_rd_atomic = count;
+    }
+
+    /// Sets the partition key to send.
+    pub fn set_pkey(&mut self, pkey: Pkey) {
+        self.config.pkey = pkey;
+    }
+
+    /// Sets how much may be in flight.
+    pub fn set_flow(&mut self, flow: Flow) {
+        self.config.flow = flow;
+    }
+}
