@@ -295,6 +295,23 @@ mod tests {
     }
 
     #[test]
+    fn what_happened_is_forgotten_and_the_attributes_are_not() {
+        let mut retry = retry(1, 1);
+        retry.on_silence().unwrap();
+        retry.on_not_ready(START, 1).unwrap();
+        retry.on_gap();
+        retry.clear();
+        assert_eq!(retry.deadline(), None);
+        assert!(retry.on_gap());
+        retry.on_sent(START);
+        assert_eq!(retry.deadline(), Some(after(1)));
+        assert_eq!(retry.on_loss(), Ok(()));
+        assert_eq!(retry.on_loss(), Err(Exhausted));
+        assert_eq!(retry.on_not_ready(START, 1), Ok(()));
+        assert_eq!(retry.on_not_ready(START, 1), Err(Exhausted));
+    }
+
+    #[test]
     fn a_pause_shows_that_the_peer_is_alive() {
         let mut retry = retry(1, 7);
         for _ in 0..100 {

@@ -167,3 +167,34 @@ fn an_acknowledgement_past_a_read_shows_that_its_data_is_lost() {
     assert_eq!(bench.reports(), [(1, WcStatus::Success)]);
     assert_eq!(psns(&bench.sends()), [101, 102]);
 }
+
+#[test]
+fn data_that_comes_with_a_refusal_is_dropped() {
+    let mut bench = Bench::new();
+    bench.post(READ, 10);
+    bench.sends();
+    for syndrome in [
+        Syndrome::Reserved,
+        Syndrome::Rnr { timer: 1 },
+        Syndrome::Nak(NakCode::RemoteAccess),
+    ] {
+        let packet = Pkt {
+            syndrome: Some(syndrome),
+            ..Pkt::new(Operation::ReadResponse, Position::Only, 100, 10)
+        };
+        assert_eq!(bench.gets(packet), Err(DropReason::BadSyndrome));
+    }
+    assert_eq!(bench.placed, []);
+    let good = Pkt::new(Operation::ReadResponse, Position::Only, 100, 10);
+    assert_eq!(bench.gets(good), Ok(()));
+    assert_eq!(bench.reports(), [(10, WcStatus::Success)]);
+}
+
+#[test]
+fn answers_to_what_is_never_asked_are_dropped() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    bench.sends();
+    let atomic = Pkt::new(Operation::AtomicAcknowledge, Position::Only, 100, 0);
+    assert_eq!(bench.gets(atomic), Err(DropReason::WrongService));
+}

@@ -267,3 +267,27 @@ fn draining_finishes_what_was_begun() {
     assert!(!bench.requester.is_drained());
     assert_eq!(psns(&bench.sends()), [102]);
 }
+
+#[test]
+fn attributes_can_be_changed_on_the_way() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.post(READ, 256);
+    }
+    bench.requester.set_max_rd_atomic(1);
+    assert_eq!(psns(&bench.sends()), [100]);
+    bench.requester.set_max_rd_atomic(9);
+    let flow = Flow {
+        bytes: 1 << 20,
+        packets: 3,
+    };
+    bench.requester.set_flow(flow);
+    assert_eq!(psns(&bench.sends()), [101, 102]);
+
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    bench.requester.set_pkey(Pkey::new(0x8007));
+    let segment = bench.requester.burst(bench.now, ALL).next().unwrap();
+    let buffer = segment.headers.emit(1);
+    assert_eq!(buffer.as_slice()[2..4], [0x80, 0x07]);
+}
