@@ -148,7 +148,7 @@ impl ReceiveHalf {
     /// Does what there is to do.
     pub(crate) fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
         let arrived = self.take_requests(qp, inbox, after);
-        let sent = self.transmit(qp, after);
+        self.transmit(qp);
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
             (Counter::Duplicates, stats.duplicates),
@@ -165,7 +165,7 @@ impl ReceiveHalf {
         if qp.is_failed() {
             self.flush(qp, after);
         }
-        if arrived || sent {
+        if arrived || self.responder.has_work() {
             Again::Yes
         } else {
             Again::No
@@ -201,25 +201,22 @@ impl ReceiveHalf {
         true
     }
 
-    /// Sends the answers that are due. Says whether there may be more.
-    fn transmit(&mut self, qp: &Common, after: &mut Aftermath) -> bool {
+    /// Sends the answers that are due, as far as the budget goes.
+    fn transmit(&mut self, qp: &Common) {
         let Some(path) = &mut self.path else {
-            return false;
+            return;
         };
         let mut refused = None;
-        let mut sent = false;
         for segment in self.responder.burst(BURST) {
-            sent = true;
             if let Err(error) = send(&segment, path, qp) {
                 refused = Some(error);
                 break;
             }
         }
         if let Some(error) = refused {
+            // The refusal leaves with the next burst.
             self.responder.abort_read(error);
-            return self.transmit(qp, after);
         }
-        sent
     }
 
     /// Completes every receive, begun or not, with a flush error (C10-42).

@@ -120,7 +120,7 @@ impl SendHalf {
         let arrived = self.take_responses(qp, inbox, now);
         self.requester.handle_timeout(now);
         self.queue.fetch(&mut self.requester);
-        let sent = self.transmit(qp, now);
+        self.transmit(qp, now);
         self.report(qp, after);
         self.count(qp);
         if self.tell_drained && self.requester.is_drained() {
@@ -130,7 +130,7 @@ impl SendHalf {
         if let Some(at) = self.requester.poll_timeout() {
             after.wake_at = Some(at.as_nanos());
         }
-        if arrived || sent {
+        if arrived || self.requester.has_work() {
             Again::Yes
         } else {
             Again::No
@@ -165,15 +165,13 @@ impl SendHalf {
         true
     }
 
-    /// Sends what the window allows. Says whether there may be more.
-    fn transmit(&mut self, qp: &Common, now: Instant) -> bool {
+    /// Sends what the window allows, as far as the budget goes.
+    fn transmit(&mut self, qp: &Common, now: Instant) {
         let Some(path) = &mut self.path else {
-            return false;
+            return;
         };
         let mut refused = None;
-        let mut sent = false;
         for segment in self.requester.burst(now, BURST) {
-            sent = true;
             if let Err(status) = send(&segment, &self.queue, path, qp) {
                 if let Source::Slot(slot) = segment.source {
                     refused = Some((slot, status));
@@ -184,7 +182,6 @@ impl SendHalf {
         if let Some((slot, status)) = refused {
             self.requester.abort(slot, status);
         }
-        sent
     }
 
     /// Reports what is complete and gives its elements of the ring back.

@@ -226,7 +226,10 @@ impl Ring {
         let start = ((index & self.mask) as usize).wrapping_mul(self.element);
         // OVERFLOW: `new` has checked the size of the whole.
         // SAFETY: At most the end of the memory.
-        let at = unsafe { self.base.add(HEADER.wrapping_add(start).wrapping_add(offset)) };
+        let at = unsafe {
+            self.base
+                .add(HEADER.wrapping_add(start).wrapping_add(offset))
+        };
         (at, self.element.wrapping_sub(offset))
     }
 
