@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Other addresses and other ways than the plain one: link-local, a second address, VLANs, a route, loopback,
+# a firewall.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
+#	v0.5     ------ v1.5                  VLAN 5 on top; its addresses are GIDs of the same devices
+#	lo [X]                                in namespace c: the loopback device itself
+#
+# vm: TOPOLOGY=netns
+
+. "$VM_LIB"
+. "${VM_LIB%/*}/wait.sh"
+
+# over NAME ADDRESS PEER_ADDRESS: traffic between the GIDs of two addresses.
+over() {
+	local name=$1
+	GID4=$(gid_index "$DEV" "$2") PEER_GID4=$(gid_index "$PEER_DEV" "$3")
+	note "$name: GIDs $GID4 and $PEER_GID4"
+	check "$name: both addresses are GIDs" [ -n "$GID4" -a -n "$PEER_GID4" ]
+	pingpong rc 4 -n 50 -s 10000
+	REVERSE=1 pingpong rc 4 -n 50 -s 10000
+}
+
+# Index 0 is the link-local address that follows from the MAC address.
+GID4=0 PEER_GID4=0 pingpong rc 4 -n 50 -s 10000
+
+ip addr add 10.0.7.1/24 dev v0
+at_peer ip addr add 10.0.7.2/24 dev v1
+over "second address" 10.0.7.1 10.0.7.2
+
+if modprobe 8021q 2>/dev/null; then
+	ip link add link v0 name v0.5 type vlan id 5
+	at_peer ip link add link v1 name v1.5 type vlan id 5
+	ip addr add 10.0.5.1/24 dev v0.5
+	at_peer ip addr add 10.0.5.2/24 dev v1.5
+	ip link set v0.5 up
+	at_peer ip link set v1.5 up
+	over "VLAN" 10.0.5.1 10.0.5.2
+	ip link del v0.5
+	check "the VLAN's GID goes with it" within 5 not has_gid "$DEV" 10.0.5.1
+	at_peer ip link del v1.5
+else
+	skip "VLAN" "this kernel has no 8021q"
+fi
+
+# Addresses of two subnets, which a route joins.
+ip addr add 10.0.21.1/32 dev v0
+at_peer ip addr add 10.0.22.1/32 dev v1
+ip route add 10.0.22.1 via 10.0.0.2 src 10.0.21.1
+at_peer ip route add 10.0.21.1 via 10.0.0.1 src 10.0.22.1
+over "routed" 10.0.21.1 10.0.22.1
+
+# A firewall that swallows our packets is a wire that is cut.
+GID4=$(gid_index "$DEV" "$ADDR") PEER_GID4=$(gid_index "$PEER_DEV" "$PEER_ADDR")
+if nft add table inet t 2>/dev/null; then
+	nft add chain inet t out '{ type filter hook output priority 0; }'
+	nft add rule inet t out udp dport 4791 counter
+	pingpong rc 4 -n 50
+	check "the firewall has seen the packets" bash -c "nft list table inet t | grep -q 'packets [1-9]'"
+	if [ "$DRIVER" = ferroce ]; then
+		nft add rule inet t out udp dport 4791 drop
+		timeout 60 ibv_rc_pingpong -d "$DEV" -g "$GID4" -n 50 >/tmp/server 2>&1 &
+		server=$!
+		await_listener 18515
+		check_fails "with all packets dropped a connection gives up" \
+			ip netns exec b timeout 60 ibv_rc_pingpong -d "$PEER_DEV" -g "$PEER_GID4" -n 50 "$ADDR"
+		wait "$server"
+		nft delete table inet t
+		pingpong rc 4 -n 50
+	else
+		skip "with all packets dropped a connection gives up" "for rxe a packet that cannot be sent is fatal"
+		nft delete table inet t
+	fi
+else
+	skip "firewall" "no nftables"
+fi
+
+# The loopback device is a netdev like others.
+X=${DEV}x
+ip netns add c
+ip -n c link set lo up
+check "a device over the loopback device" add_device "$X" "$DRIVER" lo c
+gid=$(gid_index "$X" 127.0.0.1)
+check "its address is a GID" [ -n "$gid" ]
+ip netns exec c timeout 60 ibv_rc_pingpong -d "$X" -g "$gid" -c -n 50 -s 10000 >/tmp/server 2>&1 &
+server=$!
+within 10 bash -c "[ -n \"\$(ip netns exec c ss -Hltn 'sport = :18515')\" ]"
+check "which talks to itself" ip netns exec c timeout 60 ibv_rc_pingpong -d "$X" -g "$gid" -c -n 50 -s 10000 127.0.0.1
+wait "$server"
+ip netns del c
+check "the device goes with the namespace" within 20 not has_device "$X"
+
+finish
