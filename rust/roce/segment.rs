@@ -10,6 +10,10 @@ use crate::{
     wr::Remote, //
 };
 
+/// The most packet sequence numbers that may be outstanding: half of the circle, which is what the
+/// longest READ takes at the smallest MTU.
+pub const MAX_PSNS: u32 = 1 << 23;
+
 /// The path MTU: the payload of every packet of a message but the last.
 ///
 /// C: `enum ib_mtu`, `rdma/ib_verbs.h`.
@@ -204,7 +208,7 @@ mod tests {
 
     #[test]
     fn longest_message_takes_half_the_sequence_space() {
-        assert_eq!(Mtu::Mtu256.packets(MAX_MESSAGE), 1 << 23);
+        assert_eq!(Mtu::Mtu256.packets(MAX_MESSAGE), MAX_PSNS);
     }
 
     #[test]

@@ -27,7 +27,10 @@ use crate::{
         usize_as_u64, //
     },
     psn::Psn,
-    segment::Payload,
+    segment::{
+        Payload,
+        MAX_PSNS, //
+    },
     status::{
         DropReason,
         NakCode,
@@ -280,8 +283,11 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         if self.message != Message::None || packet.payload_len() != 0 {
             return Err(Refusal::INVALID);
         }
-        self.check_remote(&reth, Access::REMOTE_READ, host)?;
         let packets = self.config.path_mtu.packets(reth.len);
+        if !self.has_psns(packets) {
+            return Err(Refusal::INVALID);
+        }
+        self.check_remote(&reth, Access::REMOTE_READ, host)?;
         let answer = Answer::new(
             self.expected,
             packets,
@@ -333,6 +339,16 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             Position::Only => len <= mtu,
         };
         fits.then_some(len).ok_or(Refusal::INVALID)
+    }
+
+    /// Returns whether the PSNs of `packets` more responses can be told from those that the peer
+    /// waits for: it may have no more than half of all outstanding.
+    fn has_psns(&self, packets: u32) -> bool {
+        let open = self
+            .replay
+            .unanswered()
+            .map_or(0, |answer| self.expected.since(answer.first));
+        open.saturating_add(packets) <= MAX_PSNS
     }
 
     /// Checks that the peer may do `access` to the memory that it names. Memory of length 0 is

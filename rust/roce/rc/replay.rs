@@ -188,6 +188,13 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         }
     }
 
+    /// Returns the oldest answer that was never given to the end.
+    pub(super) fn unanswered(&self) -> Option<&Answer> {
+        (self.settled..self.len)
+            .filter_map(|index| self.get(index))
+            .find(|answer| answer.fresh)
+    }
+
     /// Notes that a packet of [`Replay::pending`] was sent.
     #[inline]
     pub(super) fn sent(&mut self) {

@@ -19,14 +19,11 @@ use crate::{
     psn::Psn,
     segment::{
         Mtu,
-        SlotIndex, //
+        SlotIndex,
+        MAX_PSNS, //
     },
     status::WcStatus,
 };
-
-/// The most packet sequence numbers between the oldest not acknowledged and the newest assigned:
-/// half of the circle, which is what the longest READ takes at the smallest MTU.
-pub const MAX_PSNS: u32 = 1 << 23;
 
 /// What is sent and not acknowledged. A READ counts as what it asks for: that is what the network
 /// has to carry at once.

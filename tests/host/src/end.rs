@@ -33,17 +33,15 @@ use roce::{
             Responder,
             ResponderConfig, //
         },
-        window::{
-            Slot,
-            MAX_PSNS, //
-        },
+        window::Slot, //
     },
     segment::{
         BurstLimit,
         Payload,
         Segment,
         SlotIndex,
-        Source, //
+        Source,
+        MAX_PSNS, //
     },
     status::{
         DropReason,

@@ -26,17 +26,15 @@ use roce::{
             ResponseHost,
             SendState, //
         },
-        window::{
-            Slot,
-            MAX_PSNS, //
-        },
+        window::Slot, //
     },
     segment::{
         BurstLimit,
         Mtu,
         Payload,
         SlotIndex,
-        Source, //
+        Source,
+        MAX_PSNS, //
     },
     status::WcStatus,
     time::{

@@ -238,6 +238,20 @@ fn more_reads_than_can_be_kept_are_refused_after_the_others_are_answered() {
 }
 
 #[test]
+fn reads_whose_responses_would_have_the_same_psns_are_refused() {
+    let longest = 1 << 31;
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, longest)).unwrap();
+    bench.gets(read(100 + (1 << 23), 0, 1)).unwrap();
+    assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
+
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, longest / 2)).unwrap();
+    bench.gets(read(100 + (1 << 22), 0, longest / 2)).unwrap();
+    assert_eq!(bench.responder.take_event(), None, "half of all");
+}
+
+#[test]
 fn without_room_for_reads_none_is_answered() {
     let mut bench = Bench::new();
     bench.responder.replace_storage(Vec::new());
