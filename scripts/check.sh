@@ -7,6 +7,7 @@
 #
 #	# vm: TOPOLOGY=netns PEER_DRIVER=rxe     variables of vm.sh
 #	# vm: alone TOPOLOGY=single              not beside other steps: it measures time
+#	# vm: TOPOLOGY=pair                      two machines at once, so not beside other steps either
 #
 # As many steps run at once as there are processors. Logs stay in build/check. The last line
 # is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
@@ -28,7 +29,10 @@ steps() {
 		number=0
 		while read -r line; do
 			with=others
-			case $line in alone*) with=alone line=${line#alone} ;; esac
+			case $line in
+			alone*) with=alone line=${line#alone} ;;
+			*TOPOLOGY=pair*) with=alone ;;
+			esac
 			printf 'vm/%s:%s %s env %s scripts/vm.sh %s\n' "${name%.sh}" "$((++number))" \
 				"$with" "$line" "$file"
 		done < <(sed -n 's/^# vm: *//p' "$file")
