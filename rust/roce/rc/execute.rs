@@ -27,10 +27,7 @@ use crate::{
         usize_as_u64, //
     },
     psn::Psn,
-    segment::{
-        Payload,
-        MAX_PSNS, //
-    },
+    segment::Payload,
     status::{
         DropReason,
         NakCode,
@@ -284,9 +281,6 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             return Err(Refusal::INVALID);
         }
         let packets = self.config.path_mtu.packets(reth.len);
-        if !self.has_psns(packets) {
-            return Err(Refusal::INVALID);
-        }
         self.check_remote(&reth, Access::REMOTE_READ, host)?;
         let answer = Answer::new(
             self.expected,
@@ -339,16 +333,6 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             Position::Only => len <= mtu,
         };
         fits.then_some(len).ok_or(Refusal::INVALID)
-    }
-
-    /// Returns whether the PSNs of `packets` more responses can be told from those that the peer
-    /// waits for: it may have no more than half of all outstanding.
-    fn has_psns(&self, packets: u32) -> bool {
-        let open = self
-            .replay
-            .unanswered()
-            .map_or(0, |answer| self.expected.since(answer.first));
-        open.saturating_add(packets) <= MAX_PSNS
     }
 
     /// Checks that the peer may do `access` to the memory that it names. Memory of length 0 is

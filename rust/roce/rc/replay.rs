@@ -13,6 +13,7 @@ use crate::{
     },
     num::u32_as_usize,
     psn::Psn,
+    segment::MAX_PSNS,
     wr::Remote, //
 };
 
@@ -135,24 +136,29 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         (self.oldest, self.len, self.settled) = (0, 0, 0);
     }
 
-    /// Appends an answer; forgets the oldest for it if need be.
+    /// Appends an answer. Forgets the oldest for it if there is no room, or if its PSNs could not
+    /// be told from theirs.
     ///
     /// # Errors
     ///
-    /// [`Full`] if there is no room at all, or the oldest was never answered to the end: then
-    /// the peer has more READs outstanding than it may.
+    /// [`Full`] if there is no room at all, or one to be forgotten was never answered to the end:
+    /// then the peer has more READs, or more PSNs, outstanding than it may.
     pub(super) fn push(&mut self, answer: Answer) -> Result<(), Full> {
-        let capacity = self.capacity();
-        if self.len >= capacity {
-            if self.get(0).ok_or(Full)?.fresh {
+        let end = answer.first.add(answer.packets);
+        while let (Some(oldest), 1..) = (self.get(0), self.len) {
+            let near = end.since(oldest.first) <= MAX_PSNS;
+            if near && self.len < self.capacity() {
+                break;
+            }
+            if oldest.fresh {
                 return Err(Full);
             }
             self.oldest = self.place(1);
             self.len = self.len.saturating_sub(1);
             self.settled = self.settled.saturating_sub(1);
         }
-        let end = self.len;
-        *self.get_mut(end).ok_or(Full)? = answer;
+        let index = self.len;
+        *self.get_mut(index).ok_or(Full)? = answer;
         self.len = self.len.saturating_add(1);
         Ok(())
     }
@@ -164,7 +170,8 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
     }
 
     /// Says that packets `start` to `end` of the answer with this PSN are to be sent once more.
-    /// Nothing happens if they are about to be sent anyway.
+    /// Nothing happens if they are about to be sent anyway. An answer that is given for the first
+    /// time still goes on to its end.
     pub(super) fn repeat(&mut self, psn: Psn, start: u32, end: u32) {
         let Some(index) = self.position(psn) else {
             return;
@@ -172,7 +179,8 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         let Some(answer) = self.get_mut(index) else {
             return;
         };
-        if answer.is_pending() && answer.next == start && answer.end == end {
+        let end = if answer.fresh { answer.packets } else { end };
+        if answer.is_pending() && (answer.next, answer.end) == (start, end) {
             return;
         }
         (answer.start, answer.next, answer.end) = (start, start, end);
@@ -186,13 +194,6 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
             true => self.get(self.settled),
             false => None,
         }
-    }
-
-    /// Returns the oldest answer that was never given to the end.
-    pub(super) fn unanswered(&self) -> Option<&Answer> {
-        (self.settled..self.len)
-            .filter_map(|index| self.get(index))
-            .find(|answer| answer.fresh)
     }
 
     /// Notes that a packet of [`Replay::pending`] was sent.
@@ -324,6 +325,48 @@ mod tests {
         replay.push(answer(14, 1)).unwrap();
         replay.push(answer(15, 1)).unwrap();
         replay.push(answer(16, 1)).expect("the first was answered");
+    }
+
+    #[test]
+    fn an_answer_that_is_new_goes_on_to_its_end() {
+        let mut replay = replay();
+        replay.push(answer(10, 4)).unwrap();
+        replay.sent();
+        replay.repeat(Psn::new(10), 0, 1);
+        assert_eq!(send_all(&mut replay), psns([10, 11, 12, 13]));
+        replay.repeat(Psn::new(10), 0, 1);
+        assert_eq!(send_all(&mut replay), psns([10]));
+    }
+
+    #[test]
+    fn what_is_about_to_be_sent_is_not_started_over() {
+        let mut replay = replay();
+        replay.push(answer(10, 2)).unwrap();
+        send_all(&mut replay);
+        replay.repeat(Psn::new(10), 0, 2);
+        replay.repeat(Psn::new(10), 0, 2);
+        assert_eq!(replay.pending().map(|answer| answer.start), Some(0));
+        replay.sent();
+        replay.repeat(Psn::new(11), 1, 2);
+        assert_eq!(replay.pending().map(|answer| answer.start), Some(0));
+        assert_eq!(send_all(&mut replay), psns([11]));
+    }
+
+    #[test]
+    fn an_old_answer_is_forgotten_before_its_psns_come_round() {
+        let half = MAX_PSNS;
+        let mut replay = replay();
+        replay.push(answer(10, 1)).unwrap();
+        send_all(&mut replay);
+        replay.repeat(Psn::new(10), 0, 1);
+        replay.push(answer(11, half - 1)).unwrap();
+        assert!(replay.find(Psn::new(10)).is_some(), "half of the circle");
+        assert_eq!(replay.push(answer(10 + half, 2)), Err(Full), "more");
+        assert!(replay.find(Psn::new(10)).is_none());
+        assert_eq!(
+            replay.pending().map(|answer| answer.first),
+            Some(Psn::new(11))
+        );
     }
 
     #[test]
