@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Objects that go while others use them: several processes at once, for a while, by chance.
+
+No status is expected of a single request, since all depends on time. What must hold: every process ends,
+nothing hangs, and a pair of QPs that nobody disturbs works afterwards.
+"""
+
+import os
+import random
+import time
+
+import pyverbs.enums as e
+from pyverbs.mr import MR
+from pyverbs.pyverbs_error import PyverbsError
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+
+from rc import FULL_ACCESS, End, own_context, pair
+from tap import equal, run
+
+SECONDS = float(os.environ.get("RACE_SECONDS", "6"))
+SEED = int(os.environ.get("SEED", "4791"))
+QUICK = {"timeout": 8, "retry_cnt": 1, "rnr_retry": 1, "min_rnr_timer": 1}
+
+
+def post_some(chance, a, b):
+    """Requests in both directions, more than will ever be waited for."""
+    for _ in range(chance.randrange(1, 12)):
+        end, peer = chance.choice(((a, b), (b, a)))
+        size = chance.choice((0, 8, 1000, 5000, 60000))
+        opcode = chance.choice((e.IBV_WR_SEND, e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ))
+        if chance.random() < 0.5:
+            peer.receive(pieces=[peer.sge()])
+        end.send(opcode, pieces=[end.sge(0, size)], remote=peer.remote())
+
+
+def region_goes(chance):
+    """A region is deregistered while requests read and write it."""
+    with pair(a={"size": 1 << 16}, b={"size": 1 << 16}, **QUICK) as (a, b):
+        post_some(chance, a, b)
+        chance.choice((a, b)).mr.close()
+        for end in (a, b):
+            end.cq.poll(16)
+
+
+def pair_goes(chance):
+    """QPs are destroyed, reset or failed with requests in flight."""
+    with pair(**QUICK) as (a, b):
+        post_some(chance, a, b)
+        victim = chance.choice((a, b))
+        state = chance.choice((e.IBV_QPS_ERR, e.IBV_QPS_RESET, e.IBV_QPS_SQD, None))
+        if state is not None:
+            victim.qp.modify(QPAttr(qp_state=state), e.IBV_QP_STATE)
+            post_some(chance, a, b)
+
+
+def queue_goes(chance):
+    """A CQ of many QPs is armed, filled beyond its end, and goes."""
+    end = End(events=True, cqe=8)
+    others = []
+    for _ in range(chance.randrange(1, 5)):
+        cap = QPCap(max_send_wr=16, max_recv_wr=16, max_send_sge=1, max_recv_sge=1)
+        others.append(QP(end.pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=end.cq, rcq=end.cq, cap=cap)))
+    end.cq.req_notify(chance.random() < 0.5)
+    end.to_rts(end, **QUICK)
+    for other in others:
+        other.to_rts(end.attr(other.qp_num, **QUICK))
+    for _ in range(20):
+        end.send(e.IBV_WR_RDMA_WRITE, pieces=[end.sge(0, 8)], remote=end.remote())
+    for other in others:
+        other.close()
+    end.close()
+
+
+def many_regions(chance):
+    """Regions come and go beside each other."""
+    with pair(**QUICK) as (a, b):
+        for _ in range(10):
+            region = MR(b.pd, 4096, FULL_ACCESS)
+            a.send(e.IBV_WR_RDMA_WRITE, pieces=[a.sge(0, 4096)], remote=(region.buf, region.rkey))
+            if chance.random() < 0.5:
+                a.cq.poll(4)
+            region.close()
+
+
+def play(number, stop):
+    """What one process does."""
+    own_context()
+    chance = random.Random(SEED + number)
+    while time.monotonic() < stop:
+        try:
+            chance.choice((region_goes, pair_goes, queue_goes, many_regions))(chance)
+        except PyverbsError:
+            pass  # A full queue, or a QP that has failed already.
+
+
+def races():
+    """Regions, queues and QPs go while four processes use theirs"""
+    stop = time.monotonic() + SECONDS
+    children = []
+    for number in range(4):
+        child = os.fork()
+        if not child:
+            try:
+                play(number, stop)
+                os._exit(0)
+            except BaseException as error:  # pylint: disable=broad-except
+                print(f"# process {number}: {error!r}", flush=True)
+                os._exit(1)
+        children.append(child)
+    # One is killed in the middle, whatever it is doing.
+    time.sleep(SECONDS / 2)
+    os.kill(children[3], 9)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    equal(codes, [0, 0, 0, -9], "exit codes")
+
+
+def undisturbed():
+    """Afterwards, a pair that nobody disturbs works"""
+    own_context()
+    with pair() as (a, b):
+        b.receive()
+        a.send(e.IBV_WR_SEND)
+        equal((a.completion().status, b.completion().status), (0, 0))
+
+
+TESTS = [races, undisturbed]
+
+if __name__ == "__main__":
+    print(f"# seed {SEED}, {SECONDS} s")
+    run(TESTS)
