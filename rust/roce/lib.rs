@@ -52,5 +52,6 @@ pub mod rc;
 pub mod segment;
 pub mod status;
 pub mod time;
+pub mod ud;
 pub mod wire;
 pub mod wr;

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Unreliable datagrams (UD): one message is one packet, and nobody answers.
+//!
+//! Owns the headers of a datagram and the check that lets one in. There is no state: a PSN is
+//! counted by the caller, and means nothing to the receiver.
+
+use crate::{
+    id::{
+        Pkey,
+        Qkey,
+        Qpn, //
+    },
+    psn::Psn,
+    status::DropReason,
+    wire::{
+        emit::Headers,
+        ext::{
+            Deth,
+            ImmDt, //
+        },
+        opcode::{
+            Opcode,
+            Operation,
+            Position,
+            Service, //
+        },
+        packet::Packet, //
+    },
+    wr::Imm, //
+};
+
+/// Bytes in front of the payload in a receive buffer: room for the global route header, or for
+/// the IP header that takes its place.
+pub const GRH_LEN: u32 = 40;
+
+/// A send work request for a datagram.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DatagramWr {
+    /// The consumer's name for it.
+    pub wr_id: u64,
+    /// Whom it is for.
+    pub remote_qpn: Qpn,
+    /// What lets it in there.
+    pub remote_qkey: Qkey,
+    /// Immediate data to go with it.
+    pub imm: Option<Imm>,
+    /// Bytes of payload.
+    pub length: u32,
+    /// Whether its success is to be reported.
+    pub signaled: bool,
+    /// Whether to wake the receiver.
+    pub solicited: bool,
+}
+
+/// The queue pair that a datagram comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender {
+    /// Its number.
+    pub qpn: Qpn,
+    /// Its own Q_Key.
+    pub qkey: Qkey,
+    /// Its partition.
+    pub pkey: Pkey,
+}
+
+/// Returns the headers of datagram `wr`. `None` never happens: the opcodes exist.
+///
+/// A Q_Key with the highest bit set belongs to the system: who asks for one sends its queue pair's
+/// own instead (C10-15).
+#[must_use]
+pub fn headers(wr: &DatagramWr, from: Sender, psn: Psn) -> Option<Headers> {
+    let imm = wr.imm.is_some();
+    let opcode = Opcode::of(Service::Ud, Operation::Send, Position::Only, imm)?;
+    let qkey = if wr.remote_qkey.is_privileged() {
+        from.qkey
+    } else {
+        wr.remote_qkey
+    };
+    let headers = Headers::new(opcode, from.pkey, wr.remote_qpn, psn)
+        .solicited(wr.solicited)
+        .deth(Deth {
+            qkey,
+            src_qpn: from.qpn,
+        });
+    Some(match wr.imm {
+        Some(Imm(bytes)) => headers.imm(ImmDt(bytes)),
+        None => headers,
+    })
+}
+
+/// Checks that a packet is a datagram that `qkey` lets in. Returns who sent it.
+///
+/// # Errors
+///
+/// [`DropReason::WrongService`], or [`DropReason::BadQkey`] (C9-46).
+pub fn admit(packet: &Packet<'_>, qkey: Qkey) -> Result<Qpn, DropReason> {
+    if packet.opcode().service() != Service::Ud {
+        return Err(DropReason::WrongService);
+    }
+    let deth = packet.deth().ok_or(DropReason::WrongService)?;
+    if deth.qkey != qkey {
+        return Err(DropReason::BadQkey);
+    }
+    Ok(deth.src_qpn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: Sender = Sender {
+        qpn: Qpn::new(0x12),
+        qkey: Qkey::new(0x8001_0000),
+        pkey: Pkey::DEFAULT,
+    };
+
+    fn wr(qkey: u32, imm: Option<Imm>) -> DatagramWr {
+        DatagramWr {
+            wr_id: 1,
+            remote_qpn: Qpn::new(0x345),
+            remote_qkey: Qkey::new(qkey),
+            imm,
+            length: 5,
+            signaled: true,
+            solicited: true,
+        }
+    }
+
+    /// A packet whose payload and ICRC are zeros, and its length.
+    fn sent(wr: &DatagramWr) -> ([u8; 64], usize) {
+        let headers = headers(wr, FROM, Psn::new(7)).unwrap().emit(5);
+        let mut bytes = [0; 64];
+        bytes[..headers.len()].copy_from_slice(headers.as_slice());
+        (bytes, headers.len() + 5 + 3 + 4)
+    }
+
+    #[test]
+    fn a_datagram_says_who_sent_it_and_what_lets_it_in() {
+        let (bytes, len) = sent(&wr(0x1111, None));
+        let packet = Packet::parse(&bytes, len).unwrap();
+        assert_eq!(packet.payload_len(), 5);
+        assert_eq!(packet.dest_qpn(), Qpn::new(0x345));
+        assert!(packet.solicited() && packet.imm().is_none());
+        assert_eq!(admit(&packet, Qkey::new(0x1111)), Ok(FROM.qpn));
+        assert_eq!(
+            admit(&packet, Qkey::new(0x1112)),
+            Err(DropReason::BadQkey)
+        );
+    }
+
+    #[test]
+    fn a_key_of_the_system_is_that_of_the_sending_queue_pair() {
+        let (bytes, len) = sent(&wr(0x8fff_ffff, None));
+        let packet = Packet::parse(&bytes, len).unwrap();
+        assert_eq!(admit(&packet, FROM.qkey), Ok(FROM.qpn));
+    }
+
+    #[test]
+    fn immediate_data_goes_along() {
+        let (bytes, len) = sent(&wr(1, Some(Imm([1, 2, 3, 4]))));
+        let packet = Packet::parse(&bytes, len).unwrap();
+        assert_eq!(packet.imm(), Some(ImmDt([1, 2, 3, 4])));
+    }
+
+    #[test]
+    fn what_is_no_datagram_is_not_let_in() {
+        let headers = Headers::new(Opcode::RC_READ_REQUEST, FROM.pkey, FROM.qpn, Psn::new(0));
+        let headers = headers.emit(0);
+        let packet = Packet::parse(headers.as_slice(), headers.len() + 4).unwrap();
+        assert_eq!(admit(&packet, FROM.qkey), Err(DropReason::WrongService));
+    }
+}
