@@ -12,8 +12,13 @@
 
 use rdma::wc::Wc;
 use roce::{
-    id::Rkey,
+    id::{
+        Qkey,
+        Qpn,
+        Rkey, //
+    },
     status::WcStatus,
+    ud::DatagramWr,
     wr::{
         Imm,
         RecvWr,
@@ -90,7 +95,7 @@ pub(crate) struct SendWqe {
     imm: [u8; 4],
     remote_addr: u64,
     rkey: u32,
-    _union: [u32; 27],
+    union: [u32; 27],
     _status: u32,
     _state: u32,
     _iova: u64,
@@ -197,6 +202,38 @@ impl SendWqe {
         })
     }
 
+    /// Turns the entry into a datagram of `length` bytes, through the address handle whose number
+    /// comes with it.
+    ///
+    /// # Errors
+    ///
+    /// `IB_WC_LOC_QP_OP_ERR` for anything but a SEND.
+    pub(crate) fn datagram(
+        &self,
+        length: u32,
+        signal_all: bool,
+    ) -> Result<(DatagramWr, u32), Refused> {
+        let imm = match self.opcode {
+            opcode::SEND => None,
+            opcode::SEND_WITH_IMM => Some(Imm(self.imm)),
+            _ => return Err(self.refused(WcStatus::LocQpOpErr)),
+        };
+        // The union holds number and Q_Key of the peer where an RDMA operation has its address, and
+        // then a P_Key index where that has its key.
+        let [a, b, c, d, e, f, g, h] = self.remote_addr.to_ne_bytes();
+        let [ah, ..] = self.union;
+        let wr = DatagramWr {
+            wr_id: self.wr_id,
+            remote_qpn: Qpn::new(u32::from_ne_bytes([a, b, c, d])),
+            remote_qkey: Qkey::new(u32::from_ne_bytes([e, f, g, h])),
+            imm,
+            length,
+            signaled: signal_all || self.has(flag::SIGNALED),
+            solicited: self.has(flag::SOLICITED),
+        };
+        Ok((wr, ah))
+    }
+
     /// The same entry, completing with `status` in its turn.
     pub(crate) fn refused(&self, status: WcStatus) -> Refused {
         Refused {
@@ -246,6 +283,9 @@ pub(crate) fn total_length(sges: &[Sge]) -> Option<u32> {
     (total <= MAX_MESSAGE).then_some(total)
 }
 
+/// `enum ibv_wc_flags`: the first 40 bytes received are a GRH, or an IP header in its place.
+const WC_GRH: u32 = 1;
+
 /// `enum ibv_wc_flags`: the completion carries immediate data.
 const WC_WITH_IMM: u32 = 1 << 1;
 
@@ -285,7 +325,8 @@ impl Cqe {
             imm: wc.imm.unwrap_or_default(),
             qp_num: wc.qp_num,
             src_qp: wc.src_qp,
-            wc_flags: if wc.imm.is_some() { WC_WITH_IMM } else { 0 },
+            wc_flags: if wc.imm.is_some() { WC_WITH_IMM } else { 0 }
+                | if wc.grh { WC_GRH } else { 0 },
             pkey_index: 0,
             slid: 0,
             sl: 0,

@@ -87,6 +87,24 @@ impl Common {
         self.state.load(Relaxed) == QpState::Err as u32
     }
 
+    /// Whether sends are taken, be it to flush them.
+    pub(crate) fn takes_sends(&self) -> bool {
+        !matches!(self.state(), QpState::Reset | QpState::Init | QpState::Rtr)
+    }
+
+    /// Whether sends are carried out or flushed.
+    pub(crate) fn sends(&self) -> bool {
+        matches!(self.state(), QpState::Rts | QpState::Err)
+    }
+
+    /// Whether packets are taken.
+    pub(crate) fn receives(&self) -> bool {
+        matches!(
+            self.state(),
+            QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe
+        )
+    }
+
     /// Goes from state `from` to state `to`; not if a half has failed meanwhile.
     pub(crate) fn change_state(&self, from: QpState, to: QpState) {
         // A state that is another by now can only be the error state, which then stays.
@@ -102,6 +120,11 @@ impl Common {
     /// The port that the queue pair belongs to.
     pub(crate) fn port(&self) -> &Port {
         &self.port
+    }
+
+    /// The protection domain.
+    pub(crate) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
     }
 
     /// What the queue pair can reach.

@@ -6,7 +6,10 @@
 //! and what happens when there is no room (`IB_EVENT_CQ_ERR`, once, and the producer is told).
 //! Does not know queue pairs. Completion handlers run outside the lock.
 
-use crate::abi::Cqe;
+use crate::{
+    abi::Cqe,
+    fifo::Fifo, //
+};
 use kernel::{
     new_spinlock_irq,
     prelude::*,
@@ -58,14 +61,7 @@ enum Entries {
         producer: u32,
     },
     /// In our memory, for a consumer in the kernel.
-    Kernel(Fifo),
-}
-
-/// A bounded queue of completions. Indices run free.
-struct Fifo {
-    slots: KVVec<Wc>,
-    produced: usize,
-    consumed: usize,
+    Kernel(Fifo<Wc>),
 }
 
 impl Cq {
@@ -80,16 +76,7 @@ impl Cq {
     ///
     /// `ENOMEM`.
     pub(crate) fn kernel(handle: CqHandle, entries: u32) -> Result<impl PinInit<Self, Error>> {
-        // CAST: Bounded by `MAX_CQE`.
-        let slots = KVVec::from_elem(Wc::default(), entries as usize, GFP_KERNEL)?;
-        Ok(Self::with(
-            handle,
-            Entries::Kernel(Fifo {
-                slots,
-                produced: 0,
-                consumed: 0,
-            }),
-        ))
+        Ok(Self::with(handle, Entries::Kernel(Fifo::new(entries)?)))
     }
 
     fn with(handle: CqHandle, entries: Entries) -> impl PinInit<Self, Error> {
@@ -168,38 +155,14 @@ impl Entries {
                 *producer = next;
                 Ok(())
             }
-            Self::Kernel(fifo) => fifo.push(wc),
+            Self::Kernel(fifo) => fifo.push(*wc).map_err(|_| Overflow),
         }
     }
 
     fn is_empty(&self) -> bool {
         match self {
             Self::User { ring, producer } => *producer == ring.consumer(),
-            Self::Kernel(fifo) => fifo.produced == fifo.consumed,
+            Self::Kernel(fifo) => fifo.is_empty(),
         }
-    }
-}
-
-impl Fifo {
-    fn push(&mut self, wc: &Wc) -> Result<(), Overflow> {
-        let waiting = self.produced.wrapping_sub(self.consumed);
-        if waiting >= self.slots.len() {
-            return Err(Overflow);
-        }
-        let at = self.produced.checked_rem(self.slots.len());
-        let slot = at.and_then(|at| self.slots.get_mut(at));
-        *slot.ok_or(Overflow)? = *wc;
-        self.produced = self.produced.wrapping_add(1);
-        Ok(())
-    }
-
-    fn pop(&mut self) -> Option<Wc> {
-        if self.produced == self.consumed {
-            return None;
-        }
-        let at = self.consumed.checked_rem(self.slots.len())?;
-        let wc = *self.slots.get(at)?;
-        self.consumed = self.consumed.wrapping_add(1);
-        Some(wc)
     }
 }

@@ -14,16 +14,30 @@ use crate::{
         MAX_SGE, //
     },
     common::Common,
+    datagram::{
+        receiver::{
+            self,
+            Receives, //
+        },
+        sender::{
+            self,
+            Requests, //
+        },
+        Datagram,
+        Posts, //
+    },
     device::{
         Ferroce,
         MAX_WR, //
     },
-    gsi::{
-        self,
-        Gsi, //
-    },
     mr::Pd,
+    posted::{
+        self,
+        Posted,
+        ShortList, //
+    },
     qp::Qp,
+    queue_pair::QueuePair,
     receiver::{
         Answers,
         ReceiveHalf, //
@@ -49,22 +63,17 @@ use rdma::{
     mmap::MmapInfo,
     ring::Ring, //
 };
-use roce::rc::{
-    requester::Requester,
-    responder::Responder, //
+use roce::{
+    id::Qpn,
+    rc::{
+        requester::Requester,
+        responder::Responder, //
+    }, //
 };
 use zerocopy_derive::{
     Immutable,
     IntoBytes, //
 };
-
-/// A queue pair, by the service it gives.
-pub(crate) enum QueuePair {
-    /// Reliable connection.
-    Rc(Arc<Qp>),
-    /// General services.
-    Gsi(Arc<Gsi>),
-}
 
 /// Answer to `create_qp` (`struct rxe_create_qp_resp`).
 #[derive(Immutable, IntoBytes)]
@@ -83,7 +92,7 @@ pub(crate) fn rc(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
-) -> Result<(QueuePair, QpCreated)> {
+) -> Result<(Arc<QueuePair>, QpCreated)> {
     let user = init.user.ok_or(EOPNOTSUPP)?;
     let caps = granted(init.caps)?;
     let send_bounds = Bounds {
@@ -122,28 +131,100 @@ pub(crate) fn rc(
         receive: receive_info,
         send: send_info,
     })?;
-    // Last: packets find it from here on.
-    let qp_num = dev.shared().demux().insert(qp.clone())?;
-    qp.common().set_number(qp_num);
-    Ok((QueuePair::Rc(qp), QpCreated { qp_num, caps }))
+    let qp = Arc::new(QueuePair::Rc(qp), GFP_KERNEL_ACCOUNT)?;
+    publish(dev, qp, caps)
 }
 
-/// Makes a general services queue pair for the MAD layer.
+/// Makes a datagram queue pair for a process.
+///
+/// # Errors
+///
+/// As [`rc`].
+pub(crate) fn ud(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+) -> Result<(Arc<QueuePair>, QpCreated)> {
+    let user = init.user.ok_or(EOPNOTSUPP)?;
+    let caps = granted(init.caps)?;
+    let send_bounds = Bounds {
+        max_sge: caps.max_send_sge,
+        max_inline: caps.max_inline_data,
+    };
+    let receive_bounds = Bounds {
+        max_sge: caps.max_recv_sge,
+        max_inline: 0,
+    };
+    let send_ring = ring(SendWqe::LEN, send_bounds, caps.max_send_wr)?;
+    let receive_ring = ring(RecvWqe::LEN, receive_bounds, caps.max_recv_wr)?;
+    let created = Created {
+        send: user.map_ring(&send_ring)?,
+        receive: user.map_ring(&receive_ring)?,
+    };
+    let sends = SendQueue::new(send_ring, send_bounds, init.sq_sig_all)?;
+    let receives = ReceiveQueue::new(receive_ring, receive_bounds)?;
+    let halves = (
+        sender::SendHalf::new(Requests::Ring(sends), init.send_cq),
+        receiver::ReceiveHalf::new(Receives::Ring(receives), init.recv_cq),
+    );
+    let common = Common::new(dev.port().clone(), pd.clone(), init.handle);
+    let alive = dev.shared().qps().join();
+    let qp = Datagram::new(common, caps, init.sq_sig_all, None, halves, alive)?;
+    user.respond(&created)?;
+    let qp = Arc::new(QueuePair::Datagram(qp), GFP_KERNEL_ACCOUNT)?;
+    publish(dev, qp, caps)
+}
+
+/// Makes a datagram queue pair for a consumer in the kernel: the MAD layer, which wants QP 1.
 ///
 /// # Errors
 ///
 /// `EINVAL` for a process, or for more than the device can do; `ENOMEM`.
-pub(crate) fn gsi(init: QpInit<'_, Ferroce>) -> Result<(QueuePair, QpCreated)> {
-    if init.user.is_some() || init.caps.max_recv_wr > MAX_WR {
+pub(crate) fn gsi(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+) -> Result<(Arc<QueuePair>, QpCreated)> {
+    let caps = init.caps;
+    // CAST: A small number.
+    let max_sge = posted::MAX_SGE as u32;
+    if init.user.is_some()
+        || caps.max_send_wr > MAX_WR
+        || caps.max_recv_wr > MAX_WR
+        || caps.max_send_sge > max_sge
+        || caps.max_recv_sge > max_sge
+    {
         return Err(EINVAL);
     }
-    let caps = init.caps;
-    let qp = Gsi::new(init.handle, caps, init.send_cq, init.recv_cq)?;
-    let created = QpCreated {
-        qp_num: gsi::NUMBER,
-        caps,
+    let posts = Posts {
+        sends: Arc::pin_init(Posted::new(caps.max_send_wr)?, GFP_KERNEL)?,
+        receives: Arc::pin_init(Posted::new(caps.max_recv_wr)?, GFP_KERNEL)?,
     };
-    Ok((QueuePair::Gsi(qp), created))
+    let requests = Requests::Posted(posts.sends.clone());
+    let receives = Receives::Posted(posts.receives.clone(), ShortList::default());
+    let halves = (
+        sender::SendHalf::new(requests, init.send_cq),
+        receiver::ReceiveHalf::new(receives, init.recv_cq),
+    );
+    let common = Common::new(dev.port().clone(), pd.clone(), init.handle);
+    let alive = dev.shared().qps().join();
+    let qp = Datagram::new(common, caps, init.sq_sig_all, Some(posts), halves, alive)?;
+    let qp = Arc::new(QueuePair::Datagram(qp), GFP_KERNEL)?;
+    let qp_num = Qpn::GSI.get();
+    qp.common().set_number(qp_num);
+    dev.shared().demux().insert_gsi(qp.clone())?;
+    Ok((qp, QpCreated { qp_num, caps }))
+}
+
+/// Gives a queue pair its number. The last step: packets find it from here on.
+fn publish(
+    dev: &Device<Ferroce>,
+    qp: Arc<QueuePair>,
+    caps: QpCaps,
+) -> Result<(Arc<QueuePair>, QpCreated)> {
+    let qp_num = dev.shared().demux().insert(qp.clone())?;
+    qp.common().set_number(qp_num);
+    Ok((qp, QpCreated { qp_num, caps }))
 }
 
 /// What is granted for what was asked. Scatter list and inline data share the same room, so there

@@ -5,7 +5,8 @@
 //! Owns the numbers of all queue pairs of this module and the checks that need no queue pair:
 //! form, ICRC, destination. Numbers are unique over all devices, so a packet finds its queue pair
 //! however it came in: over the device's own netdev, a VLAN on top of it, or the loopback device.
-//! The queue pair itself checks that the packet comes from its peer.
+//! Number 1 alone every port has; there the destination address decides. The queue pair itself checks
+//! that the packet comes from its peer.
 
 use crate::{
     arrival::{
@@ -13,13 +14,15 @@ use crate::{
         packet,
         verify, //
     },
-    qp::Qp, //
+    queue_pair::QueuePair, //
 };
 use kernel::{
+    new_spinlock_irq,
     prelude::*,
     sync::{
         rcu,
-        Arc, //
+        Arc,
+        SpinLockIrq, //
     }, //
 };
 use rdma::{
@@ -30,8 +33,9 @@ use rdma::{
     table::Table, //
 };
 use roce::{
+    id::Qpn,
     status::DropReason,
-    wire::opcode::Service, //
+    wire::packet::Packet, //
 };
 
 /// Numbers of queue pairs. Those below belong to the management queue pairs.
@@ -41,13 +45,19 @@ const NUMBERS: core::ops::Range<u32> = 16..0xff_ffff;
 #[pin_data]
 pub(crate) struct Demux {
     #[pin]
-    qps: Table<Qp>,
+    qps: Table<QueuePair>,
+    /// The general services queue pairs, which all have number 1: the address tells whose it is.
+    #[pin]
+    gsi: SpinLockIrq<KVec<Arc<QueuePair>>>,
 }
 
 impl Demux {
     /// No queue pairs.
     pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self { qps <- Table::new() })
+        pin_init!(Self {
+            qps <- Table::new(),
+            gsi <- new_spinlock_irq!(KVec::new()),
+        })
     }
 
     /// Gives `qp` a number; packets find it from now on.
@@ -55,8 +65,32 @@ impl Demux {
     /// # Errors
     ///
     /// `ENOMEM`, also when every number is taken.
-    pub(crate) fn insert(&self, qp: Arc<Qp>) -> Result<u32> {
+    pub(crate) fn insert(&self, qp: Arc<QueuePair>) -> Result<u32> {
         self.qps.alloc_cyclic(NUMBERS, qp)
+    }
+
+    /// Lets the packets for QP 1 of its port find `qp`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn insert_gsi(&self, qp: Arc<QueuePair>) -> Result {
+        let mut list = KVec::new();
+        loop {
+            // Nothing is allocated under the lock.
+            let mut gsi = self.gsi.lock();
+            if list.capacity() > gsi.len() {
+                while let Some(old) = gsi.pop() {
+                    list.push(old, GFP_ATOMIC)?;
+                }
+                list.push(qp, GFP_ATOMIC)?;
+                core::mem::swap(&mut *gsi, &mut list);
+                return Ok(());
+            }
+            let needed = gsi.len().saturating_add(1);
+            drop(gsi);
+            list.reserve(needed, GFP_KERNEL)?;
+        }
     }
 
     /// Takes the number back. When it returns, no packet finds the queue pair any more.
@@ -64,30 +98,40 @@ impl Demux {
         drop(self.qps.remove(number));
     }
 
+    /// Takes a general services queue pair back. When it returns, no packet finds it any more.
+    pub(crate) fn remove_gsi(&self, qp: &Arc<QueuePair>) {
+        let mut gsi = self.gsi.lock();
+        let at = gsi.iter().position(|other| Arc::ptr_eq(other, qp));
+        let removed = at.and_then(|at| gsi.remove(at).ok());
+        drop(gsi);
+        drop(removed);
+    }
+
     /// Hands `skb` to its queue pair.
     fn deliver(&self, mut skb: RxSkb, guard: &rcu::Guard) -> Result<(), DropReason> {
         gather_headers(&mut skb)?;
         let packet = packet(&skb)?;
-        let number = packet.dest_qpn().get();
-        let qp = self
-            .qps
-            .borrow(number, guard)
-            .ok_or(DropReason::UnknownQp)?;
-
-        let len = skb.udp_payload_len();
-        let is_request = packet.opcode().is_request();
-        let checked = if packet.opcode().service() == Service::Rc {
-            verify(&skb, &packet)
-        } else {
-            Err(DropReason::WrongService)
-        };
-        match checked {
-            Ok(()) if is_request => qp.request_arrived(skb, len),
-            Ok(()) => qp.response_arrived(skb, len),
-            // The reason is counted where the packet was going.
-            Err(reason) => qp.common().port().counters().dropped(reason),
+        if packet.dest_qpn() == Qpn::GSI {
+            let (_, gid) = skb.addresses().to_gids();
+            let qp = self.gsi_of(&gid).ok_or(DropReason::NotOurAddress)?;
+            admit(&qp, &packet, &skb)?;
+            let (opcode, len) = (packet.opcode(), skb.udp_payload_len());
+            qp.arrived(opcode, skb, len);
+            return Ok(());
         }
+        let number = packet.dest_qpn().get();
+        let qp = self.qps.get(number, guard).ok_or(DropReason::UnknownQp)?;
+        admit(qp, &packet, &skb)?;
+        let (opcode, len) = (packet.opcode(), skb.udp_payload_len());
+        qp.arrived(opcode, skb, len);
         Ok(())
+    }
+
+    /// The general services queue pair of the port with this address.
+    fn gsi_of(&self, gid: &[u8; 16]) -> Option<Arc<QueuePair>> {
+        let gsi = self.gsi.lock();
+        let of = |qp: &&Arc<QueuePair>| qp.common().port().owns(gid);
+        gsi.iter().find(of).cloned()
     }
 }
 
@@ -97,4 +141,15 @@ impl Receive for Demux {
         // A packet for nobody belongs to no device whose counter it could be.
         let _ = self.deliver(skb, &guard);
     }
+}
+
+/// Checks that `packet`, which came in `skb`, is whole and of the service that `qp` gives.
+fn admit(qp: &QueuePair, packet: &Packet<'_>, skb: &RxSkb) -> Result<(), DropReason> {
+    let checked = if qp.serves(packet.opcode()) {
+        verify(skb, packet)
+    } else {
+        Err(DropReason::WrongService)
+    };
+    // The reason is counted where the packet was going.
+    checked.inspect_err(|&reason| qp.common().port().counters().dropped(reason))
 }

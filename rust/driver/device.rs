@@ -51,27 +51,13 @@ use rdma::{
         }, //
     }, //
 };
-use roce::{
-    segment::Mtu,
-    wire::{
-        bth::BTH_LEN,
-        icrc::ICRC_LEN,
-        ip::{
-            IPV6_LEN,
-            UDP_LEN, //
-        }, //
-    }, //
-};
+use roce::segment::Mtu;
 
 /// Longest send or receive queue.
 pub(crate) const MAX_WR: u32 = 1 << 14;
 
 /// Most objects of a kind of which each costs little: as many as rdma_rxe reports.
 const MANY: u32 = 1 << 20;
-
-/// Bytes of a packet that are not payload, at most: an RDMA WRITE with immediate data over IPv6
-/// has a RETH (16 bytes) and an ImmDt (4 bytes) behind its BTH.
-const OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
 
 /// Entries of the GID table: addresses of the netdev and of the VLANs on top of it.
 const GIDS: u32 = 1024;
@@ -119,8 +105,8 @@ impl Ferroce {
         })?;
         let over = netdev.clone();
         let (guid, up) = (guid(&over), is_up(&over));
-        let port = Arc::pin_init(Port::new(netdev), GFP_KERNEL)?;
-        let device = UnregisteredDevice::<Self>::alloc(&over, |_| {
+        let device = UnregisteredDevice::<Self>::alloc(&over, |ib| {
+            let port = Arc::pin_init(Port::new(netdev, ib), GFP_KERNEL)?;
             Ok(try_init!(Self {
                 shared,
                 port,
@@ -201,9 +187,7 @@ impl Ferroce {
             state,
             phys_state,
             max_mtu: Mtu::Mtu4096.code(),
-            active_mtu: netdev
-                .map_or(Mtu::Mtu256, |netdev| active_mtu(netdev))
-                .code(),
+            active_mtu: self.port.active_mtu().code(),
             gid_tbl_len: GIDS,
             pkey_tbl_len: 1,
             port_cap_flags: PORT_CM,
@@ -246,16 +230,6 @@ fn is_up(netdev: &NetDevBorrow) -> bool {
 fn guid(netdev: &NetDevBorrow) -> [u8; 8] {
     let [a, b, c, d, e, f] = netdev.mac_address();
     [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
-}
-
-/// The largest path MTU whose packets fit through `netdev`; the smallest there is if none does.
-fn active_mtu(netdev: &NetDevBorrow) -> Mtu {
-    // CAST: Both are far below 2^32.
-    let room = netdev.mtu().saturating_sub(OVERHEAD as u32);
-    Mtu::ALL
-        .into_iter()
-        .rfind(|mtu| mtu.bytes() <= room)
-        .unwrap_or(Mtu::Mtu256)
 }
 
 impl NetdevEvents for Shared {

@@ -11,20 +11,24 @@
 #![deny(unsafe_code)]
 
 mod abi;
+mod ah;
 mod arrival;
 mod common;
 mod counters;
 mod cq;
 mod create;
+mod datagram;
 mod demux;
 mod device;
+mod fifo;
 mod frame;
-mod gsi;
 mod modify;
 mod mr;
 mod path;
 mod port;
+mod posted;
 mod qp;
+mod queue_pair;
 mod receiver;
 mod rq;
 mod sender;

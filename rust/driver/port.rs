@@ -9,17 +9,41 @@
 //! from then on every packet is lost.
 
 use crate::{
+    ah::Ah,
     counters::Counters,
     mr::Keys, //
 };
 use kernel::{
     prelude::*,
-    sync::rcu, //
+    sync::{
+        aref::ARef,
+        rcu, //
+    }, //
 };
-use rdma::net::netdev::{
-    NetDev,
-    PortDev, //
+use rdma::{
+    device::IbDevice,
+    gid::GidTable,
+    net::netdev::{
+        NetDev,
+        PortDev, //
+    },
+    table::Table, //
 };
+use roce::{
+    segment::Mtu,
+    wire::{
+        bth::BTH_LEN,
+        icrc::ICRC_LEN,
+        ip::{
+            IPV6_LEN,
+            UDP_LEN, //
+        }, //
+    }, //
+};
+
+/// Bytes of a packet that are not payload, at most: an RDMA WRITE with immediate data over IPv6
+/// has a RETH (16 bytes) and an ImmDt (4 bytes) behind its BTH.
+const OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
 
 /// What the queue pairs of one device share.
 #[pin_data]
@@ -27,22 +51,50 @@ pub(crate) struct Port {
     netdev: PortDev,
     #[pin]
     keys: Keys,
+    /// Address handles of processes, by the numbers they know them by.
+    #[pin]
+    ahs: Table<Ah>,
     counters: Counters,
+    ib: ARef<IbDevice>,
 }
 
 impl Port {
     /// The port over `netdev`.
-    pub(crate) fn new(netdev: NetDev) -> impl PinInit<Self> {
+    pub(crate) fn new(netdev: NetDev, ib: ARef<IbDevice>) -> impl PinInit<Self> {
         pin_init!(Self {
             netdev: PortDev::new(netdev),
             keys <- Keys::new(),
+            ahs <- Table::new(),
             counters: Counters::new(),
+            ib,
         })
     }
 
     /// Keys of the device.
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
+    }
+
+    /// Address handles of processes.
+    pub(crate) fn ahs(&self) -> &Table<Ah> {
+        &self.ahs
+    }
+
+    /// Whether packets to this address are for the device.
+    pub(crate) fn owns(&self, gid: &[u8; 16]) -> bool {
+        GidTable::find(&self.ib, gid).is_some()
+    }
+
+    /// The largest path MTU whose packets fit through the netdev; the smallest there is if none does.
+    pub(crate) fn active_mtu(&self) -> Mtu {
+        let guard = rcu::read_lock();
+        let mtu = self.netdev(&guard).map_or(0, |netdev| netdev.mtu());
+        // CAST: Far below 2^32.
+        let room = mtu.saturating_sub(OVERHEAD as u32);
+        Mtu::ALL
+            .into_iter()
+            .rfind(|mtu| mtu.bytes() <= room)
+            .unwrap_or(Mtu::Mtu256)
     }
 
     /// Counters of the device.

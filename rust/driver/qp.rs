@@ -37,8 +37,7 @@ use kernel::{
 use rdma::{
     attr::{
         QpAttr,
-        QpCaps,
-        QpState, //
+        QpCaps, //
     },
     driver::QpQuery,
     event::QpEvent,
@@ -160,13 +159,11 @@ impl Qp {
     ///
     /// `EINVAL` before RTS.
     pub(crate) fn doorbell(self: ArcBorrow<'_, Self>) -> Result {
-        match self.common.state() {
-            QpState::Reset | QpState::Init | QpState::Rtr => Err(EINVAL),
-            QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => {
-                self.run_sender();
-                Ok(())
-            }
+        if !self.common.takes_sends() {
+            return Err(EINVAL);
         }
+        self.run_sender();
+        Ok(())
     }
 
     /// What the consumer has set.

@@ -81,6 +81,37 @@ impl Space<'_> {
         }
     }
 
+    /// Copies `bytes` to byte `offset` of the message that `sges` describes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Space::scatter`].
+    pub(crate) fn scatter_bytes(
+        &self,
+        sges: &[Sge],
+        offset: u32,
+        bytes: &[u8],
+    ) -> Result<(), WcStatus> {
+        let guard = rcu::read_lock();
+        let mut left = bytes;
+        let len = u32::try_from(bytes.len()).map_err(|_| WcStatus::LocLenErr)?;
+        for piece in pieces(sges, offset, len) {
+            let (mr, at) = self.local(&piece, Access::LOCAL_WRITE, &guard)?;
+            let (now, later) = left
+                .split_at_checked(piece.len as usize)
+                .ok_or(WcStatus::LocLenErr)?;
+            mr.memory()
+                .write(at, now)
+                .map_err(|_| WcStatus::LocProtErr)?;
+            left = later;
+        }
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(WcStatus::LocLenErr)
+        }
+    }
+
     /// Appends `len` bytes to `frame`, from byte `offset` of the message that `sges` describes.
     ///
     /// # Errors

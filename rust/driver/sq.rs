@@ -27,10 +27,8 @@ use roce::{
     },
     segment::SlotIndex,
     status::WcStatus,
-    wr::{
-        SendWr,
-        WcOpcode, //
-    }, //
+    ud::DatagramWr,
+    wr::WcOpcode, //
 };
 
 /// Storage of the requester's window.
@@ -119,7 +117,7 @@ impl SendQueue {
         let end = self.ring.producer();
         let mut fetched = 0u32;
         while self.next != end && requester.free_slots() != 0 {
-            let taken = match self.read() {
+            let taken = match self.read(SendWqe::work_request) {
                 Ok(wr) => requester.post(wr),
                 Err(Refused { wr_id, status }) => requester.reject(wr_id, WcOpcode::Send, status),
             };
@@ -132,8 +130,26 @@ impl SendQueue {
         fetched
     }
 
-    /// Copies the entry at the read position and checks it. Its slot has the same number.
-    fn read(&mut self) -> Result<SendWr, Refused> {
+    /// Takes the next entry of a queue pair that sends datagrams: the request, the number of its
+    /// address handle, and the slot, which is to be [released](Self::release) when it is done.
+    pub(crate) fn take_datagram(
+        &mut self,
+    ) -> Option<Result<(DatagramWr, u32, SlotIndex), Refused>> {
+        if self.next == self.ring.producer() {
+            return None;
+        }
+        let slot = SlotIndex(self.next);
+        let taken = self.read(SendWqe::datagram);
+        self.next = self.next.wrapping_add(1) & self.ring.mask();
+        Some(taken.map(|(wr, ah)| (wr, ah, slot)))
+    }
+
+    /// Copies the entry at the read position, checks it, and has `decode` make a request of it, given
+    /// its length and whether all are signaled. Its slot has the same number.
+    fn read<T>(
+        &mut self,
+        decode: impl FnOnce(&SendWqe, u32, bool) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
         let mut bytes = [0; SendWqe::LEN];
         self.ring.read(self.next, 0, &mut bytes);
         let wqe: SendWqe = zerocopy::transmute!(bytes);
@@ -163,7 +179,7 @@ impl SendQueue {
                 .ok_or(wqe.refused(WcStatus::LocLenErr))?,
         };
         *self.shapes.get_mut(index).ok_or(full)? = shape;
-        wqe.work_request(length, self.signal_all)
+        decode(&wqe, length, self.signal_all)
     }
 
     /// Where the bytes of the request in `slot` stand.

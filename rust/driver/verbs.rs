@@ -7,18 +7,23 @@
 
 use crate::{
     abi::Cqe,
+    ah::Ah,
     counters::NAMES,
     cq::{
         self,
         Cq, //
     },
-    create::{
-        self,
-        QueuePair, //
-    },
+    create,
     device::Ferroce,
     modify,
     mr::Pd,
+    port::Port,
+    posted::{
+        PostedReceive,
+        PostedSend,
+        ShortList, //
+    },
+    queue_pair::QueuePair,
     shared::Shared, //
 };
 use kernel::{
@@ -69,7 +74,16 @@ use roce::{
         Access,
         Region, //
     },
-    id::Pkey, //
+    id::{
+        Pkey,
+        Qkey,
+        Qpn, //
+    },
+    ud::DatagramWr,
+    wr::{
+        Imm,
+        RecvWr, //
+    }, //
 };
 use zerocopy_derive::{
     Immutable,
@@ -83,7 +97,7 @@ impl Driver for Ferroce {
     type Common = Shared;
     type Ucontext = ();
     type Pd = Pd;
-    type Ah = AhAttr;
+    type Ah = Handle;
     type Cq = Cq;
     type Qp = QueuePair;
     type Mr = Registered;
@@ -133,25 +147,26 @@ impl Driver for Ferroce {
         Ok(Arc::new(Pd::new(), GFP_KERNEL_ACCOUNT)?)
     }
 
-    fn create_ah(
-        _dev: &Device<Self>,
-        _pd: &Arc<Pd>,
-        init: AhInit<'_, Self>,
-    ) -> Result<Arc<AhAttr>> {
+    fn create_ah(dev: &Device<Self>, pd: &Arc<Pd>, init: AhInit<'_, Self>) -> Result<Arc<Handle>> {
         let flags = if init.may_sleep {
             GFP_KERNEL_ACCOUNT
         } else {
             GFP_ATOMIC
         };
-        let ah = Arc::new(init.attr, flags)?;
-        if let Some(user) = init.user {
-            user.respond(&CreatedAh::NO_DATAGRAMS)?;
-        }
-        Ok(ah)
+        let ah = Arc::new(Ah::new(pd.clone(), init.attr), flags)?;
+        let Some(user) = init.user else {
+            return Ok(Arc::new(Handle::new(ah), flags)?);
+        };
+        let (handle, number) = Handle::numbered(ah, dev.port().clone())?;
+        user.respond(&CreatedAh {
+            number,
+            reserved: 0,
+        })?;
+        Ok(Arc::new(handle, flags)?)
     }
 
-    fn query_ah(ah: &AhAttr) -> AhAttr {
-        *ah
+    fn query_ah(handle: &Handle) -> AhAttr {
+        *handle.ah().attr()
     }
 
     fn create_cq(_dev: &Device<Self>, init: CqInit<'_, Self>) -> Result<(Arc<Cq>, u32)> {
@@ -186,19 +201,16 @@ impl Driver for Ferroce {
         pd: &Arc<Pd>,
         init: QpInit<'_, Self>,
     ) -> Result<(Arc<QueuePair>, QpCreated)> {
-        let (qp, created) = match init.qp_type {
-            QpType::Rc => create::rc(dev, pd, init)?,
-            QpType::Gsi => create::gsi(init)?,
-            QpType::Uc | QpType::Ud => return Err(EOPNOTSUPP),
-        };
-        Ok((Arc::new(qp, GFP_KERNEL_ACCOUNT)?, created))
+        match init.qp_type {
+            QpType::Rc => create::rc(dev, pd, init),
+            QpType::Ud => create::ud(dev, pd, init),
+            QpType::Gsi => create::gsi(dev, pd, init),
+            QpType::Uc => Err(EOPNOTSUPP),
+        }
     }
 
     fn qp_state(qp: &QueuePair) -> QpState {
-        match qp {
-            QueuePair::Rc(qp) => qp.common().state(),
-            QueuePair::Gsi(qp) => qp.state(),
-        }
+        qp.common().state()
     }
 
     fn modify_qp(
@@ -209,56 +221,92 @@ impl Driver for Ferroce {
     ) -> Result {
         match &**qp {
             QueuePair::Rc(qp) => modify::modify(qp.as_arc_borrow(), attr, mask),
-            QueuePair::Gsi(qp) => {
-                qp.modify(attr, mask);
-                Ok(())
-            }
+            QueuePair::Datagram(qp) => qp.as_arc_borrow().modify(attr, mask),
         }
     }
 
     fn query_qp(qp: &QueuePair) -> QpQuery {
         match qp {
             QueuePair::Rc(qp) => qp.query(),
-            QueuePair::Gsi(qp) => qp.query(),
+            QueuePair::Datagram(qp) => qp.query(),
         }
     }
 
     fn destroy_qp(dev: &Device<Self>, qp: Arc<QueuePair>) {
+        let number = qp.common().number();
+        if number == Qpn::GSI.get() {
+            dev.shared().demux().remove_gsi(&qp);
+        } else {
+            dev.shared().demux().remove(number);
+        }
         match &*qp {
             QueuePair::Rc(qp) => {
-                dev.shared().demux().remove(qp.common().number());
                 modify::reset(qp);
                 qp.quiesce();
             }
-            QueuePair::Gsi(_) => {}
+            QueuePair::Datagram(qp) => {
+                qp.reset();
+                qp.quiesce();
+            }
         }
     }
 
     fn post_send(qp: &Arc<QueuePair>) -> Result {
         match &**qp {
             QueuePair::Rc(qp) => qp.as_arc_borrow().doorbell(),
-            QueuePair::Gsi(_) => Err(EINVAL),
+            QueuePair::Datagram(qp) => qp.as_arc_borrow().doorbell(),
         }
     }
 
-    fn post_send_kernel(qp: &Arc<QueuePair>, list: &mut SendWrList<'_, AhAttr>) -> Result {
-        let QueuePair::Gsi(qp) = &**qp else {
+    fn post_send_kernel(qp: &Arc<QueuePair>, list: &mut SendWrList<'_, Handle>) -> Result {
+        let QueuePair::Datagram(qp) = &**qp else {
             return Err(EOPNOTSUPP);
         };
-        for wr in list {
-            qp.post_send(wr.wr_id());
-        }
-        Ok(())
+        let posted = list.try_for_each(|wr| {
+            let ud = wr.ud().ok_or(EINVAL)?;
+            let length = wr
+                .sges()
+                .iter()
+                .try_fold(0u32, |sum, sge| sum.checked_add(sge.length))
+                .ok_or(EINVAL)?;
+            qp.post_send(PostedSend {
+                wr: DatagramWr {
+                    wr_id: wr.wr_id(),
+                    remote_qpn: Qpn::new(ud.remote_qpn),
+                    remote_qkey: Qkey::new(ud.remote_qkey),
+                    imm: wr.has_imm().then(|| Imm(wr.imm())),
+                    length,
+                    signaled: wr.is_signaled() || qp.signals_all(),
+                    solicited: wr.is_solicited(),
+                },
+                ah: ud.ah.ah().clone(),
+                list: ShortList::new(&wr.sges())?,
+            })
+        });
+        qp.as_arc_borrow().kick();
+        posted
     }
 
     fn post_recv_kernel(qp: &Arc<QueuePair>, list: &mut RecvWrList<'_>) -> Result {
-        let QueuePair::Gsi(qp) = &**qp else {
+        let QueuePair::Datagram(qp) = &**qp else {
             return Err(EOPNOTSUPP);
         };
-        for wr in list {
-            qp.post_recv(wr.wr_id())?;
-        }
-        Ok(())
+        let posted = list.try_for_each(|wr| {
+            let length = wr
+                .sges()
+                .iter()
+                .try_fold(0u32, |sum, sge| sum.checked_add(sge.length))
+                .ok_or(EINVAL)?;
+            qp.post_recv(PostedReceive {
+                wr: RecvWr {
+                    wr_id: wr.wr_id(),
+                    length,
+                },
+                list: ShortList::new(&wr.sges())?,
+            })
+        });
+        qp.as_arc_borrow().kick();
+        posted
     }
 
     fn reg_user_mr(
@@ -337,10 +385,40 @@ struct CreatedAh {
     reserved: u32,
 }
 
-impl CreatedAh {
-    /// User space wants a number above 0. It uses it in datagrams only, which are not carried yet.
-    const NO_DATAGRAMS: Self = Self {
-        number: 1,
-        reserved: 0,
-    };
+/// What a consumer holds: the handle, and its number if it is a process.
+pub(crate) struct Handle {
+    ah: Arc<Ah>,
+    numbered: Option<(u32, Arc<Port>)>,
+}
+
+impl Handle {
+    /// A handle for a consumer in the kernel.
+    pub(crate) fn new(ah: Arc<Ah>) -> Self {
+        Self { ah, numbered: None }
+    }
+
+    /// A handle for a process, which finds it by its number.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn numbered(ah: Arc<Ah>, port: Arc<Port>) -> Result<(Self, u32)> {
+        let number = port.ahs().alloc_cyclic(1..u32::MAX, ah.clone())?;
+        let numbered = Some((number, port));
+        Ok((Self { ah, numbered }, number))
+    }
+
+    /// The address handle.
+    pub(crate) fn ah(&self) -> &Arc<Ah> {
+        &self.ah
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Only processes have numbers, and they may sleep.
+        if let Some((number, port)) = &self.numbered {
+            drop(port.ahs().remove(*number));
+        }
+    }
 }

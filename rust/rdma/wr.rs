@@ -158,6 +158,25 @@ impl<'a, A> SendWr<'a, A> {
         self.raw.send_flags as u32
     }
 
+    /// Whether the success of the request is to be reported.
+    pub fn is_signaled(&self) -> bool {
+        self.raw.send_flags & bindings::ib_send_flags_IB_SEND_SIGNALED != 0
+    }
+
+    /// Whether the receiver is to be woken.
+    pub fn is_solicited(&self) -> bool {
+        self.raw.send_flags & bindings::ib_send_flags_IB_SEND_SOLICITED != 0
+    }
+
+    /// Whether immediate data goes with it.
+    pub fn has_imm(&self) -> bool {
+        matches!(
+            self.opcode(),
+            bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM
+                | bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM
+        )
+    }
+
     /// Immediate data, in network byte order. Means something for opcodes that have it.
     pub fn imm(&self) -> [u8; 4] {
         // SAFETY: Both variants are 32 bits that may have any value.

@@ -143,10 +143,7 @@ mod tests {
         assert_eq!(packet.dest_qpn(), Qpn::new(0x345));
         assert!(packet.solicited() && packet.imm().is_none());
         assert_eq!(admit(&packet, Qkey::new(0x1111)), Ok(FROM.qpn));
-        assert_eq!(
-            admit(&packet, Qkey::new(0x1112)),
-            Err(DropReason::BadQkey)
-        );
+        assert_eq!(admit(&packet, Qkey::new(0x1112)), Err(DropReason::BadQkey));
     }
 
     #[test]

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The half of a datagram queue pair that receives.
+//!
+//! Owns where receives come from. A datagram that nobody waits for is dropped: that is what
+//! "unreliable" means.
+
+use crate::{
+    abi::Sge,
+    arrival::packet,
+    common::{
+        Aftermath,
+        Common, //
+    },
+    cq::Cq,
+    posted::{
+        Posted,
+        PostedReceive,
+        ShortList, //
+    },
+    rq::ReceiveQueue, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    net::{
+        route::Addresses,
+        rx::{
+            RxSkb,
+            SkbQueue, //
+        }, //
+    },
+    turn::Again,
+    wc::Wc, //
+};
+use roce::{
+    id::{
+        Qkey,
+        Qpn, //
+    },
+    segment::Payload,
+    status::{
+        DropReason,
+        WcStatus, //
+    },
+    ud::{
+        self,
+        GRH_LEN, //
+    },
+    wire::{
+        ip::UDP_LEN,
+        packet::Packet, //
+    },
+    wr::{
+        BadRecv,
+        Completion,
+        Imm,
+        RecvWr,
+        WcOpcode, //
+    }, //
+};
+
+/// Most datagrams that one turn takes.
+const BATCH: usize = 64;
+
+/// `enum rdma_network_type`.
+mod network {
+    pub(super) const IPV4: u8 = 2;
+    pub(super) const IPV6: u8 = 3;
+}
+
+/// Where receives come from.
+pub(crate) enum Receives {
+    /// A ring of a process.
+    Ring(ReceiveQueue),
+    /// Posts of a consumer in the kernel, and the one that was taken last.
+    Posted(Arc<Posted<PostedReceive>>, ShortList),
+}
+
+impl Receives {
+    /// Takes the next receive; its scatter list becomes the current one.
+    fn take(&mut self) -> Option<Result<RecvWr, BadRecv>> {
+        match self {
+            Self::Ring(queue) => queue.take(),
+            Self::Posted(posted, current) => posted.pop().map(|taken| {
+                *current = taken.list;
+                Ok(taken.wr)
+            }),
+        }
+    }
+
+    fn current(&self) -> &[Sge] {
+        match self {
+            Self::Ring(queue) => queue.current(),
+            Self::Posted(_, current) => current.entries(),
+        }
+    }
+
+    /// How many there can be.
+    fn most(&self) -> u32 {
+        match self {
+            Self::Ring(queue) => queue.slots(),
+            // The queue is bounded by itself.
+            Self::Posted(..) => u32::MAX,
+        }
+    }
+}
+
+/// The half that receives.
+pub(crate) struct ReceiveHalf {
+    receives: Receives,
+    cq: Arc<Cq>,
+    qkey: Qkey,
+}
+
+impl ReceiveHalf {
+    /// The half in RESET.
+    pub(crate) fn new(receives: Receives, cq: Arc<Cq>) -> Self {
+        Self {
+            receives,
+            cq,
+            qkey: Qkey::new(0),
+        }
+    }
+
+    /// Sets the Q_Key that lets datagrams in.
+    pub(crate) fn set_qkey(&mut self, qkey: Qkey) {
+        self.qkey = qkey;
+    }
+
+    /// Goes to RESET: forgets what was posted and received.
+    pub(crate) fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
+        match &mut self.receives {
+            Receives::Ring(queue) => queue.clear(),
+            Receives::Posted(posted, _) => while posted.pop().is_some() {},
+        }
+    }
+
+    /// Takes what has arrived, or flushes what waits for it.
+    pub(crate) fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        if qp.is_failed() {
+            inbox.purge();
+            self.flush(qp, after);
+            return Again::No;
+        }
+        for _ in 0..BATCH {
+            let Some(skb) = inbox.pop() else {
+                return Again::No;
+            };
+            if let Err(reason) = self.receive(qp, &skb, after) {
+                qp.port().counters().dropped(reason);
+            }
+        }
+        Again::Yes
+    }
+
+    /// Takes one datagram.
+    fn receive(
+        &mut self,
+        qp: &Common,
+        skb: &RxSkb,
+        after: &mut Aftermath,
+    ) -> Result<(), DropReason> {
+        if !qp.receives() {
+            return Err(DropReason::WrongQpState);
+        }
+        let packet = packet(skb)?;
+        let from = ud::admit(&packet, self.qkey)?;
+        let taken = self.receives.take().ok_or(DropReason::NoReceiveBuffer)?;
+        let (wr_id, placed) = match taken {
+            Ok(wr) => (wr.wr_id, self.place(qp, skb, &packet, wr)),
+            Err(bad) => (bad.wr_id, Err(bad.status)),
+        };
+        let wc = match placed {
+            Ok(byte_len) => datagram(qp, skb, &packet, from, wr_id, byte_len),
+            Err(status) => {
+                after.fail(None);
+                qp.completion(&Completion::failed(wr_id, WcOpcode::Recv, status))
+            }
+        };
+        if self
+            .cq
+            .push(&wc, packet.solicited() || placed.is_err())
+            .is_err()
+        {
+            after.fail(None);
+        }
+        Ok(())
+    }
+
+    /// Copies a datagram, behind its IP header, into the current receive. Returns how many bytes.
+    fn place(
+        &self,
+        qp: &Common,
+        skb: &RxSkb,
+        packet: &Packet<'_>,
+        wr: RecvWr,
+    ) -> Result<u32, WcStatus> {
+        let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
+        let all = len.checked_add(GRH_LEN).ok_or(WcStatus::LocLenErr)?;
+        if all > wr.length {
+            return Err(WcStatus::LocLenErr);
+        }
+        let sges = self.receives.current();
+        qp.space().scatter_bytes(sges, 0, &route_header(skb))?;
+        let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
+        qp.space()
+            .scatter(sges, GRH_LEN, skb, Payload { offset, len })?;
+        Ok(all)
+    }
+
+    /// Completes every receive with a flush error (C10-42).
+    fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
+        for _ in 0..self.receives.most() {
+            let Some(taken) = self.receives.take() else {
+                break;
+            };
+            let (Ok(RecvWr { wr_id, .. }) | Err(BadRecv { wr_id, .. })) = taken;
+            let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
+            if self.cq.push(&qp.completion(&done), true).is_err() {
+                after.fail(None);
+            }
+        }
+    }
+}
+
+/// The completion of a receive that got a datagram.
+fn datagram(
+    qp: &Common,
+    skb: &RxSkb,
+    packet: &Packet<'_>,
+    from: Qpn,
+    wr_id: u64,
+    byte_len: u32,
+) -> Wc {
+    let done = Completion {
+        wr_id,
+        status: WcStatus::Success,
+        opcode: WcOpcode::Recv,
+        byte_len,
+        imm: packet.imm().map(|imm| Imm(imm.0)),
+    };
+    Wc {
+        src_qp: from.get(),
+        grh: true,
+        network_hdr_type: Some(match skb.addresses() {
+            Addresses::V4 { .. } => network::IPV4,
+            Addresses::V6 { .. } => network::IPV6,
+        }),
+        ..qp.completion(&done)
+    }
+}
+
+/// What stands in the place of a global route header (IBA annex 17): an IPv6 header, or 20 zeros and
+/// an IPv4 header.
+fn route_header(skb: &RxSkb) -> [u8; GRH_LEN as usize] {
+    let mut grh = [0; GRH_LEN as usize];
+    let headers = skb.ip_and_udp_header();
+    let ip = headers
+        .get(..headers.len().saturating_sub(UDP_LEN))
+        .unwrap_or_default();
+    let start = grh.len().saturating_sub(ip.len());
+    if let Some(place) = grh.get_mut(start..) {
+        for (to, from) in place.iter_mut().zip(ip) {
+            *to = *from;
+        }
+    }
+    grh
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Datagrams, and what rests on them: the general services queue pair and the connection manager.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV], itself, in namespace b, or on another machine
+#
+# vm: TOPOLOGY=single
+# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=pair PEER_DRIVER=rxe
+
+. "$VM_LIB"
+
+# managed NAME SERVER CLIENT: two programs of librdmacm, at one machine. The server is ready when the
+# core has its listening identifier.
+managed() {
+	local name=$1 rc_server=0 rc_client=0 try pid
+	mark "$name"
+	timeout "$TRAFFIC_SECONDS" $2 >/tmp/server 2>&1 &
+	pid=$!
+	for try in {1..200}; do
+		rdma resource show cm_id | grep -q LISTEN && break
+		sleep 0.05
+	done
+	at_peer timeout "$TRAFFIC_SECONDS" $3 >/tmp/client 2>&1 || rc_client=$?
+	wait "$pid" || rc_server=$?
+	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
+		ok "$name"
+		return
+	fi
+	note "server ($2) returned $rc_server:"
+	tail -n 20 /tmp/server | note
+	note "client ($3) returned $rc_client:"
+	tail -n 20 /tmp/client | note
+	not_ok "$name"
+}
+
+exchange() {
+	pingpong ud 4 -n 100
+	pingpong ud 6 -n 100
+	pingpong ud 4 -n 20 -s 1
+	# A burst may lose a datagram on a real link, and the program then waits for ever.
+	if [ "$TOPOLOGY" != pair ]; then
+		perftest ib_send_bw -c UD -s 1024 -n 200
+		perftest ib_send_bw -c UD -s 4096 -n 200
+	fi
+	perftest ib_send_lat -c UD -s 8 -n 100
+}
+
+exchange
+if [ "$TOPOLOGY" = pair ]; then
+	REVERSE=1
+	exchange
+	finish
+fi
+
+modprobe -a rdma_ucm
+for at in "$ADDR" "$ADDR6"; do
+	managed "rping with $at" "rping -s -a $at -C 10 -V" "rping -c -a $at -C 10 -V"
+	managed "ucmatose with $at" "ucmatose -b $at -c 5 -C 10" "ucmatose -s $at -c 5 -C 10"
+	managed "udaddy with $at" "udaddy -b $at -c 2 -C 10" "udaddy -s $at -c 2 -C 10"
+done
+managed "perftest connected by the manager" \
+	"ib_write_bw -R -d $DEV -F -s 65536 -n 50 -x $GID4" \
+	"ib_write_bw -R -d ${PEER_DEV:-$DEV} -F -s 65536 -n 50 -x ${PEER_GID4:-$GID4} $ADDR"
+ip link set "$NETDEV" down
+ip link set "$NETDEV" up
+address "$NETDEV" "$ADDR" "$ADDR6" 2>/dev/null
+gid_index "$DEV" "$ADDR" >/dev/null
+managed "rping after the link was down and up" "rping -s -a $ADDR -C 10" "rping -c -a $ADDR -C 10"
+check "every connection identifier is gone" \
+	sh -c '! rdma resource show cm_id | grep -q "lqpn"'
+
+finish
