@@ -14,6 +14,7 @@ use crate::{
         packet,
         verify, //
     },
+    counters::Counters,
     queue_pair::QueuePair, //
 };
 use kernel::{
@@ -49,6 +50,8 @@ pub(crate) struct Demux {
     /// The general services queue pairs, which all have number 1: the address tells whose it is.
     #[pin]
     gsi: SpinLockIrq<KVec<Arc<QueuePair>>>,
+    /// Packets that are for no queue pair, and so for no device in particular.
+    strays: Counters,
 }
 
 impl Demux {
@@ -57,6 +60,7 @@ impl Demux {
         pin_init!(Self {
             qps <- Table::new(),
             gsi <- new_spinlock_irq!(KVec::new()),
+            strays: Counters::new(),
         })
     }
 
@@ -107,21 +111,34 @@ impl Demux {
         drop(removed);
     }
 
+    /// What was counted of packets for no queue pair.
+    pub(crate) fn strays(&self) -> &Counters {
+        &self.strays
+    }
+
     /// Hands `skb` to its queue pair.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none. What is wrong with a packet that has one is counted there.
     fn deliver(&self, mut skb: RxSkb, guard: &rcu::Guard) -> Result<(), DropReason> {
         gather_headers(&mut skb)?;
         let packet = packet(&skb)?;
         if packet.dest_qpn() == Qpn::GSI {
             let (_, gid) = skb.addresses().to_gids();
             let qp = self.gsi_of(&gid).ok_or(DropReason::NotOurAddress)?;
-            admit(&qp, &packet, &skb)?;
+            if !admits(&qp, &packet, &skb) {
+                return Ok(());
+            }
             let (opcode, len) = (packet.opcode(), skb.udp_payload_len());
             qp.arrived(opcode, skb, len);
             return Ok(());
         }
         let number = packet.dest_qpn().get();
         let qp = self.qps.get(number, guard).ok_or(DropReason::UnknownQp)?;
-        admit(qp, &packet, &skb)?;
+        if !admits(qp, &packet, &skb) {
+            return Ok(());
+        }
         let (opcode, len) = (packet.opcode(), skb.udp_payload_len());
         qp.arrived(opcode, skb, len);
         Ok(())
@@ -138,18 +155,21 @@ impl Demux {
 impl Receive for Demux {
     fn receive(&self, skb: RxSkb) {
         let guard = rcu::read_lock();
-        // A packet for nobody belongs to no device whose counter it could be.
-        let _ = self.deliver(skb, &guard);
+        if let Err(reason) = self.deliver(skb, &guard) {
+            self.strays.dropped(reason);
+        }
     }
 }
 
-/// Checks that `packet`, which came in `skb`, is whole and of the service that `qp` gives.
-fn admit(qp: &QueuePair, packet: &Packet<'_>, skb: &RxSkb) -> Result<(), DropReason> {
+/// Whether `packet`, which came in `skb`, is whole and of the service that `qp` gives. If not, the reason
+/// is counted where the packet was going.
+fn admits(qp: &QueuePair, packet: &Packet<'_>, skb: &RxSkb) -> bool {
     let checked = if qp.serves(packet.opcode()) {
         verify(skb, packet)
     } else {
         Err(DropReason::WrongService)
     };
-    // The reason is counted where the packet was going.
-    checked.inspect_err(|&reason| qp.common().port().counters().dropped(reason))
+    checked
+        .inspect_err(|&reason| qp.common().port().counters().dropped(reason))
+        .is_ok()
 }
