@@ -380,6 +380,7 @@ mod tests {
                 assert_eq!(found, Some(Psn::new(kept)));
             }
             assert!(replay.find(Psn::new(7 + round)).is_none());
+            assert!(replay.find(Psn::new(11 + round)).is_none(), "its end");
         }
     }
 

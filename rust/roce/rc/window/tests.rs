@@ -292,6 +292,22 @@ fn nothing_at_or_after_a_condemned_request_is_current() {
 }
 
 #[test]
+fn the_first_condemned_request_holds_back_all_that_follow() {
+    for order in [[1, 3], [3, 1]] {
+        let mut both = Both::new(Psn::new(0));
+        for _ in 0..4 {
+            both.post(false, 1);
+        }
+        for place in order {
+            assert!(both.window.condemn(SlotIndex(place), WcStatus::LocProtErr));
+        }
+        both.send();
+        assert_eq!(both.window.psn(), Psn::new(1));
+        assert!(both.window.current().is_none());
+    }
+}
+
+#[test]
 fn indices_wrap() {
     let mut both = Both::new(Psn::new(0));
     both.window.seek(u32::MAX - 1);

@@ -125,6 +125,8 @@ fn a_reset_forgets_and_goes_on_in_the_next_slot() {
     assert_eq!(bench.gets(ack(100)), Err(DropReason::WrongQpState));
     bench.requester.init();
     bench.requester.start();
+    assert_eq!(bench.sends(), [], "nothing is left");
+    assert_eq!(bench.requester.free_slots(), 8);
     assert_eq!(bench.post(SEND, 1), SlotIndex(1));
     bench.requester.align(SlotIndex(6));
     assert_eq!(bench.post(SEND, 1), SlotIndex(6));

@@ -27,7 +27,8 @@ use crate::{
     },
     segment::{
         BurstLimit,
-        Mtu, //
+        Mtu,
+        Source, //
     },
     status::{
         DropReason,

@@ -108,8 +108,12 @@ fn progress_moves_the_deadline() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
     bench.sends();
+    let timeout = crate::time::ack_timeout(5).unwrap();
+    let deadline = |bench: &Bench| Some(bench.now.saturating_add(timeout));
+    assert_eq!(bench.requester.poll_timeout(), deadline(&bench));
     bench.wait(T - 10);
     bench.gets(ack(100)).unwrap();
+    assert_eq!(bench.requester.poll_timeout(), deadline(&bench));
     assert!(!bench.wait(T - 10));
     assert!(bench.wait(20));
 }

@@ -116,6 +116,7 @@ fn nothing_is_sent_before_the_start() {
 #[test]
 fn a_full_ring_takes_no_more_until_a_slot_is_free() {
     let mut bench = Bench::new();
+    assert_eq!(bench.requester.free_slots(), 8);
     for slot in 0..8 {
         assert_eq!(bench.post(SEND, 1), SlotIndex(slot));
     }
@@ -290,4 +291,27 @@ fn attributes_can_be_changed_on_the_way() {
     let segment = bench.requester.burst(bench.now, ALL).next().unwrap();
     let buffer = segment.headers.emit(1);
     assert_eq!(buffer.as_slice()[2..4], [0x80, 0x07]);
+}
+
+#[test]
+fn a_packet_says_where_its_payload_is() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 600);
+    bench.post(SEND, 0);
+    bench.post(READ, 600);
+    let burst = bench.requester.burst(bench.now, ALL);
+    let places: Vec<_> = burst
+        .map(|segment| (segment.source, segment.offset, segment.length))
+        .collect();
+    let slot = Source::Slot(SlotIndex(0));
+    assert_eq!(
+        places,
+        [
+            (slot, 0, 256),
+            (slot, 256, 256),
+            (slot, 512, 88),
+            (Source::None, 0, 0),
+            (Source::None, 0, 0),
+        ]
+    );
 }

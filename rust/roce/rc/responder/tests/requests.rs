@@ -138,6 +138,7 @@ fn nothing_is_carried_out_before_the_start() {
     };
     assert_eq!(gets(&mut responder), Err(DropReason::WrongQpState));
     responder.init();
+    assert_eq!(responder.state(), RecvState::Init);
     assert_eq!(gets(&mut responder), Err(DropReason::WrongQpState));
     responder.start();
     assert_eq!(gets(&mut responder), Ok(()));
@@ -170,4 +171,36 @@ fn a_reset_forgets_everything_but_the_attributes() {
     assert_eq!(bench.says(), []);
     assert_eq!(bench.responder.abandon(), None);
     assert_eq!(bench.responder.state(), RecvState::Reset);
+}
+
+#[test]
+fn attributes_can_be_changed_on_the_way() {
+    let mut bench = Bench::new();
+    bench.responder.set_min_rnr_timer(21);
+    bench.responder.set_pkey(Pkey::new(0x8007));
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    let segment = bench.responder.burst(ALL).next().unwrap();
+    let buffer = segment.headers.emit(0);
+    assert_eq!(buffer.as_slice()[2..4], [0x80, 0x07]);
+    let pause = says(100, Syndrome::Rnr { timer: 21 });
+    assert_eq!(Pkt::of(&segment), pause);
+
+    bench.responder.set_access(Access::NONE);
+    bench.gets(read(100, 0, 1)).unwrap();
+    assert_eq!(bench.responder.error(), Some(Fatal::RequestError));
+}
+
+#[test]
+fn there_is_work_while_there_is_anything_to_say() {
+    let mut bench = Bench::new();
+    assert!(!bench.responder.has_work());
+    bench.gets(read(100, 0, 1)).unwrap();
+    assert!(bench.responder.has_work(), "data alone");
+    bench.says();
+    assert!(!bench.responder.has_work());
+    bench.post(1);
+    bench.gets(send(Position::Only, 101, 1).asking()).unwrap();
+    assert!(bench.responder.has_work(), "a word alone");
+    bench.says();
+    assert!(!bench.responder.has_work());
 }
