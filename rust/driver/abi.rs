@@ -34,7 +34,7 @@ use zerocopy_derive::{
     KnownLayout, //
 };
 
-/// Longest message, in bytes (C9-8).
+/// Longest message, in bytes.
 pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
 
 /// Most scatter/gather entries of one work request.

@@ -25,7 +25,7 @@ impl Ah {
         &self.attr
     }
 
-    /// Whether a queue pair with this protection domain may use it (C10-7).
+    /// Whether a queue pair with this protection domain may use it.
     pub(crate) fn belongs_to(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.pd, pd)
     }

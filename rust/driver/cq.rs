@@ -96,7 +96,7 @@ impl Cq {
     ///
     /// # Errors
     ///
-    /// [`Overflow`] when the consumer has left no room (C11-16).
+    /// [`Overflow`] when the consumer has left no room.
     pub(crate) fn push(&self, wc: &Wc, urgent: bool) -> Result<(), Overflow> {
         let mut queue = self.queue.lock();
         let pushed = queue.entries.push(wc);

@@ -66,7 +66,7 @@ impl Mr {
     }
 
     /// Checks that a holder of `pd` may do `access` to `len` bytes at `va`, and says where they
-    /// are (C9-88 to C9-92, C10-56).
+    /// are (C9-88).
     ///
     /// # Errors
     ///

@@ -107,7 +107,7 @@ impl Path {
         })
     }
 
-    /// Whether a packet with these addresses comes from the peer (C9-54).
+    /// Whether a packet with these addresses comes from the peer.
     pub(crate) fn is_from_peer(&self, received: &Addresses) -> bool {
         *received == self.addresses.reversed()
     }

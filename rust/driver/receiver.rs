@@ -219,7 +219,7 @@ impl ReceiveHalf {
         }
     }
 
-    /// Completes every receive, begun or not, with a flush error (C10-42).
+    /// Completes every receive, begun or not, with a flush error.
     fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
         self.responder.fail();
         if let Some(done) = self.responder.abandon() {

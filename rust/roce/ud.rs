@@ -67,7 +67,7 @@ pub struct Sender {
 /// Returns the headers of datagram `wr`. `None` never happens: the opcodes exist.
 ///
 /// A Q_Key with the highest bit set belongs to the system: who asks for one sends its queue pair's
-/// own instead (C10-15).
+/// own instead.
 #[must_use]
 pub fn headers(wr: &DatagramWr, from: Sender, psn: Psn) -> Option<Headers> {
     let imm = wr.imm.is_some();
@@ -93,7 +93,7 @@ pub fn headers(wr: &DatagramWr, from: Sender, psn: Psn) -> Option<Headers> {
 ///
 /// # Errors
 ///
-/// [`DropReason::WrongService`], or [`DropReason::BadQkey`] (C9-46).
+/// [`DropReason::WrongService`], or [`DropReason::BadQkey`].
 pub fn admit(packet: &Packet<'_>, qkey: Qkey) -> Result<Qpn, DropReason> {
     if packet.opcode().service() != Service::Ud {
         return Err(DropReason::WrongService);

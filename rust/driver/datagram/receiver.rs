@@ -212,7 +212,7 @@ impl ReceiveHalf {
         Ok(all)
     }
 
-    /// Completes every receive with a flush error (C10-42).
+    /// Completes every receive with a flush error.
     fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
         for _ in 0..self.receives.most() {
             let Some(taken) = self.receives.take() else {

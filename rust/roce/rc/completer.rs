@@ -137,7 +137,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             }
         }
         self.window.advance(1);
-        self.progress(now);
+        self.progress(now, 1);
         Ok(())
     }
 
@@ -147,7 +147,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let una = self.window.una();
         let reach = self.window.acknowledge(upto);
         if self.window.una() != una {
-            self.progress(now);
+            let packets = self.window.una().since(una);
+            self.progress(now, packets);
         }
         match reach {
             Reach::Whole => Ok(()),
@@ -155,7 +156,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    fn progress(&mut self, now: Instant) {
+    fn progress(&mut self, now: Instant, packets: u32) {
+        self.pace.on_progress(packets);
         self.retry.on_progress(now, self.window.in_flight());
     }
 

@@ -21,6 +21,7 @@ mod attributes;
 mod completer;
 mod configure;
 mod execute;
+mod pace;
 mod retry;
 mod slot;
 mod transmit;

@@ -16,6 +16,7 @@ pub use super::{
 
 use super::{
     attributes::Config,
+    pace::Pace,
     retry::{
         Expired,
         Retry, //
@@ -106,6 +107,7 @@ pub struct Requester<S> {
     pub(super) state: SendState,
     pub(super) window: Window<S>,
     pub(super) retry: Retry,
+    pub(super) pace: Pace,
     pub(super) config: Config,
     pub(super) unasked: Unasked,
     pub(super) stats: RequesterStats,
@@ -126,6 +128,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             state: SendState::Reset,
             window: Window::new(storage),
             retry: Retry::new(),
+            pace: Pace::FULL,
             config: Config::NONE,
             unasked: Unasked::default(),
             stats: RequesterStats::default(),
@@ -176,6 +179,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.state = SendState::Reset;
         self.window.clear();
         self.retry.clear();
+        self.pace = Pace::FULL;
         self.unasked = Unasked::default();
         self.error = None;
     }
@@ -352,6 +356,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Starts again at the oldest packet that is not acknowledged.
     pub(super) fn go_back(&mut self) {
         self.stats.retries = self.stats.retries.wrapping_add(1);
+        self.pace.on_loss(self.config.flow.packets);
         self.window.rewind();
         self.unasked = Unasked::default();
     }

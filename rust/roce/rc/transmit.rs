@@ -8,6 +8,7 @@
 //! IBA: section 9.7.3, generating requests.
 
 use super::{
+    attributes::Flow,
     requester::{
         Requester,
         SendState,
@@ -111,7 +112,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             true => 0,
             false => mtu.payload(index, slot.wr.length),
         };
-        let flow = self.config.flow;
+        let flow = self.flow();
         let (asked_packets, asked_bytes) = match reads {
             true => (
                 packets.saturating_sub(index),
@@ -163,10 +164,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         })
     }
 
+    /// Returns how much may be in flight at present.
+    fn flow(&self) -> Flow {
+        let Flow { bytes, packets } = self.config.flow;
+        Flow {
+            bytes,
+            packets: self.pace.of(packets),
+        }
+    }
+
     /// Returns whether the planned packet asks for an acknowledgement: the last of each message
     /// does, and enough of the others that the window cannot fill up unanswered.
     fn asks(&self, plan: &Plan) -> bool {
-        let flow = self.config.flow;
+        let flow = self.flow();
         let packets = self.unasked.packets.saturating_add(1);
         let bytes = self.unasked.bytes.saturating_add(plan.length);
         plan.is_last()
