@@ -59,6 +59,9 @@ unsafe impl Send for RxSkb {}
 // SAFETY: Nothing is changed through a shared reference.
 unsafe impl Sync for RxSkb {}
 
+/// Index of the loopback interface in every namespace (`LOOPBACK_IFINDEX`).
+const LOOPBACK_IFINDEX: i32 = 1;
+
 impl RxSkb {
     /// Takes over a packet from the `encap_rcv` hook of a UDP socket.
     ///
@@ -206,6 +209,12 @@ impl RxSkb {
     pub fn ifindex(&self) -> i32 {
         // SAFETY: Valid.
         unsafe { bindings::ferroce_helper_skb_iif(self.as_raw()) }
+    }
+
+    /// Whether the packet has come in by the loopback interface of its namespace: it has never left
+    /// this machine.
+    pub fn came_by_loopback(&self) -> bool {
+        self.ifindex() == LOOPBACK_IFINDEX
     }
 
     /// Whether the packet has never been on a wire since somebody on this machine, or on its host,
