@@ -10,10 +10,27 @@
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"
 
-# wire WORD...: what netem does to packets, both ways.
+# wire WORD...: what netem does to packets, both ways, and nothing else: a change would keep what is not named.
 wire() {
-	tc qdisc replace dev v0 root netem limit 5000 "$@" || return
-	at_peer tc qdisc replace dev v1 root netem limit 5000 "$@"
+	tc qdisc del dev v0 root 2>/dev/null
+	at_peer tc qdisc del dev v1 root 2>/dev/null
+	tc qdisc add dev v0 root netem limit 5000 "$@" || return
+	at_peer tc qdisc add dev v1 root netem limit 5000 "$@"
+}
+
+# patient OPTION...: a ping-pong. Its server leaves when it has received everything. If the wire loses
+# the last acknowledgement, nobody is left to repeat it, and the client's last send fails, as it must.
+# That alone is no failure: the same is tried again.
+patient() {
+	local number=$KTAP_NUMBER failed=$KTAP_FAILED try
+	for try in 1 2 3; do
+		KTAP_NUMBER=$number KTAP_FAILED=$failed
+		pingpong "$@" >/tmp/attempt && break
+		grep -q 'iters in' /tmp/server || break
+		grep -q 'retry counter exceeded (12) for wr_id 2' /tmp/client || break
+		note "attempt $try: the last acknowledgement was lost"
+	done
+	cat /tmp/attempt
 }
 
 
@@ -29,8 +46,8 @@ if ! wire loss 0%; then
 fi
 
 transfers() {
-	pingpong rc 4 -n 200 -s 10000 -m 1024
-	pingpong rc 6 -n 100 -s 10000 -m 4096
+	patient rc 4 -n 200 -s 10000 -m 1024
+	patient rc 6 -n 100 -s 10000 -m 4096
 	perftest ib_write_bw -s 16384 -n 200 -m 1024
 	perftest ib_send_bw -s 16384 -n 200 -m 1024
 	perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 4
@@ -59,6 +76,6 @@ transfers
 # A long wire: a round trip takes about as long as a time-out.
 wire delay 20ms
 mark "delay"
-pingpong rc 4 -n 20 -s 10000
+patient rc 4 -n 20 -s 10000
 
 finish
