@@ -61,7 +61,8 @@ use rdma::{
         QpInit, //
     },
     mmap::MmapInfo,
-    ring::Ring, //
+    ring::Ring,
+    udata::UserContext, //
 };
 use roce::{
     id::Qpn,
@@ -83,6 +84,38 @@ struct Created {
     send: MmapInfo,
 }
 
+/// The queues of a process's queue pair, and what it is told about them.
+struct Queues {
+    send: SendQueue,
+    receive: ReceiveQueue,
+    created: Created,
+}
+
+impl Queues {
+    /// Queues as large as `caps` says, which `user` may map.
+    fn new<U>(user: &mut UserContext<U>, caps: QpCaps, signal_all: bool) -> Result<Self> {
+        let send_bounds = Bounds {
+            max_sge: caps.max_send_sge,
+            max_inline: caps.max_inline_data,
+        };
+        let receive_bounds = Bounds {
+            max_sge: caps.max_recv_sge,
+            max_inline: 0,
+        };
+        let send = ring(SendWqe::LEN, send_bounds, caps.max_send_wr)?;
+        let receive = ring(RecvWqe::LEN, receive_bounds, caps.max_recv_wr)?;
+        let created = Created {
+            send: user.map_ring(&send)?,
+            receive: user.map_ring(&receive)?,
+        };
+        Ok(Self {
+            send: SendQueue::new(send, send_bounds, signal_all)?,
+            receive: ReceiveQueue::new(receive, receive_bounds)?,
+            created,
+        })
+    }
+}
+
 /// Makes a reliable connected queue pair for a process.
 ///
 /// # Errors
@@ -95,28 +128,12 @@ pub(crate) fn rc(
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
     let user = init.user.ok_or(EOPNOTSUPP)?;
     let caps = granted(init.caps)?;
-    let send_bounds = Bounds {
-        max_sge: caps.max_send_sge,
-        max_inline: caps.max_inline_data,
-    };
-    let receive_bounds = Bounds {
-        max_sge: caps.max_recv_sge,
-        max_inline: 0,
-    };
-
-    let send_ring = ring(SendWqe::LEN, send_bounds, caps.max_send_wr)?;
-    let receive_ring = ring(RecvWqe::LEN, receive_bounds, caps.max_recv_wr)?;
-    let send_info = user.map_ring(&send_ring)?;
-    let receive_info = user.map_ring(&receive_ring)?;
-
-    let sender = SendHalf::new(
-        Requester::new(Slots::new(SendQueue::slots(&send_ring))?),
-        SendQueue::new(send_ring, send_bounds, init.sq_sig_all)?,
-        init.send_cq,
-    );
+    let queues = Queues::new(user, caps, init.sq_sig_all)?;
+    let slots = Slots::new(queues.send.slots())?;
+    let sender = SendHalf::new(Requester::new(slots), queues.send, init.send_cq);
     let receiver = ReceiveHalf::new(
         Responder::new(Answers::new(0)?),
-        ReceiveQueue::new(receive_ring, receive_bounds)?,
+        queues.receive,
         init.recv_cq,
     );
     let alive = dev.shared().qps().join();
@@ -127,10 +144,7 @@ pub(crate) fn rc(
         (sender, receiver),
         alive,
     )?;
-    user.respond(&Created {
-        receive: receive_info,
-        send: send_info,
-    })?;
+    user.respond(&queues.created)?;
     let qp = Arc::new(QueuePair::Rc(qp), GFP_KERNEL_ACCOUNT)?;
     publish(dev, qp, caps)
 }
@@ -147,30 +161,15 @@ pub(crate) fn ud(
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
     let user = init.user.ok_or(EOPNOTSUPP)?;
     let caps = granted(init.caps)?;
-    let send_bounds = Bounds {
-        max_sge: caps.max_send_sge,
-        max_inline: caps.max_inline_data,
-    };
-    let receive_bounds = Bounds {
-        max_sge: caps.max_recv_sge,
-        max_inline: 0,
-    };
-    let send_ring = ring(SendWqe::LEN, send_bounds, caps.max_send_wr)?;
-    let receive_ring = ring(RecvWqe::LEN, receive_bounds, caps.max_recv_wr)?;
-    let created = Created {
-        send: user.map_ring(&send_ring)?,
-        receive: user.map_ring(&receive_ring)?,
-    };
-    let sends = SendQueue::new(send_ring, send_bounds, init.sq_sig_all)?;
-    let receives = ReceiveQueue::new(receive_ring, receive_bounds)?;
+    let queues = Queues::new(user, caps, init.sq_sig_all)?;
     let halves = (
-        sender::SendHalf::new(Requests::Ring(sends), init.send_cq),
-        receiver::ReceiveHalf::new(Receives::Ring(receives), init.recv_cq),
+        sender::SendHalf::new(Requests::Ring(queues.send), init.send_cq),
+        receiver::ReceiveHalf::new(Receives::Ring(queues.receive), init.recv_cq),
     );
     let common = Common::new(dev.port().clone(), pd.clone(), init.handle);
     let alive = dev.shared().qps().join();
     let qp = Datagram::new(common, caps, init.sq_sig_all, None, halves, alive)?;
-    user.respond(&created)?;
+    user.respond(&queues.created)?;
     let qp = Arc::new(QueuePair::Datagram(qp), GFP_KERNEL_ACCOUNT)?;
     publish(dev, qp, caps)
 }

@@ -90,7 +90,8 @@ impl SendQueue {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(ring: Arc<Ring>, bounds: Bounds, signal_all: bool) -> Result<Self> {
-        let slots = Self::slots(&ring) as usize;
+        // CAST: `u32` to `usize`, on 64 bits.
+        let slots = ring.mask().saturating_add(1) as usize;
         let entries = slots
             .checked_mul(bounds.max_sge as usize)
             .ok_or(EOVERFLOW)?;
@@ -105,9 +106,9 @@ impl SendQueue {
         })
     }
 
-    /// Elements of `ring`.
-    pub(crate) fn slots(ring: &Ring) -> u32 {
-        ring.mask().saturating_add(1)
+    /// Elements of the ring.
+    pub(crate) fn slots(&self) -> u32 {
+        self.ring.mask().saturating_add(1)
     }
 
     /// Hands every entry that user space has published to `requester`. Says how many.
