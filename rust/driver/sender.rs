@@ -192,6 +192,9 @@ impl SendHalf {
             let Some(done) = retired.completion else {
                 continue;
             };
+            // Before the completion is visible: who sees it may post at once, into this element.
+            self.queue.release(released);
+            released = 0;
             match done.status {
                 WcStatus::RetryExcErr => qp.port().counters().count(Counter::RetryExceeded),
                 WcStatus::RnrRetryExcErr => qp.port().counters().count(Counter::RnrRetryExceeded),
