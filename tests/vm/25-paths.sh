@@ -22,6 +22,10 @@ over() {
 	REVERSE=1 pingpong rc 4 -n 50 -s 10000
 }
 
+# Nobody else has the addresses that were just made: a neighbour answers only when it is sure of that.
+settled() { ! { ip -6 addr show dev v0; at_peer ip -6 addr show dev v1; } | grep -q tentative; }
+within 10 settled
+
 # Index 0 is the link-local address that follows from the MAC address.
 GID4=0 PEER_GID4=0 pingpong rc 4 -n 50 -s 10000
 
