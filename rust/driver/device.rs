@@ -35,6 +35,7 @@ use rdma::{
         PortState, //
     },
     device::{
+        guid_of,
         Device,
         IbDevice,
         UnregisteredDevice, //
@@ -104,7 +105,7 @@ impl Ferroce {
             }
         })?;
         let over = netdev.clone();
-        let (guid, up) = (guid(&over), is_up(&over));
+        let (guid, up) = (guid_of(over.mac_address()), is_up(&over));
         let device = UnregisteredDevice::<Self>::alloc(&over, |ib| {
             let port = Arc::pin_init(Port::new(netdev, ib), GFP_KERNEL)?;
             Ok(try_init!(Self {
@@ -224,12 +225,6 @@ impl Ferroce {
 /// Whether packets can be sent and received.
 fn is_up(netdev: &NetDevBorrow) -> bool {
     netdev.is_running() && netdev.has_carrier()
-}
-
-/// Node GUID: the hardware address as an EUI-64, in network byte order.
-fn guid(netdev: &NetDevBorrow) -> [u8; 8] {
-    let [a, b, c, d, e, f] = netdev.mac_address();
-    [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
 }
 
 impl NetdevEvents for Shared {

@@ -56,6 +56,12 @@ impl ShortList {
         Ok(short)
     }
 
+    /// Bytes of all entries together; `None` if there are more than can be counted.
+    pub(crate) fn length(&self) -> Option<u32> {
+        let mut lengths = self.entries().iter().map(|sge| sge.length);
+        lengths.try_fold(0u32, u32::checked_add)
+    }
+
     /// The entries.
     pub(crate) fn entries(&self) -> &[Sge] {
         self.entries.get(..self.used).unwrap_or_default()

@@ -266,11 +266,8 @@ impl Driver for Ferroce {
         };
         let posted = list.try_for_each(|wr| {
             let ud = wr.ud().ok_or(EINVAL)?;
-            let length = wr
-                .sges()
-                .iter()
-                .try_fold(0u32, |sum, sge| sum.checked_add(sge.length))
-                .ok_or(EINVAL)?;
+            let list = ShortList::new(&wr.sges())?;
+            let length = list.length().ok_or(EINVAL)?;
             qp.post_send(PostedSend {
                 wr: DatagramWr {
                     wr_id: wr.wr_id(),
@@ -282,7 +279,7 @@ impl Driver for Ferroce {
                     solicited: wr.is_solicited(),
                 },
                 ah: ud.ah.ah().clone(),
-                list: ShortList::new(&wr.sges())?,
+                list,
             })
         });
         qp.as_arc_borrow().kick();
@@ -294,17 +291,14 @@ impl Driver for Ferroce {
             return Err(EOPNOTSUPP);
         };
         let posted = list.try_for_each(|wr| {
-            let length = wr
-                .sges()
-                .iter()
-                .try_fold(0u32, |sum, sge| sum.checked_add(sge.length))
-                .ok_or(EINVAL)?;
+            let list = ShortList::new(&wr.sges())?;
+            let length = list.length().ok_or(EINVAL)?;
             qp.post_recv(PostedReceive {
                 wr: RecvWr {
                     wr_id: wr.wr_id(),
                     length,
                 },
-                list: ShortList::new(&wr.sges())?,
+                list,
             })
         });
         qp.as_arc_borrow().kick();

@@ -154,7 +154,7 @@ impl<T: Driver> Drop for UnregisteredDevice<T> {
 }
 
 /// The EUI-64 of a port with the Ethernet address `mac`, as it stands in a GUID.
-fn guid_of(mac: [u8; 6]) -> [u8; 8] {
+pub fn guid_of(mac: [u8; 6]) -> [u8; 8] {
     let [a, b, c, d, e, f] = mac;
     [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
 }

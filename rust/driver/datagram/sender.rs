@@ -6,7 +6,6 @@
 //! has been given to the network, whatever becomes of it there.
 
 use crate::{
-    abi::Sge,
     ah::Ah,
     common::{
         Aftermath,
@@ -222,20 +221,11 @@ impl Way<'_> {
         };
         let whole = match body {
             Body::Inline(bytes) => frame.append_bytes(bytes),
-            Body::Scatter(sges) => self.gather(sges, wr.length, &mut frame)?,
+            Body::Scatter(sges) => self.qp.space().gather(sges, 0, wr.length, &mut frame)?,
         };
         if whole {
             path.send(port, frame);
         }
         Ok(())
-    }
-
-    fn gather(
-        &self,
-        sges: &[Sge],
-        len: u32,
-        frame: &mut crate::frame::Frame,
-    ) -> Result<bool, WcStatus> {
-        self.qp.space().gather(sges, 0, len, frame)
     }
 }
