@@ -31,7 +31,8 @@ def files(*suffixes, under=""):
     for directory, names, leaves in os.walk(os.path.join(TREE, under)):
         names[:] = [name for name in names if name not in NOT_SOURCE]
         for leaf in leaves:
-            if not suffixes or leaf.endswith(suffixes):
+            # In a second work tree, `.git` is a file.
+            if leaf not in NOT_SOURCE and (not suffixes or leaf.endswith(suffixes)):
                 found.append(os.path.relpath(os.path.join(directory, leaf), TREE))
     return sorted(found)
 
