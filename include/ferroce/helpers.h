@@ -13,6 +13,7 @@ struct dst_entry;
 struct ib_device;
 struct ib_ucontext;
 struct ib_udata;
+struct in_device;
 struct net;
 struct page;
 struct scatterlist;
@@ -36,6 +37,7 @@ void *ferroce_helper_sg_virt(struct scatterlist *sg);
 struct page *ferroce_helper_virt_to_page(const void *address);
 
 /* net.c */
+struct in_device *ferroce_helper___in_dev_get_rtnl(const struct net_device *dev);
 void ferroce_helper_dev_hold(struct net_device *dev);
 struct net *ferroce_helper_dev_net(const struct net_device *dev);
 struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie);
@@ -50,6 +52,7 @@ void ferroce_helper_put_net(struct net *net);
 void *ferroce_helper_rcu_dereference_sk_user_data(struct sock *sk);
 u16 ferroce_helper_rdma_get_udp_sport(u32 fl, u32 lqpn, u32 rqpn);
 u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst);
+int ferroce_helper_vlan_id(const struct net_device *dev);
 
 /* skb.c */
 int ferroce_helper_ip_local_out(struct sk_buff *skb);
@@ -57,6 +60,7 @@ int ferroce_helper_ip6_local_out(struct sk_buff *skb);
 bool ferroce_helper_pskb_may_pull(struct sk_buff *skb, unsigned int len);
 void ferroce_helper_skb_add_rx_frag(struct sk_buff *skb, struct page *page, int off, int size);
 void ferroce_helper_skb_detach(struct sk_buff *skb);
+struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
 int ferroce_helper_skb_iif(const struct sk_buff *skb);
 u8 ferroce_helper_skb_ip_summed(const struct sk_buff *skb);
 void *ferroce_helper_skb_network_header(const struct sk_buff *skb);

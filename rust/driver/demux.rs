@@ -15,6 +15,7 @@ use crate::{
         verify, //
     },
     counters::Counters,
+    multicast::Groups,
     queue_pair::QueuePair, //
 };
 use kernel::{
@@ -28,6 +29,7 @@ use kernel::{
 };
 use rdma::{
     net::{
+        netdev::NetDevBorrow,
         rx::RxSkb,
         udp_tunnel::Receive, //
     },
@@ -50,6 +52,9 @@ pub(crate) struct Demux {
     /// The general services queue pairs, which all have number 1: the address tells whose it is.
     #[pin]
     gsi: SpinLockIrq<KVec<Arc<QueuePair>>>,
+    /// Those that get what is sent to groups.
+    #[pin]
+    groups: Groups,
     /// Packets that are for no queue pair, and so for no device in particular.
     strays: Counters,
 }
@@ -60,6 +65,7 @@ impl Demux {
         pin_init!(Self {
             qps <- Table::new(),
             gsi <- new_spinlock_irq!(KVec::new()),
+            groups <- Groups::new(),
             strays: Counters::new(),
         })
     }
@@ -111,18 +117,31 @@ impl Demux {
         drop(removed);
     }
 
+    /// The multicast groups.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
     /// What was counted of packets for no queue pair.
     pub(crate) fn strays(&self) -> &Counters {
         &self.strays
     }
 
-    /// Hands `skb` to its queue pair.
+    /// Hands `skb`, which has come in by the interface `via`, to its queue pair.
     ///
     /// # Errors
     ///
     /// Why there is none. What is wrong with a packet that has one is counted there.
-    fn deliver(&self, mut skb: RxSkb, guard: &rcu::Guard) -> Result<(), DropReason> {
+    fn deliver(
+        &self,
+        mut skb: RxSkb,
+        via: &NetDevBorrow,
+        guard: &rcu::Guard,
+    ) -> Result<(), DropReason> {
         gather_headers(&mut skb)?;
+        if skb.addresses().is_multicast() {
+            return self.deliver_to_group(skb, via, guard);
+        }
         let packet = packet(&skb)?;
         if packet.dest_qpn() == Qpn::GSI {
             let (_, gid) = skb.addresses().to_gids();
@@ -144,6 +163,28 @@ impl Demux {
         Ok(())
     }
 
+    /// Hands copies of `skb` to the queue pairs of a group. The number in the packet names no queue pair
+    /// then.
+    fn deliver_to_group(
+        &self,
+        skb: RxSkb,
+        via: &NetDevBorrow,
+        guard: &rcu::Guard,
+    ) -> Result<(), DropReason> {
+        let packet = packet(&skb)?;
+        if packet.dest_qpn() != Qpn::MULTICAST {
+            return Err(DropReason::NoMulticastMember);
+        }
+        let opcode = packet.opcode();
+        let (_, group) = skb.addresses().to_gids();
+        let whole = |qp: &QueuePair, skb: &RxSkb| {
+            let packet = crate::arrival::packet(skb);
+            packet.is_ok_and(|packet| admits(qp, &packet, skb))
+        };
+        self.groups
+            .deliver(&group, via, (opcode, skb), whole, guard)
+    }
+
     /// The general services queue pair of the port with this address.
     fn gsi_of(&self, gid: &[u8; 16]) -> Option<Arc<QueuePair>> {
         let gsi = self.gsi.lock();
@@ -153,9 +194,9 @@ impl Demux {
 }
 
 impl Receive for Demux {
-    fn receive(&self, skb: RxSkb) {
+    fn receive(&self, skb: RxSkb, via: &NetDevBorrow) {
         let guard = rcu::read_lock();
-        if let Err(reason) = self.deliver(skb, &guard) {
+        if let Err(reason) = self.deliver(skb, via, &guard) {
             self.strays.dropped(reason);
         }
     }

@@ -11,6 +11,10 @@ use crate::{
     cq,
     modify::MAX_RD_ATOMIC,
     mr,
+    multicast::{
+        MAX_ATTACHED,
+        MAX_GROUPS, //
+    },
     port::Port,
     shared::Shared,
     sockets::Sockets, //
@@ -164,6 +168,9 @@ impl Ferroce {
             max_qp_rd_atom: u32::from(MAX_RD_ATOMIC),
             max_res_rd_atom: u32::from(MAX_RD_ATOMIC).saturating_mul(MANY),
             max_qp_init_rd_atom: u32::from(MAX_RD_ATOMIC),
+            max_mcast_grp: MAX_GROUPS,
+            max_mcast_qp_attach: MAX_ATTACHED,
+            max_total_mcast_qp_attach: MAX_GROUPS.saturating_mul(MAX_ATTACHED),
             max_ah: MANY,
             max_pkeys: 1,
             local_ca_ack_delay: 15,

@@ -24,6 +24,7 @@ mod fifo;
 mod frame;
 mod modify;
 mod mr;
+mod multicast;
 mod path;
 mod port;
 mod posted;

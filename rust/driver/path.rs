@@ -97,7 +97,9 @@ impl Path {
         Ok(Self {
             addresses,
             traffic_class: ah.traffic_class,
-            hop_limit: ah.hop_limit,
+            // 0 would keep a packet for a group on this machine. In a GRH, 0 and 1 both mean that
+            // it stays in the subnet (IBA 8.3).
+            hop_limit: ah.hop_limit.max(1),
             flow_label: ah.flow_label,
             source_port: udp.sport,
             ipv4_id: 0,

@@ -17,6 +17,10 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         rcu, //
     }, //
 };
@@ -25,6 +29,7 @@ use rdma::{
     gid::GidTable,
     net::netdev::{
         NetDev,
+        NetDevBorrow,
         PortDev, //
     },
     table::Table, //
@@ -55,6 +60,8 @@ pub(crate) struct Port {
     #[pin]
     ahs: Table<Ah>,
     counters: Counters,
+    /// Multicast groups that somebody is attached to.
+    groups: Atomic<u32>,
     ib: ARef<IbDevice>,
 }
 
@@ -66,6 +73,7 @@ impl Port {
             keys <- Keys::new(),
             ahs <- Table::new(),
             counters: Counters::new(),
+            groups: Atomic::new(0),
             ib,
         })
     }
@@ -83,6 +91,23 @@ impl Port {
     /// Whether packets to this address are for the device.
     pub(crate) fn owns(&self, gid: &[u8; 16]) -> bool {
         GidTable::find(&self.ib, gid).is_some()
+    }
+
+    /// Whether packets that come in by the interface `via` come in by this port: it is the one below, or
+    /// on top of that, such as a VLAN.
+    pub(crate) fn takes_from(&self, via: &NetDevBorrow, guard: &rcu::Guard) -> bool {
+        self.netdev(guard)
+            .is_some_and(|own| own.is(via) || own.has_upper(via, guard))
+    }
+
+    /// How many multicast groups somebody is attached to.
+    pub(crate) fn groups(&self) -> u32 {
+        self.groups.load(Relaxed)
+    }
+
+    /// Sets [`Port::groups`]. One caller at a time.
+    pub(crate) fn set_groups(&self, groups: u32) {
+        self.groups.store(groups, Relaxed);
     }
 
     /// The largest path MTU whose packets fit through the netdev; the smallest there is if none does.

@@ -253,6 +253,14 @@ impl Driver for Ferroce {
         }
     }
 
+    fn attach_mcast(dev: &Device<Self>, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+        dev.shared().demux().groups().attach(qp, group)
+    }
+
+    fn detach_mcast(dev: &Device<Self>, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+        dev.shared().demux().groups().detach(qp, group)
+    }
+
     fn post_send(qp: &Arc<QueuePair>) -> Result {
         match &**qp {
             QueuePair::Rc(qp) => qp.as_arc_borrow().doorbell(),

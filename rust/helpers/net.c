@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/if_vlan.h>
+#include <linux/inetdevice.h>
 #include <linux/netdevice.h>
 #include <net/dst.h>
 #include <net/ip6_fib.h>
 #include <net/net_namespace.h>
 #include <net/sock.h>
 #include <rdma/ib_verbs.h>
+
+struct in_device *ferroce_helper___in_dev_get_rtnl(const struct net_device *dev)
+{
+	return __in_dev_get_rtnl(dev);
+}
 
 void ferroce_helper_dev_hold(struct net_device *dev)
 {
@@ -75,4 +82,9 @@ u16 ferroce_helper_rdma_get_udp_sport(u32 fl, u32 lqpn, u32 rqpn)
 u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst)
 {
 	return rt6_get_cookie(dst_rt6_info(dst));
+}
+
+int ferroce_helper_vlan_id(const struct net_device *dev)
+{
+	return is_vlan_dev(dev) ? vlan_dev_vlan_id(dev) : -1;
 }

@@ -33,6 +33,11 @@ void ferroce_helper_skb_detach(struct sk_buff *skb)
 	skb->dev = NULL;
 }
 
+struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb)
+{
+	return skb->dev;
+}
+
 int ferroce_helper_skb_iif(const struct sk_buff *skb)
 {
 	return skb->skb_iif;

@@ -3,6 +3,7 @@
 #include <linux/crc32.h>
 #include <linux/etherdevice.h>
 #include <linux/hrtimer.h>
+#include <linux/igmp.h>
 #include <linux/netdevice.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>

@@ -175,6 +175,13 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Ends a queue pair. Nothing uses it any more but what is on its way.
     fn destroy_qp(dev: &Device<Self>, qp: Arc<Self::Qp>);
 
+    /// Has a datagram queue pair get a copy of what is sent to a multicast group: an IPv6 group, or an
+    /// IPv4 group mapped into IPv6.
+    fn attach_mcast(dev: &Device<Self>, qp: &Arc<Self::Qp>, group: &[u8; 16]) -> Result;
+
+    /// Takes [`Driver::attach_mcast`] back. When it returns, the queue pair gets no more copies.
+    fn detach_mcast(dev: &Device<Self>, qp: &Arc<Self::Qp>, group: &[u8; 16]) -> Result;
+
     /// User space has put work into a send ring.
     fn post_send(qp: &Arc<Self::Qp>) -> Result;
 

@@ -34,6 +34,7 @@ mod context;
 mod cq;
 mod device;
 mod mr;
+mod multicast;
 mod qp;
 
 /// The operations of the driver `T`.
@@ -48,6 +49,7 @@ impl<T: Driver> OpsVTable<T> {
         alloc_hw_port_stats: Some(Counters::<T>::alloc),
         alloc_pd: Some(Self::alloc_pd),
         alloc_ucontext: Some(Self::alloc_ucontext),
+        attach_mcast: Some(Self::attach_mcast),
         create_ah: Some(Self::create_ah),
         create_cq: Some(Self::create_cq),
         create_qp: Some(Self::create_qp),
@@ -59,6 +61,7 @@ impl<T: Driver> OpsVTable<T> {
         destroy_ah: Some(Self::destroy_ah),
         destroy_cq: Some(Self::destroy_cq),
         destroy_qp: Some(Self::destroy_qp),
+        detach_mcast: Some(Self::detach_mcast),
         disassociate_ucontext: Some(Self::disassociate_ucontext),
         get_dma_mr: Some(Self::get_dma_mr),
         get_hw_stats: Some(Counters::<T>::get),

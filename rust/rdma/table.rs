@@ -137,6 +137,25 @@ impl<T: 'static> Table<T> {
         Some(unsafe { &*ptr::from_ref::<T>(&Arc::<T>::borrow(entry)) })
     }
 
+    /// All objects, in the order of their numbers. For any context. Those that come or go meanwhile may
+    /// or may not be among them.
+    pub fn each<'g>(&'g self, guard: &'g rcu::Guard) -> impl Iterator<Item = &'g T> {
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let entry = self.find(&mut at, guard);
+            at = at.wrapping_add(1);
+            // SAFETY: See `get`.
+            (!entry.is_null()).then(|| unsafe { &*ptr::from_ref::<T>(&Arc::<T>::borrow(entry)) })
+        })
+    }
+
+    /// The first entry whose number is not below `at`, which becomes the number; or null.
+    fn find(&self, at: &mut usize, _guard: &rcu::Guard) -> *mut c_void {
+        let xa = self.entries.get();
+        // SAFETY: The table is initialised.
+        unsafe { bindings::xa_find(xa, at, u32::MAX as usize, bindings::XA_PRESENT) }
+    }
+
     /// As [`Table::get`], for those who want to keep the object.
     #[inline]
     pub fn borrow<'g>(&'g self, id: u32, guard: &'g rcu::Guard) -> Option<ArcBorrow<'g, T>> {
@@ -181,16 +200,8 @@ impl<T: 'static> Table<T> {
 
     /// The first object whose number is not below `at`, which becomes the number.
     fn at_or_after(&self, at: &mut usize) -> Option<Arc<T>> {
-        let _guard = rcu::read_lock();
-        // SAFETY: The table is initialised.
-        let entry = unsafe {
-            bindings::xa_find(
-                self.entries.get(),
-                at,
-                u32::MAX as usize,
-                bindings::XA_PRESENT,
-            )
-        };
+        let guard = rcu::read_lock();
+        let entry = self.find(at, &guard);
         if entry.is_null() {
             return None;
         }

@@ -15,7 +15,10 @@ use crate::{
         DeviceRef,
         IbDevice, //
     },
-    net::netdev::NetDevBorrow, //
+    net::{
+        netdev::NetDevBorrow,
+        rtnl::Rtnl, //
+    }, //
 };
 use core::{
     cell::UnsafeCell,
@@ -279,23 +282,5 @@ impl<T, C> Registry<T, C> {
         let devices = self.shared()?.devices.lock();
         let mut all = devices.iter().filter_map(Listed::device);
         all.find_map(|device| wanted(device).then(|| device.try_get())?)
-    }
-}
-
-/// The RTNL lock, held.
-struct Rtnl;
-
-impl Rtnl {
-    fn lock() -> Self {
-        // SAFETY: May be called where sleeping is allowed.
-        unsafe { bindings::rtnl_lock() };
-        Self
-    }
-}
-
-impl Drop for Rtnl {
-    fn drop(&mut self) {
-        // SAFETY: Taken by `lock`.
-        unsafe { bindings::rtnl_unlock() };
     }
 }

@@ -5,11 +5,14 @@
 //! - [`netns`], [`netdev`]: network namespaces and interfaces; [`notifier`]: what happens to them.
 //! - [`route`]: the way to an address; [`skb`]: packets that go it.
 //! - [`rx`]: packets that have come in; [`udp_tunnel`]: the sockets that they come in through.
+//! - [`multicast`]: groups that an interface takes packets of.
 
+pub mod multicast;
 pub mod netdev;
 pub mod netns;
 pub mod notifier;
 pub mod route;
+pub(crate) mod rtnl;
 pub mod rx;
 pub mod skb;
 pub mod udp_tunnel;

@@ -22,7 +22,10 @@ use core::{
     ops::Deref,
     ptr::NonNull, //
 };
-use kernel::fmt;
+use kernel::{
+    fmt,
+    sync::rcu, //
+};
 
 /// Length of an Ethernet address in bytes.
 pub const MAC_LEN: usize = 6;
@@ -133,6 +136,19 @@ impl NetDevBorrow {
         // SAFETY: Only an address is computed.
         let flags = self.read(|dev| unsafe { &raw const (*dev).flags });
         flags & bindings::net_device_flags_IFF_LOOPBACK != 0
+    }
+
+    /// Whether `upper` is on top of this interface, such as a VLAN: its packets come in by both. To be
+    /// called under RCU.
+    pub fn has_upper(&self, upper: &Self, _guard: &rcu::Guard) -> bool {
+        // SAFETY: Both are valid, and RCU is locked. C only compares the address of `upper`.
+        unsafe { bindings::netdev_has_upper_dev_all_rcu(self.as_raw(), upper.as_raw()) }
+    }
+
+    /// The number of the VLAN, if the interface is one.
+    pub fn vlan_id(&self) -> Option<u16> {
+        // SAFETY: The interface is valid.
+        u16::try_from(unsafe { bindings::ferroce_helper_vlan_id(self.as_raw()) }).ok()
     }
 
     /// Whether the interface is registered and its unregistration has not begun. Changes only

@@ -66,6 +66,18 @@ impl Addresses {
         }
     }
 
+    /// Whether the packet is for a group rather than for one machine.
+    pub fn is_multicast(&self) -> bool {
+        match self {
+            Self::V4 {
+                dst: [first, ..], ..
+            } => first & 0xf0 == 0xe0,
+            Self::V6 {
+                dst: [first, ..], ..
+            } => *first == 0xff,
+        }
+    }
+
     /// The addresses of an answer.
     #[must_use]
     pub fn reversed(&self) -> Self {
@@ -76,7 +88,8 @@ impl Addresses {
     }
 }
 
-fn v4_of(gid: &[u8; 16]) -> Option<[u8; 4]> {
+/// The IPv4 address that a GID holds, if it holds one.
+pub(crate) fn v4_of(gid: &[u8; 16]) -> Option<[u8; 4]> {
     let (prefix, address) = gid.split_last_chunk::<4>()?;
     (*prefix == V4_MAPPED).then_some(*address)
 }

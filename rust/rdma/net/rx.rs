@@ -47,7 +47,8 @@ const IPV4_LEN: usize = 20;
 ///
 /// # Invariants
 ///
-/// - The buffer is valid and ours alone, and depends on nothing that RCU keeps.
+/// - The buffer is valid and ours alone, and depends on nothing that RCU keeps. What it points to may
+///   be shared with clones, so nobody writes to it.
 /// - `data` is at the UDP header. The bytes from the network header to the end of the UDP header are
 ///   in the linear part; they are a valid IPv4 or IPv6 header with what belongs to it, and the UDP
 ///   header.
@@ -301,6 +302,17 @@ impl RxSkb {
                 .cast::<C>()
                 .write_unaligned(value);
         }
+    }
+
+    /// Another packet with the same content, which is not copied. For any context. `None`: no memory.
+    pub fn try_clone(&self) -> Option<Self> {
+        // SAFETY: Valid. The clone is new, has the same headers at the same places, and holds what it
+        // points to.
+        let clone = unsafe {
+            bindings::skb_clone(self.as_raw(), bindings::GFP_ATOMIC | bindings::__GFP_NOWARN)
+        };
+        // INVARIANT: See above.
+        NonNull::new(clone).map(Self)
     }
 
     /// Frees a packet that nobody wanted, so that tools which watch for drops see it.

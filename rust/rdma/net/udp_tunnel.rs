@@ -10,6 +10,7 @@
 use crate::{
     bindings,
     net::{
+        netdev::NetDevBorrow,
         netns::{
             Net,
             NetId, //
@@ -34,8 +35,8 @@ use kernel::{
 
 /// Takes packets.
 pub trait Receive: Send + Sync + 'static {
-    /// A packet has come in. Called in softirq, under RCU, on many CPUs at once.
-    fn receive(&self, skb: RxSkb);
+    /// A packet has come in by the interface `via`. Called in softirq, under RCU, on many CPUs at once.
+    fn receive(&self, skb: RxSkb, via: &NetDevBorrow);
 }
 
 /// An open UDP port, whose packets go to an `R`.
@@ -163,6 +164,8 @@ unsafe extern "C" fn encap_rcv<R: Receive>(
     sock: *mut bindings::sock,
     skb: *mut bindings::sk_buff,
 ) -> c_int {
+    // SAFETY: A packet that has come in has an interface, which RCU keeps until this function returns.
+    let via = unsafe { NetDevBorrow::from_raw(bindings::ferroce_helper_skb_dev(skb)) };
     // SAFETY: The packet is ours, and C has pulled the IP header.
     let skb = unsafe { RxSkb::from_encap(skb) };
     // SAFETY: The socket is valid, and RCU is locked.
@@ -170,7 +173,7 @@ unsafe extern "C" fn encap_rcv<R: Receive>(
     let receiver: *const Arc<R> = data.cast();
     // SAFETY: What is not null was set by `deliver_to`; RCU keeps it until this function returns.
     if let Some(receiver) = unsafe { receiver.as_ref() } {
-        receiver.receive(skb);
+        receiver.receive(skb, via);
     }
     0
 }

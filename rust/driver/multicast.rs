@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Multicast: which queue pairs get a copy of what is sent to a group.
+//!
+//! Owns the groups of all devices, and who is attached. The first queue pair of a device that is
+//! attached to a group joins the interface below to it, the last one that leaves takes that back; so
+//! packets arrive without anybody else's help. Does not know what a packet holds.
+//!
+//! A packet that a machine sends to a group of its own comes back by IP, which makes a copy. So a queue
+//! pair that is attached to the group it sends to gets what it sends, as InfiniBand has it.
+
+use crate::{
+    port::Port,
+    queue_pair::QueuePair, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        rcu,
+        Arc,
+        Mutex, //
+    }, //
+};
+use rdma::{
+    net::{
+        multicast,
+        netdev::NetDevBorrow,
+        rx::RxSkb, //
+    },
+    random,
+    table::Table, //
+};
+use roce::{
+    status::DropReason,
+    wire::opcode::Opcode, //
+};
+
+/// Most groups that the queue pairs of one device are attached to.
+pub(crate) const MAX_GROUPS: u32 = 512;
+
+/// Most queue pairs of one device that are attached to one group.
+pub(crate) const MAX_ATTACHED: u32 = 64;
+
+/// Chains that the attached queue pairs are spread over, by the address of the group.
+const CHAINS: usize = 256;
+
+/// A queue pair that is attached to a group.
+struct Member {
+    group: [u8; 16],
+    qp: Arc<QueuePair>,
+}
+
+impl Member {
+    fn is_of(&self, port: &Port, group: &[u8; 16]) -> bool {
+        self.group == *group && core::ptr::eq(self.qp.common().port(), port)
+    }
+}
+
+/// The groups of all devices.
+#[pin_data]
+pub(crate) struct Groups {
+    #[pin]
+    chains: [Table<Member>; CHAINS],
+    /// Nobody knows which groups share a chain.
+    seed: u32,
+    /// One attaches or leaves at a time. Outside RTNL.
+    #[pin]
+    changing: Mutex<()>,
+}
+
+impl Groups {
+    /// No groups.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            chains <- pin_init::pin_init_array_from_fn(|_| Table::new()),
+            seed: random::u32(),
+            changing <- new_mutex!(()),
+        })
+    }
+
+    /// Attaches `qp` to `group`.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if it is; `ENOMEM` for more than was reported, or without memory; `EADDRNOTAVAIL` if
+    /// the interface does not speak that version of IP; `ENODEV` if it is going away.
+    pub(crate) fn attach(&self, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+        let port = qp.common().port();
+        let _changing = self.changing.lock();
+        let chain = self.chain(group).ok_or(ENOMEM)?;
+        let attached = {
+            let guard = rcu::read_lock();
+            let mut attached = 0u32;
+            for member in chain.each(&guard).filter(|one| one.is_of(port, group)) {
+                if Arc::ptr_eq(&member.qp, qp) {
+                    return Err(EEXIST);
+                }
+                attached = attached.saturating_add(1);
+            }
+            attached
+        };
+        if attached >= MAX_ATTACHED || attached == 0 && port.groups() >= MAX_GROUPS {
+            return Err(ENOMEM);
+        }
+        let member = Arc::new(
+            Member {
+                group: *group,
+                qp: qp.clone(),
+            },
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        let number = chain.alloc_cyclic(0..u32::MAX, member)?;
+        if attached == 0 {
+            let joined = match port.hold_netdev() {
+                Some(netdev) => multicast::join(&netdev, group),
+                None => Err(ENODEV),
+            };
+            joined.inspect_err(|_| drop(chain.remove(number)))?;
+            port.set_groups(port.groups().saturating_add(1));
+        }
+        Ok(())
+    }
+
+    /// Takes `qp` out of `group`. When it returns, no packet finds it there.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is not attached.
+    pub(crate) fn detach(&self, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+        let port = qp.common().port();
+        let _changing = self.changing.lock();
+        let chain = self.chain(group).ok_or(EINVAL)?;
+        let (mut number, mut others) = (None, false);
+        chain.for_each(|at, member| {
+            if member.is_of(port, group) {
+                if Arc::ptr_eq(&member.qp, qp) {
+                    number = Some(at);
+                } else {
+                    others = true;
+                }
+            }
+        });
+        drop(chain.remove(number.ok_or(EINVAL)?));
+        if !others {
+            port.set_groups(port.groups().saturating_sub(1));
+            if let Some(netdev) = port.hold_netdev() {
+                multicast::leave(&netdev, group);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a copy of `skb`, which has come in by the interface `via`, to each queue pair of that
+    /// interface's device that is attached to `group`. `admits` says whether the packet is whole; it is
+    /// asked once, with the first of them.
+    ///
+    /// # Errors
+    ///
+    /// [`DropReason::NoMulticastMember`].
+    pub(crate) fn deliver(
+        &self,
+        group: &[u8; 16],
+        via: &NetDevBorrow,
+        (opcode, skb): (Opcode, RxSkb),
+        admits: impl FnOnce(&QueuePair, &RxSkb) -> bool,
+        guard: &rcu::Guard,
+    ) -> Result<(), DropReason> {
+        let none = DropReason::NoMulticastMember;
+        let chain = self.chain(group).ok_or(none)?;
+        let mut members = chain.each(guard).filter(|member| {
+            member.group == *group && member.qp.common().port().takes_from(via, guard)
+        });
+        let mut last = members.next().ok_or(none)?;
+        if !admits(&last.qp, &skb) {
+            return Ok(());
+        }
+        let bytes = skb.udp_payload_len();
+        for member in members {
+            match skb.try_clone() {
+                Some(copy) => last.qp.arrived(opcode, copy, bytes),
+                None => last
+                    .qp
+                    .common()
+                    .port()
+                    .counters()
+                    .dropped(DropReason::NoMemory),
+            }
+            last = member;
+        }
+        last.qp.arrived(opcode, skb, bytes);
+        Ok(())
+    }
+
+    /// Where the queue pairs of `group` are.
+    fn chain(&self, group: &[u8; 16]) -> Option<&Table<Member>> {
+        let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+        let hash = group.iter().fold(self.seed, mix);
+        // CAST: `u32` to `usize`, on 64 bits.
+        self.chains.get((hash ^ hash >> 16) as usize % CHAINS)
+    }
+}

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Multicast: who gets what, and what is left behind; see multicast.py for the part without a connection
+# manager.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
+#
+# vm: TOPOLOGY=netns
+
+. "$VM_LIB"
+. "${VM_LIB%/*}/wait.sh"
+cd "${VM_LIB%/*}"
+
+# The rest of this script counts on from the numbers of the other.
+python3 multicast.py | tee /tmp/multicast | grep -v '^1\.\.'
+KTAP_NUMBER=$(grep -c '^\(not \)\?ok ' /tmp/multicast)
+KTAP_FAILED=$(grep -c '^not ok ' /tmp/multicast)
+check "multicast.py came to its end" grep -q '^1\.\.' /tmp/multicast
+
+# hold GROUP SECONDS: a process that stays attached, whatever becomes of the device.
+hold() {
+	python3 - "$1" "$2" <<-'END' &
+		import os, sys, time
+		from ud import UdEnd
+		end = UdEnd(os.environ["DEV"])
+		end.attach(sys.argv[1])
+		open("/tmp/attached", "w").close()
+		time.sleep(float(sys.argv[2]))
+		os._exit(0)
+	END
+	holder=$!
+	within 20 [ -e /tmp/attached ]
+	rm -f /tmp/attached
+}
+
+joined() { ip maddr show dev "$NETDEV" | grep -q "$1"; }
+
+if [ "$DRIVER" = ferroce ]; then
+	hold 239.9.9.9 60
+	check "the interface is joined" joined 239.9.9.9
+	rdma link del "$DEV"
+	check "a device that goes leaves the groups of its processes" within 5 not joined 239.9.9.9
+	check "and its Ethernet filter" not joined 01:00:5e:09:09:09
+	kill "$holder"
+	wait "$holder"
+	add_device "$DEV" "$DRIVER" "$NETDEV"
+	GID4=$(gid_index "$DEV" "$ADDR") GID6=$(gid_index "$DEV" "$ADDR6")
+else
+	skip "a device that goes leaves the groups of its processes" "for ferroce"
+fi
+
+modprobe -a rdma_ucm
+
+# member NAME OPTIONS: mckey at both ends; the receiver first.
+member() {
+	local name=$1 rc_server=0 rc_client=0 pid
+	shift
+	timeout "$TRAFFIC_SECONDS" mckey -b "$ADDR" "$@" >/tmp/server 2>&1 &
+	pid=$!
+	sleep 2
+	at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b "$PEER_ADDR" "$@" >/tmp/client 2>&1 || rc_client=$?
+	wait "$pid" || rc_server=$?
+	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
+		ok "$name"
+		return
+	fi
+	note "receiver returned $rc_server:"
+	note </tmp/server
+	note "sender returned $rc_client:"
+	note </tmp/client
+	not_ok "$name"
+}
+member "mckey, full members" -m 239.4.4.4
+# The sender is none, the receiver is; mckey has one option for both ends.
+timeout "$TRAFFIC_SECONDS" mckey -b "$ADDR" -m 239.4.4.5 >/tmp/server 2>&1 &
+receiver=$!
+sleep 2
+check "mckey, a sender that only sends" at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b "$PEER_ADDR" -m 239.4.4.5 -o
+check "its datagrams arrived" wait "$receiver"
+
+perftest_group=0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:7
+if [ "$DRIVER" = ferroce ]; then
+	perftest ib_send_bw -c UD -g -M "$perftest_group" -s 1024 -n 100
+	perftest ib_send_lat -c UD -g -M "$perftest_group" -s 64 -n 100
+else
+	skip "perftest -g -M" "rxe: receives nothing over the wire (joins no group)"
+fi
+check "every group has been left" sh -c "! ip maddr show dev $NETDEV | grep -q 'inet *239'"
+
+# An interface that goes takes its groups with it.
+hold 239.9.9.10 60
+ip link del "$NETDEV"
+check "the device goes with its interface while a process is attached" within 20 not has_device "$DEV"
+kill "$holder"
+wait "$holder"
+finish

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Multicast without a connection manager: ibv_attach_mcast alone, both versions of IP, who gets what.
+
+	DEV over v0 ------ PEER_DEV over v1, in namespace b
+
+Both devices can be opened here; only their interfaces are in other namespaces.
+"""
+
+import errno
+import os
+import subprocess
+
+import pyverbs.enums as e
+
+from tap import Skip, equal, run, true
+from ud import GRH, MULTICAST_QPN, PORT, QKEY, UdEnd, gid_bytes
+
+DEV, PEER = os.environ["DEV"], os.environ["PEER_DEV"]
+GROUPS = {4: "239.1.1.5", 6: "ff1e::1:5"}
+# What the interface's filter takes for them: the last 23 and 32 bits.
+MACS = {4: "01:00:5e:01:01:05", 6: "33:33:00:01:00:05"}
+RXE = os.environ["DRIVER"] == "rxe"
+
+
+def not_for_rxe(why):
+    """Leaves a test out where rdma_rxe is known to do otherwise."""
+    if RXE:
+        raise Skip(f"rxe: {why}")
+
+
+def gid(family, peer=False):
+    """Index of the GID of an end."""
+    return int(os.environ[f"{'PEER_' if peer else ''}GID{family}"])
+
+
+def filters(netdev=None, where=()):
+    """Multicast addresses of an interface."""
+    command = [*where, "ip", "maddr", "show", "dev", netdev or os.environ["NETDEV"]]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def counter(name, device=DEV):
+    """A counter of a device."""
+    path = f"/sys/class/infiniband/{device}/ports/1/hw_counters/{name}"
+    with open(path, encoding="ascii") as file:
+        return int(file.read())
+
+
+def opened(device=DEV, **settings):
+    """An end that is closed with the test."""
+    end = UdEnd(device, **settings)
+    _ends.append(end)
+    return end
+
+
+_ends = []
+
+
+def closing(test):
+    """Closes what a test has opened."""
+    def wrapped():
+        try:
+            test()
+        finally:
+            while _ends:
+                _ends.pop().close()
+    wrapped.__doc__, wrapped.__name__ = test.__doc__, test.__name__
+    return wrapped
+
+
+def over_the_wire(family):
+    """What a datagram of the peer looks like here."""
+    group = GROUPS[family]
+    a, b = opened(), opened(PEER)
+    true(MACS[family] not in filters(), "the filter does not take the group yet")
+    a.attach(group)
+    true(MACS[family] in filters() and group in filters(), f"the interface is joined: {filters()}")
+    a.receive(2)
+    handle = b.handle_for(group, gid(family, peer=True), hop_limit=3)
+    equal(b.send(handle, b"to the group"), e.IBV_WC_SUCCESS, "send")
+    done = a.completion()
+    equal((done.status, done.byte_len), (e.IBV_WC_SUCCESS, GRH + 12), "receive")
+    equal((done.src_qp, done.wc_flags & e.IBV_WC_GRH), (b.qp.qp_num, e.IBV_WC_GRH), "sender and GRH")
+    data = a.received()
+    equal(data[GRH:GRH + 12], b"to the group")
+    equal(data[36:40], gid_bytes(group)[-4:], "the group in the IP header")
+    equal(data[28] if family == 4 else data[7], 3, "hop limit")
+    a.detach(group)
+    true(MACS[family] not in filters(), f"the interface has left: {filters()}")
+    equal(b.send(handle), e.IBV_WC_SUCCESS, "send to a group without members")
+    a.silent()
+
+
+@closing
+def over_ipv4():
+    """A datagram to an IPv4 group arrives over the wire after ibv_attach_mcast alone"""
+    not_for_rxe("joins no IPv4 group")
+    over_the_wire(4)
+
+
+@closing
+def over_ipv6():
+    """A datagram to an IPv6 group arrives over the wire after ibv_attach_mcast alone"""
+    not_for_rxe("joins no IPv6 group")
+    over_the_wire(6)
+
+
+@closing
+def a_copy_each():
+    """Every attached queue pair gets a copy of its own, others get none"""
+    not_for_rxe("joins no group")
+    members, stranger = [opened() for _ in range(3)], opened()
+    b = opened(PEER)
+    for end in members:
+        end.attach(GROUPS[4])
+    stranger.attach("239.1.1.6")
+    for end in (*members, stranger):
+        end.receive(4)
+    handle = b.handle_for(GROUPS[4], gid(4, peer=True))
+    for text in (b"one", b"two two", b"three three three"):
+        equal(b.send(handle, text), e.IBV_WC_SUCCESS)
+    for end in members:
+        for number, text in enumerate((b"one", b"two two", b"three three three")):
+            done = end.completion()
+            equal((done.wr_id, done.byte_len), (number, GRH + len(text)))
+            equal(end.received(number)[GRH:GRH + len(text)], text)
+    stranger.silent()
+    # One leaves; the others stay.
+    members[0].detach(GROUPS[4])
+    equal(b.send(handle, b"four"), e.IBV_WC_SUCCESS)
+    for end in members[1:]:
+        equal(end.completion().wr_id, 3)
+    members[0].silent()
+
+
+@closing
+def loopback():
+    """A member gets what it sends itself, and so do its neighbour and the peer"""
+    a, other, b = opened(), opened(), opened(PEER)
+    for family in (4, 6):
+        if RXE and family == 6:
+            continue
+        for end in (a, other, b):
+            end.attach(GROUPS[family])
+            end.receive()
+        equal(a.send(a.handle_for(GROUPS[family], gid(family)), b"to all"), e.IBV_WC_SUCCESS)
+        for end in (a, other, b):
+            if RXE and end is b:
+                continue
+            done = end.completion(lambda wc: wc.wr_id == 0)
+            equal((done.byte_len, done.src_qp), (GRH + 6, a.qp.qp_num), f"IPv{family}")
+            equal(end.received()[GRH:GRH + 6], b"to all")
+        for end in (a, other, b):
+            end.detach(GROUPS[family])
+
+
+@closing
+def no_member_no_copy():
+    """A sender that is not attached gets nothing of what it sends"""
+    a, other = opened(), opened()
+    other.attach(GROUPS[4])
+    a.receive()
+    equal(a.send(a.handle_for(GROUPS[4], gid(4))), e.IBV_WC_SUCCESS)
+    a.silent()
+
+
+@closing
+def wrong_key():
+    """A member with another Q_Key drops the datagram and counts it"""
+    not_for_rxe("joins no group")
+    right, wrong, b = opened(), opened(qkey=0x2222), opened(PEER)
+    for end in (right, wrong):
+        end.attach(GROUPS[4])
+        end.receive()
+    before = counter("rx_bad_qkey")
+    equal(b.send(b.handle_for(GROUPS[4], gid(4, peer=True))), e.IBV_WC_SUCCESS)
+    right.completion()
+    wrong.silent()
+    equal(counter("rx_bad_qkey") - before, 1, "rx_bad_qkey")
+
+
+@closing
+def number_and_address_agree():
+    """A queue pair's number does not go with a group's address, nor the group's number with a host's"""
+    not_for_rxe("joins no group")
+    a, b = opened(), opened(PEER)
+    a.attach(GROUPS[4])
+    a.receive(2)
+    before = counter("rx_no_multicast_member"), counter("rx_unknown_qp")
+    to_group = b.handle_for(GROUPS[4], gid(4, peer=True))
+    equal(b.send(to_group, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
+    to_host = b.handle_for(os.environ["ADDR"], gid(4, peer=True))
+    equal(b.send(to_host, qpn=MULTICAST_QPN), e.IBV_WC_SUCCESS)
+    a.silent()
+    after = counter("rx_no_multicast_member"), counter("rx_unknown_qp")
+    equal((after[0] - before[0], after[1] - before[1]), (1, 1), "counters")
+
+
+@closing
+def twice_and_never():
+    """Attaching twice and leaving a group that one is not in are what the core makes of them"""
+    a = opened()
+    a.attach(GROUPS[4])
+    a.attach(GROUPS[4])
+    a.detach(GROUPS[4])
+    try:
+        a.detach(GROUPS[4])
+    except OSError as error:
+        equal(error.errno, errno.EINVAL)
+    else:
+        raise AssertionError("leaving twice was not refused")
+    try:
+        a.attach("10.0.0.1")
+    except OSError as error:
+        true(error.errno in (errno.EINVAL, errno.ENOENT), f"attached to a host: {error}")
+    else:
+        raise AssertionError("attached to a host")
+
+
+@closing
+def busy():
+    """A queue pair that is attached cannot be destroyed; afterwards it can"""
+    a = opened()
+    a.attach(GROUPS[4])
+    try:
+        a.qp.close()
+    except Exception as error:  # pylint: disable=broad-except
+        equal(getattr(error, "error_code", 0), errno.EBUSY, f"{error}")
+    else:
+        raise AssertionError("destroyed while attached")
+    a.detach(GROUPS[4])
+
+
+@closing
+def limits():
+    """As many queue pairs can be attached as query_device says, and no more"""
+    not_for_rxe("checked less exactly")
+    a = opened()
+    most = a.ctx.query_device().max_mcast_qp_attach
+    pairs = [a.make_qp() for _ in range(most)]
+    equal(a.attach(GROUPS[4]), most, "attached of one more than there may be")
+    true(MACS[4] in filters(), "joined")
+    a.detach(GROUPS[4])
+    true(MACS[4] not in filters(), f"left: {filters()}")
+    a.handles = a.handles[:1]
+    groups = a.ctx.query_device().max_mcast_grp
+    for number in range(groups):
+        a.attach(f"239.2.{number >> 8}.{number & 255}")
+    try:
+        a.attach("239.3.0.0")
+    except OSError as error:
+        equal(error.errno, errno.ENOMEM)
+    else:
+        raise AssertionError(f"more than {groups} groups")
+    for number in range(groups):
+        a.detach(f"239.2.{number >> 8}.{number & 255}")
+    true("239.2." not in filters(), "left all")
+    for pair in pairs:
+        pair.close()
+
+
+def process_exit():
+    """A process that ends leaves its groups"""
+    child = os.fork()
+    if not child:
+        end = UdEnd(DEV)
+        end.attach(GROUPS[4])
+        os._exit(0 if MACS[4] in filters() or RXE else 1)
+    equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "exit code")
+    true(MACS[4] not in filters(), f"left: {filters()}")
+
+
+TESTS = [over_ipv4, over_ipv6, a_copy_each, loopback, no_member_no_copy, wrong_key, number_and_address_agree,
+         twice_and_never, busy, limits, process_exit]
+
+if __name__ == "__main__":
+    run(TESTS)

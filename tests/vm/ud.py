@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Datagram queue pairs for tests in Python.
+
+Owns the making of an end on any device of this kernel (context, PD, CQ, QP, memory), address handles, and
+multicast groups, which pyverbs does not know. Knows no test.
+"""
+
+import errno
+import ipaddress
+import os
+import struct
+import time
+
+import pyverbs.enums as e
+from pyverbs.addr import AH, AHAttr, GID, GlobalRoute
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.wr import RecvWR, SendWR, SGE
+
+PORT = 1
+GRH = 40
+QKEY = 0x11111111
+MULTICAST_QPN = 0xFFFFFF
+# enum ib_uverbs_write_cmds.
+_ATTACH, _DETACH = 30, 31
+_CLOCK = time.monotonic
+
+
+def gid_text(address):
+    """An IP address as a GID, in the form that pyverbs takes."""
+    parsed = ipaddress.ip_address(address)
+    octets = parsed.packed if parsed.version == 6 else b"\0" * 10 + b"\xff\xff" + parsed.packed
+    return ":".join(octets[at:at + 2].hex() for at in range(0, 16, 2))
+
+
+def gid_bytes(address):
+    """The same as bytes."""
+    return bytes.fromhex(gid_text(address).replace(":", ""))
+
+
+class UdEnd:
+    """One UD queue pair in RTS, in a context of its own."""
+
+    def __init__(self, device=None, qkey=QKEY, size=1 << 14, depth=64):
+        self.ctx = Context(name=device or os.environ["DEV"])
+        self.pd = PD(self.ctx)
+        self.cq = CQ(self.ctx, 256, None, None, 0)
+        self.mr = MR(self.pd, size, e.IBV_ACCESS_LOCAL_WRITE)
+        self.qp = self.make_qp(qkey, depth)
+        self.handles = []
+        self.groups = []
+
+    def make_qp(self, qkey=QKEY, depth=4):
+        """A queue pair in RTS."""
+        cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=1, max_recv_sge=1)
+        attr = QPAttr(port_num=PORT)
+        attr.qkey = qkey
+        return QP(self.pd, QPInitAttr(qp_type=e.IBV_QPT_UD, scq=self.cq, rcq=self.cq, cap=cap), attr)
+
+    def _command(self, command, handle, address):
+        words = struct.pack("=IHH16sIHH", command, 8, 0, gid_bytes(address), handle, 0, 0)
+        os.write(self.ctx.cmd_fd, words)
+
+    def attach(self, address):
+        """Attaches the queue pair of this context (all of them, if there are several) to a group."""
+        refused = OSError(errno.ENOENT, "no queue pair")
+        attached = 0
+        for handle in self.handles or range(400):
+            try:
+                self._command(_ATTACH, handle, address)
+            except OSError as error:
+                # What is no queue pair's handle is EINVAL too.
+                if error.errno != errno.EINVAL:
+                    refused = error
+                    break
+                continue
+            attached += 1
+            if handle not in self.handles:
+                self.handles.append(handle)
+        if not attached:
+            raise refused
+        self.groups.append(address)
+        return attached
+
+    def detach(self, address):
+        """Takes that back."""
+        if address in self.groups:
+            self.groups.remove(address)
+        for handle in self.handles:
+            self._command(_DETACH, handle, address)
+
+    def handle_for(self, address, gid, **route):
+        """An address handle."""
+        defaults = {"hop_limit": 1}
+        route = GlobalRoute(dgid=GID(gid_text(address)), sgid_index=gid, **{**defaults, **route})
+        return AH(self.pd, attr=AHAttr(gr=route, is_global=1, port_num=PORT))
+
+    def receive(self, count=1):
+        """Posts receives; each has a place of its own."""
+        for at in range(count):
+            sge = SGE(self.mr.buf + self.mr.length // 2 + at * 256, 256, self.mr.lkey)
+            self.qp.post_recv(RecvWR(wr_id=at, num_sge=1, sg=[sge]))
+
+    def received(self, number=0, length=256):
+        """Bytes of the receive with that number, the route header first."""
+        data = self.mr.read(length, self.mr.length // 2 + number * 256)
+        return data.encode("latin-1") if isinstance(data, str) else bytes(data)
+
+    def send(self, handle, data=b"datagram", qpn=MULTICAST_QPN, qkey=QKEY):
+        """Sends, and waits until that has completed; returns the status."""
+        self.mr.write(data, len(data))
+        request = SendWR(wr_id=1000, num_sge=1, sg=[SGE(self.mr.buf, len(data), self.mr.lkey)])
+        request.set_wr_ud(handle, qpn, qkey)
+        self.qp.post_send(request)
+        return self.completion(lambda wc: wc.wr_id == 1000).status
+
+    def completion(self, wanted=lambda wc: True, seconds=10):
+        """The next completion, which must be the wanted one; others are kept for later."""
+        end = _CLOCK() + seconds
+        waiting = getattr(self, "_waiting", [])
+        while True:
+            waiting += self.cq.poll(16)[1]
+            for at, found in enumerate(waiting):
+                if wanted(found):
+                    del waiting[at]
+                    self._waiting = waiting
+                    return found
+            if _CLOCK() > end:
+                raise AssertionError(f"no completion after {seconds} s")
+
+    def silent(self, seconds=0.3):
+        """Nothing completes for a while."""
+        end = _CLOCK() + seconds
+        while _CLOCK() < end:
+            found = getattr(self, "_waiting", []) + self.cq.poll(16)[1]
+            if found:
+                raise AssertionError(f"completions that nobody awaits: {[(w.wr_id, w.status) for w in found]}")
+
+    def close(self):
+        """Ends it, users before what they use."""
+        for group in set(self.groups):
+            self.detach(group)
+        for part in (self.qp, self.mr, self.cq, self.pd, self.ctx):
+            part.close()
