@@ -29,6 +29,9 @@ fmt-check: ## check the format of every Rust file
 check: ## every test; the last line is the sum
 	@set -f; scripts/check.sh $(CHECK)
 
+check-long: ## every test, and those that take long: hours
+	@set -f; scripts/check.sh --long $(CHECK)
+
 demo: ## show ibv_rc_pingpong and ib_write_bw over ferroce
 	@scripts/demo.sh
 
@@ -52,4 +55,4 @@ help: ## this
 	@echo '  CHECK="vm/* cargo-*"        only these steps of make check'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
-.PHONY: all clippy fmt fmt-check check demo vm clean help
+.PHONY: all clippy fmt fmt-check check check-long demo vm clean help

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check.sh [PATTERN...]: every test there is, or those whose name matches a shell pattern (`vm/*`,
-# `cargo-*`). Steps come from scripts/checks and from tests/vm, where each `# vm:` line of a
-# script is a run with these settings:
+# check.sh [--long] [PATTERN...]: every test, or those whose name matches a shell pattern (`vm/*`,
+# `cargo-*`); with --long, also those that take long. Steps come from scripts/checks and from
+# tests/vm, where each `# vm:` line of a script is a run with these settings:
 #
 #	# vm: TOPOLOGY=netns PEER_DRIVER=rxe     variables of vm.sh
 #	# vm: alone TOPOLOGY=single              not beside other steps: it measures time
 #	# vm: TOPOLOGY=pair                      two machines at once, so not beside other steps either
+#	# long: TOPOLOGY=pair VM_ENV=ALL=1       only with --long; its name ends in :long1, ...
 #
 # As many steps run at once as there are processors. Logs stay in build/check. The last line
 # is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
@@ -18,27 +19,37 @@ set -euo pipefail
 cd "$SRC"
 LOGS=$SRC/build/check
 SKIPPED=77
+LONG=
+[ "${1-}" != --long ] || { LONG=1; shift; }
 
 # steps: "NAME WITH COMMAND" of every step, in the order they start; WITH is `others` or `alone`.
 steps() {
-	local file line name number with
+	local file
 	sed -e '/^#/d' -e '/^$/d' -e 's/^\([^ ]*\) */\1 others /' \
 		-e 's/^\([^ ]* others\) @ /\1 scripts\/in-root.sh /' scripts/checks
-	for file in tests/vm/[0-9]*.sh; do
-		name=${file##*/}
-		number=0
-		while read -r line; do
-			with=others
-			case $line in
-			alone*) with=alone line=${line#alone} ;;
-			*TOPOLOGY=pair*) with=alone ;;
-			esac
-			printf 'vm/%s:%s %s env %s scripts/vm.sh %s\n' "${name%.sh}" "$((++number))" \
-				"$with" "$line" "$file"
-		done < <(sed -n 's/^# vm: *//p' "$file")
-		# A test that would never run is a mistake.
-		[ "$number" -gt 0 ] || echo "vm/${name%.sh} others die '$file has no # vm: line'"
-	done
+	for file in tests/vm/*.sh; do vm_steps "$file"; done
+}
+
+# vm_steps FILE: one for each of its `# vm:` and `# long:` lines.
+vm_steps() {
+	local name=${1##*/} word line with number=0 long=0 label
+	while read -r word line; do
+		with=others
+		case $line in
+		alone*) with=alone line=${line#alone} ;;
+		*TOPOLOGY=pair*) with=alone ;;
+		esac
+		if [ "$word" = vm: ]; then
+			label=$((++number))
+		else
+			label=long$((++long))
+			[ -n "$LONG" ] || continue
+		fi
+		printf 'vm/%s:%s %s env %s scripts/vm.sh %s\n' "${name%.sh}" "$label" "$with" "$line" "$1"
+	done < <(sed -n -E 's/^# (vm|long): */\1: /p' "$1")
+	# A test that would never run is a mistake; what is only sourced says so.
+	[ $((number + long)) -gt 0 ] || grep -q '^# .*[Ss]ourced' "$1" ||
+		echo "vm/${name%.sh} others die '$1 has no # vm: line'"
 }
 
 wanted() { # NAME PATTERN...

@@ -4,6 +4,8 @@
 # Makes what a virtual machine boots from, out of the toolchain root and the stock kernel's modules.
 # Prints a directory that holds root.img, an ext4 file system that is only ever read, and
 # initrd, which mounts it with a memory overlay and starts scripts/guest-init.
+#
+# VM_IMAGE=suites makes a bigger one, with the programs of the big suites and SCSI.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -20,6 +22,11 @@ MODULES_LEFT_OUT=(sound drivers/{accel,ata,bluetooth,comedi,crypto,edac,extcon,f
 	drivers/{hwmon,i2c,iio,input,isdn,leds,media,memstick,mfd,mmc,mtd,net/wireless,net/usb,parport}
 	drivers/{net/ethernet,net/can,pcmcia,platform,power,regulator,rtc,scsi,spi,staging,thermal,usb,video})
 
+# The suites' guest mounts disks over iSCSI and SRP.
+if [ "${VM_IMAGE-}" = suites ]; then
+	MODULES_LEFT_OUT=("${MODULES_LEFT_OUT[@]/#drivers\/scsi/none}")
+fi
+
 # Modules that the initrd needs to reach the root, and what they depend on.
 BOOT_MODULES="virtio_blk ext4 overlay"
 
@@ -33,6 +40,9 @@ make_root() { # ROOT MODULES DIRECTORY
 	rsync -a "${options[@]}" "$2/" "$work/usr/lib/modules/"
 	# Unpacking at every modprobe is dear on an emulated processor.
 	find "$work/usr/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -P "$(nproc)" -n 16 xz -d
+	# The kernel's own tests of RDMA.
+	mkdir -p "$work/usr/share/ferroce/selftests"
+	cp -r "$2/../build/tools/testing/selftests"/{rdma,kselftest} "$work/usr/share/ferroce/selftests/"
 	touch "$work/usr/lib/modules/$RELEASE"/modules.{order,builtin}
 	depmod -b "$work" "$RELEASE"
 	rm -f "$work/etc/resolv.conf"
@@ -76,13 +86,14 @@ if [ "${1-}" = --inside ]; then
 	exit
 fi
 
-root=$("$SRC/scripts/toolchain.sh")
+export VM_IMAGE=${VM_IMAGE-}
+root=$("$SRC/scripts/toolchain.sh" $VM_IMAGE)
 kernel=$("$SRC/scripts/kernel.sh")
 dir=$CACHE/image-$(key "$root" "$kernel" "$(cat "$0" "$SRC/scripts/guest-init")")
 if [ ! -d "$dir" ]; then
 	lock image
 	if [ ! -d "$dir" ]; then
-		say IMAGE "the guest's file system, about 30 s"
+		say IMAGE "the guest's file system${VM_IMAGE:+ ($VM_IMAGE)}, about 30 s"
 		as_root rm -rf "$dir.new"
 		mkdir "$dir.new"
 		"$SRC/scripts/in-root.sh" "$SRC/scripts/image.sh" --inside "$root" "$kernel" "$dir.new" \

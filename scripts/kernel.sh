@@ -109,6 +109,20 @@ fetch() { # KVER DIRECTORY
 		die "cannot download kernel $1"
 }
 
+# Of the kernel's tests, those of RDMA are run here.
+NOT_TESTS=(--exclude='*/tools/testing/[!s]*' --exclude='*/selftests/[!kr]*' --exclude='*/selftests/k[!s]*'
+	--exclude='*/selftests/r[!d]*' --exclude='*/selftests/rds')
+
+# add_tests KVER DIRECTORY: for trees unpacked by a version of this script that left them out.
+add_tests() {
+	fetch "$1" "$2/debs"
+	mkdir -p "$2/x"
+	"$IN" dpkg --fsys-tarfile "$2"/debs/linux-source-*.deb | tar -x -C "$2/x" --wildcards '*.tar.xz'
+	xz -dc -T0 "$2"/x/usr/src/linux-source-*.tar.xz | tar -x -C "$2/build" --strip-components=1 \
+		"${NOT_TESTS[@]}" --wildcards '*/tools/testing/selftests'
+	rm -rf "$2/x" "$2/debs"
+}
+
 unpack() { # KVER DIRECTORY
 	local release=$1-amd64 deb
 	say UNPACK "kernel $1"
@@ -128,7 +142,7 @@ unpack() { # KVER DIRECTORY
 		--wildcards --exclude='*/arch/[!xu]*/*.[chSd]*' --exclude='*/arch/xtensa' \
 		--exclude='*/drivers/gpu/drm/*.[ch]' --exclude='*/drivers/media/*.[ch]' \
 		--exclude='*/sound/*.[ch]' --exclude='*/Documentation/*/*.[rsyt]*' \
-		--exclude='*/tools/testing' --exclude='*/tools/perf'
+		--exclude='*/tools/perf' "${NOT_TESTS[@]}"
 }
 
 prepare() { # KVER DIRECTORY
@@ -164,7 +178,8 @@ dpkg --compare-versions "${version%%+*}" ge "$KVER_MIN" 2>/dev/null ||
 	[ "$(printf '%s\n' "$KVER_MIN" "${version%%+*}" | sort -V | head -n 1)" = "$KVER_MIN" ] ||
 	die "kernel $version is older than $KVER_MIN, the lowest supported"
 dir=$CACHE/kernel-$version
-if [ ! -e "$dir/release" ]; then
+tests=$dir/build/tools/testing/selftests/rdma
+if [ ! -e "$dir/release" ] || [ ! -d "$tests" ]; then
 	lock "kernel-$version"
 	if [ ! -e "$dir/release" ]; then
 		rm -rf "$dir"
@@ -174,5 +189,6 @@ if [ ! -e "$dir/release" ]; then
 		echo "$version-amd64" >"$dir/release"
 		say KERNEL "$version ready in $dir"
 	fi
+	[ -d "$tests" ] || add_tests "$version" "$dir"
 fi
 echo "$dir"

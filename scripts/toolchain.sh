@@ -3,6 +3,7 @@
 #
 # Makes the toolchain root: a Debian of the very release that built the stock kernel, with its
 # rustc, bindgen and gcc, and with the tools the tests run. Prints its path.
+# `toolchain.sh suites` makes another, without compilers, with the programs of the big suites.
 #
 # The root lies in the cache under the hash of its package list, so a changed list makes a new
 # root, and it gets its name only when it is whole.
@@ -10,7 +11,11 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST)
+case ${1-} in
+'') packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST) what="rustc and tools" ;;
+suites) packages=$(echo $PACKAGES_TEST $PACKAGES_SUITES) what="the suites" ;;
+*) die "usage: toolchain.sh [suites]" ;;
+esac
 root=$CACHE/root-$(key "$SUITE" "$packages")
 
 build() {
@@ -18,7 +23,7 @@ build() {
 	need mmdebstrap mmdebstrap
 	need unshare util-linux
 	as_root rm -rf "$new"
-	say ROOT "Debian $SUITE with rustc and tools, about a minute"
+	say ROOT "Debian $SUITE with $what, about a minute"
 	mkdir "$new"
 	# A tar stream rather than a directory: whoever unpacks it owns the files, and
 	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power

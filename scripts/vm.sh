@@ -13,6 +13,9 @@
 #	VM_ENV="NAME=VALUE..."        settings of the script's own
 #	FERROCE_KO=FILE               this module, instead of one built now
 #	VM_COLD=1                     boots instead of resuming a saved machine
+#	VM_IMAGE=suites               a guest with the programs of the big suites
+#
+# A script may set what is not set here in a line `# machine: NAME=VALUE...`.
 #
 # The script finds in its environment what tests/vm/lib.sh says, and may source that as $VM_LIB.
 # A run has passed only if the script's exit code came back over its own channel, was 0, and
@@ -33,6 +36,9 @@ done
 shift $((OPTIND - 1))
 script=${1-}
 [ -f "$script" ] || die "RUN=SCRIPT is missing, or no such file: '$script'"
+while IFS='=' read -r name value; do
+	[ -n "${!name-}" ] || export "$name=$value"
+done < <(sed -n 's/^# machine: *//p' "$script" | tr ' ' '\n')
 case $kernel in
 stock) ;;
 debug | uml) die "KERNEL=$kernel is not there yet; stock is" ;;
