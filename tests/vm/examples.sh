@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# rdma-core's examples: the ping-pongs of libibverbs and every program of librdmacm.
+#
+#	single   v0 [DEV] ------ v1             the device talks to itself
+#	netns    v0 [DEV] ------ v1 [PEER_DEV]  v1 is in namespace b
+#
+# CONNECTIONS is how many cmtime makes (1000).
+#
+# machine: VM_TIMEOUT=1500
+# vm: TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=CONNECTIONS=200
+# long: TOPOLOGY=single VM_TIMEOUT=2400
+# long: TOPOLOGY=netns VM_TIMEOUT=2400
+
+. "$VM_LIB"
+. /ferroce/wait.sh
+
+modprobe -a rdma_ucm
+TRAFFIC_SECONDS=120
+
+# both NAME READY SERVER CLIENT: two programs; READY is a command that succeeds once the server can be called.
+both() {
+	local name=$1 ready=$2 rc_server=0 rc_client=0 pid
+	mark "$name"
+	timeout "$TRAFFIC_SECONDS" $3 >/tmp/server 2>&1 &
+	pid=$!
+	within 30 $ready
+	at_peer timeout "$TRAFFIC_SECONDS" $4 >/tmp/client 2>&1 || rc_client=$?
+	# Some serve for ever.
+	[ -z "${STOP-}" ] || kill "$(pgrep -P "$pid")" 2>/dev/null
+	wait "$pid" || rc_server=$?
+	[ -z "${STOP-}" ] || rc_server=0
+	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
+		ok "$name"
+		return 0
+	fi
+	note "server ($3) returned $rc_server:"
+	tail -n 20 /tmp/server | note
+	note "client ($4) returned $rc_client:"
+	tail -n 20 /tmp/client | note
+	not_ok "$name"
+	return 1
+}
+
+listens() { rdma resource show cm_id | grep -q LISTEN; }
+
+# managed SERVER CLIENT: two programs that meet over the connection manager. What they need beside the
+# name of the program is given as text.
+managed() { both "$1 / $2" listens "$1" "$2"; }
+
+# members N: so many ends have joined a group.
+members() { [ "$(rdma resource show cm_id | grep -c 'ps UDP')" -ge "$1" ]; }
+
+# ---- libibverbs ------------------------------------------------------------------------------
+
+pingpongs() {
+	local kind
+	for kind in rc uc; do
+		pingpong "$kind" 4 -n 100
+		pingpong "$kind" 6 -n 100 -e
+		pingpong "$kind" 4 -n 20 -s 65536 -m 1024
+		pingpong "$kind" 4 -n 5 -s 1000000 -m 4096
+	done
+	pingpong rc 4 -n 100 -N
+	pingpong rc 4 -n 100 -o
+	pingpong rc 4 -n 100 -o -P
+	pingpong rc 4 -n 100 -O
+	pingpong ud 4 -n 100
+	pingpong ud 6 -n 100 -e
+	pingpong srq 4 -n 100
+	pingpong srq 6 -n 100 -e -q 4
+	skip "ibv_xsrq_pingpong" "neither driver has XRC"
+	skip "ibv_rc_pingpong -t" "the ABI has no completion timestamps"
+	skip "ibv_rc_pingpong -j" "neither driver has device memory"
+}
+
+events() {
+	local pid
+	timeout 60 stdbuf -oL ibv_asyncwatch -d "$DEV" >/tmp/events 2>&1 &
+	pid=$!
+	within 10 test -s /tmp/events
+	ip link set "$NETDEV" down
+	within 10 grep -q "port error" /tmp/events
+	ip link set "$NETDEV" up
+	within 10 grep -q "port active" /tmp/events
+	kill "$(pgrep -P "$pid")"
+	wait "$pid"
+	check "ibv_asyncwatch sees the link go" grep -q "port error" /tmp/events
+	check "ibv_asyncwatch sees the link come" grep -q "port active" /tmp/events
+	address "$NETDEV" "$ADDR" "$ADDR6" 2>/dev/null
+	gid_index "$DEV" "$ADDR" >/dev/null
+	gid_index "$DEV" "$ADDR6" >/dev/null
+	pingpong rc 4 -n 50
+}
+
+# ---- librdmacm -------------------------------------------------------------------------------
+
+connections() { # ADDRESS
+	managed "rping -s -a $1 -C 10 -V" "rping -c -a $1 -C 10 -V"
+	managed "rping -s -a $1 -C 5 -V -S 65000" "rping -c -a $1 -C 5 -V -S 65000"
+	managed "ucmatose -b $1 -c 10 -C 20 -S 8192" "ucmatose -s $1 -c 10 -C 20 -S 8192"
+	managed "udaddy -b $1 -c 4 -C 20" "udaddy -s $1 -c 4 -C 20"
+	managed "rdma_server -s $1" "rdma_client -s $1"
+	managed "rdma_xserver -c r" "rdma_xclient -s $1 -c r"
+}
+
+more_connections() {
+	managed "ucmatose -b $ADDR -c 2 -t 8" "ucmatose -s $ADDR -c 2 -t 8"
+	managed "ucmatose -b $ADDR -c 1 -m" "ucmatose -s $ADDR -c 1 -m"
+	STOP=1 managed "rping -s -a $ADDR -C 5 -P" "rping -c -a $ADDR -C 5"
+	managed "rping -s -a $ADDR -C 5 -q" "rping -c -a $ADDR -C 5 -q"
+	# On one device the ends must not choose the same numbers.
+	managed "cmtime -b $ADDR -c 20" "cmtime -s $ADDR -c 20 -q 200000"
+	managed "cmtime -b $ADDR -c ${CONNECTIONS:-1000} -n 2" \
+		"cmtime -s $ADDR -c ${CONNECTIONS:-1000} -n 2 -q 200000"
+	skip "rdma_xserver -c x" "neither driver has XRC"
+	skip "udpong" "librdmacm's datagram sockets make an address handle without GRH, wrong on any RoCE device"
+}
+
+groups() {
+	local group
+	for group in 239.1.1.5 239.255.1.7; do
+		both "mckey -m $group" "members 1" "mckey -m $group -b $ADDR -C 5" \
+			"mckey -m $group -b $PEER_ADDR -s -C 5"
+	done
+	both "mckey -m 239.1.1.9 -o" "members 1" "mckey -m 239.1.1.9 -b $ADDR -C 5" \
+		"mckey -m 239.1.1.9 -b $PEER_ADDR -s -o -C 5"
+	skip "mckey -M" "the core joins no IPv6 group on RoCEv2 (ENOTSUPP)"
+}
+
+sockets() {
+	local size
+	for size in 64 4096 65536 all; do
+		managed "rstream -S $size -C 5 -I 5" "rstream -s $ADDR -S $size -C 5 -I 5"
+	done
+	managed "rstream -T b -S 4096 -C 10 -I 5" "rstream -s $ADDR -T b -S 4096 -C 10 -I 5"
+	managed "rstream -T f -S 4096 -C 10 -I 5" "rstream -s $ADDR -T f -S 4096 -C 10 -I 5"
+	managed "rstream -T r -S 4096 -C 10 -I 5" "rstream -s $ADDR -T r -S 4096 -C 10 -I 5"
+	managed "rstream -T v -S 4096 -C 10 -I 5" "rstream -s $ADDR -T v -S 4096 -C 10 -I 5"
+	managed "riostream -S 65536 -C 5 -I 5" "riostream -s $ADDR -S 65536 -C 5 -I 5"
+	head -c 3000000 /dev/urandom >/tmp/from
+	STOP=1 managed "rcopy" "rcopy /tmp/from $ADDR:/tmp/to"
+	check "the copy is what was copied" cmp /tmp/from /tmp/to
+}
+
+pingpongs
+connections "$ADDR"
+connections "$ADDR6"
+more_connections
+groups
+sockets
+events
+check "every connection identifier is gone" not sh -c 'rdma resource show cm_id | grep lqpn'
+finish

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# rdma-core's own tests, as the distribution installs them, over a device that talks to itself. What each
+# has to come to stands in pyverbs.list. PYVERBS="PATTERN..." runs some of them.
+#
+# machine: VM_TIMEOUT=1200
+# vm: TOPOLOGY=single VM_TIMEOUT=1200
+
+. "$VM_LIB"
+
+modprobe -a rdma_ucm ib_umad
+echo 64 >/proc/sys/vm/nr_hugepages
+cp -r /usr/share/doc/rdma-core/tests /tmp/tests
+gunzip /tmp/tests/*.gz
+note "rdma-core $(dpkg-query -W -f '${Version}' rdma-core)"
+exec python3 run_pyverbs.py /tmp/tests pyverbs.list "$DRIVER" "$DEV" \
+	"IPv4=$GID4" "IPv6=$GID6" ${PYVERBS:+-- $PYVERBS}
