@@ -64,9 +64,11 @@ struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
 int ferroce_helper_skb_iif(const struct sk_buff *skb);
 u8 ferroce_helper_skb_ip_summed(const struct sk_buff *skb);
 void *ferroce_helper_skb_network_header(const struct sk_buff *skb);
+void ferroce_helper_skb_list_add(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb);
 void ferroce_helper_skb_queue_head_init(struct sk_buff_head *list);
 u32 ferroce_helper_skb_queue_len_lockless(const struct sk_buff_head *list);
 void ferroce_helper_skb_reserve(struct sk_buff *skb, int len);
+void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __be16 udp_len);
 void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset);
 void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, __be16 protocol,
 				   u8 tos);

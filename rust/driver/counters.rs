@@ -12,7 +12,7 @@ use kernel::{
         Relaxed, //
     }, //
 };
-use rdma::net::skb::Xmit;
+use rdma::net::burst::Xmit;
 use roce::status::DropReason;
 
 /// Declares [`Counter`], so that a variant cannot exist without its name.
@@ -125,13 +125,13 @@ impl Counters {
     }
 
     /// Notes what became of a packet of `bytes` bytes.
-    pub(crate) fn sent(&self, bytes: usize, result: Xmit) {
+    pub(crate) fn sent(&self, packets: u16, bytes: usize, result: Xmit) {
         match result {
             Xmit::Lost => return self.count(Counter::SendErrors),
             Xmit::Congested => self.count(Counter::Congested),
             Xmit::Sent => {}
         }
-        self.add(Counter::SentPackets as usize, 1);
+        self.add(Counter::SentPackets as usize, packets.into());
         // CAST: At most 64 KiB.
         self.add(Counter::SentBytes as usize, bytes as i64);
     }

@@ -20,15 +20,16 @@ use kernel::{
 use rdma::{
     attr::AhAttr,
     net::{
+        burst::{
+            Burst,
+            Xmit, //
+        },
+        header::IpHeader,
         route::{
             Addresses,
             Route, //
         },
-        skb::{
-            FragCache,
-            IpHeader,
-            Xmit, //
-        }, //
+        skb::FragCache, //
     }, //
 };
 use roce::wire::{
@@ -58,6 +59,8 @@ pub(crate) struct Path {
     /// The covered fields of IP and UDP; identification and lengths change with each packet.
     masked: Masked,
     route: Option<Route>,
+    /// Packets that are ready, and wait for more.
+    burst: Option<Burst>,
     cache: FragCache,
 }
 
@@ -105,6 +108,7 @@ impl Path {
             ipv4_id: 0,
             masked,
             route: None,
+            burst: None,
             cache: FragCache::new(),
         })
     }
@@ -131,11 +135,9 @@ impl Path {
         Frame::new(&self.masked, &headers, payload_len, loan)
     }
 
-    /// Sends the packet that was started last.
-    pub(crate) fn send(&mut self, port: &Port, frame: Frame) -> Xmit {
-        let Some(skb) = frame.finish(&mut self.cache) else {
-            return Xmit::Lost;
-        };
+    /// Sends the packet that was started last, together with those that come after it, until
+    /// [`Path::flush`] at the latest.
+    pub(crate) fn send(&mut self, port: &Port, frame: Frame) {
         let ip = IpHeader {
             addresses: self.addresses,
             traffic_class: self.traffic_class,
@@ -144,14 +146,43 @@ impl Path {
             ipv4_id: self.ipv4_id,
         };
         let ports = (self.source_port, ROCE_UDP_PORT);
-        let bytes = skb.len();
+        let sealed = frame
+            .finish(&mut self.cache)
+            .and_then(|skb| skb.seal(&ip, ports));
+        let Some(packet) = sealed else {
+            return port.counters().sent(1, 0, Xmit::Lost);
+        };
+        let packet = match &mut self.burst {
+            Some(burst) => match burst.push(packet) {
+                Ok(()) => return,
+                Err(packet) => packet,
+            },
+            None => packet,
+        };
+        self.flush(port);
+        let guard = rcu::read_lock();
+        let bytes = packet.payload_len();
+        self.burst = self
+            .route(port, &guard)
+            .map(|route| Burst::new(packet, route));
+        if self.burst.is_none() {
+            port.counters().sent(1, bytes, Xmit::Lost);
+        }
+    }
+
+    /// Gives to the network what was sent since the last time. To be called before the path is left
+    /// alone.
+    pub(crate) fn flush(&mut self, port: &Port) {
+        let Some(burst) = self.burst.take() else {
+            return;
+        };
+        let (packets, bytes) = (burst.packets(), burst.payload_len());
         let guard = rcu::read_lock();
         let sent = match self.route(port, &guard) {
-            Some(route) => skb.send(route, &ip, ports),
+            Some(route) => burst.send(route),
             None => Xmit::Lost,
         };
-        port.counters().sent(bytes, sent);
-        sent
+        port.counters().sent(packets, bytes, sent);
     }
 
     /// The cached route, looked up again when the network has changed. `None`: there is none, or

@@ -64,7 +64,7 @@ use roce::{
 
 /// Most packets and bytes that one turn sends before it looks at what has arrived.
 const BURST: BurstLimit = BurstLimit {
-    bytes: 64 << 10,
+    bytes: 60 << 10,
     packets: 64,
 };
 
@@ -213,6 +213,7 @@ impl ReceiveHalf {
                 break;
             }
         }
+        path.flush(qp.port());
         if let Some(error) = refused {
             // The refusal leaves with the next burst.
             self.responder.abort_read(error);

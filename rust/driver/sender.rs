@@ -57,7 +57,7 @@ use roce::{
 
 /// Most packets and bytes that one turn sends before it looks at what has arrived.
 const BURST: BurstLimit = BurstLimit {
-    bytes: 64 << 10,
+    bytes: 60 << 10,
     packets: 64,
 };
 
@@ -179,6 +179,7 @@ impl SendHalf {
                 break;
             }
         }
+        path.flush(qp.port());
         if let Some((slot, status)) = refused {
             self.requester.abort(slot, status);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/skbuff.h>
+#include <linux/udp.h>
 #include <net/dst.h>
 #include <net/ip.h>
 #include <net/ip6_route.h>
@@ -53,6 +54,17 @@ void *ferroce_helper_skb_network_header(const struct sk_buff *skb)
 	return skb_network_header(skb);
 }
 
+void ferroce_helper_skb_list_add(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb)
+{
+	if (last)
+		last->next = skb;
+	else
+		skb_shinfo(head)->frag_list = skb;
+	head->len += skb->len;
+	head->data_len += skb->len;
+	head->truesize += skb->truesize;
+}
+
 void ferroce_helper_skb_queue_head_init(struct sk_buff_head *list)
 {
 	skb_queue_head_init(list);
@@ -66,6 +78,15 @@ u32 ferroce_helper_skb_queue_len_lockless(const struct sk_buff_head *list)
 void ferroce_helper_skb_reserve(struct sk_buff *skb, int len)
 {
 	skb_reserve(skb, len);
+}
+
+void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __be16 udp_len)
+{
+	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4 | SKB_GSO_FRAGLIST;
+	skb_shinfo(skb)->gso_size = size;
+	skb_shinfo(skb)->gso_segs = segs;
+	skb->ip_summed = CHECKSUM_UNNECESSARY;
+	udp_hdr(skb)->len = udp_len;
 }
 
 void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset)

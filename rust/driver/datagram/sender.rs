@@ -225,6 +225,7 @@ impl Way<'_> {
         };
         if whole {
             path.send(port, frame);
+            path.flush(port);
         }
         Ok(())
     }

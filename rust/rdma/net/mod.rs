@@ -3,10 +3,12 @@
 //! What a RoCE provider needs of the network stack.
 //!
 //! - [`netns`], [`netdev`]: network namespaces and interfaces; [`notifier`]: what happens to them.
-//! - [`route`]: the way to an address; [`skb`]: packets that go it.
+//! - [`route`]: the way to an address; [`skb`], [`header`]: packets that go it, in a [`burst`].
 //! - [`rx`]: packets that have come in; [`udp_tunnel`]: the sockets that they come in through.
 //! - [`multicast`]: groups that an interface takes packets of.
 
+pub mod burst;
+pub mod header;
 pub mod multicast;
 pub mod netdev;
 pub mod netns;

@@ -2,19 +2,26 @@
 
 //! UDP packets to be sent.
 //!
-//! Owns a packet from its first byte until the network takes it. It is written front to back: first
+//! Owns a packet from its first byte until it is complete. It is written front to back: first
 //! the bytes that are copied ([`TxSkb::put`]), then those that are lent ([`TxSkb::push_frag`],
-//! [`TxSkb::push_trailer`]); IP and UDP headers come last, in front ([`TxSkb::send`]). Does not know
-//! what the payload is. What the network refuses is lost, as on any wire.
+//! [`TxSkb::push_trailer`]); IP and UDP headers come last, in front ([`TxSkb::seal`]). Does not know
+//! what the payload is, nor how the packet gets on its way: see [`burst`](crate::net::burst).
 //!
 //! C headers: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h),
 //! [`include/linux/page_frag_cache.h`](srctree/include/linux/page_frag_cache.h)
 
 use crate::{
     bindings,
-    net::route::{
-        Addresses,
-        Route, //
+    net::{
+        header::{
+            ipv4_header,
+            ipv6_header,
+            udp_header,
+            IpHeader,
+            IPV6_LEN,
+            UDP_LEN, //
+        },
+        route::Addresses, //
     },
     umem::{
         Memory,
@@ -29,56 +36,15 @@ use core::{
 };
 use kernel::{
     page::PAGE_SIZE,
-    prelude::*,
-    sync::rcu, //
+    prelude::*, //
 };
 
 /// Room in front of the payload: any link-layer header, IPv6, UDP.
-const HEADROOM: u32 = bindings::LL_MAX_HEADER + 48 + IPV6_LEN + UDP_LEN;
-
-/// Length of a UDP header in bytes.
-const UDP_LEN: u32 = 8;
-
-/// Length of an IPv4 header without options, in bytes.
-const IPV4_LEN: u32 = 20;
-
-/// Length of an IPv6 header in bytes.
-const IPV6_LEN: u32 = 40;
-
-/// "Don't fragment" in the flags of an IPv4 header.
-const DONT_FRAGMENT: u16 = 0x4000;
-
-/// Protocol number of UDP.
-const UDP: u8 = bindings::IPPROTO_UDP as u8;
+// CAST: Small numbers.
+const HEADROOM: u32 = bindings::LL_MAX_HEADER + 48 + (IPV6_LEN + UDP_LEN) as u32;
 
 /// Mark of a buffer that holds pages which others may write to.
 const SHARED_FRAG: u8 = bindings::SKBFL_SHARED_FRAG as u8;
-
-/// What became of a packet.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Xmit {
-    /// The network has it.
-    Sent,
-    /// The network has it, or has dropped another one for it: send less (`NET_XMIT_CN`).
-    Congested,
-    /// It is gone.
-    Lost,
-}
-
-/// What stands in the IP header, where there is a choice.
-#[derive(Clone, Copy, Debug)]
-pub struct IpHeader {
-    /// Source and destination.
-    pub addresses: Addresses,
-    /// IPv4 type of service or IPv6 traffic class.
-    pub traffic_class: u8,
-    /// IPv4 time to live or IPv6 hop limit.
-    pub hop_limit: u8,
-    /// IPv6 flow label, 20 bits. Not in IPv4.
-    pub flow_label: u32,
-    /// IPv4 identification. Not in IPv6. Sent as it is: an ICRC covers it.
-    pub ipv4_id: u16,
-}
 
 /// A UDP packet in the making.
 ///
@@ -113,7 +79,7 @@ impl TxSkb {
     }
 
     #[inline]
-    fn as_raw(&self) -> *mut bindings::sk_buff {
+    pub(super) fn as_raw(&self) -> *mut bindings::sk_buff {
         self.raw.as_ptr()
     }
 
@@ -278,50 +244,29 @@ impl TxSkb {
         }
     }
 
-    /// Puts UDP and IP headers in front, and gives the packet to the network. For any context but
-    /// hard interrupts.
-    pub fn send(mut self, route: &Route, ip: &IpHeader, ports: (u16, u16)) -> Xmit {
-        let Ok(udp_len) = u16::try_from(self.len().wrapping_add(UDP_LEN as usize)) else {
-            return Xmit::Lost;
-        };
+    /// Puts UDP and IP headers in front. `None`: the packet is too long.
+    pub fn seal(mut self, ip: &IpHeader, ports: (u16, u16)) -> Option<IpPacket> {
+        let payload = self.len();
+        let udp_len = u16::try_from(payload.wrapping_add(UDP_LEN)).ok()?;
         self.push(&udp_header(ports, udp_len));
-        let (protocol, ip_len) = match ip.addresses {
-            Addresses::V4 { src, dst } if route.is_v4() => {
-                self.push(&ipv4_header(ip, src, dst));
-                (bindings::ETH_P_IP, IPV4_LEN)
-            }
-            Addresses::V6 { src, dst } if !route.is_v4() => {
-                self.push(&ipv6_header(ip, src, dst, udp_len));
-                (bindings::ETH_P_IPV6, IPV6_LEN)
-            }
-            _ => return Xmit::Lost,
-        };
-        let skb = ManuallyDrop::new(self).as_raw();
-        let _guard = rcu::read_lock();
-        // CAST: EtherTypes have 16 bits.
-        let ethertype = (protocol as u16).to_be();
-        // SAFETY: The packet is complete; it goes to the function, in any case. The route is of the
-        // same family, and RCU and `route` keep it.
-        let result = unsafe {
-            bindings::ferroce_helper_skb_set_headers(skb, ip_len as c_int);
-            let dst = route.as_raw();
-            bindings::ferroce_helper_skb_set_output(skb, dst, ethertype, ip.traffic_class);
-            if route.is_v4() {
-                bindings::ferroce_helper_ip_local_out(skb)
-            } else {
-                bindings::ferroce_helper_ip6_local_out(skb)
-            }
-        };
-        match u32::try_from(result) {
-            Ok(bindings::NET_XMIT_SUCCESS) => Xmit::Sent,
-            Ok(bindings::NET_XMIT_CN) => Xmit::Congested,
-            _ => Xmit::Lost,
+        match ip.addresses {
+            Addresses::V4 { src, dst } => self.push(&ipv4_header(ip, src, dst)),
+            Addresses::V6 { src, dst } => self.push(&ipv6_header(ip, src, dst, udp_len)),
         }
+        let ip_len = ip.addresses.header_len();
+        // CAST: 20 or 40.
+        // SAFETY: The packet is ours, and begins with as many bytes.
+        unsafe { bindings::ferroce_helper_skb_set_headers(self.as_raw(), ip_len as c_int) };
+        Some(IpPacket {
+            skb: self,
+            payload,
+            ip: *ip,
+        })
     }
 
     /// Puts a header in front.
     fn push<const N: usize>(&mut self, header: &[u8; N]) {
-        const { assert!(N <= IPV6_LEN as usize) };
+        const { assert!(N <= IPV6_LEN) };
         // SAFETY: By the invariant there is room for all headers, and this is called for no more
         // than one of IP and one of UDP. CAST: See above.
         unsafe {
@@ -338,56 +283,43 @@ impl Drop for TxSkb {
     }
 }
 
-/// A UDP header with checksum 0, which RoCE sends (IBA annex 17).
-fn udp_header((source, dest): (u16, u16), len: u16) -> [u8; UDP_LEN as usize] {
-    let ([a, b], [c, d], [e, f]) = (source.to_be_bytes(), dest.to_be_bytes(), len.to_be_bytes());
-    [a, b, c, d, e, f, 0, 0]
+/// A UDP packet with its headers, ready to be sent. Those fields that depend on the length of what
+/// is sent at a time are filled in by the network stack.
+pub struct IpPacket {
+    skb: TxSkb,
+    payload: usize,
+    ip: IpHeader,
 }
 
-/// An IPv4 header. Total length and checksum are filled in by the network stack.
-fn ipv4_header(ip: &IpHeader, src: [u8; 4], dst: [u8; 4]) -> [u8; IPV4_LEN as usize] {
-    let [id_high, id_low] = ip.ipv4_id.to_be_bytes();
-    let [flags, fragment] = DONT_FRAGMENT.to_be_bytes();
-    let [s0, s1, s2, s3] = src;
-    let [d0, d1, d2, d3] = dst;
-    [
-        0x45,
-        ip.traffic_class,
-        0,
-        0,
-        id_high,
-        id_low,
-        flags,
-        fragment,
-        ip.hop_limit,
-        UDP,
-        0,
-        0,
-        s0,
-        s1,
-        s2,
-        s3,
-        d0,
-        d1,
-        d2,
-        d3,
-    ]
-}
+impl IpPacket {
+    /// Length of the UDP payload in bytes.
+    #[inline]
+    pub fn payload_len(&self) -> usize {
+        self.payload
+    }
 
-/// An IPv6 header in front of `len` bytes.
-fn ipv6_header(ip: &IpHeader, src: [u8; 16], dst: [u8; 16], len: u16) -> [u8; IPV6_LEN as usize] {
-    let class = u32::from(ip.traffic_class) << 20;
-    let first = 6 << 28 | class | (ip.flow_label & 0xf_ffff);
-    let mut header = [0; IPV6_LEN as usize];
-    let (fixed, addresses) = header.split_at_mut(8);
-    let (word, rest) = fixed.split_at_mut(4);
-    word.copy_from_slice(&first.to_be_bytes());
-    let [high, low] = len.to_be_bytes();
-    rest.copy_from_slice(&[high, low, UDP, ip.hop_limit]);
-    let (from, to) = addresses.split_at_mut(16);
-    from.copy_from_slice(&src);
-    to.copy_from_slice(&dst);
-    header
+    /// Length with all headers from IP on, in bytes.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a packet is not a collection")]
+    pub fn len(&self) -> usize {
+        self.skb.len()
+    }
+
+    /// What stands in the IP header.
+    #[inline]
+    pub fn ip(&self) -> &IpHeader {
+        &self.ip
+    }
+
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut bindings::sk_buff {
+        self.skb.as_raw()
+    }
+
+    /// The buffer, which is the caller's from now on.
+    pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
+        ManuallyDrop::new(self.skb).as_raw()
+    }
 }
 
 /// A page from which trailers of a few bytes are cut.

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets of one flow that go through the network stack as one.
+//!
+//! Owns them from when they are complete until the network takes them. The first carries the others on
+//! its list of buffers, as generic segmentation offload wants it (`SKB_GSO_FRAGLIST`): routing,
+//! filters and queues see one buffer, and a device that takes no such buffer gets the packets, each
+//! as it was put in. What the network refuses is lost, as on any wire.
+//!
+//! C headers: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h),
+//! [`include/net/udp.h`](srctree/include/net/udp.h)
+
+use crate::{
+    bindings,
+    net::{
+        header::UDP_LEN,
+        route::{
+            Addresses,
+            Route, //
+        },
+        skb::IpPacket, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::rcu, //
+};
+
+/// Most bytes of a burst, from its first IP header on: what an IPv4 header can say.
+const MAX_BYTES: usize = u16::MAX as usize;
+
+/// Most packets of a burst: what the receive path of UDP makes at most.
+const MAX_PACKETS: u16 = 64;
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Xmit {
+    /// The network has it.
+    Sent,
+    /// The network has it, or has dropped another one for it: send less (`NET_XMIT_CN`).
+    Congested,
+    /// It is gone.
+    Lost,
+}
+
+/// One packet or more.
+///
+/// # Invariants
+///
+/// `last` is null, or the last buffer on the list of the first packet's, which owns it.
+pub struct Burst {
+    first: IpPacket,
+    last: *mut bindings::sk_buff,
+    packets: u16,
+    bytes: usize,
+    payload: usize,
+    mtu: usize,
+}
+
+// SAFETY: The buffers are ours alone.
+unsafe impl Send for Burst {}
+// SAFETY: Nothing is changed through a shared reference.
+unsafe impl Sync for Burst {}
+
+impl Burst {
+    /// A burst that goes along `route`, of one packet so far.
+    pub fn new(first: IpPacket, route: &Route) -> Self {
+        Self {
+            last: ptr::null_mut(),
+            packets: 1,
+            bytes: first.len(),
+            payload: first.payload_len(),
+            // CAST: `u32` to `usize`, on 64 bits.
+            mtu: route.mtu() as usize,
+            first,
+        }
+    }
+
+    /// Number of packets.
+    pub fn packets(&self) -> u16 {
+        self.packets
+    }
+
+    /// Bytes of UDP payload of all packets.
+    pub fn payload_len(&self) -> usize {
+        self.payload
+    }
+
+    /// Appends a packet with the same addresses and ports, and the next IPv4 identification.
+    ///
+    /// # Errors
+    ///
+    /// The packet, if it does not fit: there is no room, it would have to be fragmented, or one
+    /// before it is missing. It begins another burst.
+    pub fn push(&mut self, packet: IpPacket) -> Result<(), IpPacket> {
+        let payload = packet.payload_len();
+        let bytes = self.bytes.wrapping_add(payload);
+        let expected = self.first.ip().ipv4_id.wrapping_add(self.packets);
+        if bytes > MAX_BYTES
+            || self.packets >= MAX_PACKETS
+            || packet.len().max(self.first.len()) > self.mtu
+            || packet.ip().ipv4_id != expected
+        {
+            return Err(packet);
+        }
+        // CAST: 28 or 48.
+        let headers = (packet.len().wrapping_sub(payload)) as u32;
+        let next = packet.into_raw();
+        // INVARIANT: `next` is the last from now on.
+        // SAFETY: All buffers are ours. The headers of `next` stay in front of its data, where
+        // segmentation finds them by their offsets.
+        unsafe {
+            bindings::skb_pull(next, headers);
+            bindings::ferroce_helper_skb_list_add(self.first.as_raw(), self.last, next);
+        }
+        self.last = next;
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = bytes;
+        self.payload = self.payload.wrapping_add(payload);
+        Ok(())
+    }
+
+    /// Gives the packets to the network. For any context but hard interrupts.
+    pub fn send(self, route: &Route) -> Xmit {
+        let ip = *self.first.ip();
+        let (ethertype, v4) = match ip.addresses {
+            Addresses::V4 { .. } => (bindings::ETH_P_IP, true),
+            Addresses::V6 { .. } => (bindings::ETH_P_IPV6, false),
+        };
+        if v4 != route.is_v4() {
+            return Xmit::Lost;
+        }
+        if self.packets > 1 {
+            self.describe();
+        }
+        // What is on the list goes with it.
+        let skb = self.first.into_raw();
+        let _guard = rcu::read_lock();
+        // CAST: EtherTypes have 16 bits.
+        let ethertype = (ethertype as u16).to_be();
+        // SAFETY: The packet is complete; it goes to the function, in any case. The route is of the
+        // same family, and RCU and `route` keep it.
+        let result = unsafe {
+            let dst = route.as_raw();
+            bindings::ferroce_helper_skb_set_output(skb, dst, ethertype, ip.traffic_class);
+            if v4 {
+                bindings::ferroce_helper_ip_local_out(skb)
+            } else {
+                bindings::ferroce_helper_ip6_local_out(skb)
+            }
+        };
+        match u32::try_from(result) {
+            Ok(bindings::NET_XMIT_SUCCESS) => Xmit::Sent,
+            Ok(bindings::NET_XMIT_CN) => Xmit::Congested,
+            _ => Xmit::Lost,
+        }
+    }
+
+    /// Says in the first buffer that it holds several packets.
+    fn describe(&self) {
+        // CAST: The payload of one packet, and of all: below 64 KiB.
+        let (size, udp_len) = (
+            self.first.payload_len() as u16,
+            self.payload.wrapping_add(UDP_LEN) as u16,
+        );
+        // SAFETY: The buffer is ours, its UDP header is written, and its list is as described.
+        unsafe {
+            bindings::ferroce_helper_skb_set_gso_list(
+                self.first.as_raw(),
+                size,
+                self.packets,
+                udp_len.to_be(),
+            );
+        }
+    }
+}
