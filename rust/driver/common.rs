@@ -135,6 +135,14 @@ impl Common {
         }
     }
 
+    /// What receives can reach that belong to protection domain `pd`, or to the queue pair's own.
+    pub(crate) fn space_of<'a>(&'a self, pd: Option<&'a Arc<Pd>>) -> Space<'a> {
+        Space {
+            pd: pd.unwrap_or(&self.pd),
+            ..self.space()
+        }
+    }
+
     /// The consumer.
     pub(crate) fn handle(&self) -> &QpHandle {
         &self.handle

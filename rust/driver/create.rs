@@ -15,10 +15,7 @@ use crate::{
     },
     common::Common,
     datagram::{
-        receiver::{
-            self,
-            Receives, //
-        },
+        receiver,
         sender::{
             self,
             Requests, //
@@ -33,8 +30,7 @@ use crate::{
     mr::Pd,
     posted::{
         self,
-        Posted,
-        ShortList, //
+        Posted, //
     },
     qp::Qp,
     queue_pair::QueuePair,
@@ -42,11 +38,21 @@ use crate::{
         Answers,
         ReceiveHalf, //
     },
-    rq::ReceiveQueue,
+    rq::{
+        ReceivePosts,
+        Receives,
+        Source, //
+    },
     sender::SendHalf,
     sq::{
         SendQueue,
         Slots, //
+    },
+    srq::Srq,
+    supply::{
+        self,
+        RingReader,
+        Supply, //
     }, //
 };
 use kernel::{
@@ -54,11 +60,15 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    attr::QpCaps,
+    attr::{
+        QpCaps,
+        SrqAttr, //
+    },
     device::Device,
     driver::{
         QpCreated,
-        QpInit, //
+        QpInit,
+        SrqInit, //
     },
     mmap::MmapInfo,
     ring::Ring,
@@ -84,33 +94,51 @@ struct Created {
     send: MmapInfo,
 }
 
+/// Answer to `create_srq` (`struct rxe_create_srq_resp`).
+#[derive(Immutable, IntoBytes)]
+#[repr(C)]
+struct CreatedSrq {
+    ring: MmapInfo,
+    srq_num: u32,
+    reserved: u32,
+}
+
 /// The queues of a process's queue pair, and what it is told about them.
 struct Queues {
     send: SendQueue,
-    receive: ReceiveQueue,
+    receive: Receives,
     created: Created,
 }
 
 impl Queues {
-    /// Queues as large as `caps` says, which `user` may map.
-    fn new<U>(user: &mut UserContext<U>, caps: QpCaps, signal_all: bool) -> Result<Self> {
+    /// Queues as large as `caps` says, which `user` may map; receives come from `srq` if there is one.
+    fn new<U>(
+        user: &mut UserContext<U>,
+        caps: QpCaps,
+        signal_all: bool,
+        srq: Option<Arc<Srq>>,
+    ) -> Result<Self> {
         let send_bounds = Bounds {
             max_sge: caps.max_send_sge,
             max_inline: caps.max_inline_data,
         };
-        let receive_bounds = Bounds {
-            max_sge: caps.max_recv_sge,
-            max_inline: 0,
-        };
-        let send = ring(SendWqe::LEN, send_bounds, caps.max_send_wr)?;
-        let receive = ring(RecvWqe::LEN, receive_bounds, caps.max_recv_wr)?;
-        let created = Created {
+        let send = ring(SendWqe::LEN, caps.max_send_sge, caps.max_send_wr)?;
+        let mut created = Created {
             send: user.map_ring(&send)?,
-            receive: user.map_ring(&receive)?,
+            receive: MmapInfo::default(),
+        };
+        let receive = if let Some(srq) = srq {
+            let max_sge = srq.max_sge();
+            Receives::new(Source::Shared(srq), max_sge)?
+        } else {
+            let ring = receive_ring(caps.max_recv_sge, caps.max_recv_wr)?;
+            created.receive = user.map_ring(&ring)?;
+            let reader = RingReader::new(ring, caps.max_recv_sge);
+            Receives::new(Source::Ring(reader), caps.max_recv_sge)?
         };
         Ok(Self {
             send: SendQueue::new(send, send_bounds, signal_all)?,
-            receive: ReceiveQueue::new(receive, receive_bounds)?,
+            receive,
             created,
         })
     }
@@ -127,8 +155,8 @@ pub(crate) fn rc(
     init: QpInit<'_, Ferroce>,
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
     let user = init.user.ok_or(EOPNOTSUPP)?;
-    let caps = granted(init.caps)?;
-    let queues = Queues::new(user, caps, init.sq_sig_all)?;
+    let caps = granted(init.caps, init.srq.is_some())?;
+    let queues = Queues::new(user, caps, init.sq_sig_all, init.srq)?;
     let slots = Slots::new(queues.send.slots())?;
     let sender = SendHalf::new(Requester::new(slots), queues.send, init.send_cq);
     let receiver = ReceiveHalf::new(
@@ -160,11 +188,11 @@ pub(crate) fn ud(
     init: QpInit<'_, Ferroce>,
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
     let user = init.user.ok_or(EOPNOTSUPP)?;
-    let caps = granted(init.caps)?;
-    let queues = Queues::new(user, caps, init.sq_sig_all)?;
+    let caps = granted(init.caps, init.srq.is_some())?;
+    let queues = Queues::new(user, caps, init.sq_sig_all, init.srq)?;
     let halves = (
         sender::SendHalf::new(Requests::Ring(queues.send), init.send_cq),
-        receiver::ReceiveHalf::new(Receives::Ring(queues.receive), init.recv_cq),
+        receiver::ReceiveHalf::new(queues.receive, init.recv_cq),
     );
     let common = Common::new(dev.port().clone(), pd.clone(), init.handle);
     let alive = dev.shared().qps().join();
@@ -188,6 +216,7 @@ pub(crate) fn gsi(
     // CAST: A small number.
     let max_sge = posted::MAX_SGE as u32;
     if init.user.is_some()
+        || init.srq.is_some()
         || caps.max_send_wr > MAX_WR
         || caps.max_recv_wr > MAX_WR
         || caps.max_send_sge > max_sge
@@ -197,10 +226,11 @@ pub(crate) fn gsi(
     }
     let posts = Posts {
         sends: Arc::pin_init(Posted::new(caps.max_send_wr)?, GFP_KERNEL)?,
-        receives: Arc::pin_init(Posted::new(caps.max_recv_wr)?, GFP_KERNEL)?,
+        receives: ReceivePosts::new(caps.max_recv_wr, caps.max_recv_sge)?,
     };
     let requests = Requests::Posted(posts.sends.clone());
-    let receives = Receives::Posted(posts.receives.clone(), ShortList::default());
+    let source = Source::Posted(posts.receives.clone());
+    let receives = Receives::new(source, caps.max_recv_sge)?;
     let halves = (
         sender::SendHalf::new(requests, init.send_cq),
         receiver::ReceiveHalf::new(receives, init.recv_cq),
@@ -215,6 +245,53 @@ pub(crate) fn gsi(
     Ok((qp, QpCreated { qp_num, caps }))
 }
 
+/// Makes a shared receive queue.
+///
+/// # Errors
+///
+/// `EINVAL` for more than the device can do; `ENOMEM`.
+pub(crate) fn srq(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Srq>, SrqAttr)> {
+    let asked = init.attr;
+    if asked.max_wr > MAX_WR
+        || asked.max_wr == 0
+        || asked.max_sge > MAX_SGE
+        || asked.limit > asked.max_wr
+    {
+        return Err(EINVAL);
+    }
+    let supply = match init.user {
+        Some(user) => {
+            let ring = receive_ring(asked.max_sge, asked.max_wr)?;
+            let created = CreatedSrq {
+                ring: user.map_ring(&ring)?,
+                srq_num: 0,
+                reserved: 0,
+            };
+            user.respond(&created)?;
+            Supply::Ring(RingReader::new(ring, asked.max_sge))
+        }
+        None => Supply::Posts(supply::Posts::new(asked.max_wr, asked.max_sge)?),
+    };
+    let srq = Srq::new(pd.clone(), init.handle, asked, supply)?;
+    Ok((srq, asked))
+}
+
+/// Gives a process's shared receive queue a ring for `max_wr` receives.
+///
+/// # Errors
+///
+/// `EINVAL` for more than the device can do, or less than what waits; `EFAULT`; `ENOMEM`.
+pub(crate) fn resize_srq<U>(srq: &Srq, max_wr: u32, user: &mut UserContext<U>) -> Result {
+    if max_wr > MAX_WR || max_wr == 0 {
+        return Err(EINVAL);
+    }
+    let ring = receive_ring(srq.max_sge(), max_wr)?;
+    let info = user.map_ring(&ring)?;
+    // First, since this may fail. Until the call has succeeded, it means nothing to the caller.
+    user.respond(&info)?;
+    srq.resize(&ring, max_wr)
+}
+
 /// Gives a queue pair its number. The last step: packets find it from here on.
 fn publish(
     dev: &Device<Ferroce>,
@@ -227,8 +304,16 @@ fn publish(
 }
 
 /// What is granted for what was asked. Scatter list and inline data share the same room, so there
-/// may be more of either.
-fn granted(asked: QpCaps) -> Result<QpCaps> {
+/// may be more of either. What receives there shall be means nothing if they are `shared`.
+fn granted(asked: QpCaps, shared: bool) -> Result<QpCaps> {
+    let asked = match shared {
+        true => QpCaps {
+            max_recv_wr: 0,
+            max_recv_sge: 0,
+            ..asked
+        },
+        false => asked,
+    };
     if asked.max_send_wr > MAX_WR
         || asked.max_recv_wr > MAX_WR
         || asked.max_send_sge > MAX_SGE
@@ -243,17 +328,22 @@ fn granted(asked: QpCaps) -> Result<QpCaps> {
     let max_send_sge = asked.max_send_sge.max(entries).max(1);
     Ok(QpCaps {
         max_send_wr: asked.max_send_wr.max(1),
-        max_recv_wr: asked.max_recv_wr.max(1),
+        max_recv_wr: asked.max_recv_wr.max(u32::from(!shared)),
         max_send_sge,
         max_recv_sge: asked.max_recv_sge,
         max_inline_data: max_send_sge.saturating_mul(entry),
     })
 }
 
+/// A ring of `entries` receives with up to `max_sge` entries each.
+pub(crate) fn receive_ring(max_sge: u32, entries: u32) -> Result<Arc<Ring>> {
+    ring(RecvWqe::LEN, max_sge, entries)
+}
+
 /// A ring of `entries` elements with room for `fixed` bytes and a scatter list.
-fn ring(fixed: usize, bounds: Bounds, entries: u32) -> Result<Arc<Ring>> {
+fn ring(fixed: usize, max_sge: u32, entries: u32) -> Result<Arc<Ring>> {
     // CAST: At most `MAX_SGE`.
-    let list = (bounds.max_sge as usize).saturating_mul(size_of::<Sge>());
+    let list = (max_sge as usize).saturating_mul(size_of::<Sge>());
     let ring = Ring::new(fixed.saturating_add(list), entries)?;
     Ok(Arc::new(ring, GFP_KERNEL_ACCOUNT)?)
 }

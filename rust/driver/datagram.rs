@@ -16,9 +16,9 @@ use crate::{
     },
     posted::{
         Posted,
-        PostedReceive,
         PostedSend, //
-    }, //
+    },
+    rq::ReceivePosts, //
 };
 use kernel::{
     impl_has_work,
@@ -56,7 +56,8 @@ use rdma::{
     wait::{
         flush_work,
         Alive, //
-    }, //
+    },
+    wr, //
 };
 use receiver::ReceiveHalf;
 use roce::{
@@ -74,7 +75,7 @@ pub(crate) struct Posts {
     /// Datagrams to be sent.
     pub(crate) sends: Arc<Posted<PostedSend>>,
     /// Receives.
-    pub(crate) receives: Arc<Posted<PostedReceive>>,
+    pub(crate) receives: Arc<ReceivePosts>,
 }
 
 /// A datagram queue pair.
@@ -260,8 +261,8 @@ impl Datagram {
     ///
     /// # Errors
     ///
-    /// `EINVAL` in RESET; `ENOMEM` when too many are posted.
-    pub(crate) fn post_recv(&self, request: PostedReceive) -> Result {
+    /// `EINVAL` in RESET, or for too long a scatter list; `ENOMEM` when too many are posted.
+    pub(crate) fn post_recv(&self, request: &wr::RecvWr<'_>) -> Result {
         if self.common.state() == QpState::Reset {
             return Err(EINVAL);
         }

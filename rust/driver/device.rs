@@ -73,6 +73,7 @@ mod cap {
     pub(super) const PORT_ACTIVE_EVENT: u64 = 1 << 10;
     pub(super) const SYS_IMAGE_GUID: u64 = 1 << 11;
     pub(super) const RC_RNR_NAK_GEN: u64 = 1 << 12;
+    pub(super) const SRQ_RESIZE: u64 = 1 << 13;
 }
 
 /// Connections can be managed over the port (`IB_PORT_CM_SUP`).
@@ -157,7 +158,8 @@ impl Ferroce {
             device_cap_flags: cap::CHANGE_PHY_PORT
                 | cap::PORT_ACTIVE_EVENT
                 | cap::SYS_IMAGE_GUID
-                | cap::RC_RNR_NAK_GEN,
+                | cap::RC_RNR_NAK_GEN
+                | cap::SRQ_RESIZE,
             max_send_sge: abi::MAX_SGE,
             max_recv_sge: abi::MAX_SGE,
             max_sge_rd: abi::MAX_SGE,
@@ -172,6 +174,9 @@ impl Ferroce {
             max_mcast_qp_attach: MAX_ATTACHED,
             max_total_mcast_qp_attach: MAX_GROUPS.saturating_mul(MAX_ATTACHED),
             max_ah: MANY,
+            max_srq: MANY,
+            max_srq_wr: MAX_WR,
+            max_srq_sge: abi::MAX_SGE,
             max_pkeys: 1,
             local_ca_ack_delay: 15,
             ..DeviceAttr::default()

@@ -37,6 +37,8 @@ mod shared;
 mod sockets;
 mod space;
 mod sq;
+mod srq;
+mod supply;
 mod verbs;
 
 use crate::{

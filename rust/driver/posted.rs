@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Datagram work requests of consumers in the kernel, between post and turn.
+//! Datagrams of consumers in the kernel, between post and turn.
 //!
 //! Owns copies of them. They are posted in any context, also with interrupts off, where the
 //! network stack may not be entered; so they wait here for the queue pair's next turn.
@@ -19,10 +19,7 @@ use kernel::{
     }, //
 };
 use rdma::wr::SgeList;
-use roce::{
-    ud::DatagramWr,
-    wr::RecvWr, //
-};
+use roce::ud::DatagramWr;
 
 /// Most entries of a scatter list: what the MAD layer and connection managers need, and some.
 pub(crate) const MAX_SGE: usize = 4;
@@ -75,14 +72,6 @@ pub(crate) struct PostedSend {
     /// Where it goes.
     pub(crate) ah: Arc<Ah>,
     /// Where its payload stands.
-    pub(crate) list: ShortList,
-}
-
-/// A receive.
-pub(crate) struct PostedReceive {
-    /// The request.
-    pub(crate) wr: RecvWr,
-    /// Where a datagram goes.
     pub(crate) list: ShortList,
 }
 

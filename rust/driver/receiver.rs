@@ -16,7 +16,7 @@ use crate::{
     cq::Cq,
     frame::Loan,
     path::Path,
-    rq::ReceiveQueue,
+    rq::Receives,
 };
 use kernel::{
     prelude::*,
@@ -103,14 +103,14 @@ impl AsMut<[Answer]> for Answers {
 /// The half that answers requests.
 pub(crate) struct ReceiveHalf {
     responder: Responder<Answers>,
-    queue: ReceiveQueue,
+    queue: Receives,
     cq: Arc<Cq>,
     path: Option<Path>,
 }
 
 impl ReceiveHalf {
     /// The half in RESET, consuming `queue`.
-    pub(crate) fn new(responder: Responder<Answers>, queue: ReceiveQueue, cq: Arc<Cq>) -> Self {
+    pub(crate) fn new(responder: Responder<Answers>, queue: Receives, cq: Arc<Cq>) -> Self {
         Self {
             responder,
             queue,
@@ -226,14 +226,12 @@ impl ReceiveHalf {
         if let Some(done) = self.responder.abandon() {
             report(&self.cq, qp, &done, true, after);
         }
-        // As many as the ring holds: user space may go on posting while it is emptied.
-        for _ in 0..self.queue.slots() {
-            let Some(taken) = self.queue.take() else {
-                break;
-            };
-            let (Ok(RecvWr { wr_id, .. }) | Err(BadRecv { wr_id, .. })) = taken;
+        let last = self.queue.flush(|wr_id| {
             let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
             report(&self.cq, qp, &done, true, after);
+        });
+        if last {
+            qp.handle().event(QpEvent::LastWqe);
         }
     }
 }
@@ -274,7 +272,7 @@ fn report(cq: &Cq, qp: &Common, done: &Completion, solicited: bool, after: &mut 
 /// What the responder needs while it handles one request.
 struct Host<'a> {
     qp: &'a Common,
-    queue: &'a mut ReceiveQueue,
+    queue: &'a mut Receives,
     cq: &'a Cq,
     skb: &'a RxSkb,
     after: &'a mut Aftermath,
@@ -287,7 +285,7 @@ impl RequestHost for Host<'_> {
 
     fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
         self.qp
-            .space()
+            .space_of(self.queue.pd())
             .scatter(self.queue.current(), offset, self.skb, payload)
     }
 

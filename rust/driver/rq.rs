@@ -1,107 +1,155 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receive queue of a user's queue pair, seen from the consuming end.
+//! Where the receives of a queue pair come from, whatever its service.
 //!
-//! Owns the read position in the shared ring and a private copy of the one receive that is in
-//! progress. An element goes back to user space as soon as it has been copied. Does not know
-//! what arrives.
+//! Owns the choice of the source, a private copy of the scatter list of the one receive that is in
+//! progress, and what is left of the source when the queue pair fails: its own receives are
+//! flushed, those of a shared queue stay there for others. Does not know what arrives.
 
-use crate::abi::{
-    self,
-    Bounds,
-    RecvWqe,
-    Sge, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
-use rdma::ring::Ring;
-use roce::{
-    status::WcStatus,
-    wr::{
-        BadRecv,
-        RecvWr, //
+use crate::{
+    abi::Sge,
+    mr::Pd,
+    srq::Srq,
+    supply::{
+        Posts,
+        RingReader,
+        ScatterList, //
     }, //
 };
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLockIrq, //
+    }, //
+};
+use rdma::wr;
+use roce::wr::{
+    BadRecv,
+    RecvWr, //
+};
 
-/// The consuming end of a receive ring.
-pub(crate) struct ReceiveQueue {
-    ring: Arc<Ring>,
-    /// Next element to read, masked; the ring holds the published copy.
-    next: u32,
-    bounds: Bounds,
-    /// Scatter list of the receive in progress; the first `used` entries count.
-    current: KVVec<Sge>,
-    used: usize,
+/// Receives that a consumer in the kernel has posted to one queue pair.
+#[pin_data]
+pub(crate) struct ReceivePosts {
+    #[pin]
+    posts: SpinLockIrq<Posts>,
 }
 
-impl ReceiveQueue {
-    /// The consuming end of `ring`.
+impl ReceivePosts {
+    /// Room for `max_wr` receives with up to `max_sge` entries each.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(ring: Arc<Ring>, bounds: Bounds) -> Result<Self> {
-        let current =
-            KVVec::from_elem(Sge::default(), bounds.max_sge as usize, GFP_KERNEL_ACCOUNT)?;
+    pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Arc<Self>> {
+        let posts = Posts::new(max_wr, max_sge)?;
+        Arc::pin_init(
+            pin_init!(Self { posts <- new_spinlock_irq!(posts) }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// Adds a receive. For any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if its scatter list is too long; `ENOMEM` when more are posted than the queue pair
+    /// was created for.
+    pub(crate) fn push(&self, wr: &wr::RecvWr<'_>) -> Result {
+        self.posts.lock().push(wr)
+    }
+}
+
+/// Where receives come from.
+pub(crate) enum Source {
+    /// A ring of a process, which nobody else reads.
+    Ring(RingReader),
+    /// Posts of a consumer in the kernel, for this queue pair alone.
+    Posted(Arc<ReceivePosts>),
+    /// A queue that other queue pairs use as well.
+    Shared(Arc<Srq>),
+}
+
+/// The receives of one queue pair.
+pub(crate) struct Receives {
+    source: Source,
+    current: ScatterList,
+    /// The queue pair has failed, and what follows from that is done.
+    flushed: bool,
+}
+
+impl Receives {
+    /// The receives that come from `source`, with up to `max_sge` entries each.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(source: Source, max_sge: u32) -> Result<Self> {
         Ok(Self {
-            ring,
-            next: 0,
-            bounds,
-            current,
-            used: 0,
+            source,
+            current: ScatterList::new(max_sge)?,
+            flushed: false,
         })
     }
 
-    /// Takes the next receive; its scatter list becomes the one in progress.
+    /// Takes the next receive; its scatter list becomes the current one.
     ///
-    /// `None`: user space has posted no more. An entry that cannot be used comes with the status
-    /// that it completes with.
+    /// `None`: the consumer has posted no more. A receive that cannot be used comes with the
+    /// status that it completes with.
     pub(crate) fn take(&mut self) -> Option<Result<RecvWr, BadRecv>> {
-        if self.next == self.ring.producer() {
-            return None;
+        match &mut self.source {
+            Source::Ring(ring) => ring.take(&mut self.current),
+            Source::Posted(posted) => posted.posts.lock().take(&mut self.current).map(Ok),
+            Source::Shared(srq) => srq.take(&mut self.current),
         }
-        let mut bytes = [0; RecvWqe::LEN];
-        self.ring.read(self.next, 0, &mut bytes);
-        let wqe: RecvWqe = zerocopy::transmute!(bytes);
-        let taken = self.copy_scatter_list(&wqe);
-        self.next = self.next.wrapping_add(1) & self.ring.mask();
-        self.ring.publish_consumer(self.next);
-        Some(taken)
     }
 
-    fn copy_scatter_list(&mut self, wqe: &RecvWqe) -> Result<RecvWr, BadRecv> {
-        self.used = 0;
-        let bad = |status| BadRecv {
-            wr_id: wqe.wr_id(),
-            status,
-        };
-        let entries = wqe
-            .entries(self.bounds)
-            .and_then(|entries| self.current.get_mut(..entries as usize))
-            .ok_or(bad(WcStatus::LocQpOpErr))?;
-        self.ring
-            .read(self.next, RecvWqe::LEN, entries.as_mut_bytes());
-        let length = abi::total_length(entries).ok_or(bad(WcStatus::LocLenErr))?;
-        self.used = entries.len();
-        Ok(wqe.work_request(length))
-    }
-
-    /// Elements of the ring.
-    pub(crate) fn slots(&self) -> u32 {
-        self.ring.mask().saturating_add(1)
-    }
-
-    /// Scatter list of the receive in progress.
+    /// Scatter list of the receive that was taken last.
     pub(crate) fn current(&self) -> &[Sge] {
-        self.current.get(..self.used).unwrap_or_default()
+        self.current.entries()
     }
 
-    /// Forgets every entry (the queue pair goes to RESET).
+    /// The protection domain that the memory of receives belongs to, if it is not that of the queue
+    /// pair.
+    pub(crate) fn pd(&self) -> Option<&Arc<Pd>> {
+        match &self.source {
+            Source::Shared(srq) => Some(srq.pd()),
+            _ => None,
+        }
+    }
+
+    /// The queue pair has failed: calls `each` with the identifier of each receive of its own.
+    ///
+    /// Returns whether the consumer is to hear that no more receives are taken from the shared queue
+    /// ("Last WQE Reached"): once for each failure.
+    pub(crate) fn flush(&mut self, mut each: impl FnMut(u64)) -> bool {
+        let first = !core::mem::replace(&mut self.flushed, true);
+        let most = match &self.source {
+            Source::Ring(ring) => ring.capacity(),
+            Source::Posted(posted) => posted.posts.lock().capacity(),
+            Source::Shared(_) => return first,
+        };
+        // As many as there is room for: the consumer may go on posting while the queue is emptied.
+        for _ in 0..=most {
+            let Some(taken) = self.take() else {
+                break;
+            };
+            let (Ok(RecvWr { wr_id, .. }) | Err(BadRecv { wr_id, .. })) = taken;
+            each(wr_id);
+        }
+        false
+    }
+
+    /// Forgets what was posted to this queue pair: it goes to RESET.
     pub(crate) fn clear(&mut self) {
-        self.next = self.ring.producer();
-        self.ring.publish_consumer(self.next);
-        self.used = 0;
+        match &mut self.source {
+            Source::Ring(ring) => ring.clear(),
+            Source::Posted(posted) => posted.posts.lock().clear(),
+            Source::Shared(_) => {}
+        }
+        self.current.clear();
+        self.flushed = false;
     }
 }

@@ -19,12 +19,12 @@ use crate::{
     mr::Pd,
     port::Port,
     posted::{
-        PostedReceive,
         PostedSend,
         ShortList, //
     },
     queue_pair::QueuePair,
-    shared::Shared, //
+    shared::Shared,
+    srq::Srq, //
 };
 use kernel::{
     prelude::*,
@@ -43,7 +43,8 @@ use rdma::{
         QpAttr,
         QpAttrMask,
         QpState,
-        QpType, //
+        QpType,
+        SrqAttr, //
     },
     device::Device,
     driver::{
@@ -53,12 +54,14 @@ use rdma::{
         QpCreated,
         QpInit,
         QpQuery,
+        SrqInit,
         DRIVER_ID_RXE, //
     },
     event::Notify,
     link::Registry,
     net::netdev::NetDev,
     ring::Ring,
+    udata::UserContext,
     umem::{
         Memory,
         Umem, //
@@ -80,10 +83,7 @@ use roce::{
         Qpn, //
     },
     ud::DatagramWr,
-    wr::{
-        Imm,
-        RecvWr, //
-    }, //
+    wr::Imm, //
 };
 use zerocopy_derive::{
     Immutable,
@@ -100,6 +100,7 @@ impl Driver for Ferroce {
     type Ah = Handle;
     type Cq = Cq;
     type Qp = QueuePair;
+    type Srq = Srq;
     type Mr = Registered;
 
     const DRIVER_ID: u32 = DRIVER_ID_RXE;
@@ -298,19 +299,38 @@ impl Driver for Ferroce {
         let QueuePair::Datagram(qp) = &**qp else {
             return Err(EOPNOTSUPP);
         };
-        let posted = list.try_for_each(|wr| {
-            let list = ShortList::new(&wr.sges())?;
-            let length = list.length().ok_or(EINVAL)?;
-            qp.post_recv(PostedReceive {
-                wr: RecvWr {
-                    wr_id: wr.wr_id(),
-                    length,
-                },
-                list,
-            })
-        });
+        let posted = list.try_for_each(|wr| qp.post_recv(&wr));
         qp.as_arc_borrow().kick();
         posted
+    }
+
+    fn create_srq(
+        _dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        init: SrqInit<'_, Self>,
+    ) -> Result<(Arc<Srq>, SrqAttr)> {
+        create::srq(pd, init)
+    }
+
+    fn resize_srq(
+        _dev: &Device<Self>,
+        srq: &Srq,
+        max_wr: u32,
+        user: Option<&mut UserContext<()>>,
+    ) -> Result {
+        create::resize_srq(srq, max_wr, user.ok_or(EOPNOTSUPP)?)
+    }
+
+    fn set_srq_limit(srq: &Srq, limit: u32) -> Result {
+        srq.set_limit(limit)
+    }
+
+    fn query_srq(srq: &Srq) -> SrqAttr {
+        srq.query()
+    }
+
+    fn post_srq_recv(srq: &Arc<Srq>, list: &mut RecvWrList<'_>) -> Result {
+        list.try_for_each(|wr| srq.push(&wr))
     }
 
     fn reg_user_mr(

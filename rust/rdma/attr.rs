@@ -127,6 +127,33 @@ impl DeviceAttr {
     }
 }
 
+/// What a shared receive queue holds (`struct ib_srq_attr`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SrqAttr {
+    /// Most receives that wait.
+    pub max_wr: u32,
+    /// Most entries of a scatter list.
+    pub max_sge: u32,
+    /// The consumer is told, once, when fewer receives wait; 0: not.
+    pub limit: u32,
+}
+
+impl SrqAttr {
+    pub(crate) fn from_raw(raw: &bindings::ib_srq_attr) -> Self {
+        Self {
+            max_wr: raw.max_wr,
+            max_sge: raw.max_sge,
+            limit: raw.srq_limit,
+        }
+    }
+
+    pub(crate) fn write_to(&self, raw: &mut bindings::ib_srq_attr) {
+        raw.max_wr = self.max_wr;
+        raw.max_sge = self.max_sge;
+        raw.srq_limit = self.limit;
+    }
+}
+
 /// Whether a port can carry packets (`enum ib_port_state`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PortState {

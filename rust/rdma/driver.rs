@@ -8,7 +8,7 @@
 //! # Contexts
 //!
 //! Everything may sleep, except [`Driver::post_send`], [`Driver::post_send_kernel`],
-//! [`Driver::post_recv_kernel`], [`Driver::poll_cq`], [`Driver::req_notify`], and
+//! [`Driver::post_recv_kernel`], [`Driver::post_srq_recv`], [`Driver::poll_cq`], [`Driver::req_notify`], and
 //! [`Driver::create_ah`] unless [`AhInit::may_sleep`] says so; consumers in the kernel may call
 //! those with interrupts off. [`Driver::netdev`] is called with and without the RTNL lock.
 //!
@@ -31,14 +31,16 @@ use crate::{
         QpAttrMask,
         QpCaps,
         QpState,
-        QpType, //
+        QpType,
+        SrqAttr, //
     },
     bindings,
     device::handle::Device,
     event::{
         CqHandle,
         Notify,
-        QpHandle, //
+        QpHandle,
+        SrqHandle, //
     },
     link::registry::Registry,
     net::netdev::NetDev,
@@ -76,6 +78,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     type Cq: Send + Sync + 'static;
     /// Data of a queue pair.
     type Qp: Send + Sync + 'static;
+    /// Data of a shared receive queue.
+    type Srq: Send + Sync + 'static;
     /// Data of a memory region.
     type Mr: Send + Sync + 'static;
 
@@ -192,6 +196,37 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Takes receives from the kernel. Fails as [`Driver::post_send_kernel`] does.
     fn post_recv_kernel(qp: &Arc<Self::Qp>, list: &mut RecvWrList<'_>) -> Result;
 
+    /// Makes a shared receive queue; says what it holds.
+    fn create_srq(
+        dev: &Device<Self>,
+        pd: &Arc<Self::Pd>,
+        init: SrqInit<'_, Self>,
+    ) -> Result<(Arc<Self::Srq>, SrqAttr)>;
+
+    /// Gives a shared receive queue room for `max_wr` receives; nothing that waits is lost. One
+    /// modification at a time. The caller is a process, or (`None`) in the kernel.
+    fn resize_srq(
+        dev: &Device<Self>,
+        srq: &Self::Srq,
+        max_wr: u32,
+        user: Option<&mut UserContext<Self::Ucontext>>,
+    ) -> Result;
+
+    /// Has the consumer told when fewer than `limit` receives wait; 0: not.
+    fn set_srq_limit(srq: &Self::Srq, limit: u32) -> Result;
+
+    /// What a shared receive queue holds.
+    fn query_srq(srq: &Self::Srq) -> SrqAttr;
+
+    /// Ends a shared receive queue. No queue pair uses it any more but those on their way out.
+    fn destroy_srq(dev: &Device<Self>, srq: Arc<Self::Srq>) {
+        let _ = dev;
+        drop(srq);
+    }
+
+    /// Takes receives from the kernel. Fails as [`Driver::post_send_kernel`] does.
+    fn post_srq_recv(srq: &Arc<Self::Srq>, list: &mut RecvWrList<'_>) -> Result;
+
     /// Registers memory of the calling process.
     fn reg_user_mr(
         dev: &Device<Self>,
@@ -246,12 +281,24 @@ pub struct QpInit<'a, T: Driver> {
     pub send_cq: Arc<T::Cq>,
     /// Where receives complete.
     pub recv_cq: Arc<T::Cq>,
+    /// Where receives come from, if not from a queue of its own.
+    pub srq: Option<Arc<T::Srq>>,
     /// The port, for [`QpType::Gsi`].
     pub port_num: u32,
     /// The caller, if it is a process.
     pub user: Option<&'a mut UserContext<T::Ucontext>>,
     /// The way to the consumer.
     pub handle: QpHandle,
+}
+
+/// What a shared receive queue is made from.
+pub struct SrqInit<'a, T: Driver> {
+    /// What it has to hold at least.
+    pub attr: SrqAttr,
+    /// The caller, if it is a process.
+    pub user: Option<&'a mut UserContext<T::Ucontext>>,
+    /// The way to the consumer.
+    pub handle: SrqHandle,
 }
 
 /// What a new queue pair is like.

@@ -172,6 +172,38 @@ impl CqHandle {
     }
 }
 
+/// The way from a driver's shared receive queue to its consumer.
+#[derive(Clone)]
+pub struct SrqHandle(Arc<Way<bindings::ib_srq>>);
+
+impl SrqHandle {
+    pub(crate) fn new(srq: *mut bindings::ib_srq) -> Result<Self> {
+        Ok(Self(Arc::new(Way::new(srq), GFP_KERNEL_ACCOUNT)?))
+    }
+
+    pub(crate) fn cut(&self) -> Cut {
+        self.0.cut()
+    }
+
+    /// Tells the consumer that fewer receives wait than it wanted
+    /// (`IB_EVENT_SRQ_LIMIT_REACHED`). For any context; call it without a lock.
+    pub fn limit_reached(&self) {
+        self.0.with(|srq| {
+            let mut event: bindings::ib_event = pin_init::zeroed();
+            event.event = bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED;
+            event.element.srq = srq;
+            // SAFETY: The structure is valid until the way has been cut and a grace period has
+            // passed. The handler is set when the queue is created, for good; it may be absent.
+            unsafe {
+                event.device = (*srq).device;
+                if let Some(f) = (*srq).event_handler {
+                    f(&mut event, (*srq).srq_context);
+                }
+            }
+        });
+    }
+}
+
 #[pin_data]
 struct QpLink {
     qp: Way<bindings::ib_qp>,

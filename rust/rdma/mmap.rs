@@ -33,7 +33,7 @@ use zerocopy_derive::{
 };
 
 /// Tells user space where to map a ring (`struct mminfo`).
-#[derive(Clone, Copy, Debug, Immutable, IntoBytes)]
+#[derive(Clone, Copy, Debug, Default, Immutable, IntoBytes)]
 #[repr(C)]
 pub struct MmapInfo {
     /// Offset to pass to `mmap`, bytes.

@@ -12,7 +12,8 @@ use crate::{
     bindings,
     event::{
         CqHandle,
-        QpHandle, //
+        QpHandle,
+        SrqHandle, //
     },
     mmap::Mappings, //
 };
@@ -46,6 +47,8 @@ pub(crate) type Ah<D> = Object<bindings::ib_ah, Arc<D>>;
 pub(crate) type Cq<D> = Object<bindings::ib_cq, CqData<D>>;
 /// A queue pair.
 pub(crate) type Qp<D> = Object<bindings::ib_qp, QpData<D>>;
+/// A shared receive queue.
+pub(crate) type Srq<D> = Object<bindings::ib_srq, SrqData<D>>;
 /// A memory region.
 pub(crate) type Mr<D> = Object<bindings::ib_mr, Arc<D>>;
 
@@ -63,6 +66,14 @@ pub(crate) struct QpData<D> {
     /// One modification at a time: the check of a transition and the transition are one step.
     pub(crate) modify: Pin<KBox<Mutex<()>>>,
     pub(crate) _mappings: Mappings,
+}
+
+/// The Rust part of a shared receive queue.
+pub(crate) struct SrqData<D> {
+    pub(crate) srq: Arc<D>,
+    pub(crate) handle: SrqHandle,
+    /// One modification at a time. A new ring takes the place of the old.
+    pub(crate) mappings: Pin<KBox<Mutex<Mappings>>>,
 }
 
 impl<C, D> Object<C, D> {

@@ -36,6 +36,7 @@ mod device;
 mod mr;
 mod multicast;
 mod qp;
+mod srq;
 
 /// The operations of the driver `T`.
 pub(crate) struct OpsVTable<T: Driver>(PhantomData<T>);
@@ -53,6 +54,7 @@ impl<T: Driver> OpsVTable<T> {
         create_ah: Some(Self::create_ah),
         create_cq: Some(Self::create_cq),
         create_qp: Some(Self::create_qp),
+        create_srq: Some(Self::create_srq),
         create_user_ah: Some(Self::create_ah),
         dealloc_driver: Some(Self::dealloc_driver),
         dealloc_pd: Some(Self::dealloc_pd),
@@ -62,6 +64,7 @@ impl<T: Driver> OpsVTable<T> {
         destroy_cq: Some(Self::destroy_cq),
         destroy_qp: Some(Self::destroy_qp),
         detach_mcast: Some(Self::detach_mcast),
+        destroy_srq: Some(Self::destroy_srq),
         disassociate_ucontext: Some(Self::disassociate_ucontext),
         get_dma_mr: Some(Self::get_dma_mr),
         get_hw_stats: Some(Counters::<T>::get),
@@ -71,14 +74,17 @@ impl<T: Driver> OpsVTable<T> {
         mmap: Some(mmap::mmap),
         mmap_free: Some(mmap::mmap_free),
         modify_qp: Some(Self::modify_qp),
+        modify_srq: Some(Self::modify_srq),
         poll_cq: Some(Self::poll_cq),
         post_recv: Some(Self::post_recv),
         post_send: Some(Self::post_send),
+        post_srq_recv: Some(Self::post_srq_recv),
         query_ah: Some(Self::query_ah),
         query_device: Some(Self::query_device),
         query_pkey: Some(Self::query_pkey),
         query_port: Some(Self::query_port),
         query_qp: Some(Self::query_qp),
+        query_srq: Some(Self::query_srq),
         reg_user_mr: Some(Self::reg_user_mr),
         req_notify_cq: Some(Self::req_notify_cq),
 
@@ -86,6 +92,7 @@ impl<T: Driver> OpsVTable<T> {
         size_ib_cq: object::Cq::<T::Cq>::SIZE,
         size_ib_pd: object::Pd::<T::Pd>::SIZE,
         size_ib_qp: object::Qp::<T::Qp>::SIZE,
+        size_ib_srq: object::Srq::<T::Srq>::SIZE,
         size_ib_ucontext: object::Ucontext::<T::Ucontext>::SIZE,
 
         ..pin_init::zeroed()

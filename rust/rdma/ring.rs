@@ -196,14 +196,30 @@ impl Ring {
     /// Copies `bytes` to the start of the element at `index`. What does not fit is left out.
     #[inline]
     pub fn write(&self, index: u32, bytes: &[u8]) {
-        let (to, room) = self.locate(index, 0);
+        self.write_at(index, 0, bytes);
+    }
+
+    /// Copies the element at `index` to the place `to_index` of another ring. Of two sizes, the smaller
+    /// one counts.
+    pub fn copy_element(&self, index: u32, to: &Self, to_index: u32) {
+        for offset in (0..self.element.min(to.element)).step_by(MIN_ELEMENT) {
+            let mut piece = [0; MIN_ELEMENT];
+            self.read(index, offset, &mut piece);
+            to.write_at(to_index, offset, &piece);
+        }
+    }
+
+    /// Copies `bytes` to the element at `index`, beginning at its byte `offset`, a multiple of 8.
+    #[inline]
+    fn write_at(&self, index: u32, offset: usize, bytes: &[u8]) {
+        let (to, room) = self.locate(index, offset);
         let inside = bytes.get(..room).unwrap_or(bytes);
         let mut at = 0usize;
         for chunk in inside.chunks_exact(WORD) {
             let mut word = [0; WORD];
             word.copy_from_slice(chunk);
             // SAFETY: Inside the element, since `inside` is no longer than `room`; aligned, since
-            // elements are. Volatile, because user space may access it at the same time.
+            // elements and `offset` are. Volatile, because user space may access it at the same time.
             unsafe {
                 to.add(at)
                     .cast::<u64>()

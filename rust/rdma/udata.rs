@@ -3,7 +3,8 @@
 //! The private part of a verb that user space called.
 //!
 //! Owns what a driver may do with it: answer, and offer rings for mapping. Requests of the ABIs
-//! served here are empty, which is checked before the driver is asked.
+//! served here are empty, which is checked before the driver is asked; but for one that says where
+//! the answer goes.
 //!
 //! C header: [`include/rdma/uverbs_ioctl.h`](srctree/include/rdma/uverbs_ioctl.h)
 
@@ -24,7 +25,11 @@ use core::{
 use kernel::{
     error::to_result,
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    }, //
 };
 use zerocopy::{
     Immutable,
@@ -38,6 +43,8 @@ pub struct UserContext<U> {
     udata: NonNull<bindings::ib_udata>,
     context: NonNull<bindings::ib_ucontext>,
     mappings: Mappings,
+    /// Where the answer goes, if not to where the core takes it.
+    answer_at: Option<usize>,
     _ucontext: PhantomData<Arc<U>>,
 }
 
@@ -53,15 +60,53 @@ impl<U> UserContext<U> {
             return Ok(None);
         };
         // SAFETY: As the function requires.
-        unsafe { expect_empty(udata.as_ptr()) }?;
+        unsafe {
+            expect_empty(udata.as_ptr())?;
+            Self::new(udata).map(Some)
+        }
+    }
+
+    /// As [`UserContext::from_raw`], for the one verb whose request is not empty but the address where
+    /// the answer goes (`struct rxe_modify_srq_cmd`).
+    ///
+    /// # Safety
+    ///
+    /// As for [`UserContext::from_raw`].
+    pub(crate) unsafe fn with_answer_at(udata: *mut bindings::ib_udata) -> Result<Option<Self>> {
+        let Some(udata) = NonNull::new(udata) else {
+            return Ok(None);
+        };
+        let mut request = [0u8; size_of::<u64>()];
+        // SAFETY: As the function requires; the pointer and the length are those of a slice.
+        let user = unsafe {
+            to_result(bindings::_ib_copy_validate_udata_in(
+                udata.as_ptr(),
+                request.as_mut_ptr().cast(),
+                request.len(),
+                request.len(),
+            ))?;
+            Self::new(udata)?
+        };
+        Ok(Some(Self {
+            // CAST: An address of user space, on 64 bits; checked when it is used.
+            answer_at: Some(u64::from_ne_bytes(request) as usize),
+            ..user
+        }))
+    }
+
+    /// # Safety
+    ///
+    /// As for [`UserContext::from_raw`].
+    unsafe fn new(udata: NonNull<bindings::ib_udata>) -> Result<Self> {
         // SAFETY: As the function requires.
         let context = unsafe { bindings::ferroce_helper_rdma_udata_to_ucontext(udata.as_ptr()) };
-        Ok(Some(Self {
+        Ok(Self {
             udata,
             context: NonNull::new(context).ok_or(EINVAL)?,
             mappings: Mappings::default(),
+            answer_at: None,
             _ucontext: PhantomData,
-        }))
+        })
     }
 
     /// The user context that the call belongs to.
@@ -88,6 +133,10 @@ impl<U> UserContext<U> {
     /// `EINVAL` if the caller leaves too little room; `EFAULT`.
     pub fn respond(&mut self, response: &(impl IntoBytes + Immutable)) -> Result {
         let bytes = response.as_bytes();
+        if let Some(at) = self.answer_at {
+            let to = UserSlice::new(UserPtr::from_addr(at), bytes.len());
+            return to.writer().write_slice(bytes);
+        }
         // SAFETY: The structure outlives us.
         if unsafe { self.udata.as_ref() }.outlen < bytes.len() {
             return Err(EINVAL);

@@ -2,29 +2,24 @@
 
 //! The half of a datagram queue pair that receives.
 //!
-//! Owns where receives come from. A datagram that nobody waits for is dropped: that is what
+//! Owns what lets datagrams in. A datagram that nobody waits for is dropped: that is what
 //! "unreliable" means.
 
 use crate::{
-    abi::Sge,
     arrival::packet,
     common::{
         Aftermath,
         Common, //
     },
     cq::Cq,
-    posted::{
-        Posted,
-        PostedReceive,
-        ShortList, //
-    },
-    rq::ReceiveQueue, //
+    rq::Receives, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 use rdma::{
+    event::QpEvent,
     net::{
         route::Addresses,
         rx::{
@@ -54,7 +49,6 @@ use roce::{
         packet::Packet, //
     },
     wr::{
-        BadRecv,
         Completion,
         Imm,
         RecvWr,
@@ -69,43 +63,6 @@ const BATCH: usize = 64;
 mod network {
     pub(super) const IPV4: u8 = 2;
     pub(super) const IPV6: u8 = 3;
-}
-
-/// Where receives come from.
-pub(crate) enum Receives {
-    /// A ring of a process.
-    Ring(ReceiveQueue),
-    /// Posts of a consumer in the kernel, and the one that was taken last.
-    Posted(Arc<Posted<PostedReceive>>, ShortList),
-}
-
-impl Receives {
-    /// Takes the next receive; its scatter list becomes the current one.
-    fn take(&mut self) -> Option<Result<RecvWr, BadRecv>> {
-        match self {
-            Self::Ring(queue) => queue.take(),
-            Self::Posted(posted, current) => posted.pop().map(|taken| {
-                *current = taken.list;
-                Ok(taken.wr)
-            }),
-        }
-    }
-
-    fn current(&self) -> &[Sge] {
-        match self {
-            Self::Ring(queue) => queue.current(),
-            Self::Posted(_, current) => current.entries(),
-        }
-    }
-
-    /// How many there can be.
-    fn most(&self) -> u32 {
-        match self {
-            Self::Ring(queue) => queue.slots(),
-            // The queue is bounded by itself.
-            Self::Posted(..) => u32::MAX,
-        }
-    }
 }
 
 /// The half that receives.
@@ -133,10 +90,7 @@ impl ReceiveHalf {
     /// Goes to RESET: forgets what was posted and received.
     pub(crate) fn reset(&mut self, inbox: &SkbQueue) {
         inbox.purge();
-        match &mut self.receives {
-            Receives::Ring(queue) => queue.clear(),
-            Receives::Posted(posted, _) => while posted.pop().is_some() {},
-        }
+        self.receives.clear();
     }
 
     /// Takes what has arrived, or flushes what waits for it.
@@ -205,24 +159,23 @@ impl ReceiveHalf {
             return Err(WcStatus::LocLenErr);
         }
         let sges = self.receives.current();
-        qp.space().scatter_bytes(sges, 0, &route_header(skb))?;
+        let space = qp.space_of(self.receives.pd());
+        space.scatter_bytes(sges, 0, &route_header(skb))?;
         let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
-        qp.space()
-            .scatter(sges, GRH_LEN, skb, Payload { offset, len })?;
+        space.scatter(sges, GRH_LEN, skb, Payload { offset, len })?;
         Ok(all)
     }
 
-    /// Completes every receive with a flush error.
+    /// Completes every receive of its own with a flush error.
     fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
-        for _ in 0..self.receives.most() {
-            let Some(taken) = self.receives.take() else {
-                break;
-            };
-            let (Ok(RecvWr { wr_id, .. }) | Err(BadRecv { wr_id, .. })) = taken;
+        let last = self.receives.flush(|wr_id| {
             let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
             if self.cq.push(&qp.completion(&done), true).is_err() {
                 after.fail(None);
             }
+        });
+        if last {
+            qp.handle().event(QpEvent::LastWqe);
         }
     }
 }

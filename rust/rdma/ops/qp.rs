@@ -48,7 +48,7 @@ impl<T: Driver> OpsVTable<T> {
                 let user = UserContext::<T::Ucontext>::from_raw(udata)?;
                 (Device::<T>::from_raw((*qp).device), &mut *attr, user)
             };
-            if attr.create_flags != 0 || !attr.srq.is_null() || !attr.rwq_ind_tbl.is_null() {
+            if attr.create_flags != 0 || !attr.rwq_ind_tbl.is_null() {
                 return Err(EOPNOTSUPP);
             }
             if attr.send_cq.is_null() || attr.recv_cq.is_null() {
@@ -57,11 +57,12 @@ impl<T: Driver> OpsVTable<T> {
             let handle = QpHandle::new(qp)?;
             let modify = KBox::pin_init(new_mutex!((), "rdma::Qp::modify"), GFP_KERNEL_ACCOUNT)?;
             // SAFETY: See the head of `ops`; the queues are of the same device.
-            let (pd, send_cq, recv_cq) = unsafe {
+            let (pd, send_cq, recv_cq, srq) = unsafe {
                 (
                     object::Pd::<T::Pd>::data((*qp).pd),
                     object::Cq::<T::Cq>::data(attr.send_cq),
                     object::Cq::<T::Cq>::data(attr.recv_cq),
+                    (!attr.srq.is_null()).then(|| object::Srq::<T::Srq>::data(attr.srq)),
                 )
             };
             let init = QpInit {
@@ -70,6 +71,7 @@ impl<T: Driver> OpsVTable<T> {
                 sq_sig_all: attr.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
                 send_cq: send_cq.cq.clone(),
                 recv_cq: recv_cq.cq.clone(),
+                srq: srq.map(|data| data.srq.clone()),
                 port_num: attr.port_num,
                 user: user.as_mut(),
                 handle: handle.clone(),
@@ -161,6 +163,7 @@ impl<T: Driver> OpsVTable<T> {
             init.qp_context = (*qp).qp_context;
             init.send_cq = (*qp).send_cq;
             init.recv_cq = (*qp).recv_cq;
+            init.srq = (*qp).srq;
             init.qp_type = (*qp).qp_type;
         }
         0

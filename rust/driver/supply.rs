@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives that wait to be used: in a ring of a process, or as copies of what a consumer in the kernel
+//! has posted.
+//!
+//! Owns the read position and the order. Taking one copies its scatter list out, once and by value,
+//! and gives the element back to the consumer at once. Knows neither who takes nor what arrives;
+//! whoever shares a supply locks it.
+
+use crate::abi::{
+    self,
+    Bounds,
+    RecvWqe,
+    Sge, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    ring::Ring,
+    wr, //
+};
+use roce::{
+    status::WcStatus,
+    wr::{
+        BadRecv,
+        RecvWr, //
+    }, //
+};
+
+/// The scatter list of a receive that was taken: a copy that nobody else can reach.
+pub(crate) struct ScatterList {
+    entries: KVVec<Sge>,
+    used: usize,
+}
+
+impl ScatterList {
+    /// An empty list with room for `max_sge` entries.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(max_sge: u32) -> Result<Self> {
+        // CAST: At most `MAX_SGE`.
+        let entries = KVVec::from_elem(Sge::default(), max_sge as usize, GFP_KERNEL_ACCOUNT)?;
+        Ok(Self { entries, used: 0 })
+    }
+
+    /// The entries.
+    pub(crate) fn entries(&self) -> &[Sge] {
+        self.entries.get(..self.used).unwrap_or_default()
+    }
+
+    /// Forgets what is in it.
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// Room for a list of `count` entries, which is the list from here on; `None` if it is too long.
+    fn fill(&mut self, count: usize) -> Option<&mut [Sge]> {
+        self.used = 0;
+        let room = self.entries.get_mut(..count)?;
+        self.used = count;
+        Some(room)
+    }
+}
+
+/// The consuming end of a receive ring.
+pub(crate) struct RingReader {
+    ring: Arc<Ring>,
+    /// Next element to read, masked; the ring holds the published copy.
+    next: u32,
+    /// Elements read since the ring was made; runs free.
+    taken: u32,
+    bounds: Bounds,
+}
+
+impl RingReader {
+    /// The consuming end of `ring`, whose elements have up to `max_sge` entries.
+    pub(crate) fn new(ring: Arc<Ring>, max_sge: u32) -> Self {
+        Self {
+            ring,
+            next: 0,
+            taken: 0,
+            bounds: Bounds {
+                max_sge,
+                max_inline: 0,
+            },
+        }
+    }
+
+    /// Takes the next receive; its scatter list goes to `list`.
+    ///
+    /// `None`: user space has posted no more. An entry that cannot be used comes with the status
+    /// that it completes with.
+    pub(crate) fn take(&mut self, list: &mut ScatterList) -> Option<Result<RecvWr, BadRecv>> {
+        if self.next == self.ring.producer() {
+            return None;
+        }
+        let mut bytes = [0; RecvWqe::LEN];
+        self.ring.read(self.next, 0, &mut bytes);
+        let wqe: RecvWqe = zerocopy::transmute!(bytes);
+        let taken = self.copy_scatter_list(&wqe, list);
+        self.next = self.next.wrapping_add(1) & self.ring.mask();
+        self.taken = self.taken.wrapping_add(1);
+        self.ring.publish_consumer(self.next);
+        Some(taken)
+    }
+
+    fn copy_scatter_list(&self, wqe: &RecvWqe, list: &mut ScatterList) -> Result<RecvWr, BadRecv> {
+        let bad = |status| BadRecv {
+            wr_id: wqe.wr_id(),
+            status,
+        };
+        // CAST: `u32` to `usize`, on 64 bits.
+        let entries = wqe
+            .entries(self.bounds)
+            .and_then(|entries| list.fill(entries as usize))
+            .ok_or(bad(WcStatus::LocQpOpErr))?;
+        self.ring
+            .read(self.next, RecvWqe::LEN, entries.as_mut_bytes());
+        let length = abi::total_length(entries).ok_or(bad(WcStatus::LocLenErr))?;
+        Ok(wqe.work_request(length))
+    }
+
+    /// Receives that wait, as far as user space can be believed.
+    pub(crate) fn len(&self) -> u32 {
+        self.ring.producer().wrapping_sub(self.next) & self.ring.mask()
+    }
+
+    /// Most receives that can wait.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.ring.entries()
+    }
+
+    /// Forgets what waits.
+    pub(crate) fn clear(&mut self) {
+        self.next = self.ring.producer();
+        self.ring.publish_consumer(self.next);
+    }
+
+    /// Begins the move to `ring`. What user space posts until it is done is lost.
+    pub(crate) fn begin_move(&self, ring: Arc<Ring>) -> Move {
+        Move {
+            ring,
+            start: self.taken,
+            moved: self.taken,
+            end: self.taken.wrapping_add(self.len()),
+        }
+    }
+}
+
+/// The move of what waits in a ring to one of another size, a part at a time.
+///
+/// Positions count the elements that were ever in the old ring, and run free.
+pub(crate) struct Move {
+    ring: Arc<Ring>,
+    /// What stands first in the new ring.
+    start: u32,
+    moved: u32,
+    end: u32,
+}
+
+impl Move {
+    /// Moves up to `most` elements. Says whether that was all: then `reader` reads from the new ring,
+    /// and the old one is here.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if what waits does not fit.
+    pub(crate) fn step(&mut self, reader: &mut RingReader, most: u32) -> Result<bool> {
+        // What has been taken meanwhile need not move.
+        let waiting = self.end.wrapping_sub(reader.taken);
+        let waiting = if waiting > reader.ring.mask() {
+            0 // Only if user space has posted more.
+        } else {
+            waiting
+        };
+        if waiting > self.ring.entries() {
+            return Err(EINVAL);
+        }
+        let first = self.end.wrapping_sub(waiting);
+        if self.end.wrapping_sub(self.moved) > waiting {
+            self.moved = first;
+        }
+        for _ in 0..most {
+            if self.moved == self.end {
+                self.finish(reader, first);
+                return Ok(true);
+            }
+            let from = reader.next.wrapping_add(self.moved.wrapping_sub(first));
+            let to = self.moved.wrapping_sub(self.start);
+            reader.ring.copy_element(from, &self.ring, to);
+            self.moved = self.moved.wrapping_add(1);
+        }
+        Ok(false)
+    }
+
+    fn finish(&mut self, reader: &mut RingReader, first: u32) {
+        core::mem::swap(&mut reader.ring, &mut self.ring);
+        reader.next = first.wrapping_sub(self.start) & reader.ring.mask();
+        reader.ring.publish_consumer(reader.next);
+        let end = self.end.wrapping_sub(self.start);
+        reader.ring.publish_producer(end);
+    }
+}
+
+/// Receives of a consumer in the kernel: copies, in the order in which they were posted.
+pub(crate) struct Posts {
+    heads: KVVec<Head>,
+    /// Scatter lists, each with the room of the longest.
+    lists: KVVec<Sge>,
+    max_sge: usize,
+    /// Posted and taken since the queue was made; both run free.
+    posted: usize,
+    taken: usize,
+}
+
+/// A receive without its scatter list.
+#[derive(Clone, Copy)]
+struct Head {
+    wr: RecvWr,
+    entries: usize,
+}
+
+impl Posts {
+    /// Room for `max_wr` receives with up to `max_sge` entries each.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Self> {
+        // CAST: `u32` to `usize`, on 64 bits.
+        let (max_wr, max_sge) = (max_wr as usize, max_sge as usize);
+        let none = Head {
+            wr: RecvWr {
+                wr_id: 0,
+                length: 0,
+            },
+            entries: 0,
+        };
+        let lists = max_wr.checked_mul(max_sge).ok_or(ENOMEM)?;
+        Ok(Self {
+            heads: KVVec::from_elem(none, max_wr, GFP_KERNEL_ACCOUNT)?,
+            lists: KVVec::from_elem(Sge::default(), lists, GFP_KERNEL_ACCOUNT)?,
+            max_sge,
+            posted: 0,
+            taken: 0,
+        })
+    }
+
+    /// Adds a receive.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if its scatter list is too long, in entries or in bytes; `ENOMEM` if there is no room.
+    pub(crate) fn push(&mut self, wr: &wr::RecvWr<'_>) -> Result {
+        let sges = wr.sges();
+        if sges.len() > self.max_sge {
+            return Err(EINVAL);
+        }
+        if self.waiting() >= self.heads.len() {
+            return Err(ENOMEM);
+        }
+        let slot = self.posted.checked_rem(self.heads.len()).ok_or(ENOMEM)?;
+        let room = list(&mut self.lists, slot, self.max_sge);
+        let room = room.get_mut(..sges.len()).ok_or(EINVAL)?;
+        for (to, from) in room.iter_mut().zip(sges.iter()) {
+            *to = Sge {
+                addr: from.addr,
+                length: from.length,
+                lkey: from.lkey,
+            };
+        }
+        let head = Head {
+            wr: RecvWr {
+                wr_id: wr.wr_id(),
+                length: abi::total_length(room).ok_or(EINVAL)?,
+            },
+            entries: room.len(),
+        };
+        *self.heads.get_mut(slot).ok_or(ENOMEM)? = head;
+        self.posted = self.posted.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Takes the oldest receive; its scatter list goes to `list`.
+    pub(crate) fn take(&mut self, into: &mut ScatterList) -> Option<RecvWr> {
+        if self.waiting() == 0 {
+            return None;
+        }
+        let slot = self.taken.checked_rem(self.heads.len())?;
+        let head = self.heads.get(slot)?;
+        let from = list(&mut self.lists, slot, self.max_sge);
+        for (to, from) in into.fill(head.entries)?.iter_mut().zip(from) {
+            *to = *from;
+        }
+        self.taken = self.taken.wrapping_add(1);
+        Some(head.wr)
+    }
+
+    /// Receives that wait.
+    pub(crate) fn len(&self) -> u32 {
+        // CAST: No more than were asked for, by a `u32`.
+        self.waiting() as u32
+    }
+
+    fn waiting(&self) -> usize {
+        self.posted.wrapping_sub(self.taken)
+    }
+
+    /// Most receives that can wait.
+    pub(crate) fn capacity(&self) -> u32 {
+        // CAST: As many as were asked for, by a `u32`.
+        self.heads.len() as u32
+    }
+
+    /// Forgets what waits.
+    pub(crate) fn clear(&mut self) {
+        self.taken = self.posted;
+    }
+}
+
+/// The room of one scatter list.
+fn list(lists: &mut [Sge], slot: usize, max_sge: usize) -> &mut [Sge] {
+    let start = slot.saturating_mul(max_sge);
+    lists
+        .get_mut(start..start.saturating_add(max_sge))
+        .unwrap_or_default()
+}
+
+/// A supply of either kind.
+pub(crate) enum Supply {
+    /// Of a process.
+    Ring(RingReader),
+    /// Of a consumer in the kernel.
+    Posts(Posts),
+}
+
+impl Supply {
+    /// Takes the next receive; its scatter list goes to `list`.
+    pub(crate) fn take(&mut self, list: &mut ScatterList) -> Option<Result<RecvWr, BadRecv>> {
+        match self {
+            Self::Ring(ring) => ring.take(list),
+            Self::Posts(posts) => posts.take(list).map(Ok),
+        }
+    }
+
+    /// Receives that wait.
+    pub(crate) fn len(&self) -> u32 {
+        match self {
+            Self::Ring(ring) => ring.len(),
+            Self::Posts(posts) => posts.len(),
+        }
+    }
+}
