@@ -31,7 +31,7 @@ bindgen_parameters = $(shell sed -n -e '/cfi_encoding/d' -e "s/^\(--[a-z-]*\) \(
 # Code generation is none of its business, and half of gcc's options are unknown to it.
 bindgen_cflags = -Wp,-MMD,$(depfile) $(NOSTDINC_FLAGS) $(LINUXINCLUDE) \
 	-include $(srctree)/include/linux/compiler_types.h $(KBUILD_CPPFLAGS) $(ccflags-y) \
-	$(filter -D% -std=% -fms-% -fshort-wchar -funsigned-char -m16 -m32 -m64,$(KBUILD_CFLAGS)) \
+	$(filter -I% -D% -std=% -fms-% -fshort-wchar -funsigned-char -m16 -m32 -m64,$(KBUILD_CFLAGS)) \
 	$(modname_flags) $(basename_flags) -w --target=x86_64-linux-gnu -fno-builtin \
 	-D__BINDGEN__ -DMODULE
 

@@ -55,6 +55,7 @@ u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst);
 int ferroce_helper_vlan_id(const struct net_device *dev);
 
 /* skb.c */
+void ferroce_helper_consume_skb(struct sk_buff *skb);
 int ferroce_helper_ip_local_out(struct sk_buff *skb);
 int ferroce_helper_ip6_local_out(struct sk_buff *skb);
 bool ferroce_helper_pskb_may_pull(struct sk_buff *skb, unsigned int len);

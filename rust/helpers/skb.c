@@ -7,6 +7,11 @@
 #include <net/ip6_route.h>
 #include <net/route.h>
 
+void ferroce_helper_consume_skb(struct sk_buff *skb)
+{
+	consume_skb(skb);
+}
+
 int ferroce_helper_ip_local_out(struct sk_buff *skb)
 {
 	return ip_local_out(skb_dst_dev_net_rcu(skb), NULL, skb);

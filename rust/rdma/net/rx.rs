@@ -326,7 +326,7 @@ impl RxSkb {
 impl Drop for RxSkb {
     fn drop(&mut self) {
         // SAFETY: The packet is ours.
-        unsafe { bindings::consume_skb(self.as_raw()) };
+        unsafe { bindings::ferroce_helper_consume_skb(self.as_raw()) };
     }
 }
 

@@ -279,7 +279,7 @@ impl TxSkb {
 impl Drop for TxSkb {
     fn drop(&mut self) {
         // SAFETY: The buffer is ours.
-        unsafe { bindings::consume_skb(self.as_raw()) };
+        unsafe { bindings::ferroce_helper_consume_skb(self.as_raw()) };
     }
 }
 
