@@ -111,10 +111,23 @@ impl Common {
         let _ = self.state.cmpxchg(from as u32, to as u32, Relaxed);
     }
 
-    /// Goes to the error state. Says whether it was another before.
+    /// Goes to RESET, from any state.
+    pub(crate) fn reset(&self) {
+        self.state.store(QpState::Reset as u32, Relaxed);
+    }
+
+    /// Goes to the error state, but from RESET, where nothing can fail. Says whether it was in another
+    /// before.
     pub(crate) fn fail(&self) -> bool {
         let error = QpState::Err as u32;
-        self.state.xchg(error, Relaxed) != error
+        let mut state = self.state.load(Relaxed);
+        while state != error && state != QpState::Reset as u32 {
+            match self.state.cmpxchg(state, error, Relaxed) {
+                Ok(_) => return true,
+                Err(other) => state = other,
+            }
+        }
+        false
     }
 
     /// The port that the queue pair belongs to.
@@ -170,6 +183,8 @@ pub(crate) struct Aftermath {
     pub(crate) failed: Option<Option<QpEvent>>,
     /// The send queue has drained, and the consumer wants to know.
     pub(crate) drained: bool,
+    /// No more receives are taken from the shared queue, and the consumer wants to know.
+    pub(crate) last_wqe: bool,
     /// When the sender wants its next turn, in nanoseconds.
     pub(crate) wake_at: Option<u64>,
 }

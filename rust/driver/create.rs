@@ -15,35 +15,36 @@ use crate::{
     },
     common::Common,
     datagram::{
-        receiver,
-        sender::{
-            self,
-            Requests, //
-        },
-        Datagram,
-        Posts, //
+        self,
+        sender::Requests,
+        Posts,
+        Ud, //
     },
     device::{
         Ferroce,
         MAX_WR, //
     },
     mr::Pd,
+    pair::{
+        Pair,
+        Parts,
+        Service, //
+    },
     posted::{
         self,
         Posted, //
     },
-    qp::Qp,
     queue_pair::QueuePair,
-    receiver::{
-        Answers,
-        ReceiveHalf, //
+    rc::{
+        self,
+        receiver::Answers,
+        Rc, //
     },
     rq::{
         ReceivePosts,
         Receives,
         Source, //
     },
-    sender::SendHalf,
     sq::{
         SendQueue,
         Slots, //
@@ -62,6 +63,7 @@ use kernel::{
 use rdma::{
     attr::{
         QpCaps,
+        QpType,
         SrqAttr, //
     },
     device::Device,
@@ -103,21 +105,21 @@ struct CreatedSrq {
     reserved: u32,
 }
 
-/// The queues of a process's queue pair, and what it is told about them.
+/// The queues of a process's queue pair.
 struct Queues {
     send: SendQueue,
     receive: Receives,
-    created: Created,
 }
 
 impl Queues {
-    /// Queues as large as `caps` says, which `user` may map; receives come from `srq` if there is one.
+    /// Queues as large as `caps` says, which `user` may map, and what it is told about them; receives
+    /// come from `srq` if there is one.
     fn new<U>(
         user: &mut UserContext<U>,
         caps: QpCaps,
         signal_all: bool,
         srq: Option<Arc<Srq>>,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Created)> {
         let send_bounds = Bounds {
             max_sge: caps.max_send_sge,
             max_inline: caps.max_inline_data,
@@ -136,78 +138,83 @@ impl Queues {
             let reader = RingReader::new(ring, caps.max_recv_sge);
             Receives::new(Source::Ring(reader), caps.max_recv_sge)?
         };
-        Ok(Self {
+        let queues = Self {
             send: SendQueue::new(send, send_bounds, signal_all)?,
             receive,
-            created,
-        })
+        };
+        Ok((queues, created))
     }
 }
 
-/// Makes a reliable connected queue pair for a process.
+/// Makes a queue pair: for a process, or, of general services, for the MAD layer.
 ///
 /// # Errors
 ///
-/// `EINVAL` for more than the device can do; `EOPNOTSUPP` for a consumer in the kernel; `ENOMEM`.
-pub(crate) fn rc(
+/// `EINVAL` for more than the device can do; `EOPNOTSUPP` for a service or a consumer that there is
+/// no queue pair for; `ENOMEM`.
+pub(crate) fn create(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
-    let user = init.user.ok_or(EOPNOTSUPP)?;
-    let caps = granted(init.caps, init.srq.is_some())?;
-    let queues = Queues::new(user, caps, init.sq_sig_all, init.srq)?;
-    let slots = Slots::new(queues.send.slots())?;
-    let sender = SendHalf::new(Requester::new(slots), queues.send, init.send_cq);
-    let receiver = ReceiveHalf::new(
-        Responder::new(Answers::new(0)?),
-        queues.receive,
-        init.recv_cq,
-    );
-    let alive = dev.shared().qps().join();
-    let qp = Qp::new(
-        Common::new(dev.port().clone(), pd.clone(), init.handle),
-        caps,
-        init.sq_sig_all,
-        (sender, receiver),
-        alive,
-    )?;
-    user.respond(&queues.created)?;
-    let qp = Arc::new(QueuePair::Rc(qp), GFP_KERNEL_ACCOUNT)?;
-    publish(dev, qp, caps)
+    let mut init = init;
+    match (init.qp_type, init.user.take()) {
+        (QpType::Rc, Some(user)) => for_process(dev, pd, init, user, rc, QueuePair::Rc),
+        (QpType::Ud, Some(user)) => for_process(dev, pd, init, user, ud, QueuePair::Datagram),
+        (QpType::Gsi, None) => gsi(dev, pd, init),
+        (QpType::Gsi, Some(_)) => Err(EINVAL),
+        _ => Err(EOPNOTSUPP),
+    }
 }
 
-/// Makes a datagram queue pair for a process.
-///
-/// # Errors
-///
-/// As [`rc`].
-pub(crate) fn ud(
+/// The halves of a queue pair of service `T`.
+type Halves<T> = (<T as Service>::Sender, <T as Service>::Receiver);
+
+/// The halves of a reliable connected queue pair.
+fn rc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Halves<Rc>> {
+    let requester = Requester::new(Slots::new(queues.send.slots())?);
+    let responder = Responder::new(Answers::new(0)?);
+    Ok((
+        rc::sender::SendHalf::new(requester, queues.send, init.send_cq.clone()),
+        rc::receiver::ReceiveHalf::new(responder, queues.receive, init.recv_cq.clone()),
+    ))
+}
+
+/// The halves of a datagram queue pair.
+fn ud(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Halves<Ud>> {
+    let requests = Requests::Ring(queues.send);
+    Ok((
+        datagram::sender::SendHalf::new(requests, init.send_cq.clone()),
+        datagram::receiver::ReceiveHalf::new(queues.receive, init.recv_cq.clone()),
+    ))
+}
+
+/// Makes a queue pair for a process.
+fn for_process<T: Service>(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
+    user: &mut UserContext<()>,
+    halves: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Halves<T>>,
+    wrap: impl FnOnce(Arc<Pair<T>>) -> QueuePair,
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
-    let user = init.user.ok_or(EOPNOTSUPP)?;
     let caps = granted(init.caps, init.srq.is_some())?;
-    let queues = Queues::new(user, caps, init.sq_sig_all, init.srq)?;
-    let halves = (
-        sender::SendHalf::new(Requests::Ring(queues.send), init.send_cq),
-        receiver::ReceiveHalf::new(queues.receive, init.recv_cq),
-    );
-    let common = Common::new(dev.port().clone(), pd.clone(), init.handle);
-    let alive = dev.shared().qps().join();
-    let qp = Datagram::new(common, caps, init.sq_sig_all, None, halves, alive)?;
-    user.respond(&queues.created)?;
-    let qp = Arc::new(QueuePair::Datagram(qp), GFP_KERNEL_ACCOUNT)?;
-    publish(dev, qp, caps)
+    let (queues, created) = Queues::new(user, caps, init.sq_sig_all, init.srq.clone())?;
+    let halves = halves(queues, &init)?;
+    let parts = parts(dev, pd, init, caps, T::Posts::default());
+    let qp = Arc::new(
+        wrap(Pair::new(parts, halves, dev.shared().qps().join())?),
+        GFP_KERNEL_ACCOUNT,
+    )?;
+    user.respond(&created)?;
+    // The last step: packets find it from here on.
+    let qp_num = dev.shared().demux().insert(qp.clone())?;
+    qp.common().set_number(qp_num);
+    Ok((qp, QpCreated { qp_num, caps }))
 }
 
 /// Makes a datagram queue pair for a consumer in the kernel: the MAD layer, which wants QP 1.
-///
-/// # Errors
-///
-/// `EINVAL` for a process, or for more than the device can do; `ENOMEM`.
-pub(crate) fn gsi(
+fn gsi(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
@@ -215,8 +222,7 @@ pub(crate) fn gsi(
     let caps = init.caps;
     // CAST: A small number.
     let max_sge = posted::MAX_SGE as u32;
-    if init.user.is_some()
-        || init.srq.is_some()
+    if init.srq.is_some()
         || caps.max_send_wr > MAX_WR
         || caps.max_recv_wr > MAX_WR
         || caps.max_send_sge > max_sge
@@ -232,13 +238,14 @@ pub(crate) fn gsi(
     let source = Source::Posted(posts.receives.clone());
     let receives = Receives::new(source, caps.max_recv_sge)?;
     let halves = (
-        sender::SendHalf::new(requests, init.send_cq),
-        receiver::ReceiveHalf::new(receives, init.recv_cq),
+        datagram::sender::SendHalf::new(requests, init.send_cq.clone()),
+        datagram::receiver::ReceiveHalf::new(receives, init.recv_cq.clone()),
     );
-    let common = Common::new(dev.port().clone(), pd.clone(), init.handle);
-    let alive = dev.shared().qps().join();
-    let qp = Datagram::new(common, caps, init.sq_sig_all, Some(posts), halves, alive)?;
-    let qp = Arc::new(QueuePair::Datagram(qp), GFP_KERNEL)?;
+    let parts = parts(dev, pd, init, caps, Some(posts));
+    let qp = Arc::new(
+        QueuePair::Datagram(Pair::new(parts, halves, dev.shared().qps().join())?),
+        GFP_KERNEL,
+    )?;
     let qp_num = Qpn::GSI.get();
     qp.common().set_number(qp_num);
     dev.shared().demux().insert_gsi(qp.clone())?;
@@ -292,15 +299,20 @@ pub(crate) fn resize_srq<U>(srq: &Srq, max_wr: u32, user: &mut UserContext<U>) -
     srq.resize(&ring, max_wr)
 }
 
-/// Gives a queue pair its number. The last step: packets find it from here on.
-fn publish(
+/// What every queue pair has.
+fn parts<T: Service>(
     dev: &Device<Ferroce>,
-    qp: Arc<QueuePair>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
     caps: QpCaps,
-) -> Result<(Arc<QueuePair>, QpCreated)> {
-    let qp_num = dev.shared().demux().insert(qp.clone())?;
-    qp.common().set_number(qp_num);
-    Ok((qp, QpCreated { qp_num, caps }))
+    posts: T::Posts,
+) -> Parts<T> {
+    Parts {
+        common: Common::new(dev.port().clone(), pd.clone(), init.handle),
+        caps,
+        signal_all: init.sq_sig_all,
+        posts,
+    }
 }
 
 /// What is granted for what was asked. Scatter list and inline data share the same room, so there

@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A queue pair of any service: what a number stands for.
+//!
+//! Owns the closed list of services. What they have in common is said once, in `pair`, and called
+//! here for whichever it is.
 
 use crate::{
     common::Common,
-    datagram::Datagram,
-    qp::Qp, //
+    datagram::Ud,
+    modify,
+    pair::Pair,
+    rc::Rc, //
 };
-use kernel::sync::Arc;
-use rdma::net::rx::RxSkb;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    attr::{
+        QpAttr,
+        QpAttrMask, //
+    },
+    driver::QpQuery,
+    net::rx::RxSkb, //
+};
 use roce::wire::opcode::{
     Opcode,
     Service, //
@@ -17,36 +32,77 @@ use roce::wire::opcode::{
 /// A queue pair, by the service it gives.
 pub(crate) enum QueuePair {
     /// Reliable connection.
-    Rc(Arc<Qp>),
+    Rc(Arc<Pair<Rc>>),
     /// Unreliable datagrams, and general services.
-    Datagram(Arc<Datagram>),
+    Datagram(Arc<Pair<Ud>>),
+}
+
+/// Evaluates an expression with the pair in a [`QueuePair`], whatever its service.
+macro_rules! with_pair {
+    ($qp:expr, $pair:ident => $what:expr) => {
+        match $qp {
+            QueuePair::Rc($pair) => $what,
+            QueuePair::Datagram($pair) => $what,
+        }
+    };
 }
 
 impl QueuePair {
     /// What every queue pair has.
+    #[inline]
     pub(crate) fn common(&self) -> &Common {
-        match self {
-            Self::Rc(qp) => qp.common(),
-            Self::Datagram(qp) => qp.common(),
-        }
+        with_pair!(self, pair => pair.common())
+    }
+
+    /// Sets the attributes that `mask` names.
+    ///
+    /// # Errors
+    ///
+    /// See [`modify`](modify::modify).
+    pub(crate) fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result {
+        with_pair!(self, pair => modify::modify(pair.as_arc_borrow(), attr, mask))
+    }
+
+    /// What there is to know of it.
+    pub(crate) fn query(&self) -> QpQuery {
+        with_pair!(self, pair => pair.query())
+    }
+
+    /// Ends it. No packet finds it any more; when this returns, nothing of it is on its way.
+    pub(crate) fn retire(&self) {
+        with_pair!(self, pair => {
+            pair.reset();
+            pair.quiesce();
+        });
+    }
+
+    /// A process has posted sends.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` before RTS.
+    #[inline]
+    pub(crate) fn doorbell(&self) -> Result {
+        with_pair!(self, pair => pair.as_arc_borrow().doorbell())
     }
 
     /// Whether packets with this opcode are for queue pairs of this kind.
+    #[inline]
     pub(crate) fn serves(&self, opcode: Opcode) -> bool {
-        match self {
-            Self::Rc(_) => opcode.service() == Service::Rc,
-            Self::Datagram(_) => opcode.service() == Service::Ud,
-        }
+        opcode.service()
+            == match self {
+                Self::Rc(_) => Service::Rc,
+                Self::Datagram(_) => Service::Ud,
+            }
     }
 
-    /// A packet has come in, `bytes` long.
+    /// A packet has come in, `bytes` long, that this queue pair [serves](Self::serves).
+    #[inline]
     pub(crate) fn arrived(&self, opcode: Opcode, skb: RxSkb, bytes: usize) {
-        match self {
-            Self::Rc(qp) if opcode.is_request() => {
-                qp.as_arc_borrow().request_arrived(skb, bytes);
-            }
-            Self::Rc(qp) => qp.as_arc_borrow().response_arrived(skb, bytes),
-            Self::Datagram(qp) => qp.as_arc_borrow().arrived(skb, bytes),
-        }
+        with_pair!(self, pair => if opcode.is_request() {
+            pair.as_arc_borrow().request_arrived(skb, bytes);
+        } else {
+            pair.as_arc_borrow().response_arrived(skb, bytes);
+        });
     }
 }

@@ -15,7 +15,6 @@ use crate::{
     },
     create,
     device::Ferroce,
-    modify,
     mr::Pd,
     port::Port,
     posted::{
@@ -43,7 +42,6 @@ use rdma::{
         QpAttr,
         QpAttrMask,
         QpState,
-        QpType,
         SrqAttr, //
     },
     device::Device,
@@ -204,12 +202,7 @@ impl Driver for Ferroce {
         pd: &Arc<Pd>,
         init: QpInit<'_, Self>,
     ) -> Result<(Arc<QueuePair>, QpCreated)> {
-        match init.qp_type {
-            QpType::Rc => create::rc(dev, pd, init),
-            QpType::Ud => create::ud(dev, pd, init),
-            QpType::Gsi => create::gsi(dev, pd, init),
-            QpType::Uc => Err(EOPNOTSUPP),
-        }
+        create::create(dev, pd, init)
     }
 
     fn qp_state(qp: &QueuePair) -> QpState {
@@ -222,17 +215,11 @@ impl Driver for Ferroce {
         attr: &QpAttr,
         mask: QpAttrMask,
     ) -> Result {
-        match &**qp {
-            QueuePair::Rc(qp) => modify::modify(qp.as_arc_borrow(), attr, mask),
-            QueuePair::Datagram(qp) => qp.as_arc_borrow().modify(attr, mask),
-        }
+        qp.modify(attr, mask)
     }
 
     fn query_qp(qp: &QueuePair) -> QpQuery {
-        match qp {
-            QueuePair::Rc(qp) => qp.query(),
-            QueuePair::Datagram(qp) => qp.query(),
-        }
+        qp.query()
     }
 
     fn destroy_qp(dev: &Device<Self>, qp: Arc<QueuePair>) {
@@ -242,16 +229,7 @@ impl Driver for Ferroce {
         } else {
             dev.shared().demux().remove(number);
         }
-        match &*qp {
-            QueuePair::Rc(qp) => {
-                modify::reset(qp);
-                qp.quiesce();
-            }
-            QueuePair::Datagram(qp) => {
-                qp.reset();
-                qp.quiesce();
-            }
-        }
+        qp.retire();
     }
 
     fn attach_mcast(dev: &Device<Self>, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
@@ -263,10 +241,7 @@ impl Driver for Ferroce {
     }
 
     fn post_send(qp: &Arc<QueuePair>) -> Result {
-        match &**qp {
-            QueuePair::Rc(qp) => qp.as_arc_borrow().doorbell(),
-            QueuePair::Datagram(qp) => qp.as_arc_borrow().doorbell(),
-        }
+        qp.doorbell()
     }
 
     fn post_send_kernel(qp: &Arc<QueuePair>, list: &mut SendWrList<'_, Handle>) -> Result {

@@ -51,13 +51,14 @@ pub unsafe trait HasTimer: Sized + Send + Sync + 'static {
 }
 
 /// Says which field of a type is its timer:
-/// `impl_has_timer! { impl HasTimer for Owner { self.timer } }`.
+/// `impl_has_timer! { impl HasTimer for Owner { self.timer } }`, with generics in braces as in
+/// `impl_has_work!`.
 #[macro_export]
 macro_rules! impl_has_timer {
-    (impl HasTimer for $owner:ty { self.$field:ident }) => {
+    (impl$({$($generics:tt)*})? HasTimer for $owner:ty { self.$field:ident }) => {
         // SAFETY: The pointer has the type of the field, so it is no pointer to something else.
         #[allow(unsafe_code)]
-        unsafe impl $crate::timer::HasTimer for $owner {
+        unsafe impl$(<$($generics)*>)? $crate::timer::HasTimer for $owner {
             #[inline]
             fn timer(&self) -> &$crate::timer::Timer<Self> {
                 let timer: *const $crate::timer::Timer<Self> = &raw const self.$field;

@@ -6,12 +6,17 @@
 //! "unreliable" means.
 
 use crate::{
-    arrival::packet,
     common::{
         Aftermath,
         Common, //
     },
     cq::Cq,
+    half::{
+        flush_receives,
+        report_as,
+        take_packets, //
+    },
+    pair::Half,
     rq::Receives, //
 };
 use kernel::{
@@ -19,7 +24,6 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    event::QpEvent,
     net::{
         route::Addresses,
         rx::{
@@ -56,9 +60,6 @@ use roce::{
     }, //
 };
 
-/// Most datagrams that one turn takes.
-const BATCH: usize = 64;
-
 /// `enum rdma_network_type`.
 mod network {
     pub(super) const IPV4: u8 = 2;
@@ -87,61 +88,31 @@ impl ReceiveHalf {
         self.qkey = qkey;
     }
 
-    /// Goes to RESET: forgets what was posted and received.
-    pub(crate) fn reset(&mut self, inbox: &SkbQueue) {
-        inbox.purge();
-        self.receives.clear();
-    }
-
-    /// Takes what has arrived, or flushes what waits for it.
-    pub(crate) fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
-        if qp.is_failed() {
-            inbox.purge();
-            self.flush(qp, after);
-            return Again::No;
-        }
-        for _ in 0..BATCH {
-            let Some(skb) = inbox.pop() else {
-                return Again::No;
-            };
-            if let Err(reason) = self.receive(qp, &skb, after) {
-                qp.port().counters().dropped(reason);
-            }
-        }
-        Again::Yes
-    }
-
     /// Takes one datagram.
     fn receive(
         &mut self,
         qp: &Common,
-        skb: &RxSkb,
+        (skb, packet): (&RxSkb, &Packet<'_>),
         after: &mut Aftermath,
     ) -> Result<(), DropReason> {
         if !qp.receives() {
             return Err(DropReason::WrongQpState);
         }
-        let packet = packet(skb)?;
-        let from = ud::admit(&packet, self.qkey)?;
+        let from = ud::admit(packet, self.qkey)?;
         let taken = self.receives.take().ok_or(DropReason::NoReceiveBuffer)?;
         let (wr_id, placed) = match taken {
-            Ok(wr) => (wr.wr_id, self.place(qp, skb, &packet, wr)),
+            Ok(wr) => (wr.wr_id, self.place(qp, skb, packet, wr)),
             Err(bad) => (bad.wr_id, Err(bad.status)),
         };
         let wc = match placed {
-            Ok(byte_len) => datagram(qp, skb, &packet, from, wr_id, byte_len),
+            Ok(byte_len) => datagram(qp, skb, packet, from, wr_id, byte_len),
             Err(status) => {
                 after.fail(None);
                 qp.completion(&Completion::failed(wr_id, WcOpcode::Recv, status))
             }
         };
-        if self
-            .cq
-            .push(&wc, packet.solicited() || placed.is_err())
-            .is_err()
-        {
-            after.fail(None);
-        }
+        let urgent = packet.solicited() || placed.is_err();
+        report_as(&self.cq, &wc, urgent, after);
         Ok(())
     }
 
@@ -165,18 +136,23 @@ impl ReceiveHalf {
         space.scatter(sges, GRH_LEN, skb, Payload { offset, len })?;
         Ok(all)
     }
+}
 
-    /// Completes every receive of its own with a flush error.
-    fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
-        let last = self.receives.flush(|wr_id| {
-            let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
-            if self.cq.push(&qp.completion(&done), true).is_err() {
-                after.fail(None);
-            }
-        });
-        if last {
-            qp.handle().event(QpEvent::LastWqe);
+impl Half for ReceiveHalf {
+    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        if qp.is_failed() {
+            inbox.purge();
+            flush_receives(qp, &self.cq, &mut self.receives, after);
+            return Again::No;
         }
+        take_packets(qp, inbox, |skb, packet| {
+            self.receive(qp, (skb, packet), after)
+        })
+    }
+
+    fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
+        self.receives.clear();
     }
 }
 

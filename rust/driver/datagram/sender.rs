@@ -13,6 +13,15 @@ use crate::{
     },
     cq::Cq,
     frame::Loan,
+    half::{
+        append_body,
+        report,
+        BATCH, //
+    },
+    pair::{
+        Half,
+        SendingHalf, //
+    },
     path::Path,
     posted::{
         Posted,
@@ -30,7 +39,11 @@ use kernel::{
         Arc, //
     }, //
 };
-use rdma::turn::Again;
+use rdma::{
+    attr::QpState,
+    net::rx::SkbQueue,
+    turn::Again, //
+};
 use roce::{
     id::{
         Pkey,
@@ -49,9 +62,6 @@ use roce::{
     }, //
 };
 
-/// Most datagrams that one turn sends.
-const BATCH: usize = 64;
-
 /// Where requests come from.
 pub(crate) enum Requests {
     /// A ring of a process.
@@ -66,6 +76,8 @@ pub(crate) struct SendHalf {
     cq: Arc<Cq>,
     qkey: Qkey,
     psn: Psn,
+    /// The consumer wants to know that the queue has drained.
+    tell_drained: bool,
 }
 
 impl SendHalf {
@@ -76,6 +88,7 @@ impl SendHalf {
             cq,
             qkey: Qkey::new(0),
             psn: Psn::new(0),
+            tell_drained: false,
         }
     }
 
@@ -89,59 +102,33 @@ impl SendHalf {
         self.psn = psn;
     }
 
-    /// Goes to RESET: forgets what was posted.
-    pub(crate) fn reset(&mut self) {
-        match &mut self.requests {
-            Requests::Ring(queue) => queue.clear(),
-            Requests::Posted(posted) => while posted.pop().is_some() {},
-        }
-    }
-
-    /// Sends what was posted, or flushes it.
-    pub(crate) fn turn(&mut self, qp: &Common, after: &mut Aftermath) -> Again {
-        if !qp.sends() {
-            return Again::No;
-        }
-        for _ in 0..BATCH {
-            let sent = match &mut self.requests {
-                Requests::Ring(queue) => {
-                    let Some(taken) = queue.take_datagram() else {
-                        return Again::No;
-                    };
-                    let outcome = match taken {
-                        Err(refused) => Err((refused.wr_id, refused.status)),
-                        Ok((wr, number, slot)) => {
-                            let mut way = Way {
-                                qp,
-                                qkey: self.qkey,
-                                psn: &mut self.psn,
-                            };
-                            way.send_from(queue.body(slot), &wr, number)
-                                .map(|()| wr)
-                                .map_err(|status| (wr.wr_id, status))
-                        }
-                    };
-                    queue.release(1);
-                    outcome
-                }
-                Requests::Posted(posted) => {
-                    let Some(request) = posted.pop() else {
-                        return Again::No;
-                    };
-                    let mut way = Way {
-                        qp,
-                        qkey: self.qkey,
-                        psn: &mut self.psn,
-                    };
-                    let body = Body::Scatter(request.list.entries());
-                    way.send(body, &request.wr, &request.ah)
-                        .map(|()| request.wr)
-                        .map_err(|status| (request.wr.wr_id, status))
-                }
-            };
-            self.report(qp, sent, after);
-        }
-        Again::Yes
+    /// Sends or flushes the oldest request. `None`: there is none.
+    fn next(&mut self, qp: &Common) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
+        let mut way = Way {
+            qp,
+            qkey: self.qkey,
+            psn: &mut self.psn,
+        };
+        Some(match &mut self.requests {
+            Requests::Ring(queue) => {
+                let sent = match queue.take_datagram()? {
+                    Err(refused) => Err((refused.wr_id, refused.status)),
+                    Ok((wr, number, slot)) => way
+                        .send_from(queue.body(slot), &wr, number)
+                        .map(|()| wr)
+                        .map_err(|status| (wr.wr_id, status)),
+                };
+                queue.release(1);
+                sent
+            }
+            Requests::Posted(posted) => {
+                let request = posted.pop()?;
+                let body = Body::Scatter(request.list.entries());
+                way.send(body, &request.wr, &request.ah)
+                    .map(|()| request.wr)
+                    .map_err(|status| (request.wr.wr_id, status))
+            }
+        })
     }
 
     fn report(
@@ -166,10 +153,47 @@ impl SendHalf {
                 Completion::failed(wr_id, WcOpcode::Send, status)
             }
         };
-        let urgent = done.status != WcStatus::Success;
-        if self.cq.push(&qp.completion(&done), urgent).is_err() {
-            after.fail(None);
+        report(qp, &self.cq, &done, false, after);
+    }
+}
+
+impl Half for SendHalf {
+    fn turn(&mut self, qp: &Common, _inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        if qp.state() == QpState::Sqd && core::mem::take(&mut self.tell_drained) {
+            // Nothing is ever in progress between turns.
+            after.drained = true;
         }
+        if !qp.sends() {
+            return Again::No;
+        }
+        for _ in 0..BATCH {
+            let Some(sent) = self.next(qp) else {
+                return Again::No;
+            };
+            self.report(qp, sent, after);
+        }
+        Again::Yes
+    }
+
+    fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
+        self.tell_drained = false;
+        match &mut self.requests {
+            Requests::Ring(queue) => queue.clear(),
+            Requests::Posted(posted) => while posted.pop().is_some() {},
+        }
+    }
+}
+
+impl SendingHalf for SendHalf {
+    fn init(&mut self) {}
+
+    fn drain(&mut self, notify: bool) {
+        self.tell_drained = notify;
+    }
+
+    fn resume(&mut self) {
+        self.tell_drained = false;
     }
 }
 
@@ -219,11 +243,7 @@ impl Way<'_> {
         let Some(mut frame) = path.frame(&headers, wr.length as usize, Loan::Copy) else {
             return Ok(());
         };
-        let whole = match body {
-            Body::Inline(bytes) => frame.append_bytes(bytes),
-            Body::Scatter(sges) => self.qp.space().gather(sges, 0, wr.length, &mut frame)?,
-        };
-        if whole {
+        if append_body(&mut frame, self.qp, body, 0, wr.length)? {
             path.send(port, frame);
             path.flush(port);
         }

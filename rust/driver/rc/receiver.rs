@@ -7,7 +7,6 @@
 //! one acknowledgement for all. Does not decide when it gets a turn.
 
 use crate::{
-    arrival::packet,
     common::{
         Aftermath,
         Common, //
@@ -15,6 +14,13 @@ use crate::{
     counters::Counter,
     cq::Cq,
     frame::Loan,
+    half::{
+        flush_receives,
+        report,
+        take_from_peer,
+        BURST, //
+    },
+    pair::Half,
     path::Path,
     rq::Receives,
 };
@@ -44,32 +50,18 @@ use roce::{
         }, //
     },
     segment::{
-        BurstLimit,
         Payload,
         Segment,
         Source, //
     },
-    status::{
-        DropReason,
-        WcStatus, //
-    },
+    status::WcStatus,
     wr::{
         BadRecv,
         Completion,
         RecvWr,
-        Remote,
-        WcOpcode, //
+        Remote, //
     }, //
 };
-
-/// Most packets and bytes that one turn sends before it looks at what has arrived.
-const BURST: BurstLimit = BurstLimit {
-    bytes: 60 << 10,
-    packets: 64,
-};
-
-/// Most requests that one turn takes before it answers.
-const BATCH: usize = 64;
 
 /// Storage of the responder: one entry for each READ or atomic that the peer may have in flight.
 pub(crate) struct Answers(KVVec<Answer>);
@@ -137,68 +129,18 @@ impl ReceiveHalf {
         self.path = Some(path);
     }
 
-    /// Goes to RESET: forgets what was posted and received.
-    pub(crate) fn reset(&mut self, inbox: &SkbQueue) {
-        inbox.purge();
-        self.queue.clear();
-        self.responder.reset();
-        self.path = None;
-    }
-
-    /// Does what there is to do.
-    pub(crate) fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
-        let arrived = self.take_requests(qp, inbox, after);
-        self.transmit(qp);
-        let stats = self.responder.take_stats();
-        qp.port().counters().count_all(&[
-            (Counter::Duplicates, stats.duplicates),
-            (Counter::OutOfSequence, stats.out_of_sequence),
-            (Counter::SentRnr, stats.rnr_naks),
-        ]);
-        if let Some(fatal) = self.responder.take_event() {
-            after.fail(match fatal {
-                Fatal::AccessError => Some(QpEvent::AccessError),
-                Fatal::RequestError => Some(QpEvent::RequestError),
-                Fatal::LocalError => None,
-            });
-        }
-        if qp.is_failed() {
-            self.flush(qp, after);
-        }
-        if arrived || self.responder.has_work() {
-            Again::Yes
-        } else {
-            Again::No
-        }
-    }
-
     /// Takes the requests that have arrived. Says whether there may be more.
-    fn take_requests(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> bool {
-        let Some(path) = &self.path else {
-            inbox.purge();
-            return false;
-        };
-        for _ in 0..BATCH {
-            let Some(skb) = inbox.pop() else {
-                return false;
+    fn take_requests(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        take_from_peer(qp, inbox, self.path.as_ref(), |skb, packet| {
+            let mut host = Host {
+                qp,
+                queue: &mut self.queue,
+                cq: &self.cq,
+                skb,
+                after,
             };
-            let taken = if path.is_from_peer(&skb.addresses()) {
-                let mut host = Host {
-                    qp,
-                    queue: &mut self.queue,
-                    cq: &self.cq,
-                    skb: &skb,
-                    after,
-                };
-                packet(&skb).and_then(|packet| self.responder.handle_request(&packet, &mut host))
-            } else {
-                Err(DropReason::WrongSource)
-            };
-            if let Err(reason) = taken {
-                qp.port().counters().dropped(reason);
-            }
-        }
-        true
+            self.responder.handle_request(packet, &mut host)
+        })
     }
 
     /// Sends the answers that are due, as far as the budget goes.
@@ -224,15 +166,44 @@ impl ReceiveHalf {
     fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
         self.responder.fail();
         if let Some(done) = self.responder.abandon() {
-            report(&self.cq, qp, &done, true, after);
+            report(qp, &self.cq, &done, true, after);
         }
-        let last = self.queue.flush(|wr_id| {
-            let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
-            report(&self.cq, qp, &done, true, after);
-        });
-        if last {
-            qp.handle().event(QpEvent::LastWqe);
+        flush_receives(qp, &self.cq, &mut self.queue, after);
+    }
+}
+
+impl Half for ReceiveHalf {
+    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        let arrived = self.take_requests(qp, inbox, after);
+        self.transmit(qp);
+        let stats = self.responder.take_stats();
+        qp.port().counters().count_all(&[
+            (Counter::Duplicates, stats.duplicates),
+            (Counter::OutOfSequence, stats.out_of_sequence),
+            (Counter::SentRnr, stats.rnr_naks),
+        ]);
+        if let Some(fatal) = self.responder.take_event() {
+            after.fail(match fatal {
+                Fatal::AccessError => Some(QpEvent::AccessError),
+                Fatal::RequestError => Some(QpEvent::RequestError),
+                Fatal::LocalError => None,
+            });
         }
+        if qp.is_failed() {
+            self.flush(qp, after);
+        }
+        if arrived == Again::Yes || self.responder.has_work() {
+            Again::Yes
+        } else {
+            Again::No
+        }
+    }
+
+    fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
+        self.queue.clear();
+        self.responder.reset();
+        self.path = None;
     }
 }
 
@@ -259,14 +230,6 @@ fn send(segment: &Segment, path: &mut Path, qp: &Common) -> Result<(), AccessErr
         path.send(qp.port(), frame);
     }
     Ok(())
-}
-
-/// Puts a completion where the consumer finds it.
-fn report(cq: &Cq, qp: &Common, done: &Completion, solicited: bool, after: &mut Aftermath) {
-    let urgent = solicited || done.status != WcStatus::Success;
-    if cq.push(&qp.completion(done), urgent).is_err() {
-        after.fail(Some(QpEvent::Fatal));
-    }
 }
 
 /// What the responder needs while it handles one request.
@@ -303,6 +266,6 @@ impl RequestHost for Host<'_> {
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {
-        report(self.cq, self.qp, &done, solicited, self.after);
+        report(self.qp, self.cq, &done, solicited, self.after);
     }
 }

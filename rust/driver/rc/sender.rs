@@ -7,7 +7,6 @@
 //! as the window allows, report what is complete. Does not decide when it gets a turn.
 
 use crate::{
-    arrival::packet,
     common::{
         Aftermath,
         Common, //
@@ -15,6 +14,16 @@ use crate::{
     counters::Counter,
     cq::Cq,
     frame::Loan,
+    half::{
+        append_body,
+        report,
+        take_from_peer,
+        BURST, //
+    },
+    pair::{
+        Half,
+        SendingHalf, //
+    },
     path::Path,
     space::Space,
     sq::{
@@ -28,7 +37,6 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    event::QpEvent,
     net::rx::{
         RxSkb,
         SkbQueue, //
@@ -42,27 +50,14 @@ use roce::{
         ResponseHost, //
     },
     segment::{
-        BurstLimit,
         Payload,
         Segment,
         SlotIndex,
         Source, //
     },
-    status::{
-        DropReason,
-        WcStatus, //
-    },
+    status::WcStatus,
     time::Instant,
 };
-
-/// Most packets and bytes that one turn sends before it looks at what has arrived.
-const BURST: BurstLimit = BurstLimit {
-    bytes: 60 << 10,
-    packets: 64,
-};
-
-/// Most responses that one turn takes before it sends.
-const BATCH: usize = 64;
 
 /// The half that sends requests.
 pub(crate) struct SendHalf {
@@ -86,12 +81,6 @@ impl SendHalf {
         }
     }
 
-    /// Stops beginning requests; `notify`: raise an event when those begun are complete.
-    pub(crate) fn drain(&mut self, notify: bool) {
-        self.requester.drain();
-        self.tell_drained = notify;
-    }
-
     /// The protocol machine, for `modify_qp`.
     pub(crate) fn requester(&mut self) -> &mut Requester<Slots> {
         &mut self.requester
@@ -102,67 +91,16 @@ impl SendHalf {
         self.path = Some(path);
     }
 
-    /// Goes to RESET: forgets what was posted, sent and received.
-    pub(crate) fn reset(&mut self, inbox: &SkbQueue) {
-        inbox.purge();
-        self.queue.clear();
-        self.requester.reset();
-        self.requester.align(self.queue.next_slot());
-        self.path = None;
-    }
-
-    /// Does what there is to do.
-    pub(crate) fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
-        if qp.is_failed() {
-            self.requester.fail();
-        }
-        let now = Instant::from_nanos(now());
-        let arrived = self.take_responses(qp, inbox, now);
-        self.requester.handle_timeout(now);
-        self.queue.fetch(&mut self.requester);
-        self.transmit(qp, now);
-        self.report(qp, after);
-        self.count(qp);
-        if self.tell_drained && self.requester.is_drained() {
-            self.tell_drained = false;
-            after.drained = true;
-        }
-        if let Some(at) = self.requester.poll_timeout() {
-            after.wake_at = Some(at.as_nanos());
-        }
-        if arrived || self.requester.has_work() {
-            Again::Yes
-        } else {
-            Again::No
-        }
-    }
-
     /// Takes the responses that have arrived. Says whether there may be more.
-    fn take_responses(&mut self, qp: &Common, inbox: &SkbQueue, now: Instant) -> bool {
-        let Some(path) = &self.path else {
-            inbox.purge();
-            return false;
-        };
-        for _ in 0..BATCH {
-            let Some(skb) = inbox.pop() else {
-                return false;
+    fn take_responses(&mut self, qp: &Common, inbox: &SkbQueue, now: Instant) -> Again {
+        take_from_peer(qp, inbox, self.path.as_ref(), |skb, packet| {
+            let mut host = Host {
+                space: qp.space(),
+                queue: &self.queue,
+                skb,
             };
-            let taken = if path.is_from_peer(&skb.addresses()) {
-                let mut host = Host {
-                    space: qp.space(),
-                    queue: &self.queue,
-                    skb: &skb,
-                };
-                packet(&skb)
-                    .and_then(|packet| self.requester.handle_response(now, &packet, &mut host))
-            } else {
-                Err(DropReason::WrongSource)
-            };
-            if let Err(reason) = taken {
-                qp.port().counters().dropped(reason);
-            }
-        }
-        true
+            self.requester.handle_response(now, packet, &mut host)
+        })
     }
 
     /// Sends what the window allows, as far as the budget goes.
@@ -201,10 +139,7 @@ impl SendHalf {
                 WcStatus::RnrRetryExcErr => qp.port().counters().count(Counter::RnrRetryExceeded),
                 _ => {}
             }
-            let urgent = done.status != WcStatus::Success;
-            if self.cq.push(&qp.completion(&done), urgent).is_err() {
-                after.fail(Some(QpEvent::Fatal));
-            }
+            report(qp, &self.cq, &done, false, after);
         }
         self.queue.release(released);
         if self.requester.error().is_some() && !qp.is_failed() {
@@ -221,6 +156,56 @@ impl SendHalf {
             (Counter::ReceivedRnr, stats.rnr_naks),
             (Counter::ReceivedSequence, stats.sequence_naks),
         ]);
+    }
+}
+
+impl Half for SendHalf {
+    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        if qp.is_failed() {
+            self.requester.fail();
+        }
+        let now = Instant::from_nanos(now());
+        let arrived = self.take_responses(qp, inbox, now);
+        self.requester.handle_timeout(now);
+        self.queue.fetch(&mut self.requester);
+        self.transmit(qp, now);
+        self.report(qp, after);
+        self.count(qp);
+        if self.tell_drained && self.requester.is_drained() {
+            self.tell_drained = false;
+            after.drained = true;
+        }
+        if let Some(at) = self.requester.poll_timeout() {
+            after.wake_at = Some(at.as_nanos());
+        }
+        if arrived == Again::Yes || self.requester.has_work() {
+            Again::Yes
+        } else {
+            Again::No
+        }
+    }
+
+    fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
+        self.queue.clear();
+        self.requester.reset();
+        self.requester.align(self.queue.next_slot());
+        self.path = None;
+    }
+}
+
+impl SendingHalf for SendHalf {
+    fn init(&mut self) {
+        self.requester.init();
+    }
+
+    fn drain(&mut self, notify: bool) {
+        self.requester.drain();
+        self.tell_drained = notify;
+    }
+
+    fn resume(&mut self) {
+        self.requester.resume();
     }
 }
 
@@ -241,19 +226,10 @@ fn send(
         return Ok(());
     };
     let whole = match segment.source {
-        Source::Slot(slot) => match queue.body(slot) {
-            Body::Inline(bytes) => {
-                let start = segment.offset as usize;
-                let end = start.saturating_add(len);
-                bytes
-                    .get(start..end)
-                    .is_some_and(|bytes| frame.append_bytes(bytes))
-            }
-            Body::Scatter(sges) => {
-                qp.space()
-                    .gather(sges, segment.offset, segment.length, &mut frame)?
-            }
-        },
+        Source::Slot(slot) => {
+            let body = queue.body(slot);
+            append_body(&mut frame, qp, body, segment.offset, segment.length)?
+        }
         _ => true,
     };
     if whole {

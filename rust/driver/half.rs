@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the halves of queue pairs do alike, whatever their service.
+//!
+//! Owns how many packets one turn takes and sends, and how packets are taken, payload is fetched and
+//! completions are reported. Does not know what a packet or a request is for.
+
+use crate::{
+    arrival::packet,
+    common::{
+        Aftermath,
+        Common, //
+    },
+    cq::Cq,
+    frame::Frame,
+    path::Path,
+    rq::Receives,
+    sq::Body, //
+};
+use rdma::{
+    event::QpEvent,
+    net::rx::{
+        RxSkb,
+        SkbQueue, //
+    },
+    turn::Again,
+    wc::Wc, //
+};
+use roce::{
+    segment::BurstLimit,
+    status::{
+        DropReason,
+        WcStatus, //
+    },
+    wire::packet::Packet,
+    wr::{
+        Completion,
+        WcOpcode, //
+    }, //
+};
+
+/// Most packets and bytes that one turn sends before it looks at what has arrived.
+pub(crate) const BURST: BurstLimit = BurstLimit {
+    bytes: 60 << 10,
+    packets: 64,
+};
+
+/// Most packets or requests that one turn takes before it looks at the rest of its work.
+pub(crate) const BATCH: usize = 64;
+
+/// Hands the packets in `inbox` to `handle`, as far as the budget goes, and counts those that are
+/// dropped. Says whether there may be more.
+#[inline]
+pub(crate) fn take_packets(
+    qp: &Common,
+    inbox: &SkbQueue,
+    mut handle: impl FnMut(&RxSkb, &Packet<'_>) -> Result<(), DropReason>,
+) -> Again {
+    for _ in 0..BATCH {
+        let Some(skb) = inbox.pop() else {
+            return Again::No;
+        };
+        let taken = packet(&skb).and_then(|packet| handle(&skb, &packet));
+        if let Err(reason) = taken {
+            qp.port().counters().dropped(reason);
+        }
+    }
+    Again::Yes
+}
+
+/// As [`take_packets`], of those that come from the other end of `path`. Without a path there is no
+/// peer, and what has come is for nobody.
+#[inline]
+pub(crate) fn take_from_peer(
+    qp: &Common,
+    inbox: &SkbQueue,
+    path: Option<&Path>,
+    mut handle: impl FnMut(&RxSkb, &Packet<'_>) -> Result<(), DropReason>,
+) -> Again {
+    let Some(path) = path else {
+        inbox.purge();
+        return Again::No;
+    };
+    take_packets(qp, inbox, |skb, packet| {
+        if path.is_from_peer(&skb.addresses()) {
+            handle(skb, packet)
+        } else {
+            Err(DropReason::WrongSource)
+        }
+    })
+}
+
+/// Appends `len` bytes at `offset` of the message in `body` to `frame`. `false`: no memory for it.
+///
+/// # Errors
+///
+/// The status that the request completes with when its own memory cannot be read.
+#[inline]
+pub(crate) fn append_body(
+    frame: &mut Frame,
+    qp: &Common,
+    body: Body<'_>,
+    offset: u32,
+    len: u32,
+) -> Result<bool, WcStatus> {
+    match body {
+        Body::Inline(bytes) => {
+            // CAST: `u32` to `usize`, on 64 bits.
+            let (start, end) = (offset as usize, offset.saturating_add(len) as usize);
+            let bytes = bytes.get(start..end);
+            Ok(bytes.is_some_and(|bytes| frame.append_bytes(bytes)))
+        }
+        Body::Scatter(sges) => qp.space().gather(sges, offset, len, frame),
+    }
+}
+
+/// Puts a completion where the consumer finds it. `solicited`: whether it is to wake one who waits
+/// for such only; failures always do.
+#[inline]
+pub(crate) fn report(
+    qp: &Common,
+    cq: &Cq,
+    done: &Completion,
+    solicited: bool,
+    after: &mut Aftermath,
+) {
+    let urgent = solicited || done.status != WcStatus::Success;
+    report_as(cq, &qp.completion(done), urgent, after);
+}
+
+/// As [`report`], of a completion that says more.
+#[inline]
+pub(crate) fn report_as(cq: &Cq, wc: &Wc, urgent: bool, after: &mut Aftermath) {
+    if cq.push(wc, urgent).is_err() {
+        after.fail(Some(QpEvent::Fatal));
+    }
+}
+
+/// Completes every receive that is the queue pair's own with a flush error.
+pub(crate) fn flush_receives(qp: &Common, cq: &Cq, receives: &mut Receives, after: &mut Aftermath) {
+    let last = receives.flush(|wr_id| {
+        let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
+        report(qp, cq, &done, true, after);
+    });
+    after.last_wqe |= last;
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The frame of every queue pair: two halves, and who runs them.
+//!
+//! Owns the two halves, the packets that wait for them, the timer, and the rule of who runs a half:
+//! whoever has an event for it (doorbell, packet, timer) tries to become its owner, and runs it there
+//! and then. One who finds it running leaves the event behind, and the owner looks again before it
+//! leaves ([`Turn`]). Nobody waits, so nothing hops to another thread; only what exceeds the budget of
+//! one turn goes to a BH work item. So does what consumers in the kernel post: they may have
+//! interrupts off, where no half can be run.
+//!
+//! Does not know what a half does with its turn: that is what makes a [`Service`].
+
+use crate::common::{
+    Aftermath,
+    Common, //
+};
+use kernel::{
+    impl_has_work,
+    new_mutex,
+    new_work,
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow,
+        Mutex, //
+    },
+    workqueue::{
+        self,
+        Work,
+        WorkItem, //
+    }, //
+};
+use rdma::{
+    attr::{
+        QpAttr,
+        QpAttrMask,
+        QpCaps, //
+    },
+    driver::QpQuery,
+    event::QpEvent,
+    net::rx::{
+        RxSkb,
+        SkbQueue, //
+    },
+    timer::{
+        Timer,
+        TimerOwner, //
+    },
+    turn::{
+        Again,
+        Left,
+        Turn, //
+    },
+    wait::{
+        flush_work,
+        Alive, //
+    }, //
+};
+use roce::status::DropReason;
+
+/// What a queue pair does in one direction. One context at a time has it.
+pub(crate) trait Half: Send + Unpin + 'static {
+    /// Does what there is to do: with the packets in `inbox`, with what was posted, with what the
+    /// state of `qp` asks for. What it cannot do itself it leaves in `after`.
+    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again;
+
+    /// Goes to RESET: forgets what was posted, sent and received.
+    fn reset(&mut self, inbox: &SkbQueue);
+}
+
+/// The half that sends requests.
+pub(crate) trait SendingHalf: Half {
+    /// Goes to INIT: what is posted waits.
+    fn init(&mut self);
+
+    /// Goes to SQD: begins no further request. `notify`: the consumer is to be told when those that
+    /// were begun are complete.
+    fn drain(&mut self, notify: bool);
+
+    /// Goes back to RTS, from SQD or SQE.
+    fn resume(&mut self);
+}
+
+/// The service that a queue pair gives.
+pub(crate) trait Service: Sized + Send + Sync + 'static {
+    /// The half that sends requests, and takes what answers them.
+    type Sender: SendingHalf;
+    /// The half that takes requests, and answers them.
+    type Receiver: Half;
+    /// Where a consumer in the kernel posts; the default is for one that is a process.
+    type Posts: Default + Send + Sync;
+
+    /// Most packets that wait for one half.
+    const INBOX: u32;
+
+    /// INIT to RTR: the receiver learns whom it listens to.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an address that cannot be; `ENOMEM`. Nothing has changed then.
+    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result;
+
+    /// RTR to RTS: the sender may start.
+    ///
+    /// # Errors
+    ///
+    /// As [`Service::ready_to_receive`].
+    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result;
+
+    /// Sets what may change while the queue pair works: those attributes that `mask` names.
+    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask);
+}
+
+/// What a queue pair is made from, beside its halves.
+pub(crate) struct Parts<T: Service> {
+    /// What the halves share.
+    pub(crate) common: Common,
+    /// How much it holds.
+    pub(crate) caps: QpCaps,
+    /// Whether every send is reported.
+    pub(crate) signal_all: bool,
+    /// Where a consumer in the kernel posts.
+    pub(crate) posts: T::Posts,
+}
+
+/// A queue pair.
+#[pin_data]
+pub(crate) struct Pair<T: Service> {
+    parts: Parts<T>,
+    /// What the consumer has set, for `query_qp`.
+    #[pin]
+    attr: Mutex<QpAttr>,
+    #[pin]
+    sender: Turn<T::Sender>,
+    #[pin]
+    receiver: Turn<T::Receiver>,
+    /// Responses, on their way to the sender.
+    #[pin]
+    responses: SkbQueue,
+    /// Requests, on their way to the receiver.
+    #[pin]
+    requests: SkbQueue,
+    /// When the sender wants a turn.
+    #[pin]
+    timer: Timer<Self>,
+    #[pin]
+    send_work: Work<Self, SEND>,
+    #[pin]
+    receive_work: Work<Self, RECEIVE>,
+    /// The module cannot go while one of these is left. So it is dropped last.
+    _alive: Alive,
+}
+
+/// Number of the sender's work item.
+const SEND: u64 = 0;
+
+/// Number of the receiver's work item.
+const RECEIVE: u64 = 1;
+
+impl_has_work! {
+    impl{T: Service} HasWork<Self, SEND> for Pair<T> { self.send_work }
+    impl{T: Service} HasWork<Self, RECEIVE> for Pair<T> { self.receive_work }
+}
+
+rdma::impl_has_timer! {
+    impl{T: Service} HasTimer for Pair<T> { self.timer }
+}
+
+impl<T: Service> Pair<T> {
+    /// A queue pair in RESET.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        parts: Parts<T>,
+        (sender, receiver): (T::Sender, T::Receiver),
+        alive: Alive,
+    ) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                parts,
+                attr <- new_mutex!(QpAttr::default()),
+                sender <- Turn::new(sender),
+                receiver <- Turn::new(receiver),
+                responses <- SkbQueue::new(T::INBOX),
+                requests <- SkbQueue::new(T::INBOX),
+                timer <- Timer::new(),
+                send_work <- new_work!("Pair::send_work"),
+                receive_work <- new_work!("Pair::receive_work"),
+                _alive: alive,
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    // Getters.
+
+    /// What the two halves share.
+    #[inline]
+    pub(crate) fn common(&self) -> &Common {
+        &self.parts.common
+    }
+
+    /// What there is to know of it.
+    pub(crate) fn query(&self) -> QpQuery {
+        let mut attr = *self.attr.lock();
+        attr.qp_state = self.common().state();
+        attr.cur_qp_state = attr.qp_state;
+        QpQuery {
+            attr,
+            caps: self.parts.caps,
+            sq_sig_all: self.parts.signal_all,
+        }
+    }
+
+    /// Whether every send is reported.
+    pub(crate) fn signals_all(&self) -> bool {
+        self.parts.signal_all
+    }
+
+    /// Where a consumer in the kernel posts.
+    pub(crate) fn posts(&self) -> &T::Posts {
+        &self.parts.posts
+    }
+
+    /// What the consumer has set.
+    pub(crate) fn attr(&self) -> &Mutex<QpAttr> {
+        &self.attr
+    }
+
+    /// The half that sends requests.
+    pub(crate) fn sender(&self) -> &Turn<T::Sender> {
+        &self.sender
+    }
+
+    /// The half that answers requests.
+    pub(crate) fn receiver(&self) -> &Turn<T::Receiver> {
+        &self.receiver
+    }
+
+    // The end.
+
+    /// Goes to RESET: forgets what was posted, sent, received, and the peer.
+    pub(crate) fn reset(&self) {
+        // First, so that a turn that begins now finds nothing to do.
+        self.common().reset();
+        let _ = self.sender.control(|half| half.reset(&self.responses));
+        let _ = self.receiver.control(|half| half.reset(&self.requests));
+    }
+
+    /// Waits until nothing of the queue pair is on its way any more. To be called in RESET, when no
+    /// packet finds it: then nothing can start again.
+    pub(crate) fn quiesce(&self) {
+        self.timer.cancel();
+        flush_work(&self.send_work);
+        flush_work(&self.receive_work);
+    }
+
+    // Events.
+
+    /// A process has posted sends.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` before RTS.
+    pub(crate) fn doorbell(self: ArcBorrow<'_, Self>) -> Result {
+        if !self.common().takes_sends() {
+            return Err(EINVAL);
+        }
+        self.run_sender();
+        Ok(())
+    }
+
+    /// Has what a consumer in the kernel has posted looked at. For any context, also with
+    /// interrupts off.
+    pub(crate) fn kick(self: ArcBorrow<'_, Self>) {
+        self.defer_sender();
+        if self.common().is_failed() {
+            self.defer_receiver();
+        }
+    }
+
+    /// A request has come in, `bytes` long.
+    pub(crate) fn request_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb, bytes: usize) {
+        if self.enqueue(&self.requests, skb, bytes) {
+            self.run_receiver();
+        }
+    }
+
+    /// A response has come in, `bytes` long.
+    pub(crate) fn response_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb, bytes: usize) {
+        if self.enqueue(&self.responses, skb, bytes) {
+            self.run_sender();
+        }
+    }
+
+    fn enqueue(&self, queue: &SkbQueue, skb: RxSkb, bytes: usize) -> bool {
+        let taken = queue.push(skb);
+        let counters = self.common().port().counters();
+        if taken {
+            counters.received(bytes);
+        } else {
+            counters.dropped(DropReason::QueueFull);
+        }
+        taken
+    }
+
+    // Turns.
+
+    /// Gives the sender a turn, now if nobody runs it.
+    pub(crate) fn run_sender(self: ArcBorrow<'_, Self>) {
+        let mut after = Aftermath::default();
+        let left = self
+            .sender
+            .run(|half| half.turn(self.common(), &self.responses, &mut after));
+        if let Left::Unfinished = left {
+            self.defer_sender();
+        }
+        self.settle(after);
+    }
+
+    /// Gives the receiver a turn, now if nobody runs it.
+    pub(crate) fn run_receiver(self: ArcBorrow<'_, Self>) {
+        let mut after = Aftermath::default();
+        let left = self
+            .receiver
+            .run(|half| half.turn(self.common(), &self.requests, &mut after));
+        if let Left::Unfinished = left {
+            self.defer_receiver();
+        }
+        self.settle(after);
+    }
+
+    /// Gives the sender a turn from a work item.
+    fn defer_sender(self: ArcBorrow<'_, Self>) {
+        // Already queued is as good.
+        let _ = workqueue::system_bh().enqueue::<Arc<Self>, SEND>(self.into());
+    }
+
+    /// Gives the receiver a turn from a work item.
+    fn defer_receiver(self: ArcBorrow<'_, Self>) {
+        let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
+    }
+
+    /// Does what a half could not do while it was running: sets the timer, tells the consumer, and
+    /// takes the queue pair to the error state, where both halves flush.
+    fn settle(self: ArcBorrow<'_, Self>, after: Aftermath) {
+        if let Some(at) = after.wake_at {
+            Timer::arm(self, at);
+        }
+        if after.drained {
+            self.common().handle().event(QpEvent::SqDrained);
+        }
+        if after.last_wqe {
+            self.common().handle().event(QpEvent::LastWqe);
+        }
+        let Some(event) = after.failed else {
+            return;
+        };
+        if !self.common().fail() {
+            return;
+        }
+        if let Some(event) = event {
+            self.common().handle().event(event);
+        }
+        self.run_sender();
+        self.run_receiver();
+    }
+}
+
+impl<T: Service> WorkItem<SEND> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.as_arc_borrow().run_sender();
+    }
+}
+
+impl<T: Service> WorkItem<RECEIVE> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.as_arc_borrow().run_receiver();
+    }
+}
+
+impl<T: Service> TimerOwner for Pair<T> {
+    fn expired(self: ArcBorrow<'_, Self>) {
+        self.run_sender();
+    }
+}

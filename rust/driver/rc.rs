@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reliable connected queue pairs.
+//!
+//! Owns what the attributes of a queue pair mean to the two halves. What these do is in `sender` and
+//! `receiver`, who runs them is in `pair`.
+
+pub(crate) mod receiver;
+pub(crate) mod sender;
+
+use crate::{
+    modify::path_mtu,
+    pair::{
+        Pair,
+        Service, //
+    },
+    path::Path, //
+};
+use kernel::prelude::*;
+use rdma::attr::{
+    QpAttr,
+    QpAttrMask, //
+};
+use receiver::{
+    Answers,
+    ReceiveHalf, //
+};
+use roce::{
+    access::Access,
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+    rc::{
+        requester::{
+            Flow,
+            RequesterConfig, //
+        },
+        responder::{
+            Responder,
+            ResponderConfig, //
+        }, //
+    }, //
+};
+use sender::SendHalf;
+
+/// What one queue pair may have in flight. More would overrun the backlog of a virtual link
+/// (`netdev_max_backlog` is 1000 packets), which several queue pairs share.
+const FLOW: Flow = Flow {
+    bytes: 1 << 20,
+    packets: 256,
+};
+
+/// Reliable connection.
+pub(crate) struct Rc;
+
+impl Service for Rc {
+    type Sender = SendHalf;
+    type Receiver = ReceiveHalf;
+    type Posts = ();
+
+    /// A peer that keeps to its window stays far below.
+    const INBOX: u32 = 4096;
+
+    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
+        let mut responder = Responder::new(Answers::new(attr.max_dest_rd_atomic)?);
+        responder.configure(&ResponderConfig {
+            dest_qpn: Qpn::new(attr.dest_qp_num),
+            pkey: Pkey::DEFAULT,
+            expected_psn: Psn::new(attr.rq_psn),
+            path_mtu: path_mtu(attr),
+            access: Access::from_bits(attr.access_flags),
+            min_rnr_timer: attr.min_rnr_timer,
+        });
+        responder.start();
+        let (old, _) = qp.receiver().control(|half| {
+            half.set_path(path);
+            half.replace_responder(responder)
+        });
+        drop(old);
+        Ok(())
+    }
+
+    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
+        let config = RequesterConfig {
+            dest_qpn: Qpn::new(attr.dest_qp_num),
+            pkey: Pkey::DEFAULT,
+            first_psn: Psn::new(attr.sq_psn),
+            path_mtu: path_mtu(attr),
+            max_rd_atomic: attr.max_rd_atomic,
+            ack_timeout: attr.timeout,
+            retry_cnt: attr.retry_cnt,
+            rnr_retry: attr.rnr_retry,
+            flow: FLOW,
+        };
+        let _ = qp.sender().control(|half| {
+            half.set_path(path);
+            half.requester().configure(&config);
+            half.requester().start();
+        });
+        Ok(())
+    }
+
+    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) {
+        let _ = qp.sender().control(|half| {
+            let requester = half.requester();
+            if mask.contains(QpAttrMask::TIMEOUT) {
+                requester.set_ack_timeout(attr.timeout);
+            }
+            if mask.contains(QpAttrMask::RETRY_CNT) {
+                requester.set_retry_cnt(attr.retry_cnt);
+            }
+            if mask.contains(QpAttrMask::RNR_RETRY) {
+                requester.set_rnr_retry(attr.rnr_retry);
+            }
+            if mask.contains(QpAttrMask::MAX_QP_RD_ATOMIC) {
+                requester.set_max_rd_atomic(attr.max_rd_atomic);
+            }
+        });
+        let _ = qp.receiver().control(|half| {
+            let responder = half.responder();
+            if mask.contains(QpAttrMask::ACCESS_FLAGS) {
+                responder.set_access(Access::from_bits(attr.access_flags));
+            }
+            if mask.contains(QpAttrMask::MIN_RNR_TIMER) {
+                responder.set_min_rnr_timer(attr.min_rnr_timer);
+            }
+        });
+    }
+}
