@@ -4,6 +4,8 @@
 //!
 //! Owns who may use one. Does not know routes: a datagram looks for its way when it is sent.
 
+pub(crate) mod handle;
+
 use crate::mr::Pd;
 use kernel::sync::Arc;
 use rdma::attr::AhAttr;

@@ -23,7 +23,9 @@ use rdma::{
         CqHandle,
         Notify, //
     },
+    mmap::MmapInfo,
     ring::Ring,
+    udata::UserContext,
     wc::Wc, //
 };
 
@@ -57,6 +59,8 @@ enum Entries {
     /// In a ring that user space reads.
     User {
         ring: Arc<Ring>,
+        /// Where user space finds the ring.
+        info: MmapInfo,
         /// Next element to write, masked; the ring holds the published copy.
         producer: u32,
     },
@@ -65,9 +69,24 @@ enum Entries {
 }
 
 impl Cq {
-    /// A queue in a ring that user space reads.
-    pub(crate) fn user(handle: CqHandle, ring: Arc<Ring>) -> impl PinInit<Self, Error> {
-        Self::with(handle, Entries::User { ring, producer: 0 })
+    /// A queue of `entries` completions at least, in a ring that `user` may map; and how many fit.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `EFAULT`: the answer cannot be given; `ENOMEM`.
+    pub(crate) fn user<U>(
+        handle: CqHandle,
+        entries: u32,
+        user: &mut UserContext<U>,
+    ) -> Result<(Arc<Self>, u32)> {
+        let (ring, info) = offer(entries, user)?;
+        let entries = ring.entries();
+        let queue = Entries::User {
+            ring,
+            info,
+            producer: 0,
+        };
+        Ok((Self::with(handle, queue)?, entries))
     }
 
     /// A queue of `entries` completions for a consumer in the kernel.
@@ -75,19 +94,52 @@ impl Cq {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn kernel(handle: CqHandle, entries: u32) -> Result<impl PinInit<Self, Error>> {
-        Ok(Self::with(handle, Entries::Kernel(Fifo::new(entries)?)))
+    pub(crate) fn kernel(handle: CqHandle, entries: u32) -> Result<Arc<Self>> {
+        Self::with(handle, Entries::Kernel(Fifo::new(entries)?))
     }
 
-    fn with(handle: CqHandle, entries: Entries) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
-            handle,
-            queue <- new_spinlock_irq!(Queue {
-                entries,
-                armed: None,
-                overflowed: false,
+    fn with(handle: CqHandle, entries: Entries) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                handle,
+                queue <- new_spinlock_irq!(Queue {
+                    entries,
+                    armed: None,
+                    overflowed: false,
+                }),
             }),
-        })
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// Makes room for `entries` completions at least, in a ring that `user` may map; returns how many
+    /// fit. Completions go on coming meanwhile; the process must not take any. One call at a time.
+    ///
+    /// A queue never becomes smaller: what is on its way to it has to find the room that there was when
+    /// it was asked for. Who asks for less is told to map the same ring again.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `EFAULT`: the answer cannot be given; `ENOMEM`. The queue is as it was.
+    pub(crate) fn resize<U>(&self, entries: u32, user: &mut UserContext<U>) -> Result<u32> {
+        let (present, info) = match &self.queue.lock().entries {
+            Entries::User { ring, info, .. } => (ring.entries(), *info),
+            Entries::Kernel(_) => return Err(EINVAL),
+        };
+        if entries <= present {
+            user.respond(&info)?;
+            return Ok(present);
+        }
+        let (ring, info) = offer(entries, user)?;
+        let entries = ring.entries();
+        let mut moving = Move {
+            ring,
+            info,
+            next: None,
+            moved: 0,
+        };
+        while !moving.step(&mut self.queue.lock().entries)? {}
+        Ok(entries)
     }
 
     /// Adds a completion and wakes the consumer if it waits for one of this kind.
@@ -145,7 +197,7 @@ impl Cq {
 impl Entries {
     fn push(&mut self, wc: &Wc) -> Result<(), Overflow> {
         match self {
-            Self::User { ring, producer } => {
+            Self::User { ring, producer, .. } => {
                 let next = producer.wrapping_add(1) & ring.mask();
                 if next == ring.consumer() {
                     return Err(Overflow);
@@ -161,8 +213,64 @@ impl Entries {
 
     fn is_empty(&self) -> bool {
         match self {
-            Self::User { ring, producer } => *producer == ring.consumer(),
+            Self::User { ring, producer, .. } => *producer == ring.consumer(),
             Self::Kernel(fifo) => fifo.is_empty(),
         }
+    }
+}
+
+/// A ring for `entries` completions at least, which `user` may map, and is told so.
+fn offer<U>(entries: u32, user: &mut UserContext<U>) -> Result<(Arc<Ring>, MmapInfo)> {
+    let ring = Arc::new(Ring::new(Cqe::ELEMENT, entries)?, GFP_KERNEL_ACCOUNT)?;
+    let info = user.map_ring(&ring)?;
+    user.respond(&info)?;
+    Ok((ring, info))
+}
+
+/// Completions that a resize moves before it lets others have the lock.
+const CHUNK: u32 = 64;
+
+/// The move of what waits to a larger ring, a part at a time.
+struct Move {
+    ring: Arc<Ring>,
+    info: MmapInfo,
+    /// The next element of the old ring.
+    next: Option<u32>,
+    moved: u32,
+}
+
+impl Move {
+    /// Moves a part. Says whether that was all: then the queue goes on in the new ring, and the old
+    /// one is here.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if more waits than can: the process takes completions all the same.
+    fn step(&mut self, entries: &mut Entries) -> Result<bool> {
+        let Entries::User {
+            ring,
+            info,
+            producer,
+        } = entries
+        else {
+            return Err(EINVAL);
+        };
+        let mut next = self.next.unwrap_or_else(|| ring.consumer());
+        for _ in 0..CHUNK {
+            if next == *producer {
+                self.ring.publish_producer(self.moved);
+                core::mem::swap(ring, &mut self.ring);
+                (*info, *producer) = (self.info, self.moved);
+                return Ok(true);
+            }
+            if self.moved == self.ring.entries() {
+                return Err(EINVAL);
+            }
+            ring.copy_element(next, &self.ring, self.moved);
+            next = next.wrapping_add(1) & ring.mask();
+            self.moved = self.moved.wrapping_add(1);
+        }
+        self.next = Some(next);
+        Ok(false)
     }
 }

@@ -6,8 +6,7 @@
 //! do in between is elsewhere.
 
 use crate::{
-    abi::Cqe,
-    ah::Ah,
+    ah::handle::Handle,
     counters::NAMES,
     cq::{
         self,
@@ -16,7 +15,6 @@ use crate::{
     create,
     device::Ferroce,
     mr::Pd,
-    port::Port,
     posted::{
         PostedSend,
         ShortList, //
@@ -58,7 +56,6 @@ use rdma::{
     event::Notify,
     link::Registry,
     net::netdev::NetDev,
-    ring::Ring,
     udata::UserContext,
     umem::{
         Memory,
@@ -82,10 +79,6 @@ use roce::{
     },
     ud::DatagramWr,
     wr::Imm, //
-};
-use zerocopy_derive::{
-    Immutable,
-    IntoBytes, //
 };
 
 /// The devices of this module.
@@ -149,21 +142,7 @@ impl Driver for Ferroce {
     }
 
     fn create_ah(dev: &Device<Self>, pd: &Arc<Pd>, init: AhInit<'_, Self>) -> Result<Arc<Handle>> {
-        let flags = if init.may_sleep {
-            GFP_KERNEL_ACCOUNT
-        } else {
-            GFP_ATOMIC
-        };
-        let ah = Arc::new(Ah::new(pd.clone(), init.attr), flags)?;
-        let Some(user) = init.user else {
-            return Ok(Arc::new(Handle::new(ah), flags)?);
-        };
-        let (handle, number) = Handle::numbered(ah, dev.port().clone())?;
-        user.respond(&CreatedAh {
-            number,
-            reserved: 0,
-        })?;
-        Ok(Arc::new(handle, flags)?)
+        Handle::create(dev.port(), pd, init)
     }
 
     fn query_ah(handle: &Handle) -> AhAttr {
@@ -175,15 +154,21 @@ impl Driver for Ferroce {
             return Err(EINVAL);
         }
         let Some(user) = init.user else {
-            let cq = Cq::kernel(init.handle, init.entries)?;
-            return Ok((Arc::pin_init(cq, GFP_KERNEL)?, init.entries));
+            return Ok((Cq::kernel(init.handle, init.entries)?, init.entries));
         };
-        let ring = Arc::new(Ring::new(Cqe::ELEMENT, init.entries)?, GFP_KERNEL_ACCOUNT)?;
-        let entries = ring.entries();
-        let info = user.map_ring(&ring)?;
-        user.respond(&info)?;
-        let cq = Arc::pin_init(Cq::user(init.handle, ring), GFP_KERNEL_ACCOUNT)?;
-        Ok((cq, entries))
+        Cq::user(init.handle, init.entries, user)
+    }
+
+    fn resize_cq(
+        _dev: &Device<Self>,
+        cq: &Cq,
+        entries: u32,
+        user: &mut UserContext<()>,
+    ) -> Result<u32> {
+        if entries > cq::MAX_CQE {
+            return Err(EINVAL);
+        }
+        cq.resize(entries, user)
     }
 
     fn poll_cq(cq: &Cq, sink: &mut WcSink<'_>) {
@@ -373,51 +358,5 @@ impl Registered {
             .register(pd.clone(), access, region, memory)?;
         let key = keys.lkey;
         Ok((held.write(Self { key }).into(), keys))
-    }
-}
-
-/// Answer to `create_ah` (`struct rxe_create_ah_resp`).
-#[derive(Immutable, IntoBytes)]
-#[repr(C)]
-struct CreatedAh {
-    number: u32,
-    reserved: u32,
-}
-
-/// What a consumer holds: the handle, and its number if it is a process.
-pub(crate) struct Handle {
-    ah: Arc<Ah>,
-    numbered: Option<(u32, Arc<Port>)>,
-}
-
-impl Handle {
-    /// A handle for a consumer in the kernel.
-    pub(crate) fn new(ah: Arc<Ah>) -> Self {
-        Self { ah, numbered: None }
-    }
-
-    /// A handle for a process, which finds it by its number.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn numbered(ah: Arc<Ah>, port: Arc<Port>) -> Result<(Self, u32)> {
-        let number = port.ahs().alloc_cyclic(1..u32::MAX, ah.clone())?;
-        let numbered = Some((number, port));
-        Ok((Self { ah, numbered }, number))
-    }
-
-    /// The address handle.
-    pub(crate) fn ah(&self) -> &Arc<Ah> {
-        &self.ah
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // Only processes have numbers, and they may sleep.
-        if let Some((number, port)) = &self.numbered {
-            drop(port.ahs().remove(*number));
-        }
     }
 }

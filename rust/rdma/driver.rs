@@ -145,6 +145,15 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Makes a completion queue; says how many entries it holds.
     fn create_cq(dev: &Device<Self>, init: CqInit<'_, Self>) -> Result<(Arc<Self::Cq>, u32)>;
 
+    /// Gives a process's completion queue room for `entries` at least; says for how many. Nothing that
+    /// waits is lost. One resize of a queue at a time.
+    fn resize_cq(
+        dev: &Device<Self>,
+        cq: &Self::Cq,
+        entries: u32,
+        user: &mut UserContext<Self::Ucontext>,
+    ) -> Result<u32>;
+
     /// Ends a completion queue. Nothing uses it any more but what is on its way.
     fn destroy_cq(dev: &Device<Self>, cq: Arc<Self::Cq>) {
         let _ = dev;

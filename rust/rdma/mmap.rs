@@ -104,6 +104,11 @@ impl Mapping {
 pub(crate) struct Mappings([Option<Mapping>; 2]);
 
 impl Mappings {
+    /// Nothing was offered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
     /// Offers `ring` to the owner of `context`.
     ///
     /// # Errors

@@ -56,7 +56,8 @@ pub(crate) type Mr<D> = Object<bindings::ib_mr, Arc<D>>;
 pub(crate) struct CqData<D> {
     pub(crate) cq: Arc<D>,
     pub(crate) handle: CqHandle,
-    pub(crate) _mappings: Mappings,
+    /// One resize at a time. A new ring takes the place of the old.
+    pub(crate) mappings: Pin<KBox<Mutex<Mappings>>>,
 }
 
 /// The Rust part of a queue pair.

@@ -87,6 +87,7 @@ impl<T: Driver> OpsVTable<T> {
         query_srq: Some(Self::query_srq),
         reg_user_mr: Some(Self::reg_user_mr),
         req_notify_cq: Some(Self::req_notify_cq),
+        resize_user_cq: Some(Self::resize_user_cq),
 
         size_ib_ah: object::Ah::<T::Ah>::SIZE,
         size_ib_cq: object::Cq::<T::Cq>::SIZE,

@@ -14,6 +14,7 @@ use crate::{
         CqHandle,
         Notify, //
     },
+    mmap::Mappings,
     object::{
         self,
         CqData, //
@@ -26,7 +27,8 @@ use crate::{
 };
 use kernel::{
     error::from_result,
-    prelude::*, //
+    prelude::*,
+    sync::new_mutex, //
 };
 
 impl<T: Driver> OpsVTable<T> {
@@ -52,6 +54,10 @@ impl<T: Driver> OpsVTable<T> {
                 return Err(EINVAL);
             }
             let handle = CqHandle::new(cq)?;
+            let mappings = KBox::pin_init(
+                new_mutex!(Mappings::default(), "rdma::Cq::mappings"),
+                GFP_KERNEL_ACCOUNT,
+            )?;
             let init = CqInit {
                 entries: attr.cqe,
                 comp_vector: attr.comp_vector,
@@ -59,13 +65,13 @@ impl<T: Driver> OpsVTable<T> {
                 handle: handle.clone(),
             };
             let (data, entries) = T::create_cq(dev, init)?;
+            if let Some(user) = &mut user {
+                *mappings.lock() = user.take_mappings();
+            }
             let data = CqData {
                 cq: data,
                 handle,
-                _mappings: user
-                    .as_mut()
-                    .map(UserContext::take_mappings)
-                    .unwrap_or_default(),
+                mappings,
             };
             // SAFETY: See the head of `ops`.
             unsafe {
@@ -73,6 +79,34 @@ impl<T: Driver> OpsVTable<T> {
                 (*cq).cqe = entries as c_int;
                 object::Cq::<T::Cq>::init(cq, data);
             }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn resize_user_cq(
+        cq: *mut bindings::ib_cq,
+        entries: c_uint,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`.
+            let (dev, data, user) = unsafe {
+                (
+                    Device::<T>::from_raw((*cq).device),
+                    object::Cq::<T::Cq>::data(cq),
+                    UserContext::<T::Ucontext>::from_raw(udata)?,
+                )
+            };
+            let mut user = user.ok_or(EINVAL)?;
+            let mut mappings = data.mappings.lock();
+            let entries = T::resize_cq(dev, &data.cq, entries, &mut user)?;
+            let new = user.take_mappings();
+            if !new.is_empty() {
+                *mappings = new;
+            }
+            // CAST: Queues have far fewer entries.
+            // SAFETY: See the head of `ops`; nobody else writes it while we hold the lock.
+            unsafe { (*cq).cqe = entries as c_int };
             Ok(0)
         })
     }
