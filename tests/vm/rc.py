@@ -94,9 +94,10 @@ class End:
     """One queue pair with a CQ and memory of its own."""
 
     def __init__(self, ctx=None, size=1 << 16, access=FULL_ACCESS, wr=64, sge=4, inline=0, cqe=256,
-                 events=False, signal_all=False):
+                 events=False, signal_all=False, srq=None, pd=None):
         self.ctx = ctx or context()
-        self.pd = PD(self.ctx)
+        self.own_pd = None if pd else PD(self.ctx)
+        self.pd = pd or self.own_pd
         self.channel = self.channel_fd = None
         if events:
             self.channel, self.channel_fd = with_event_fd(lambda: CompChannel(self.ctx))
@@ -105,7 +106,7 @@ class End:
         self.cap = QPCap(max_send_wr=wr, max_recv_wr=wr, max_send_sge=sge, max_recv_sge=sge,
                          max_inline_data=inline)
         init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=self.cap,
-                          sq_sig_all=1 if signal_all else 0)
+                          srq=srq, sq_sig_all=1 if signal_all else 0)
         self.waiting = []
         self.qp = self.make(lambda: QP(self.pd, init))
 
@@ -193,7 +194,7 @@ class End:
 
     def close(self):
         """Ends it, users before what they use."""
-        for part in (self.qp, self.mr, self.cq, self.channel, self.pd):
+        for part in (self.qp, self.mr, self.cq, self.channel, self.own_pd):
             if part:
                 part.close()
 

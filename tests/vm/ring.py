@@ -78,21 +78,29 @@ def element(layout, size, pieces, fields):
     return bytes(data)
 
 
-class Hostile(End):
-    """An end that can reach the memory of its queues."""
+def with_rings(maker):
+    """What is made, and the rings that came with it."""
+    before = mappings()
+    made = maker()
+    return made, [Ring(start, *rest) for start, rest in mappings().items() if start not in before]
 
-    def __init__(self, **options):
+
+class Hostile(End):
+    """An end that can reach the memory of its queues; shared is a shared receive queue and its ring."""
+
+    def __init__(self, shared=None, **options):
         self.rings = []
-        super().__init__(**options)
+        super().__init__(srq=shared and shared[0], **options)
         self.handles = []
         self.cq_ring = self.rings[0]
+        if shared:
+            self.rings.append(shared[1])
         # The receive queue's elements are the smaller ones.
         self.rq_ring, self.sq_ring = sorted(self.rings[1:], key=lambda ring: ring.element)
 
     def make(self, maker):
-        before = mappings()
-        made = maker()
-        self.rings += [Ring(start, *rest) for start, rest in mappings().items() if start not in before]
+        made, rings = with_rings(maker)
+        self.rings += rings
         return made
 
     def piece(self, length=64):

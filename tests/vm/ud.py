@@ -42,11 +42,13 @@ def gid_bytes(address):
 
 
 class UdEnd:
-    """One UD queue pair in RTS, in a context of its own."""
+    """One UD queue pair in RTS, in a context of its own unless one is given."""
 
-    def __init__(self, device=None, qkey=QKEY, size=1 << 14, depth=64):
-        self.ctx = Context(name=device or os.environ["DEV"])
-        self.pd = PD(self.ctx)
+    def __init__(self, device=None, qkey=QKEY, size=1 << 14, depth=64, ctx=None, srq=None, pd=None):
+        self.own = None if ctx else Context(name=device or os.environ["DEV"])
+        self.ctx, self.srq = ctx or self.own, srq
+        self.own_pd = None if pd else PD(self.ctx)
+        self.pd = pd or self.own_pd
         self.cq = CQ(self.ctx, 256, None, None, 0)
         self.mr = MR(self.pd, size, e.IBV_ACCESS_LOCAL_WRITE)
         self.qp = self.make_qp(qkey, depth)
@@ -58,7 +60,8 @@ class UdEnd:
         cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=1, max_recv_sge=1)
         attr = QPAttr(port_num=PORT)
         attr.qkey = qkey
-        return QP(self.pd, QPInitAttr(qp_type=e.IBV_QPT_UD, scq=self.cq, rcq=self.cq, cap=cap), attr)
+        return QP(self.pd, QPInitAttr(qp_type=e.IBV_QPT_UD, scq=self.cq, rcq=self.cq, srq=self.srq, cap=cap),
+                  attr)
 
     def _command(self, command, handle, address):
         words = struct.pack("=IHH16sIHH", command, 8, 0, gid_bytes(address), handle, 0, 0)
@@ -109,12 +112,16 @@ class UdEnd:
         data = self.mr.read(length, self.mr.length // 2 + number * 256)
         return data.encode("latin-1") if isinstance(data, str) else bytes(data)
 
-    def send(self, handle, data=b"datagram", qpn=MULTICAST_QPN, qkey=QKEY):
-        """Sends, and waits until that has completed; returns the status."""
+    def post(self, handle, qpn, wr_id, data=b"datagram", qkey=QKEY):
+        """Posts a send."""
         self.mr.write(data, len(data))
-        request = SendWR(wr_id=1000, num_sge=1, sg=[SGE(self.mr.buf, len(data), self.mr.lkey)])
+        request = SendWR(wr_id=wr_id, num_sge=1, sg=[SGE(self.mr.buf, len(data), self.mr.lkey)])
         request.set_wr_ud(handle, qpn, qkey)
         self.qp.post_send(request)
+
+    def send(self, handle, data=b"datagram", qpn=MULTICAST_QPN, qkey=QKEY):
+        """Sends, and waits until that has completed; returns the status."""
+        self.post(handle, qpn, 1000, data, qkey)
         return self.completion(lambda wc: wc.wr_id == 1000).status
 
     def completion(self, wanted=lambda wc: True, seconds=10):
@@ -143,5 +150,6 @@ class UdEnd:
         """Ends it, users before what they use."""
         for group in set(self.groups):
             self.detach(group)
-        for part in (self.qp, self.mr, self.cq, self.pd, self.ctx):
-            part.close()
+        for part in (self.qp, self.mr, self.cq, self.own_pd, self.own):
+            if part:
+                part.close()

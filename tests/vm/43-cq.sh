@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Completion queues, through rdma-core's Python binding; see cq.py. CQ_TESTS names some of the tests.
+#
+#	v0 [DEV] ------ v1      the device talks to itself
+#
+# vm: TOPOLOGY=single
+
+cd "${VM_LIB%/*}" && exec python3 cq.py ${CQ_TESTS-}

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Completion queues: another size, also under traffic, events across it, overflow, vectors."""
+
+import errno
+import time
+
+import pyverbs.enums as e
+from pyverbs.cq import CQ
+from pyverbs.pyverbs_error import PyverbsError
+
+import ud
+from peer import Peer
+from rc import End, async_event, context, forget_events, gid_index, pair
+from tap import equal, run, true
+from work import OK, SEND, WRITE, not_for_rxe, status
+
+
+def writes(a, b, *numbers):
+    """So many RDMA WRITEs, one byte each."""
+    for number in numbers:
+        a.send(WRITE, wr_id=number, pieces=[a.sge(0, 1)], remote=b.remote())
+
+
+def arrived(end, count, seconds=5):
+    """The wr_ids of so many completions, all of them good."""
+    found = end.completions(count, seconds)
+    equal({wc.status for wc in found}, {OK}, "statuses")
+    return [wc.wr_id for wc in found]
+
+
+def resize_keeps():
+    """Another size keeps what waits, in order, and what comes after it"""
+    with pair(a={"cqe": 30}) as (a, b):
+        done = 0
+        for size in (100, 40, 4000, 30, 200):
+            writes(a, b, *range(done, done + 20))
+            # The library sees the last one before it loses sight of the old ring.
+            time.sleep(0.05)
+            a.cq.resize(size)
+            true(a.cq.cqe >= size, f"{a.cq.cqe} entries")
+            writes(a, b, *range(done + 20, done + 28))
+            equal(arrived(a, 28), list(range(done, done + 28)), f"around {size} entries")
+            done += 28
+
+
+def resize_wraps():
+    """A full queue that has gone round is moved whole"""
+    with pair(a={"cqe": 31, "wr": 128}) as (a, b):
+        for turn in range(6):
+            writes(a, b, *range(17))
+            arrived(a, 17)
+            entries = a.cq.cqe
+            count = min(entries, 100)
+            writes(a, b, *range(count))
+            time.sleep(0.1)
+            a.cq.resize(entries + 1 if turn % 2 else entries)
+            equal(arrived(a, count), list(range(count)), f"{count} of {entries} entries")
+
+
+def shrink():
+    """Who asks for less than waits, or than will come, is refused or loses nothing"""
+    not_for_rxe("loses what completes after the queue has shrunk")
+    sender, receiver = ud.UdEnd(ctx=context()), ud.UdEnd(ctx=context())
+    way = sender.handle_for(*address())
+    for size in (64, 1):
+        sender.cq.resize(size)
+    receiver.receive(16)
+    for number in range(6):
+        sender.post(way, receiver.qp.qp_num, number)
+    try:
+        sender.cq.resize(1)
+    except PyverbsError as error:
+        equal(error.error_code, errno.EINVAL)
+    equal(sorted(sender.completion().wr_id for _ in range(6)), list(range(6)))
+    way.close()
+    for end in (sender, receiver):
+        end.close()
+    with pair(a={"cqe": 63}) as (a, b):
+        # Sends that complete only when the peer posts its receives.
+        for number in range(40):
+            a.send(SEND, wr_id=number, pieces=[a.sge(0, 8)])
+        a.cq.resize(1)
+        for number in range(40):
+            b.receive(number)
+        equal(arrived(a, 40), list(range(40)))
+        forget_events()
+
+
+def address():
+    """Our own address, and the index of its GID."""
+    return ud.os.environ["ADDR"], gid_index()
+
+
+def resize_under_traffic():
+    """A queue changes its size again and again while a peer sends: nothing is lost, nothing twice"""
+    forget_events()
+    with Peer(5) as peer:
+        end = End(wr=64, cqe=64)
+        peer.connect(end, min_rnr_timer=1)
+        for number in range(48):
+            end.receive(number, [end.sge(0, 64)])
+        peer.start()
+        posted, taken, sizes, wanted = 48, 0, 0, None
+        while wanted is None or taken < wanted:
+            true(time.monotonic() < peer.stop + 20, f"{taken} of {wanted} received, {sizes} sizes")
+            for wc in end.cq.poll(7)[1]:
+                equal((wc.wr_id, wc.status), (taken, OK), "the next one")
+                taken += 1
+            for number in range(posted, taken + 48):
+                end.receive(number, [end.sge(0, 64)])
+            posted = taken + 48
+            if peer.running():
+                end.cq.resize(64 + sizes % 1000 * 67)
+                sizes += 1
+            elif wanted is None:
+                wanted = peer.count()
+        print(f"# {taken} messages, {sizes} sizes")
+        equal(async_event(0), None, "an event")
+        end.close()
+
+
+def armed():
+    """A queue that is armed stays so in another size, and its channel hears of it"""
+    with pair(a={"events": True, "cqe": 10}) as (a, b):
+        for size in (100, 5, 1000):
+            a.cq.req_notify()
+            a.cq.resize(size)
+            writes(a, b, 1)
+            true(a.event(), f"an event at {size} entries")
+            arrived(a, 1)
+
+
+def bad_sizes():
+    """A size of nothing, or beyond what the device reports, is refused"""
+    with pair() as (a, b):
+        for size in (0, context().query_device().max_cqe + 1, 0x7FFFFFFF):
+            try:
+                a.cq.resize(size)
+            except PyverbsError as error:
+                equal(error.error_code, errno.EINVAL, f"{size} entries")
+            else:
+                raise AssertionError(f"{size} entries were granted")
+        writes(a, b, 7)
+        equal(arrived(a, 1), [7])
+
+
+def overflow():
+    """A queue that is too small tells of the loss once, and its queue pair ends"""
+    forget_events()
+    with pair(a={"cqe": 3, "wr": 64}, timeout=8, retry_cnt=1) as (a, b):
+        entries = a.cq.cqe
+        writes(a, b, *range(entries + 5))
+        kinds = {async_event(), async_event()}
+        true(e.IBV_EVENT_CQ_ERR in kinds, f"events {kinds}")
+        true(async_event(0.2) != e.IBV_EVENT_CQ_ERR, "told again")
+        equal(len(a.cq.poll(64)[1]), entries, "what had room")
+
+
+def vectors():
+    """A queue can be made on each completion vector, and no other"""
+    count = context().num_comp_vectors
+    true(count >= 1, f"{count} vectors")
+    for vector in range(count):
+        CQ(context(), 8, None, None, vector).close()
+    for vector in (count, -1, 1 << 20):
+        try:
+            CQ(context(), 8, None, None, vector).close()
+        except (PyverbsError, OverflowError):
+            continue
+        raise AssertionError(f"vector {vector} of {count}")
+
+
+TESTS = [resize_keeps, resize_wraps, shrink, resize_under_traffic, armed, bad_sizes, overflow, vectors]
+
+if __name__ == "__main__":
+    run(TESTS)
