@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# NVMe over RDMA, target and host on one device: the kernel's own users of the verbs. Data are written and
+# verified, the controller is reset, loses its link in mid-I/O, and loses its device.
+#
+#	nvme host ---- nvme-rdma ---- [DEV] ---- nvmet-rdma ---- null_blk, in memory
+#
+# machine: VM_IMAGE=suites VM_TIMEOUT=1200
+# vm: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1200
+
+. "$VM_LIB"
+. /ferroce/wait.sh
+
+NQN=nqn.2024-01.org.ferroce:test
+TARGET=/sys/kernel/config/nvmet
+# Seconds until a lost controller tries again.
+DELAY=3
+
+# ---- target ----------------------------------------------------------------------------------
+
+make_target() {
+	modprobe -a nvmet_rdma nvme_rdma configfs || return 1
+	modprobe null_blk nr_devices=1 memory_backed=1 gb=1 bs=512 || return 1
+	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+	mkdir -p "$TARGET/subsystems/$NQN/namespaces/1" "$TARGET/ports/1"
+	echo 1 >"$TARGET/subsystems/$NQN/attr_allow_any_host"
+	echo /dev/nullb0 >"$TARGET/subsystems/$NQN/namespaces/1/device_path"
+	echo 1 >"$TARGET/subsystems/$NQN/namespaces/1/enable"
+	open_port
+}
+
+open_port() {
+	echo rdma >"$TARGET/ports/1/addr_trtype"
+	echo ipv4 >"$TARGET/ports/1/addr_adrfam"
+	echo "$ADDR" >"$TARGET/ports/1/addr_traddr"
+	echo 4420 >"$TARGET/ports/1/addr_trsvcid"
+	ln -s "$TARGET/subsystems/$NQN" "$TARGET/ports/1/subsystems/"
+}
+
+close_port() { rm "$TARGET/ports/1/subsystems/$NQN"; }
+
+# ---- host ------------------------------------------------------------------------------------
+
+connect() {
+	nvme connect -t rdma -a "$ADDR" -s 4420 -n "$NQN" --reconnect-delay="$DELAY" --ctrl-loss-tmo=600 \
+		--keep-alive-tmo=5 "$@" && within 30 has_disk
+}
+
+disk() { lsblk -dno NAME 2>/dev/null | grep '^nvme[0-9]*n1$'; }
+has_disk() { [ -b "/dev/$(disk)" ]; }
+no_disk() { ! has_disk; }
+state_is() { [ "$(cat /sys/class/nvme/nvme*/state)" = "$1" ]; }
+
+disconnect() { nvme disconnect -n "$NQN" && within 60 no_disk; }
+
+# copies BLOCK-SIZE: 8 MiB there and back again, past the page cache.
+copies() {
+	head -c 8M /dev/urandom >/tmp/there
+	dd if=/tmp/there "of=/dev/$(disk)" bs="$1" oflag=direct status=none &&
+		dd "if=/dev/$(disk)" of=/tmp/back bs="$1" count="$((8388608 / ${2:-65536}))" iflag=direct status=none &&
+		cmp /tmp/there /tmp/back
+}
+
+# verified NAME FIO-OPTION...: writes and reads back, every block with a checksum.
+verified() {
+	timeout 300 fio --name="$1" --filename="/dev/$(disk)" --direct=1 --ioengine=libaio --verify=crc32c \
+		--verify_fatal=1 --output=/tmp/fio "${@:2}" || { cat /tmp/fio; return 1; }
+	! grep -qE 'verify: bad|err= *[1-9]' /tmp/fio
+}
+
+file_system() {
+	local at=/tmp/mounted
+	mkdir -p "$at"
+	mkfs.ext4 -q "/dev/$(disk)" && mount "/dev/$(disk)" "$at" && cp -r /usr/bin/[a-d]* "$at/" || return 1
+	umount "$at" && mount "/dev/$(disk)" "$at" || return 1
+	(cd /usr/bin && md5sum $(find . -maxdepth 1 -type f -name '[a-d]*')) >/tmp/sums
+	(cd "$at" && md5sum --quiet -c /tmp/sums) && umount "$at"
+}
+
+flap() { # SECONDS
+	ip link set "$NETDEV" down
+	sleep "$1"
+	ip link set "$NETDEV" up
+	address "$NETDEV" "$ADDR" "$ADDR6" 2>/dev/null
+	gid_index "$DEV" "$ADDR" >/dev/null
+}
+
+# The reads and writes must only be late, and nothing of them wrong.
+flap_in_mid_io() {
+	local pid rc=0
+	verified flap --rw=randwrite --bs=4k --iodepth=8 --size=4m --time_based=0 --rate_iops=200 &
+	pid=$!
+	sleep 3
+	flap 4
+	wait "$pid" || rc=$?
+	[ "$rc" = 0 ] && within 120 state_is live
+}
+
+# ---- tests -----------------------------------------------------------------------------------
+
+check "the target listens" make_target
+check "discover" sh -c "nvme discover -t rdma -a $ADDR -s 4420 | grep $NQN"
+for options in "" "-i 2" "-i 1 -Q 16"; do
+	check "connect $options" connect $options
+	check "8 MiB in 64 KiB blocks $options" copies 64k 65536
+	check "8 MiB in 1 MiB blocks $options" copies 1M 1048576
+	check "fio verifies random 4 KiB writes $options" verified small --rw=randrw --bs=4k --iodepth=16 --size=4m
+	check "disconnect $options" disconnect
+done
+check "connect again" connect -i 2
+check "fio verifies 1 MiB writes" verified big --rw=write --bs=1m --iodepth=4 --size=32m
+check "a file system" file_system
+check "reset" nvme reset "/dev/$(disk | sed s/n1//)"
+check "the controller is live after the reset" within 60 state_is live
+check "8 MiB after the reset" copies 64k 65536
+if [ "$DRIVER" = rxe ]; then
+	skip "the link goes down and up in mid-I/O" "rdma_rxe never connects again (its QP1 stays in ERR)"
+else
+	check "the link goes down and up in mid-I/O" flap_in_mid_io
+	check "8 MiB after the link came back" copies 64k 65536
+fi
+check "rdma link del with a connected controller" rdma link del "$DEV"
+check "the device is gone" within 60 not has_device "$DEV"
+check "disconnect without a device" disconnect
+check "the port closes" close_port
+check "a new device" add_device "$DEV" "$DRIVER" "$NETDEV"
+gid_index "$DEV" "$ADDR" >/dev/null
+check "the port opens on it" open_port
+check "connect to it" connect -i 1
+check "8 MiB over it" copies 64k 65536
+check "disconnect from it" disconnect
+close_port
+rmdir "$TARGET/ports/1"
+echo 0 >"$TARGET/subsystems/$NQN/namespaces/1/enable"
+rmdir "$TARGET/subsystems/$NQN/namespaces/1" "$TARGET/subsystems/$NQN"
+check "the users unload" rmmod nvmet_rdma nvme_rdma
+check "the driver unloads" unload "$DRIVER"
+finish
