@@ -339,12 +339,20 @@ fn granted(asked: QpCaps, shared: bool) -> Result<QpCaps> {
     let entries = asked.max_inline_data.div_ceil(entry);
     let max_send_sge = asked.max_send_sge.max(entries).max(1);
     Ok(QpCaps {
-        max_send_wr: asked.max_send_wr.max(1),
-        max_recv_wr: asked.max_recv_wr.max(u32::from(!shared)),
+        max_send_wr: held(asked.max_send_wr.max(1)),
+        max_recv_wr: held(asked.max_recv_wr.max(u32::from(!shared))),
         max_send_sge,
         max_recv_sge: asked.max_recv_sge,
         max_inline_data: max_send_sge.saturating_mul(entry),
     })
+}
+
+/// How many entries fit into the ring that is made for so many: user space fills it to the brim, and
+/// shall read here where that is.
+fn held(entries: u32) -> u32 {
+    entries
+        .checked_ilog2()
+        .map_or(0, |log| u32::MAX >> (31 - log))
 }
 
 /// A ring of `entries` receives with up to `max_sge` entries each.

@@ -58,8 +58,8 @@ use rdma::{
 };
 use roce::segment::Mtu;
 
-/// Longest send or receive queue.
-pub(crate) const MAX_WR: u32 = 1 << 14;
+/// Longest send or receive queue: a ring keeps one slot free, and has a power of two of them.
+pub(crate) const MAX_WR: u32 = (1 << 14) - 1;
 
 /// Most objects of a kind of which each costs little: as many as rdma_rxe reports.
 const MANY: u32 = 1 << 20;

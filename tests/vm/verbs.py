@@ -17,6 +17,7 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.wr import SGE, RecvWR
 
 from rc import End, FULL_ACCESS, PAGE, PORT, context, eventually, gid_index, own_context, pair
 from tap import Skip, equal, run, true
@@ -245,6 +246,12 @@ def queue_pairs():
         make_qp(domain, queue, max_send_wr=1024, max_recv_wr=1024, max_send_sge=limits.max_sge,
                 max_recv_sge=limits.max_sge).close()
         make_qp(domain, queue, max_send_wr=limits.max_qp_wr, max_recv_wr=1).close()
+        with make_qp(domain, queue, max_recv_wr=100) as one:
+            one.to_init(QPAttr(port_num=PORT))
+            room = one.query(e.IBV_QP_CAP)[0].cap.max_recv_wr
+            for _ in range(room):
+                one.post_recv(RecvWR(num_sge=1, sg=[SGE(0, 0, 0)]))
+            refused(lambda: one.post_recv(RecvWR(num_sge=1, sg=[SGE(0, 0, 0)])), errno.ENOMEM)
         for name, most in (("max_send_wr", limits.max_qp_wr), ("max_recv_wr", limits.max_qp_wr),
                            ("max_send_sge", limits.max_sge), ("max_recv_sge", limits.max_sge)):
             refused(lambda name=name, most=most: make_qp(domain, queue, **{name: most + 1}))
