@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The kernel's other users of verbs, each tried once with real data: NFS over RDMA, iSER, SRP, and between
-# two machines RDS. NVMe has a test of its own.
+# two machines RDS. NVMe has a test of its own. KERNEL_USERS="nfs iser srp" chooses.
 #
 # machine: VM_IMAGE=suites VM_TIMEOUT=900
 # vm: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1200
@@ -122,12 +122,12 @@ port_name() { cut -d: -f5-8 "/sys/class/infiniband/$DEV/ports/1/gids/0"; }
 make_srp_target() {
 	local group
 	modprobe ib_srpt srpt_service_guid=0x1 || return 1
-	echo 5555 >"$TARGET/srpt/rdma_cm_port" 2>/dev/null ||
-		{ mkdir -p "$TARGET/srpt" && echo 5555 >"$TARGET/srpt/discovery_auth/rdma_cm_port"; } 2>/dev/null ||
-		echo 5555 >"$(find "$TARGET/srpt" -name rdma_cm_port)" || return 1
+	mkdir -p "$TARGET/srpt"
+	echo 5555 >"$(find "$TARGET/srpt" -name rdma_cm_port)" || return 1
 	group=$TARGET/srpt/$(port_name)/$(port_name)
-	mkdir -p "$group/lun/lun_0" || return 1
+	mkdir -p "$group/lun/lun_0" "$group/acls/$ADDR/lun_0" || return 1
 	ln -s "$TARGET/core/iblock_0/store" "$group/lun/lun_0/store"
+	ln -s "$group/lun/lun_0" "$group/acls/$ADDR/lun_0/disk"
 	echo 1 >"$group/enable"
 }
 
@@ -147,8 +147,9 @@ remove_srp_target() {
 	local group
 	group=$TARGET/srpt/$(port_name)/$(port_name)
 	echo 0 >"$group/enable"
-	rm "$group/lun/lun_0/store"
-	rmdir "$group/lun/lun_0" "$group" "$TARGET/srpt/$(port_name)"
+	rm "$group/acls/$ADDR/lun_0/disk" "$group/lun/lun_0/store"
+	rmdir "$group/acls/$ADDR/lun_0" "$group/acls/$ADDR" "$group/lun/lun_0" "$group" \
+		"$TARGET/srpt/$(port_name)" "$TARGET/srpt"
 	rmmod ib_srp && rmmod ib_srpt
 }
 
@@ -175,10 +176,8 @@ if [ "$TOPOLOGY" = pair ]; then
 	rds
 	finish
 fi
-nfs
 check "a disk to serve" make_store
-iser
-srp
+for user in ${KERNEL_USERS:-nfs iser srp}; do "$user"; done
 skip "9P" "no server of the distribution speaks 9P over RDMA"
 skip "SMB Direct, SMC-R, RTRS" "the stock kernel has no such module"
 skip "IPoIB" "it is for InfiniBand links"
