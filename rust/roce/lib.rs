@@ -13,7 +13,8 @@
 //! - requests: [`wr`], what is asked for; [`access`], which memory is whose; [`segment`], how a
 //!   message is cut into packets;
 //! - transports: [`rc`], the reliable connection;
-//! - queue pairs: [`qp`].
+//! - queue pairs: [`qp`];
+//! - management: [`pma`], the counters of a port.
 //!
 //! No path in this crate may panic: a remote peer chooses the bytes, and a panic in the kernel
 //! is a crash of the machine. The lints below keep out what could.
@@ -46,6 +47,7 @@
 pub mod access;
 pub mod id;
 pub mod num;
+pub mod pma;
 pub mod psn;
 pub mod qp;
 pub mod rc;
