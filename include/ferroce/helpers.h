@@ -59,6 +59,7 @@ void ferroce_helper_consume_skb(struct sk_buff *skb);
 int ferroce_helper_ip_local_out(struct sk_buff *skb);
 int ferroce_helper_ip6_local_out(struct sk_buff *skb);
 bool ferroce_helper_pskb_may_pull(struct sk_buff *skb, unsigned int len);
+u32 ferroce_helper_rt_tos2priority(u8 tos);
 void ferroce_helper_skb_add_rx_frag(struct sk_buff *skb, struct page *page, int off, int size);
 void ferroce_helper_skb_detach(struct sk_buff *skb);
 struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
@@ -72,7 +73,7 @@ void ferroce_helper_skb_reserve(struct sk_buff *skb, int len);
 void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __be16 udp_len);
 void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset);
 void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, __be16 protocol,
-				   u8 tos);
+				   u32 priority);
 struct skb_shared_info *ferroce_helper_skb_shinfo(const struct sk_buff *skb);
 
 #endif /* FERROCE_HELPERS_H */

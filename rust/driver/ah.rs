@@ -7,24 +7,41 @@
 pub(crate) mod handle;
 
 use crate::mr::Pd;
-use kernel::sync::Arc;
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLockIrq, //
+    }, //
+};
 use rdma::attr::AhAttr;
 
 /// An address handle.
+#[pin_data]
 pub(crate) struct Ah {
     pd: Arc<Pd>,
-    attr: AhAttr,
+    #[pin]
+    attr: SpinLockIrq<AhAttr>,
 }
 
 impl Ah {
     /// A handle that holders of `pd` may use.
-    pub(crate) fn new(pd: Arc<Pd>, attr: AhAttr) -> Self {
-        Self { pd, attr }
+    pub(crate) fn new(pd: Arc<Pd>, attr: AhAttr) -> impl PinInit<Self> {
+        pin_init!(Self {
+            pd,
+            attr <- new_spinlock_irq!(attr),
+        })
     }
 
     /// Where datagrams go.
-    pub(crate) fn attr(&self) -> &AhAttr {
-        &self.attr
+    pub(crate) fn attr(&self) -> AhAttr {
+        *self.attr.lock()
+    }
+
+    /// Has datagrams go elsewhere from now on.
+    pub(crate) fn set_attr(&self, attr: AhAttr) {
+        *self.attr.lock() = attr;
     }
 
     /// Whether a queue pair with this protection domain may use it.

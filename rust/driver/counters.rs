@@ -13,7 +13,10 @@ use kernel::{
     }, //
 };
 use rdma::net::burst::Xmit;
-use roce::status::DropReason;
+use roce::{
+    pma::Counts,
+    status::DropReason, //
+};
 
 /// Declares [`Counter`], so that a variant cannot exist without its name.
 macro_rules! counters {
@@ -63,6 +66,17 @@ counters! {
     /// Queue pairs that gave up because the peer was never ready.
     RnrRetryExceeded = c"retry_rnr_exceeded_err",
 }
+
+/// What says that a packet was damaged, or made no sense.
+const DAMAGED: &[DropReason] = &[
+    DropReason::TooShort,
+    DropReason::UnknownOpcode,
+    DropReason::BadVersion,
+    DropReason::BadPad,
+    DropReason::BadIpHeader,
+    DropReason::BadUdpLength,
+    DropReason::BadIcrc,
+];
 
 /// Number of counters of a device.
 const COUNT: usize = OURS.len() + DropReason::COUNT;
@@ -115,6 +129,26 @@ impl Counters {
     /// Notes a packet that was dropped on arrival.
     pub(crate) fn dropped(&self, reason: DropReason) {
         self.add(OURS.len().wrapping_add(reason.index()), 1);
+    }
+
+    /// How many packets were dropped on arrival for that reason.
+    pub(crate) fn dropped_for(&self, reason: DropReason) -> u64 {
+        self.value(OURS.len().wrapping_add(reason.index()))
+    }
+
+    /// What performance management tells of the port.
+    pub(crate) fn summary(&self) -> Counts {
+        let value = |what: Counter| self.value(what as usize);
+        let damaged = |&reason: &DropReason| self.dropped_for(reason);
+        Counts {
+            sent_bytes: value(Counter::SentBytes),
+            received_bytes: value(Counter::ReceivedBytes),
+            sent_packets: value(Counter::SentPackets),
+            received_packets: value(Counter::ReceivedPackets),
+            send_discards: value(Counter::SendErrors),
+            receive_errors: DAMAGED.iter().map(damaged).fold(0, u64::wrapping_add),
+            link_downed: value(Counter::LinkDowned),
+        }
     }
 
     /// Notes a packet that was taken in.

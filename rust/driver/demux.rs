@@ -15,6 +15,7 @@ use crate::{
         verify, //
     },
     counters::Counters,
+    datagram::receiver::Origin,
     multicast::Groups,
     queue_pair::QueuePair, //
 };
@@ -36,9 +37,18 @@ use rdma::{
     table::Table, //
 };
 use roce::{
-    id::Qpn,
+    id::{
+        Pkey,
+        Qpn, //
+    },
     status::DropReason,
-    wire::packet::Packet, //
+    wire::{
+        opcode::{
+            Opcode,
+            Service, //
+        },
+        packet::Packet, //
+    }, //
 };
 
 /// Numbers of queue pairs. Those below belong to the management queue pairs.
@@ -139,28 +149,61 @@ impl Demux {
         guard: &rcu::Guard,
     ) -> Result<(), DropReason> {
         gather_headers(&mut skb)?;
+        let packet = packet(&skb)?;
+        let opcode = packet.opcode();
+        if opcode.service() == Service::Ud {
+            Origin::note(&mut skb, via);
+            return self.deliver_datagram(opcode, skb, via, guard);
+        }
+        let qp = self.numbered(packet.dest_qpn(), via, guard)?;
+        if admits(qp, &packet, &skb) {
+            let len = skb.udp_payload_len();
+            qp.arrived(opcode, skb, len);
+        }
+        Ok(())
+    }
+
+    /// Hands a datagram to its queue pair: of a group, of a port, or just one.
+    fn deliver_datagram(
+        &self,
+        opcode: Opcode,
+        skb: RxSkb,
+        via: &NetDevBorrow,
+        guard: &rcu::Guard,
+    ) -> Result<(), DropReason> {
         if skb.addresses().is_multicast() {
             return self.deliver_to_group(skb, via, guard);
         }
         let packet = packet(&skb)?;
+        let len = skb.udp_payload_len();
         if packet.dest_qpn() == Qpn::GSI {
             let (_, gid) = skb.addresses().to_gids();
-            let qp = self.gsi_of(&gid).ok_or(DropReason::NotOurAddress)?;
-            if !admits(&qp, &packet, &skb) {
-                return Ok(());
+            let qp = self.gsi_of(&gid, via, guard);
+            let qp = qp.ok_or(DropReason::NotOurAddress)?;
+            if admits(&qp, &packet, &skb) {
+                qp.arrived(opcode, skb, len);
             }
-            let (opcode, len) = (packet.opcode(), skb.udp_payload_len());
+            return Ok(());
+        }
+        let qp = self.numbered(packet.dest_qpn(), via, guard)?;
+        if admits(qp, &packet, &skb) {
             qp.arrived(opcode, skb, len);
-            return Ok(());
         }
-        let number = packet.dest_qpn().get();
-        let qp = self.qps.get(number, guard).ok_or(DropReason::UnknownQp)?;
-        if !admits(qp, &packet, &skb) {
-            return Ok(());
-        }
-        let (opcode, len) = (packet.opcode(), skb.udp_payload_len());
-        qp.arrived(opcode, skb, len);
         Ok(())
+    }
+
+    /// The queue pair with that number, if its port is in the namespace that the packet came to. Numbers are
+    /// unique in the module, and namespaces have nothing to say to each other but over a wire.
+    fn numbered<'g>(
+        &'g self,
+        number: Qpn,
+        via: &NetDevBorrow,
+        guard: &'g rcu::Guard,
+    ) -> Result<&'g QueuePair, DropReason> {
+        self.qps
+            .get(number.get(), guard)
+            .filter(|qp| qp.common().port().net() == via.net_id())
+            .ok_or(DropReason::UnknownQp)
     }
 
     /// Hands copies of `skb` to the queue pairs of a group. The number in the packet names no queue pair
@@ -185,11 +228,27 @@ impl Demux {
             .deliver(&group, via, (opcode, skb), whole, guard)
     }
 
-    /// The general services queue pair of the port with this address.
-    fn gsi_of(&self, gid: &[u8; 16]) -> Option<Arc<QueuePair>> {
+    /// The general services queue pair of the port with this address: the port that the packet came in by,
+    /// or else, if it came by the loopback interface, another of the same namespace.
+    fn gsi_of(
+        &self,
+        gid: &[u8; 16],
+        via: &NetDevBorrow,
+        guard: &rcu::Guard,
+    ) -> Option<Arc<QueuePair>> {
+        let net = via.net_id();
         let gsi = self.gsi.lock();
-        let of = |qp: &&Arc<QueuePair>| qp.common().port().owns(gid);
-        gsi.iter().find(of).cloned()
+        let mut other = None;
+        for qp in gsi.iter() {
+            let port = qp.common().port();
+            if port.net() == net && port.owns(gid) {
+                if port.takes_from(via, guard) {
+                    return Some(qp.clone());
+                }
+                other = Some(qp);
+            }
+        }
+        other.cloned()
     }
 }
 
@@ -202,14 +261,18 @@ impl Receive for Demux {
     }
 }
 
-/// Whether `packet`, which came in `skb`, is whole and of the service that `qp` gives. If not, the reason
-/// is counted where the packet was going.
+/// Whether `packet`, which came in `skb`, is whole, of the service that `qp` gives, and of the only
+/// partition that there is. If not, the reason is counted where the packet was going.
 fn admits(qp: &QueuePair, packet: &Packet<'_>, skb: &RxSkb) -> bool {
     let checked = if qp.serves(packet.opcode()) {
         verify(skb, packet)
     } else {
         Err(DropReason::WrongService)
     };
+    let checked = checked.and_then(|()| match packet.pkey().matches(Pkey::DEFAULT) {
+        true => Ok(()),
+        false => Err(DropReason::BadPkey),
+    });
     checked
         .inspect_err(|&reason| qp.common().port().counters().dropped(reason))
         .is_ok()

@@ -56,7 +56,10 @@ use rdma::{
         }, //
     }, //
 };
-use roce::segment::Mtu;
+use roce::{
+    segment::Mtu,
+    status::DropReason, //
+};
 
 /// Longest send or receive queue: a ring keeps one slot free, and has a power of two of them.
 pub(crate) const MAX_WR: u32 = (1 << 14) - 1;
@@ -205,11 +208,18 @@ impl Ferroce {
             pkey_tbl_len: 1,
             port_cap_flags: PORT_CM,
             max_msg_sz: abi::MAX_MESSAGE,
-            bad_pkey_cntr: 0,
-            qkey_viol_cntr: 0,
+            bad_pkey_cntr: self.violations(DropReason::BadPkey),
+            qkey_viol_cntr: self.violations(DropReason::BadQkey),
             active_width,
             active_speed,
         }
+    }
+
+    /// How many packets were dropped for that reason, as far as a port's counter goes (IBA 14.2.5.6: 16
+    /// bits).
+    fn violations(&self, reason: DropReason) -> u32 {
+        let dropped = self.port.counters().dropped_for(reason);
+        u16::try_from(dropped).unwrap_or(u16::MAX).into()
     }
 
     /// The netdev went up or down, or away.

@@ -49,7 +49,10 @@ const DONT_FRAGMENT: u16 = 0x4000;
 /// The way to one peer.
 pub(crate) struct Path {
     addresses: Addresses,
+    /// The interface that packets leave by, unless they stay on this machine.
+    ifindex: i32,
     traffic_class: u8,
+    priority: u8,
     hop_limit: u8,
     flow_label: u32,
     source_port: u16,
@@ -99,7 +102,10 @@ impl Path {
         };
         Ok(Self {
             addresses,
+            ifindex: ah.ifindex,
             traffic_class: ah.traffic_class,
+            // The service level is the priority of a frame; without one, the traffic class decides.
+            priority: ah.sl,
             // 0 would keep a packet for a group on this machine. In a GRH, 0 and 1 both mean that
             // it stays in the subnet (IBA 8.3).
             hop_limit: ah.hop_limit.max(1),
@@ -141,6 +147,7 @@ impl Path {
         let ip = IpHeader {
             addresses: self.addresses,
             traffic_class: self.traffic_class,
+            priority: self.priority,
             hop_limit: self.hop_limit,
             flow_label: self.flow_label,
             ipv4_id: self.ipv4_id,
@@ -190,7 +197,8 @@ impl Path {
     fn route(&mut self, port: &Port, guard: &rcu::Guard) -> Option<&Route> {
         let netdev = port.netdev(guard)?;
         if !self.route.as_ref().is_some_and(Route::is_valid) {
-            self.route = Route::lookup(netdev, &self.addresses, self.traffic_class).ok();
+            self.route =
+                Route::lookup(netdev, self.ifindex, &self.addresses, self.traffic_class).ok();
         }
         self.route.as_ref()
     }

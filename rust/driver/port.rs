@@ -27,10 +27,13 @@ use kernel::{
 use rdma::{
     device::IbDevice,
     gid::GidTable,
-    net::netdev::{
-        NetDev,
-        NetDevBorrow,
-        PortDev, //
+    net::{
+        netdev::{
+            NetDev,
+            NetDevBorrow,
+            PortDev, //
+        },
+        netns::NetId, //
     },
     table::Table, //
 };
@@ -54,6 +57,8 @@ const OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
 #[pin_data]
 pub(crate) struct Port {
     netdev: PortDev,
+    /// The namespace of the netdev. An interface that moves to another is taken away first.
+    net: NetId,
     #[pin]
     keys: Keys,
     /// Address handles of processes, by the numbers they know them by.
@@ -69,6 +74,7 @@ impl Port {
     /// The port over `netdev`.
     pub(crate) fn new(netdev: NetDev, ib: ARef<IbDevice>) -> impl PinInit<Self> {
         pin_init!(Self {
+            net: netdev.net_id(),
             netdev: PortDev::new(netdev),
             keys <- Keys::new(),
             ahs <- Table::new(),
@@ -86,6 +92,11 @@ impl Port {
     /// Address handles of processes.
     pub(crate) fn ahs(&self) -> &Table<Ah> {
         &self.ahs
+    }
+
+    /// The network namespace that the port is in.
+    pub(crate) fn net(&self) -> NetId {
+        self.net
     }
 
     /// Whether packets to this address are for the device.

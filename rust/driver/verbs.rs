@@ -51,7 +51,8 @@ use rdma::{
         QpInit,
         QpQuery,
         SrqInit,
-        DRIVER_ID_RXE, //
+        DRIVER_ID_RXE,
+        MAD_LEN, //
     },
     event::Notify,
     link::Registry,
@@ -77,6 +78,7 @@ use roce::{
         Qkey,
         Qpn, //
     },
+    pma,
     ud::DatagramWr,
     wr::Imm, //
 };
@@ -123,6 +125,10 @@ impl Driver for Ferroce {
         }
     }
 
+    fn process_mad(dev: &Device<Self>, request: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]> {
+        pma::answer(request, &dev.port().counters().summary())
+    }
+
     fn netdev(&self) -> Option<NetDev> {
         self.port().hold_netdev()
     }
@@ -146,7 +152,12 @@ impl Driver for Ferroce {
     }
 
     fn query_ah(handle: &Handle) -> AhAttr {
-        *handle.ah().attr()
+        handle.ah().attr()
+    }
+
+    fn modify_ah(handle: &Handle, attr: AhAttr) -> Result {
+        handle.ah().set_attr(attr);
+        Ok(())
     }
 
     fn create_cq(_dev: &Device<Self>, init: CqInit<'_, Self>) -> Result<(Arc<Cq>, u32)> {

@@ -27,6 +27,11 @@ bool ferroce_helper_pskb_may_pull(struct sk_buff *skb, unsigned int len)
 	return pskb_may_pull(skb, len);
 }
 
+u32 ferroce_helper_rt_tos2priority(u8 tos)
+{
+	return rt_tos2priority(tos);
+}
+
 void ferroce_helper_skb_add_rx_frag(struct sk_buff *skb, struct page *page, int off, int size)
 {
 	skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page, off, size, size);
@@ -101,11 +106,11 @@ void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset)
 }
 
 void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, __be16 protocol,
-				   u8 tos)
+				   u32 priority)
 {
 	skb_dst_set_noref(skb, dst);
 	skb->protocol = protocol;
-	skb->priority = rt_tos2priority(tos);
+	skb->priority = priority;
 }
 
 struct skb_shared_info *ferroce_helper_skb_shinfo(const struct sk_buff *skb)

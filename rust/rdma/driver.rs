@@ -57,6 +57,9 @@ use kernel::{
     sync::Arc, //
 };
 
+/// Bytes of a management datagram (`IB_MGMT_MAD_SIZE`, IBA 13.4.2).
+pub const MAD_LEN: usize = bindings::IB_MGMT_MAD_SIZE as usize;
+
 /// The driver id of rdma_rxe, which names its ABI to user space.
 pub const DRIVER_ID_RXE: u32 = bindings::rdma_driver_id_RDMA_DRIVER_RXE;
 
@@ -110,6 +113,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The P_Key at `index` of the table.
     fn query_pkey(dev: &Device<Self>, index: u16) -> Result<u16>;
 
+    /// Answers a management datagram that is for the port itself. `None`: it is for somebody else.
+    fn process_mad(dev: &Device<Self>, request: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]>;
+
     /// The interface below the port; `None` from the moment on that it is being unregistered.
     ///
     /// A device whose registration ends with `None` here is unregistered at once.
@@ -136,6 +142,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// The attributes of an address handle.
     fn query_ah(ah: &Self::Ah) -> AhAttr;
+
+    /// Gives an address handle other attributes. May not sleep.
+    fn modify_ah(ah: &Self::Ah, attr: AhAttr) -> Result;
 
     /// Ends an address handle. May not sleep.
     fn destroy_ah(ah: Arc<Self::Ah>) {

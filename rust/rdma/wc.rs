@@ -37,6 +37,8 @@ pub struct Wc {
     pub pkey_index: u16,
     /// How the packet came (`enum rdma_network_type`), for a consumer in the kernel.
     pub network_hdr_type: Option<u8>,
+    /// The VLAN that the packet came in by, for a consumer in the kernel.
+    pub vlan_id: Option<u16>,
     /// The queue pair, for a consumer in the kernel.
     pub qp: QpToken,
 }
@@ -59,6 +61,10 @@ impl Wc {
         if let Some(network_type) = self.network_hdr_type {
             raw.network_hdr_type = network_type;
             flags |= bindings::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE;
+        }
+        if let Some(vlan_id) = self.vlan_id {
+            raw.vlan_id = vlan_id;
+            flags |= bindings::ib_wc_flags_IB_WC_WITH_VLAN;
         }
         // CAST: A set of bits.
         raw.wc_flags = flags as c_int;

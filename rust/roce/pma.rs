@@ -60,7 +60,7 @@ const PORT: u8 = 1;
 
 /// The forms on the wire, big endian.
 mod layout {
-    use super::{
+    use zerocopy::byteorder::network_endian::{
         U16,
         U32,
         U64, //

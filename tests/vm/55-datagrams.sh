@@ -10,30 +10,6 @@
 
 . "$VM_LIB"
 
-# managed NAME SERVER CLIENT: two programs of librdmacm, at one machine. The server is ready when the
-# core has its listening identifier.
-managed() {
-	local name=$1 rc_server=0 rc_client=0 try pid
-	mark "$name"
-	timeout "$TRAFFIC_SECONDS" $2 >/tmp/server 2>&1 &
-	pid=$!
-	for try in {1..200}; do
-		rdma resource show cm_id | grep -q LISTEN && break
-		sleep 0.05
-	done
-	at_peer timeout "$TRAFFIC_SECONDS" $3 >/tmp/client 2>&1 || rc_client=$?
-	wait "$pid" || rc_server=$?
-	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
-		ok "$name"
-		return
-	fi
-	note "server ($2) returned $rc_server:"
-	tail -n 20 /tmp/server | note
-	note "client ($3) returned $rc_client:"
-	tail -n 20 /tmp/client | note
-	not_ok "$name"
-}
-
 exchange() {
 	pingpong ud 4 -n 100
 	pingpong ud 6 -n 100
@@ -52,6 +28,8 @@ if [ "$TOPOLOGY" = pair ]; then
 	exchange
 	finish
 fi
+
+[ "$TOPOLOGY" != netns ] || python_tests datagrams.py
 
 modprobe -a rdma_ucm
 for at in "$ADDR" "$ADDR6"; do

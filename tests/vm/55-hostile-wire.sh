@@ -30,7 +30,7 @@ check "$packets packets of garbage are sent" \
 counted() { [ "$(cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1")" -gt 0 ]; }
 
 if [ "$DRIVER" = ferroce ]; then
-	for reason in rx_bad_icrc rx_wrong_service rx_ahead_of_sequence rx_stale_response \
+	for reason in rx_bad_icrc rx_bad_pkey rx_wrong_service rx_ahead_of_sequence rx_stale_response \
 		rx_unknown_qp rx_unknown_opcode rx_too_short; do
 		check "packets were dropped as $reason" within 2 counted "$reason"
 	done

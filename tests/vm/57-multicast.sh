@@ -11,11 +11,7 @@
 . "${VM_LIB%/*}/wait.sh"
 cd "${VM_LIB%/*}"
 
-# The rest of this script counts on from the numbers of the other.
-python3 multicast.py | tee /tmp/multicast | grep -v '^1\.\.'
-KTAP_NUMBER=$(grep -c '^\(not \)\?ok ' /tmp/multicast)
-KTAP_FAILED=$(grep -c '^not ok ' /tmp/multicast)
-check "multicast.py came to its end" grep -q '^1\.\.' /tmp/multicast
+python_tests multicast.py
 
 # hold GROUP SECONDS: a process that stays attached, whatever becomes of the device.
 hold() {

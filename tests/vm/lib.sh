@@ -189,6 +189,22 @@ check_fails() {
 	rm -f "$log"
 }
 
+# python_tests SCRIPT [ARGUMENT...]: tests in Python, whose results count with ours.
+python_tests() {
+	local log
+	log=$(mktemp)
+	python3 "${VM_LIB%/*}/$1" "${@:2}" >"$log" 2>&1
+	awk -v n="$KTAP_NUMBER" '
+		/^1\.\./ { next }
+		/^ok [0-9]/ { sub(/^ok [0-9]+/, "ok " ++n) }
+		/^not ok [0-9]/ { sub(/^not ok [0-9]+/, "not ok " ++n) }
+		{ print; fflush() }' "$log"
+	KTAP_NUMBER=$((KTAP_NUMBER + $(grep -c '^\(not \)\?ok ' "$log")))
+	KTAP_FAILED=$((KTAP_FAILED + $(grep -c '^not ok ' "$log")))
+	check "$1 came to its end" grep -q '^1\.\.' "$log"
+	rm -f "$log"
+}
+
 # finish: the plan, and the script's exit code. The last line of every test.
 finish() {
 	echo "1..$KTAP_NUMBER"
@@ -311,4 +327,28 @@ perftest() {
 	shift
 	traffic "$tool${*:+ $*}${REVERSE:+, reversed}" 18515 \
 		"$tool -d \$dev -x \$gid4 -F $*" "$tool -d \$dev -x \$gid4 -F $* \$to"
+}
+
+# managed NAME SERVER CLIENT: two programs of librdmacm, at one machine. The server is ready when the
+# core has its listening identifier.
+managed() {
+	local name=$1 rc_server=0 rc_client=0 try pid
+	mark "$name"
+	timeout "$TRAFFIC_SECONDS" $2 >/tmp/server 2>&1 &
+	pid=$!
+	for try in {1..200}; do
+		rdma resource show cm_id | grep -q LISTEN && break
+		sleep 0.05
+	done
+	at_peer timeout "$TRAFFIC_SECONDS" $3 >/tmp/client 2>&1 || rc_client=$?
+	wait "$pid" || rc_server=$?
+	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
+		ok "$name"
+		return
+	fi
+	note "server ($2) returned $rc_server:"
+	tail -n 20 /tmp/server | note
+	note "client ($3) returned $rc_client:"
+	tail -n 20 /tmp/client | note
+	not_ok "$name"
 }

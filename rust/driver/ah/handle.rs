@@ -50,7 +50,7 @@ impl Handle {
         } else {
             GFP_ATOMIC
         };
-        let ah = Arc::new(Ah::new(pd.clone(), init.attr), flags)?;
+        let ah = Arc::pin_init(Ah::new(pd.clone(), init.attr), flags)?;
         let Some(user) = init.user else {
             let numbered = None;
             return Ok(Arc::new(Self { ah, numbered }, flags)?);

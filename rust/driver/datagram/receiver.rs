@@ -25,6 +25,7 @@ use kernel::{
 };
 use rdma::{
     net::{
+        netdev::NetDevBorrow,
         route::Addresses,
         rx::{
             RxSkb,
@@ -58,6 +59,11 @@ use roce::{
         RecvWr,
         WcOpcode, //
     }, //
+};
+use zerocopy_derive::{
+    FromBytes,
+    Immutable,
+    IntoBytes, //
 };
 
 /// `enum rdma_network_type`.
@@ -175,11 +181,40 @@ fn datagram(
     Wc {
         src_qp: from.get(),
         grh: true,
+        vlan_id: Origin::of(skb).vlan_id(),
         network_hdr_type: Some(match skb.addresses() {
             Addresses::V4 { .. } => network::IPV4,
             Addresses::V6 { .. } => network::IPV6,
         }),
         ..qp.completion(&done)
+    }
+}
+
+/// By what a datagram has come in, which is known when it does; kept with it.
+#[derive(FromBytes, Immutable, IntoBytes)]
+#[repr(C)]
+pub(crate) struct Origin {
+    vlan_id: u16,
+    is_vlan: u16,
+}
+
+impl Origin {
+    /// Notes that `skb` has come in by the interface `via`.
+    pub(crate) fn note(skb: &mut RxSkb, via: &NetDevBorrow) {
+        let vlan_id = via.vlan_id();
+        skb.set_cb(Self {
+            vlan_id: vlan_id.unwrap_or(0),
+            is_vlan: vlan_id.is_some().into(),
+        });
+    }
+
+    /// What was noted of `skb`.
+    fn of(skb: &RxSkb) -> Self {
+        skb.cb()
+    }
+
+    fn vlan_id(&self) -> Option<u16> {
+        (self.is_vlan != 0).then_some(self.vlan_id)
     }
 }
 

@@ -236,7 +236,7 @@ impl Way<'_> {
             pkey: Pkey::DEFAULT,
         };
         let headers = ud::headers(wr, from, *self.psn).ok_or(WcStatus::LocQpOpErr)?;
-        let path = Path::new(ah.attr(), self.qp.number(), wr.remote_qpn.get());
+        let path = Path::new(&ah.attr(), self.qp.number(), wr.remote_qpn.get());
         let mut path = path.map_err(|_| WcStatus::LocQpOpErr)?;
         *self.psn = self.psn.next();
         // CAST: At most 4096.

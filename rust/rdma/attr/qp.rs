@@ -6,9 +6,16 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::bindings;
+use crate::{
+    bindings,
+    net::netdev::NetDevBorrow, //
+};
 use core::ptr::NonNull;
-use kernel::prelude::*;
+use kernel::{
+    error::from_err_ptr,
+    prelude::*,
+    sync::rcu, //
+};
 
 /// The service that a queue pair gives (`enum ib_qp_type`). Others are refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -116,6 +123,9 @@ pub struct AhAttr {
     pub dgid: [u8; 16],
     /// Index of `sgid` in the GID table.
     pub sgid_index: u8,
+    /// The interface that has the address `sgid`: the one below the port, or one on top of that, such as
+    /// a VLAN. 0 if it is going away.
+    pub ifindex: i32,
     /// IP hop limit.
     pub hop_limit: u8,
     /// IP traffic class.
@@ -136,16 +146,19 @@ impl AhAttr {
     /// `raw.grh.sgid_attr` is null or points to an entry of the GID table that the caller holds.
     pub(crate) unsafe fn from_raw(raw: &bindings::rdma_ah_attr) -> Self {
         let sgid = NonNull::new(raw.grh.sgid_attr.cast_mut());
-        // SAFETY: The entry is held, as the function requires; an entry does not change while it
-        // is. Any bytes are a GID.
-        let sgid = sgid.map(|entry| unsafe { entry.as_ref().gid.raw });
+        let (sgid, ifindex) = sgid
+            // SAFETY: The entry is held, as the function requires; an entry does not change while it
+            // is. Any bytes are a GID.
+            .map(|entry| unsafe { (entry.as_ref().gid.raw, ifindex_of(entry)) })
+            .unwrap_or_default();
         // SAFETY: Any bytes are an Ethernet address, and the union holds at least those six.
         let dmac = unsafe { raw.__bindgen_anon_1.roce.dmac };
         Self {
-            sgid: sgid.unwrap_or_default(),
+            sgid,
             // SAFETY: Any bytes are a GID.
             dgid: unsafe { raw.grh.dgid.raw },
             sgid_index: raw.grh.sgid_index,
+            ifindex,
             hop_limit: raw.grh.hop_limit,
             traffic_class: raw.grh.traffic_class,
             flow_label: raw.grh.flow_label,
@@ -167,6 +180,22 @@ impl AhAttr {
         raw.ah_flags = bindings::ib_ah_flags_IB_AH_GRH as u8;
         raw.type_ = bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
         raw.__bindgen_anon_1.roce.dmac = self.dmac;
+    }
+}
+
+/// Index of the interface that has the address of an entry of the GID table; 0 if it is going away.
+///
+/// # Safety
+///
+/// The caller holds `entry`.
+unsafe fn ifindex_of(entry: NonNull<bindings::ib_gid_attr>) -> i32 {
+    let _guard = rcu::read_lock();
+    // SAFETY: The entry is held, and RCU is locked.
+    let netdev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(entry.as_ptr()) });
+    match netdev {
+        // SAFETY: RCU keeps the interface.
+        Ok(netdev) => unsafe { NetDevBorrow::from_raw(netdev) }.ifindex(),
+        Err(_) => 0,
     }
 }
 

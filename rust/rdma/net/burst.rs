@@ -143,7 +143,11 @@ impl Burst {
         // same family, and RCU and `route` keep it.
         let result = unsafe {
             let dst = route.as_raw();
-            bindings::ferroce_helper_skb_set_output(skb, dst, ethertype, ip.traffic_class);
+            let priority = match ip.priority {
+                0 => bindings::ferroce_helper_rt_tos2priority(ip.traffic_class),
+                priority => priority.into(),
+            };
+            bindings::ferroce_helper_skb_set_output(skb, dst, ethertype, priority);
             if v4 {
                 bindings::ferroce_helper_ip_local_out(skb)
             } else {

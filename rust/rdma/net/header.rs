@@ -32,6 +32,8 @@ pub struct IpHeader {
     pub addresses: Addresses,
     /// IPv4 type of service or IPv6 traffic class.
     pub traffic_class: u8,
+    /// Priority in queues, and by the egress map of a VLAN that of the frame. 0: that of the traffic class.
+    pub priority: u8,
     /// IPv4 time to live or IPv6 hop limit.
     pub hop_limit: u8,
     /// IPv6 flow label, 20 bits. Not in IPv4.

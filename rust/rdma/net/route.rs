@@ -115,27 +115,32 @@ unsafe impl Send for Route {}
 unsafe impl Sync for Route {}
 
 impl Route {
-    /// Looks the way up that leaves from `dev`, or stays on this machine. For any context but hard
-    /// interrupts.
+    /// Looks the way up that leaves by the interface with index `from`, in the namespace of `dev`, or stays
+    /// on this machine. For any context but hard interrupts.
     ///
     /// # Errors
     ///
     /// `ENETUNREACH`, `EHOSTUNREACH` and the like.
-    pub fn lookup(dev: &NetDevBorrow, addresses: &Addresses, traffic_class: u8) -> Result<Self> {
+    pub fn lookup(
+        dev: &NetDevBorrow,
+        from: i32,
+        addresses: &Addresses,
+        traffic_class: u8,
+    ) -> Result<Self> {
         match addresses {
-            Addresses::V4 { src, dst } => Self::lookup_v4(dev, src, dst, traffic_class),
-            Addresses::V6 { src, dst } => Self::lookup_v6(dev, src, dst, traffic_class),
+            Addresses::V4 { src, dst } => Self::lookup_v4(dev, from, (src, dst), traffic_class),
+            Addresses::V6 { src, dst } => Self::lookup_v6(dev, from, (src, dst), traffic_class),
         }
     }
 
     fn lookup_v4(
         dev: &NetDevBorrow,
-        src: &[u8; 4],
-        dst: &[u8; 4],
+        from: i32,
+        (src, dst): (&[u8; 4], &[u8; 4]),
         traffic_class: u8,
     ) -> Result<Self> {
         let mut flow: bindings::flowi4 = pin_init::zeroed();
-        flow.__fl_common.flowic_oif = dev.ifindex();
+        flow.__fl_common.flowic_oif = from;
         flow.__fl_common.flowic_proto = bindings::IPPROTO_UDP as u8;
         flow.__fl_common.flowic_dscp = traffic_class & DSCP;
         flow.saddr = u32::from_ne_bytes(*src);
@@ -157,12 +162,12 @@ impl Route {
 
     fn lookup_v6(
         dev: &NetDevBorrow,
-        src: &[u8; 16],
-        dst: &[u8; 16],
+        from: i32,
+        (src, dst): (&[u8; 16], &[u8; 16]),
         traffic_class: u8,
     ) -> Result<Self> {
         let mut flow: bindings::flowi6 = pin_init::zeroed();
-        flow.__fl_common.flowic_oif = dev.ifindex();
+        flow.__fl_common.flowic_oif = from;
         flow.__fl_common.flowic_proto = bindings::IPPROTO_UDP as u8;
         flow.flowlabel = (u32::from(traffic_class) << TRAFFIC_CLASS_SHIFT).to_be();
         flow.saddr.in6_u.u6_addr8 = *src;

@@ -103,6 +103,19 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
+    pub(super) unsafe extern "C" fn modify_ah(
+        ah: *mut bindings::ib_ah,
+        attr: *mut bindings::rdma_ah_attr,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
+            unsafe {
+                let attr = AhAttr::from_raw(&*attr);
+                T::modify_ah(object::Ah::<T::Ah>::data(ah), attr).map(|()| 0)
+            }
+        })
+    }
+
     pub(super) unsafe extern "C" fn query_ah(
         ah: *mut bindings::ib_ah,
         attr: *mut bindings::rdma_ah_attr,

@@ -6,7 +6,10 @@ use super::OpsVTable;
 use crate::{
     bindings,
     device::handle::Device,
-    driver::Driver,
+    driver::{
+        Driver,
+        MAD_LEN, //
+    },
     net::netdev::NetDev,
     udata, //
 };
@@ -22,8 +25,8 @@ use kernel::{
     prelude::*, //
 };
 
-/// Longest management datagram, bytes (`IB_MGMT_MAD_SIZE`, IBA 13.4.2).
-const MAX_MAD: u32 = 256;
+/// Longest management datagram.
+const MAX_MAD: u32 = MAD_LEN as u32;
 
 /// The only port.
 const PORT: u32 = 1;
@@ -78,6 +81,37 @@ impl<T: Driver> OpsVTable<T> {
             unsafe { pkey.write(found) };
             Ok(0)
         })
+    }
+
+    /// What came with the datagram does not matter: everybody may read counters.
+    pub(super) unsafe extern "C" fn process_mad(
+        dev: *mut bindings::ib_device,
+        _flags: c_int,
+        port: u32,
+        _wc: *const bindings::ib_wc,
+        _grh: *const bindings::ib_grh,
+        request: *const bindings::ib_mad,
+        answer: *mut bindings::ib_mad,
+        _answer_len: *mut usize,
+        _answer_pkey_index: *mut u16,
+    ) -> c_int {
+        if port != PORT {
+            return bindings::ib_mad_result_IB_MAD_RESULT_FAILURE as c_int;
+        }
+        const { assert!(size_of::<bindings::ib_mad>() == MAD_LEN) };
+        // SAFETY: See the head of `ops`. Any bytes are a datagram, and the other way round.
+        let answered = unsafe {
+            let request = &*request.cast::<[u8; MAD_LEN]>();
+            T::process_mad(Device::<T>::from_raw(dev), request)
+        };
+        let mut result = bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS;
+        if let Some(bytes) = answered {
+            // SAFETY: As above.
+            unsafe { answer.cast::<[u8; MAD_LEN]>().write(bytes) };
+            result |= bindings::ib_mad_result_IB_MAD_RESULT_REPLY;
+        }
+        // CAST: A set of bits.
+        result as c_int
     }
 
     /// Called once, while the device is being registered.

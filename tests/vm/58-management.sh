@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What a port says of itself: performance management; see mad.py.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
+#
+# vm: TOPOLOGY=netns
+
+. "$VM_LIB"
+modprobe ib_umad
+cd "${VM_LIB%/*}" && exec python3 mad.py
