@@ -7,6 +7,7 @@
 #define FERROCE_HELPERS_H
 
 #include <linux/netdevice.h>
+#include <linux/spinlock_types.h>
 #include <linux/types.h>
 
 struct dst_entry;
@@ -14,6 +15,9 @@ struct ib_device;
 struct ib_ucontext;
 struct ib_udata;
 struct in_device;
+struct mem_cgroup;
+struct mm_struct;
+struct mmu_interval_notifier;
 struct net;
 struct page;
 struct scatterlist;
@@ -53,6 +57,19 @@ void *ferroce_helper_rcu_dereference_sk_user_data(struct sock *sk);
 u16 ferroce_helper_rdma_get_udp_sport(u32 fl, u32 lqpn, u32 rqpn);
 u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst);
 int ferroce_helper_vlan_id(const struct net_device *dev);
+
+/* odp.c */
+struct mem_cgroup *ferroce_helper_get_mem_cgroup_from_mm(struct mm_struct *mm);
+void *ferroce_helper_hmm_pfn_address(unsigned long hmm_pfn);
+void ferroce_helper_mem_cgroup_put(struct mem_cgroup *memcg);
+bool ferroce_helper_mmu_interval_read_retry(struct mmu_interval_notifier *sub, unsigned long seq);
+void ferroce_helper_mmu_interval_set_seq(struct mmu_interval_notifier *sub, unsigned long seq);
+void ferroce_helper_read_lock(rwlock_t *lock);
+void ferroce_helper_read_unlock(rwlock_t *lock);
+void ferroce_helper_rwlock_init(rwlock_t *lock);
+struct mem_cgroup *ferroce_helper_set_active_memcg(struct mem_cgroup *memcg);
+void ferroce_helper_write_lock_bh(rwlock_t *lock);
+void ferroce_helper_write_unlock_bh(rwlock_t *lock);
 
 /* skb.c */
 void ferroce_helper_consume_skb(struct sk_buff *skb);

@@ -9,4 +9,5 @@
 #include "ib_verbs.c"
 #include "mm.c"
 #include "net.c"
+#include "odp.c"
 #include "skb.c"

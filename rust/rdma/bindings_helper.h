@@ -2,12 +2,15 @@
 #include <ferroce/helpers.h>
 #include <linux/crc32.h>
 #include <linux/etherdevice.h>
+#include <linux/hmm.h>
 #include <linux/hrtimer.h>
 #include <linux/igmp.h>
+#include <linux/mmu_notifier.h>
 #include <linux/netdevice.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
+#include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 #include <net/addrconf.h>
 #include <net/ip.h>

@@ -12,7 +12,7 @@
 //! - [`ring`]: memory that a queue shares with user space; [`mmap`]: how it gets there.
 //! - [`event`], [`udata`], [`wr`]: what a verb brings along, and the way back to its consumer.
 //! - [`wait`], [`slot`], [`table`]: what is found under RCU, and waiting for those who found it.
-//! - [`turn`], [`timer`]: who runs when.
+//! - [`turn`], [`timer`], [`sleep`]: who runs when.
 //! - [`umem`], [`crc32`]: memory that data is moved to and from.
 //! - [`net`]: interfaces, packets, routes.
 //! - [`driver`]: the trait that a driver implements.
@@ -35,6 +35,7 @@ mod object;
 mod ops;
 pub mod random;
 pub mod ring;
+pub mod sleep;
 pub mod slot;
 mod stats;
 mod sysfs;

@@ -7,8 +7,9 @@
 //! made, because the user may write to them at any time. Does not know keys or rights.
 //!
 //! On 64 bits every page has an address in the kernel, so pinned memory is a list of extents, each
-//! contiguous for the kernel. All functions but those that make or drop a [`Umem`] are for any
-//! context.
+//! contiguous for the kernel. Memory on demand is not pinned ([`OnDemand`]): an access may find that
+//! pages are absent (`EAGAIN`), and is to be done again, all of it, when they have been brought in.
+//! All functions but those that make or drop memory are for any context.
 //!
 //! C header: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h)
 
@@ -28,8 +29,15 @@ use core::{
 use kernel::{
     error::from_err_ptr,
     page::PAGE_SIZE,
-    prelude::*, //
+    prelude::*,
+    sync::Arc, //
 };
+
+mod chunk;
+mod odp;
+
+pub use chunk::Fetch;
+pub use odp::OnDemand;
 
 /// Where a run of bytes is, from `offset` in the region up to the next extent.
 struct Extent {
@@ -165,31 +173,39 @@ unsafe impl Send for Extent {}
 pub enum Memory {
     /// Pages of a process.
     User(Umem),
+    /// Addresses of a process, with or without pages.
+    OnDemand(Arc<OnDemand>),
     /// Memory of the kernel.
     Kernel(KernelMemory),
 }
 
 impl Memory {
-    fn extents(&self) -> (&[Extent], u64) {
+    /// Extents, length, and whether it may be written.
+    fn extents(&self) -> (&[Extent], u64, bool) {
         match self {
-            Self::User(umem) => (&umem.extents, umem.len),
-            Self::Kernel(_) => (KernelMemory::EXTENTS, u64::MAX),
+            Self::User(umem) => (&umem.extents, umem.len, umem.writable),
+            Self::OnDemand(_) => (&[], 0, false),
+            Self::Kernel(_) => (KernelMemory::EXTENTS, u64::MAX, true),
         }
     }
 
-    fn is_user(&self) -> bool {
-        matches!(self, Self::User(_))
+    /// Whether [`Memory::frags`] can lend its bytes: they stay where they are.
+    pub fn is_lendable(&self) -> bool {
+        !matches!(self, Self::OnDemand(_))
     }
 
-    /// The contiguous pieces of `len` bytes at `offset`.
+    /// The contiguous pieces of `len` bytes at `offset`, of memory that stays where it is.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the memory ends before.
-    fn pieces(&self, offset: u64, len: usize) -> Result<Pieces<'_>> {
-        let (extents, end) = self.extents();
+    /// `EFAULT`: the memory ends before. `EACCES`: it is not to be written, and `write` is set.
+    fn pieces(&self, offset: u64, len: usize, write: bool) -> Result<Pieces<'_>> {
+        let (extents, end, writable) = self.extents();
         if offset.checked_add(len as u64).is_none_or(|last| last > end) {
             return Err(EFAULT);
+        }
+        if write && !writable {
+            return Err(EACCES);
         }
         let first = match extents {
             [_] => 0,
@@ -204,23 +220,44 @@ impl Memory {
         })
     }
 
-    /// The same, for writing.
+    /// Calls `f` with each contiguous piece of `len` bytes at `offset`, which is there until `f`
+    /// returns, to read it, or to write it if `write`.
     ///
     /// # Errors
     ///
-    /// `EACCES`: the memory was pinned for reading.
-    fn pieces_mut(&self, offset: u64, len: usize) -> Result<Pieces<'_>> {
+    /// As [`Memory::pieces`]. `EAGAIN`: a page is absent; `f` was called for what is before it. What
+    /// `f` says.
+    #[inline]
+    fn each(
+        &self,
+        offset: u64,
+        len: usize,
+        write: bool,
+        mut f: impl FnMut(*mut u8, usize) -> Result,
+    ) -> Result {
         match self {
-            Self::User(umem) if !umem.writable => Err(EACCES),
-            _ => self.pieces(offset, len),
+            Self::OnDemand(region) => region.walk(offset, len, write, f),
+            _ => self
+                .pieces(offset, len, write)?
+                .try_for_each(|(start, len)| f(start, len)),
         }
+    }
+
+    /// Looks whether `len` bytes at `offset` are there, to be written if `write`.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: some are absent. `EFAULT`: the memory ends before. `EACCES`: it is not to be
+    /// written.
+    pub fn probe(&self, offset: u64, len: usize, write: bool) -> Result {
+        self.each(offset, len, write, |_, _| Ok(()))
     }
 
     /// Copies bytes at `offset` to `to`.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the memory ends before. Nothing was copied.
+    /// `EFAULT`: the memory ends before. `EAGAIN`: a page is absent; some may have been copied.
     pub fn read(&self, offset: u64, to: &mut [u8]) -> Result {
         // SAFETY: The slice is valid for writes.
         unsafe { self.read_raw(offset, to.as_mut_ptr(), to.len()) }
@@ -236,46 +273,47 @@ impl Memory {
     ///
     /// As [`Memory::read`].
     pub(crate) unsafe fn read_raw(&self, offset: u64, mut to: *mut u8, len: usize) -> Result {
-        for (from, len) in self.pieces(offset, len)? {
+        self.each(offset, len, false, |from, len| {
             // SAFETY: The piece is there, and `to` has room for all pieces. C copies, so that it
             // does not matter to us what a user does to the bytes meanwhile.
             unsafe {
                 bindings::ferroce_helper_memcpy(to.cast(), from.cast_const().cast(), len);
                 to = to.add(len);
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Copies `from` to `offset`.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the memory ends before; `EACCES`: it was pinned for reading. Nothing was copied.
+    /// `EFAULT`: the memory ends before; `EACCES`: it is not to be written; `EAGAIN`: a page is
+    /// absent, and some may have been copied.
     pub fn write(&self, offset: u64, from: &[u8]) -> Result {
         let mut from = from;
-        for (to, len) in self.pieces_mut(offset, from.len())? {
+        self.each(offset, from.len(), true, |to, len| {
             let (now, later) = from.split_at_checked(len).ok_or(EFAULT)?;
             // SAFETY: The piece is there and may be written. See `read_raw`.
             unsafe { bindings::ferroce_helper_memcpy(to.cast(), now.as_ptr().cast(), len) };
             from = later;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Copies `len` bytes at `skb_offset` of the payload of `skb` to `offset`.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the memory or the packet ends before; `EACCES`: the memory was pinned for reading.
+    /// As [`Memory::write`]; `EFAULT` as well if the packet ends before.
     pub fn copy_from_skb(&self, offset: u64, skb: &RxSkb, skb_offset: usize, len: usize) -> Result {
         let mut from = skb_offset;
-        for (to, len) in self.pieces_mut(offset, len)? {
+        self.each(offset, len, true, |to, len| {
             // SAFETY: The piece is there and may be written. See `read_raw`.
             unsafe { skb.copy_raw(from, to, len)? };
             from = from.wrapping_add(len);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Continues CRC-32 `crc` over `len` bytes at `offset`. See
@@ -283,20 +321,21 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the memory ends before.
+    /// `EFAULT`: the memory ends before. `EAGAIN`: a page is absent.
     pub fn crc32(&self, offset: u64, len: usize, mut crc: u32) -> Result<u32> {
-        for (from, len) in self.pieces(offset, len)? {
+        self.each(offset, len, false, |from, len| {
             // SAFETY: The piece is there. See `read_raw`.
             crc = unsafe { bindings::crc32_le(crc, from.cast_const().cast(), len) };
-        }
+            Ok(())
+        })?;
         Ok(crc)
     }
 
     /// The bytes at `offset`, cut at the ends of pages, to be lent to a packet. Nothing if the
-    /// memory ends before.
+    /// memory ends before, or does not stay where it is ([`Memory::is_lendable`]).
     pub fn frags(&self, offset: u64, len: usize) -> impl Iterator<Item = PageFrag<'_>> {
-        let lent = self.is_user();
-        let pieces = self.pieces(offset, len).ok();
+        let lent = matches!(self, Self::User(_));
+        let pieces = self.pieces(offset, len, false).ok();
         pieces.into_iter().flatten().flat_map(move |(start, len)| {
             let mut at = start;
             let mut left = len;

@@ -384,6 +384,13 @@ impl SkbQueue {
         true
     }
 
+    /// Puts back a packet that was the first.
+    pub fn unpop(&self, skb: RxSkb) {
+        // INVARIANT: An `RxSkb` goes in.
+        // SAFETY: Initialised, and the packet was ours.
+        unsafe { bindings::skb_queue_head(self.head.get(), skb.into_raw()) };
+    }
+
     /// Takes the first packet out. For any context.
     #[inline]
     pub fn pop(&self) -> Option<RxSkb> {

@@ -166,6 +166,33 @@ impl TxSkb {
         }
     }
 
+    /// Appends a copy of `len` bytes at `offset` of `memory`, also after something was lent, and
+    /// returns the copy. At most a page.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC`: the packet has too many pieces. `ENOMEM`. Those of [`Memory::read`].
+    pub fn push_memory(&mut self, memory: &Memory, offset: u64, len: usize) -> Result<&[u8]> {
+        self.shared_for_frag()?;
+        if len > PAGE_SIZE {
+            return Err(ENOSPC);
+        }
+        // SAFETY: For any context. CAST: At most a page.
+        let copy = unsafe { bindings::__netdev_alloc_frag_align(len as u32, UNALIGNED) };
+        let copy = NonNull::new(copy).ok_or(ENOMEM)?;
+        let bytes: *mut u8 = copy.as_ptr().cast();
+        // SAFETY: As long as the piece, and ours, with its reference; `read_raw` writes all of it.
+        // The packet keeps it while it is borrowed.
+        unsafe {
+            if let Err(error) = memory.read_raw(offset, bytes, len) {
+                bindings::page_frag_free(copy.as_ptr());
+                return Err(error);
+            }
+            self.attach(copy.as_ptr(), len as u32);
+            Ok(slice::from_raw_parts(bytes, len))
+        }
+    }
+
     /// Lends the bytes of `frag` to the packet. Whoever receives it finds what is there by then, so
     /// the owner should leave them alone.
     ///

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <linux/hmm.h>
+#include <linux/memcontrol.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pci-p2pdma.h>
+#include <linux/sched/mm.h>
+#include <linux/spinlock.h>
+
+struct mem_cgroup *ferroce_helper_get_mem_cgroup_from_mm(struct mm_struct *mm)
+{
+	return get_mem_cgroup_from_mm(mm);
+}
+
+/* NULL for a page of a device, which is no memory. */
+void *ferroce_helper_hmm_pfn_address(unsigned long hmm_pfn)
+{
+	struct page *page = hmm_pfn_to_page(hmm_pfn);
+
+	return is_pci_p2pdma_page(page) ? NULL : page_address(page);
+}
+
+void ferroce_helper_mem_cgroup_put(struct mem_cgroup *memcg)
+{
+	mem_cgroup_put(memcg);
+}
+
+bool ferroce_helper_mmu_interval_read_retry(struct mmu_interval_notifier *sub, unsigned long seq)
+{
+	return mmu_interval_read_retry(sub, seq);
+}
+
+void ferroce_helper_mmu_interval_set_seq(struct mmu_interval_notifier *sub, unsigned long seq)
+{
+	mmu_interval_set_seq(sub, seq);
+}
+
+void ferroce_helper_read_lock(rwlock_t *lock)
+{
+	read_lock(lock);
+}
+
+void ferroce_helper_read_unlock(rwlock_t *lock)
+{
+	read_unlock(lock);
+}
+
+void ferroce_helper_rwlock_init(rwlock_t *lock)
+{
+	rwlock_init(lock);
+}
+
+struct mem_cgroup *ferroce_helper_set_active_memcg(struct mem_cgroup *memcg)
+{
+	return set_active_memcg(memcg);
+}
+
+void ferroce_helper_write_lock_bh(rwlock_t *lock)
+{
+	write_lock_bh(lock);
+}
+
+void ferroce_helper_write_unlock_bh(rwlock_t *lock)
+{
+	write_unlock_bh(lock);
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A work queue of one's own, for work that may sleep for long.
+//!
+//! Owns the queue. Work that waits for a process (to give memory, to answer for a file system) must
+//! not fill the queues that the rest of the kernel uses.
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+
+use core::{
+    ops::Deref,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    prelude::*,
+    workqueue::Queue, //
+};
+
+/// A work queue. When it is dropped, everything in it has run.
+pub struct SleepQueue(NonNull<bindings::workqueue_struct>);
+
+// SAFETY: Work queues have their own locks.
+unsafe impl Send for SleepQueue {}
+// SAFETY: See `Send`.
+unsafe impl Sync for SleepQueue {}
+
+impl SleepQueue {
+    /// A queue that runs as many items at a time as there can be.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(name: &'static CStr) -> Result<Self> {
+        // CAST: 2048.
+        let most = bindings::wq_consts_WQ_MAX_ACTIVE as c_int;
+        // SAFETY: The format takes one string.
+        let raw = unsafe {
+            bindings::alloc_workqueue_noprof(
+                c"%s".as_char_ptr(),
+                bindings::wq_flags_WQ_UNBOUND,
+                most,
+                name.as_char_ptr(),
+            )
+        };
+        NonNull::new(raw).map(Self).ok_or(ENOMEM)
+    }
+}
+
+impl Deref for SleepQueue {
+    type Target = Queue;
+
+    fn deref(&self) -> &Queue {
+        // SAFETY: The queue is there until this is dropped.
+        unsafe { Queue::from_raw(self.0.as_ptr()) }
+    }
+}
+
+impl Drop for SleepQueue {
+    fn drop(&mut self) {
+        // SAFETY: Ours, and nobody can put anything in any more. Waits for what is in it.
+        unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
+    }
+}
