@@ -185,6 +185,8 @@ pub(crate) struct Aftermath {
     pub(crate) drained: bool,
     /// No more receives are taken from the shared queue, and the consumer wants to know.
     pub(crate) last_wqe: bool,
+    /// The half waits for memory, which has to be brought.
+    pub(crate) absent: bool,
     /// When the sender wants its next turn, in nanoseconds.
     pub(crate) wake_at: Option<u64>,
 }

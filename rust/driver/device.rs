@@ -115,7 +115,7 @@ impl Ferroce {
         let over = netdev.clone();
         let (guid, up) = (guid_of(over.mac_address()), is_up(&over));
         let device = UnregisteredDevice::<Self>::alloc(&over, |ib| {
-            let port = Arc::pin_init(Port::new(netdev, ib), GFP_KERNEL)?;
+            let port = Arc::pin_init(Port::new(netdev, ib, shared.pages().clone()), GFP_KERNEL)?;
             Ok(try_init!(Self {
                 shared,
                 port,

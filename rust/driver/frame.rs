@@ -6,6 +6,7 @@
 //! know which memory it is given nor who asked. A packet that cannot be finished is dropped, and
 //! the transport treats it as lost.
 
+use kernel::prelude::*;
 use rdma::{
     crc32::crc32_le,
     net::skb::{
@@ -92,29 +93,31 @@ impl Frame {
         self.skb.put(bytes).is_ok()
     }
 
-    /// Appends `len` bytes at `offset` of `memory`. `false`: no room, or not in the memory.
-    pub(crate) fn append(&mut self, memory: &Memory, offset: u64, len: usize) -> bool {
+    /// Appends `len` bytes at `offset` of `memory`.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: a page is absent. Else there is no room, or the memory ends before.
+    pub(crate) fn append(&mut self, memory: &Memory, offset: u64, len: usize) -> Result {
         match self.loan {
-            Loan::Copy => match self.skb.put_memory(memory, offset, len) {
-                Ok(copy) => {
-                    self.icrc = self.icrc.payload(copy);
-                    true
-                }
-                Err(_) => false,
-            },
-            Loan::Pages => {
-                let Ok(icrc) = self
+            Loan::Copy => {
+                let copy = self.skb.put_memory(memory, offset, len)?;
+                self.icrc = self.icrc.payload(copy);
+            }
+            Loan::Pages if memory.is_lendable() => {
+                self.icrc = self
                     .icrc
-                    .try_payload_with(|crc| memory.crc32(offset, len, crc))
-                else {
-                    return false;
-                };
-                self.icrc = icrc;
+                    .try_payload_with(|crc| memory.crc32(offset, len, crc))?;
                 memory
                     .frags(offset, len)
-                    .all(|frag| self.skb.push_frag(frag).is_ok())
+                    .try_for_each(|frag| self.skb.push_frag(frag))?;
+            }
+            Loan::Pages => {
+                let copy = self.skb.push_memory(memory, offset, len)?;
+                self.icrc = self.icrc.payload(copy);
             }
         }
+        Ok(())
     }
 
     /// Ends the packet with pad bytes and ICRC. `None`: no memory.

@@ -13,6 +13,7 @@ use crate::{
     },
     cq::Cq,
     frame::Frame,
+    paging::Paging,
     path::Path,
     rq::Receives,
     sq::Body, //
@@ -23,10 +24,17 @@ use rdma::{
         RxSkb,
         SkbQueue, //
     },
-    turn::Again,
+    turn::{
+        Again,
+        Turn, //
+    },
     wc::Wc, //
 };
 use roce::{
+    access::{
+        Obstacle,
+        Taken, //
+    },
     segment::BurstLimit,
     status::{
         DropReason,
@@ -48,21 +56,82 @@ pub(crate) const BURST: BurstLimit = BurstLimit {
 /// Most packets or requests that one turn takes before it looks at the rest of its work.
 pub(crate) const BATCH: usize = 64;
 
+/// What a queue pair does in one direction. One context at a time has it.
+pub(crate) trait Half: Send + Unpin + 'static {
+    /// Does what there is to do: with the packets in `inbox`, with what was posted, with what the
+    /// state of `qp` asks for. What it cannot do itself it leaves in `after`.
+    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again;
+
+    /// Goes to RESET: forgets what was posted, sent and received.
+    fn reset(&mut self, inbox: &SkbQueue);
+
+    /// The memory that the half waits for. While it does, it gets no turn, but in the error state.
+    fn paging(&mut self) -> &mut Paging;
+}
+
+/// The half that sends requests.
+pub(crate) trait SendingHalf: Half {
+    /// Goes to INIT: what is posted waits.
+    fn init(&mut self);
+
+    /// Goes to SQD: begins no further request. `notify`: the consumer is to be told when those that
+    /// were begun are complete.
+    fn drain(&mut self, notify: bool);
+
+    /// Goes back to RTS, from SQD or SQE.
+    fn resume(&mut self);
+}
+
+/// Gives `half` a turn, unless it waits for memory. A queue pair that has failed does not wait.
+pub(crate) fn give_turn(
+    half: &mut impl Half,
+    qp: &Common,
+    inbox: &SkbQueue,
+    after: &mut Aftermath,
+) -> Again {
+    if qp.is_failed() {
+        half.paging().reset();
+    }
+    if half.paging().is_waiting() {
+        return Again::No;
+    }
+    let again = half.turn(qp, inbox, after);
+    if half.paging().is_waiting() {
+        after.absent = true;
+        return Again::No;
+    }
+    again
+}
+
+/// Brings the memory that a half waits for. Sleeps.
+pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common) {
+    // Who is called afterwards looks whether there is more to do.
+    let (wanted, _) = half.control(|half| half.paging().begin());
+    if let Some((want, turn)) = wanted {
+        let brought = want.bring(qp.port().keys());
+        let _ = half.control(|half| half.paging().end(turn, brought));
+    }
+}
+
 /// Hands the packets in `inbox` to `handle`, as far as the budget goes, and counts those that are
-/// dropped. Says whether there may be more.
+/// dropped. Says whether there may be more. A packet that has to wait for memory stays the first.
 #[inline]
 pub(crate) fn take_packets(
     qp: &Common,
     inbox: &SkbQueue,
-    mut handle: impl FnMut(&RxSkb, &Packet<'_>) -> Result<(), DropReason>,
+    mut handle: impl FnMut(&RxSkb, &Packet<'_>) -> Result<Taken, DropReason>,
 ) -> Again {
     for _ in 0..BATCH {
         let Some(skb) = inbox.pop() else {
             return Again::No;
         };
-        let taken = packet(&skb).and_then(|packet| handle(&skb, &packet));
-        if let Err(reason) = taken {
-            qp.port().counters().dropped(reason);
+        match packet(&skb).and_then(|packet| handle(&skb, &packet)) {
+            Ok(Taken::Whole) => {}
+            Ok(Taken::Paused) => {
+                inbox.unpop(skb);
+                return Again::No;
+            }
+            Err(reason) => qp.port().counters().dropped(reason),
         }
     }
     Again::Yes
@@ -75,7 +144,7 @@ pub(crate) fn take_from_peer(
     qp: &Common,
     inbox: &SkbQueue,
     path: Option<&Path>,
-    mut handle: impl FnMut(&RxSkb, &Packet<'_>) -> Result<(), DropReason>,
+    mut handle: impl FnMut(&RxSkb, &Packet<'_>) -> Result<Taken, DropReason>,
 ) -> Again {
     let Some(path) = path else {
         inbox.purge();
@@ -94,7 +163,8 @@ pub(crate) fn take_from_peer(
 ///
 /// # Errors
 ///
-/// The status that the request completes with when its own memory cannot be read.
+/// The status that the request completes with when its own memory cannot be read; or that it is
+/// absent, and the half waits for it.
 #[inline]
 pub(crate) fn append_body(
     frame: &mut Frame,
@@ -102,7 +172,8 @@ pub(crate) fn append_body(
     body: Body<'_>,
     offset: u32,
     len: u32,
-) -> Result<bool, WcStatus> {
+    paging: &mut Paging,
+) -> Result<bool, Obstacle<WcStatus>> {
     match body {
         Body::Inline(bytes) => {
             // CAST: `u32` to `usize`, on 64 bits.
@@ -110,7 +181,12 @@ pub(crate) fn append_body(
             let bytes = bytes.get(start..end);
             Ok(bytes.is_some_and(|bytes| frame.append_bytes(bytes)))
         }
-        Body::Scatter(sges) => qp.space().gather(sges, offset, len, frame),
+        Body::Scatter(sges) => {
+            let copied = qp.space().gather(sges, offset, len, frame);
+            let whole = paging.judge(copied, WcStatus::LocProtErr)?;
+            paging.progress();
+            Ok(whole)
+        }
     }
 }
 

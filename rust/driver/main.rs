@@ -26,6 +26,7 @@ mod half;
 mod modify;
 mod mr;
 mod multicast;
+mod paging;
 mod pair;
 mod path;
 mod port;

@@ -6,10 +6,12 @@
 //! and which attributes they need, the RDMA core has checked before (`ib_modify_qp_is_ok`). What a
 //! service makes of the attributes it knows itself.
 
-use crate::pair::{
-    Pair,
-    SendingHalf,
-    Service, //
+use crate::{
+    half::SendingHalf,
+    pair::{
+        Pair,
+        Service, //
+    }, //
 };
 use kernel::{
     prelude::*,

@@ -11,9 +11,17 @@
 //!
 //! Does not know what a half does with its turn: that is what makes a [`Service`].
 
-use crate::common::{
-    Aftermath,
-    Common, //
+use crate::{
+    common::{
+        Aftermath,
+        Common, //
+    },
+    half::{
+        bring,
+        give_turn,
+        Half,
+        SendingHalf, //
+    }, //
 };
 use kernel::{
     impl_has_work,
@@ -48,7 +56,6 @@ use rdma::{
         TimerOwner, //
     },
     turn::{
-        Again,
         Left,
         Turn, //
     },
@@ -58,29 +65,6 @@ use rdma::{
     }, //
 };
 use roce::status::DropReason;
-
-/// What a queue pair does in one direction. One context at a time has it.
-pub(crate) trait Half: Send + Unpin + 'static {
-    /// Does what there is to do: with the packets in `inbox`, with what was posted, with what the
-    /// state of `qp` asks for. What it cannot do itself it leaves in `after`.
-    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again;
-
-    /// Goes to RESET: forgets what was posted, sent and received.
-    fn reset(&mut self, inbox: &SkbQueue);
-}
-
-/// The half that sends requests.
-pub(crate) trait SendingHalf: Half {
-    /// Goes to INIT: what is posted waits.
-    fn init(&mut self);
-
-    /// Goes to SQD: begins no further request. `notify`: the consumer is to be told when those that
-    /// were begun are complete.
-    fn drain(&mut self, notify: bool);
-
-    /// Goes back to RTS, from SQD or SQE.
-    fn resume(&mut self);
-}
 
 /// The service that a queue pair gives.
 pub(crate) trait Service: Sized + Send + Sync + 'static {
@@ -148,6 +132,11 @@ pub(crate) struct Pair<T: Service> {
     send_work: Work<Self, SEND>,
     #[pin]
     receive_work: Work<Self, RECEIVE>,
+    /// Bring memory that a half waits for.
+    #[pin]
+    send_pages: Work<Self, SEND_PAGES>,
+    #[pin]
+    receive_pages: Work<Self, RECEIVE_PAGES>,
     /// The module cannot go while one of these is left. So it is dropped last.
     _alive: Alive,
 }
@@ -158,9 +147,17 @@ const SEND: u64 = 0;
 /// Number of the receiver's work item.
 const RECEIVE: u64 = 1;
 
+/// Number of the work item that brings the sender's memory.
+const SEND_PAGES: u64 = 2;
+
+/// Number of the work item that brings the receiver's memory.
+const RECEIVE_PAGES: u64 = 3;
+
 impl_has_work! {
     impl{T: Service} HasWork<Self, SEND> for Pair<T> { self.send_work }
     impl{T: Service} HasWork<Self, RECEIVE> for Pair<T> { self.receive_work }
+    impl{T: Service} HasWork<Self, SEND_PAGES> for Pair<T> { self.send_pages }
+    impl{T: Service} HasWork<Self, RECEIVE_PAGES> for Pair<T> { self.receive_pages }
 }
 
 rdma::impl_has_timer! {
@@ -189,6 +186,8 @@ impl<T: Service> Pair<T> {
                 timer <- Timer::new(),
                 send_work <- new_work!("Pair::send_work"),
                 receive_work <- new_work!("Pair::receive_work"),
+                send_pages <- new_work!("Pair::send_pages"),
+                receive_pages <- new_work!("Pair::receive_pages"),
                 _alive: alive,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -246,12 +245,22 @@ impl<T: Service> Pair<T> {
     pub(crate) fn reset(&self) {
         // First, so that a turn that begins now finds nothing to do.
         self.common().reset();
-        let _ = self.sender.control(|half| half.reset(&self.responses));
-        let _ = self.receiver.control(|half| half.reset(&self.requests));
+        let _ = self.sender.control(|half| {
+            half.reset(&self.responses);
+            half.paging().reset();
+        });
+        let _ = self.receiver.control(|half| {
+            half.reset(&self.requests);
+            half.paging().reset();
+        });
     }
 
     /// Waits until nothing of the queue pair is on its way any more. To be called in RESET, when no
     /// packet finds it: then nothing can start again.
+    ///
+    /// Not for memory that is being brought: that may take as long as its process likes, which may
+    /// be the very one that waits for us. Whoever brings it holds a reference, and finds nothing
+    /// to do with it.
     pub(crate) fn quiesce(&self) {
         self.timer.cancel();
         flush_work(&self.send_work);
@@ -314,9 +323,14 @@ impl<T: Service> Pair<T> {
         let mut after = Aftermath::default();
         let left = self
             .sender
-            .run(|half| half.turn(self.common(), &self.responses, &mut after));
+            .run(|half| give_turn(half, self.common(), &self.responses, &mut after));
         if let Left::Unfinished = left {
             self.defer_sender();
+        }
+        if after.absent {
+            let pages = self.common().port().pages();
+            // Already queued is as good.
+            let _ = pages.enqueue::<Arc<Self>, SEND_PAGES>(self.into());
         }
         self.settle(after);
     }
@@ -326,9 +340,13 @@ impl<T: Service> Pair<T> {
         let mut after = Aftermath::default();
         let left = self
             .receiver
-            .run(|half| half.turn(self.common(), &self.requests, &mut after));
+            .run(|half| give_turn(half, self.common(), &self.requests, &mut after));
         if let Left::Unfinished = left {
             self.defer_receiver();
+        }
+        if after.absent {
+            let pages = self.common().port().pages();
+            let _ = pages.enqueue::<Arc<Self>, RECEIVE_PAGES>(self.into());
         }
         self.settle(after);
     }
@@ -382,6 +400,24 @@ impl<T: Service> WorkItem<RECEIVE> for Pair<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        this.as_arc_borrow().run_receiver();
+    }
+}
+
+impl<T: Service> WorkItem<SEND_PAGES> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        bring(&this.sender, this.common());
+        this.as_arc_borrow().run_sender();
+    }
+}
+
+impl<T: Service> WorkItem<RECEIVE_PAGES> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        bring(&this.receiver, this.common());
         this.as_arc_borrow().run_receiver();
     }
 }

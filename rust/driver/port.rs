@@ -21,7 +21,8 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        rcu, //
+        rcu,
+        Arc, //
     }, //
 };
 use rdma::{
@@ -35,6 +36,7 @@ use rdma::{
         },
         netns::NetId, //
     },
+    sleep::SleepQueue,
     table::Table, //
 };
 use roce::{
@@ -68,11 +70,17 @@ pub(crate) struct Port {
     /// Multicast groups that somebody is attached to.
     groups: Atomic<u32>,
     ib: ARef<IbDevice>,
+    /// Where memory on demand is brought. The module holds it for longer than any port.
+    pages: Arc<SleepQueue>,
 }
 
 impl Port {
     /// The port over `netdev`.
-    pub(crate) fn new(netdev: NetDev, ib: ARef<IbDevice>) -> impl PinInit<Self> {
+    pub(crate) fn new(
+        netdev: NetDev,
+        ib: ARef<IbDevice>,
+        pages: Arc<SleepQueue>,
+    ) -> impl PinInit<Self> {
         pin_init!(Self {
             net: netdev.net_id(),
             netdev: PortDev::new(netdev),
@@ -81,12 +89,18 @@ impl Port {
             counters: Counters::new(),
             groups: Atomic::new(0),
             ib,
+            pages,
         })
     }
 
     /// Keys of the device.
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
+    }
+
+    /// Where memory on demand is brought.
+    pub(crate) fn pages(&self) -> &SleepQueue {
+        &self.pages
     }
 
     /// Address handles of processes.

@@ -18,6 +18,7 @@ use rdma::{
         NamespaceExit,
         NetId, //
     },
+    sleep::SleepQueue,
     wait::Population, //
 };
 
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     demux: Arc<Demux>,
     namespaces: Arc<Namespaces>,
     qps: Population,
+    pages: Arc<SleepQueue>,
 }
 
 impl Shared {
@@ -38,11 +40,13 @@ impl Shared {
         let demux = Arc::pin_init(Demux::new(), GFP_KERNEL)?;
         let namespaces = Namespaces::new(demux.clone())?;
         let qps = Population::new()?;
+        let pages = Arc::new(SleepQueue::new(c"ferroce_pages")?, GFP_KERNEL)?;
         Ok(Arc::new(
             Self {
                 demux,
                 namespaces,
                 qps,
+                pages,
             },
             GFP_KERNEL,
         )?)
@@ -56,6 +60,11 @@ impl Shared {
     /// The UDP sockets.
     pub(crate) fn namespaces(&self) -> &Arc<Namespaces> {
         &self.namespaces
+    }
+
+    /// Where memory on demand is brought.
+    pub(crate) fn pages(&self) -> &Arc<SleepQueue> {
+        &self.pages
     }
 
     /// Queue pairs that still exist, whether or not anybody can reach them.

@@ -5,13 +5,22 @@
 //! Owns the walk over scatter lists, and the copies between memory, received packets and packets
 //! to be sent. Does not know why bytes move. Every access goes through a key, under RCU: a region
 //! that is deregistered stays whole until the copy ends, and nothing starts on it afterwards.
+//!
+//! Memory on demand may be absent. Then an access says what it missed, and is to be made again, all
+//! of it, when that was brought.
 
 use crate::{
     abi::Sge,
     frame::Frame,
     mr::{
         Keys,
+        Mr,
         Pd, //
+    },
+    paging::{
+        Miss,
+        Want,
+        MOST_AHEAD, //
     }, //
 };
 use kernel::{
@@ -46,7 +55,12 @@ struct Piece {
     lkey: u32,
     va: u64,
     len: u32,
+    /// Bytes from `va` to the end of the entry of the list.
+    rest: u32,
 }
+
+/// Most bytes that are brought ahead where it is not known how long the message will be.
+const SHORT_AHEAD: u32 = 64 << 10;
 
 impl Space<'_> {
     /// Copies `payload` of `skb` to byte `offset` of the message that `sges` describes.
@@ -61,7 +75,7 @@ impl Space<'_> {
         offset: u32,
         skb: &RxSkb,
         payload: Payload,
-    ) -> Result<(), WcStatus> {
+    ) -> Result<(), Miss<WcStatus>> {
         let guard = rcu::read_lock();
         // CAST: A packet's length.
         let mut from = payload.offset as usize;
@@ -70,14 +84,16 @@ impl Space<'_> {
             let (mr, at) = self.local(&piece, Access::LOCAL_WRITE, &guard)?;
             mr.memory()
                 .copy_from_skb(at, skb, from, piece.len as usize)
-                .map_err(|_| WcStatus::LocProtErr)?;
+                .map_err(|error| {
+                    self.missed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
+                })?;
             from = from.wrapping_add(piece.len as usize);
             left = left.wrapping_sub(piece.len);
         }
         if left == 0 {
             Ok(())
         } else {
-            Err(WcStatus::LocLenErr)
+            Err(WcStatus::LocLenErr.into())
         }
     }
 
@@ -91,7 +107,7 @@ impl Space<'_> {
         sges: &[Sge],
         offset: u32,
         bytes: &[u8],
-    ) -> Result<(), WcStatus> {
+    ) -> Result<(), Miss<WcStatus>> {
         let guard = rcu::read_lock();
         let mut left = bytes;
         let len = u32::try_from(bytes.len()).map_err(|_| WcStatus::LocLenErr)?;
@@ -100,15 +116,15 @@ impl Space<'_> {
             let (now, later) = left
                 .split_at_checked(piece.len as usize)
                 .ok_or(WcStatus::LocLenErr)?;
-            mr.memory()
-                .write(at, now)
-                .map_err(|_| WcStatus::LocProtErr)?;
+            mr.memory().write(at, now).map_err(|error| {
+                self.missed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
+            })?;
             left = later;
         }
         if left.is_empty() {
             Ok(())
         } else {
-            Err(WcStatus::LocLenErr)
+            Err(WcStatus::LocLenErr.into())
         }
     }
 
@@ -123,24 +139,29 @@ impl Space<'_> {
         offset: u32,
         len: u32,
         frame: &mut Frame,
-    ) -> Result<bool, WcStatus> {
+    ) -> Result<bool, Miss<WcStatus>> {
         let guard = rcu::read_lock();
         let mut left = len;
         for piece in pieces(sges, offset, len) {
             let (mr, at) = self.local(&piece, Access::NONE, &guard)?;
-            if !frame.append(mr.memory(), at, piece.len as usize) {
-                return Ok(false);
+            match frame.append(mr.memory(), at, piece.len as usize) {
+                Ok(()) => {}
+                Err(EAGAIN) => {
+                    return Err(self.missed_piece(&piece, EAGAIN, Access::NONE, MOST_AHEAD))
+                }
+                Err(_) => return Ok(false),
             }
             left = left.wrapping_sub(piece.len);
         }
         if left == 0 {
             Ok(true)
         } else {
-            Err(WcStatus::LocLenErr)
+            Err(WcStatus::LocLenErr.into())
         }
     }
 
-    /// Checks that a peer may do `access` to `len` bytes at `remote`.
+    /// Checks that a peer may do `access` to `len` bytes at `remote`. `ahead`: and that their memory
+    /// is there, as far as it could be brought at a time.
     ///
     /// # Errors
     ///
@@ -150,9 +171,26 @@ impl Space<'_> {
         remote: Remote,
         len: u32,
         access: Access,
-    ) -> Result<(), AccessError> {
+        ahead: bool,
+    ) -> Result<(), Miss<AccessError>> {
         let guard = rcu::read_lock();
-        self.remote(remote, len, access, &guard).map(|_| ())
+        let (mr, at) = self.remote(remote, len, access, &guard)?;
+        if !ahead || mr.memory().is_lendable() {
+            return Ok(());
+        }
+        let soon = len.min(MOST_AHEAD);
+        match mr.memory().probe(at, soon as usize, access.writes()) {
+            // Nothing of it must be there, before it is used.
+            Err(EAGAIN) => Err(Miss::Absent(Want {
+                pd: self.pd.clone(),
+                key: remote.rkey.get(),
+                va: remote.va,
+                must: 0,
+                may: soon,
+                access,
+            })),
+            _ => Ok(()),
+        }
     }
 
     /// Copies `payload` of `skb` to `remote`, an address that the peer chose.
@@ -165,12 +203,13 @@ impl Space<'_> {
         remote: Remote,
         skb: &RxSkb,
         payload: Payload,
-    ) -> Result<(), AccessError> {
+    ) -> Result<(), Miss<AccessError>> {
+        let access = Access::REMOTE_WRITE;
         let guard = rcu::read_lock();
-        let (mr, at) = self.remote(remote, payload.len, Access::REMOTE_WRITE, &guard)?;
+        let (mr, at) = self.remote(remote, payload.len, access, &guard)?;
         mr.memory()
             .copy_from_skb(at, skb, payload.offset as usize, payload.len as usize)
-            .map_err(|_| AccessError::Bounds)
+            .map_err(|error| self.missed_remote(error, remote, payload.len, access))
     }
 
     /// Appends `len` bytes at `remote` to `frame`, to answer a read.
@@ -183,10 +222,57 @@ impl Space<'_> {
         remote: Remote,
         len: u32,
         frame: &mut Frame,
-    ) -> Result<bool, AccessError> {
+    ) -> Result<bool, Miss<AccessError>> {
+        let access = Access::REMOTE_READ;
         let guard = rcu::read_lock();
-        let (mr, at) = self.remote(remote, len, Access::REMOTE_READ, &guard)?;
-        Ok(frame.append(mr.memory(), at, len as usize))
+        let (mr, at) = self.remote(remote, len, access, &guard)?;
+        match frame.append(mr.memory(), at, len as usize) {
+            Ok(()) => Ok(true),
+            Err(EAGAIN) => Err(self.missed_remote(EAGAIN, remote, len, access)),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// What it means that memory of a work request was not accessed.
+    fn missed_piece(
+        &self,
+        piece: &Piece,
+        error: Error,
+        access: Access,
+        ahead: u32,
+    ) -> Miss<WcStatus> {
+        if error != EAGAIN {
+            return Miss::Refused(WcStatus::LocProtErr);
+        }
+        Miss::Absent(Want {
+            pd: self.pd.clone(),
+            key: piece.lkey,
+            va: piece.va,
+            must: piece.len,
+            may: piece.rest.min(ahead),
+            access,
+        })
+    }
+
+    /// What it means that memory that a peer asks for was not accessed.
+    fn missed_remote(
+        &self,
+        error: Error,
+        remote: Remote,
+        len: u32,
+        access: Access,
+    ) -> Miss<AccessError> {
+        if error != EAGAIN {
+            return Miss::Refused(AccessError::Bounds);
+        }
+        Miss::Absent(Want {
+            pd: self.pd.clone(),
+            key: remote.rkey.get(),
+            va: remote.va,
+            must: len,
+            may: SHORT_AHEAD,
+            access,
+        })
     }
 
     fn local<'g>(
@@ -194,7 +280,7 @@ impl Space<'_> {
         piece: &Piece,
         access: Access,
         guard: &'g rcu::Guard,
-    ) -> Result<(&'g crate::mr::Mr, u64), WcStatus> {
+    ) -> Result<(&'g Mr, u64), WcStatus> {
         self.keys
             .locate(self.pd, piece.lkey, piece.va, piece.len, access, guard)
             .map_err(|_| WcStatus::LocProtErr)
@@ -206,7 +292,7 @@ impl Space<'_> {
         len: u32,
         access: Access,
         guard: &'g rcu::Guard,
-    ) -> Result<(&'g crate::mr::Mr, u64), AccessError> {
+    ) -> Result<(&'g Mr, u64), AccessError> {
         self.keys
             .locate(self.pd, remote.rkey.get(), remote.va, len, access, guard)
     }
@@ -225,6 +311,7 @@ fn pieces(sges: &[Sge], offset: u32, len: u32) -> impl Iterator<Item = Piece> + 
             lkey: sge.lkey,
             va: sge.addr.wrapping_add(u64::from(passed)),
             len: taken,
+            rest: sge.length.wrapping_sub(passed),
         })
     })
 }

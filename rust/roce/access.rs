@@ -58,6 +58,14 @@ impl Access {
         self.0 & other.0 == other.0
     }
 
+    /// Returns whether something is changed by who uses one of these rights.
+    #[inline]
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        let changing = Self::LOCAL_WRITE.0 | Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0;
+        self.0 & changing != 0
+    }
+
     /// Returns the rights that are in either set.
     #[inline]
     #[must_use]
@@ -86,6 +94,43 @@ pub enum AccessError {
     Bounds,
     /// The memory is registered, but its pages cannot be had.
     Fault,
+}
+
+/// Why bytes were not moved.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Obstacle<E> {
+    /// Some of the memory is not there at present. Whoever holds it will bring it, and then the
+    /// same is to be done again.
+    Absent,
+    /// It cannot be done, now or later.
+    Refused(E),
+}
+
+impl<E> Obstacle<E> {
+    /// Changes the reason of a refusal.
+    pub fn map<F>(self, f: impl FnOnce(E) -> F) -> Obstacle<F> {
+        match self {
+            Self::Absent => Obstacle::Absent,
+            Self::Refused(error) => Obstacle::Refused(f(error)),
+        }
+    }
+}
+
+impl<E> From<E> for Obstacle<E> {
+    fn from(error: E) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// What became of a packet that a QP was given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Taken {
+    /// All of it was dealt with.
+    Whole,
+    /// Memory that it needs is absent. Nobody can tell that it has arrived; it is to be given
+    /// again, before any other, when the memory is there.
+    Paused,
 }
 
 /// A range of an address space of 2^64 bytes.

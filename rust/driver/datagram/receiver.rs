@@ -14,9 +14,13 @@ use crate::{
     half::{
         flush_receives,
         report_as,
-        take_packets, //
+        take_packets,
+        Half, //
     },
-    pair::Half,
+    paging::{
+        Miss,
+        Paging, //
+    },
     rq::Receives, //
 };
 use kernel::{
@@ -36,6 +40,10 @@ use rdma::{
     wc::Wc, //
 };
 use roce::{
+    access::{
+        Obstacle,
+        Taken, //
+    },
     id::{
         Qkey,
         Qpn, //
@@ -77,6 +85,9 @@ pub(crate) struct ReceiveHalf {
     receives: Receives,
     cq: Arc<Cq>,
     qkey: Qkey,
+    /// A receive that was taken for the datagram that waits for memory.
+    held: Option<RecvWr>,
+    paging: Paging,
 }
 
 impl ReceiveHalf {
@@ -86,6 +97,8 @@ impl ReceiveHalf {
             receives,
             cq,
             qkey: Qkey::new(0),
+            held: None,
+            paging: Paging::default(),
         }
     }
 
@@ -100,16 +113,30 @@ impl ReceiveHalf {
         qp: &Common,
         (skb, packet): (&RxSkb, &Packet<'_>),
         after: &mut Aftermath,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Taken, DropReason> {
         if !qp.receives() {
             return Err(DropReason::WrongQpState);
         }
         let from = ud::admit(packet, self.qkey)?;
-        let taken = self.receives.take().ok_or(DropReason::NoReceiveBuffer)?;
+        let taken = match self.held.take() {
+            Some(wr) => Ok(wr),
+            None => self.receives.take().ok_or(DropReason::NoReceiveBuffer)?,
+        };
         let (wr_id, placed) = match taken {
-            Ok(wr) => (wr.wr_id, self.place(qp, skb, packet, wr)),
+            Ok(wr) => {
+                let placed = self.place(qp, skb, packet, wr);
+                match self.paging.judge(placed, WcStatus::LocProtErr) {
+                    Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
+                    Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
+                    Err(Obstacle::Absent) => {
+                        self.held = Some(wr);
+                        return Ok(Taken::Paused);
+                    }
+                }
+            }
             Err(bad) => (bad.wr_id, Err(bad.status)),
         };
+        self.paging.progress();
         let wc = match placed {
             Ok(byte_len) => datagram(qp, skb, packet, from, wr_id, byte_len),
             Err(status) => {
@@ -119,7 +146,7 @@ impl ReceiveHalf {
         };
         let urgent = packet.solicited() || placed.is_err();
         report_as(&self.cq, &wc, urgent, after);
-        Ok(())
+        Ok(Taken::Whole)
     }
 
     /// Copies a datagram, behind its IP header, into the current receive. Returns how many bytes.
@@ -129,11 +156,11 @@ impl ReceiveHalf {
         skb: &RxSkb,
         packet: &Packet<'_>,
         wr: RecvWr,
-    ) -> Result<u32, WcStatus> {
+    ) -> Result<u32, Miss<WcStatus>> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
         let all = len.checked_add(GRH_LEN).ok_or(WcStatus::LocLenErr)?;
         if all > wr.length {
-            return Err(WcStatus::LocLenErr);
+            return Err(WcStatus::LocLenErr.into());
         }
         let sges = self.receives.current();
         let space = qp.space_of(self.receives.pd());
@@ -148,6 +175,10 @@ impl Half for ReceiveHalf {
     fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
         if qp.is_failed() {
             inbox.purge();
+            if let Some(RecvWr { wr_id, .. }) = self.held.take() {
+                let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
+                report_as(&self.cq, &qp.completion(&done), true, after);
+            }
             flush_receives(qp, &self.cq, &mut self.receives, after);
             return Again::No;
         }
@@ -158,7 +189,12 @@ impl Half for ReceiveHalf {
 
     fn reset(&mut self, inbox: &SkbQueue) {
         inbox.purge();
+        self.held = None;
         self.receives.clear();
+    }
+
+    fn paging(&mut self) -> &mut Paging {
+        &mut self.paging
     }
 }
 

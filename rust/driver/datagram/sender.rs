@@ -16,12 +16,11 @@ use crate::{
     half::{
         append_body,
         report,
+        Half,
+        SendingHalf,
         BATCH, //
     },
-    pair::{
-        Half,
-        SendingHalf, //
-    },
+    paging::Paging,
     path::Path,
     posted::{
         Posted,
@@ -45,12 +44,14 @@ use rdma::{
     turn::Again, //
 };
 use roce::{
+    access::Obstacle,
     id::{
         Pkey,
         Qkey,
         Qpn, //
     },
     psn::Psn,
+    segment::SlotIndex,
     status::WcStatus,
     ud::{
         self,
@@ -78,6 +79,9 @@ pub(crate) struct SendHalf {
     psn: Psn,
     /// The consumer wants to know that the queue has drained.
     tell_drained: bool,
+    /// A request that waits for memory: with the number of its address handle, and its slot.
+    held: Option<(DatagramWr, u32, SlotIndex)>,
+    paging: Paging,
 }
 
 impl SendHalf {
@@ -89,6 +93,8 @@ impl SendHalf {
             qkey: Qkey::new(0),
             psn: Psn::new(0),
             tell_drained: false,
+            held: None,
+            paging: Paging::default(),
         }
     }
 
@@ -102,21 +108,30 @@ impl SendHalf {
         self.psn = psn;
     }
 
-    /// Sends or flushes the oldest request. `None`: there is none.
+    /// Sends or flushes the oldest request. `None`: there is none, or it waits for memory.
     fn next(&mut self, qp: &Common) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
         let mut way = Way {
             qp,
             qkey: self.qkey,
             psn: &mut self.psn,
+            paging: &mut self.paging,
         };
         Some(match &mut self.requests {
             Requests::Ring(queue) => {
-                let sent = match queue.take_datagram()? {
+                let taken = match self.held.take() {
+                    Some(held) => Ok(held),
+                    None => queue.take_datagram()?,
+                };
+                let sent = match taken {
                     Err(refused) => Err((refused.wr_id, refused.status)),
-                    Ok((wr, number, slot)) => way
-                        .send_from(queue.body(slot), &wr, number)
-                        .map(|()| wr)
-                        .map_err(|status| (wr.wr_id, status)),
+                    Ok((wr, number, slot)) => match way.send_from(queue.body(slot), &wr, number) {
+                        Ok(()) => Ok(wr),
+                        Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
+                        Err(Obstacle::Absent) => {
+                            self.held = Some((wr, number, slot));
+                            return None;
+                        }
+                    },
                 };
                 queue.release(1);
                 sent
@@ -124,9 +139,12 @@ impl SendHalf {
             Requests::Posted(posted) => {
                 let request = posted.pop()?;
                 let body = Body::Scatter(request.list.entries());
-                way.send(body, &request.wr, &request.ah)
-                    .map(|()| request.wr)
-                    .map_err(|status| (request.wr.wr_id, status))
+                match way.send(body, &request.wr, &request.ah) {
+                    Ok(()) => Ok(request.wr),
+                    Err(Obstacle::Refused(status)) => Err((request.wr.wr_id, status)),
+                    // The kernel's memory is always there.
+                    Err(Obstacle::Absent) => Err((request.wr.wr_id, WcStatus::LocProtErr)),
+                }
             }
         })
     }
@@ -178,10 +196,15 @@ impl Half for SendHalf {
     fn reset(&mut self, inbox: &SkbQueue) {
         inbox.purge();
         self.tell_drained = false;
+        self.held = None;
         match &mut self.requests {
             Requests::Ring(queue) => queue.clear(),
             Requests::Posted(posted) => while posted.pop().is_some() {},
         }
+    }
+
+    fn paging(&mut self) -> &mut Paging {
+        &mut self.paging
     }
 }
 
@@ -202,11 +225,17 @@ struct Way<'a> {
     qp: &'a Common,
     qkey: Qkey,
     psn: &'a mut Psn,
+    paging: &'a mut Paging,
 }
 
 impl Way<'_> {
     /// Sends a datagram of a process, through the address handle with that number.
-    fn send_from(&mut self, body: Body<'_>, wr: &DatagramWr, number: u32) -> Result<(), WcStatus> {
+    fn send_from(
+        &mut self,
+        body: Body<'_>,
+        wr: &DatagramWr,
+        number: u32,
+    ) -> Result<(), Obstacle<WcStatus>> {
         let ah = {
             let guard = rcu::read_lock();
             let ah = self.qp.port().ahs().borrow(number, &guard);
@@ -221,14 +250,14 @@ impl Way<'_> {
     ///
     /// # Errors
     ///
-    /// The status that the request completes with.
-    fn send(&mut self, body: Body<'_>, wr: &DatagramWr, ah: &Ah) -> Result<(), WcStatus> {
+    /// The status that the request completes with; or that its memory is absent.
+    fn send(&mut self, body: Body<'_>, wr: &DatagramWr, ah: &Ah) -> Result<(), Obstacle<WcStatus>> {
         if self.qp.is_failed() {
-            return Err(WcStatus::WrFlushErr);
+            return Err(WcStatus::WrFlushErr.into());
         }
         let port = self.qp.port();
         if wr.length > port.active_mtu().bytes() {
-            return Err(WcStatus::LocLenErr);
+            return Err(WcStatus::LocLenErr.into());
         }
         let from = ud::Sender {
             qpn: Qpn::new(self.qp.number()),
@@ -238,12 +267,13 @@ impl Way<'_> {
         let headers = ud::headers(wr, from, *self.psn).ok_or(WcStatus::LocQpOpErr)?;
         let path = Path::new(&ah.attr(), self.qp.number(), wr.remote_qpn.get());
         let mut path = path.map_err(|_| WcStatus::LocQpOpErr)?;
-        *self.psn = self.psn.next();
         // CAST: At most 4096.
         let Some(mut frame) = path.frame(&headers, wr.length as usize, Loan::Copy) else {
             return Ok(());
         };
-        if append_body(&mut frame, self.qp, body, 0, wr.length)? {
+        let whole = append_body(&mut frame, self.qp, body, 0, wr.length, self.paging)?;
+        *self.psn = self.psn.next();
+        if whole {
             path.send(port, frame);
             path.flush(port);
         }

@@ -18,9 +18,10 @@ use crate::{
         flush_receives,
         report,
         take_from_peer,
+        Half,
         BURST, //
     },
-    pair::Half,
+    paging::Paging,
     path::Path,
     rq::Receives,
 };
@@ -39,7 +40,9 @@ use rdma::{
 use roce::{
     access::{
         Access,
-        AccessError, //
+        AccessError,
+        Obstacle,
+        Taken, //
     },
     rc::{
         replay::Answer,
@@ -98,6 +101,7 @@ pub(crate) struct ReceiveHalf {
     queue: Receives,
     cq: Arc<Cq>,
     path: Option<Path>,
+    paging: Paging,
 }
 
 impl ReceiveHalf {
@@ -108,6 +112,7 @@ impl ReceiveHalf {
             queue,
             cq,
             path: None,
+            paging: Paging::default(),
         }
     }
 
@@ -138,8 +143,13 @@ impl ReceiveHalf {
                 cq: &self.cq,
                 skb,
                 after,
+                paging: &mut self.paging,
             };
-            self.responder.handle_request(packet, &mut host)
+            let taken = self.responder.handle_request(packet, &mut host)?;
+            if taken == Taken::Whole {
+                self.paging.progress();
+            }
+            Ok(taken)
         })
     }
 
@@ -150,15 +160,17 @@ impl ReceiveHalf {
         };
         let mut refused = None;
         for segment in self.responder.burst(BURST) {
-            if let Err(error) = send(&segment, path, qp) {
-                refused = Some(error);
+            if let Err(obstacle) = send(&segment, path, qp, &mut self.paging) {
+                refused = Some(obstacle);
                 break;
             }
         }
         path.flush(qp.port());
-        if let Some(error) = refused {
+        match refused {
+            None => {}
+            Some(Obstacle::Absent) => self.responder.unsend(),
             // The refusal leaves with the next burst.
-            self.responder.abort_read(error);
+            Some(Obstacle::Refused(error)) => self.responder.abort_read(error),
         }
     }
 
@@ -175,7 +187,9 @@ impl ReceiveHalf {
 impl Half for ReceiveHalf {
     fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
         let arrived = self.take_requests(qp, inbox, after);
-        self.transmit(qp);
+        if !self.paging.is_waiting() {
+            self.transmit(qp);
+        }
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
             (Counter::Duplicates, stats.duplicates),
@@ -205,6 +219,10 @@ impl Half for ReceiveHalf {
         self.responder.reset();
         self.path = None;
     }
+
+    fn paging(&mut self) -> &mut Paging {
+        &mut self.paging
+    }
 }
 
 /// Sends one packet. Loss is none of our business.
@@ -215,15 +233,25 @@ impl Half for ReceiveHalf {
 /// # Errors
 ///
 /// What is wrong with the memory that the peer reads: it was checked when the request came, but
-/// may be gone.
-fn send(segment: &Segment, path: &mut Path, qp: &Common) -> Result<(), AccessError> {
+/// may be gone, or absent.
+fn send(
+    segment: &Segment,
+    path: &mut Path,
+    qp: &Common,
+    paging: &mut Paging,
+) -> Result<(), Obstacle<AccessError>> {
     // CAST: At most one path MTU.
     let len = segment.length as usize;
     let Some(mut frame) = path.frame(&segment.headers, len, Loan::Copy) else {
         return Ok(());
     };
     let whole = match segment.source {
-        Source::Remote(remote) => qp.space().read_remote(remote, segment.length, &mut frame)?,
+        Source::Remote(remote) => {
+            let copied = qp.space().read_remote(remote, segment.length, &mut frame);
+            let whole = paging.judge(copied, AccessError::Fault)?;
+            paging.progress();
+            whole
+        }
         _ => true,
     };
     if whole {
@@ -239,6 +267,7 @@ struct Host<'a> {
     cq: &'a Cq,
     skb: &'a RxSkb,
     after: &'a mut Aftermath,
+    paging: &'a mut Paging,
 }
 
 impl RequestHost for Host<'_> {
@@ -246,10 +275,10 @@ impl RequestHost for Host<'_> {
         self.queue.take()
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
-        self.qp
-            .space_of(self.queue.pd())
-            .scatter(self.queue.current(), offset, self.skb, payload)
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+        let space = self.qp.space_of(self.queue.pd());
+        let placed = space.scatter(self.queue.current(), offset, self.skb, payload);
+        self.paging.judge(placed, WcStatus::LocProtErr)
     }
 
     fn check_remote(
@@ -257,12 +286,19 @@ impl RequestHost for Host<'_> {
         remote: Remote,
         length: u32,
         access: Access,
-    ) -> Result<(), AccessError> {
-        self.qp.space().check(remote, length, access)
+    ) -> Result<(), Obstacle<AccessError>> {
+        let ahead = self.paging.is_first_try();
+        let checked = self.qp.space().check(remote, length, access, ahead);
+        self.paging.judge(checked, AccessError::Fault)
     }
 
-    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError> {
-        self.qp.space().write_remote(remote, self.skb, payload)
+    fn place_remote(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
+        let placed = self.qp.space().write_remote(remote, self.skb, payload);
+        self.paging.judge(placed, AccessError::Fault)
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {

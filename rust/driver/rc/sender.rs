@@ -18,12 +18,11 @@ use crate::{
         append_body,
         report,
         take_from_peer,
+        Half,
+        SendingHalf,
         BURST, //
     },
-    pair::{
-        Half,
-        SendingHalf, //
-    },
+    paging::Paging,
     path::Path,
     space::Space,
     sq::{
@@ -45,6 +44,10 @@ use rdma::{
     turn::Again,
 };
 use roce::{
+    access::{
+        Obstacle,
+        Taken, //
+    },
     rc::requester::{
         Requester,
         ResponseHost, //
@@ -67,6 +70,7 @@ pub(crate) struct SendHalf {
     path: Option<Path>,
     /// The consumer wants to know when the queue has drained.
     tell_drained: bool,
+    paging: Paging,
 }
 
 impl SendHalf {
@@ -78,6 +82,7 @@ impl SendHalf {
             cq,
             path: None,
             tell_drained: false,
+            paging: Paging::default(),
         }
     }
 
@@ -98,8 +103,13 @@ impl SendHalf {
                 space: qp.space(),
                 queue: &self.queue,
                 skb,
+                paging: &mut self.paging,
             };
-            self.requester.handle_response(now, packet, &mut host)
+            let taken = self.requester.handle_response(now, packet, &mut host)?;
+            if taken == Taken::Whole {
+                self.paging.progress();
+            }
+            Ok(taken)
         })
     }
 
@@ -110,16 +120,18 @@ impl SendHalf {
         };
         let mut refused = None;
         for segment in self.requester.burst(now, BURST) {
-            if let Err(status) = send(&segment, &self.queue, path, qp) {
-                if let Source::Slot(slot) = segment.source {
-                    refused = Some((slot, status));
-                }
+            if let Err(obstacle) = send(&segment, &self.queue, path, qp, &mut self.paging) {
+                refused = Some((segment.source, obstacle));
                 break;
             }
         }
         path.flush(qp.port());
-        if let Some((slot, status)) = refused {
-            self.requester.abort(slot, status);
+        match refused {
+            Some((_, Obstacle::Absent)) => self.requester.unsend(),
+            Some((Source::Slot(slot), Obstacle::Refused(status))) => {
+                self.requester.abort(slot, status);
+            }
+            _ => {}
         }
     }
 
@@ -166,14 +178,20 @@ impl Half for SendHalf {
         }
         let now = Instant::from_nanos(now());
         let arrived = self.take_responses(qp, inbox, now);
-        self.requester.handle_timeout(now);
-        self.queue.fetch(&mut self.requester);
-        self.transmit(qp, now);
+        if !self.paging.is_waiting() {
+            // While we wait, it is not the peer's fault that time passes.
+            self.requester.handle_timeout(now);
+            self.queue.fetch(&mut self.requester);
+            self.transmit(qp, now);
+        }
         self.report(qp, after);
         self.count(qp);
         if self.tell_drained && self.requester.is_drained() {
             self.tell_drained = false;
             after.drained = true;
+        }
+        if self.paging.is_waiting() {
+            return Again::No;
         }
         if let Some(at) = self.requester.poll_timeout() {
             after.wake_at = Some(at.as_nanos());
@@ -191,6 +209,10 @@ impl Half for SendHalf {
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
         self.path = None;
+    }
+
+    fn paging(&mut self) -> &mut Paging {
+        &mut self.paging
     }
 }
 
@@ -213,13 +235,15 @@ impl SendingHalf for SendHalf {
 ///
 /// # Errors
 ///
-/// The status that the request completes with when its own memory cannot be read.
+/// The status that the request completes with when its own memory cannot be read; or that it is
+/// absent.
 fn send(
     segment: &Segment,
     queue: &SendQueue,
     path: &mut Path,
     qp: &Common,
-) -> Result<(), WcStatus> {
+    paging: &mut Paging,
+) -> Result<(), Obstacle<WcStatus>> {
     // CAST: At most one path MTU.
     let len = segment.length as usize;
     let Some(mut frame) = path.frame(&segment.headers, len, Loan::Pages) else {
@@ -228,7 +252,7 @@ fn send(
     let whole = match segment.source {
         Source::Slot(slot) => {
             let body = queue.body(slot);
-            append_body(&mut frame, qp, body, segment.offset, segment.length)?
+            append_body(&mut frame, qp, body, segment.offset, segment.length, paging)?
         }
         _ => true,
     };
@@ -243,13 +267,20 @@ struct Host<'a> {
     space: Space<'a>,
     queue: &'a SendQueue,
     skb: &'a RxSkb,
+    paging: &'a mut Paging,
 }
 
 impl ResponseHost for Host<'_> {
-    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus> {
-        match self.queue.body(slot) {
-            Body::Scatter(sges) => self.space.scatter(sges, offset, self.skb, payload),
-            Body::Inline(_) => Err(WcStatus::LocQpOpErr),
-        }
+    fn place(
+        &mut self,
+        slot: SlotIndex,
+        offset: u32,
+        payload: Payload,
+    ) -> Result<(), Obstacle<WcStatus>> {
+        let Body::Scatter(sges) = self.queue.body(slot) else {
+            return Err(WcStatus::LocQpOpErr.into());
+        };
+        let placed = self.space.scatter(sges, offset, self.skb, payload);
+        self.paging.judge(placed, WcStatus::LocProtErr)
     }
 }

@@ -18,6 +18,10 @@ use super::{
     window::Reach, //
 };
 use crate::{
+    access::{
+        Obstacle,
+        Taken, //
+    },
     num::{
         low_u32,
         usize_as_u64, //
@@ -53,7 +57,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         now: Instant,
         packet: &Packet<'_>,
         host: &mut impl ResponseHost,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Taken, DropReason> {
         if !matches!(self.state, SendState::Ready | SendState::Draining) {
             return Err(DropReason::WrongQpState);
         }
@@ -63,7 +67,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             return Err(DropReason::StaleResponse);
         }
         let outcome = match packet.opcode().operation() {
-            Operation::Acknowledge => self.on_acknowledge(now, packet),
+            Operation::Acknowledge => self.on_acknowledge(now, packet).map(|()| Taken::Whole),
             Operation::ReadResponse => self.on_read_response(now, packet, host),
             _ => Err(DropReason::WrongService),
         };
@@ -104,7 +108,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         now: Instant,
         packet: &Packet<'_>,
         host: &mut impl ResponseHost,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Taken, DropReason> {
         if let Some(aeth) = packet.aeth() {
             if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
                 return Err(DropReason::BadSyndrome);
@@ -123,7 +127,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let len = low_u32(usize_as_u64(packet.payload_len()));
         if len != mtu.payload(index, slot.wr.length) {
             self.end(WcStatus::BadRespErr);
-            return Ok(());
+            return Ok(Taken::Whole);
         }
         if len != 0 {
             let payload = Payload {
@@ -131,14 +135,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 len,
             };
             let offset = mtu.offset(index, slot.wr.length);
-            if let Err(status) = host.place(self.window.oldest_place(), offset, payload) {
-                self.end(status);
-                return Ok(());
+            match host.place(self.window.oldest_place(), offset, payload) {
+                Ok(()) => {}
+                Err(Obstacle::Absent) => return Ok(Taken::Paused),
+                Err(Obstacle::Refused(status)) => {
+                    self.end(status);
+                    return Ok(Taken::Whole);
+                }
             }
         }
         self.window.advance(1);
         self.progress(now, 1);
-        Ok(())
+        Ok(Taken::Whole)
     }
 
     /// Acknowledges every packet before `upto`. One that only data can acknowledge, and that is

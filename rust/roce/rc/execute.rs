@@ -21,7 +21,12 @@ use super::{
     },
 };
 use crate::{
-    access::Access,
+    access::{
+        Access,
+        AccessError,
+        Obstacle,
+        Taken, //
+    },
     num::{
         low_u32,
         usize_as_u64, //
@@ -60,6 +65,8 @@ use crate::{
 enum Refusal {
     /// It must come again later.
     NotReady,
+    /// It must be looked at again later.
+    Absent,
     /// It is wrong, and this is the end.
     Final(NakCode, Fatal),
 }
@@ -70,6 +77,15 @@ impl Refusal {
 
     /// The memory it asks for is not for the peer.
     const ACCESS: Self = Self::Final(NakCode::RemoteAccess, Fatal::AccessError);
+}
+
+impl From<Obstacle<AccessError>> for Refusal {
+    fn from(obstacle: Obstacle<AccessError>) -> Self {
+        match obstacle {
+            Obstacle::Absent => Self::Absent,
+            Obstacle::Refused(_) => Self::ACCESS,
+        }
+    }
 }
 
 impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
@@ -86,7 +102,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestHost,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Taken, DropReason> {
         if self.state != RecvState::Ready {
             return Err(DropReason::WrongQpState);
         }
@@ -96,8 +112,8 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         }
         match packet.psn().diff(self.expected) {
             0 => self.on_expected(packet, host),
-            1.. => self.on_early(packet.psn()),
-            _ => self.on_duplicate(packet),
+            1.. => self.on_early(packet.psn()).map(|()| Taken::Whole),
+            _ => self.on_duplicate(packet).map(|()| Taken::Whole),
         }
     }
 
@@ -157,7 +173,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestHost,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Taken, DropReason> {
         let outcome = match packet.opcode().operation() {
             Operation::Send => self.on_send(packet, host),
             Operation::RdmaWrite => self.on_write(packet, host),
@@ -166,6 +182,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         };
         match outcome {
             Ok(()) => self.recovered(packet.ack_request()),
+            Err(Refusal::Absent) => return Ok(Taken::Paused),
             Err(Refusal::NotReady) => {
                 self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
                 self.reply = Reply::NotReady;
@@ -174,7 +191,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             }
             Err(Refusal::Final(code, fatal)) => self.refuse(self.expected, code, fatal),
         }
-        Ok(())
+        Ok(Taken::Whole)
     }
 
     /// The expected request has arrived: the peer need not be told to go back to it any more,
@@ -212,7 +229,13 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         let (status, nak) = match end {
             None => (WcStatus::LocLenErr, NakCode::InvalidRequest),
             Some(end) => match place(packet, |payload| host.place_receive(received, payload)) {
-                Err(status) => (status, NakCode::RemoteOperational),
+                Err(Obstacle::Absent) => {
+                    if received == 0 {
+                        self.held = Some(wr);
+                    }
+                    return Err(Refusal::Absent);
+                }
+                Err(Obstacle::Refused(status)) => (status, NakCode::RemoteOperational),
                 Ok(()) => {
                     self.message = Message::Send { wr, received: end };
                     self.expected = self.expected.next();
@@ -252,13 +275,15 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             Some(_) => Some(self.take_receive(host, WcOpcode::RecvRdmaWithImm)?),
             None => None,
         };
-        if place(packet, |payload| host.place_remote(next, payload)).is_err() {
-            if let Some(RecvWr { wr_id, .. }) = wr {
+        if let Err(obstacle) = place(packet, |payload| host.place_remote(next, payload)) {
+            if let (Obstacle::Absent, Some(wr)) = (obstacle, wr) {
+                self.held = Some(wr);
+            } else if let Some(RecvWr { wr_id, .. }) = wr {
                 let opcode = WcOpcode::RecvRdmaWithImm;
                 let failed = Completion::failed(wr_id, opcode, WcStatus::LocAccessErr);
                 host.complete_receive(failed, packet.solicited());
             }
-            return Err(Refusal::ACCESS);
+            return Err(obstacle.into());
         }
         self.expected = self.expected.next();
         self.message = Message::Write {
@@ -349,16 +374,19 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         if reth.len == 0 {
             return Ok(());
         }
-        host.check_remote(remote(reth), reth.len, access)
-            .map_err(|_| Refusal::ACCESS)
+        Ok(host.check_remote(remote(reth), reth.len, access)?)
     }
 
-    /// Takes a receive for a message. One that cannot be used completes at once.
+    /// Takes a receive for a message: the one that was taken for the same packet before, when
+    /// memory was absent, or the next. One that cannot be used completes at once.
     fn take_receive(
-        &self,
+        &mut self,
         host: &mut impl RequestHost,
         opcode: WcOpcode,
     ) -> Result<RecvWr, Refusal> {
+        if let Some(wr) = self.held.take() {
+            return Ok(wr);
+        }
         match host.take_receive() {
             None => Err(Refusal::NotReady),
             Some(Ok(wr)) => Ok(wr),

@@ -212,6 +212,18 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         }
     }
 
+    /// Takes back that the packet with this PSN was sent, which was the last.
+    pub(super) fn unsend(&mut self, psn: Psn) {
+        let Some(index) = self.position(psn) else {
+            return;
+        };
+        let Some(answer) = self.get_mut(index) else {
+            return;
+        };
+        answer.next = psn.since(answer.first);
+        self.settled = self.settled.min(index);
+    }
+
     /// Looks for the first answer that is pending, from `index` on.
     fn settle(&mut self, index: u32) {
         let pending = |&index: &u32| self.get(index).is_some_and(Answer::is_pending);

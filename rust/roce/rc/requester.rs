@@ -28,6 +28,7 @@ use super::{
     },
 };
 use crate::{
+    access::Obstacle,
     psn::Psn,
     segment::{
         Payload,
@@ -52,8 +53,14 @@ pub trait ResponseHost {
     /// # Errors
     ///
     /// The status with which the request shall complete, for example
-    /// [`WcStatus::LocProtErr`]. The QP goes to the error state.
-    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus>;
+    /// [`WcStatus::LocProtErr`], after which the QP goes to the error state; or that memory is
+    /// absent.
+    fn place(
+        &mut self,
+        slot: SlotIndex,
+        offset: u32,
+        payload: Payload,
+    ) -> Result<(), Obstacle<WcStatus>>;
 }
 
 /// What a requester does.
@@ -87,7 +94,8 @@ pub struct Retired {
 /// - *commands* move it along with the QP ([`configure`](Self::configure),
 ///   [`start`](Self::start), [`drain`](Self::drain), [`resume`](Self::resume),
 ///   [`fail`](Self::fail), [`reset`](Self::reset)), give it work ([`post`](Self::post),
-///   [`reject`](Self::reject)), or withdraw it ([`abort`](Self::abort));
+///   [`reject`](Self::reject)), withdraw it ([`abort`](Self::abort)), or say that it must wait
+///   ([`unsend`](Self::unsend));
 /// - *`handle_*`* tell it what happened: a response, or that time has passed;
 /// - [`burst`](Self::burst) and *`poll_*`* take what it wants done: packets to send, completions
 ///   to report, the time at which to call [`handle_timeout`](Self::handle_timeout);
@@ -222,6 +230,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         if self.window.condemn(slot, status) {
             self.settle();
         }
+    }
+
+    /// Says that the memory of the packet that was planned last is absent: it was not sent, and is
+    /// the next to be planned.
+    pub fn unsend(&mut self) {
+        self.window.unsend();
+        // It may have been the one to ask for an acknowledgement.
+        self.unasked.packets = u32::MAX;
     }
 
     // Time and results.

@@ -14,7 +14,8 @@ use super::replay::{
 use crate::{
     access::{
         Access,
-        AccessError, //
+        AccessError,
+        Obstacle, //
     },
     id::{
         Msn,
@@ -50,29 +51,34 @@ pub trait RequestHost {
     ///
     /// # Errors
     ///
-    /// The status with which the receive shall complete, for example [`WcStatus::LocProtErr`].
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus>;
+    /// The status with which the receive shall complete, for example [`WcStatus::LocProtErr`]; or
+    /// that memory is absent.
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>>;
 
     /// Checks that the peer may do `access` to `length` bytes at `remote`. Never called for 0
     /// bytes (C9-88).
     ///
     /// # Errors
     ///
-    /// Why it may not.
+    /// Why it may not; or that memory is absent, if the host wants to bring it at once.
     fn check_remote(
         &mut self,
         remote: Remote,
         length: u32,
         access: Access,
-    ) -> Result<(), AccessError>;
+    ) -> Result<(), Obstacle<AccessError>>;
 
     /// Copies `payload` of the packet at hand to `remote`, which lies in a range that was
     /// checked when the message began, though its memory may be gone since.
     ///
     /// # Errors
     ///
-    /// Why it cannot.
-    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError>;
+    /// Why it cannot; or that memory is absent.
+    fn place_remote(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>>;
 
     /// Reports a receive as complete. `solicited` says that the peer asks to wake the consumer.
     /// The acknowledgement cannot leave before this returns.
@@ -144,7 +150,7 @@ pub struct ResponderStats {
 ///
 /// - *commands* move it along with the QP ([`configure`](Self::configure), [`init`](Self::init),
 ///   [`start`](Self::start), [`fail`](Self::fail), [`reset`](Self::reset)) or tell that memory
-///   cannot be read ([`abort_read`](Self::abort_read));
+///   cannot be read ([`abort_read`](Self::abort_read)), or not yet ([`unsend`](Self::unsend));
 /// - [`handle_request`](Self::handle_request) takes a packet;
 /// - [`burst`](Self::burst), [`take_event`](Self::take_event) and [`abandon`](Self::abandon) take
 ///   what it wants done;
@@ -166,6 +172,9 @@ pub struct Responder<A> {
     /// Number of messages completed.
     pub(super) msn: Msn,
     pub(super) message: Message,
+    /// A receive that was taken for a message of which nothing could be placed yet: memory was
+    /// absent.
+    pub(super) held: Option<RecvWr>,
     pub(super) replay: Replay<A>,
     pub(super) reply: Reply,
     pub(super) recovery: Recovery,
@@ -230,6 +239,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             expected: Psn::new(0),
             msn: Msn::new(0),
             message: Message::None,
+            held: None,
             replay: Replay::new(storage),
             reply: Reply::None,
             recovery: Recovery::default(),
@@ -298,6 +308,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     pub fn reset(&mut self) {
         self.state = RecvState::Reset;
         self.message = Message::None;
+        self.held = None;
         self.fatal = None;
         self.forget();
     }
@@ -310,6 +321,12 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         self.refuse(self.last_read, NakCode::RemoteAccess, Fatal::AccessError);
     }
 
+    /// Says that the memory of the read response that was planned last is absent: it was not sent,
+    /// and is the next to be planned.
+    pub fn unsend(&mut self) {
+        self.replay.unsend(self.last_read);
+    }
+
     // Results.
 
     /// Takes the reason for which the responder went to the error state, once.
@@ -320,14 +337,15 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Takes the receive in progress, as flushed. To be called in the error state, before the
     /// receives that are only posted are flushed.
     pub fn abandon(&mut self) -> Option<Completion> {
-        match core::mem::replace(&mut self.message, Message::None) {
-            Message::Send { wr, .. } => Some(Completion::failed(
-                wr.wr_id,
-                WcOpcode::Recv,
-                WcStatus::WrFlushErr,
-            )),
-            Message::None | Message::Write { .. } => None,
-        }
+        let wr = match core::mem::replace(&mut self.message, Message::None) {
+            Message::Send { wr, .. } => Some(wr),
+            Message::None | Message::Write { .. } => self.held.take(),
+        }?;
+        Some(Completion::failed(
+            wr.wr_id,
+            WcOpcode::Recv,
+            WcStatus::WrFlushErr,
+        ))
     }
 
     // Getters.

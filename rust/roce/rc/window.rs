@@ -285,6 +285,27 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         }
     }
 
+    /// Takes back that the last packet was sent, which was not a READ. It counts as sent and lost
+    /// in no other way than that its PSN may be acknowledged.
+    pub(super) fn unsend(&mut self) {
+        let psn = self.psn.sub(1);
+        let index = match self.slot(self.cursor) {
+            Some(slot) if self.cursor != self.begun && self.psn != slot.first => self.cursor,
+            _ => self.cursor.wrapping_sub(1),
+        };
+        let Some(slot) = self.slot(index).copied() else {
+            return;
+        };
+        if slot.awaits_data() || self.flight.packets == 0 {
+            return;
+        }
+        let from = psn.since(slot.first);
+        let bytes = self.payload(&slot, from, from.saturating_add(1));
+        self.flight.bytes = self.flight.bytes.saturating_sub(bytes);
+        self.flight.packets = self.flight.packets.saturating_sub(1);
+        (self.psn, self.cursor) = (psn, index);
+    }
+
     /// Goes back to the oldest packet that is not acknowledged.
     pub(super) fn rewind(&mut self) {
         self.psn = self.una;

@@ -7,12 +7,15 @@
 
 use crate::{
     memory::Memory,
-    pair::Setup, //
+    pair::Setup,
+    random::Random, //
 };
 use roce::{
     access::{
         Access,
-        AccessError, //
+        AccessError,
+        Obstacle,
+        Taken, //
     },
     id::{
         Pkey,
@@ -90,6 +93,20 @@ pub struct End {
     locals: Vec<Option<u64>>,
     backlog: VecDeque<(SendWr, Option<u64>)>,
     queue: ReceiveQueue,
+    absences: Absences,
+}
+
+/// When memory is found absent: it is there at the next try, or the one after.
+struct Absences {
+    chances: Random,
+    /// In 1000.
+    chance: usize,
+}
+
+impl Absences {
+    fn strike(&mut self) -> bool {
+        self.chance != 0 && self.chances.below(1000) < self.chance
+    }
 }
 
 /// The receives of a host.
@@ -143,6 +160,10 @@ impl End {
             locals: vec![None; setup.slots],
             backlog: VecDeque::new(),
             queue: ReceiveQueue::default(),
+            absences: Absences {
+                chances: Random::new(setup.seed ^ 0x0dd),
+                chance: setup.absent,
+            },
         }
     }
 
@@ -162,8 +183,15 @@ impl End {
         });
     }
 
-    /// Takes a frame, without its ICRC.
+    /// Takes a frame, without its ICRC; again, as long as memory is absent.
     pub fn deliver(&mut self, now: Instant, frame: &[u8]) {
+        while self.take(now, frame) == Some(Taken::Paused) {
+            self.report();
+        }
+        self.report();
+    }
+
+    fn take(&mut self, now: Instant, frame: &[u8]) -> Option<Taken> {
         let outcome = Packet::parse(frame, frame.len() + 4).and_then(|packet| {
             let mut host = Host {
                 frame,
@@ -171,6 +199,7 @@ impl End {
                 locals: &self.locals,
                 queue: &mut self.queue,
                 received: &mut self.received,
+                absences: &mut self.absences,
             };
             match packet.opcode().is_response() {
                 true => self.requester.handle_response(now, &packet, &mut host),
@@ -179,7 +208,7 @@ impl End {
         });
         self.dropped.extend(outcome.err());
         self.fatal = self.fatal.or(self.responder.take_event());
-        self.report();
+        outcome.ok()
     }
 
     /// Does what there is to do, as far as one burst of each half goes. Returns the frames to
@@ -188,39 +217,13 @@ impl End {
         self.report();
         self.fetch();
         let mut frames = Vec::new();
-        let mut aborted = None;
-        for segment in self.requester.burst(now, limit) {
-            let bytes = match segment.source {
-                Source::Slot(slot) => match self.locals[u32_as_usize(slot.0)] {
-                    Some(va) => self
-                        .memory
-                        .get(va + u64::from(segment.offset), u32_as_usize(segment.length)),
-                    None => {
-                        aborted = Some(slot);
-                        break;
-                    }
-                },
-                _ => &[],
-            };
-            frames.push(frame(&segment, bytes));
-        }
-        if let Some(slot) = aborted {
-            self.requester.abort(slot, WcStatus::LocProtErr);
+        // What finds memory absent is planned again.
+        while self.request(now, limit, &mut frames) {
+            self.requester.unsend();
         }
         let mut refused = None;
-        for segment in self.responder.burst(limit) {
-            let bytes = match segment.source {
-                Source::Remote(remote) => {
-                    let access = Access::REMOTE_READ;
-                    if let Err(error) = self.memory.check(remote, segment.length, access) {
-                        refused = Some(error);
-                        break;
-                    }
-                    self.memory.get(remote.va, u32_as_usize(segment.length))
-                }
-                _ => &[],
-            };
-            frames.push(frame(&segment, bytes));
+        while self.respond(limit, &mut frames, &mut refused) {
+            self.responder.unsend();
         }
         if let Some(error) = refused {
             self.responder.abort_read(error);
@@ -234,6 +237,52 @@ impl End {
         }
         self.report();
         frames
+    }
+
+    /// Plans requests. Returns whether the last found memory absent.
+    fn request(&mut self, now: Instant, limit: BurstLimit, frames: &mut Vec<Vec<u8>>) -> bool {
+        for segment in self.requester.burst(now, limit) {
+            let bytes = match segment.source {
+                Source::Slot(_) if self.absences.strike() => return true,
+                Source::Slot(slot) => match self.locals[u32_as_usize(slot.0)] {
+                    Some(va) => self
+                        .memory
+                        .get(va + u64::from(segment.offset), u32_as_usize(segment.length)),
+                    None => {
+                        self.requester.abort(slot, WcStatus::LocProtErr);
+                        return false;
+                    }
+                },
+                _ => &[],
+            };
+            frames.push(frame(&segment, bytes));
+        }
+        false
+    }
+
+    /// Plans answers. Returns whether the last found memory absent.
+    fn respond(
+        &mut self,
+        limit: BurstLimit,
+        frames: &mut Vec<Vec<u8>>,
+        refused: &mut Option<AccessError>,
+    ) -> bool {
+        for segment in self.responder.burst(limit) {
+            let bytes = match segment.source {
+                Source::Remote(_) if self.absences.strike() => return true,
+                Source::Remote(remote) => {
+                    let access = Access::REMOTE_READ;
+                    if let Err(error) = self.memory.check(remote, segment.length, access) {
+                        *refused = Some(error);
+                        return false;
+                    }
+                    self.memory.get(remote.va, u32_as_usize(segment.length))
+                }
+                _ => &[],
+            };
+            frames.push(frame(&segment, bytes));
+        }
+        false
     }
 
     /// Checks what must hold at any time.
@@ -298,9 +347,18 @@ struct Host<'a> {
     locals: &'a [Option<u64>],
     queue: &'a mut ReceiveQueue,
     received: &'a mut Vec<(Completion, bool)>,
+    absences: &'a mut Absences,
 }
 
 impl Host<'_> {
+    /// Where memory is absent, a part of the bytes may have been copied.
+    fn strikes<E>(&mut self) -> Result<(), Obstacle<E>> {
+        match self.absences.strike() {
+            true => Err(Obstacle::Absent),
+            false => Ok(()),
+        }
+    }
+
     fn bytes(&self, payload: Payload) -> &[u8] {
         let start = u32_as_usize(payload.offset);
         &self.frame[start..start + u32_as_usize(payload.len)]
@@ -308,11 +366,16 @@ impl Host<'_> {
 }
 
 impl ResponseHost for Host<'_> {
-    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+    fn place(
+        &mut self,
+        slot: SlotIndex,
+        offset: u32,
+        payload: Payload,
+    ) -> Result<(), Obstacle<WcStatus>> {
         let va = self.locals[u32_as_usize(slot.0)].ok_or(WcStatus::LocProtErr)?;
         let bytes = self.bytes(payload).to_vec();
         self.memory.put(va + u64::from(offset), &bytes);
-        Ok(())
+        self.strikes()
     }
 }
 
@@ -327,7 +390,7 @@ impl RequestHost for Host<'_> {
         Some(Ok(posted.wr))
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
         let receive = self.queue.in_progress.expect("a receive is in progress");
         assert!(
             offset + payload.len <= receive.wr.length,
@@ -335,7 +398,7 @@ impl RequestHost for Host<'_> {
         );
         let bytes = self.bytes(payload).to_vec();
         self.memory.put(receive.va + u64::from(offset), &bytes);
-        Ok(())
+        self.strikes()
     }
 
     fn check_remote(
@@ -343,17 +406,22 @@ impl RequestHost for Host<'_> {
         remote: Remote,
         length: u32,
         access: Access,
-    ) -> Result<(), AccessError> {
+    ) -> Result<(), Obstacle<AccessError>> {
         assert_ne!(length, 0, "the key of nothing is asked for");
-        self.memory.check(remote, length, access)
+        self.memory.check(remote, length, access)?;
+        self.strikes()
     }
 
-    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError> {
+    fn place_remote(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
         self.memory
             .check(remote, payload.len, Access::REMOTE_WRITE)?;
         let bytes = self.bytes(payload).to_vec();
         self.memory.put(remote.va, &bytes);
-        Ok(())
+        self.strikes()
     }
 
     fn complete_receive(&mut self, completion: Completion, solicited: bool) {

@@ -64,6 +64,8 @@ pub struct Setup {
     pub slots: usize,
     /// What one burst may hold.
     pub burst: BurstLimit,
+    /// How often an access finds that memory is absent, in 1000.
+    pub absent: usize,
     /// The network.
     pub faults: Faults,
     /// Where its chances come from.
@@ -90,6 +92,7 @@ impl Default for Setup {
                 bytes: 64 << 10,
                 packets: 64,
             },
+            absent: 0,
             faults: Faults {
                 delay: Duration::from_micros(5),
                 ..Faults::default()

@@ -432,6 +432,11 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
             bytes: 1 + random.below(64 << 10) as u32,
             packets: 1 + random.below(64) as u32,
         },
+        absent: match seed % 4 {
+            0 | 1 => 0,
+            2 => 20,
+            _ => 300,
+        },
         faults,
         seed,
     }

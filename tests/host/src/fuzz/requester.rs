@@ -11,6 +11,7 @@ use super::{
     },
 };
 use roce::{
+    access::Obstacle,
     id::{
         Msn,
         Pkey,
@@ -105,14 +106,19 @@ struct Host<'a> {
 }
 
 impl ResponseHost for Host<'_> {
-    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+    fn place(
+        &mut self,
+        slot: SlotIndex,
+        offset: u32,
+        payload: Payload,
+    ) -> Result<(), Obstacle<WcStatus>> {
         let posted = self.posted.iter().find(|posted| posted.slot == slot);
         let posted = posted.expect("a request that is not done with");
         assert!(posted.read, "only a READ gets data");
         assert_eq!(offset % MTU, 0);
         assert_eq!(payload.len, MTU.min(posted.length - offset));
         match self.refuse {
-            true => Err(WcStatus::LocProtErr),
+            true => Err(WcStatus::LocProtErr.into()),
             false => Ok(()),
         }
     }

@@ -12,7 +12,9 @@ use super::{
 use roce::{
     access::{
         Access,
-        AccessError, //
+        AccessError,
+        Obstacle,
+        Taken, //
     },
     id::{
         Pkey,
@@ -68,6 +70,15 @@ impl Host {
         refuse
     }
 
+    /// A copy works, is refused, or finds memory absent.
+    fn outcome<E>(&mut self, error: E) -> Result<(), Obstacle<E>> {
+        match (self.refuses(), self.refuses()) {
+            (false, _) => Ok(()),
+            (true, false) => Err(Obstacle::Refused(error)),
+            (true, true) => Err(Obstacle::Absent),
+        }
+    }
+
     fn granted(&self, remote: Remote, len: u32, access: Access) -> bool {
         self.granted.iter().any(|(place, length, what)| {
             let offset = remote.va.wrapping_sub(place.va);
@@ -96,7 +107,7 @@ impl RequestHost for Host {
         Some(Ok(wr))
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
         let wr = self.in_progress.expect("a receive in progress");
         assert!(payload.len > 0 && payload.len <= MTU);
         assert!(
@@ -104,10 +115,7 @@ impl RequestHost for Host {
             "past the end of the receive"
         );
         assert_eq!(offset % MTU, 0);
-        match self.refuses() {
-            true => Err(WcStatus::LocProtErr),
-            false => Ok(()),
-        }
+        self.outcome(WcStatus::LocProtErr)
     }
 
     fn check_remote(
@@ -115,22 +123,23 @@ impl RequestHost for Host {
         remote: Remote,
         length: u32,
         access: Access,
-    ) -> Result<(), AccessError> {
+    ) -> Result<(), Obstacle<AccessError>> {
         assert!(length > 0 && length <= 1 << 31);
         if self.refuses() {
-            return Err(AccessError::Key);
+            return Err(AccessError::Key.into());
         }
         self.granted.push((remote, length, access));
         Ok(())
     }
 
-    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError> {
+    fn place_remote(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
         assert!(payload.len > 0 && payload.len <= MTU);
         assert!(self.granted(remote, payload.len, Access::REMOTE_WRITE));
-        match self.refuses() {
-            true => Err(AccessError::Fault),
-            false => Ok(()),
-        }
+        self.outcome(AccessError::Fault)
     }
 
     fn complete_receive(&mut self, completion: Completion, _solicited: bool) {
@@ -184,7 +193,15 @@ fn handle(responder: &mut Responder<Vec<Answer>>, host: &mut Host, bytes: &mut B
     let (calls, before) = (host.calls, responder.expected_psn());
     let ready = responder.state() == RecvState::Ready;
     let (psn, outcome) = packet(bytes, before, |packet| {
-        (packet.psn(), responder.handle_request(packet, host))
+        loop {
+            // Memory that is absent comes before the refusals run out.
+            match responder.handle_request(packet, host) {
+                Ok(Taken::Paused) => {
+                    assert_eq!(responder.expected_psn(), before, "nothing has happened");
+                }
+                outcome => return (packet.psn(), outcome),
+            }
+        }
     });
     let moved = responder.expected_psn().since(before);
     if psn != before || outcome.is_err() || !ready {

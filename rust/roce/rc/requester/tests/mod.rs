@@ -11,6 +11,10 @@ mod sending;
 
 use super::*;
 use crate::{
+    access::{
+        Obstacle,
+        Taken, //
+    },
     id::{
         Pkey,
         Qpn, //
@@ -60,13 +64,18 @@ struct Bench {
     requester: Requester<Vec<Slot>>,
     now: Instant,
     placed: Vec<(u32, u32, u32)>,
-    refuse: Option<WcStatus>,
+    refuse: Option<Obstacle<WcStatus>>,
 }
 
-impl ResponseHost for (&mut Vec<(u32, u32, u32)>, Option<WcStatus>) {
-    fn place(&mut self, slot: SlotIndex, offset: u32, payload: Payload) -> Result<(), WcStatus> {
-        if let Some(status) = self.1 {
-            return Err(status);
+impl ResponseHost for (&mut Vec<(u32, u32, u32)>, Option<Obstacle<WcStatus>>) {
+    fn place(
+        &mut self,
+        slot: SlotIndex,
+        offset: u32,
+        payload: Payload,
+    ) -> Result<(), Obstacle<WcStatus>> {
+        if let Some(obstacle) = self.1 {
+            return Err(obstacle);
         }
         self.0.push((slot.0, offset, payload.len));
         Ok(())
@@ -120,6 +129,12 @@ impl Bench {
     }
 
     fn gets(&mut self, packet: Pkt) -> Result<(), DropReason> {
+        let taken = self.is_given(packet)?;
+        assert_eq!(taken, Taken::Whole);
+        Ok(())
+    }
+
+    fn is_given(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
         let mut host = (&mut self.placed, self.refuse);
         let (requester, now) = (&mut self.requester, self.now);
         packet.give(|packet| requester.handle_response(now, packet, &mut host))

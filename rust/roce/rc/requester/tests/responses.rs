@@ -115,9 +115,28 @@ fn data_that_cannot_be_placed_is_the_end() {
     let mut bench = Bench::new();
     bench.post(READ, 300);
     bench.sends();
-    bench.refuse = Some(WcStatus::LocProtErr);
+    bench.refuse = Some(WcStatus::LocProtErr.into());
     bench.gets_data(100, 256).unwrap();
     assert_eq!(bench.reports(), [(300, WcStatus::LocProtErr)]);
+}
+
+#[test]
+fn data_whose_place_is_absent_is_taken_when_it_comes_again() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 1);
+    bench.post(READ, 300);
+    bench.sends();
+    let data = Pkt::new(Operation::ReadResponse, Position::First, 101, 256);
+    bench.refuse = Some(Obstacle::Absent);
+    for _ in 0..3 {
+        assert_eq!(bench.is_given(data), Ok(Taken::Paused));
+    }
+    assert_eq!(bench.reports(), [(1, WcStatus::Success)], "what is before");
+    bench.refuse = None;
+    bench.gets(data).unwrap();
+    bench.gets_data(102, 44).unwrap();
+    assert_eq!(bench.placed, [(1, 0, 256), (1, 256, 44)]);
+    assert_eq!(bench.reports(), [(300, WcStatus::Success)]);
 }
 
 #[test]

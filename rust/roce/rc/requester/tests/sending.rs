@@ -315,3 +315,55 @@ fn a_packet_says_where_its_payload_is() {
         ]
     );
 }
+
+// Memory that is absent.
+
+#[test]
+fn a_packet_that_could_not_be_made_is_the_next() {
+    for length in [100, 256, 600, 1024] {
+        let (mut whole, mut bench) = (Bench::new(), Bench::new());
+        for bench in [&mut whole, &mut bench] {
+            bench.post(SEND, 300);
+            bench.post(SEND, length);
+            bench.post(SEND, 0);
+        }
+        let expected = whole.sends();
+        let one = BurstLimit {
+            bytes: u32::MAX,
+            packets: 1,
+        };
+        let mut sent = Vec::new();
+        while let [packet] = bench.sends_up_to(one)[..] {
+            let flight = bench.requester.flight();
+            if packet.len != 0 {
+                bench.requester.unsend();
+                let again = bench.sends_up_to(one)[0];
+                assert_eq!(again, packet.asking(), "it asks, in case it did");
+                assert_eq!(bench.requester.flight(), flight);
+            }
+            sent.push(packet);
+        }
+        assert_eq!(sent, expected, "{length}");
+        let last = expected.last().unwrap().psn;
+        bench.gets(ack(last)).unwrap();
+        assert_eq!(bench.reports().len(), 3);
+    }
+}
+
+#[test]
+fn what_was_sent_again_can_be_taken_back_too() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 700);
+    bench.sends();
+    bench
+        .gets(says(100, Syndrome::Nak(NakCode::PsnSequence)))
+        .unwrap();
+    bench.sends_up_to(BurstLimit {
+        bytes: u32::MAX,
+        packets: 2,
+    });
+    bench.requester.unsend();
+    assert_eq!(psns(&bench.sends()), [101, 102]);
+    bench.gets(ack(102)).unwrap();
+    assert_eq!(bench.reports(), [(700, WcStatus::Success)]);
+}

@@ -218,3 +218,23 @@ fn the_rest_of_the_window_after_a_pause_that_was_not_sent_is_reported() {
     bench.gets(send(Position::Only, 100, 1)).unwrap();
     assert_eq!(bench.says(), [says(101, SEQUENCE)]);
 }
+
+#[test]
+fn a_read_response_that_could_not_be_made_is_the_next() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0x1000, 700).asking()).unwrap();
+    bench.gets(read(103, 0x2000, 10).asking()).unwrap();
+    let one = BurstLimit {
+        bytes: u32::MAX,
+        packets: 1,
+    };
+    let mut said = Vec::new();
+    while let [packet] = bench.says_up_to(one)[..] {
+        bench.responder.unsend();
+        assert!(bench.responder.has_work());
+        assert_eq!(bench.says_up_to(one), [packet]);
+        said.push(packet);
+    }
+    let psns: Vec<u32> = said.iter().map(|packet| packet.psn).collect();
+    assert_eq!(psns, [100, 101, 102, 103], "and no acknowledgement");
+}

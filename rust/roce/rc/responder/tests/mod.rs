@@ -11,6 +11,10 @@ mod requests;
 
 use super::*;
 use crate::{
+    access::{
+        Obstacle,
+        Taken, //
+    },
     rc::testing::{
         ack,
         says,
@@ -69,6 +73,8 @@ struct Host {
     access_fault: Option<AccessError>,
     /// What copying to memory says.
     write_fault: Option<AccessError>,
+    /// The next copy finds that memory is absent.
+    absent: bool,
 }
 
 impl RequestHost for Host {
@@ -79,9 +85,12 @@ impl RequestHost for Host {
         }
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+        if core::mem::take(&mut self.absent) {
+            return Err(Obstacle::Absent);
+        }
         self.deeds.push(Deed::Received(offset, payload.len));
-        self.receive_fault.map_or(Ok(()), Err)
+        self.receive_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn check_remote(
@@ -89,14 +98,21 @@ impl RequestHost for Host {
         remote: Remote,
         length: u32,
         access: Access,
-    ) -> Result<(), AccessError> {
+    ) -> Result<(), Obstacle<AccessError>> {
         self.deeds.push(Deed::Checked(remote.va, length, access));
-        self.access_fault.map_or(Ok(()), Err)
+        self.access_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError> {
+    fn place_remote(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
+        if core::mem::take(&mut self.absent) {
+            return Err(Obstacle::Absent);
+        }
         self.deeds.push(Deed::Written(remote.va, payload.len));
-        self.write_fault.map_or(Ok(()), Err)
+        self.write_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn complete_receive(&mut self, completion: Completion, solicited: bool) {
@@ -149,6 +165,12 @@ impl Bench {
     }
 
     fn gets(&mut self, packet: Pkt) -> Result<(), DropReason> {
+        let taken = self.is_given(packet)?;
+        assert_eq!(taken, Taken::Whole);
+        Ok(())
+    }
+
+    fn is_given(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
         let (responder, host) = (&mut self.responder, &mut self.host);
         packet.give(|packet| responder.handle_request(packet, host))
     }

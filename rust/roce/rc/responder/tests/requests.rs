@@ -141,7 +141,7 @@ fn nothing_is_carried_out_before_the_start() {
     assert_eq!(responder.state(), RecvState::Init);
     assert_eq!(gets(&mut responder), Err(DropReason::WrongQpState));
     responder.start();
-    assert_eq!(gets(&mut responder), Ok(()));
+    assert_eq!(gets(&mut responder), Ok(Taken::Whole));
 }
 
 #[test]
@@ -203,4 +203,66 @@ fn there_is_work_while_there_is_anything_to_say() {
     assert!(bench.responder.has_work(), "a word alone");
     bench.says();
     assert!(!bench.responder.has_work());
+}
+
+// Memory that is absent.
+
+#[test]
+fn a_send_waits_for_memory_with_the_receive_it_has_taken() {
+    let mut bench = Bench::new();
+    bench.post(300);
+    bench.post(1);
+    for packet in [
+        send(Position::First, 100, 256),
+        send(Position::Last, 101, 44).asking(),
+    ] {
+        for _ in 0..2 {
+            bench.host.absent = true;
+            assert_eq!(bench.is_given(packet), Ok(Taken::Paused));
+            assert_eq!(bench.responder.expected_psn(), Psn::new(packet.psn));
+            assert_eq!(bench.says(), []);
+        }
+        bench.gets(packet).unwrap();
+    }
+    assert_eq!(
+        bench.host.deeds,
+        [
+            Deed::Received(0, 256),
+            Deed::Received(256, 44),
+            Deed::Completed(300, WcStatus::Success, 300),
+        ]
+    );
+    assert_eq!(bench.says(), [ack(101)]);
+    assert_eq!(bench.host.receives.len(), 1, "one was taken, once");
+}
+
+#[test]
+fn a_write_with_immediate_data_waits_for_memory() {
+    let mut bench = Bench::new();
+    bench.post(0);
+    let first = write(Position::First, 100, 256).with_reth(0x1000, 300);
+    let last = write(Position::Last, 101, 44).with_imm([1; 4]).asking();
+    bench.gets(first).unwrap();
+    bench.host.absent = true;
+    assert_eq!(bench.is_given(last), Ok(Taken::Paused));
+    assert_eq!(bench.host.completions, []);
+    bench.gets(last).unwrap();
+    assert_eq!(
+        bench.host.deeds.last(),
+        Some(&Deed::Completed(0, WcStatus::Success, 300))
+    );
+    assert_eq!(bench.says(), [ack(101)]);
+}
+
+#[test]
+fn a_receive_that_waits_for_memory_is_flushed() {
+    let mut bench = Bench::new();
+    bench.post(300);
+    bench.host.absent = true;
+    let packet = send(Position::Only, 100, 10);
+    assert_eq!(bench.is_given(packet), Ok(Taken::Paused));
+    bench.responder.fail();
+    let flushed = bench.responder.abandon().unwrap();
+    assert_eq!((flushed.wr_id, flushed.status), (300, WcStatus::WrFlushErr));
+    assert_eq!(bench.responder.abandon(), None);
 }

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Waiting for memory on demand.
+//!
+//! Owns what one half of a queue pair knows about memory that it found absent: which, whether
+//! somebody is bringing it, and how often that was in vain. Bringing it sleeps, so a work item does
+//! it; the half pauses until then, and does nothing in between that the peer could see. Does not
+//! know what the memory is for.
+//!
+//! Names of memory are kept here, not references to it: the work item looks the key up as
+//! any access does. So a region may go meanwhile, and nobody has to drop one where that must not
+//! sleep.
+
+use crate::mr::{
+    Keys,
+    Pd, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        rcu,
+        Arc, //
+    }, //
+};
+use rdma::umem::{
+    Fetch,
+    Memory,
+    OnDemand, //
+};
+use roce::access::{
+    Access,
+    Obstacle, //
+};
+
+/// How often the same access may find memory absent. Each time, something else has taken away what
+/// was brought, in the time that a work item needs to end.
+const MOST_TRIES: u32 = 256;
+
+/// Most bytes that are brought at a time beyond those that are missed.
+pub(crate) const MOST_AHEAD: u32 = 2 << 20;
+
+/// Memory that an access missed.
+#[derive(Clone)]
+pub(crate) struct Want {
+    /// Protection domain of who asks.
+    pub(crate) pd: Arc<Pd>,
+    /// Key of the region.
+    pub(crate) key: u32,
+    /// Address of the first byte.
+    pub(crate) va: u64,
+    /// Bytes that must be there.
+    pub(crate) must: u32,
+    /// Bytes that will be needed next, from the same address on. They may be missing.
+    pub(crate) may: u32,
+    /// What for.
+    pub(crate) access: Access,
+}
+
+impl Want {
+    /// Brings the memory. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be had; see [`OnDemand::fault`].
+    pub(crate) fn bring(&self, keys: &Keys) -> Result {
+        let (region, offset) = self.find(keys).ok_or(EFAULT)?;
+        let fetch = if self.access.writes() {
+            Fetch::Write
+        } else {
+            Fetch::Read
+        };
+        let ahead = self.may.min(MOST_AHEAD);
+        if ahead > self.must && region.fault(offset, ahead.into(), fetch).is_ok() {
+            return Ok(());
+        }
+        match self.must {
+            0 => Ok(()),
+            must => region.fault(offset, must.into(), fetch),
+        }
+    }
+
+    fn find(&self, keys: &Keys) -> Option<(Arc<OnDemand>, u64)> {
+        let guard = rcu::read_lock();
+        let (mr, offset) = keys
+            .locate(&self.pd, self.key, self.va, self.must, self.access, &guard)
+            .ok()?;
+        match mr.memory() {
+            Memory::OnDemand(region) => Some((region.clone(), offset)),
+            _ => None,
+        }
+    }
+}
+
+/// Why an access to memory did not happen.
+pub(crate) enum Miss<E> {
+    /// This is not there at present.
+    Absent(Want),
+    /// It cannot be done.
+    Refused(E),
+}
+
+impl<E> From<E> for Miss<E> {
+    fn from(error: E) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// What a half knows about memory that it waits for.
+#[derive(Default)]
+pub(crate) struct Paging {
+    want: Option<Want>,
+    /// Somebody is bringing it, for the wait with the number `turn`.
+    turn: u32,
+    waiting: bool,
+    /// How often the access at hand has waited.
+    tries: u32,
+    /// The memory could not be had.
+    failed: bool,
+}
+
+impl Paging {
+    /// Whether the half has to do nothing until [`Paging::end`].
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting
+    }
+
+    /// Whether this access has not waited yet, so that it is worthwhile to look ahead.
+    #[inline]
+    pub(crate) fn is_first_try(&self) -> bool {
+        self.tries == 0
+    }
+
+    /// An access was made: whatever comes now is another.
+    #[inline]
+    pub(crate) fn progress(&mut self) {
+        self.tries = 0;
+        self.failed = false;
+    }
+
+    /// What is to become of an access that ended like this: the half waits, or fails with `hopeless`
+    /// where waiting was in vain.
+    pub(crate) fn judge<T, E>(
+        &mut self,
+        outcome: Result<T, Miss<E>>,
+        hopeless: E,
+    ) -> Result<T, Obstacle<E>> {
+        match outcome {
+            Ok(value) => Ok(value),
+            Err(Miss::Refused(error)) => Err(Obstacle::Refused(error)),
+            Err(Miss::Absent(_)) if self.failed || self.tries >= MOST_TRIES => {
+                Err(Obstacle::Refused(hopeless))
+            }
+            Err(Miss::Absent(want)) => {
+                self.tries = self.tries.saturating_add(1);
+                self.waiting = true;
+                self.want = Some(want);
+                Err(Obstacle::Absent)
+            }
+        }
+    }
+
+    /// What is to be brought, and a number to give to [`Paging::end`]. Nothing if somebody else does
+    /// it, or nobody waits any more.
+    pub(crate) fn begin(&mut self) -> Option<(Want, u32)> {
+        let want = self.want.take()?;
+        self.turn = self.turn.wrapping_add(1);
+        Some((want, self.turn))
+    }
+
+    /// The memory is there, or cannot be had.
+    pub(crate) fn end(&mut self, turn: u32, brought: Result) {
+        if self.turn == turn && self.want.is_none() {
+            self.waiting = false;
+            // One that was stolen again and again may be there next time.
+            self.failed = brought.is_err_and(|error| error != EBUSY && error != EAGAIN);
+        }
+    }
+
+    /// Forgets the wait, and what comes of it.
+    pub(crate) fn reset(&mut self) {
+        *self = Self {
+            turn: self.turn.wrapping_add(1),
+            ..Self::default()
+        };
+    }
+}
