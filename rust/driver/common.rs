@@ -187,7 +187,7 @@ pub(crate) struct Aftermath {
     pub(crate) last_wqe: bool,
     /// The half waits for memory, which has to be brought.
     pub(crate) absent: bool,
-    /// When the sender wants its next turn, in nanoseconds.
+    /// When the half wants its next turn, in nanoseconds.
     pub(crate) wake_at: Option<u64>,
 }
 

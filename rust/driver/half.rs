@@ -24,6 +24,7 @@ use rdma::{
         RxSkb,
         SkbQueue, //
     },
+    timer::now,
     turn::{
         Again,
         Turn, //
@@ -219,4 +220,7 @@ pub(crate) fn flush_receives(qp: &Common, cq: &Cq, receives: &mut Receives, afte
         report(qp, cq, &done, true, after);
     });
     after.last_wqe |= last;
+    if let Some(later) = receives.flush_again_in() {
+        after.wake_at = Some(now().saturating_add(later));
+    }
 }

@@ -125,7 +125,7 @@ pub(crate) struct Pair<T: Service> {
     /// Requests, on their way to the receiver.
     #[pin]
     requests: SkbQueue,
-    /// When the sender wants a turn.
+    /// When a half wants a turn: the sender, or the receiver in the error state.
     #[pin]
     timer: Timer<Self>,
     #[pin]
@@ -279,6 +279,10 @@ impl<T: Service> Pair<T> {
             return Err(EINVAL);
         }
         self.run_sender();
+        if self.common().is_failed() {
+            // There is no doorbell for receives.
+            self.run_receiver();
+        }
         Ok(())
     }
 
@@ -425,5 +429,8 @@ impl<T: Service> WorkItem<RECEIVE_PAGES> for Pair<T> {
 impl<T: Service> TimerOwner for Pair<T> {
     fn expired(self: ArcBorrow<'_, Self>) {
         self.run_sender();
+        if self.common().is_failed() {
+            self.run_receiver();
+        }
     }
 }

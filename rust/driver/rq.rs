@@ -62,6 +62,10 @@ impl ReceivePosts {
     }
 }
 
+/// How soon to look into the ring of a failed queue pair again, in nanoseconds: at first, and at last.
+const FIRST_LOOK: u64 = 1_000_000;
+const LAST_LOOK: u64 = 128_000_000;
+
 /// Where receives come from.
 pub(crate) enum Source {
     /// A ring of a process, which nobody else reads.
@@ -78,6 +82,8 @@ pub(crate) struct Receives {
     current: ScatterList,
     /// The queue pair has failed, and what follows from that is done.
     flushed: bool,
+    /// The time between the last two looks into the ring of the failed queue pair, in nanoseconds.
+    look: u64,
 }
 
 impl Receives {
@@ -91,6 +97,7 @@ impl Receives {
             source,
             current: ScatterList::new(max_sge)?,
             flushed: false,
+            look: 0,
         })
     }
 
@@ -138,8 +145,19 @@ impl Receives {
             };
             let (Ok(RecvWr { wr_id, .. }) | Err(BadRecv { wr_id, .. })) = taken;
             each(wr_id);
+            self.look = 0;
         }
         false
+    }
+
+    /// In how many nanoseconds to flush again. A process posts without telling the kernel, and what it
+    /// posts to a failed queue pair completes, too (IBA 10.3.1): so its ring is looked into now and then.
+    pub(crate) fn flush_again_in(&mut self) -> Option<u64> {
+        let Source::Ring(_) = self.source else {
+            return None;
+        };
+        self.look = self.look.saturating_mul(2).clamp(FIRST_LOOK, LAST_LOOK);
+        Some(self.look)
     }
 
     /// Forgets what was posted to this queue pair: it goes to RESET.
@@ -151,5 +169,6 @@ impl Receives {
         }
         self.current.clear();
         self.flushed = false;
+        self.look = 0;
     }
 }

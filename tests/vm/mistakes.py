@@ -201,6 +201,17 @@ def flush():
         equal(status(a, FLUSHED, "posted in the error state").wr_id, 200)
 
 
+def flush_receives():
+    """A receive that is posted to a failed QP is flushed, though nothing rings for it"""
+    not_for_rxe("looks only when something else happens")
+    with pair() as (a, _b):
+        a.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
+        for number in range(3):
+            a.silent(0.3)
+            a.receive(wr_id=number)
+            equal(status(a, FLUSHED, "posted in the error state").wr_id, number)
+
+
 def reuse_after_error():
     """A QP that failed can be reset and used again"""
     with pair() as (a, b):
@@ -228,7 +239,7 @@ def overrun():
 TESTS = [
     wrong_rkey, out_of_bounds, no_rights, foreign_domain, dead_key, wrong_lkey, local_bounds,
     read_into_constant, short_receive, bad_receive, receiver_becomes_ready, receiver_never_ready,
-    peer_gone, seven_retries, flush, reuse_after_error, overrun,
+    peer_gone, seven_retries, flush, flush_receives, reuse_after_error, overrun,
 ]
 
 if __name__ == "__main__":

@@ -71,9 +71,10 @@ def own_context():
 
 def async_event(seconds=5):
     """Type of the next asynchronous event of the shared context; None if there is none in time."""
+    ctx = context()
     if not readable(_shared["events"], seconds):
         return None
-    event = context().get_async_event()
+    event = ctx.get_async_event()
     kind = event.event_type
     event.ack()
     return kind
