@@ -5,16 +5,20 @@ No status is expected of a single request, since all depends on time. What must 
 nothing hangs, and a pair of QPs that nobody disturbs works afterwards.
 """
 
+import contextlib
 import os
 import random
 import time
 
 import pyverbs.enums as e
 from pyverbs.mr import MR
+from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.wr import RecvWR
 
-from rc import FULL_ACCESS, End, own_context, pair
+from rc import FULL_ACCESS, End, context, own_context, pair
 from tap import equal, run
 
 SECONDS = float(os.environ.get("RACE_SECONDS", "6"))
@@ -71,6 +75,29 @@ def queue_goes(chance):
     end.close()
 
 
+def shared_goes(chance):
+    """Queue pairs that share their receives fail and go while others take, and the queues change their size."""
+    pd = PD(context())
+    srq = SRQ(pd, SrqInitAttr(SrqAttr(max_wr=chance.choice((4, 64)), max_sge=2)))
+    with pair(b={"srq": srq, "pd": pd, "cqe": 8}, **QUICK) as (a, b), pair(b={"srq": srq, "pd": pd}, **QUICK) as (c, d):
+        for _ in range(chance.randrange(1, 20)):
+            with contextlib.suppress(PyverbsError):
+                srq.post_recv(RecvWR(wr_id=1, num_sge=1, sg=[d.sge()]))
+                end = chance.choice((a, c))
+                end.send(e.IBV_WR_SEND, pieces=[end.sge(0, chance.choice((0, 8, 5000, 60000)))])
+                if chance.random() < 0.2:
+                    srq.modify(SrqAttr(max_wr=chance.choice((1, 9, 500))), e.IBV_SRQ_MAX_WR)
+                if chance.random() < 0.2:
+                    srq.modify(SrqAttr(srq_limit=chance.randrange(9)), e.IBV_SRQ_LIMIT)
+                if chance.random() < 0.2:
+                    b.cq.resize(chance.choice((1, 20, 5000)))
+                if chance.random() < 0.1:
+                    state = chance.choice((e.IBV_QPS_ERR, e.IBV_QPS_RESET))
+                    chance.choice((a, b, d)).qp.modify(QPAttr(qp_state=state), e.IBV_QP_STATE)
+    srq.close()
+    pd.close()
+
+
 def many_regions(chance):
     """Regions come and go beside each other."""
     with pair(**QUICK) as (a, b):
@@ -88,7 +115,7 @@ def play(number, stop):
     chance = random.Random(SEED + number)
     while time.monotonic() < stop:
         try:
-            chance.choice((region_goes, pair_goes, queue_goes, many_regions))(chance)
+            chance.choice((region_goes, pair_goes, queue_goes, shared_goes, many_regions))(chance)
         except PyverbsError:
             pass  # A full queue, or a QP that has failed already.
 
