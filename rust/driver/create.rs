@@ -258,7 +258,7 @@ fn gsi(
 ///
 /// `EINVAL` for more than the device can do; `ENOMEM`.
 pub(crate) fn srq(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Srq>, SrqAttr)> {
-    let asked = init.attr;
+    let mut asked = init.attr;
     if asked.max_wr > MAX_WR
         || asked.max_wr == 0
         || asked.max_sge > MAX_SGE
@@ -275,6 +275,7 @@ pub(crate) fn srq(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Srq>,
                 reserved: 0,
             };
             user.respond(&created)?;
+            asked.max_wr = ring.entries();
             Supply::Ring(RingReader::new(ring, asked.max_sge))
         }
         None => Supply::Posts(supply::Posts::new(asked.max_wr, asked.max_sge)?),
@@ -296,7 +297,7 @@ pub(crate) fn resize_srq<U>(srq: &Srq, max_wr: u32, user: &mut UserContext<U>) -
     let info = user.map_ring(&ring)?;
     // First, since this may fail. Until the call has succeeded, it means nothing to the caller.
     user.respond(&info)?;
-    srq.resize(&ring, max_wr)
+    srq.resize(&ring)
 }
 
 /// What every queue pair has.

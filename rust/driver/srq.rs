@@ -144,19 +144,19 @@ impl Srq {
         Ok(())
     }
 
-    /// Moves what waits to `ring`, which has room for `max_wr` receives, and takes from there from now
-    /// on. Queue pairs go on taking meanwhile; the process must not post. One call at a time.
+    /// Moves what waits to `ring`, and takes from there from now on. Queue pairs go on taking
+    /// meanwhile; the process must not post. One call at a time.
     ///
     /// # Errors
     ///
     /// `EINVAL` if `ring` is too small for what waits, or for the limit; or if the queue is one of the
     /// kernel's. The queue is as it was.
-    pub(crate) fn resize(&self, ring: &Arc<Ring>, max_wr: u32) -> Result {
+    pub(crate) fn resize(&self, ring: &Arc<Ring>) -> Result {
         let mut moving = None;
         loop {
             let mut stock = self.stock.lock();
             let stock = &mut *stock;
-            if stock.limit > max_wr {
+            if stock.limit > ring.entries() {
                 return Err(EINVAL);
             }
             let Supply::Ring(reader) = &mut stock.supply else {
@@ -164,7 +164,7 @@ impl Srq {
             };
             let moving = moving.get_or_insert_with(|| reader.begin_move(ring.clone()));
             if moving.step(reader, CHUNK)? {
-                stock.max_wr = max_wr;
+                stock.max_wr = ring.entries();
                 return Ok(());
             }
         }
