@@ -16,7 +16,7 @@
 . /ferroce/wait.sh
 
 modprobe -a rdma_ucm
-TRAFFIC_SECONDS=120
+TRAFFIC_SECONDS=180
 
 # both NAME READY SERVER CLIENT: two programs; READY is a command that succeeds once the server can be called.
 both() {

@@ -22,10 +22,10 @@ both() {
 	local rc_server=0 rc_client=0 pid
 	PORT=$((PORT + 1))
 	mark "$1"
-	timeout 150 $(eval echo "$2") >/tmp/server 2>&1 &
+	timeout 240 $(eval echo "$2") >/tmp/server 2>&1 &
 	pid=$!
 	within 60 sh -c "ss -Hltn 'sport = :$PORT' | grep -q . || ss -Hlun 'sport = :$PORT' | grep -q ." || true
-	timeout 150 $(eval echo "$3") >/tmp/client 2>&1 || rc_client=$?
+	timeout 240 $(eval echo "$3") >/tmp/client 2>&1 || rc_client=$?
 	wait "$pid" || rc_server=$?
 	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
 		ok "$1"

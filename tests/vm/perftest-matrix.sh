@@ -12,6 +12,7 @@
 # long: TOPOLOGY=pair VM_TIMEOUT=3600 VM_ENV=MATRIX=rc
 # long: TOPOLOGY=pair VM_TIMEOUT=3600 VM_ENV=MATRIX=others
 
+TRAFFIC_SECONDS=180
 . "$VM_LIB"
 
 modprobe -a rdma_ucm
