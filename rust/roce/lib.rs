@@ -10,8 +10,8 @@
 //!
 //! - values: [`num`], [`psn`], [`id`], [`time`], [`status`];
 //! - packets: [`wire`], which parses and emits headers and computes the ICRC;
-//! - requests: [`wr`], what is asked for; [`access`], which memory is whose; [`segment`], how a
-//!   message is cut into packets;
+//! - requests: [`wr`], what is asked for; [`access`] and [`bind`], which memory is whose;
+//!   [`segment`], how a message is cut into packets;
 //! - transports: [`rc`], the reliable connection;
 //! - queue pairs: [`qp`];
 //! - management: [`pma`], the counters of a port.
@@ -45,6 +45,7 @@
 )]
 
 pub mod access;
+pub mod bind;
 pub mod id;
 pub mod num;
 pub mod pma;
