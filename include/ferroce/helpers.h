@@ -71,6 +71,10 @@ struct mem_cgroup *ferroce_helper_set_active_memcg(struct mem_cgroup *memcg);
 void ferroce_helper_write_lock_bh(rwlock_t *lock);
 void ferroce_helper_write_unlock_bh(rwlock_t *lock);
 
+/* sched.c */
+void ferroce_helper_local_bh_disable(void);
+void ferroce_helper_local_bh_enable(void);
+
 /* skb.c */
 void ferroce_helper_consume_skb(struct sk_buff *skb);
 int ferroce_helper_ip_local_out(struct sk_buff *skb);

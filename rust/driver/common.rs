@@ -28,7 +28,10 @@ use rdma::{
     },
     wc::Wc, //
 };
-use roce::wr::Completion;
+use roce::{
+    id::Qpn,
+    wr::Completion, //
+};
 
 /// Every state a queue pair may be in.
 const STATES: [QpState; 7] = [
@@ -145,6 +148,7 @@ impl Common {
         Space {
             keys: self.port.keys(),
             pd: &self.pd,
+            qpn: Qpn::new(self.number()),
         }
     }
 

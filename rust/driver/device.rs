@@ -9,8 +9,8 @@ use crate::{
     abi,
     counters::Counter,
     cq,
+    keys::MAX_MR,
     modify::MAX_RD_ATOMIC,
-    mr,
     multicast::{
         MAX_ATTACHED,
         MAX_GROUPS, //
@@ -168,7 +168,7 @@ impl Ferroce {
             max_sge_rd: abi::MAX_SGE,
             max_cq: MANY,
             max_cqe: cq::MAX_CQE,
-            max_mr: mr::MAX_MR,
+            max_mr: MAX_MR,
             max_pd: MANY,
             max_qp_rd_atom: u32::from(MAX_RD_ATOMIC),
             max_res_rd_atom: u32::from(MAX_RD_ATOMIC).saturating_mul(MANY),

@@ -11,9 +11,12 @@
 //! any access does. So a region may go meanwhile, and nobody has to drop one where that must not
 //! sleep.
 
-use crate::mr::{
-    Keys,
-    Pd, //
+use crate::{
+    keys::Keys,
+    mr::{
+        Pd,
+        Wish, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -27,9 +30,12 @@ use rdma::umem::{
     Memory,
     OnDemand, //
 };
-use roce::access::{
-    Access,
-    Obstacle, //
+use roce::{
+    access::{
+        Access,
+        Obstacle, //
+    },
+    id::Qpn, //
 };
 
 /// How often the same access may find memory absent. Each time, something else has taken away what
@@ -44,7 +50,9 @@ pub(crate) const MOST_AHEAD: u32 = 2 << 20;
 pub(crate) struct Want {
     /// Protection domain of who asks.
     pub(crate) pd: Arc<Pd>,
-    /// Key of the region.
+    /// The queue pair, if it is its peer who asks.
+    pub(crate) peer_of: Option<Qpn>,
+    /// Key of the region or window.
     pub(crate) key: u32,
     /// Address of the first byte.
     pub(crate) va: u64,
@@ -81,11 +89,19 @@ impl Want {
 
     fn find(&self, keys: &Keys) -> Option<(Arc<OnDemand>, u64)> {
         let guard = rcu::read_lock();
-        let (mr, offset) = keys
-            .locate(&self.pd, self.key, self.va, self.must, self.access, &guard)
-            .ok()?;
-        match mr.memory() {
-            Memory::OnDemand(region) => Some((region.clone(), offset)),
+        let wish = Wish {
+            pd: &self.pd,
+            va: self.va,
+            len: self.must,
+            access: self.access,
+        };
+        let found = match self.peer_of {
+            None => keys.local(self.key, &wish, &guard),
+            Some(qpn) => keys.remote(qpn, self.key, &wish, &guard),
+        }
+        .ok()?;
+        match found.memory() {
+            Memory::OnDemand(region) => Some((region.clone(), found.at())),
             _ => None,
         }
     }

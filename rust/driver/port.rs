@@ -11,7 +11,7 @@
 use crate::{
     ah::Ah,
     counters::Counters,
-    mr::Keys, //
+    keys::Keys, //
 };
 use kernel::{
     prelude::*,

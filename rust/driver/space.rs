@@ -12,10 +12,13 @@
 use crate::{
     abi::Sge,
     frame::Frame,
-    mr::{
+    keys::{
         Keys,
-        Mr,
-        Pd, //
+        Located, //
+    },
+    mr::{
+        Pd,
+        Wish, //
     },
     paging::{
         Miss,
@@ -36,6 +39,7 @@ use roce::{
         Access,
         AccessError, //
     },
+    id::Qpn,
     segment::Payload,
     status::WcStatus,
     wr::Remote, //
@@ -48,6 +52,8 @@ pub(crate) struct Space<'a> {
     pub(crate) keys: &'a Keys,
     /// Protection domain of the queue pair.
     pub(crate) pd: &'a Arc<Pd>,
+    /// Number of the queue pair.
+    pub(crate) qpn: Qpn,
 }
 
 /// One run of bytes of a message that stands in one region.
@@ -81,9 +87,10 @@ impl Space<'_> {
         let mut from = payload.offset as usize;
         let mut left = payload.len;
         for piece in pieces(sges, offset, payload.len) {
-            let (mr, at) = self.local(&piece, Access::LOCAL_WRITE, &guard)?;
-            mr.memory()
-                .copy_from_skb(at, skb, from, piece.len as usize)
+            let found = self.local(&piece, Access::LOCAL_WRITE, &guard)?;
+            found
+                .memory()
+                .copy_from_skb(found.at(), skb, from, piece.len as usize)
                 .map_err(|error| {
                     self.missed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
                 })?;
@@ -112,11 +119,11 @@ impl Space<'_> {
         let mut left = bytes;
         let len = u32::try_from(bytes.len()).map_err(|_| WcStatus::LocLenErr)?;
         for piece in pieces(sges, offset, len) {
-            let (mr, at) = self.local(&piece, Access::LOCAL_WRITE, &guard)?;
+            let found = self.local(&piece, Access::LOCAL_WRITE, &guard)?;
             let (now, later) = left
                 .split_at_checked(piece.len as usize)
                 .ok_or(WcStatus::LocLenErr)?;
-            mr.memory().write(at, now).map_err(|error| {
+            found.memory().write(found.at(), now).map_err(|error| {
                 self.missed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
             })?;
             left = later;
@@ -143,8 +150,8 @@ impl Space<'_> {
         let guard = rcu::read_lock();
         let mut left = len;
         for piece in pieces(sges, offset, len) {
-            let (mr, at) = self.local(&piece, Access::NONE, &guard)?;
-            match frame.append(mr.memory(), at, piece.len as usize) {
+            let found = self.local(&piece, Access::NONE, &guard)?;
+            match frame.append(found.memory(), found.at(), piece.len as usize) {
                 Ok(()) => {}
                 Err(EAGAIN) => {
                     return Err(self.missed_piece(&piece, EAGAIN, Access::NONE, MOST_AHEAD))
@@ -165,7 +172,7 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// What [`Keys::locate`] finds wrong.
+    /// What [`Keys::remote`] finds wrong.
     pub(crate) fn check(
         &self,
         remote: Remote,
@@ -174,15 +181,19 @@ impl Space<'_> {
         ahead: bool,
     ) -> Result<(), Miss<AccessError>> {
         let guard = rcu::read_lock();
-        let (mr, at) = self.remote(remote, len, access, &guard)?;
-        if !ahead || mr.memory().is_lendable() {
+        let found = self.remote(remote, len, access, &guard)?;
+        if !ahead || found.memory().is_lendable() {
             return Ok(());
         }
         let soon = len.min(MOST_AHEAD);
-        match mr.memory().probe(at, soon as usize, access.writes()) {
+        match found
+            .memory()
+            .probe(found.at(), soon as usize, access.writes())
+        {
             // Nothing of it must be there, before it is used.
             Err(EAGAIN) => Err(Miss::Absent(Want {
                 pd: self.pd.clone(),
+                peer_of: Some(self.qpn),
                 key: remote.rkey.get(),
                 va: remote.va,
                 must: 0,
@@ -197,7 +208,7 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// What [`Keys::locate`] finds wrong.
+    /// What [`Keys::remote`] finds wrong.
     pub(crate) fn write_remote(
         &self,
         remote: Remote,
@@ -206,9 +217,15 @@ impl Space<'_> {
     ) -> Result<(), Miss<AccessError>> {
         let access = Access::REMOTE_WRITE;
         let guard = rcu::read_lock();
-        let (mr, at) = self.remote(remote, payload.len, access, &guard)?;
-        mr.memory()
-            .copy_from_skb(at, skb, payload.offset as usize, payload.len as usize)
+        let found = self.remote(remote, payload.len, access, &guard)?;
+        found
+            .memory()
+            .copy_from_skb(
+                found.at(),
+                skb,
+                payload.offset as usize,
+                payload.len as usize,
+            )
             .map_err(|error| self.missed_remote(error, remote, payload.len, access))
     }
 
@@ -216,7 +233,7 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// What [`Keys::locate`] finds wrong; `Ok(false)` when memory for the packet ran out.
+    /// What [`Keys::remote`] finds wrong; `Ok(false)` when memory for the packet ran out.
     pub(crate) fn read_remote(
         &self,
         remote: Remote,
@@ -225,8 +242,8 @@ impl Space<'_> {
     ) -> Result<bool, Miss<AccessError>> {
         let access = Access::REMOTE_READ;
         let guard = rcu::read_lock();
-        let (mr, at) = self.remote(remote, len, access, &guard)?;
-        match frame.append(mr.memory(), at, len as usize) {
+        let found = self.remote(remote, len, access, &guard)?;
+        match frame.append(found.memory(), found.at(), len as usize) {
             Ok(()) => Ok(true),
             Err(EAGAIN) => Err(self.missed_remote(EAGAIN, remote, len, access)),
             Err(_) => Ok(false),
@@ -246,6 +263,7 @@ impl Space<'_> {
         }
         Miss::Absent(Want {
             pd: self.pd.clone(),
+            peer_of: None,
             key: piece.lkey,
             va: piece.va,
             must: piece.len,
@@ -267,6 +285,7 @@ impl Space<'_> {
         }
         Miss::Absent(Want {
             pd: self.pd.clone(),
+            peer_of: Some(self.qpn),
             key: remote.rkey.get(),
             va: remote.va,
             must: len,
@@ -280,9 +299,15 @@ impl Space<'_> {
         piece: &Piece,
         access: Access,
         guard: &'g rcu::Guard,
-    ) -> Result<(&'g Mr, u64), WcStatus> {
+    ) -> Result<Located<'g>, WcStatus> {
+        let wish = Wish {
+            pd: self.pd,
+            va: piece.va,
+            len: piece.len,
+            access,
+        };
         self.keys
-            .locate(self.pd, piece.lkey, piece.va, piece.len, access, guard)
+            .local(piece.lkey, &wish, guard)
             .map_err(|_| WcStatus::LocProtErr)
     }
 
@@ -292,9 +317,14 @@ impl Space<'_> {
         len: u32,
         access: Access,
         guard: &'g rcu::Guard,
-    ) -> Result<(&'g Mr, u64), AccessError> {
-        self.keys
-            .locate(self.pd, remote.rkey.get(), remote.va, len, access, guard)
+    ) -> Result<Located<'g>, AccessError> {
+        let wish = Wish {
+            pd: self.pd,
+            va: remote.va,
+            len,
+            access,
+        };
+        self.keys.remote(self.qpn, remote.rkey.get(), &wish, guard)
     }
 }
 

@@ -20,22 +20,26 @@ use crate::{
         ShortList, //
     },
     queue_pair::QueuePair,
+    registration::{
+        self,
+        Registered,
+        Window, //
+    },
     shared::Shared,
     srq::Srq, //
 };
 use kernel::{
     prelude::*,
-    sync::{
-        Arc,
-        UniqueArc, //
-    }, //
+    sync::Arc, //
 };
 use rdma::{
     attr::{
         AhAttr,
         DeviceAttr,
+        MrChange,
         MrInit,
         MrKeys,
+        MwType,
         PortAttr,
         QpAttr,
         QpAttrMask,
@@ -60,7 +64,7 @@ use rdma::{
     udata::UserContext,
     umem::{
         Memory,
-        Umem, //
+        ScatterList, //
     },
     wc::WcSink,
     wr::{
@@ -69,10 +73,7 @@ use rdma::{
     }, //
 };
 use roce::{
-    access::{
-        Access,
-        Region, //
-    },
+    access::Access,
     id::{
         Pkey,
         Qkey,
@@ -95,6 +96,7 @@ impl Driver for Ferroce {
     type Qp = QueuePair;
     type Srq = Srq;
     type Mr = Registered;
+    type Mw = Window;
 
     const DRIVER_ID: u32 = DRIVER_ID_RXE;
     const ABI_VERSION: u32 = 2;
@@ -309,16 +311,7 @@ impl Driver for Ferroce {
         pd: &Arc<Pd>,
         init: MrInit,
     ) -> Result<(Arc<Registered>, MrKeys)> {
-        let access = Access::from_bits(init.access);
-        if !SUPPORTED.contains(access) {
-            return Err(EOPNOTSUPP);
-        }
-        let memory = Memory::User(Umem::pin(dev.ib(), init.start, init.length, init.access)?);
-        let region = Region {
-            iova: init.iova,
-            length: init.length,
-        };
-        Registered::new(dev, pd, access, region, memory)
+        registration::reg_user(dev, pd, &init)
     }
 
     fn get_dma_mr(
@@ -327,47 +320,34 @@ impl Driver for Ferroce {
         access: u32,
         memory: Memory,
     ) -> Result<(Arc<Registered>, MrKeys)> {
-        let everything = Region {
-            iova: 0,
-            length: u64::MAX,
-        };
-        let access = Access::from_bits(access);
-        Registered::new(dev, pd, access, everything, memory)
+        registration::reg_kernel(dev, pd, Access::from_bits(access), memory)
     }
 
-    fn dereg_mr(dev: &Device<Self>, mr: Arc<Registered>) {
-        dev.port().keys().deregister(mr.key);
+    fn alloc_mr(dev: &Device<Self>, pd: &Arc<Pd>, pages: u32) -> Result<(Arc<Registered>, MrKeys)> {
+        registration::alloc_fast(dev, pd, pages)
     }
-}
 
-/// Rights that a region can be given.
-const SUPPORTED: Access = Access::LOCAL_WRITE
-    .union(Access::REMOTE_WRITE)
-    .union(Access::REMOTE_READ)
-    .union(Access::REMOTE_ATOMIC)
-    .union(Access::MW_BIND)
-    .union(Access::HUGETLB)
-    .union(Access::RELAXED_ORDERING);
+    fn map_mr_sg(mr: &Registered, list: ScatterList<'_>) -> Result<u32> {
+        registration::stage(mr, list)
+    }
 
-/// A region as its consumer holds it: the key, under which the device finds it.
-pub(crate) struct Registered {
-    key: u32,
-}
+    fn rereg_user_mr(
+        dev: &Device<Self>,
+        mr: &Arc<Registered>,
+        change: MrChange<'_, Arc<Pd>>,
+    ) -> Result {
+        registration::change(dev, mr, change)
+    }
 
-impl Registered {
-    fn new(
-        dev: &Device<Ferroce>,
-        pd: &Arc<Pd>,
-        access: Access,
-        region: Region,
-        memory: Memory,
-    ) -> Result<(Arc<Self>, MrKeys)> {
-        let held = UniqueArc::new_uninit(GFP_KERNEL_ACCOUNT)?;
-        let keys = dev
-            .port()
-            .keys()
-            .register(pd.clone(), access, region, memory)?;
-        let key = keys.lkey;
-        Ok((held.write(Self { key }).into(), keys))
+    fn dereg_mr(dev: &Device<Self>, mr: &Arc<Registered>) -> Result {
+        registration::dereg(dev, mr)
+    }
+
+    fn alloc_mw(dev: &Device<Self>, pd: &Arc<Pd>, mw_type: MwType) -> Result<(Arc<Window>, u32)> {
+        registration::alloc_window(dev, pd, mw_type)
+    }
+
+    fn dealloc_mw(dev: &Device<Self>, mw: Arc<Window>) {
+        registration::dealloc_window(dev, &mw);
     }
 }

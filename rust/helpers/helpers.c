@@ -10,4 +10,5 @@
 #include "mm.c"
 #include "net.c"
 #include "odp.c"
+#include "sched.c"
 #include "skb.c"

@@ -44,6 +44,37 @@ pub struct MrInit {
     pub access: u32,
 }
 
+/// What is to change in a memory region.
+#[derive(Clone, Copy, Debug)]
+pub struct MrChange<'a, P> {
+    /// Its protection domain.
+    pub pd: Option<&'a P>,
+    /// Its rights: `enum ib_access_flags`.
+    pub access: Option<u32>,
+    /// The memory.
+    pub place: Option<MrPlace>,
+}
+
+/// Which memory of a process is to be a region.
+#[derive(Clone, Copy, Debug)]
+pub struct MrPlace {
+    /// First byte, an address of the calling process.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The address under which work requests and peers name the first byte.
+    pub iova: u64,
+}
+
+/// Who may use a memory window (`enum ib_mw_type`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MwType {
+    /// Every queue pair of the protection domain.
+    One,
+    /// The queue pair that binds it.
+    Two,
+}
+
 /// What a device can do (`struct ib_device_attr`).
 ///
 /// Whatever is not named here is reported as zero.

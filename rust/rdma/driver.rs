@@ -8,9 +8,10 @@
 //! # Contexts
 //!
 //! Everything may sleep, except [`Driver::post_send`], [`Driver::post_send_kernel`],
-//! [`Driver::post_recv_kernel`], [`Driver::post_srq_recv`], [`Driver::poll_cq`], [`Driver::req_notify`], and
-//! [`Driver::create_ah`] unless [`AhInit::may_sleep`] says so; consumers in the kernel may call
-//! those with interrupts off. [`Driver::netdev`] is called with and without the RTNL lock.
+//! [`Driver::post_recv_kernel`], [`Driver::post_srq_recv`], [`Driver::poll_cq`],
+//! [`Driver::req_notify`], [`Driver::map_mr_sg`], and [`Driver::create_ah`] unless
+//! [`AhInit::may_sleep`] says so; consumers in the kernel may call those with interrupts off.
+//! [`Driver::netdev`] is called with and without the RTNL lock.
 //!
 //! # Lifetimes
 //!
@@ -24,8 +25,10 @@ use crate::{
     attr::{
         AhAttr,
         DeviceAttr,
+        MrChange,
         MrInit,
         MrKeys,
+        MwType,
         PortAttr,
         QpAttr,
         QpAttrMask,
@@ -45,7 +48,10 @@ use crate::{
     link::registry::Registry,
     net::netdev::NetDev,
     udata::UserContext,
-    umem::Memory,
+    umem::{
+        Memory,
+        ScatterList, //
+    },
     wc::WcSink,
     wr::{
         RecvWrList,
@@ -85,6 +91,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     type Srq: Send + Sync + 'static;
     /// Data of a memory region.
     type Mr: Send + Sync + 'static;
+    /// Data of a memory window.
+    type Mw: Send + Sync + 'static;
 
     /// `enum rdma_driver_id`.
     const DRIVER_ID: u32;
@@ -261,8 +269,37 @@ pub trait Driver: Sized + Send + Sync + 'static {
         memory: Memory,
     ) -> Result<(Arc<Self::Mr>, MrKeys)>;
 
-    /// Ends a memory region. When it returns, nobody reaches the memory by its keys.
-    fn dereg_mr(dev: &Device<Self>, mr: Arc<Self::Mr>);
+    /// Makes a region for fast registration, of up to `pages` pages, for a consumer in the kernel.
+    fn alloc_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Self::Pd>,
+        pages: u32,
+    ) -> Result<(Arc<Self::Mr>, MrKeys)>;
+
+    /// Notes the pages that the next fast registration is for. Returns how many elements of `list`
+    /// it took. May not sleep.
+    fn map_mr_sg(mr: &Self::Mr, list: ScatterList<'_>) -> Result<u32>;
+
+    /// Changes a region of a process, which keeps its keys.
+    fn rereg_user_mr(
+        dev: &Device<Self>,
+        mr: &Arc<Self::Mr>,
+        change: MrChange<'_, Arc<Self::Pd>>,
+    ) -> Result;
+
+    /// Ends a memory region. When it returns, nobody reaches the memory by its keys. If it fails,
+    /// the region stays: a window is bound to it.
+    fn dereg_mr(dev: &Device<Self>, mr: &Arc<Self::Mr>) -> Result;
+
+    /// Makes a memory window, and says which key it has.
+    fn alloc_mw(
+        dev: &Device<Self>,
+        pd: &Arc<Self::Pd>,
+        mw_type: MwType,
+    ) -> Result<(Arc<Self::Mw>, u32)>;
+
+    /// Ends a memory window. When it returns, nobody reaches memory through it.
+    fn dealloc_mw(dev: &Device<Self>, mw: Arc<Self::Mw>);
 }
 
 /// What an address handle is made from.

@@ -12,6 +12,7 @@
 //! - [`ring`]: memory that a queue shares with user space; [`mmap`]: how it gets there.
 //! - [`event`], [`udata`], [`wr`]: what a verb brings along, and the way back to its consumer.
 //! - [`wait`], [`slot`], [`table`]: what is found under RCU, and waiting for those who found it.
+//! - [`gate`]: a value that is taken away from its readers without sleeping.
 //! - [`turn`], [`timer`], [`sleep`]: who runs when.
 //! - [`umem`], [`crc32`]: memory that data is moved to and from.
 //! - [`net`]: interfaces, packets, routes.
@@ -27,6 +28,7 @@ pub mod crc32;
 pub mod device;
 pub mod driver;
 pub mod event;
+pub mod gate;
 pub mod gid;
 pub mod link;
 pub mod mmap;

@@ -51,6 +51,8 @@ pub(crate) type Qp<D> = Object<bindings::ib_qp, QpData<D>>;
 pub(crate) type Srq<D> = Object<bindings::ib_srq, SrqData<D>>;
 /// A memory region.
 pub(crate) type Mr<D> = Object<bindings::ib_mr, Arc<D>>;
+/// A memory window.
+pub(crate) type Mw<D> = Object<bindings::ib_mw, Arc<D>>;
 
 /// The Rust part of a completion queue.
 pub(crate) struct CqData<D> {

@@ -35,6 +35,7 @@ mod cq;
 mod device;
 mod mr;
 mod multicast;
+mod mw;
 mod qp;
 mod srq;
 
@@ -48,6 +49,8 @@ impl<T: Driver> OpsVTable<T> {
         uverbs_abi_ver: T::ABI_VERSION,
 
         alloc_hw_port_stats: Some(Counters::<T>::alloc),
+        alloc_mr: Some(Self::alloc_mr),
+        alloc_mw: Some(Self::alloc_mw),
         alloc_pd: Some(Self::alloc_pd),
         alloc_ucontext: Some(Self::alloc_ucontext),
         attach_mcast: Some(Self::attach_mcast),
@@ -57,6 +60,7 @@ impl<T: Driver> OpsVTable<T> {
         create_srq: Some(Self::create_srq),
         create_user_ah: Some(Self::create_ah),
         dealloc_driver: Some(Self::dealloc_driver),
+        dealloc_mw: Some(Self::dealloc_mw),
         dealloc_pd: Some(Self::dealloc_pd),
         dealloc_ucontext: Some(Self::dealloc_ucontext),
         dereg_mr: Some(Self::dereg_mr),
@@ -71,6 +75,7 @@ impl<T: Driver> OpsVTable<T> {
         get_link_layer: Some(Self::get_link_layer),
         get_netdev: Some(Self::get_netdev),
         get_port_immutable: Some(Self::get_port_immutable),
+        map_mr_sg: Some(Self::map_mr_sg),
         mmap: Some(mmap::mmap),
         mmap_free: Some(mmap::mmap_free),
         modify_ah: Some(Self::modify_ah),
@@ -90,9 +95,11 @@ impl<T: Driver> OpsVTable<T> {
         reg_user_mr: Some(Self::reg_user_mr),
         req_notify_cq: Some(Self::req_notify_cq),
         resize_user_cq: Some(Self::resize_user_cq),
+        rereg_user_mr: Some(Self::rereg_user_mr),
 
         size_ib_ah: object::Ah::<T::Ah>::SIZE,
         size_ib_cq: object::Cq::<T::Cq>::SIZE,
+        size_ib_mw: object::Mw::<T::Mw>::SIZE,
         size_ib_pd: object::Pd::<T::Pd>::SIZE,
         size_ib_qp: object::Qp::<T::Qp>::SIZE,
         size_ib_srq: object::Srq::<T::Srq>::SIZE,

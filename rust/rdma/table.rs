@@ -188,6 +188,38 @@ impl<T: 'static> Table<T> {
         Some(unsafe { Arc::from_foreign(entry) })
     }
 
+    /// Puts `object` in the place of the one under number `id`. When it returns, nobody uses the old
+    /// one by its number any more.
+    ///
+    /// Sleeps; not to be called under RCU. Nobody else takes the object out meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: there is none.
+    pub fn replace(&self, id: u32, object: Arc<T>) -> Result<Arc<T>> {
+        let xa = self.entries.get();
+        let entry = object.into_foreign();
+        // SAFETY: The table is initialised, and locked for the two steps. An entry that is there
+        // has its place, so nothing is allocated.
+        let old = unsafe {
+            bindings::xa_lock(xa);
+            let mut old = bindings::xa_load(xa, id as usize);
+            if !old.is_null() {
+                old = bindings::__xa_store(xa, id as usize, entry.cast(), 0);
+            }
+            bindings::xa_unlock(xa);
+            old
+        };
+        if old.is_null() {
+            // SAFETY: The reference is still ours.
+            drop(unsafe { Arc::<T>::from_foreign(entry) });
+            return Err(ENOENT);
+        }
+        synchronize_rcu_expedited();
+        // SAFETY: The entry was replaced by us, so its reference is ours; the grace period is over.
+        Ok(unsafe { Arc::from_foreign(old) })
+    }
+
     /// Calls `f` with each object and its number, in the order of the numbers. `f` may sleep.
     pub fn for_each(&self, mut f: impl FnMut(u32, Arc<T>)) {
         let mut at = 0;

@@ -2,14 +2,15 @@
 
 //! Memory that data is moved to and from.
 //!
-//! Owns the pages of a user that are pinned for a memory region, and where they are. Bytes are
-//! copied, checked or lent to packets, by their offset in the region; no reference to them is ever
-//! made, because the user may write to them at any time. Does not know keys or rights.
+//! Owns the access to it. Bytes are copied, checked or lent to packets, by their offset in the region;
+//! no reference to them is ever made, because a user may write to them at any time. Does not know
+//! keys or rights.
 //!
-//! On 64 bits every page has an address in the kernel, so pinned memory is a list of extents, each
-//! contiguous for the kernel. Memory on demand is not pinned ([`OnDemand`]): an access may find that
-//! pages are absent (`EAGAIN`), and is to be done again, all of it, when they have been brought in.
-//! All functions but those that make or drop memory are for any context.
+//! On 64 bits every page has an address in the kernel, so pinned memory ([`Umem`]) and what a
+//! consumer in the kernel lists ([`Pages`]) is a list of extents, each contiguous for the kernel.
+//! Memory on demand is not pinned ([`OnDemand`]): an access may find that pages are absent
+//! (`EAGAIN`), and is to be done again, all of it, when they have been brought in. All functions but
+//! those that make or drop memory are for any context.
 //!
 //! C header: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h)
 
@@ -21,13 +22,9 @@ use crate::{
 use core::{
     ffi::c_void,
     marker::PhantomData,
-    ptr::{
-        self,
-        NonNull, //
-    }, //
+    ptr, //
 };
 use kernel::{
-    error::from_err_ptr,
     page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
@@ -35,114 +32,21 @@ use kernel::{
 
 mod chunk;
 mod odp;
+mod pages;
+mod pinned;
 
 pub use chunk::Fetch;
 pub use odp::OnDemand;
+pub use pages::{
+    Pages,
+    ScatterList, //
+};
+pub use pinned::Umem;
 
 /// Where a run of bytes is, from `offset` in the region up to the next extent.
 struct Extent {
     offset: u64,
     address: *mut u8,
-}
-
-/// Memory of a process, pinned.
-///
-/// # Invariants
-///
-/// - `raw` is valid and ours.
-/// - `extents` begin at 0, rise, and together with `len` describe bytes that are pinned as long as
-///   `raw` is there, in pages that belong to the user.
-pub struct Umem {
-    raw: NonNull<bindings::ib_umem>,
-    extents: KVVec<Extent>,
-    len: u64,
-    writable: bool,
-}
-
-// SAFETY: The pages belong to no task; the list does not change.
-unsafe impl Send for Umem {}
-// SAFETY: See `Send`.
-unsafe impl Sync for Umem {}
-
-impl Umem {
-    /// Pins `len` bytes at `start` of the calling process, for a region with the rights `access`
-    /// (`enum ib_access_flags`). They count against `RLIMIT_MEMLOCK`.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`, also at the limit; `EPERM`, `EFAULT`, `EINVAL` as `ib_umem_get_va()`.
-    pub fn pin(device: &IbDevice, start: u64, len: u64, access: u32) -> Result<Self> {
-        let size = usize::try_from(len)?;
-        let start = usize::try_from(start)?;
-        // CAST: Flags, as C has them.
-        // SAFETY: The device is valid. There are no attributes.
-        let raw = from_err_ptr(unsafe {
-            bindings::ib_umem_get_attr_or_va(
-                device.as_raw(),
-                ptr::null(),
-                0,
-                start as u64,
-                size,
-                access as c_int,
-            )
-        })?;
-        let raw = NonNull::new(raw).ok_or(EINVAL)?;
-        // SAFETY: Just made.
-        let writable = unsafe { raw.as_ref() }.writable() != 0;
-        // INVARIANT: The list is made from what was pinned. If that fails, it is dropped again.
-        let mut this = Self {
-            raw,
-            extents: KVVec::new(),
-            len,
-            writable,
-        };
-        this.fill()?;
-        Ok(this)
-    }
-
-    /// Makes the list of extents.
-    fn fill(&mut self) -> Result {
-        // SAFETY: Valid, and not changed by anybody.
-        let (table, start) = unsafe {
-            let umem = self.raw.as_ref();
-            (&umem.sgt_append.sgt, umem.address)
-        };
-        // CAST: `u32` to `usize`, on 64 bits.
-        self.extents = KVVec::with_capacity(table.orig_nents as usize, GFP_KERNEL_ACCOUNT)?;
-        let mut skip = start & (PAGE_SIZE - 1);
-        let mut offset = 0u64;
-        let mut next = ptr::null_mut();
-        let mut entry = table.sgl;
-        for _ in 0..table.orig_nents {
-            // SAFETY: The list has as many entries, all of mapped pages.
-            let (address, len) = unsafe {
-                let address: *mut u8 = bindings::ferroce_helper_sg_virt(entry).cast();
-                (address.wrapping_add(skip), (*entry).length as usize)
-            };
-            let len = len.wrapping_sub(skip);
-            skip = 0;
-            if address != next {
-                self.extents
-                    .push(Extent { offset, address }, GFP_KERNEL_ACCOUNT)?;
-            }
-            next = address.wrapping_add(len);
-            offset = offset.wrapping_add(len as u64);
-            // SAFETY: An entry of the list.
-            entry = unsafe { bindings::sg_next(entry) };
-        }
-        // The last page is pinned to its end, so the region may be shorter, but not longer.
-        if offset < self.len || self.extents.is_empty() {
-            return Err(EINVAL);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Umem {
-    fn drop(&mut self) {
-        // SAFETY: Ours, by the invariant.
-        unsafe { bindings::ib_umem_release(self.raw.as_ptr()) };
-    }
 }
 
 /// All memory of the kernel; the offset is the address. For consumers in the kernel, who are
@@ -177,15 +81,31 @@ pub enum Memory {
     OnDemand(Arc<OnDemand>),
     /// Memory of the kernel.
     Kernel(KernelMemory),
+    /// Pages that a consumer in the kernel has listed.
+    Pages(Pages),
 }
 
 impl Memory {
+    /// The same memory, pinned once more, if rights are to be given for which it cannot stay as it
+    /// is.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`: it is not the calling process's; as [`Umem::pin`].
+    pub fn repin(&self, device: &IbDevice, access: u32) -> Result<Option<Umem>> {
+        match self {
+            Self::User(umem) => umem.repin(device, access),
+            _ => Err(EOPNOTSUPP),
+        }
+    }
+
     /// Extents, length, and whether it may be written.
     fn extents(&self) -> (&[Extent], u64, bool) {
         match self {
             Self::User(umem) => (&umem.extents, umem.len, umem.writable),
             Self::OnDemand(_) => (&[], 0, false),
             Self::Kernel(_) => (KernelMemory::EXTENTS, u64::MAX, true),
+            Self::Pages(pages) => (&pages.extents, pages.len, true),
         }
     }
 

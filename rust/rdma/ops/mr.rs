@@ -8,8 +8,10 @@ use super::{
 };
 use crate::{
     attr::{
+        MrChange,
         MrInit,
-        MrKeys, //
+        MrKeys,
+        MrPlace, //
     },
     bindings,
     device::handle::Device,
@@ -18,8 +20,13 @@ use crate::{
     udata,
     umem::{
         KernelMemory,
-        Memory, //
+        Memory,
+        ScatterList, //
     }, //
+};
+use core::ptr::{
+    self,
+    NonNull, //
 };
 use kernel::{
     error::from_result,
@@ -78,8 +85,10 @@ impl<T: Driver> OpsVTable<T> {
 
     /// The C structure for `mr`, which is taken back if there is no memory for it.
     fn new_mr(dev: &Device<T>, mr: Arc<T::Mr>, keys: MrKeys) -> Result<*mut bindings::ib_mr> {
-        let object =
-            object::Mr::<T::Mr>::new_boxed(mr.clone()).inspect_err(|_| T::dereg_mr(dev, mr))?;
+        let object = object::Mr::<T::Mr>::new_boxed(mr.clone()).inspect_err(|_| {
+            // Nobody knows its key, so nothing is bound to it.
+            let _ = T::dereg_mr(dev, &mr);
+        })?;
         let raw: *mut bindings::ib_mr = KBox::into_raw(object).cast();
         // SAFETY: Just made, and ours alone.
         unsafe {
@@ -87,6 +96,84 @@ impl<T: Driver> OpsVTable<T> {
             (*raw).rkey = keys.rkey;
         }
         Ok(raw)
+    }
+
+    pub(super) unsafe extern "C" fn alloc_mr(
+        pd: *mut bindings::ib_pd,
+        mr_type: bindings::ib_mr_type,
+        max_num_sg: u32,
+    ) -> *mut bindings::ib_mr {
+        into_err_ptr((|| {
+            if mr_type != bindings::ib_mr_type_IB_MR_TYPE_MEM_REG {
+                return Err(EOPNOTSUPP);
+            }
+            // SAFETY: See the head of `ops`.
+            unsafe {
+                let dev = Device::<T>::from_raw((*pd).device);
+                let (mr, keys) = T::alloc_mr(dev, object::Pd::<T::Pd>::data(pd), max_num_sg)?;
+                Self::new_mr(dev, mr, keys)
+            }
+        })())
+    }
+
+    /// Returns how many elements were taken.
+    pub(super) unsafe extern "C" fn map_mr_sg(
+        mr: *mut bindings::ib_mr,
+        list: *mut bindings::scatterlist,
+        count: c_int,
+        offset: *mut c_uint,
+    ) -> c_int {
+        from_result(|| {
+            let raw = NonNull::new(mr).ok_or(EINVAL)?;
+            // SAFETY: See the head of `ops`; `new_mr` has made it. Consumers in the kernel own what
+            // they list.
+            let (data, list) = unsafe {
+                (
+                    object::Mr::<T::Mr>::data(mr),
+                    ScatterList::from_raw(raw, list, count, offset),
+                )
+            };
+            Ok(c_int::try_from(T::map_mr_sg(data, list)?)?)
+        })
+    }
+
+    /// Returns null: the region is still the same.
+    pub(super) unsafe extern "C" fn rereg_user_mr(
+        mr: *mut bindings::ib_mr,
+        flags: c_int,
+        start: u64,
+        length: u64,
+        iova: u64,
+        access: c_int,
+        pd: *mut bindings::ib_pd,
+        udata: *mut bindings::ib_udata,
+    ) -> *mut bindings::ib_mr {
+        // CAST: A set of bits.
+        let has = |flag| flags as u32 & flag != 0;
+        into_err_ptr((|| {
+            // SAFETY: See the head of `ops`; `new_mr` has made it.
+            let (dev, data, pd) = unsafe {
+                udata::expect_none(udata)?;
+                (
+                    Device::<T>::from_raw((*mr).device),
+                    object::Mr::<T::Mr>::data(mr),
+                    object::Pd::<T::Pd>::data(pd),
+                )
+            };
+            let change = MrChange {
+                pd: has(bindings::ib_mr_rereg_flags_IB_MR_REREG_PD).then_some(pd),
+                // CAST: A set of bits.
+                access: has(bindings::ib_mr_rereg_flags_IB_MR_REREG_ACCESS)
+                    .then_some(access as u32),
+                place: has(bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS).then_some(MrPlace {
+                    start,
+                    length,
+                    iova,
+                }),
+            };
+            T::rereg_user_mr(dev, data, change)?;
+            Ok(ptr::null_mut())
+        })())
     }
 
     pub(super) unsafe extern "C" fn dereg_mr(
@@ -98,7 +185,8 @@ impl<T: Driver> OpsVTable<T> {
             unsafe {
                 udata::expect_none(udata)?;
                 let dev = Device::<T>::from_raw((*mr).device);
-                T::dereg_mr(dev, object::Mr::<T::Mr>::take(mr));
+                T::dereg_mr(dev, object::Mr::<T::Mr>::data(mr))?;
+                drop(object::Mr::<T::Mr>::take(mr));
                 drop(KBox::from_raw(mr.cast::<object::Mr<T::Mr>>()));
             }
             Ok(0)
