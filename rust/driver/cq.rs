@@ -8,7 +8,11 @@
 
 use crate::{
     abi::Cqe,
-    fifo::Fifo, //
+    fifo::Fifo,
+    moderator::{
+        Moderator,
+        Patience, //
+    }, //
 };
 use kernel::{
     new_spinlock_irq,
@@ -41,6 +45,7 @@ pub(crate) struct Overflow;
 #[pin_data]
 pub(crate) struct Cq {
     handle: CqHandle,
+    moderator: Arc<Moderator>,
     #[pin]
     queue: SpinLockIrq<Queue>,
 }
@@ -50,6 +55,8 @@ struct Queue {
     entries: Entries,
     /// What the consumer waits for.
     armed: Option<Notify>,
+    /// How long it waits.
+    patience: Patience,
     /// `IB_EVENT_CQ_ERR` was raised: the consumer has lost completions.
     overflowed: bool,
 }
@@ -99,12 +106,15 @@ impl Cq {
     }
 
     fn with(handle: CqHandle, entries: Entries) -> Result<Arc<Self>> {
+        let moderator = Moderator::new(handle.clone())?;
         Arc::pin_init(
             pin_init!(Self {
+                moderator,
                 handle,
                 queue <- new_spinlock_irq!(Queue {
                     entries,
                     armed: None,
+                    patience: Patience::default(),
                     overflowed: false,
                 }),
             }),
@@ -163,15 +173,30 @@ impl Cq {
         if wake {
             queue.armed = None;
         }
+        let patience = queue.patience;
         drop(queue);
 
-        if wake {
+        if patience.is_some() {
+            self.moderator.as_arc_borrow().completed(wake, patience);
+        } else if wake {
             self.handle.notify();
         }
         if first_loss {
             self.handle.overflowed();
         }
         pushed
+    }
+
+    /// Lets events wait for more completions.
+    pub(crate) fn set_patience(&self, patience: Patience) {
+        self.queue.lock().patience = patience;
+        // What was kept back by other rules must not wait for ever.
+        self.moderator.release();
+    }
+
+    /// Ends it: nothing completes any more. Sleeps.
+    pub(crate) fn stop(&self) {
+        self.moderator.stop();
     }
 
     /// Arms the queue; says whether completions are waiting already.

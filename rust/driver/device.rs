@@ -180,6 +180,8 @@ impl Ferroce {
             max_srq: MANY,
             max_srq_wr: MAX_WR,
             max_srq_sge: abi::MAX_SGE,
+            max_cq_moderation_count: u16::MAX,
+            max_cq_moderation_period: u16::MAX,
             max_pkeys: 1,
             local_ca_ack_delay: 15,
             ..DeviceAttr::default()

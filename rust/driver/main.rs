@@ -25,6 +25,7 @@ mod frame;
 mod half;
 #[allow(dead_code, reason = "work requests on keys are yet to come")]
 mod keys;
+mod moderator;
 mod modify;
 #[allow(dead_code, reason = "work requests on keys are yet to come")]
 mod mr;

@@ -14,6 +14,7 @@ use crate::{
     },
     create,
     device::Ferroce,
+    moderator::Patience,
     mr::Pd,
     posted::{
         PostedSend,
@@ -182,6 +183,14 @@ impl Driver for Ferroce {
             return Err(EINVAL);
         }
         cq.resize(entries, user)
+    }
+
+    fn moderate_cq(cq: &Cq, count: u16, period: u16) {
+        cq.set_patience(Patience { count, period });
+    }
+
+    fn destroy_cq(_dev: &Device<Self>, cq: Arc<Cq>) {
+        cq.stop();
     }
 
     fn poll_cq(cq: &Cq, sink: &mut WcSink<'_>) {

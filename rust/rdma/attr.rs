@@ -115,6 +115,8 @@ pub struct DeviceAttr {
     pub max_srq_sge: u32,
     pub max_fast_reg_page_list_len: u32,
     pub max_pkeys: u16,
+    pub max_cq_moderation_count: u16,
+    pub max_cq_moderation_period: u16,
     pub local_ca_ack_delay: u8,
 }
 
@@ -154,6 +156,8 @@ impl DeviceAttr {
         raw.max_srq_sge = self.max_srq_sge;
         raw.max_fast_reg_page_list_len = self.max_fast_reg_page_list_len;
         raw.max_pkeys = self.max_pkeys;
+        raw.cq_caps.max_cq_moderation_count = self.max_cq_moderation_count;
+        raw.cq_caps.max_cq_moderation_period = self.max_cq_moderation_period;
         raw.local_ca_ack_delay = self.local_ca_ack_delay;
     }
 }

@@ -171,11 +171,11 @@ pub trait Driver: Sized + Send + Sync + 'static {
         user: &mut UserContext<Self::Ucontext>,
     ) -> Result<u32>;
 
-    /// Ends a completion queue. Nothing uses it any more but what is on its way.
-    fn destroy_cq(dev: &Device<Self>, cq: Arc<Self::Cq>) {
-        let _ = dev;
-        drop(cq);
-    }
+    /// Lets one event stand for up to `count` completions that come within `period` microseconds.
+    fn moderate_cq(cq: &Self::Cq, count: u16, period: u16);
+
+    /// Ends a completion queue. Nothing uses it any more.
+    fn destroy_cq(dev: &Device<Self>, cq: Arc<Self::Cq>);
 
     /// Moves completions of a queue of the kernel to `sink`, as many as there are and fit.
     fn poll_cq(cq: &Self::Cq, sink: &mut WcSink<'_>);

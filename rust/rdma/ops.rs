@@ -79,6 +79,7 @@ impl<T: Driver> OpsVTable<T> {
         mmap: Some(mmap::mmap),
         mmap_free: Some(mmap::mmap_free),
         modify_ah: Some(Self::modify_ah),
+        modify_cq: Some(Self::modify_cq),
         modify_qp: Some(Self::modify_qp),
         modify_srq: Some(Self::modify_srq),
         poll_cq: Some(Self::poll_cq),

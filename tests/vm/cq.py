@@ -2,6 +2,8 @@
 """Completion queues: another size, also under traffic, events across it, overflow, vectors."""
 
 import errno
+import os
+import struct
 import time
 
 import pyverbs.enums as e
@@ -13,6 +15,10 @@ from peer import Peer
 from rc import End, async_event, context, forget_events, gid_index, pair
 from tap import equal, run, true
 from work import OK, SEND, WRITE, not_for_rxe, status
+
+
+# IB_USER_VERBS_EX_CMD_MODIFY_CQ.
+MODIFY_CQ = 57
 
 
 def writes(a, b, *numbers):
@@ -88,7 +94,7 @@ def shrink():
 
 def address():
     """Our own address, and the index of its GID."""
-    return ud.os.environ["ADDR"], gid_index()
+    return os.environ["ADDR"], gid_index()
 
 
 def resize_under_traffic():
@@ -156,6 +162,66 @@ def overflow():
         equal(len(a.cq.poll(64)[1]), entries, "what had room")
 
 
+def moderate(count, period):
+    """Sets how events of all queues of this process are moderated, past the library, which cannot."""
+    done = 0
+    for handle in range(200):
+        # struct ib_uverbs_cmd_hdr, ib_uverbs_ex_cmd_hdr, ib_uverbs_ex_modify_cq.
+        words = struct.pack("=IHHQHHIIIHHI", 1 << 31 | MODIFY_CQ, 2, 0, 0, 0, 0, 0, handle, 1, count, period, 0)
+        try:
+            os.write(context().cmd_fd, words)
+        except OSError as error:
+            true(error.errno in (errno.EINVAL, errno.ENOENT), f"{error} for what is no queue")
+        else:
+            done += 1
+    return done
+
+
+def moderation():
+    """One event stands for several completions, or comes when the time is over"""
+    not_for_rxe("has none")
+    with pair(a={"events": True}) as (a, b):
+        equal(moderate(4, 0xFFFF), 2, "queues")
+        # A slow machine may need longer for three requests than the event may wait.
+        for _ in range(20):
+            a.cq.req_notify()
+            started = time.monotonic()
+            writes(a, b, *range(3))
+            early = a.event(0)
+            in_time = time.monotonic() - started < 0.06
+            writes(a, b, 3)
+            true(early or a.event(), "no event for four")
+            arrived(a, 4)
+            if in_time:
+                break
+        true(in_time and not early, "an event for three of four")
+        # Armed, nothing; then one, and time.
+        a.cq.req_notify()
+        true(not a.event(0.2), "an event for nothing")
+        started = time.monotonic()
+        writes(a, b, 4)
+        true(a.event(), "no event when the time was over")
+        true(time.monotonic() - started > 0.05, "an event before its time")
+        arrived(a, 1)
+        # Not armed: no event, whatever comes.
+        writes(a, b, *range(10))
+        true(not a.event(0.2), "an event that nobody asked for")
+        arrived(a, 10)
+        # Switched off while one is kept back.
+        a.cq.req_notify()
+        writes(a, b, 5)
+        moderate(0, 0)
+        true(a.event(0), "the event that was kept back")
+        a.cq.req_notify()
+        writes(a, b, 6)
+        true(a.event(0), "an event without moderation")
+        arrived(a, 2)
+        # A queue goes while its event is due.
+        moderate(100, 60000)
+        a.cq.req_notify()
+        writes(a, b, 7)
+
+
 def vectors():
     """A queue can be made on each completion vector, and no other"""
     count = context().num_comp_vectors
@@ -170,7 +236,8 @@ def vectors():
         raise AssertionError(f"vector {vector} of {count}")
 
 
-TESTS = [resize_keeps, resize_wraps, shrink, resize_under_traffic, armed, bad_sizes, overflow, vectors]
+TESTS = [resize_keeps, resize_wraps, shrink, resize_under_traffic, armed, bad_sizes, overflow,
+         moderation, vectors]
 
 if __name__ == "__main__":
     run(TESTS)

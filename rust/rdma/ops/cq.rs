@@ -83,6 +83,17 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
+    pub(super) unsafe extern "C" fn modify_cq(
+        cq: *mut bindings::ib_cq,
+        count: u16,
+        period: u16,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let data = unsafe { object::Cq::<T::Cq>::data(cq) };
+        T::moderate_cq(&data.cq, count, period);
+        0
+    }
+
     pub(super) unsafe extern "C" fn resize_user_cq(
         cq: *mut bindings::ib_cq,
         entries: c_uint,
