@@ -4,6 +4,8 @@
 //!
 //! Owns the sizes of rings and of what is kept beside them, within what the device has reported.
 
+mod in_kernel;
+
 use crate::{
     abi::{
         Bounds,
@@ -17,7 +19,6 @@ use crate::{
     datagram::{
         self,
         sender::Requests,
-        Posts,
         Ud, //
     },
     device::{
@@ -28,11 +29,8 @@ use crate::{
     pair::{
         Pair,
         Parts,
+        Posts,
         Service, //
-    },
-    posted::{
-        self,
-        Posted, //
     },
     queue_pair::QueuePair,
     rc::{
@@ -41,11 +39,11 @@ use crate::{
         Rc, //
     },
     rq::{
-        ReceivePosts,
         Receives,
         Source, //
     },
     sq::{
+        self,
         SendQueue,
         Slots, //
     },
@@ -76,12 +74,9 @@ use rdma::{
     ring::Ring,
     udata::UserContext, //
 };
-use roce::{
-    id::Qpn,
-    rc::{
-        requester::Requester,
-        responder::Responder, //
-    }, //
+use roce::rc::{
+    requester::Requester,
+    responder::Responder, //
 };
 use zerocopy_derive::{
     Immutable,
@@ -139,14 +134,19 @@ impl Queues {
             Receives::new(Source::Ring(reader), caps.max_recv_sge)?
         };
         let queues = Self {
-            send: SendQueue::new(send, send_bounds, signal_all)?,
+            send: SendQueue::new(
+                sq::Source::Ring(send),
+                send_bounds,
+                caps.max_send_wr,
+                signal_all,
+            )?,
             receive,
         };
         Ok((queues, created))
     }
 }
 
-/// Makes a queue pair: for a process, or, of general services, for the MAD layer.
+/// Makes a queue pair.
 ///
 /// # Errors
 ///
@@ -161,7 +161,8 @@ pub(crate) fn create(
     match (init.qp_type, init.user.take()) {
         (QpType::Rc, Some(user)) => for_process(dev, pd, init, user, rc, QueuePair::Rc),
         (QpType::Ud, Some(user)) => for_process(dev, pd, init, user, ud, QueuePair::Datagram),
-        (QpType::Gsi, None) => gsi(dev, pd, init),
+        (QpType::Rc, None) => in_kernel::rc(dev, pd, init),
+        (QpType::Ud | QpType::Gsi, None) => in_kernel::ud(dev, pd, init),
         (QpType::Gsi, Some(_)) => Err(EINVAL),
         _ => Err(EOPNOTSUPP),
     }
@@ -201,7 +202,7 @@ fn for_process<T: Service>(
     let caps = granted(init.caps, init.srq.is_some())?;
     let (queues, created) = Queues::new(user, caps, init.sq_sig_all, init.srq.clone())?;
     let halves = halves(queues, &init)?;
-    let parts = parts(dev, pd, init, caps, T::Posts::default());
+    let parts = parts(dev, pd, init, caps, None);
     let qp = Arc::new(
         wrap(Pair::new(parts, halves, dev.shared().qps().join())?),
         GFP_KERNEL_ACCOUNT,
@@ -210,45 +211,6 @@ fn for_process<T: Service>(
     // The last step: packets find it from here on.
     let qp_num = dev.shared().demux().insert(qp.clone())?;
     qp.common().set_number(qp_num);
-    Ok((qp, QpCreated { qp_num, caps }))
-}
-
-/// Makes a datagram queue pair for a consumer in the kernel: the MAD layer, which wants QP 1.
-fn gsi(
-    dev: &Device<Ferroce>,
-    pd: &Arc<Pd>,
-    init: QpInit<'_, Ferroce>,
-) -> Result<(Arc<QueuePair>, QpCreated)> {
-    let caps = init.caps;
-    // CAST: A small number.
-    let max_sge = posted::MAX_SGE as u32;
-    if init.srq.is_some()
-        || caps.max_send_wr > MAX_WR
-        || caps.max_recv_wr > MAX_WR
-        || caps.max_send_sge > max_sge
-        || caps.max_recv_sge > max_sge
-    {
-        return Err(EINVAL);
-    }
-    let posts = Posts {
-        sends: Arc::pin_init(Posted::new(caps.max_send_wr)?, GFP_KERNEL)?,
-        receives: ReceivePosts::new(caps.max_recv_wr, caps.max_recv_sge)?,
-    };
-    let requests = Requests::Posted(posts.sends.clone());
-    let source = Source::Posted(posts.receives.clone());
-    let receives = Receives::new(source, caps.max_recv_sge)?;
-    let halves = (
-        datagram::sender::SendHalf::new(requests, init.send_cq.clone()),
-        datagram::receiver::ReceiveHalf::new(receives, init.recv_cq.clone()),
-    );
-    let parts = parts(dev, pd, init, caps, Some(posts));
-    let qp = Arc::new(
-        QueuePair::Datagram(Pair::new(parts, halves, dev.shared().qps().join())?),
-        GFP_KERNEL,
-    )?;
-    let qp_num = Qpn::GSI.get();
-    qp.common().set_number(qp_num);
-    dev.shared().demux().insert_gsi(qp.clone())?;
     Ok((qp, QpCreated { qp_num, caps }))
 }
 
@@ -306,7 +268,7 @@ fn parts<T: Service>(
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
     caps: QpCaps,
-    posts: T::Posts,
+    posts: Option<Posts<T::Sends>>,
 ) -> Parts<T> {
     Parts {
         common: Common::new(dev.port().clone(), pd.clone(), init.handle),

@@ -21,7 +21,8 @@ use crate::{
         give_turn,
         Half,
         SendingHalf, //
-    }, //
+    },
+    rq::ReceivePosts, //
 };
 use kernel::{
     impl_has_work,
@@ -72,8 +73,8 @@ pub(crate) trait Service: Sized + Send + Sync + 'static {
     type Sender: SendingHalf;
     /// The half that takes requests, and answers them.
     type Receiver: Half;
-    /// Where a consumer in the kernel posts; the default is for one that is a process.
-    type Posts: Default + Send + Sync;
+    /// Where a consumer in the kernel posts sends.
+    type Sends: Send + Sync;
 
     /// Most packets that wait for one half.
     const INBOX: u32;
@@ -96,6 +97,14 @@ pub(crate) trait Service: Sized + Send + Sync + 'static {
     fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask);
 }
 
+/// Where a consumer in the kernel posts.
+pub(crate) struct Posts<S> {
+    /// Sends.
+    pub(crate) sends: S,
+    /// Receives, if they do not come from a shared queue.
+    pub(crate) receives: Option<Arc<ReceivePosts>>,
+}
+
 /// What a queue pair is made from, beside its halves.
 pub(crate) struct Parts<T: Service> {
     /// What the halves share.
@@ -104,8 +113,8 @@ pub(crate) struct Parts<T: Service> {
     pub(crate) caps: QpCaps,
     /// Whether every send is reported.
     pub(crate) signal_all: bool,
-    /// Where a consumer in the kernel posts.
-    pub(crate) posts: T::Posts,
+    /// Where a consumer in the kernel posts; a process has rings.
+    pub(crate) posts: Option<Posts<T::Sends>>,
 }
 
 /// A queue pair.
@@ -220,8 +229,8 @@ impl<T: Service> Pair<T> {
     }
 
     /// Where a consumer in the kernel posts.
-    pub(crate) fn posts(&self) -> &T::Posts {
-        &self.parts.posts
+    pub(crate) fn posts(&self) -> Option<&Posts<T::Sends>> {
+        self.parts.posts.as_ref()
     }
 
     /// What the consumer has set.
@@ -286,10 +295,14 @@ impl<T: Service> Pair<T> {
         Ok(())
     }
 
-    /// Has what a consumer in the kernel has posted looked at. For any context, also with
+    /// Has sends that a consumer in the kernel has posted looked at. For any context, also with
     /// interrupts off.
-    pub(crate) fn kick(self: ArcBorrow<'_, Self>) {
+    pub(crate) fn sends_posted(self: ArcBorrow<'_, Self>) {
         self.defer_sender();
+    }
+
+    /// As [`Pair::sends_posted`], of receives: they wait for packets, but in the error state.
+    pub(crate) fn receives_posted(self: ArcBorrow<'_, Self>) {
         if self.common().is_failed() {
             self.defer_receiver();
         }

@@ -10,7 +10,8 @@ use crate::{
     datagram::Ud,
     modify,
     pair::Pair,
-    rc::Rc, //
+    rc::Rc,
+    rq::ReceivePosts, //
 };
 use kernel::{
     prelude::*,
@@ -84,6 +85,16 @@ impl QueuePair {
     #[inline]
     pub(crate) fn doorbell(&self) -> Result {
         with_pair!(self, pair => pair.as_arc_borrow().doorbell())
+    }
+
+    /// Where a consumer in the kernel posts receives.
+    pub(crate) fn receive_posts(&self) -> Option<&ReceivePosts> {
+        with_pair!(self, pair => pair.posts().and_then(|posts| posts.receives.as_deref()))
+    }
+
+    /// A consumer in the kernel has posted receives.
+    pub(crate) fn receives_posted(&self) {
+        with_pair!(self, pair => pair.as_arc_borrow().receives_posted());
     }
 
     /// Whether packets with this opcode are for queue pairs of this kind.

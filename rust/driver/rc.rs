@@ -14,9 +14,13 @@ use crate::{
         Pair,
         Service, //
     },
-    path::Path, //
+    path::Path,
+    sends::SendPosts, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 use rdma::attr::{
     QpAttr,
     QpAttrMask, //
@@ -58,7 +62,7 @@ pub(crate) struct Rc;
 impl Service for Rc {
     type Sender = SendHalf;
     type Receiver = ReceiveHalf;
-    type Posts = ();
+    type Sends = Arc<SendPosts>;
 
     /// A peer that keeps to its window stays far below.
     const INBOX: u32 = 4096;

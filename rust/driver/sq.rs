@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The send queue of a user's queue pair, seen from the consuming end.
+//! The send queue of a queue pair, seen from the consuming end.
 //!
-//! Owns the read position in the shared ring and a private copy of every entry that is in
-//! progress: what the kernel acts on was read once and cannot change under it. Does not know what
+//! Owns the read position in the ring of a process, or what a consumer in the kernel has posted, and
+//! a private copy of every entry that is in progress: what the kernel acts on was read once and
+//! cannot change under it. Does not know what
 //! a work request does; [`Requester`] takes it from here. Slot `i` of the requester's window
 //! belongs to body `i` here.
 
-use crate::abi::{
-    self,
-    Bounds,
-    Refused,
-    SendWqe,
-    Sge,
-    Shape, //
+use crate::{
+    abi::{
+        self,
+        Bounds,
+        Refused,
+        SendWqe,
+        Sge,
+        Shape, //
+    },
+    sends::SendPosts, //
 };
 use kernel::{
     prelude::*,
@@ -69,13 +73,28 @@ pub(crate) enum Body<'a> {
     Scatter(&'a [Sge]),
 }
 
-/// The consuming end of a send ring.
+/// Where requests come from.
+pub(crate) enum Source {
+    /// A ring of a process.
+    Ring(Arc<Ring>),
+    /// Posts of a consumer in the kernel.
+    Posted(Arc<SendPosts>),
+}
+
+/// The consuming end of a send queue.
 pub(crate) struct SendQueue {
-    ring: Arc<Ring>,
-    /// Next element to read, masked.
-    next: u32,
-    /// Oldest element still in progress, masked; the ring holds the published copy.
+    source: Source,
+    /// Oldest element still in progress, masked; a ring holds the published copy.
     oldest: u32,
+    entries: Entries,
+}
+
+/// Private copies of the entries that are in progress.
+struct Entries {
+    /// Number of slots, a power of two, less one.
+    mask: u32,
+    /// Slot of the next entry, masked; that of a ring has the same number.
+    next: u32,
     bounds: Bounds,
     signal_all: bool,
     shapes: KVVec<Shape>,
@@ -84,51 +103,57 @@ pub(crate) struct SendQueue {
 }
 
 impl SendQueue {
-    /// The consuming end of `ring`.
+    /// The consuming end of `source`, whose elements are within `bounds`. Up to `max_wr` of posted ones
+    /// are in progress at a time; of a ring, as many as it holds.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(ring: Arc<Ring>, bounds: Bounds, signal_all: bool) -> Result<Self> {
+    pub(crate) fn new(
+        source: Source,
+        bounds: Bounds,
+        max_wr: u32,
+        signal_all: bool,
+    ) -> Result<Self> {
+        let mask = match &source {
+            Source::Ring(ring) => ring.mask(),
+            Source::Posted(_) => {
+                let slots = max_wr.checked_next_power_of_two().ok_or(EINVAL)?;
+                slots.saturating_sub(1)
+            }
+        };
         // CAST: `u32` to `usize`, on 64 bits.
-        let slots = ring.mask().saturating_add(1) as usize;
-        let entries = slots
+        let slots = mask.saturating_add(1) as usize;
+        let room = slots
             .checked_mul(bounds.max_sge as usize)
             .ok_or(EOVERFLOW)?;
-        Ok(Self {
-            ring,
+        let entries = Entries {
+            mask,
             next: 0,
-            oldest: 0,
             bounds,
             signal_all,
             shapes: KVVec::from_elem(Shape::Scatter(0), slots, GFP_KERNEL_ACCOUNT)?,
-            bodies: KVVec::from_elem(Sge::default(), entries, GFP_KERNEL_ACCOUNT)?,
+            bodies: KVVec::from_elem(Sge::default(), room, GFP_KERNEL_ACCOUNT)?,
+        };
+        Ok(Self {
+            source,
+            oldest: 0,
+            entries,
         })
     }
 
-    /// Elements of the ring.
+    /// Elements that can be in progress.
     pub(crate) fn slots(&self) -> u32 {
-        self.ring.mask().saturating_add(1)
+        self.entries.mask.saturating_add(1)
     }
 
-    /// Hands every entry that user space has published to `requester`. Says how many.
-    ///
-    /// The producer index is read once; a ring holds at most its size of entries, so this ends.
+    /// Hands every entry that the consumer has published to `requester`, as long as there are free
+    /// slots. Says how many.
     pub(crate) fn fetch(&mut self, requester: &mut Requester<Slots>) -> u32 {
-        let end = self.ring.producer();
-        let mut fetched = 0u32;
-        while self.next != end && requester.free_slots() != 0 {
-            let taken = match self.read(SendWqe::work_request) {
-                Ok(wr) => requester.post(wr),
-                Err(Refused { wr_id, status }) => requester.reject(wr_id, WcOpcode::Send, status),
-            };
-            if taken.is_none() {
-                break;
-            }
-            self.next = self.next.wrapping_add(1) & self.ring.mask();
-            fetched = fetched.wrapping_add(1);
+        match &self.source {
+            Source::Ring(ring) => self.entries.fetch_ring(ring, requester),
+            Source::Posted(posts) => self.entries.fetch_posted(posts, requester),
         }
-        fetched
     }
 
     /// Takes the next entry of a queue pair that sends datagrams: the request, the number of its
@@ -136,23 +161,109 @@ impl SendQueue {
     pub(crate) fn take_datagram(
         &mut self,
     ) -> Option<Result<(DatagramWr, u32, SlotIndex), Refused>> {
-        if self.next == self.ring.producer() {
+        let Source::Ring(ring) = &self.source else {
+            return None;
+        };
+        if self.entries.next == ring.producer() {
             return None;
         }
-        let slot = SlotIndex(self.next);
-        let taken = self.read(SendWqe::datagram);
-        self.next = self.next.wrapping_add(1) & self.ring.mask();
+        let slot = SlotIndex(self.entries.next);
+        let taken = self.entries.read(ring, SendWqe::datagram);
+        self.entries.advance();
         Some(taken.map(|(wr, ah)| (wr, ah, slot)))
+    }
+
+    /// Where the bytes of the request in `slot` stand.
+    pub(crate) fn body(&self, slot: SlotIndex) -> Body<'_> {
+        self.entries.body(slot)
+    }
+
+    /// Gives the oldest `count` elements back to the consumer.
+    pub(crate) fn release(&mut self, count: u32) {
+        if count != 0 {
+            self.oldest = self.oldest.wrapping_add(count) & self.entries.mask;
+            self.publish();
+        }
+    }
+
+    /// Forgets every entry, read or not (the queue pair goes to RESET).
+    pub(crate) fn clear(&mut self) {
+        match &self.source {
+            Source::Ring(ring) => self.entries.next = ring.producer(),
+            Source::Posted(posts) => posts.clear(),
+        }
+        self.oldest = self.entries.next;
+        self.publish();
+    }
+
+    fn publish(&self) {
+        if let Source::Ring(ring) = &self.source {
+            ring.publish_consumer(self.oldest);
+        }
+    }
+
+    /// Slot of the next entry.
+    pub(crate) fn next_slot(&self) -> SlotIndex {
+        SlotIndex(self.entries.next)
+    }
+}
+
+impl Entries {
+    /// The producer index is read once; a ring holds at most its size of entries, so this ends.
+    fn fetch_ring(&mut self, ring: &Ring, requester: &mut Requester<Slots>) -> u32 {
+        let end = ring.producer();
+        let mut fetched = 0u32;
+        while self.next != end && requester.free_slots() != 0 {
+            let taken = match self.read(ring, SendWqe::work_request) {
+                Ok(wr) => requester.post(wr),
+                Err(Refused { wr_id, status }) => requester.reject(wr_id, WcOpcode::Send, status),
+            };
+            if taken.is_none() {
+                break;
+            }
+            self.advance();
+            fetched = fetched.wrapping_add(1);
+        }
+        fetched
+    }
+
+    /// As many as there are free slots, so this ends.
+    fn fetch_posted(&mut self, posts: &SendPosts, requester: &mut Requester<Slots>) -> u32 {
+        let mut fetched = 0u32;
+        while requester.free_slots() != 0 {
+            // CAST: Below the number of slots; `u32` to `usize`, on 64 bits.
+            let (index, stride) = (self.next as usize, self.bounds.max_sge as usize);
+            let start = index.saturating_mul(stride);
+            let body = self.bodies.get_mut(start..start.saturating_add(stride));
+            let Some((wr, entries)) = posts.take(body.unwrap_or_default()) else {
+                break;
+            };
+            if let Some(shape) = self.shapes.get_mut(index) {
+                // CAST: At most `max_sge`.
+                *shape = Shape::Scatter(entries as u32);
+            }
+            if requester.post(wr).is_none() {
+                break;
+            }
+            self.advance();
+            fetched = fetched.wrapping_add(1);
+        }
+        fetched
+    }
+
+    fn advance(&mut self) {
+        self.next = self.next.wrapping_add(1) & self.mask;
     }
 
     /// Copies the entry at the read position, checks it, and has `decode` make a request of it, given
     /// its length and whether all are signaled. Its slot has the same number.
     fn read<T>(
         &mut self,
+        ring: &Ring,
         decode: impl FnOnce(&SendWqe, u32, bool) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         let mut bytes = [0; SendWqe::LEN];
-        self.ring.read(self.next, 0, &mut bytes);
+        ring.read(self.next, 0, &mut bytes);
         let wqe: SendWqe = zerocopy::transmute!(bytes);
         let shape = wqe.shape(self.bounds)?;
         // CAST: Below the number of slots.
@@ -170,7 +281,7 @@ impl SendQueue {
             .as_mut_bytes()
             .get_mut(..shape.body_len())
             .ok_or(full)?;
-        self.ring.read(self.next, SendWqe::LEN, used);
+        ring.read(self.next, SendWqe::LEN, used);
 
         let length = match shape {
             Shape::Inline(bytes) => bytes,
@@ -183,8 +294,7 @@ impl SendQueue {
         decode(&wqe, length, self.signal_all)
     }
 
-    /// Where the bytes of the request in `slot` stand.
-    pub(crate) fn body(&self, slot: SlotIndex) -> Body<'_> {
+    fn body(&self, slot: SlotIndex) -> Body<'_> {
         // CAST: Below the number of slots.
         let index = slot.0 as usize;
         let start = index.saturating_mul(self.bounds.max_sge as usize);
@@ -198,25 +308,5 @@ impl SendQueue {
             }
             None => Body::Inline(&[]),
         }
-    }
-
-    /// Gives the oldest `count` elements of the ring back to user space.
-    pub(crate) fn release(&mut self, count: u32) {
-        if count != 0 {
-            self.oldest = self.oldest.wrapping_add(count) & self.ring.mask();
-            self.ring.publish_consumer(self.oldest);
-        }
-    }
-
-    /// Forgets every entry, read or not (the queue pair goes to RESET).
-    pub(crate) fn clear(&mut self) {
-        self.next = self.ring.producer();
-        self.oldest = self.next;
-        self.ring.publish_consumer(self.oldest);
-    }
-
-    /// Slot of the next entry.
-    pub(crate) fn next_slot(&self) -> SlotIndex {
-        SlotIndex(self.next)
     }
 }

@@ -16,10 +16,7 @@ use crate::{
     device::Ferroce,
     moderator::Patience,
     mr::Pd,
-    posted::{
-        PostedSend,
-        ShortList, //
-    },
+    posting,
     queue_pair::QueuePair,
     registration::{
         self,
@@ -77,12 +74,9 @@ use roce::{
     access::Access,
     id::{
         Pkey,
-        Qkey,
         Qpn, //
     },
     pma,
-    ud::DatagramWr,
-    wr::Imm, //
 };
 
 /// The devices of this module.
@@ -252,38 +246,11 @@ impl Driver for Ferroce {
     }
 
     fn post_send_kernel(qp: &Arc<QueuePair>, list: &mut SendWrList<'_, Handle>) -> Result {
-        let QueuePair::Datagram(qp) = &**qp else {
-            return Err(EOPNOTSUPP);
-        };
-        let posted = list.try_for_each(|wr| {
-            let ud = wr.ud().ok_or(EINVAL)?;
-            let list = ShortList::new(&wr.sges())?;
-            let length = list.length().ok_or(EINVAL)?;
-            qp.post_send(PostedSend {
-                wr: DatagramWr {
-                    wr_id: wr.wr_id(),
-                    remote_qpn: Qpn::new(ud.remote_qpn),
-                    remote_qkey: Qkey::new(ud.remote_qkey),
-                    imm: wr.has_imm().then(|| Imm(wr.imm())),
-                    length,
-                    signaled: wr.is_signaled() || qp.signals_all(),
-                    solicited: wr.is_solicited(),
-                },
-                ah: ud.ah.ah().clone(),
-                list,
-            })
-        });
-        qp.as_arc_borrow().kick();
-        posted
+        posting::post_sends(qp, list)
     }
 
     fn post_recv_kernel(qp: &Arc<QueuePair>, list: &mut RecvWrList<'_>) -> Result {
-        let QueuePair::Datagram(qp) = &**qp else {
-            return Err(EOPNOTSUPP);
-        };
-        let posted = list.try_for_each(|wr| qp.post_recv(&wr));
-        qp.as_arc_borrow().kick();
-        posted
+        posting::post_receives(qp, list)
     }
 
     fn create_srq(

@@ -8,6 +8,13 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
+mod operation;
+
+pub use operation::{
+    Operation,
+    RemoteAddr, //
+};
+
 use crate::{
     bindings,
     object, //
@@ -168,6 +175,16 @@ impl<'a, A> SendWr<'a, A> {
         self.raw.send_flags & bindings::ib_send_flags_IB_SEND_SOLICITED != 0
     }
 
+    /// Whether it waits until all earlier READs and atomics are complete.
+    pub fn is_fenced(&self) -> bool {
+        self.raw.send_flags & bindings::ib_send_flags_IB_SEND_FENCE != 0
+    }
+
+    /// Whether the data is to be taken along at once, by its address in the kernel.
+    pub fn is_inline(&self) -> bool {
+        self.raw.send_flags & bindings::ib_send_flags_IB_SEND_INLINE != 0
+    }
+
     /// Whether immediate data goes with it.
     pub fn has_imm(&self) -> bool {
         matches!(
@@ -187,20 +204,6 @@ impl<'a, A> SendWr<'a, A> {
     pub fn sges(&self) -> SgeList<'a> {
         // SAFETY: The request is well-formed, see `SendWrList::from_raw`.
         unsafe { SgeList::from_raw(self.raw.sg_list, self.raw.num_sge) }
-    }
-
-    /// Address and key of the peer's memory, of an RDMA READ or WRITE.
-    pub fn rdma(&self) -> Option<(u64, u32)> {
-        match self.raw.opcode {
-            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE
-            | bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM
-            | bindings::ib_wr_opcode_IB_WR_RDMA_READ => (),
-            _ => return None,
-        }
-        let wr: *const bindings::ib_rdma_wr = ptr::from_ref(self.raw).cast();
-        // SAFETY: Requests with such an opcode are embedded in an `ib_rdma_wr`, as its first field.
-        let wr = unsafe { &*wr };
-        Some((wr.remote_addr, wr.rkey))
     }
 
     /// What a datagram has beside its data; `None` if the queue pair does not send datagrams.

@@ -76,6 +76,12 @@ impl Handle {
     }
 }
 
+impl AsRef<Arc<Ah>> for Handle {
+    fn as_ref(&self) -> &Arc<Ah> {
+        &self.ah
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
         // Only processes have numbers, and they may sleep.

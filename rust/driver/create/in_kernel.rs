@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs of consumers in the kernel.
+//!
+//! Owns where such a consumer posts. What queue pairs have in common is in `create`.
+
+use super::{
+    parts,
+    Halves,
+    Queues, //
+};
+use crate::{
+    abi::{
+        Bounds,
+        MAX_SGE, //
+    },
+    datagram::{
+        self,
+        sender::Requests,
+        Ud, //
+    },
+    device::{
+        Ferroce,
+        MAX_WR, //
+    },
+    mr::Pd,
+    pair::{
+        Pair,
+        Posts,
+        Service, //
+    },
+    posted::{
+        self,
+        Posted,
+        PostedSend, //
+    },
+    queue_pair::QueuePair,
+    rc::Rc,
+    rq::{
+        ReceivePosts,
+        Receives,
+        Source, //
+    },
+    sends::SendPosts,
+    sq::{
+        self,
+        SendQueue, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    attr::{
+        QpCaps,
+        QpType, //
+    },
+    device::Device,
+    driver::{
+        QpCreated,
+        QpInit, //
+    }, //
+};
+use roce::id::Qpn;
+
+/// Makes a queue pair for a consumer in the kernel, who posts to `sends`.
+fn for_kernel<T: Service>(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+    sends: T::Sends,
+    halves: impl FnOnce(&T::Sends, Receives, &QpInit<'_, Ferroce>) -> Result<Halves<T>>,
+    wrap: impl FnOnce(Arc<Pair<T>>) -> QueuePair,
+) -> Result<(Arc<QueuePair>, QpCreated)> {
+    let caps = init.caps;
+    let (receives, posts) = match init.srq.clone() {
+        Some(srq) => {
+            let max_sge = srq.max_sge();
+            (Receives::new(Source::Shared(srq), max_sge)?, None)
+        }
+        None => {
+            let posts = ReceivePosts::new(caps.max_recv_wr, caps.max_recv_sge)?;
+            let source = Source::Posted(posts.clone());
+            (Receives::new(source, caps.max_recv_sge)?, Some(posts))
+        }
+    };
+    let halves = halves(&sends, receives, &init)?;
+    let general_services = init.qp_type == QpType::Gsi;
+    let posts = Posts {
+        sends,
+        receives: posts,
+    };
+    let parts = parts(dev, pd, init, caps, Some(posts));
+    let qp = wrap(Pair::new(parts, halves, dev.shared().qps().join())?);
+    let qp = Arc::new(qp, GFP_KERNEL)?;
+    // The last step: packets find it from here on.
+    let qp_num = if general_services {
+        let qp_num = Qpn::GSI.get();
+        qp.common().set_number(qp_num);
+        dev.shared().demux().insert_gsi(qp.clone())?;
+        qp_num
+    } else {
+        let qp_num = dev.shared().demux().insert(qp.clone())?;
+        qp.common().set_number(qp_num);
+        qp_num
+    };
+    Ok((qp, QpCreated { qp_num, caps }))
+}
+
+/// A reliable connected queue pair of a consumer in the kernel.
+pub(super) fn rc(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+) -> Result<(Arc<QueuePair>, QpCreated)> {
+    let mut init = init;
+    init.caps = granted(init.caps, MAX_SGE)?;
+    let sends = SendPosts::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
+    for_kernel(dev, pd, init, sends, rc_halves, QueuePair::Rc)
+}
+
+fn rc_halves(
+    sends: &Arc<SendPosts>,
+    receive: Receives,
+    init: &QpInit<'_, Ferroce>,
+) -> Result<Halves<Rc>> {
+    let bounds = Bounds {
+        max_sge: init.caps.max_send_sge,
+        max_inline: 0,
+    };
+    let source = sq::Source::Posted(sends.clone());
+    let send = SendQueue::new(source, bounds, init.caps.max_send_wr, init.sq_sig_all)?;
+    super::rc(Queues { send, receive }, init)
+}
+
+/// A datagram queue pair of a consumer in the kernel. The MAD layer wants that of number 1.
+pub(super) fn ud(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+) -> Result<(Arc<QueuePair>, QpCreated)> {
+    let mut init = init;
+    // CAST: A small number.
+    init.caps = granted(init.caps, posted::MAX_SGE as u32)?;
+    let sends = Arc::pin_init(Posted::new(init.caps.max_send_wr)?, GFP_KERNEL)?;
+    for_kernel(dev, pd, init, sends, ud_halves, QueuePair::Datagram)
+}
+
+fn ud_halves(
+    sends: &Arc<Posted<PostedSend>>,
+    receives: Receives,
+    init: &QpInit<'_, Ferroce>,
+) -> Result<Halves<Ud>> {
+    let requests = Requests::Posted(sends.clone());
+    Ok((
+        datagram::sender::SendHalf::new(requests, init.send_cq.clone()),
+        datagram::receiver::ReceiveHalf::new(receives, init.recv_cq.clone()),
+    ))
+}
+
+/// What is granted to a consumer in the kernel, whose scatter lists of sends have up to `max_sge`
+/// entries. There is no inline data.
+fn granted(asked: QpCaps, max_sge: u32) -> Result<QpCaps> {
+    if asked.max_send_wr > MAX_WR
+        || asked.max_recv_wr > MAX_WR
+        || asked.max_send_sge > max_sge
+        || asked.max_recv_sge > MAX_SGE
+    {
+        return Err(EINVAL);
+    }
+    Ok(QpCaps {
+        max_send_wr: asked.max_send_wr.max(1),
+        max_send_sge: asked.max_send_sge.max(1),
+        max_inline_data: 0,
+        ..asked
+    })
+}

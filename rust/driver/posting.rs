@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests of consumers in the kernel, as they are posted.
+//!
+//! Owns the way from what a consumer asks for to what a queue pair does, and the checks in between. Any
+//! context may post, also with interrupts off; so requests are only put where the queue pair's next
+//! turn finds them.
+
+use crate::{
+    ah::Ah,
+    datagram::Ud,
+    pair::Pair,
+    posted::{
+        PostedSend,
+        ShortList, //
+    },
+    queue_pair::QueuePair,
+    rc::Rc, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    attr::QpState,
+    wr::{
+        Operation,
+        RecvWrList,
+        RemoteAddr,
+        SendWrList, //
+    }, //
+};
+use roce::{
+    id::{
+        Qkey,
+        Qpn,
+        Rkey, //
+    },
+    ud::DatagramWr,
+    wr::{
+        Imm,
+        Remote,
+        SendOp,
+        SendWr, //
+    }, //
+};
+
+/// Takes the sends in `list`.
+///
+/// # Errors
+///
+/// `EINVAL` before RTS, and for a request that cannot be; `EOPNOTSUPP` for one that the queue pair
+/// cannot carry out; `ENOMEM` when too many are posted.
+pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(
+    qp: &QueuePair,
+    list: &mut SendWrList<'_, A>,
+) -> Result {
+    if !qp.common().takes_sends() {
+        // The list knows which request is to blame once it has yielded it.
+        let _ = list.next();
+        return Err(EINVAL);
+    }
+    match qp {
+        QueuePair::Rc(qp) => {
+            let posted = post_connected(qp, list);
+            qp.as_arc_borrow().sends_posted();
+            posted
+        }
+        QueuePair::Datagram(qp) => {
+            let posted = post_datagrams(qp, list);
+            qp.as_arc_borrow().sends_posted();
+            posted
+        }
+    }
+}
+
+/// Takes the receives in `list`.
+///
+/// # Errors
+///
+/// `EINVAL` in RESET, for too long a scatter list, or when receives come from a shared queue; `ENOMEM`
+/// when too many are posted.
+pub(crate) fn post_receives(qp: &QueuePair, list: &mut RecvWrList<'_>) -> Result {
+    let posted = list.try_for_each(|wr| {
+        if qp.common().state() == QpState::Reset {
+            return Err(EINVAL);
+        }
+        qp.receive_posts().ok_or(EINVAL)?.push(&wr)
+    });
+    qp.receives_posted();
+    posted
+}
+
+fn post_connected<A>(qp: &Pair<Rc>, list: &mut SendWrList<'_, A>) -> Result {
+    let posts = qp.posts();
+    list.try_for_each(|wr| {
+        let posts = posts.ok_or(EINVAL)?;
+        if wr.is_inline() {
+            // `max_inline_data` is 0.
+            return Err(EINVAL);
+        }
+        let request = SendWr {
+            wr_id: wr.wr_id(),
+            op: operation(wr.operation().ok_or(EOPNOTSUPP)?)?,
+            length: 0,
+            signaled: wr.is_signaled() || qp.signals_all(),
+            solicited: wr.is_solicited(),
+            fence: wr.is_fenced(),
+        };
+        posts.sends.push(request, &wr.sges())
+    })
+}
+
+/// What the requester makes of `operation`.
+fn operation(operation: Operation) -> Result<SendOp> {
+    Ok(match operation {
+        Operation::Send {
+            imm,
+            invalidate: None,
+        } => SendOp::Send { imm: imm.map(Imm) },
+        Operation::Write { remote, imm } => SendOp::Write {
+            remote: place(remote),
+            imm: imm.map(Imm),
+        },
+        Operation::Read {
+            remote,
+            invalidate: None,
+        } => SendOp::Read {
+            remote: place(remote),
+        },
+        _ => return Err(EOPNOTSUPP),
+    })
+}
+
+fn place(remote: RemoteAddr) -> Remote {
+    Remote {
+        va: remote.addr,
+        rkey: Rkey::new(remote.rkey),
+    }
+}
+
+fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Pair<Ud>, list: &mut SendWrList<'_, A>) -> Result {
+    let posts = qp.posts();
+    list.try_for_each(|wr| {
+        let posts = posts.ok_or(EINVAL)?;
+        let ud = wr.ud().ok_or(EINVAL)?;
+        let list = ShortList::new(&wr.sges())?;
+        let length = list.length().ok_or(EINVAL)?;
+        posts.sends.push(PostedSend {
+            wr: DatagramWr {
+                wr_id: wr.wr_id(),
+                remote_qpn: Qpn::new(ud.remote_qpn),
+                remote_qkey: Qkey::new(ud.remote_qkey),
+                imm: wr.has_imm().then(|| Imm(wr.imm())),
+                length,
+                signaled: wr.is_signaled() || qp.signals_all(),
+                solicited: wr.is_solicited(),
+            },
+            ah: ud.ah.as_ref().as_ref().clone(),
+            list,
+        })
+    })
+}
