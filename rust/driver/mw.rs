@@ -119,7 +119,7 @@ impl Mw {
             Binding {
                 generation: bind.key,
                 qpn,
-                access: bind.access,
+                access: bind.rights(),
                 addresses: bind.addresses(),
                 place,
             },

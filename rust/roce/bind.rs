@@ -34,17 +34,23 @@ pub struct Bind {
     pub key: u8,
     /// The region. Means nothing if `range` is empty.
     pub region: Lkey,
-    /// What a peer may do through the window.
+    /// What the window is to allow.
     pub access: Access,
     /// The part of the region, in its addresses. An empty one unbinds the window.
     pub range: Region,
 }
 
-/// Rights that a window may give.
+/// Rights that a window gives to peers.
 const GRANTABLE: Access = Access::REMOTE_WRITE
     .union(Access::REMOTE_READ)
-    .union(Access::REMOTE_ATOMIC)
-    .union(Access::ZERO_BASED);
+    .union(Access::REMOTE_ATOMIC);
+
+/// What may be asked for. A window gives no local right, but programs ask for those that its region
+/// has.
+const ACCEPTED: Access = GRANTABLE
+    .union(Access::ZERO_BASED)
+    .union(Access::LOCAL_WRITE)
+    .union(Access::MW_BIND);
 
 impl Bind {
     /// Returns whether a window of this type, bound already or not, may be bound like this at all.
@@ -53,7 +59,7 @@ impl Bind {
     /// free (o10-37.2.30), and not by binding it to nothing that it becomes free (o10-37.2.40).
     #[must_use]
     pub fn suits(&self, window: WindowType, is_bound: bool) -> bool {
-        GRANTABLE.contains(self.access)
+        ACCEPTED.contains(self.access)
             && match window {
                 WindowType::One => !self.access.contains(Access::ZERO_BASED),
                 WindowType::TwoB => !is_bound && !self.unbinds(),
@@ -64,6 +70,12 @@ impl Bind {
     #[must_use]
     pub fn unbinds(&self) -> bool {
         self.range.length == 0
+    }
+
+    /// Returns what a peer may do.
+    #[must_use]
+    pub const fn rights(&self) -> Access {
+        self.access.intersection(GRANTABLE)
     }
 
     /// Returns where the window starts in a region with the rights `access`, in bytes; `None` if
@@ -171,7 +183,14 @@ mod tests {
         for bit in 0..u32::BITS {
             let right = Access::from_bits(1 << bit);
             let given = bind(right, 0x1000, 1).suits(WindowType::TwoB, false);
-            assert_eq!(given, GRANTABLE.contains(right), "bit {bit}");
+            assert_eq!(given, bit <= 5, "bit {bit}");
+            let rights = bind(right, 0x1000, 1).rights();
+            let remote = (1..=3).contains(&bit);
+            assert_eq!(
+                rights,
+                if remote { right } else { Access::NONE },
+                "bit {bit}"
+            );
         }
     }
 

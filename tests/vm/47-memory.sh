@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Memory regions that change, at both ends of the address space, and memory windows; see memory.py.
+#
+#	v0 [DEV] ------ v1      the device talks to itself
+#
+# vm: TOPOLOGY=single
+
+cd "${VM_LIB%/*}" && exec python3 memory.py
