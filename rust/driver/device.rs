@@ -34,6 +34,7 @@ use kernel::{
 use rdma::{
     attr::{
         DeviceAttr,
+        OdpCaps,
         PhysState,
         PortAttr,
         PortState, //
@@ -69,6 +70,18 @@ const MANY: u32 = 1 << 20;
 
 /// Entries of the GID table: addresses of the netdev and of the VLANs on top of it.
 const GIDS: u32 = 1024;
+
+/// What works with memory on demand (`enum ib_odp_general_cap_bits`,
+/// `enum ib_odp_transport_cap_bits`).
+mod on_demand {
+    pub(super) const SUPPORT: u64 = 1;
+    pub(super) const IMPLICIT: u64 = 1 << 1;
+    pub(super) const SEND: u32 = 1;
+    pub(super) const RECV: u32 = 1 << 1;
+    pub(super) const WRITE: u32 = 1 << 2;
+    pub(super) const READ: u32 = 1 << 3;
+    pub(super) const SRQ_RECV: u32 = 1 << 5;
+}
 
 /// What a device can do (`enum ib_device_cap_flags`); nothing is only claimed.
 mod cap {
@@ -182,6 +195,16 @@ impl Ferroce {
             max_srq_sge: abi::MAX_SGE,
             max_cq_moderation_count: u16::MAX,
             max_cq_moderation_period: u16::MAX,
+            odp: OdpCaps {
+                general: on_demand::SUPPORT | on_demand::IMPLICIT,
+                rc: on_demand::SEND
+                    | on_demand::RECV
+                    | on_demand::WRITE
+                    | on_demand::READ
+                    | on_demand::SRQ_RECV,
+                uc: 0,
+                ud: on_demand::SEND | on_demand::RECV | on_demand::SRQ_RECV,
+            },
             max_pkeys: 1,
             local_ca_ack_delay: 15,
             ..DeviceAttr::default()

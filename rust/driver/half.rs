@@ -68,6 +68,9 @@ pub(crate) trait Half: Send + Unpin + 'static {
 
     /// The memory that the half waits for. While it does, it gets no turn, but in the error state.
     fn paging(&mut self) -> &mut Paging;
+
+    /// There is work while the half waits for memory: a peer may have to be told to be patient.
+    fn waits(&mut self, _qp: &Common) {}
 }
 
 /// The half that sends requests.
@@ -94,6 +97,7 @@ pub(crate) fn give_turn(
         half.paging().reset();
     }
     if half.paging().is_waiting() {
+        half.waits(qp);
         return Again::No;
     }
     let again = half.turn(qp, inbox, after);

@@ -32,6 +32,7 @@ mod mr;
 mod multicast;
 #[allow(dead_code, reason = "work requests on keys are yet to come")]
 mod mw;
+mod odp;
 mod paging;
 mod pair;
 mod path;

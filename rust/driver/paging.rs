@@ -25,10 +25,13 @@ use kernel::{
         Arc, //
     }, //
 };
-use rdma::umem::{
-    Fetch,
-    Memory,
-    OnDemand, //
+use rdma::{
+    timer::now,
+    umem::{
+        Fetch,
+        Memory,
+        OnDemand, //
+    }, //
 };
 use roce::{
     access::{
@@ -41,6 +44,9 @@ use roce::{
 /// How often the same access may find memory absent. Each time, something else has taken away what
 /// was brought, in the time that a work item needs to end.
 const MOST_TRIES: u32 = 256;
+
+/// A wait that a peer should hear of, in nanoseconds: it may soon give us up.
+const SLOW: u64 = 30_000_000;
 
 /// Most bytes that are brought at a time beyond those that are missed.
 pub(crate) const MOST_AHEAD: u32 = 2 << 20;
@@ -87,7 +93,18 @@ impl Want {
         }
     }
 
-    fn find(&self, keys: &Keys) -> Option<(Arc<OnDemand>, u64)> {
+    /// Brings as much of the memory as `fetch` says. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// As [`Want::bring`].
+    pub(crate) fn prefetch(&self, keys: &Keys, fetch: Fetch) -> Result {
+        let (region, offset) = self.find(keys).ok_or(EFAULT)?;
+        region.fault(offset, self.must.into(), fetch)
+    }
+
+    /// The region on demand that the memory is in, and where.
+    pub(crate) fn find(&self, keys: &Keys) -> Option<(Arc<OnDemand>, u64)> {
         let guard = rcu::read_lock();
         let wish = Wish {
             pd: &self.pd,
@@ -132,6 +149,8 @@ pub(crate) struct Paging {
     tries: u32,
     /// The memory could not be had.
     failed: bool,
+    /// When the wait began, or when the peer was last told of it.
+    since: u64,
 }
 
 impl Paging {
@@ -139,6 +158,16 @@ impl Paging {
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting
+    }
+
+    /// Whether the half waits for so long that its peer should hear of it; each time but once.
+    pub(crate) fn is_slow(&mut self) -> bool {
+        let now = now();
+        let slow = self.waiting && now.saturating_sub(self.since) >= SLOW;
+        if slow {
+            self.since = now;
+        }
+        slow
     }
 
     /// Whether this access has not waited yet, so that it is worthwhile to look ahead.
@@ -168,6 +197,9 @@ impl Paging {
                 Err(Obstacle::Refused(hopeless))
             }
             Err(Miss::Absent(want)) => {
+                if self.tries == 0 {
+                    self.since = now();
+                }
                 self.tries = self.tries.saturating_add(1);
                 self.waiting = true;
                 self.want = Some(want);

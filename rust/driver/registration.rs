@@ -11,7 +11,8 @@ use crate::{
     mr::{
         Mr,
         Pd, //
-    }, //
+    },
+    odp, //
 };
 use kernel::{
     prelude::*,
@@ -50,6 +51,7 @@ const SUPPORTED: Access = Access::LOCAL_WRITE
     .union(Access::MW_BIND)
     .union(Access::ZERO_BASED)
     .union(Access::HUGETLB)
+    .union(Access::ON_DEMAND)
     .union(Access::FLUSH_GLOBAL)
     .union(Access::RELAXED_ORDERING);
 
@@ -69,12 +71,15 @@ pub(crate) struct Window {
 }
 
 /// The memory of a process that `init` describes, and its addresses.
-fn pin(dev: &Device<Ferroce>, init: &MrInit) -> Result<(Access, Region, Arc<Memory>)> {
+fn memory(dev: &Device<Ferroce>, init: &MrInit) -> Result<(Access, Region, Arc<Memory>)> {
     let access = Access::from_bits(init.access);
     if !SUPPORTED.contains(access) {
         return Err(EOPNOTSUPP);
     }
-    let memory = Memory::User(Umem::pin(dev.ib(), init.start, init.length, init.access)?);
+    let memory = match access.contains(Access::ON_DEMAND) {
+        true => odp::memory(init)?,
+        false => Memory::User(Umem::pin(dev.ib(), init.start, init.length, init.access)?),
+    };
     let region = Region {
         iova: first_address(access, init.iova),
         length: init.length,
@@ -99,7 +104,7 @@ pub(crate) fn reg_user(
     pd: &Arc<Pd>,
     init: &MrInit,
 ) -> Result<(Arc<Registered>, MrKeys)> {
-    let (access, region, memory) = pin(dev, init)?;
+    let (access, region, memory) = self::memory(dev, init)?;
     add(dev, pd, access, region, memory)
 }
 
@@ -199,7 +204,7 @@ pub(crate) fn change(
                     iova: place.iova,
                     access: access.bits(),
                 };
-                let (_, region, memory) = pin(dev, &init)?;
+                let (_, region, memory) = self::memory(dev, &init)?;
                 (region, memory)
             }
             None => {

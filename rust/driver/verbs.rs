@@ -16,6 +16,7 @@ use crate::{
     device::Ferroce,
     moderator::Patience,
     mr::Pd,
+    odp,
     posting,
     queue_pair::QueuePair,
     registration::{
@@ -46,6 +47,7 @@ use rdma::{
     },
     device::Device,
     driver::{
+        Advice,
         AhInit,
         CqInit,
         Driver,
@@ -67,7 +69,8 @@ use rdma::{
     wc::WcSink,
     wr::{
         RecvWrList,
-        SendWrList, //
+        SendWrList,
+        SgeList, //
     }, //
 };
 use roce::{
@@ -288,6 +291,16 @@ impl Driver for Ferroce {
         init: MrInit,
     ) -> Result<(Arc<Registered>, MrKeys)> {
         registration::reg_user(dev, pd, &init)
+    }
+
+    fn advise_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        advice: Advice,
+        wait: bool,
+        sges: &SgeList<'_>,
+    ) -> Result {
+        odp::advise(dev, pd, advice, wait, sges)
     }
 
     fn get_dma_mr(

@@ -114,10 +114,24 @@ pub struct DeviceAttr {
     pub max_srq_wr: u32,
     pub max_srq_sge: u32,
     pub max_fast_reg_page_list_len: u32,
+    pub odp: OdpCaps,
     pub max_pkeys: u16,
     pub max_cq_moderation_count: u16,
     pub max_cq_moderation_period: u16,
     pub local_ca_ack_delay: u8,
+}
+
+/// What works with memory on demand (`struct ib_odp_caps`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OdpCaps {
+    /// `enum ib_odp_general_cap_bits`; 0: none of it works.
+    pub general: u64,
+    /// `enum ib_odp_transport_cap_bits`, of RC.
+    pub rc: u32,
+    /// The same of UC.
+    pub uc: u32,
+    /// The same of UD.
+    pub ud: u32,
 }
 
 impl DeviceAttr {
@@ -135,6 +149,15 @@ impl DeviceAttr {
         // `rdma link delete` goes through the core, so every device of this crate can be
         // unregistered by the user.
         raw.kernel_cap_flags = u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
+        if self.odp.general != 0 {
+            // The core asks this before it lets anybody register.
+            let odp = bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING;
+            raw.kernel_cap_flags |= u64::from(odp);
+        }
+        raw.odp_caps.general_caps = self.odp.general;
+        raw.odp_caps.per_transport_caps.rc_odp_caps = self.odp.rc;
+        raw.odp_caps.per_transport_caps.uc_odp_caps = self.odp.uc;
+        raw.odp_caps.per_transport_caps.ud_odp_caps = self.odp.ud;
         raw.max_send_sge = self.max_send_sge;
         raw.max_recv_sge = self.max_recv_sge;
         raw.max_sge_rd = self.max_sge_rd;

@@ -55,7 +55,8 @@ use crate::{
     wc::WcSink,
     wr::{
         RecvWrList,
-        SendWrList, //
+        SendWrList,
+        SgeList, //
     }, //
 };
 use kernel::{
@@ -260,6 +261,15 @@ pub trait Driver: Sized + Send + Sync + 'static {
         init: MrInit,
     ) -> Result<(Arc<Self::Mr>, MrKeys)>;
 
+    /// Brings memory of regions that is soon needed, in the background unless `wait` is set.
+    fn advise_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Self::Pd>,
+        advice: Advice,
+        wait: bool,
+        sges: &SgeList<'_>,
+    ) -> Result;
+
     /// Makes a region for `memory`, which is all of the kernel's, `access` being
     /// `enum ib_access_flags`.
     fn get_dma_mr(
@@ -300,6 +310,17 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// Ends a memory window. When it returns, nobody reaches memory through it.
     fn dealloc_mw(dev: &Device<Self>, mw: Arc<Self::Mw>);
+}
+
+/// What memory will be needed for (`enum ib_uverbs_advise_mr_advice`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Advice {
+    /// To be read.
+    Prefetch,
+    /// To be written.
+    PrefetchWrite,
+    /// To be read, as far as it is in memory anyway.
+    PrefetchPresent,
 }
 
 /// What an address handle is made from.

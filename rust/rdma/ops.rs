@@ -48,6 +48,7 @@ impl<T: Driver> OpsVTable<T> {
         driver_id: T::DRIVER_ID,
         uverbs_abi_ver: T::ABI_VERSION,
 
+        advise_mr: Some(Self::advise_mr),
         alloc_hw_port_stats: Some(Counters::<T>::alloc),
         alloc_mr: Some(Self::alloc_mr),
         alloc_mw: Some(Self::alloc_mw),

@@ -95,6 +95,7 @@ impl Memory {
     pub fn repin(&self, device: &IbDevice, access: u32) -> Result<Option<Umem>> {
         match self {
             Self::User(umem) => umem.repin(device, access),
+            Self::OnDemand(region) if region.allows(access) => Ok(None),
             _ => Err(EOPNOTSUPP),
         }
     }

@@ -49,7 +49,7 @@ impl SgeList<'_> {
     ///
     /// `list` points to `count` entries that stay as they are while the result is used, or `count`
     /// is not above 0.
-    unsafe fn from_raw(list: *const bindings::ib_sge, count: c_int) -> Self {
+    pub(crate) unsafe fn from_raw(list: *const bindings::ib_sge, count: c_int) -> Self {
         let entries = match usize::try_from(count) {
             // SAFETY: As the function requires.
             Ok(count) if count > 0 => unsafe { core::slice::from_raw_parts(list, count) },

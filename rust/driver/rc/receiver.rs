@@ -223,6 +223,18 @@ impl Half for ReceiveHalf {
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
     }
+
+    fn waits(&mut self, qp: &Common) {
+        let Some(path) = &mut self.path else {
+            return;
+        };
+        if self.paging.is_slow() {
+            let patience = self.responder.stall();
+            // It names no memory, so there is nothing that could be absent.
+            let _ = send(&patience, path, qp, &mut self.paging);
+            path.flush(qp.port());
+        }
+    }
 }
 
 /// Sends one packet. Loss is none of our business.

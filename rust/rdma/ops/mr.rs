@@ -15,14 +15,18 @@ use crate::{
     },
     bindings,
     device::handle::Device,
-    driver::Driver,
+    driver::{
+        Advice,
+        Driver, //
+    },
     object,
     udata,
     umem::{
         KernelMemory,
         Memory,
         ScatterList, //
-    }, //
+    },
+    wr::SgeList, //
 };
 use core::ptr::{
     self,
@@ -63,6 +67,40 @@ impl<T: Driver> OpsVTable<T> {
                 Self::new_mr(dev, mr, keys)
             }
         })())
+    }
+
+    pub(super) unsafe extern "C" fn advise_mr(
+        pd: *mut bindings::ib_pd,
+        advice: bindings::ib_uverbs_advise_mr_advice,
+        flags: u32,
+        sges: *mut bindings::ib_sge,
+        count: u32,
+        _attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> c_int {
+        from_result(|| {
+            let advice = match advice {
+                bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH => {
+                    Advice::Prefetch
+                }
+                bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE => {
+                    Advice::PrefetchWrite
+                }
+                bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => {
+                    Advice::PrefetchPresent
+                }
+                _ => return Err(EOPNOTSUPP),
+            };
+            let flush = bindings::ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
+            let count = c_int::try_from(count)?;
+            // SAFETY: See the head of `ops`; the list is the core's, and has as many entries.
+            unsafe {
+                let dev = Device::<T>::from_raw((*pd).device);
+                let pd = object::Pd::<T::Pd>::data(pd);
+                let sges = SgeList::from_raw(sges, count);
+                T::advise_mr(dev, pd, advice, flags & flush != 0, &sges)?;
+            }
+            Ok(0)
+        })
     }
 
     pub(super) unsafe extern "C" fn get_dma_mr(

@@ -100,6 +100,13 @@ impl OnDemand {
         Self::new(0, u64::MAX, writable)
     }
 
+    /// Whether the region can have the rights `access` (`enum ib_access_flags`) as it is.
+    pub(super) fn allows(&self, access: u32) -> bool {
+        let on_demand = bindings::ib_access_flags_IB_ACCESS_ON_DEMAND;
+        let reading = on_demand | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ;
+        access & on_demand != 0 && (self.writable || access & !reading == 0)
+    }
+
     /// Calls `f` with each piece of the `len` bytes at `offset`, to read them, or to write them if
     /// `write`. For any context but hard interrupts.
     ///

@@ -35,6 +35,9 @@ use crate::{
     },
 };
 
+/// A pause of 491.52 ms, as an RNR NAK says it (IBA table 45).
+const LONG_PAUSE: u8 = 31;
+
 /// Answers to be sent, planned as they are taken. Each counts as sent once it is yielded.
 ///
 /// Made by [`Responder::burst`].
@@ -54,6 +57,18 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             limit,
             first: true,
         }
+    }
+
+    /// Asks the peer for patience, with an RNR NAK for the next packet that is not answered, while
+    /// memory is being brought. When it is there, what has arrived is taken and answered
+    /// nevertheless.
+    pub fn stall(&mut self) -> Segment {
+        let psn = match self.replay.pending() {
+            Some(answer) => answer.first.add(answer.next),
+            None => self.expected,
+        };
+        self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
+        self.say(psn, Syndrome::Rnr { timer: LONG_PAUSE })
     }
 
     fn read_response(&mut self, limit: &mut BurstLimit, first: bool) -> Option<Segment> {

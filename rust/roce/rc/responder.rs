@@ -150,7 +150,8 @@ pub struct ResponderStats {
 ///
 /// - *commands* move it along with the QP ([`configure`](Self::configure), [`init`](Self::init),
 ///   [`start`](Self::start), [`fail`](Self::fail), [`reset`](Self::reset)) or tell that memory
-///   cannot be read ([`abort_read`](Self::abort_read)), or not yet ([`unsend`](Self::unsend));
+///   cannot be read ([`abort_read`](Self::abort_read)), or not yet ([`unsend`](Self::unsend),
+///   [`stall`](Self::stall));
 /// - [`handle_request`](Self::handle_request) takes a packet;
 /// - [`burst`](Self::burst), [`take_event`](Self::take_event) and [`abandon`](Self::abandon) take
 ///   what it wants done;

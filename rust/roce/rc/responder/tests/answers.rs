@@ -238,3 +238,19 @@ fn a_read_response_that_could_not_be_made_is_the_next() {
     let psns: Vec<u32> = said.iter().map(|packet| packet.psn).collect();
     assert_eq!(psns, [100, 101, 102, 103], "and no acknowledgement");
 }
+
+#[test]
+fn who_waits_for_memory_asks_for_patience_where_it_stopped() {
+    let mut bench = Bench::new();
+    let pause = Syndrome::Rnr { timer: 31 };
+    assert_eq!(Pkt::of(&bench.responder.stall()), says(100, pause));
+    bench.gets(read(100, 0x1000, 700).asking()).unwrap();
+    bench.says_up_to(BurstLimit {
+        bytes: u32::MAX,
+        packets: 2,
+    });
+    bench.responder.unsend();
+    assert_eq!(Pkt::of(&bench.responder.stall()), says(101, pause));
+    assert_eq!(bench.responder.take_stats().rnr_naks, 2);
+    assert_eq!(bench.says().len(), 2, "and goes on as if nothing had been");
+}
