@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Memory on demand as an application sees it, under everything that takes pages away; see odp.py
+# and odp_races.py.
+#
+#	v0 [DEV] ------ v1      two QPs of one device talk to each other
+#
+# vm: TOPOLOGY=single VM_TIMEOUT=900
+
+echo 16 >/proc/sys/vm/nr_hugepages
+# Somewhere for pages to go; without it, a test says that it is missing.
+if modprobe zram 2>/dev/null && echo 256M >/sys/block/zram0/disksize; then
+	mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
+fi
+cd "${VM_LIB%/*}" && exec python3 -c "import odp, odp_races, tap; tap.run(odp.TESTS, odp_races.TESTS)"

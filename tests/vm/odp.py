@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Memory on demand as an application sees it: no page has to be there, any may go at any time, and every byte is
+right nevertheless. What is not there at all ends with the status that it should, and keeps nobody waiting.
+"""
+
+import contextlib
+import os
+import random
+import resource
+
+import pyverbs.enums as e
+from pyverbs.mr import MR
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.wr import SGE
+
+import mapping
+from mapping import HUGE, Memory
+from rc import FULL_ACCESS, PAGE, eventually, pair
+from tap import Skip, equal, true
+from work import OK, READ, SEND, WRITE, not_for_rxe, pattern, status
+
+ON_DEMAND = e.IBV_ACCESS_ON_DEMAND
+ALL = 0xFFFFFFFFFFFFFFFF
+# Lengths around a page, a packet and a chunk of 2 MiB.
+LENGTHS = (1, 100, PAGE - 1, PAGE, PAGE + 1, 65536, HUGE + 5)
+
+
+class Region:
+    """Memory of a process, registered on demand for one end."""
+
+    def __init__(self, end, held, access=FULL_ACCESS, length=None):
+        self.held = held
+        self.mr = MR(end.pd, length or held.length, access | ON_DEMAND, address=held.address)
+
+    def sge(self, length, offset=0):
+        """A scatter list of one piece."""
+        return [SGE(self.held.address + offset, length, self.mr.lkey)]
+
+    def remote(self, offset=0):
+        """What a peer calls it."""
+        return self.held.address + offset, self.mr.rkey
+
+    def close(self):
+        """Deregisters it."""
+        self.mr.close()
+
+
+@contextlib.contextmanager
+def regions(size=4 * HUGE, near=None, far=None, **settings):
+    """Two connected ends, each with a region of untouched memory."""
+    with pair(**settings) as (a, b):
+        here, there = Region(a, near or Memory(size)), Region(b, far or Memory(size))
+        yield a, b, here, there
+        here.close()
+        there.close()
+
+
+def untouched():
+    """SEND, WRITE and READ find memory that nobody has touched"""
+    with regions() as (a, b, here, there):
+        for seed, length in enumerate(LENGTHS):
+            for opcode in (SEND, WRITE, READ):
+                for region in (here, there):
+                    region.held.advise(mapping.DONTNEED)
+                offset = random.randrange(PAGE)
+                source, target = (there, here) if opcode == READ else (here, there)
+                source.held.write(pattern(length, seed), offset)
+                if opcode == SEND:
+                    b.receive(pieces=there.sge(length, 7))
+                    a.send(SEND, pieces=here.sge(length, offset))
+                    status(b, OK, f"receive of {length}", 30)
+                elif opcode == WRITE:
+                    a.send(WRITE, pieces=here.sge(length, offset), remote=there.remote(7))
+                else:
+                    a.send(READ, pieces=here.sge(length, 7), remote=there.remote(offset))
+                status(a, OK, f"opcode {opcode}, {length} bytes", 30)
+                true(target.held.read(length, 7) == pattern(length, seed), f"opcode {opcode}, {length} bytes")
+
+
+def zeros():
+    """What was never written is read as zeros"""
+    with regions() as (a, b, here, there):
+        here.held.write(pattern(3 * PAGE, 1))
+        a.send(READ, pieces=here.sge(3 * PAGE), remote=there.remote(HUGE - PAGE))
+        status(a, OK, "read")
+        equal(here.held.read(3 * PAGE), bytes(3 * PAGE))
+        a.send(WRITE, pieces=here.sge(2 * PAGE, HUGE), remote=there.remote(5))
+        status(a, OK, "write")
+        del b
+
+
+def not_pinned():
+    """A region may be larger than what may be locked, and takes no memory"""
+    limits = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (PAGE, limits[1]))
+    size = 1 << 36
+    try:
+        with regions(far=Memory(size)) as (a, _, here, there):
+            here.held.write(b"here")
+            for place in (0, 1 << 30, size - 4):
+                a.send(WRITE, pieces=here.sge(4), remote=there.remote(place))
+                status(a, OK, f"write at {place:#x}")
+                equal(there.held.read(4, place), b"here")
+            true(there.held.resident() < 64 * HUGE, "memory nobody needs")
+            there.held.unmap()
+    finally:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, limits)
+
+
+def other_pages():
+    """Pages that were replaced are not written or read any more"""
+    with regions(size=HUGE) as (a, _, here, there):
+        for seed in range(20):
+            data = pattern(3 * PAGE, seed)
+            here.held.write(data)
+            a.send(WRITE, pieces=here.sge(len(data)), remote=there.remote(PAGE))
+            status(a, OK, "write")
+            equal(there.held.read(len(data), PAGE), data)
+            if seed % 2:
+                there.held.advise(mapping.DONTNEED)
+            else:
+                Memory(HUGE, at=there.held.address)
+            equal(there.held.read(len(data), PAGE), bytes(len(data)), "new memory")
+            there.held.write(data[::-1], PAGE)
+            a.send(READ, pieces=here.sge(len(data), 9 * PAGE), remote=there.remote(PAGE))
+            status(a, OK, "read")
+            equal(here.held.read(len(data), 9 * PAGE), data[::-1])
+
+
+def forked():
+    """After a fork each has its own: data goes to the parent"""
+    with regions(size=HUGE) as (a, _, here, there):
+        for seed in range(5):
+            old, new = pattern(5 * PAGE, seed), pattern(5 * PAGE, seed + 100)
+            here.held.write(old)
+            a.send(WRITE, pieces=here.sge(len(old)), remote=there.remote())
+            status(a, OK, "write")
+            gate, go = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.read(gate, 1)
+                same = there.held.read(len(old)) == old and here.held.read(len(old)) == old
+                os._exit(0 if same else 1)
+            here.held.write(new)
+            a.send(WRITE, pieces=here.sge(len(new)), remote=there.remote())
+            status(a, OK, "write after fork")
+            os.write(go, b"x")
+            equal(os.waitpid(child, 0)[1], 0, "the child sees what was")
+            equal(there.held.read(len(new)), new, "the parent sees what is new")
+            os.close(gate)
+            os.close(go)
+
+
+def read_only():
+    """What is mapped for reading is read, and not written"""
+    with regions(size=HUGE) as (a, b, here, there):
+        there.held.write(b"mine")
+        there.held.protect(mapping.READ)
+        a.send(READ, pieces=here.sge(4), remote=there.remote())
+        status(a, OK, "read")
+        equal(here.held.read(4), b"mine")
+        a.send(WRITE, pieces=here.sge(4, 8), remote=there.remote())
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "write")
+        equal(there.held.read(4), b"mine")
+        eventually(lambda: b.state() == e.IBV_QPS_ERR, "the peer's queue pair fails")
+
+
+def protected_and_back():
+    """Memory that was protected for a while is written again"""
+    with regions(size=HUGE) as (a, _, here, there):
+        for seed in range(20):
+            there.held.protect(mapping.READ)
+            there.held.protect(mapping.READ | mapping.WRITE)
+            here.held.write(pattern(PAGE, seed))
+            a.send(WRITE, pieces=here.sge(PAGE), remote=there.remote())
+            status(a, OK, "write")
+            equal(there.held.read(PAGE), pattern(PAGE, seed))
+
+
+def holes():
+    """Where there is no memory, each access ends with its status"""
+    wanted = {"write": e.IBV_WC_REM_ACCESS_ERR, "read": e.IBV_WC_REM_ACCESS_ERR, "receive": e.IBV_WC_REM_OP_ERR,
+              "send": e.IBV_WC_LOC_PROT_ERR, "fetch": e.IBV_WC_LOC_PROT_ERR}
+    for kind, code in wanted.items():
+        # The hole begins in the middle, so what comes before it is there.
+        with regions(size=64 * PAGE) as (a, b, here, there):
+            remote, local = there.remote(), here.sge(64 * PAGE)
+            (there if kind in ("write", "read", "receive") else here).held.unmap(32 * PAGE)
+            if kind in ("receive", "send"):
+                b.receive(pieces=there.sge(64 * PAGE))
+                a.send(SEND, pieces=local)
+            else:
+                a.send(READ if kind in ("read", "fetch") else WRITE, pieces=local, remote=remote)
+            status(a, code, kind, 30)
+            if kind == "receive":
+                status(b, e.IBV_WC_LOC_PROT_ERR, "the receive itself", 30)
+
+
+def outside():
+    """Bounds and rights of a region are those it was registered with"""
+    local, reading = e.IBV_ACCESS_LOCAL_WRITE, e.IBV_ACCESS_REMOTE_READ
+    for access, opcode, offset in ((FULL_ACCESS, WRITE, 4), (FULL_ACCESS, READ, -1), (local, READ, 0),
+                                   (reading, WRITE, 0)):
+        with pair() as (a, b):
+            here = Region(a, Memory(HUGE))
+            there = Region(b, Memory(HUGE), access, PAGE - 8)
+            a.send(opcode, pieces=here.sge(PAGE - 8), remote=there.remote(offset))
+            status(a, e.IBV_WC_REM_ACCESS_ERR, f"{opcode} at {offset}")
+            here.close()
+            there.close()
+
+
+def implicit():
+    """One region is all memory, also that which comes later"""
+    not_for_rxe("no implicit on-demand paging")
+    with pair() as (a, b):
+        near = MR(a.pd, 0, FULL_ACCESS | ON_DEMAND, implicit=True)
+        far = MR(b.pd, 0, FULL_ACCESS | ON_DEMAND, implicit=True)
+        held = []
+        for seed in range(150):
+            source, target = Memory(3 * PAGE), Memory(3 * PAGE)
+            # Far from each other.
+            held += [source, target, Memory(HUGE * 4)]
+            data = pattern(2 * PAGE + 5, seed)
+            source.write(data, 77)
+            place = target.address + 9
+            a.send(WRITE, pieces=[SGE(source.address + 77, len(data), near.lkey)], remote=(place, far.rkey))
+            status(a, OK, f"write {seed}")
+            equal(target.read(len(data), 9), data)
+        gone = held.pop()
+        gone.unmap()
+        a.send(WRITE, pieces=[SGE(held[0].address, 8, near.lkey)], remote=(gone.address, far.rkey))
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "where nothing is")
+        near.close()
+        far.close()
+        for one in held:
+            one.unmap()
+
+
+def implicit_ends():
+    """All memory ends where addresses end"""
+    not_for_rxe("no implicit on-demand paging")
+    for place in (0, 4, ALL - 7, 1 << 47, 0xFFFF800000000000):
+        with pair() as (a, b):
+            far = MR(b.pd, 0, FULL_ACCESS | ON_DEMAND, implicit=True)
+            a.send(WRITE, pieces=[a.sge(0, 8)], remote=(place, far.rkey))
+            status(a, e.IBV_WC_REM_ACCESS_ERR, hex(place))
+            far.close()
+
+
+def huge_pages():
+    """Huge pages do, with the flag and without"""
+    try:
+        one = Memory(2 * HUGE, huge=True)
+    except OSError as error:
+        raise Skip("no huge pages") from error
+    with pair() as (a, b):
+        here = Region(a, Memory(2 * HUGE))
+        flags = (0,) if os.environ["DRIVER"] == "rxe" else (0, e.IBV_ACCESS_HUGETLB)
+        for seed, flag in enumerate(flags):
+            there = Region(b, one, FULL_ACCESS | flag)
+            data = pattern(HUGE + 3 * PAGE, seed)
+            here.held.write(data)
+            a.send(WRITE, pieces=here.sge(len(data)), remote=there.remote(PAGE))
+            status(a, OK, "write", 30)
+            true(one.read(len(data), PAGE) == data, "bytes in huge pages")
+            one.advise(mapping.DONTNEED)
+            a.send(READ, pieces=here.sge(PAGE), remote=there.remote(HUGE))
+            status(a, OK, "read")
+            equal(here.held.read(PAGE), bytes(PAGE))
+            there.close()
+        here.close()
+    one.unmap()
+
+
+def written_back():
+    """What was written to a mapped file is in the file"""
+    name = "/tmp/odp.data"
+    with open(name, "wb+") as file:
+        file.truncate(HUGE)
+        shared = Memory(HUGE, flags=mapping.SHARED, fd=file.fileno())
+        with regions(far=shared) as (a, _, here, there):
+            for seed in range(10):
+                data = pattern(9 * PAGE, seed)
+                here.held.write(data)
+                a.send(WRITE, pieces=here.sge(len(data)), remote=there.remote(100))
+                status(a, OK, "write")
+                os.fsync(file.fileno())
+                with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as drop:
+                    drop.write("1")
+                equal(os.pread(file.fileno(), len(data), 100), data)
+        shared.unmap()
+    os.unlink(name)
+
+
+def swapped():
+    """What was written survives that its pages go to swap, clean ones too"""
+    with open("/proc/swaps", encoding="ascii") as file:
+        if len(file.readlines()) < 2:
+            raise Skip("no swap")
+    with regions(size=HUGE) as (a, _, here, there):
+        data = b""
+        for seed in range(30):
+            if data:
+                # Back in memory for reading, so that it is the same as in swap.
+                equal(there.held.read(len(data)), data)
+            data = pattern(16 * PAGE, seed)
+            here.held.write(data)
+            here.held.advise(mapping.PAGEOUT)
+            a.send(WRITE, pieces=here.sge(len(data)), remote=there.remote())
+            status(a, OK, "write")
+            there.held.advise(mapping.PAGEOUT)
+        equal(there.held.read(len(data)), data)
+
+
+def refused():
+    """Regions that cannot be are refused"""
+    not_for_rxe("other limits")
+    with pair() as (a, _):
+        for address, length in ((PAGE, 0), (ALL - PAGE + 1, 2 * PAGE)):
+            try:
+                MR(a.pd, length, FULL_ACCESS | ON_DEMAND, address=address).close()
+            except (PyverbsRDMAError, OverflowError):
+                continue
+            raise AssertionError(f"{length:#x} bytes at {address:#x}")
+
+
+TESTS = [untouched, zeros, not_pinned, other_pages, forked, read_only, protected_and_back, holes, outside, implicit,
+         implicit_ends, huge_pages, written_back, swapped, refused]

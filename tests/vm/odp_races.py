@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Memory on demand whose pages go while they are used, come late or never, or come before they are needed."""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import random
+import signal
+import struct
+import threading
+import time
+
+import pyverbs.enums as e
+
+import mapping
+from mapping import HUGE, Memory, Userfault
+from odp import Region, regions
+from rc import PAGE, eventually, own_context, pair
+from tap import Skip, equal, true
+from work import OK, READ, SEND, WRITE, not_for_rxe, pattern, status
+
+
+@contextlib.contextmanager
+def thief(*steals):
+    """While it lasts, a process in the process takes pages away."""
+    stop = threading.Event()
+
+    def run():
+        while not stop.is_set():
+            for steal in steals:
+                steal()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def stolen():
+    """Pages are taken away all the time under traffic both ways, and every byte is right"""
+    with regions(size=HUGE) as (a, b, here, there):
+        with thief(mapping.take_all_pages, lambda: here.held.advise(mapping.PAGEOUT),
+                   lambda: there.held.advise(mapping.PAGEOUT)):
+            for seed in range(30):
+                data = pattern(100000, seed)
+                here.held.write(data)
+                b.receive(pieces=there.sge(len(data), 3 * 100000))
+                a.send(WRITE, pieces=here.sge(len(data)), remote=there.remote(1), flags=0)
+                a.send(READ, pieces=here.sge(len(data), 100001), remote=there.remote(1), flags=0)
+                a.send(SEND, pieces=here.sge(len(data)))
+                status(a, OK, "sender", 60)
+                status(b, OK, "receiver", 60)
+                true(there.held.read(len(data), 1) == data, "written")
+                true(here.held.read(len(data), 100001) == data, "read")
+                true(there.held.read(len(data), 300000) == data, "received")
+
+
+def dropped():
+    """Pages are thrown away under traffic: only whole pages are lost, and nobody waits for ever"""
+    with regions(size=HUGE) as (a, _, here, there):
+        data = b"\x5a" * 50000
+        here.held.write(data)
+        with thief(lambda: there.held.advise(mapping.DONTNEED)):
+            for _ in range(100):
+                a.send(WRITE, pieces=here.sge(len(data)), remote=there.remote())
+                status(a, OK, "write", 60)
+                true(set(there.held.read(len(data))) <= {0, 0x5A}, "other bytes than written")
+        a.send(WRITE, pieces=here.sge(len(data)), remote=there.remote())
+        status(a, OK, "write", 60)
+        true(there.held.read(len(data)) == data, "the last write stays")
+
+
+def late_pages():
+    """An access waits for a page as long as it takes, and goes on when it comes"""
+    not_for_rxe("a blocked fault blocks more than its queue pair")
+    with regions(size=HUGE) as (a, b, here, there):
+        fault = _userfault(there.held)
+        here.held.write(b"late")
+        a.send(WRITE, pieces=here.sge(4), remote=there.remote(100))
+        address = fault.wanted()
+        equal(address & ~(PAGE - 1), there.held.address)
+        a.silent(1)
+        fault.give(address)
+        status(a, OK, "write")
+        equal(there.held.read(4, 100), b"late")
+        fault.close()
+        del b
+
+
+def no_pages():
+    """Nobody waits for a page that never comes: destroy, deregister, and the end of the process"""
+    not_for_rxe("a blocked fault blocks more than its queue pair")
+    child = os.fork()
+    if child == 0:
+        own_context()
+        with regions(size=HUGE) as (a, _, here, there):
+            fault = _userfault(there.held)
+            a.send(WRITE, pieces=here.sge(4), remote=there.remote())
+            fault.wanted()
+        with pair() as (a, b):
+            here, there = Region(a, Memory(HUGE)), Region(b, Memory(HUGE))
+            again = _userfault(there.held)
+            a.send(WRITE, pieces=here.sge(4), remote=there.remote())
+            again.wanted()
+            os.kill(os.getpid(), signal.SIGKILL)
+    end = time.monotonic() + 20
+    done = 0
+    while not done and time.monotonic() < end:
+        time.sleep(0.1)
+        done, how = os.waitpid(child, os.WNOHANG)
+    if not done:
+        os.kill(child, signal.SIGKILL)
+    true(done, "the process hangs")
+    equal(os.WTERMSIG(how), signal.SIGKILL, "it came to its end")
+
+
+def _userfault(held):
+    try:
+        return Userfault(held)
+    except OSError as error:
+        raise Skip(f"userfaultfd: {error}") from error
+
+
+def secret_memory():
+    """Memory that the kernel cannot reach is refused, and harms nobody"""
+    not_for_rxe("reads where the kernel has no page, which is an oops")
+    try:
+        hidden = mapping.secret(PAGE)
+    except OSError as error:
+        raise Skip(f"memfd_secret: {error}") from error
+    hidden.write(b"secret")
+    for opcode in (READ, WRITE):
+        with regions(far=hidden) as (a, _, here, there):
+            a.send(opcode, pieces=here.sge(8), remote=there.remote())
+            status(a, e.IBV_WC_REM_ACCESS_ERR, f"opcode {opcode}")
+    hidden.unmap()
+
+
+def gone_while_used():
+    """Regions go while a peer uses them"""
+    for round_ in range(30):
+        with pair() as (a, b):
+            here, there = Region(a, Memory(HUGE)), Region(b, Memory(HUGE))
+            for _ in range(8):
+                a.send(READ if round_ % 2 else WRITE, pieces=here.sge(200000), remote=there.remote(round_))
+            (there if round_ % 3 else here).close()
+            for wc in a.completions(8, 30):
+                true(wc.status in (OK, e.IBV_WC_REM_ACCESS_ERR, e.IBV_WC_LOC_PROT_ERR, e.IBV_WC_WR_FLUSH_ERR,
+                                   e.IBV_WC_REM_OP_ERR), f"status {wc.status}")
+            (here if round_ % 3 else there).close()
+            for region in (here, there):
+                region.held.unmap()
+
+
+def killed():
+    """A process is killed while its pages come and go"""
+    for round_ in range(10):
+        ready, go = os.pipe()
+        child = os.fork()
+        if child == 0:
+            own_context()
+            with regions(size=4 * HUGE) as (a, _, here, there):
+                with thief(mapping.take_all_pages, lambda: there.held.advise(mapping.DONTNEED)):
+                    os.write(go, b"x")
+                    while True:
+                        a.send(WRITE, pieces=here.sge(3 * HUGE), remote=there.remote(), flags=0)
+                        a.send(READ, pieces=here.sge(3 * HUGE), remote=there.remote())
+                        a.completion(60)
+        os.read(ready, 1)
+        time.sleep(random.random() / 5)
+        os.kill(child, signal.SIGKILL)
+        equal(os.WTERMSIG(os.waitpid(child, 0)[1]), signal.SIGKILL, f"round {round_}")
+        os.close(ready)
+        os.close(go)
+
+
+_IOCTL = 0xC0181B01
+_OBJECT_MR, _ADVISE_MR, _MANDATORY = 7, 2, 1
+PREFETCH, PREFETCH_WRITE, PREFETCH_PRESENT = 0, 1, 2
+
+
+def advise(end, pieces, advice, flush=True):
+    """ibv_advise_mr, which librxe does not have: the system call itself."""
+    sges = b"".join(struct.pack("=QII", *piece) for piece in pieces)
+    buffer = ctypes.create_string_buffer(sges, len(sges))
+    attributes = ((0, 0, end.pd.handle), (1, 8, advice), (2, 4, int(flush)), (3, len(sges), ctypes.addressof(buffer)))
+    words = b"".join(struct.pack("=HHHHQ", number, length, _MANDATORY, 0, data)
+                     for number, length, data in attributes)
+    head = struct.pack("=HHHHQII", 24 + len(words), _OBJECT_MR, _ADVISE_MR, len(attributes), 0, 14, 0)
+    fcntl.ioctl(end.ctx.cmd_fd, _IOCTL, bytearray(head + words))
+
+
+def prefetch():
+    """Advice brings memory, at once or soon, and is refused where it makes no sense"""
+    not_for_rxe("advises by other rules")
+    with pair() as (a, b):
+        for advice, flush in ((PREFETCH_WRITE, True), (PREFETCH_WRITE, False), (PREFETCH_PRESENT, True)):
+            there = Region(b, Memory(4 * HUGE))
+            advise(b, [(there.held.address, HUGE, there.mr.lkey), (there.held.address + 2 * HUGE, HUGE, there.mr.lkey)],
+                   advice, flush)
+            if advice == PREFETCH_PRESENT:
+                equal(there.held.resident(), 0, "nothing was there")
+            elif flush:
+                true(2 * HUGE <= there.held.resident(), "it is there")
+            else:
+                eventually(lambda held=there.held: 2 * HUGE <= held.resident(), "it comes", 30)
+            a.send(WRITE, pieces=[a.sge(0, 100)], remote=there.remote(HUGE - 50))
+            status(a, OK, "write")
+            held = there.held
+            if advice == PREFETCH_WRITE:
+                held.unmap(0, HUGE)
+                for wrong in ([(held.address, 8, there.mr.lkey)], [(held.address + 2 * HUGE, 8, there.mr.lkey ^ 0x100)],
+                              [(held.address + 4 * HUGE - 4, 8, there.mr.lkey)], [(b.mr.buf, 8, b.mr.lkey)]):
+                    try:
+                        advise(b, wrong, advice)
+                    except OSError:
+                        continue
+                    raise AssertionError(f"{wrong} was taken")
+            there.close()
+        only = Region(b, Memory(HUGE), e.IBV_ACCESS_REMOTE_READ)
+        advise(b, [(only.held.address, HUGE, only.mr.lkey)], PREFETCH)
+        try:
+            advise(b, [(only.held.address, HUGE, only.mr.lkey)], PREFETCH_WRITE)
+            raise AssertionError("a region that is not written")
+        except OSError:
+            pass
+        only.close()
+
+
+TESTS = [stolen, dropped, late_pages, no_pages, secret_memory, gone_while_used, killed, prefetch]
