@@ -72,6 +72,7 @@ void ferroce_helper_write_lock_bh(rwlock_t *lock);
 void ferroce_helper_write_unlock_bh(rwlock_t *lock);
 
 /* sched.c */
+bool ferroce_helper_cpu_online(unsigned int cpu);
 void ferroce_helper_local_bh_disable(void);
 void ferroce_helper_local_bh_enable(void);
 

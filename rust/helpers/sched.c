@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/bottom_half.h>
+#include <linux/cpumask.h>
+
+bool ferroce_helper_cpu_online(unsigned int cpu)
+{
+	return cpu_online(cpu);
+}
 
 void ferroce_helper_local_bh_disable(void)
 {

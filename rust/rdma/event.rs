@@ -13,6 +13,7 @@ use crate::bindings;
 use core::ptr;
 use kernel::{
     container_of,
+    cpu::CpuId,
     prelude::*,
     static_lock_class,
     sync::{
@@ -102,35 +103,26 @@ const RUNNING: u32 = 1;
 /// Somebody is in the completion handler, and has to call it again.
 const AGAIN: u32 = 2;
 
+#[pin_data]
 struct CqLink {
     cq: Way<bindings::ib_cq>,
     handler: Atomic<u32>,
+    /// The CPU that the completion handler is to run on.
+    home: Option<u32>,
+    #[pin]
+    work: Opaque<bindings::work_struct>,
 }
 
-/// The way from a driver's completion queue to its consumer.
-#[derive(Clone)]
-pub struct CqHandle(Arc<CqLink>);
+// SAFETY: The work item is the kernel's, which locks it; the rest is atomic.
+unsafe impl Send for CqLink {}
+// SAFETY: See `Send`.
+unsafe impl Sync for CqLink {}
 
-impl CqHandle {
-    pub(crate) fn new(cq: *mut bindings::ib_cq) -> Result<Self> {
-        let link = CqLink {
-            cq: Way::new(cq),
-            handler: Atomic::new(IDLE),
-        };
-        Ok(Self(Arc::new(link, GFP_KERNEL)?))
-    }
-
-    pub(crate) fn cut(&self) -> Cut {
-        self.0.cq.cut()
-    }
-
-    /// Calls the completion handler: the consumer has armed the queue, and it has completions.
-    ///
-    /// For any context; call it without a lock, since the handler may poll the queue or post. The
-    /// handler runs once at a time for one queue. If it runs already, here or on another CPU, it
-    /// is called again by whoever is in it.
-    pub fn notify(&self) {
-        let handler = &self.0.handler;
+impl CqLink {
+    /// Calls the completion handler. It runs once at a time for one queue. If it runs already, here or
+    /// on another CPU, it is called again by whoever is in it.
+    fn call(&self) {
+        let handler = &self.handler;
         // Full ordering: what was queued before this call is seen by the handler, also when
         // another CPU is the one that calls it.
         if handler.xchg(AGAIN, Full) != IDLE {
@@ -139,7 +131,7 @@ impl CqHandle {
         loop {
             // Full ordering again, for whoever has asked since.
             handler.xchg(RUNNING, Full);
-            self.0.cq.with(|cq| {
+            self.cq.with(|cq| {
                 // SAFETY: The structure is valid until the way has been cut and a grace period has
                 // passed. The handler is set when the queue is created, for good.
                 unsafe {
@@ -152,6 +144,82 @@ impl CqHandle {
                 return;
             }
         }
+    }
+}
+
+/// Calls a completion handler where its consumer wants it.
+///
+/// # Safety
+///
+/// `work` is part of a `CqLink`, whose `finish` has not returned.
+unsafe extern "C" fn at_home(work: *mut bindings::work_struct) {
+    // SAFETY: As the function requires.
+    let link = unsafe { &*container_of!(Opaque::cast_from(work), CqLink, work) };
+    link.call();
+}
+
+/// The way from a driver's completion queue to its consumer.
+#[derive(Clone)]
+pub struct CqHandle(Arc<CqLink>);
+
+impl CqHandle {
+    /// `home`: the CPU that the completion handler is to run on, if it matters.
+    pub(crate) fn new(cq: *mut bindings::ib_cq, home: Option<u32>) -> Result<Self> {
+        let link = Arc::pin_init(
+            pin_init!(CqLink {
+                cq: Way::new(cq),
+                handler: Atomic::new(IDLE),
+                home,
+                work <- Opaque::ffi_init(|slot| {
+                    // SAFETY: The place does not move, and lives until `finish` has been called.
+                    unsafe {
+                        bindings::init_work_with_key(
+                            slot,
+                            Some(at_home),
+                            false,
+                            c"rdma::CqHandle".as_char_ptr(),
+                            static_lock_class!().as_ptr(),
+                        );
+                    }
+                }),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        Ok(Self(link))
+    }
+
+    pub(crate) fn cut(&self) -> Cut {
+        self.0.cq.cut()
+    }
+
+    /// Ends the telling. Call it when the way is cut and nobody is on it any more.
+    pub(crate) fn finish(&self) {
+        // SAFETY: Initialised by `new`. Nobody queues it again: that happens on the way only.
+        unsafe { bindings::cancel_work_sync(self.0.work.get()) };
+    }
+
+    /// Has the completion handler called: the consumer has armed the queue, and it has completions.
+    ///
+    /// For any context; call it without a lock, since the handler may poll the queue or post. It is
+    /// called here and now, unless the consumer wants it on another CPU.
+    pub fn notify(&self) {
+        let elsewhere = self.0.home.filter(|&home| {
+            // SAFETY: May be asked of any number.
+            let online = unsafe { bindings::ferroce_helper_cpu_online(home) };
+            online && home != CpuId::current().as_u32()
+        });
+        let Some(home) = elsewhere else {
+            return self.0.call();
+        };
+        self.0.cq.with(|_| {
+            // SAFETY: The item is initialised, and lives until the way has been cut, a grace
+            // period has passed and the item is done. The queue is one of the kernel's own. If the
+            // CPU goes meanwhile, the item runs on another.
+            unsafe {
+                // CAST: A number of a CPU.
+                bindings::queue_work_on(home as c_int, bindings::system_bh_wq, self.0.work.get());
+            }
+        });
     }
 
     /// Tells the consumer that a completion was lost because the queue was full

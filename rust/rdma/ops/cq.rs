@@ -53,7 +53,9 @@ impl<T: Driver> OpsVTable<T> {
             if attr.cqe == 0 {
                 return Err(EINVAL);
             }
-            let handle = CqHandle::new(cq)?;
+            // A process is woken wherever it sleeps; a consumer in the kernel polls where it is told.
+            let home = user.is_none().then_some(attr.comp_vector);
+            let handle = CqHandle::new(cq, home)?;
             let mappings = KBox::pin_init(
                 new_mutex!(Mappings::default(), "rdma::Cq::mappings"),
                 GFP_KERNEL_ACCOUNT,
@@ -139,6 +141,7 @@ impl<T: Driver> OpsVTable<T> {
             let cut = data.handle.cut();
             T::destroy_cq(dev, data.cq);
             cut.wait();
+            data.handle.finish();
             Ok(0)
         })
     }
