@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Memory windows; see windows.py.
+#
+#	v0 [DEV] ------ v1      the device talks to itself
+#
+# vm: TOPOLOGY=single
+
+cd "${VM_LIB%/*}" && exec python3 windows.py

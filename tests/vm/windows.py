@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Memory windows: what may be bound, what a peer reaches through one, and when it ends.
+
+`b` owns memory, binds windows to it, and its peer `a` comes through them. Rules are named by their number in
+the InfiniBand Architecture, volume 1. rdma_rxe checks a window's peers against the bounds of its region.
+"""
+
+import ctypes
+import errno
+import os
+import struct
+
+import pyverbs.enums as e
+from pyverbs.mr import MR, MW, MWBind, MWBindInfo
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.wr import SendWR
+
+from rc import FULL_ACCESS, PAGE, End, async_event, context, forget_events, own_context, pair
+from tap import Skip, equal, run, true
+from work import OK, READ, WRITE, fill, not_for_rxe, status
+
+BINDABLE = FULL_ACCESS | e.IBV_ACCESS_MW_BIND
+REMOTE = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+ZERO_BASED = e.IBV_ACCESS_ZERO_BASED
+REFUSED = e.IBV_WC_REM_ACCESS_ERR
+BIND_ERROR = e.IBV_WC_MW_BIND_ERR
+WRONG = e.IBV_WC_LOC_QP_OP_ERR
+ONE, TWO = e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2
+IB_USER_VERBS_CMD_DEREG_MR = 13
+DATA = bytes(range(1, 65))
+
+
+class bound:  # pylint: disable=invalid-name
+    """`with bound(type) as (a, b, region, window)`: a pair, a region of four pages of zeros, and a window."""
+
+    def __init__(self, kind, rights=BINDABLE):
+        self.kind, self.rights = kind, rights
+
+    def __enter__(self):
+        forget_events()
+        self.pair = pair()
+        a, b = self.pair.__enter__()
+        self.region = MR(b.pd, 4 * PAGE, self.rights)
+        ctypes.memset(self.region.buf, 0, self.region.length)
+        self.window = MW(b.pd, self.kind)
+        fill(a, DATA)
+        return a, b, self.region, self.window
+
+    def __exit__(self, *_):
+        self.window.close()
+        self.region.close()
+        self.pair.__exit__()
+
+
+def bind(end, window, region, offset, length, rights=REMOTE, wanted=OK, by_library=True):
+    """Binds a window to a part of a region; returns its new key.
+
+    The library has a call for type 1 of its own, which refuses some mistakes already; a work request may be posted
+    as well.
+    """
+    info = MWBindInfo(region, region.buf + offset, length, rights)
+    if window.type == ONE and by_library:
+        end.qp.bind_mw(window, MWBind(info, e.IBV_SEND_SIGNALED))
+        key = None
+    else:
+        request = SendWR(wr_id=5, opcode=e.IBV_WR_BIND_MW)
+        request.set_bind_wr(window, info)
+        end.qp.post_send(request)
+        key = request.rkey
+    found = status(end, wanted, "the bind")
+    if wanted == OK:
+        equal(found.opcode, e.IBV_WC_BIND_MW, "opcode")
+    return window.rkey if key is None else key
+
+
+def through(a, key, address, length=64, opcode=WRITE, wanted=OK):
+    """One operation of `a` by the key of a window."""
+    a.send(opcode, pieces=[a.sge(0, length)], remote=(address % 2**64, key))
+    status(a, wanted, "through the window")
+    if wanted == REFUSED:
+        equal(async_event(), e.IBV_EVENT_QP_ACCESS_ERR, "asynchronous event")
+
+
+def content(region, offset, length=64):
+    """What is in a region."""
+    return ctypes.string_at(region.buf + offset, length)
+
+
+def untouched(region):
+    """All of a region is zeros."""
+    equal(content(region, 0, region.length), bytes(region.length), "nothing was written")
+
+
+def invalidate(end, key, wanted=OK):
+    """LOCAL_INV."""
+    request = SendWR(wr_id=6, opcode=e.IBV_WR_LOCAL_INV)
+    request.imm_data = key
+    end.qp.post_send(request)
+    status(end, wanted, "the invalidation")
+
+
+def objects():
+    """Windows of both types come and go, each with a key of its own"""
+    with PD(context()) as domain:
+        windows = [MW(domain, kind) for kind in (ONE, TWO) for _ in range(100)]
+        equal(len({window.rkey for window in windows}), 200, "distinct keys")
+        for window in windows:
+            window.close()
+
+
+def unbound():
+    """Nothing is behind a window that is not bound"""
+    for kind in (ONE, TWO):
+        with bound(kind) as (a, _, region, window):
+            through(a, window.rkey, region.buf, wanted=REFUSED)
+            untouched(region)
+
+
+def inside():
+    """A peer writes and reads up to the ends of a window"""
+    for kind in (ONE, TWO):
+        with bound(kind) as (a, b, region, window):
+            key = bind(b, window, region, 100, 1000)
+            through(a, key, region.buf + 100)
+            through(a, key, region.buf + 100 + 1000 - 64)
+            equal(content(region, 100), DATA)
+            equal(content(region, 1036), DATA)
+            fill(a, bytes(64))
+            through(a, key, region.buf + 1036, opcode=READ)
+            equal(bytes(ctypes.string_at(a.mr.buf, 64)), DATA)
+
+
+def outside():
+    """One byte before or behind a window is refused, though it is in the region"""
+    not_for_rxe("checks the bounds of the region only")
+    for kind in (ONE, TWO):
+        for opcode in (WRITE, READ):
+            for offset in (99, 100 + 1000 - 63, 2000):
+                with bound(kind) as (a, b, region, window):
+                    key = bind(b, window, region, 100, 1000)
+                    through(a, key, region.buf + offset, opcode=opcode, wanted=REFUSED)
+                    untouched(region)
+
+
+def rights():
+    """A window gives the rights it was bound with, whatever those of the region are"""
+    for kind in (ONE, TWO):
+        for given, refused in ((e.IBV_ACCESS_REMOTE_READ, WRITE), (e.IBV_ACCESS_REMOTE_WRITE, READ), (0, WRITE)):
+            with bound(kind) as (a, b, region, window):
+                key = bind(b, window, region, 0, 1000, given)
+                through(a, key, region.buf, opcode=refused, wanted=REFUSED)
+                untouched(region)
+        with bound(kind, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_MW_BIND) as (a, b, region, window):
+            through(a, bind(b, window, region, 0, 64), region.buf)
+            equal(content(region, 0), DATA)
+
+
+def zero_based():
+    """Addresses of a zero-based window of type 2 count from its start; a type 1 window has none (o10-36.2.2)"""
+    with bound(TWO) as (a, b, region, window):
+        key = bind(b, window, region, 200, 128, REMOTE | ZERO_BASED)
+        through(a, key, 0)
+        through(a, key, 64)
+        equal(content(region, 200, 128), DATA + DATA)
+        not_for_rxe("checks the bounds of the region only")
+        through(a, key, 65, wanted=REFUSED)
+        equal(content(region, 328), bytes(64))
+    with bound(ONE) as (_, b, region, window):
+        bind(b, window, region, 0, 64, REMOTE | ZERO_BASED, BIND_ERROR, by_library=False)
+
+
+def wrong_binds():
+    """What may not be bound: C10-72 to C10-75, o10-37.2.40"""
+    for kind in (ONE, TWO):
+        def fails(region_rights=BINDABLE, offset=0, length=64, given=REMOTE, kind=kind):
+            with bound(kind, region_rights) as (_, b, region, window):
+                bind(b, window, region, offset, length, given, BIND_ERROR)
+                equal(b.state(), e.IBV_QPS_ERR, "state of the queue pair")
+        fails(region_rights=FULL_ACCESS)
+        fails(region_rights=e.IBV_ACCESS_MW_BIND | e.IBV_ACCESS_REMOTE_READ, given=e.IBV_ACCESS_REMOTE_WRITE)
+        fails(offset=4 * PAGE - 63)
+        fails(offset=-1)
+        fails(length=4 * PAGE + 1)
+        fails(length=2**64 - 1)
+        fails(given=REMOTE | e.IBV_ACCESS_ON_DEMAND)
+    with bound(TWO) as (_, b, region, window):
+        bind(b, window, region, 0, 0, wanted=BIND_ERROR)
+
+
+def foreign_domain():
+    """A window is bound by queue pairs and to regions of its own domain only (C10-72)"""
+    for kind in (ONE, TWO):
+        with bound(kind) as (_, b, _region, window), PD(context()) as other, MR(other, PAGE, BINDABLE) as theirs:
+            bind(b, window, theirs, 0, 64, wanted=BIND_ERROR, by_library=False)
+        with bound(kind) as (a, b, region, _), MW(a.pd, kind) as theirs:
+            bind(b, theirs, region, 0, 64, wanted=BIND_ERROR, by_library=False)
+
+
+def rebind():
+    """A type 1 window that is bound again has another key and place; bound to nothing it has none"""
+    with bound(ONE) as (a, b, region, window):
+        first = bind(b, window, region, 0, 64)
+        second = bind(b, window, region, PAGE, 64)
+        true(first != second, "the key changes")
+        through(a, second, region.buf + PAGE)
+        equal(content(region, PAGE), DATA)
+        through(a, first, region.buf, wanted=REFUSED)
+        equal(content(region, 0), bytes(64))
+    with bound(ONE) as (a, b, region, window):
+        bind(b, window, region, 0, 64)
+        through(a, bind(b, window, region, 0, 0, 0), region.buf, wanted=REFUSED)
+        untouched(region)
+
+
+def bind_twice():
+    """A type 2 window is bound once, until it is invalidated (o10-37.2.30)"""
+    with bound(TWO) as (_, b, region, window):
+        bind(b, window, region, 0, 64)
+        bind(b, window, region, 0, 64, wanted=BIND_ERROR)
+
+
+def invalidation():
+    """LOCAL_INV ends a binding of type 2; a peer that comes later is refused, and the window is free again"""
+    with bound(TWO) as (a, b, region, window):
+        key = bind(b, window, region, 0, 64)
+        through(a, key, region.buf)
+        ctypes.memset(region.buf, 0, 64)
+        invalidate(b, key)
+        through(a, key, region.buf, wanted=REFUSED)
+        untouched(region)
+
+
+def remote_invalidation():
+    """SEND_WITH_INV of the peer ends a binding; the key comes with the completion"""
+    with bound(TWO) as (a, b, region, window):
+        key = bind(b, window, region, 0, 64)
+        b.receive(wr_id=9)
+        request = SendWR(wr_id=8, opcode=e.IBV_WR_SEND_WITH_INV, num_sge=1, sg=[a.sge(0, 8)])
+        request.imm_data = key
+        a.qp.post_send(request)
+        status(a, OK, "the send")
+        got = status(b, OK, "the receive")
+        true(got.wc_flags & e.IBV_WC_WITH_INV, "the completion says so")
+        through(a, key, region.buf, wanted=REFUSED)
+        untouched(region)
+
+
+def wrong_invalidation():
+    """What cannot be invalidated: a region of a process, a type 1 window, a key of nobody"""
+    with bound(ONE) as (_, b, region, window):
+        key = bind(b, window, region, 0, 64)
+        invalidate(b, key, WRONG)
+    for pick in (lambda region, window: region.rkey, lambda region, window: window.rkey ^ 0x55):
+        with bound(TWO) as (_, b, region, window):
+            invalidate(b, pick(region, window), WRONG)
+
+
+def other_queue_pair():
+    """A type 2 window is for the peer of the queue pair that bound it; one of type 1 for all of the domain"""
+    for kind, wanted in ((ONE, OK), (TWO, REFUSED)):
+        with bound(kind) as (_, b, region, window):
+            key = bind(b, window, region, 0, 64)
+            second, peer = second_pair(b)
+            fill(peer, DATA)
+            through(peer, key, region.buf, wanted=wanted)
+            equal(content(region, 0), DATA if wanted == OK else bytes(64))
+            peer.close()
+            second.close()
+
+
+def second_pair(end):
+    """Another queue pair of the end's domain, and its peer."""
+    peer, second = End(), End(pd=end.pd)
+    peer.to_rts(second)
+    second.to_rts(peer)
+    return second, peer
+
+
+def region_stays():
+    """A region cannot go while a window is bound to it"""
+    for kind in (ONE, TWO):
+        with bound(kind) as (a, b, region, window):
+            extra = MW(b.pd, kind)
+            key = bind(b, extra, region, 0, 64)
+            try:
+                dereg(region)
+            except OSError as error:
+                equal(errno.errorcode[error.errno], "EBUSY")
+            else:
+                raise AssertionError("the region went")
+            through(a, key, region.buf)
+            extra.close()
+
+
+def dereg(region):
+    """dereg_mr, past pyverbs, which forgets the region even if it stays."""
+    os.write(context().cmd_fd, struct.pack("=IHHI", IB_USER_VERBS_CMD_DEREG_MR, 3, 0, region.handle))
+
+
+def gone():
+    """Through a window that is gone there is nothing"""
+    for kind in (ONE, TWO):
+        with bound(kind) as (a, b, region, _):
+            window = MW(b.pd, kind)
+            key = bind(b, window, region, 0, 64)
+            window.close()
+            through(a, key, region.buf, wanted=REFUSED)
+            untouched(region)
+
+
+def local_use():
+    """The key of a window is no local key"""
+    with bound(ONE) as (a, b, region, window):
+        key = bind(b, window, region, 0, 64)
+        piece = b.sge(0, 64)
+        piece.lkey, piece.addr = key, region.buf
+        b.send(WRITE, pieces=[piece], remote=a.remote())
+        status(b, e.IBV_WC_LOC_PROT_ERR, "the write")
+
+
+def exit_with_windows():
+    """A process that ends with windows bound leaves nothing behind"""
+    child = os.fork()
+    if not child:
+        try:
+            own_context()
+            keep = []
+            for kind in (ONE, TWO):
+                made = bound(kind)
+                a, b, region, window = made.__enter__()
+                bind(b, window, region, 0, 64)
+                keep.append((made, a))
+            os._exit(0)
+        except BaseException as error:  # pylint: disable=broad-except
+            print(f"# {error!r}", flush=True)
+            os._exit(1)
+    equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "exit code of the child")
+
+
+TESTS = [
+    objects, unbound, inside, outside, rights, zero_based, wrong_binds, foreign_domain, rebind, bind_twice,
+    invalidation, remote_invalidation, wrong_invalidation, other_queue_pair, region_stays, gone, local_use,
+    exit_with_windows,
+]
+
+
+def windows_or_skip(test):
+    """The same test, for a device that has windows."""
+    def run_it():
+        if not context().query_device().max_mw:
+            raise Skip("the device reports no memory windows")
+        test()
+    run_it.__doc__ = test.__doc__
+    return run_it
+
+
+if __name__ == "__main__":
+    run([windows_or_skip(test) for test in TESTS])
