@@ -23,9 +23,12 @@ struct Shared<T>(T);
 unsafe impl<T> Sync for Shared<T> {}
 
 static PARENT: Shared<bindings::device_attribute> = Shared(bindings::device_attribute {
-    attr: bindings::attribute {
-        name: as_char_ptr_in_const_context(c"parent"),
-        mode: 0o444,
+    attr: {
+        // It has more fields where locks are checked, so it is not written as a whole.
+        let mut attr: bindings::attribute = pin_init::zeroed();
+        attr.name = as_char_ptr_in_const_context(c"parent");
+        attr.mode = 0o444;
+        attr
     },
     __bindgen_anon_1: bindings::device_attribute__bindgen_ty_1 { show: Some(show) },
     ..pin_init::zeroed()
