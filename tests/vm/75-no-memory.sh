@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Memory runs out, at each allocation of each verb in turn; see no_memory.py. It takes a kernel that can
+# be told to fail: KERNEL=debug.
+#
+#	v0 [DEV] ------ v1      the device talks to itself
+#
+# vm: TOPOLOGY=single
+
+. "$VM_LIB"
+
+injection=/sys/kernel/debug/failslab
+if [ ! -d "$injection" ]; then
+	skip "every allocation of every verb fails once" "this kernel has no failslab"
+	finish
+fi
+# Also those that may wait; and no stack trace for each, which would look like a warning.
+for cause in failslab fail_page_alloc; do
+	echo N >"/sys/kernel/debug/$cause/ignore-gfp-wait"
+	echo 0 >"/sys/kernel/debug/$cause/verbose"
+done
+echo N >/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem
+cd "${VM_LIB%/*}" && exec python3 no_memory.py

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Memory runs out: each verb is called again and again, and each time a later allocation of it fails.
+
+A call may fail, or do without what it did not get. It must not do half of it: the same call works
+right after, destroying never fails, and the checkers of the debug kernel find neither a leak nor a use of
+something that is gone.
+"""
+
+import errno
+
+import pyverbs.enums as e
+from pyverbs.addr import AH, AHAttr, GlobalRoute
+from pyverbs.cq import CQ, CompChannel
+from pyverbs.device import Context
+from pyverbs.mr import MR, MW
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+
+from rc import DEVICE, FULL_ACCESS, PORT, End, context, gid_index, pair
+from tap import equal, run, true
+
+# More than any verb needs; a loop that gets there fails.
+MOST = 400
+
+
+class Injection:
+    """`with Injection(n)`: the n-th allocation of this thread from now on fails; tells whether there was one."""
+
+    def __init__(self, number):
+        self.number = number
+        self.happened = False
+
+    def __enter__(self):
+        self.file = open("/proc/thread-self/fail-nth", "r+b", buffering=0)  # pylint: disable=R1732
+        self.file.write(b"%d" % self.number)
+        return self
+
+    def __exit__(self, *_):
+        left = int(self.file.read(16))
+        self.file.seek(0)
+        self.file.write(b"0")
+        self.file.close()
+        self.happened = left == 0
+
+
+def attempt(action):
+    """What the action makes; None if memory was missing. Another error is none of memory's."""
+    try:
+        return action()
+    except MemoryError:
+        return None
+    except PyverbsRDMAError as error:
+        # A provider library reports some of its own failures without a code, or as it likes.
+        true(error.error_code in (errno.ENOMEM, 0, None), f"error {error.error_code}: {error}")
+        return None
+    except PyverbsError:
+        return None
+
+
+def each_failure(make, unmake):
+    """Makes something until no allocation is left to fail; returns how many failed. What was made goes again,
+    with failures of its own."""
+    for number in range(1, MOST):
+        with Injection(number) as injection:
+            made = attempt(make)
+        if made is not None:
+            with Injection(number):
+                unmake(made)
+        if not injection.happened:
+            true(made is not None, "nothing failed, and yet nothing was made")
+            true(number > 1, "no allocation could be made to fail")
+            return number - 1
+    raise AssertionError(f"still failing after {MOST} allocations")
+
+
+def close(made):
+    """Destroys something."""
+    made.close()
+
+
+def contexts():
+    """open_device"""
+    each_failure(lambda: Context(name=DEVICE), close)
+
+
+def domains():
+    """alloc_pd"""
+    each_failure(lambda: PD(context()), close)
+
+
+def regions():
+    """reg_mr, small, large and for atomics"""
+    pd = PD(context())
+    for size in (4096, 4 << 20):
+        each_failure(lambda size=size: MR(pd, size, FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC), close)
+    pd.close()
+
+
+def windows():
+    """alloc_mw"""
+    pd = PD(context())
+    each_failure(lambda: MW(pd, e.IBV_MW_TYPE_1), close)
+    pd.close()
+
+
+def completion_queues():
+    """create_cq, with and without a channel"""
+    each_failure(lambda: CQ(context(), 100), close)
+    channel = CompChannel(context())
+    each_failure(lambda: CQ(context(), 5000, None, channel, 0), close)
+    channel.close()
+
+
+def shared_queues():
+    """create_srq"""
+    pd = PD(context())
+    init = SrqInitAttr(SrqAttr(max_wr=100, max_sge=2))
+    each_failure(lambda: SRQ(pd, init), close)
+    pd.close()
+
+
+def queue_pairs():
+    """create_qp of every service"""
+    pd, cq = PD(context()), CQ(context(), 100)
+    cap = QPCap(max_send_wr=64, max_recv_wr=64, max_send_sge=4, max_recv_sge=4, max_inline_data=64)
+    for service in (e.IBV_QPT_RC, e.IBV_QPT_UC, e.IBV_QPT_UD):
+        init = QPInitAttr(qp_type=service, scq=cq, rcq=cq, cap=cap)
+        each_failure(lambda init=init: QP(pd, init), close)
+    cq.close()
+    pd.close()
+
+
+def address_handles():
+    """create_ah"""
+    pd = PD(context())
+    route = GlobalRoute(dgid=context().query_gid(PORT, gid_index()), sgid_index=gid_index(), hop_limit=64)
+    each_failure(lambda: AH(pd, attr=AHAttr(gr=route, is_global=1, port_num=PORT)), close)
+    pd.close()
+
+
+def connections():
+    """modify_qp to RTS: the queue pair is as before, or one step on"""
+    peer = End()
+
+    def connect():
+        end = End()
+        try:
+            with Injection(connect.number) as injection:
+                attempt(lambda: end.to_rts(peer) or end)
+            connect.happened = injection.happened
+            if end.state() != e.IBV_QPS_RTS:
+                # Whatever state it stopped in, it must be one that it can be reset from.
+                end.qp.modify(reset(), e.IBV_QP_STATE)
+                end.to_rts(peer)
+            equal(end.state(), e.IBV_QPS_RTS, "state")
+        finally:
+            end.close()
+
+    for connect.number in range(1, MOST):
+        connect()
+        if not connect.happened:
+            break
+    peer.close()
+
+
+def reset():
+    """The attributes of a queue pair that goes back to the beginning."""
+    attr = QPAttr()
+    attr.qp_state = e.IBV_QPS_RESET
+    return attr
+
+
+def transfers():
+    """post_send: what could not be sent is sent again"""
+    with pair(timeout=10) as (a, b):
+        for number in range(1, 40):
+            with Injection(number):
+                a.send(e.IBV_WR_RDMA_WRITE, pieces=[a.sge(0, 20000)], remote=b.remote())
+            equal(a.completion(20).status, e.IBV_WC_SUCCESS, "status")
+            with Injection(number):
+                a.send(e.IBV_WR_RDMA_READ, pieces=[a.sge(0, 20000)], remote=b.remote())
+            equal(a.completion(20).status, e.IBV_WC_SUCCESS, "status")
+
+
+run([contexts, domains, regions, windows, completion_queues, shared_queues, queue_pairs, address_handles,
+     connections, transfers])
