@@ -20,15 +20,10 @@ while getopts k: option; do
 done
 shift $((OPTIND - 1))
 
-case $kernel in
-stock)
-	dir=$("$SRC/scripts/kernel.sh")
-	args=(ARCH=x86 CROSS_COMPILE=x86_64-linux-gnu- CC=x86_64-linux-gnu-gcc-14)
-	;;
-*)
-	die "KERNEL=$kernel is not there yet; stock is"
-	;;
-esac
+read -ra args <<<"$(make_arguments "$kernel")"
+dir=$("$SRC/scripts/kernel.sh" -k "$kernel")
+# Modules of user-mode Linux lie anywhere in its address space.
+[ "$kernel" != uml ] || args+=("KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large")
 
 # Clippy takes rustc's place, so it needs objects of its own.
 objects=$SRC/build/$kernel

@@ -13,7 +13,7 @@ patterns=(
 	'suspicious RCU' 'sleeping function called' 'scheduling while atomic' 'lock held when returning'
 	'unregister_netdevice: waiting' 'blocked for more than' 'soft lockup' 'hard LOCKUP'
 	'detected stalls on' 'self-detected stall' 'list_(add|del) corruption' 'slab.*still in use'
-	'Objects remaining' 'page allocation failure' 'double free' 'panicked at'
+	'Objects remaining' 'page allocation failure' 'double free' 'panicked at' 'debug_locks: *0'
 )
 
 [ -s "$1" ] || { echo "no kernel log in $1"; exit 1; }

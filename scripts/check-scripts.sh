@@ -22,8 +22,11 @@ complaint '[    1.0] Oops: general protection fault, probably for non-canonical 
 complaint '[    1.0] unregister_netdevice: waiting for v0 to become free. Usage count = 2'
 complaint '[    1.0] INFO: task kworker:1 blocked for more than 60 seconds.'
 complaint '[    1.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:'
+complaint ' debug_locks:                             0'
+complaint 'unreferenced object 0xffff88800a4d8000 (size 64):'
 complaint ''
 printf '%s\n' '[    0.0] Command line: oops=panic rcupdate.rcu_cpu_stall_timeout=60' \
 	'[    0.1] RCU CPU stall warnings timeout set to 60' \
+	' debug_locks:                             1' \
 	'[    8.4] ferroce: loading out-of-tree module taints kernel.' >"$log"
 scripts/check-dmesg.sh "$log"

@@ -8,7 +8,10 @@
 #	# vm: TOPOLOGY=netns PEER_DRIVER=rxe     variables of vm.sh
 #	# vm: alone TOPOLOGY=single              not beside other steps: it measures time
 #	# vm: TOPOLOGY=pair                      two machines at once, so not beside other steps either
+#	# vm: TOPOLOGY=single KERNEL=debug       on the debug kernel
 #	# long: TOPOLOGY=pair VM_ENV=ALL=1       only with --long; its name ends in :long1, ...
+#
+# With --long, the numbered scripts run on the debug kernel, too, with all their settings.
 #
 # As many steps run at once as there are processors. Logs stay in build/check. The last line
 # is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
@@ -46,6 +49,11 @@ vm_steps() {
 			[ -n "$LONG" ] || continue
 		fi
 		printf 'vm/%s:%s %s env %s scripts/vm.sh %s\n' "${name%.sh}" "$label" "$with" "$line" "$1"
+		case $LONG-$word-$name-$line in
+		*KERNEL=*) ;;
+		1-vm:-[0-9]*) printf 'vm/%s:%s:debug %s env KERNEL=debug %s scripts/vm.sh %s\n' \
+			"${name%.sh}" "$label" "$with" "$line" "$1" ;;
+		esac
 	done < <(sed -n -E 's/^# (vm|long): */\1: /p' "$1")
 	# A test that would never run is a mistake; what is only sourced says so.
 	[ $((number + long)) -gt 0 ] || grep -q '^# .*[Ss]ourced' "$1" ||
@@ -104,8 +112,8 @@ run_step() {
 }
 
 # What many steps need is made first, once, and with all processors. The machines all load this one
-# build, whatever happens to the sources meanwhile.
-prepare() {
+# build of the module for their kernel, whatever happens to the sources meanwhile.
+prepare() { # NAMES
 	scripts/kernel.sh >/dev/null
 	scripts/image.sh >/dev/null
 	run_step build scripts/build.sh
@@ -113,21 +121,30 @@ prepare() {
 		cp ferroce.ko "$LOGS/"
 		export FERROCE_KO=$LOGS/ferroce.ko
 	fi
+	grep -q ' KERNEL=debug ' <<<"$1" || return 0
+	scripts/image.sh debug >/dev/null
+	run_step build-debug scripts/build.sh -k debug
+	if grep -q ' 0 ' "$LOGS/build-debug.result"; then
+		cp build/debug/rust/ferroce.ko "$LOGS/ferroce-debug.ko"
+		export FERROCE_KO_debug=$LOGS/ferroce-debug.ko
+	fi
 }
 
 rm -rf "$LOGS"
 mkdir -p "$LOGS"
-prepare
+chosen=$(steps | while read -r name rest; do
+	if wanted "$name" "$@"; then echo "$name $rest"; fi
+done)
+prepare "$chosen"
 alone_steps=()
 while read -r name with command <&3; do
-	wanted "$name" "$@" || continue
 	if [ "$with" = alone ]; then
 		alone_steps+=("$name" "$command")
 		continue
 	fi
 	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
 	run_step "$name" "$command" &
-done 3< <(steps)
+done 3<<<"$chosen"
 wait
 set -- "${alone_steps[@]}"
 while [ $# -gt 0 ]; do

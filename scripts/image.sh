@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Makes what a virtual machine boots from, out of the toolchain root and the stock kernel's modules.
-# Prints a directory that holds root.img, an ext4 file system that is only ever read, and
-# initrd, which mounts it with a memory overlay and starts scripts/guest-init.
+# image.sh [KERNEL]: makes what a virtual machine boots from, out of the toolchain root and the modules
+# of the stock kernel or of the debug one. Prints a directory that holds root.img, an ext4 file system
+# that is only ever read, and initrd, which mounts it with a memory overlay and starts
+# scripts/guest-init.
 #
 # VM_IMAGE=suites makes a bigger one, with the programs of the big suites and SCSI.
 
@@ -42,7 +43,7 @@ make_root() { # ROOT MODULES DIRECTORY
 	find "$work/usr/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -P "$(nproc)" -n 16 xz -d
 	# The kernel's own tests of RDMA.
 	mkdir -p "$work/usr/share/ferroce/selftests"
-	cp -r "$2/../build/tools/testing/selftests"/{rdma,kselftest} "$work/usr/share/ferroce/selftests/"
+	cp -r "$STOCK/build/tools/testing/selftests"/{rdma,kselftest} "$work/usr/share/ferroce/selftests/"
 	touch "$work/usr/lib/modules/$RELEASE"/modules.{order,builtin}
 	depmod -b "$work" "$RELEASE"
 	rm -f "$work/etc/resolv.conf"
@@ -79,7 +80,7 @@ make_initrd() { # DIRECTORY
 }
 
 if [ "${1-}" = --inside ]; then
-	RELEASE=$(<"$3/release")
+	RELEASE=$(<"$3/release") STOCK=$5
 	make_root "$2" "$3/modules" "$4"
 	make_initrd "$4"
 	rm -rf "$4/work"
@@ -88,7 +89,8 @@ fi
 
 export VM_IMAGE=${VM_IMAGE-}
 root=$("$SRC/scripts/toolchain.sh" $VM_IMAGE)
-kernel=$("$SRC/scripts/kernel.sh")
+stock=$("$SRC/scripts/kernel.sh")
+kernel=$("$SRC/scripts/kernel.sh" -k "${1:-stock}")
 dir=$CACHE/image-$(key "$root" "$kernel" "$(cat "$0" "$SRC/scripts/guest-init")")
 if [ ! -d "$dir" ]; then
 	lock image
@@ -96,7 +98,7 @@ if [ ! -d "$dir" ]; then
 		say IMAGE "the guest's file system${VM_IMAGE:+ ($VM_IMAGE)}, about 30 s"
 		as_root rm -rf "$dir.new"
 		mkdir "$dir.new"
-		"$SRC/scripts/in-root.sh" "$SRC/scripts/image.sh" --inside "$root" "$kernel" "$dir.new" \
+		"$SRC/scripts/in-root.sh" "$SRC/scripts/image.sh" --inside "$root" "$kernel" "$dir.new" "$stock" \
 			</dev/null >"$CACHE/image.log" 2>&1 || { cat "$CACHE/image.log" >&2; die "no image"; }
 		ln -s "$kernel/vmlinuz" "$dir.new/vmlinuz"
 		mv "$dir.new" "$dir"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Makes a stock Debian kernel usable for Rust modules: its image, its modules, and a source tree
-# with the metadata of its Rust crates. Prints the directory, which holds
+# kernel.sh [-k stock|debug|uml]: makes a kernel, and a tree to build Rust modules against. Those other
+# than stock are scripts/own-kernel.sh's; this is about Debian's. Prints the directory, which holds
 #
 #	build/    the tree for `make M=`: .config, Module.symvers, rust/*.rmeta
 #	vmlinuz   the image
@@ -152,7 +152,7 @@ prepare() { # KVER DIRECTORY
 	[ -e "$headers/.config" ] || die "no .config in the headers package of $1"
 	cp "$headers/.config" "$2/build/.config"
 	say RUST "the kernel's Rust crates for $1, about 80 s on 2 cores"
-	"$IN" make -C "$2/build" ARCH=x86 CROSS_COMPILE=x86_64-linux-gnu- CC=x86_64-linux-gnu-gcc-14 \
+	"$IN" make -C "$2/build" $(make_arguments stock) \
 		KERNELRELEASE="$release" -j"$jobs" olddefconfig prepare modules_prepare \
 		</dev/null >"$log" 2>&1 || { tail -n 20 "$log" >&2; die "see $log"; }
 	cp "$headers/Module.symvers" "$2/build/Module.symvers"
@@ -173,6 +173,11 @@ check() {
 	grep -q '^CONFIG_RUST=y' "$1/.config" || die "CONFIG_RUST was lost from the .config"
 }
 
+case ${1-}${2-} in
+'' | -kstock) ;;
+-k*) exec "$SRC/scripts/own-kernel.sh" "$2" ;;
+*) die "usage: kernel.sh [-k KERNEL]" ;;
+esac
 version=$(choose)
 dpkg --compare-versions "${version%%+*}" ge "$KVER_MIN" 2>/dev/null ||
 	[ "$(printf '%s\n' "$KVER_MIN" "${version%%+*}" | sort -V | head -n 1)" = "$KVER_MIN" ] ||

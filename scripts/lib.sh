@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # What every script shares: where the tree and the cache are, how to say what is going on, how
-# to take a lock. Sourced, never run. Knows nothing of kernels or machines.
+# to take a lock, and how the kernels are told from one another. Sourced, never run.
 
 # Not exported on purpose: each script sources this file itself.
 SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -42,6 +42,17 @@ need() {
 	else
 		die "'$1' is missing; install it first: sudo apt-get install $2"
 	fi
+}
+
+# make_arguments KERNEL: how Kbuild is called for one of our kernels, in words without spaces in them.
+make_arguments() {
+	case $1 in
+	stock) echo ARCH=x86 CROSS_COMPILE=x86_64-linux-gnu- CC=x86_64-linux-gnu-gcc-14 ;;
+	# The kernel's Rust and KASAN go together only where clang compiles both.
+	debug) echo ARCH=x86 LLVM=1 ;;
+	uml) echo ARCH=um ;;
+	*) die "KERNEL is stock, debug or uml, not '$1'" ;;
+	esac
 }
 
 # as_root COMMAND...: runs it with the rights to mount and to own files, in a mount namespace of

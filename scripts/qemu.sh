@@ -6,10 +6,20 @@
 # A machine under emulation takes 9 seconds to boot, so it is booted once, saved while it waits
 # for a job, and resumed in well under a second after that. VM_COLD=1 boots anew each time.
 
-MACHINE_MEMORY=${VM_MEMORY:-2G}
 MACHINE_CPUS=${VM_CPUS:-2}
 JOB_SIZE=64M
-BOOT_SECONDS=90
+
+# machine_kernel stock|debug: what differs. KASAN wants an eighth of the memory, and its quarantine more;
+# every access is checked, so everything takes several times as long.
+machine_kernel() {
+	case $1 in
+	stock) MACHINE_MEMORY=${VM_MEMORY:-2G} BOOT_SECONDS=90 ;;
+	debug)
+		MACHINE_MEMORY=${VM_MEMORY:-3G} BOOT_SECONDS=300
+		MACHINE_CMDLINE="$MACHINE_CMDLINE page_poison=1"
+		;;
+	esac
+}
 
 # What the kernel is told. An oops ends the run at once; timing checks are of no use under emulation.
 MACHINE_CMDLINE="console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off tsc=reliable

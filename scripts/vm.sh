@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# vm.sh [-k stock|debug|uml] [-p PREFIX] SCRIPT: runs SCRIPT as root in a virtual machine whose RDMA
+# vm.sh [-k stock|debug|uml] SCRIPT: runs SCRIPT as root in a virtual machine whose RDMA
 # devices are set up, shows what it prints, returns its exit code.
 #
 #	DRIVER=ferroce|rxe|none       which driver is set up
@@ -11,7 +11,9 @@
 #	VM_FILES="PATH..."            more files for the guest, found in /ferroce
 #	VM_OUT=DIR                    gets /out of the guest and the kernel's log
 #	VM_ENV="NAME=VALUE..."        settings of the script's own
-#	FERROCE_KO=FILE               this module, instead of one built now
+#	KERNEL=stock|debug|uml        the same as -k
+#	FERROCE_KO=FILE               this module for the stock kernel, instead of one built now;
+#	FERROCE_KO_debug=FILE ...     and for the others
 #	VM_COLD=1                     boots instead of resuming a saved machine
 #	VM_IMAGE=suites               a guest with the programs of the big suites
 #
@@ -25,8 +27,9 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$SRC/scripts/qemu.sh"
+. "$SRC/scripts/uml.sh"
 
-kernel=stock
+kernel=
 while getopts k: option; do
 	case $option in
 	k) kernel=$OPTARG ;;
@@ -39,16 +42,16 @@ script=${1-}
 while IFS='=' read -r name value; do
 	[ -n "${!name-}" ] || export "$name=$value"
 done < <(sed -n 's/^# machine: *//p' "$script" | tr ' ' '\n')
-case $kernel in
-stock) ;;
-debug | uml) die "KERNEL=$kernel is not there yet; stock is" ;;
-*) die "KERNEL is stock, debug or uml, not '$kernel'" ;;
-esac
+kernel=${kernel:-${KERNEL:-stock}}
+make_arguments "$kernel" >/dev/null
 
 DRIVER=${DRIVER:-ferroce}
 PEER_DRIVER=${PEER_DRIVER:-$DRIVER}
 TOPOLOGY=${TOPOLOGY:-single}
-VM_TIMEOUT=${VM_TIMEOUT:-300}
+# How many times longer everything may take. What is said in seconds is said for the stock kernel.
+SLOWNESS=1
+[ "$kernel" != debug ] || SLOWNESS=5
+VM_TIMEOUT=$((${VM_TIMEOUT:-300} * SLOWNESS))
 for driver in "$DRIVER" "$PEER_DRIVER"; do
 	case $driver in
 	ferroce | rxe | none) ;;
@@ -61,7 +64,11 @@ pair) nodes=(a b) ;;
 *) die "TOPOLOGY is single, netns or pair, not '$TOPOLOGY'" ;;
 esac
 
-need qemu-system-x86_64 qemu-system-x86
+if [ "$kernel" = uml ]; then
+	[ "$TOPOLOGY" != pair ] || die "there is no TOPOLOGY=pair in user-mode Linux"
+else
+	need qemu-system-x86_64 qemu-system-x86
+fi
 need python3 python3-minimal
 
 # make_job NODE DIR: everything this run brings into the machine.
@@ -75,10 +82,11 @@ make_job() {
 	[ -z "${VM_FILES-}" ] || cp -r $VM_FILES "$job/"
 	{
 		printf '%s=%q\n' NODE "$node" DRIVER "$mine" PEER_DRIVER "$theirs" TOPOLOGY "$TOPOLOGY" \
-			NOW "$(date +%s)" VM_LIB /ferroce/lib.sh
+			NOW "$(date +%s)" VM_LIB /ferroce/lib.sh KERNEL "$kernel" SLOWNESS "$SLOWNESS"
 		# Settings of a test's own.
 		printf '%s\n' ${VM_ENV-}
 	} >"$job/env"
+	[ "$kernel" != uml ] || return 0
 	job_file "$2/job" "$job"
 	rm -rf "$job"
 }
@@ -131,24 +139,37 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-IMAGE=$("$SRC/scripts/image.sh")
+if [ "$kernel" = uml ]; then
+	user_machine_prepare
+else
+	IMAGE=$("$SRC/scripts/image.sh" "$kernel")
+	machine_kernel "$kernel"
+fi
 MODULE=
 if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
-	ko=${FERROCE_KO:-$("$SRC/scripts/build.sh")}
+	given=FERROCE_KO
+	[ "$kernel" = stock ] || given=FERROCE_KO_$kernel
+	ko=${!given:-$("$SRC/scripts/build.sh" -k "$kernel")}
 	MODULE=$RUN/ferroce.ko
 	# Its debug information is ten times the module, and the guest has no use for it.
 	FERROCE_BIND="$(dirname "$ko") $RUN" "$SRC/scripts/in-root.sh" strip --strip-debug -o "$MODULE" "$ko"
 fi
-accelerator=$(accelerator)
 STATE=
-if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
+if [ "$kernel" != uml ]; then
+	accelerator=$(accelerator)
+	if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
+fi
 
 shows=()
 for node in "${nodes[@]}"; do
 	mkdir "$RUN/$node"
 	: >"$RUN/$node/out"
 	make_job "$node" "$RUN/$node"
-	machine_run "$RUN/$node" "$accelerator" "$(netdev "$node")"
+	if [ "$kernel" = uml ]; then
+		user_machine_run "$RUN/$node"
+	else
+		machine_run "$RUN/$node" "$accelerator" "$(netdev "$node")"
+	fi
 	pids+=("$MACHINE_PID")
 	show "$node" "$MACHINE_PID" &
 	shows+=($!)

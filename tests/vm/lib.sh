@@ -8,6 +8,7 @@
 #	DEV         fr0 or rxe0               PEER_DEV      the device at the other end
 #	NETDEV      below DEV                 PEER_NETDEV
 #	ADDR ADDR6  IPv4 and IPv6 of DEV      PEER_ADDR PEER_ADDR6
+#	KERNEL      stock, debug or uml       SLOWNESS      how many times slower than stock it is
 #	GID4 GID6   indices of their GIDs     PEER_GID4 PEER_GID6 (when the peer is in this kernel)
 #
 #	single   v0 (10.0.0.1) ------ v1        one device, on v0; the peer is the device itself
@@ -218,7 +219,7 @@ mark() { echo "ferroce-test: $*" >/dev/kmsg; }
 # ---- traffic ---------------------------------------------------------------------------------
 
 # Under emulation even a small transfer may take its time.
-TRAFFIC_SECONDS=${TRAFFIC_SECONDS:-60}
+TRAFFIC_SECONDS=${TRAFFIC_SECONDS:-60} # times SLOWNESS, as all that `timeout` gets
 
 # at_peer COMMAND...: runs it where the peer lives, if that is in this kernel.
 at_peer() {

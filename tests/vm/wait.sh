@@ -3,9 +3,9 @@
 # Waiting for conditions with a limit, and the driver's coming and going. Sourced after lib.sh by tests that
 # change what the set-up made.
 
-# within SECONDS COMMAND...: until the command succeeds; fails when time is up.
+# within SECONDS COMMAND...: until the command succeeds; fails when time is up. A slow kernel gets more.
 within() {
-	local end=$(($(date +%s%N) + $1 * 1000000000))
+	local end=$(($(date +%s%N) + $1 * ${SLOWNESS:-1} * 1000000000))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ "$(date +%s%N)" -lt "$end" ] || { echo "not within the time: $*"; return 1; }

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# own-kernel.sh debug|uml: builds a kernel of our own from the source of the stock kernel. Prints a
+# directory with the same things in it as scripts/kernel.sh makes:
+#
+#	build/    the tree for `make M=`
+#	vmlinuz   the image; for uml, the program
+#	modules/  lib/modules/VERSION
+#	release   what `uname -r` says there
+#
+# debug is an x86 kernel for QEMU in which every checker is on; uml is user-mode Linux, which runs as
+# an ordinary process at native speed. Their configurations, and a patch if there is one, are
+# in scripts/kernels.
+
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+IN=$SRC/scripts/in-root.sh
+PARTS=$SRC/scripts/kernels
+
+# copy_source STOCK TREE: the stock kernel's source, without what was built in it; once. A build that was
+# interrupted goes on where it was.
+copy_source() {
+	[ ! -e "$2/../source" ] || return 0
+	local -a built=('*.o' '*.a' '*.so' '*.rmeta' '.*.cmd' /.config /Module.symvers /include/config
+		/include/generated /arch/x86/include/generated)
+	rm -rf "$2"
+	"$IN" rsync -a "${built[@]/#/--exclude=}" "$1/" "$2/" </dev/null
+	"$IN" make -C "$2" "${args[@]}" mrproper </dev/null
+	[ ! -e "$PARTS/$name.patch" ] ||
+		(cd "$2" && FERROCE_BIND=$2 "$IN" busybox patch -p1 -i "$PARTS/$name.patch")
+	touch "$2/../source"
+}
+
+# configure TREE: nothing but what the fragments ask for; all of it.
+configure() {
+	local fragment=$1/../fragment lost
+	{
+		cat "$PARTS/common.config" "$PARTS/$name.config"
+		echo "CONFIG_LOCALVERSION=\"-ferroce-$name\""
+	} >"$fragment"
+	"$IN" env KCONFIG_ALLCONFIG="$fragment" make -C "$1" "${args[@]}" allnoconfig </dev/null
+	lost=$(grep '^CONFIG_' "$fragment" | grep -vxFf "$1/.config" || true)
+	[ -z "$lost" ] || { echo "the configuration has lost: $lost"; return 1; }
+}
+
+# install DIRECTORY: the image and the modules, as machines want them.
+install() {
+	local image release
+	image=$1/build/arch/x86/boot/bzImage
+	[ "$name" != uml ] || image=$1/build/linux
+	release=$(<"$1/build/include/config/kernel.release")
+	rm -rf "$1/modules" "$1/staging"
+	"$IN" make -C "$1/build" "${args[@]}" INSTALL_MOD_PATH="$1/staging" \
+		modules_install </dev/null
+	mv "$1/staging/lib/modules" "$1/modules"
+	rm -rf "$1/staging" "$1/modules/$release/build"
+	cp "$image" "$1/vmlinuz"
+	echo "$release" >"$1/release.new"
+}
+
+# Not as the condition of an `if`: there, an error in the middle would not end it.
+make_kernel() { # STOCK DIRECTORY
+	set -e
+	copy_source "$1" "$2/build"
+	configure "$2/build"
+	"$IN" nice make -C "$2/build" "${args[@]}" -j"$(nproc)" "${targets[@]}" </dev/null
+	install "$2"
+}
+
+name=${1-}
+case $name in
+debug) targets=(bzImage modules) minutes=10 ;;
+uml) targets=(linux modules) minutes=6 ;;
+*) die "usage: own-kernel.sh debug|uml" ;;
+esac
+read -ra args <<<"$(make_arguments "$name")"
+
+stock=$("$SRC/scripts/kernel.sh")
+root=$("$SRC/scripts/toolchain.sh")
+dir=$CACHE/kernel-$name-$(key "$stock" "$root" "${args[*]}" "$(cat "$PARTS/common.config" "$PARTS/$name".*)")
+if [ ! -e "$dir/release" ]; then
+	lock "kernel-$name"
+	if [ ! -e "$dir/release" ]; then
+		say KERNEL "the $name kernel, about $minutes minutes on 2 cores"
+		mkdir -p "$dir"
+		log=$dir/build.log
+		(make_kernel "$stock/build" "$dir") >"$log" 2>&1 &
+		wait $! || { tail -n 20 "$log" >&2; die "no $name kernel; the whole log is $log"; }
+		mv "$dir/release.new" "$dir/release"
+	fi
+fi
+echo "$dir"
