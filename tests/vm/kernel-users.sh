@@ -71,6 +71,7 @@ has_disk() { [ -b "/dev/$(disk)" ]; }
 
 copy_disk() {
 	within 60 has_disk || { dmesg | tail -n 20; return 1; }
+	[ -n "$(disk)" ] || return 1
 	dd if=/tmp/there "of=/dev/$(disk)" bs=64k oflag=direct status=none &&
 		dd "if=/dev/$(disk)" of=/tmp/back bs=1M count=8 iflag=direct status=none &&
 		cmp /tmp/there /tmp/back

@@ -96,18 +96,25 @@ flap_in_mid_io() {
 	[ "$rc" = 0 ] && within 120 state_is live
 }
 
+# must NAME COMMAND...: a check without which nothing that follows says anything.
+must() {
+	local failed=$KTAP_FAILED
+	check "$@"
+	[ "$KTAP_FAILED" = "$failed" ] || { dmesg | tail -n 20 | note; finish; }
+}
+
 # ---- tests -----------------------------------------------------------------------------------
 
-check "the target listens" make_target
+must "the target listens" make_target
 check "discover" sh -c "nvme discover -t rdma -a $ADDR -s 4420 | grep $NQN"
 for options in "" "-i 2" "-i 1 -Q 16"; do
-	check "connect $options" connect $options
+	must "connect $options" connect $options
 	check "8 MiB in 64 KiB blocks $options" copies 64k 65536
 	check "8 MiB in 1 MiB blocks $options" copies 1M 1048576
 	check "fio verifies random 4 KiB writes $options" verified small --rw=randrw --bs=4k --iodepth=16 --size=4m
 	check "disconnect $options" disconnect
 done
-check "connect again" connect -i 2
+must "connect again" connect -i 2
 check "fio verifies 1 MiB writes" verified big --rw=write --bs=1m --iodepth=4 --size=32m
 check "a file system" file_system
 check "reset" nvme reset "/dev/$(disk | sed s/n1//)"
@@ -123,10 +130,10 @@ check "rdma link del with a connected controller" rdma link del "$DEV"
 check "the device is gone" within 60 not has_device "$DEV"
 check "disconnect without a device" disconnect
 check "the port closes" close_port
-check "a new device" add_device "$DEV" "$DRIVER" "$NETDEV"
+must "a new device" add_device "$DEV" "$DRIVER" "$NETDEV"
 gid_index "$DEV" "$ADDR" >/dev/null
 check "the port opens on it" open_port
-check "connect to it" connect -i 1
+must "connect to it" connect -i 1
 check "8 MiB over it" copies 64k 65536
 check "disconnect from it" disconnect
 close_port
