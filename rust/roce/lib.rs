@@ -46,6 +46,7 @@
 
 pub mod access;
 pub mod bind;
+pub mod host;
 pub mod id;
 pub mod num;
 pub mod pma;
@@ -55,6 +56,7 @@ pub mod rc;
 pub mod segment;
 pub mod status;
 pub mod time;
+pub mod uc;
 pub mod ud;
 pub mod wire;
 pub mod wr;

@@ -6,7 +6,10 @@
 //! moves the bytes. Does not know who sends, nor why.
 
 use crate::{
-    wire::emit::Headers,
+    wire::{
+        emit::Headers,
+        opcode::Position, //
+    },
     wr::Remote, //
 };
 
@@ -103,6 +106,18 @@ impl Mtu {
         }
         // Below `length`, so no bit is lost.
         index.wrapping_shl(self.shift())
+    }
+
+    /// Returns whether a packet of a message may have `len` bytes of payload (C9-92): all but the last
+    /// are full, and only a message of one packet may be empty.
+    #[inline]
+    #[must_use]
+    pub const fn admits(self, position: Position, len: u32) -> bool {
+        match position {
+            Position::First | Position::Middle => len == self.bytes(),
+            Position::Last => len != 0 && len <= self.bytes(),
+            Position::Only => len <= self.bytes(),
+        }
     }
 
     /// Returns the payload of packet `index` of a message of `length` bytes.

@@ -45,7 +45,6 @@ use crate::{
         },
         opcode::{
             Operation,
-            Position,
             Service, //
         },
         packet::Packet,
@@ -350,14 +349,12 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
 
     /// Returns the length of the payload if it is one that a packet in this position can have.
     fn checked_len(&self, packet: &Packet<'_>) -> Result<u32, Refusal> {
-        let mtu = self.config.path_mtu.bytes();
         let len = u32::try_from(packet.payload_len()).map_err(|_| Refusal::INVALID)?;
-        let fits = match packet.opcode().position() {
-            Position::First | Position::Middle => len == mtu,
-            Position::Last => (1..=mtu).contains(&len),
-            Position::Only => len <= mtu,
-        };
-        fits.then_some(len).ok_or(Refusal::INVALID)
+        self.config
+            .path_mtu
+            .admits(packet.opcode().position(), len)
+            .then_some(len)
+            .ok_or(Refusal::INVALID)
     }
 
     /// Checks that the peer may do `access` to the memory that it names. Memory of length 0 is
