@@ -97,7 +97,19 @@ impl Common {
 
     /// Whether sends are carried out or flushed.
     pub(crate) fn sends(&self) -> bool {
-        matches!(self.state(), QpState::Rts | QpState::Err)
+        matches!(self.state(), QpState::Rts | QpState::Sqe | QpState::Err)
+    }
+
+    /// Whether sends complete with an error, and perhaps nothing else does.
+    pub(crate) fn flushes_sends(&self) -> bool {
+        matches!(self.state(), QpState::Sqe | QpState::Err)
+    }
+
+    /// Goes to the send queue error state: a send of an unreliable service has failed, and those behind
+    /// it are flushed. Receiving goes on.
+    pub(crate) fn fail_sends(&self) {
+        self.change_state(QpState::Rts, QpState::Sqe);
+        self.change_state(QpState::Sqd, QpState::Sqe);
     }
 
     /// Whether packets are taken.
@@ -110,7 +122,7 @@ impl Common {
 
     /// Goes from state `from` to state `to`; not if a half has failed meanwhile.
     pub(crate) fn change_state(&self, from: QpState, to: QpState) {
-        // A state that is another by now can only be the error state, which then stays.
+        // A state that is another by now can only be one of the error states, which then stays.
         let _ = self.state.cmpxchg(from as u32, to as u32, Relaxed);
     }
 

@@ -53,6 +53,10 @@ use crate::{
         RingReader,
         Supply, //
     }, //
+    uc::{
+        self,
+        Uc, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -160,6 +164,7 @@ pub(crate) fn create(
     let mut init = init;
     match (init.qp_type, init.user.take()) {
         (QpType::Rc, Some(user)) => for_process(dev, pd, init, user, rc, QueuePair::Rc),
+        (QpType::Uc, Some(user)) => for_process(dev, pd, init, user, uc, QueuePair::Uc),
         (QpType::Ud, Some(user)) => for_process(dev, pd, init, user, ud, QueuePair::Datagram),
         (QpType::Rc, None) => in_kernel::rc(dev, pd, init),
         (QpType::Ud | QpType::Gsi, None) => in_kernel::ud(dev, pd, init),
@@ -178,6 +183,14 @@ fn rc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Halves<Rc>> {
     Ok((
         rc::sender::SendHalf::new(requester, queues.send, init.send_cq.clone()),
         rc::receiver::ReceiveHalf::new(responder, queues.receive, init.recv_cq.clone()),
+    ))
+}
+
+/// The halves of an unreliable connected queue pair.
+fn uc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Halves<Uc>> {
+    Ok((
+        uc::sender::SendHalf::new(queues.send, init.send_cq.clone()),
+        uc::receiver::ReceiveHalf::new(queues.receive, init.recv_cq.clone()),
     ))
 }
 

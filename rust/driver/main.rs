@@ -50,6 +50,7 @@ mod space;
 mod sq;
 mod srq;
 mod supply;
+mod uc;
 mod verbs;
 
 use crate::{

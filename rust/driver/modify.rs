@@ -131,9 +131,6 @@ fn transit<T: Service>(qp: ArcBorrow<'_, Pair<T>>, attr: &mut QpAttr, to: QpStat
             let notify = attr.en_sqd_async_notify;
             let _ = qp.sender().control(|half| half.drain(notify));
         }
-        (QpState::Sqd | QpState::Sqe, QpState::Rts) => {
-            let _ = qp.sender().control(SendingHalf::resume);
-        }
         _ => {}
     }
     attr.qp_state = to;
@@ -141,6 +138,10 @@ fn transit<T: Service>(qp: ArcBorrow<'_, Pair<T>>, attr: &mut QpAttr, to: QpStat
         let _ = qp.common().fail();
     } else {
         qp.common().change_state(from, to);
+    }
+    if let (QpState::Sqd | QpState::Sqe, QpState::Rts) = (from, to) {
+        // After the change: in the old state, a turn would only fail it again.
+        let _ = qp.sender().control(SendingHalf::resume);
     }
     Ok(())
 }

@@ -11,7 +11,8 @@ use crate::{
     modify,
     pair::Pair,
     rc::Rc,
-    rq::ReceivePosts, //
+    rq::ReceivePosts,
+    uc::Uc, //
 };
 use kernel::{
     prelude::*,
@@ -34,6 +35,8 @@ use roce::wire::opcode::{
 pub(crate) enum QueuePair {
     /// Reliable connection.
     Rc(Arc<Pair<Rc>>),
+    /// Unreliable connection.
+    Uc(Arc<Pair<Uc>>),
     /// Unreliable datagrams, and general services.
     Datagram(Arc<Pair<Ud>>),
 }
@@ -43,6 +46,7 @@ macro_rules! with_pair {
     ($qp:expr, $pair:ident => $what:expr) => {
         match $qp {
             QueuePair::Rc($pair) => $what,
+            QueuePair::Uc($pair) => $what,
             QueuePair::Datagram($pair) => $what,
         }
     };
@@ -103,6 +107,7 @@ impl QueuePair {
         opcode.service()
             == match self {
                 Self::Rc(_) => Service::Rc,
+                Self::Uc(_) => Service::Uc,
                 Self::Datagram(_) => Service::Ud,
             }
     }

@@ -32,7 +32,10 @@ use roce::{
     segment::SlotIndex,
     status::WcStatus,
     ud::DatagramWr,
-    wr::WcOpcode, //
+    wr::{
+        SendWr,
+        WcOpcode, //
+    }, //
 };
 
 /// Storage of the requester's window.
@@ -154,6 +157,18 @@ impl SendQueue {
             Source::Ring(ring) => self.entries.fetch_ring(ring, requester),
             Source::Posted(posts) => self.entries.fetch_posted(posts, requester),
         }
+    }
+
+    /// Takes the next entry of a queue pair that sends one request after the other, and the slot, which
+    /// is to be [released](Self::release) when it is done.
+    pub(crate) fn take_request(&mut self) -> Option<(SlotIndex, Result<SendWr, Refused>)> {
+        if self.next == self.ring.producer() {
+            return None;
+        }
+        let slot = SlotIndex(self.next);
+        let taken = self.read(SendWqe::work_request);
+        self.next = self.next.wrapping_add(1) & self.ring.mask();
+        Some((slot, taken))
     }
 
     /// Takes the next entry of a queue pair that sends datagrams: the request, the number of its

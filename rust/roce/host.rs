@@ -7,7 +7,8 @@
 use crate::{
     access::{
         Access,
-        AccessError, //
+        AccessError,
+        Obstacle, //
     },
     segment::Payload,
     status::WcStatus,
@@ -30,29 +31,34 @@ pub trait MessageHost {
     ///
     /// # Errors
     ///
-    /// The status with which the receive shall complete, for example [`WcStatus::LocProtErr`].
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus>;
+    /// The status with which the receive shall complete, for example [`WcStatus::LocProtErr`]; or that
+    /// its memory is absent at present.
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>>;
 
     /// Checks that the peer may do `access` to `length` bytes at `remote`. Never called for 0
     /// bytes (C9-88).
     ///
     /// # Errors
     ///
-    /// Why it may not.
+    /// Why it may not; or that the memory is absent at present.
     fn check_remote(
         &mut self,
         remote: Remote,
         length: u32,
         access: Access,
-    ) -> Result<(), AccessError>;
+    ) -> Result<(), Obstacle<AccessError>>;
 
     /// Copies `payload` of the packet at hand to `remote`, which lies in a range that was
     /// checked when the message began, though its memory may be gone since.
     ///
     /// # Errors
     ///
-    /// Why it cannot.
-    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError>;
+    /// Why it cannot; or that the memory is absent at present.
+    fn place_remote(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>>;
 
     /// Reports a receive as complete. `solicited` says that the peer asks to wake the consumer.
     /// An acknowledgement cannot leave before this returns.

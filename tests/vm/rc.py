@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Connected RC queue pairs over one device, for tests in Python.
+"""Connected queue pairs, RC unless told otherwise, over one device, for tests in Python.
 
 Owns the making of an end (PD, CQ, QP, memory), the way of a pair to RTS, and waiting with a limit. Knows no
 test. pyverbs is rdma-core's own; nothing here goes around it.
@@ -98,7 +98,7 @@ class End:
     """One queue pair with a CQ and memory of its own."""
 
     def __init__(self, ctx=None, size=1 << 16, access=FULL_ACCESS, wr=64, sge=4, inline=0, cqe=256,
-                 events=False, signal_all=False, srq=None, pd=None):
+                 events=False, signal_all=False, srq=None, pd=None, service=e.IBV_QPT_RC):
         self.ctx = ctx or context()
         self.own_pd = None if pd else PD(self.ctx)
         self.pd = pd or self.own_pd
@@ -109,7 +109,7 @@ class End:
         self.mr = MR(self.pd, size, access)
         self.cap = QPCap(max_send_wr=wr, max_recv_wr=wr, max_send_sge=sge, max_recv_sge=sge,
                          max_inline_data=inline)
-        init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=self.cap,
+        init = QPInitAttr(qp_type=service, scq=self.cq, rcq=self.cq, cap=self.cap,
                           srq=srq, sq_sig_all=1 if signal_all else 0)
         self.waiting = []
         self.qp = self.make(lambda: QP(self.pd, init))

@@ -166,7 +166,7 @@ impl SendHalf {
             },
             Err((wr_id, status)) => {
                 if status != WcStatus::WrFlushErr {
-                    after.fail(None);
+                    qp.fail_sends();
                 }
                 Completion::failed(wr_id, WcOpcode::Send, status)
             }
@@ -252,7 +252,7 @@ impl Way<'_> {
     ///
     /// The status that the request completes with; or that its memory is absent.
     fn send(&mut self, body: Body<'_>, wr: &DatagramWr, ah: &Ah) -> Result<(), Obstacle<WcStatus>> {
-        if self.qp.is_failed() {
+        if self.qp.flushes_sends() {
             return Err(WcStatus::WrFlushErr.into());
         }
         let port = self.qp.port();

@@ -11,7 +11,11 @@
 //! request that came again is not carried out again, see [`STALE`].
 
 use crate::{
-    access::Access,
+    access::{
+        Access,
+        Obstacle,
+        Taken, //
+    },
     host::MessageHost,
     num::{
         low_u32,
@@ -161,7 +165,7 @@ impl Receiver {
         self.failed = false;
     }
 
-    /// Takes a packet of the peer.
+    /// Takes a packet of the peer. If it is paused, nothing has changed.
     ///
     /// # Errors
     ///
@@ -177,7 +181,7 @@ impl Receiver {
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl MessageHost,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Taken, DropReason> {
         if self.state != RecvState::Ready {
             return Err(DropReason::WrongQpState);
         }
@@ -191,15 +195,27 @@ impl Receiver {
         if (1..=STALE).contains(&behind) {
             return Err(DropReason::BadSequence);
         }
+        let before = (self.expected, self.message);
         let interrupted = behind != 0 || opcode.starts_message();
+        let message = match interrupted {
+            true => Message::None,
+            false => self.message,
+        };
         self.expected = psn.next();
-        // It is put back only by a packet that is carried out.
-        let message = core::mem::replace(&mut self.message, Message::None);
-        let message = if interrupted { Message::None } else { message };
-        match opcode.operation() {
+        // Only a packet that is carried out puts it back.
+        self.message = Message::None;
+        let carried_out = match opcode.operation() {
             Operation::Send => self.on_send(message, packet, host),
             Operation::RdmaWrite => self.on_write(message, packet, host),
-            _ => Err(DropReason::WrongService),
+            _ => Err(DropReason::WrongService.into()),
+        };
+        match carried_out {
+            Ok(()) => Ok(Taken::Whole),
+            Err(Obstacle::Refused(reason)) => Err(reason),
+            Err(Obstacle::Absent) => {
+                (self.expected, self.message) = before;
+                Ok(Taken::Paused)
+            }
         }
     }
 
@@ -243,11 +259,11 @@ impl Receiver {
         message: Message,
         packet: &Packet<'_>,
         host: &mut impl MessageHost,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Obstacle<DropReason>> {
         let received = match (message, packet.opcode().starts_message()) {
             (Message::None, true) => 0,
             (Message::Send { received }, false) => received,
-            _ => return Err(DropReason::BadSequence),
+            _ => return Err(DropReason::BadSequence.into()),
         };
         let len = self.checked_len(packet)?;
         let wr = self.hold_receive(host, WcOpcode::Recv)?;
@@ -256,12 +272,16 @@ impl Receiver {
             .filter(|&end| end <= wr.length)
             .ok_or(DropReason::BadLength)?;
         if let Some(payload) = payload(packet) {
-            if let Err(status) = host.place_receive(received, payload) {
-                self.held = None;
-                self.end();
-                let failed = Completion::failed(wr.wr_id, WcOpcode::Recv, status);
-                host.complete_receive(failed, packet.solicited());
-                return Ok(());
+            match host.place_receive(received, payload) {
+                Ok(()) => {}
+                Err(Obstacle::Absent) => return Err(Obstacle::Absent),
+                Err(Obstacle::Refused(status)) => {
+                    self.held = None;
+                    self.end();
+                    let failed = Completion::failed(wr.wr_id, WcOpcode::Recv, status);
+                    host.complete_receive(failed, packet.solicited());
+                    return Ok(());
+                }
             }
         }
         if packet.opcode().ends_message() {
@@ -277,11 +297,11 @@ impl Receiver {
         message: Message,
         packet: &Packet<'_>,
         host: &mut impl MessageHost,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Obstacle<DropReason>> {
         let (next, left, length) = match (message, packet.reth()) {
             (Message::None, Some(reth)) => (self.admit(&reth, host)?, reth.len, reth.len),
             (Message::Write { next, left, length }, None) => (next, left, length),
-            _ => return Err(DropReason::BadSequence),
+            _ => return Err(DropReason::BadSequence.into()),
         };
         let len = self.checked_len(packet)?;
         let ends = packet.opcode().ends_message();
@@ -295,7 +315,7 @@ impl Receiver {
         };
         if let Some(payload) = payload(packet) {
             host.place_remote(next, payload)
-                .map_err(|_| DropReason::AccessDenied)?;
+                .map_err(|obstacle| obstacle.map(|_| DropReason::AccessDenied))?;
         }
         match wr {
             Some(wr) => self.complete(wr, WcOpcode::RecvRdmaWithImm, length, packet, host),
@@ -351,18 +371,22 @@ impl Receiver {
 
     /// Returns the place that a RETH names if the peer may write there. Memory of length 0 is not
     /// looked at (C9-88).
-    fn admit(&self, reth: &Reth, host: &mut impl MessageHost) -> Result<Remote, DropReason> {
+    fn admit(
+        &self,
+        reth: &Reth,
+        host: &mut impl MessageHost,
+    ) -> Result<Remote, Obstacle<DropReason>> {
         let remote = Remote {
             va: reth.va,
             rkey: reth.rkey,
         };
         let access = Access::REMOTE_WRITE;
         if !self.config.access.contains(access) || reth.len > MAX_MESSAGE {
-            return Err(DropReason::AccessDenied);
+            return Err(DropReason::AccessDenied.into());
         }
         if reth.len != 0 {
             host.check_remote(remote, reth.len, access)
-                .map_err(|_| DropReason::AccessDenied)?;
+                .map_err(|obstacle| obstacle.map(|_| DropReason::AccessDenied))?;
         }
         Ok(remote)
     }

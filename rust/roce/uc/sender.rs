@@ -77,7 +77,7 @@ pub enum SendState {
 /// - *commands* move it along with the QP ([`configure`](Self::configure), [`start`](Self::start),
 ///   [`drain`](Self::drain), [`resume`](Self::resume), [`fail`](Self::fail), [`reset`](Self::reset)),
 ///   give it a request ([`post`](Self::post), [`reject`](Self::reject)), or withdraw that
-///   ([`abort`](Self::abort));
+///   ([`abort`](Self::abort)) or a packet ([`unsend`](Self::unsend));
 /// - [`burst`](Self::burst) and [`poll_completion`](Self::poll_completion) take what it wants done;
 /// - *getters*.
 ///
@@ -203,6 +203,15 @@ impl Sender {
         if let Some(message) = &mut self.message {
             message.verdict = Some(status);
             self.state = SendState::Error;
+        }
+    }
+
+    /// Says that the memory of the packet that was planned last is absent: it was not sent, and is the
+    /// next to be planned.
+    pub fn unsend(&mut self) {
+        if let Some(message) = self.message.as_mut().filter(|message| message.sent != 0) {
+            message.sent = message.sent.saturating_sub(1);
+            self.psn = self.psn.sub(1);
         }
     }
 

@@ -36,6 +36,8 @@ struct Host {
     broken: bool,
     /// Nothing may be written.
     locked: bool,
+    /// The memory of everything is absent.
+    absent: bool,
 }
 
 impl MessageHost for Host {
@@ -43,9 +45,12 @@ impl MessageHost for Host {
         self.receives.pop_front()
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), WcStatus> {
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+        if self.absent {
+            return Err(Obstacle::Absent);
+        }
         if self.broken {
-            return Err(WcStatus::LocProtErr);
+            return Err(WcStatus::LocProtErr.into());
         }
         self.placed.push((offset, payload.len));
         Ok(())
@@ -56,18 +61,25 @@ impl MessageHost for Host {
         remote: Remote,
         length: u32,
         access: Access,
-    ) -> Result<(), AccessError> {
+    ) -> Result<(), Obstacle<AccessError>> {
         assert_eq!((remote, access), (PLACE, Access::REMOTE_WRITE));
         assert_ne!(length, 0);
         match self.locked {
-            true => Err(AccessError::Key),
+            true => Err(AccessError::Key.into()),
             false => Ok(()),
         }
     }
 
-    fn place_remote(&mut self, remote: Remote, payload: Payload) -> Result<(), AccessError> {
+    fn place_remote(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
+        if self.absent {
+            return Err(Obstacle::Absent);
+        }
         if self.broken {
-            return Err(AccessError::Key);
+            return Err(AccessError::Key.into());
         }
         self.written.push((remote.va, payload.len));
         Ok(())
@@ -100,7 +112,7 @@ impl Test {
         Self { receiver, host }
     }
 
-    fn take(&mut self, pkt: Pkt) -> Result<(), DropReason> {
+    fn take(&mut self, pkt: Pkt) -> Result<Taken, DropReason> {
         let bytes = pkt.bytes();
         let packet = Packet::parse(&bytes, bytes.len()).unwrap();
         self.receiver.handle(&packet, &mut self.host)
@@ -109,7 +121,7 @@ impl Test {
     /// Takes what must be carried out.
     fn all<const N: usize>(&mut self, pkts: [Pkt; N]) {
         for pkt in pkts {
-            assert_eq!(self.take(pkt), Ok(()), "{pkt:?}");
+            assert_eq!(self.take(pkt), Ok(Taken::Whole), "{pkt:?}");
         }
     }
 
@@ -176,7 +188,7 @@ fn a_lost_packet_costs_its_message_and_no_other() {
             for (index, part) in parts.into_iter().enumerate() {
                 if index != lost {
                     let expected = match index < lost {
-                        true => Ok(()),
+                        true => Ok(Taken::Whole),
                         false => Err(DropReason::BadSequence),
                     };
                     assert_eq!(test.take(part), expected, "{part:?} after {lost}");
@@ -351,4 +363,26 @@ fn nothing_is_taken_before_it_is_ready_nor_of_another_service() {
     let packet = Packet::parse(&bytes, bytes.len()).unwrap();
     let taken = test.receiver.handle(&packet, &mut test.host);
     assert_eq!(taken, Err(DropReason::WrongService));
+}
+
+#[test]
+fn a_packet_whose_memory_is_absent_comes_again_as_if_for_the_first_time() {
+    for pkts in [
+        [Pkt::send(First, 100, 256), Pkt::send(Last, 101, 44)],
+        [
+            Pkt::write(First, 100, 256, 300),
+            Pkt::write(Last, 101, 44, 0).with_imm(),
+        ],
+    ] {
+        let mut test = Test::new(1);
+        for pkt in pkts {
+            test.host.absent = true;
+            let before = test.receiver.expected_psn();
+            assert_eq!(test.take(pkt), Ok(Taken::Paused));
+            assert_eq!(test.receiver.expected_psn(), before);
+            test.host.absent = false;
+            test.all([pkt]);
+        }
+        assert_eq!(test.received(), [(1, 300)]);
+    }
 }

@@ -237,3 +237,16 @@ fn a_failed_sender_flushes_but_what_was_sent() {
     sender.reset();
     assert!(!sender.takes());
 }
+
+#[test]
+fn a_packet_whose_memory_is_absent_is_planned_again() {
+    let mut sender = ready(0);
+    sender.unsend();
+    assert_eq!(sender.psn(), Psn::new(0), "there is nothing to take back");
+    sender.post(SLOT, request(SendOp::Send { imm: None }, 300));
+    let first = all(&mut sender);
+    sender.unsend();
+    assert_eq!(status(&mut sender), None);
+    assert_eq!(all(&mut sender), first[1..]);
+    assert_eq!(status(&mut sender), Some(WcStatus::Success));
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Unreliable connected queue pairs.
+//!
+//! Owns what the attributes of a queue pair mean to the two halves. What these do is in `sender` and
+//! `receiver`, who runs them is in `pair`.
+
+pub(crate) mod receiver;
+pub(crate) mod sender;
+
+use crate::{
+    modify::path_mtu,
+    pair::{
+        Pair,
+        Service, //
+    },
+    path::Path, //
+};
+use kernel::prelude::*;
+use rdma::attr::{
+    QpAttr,
+    QpAttrMask, //
+};
+use receiver::ReceiveHalf;
+use roce::{
+    access::Access,
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+    uc::{
+        receiver::ReceiverConfig,
+        sender::SenderConfig, //
+    }, //
+};
+use sender::SendHalf;
+
+/// Unreliable connection.
+pub(crate) struct Uc;
+
+impl Service for Uc {
+    type Sender = SendHalf;
+    type Receiver = ReceiveHalf;
+    type Posts = ();
+
+    /// Nothing holds the peer back.
+    const INBOX: u32 = 4096;
+
+    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
+        let config = ReceiverConfig {
+            expected_psn: Psn::new(attr.rq_psn),
+            path_mtu: path_mtu(attr),
+            access: Access::from_bits(attr.access_flags),
+        };
+        let _ = qp.receiver().control(|half| {
+            half.set_path(path);
+            half.receiver().configure(&config);
+            half.receiver().start();
+        });
+        Ok(())
+    }
+
+    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
+        let config = SenderConfig {
+            dest_qpn: Qpn::new(attr.dest_qp_num),
+            pkey: Pkey::DEFAULT,
+            first_psn: Psn::new(attr.sq_psn),
+            path_mtu: path_mtu(attr),
+        };
+        let _ = qp.sender().control(|half| half.start(path, &config));
+        Ok(())
+    }
+
+    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) {
+        if mask.contains(QpAttrMask::ACCESS_FLAGS) {
+            let access = Access::from_bits(attr.access_flags);
+            let _ = qp
+                .receiver()
+                .control(|half| half.receiver().set_access(access));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Unreliable connections: operations, states and errors (unreliable.py), programs, a bad wire
+# (unreliable_wire.py), and rdma_rxe at the other end.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV]     itself, or in namespace b
+#
+# vm: TOPOLOGY=single
+# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe
+
+. "$VM_LIB"
+
+programs() {
+	pingpong uc 4 -n 100
+	pingpong uc 6 -n 100 -m 4096 -s 65536
+	pingpong uc 4 -n 20 -e
+	perftest ib_send_bw -c UC -s 1024 -n 200
+	perftest ib_send_bw -c UC -s 65536 -n 50 -m 4096
+	perftest ib_write_bw -c UC -s 65536 -n 100 -m 4096
+	perftest ib_send_lat -c UC -s 8 -n 100
+	perftest ib_write_lat -c UC -s 4096 -n 100
+}
+
+[ "$TOPOLOGY" != single ] || python_tests unreliable.py
+programs
+if [ "$PEER_DRIVER" != "$DRIVER" ]; then
+	REVERSE=1
+	programs
+	finish
+fi
+if [ "$TOPOLOGY" = netns ]; then
+	if tc qdisc add dev v0 root netem limit 5000 loss 0%; then
+		export GOOD_WIRE="tc qdisc del dev v0 root"
+		export BAD_WIRE="tc qdisc add dev v0 root netem limit 5000 loss 3% duplicate 2%"
+		tc qdisc del dev v0 root
+		python_tests unreliable_wire.py
+		BAD_WIRE="tc qdisc add dev v0 root netem limit 5000 delay 1ms reorder 90% corrupt 2%"
+		python_tests unreliable_wire.py
+	else
+		skip "a bad wire" "this kernel has no sch_netem"
+	fi
+fi
+finish
