@@ -166,10 +166,10 @@ pub(crate) fn create(
         (QpType::Rc, Some(user)) => for_process(dev, pd, init, user, rc, QueuePair::Rc),
         (QpType::Uc, Some(user)) => for_process(dev, pd, init, user, uc, QueuePair::Uc),
         (QpType::Ud, Some(user)) => for_process(dev, pd, init, user, ud, QueuePair::Datagram),
-        (QpType::Rc, None) => in_kernel::rc(dev, pd, init),
+        (QpType::Rc, None) => in_kernel::connected(dev, pd, init, rc, QueuePair::Rc),
+        (QpType::Uc, None) => in_kernel::connected(dev, pd, init, uc, QueuePair::Uc),
         (QpType::Ud | QpType::Gsi, None) => in_kernel::ud(dev, pd, init),
         (QpType::Gsi, Some(_)) => Err(EINVAL),
-        _ => Err(EOPNOTSUPP),
     }
 }
 

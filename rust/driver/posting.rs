@@ -9,13 +9,16 @@
 use crate::{
     ah::Ah,
     datagram::Ud,
-    pair::Pair,
+    pair::{
+        Pair,
+        Service, //
+    },
     posted::{
         PostedSend,
         ShortList, //
     },
     queue_pair::QueuePair,
-    rc::Rc, //
+    sends::SendPosts, //
 };
 use kernel::{
     prelude::*,
@@ -66,6 +69,11 @@ pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(
             qp.as_arc_borrow().sends_posted();
             posted
         }
+        QueuePair::Uc(qp) => {
+            let posted = post_connected(qp, list);
+            qp.as_arc_borrow().sends_posted();
+            posted
+        }
         QueuePair::Datagram(qp) => {
             let posted = post_datagrams(qp, list);
             qp.as_arc_borrow().sends_posted();
@@ -91,7 +99,10 @@ pub(crate) fn post_receives(qp: &QueuePair, list: &mut RecvWrList<'_>) -> Result
     posted
 }
 
-fn post_connected<A>(qp: &Pair<Rc>, list: &mut SendWrList<'_, A>) -> Result {
+fn post_connected<T, A>(qp: &Pair<T>, list: &mut SendWrList<'_, A>) -> Result
+where
+    T: Service<Sends = Arc<SendPosts>>,
+{
     let posts = qp.posts();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;

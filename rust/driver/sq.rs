@@ -162,12 +162,13 @@ impl SendQueue {
     /// Takes the next entry of a queue pair that sends one request after the other, and the slot, which
     /// is to be [released](Self::release) when it is done.
     pub(crate) fn take_request(&mut self) -> Option<(SlotIndex, Result<SendWr, Refused>)> {
-        if self.next == self.ring.producer() {
-            return None;
-        }
-        let slot = SlotIndex(self.next);
-        let taken = self.read(SendWqe::work_request);
-        self.next = self.next.wrapping_add(1) & self.ring.mask();
+        let slot = self.next_slot();
+        let taken = match &self.source {
+            Source::Ring(ring) if self.entries.next == ring.producer() => return None,
+            Source::Ring(ring) => self.entries.read(ring, SendWqe::work_request),
+            Source::Posted(posts) => Ok(self.entries.read_posted(posts)?),
+        };
+        self.entries.advance();
         Some((slot, taken))
     }
 
@@ -246,17 +247,9 @@ impl Entries {
     fn fetch_posted(&mut self, posts: &SendPosts, requester: &mut Requester<Slots>) -> u32 {
         let mut fetched = 0u32;
         while requester.free_slots() != 0 {
-            // CAST: Below the number of slots; `u32` to `usize`, on 64 bits.
-            let (index, stride) = (self.next as usize, self.bounds.max_sge as usize);
-            let start = index.saturating_mul(stride);
-            let body = self.bodies.get_mut(start..start.saturating_add(stride));
-            let Some((wr, entries)) = posts.take(body.unwrap_or_default()) else {
+            let Some(wr) = self.read_posted(posts) else {
                 break;
             };
-            if let Some(shape) = self.shapes.get_mut(index) {
-                // CAST: At most `max_sge`.
-                *shape = Shape::Scatter(entries as u32);
-            }
             if requester.post(wr).is_none() {
                 break;
             }
@@ -264,6 +257,20 @@ impl Entries {
             fetched = fetched.wrapping_add(1);
         }
         fetched
+    }
+
+    /// Copies the oldest of `posts` to the next slot.
+    fn read_posted(&mut self, posts: &SendPosts) -> Option<SendWr> {
+        // CAST: Below the number of slots; `u32` to `usize`, on 64 bits.
+        let (index, stride) = (self.next as usize, self.bounds.max_sge as usize);
+        let start = index.saturating_mul(stride);
+        let body = self.bodies.get_mut(start..start.saturating_add(stride));
+        let (wr, entries) = posts.take(body.unwrap_or_default())?;
+        if let Some(shape) = self.shapes.get_mut(index) {
+            // CAST: At most `max_sge`.
+            *shape = Shape::Scatter(entries as u32);
+        }
+        Some(wr)
     }
 
     fn advance(&mut self) {

@@ -14,9 +14,13 @@ use crate::{
         Pair,
         Service, //
     },
-    path::Path, //
+    path::Path,
+    sends::SendPosts, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 use rdma::attr::{
     QpAttr,
     QpAttrMask, //
@@ -42,7 +46,7 @@ pub(crate) struct Uc;
 impl Service for Uc {
     type Sender = SendHalf;
     type Receiver = ReceiveHalf;
-    type Posts = ();
+    type Sends = Arc<SendPosts>;
 
     /// Nothing holds the peer back.
     const INBOX: u32 = 4096;

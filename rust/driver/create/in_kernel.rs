@@ -35,7 +35,6 @@ use crate::{
         PostedSend, //
     },
     queue_pair::QueuePair,
-    rc::Rc,
     rq::{
         ReceivePosts,
         Receives,
@@ -108,30 +107,27 @@ fn for_kernel<T: Service>(
     Ok((qp, QpCreated { qp_num, caps }))
 }
 
-/// A reliable connected queue pair of a consumer in the kernel.
-pub(super) fn rc(
+/// A connected queue pair of a consumer in the kernel, with the halves that `halves` makes.
+pub(super) fn connected<T: Service<Sends = Arc<SendPosts>>>(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
+    halves: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Halves<T>>,
+    wrap: impl FnOnce(Arc<Pair<T>>) -> QueuePair,
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
     let mut init = init;
     init.caps = granted(init.caps, MAX_SGE)?;
     let sends = SendPosts::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
-    for_kernel(dev, pd, init, sends, rc_halves, QueuePair::Rc)
-}
-
-fn rc_halves(
-    sends: &Arc<SendPosts>,
-    receive: Receives,
-    init: &QpInit<'_, Ferroce>,
-) -> Result<Halves<Rc>> {
-    let bounds = Bounds {
-        max_sge: init.caps.max_send_sge,
-        max_inline: 0,
+    let halves = |sends: &Arc<SendPosts>, receive, init: &QpInit<'_, Ferroce>| {
+        let bounds = Bounds {
+            max_sge: init.caps.max_send_sge,
+            max_inline: 0,
+        };
+        let source = sq::Source::Posted(sends.clone());
+        let send = SendQueue::new(source, bounds, init.caps.max_send_wr, init.sq_sig_all)?;
+        halves(Queues { send, receive }, init)
     };
-    let source = sq::Source::Posted(sends.clone());
-    let send = SendQueue::new(source, bounds, init.caps.max_send_wr, init.sq_sig_all)?;
-    super::rc(Queues { send, receive }, init)
+    for_kernel(dev, pd, init, sends, halves, wrap)
 }
 
 /// A datagram queue pair of a consumer in the kernel. The MAD layer wants that of number 1.
