@@ -9,14 +9,14 @@ import os
 
 import pyverbs.enums as e
 from pyverbs.qp import QPAttr
-from pyverbs.wr import SGE
+from pyverbs.wr import SendWR, SGE
 
 import rc
 from rc import async_event, eventually, forget_events, gid_index
 from tap import equal, run, true
-from ud import UdEnd
-from work import (FLUSHED, INLINE, LENGTHS, OK, READ, RXE, SEND, SEND_IMM, SIGNALED, SOLICITED, WRITE, WRITE_IMM, e_name,
-                  fill, held, not_for_rxe, pattern, piece, status)
+from ud import QKEY, UdEnd
+from work import (FLUSHED, INLINE, LENGTHS, OK, READ, RXE, SEND, SEND_IMM, SIGNALED, SOLICITED, WRITE, WRITE_IMM,
+                  e_name, fill, held, not_for_rxe, pattern, piece, status)
 
 
 def pair(a=None, b=None, **settings):
@@ -226,11 +226,9 @@ def datagram_fails():
         a.receive(1)
         b.receive(2)
         with b.handle_for(os.environ["ADDR"], gid_index(4)) as back:
-            lkey, a.mr_lkey = a.mr.lkey, None
-            from pyverbs.wr import SendWR  # pylint: disable=import-outside-toplevel
-            for wr_id, key in ((1, 0xBAD00), (2, lkey)):
+            for wr_id, key in ((1, 0xBAD00), (2, a.mr.lkey)):
                 request = SendWR(wr_id=wr_id, num_sge=1, sg=[SGE(a.mr.buf, 8, key)])
-                request.set_wr_ud(handle, b.qp.qp_num, 0x11111111)
+                request.set_wr_ud(handle, b.qp.qp_num, QKEY)
                 a.qp.post_send(request)
             equal(a.completion(lambda wc: wc.wr_id == 1).status, e.IBV_WC_LOC_PROT_ERR)
             equal(a.completion(lambda wc: wc.wr_id == 2).status, FLUSHED)

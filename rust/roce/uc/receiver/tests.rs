@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
+//! What the receiver of an unreliable connection makes of packets: in order, lost, late, or wrong.
+
 extern crate std;
 
 use super::*;

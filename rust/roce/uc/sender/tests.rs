@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
+//! What the sender of an unreliable connection makes of requests: packets, completions, errors.
+
 extern crate std;
 
 use super::*;
