@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The general services queue pair and the connection manager survive what happens to the interface: a link
+# that goes down and up at any moment, another MTU, other addresses. And many connections.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
+#
+# CM_CONNECTIONS=1000: how many connections cmtime makes. FLAPS=20: how often things change.
+#
+# vm: TOPOLOGY=netns
+
+. "$VM_LIB"
+. "${VM_LIB%/*}/wait.sh"
+modprobe -a rdma_ucm
+CM_CONNECTIONS=${CM_CONNECTIONS:-200}
+FLAPS=${FLAPS:-12}
+
+# gsi_is STATE: the general services queue pairs of both devices.
+gsi_is() {
+	[ "$(rdma resource show qp link "$DEV" | grep -c "type GSI state $1")" = 1 ] &&
+		[ "$(rdma resource show qp link "$PEER_DEV" | grep -c "type GSI state $1")" = 1 ]
+}
+
+# back: everything as the set-up made it.
+back() {
+	ip link set "$NETDEV" mtu "$MTU" up
+	address "$NETDEV" "$ADDR" "$ADDR6" 2>/dev/null
+	at_peer ip link set "$PEER_NETDEV" mtu "$MTU" up
+	# What the ends had learned of each other may be old.
+	ip neigh flush all
+	at_peer ip neigh flush all
+	within 10 has_gid "$DEV" "$ADDR" && within 10 has_gid "$DEV" "$ADDR6"
+}
+
+connects() { managed "$1" "rping -s -a $ADDR -C 5 -V" "rping -c -a $ADDR -C 5 -V"; }
+
+check "the general services queue pairs are ready" gsi_is RTS
+connects "rping, to begin with"
+
+# A request that meets a link that is down is lost, no more.
+timeout 60 rping -s -a "$ADDR" -C 5 >/tmp/server 2>&1 &
+server=$!
+sleep 1
+at_peer timeout 30 rping -c -a "$ADDR" -C 5 >/tmp/client 2>&1 &
+client=$!
+sleep 0.1
+at_peer ip link set "$PEER_NETDEV" down
+ip link set "$NETDEV" down
+sleep 3
+kill "$client" "$server" 2>/dev/null
+wait "$client" "$server" 2>/dev/null
+if [ "$DRIVER" = ferroce ]; then
+	check "they are still ready after requests were sent while the link was down" gsi_is RTS
+	back
+	connects "rping when the link is up again"
+else
+	skip "they are still ready after requests were sent while the link was down" "rxe: QP 1 goes to ERR for good"
+	rdma link del "$DEV"
+	at_peer rdma link del "$PEER_DEV"
+	back
+	set_up_peer
+	set_up_device
+fi
+
+# storm NAME COMMAND...: the command is called with 0, 1, 2, ... while connections are being made.
+storm() {
+	local name=$1 round pids=()
+	shift
+	touch /tmp/storm
+	bash -c 'while [ -e /tmp/storm ]; do timeout 10 rping -s -a "$0" -C 2; done' "$ADDR" >/dev/null 2>&1 &
+	pids+=($!)
+	at_peer bash -c 'while [ -e /tmp/storm ]; do timeout 5 rping -c -a "$0" -C 2; done' "$ADDR" >/dev/null 2>&1 &
+	pids+=($!)
+	for ((round = 0; round < FLAPS; round++)); do
+		"$@" "$round" >/dev/null 2>&1
+		sleep 0."$((RANDOM % 6))"
+	done
+	rm -f /tmp/storm
+	wait "${pids[@]}" 2>/dev/null
+	back
+	check "$name: both are ready" gsi_is RTS
+	connects "$name: rping afterwards"
+}
+
+flap() { ip link set "$NETDEV" "$([ $(($1 % 2)) = 0 ] && echo down || echo up)"; }
+resize() {
+	local mtus=(1500 600 1280 4200)
+	ip link set "$NETDEV" mtu "${mtus[$1 % 4]}"
+	at_peer ip link set "$PEER_NETDEV" mtu "${mtus[$1 % 4]}"
+}
+readdress() {
+	if [ $(($1 % 2)) = 0 ]; then
+		ip addr flush dev "$NETDEV"
+	else
+		address "$NETDEV" "$ADDR" "$ADDR6"
+	fi
+}
+remac() { ip link set "$NETDEV" address "02:00:00:00:00:$((10 + $1))"; }
+if [ "$DRIVER" = ferroce ]; then
+	storm "link down and up" flap
+	storm "MTU changes" resize
+	storm "addresses come and go" readdress
+	storm "Ethernet addresses change" remac
+else
+	skip "storms" "rxe: QP 1 goes to ERR for good"
+fi
+
+TRAFFIC_SECONDS=300
+managed "cmtime with $CM_CONNECTIONS connections" "cmtime -b $ADDR -c $CM_CONNECTIONS" \
+	"cmtime -b $PEER_ADDR -s $ADDR -c $CM_CONNECTIONS"
+dd if=/dev/urandom of=/tmp/rcopy.in bs=1M count=1 2>/dev/null
+timeout 60 rcopy >/tmp/server 2>&1 &
+server=$!
+sleep 2
+check "rcopy" at_peer timeout 60 rcopy /tmp/rcopy.in "$ADDR:/tmp/rcopy.out"
+kill "$server" 2>/dev/null
+wait "$server" 2>/dev/null
+check "copied every byte" cmp /tmp/rcopy.in /tmp/rcopy.out
+managed "rdma_server and rdma_client" "rdma_server" "rdma_client -s $ADDR"
+managed "rstream, small" "rstream -b $ADDR -S 64 -C 50" "rstream -s $ADDR -S 64 -C 50"
+managed "rstream, large" "rstream -b $ADDR -S 65536 -C 20" "rstream -s $ADDR -S 65536 -C 20"
+check "every connection identifier is gone" \
+	within 20 sh -c '! rdma resource show cm_id | grep -q "lqpn"'
+finish
