@@ -19,6 +19,7 @@ struct mem_cgroup;
 struct mm_struct;
 struct mmu_interval_notifier;
 struct net;
+struct nlattr;
 struct page;
 struct scatterlist;
 struct sk_buff;
@@ -70,6 +71,11 @@ void ferroce_helper_rwlock_init(rwlock_t *lock);
 struct mem_cgroup *ferroce_helper_set_active_memcg(struct mem_cgroup *memcg);
 void ferroce_helper_write_lock_bh(rwlock_t *lock);
 void ferroce_helper_write_unlock_bh(rwlock_t *lock);
+
+/* netlink.c */
+void ferroce_helper_nla_nest_cancel(struct sk_buff *msg, struct nlattr *start);
+void ferroce_helper_nla_nest_end(struct sk_buff *msg, struct nlattr *start);
+struct nlattr *ferroce_helper_nla_nest_start(struct sk_buff *msg, int type);
 
 /* sched.c */
 bool ferroce_helper_cpu_online(unsigned int cpu);

@@ -7,6 +7,7 @@
 //! [`Aftermath`].
 
 use crate::{
+    counters::Traffic,
     mr::Pd,
     port::Port,
     space::Space, //
@@ -26,7 +27,8 @@ use rdma::{
         QpEvent,
         QpHandle, //
     },
-    wc::Wc, //
+    trace, //
+    wc::Wc,
 };
 use roce::{
     id::Qpn,
@@ -44,11 +46,20 @@ const STATES: [QpState; 7] = [
     QpState::Err,
 ];
 
+/// The state with that number.
+fn state_of(code: u32) -> QpState {
+    let mut states = STATES.into_iter();
+    states
+        .find(|&state| state as u32 == code)
+        .unwrap_or(QpState::Err)
+}
+
 /// What the two halves of a queue pair share.
 pub(crate) struct Common {
     number: Atomic<u32>,
     state: Atomic<u32>,
     port: Arc<Port>,
+    traffic: Traffic,
     pd: Arc<Pd>,
     handle: QpHandle,
 }
@@ -60,6 +71,7 @@ impl Common {
             number: Atomic::new(0),
             state: Atomic::new(QpState::Reset as u32),
             port,
+            traffic: Traffic::new(),
             pd,
             handle,
         }
@@ -77,11 +89,7 @@ impl Common {
 
     /// State, as `query_qp` reports it.
     pub(crate) fn state(&self) -> QpState {
-        let code = self.state.load(Relaxed);
-        STATES
-            .into_iter()
-            .find(|&state| state as u32 == code)
-            .unwrap_or(QpState::Err)
+        state_of(self.state.load(Relaxed))
     }
 
     /// Whether everything that is posted completes with an error.
@@ -123,11 +131,15 @@ impl Common {
     /// Goes from state `from` to state `to`; not if a half has failed meanwhile.
     pub(crate) fn change_state(&self, from: QpState, to: QpState) {
         // A state that is another by now can only be one of the error states, which then stays.
-        let _ = self.state.cmpxchg(from as u32, to as u32, Relaxed);
+        let changed = self.state.cmpxchg(from as u32, to as u32, Relaxed);
+        if changed.is_ok() {
+            trace::qp_state(self.number(), from, to);
+        }
     }
 
     /// Goes to RESET, from any state.
     pub(crate) fn reset(&self) {
+        trace::qp_state(self.number(), self.state(), QpState::Reset);
         self.state.store(QpState::Reset as u32, Relaxed);
     }
 
@@ -138,11 +150,24 @@ impl Common {
         let mut state = self.state.load(Relaxed);
         while state != error && state != QpState::Reset as u32 {
             match self.state.cmpxchg(state, error, Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    trace::qp_state(self.number(), state_of(state), QpState::Err);
+                    return true;
+                }
                 Err(other) => state = other,
             }
         }
         false
+    }
+
+    /// What its packets go through, and are counted by.
+    pub(crate) fn way(&self) -> (&Port, &Traffic) {
+        (&self.port, &self.traffic)
+    }
+
+    /// What it has sent and received.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// The port that the queue pair belongs to.

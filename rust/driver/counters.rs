@@ -12,7 +12,10 @@ use kernel::{
         Relaxed, //
     }, //
 };
-use rdma::net::burst::Xmit;
+use rdma::{
+    net::burst::Xmit,
+    trace, //
+};
 use roce::{
     pma::Counts,
     status::DropReason, //
@@ -95,6 +98,51 @@ pub(crate) const NAMES: [&CStr; COUNT] = {
     names
 };
 
+/// What one queue pair has sent and received.
+pub(crate) struct Traffic {
+    sent: [Atomic<i64>; 2],
+    received: [Atomic<i64>; 2],
+}
+
+impl Traffic {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            sent: [const { Atomic::new(0) }; 2],
+            received: [const { Atomic::new(0) }; 2],
+        }
+    }
+
+    /// Notes packets given to the network, and their bytes.
+    pub(crate) fn sent(&self, packets: u16, bytes: usize) {
+        let [count, sum] = &self.sent;
+        count.add(packets.into(), Relaxed);
+        // CAST: At most 64 KiB.
+        sum.add(bytes as i64, Relaxed);
+    }
+
+    /// Notes a packet that was taken in.
+    pub(crate) fn received(&self, bytes: usize) {
+        let [count, sum] = &self.received;
+        count.add(1, Relaxed);
+        // CAST: At most 64 KiB.
+        sum.add(bytes as i64, Relaxed);
+    }
+
+    /// Names and values.
+    pub(crate) fn values(&self) -> [(&'static CStr, u64); 4] {
+        let ([sent, sent_bytes], [received, received_bytes]) = (&self.sent, &self.received);
+        // CAST: Count up from 0.
+        let value = |counter: &Atomic<i64>| counter.load(Relaxed) as u64;
+        [
+            (c"sent_pkts", value(sent)),
+            (c"sent_bytes", value(sent_bytes)),
+            (c"rcvd_pkts", value(received)),
+            (c"rcvd_bytes", value(received_bytes)),
+        ]
+    }
+}
+
 /// The counters of one device.
 pub(crate) struct Counters([Atomic<i64>; COUNT]);
 
@@ -128,6 +176,7 @@ impl Counters {
 
     /// Notes a packet that was dropped on arrival.
     pub(crate) fn dropped(&self, reason: DropReason) {
+        trace::packet_drop(reason.c_name());
         self.add(OURS.len().wrapping_add(reason.index()), 1);
     }
 

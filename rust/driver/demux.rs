@@ -34,7 +34,8 @@ use rdma::{
         rx::RxSkb,
         udp_tunnel::Receive, //
     },
-    table::Table, //
+    table::Table,
+    trace, //
 };
 use roce::{
     id::{
@@ -151,6 +152,14 @@ impl Demux {
         gather_headers(&mut skb)?;
         let packet = packet(&skb)?;
         let opcode = packet.opcode();
+        trace::packet_in(|| {
+            Some(trace::Packet {
+                dest_qpn: packet.dest_qpn().get(),
+                opcode: opcode.to_byte(),
+                psn: packet.psn().get(),
+                bytes: skb.udp_payload_len(),
+            })
+        });
         if opcode.service() == Service::Ud {
             Origin::note(&mut skb, via);
             return self.deliver_datagram(opcode, skb, via, guard);

@@ -327,6 +327,7 @@ impl<T: Service> Pair<T> {
         let counters = self.common().port().counters();
         if taken {
             counters.received(bytes);
+            self.common().traffic().received(bytes);
         } else {
             counters.dropped(DropReason::QueueFull);
         }

@@ -6,6 +6,7 @@
 //! it sends. Whatever goes wrong on the way is loss, and the transport recovers from loss.
 
 use crate::{
+    counters::Traffic,
     frame::{
         trailer_len,
         Frame,
@@ -30,7 +31,8 @@ use rdma::{
             Route, //
         },
         skb::FragCache, //
-    }, //
+    },
+    trace, //
 };
 use roce::wire::{
     emit::Headers,
@@ -132,6 +134,7 @@ impl Path {
         loan: Loan,
     ) -> Option<Frame> {
         let headers = headers.emit(payload_len);
+        trace::packet_out(|| traced(headers.as_slice(), payload_len));
         let udp_payload = headers
             .len()
             .checked_add(payload_len)?
@@ -143,7 +146,7 @@ impl Path {
 
     /// Sends the packet that was started last, together with those that come after it, until
     /// [`Path::flush`] at the latest.
-    pub(crate) fn send(&mut self, port: &Port, frame: Frame) {
+    pub(crate) fn send(&mut self, (port, traffic): (&Port, &Traffic), frame: Frame) {
         let ip = IpHeader {
             addresses: self.addresses,
             traffic_class: self.traffic_class,
@@ -166,7 +169,7 @@ impl Path {
             },
             None => packet,
         };
-        self.flush(port);
+        self.flush((port, traffic));
         let guard = rcu::read_lock();
         let bytes = packet.payload_len();
         self.burst = self
@@ -179,7 +182,7 @@ impl Path {
 
     /// Gives to the network what was sent since the last time. To be called before the path is left
     /// alone.
-    pub(crate) fn flush(&mut self, port: &Port) {
+    pub(crate) fn flush(&mut self, (port, traffic): (&Port, &Traffic)) {
         let Some(burst) = self.burst.take() else {
             return;
         };
@@ -190,6 +193,9 @@ impl Path {
             None => Xmit::Lost,
         };
         port.counters().sent(packets, bytes, sent);
+        if sent != Xmit::Lost {
+            traffic.sent(packets, bytes);
+        }
     }
 
     /// The cached route, looked up again when the network has changed. `None`: there is none, or
@@ -202,4 +208,18 @@ impl Path {
         }
         self.route.as_ref()
     }
+}
+
+/// A packet for the tracepoint: what its base transport header says.
+fn traced(headers: &[u8], payload_len: usize) -> Option<trace::Packet> {
+    let (&[opcode, _, _, _, _, q0, q1, q2, _, p0, p1, p2], _) = headers.split_first_chunk()?;
+    Some(trace::Packet {
+        dest_qpn: u32::from_be_bytes([0, q0, q1, q2]),
+        opcode,
+        psn: u32::from_be_bytes([0, p0, p1, p2]),
+        bytes: headers
+            .len()
+            .wrapping_add(payload_len)
+            .wrapping_add(trailer_len(payload_len)),
+    })
 }

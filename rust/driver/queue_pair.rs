@@ -24,11 +24,15 @@ use rdma::{
         QpAttrMask, //
     },
     driver::QpQuery,
-    net::rx::RxSkb, //
+    net::rx::RxSkb,
+    restrack::Details, //
 };
-use roce::wire::opcode::{
-    Opcode,
-    Service, //
+use roce::{
+    segment::Mtu,
+    wire::opcode::{
+        Opcode,
+        Service, //
+    }, //
 };
 
 /// A queue pair, by the service it gives.
@@ -71,6 +75,25 @@ impl QueuePair {
     /// What there is to know of it.
     pub(crate) fn query(&self) -> QpQuery {
         with_pair!(self, pair => pair.query())
+    }
+
+    /// Tells what the core does not know of it.
+    pub(crate) fn describe(&self, details: &mut Details) {
+        let query = self.query();
+        let (attr, caps) = (query.attr, query.caps);
+        details.put(c"max_send_wr", caps.max_send_wr.into());
+        details.put(c"max_recv_wr", caps.max_recv_wr.into());
+        if let Self::Rc(_) = self {
+            details.put(c"path_mtu", path_mtu(attr.path_mtu).into());
+            details.put(c"timeout", attr.timeout.into());
+            details.put(c"retry_cnt", attr.retry_cnt.into());
+            details.put(c"rnr_retry", attr.rnr_retry.into());
+            details.put(c"max_rd_atomic", attr.max_rd_atomic.into());
+            details.put(c"max_dest_rd_atomic", attr.max_dest_rd_atomic.into());
+        }
+        for (name, value) in self.common().traffic().values() {
+            details.put(name, value);
+        }
     }
 
     /// Ends it. No packet finds it any more; when this returns, nothing of it is on its way.
@@ -121,4 +144,9 @@ impl QueuePair {
             pair.as_arc_borrow().response_arrived(skb, bytes);
         });
     }
+}
+
+/// The bytes of a path MTU; 0 if there is none yet.
+fn path_mtu(code: u32) -> u32 {
+    Mtu::from_code(code).map_or(0, Mtu::bytes)
 }

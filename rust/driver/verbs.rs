@@ -61,6 +61,7 @@ use rdma::{
     event::Notify,
     link::Registry,
     net::netdev::NetDev,
+    restrack::Details,
     udata::UserContext,
     umem::{
         Memory,
@@ -224,6 +225,10 @@ impl Driver for Ferroce {
 
     fn query_qp(qp: &QueuePair) -> QpQuery {
         qp.query()
+    }
+
+    fn describe_qp(qp: &QueuePair, details: &mut Details) {
+        qp.describe(details);
     }
 
     fn destroy_qp(dev: &Device<Self>, qp: Arc<QueuePair>) {

@@ -9,6 +9,8 @@
 #include "ib_verbs.c"
 #include "mm.c"
 #include "net.c"
+#include "netlink.c"
 #include "odp.c"
 #include "sched.c"
 #include "skb.c"
+#include "trace.c"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #include <ferroce/helpers.h>
+#include <ferroce/trace.h>
 #include <linux/crc32.h>
 #include <linux/etherdevice.h>
 #include <linux/hmm.h>
@@ -22,5 +23,6 @@
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_netlink.h>
+#include <rdma/restrack.h>
 #include <rdma/uverbs_ioctl.h>
 #include <uapi/rdma/rdma_user_rxe.h>

@@ -47,6 +47,7 @@ use crate::{
     },
     link::registry::Registry,
     net::netdev::NetDev,
+    restrack::Details,
     udata::UserContext,
     umem::{
         Memory,
@@ -202,6 +203,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// The attributes of a queue pair.
     fn query_qp(qp: &Self::Qp) -> QpQuery;
+
+    /// Tells of a queue pair what the core does not know.
+    fn describe_qp(qp: &Self::Qp, details: &mut Details);
 
     /// Ends a queue pair. Nothing uses it any more but what is on its way.
     fn destroy_qp(dev: &Device<Self>, qp: Arc<Self::Qp>);

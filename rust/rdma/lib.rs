@@ -14,6 +14,7 @@
 //! - [`wait`], [`slot`], [`table`]: what is found under RCU, and waiting for those who found it.
 //! - [`gate`]: a value that is taken away from its readers without sleeping.
 //! - [`turn`], [`timer`], [`sleep`]: who runs when.
+//! - [`trace`], [`restrack`]: tracepoints, and details for those who ask.
 //! - [`umem`], [`crc32`]: memory that data is moved to and from.
 //! - [`net`]: interfaces, packets, routes.
 //! - [`driver`]: the trait that a driver implements.
@@ -36,6 +37,7 @@ pub mod net;
 mod object;
 mod ops;
 pub mod random;
+pub mod restrack;
 pub mod ring;
 pub mod sleep;
 pub mod slot;
@@ -43,6 +45,7 @@ mod stats;
 mod sysfs;
 pub mod table;
 pub mod timer;
+pub mod trace;
 pub mod turn;
 pub mod udata;
 pub mod umem;

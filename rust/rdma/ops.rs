@@ -37,6 +37,7 @@ mod mr;
 mod multicast;
 mod mw;
 mod qp;
+mod restrack;
 mod srq;
 
 /// The operations of the driver `T`.
@@ -71,6 +72,7 @@ impl<T: Driver> OpsVTable<T> {
         detach_mcast: Some(Self::detach_mcast),
         destroy_srq: Some(Self::destroy_srq),
         disassociate_ucontext: Some(Self::disassociate_ucontext),
+        fill_res_qp_entry: Some(Self::fill_res_qp_entry),
         get_dma_mr: Some(Self::get_dma_mr),
         get_hw_stats: Some(Counters::<T>::get),
         get_link_layer: Some(Self::get_link_layer),

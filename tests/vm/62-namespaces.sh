@@ -47,7 +47,8 @@ ip -n d link set lo up
 check "a device is made inside a namespace" in_c rdma link add X type "$DRIVER" netdev c0
 check "another in the other" in_d rdma link add Y type "$DRIVER" netdev d0
 check "the first namespace does not see them" sh -c '! rdma link | grep -q "[XY]/1"'
-check "each is seen in its own" sh -c 'ip netns exec c rdma link | grep -q X/1 && ip netns exec d rdma link | grep -q Y/1'
+check "each is seen in its own" sh -c \
+	'ip netns exec c rdma link | grep -q X/1 && ip netns exec d rdma link | grep -q Y/1'
 check "and not in the other" sh -c '! ip netns exec c rdma link | grep -q Y/1'
 check "their QP 1 is ready" sh -c "$(declare -f ready); ready X ip netns exec c && ready Y ip netns exec d"
 connects "rping from d to c" in_c in_d 10.0.8.1

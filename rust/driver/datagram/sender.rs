@@ -274,8 +274,8 @@ impl Way<'_> {
         let whole = append_body(&mut frame, self.qp, body, 0, wr.length, self.paging)?;
         *self.psn = self.psn.next();
         if whole {
-            path.send(port, frame);
-            path.flush(port);
+            path.send(self.qp.way(), frame);
+            path.flush(self.qp.way());
         }
         Ok(())
     }

@@ -165,7 +165,7 @@ impl ReceiveHalf {
                 break;
             }
         }
-        path.flush(qp.port());
+        path.flush(qp.way());
         match refused {
             None => {}
             Some(Obstacle::Absent) => self.responder.unsend(),
@@ -232,7 +232,7 @@ impl Half for ReceiveHalf {
             let patience = self.responder.stall();
             // It names no memory, so there is nothing that could be absent.
             let _ = send(&patience, path, qp, &mut self.paging);
-            path.flush(qp.port());
+            path.flush(qp.way());
         }
     }
 }
@@ -267,7 +267,7 @@ fn send(
         _ => true,
     };
     if whole {
-        path.send(qp.port(), frame);
+        path.send(qp.way(), frame);
     }
     Ok(())
 }

@@ -125,7 +125,7 @@ impl SendHalf {
                 break;
             }
         }
-        path.flush(qp.port());
+        path.flush(qp.way());
         match refused {
             Some((_, Obstacle::Absent)) => self.requester.unsend(),
             Some((Source::Slot(slot), Obstacle::Refused(status))) => {
@@ -257,7 +257,7 @@ fn send(
         _ => true,
     };
     if whole {
-        path.send(qp.port(), frame);
+        path.send(qp.way(), frame);
     }
     Ok(())
 }

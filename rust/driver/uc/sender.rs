@@ -151,7 +151,7 @@ impl Half for SendHalf {
         }
         let again = self.work(qp, after);
         if let Some(path) = &mut self.path {
-            path.flush(qp.port());
+            path.flush(qp.way());
         }
         if self.tell_drained && self.sender.is_drained() {
             self.tell_drained = false;
@@ -212,7 +212,7 @@ fn send(
         _ => true,
     };
     if whole {
-        path.send(qp.port(), frame);
+        path.send(qp.way(), frame);
     }
     Ok(())
 }

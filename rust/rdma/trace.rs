@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tracepoints, in `events/ferroce` of tracefs.
+//!
+//! Each function costs an instruction that does nothing until somebody switches its event on.
+//!
+//! C header: `include/ferroce/trace.h`
+
+use crate::{
+    attr::QpState,
+    bindings, //
+};
+use kernel::{
+    bindings::tracepoint,
+    jump_label::static_branch_unlikely,
+    prelude::*, //
+};
+
+/// A packet, as its tracepoints show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// The queue pair it is for.
+    pub dest_qpn: u32,
+    /// The operation code of its base transport header.
+    pub opcode: u8,
+    /// Its packet sequence number.
+    pub psn: u32,
+    /// Bytes of UDP payload.
+    pub bytes: usize,
+}
+
+/// A packet has come in.
+#[inline]
+pub fn packet_in(packet: impl FnOnce() -> Option<Packet>) {
+    // SAFETY: A tracepoint that C has defined.
+    if unsafe { static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_in, tracepoint, key) }
+    {
+        if let Some(Packet {
+            dest_qpn,
+            opcode,
+            psn,
+            bytes,
+        }) = packet()
+        {
+            // CAST: At most 64 KiB. SAFETY: Numbers.
+            unsafe {
+                bindings::rust_do_trace_ferroce_packet_in(dest_qpn, opcode, psn, bytes as u32)
+            };
+        }
+    }
+}
+
+/// A packet is about to be sent.
+#[inline]
+pub fn packet_out(packet: impl FnOnce() -> Option<Packet>) {
+    // SAFETY: A tracepoint that C has defined.
+    if unsafe {
+        static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_out, tracepoint, key)
+    } {
+        if let Some(Packet {
+            dest_qpn,
+            opcode,
+            psn,
+            bytes,
+        }) = packet()
+        {
+            // CAST: At most 64 KiB. SAFETY: Numbers.
+            unsafe {
+                bindings::rust_do_trace_ferroce_packet_out(dest_qpn, opcode, psn, bytes as u32)
+            };
+        }
+    }
+}
+
+/// A packet that has come in was dropped.
+#[inline]
+pub fn packet_drop(reason: &CStr) {
+    // SAFETY: A tracepoint that C has defined.
+    if unsafe {
+        static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_drop, tracepoint, key)
+    } {
+        // SAFETY: C copies the string.
+        unsafe { bindings::rust_do_trace_ferroce_packet_drop(reason.as_char_ptr()) };
+    }
+}
+
+/// A queue pair goes from one state to another.
+#[inline]
+pub fn qp_state(qpn: u32, from: QpState, to: QpState) {
+    // SAFETY: A tracepoint that C has defined.
+    if unsafe { static_branch_unlikely!(bindings::__tracepoint_ferroce_qp_state, tracepoint, key) }
+    {
+        // SAFETY: Numbers.
+        unsafe { bindings::rust_do_trace_ferroce_qp_state(qpn, from as u32, to as u32) };
+    }
+}

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What can be seen from outside: counters, details of queue pairs, tracepoints, events, attributes; and that
+# nothing of it fills the log.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
+#
+# vm: TOPOLOGY=netns
+
+. "$VM_LIB"
+. "${VM_LIB%/*}/wait.sh"
+T=/sys/kernel/tracing
+
+counter() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1"; }
+# detail NAME: of the one RC queue pair, as the driver tells it.
+detail() {
+	rdma -dd resource show qp link "$DEV" | tr '\n' ' ' | sed 's/link /\n/g' | grep 'type RC' |
+		sed -n "s/.*drv_$1 \([0-9]*\).*/\1/p"
+}
+# with_traffic COMMAND...: while a pingpong runs that never ends by itself.
+with_traffic() {
+	timeout 120 ibv_rc_pingpong -d "$DEV" -g "$GID4" -n 100000000 -m 2048 >/tmp/server 2>&1 &
+	server=$!
+	await_listener 18515
+	at_peer timeout 120 ibv_rc_pingpong -d "$PEER_DEV" -g "$PEER_GID4" -n 100000000 -m 2048 "$ADDR" \
+		>/tmp/client 2>&1 &
+	client=$!
+	within 10 has_qp "$DEV" RTS
+	"$@"
+	kill "$server" "$client"
+	pkill -x ibv_rc_pingpong
+	wait "$server" "$client" 2>/dev/null
+}
+
+rxe_names="sent_pkts rcvd_pkts duplicate_request out_of_seq_request rcvd_rnr_err send_rnr_err rcvd_seq_err
+	completer_retry_err retry_exceeded_err retry_rnr_exceeded_err send_err link_downed sent_bytes rcvd_bytes"
+all_there() { local name; for name in $rxe_names; do counter "$name" >/dev/null || return 1; done; }
+check "the counters have rxe's names" all_there
+check "rdma statistic shows them" sh -c "rdma statistic show link $DEV/1 | grep -q 'sent_pkts [0-9]'"
+
+details() {
+	check "a queue pair tells its path MTU" [ "$(detail path_mtu)" = 2048 ]
+	check "and the size of its queues" [ "$(detail max_send_wr)" -ge 1 ]
+	local before=$(detail sent_pkts) received=$(detail rcvd_pkts)
+	sleep 1
+	check "and counts what it sends" [ "$(detail sent_pkts)" -gt "$before" ]
+	check "and receives" [ "$(detail rcvd_pkts)" -gt "$received" ]
+}
+
+traced() {
+	local event=$1 pattern=$2
+	within 5 grep -q "$event: $pattern" $T/trace
+}
+tracepoints() {
+	echo > $T/trace
+	echo 1 >$T/events/ferroce/enable
+	check "packets that come in are traced" traced ferroce_packet_in \
+		'dest_qpn=[0-9]* opcode=0x0[0-9a-f] psn=0x[0-9a-f]* bytes=[0-9]'
+	check "and those that go out" traced ferroce_packet_out 'dest_qpn=[0-9]* opcode=0x'
+	echo 0 >$T/events/ferroce/enable
+}
+
+if [ "$DRIVER" = ferroce ]; then
+	with_traffic details
+	with_traffic tracepoints
+	echo > $T/trace
+	echo 1 >$T/events/ferroce/ferroce_qp_state/enable
+	echo 1 >$T/events/ferroce/ferroce_packet_drop/enable
+	pingpong rc 4 -n 10
+	for step in 'from=RESET to=INIT' 'from=INIT to=RTR' 'from=RTR to=RTS' 'from=RTS to=RESET'; do
+		check "a queue pair that goes $step is traced" traced ferroce_qp_state "qpn=[0-9]* $step"
+	done
+	at_peer python3 "${VM_LIB%/*}/wire.py" "$ADDR" "$PEER_ADDR" 50 12345 >/dev/null
+	check "dropped packets are traced with their reason" traced ferroce_packet_drop 'reason=rx_'
+	echo 0 >$T/events/ferroce/enable
+else
+	skip "details and tracepoints" "for ferroce"
+fi
+
+# Events of the port reach a process that waits for them.
+timeout 60 ibv_asyncwatch -d "$DEV" >/tmp/events 2>&1 &
+watcher=$!
+sleep 1
+ip link set "$NETDEV" down
+within 5 port_is "$DEV" DOWN
+ip link set "$NETDEV" up
+within 5 port_is "$DEV" ACTIVE
+ip addr add 10.0.9.9/24 dev "$NETDEV"
+seen() { grep -q "$1" /tmp/events; }
+check "a link that goes down is an event" within 5 seen PORT_ERR
+check "and one that comes up" within 5 seen PORT_ACTIVE
+check "and a new address" within 5 seen GID_CHANGE
+kill "$watcher"
+wait "$watcher" 2>/dev/null
+ip addr del 10.0.9.9/24 dev "$NETDEV"
+address "$NETDEV" "$ADDR" "$ADDR6" 2>/dev/null
+
+# What ibv_devinfo shows is what there is.
+check "port: active" attribute_is "$DEV" state PORT_ACTIVE
+check "port: MTU of 4096" attribute_is "$DEV" active_mtu 4096
+check "port: one P_Key" attribute_is "$DEV" pkey_tbl_len 1
+check "port: Ethernet" attribute_is "$DEV" link_layer Ethernet
+if [ "$DRIVER" = ferroce ]; then
+	check "device: multicast groups" attribute_is "$DEV" max_mcast_grp 512
+	check "device: queue pairs of a group" attribute_is "$DEV" max_mcast_qp_attach 64
+	check "device: all of them" attribute_is "$DEV" max_total_mcast_qp_attach 32768
+fi
+check "the log has nothing of all that at error level" sh -c '! dmesg --level=err | grep -q ferroce'
+check "the module can go, with its tracepoints" unload "$DRIVER"
+finish
