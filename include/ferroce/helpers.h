@@ -27,6 +27,11 @@ struct sk_buff_head;
 struct skb_shared_info;
 struct sock;
 
+/* atomic.c */
+u64 ferroce_helper_cmpxchg64(u64 *word, u64 old, u64 new);
+u64 ferroce_helper_fetch_add64(u64 *word, u64 add);
+void ferroce_helper_smp_store_release64(u64 *word, u64 value);
+
 /* ib_verbs.c */
 bool ferroce_helper_ib_device_try_get(struct ib_device *dev);
 int ferroce_helper_ib_is_udata_in_empty(struct ib_udata *udata);

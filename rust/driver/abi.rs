@@ -10,21 +10,27 @@
 //!
 //! C header: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h)
 
+mod operation;
+
+pub(crate) use operation::Local;
+
+use operation::{
+    Order,
+    UNION, //
+};
 use rdma::wc::Wc;
 use roce::{
     id::{
         Qkey,
-        Qpn,
-        Rkey, //
+        Qpn, //
     },
     status::WcStatus,
     ud::DatagramWr,
     wr::{
-        Imm,
         RecvWr,
-        Remote,
         SendOp,
-        SendWr, //
+        SendWr,
+        ATOMIC_BYTES, //
     }, //
 };
 use zerocopy_derive::{
@@ -42,15 +48,6 @@ pub(crate) const MAX_SGE: u32 = 32;
 
 /// Most bytes of inline data, in bytes: the room of [`MAX_SGE`] entries.
 pub(crate) const MAX_INLINE: u32 = MAX_SGE * 16;
-
-/// `enum ib_uverbs_wr_opcode`, those that RC can be asked for.
-mod opcode {
-    pub(super) const RDMA_WRITE: u32 = 0;
-    pub(super) const RDMA_WRITE_WITH_IMM: u32 = 1;
-    pub(super) const SEND: u32 = 2;
-    pub(super) const SEND_WITH_IMM: u32 = 3;
-    pub(super) const RDMA_READ: u32 = 4;
-}
 
 /// `enum ibv_send_flags`.
 mod flag {
@@ -92,15 +89,15 @@ pub(crate) struct SendWqe {
     _reserved: u32,
     opcode: u32,
     send_flags: u32,
-    imm: [u8; 4],
-    remote_addr: u64,
-    rkey: u32,
-    union: [u32; 27],
+    ex: [u8; 4],
+    union: [u8; UNION],
     _status: u32,
     _state: u32,
     _iova: u64,
     _psns: [u32; 6],
     dma: Dma,
+    /// First bytes of what follows the fixed part: the value of an atomic write.
+    value: u64,
 }
 
 /// The fixed part of a receive queue entry (`struct rxe_recv_wqe`).
@@ -113,12 +110,14 @@ pub(crate) struct RecvWqe {
 }
 
 /// Where the bytes of a message stand, once its entry has been checked.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     /// In the entry itself: this many bytes.
     Inline(u32),
     /// In memory: this many scatter/gather entries.
     Scatter(u32),
+    /// There is no message, but something to be done here.
+    Local(Local),
 }
 
 impl Shape {
@@ -129,6 +128,7 @@ impl Shape {
             Self::Inline(bytes) => bytes as usize,
             // CAST: At most `MAX_SGE`.
             Self::Scatter(entries) => entries as usize * size_of::<Sge>(),
+            Self::Local(_) => 0,
         }
     }
 }
@@ -153,44 +153,54 @@ pub(crate) struct Bounds {
 
 impl SendWqe {
     /// Bytes of the fixed part; scatter list or inline data follow.
-    pub(crate) const LEN: usize = size_of::<Self>();
+    pub(crate) const LEN: usize = size_of::<Self>() - size_of::<u64>();
 
-    /// Finds out where the message stands.
+    /// Bytes to be copied of each entry: the fixed part and the start of what follows.
+    pub(crate) const HEAD: usize = size_of::<Self>();
+
+    /// Finds out where the message stands, and what is to be done if it is none.
     ///
     /// # Errors
     ///
     /// `IB_WC_LOC_QP_OP_ERR` for more entries or inline bytes than the queue pair was created with.
     pub(crate) fn shape(&self, bounds: Bounds) -> Result<Shape, Refused> {
-        let shape = if self.has(flag::INLINE) && !self.reads() {
-            Shape::Inline(self.dma.length)
-        } else {
-            Shape::Scatter(self.dma.num_sge)
+        let order = self.order();
+        let shape = match (order.local(), order.operation()) {
+            (Some(local), _) => Shape::Local(local),
+            // What they carry is in the fixed part, if they carry anything.
+            (_, Some(SendOp::AtomicWrite { .. } | SendOp::Flush { .. })) => Shape::Scatter(0),
+            // What is fetched is scattered: its entry cannot be the destination.
+            (_, Some(op)) if self.has(flag::INLINE) && op.sends_payload() => {
+                Shape::Inline(self.dma.length)
+            }
+            _ => Shape::Scatter(self.dma.num_sge),
         };
         match shape {
+            Shape::Local(_) => Ok(shape),
             Shape::Inline(bytes) if bytes <= bounds.max_inline => Ok(shape),
             Shape::Scatter(entries) if entries <= bounds.max_sge => Ok(shape),
             _ => Err(self.refused(WcStatus::LocQpOpErr)),
         }
     }
 
-    /// Turns the entry into a work request of `length` bytes.
+    /// Turns the entry into a work request whose scatter list or inline data has `length` bytes.
     ///
     /// # Errors
     ///
-    /// `IB_WC_LOC_QP_OP_ERR` for an operation that user space cannot ask for.
+    /// `IB_WC_LOC_QP_OP_ERR` for an operation that user space cannot ask for; `IB_WC_LOC_LEN_ERR` for
+    /// an atomic operation whose result has no room.
     pub(crate) fn work_request(&self, length: u32, signal_all: bool) -> Result<SendWr, Refused> {
-        let remote = Remote {
-            va: self.remote_addr,
-            rkey: Rkey::new(self.rkey),
-        };
-        let imm = Some(Imm(self.imm));
-        let op = match self.opcode {
-            opcode::SEND => SendOp::Send { imm: None },
-            opcode::SEND_WITH_IMM => SendOp::Send { imm },
-            opcode::RDMA_WRITE => SendOp::Write { remote, imm: None },
-            opcode::RDMA_WRITE_WITH_IMM => SendOp::Write { remote, imm },
-            opcode::RDMA_READ => SendOp::Read { remote },
-            _ => return Err(self.refused(WcStatus::LocQpOpErr)),
+        let op = self
+            .order()
+            .operation()
+            .ok_or(self.refused(WcStatus::LocQpOpErr))?;
+        let length = match op {
+            SendOp::Atomic { .. } if length < ATOMIC_BYTES => {
+                return Err(self.refused(WcStatus::LocLenErr));
+            }
+            SendOp::Atomic { .. } | SendOp::AtomicWrite { .. } => ATOMIC_BYTES,
+            SendOp::Flush { .. } | SendOp::Local(_) => 0,
+            _ => length,
         };
         Ok(SendWr {
             wr_id: self.wr_id,
@@ -213,25 +223,20 @@ impl SendWqe {
         length: u32,
         signal_all: bool,
     ) -> Result<(DatagramWr, u32), Refused> {
-        let imm = match self.opcode {
-            opcode::SEND => None,
-            opcode::SEND_WITH_IMM => Some(Imm(self.imm)),
-            _ => return Err(self.refused(WcStatus::LocQpOpErr)),
-        };
-        // The union holds number and Q_Key of the peer where an RDMA operation has its address, and
-        // then a P_Key index where that has its key.
-        let [a, b, c, d, e, f, g, h] = self.remote_addr.to_ne_bytes();
-        let [ah, ..] = self.union;
+        let (datagram, imm) = self
+            .order()
+            .datagram()
+            .ok_or(self.refused(WcStatus::LocQpOpErr))?;
         let wr = DatagramWr {
             wr_id: self.wr_id,
-            remote_qpn: Qpn::new(u32::from_ne_bytes([a, b, c, d])),
-            remote_qkey: Qkey::new(u32::from_ne_bytes([e, f, g, h])),
+            remote_qpn: Qpn::new(datagram.remote_qpn),
+            remote_qkey: Qkey::new(datagram.remote_qkey),
             imm,
             length,
             signaled: signal_all || self.has(flag::SIGNALED),
             solicited: self.has(flag::SOLICITED),
         };
-        Ok((wr, ah))
+        Ok((wr, datagram.ah))
     }
 
     /// The same entry, completing with `status` in its turn.
@@ -246,9 +251,15 @@ impl SendWqe {
         self.send_flags & flag != 0
     }
 
-    /// A read scatters what it gets: its entry cannot be the destination.
-    fn reads(&self) -> bool {
-        self.opcode == opcode::RDMA_READ
+    /// What it asks for.
+    fn order(&self) -> Order {
+        Order {
+            opcode: self.opcode,
+            ex: self.ex,
+            union: self.union,
+            length: self.dma.length,
+            value: self.value,
+        }
     }
 }
 
@@ -289,6 +300,9 @@ const WC_GRH: u32 = 1;
 /// `enum ibv_wc_flags`: the completion carries immediate data.
 const WC_WITH_IMM: u32 = 1 << 1;
 
+/// `enum ibv_wc_flags`: the completion says which key was taken back.
+const WC_WITH_INV: u32 = 1 << 3;
+
 /// A completion as user space reads it (`struct ib_uverbs_wc`).
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
@@ -298,7 +312,8 @@ pub(crate) struct Cqe {
     opcode: u32,
     vendor_err: u32,
     byte_len: u32,
-    imm: [u8; 4],
+    /// Immediate data, or a key.
+    ex: [u8; 4],
     qp_num: u32,
     src_qp: u32,
     wc_flags: u32,
@@ -322,10 +337,18 @@ impl Cqe {
             opcode: wc.opcode,
             vendor_err: 0,
             byte_len: wc.byte_len,
-            imm: wc.imm.unwrap_or_default(),
+            ex: match (wc.invalidated, wc.imm) {
+                (Some(rkey), _) => rkey.to_ne_bytes(),
+                (None, imm) => imm.unwrap_or_default(),
+            },
             qp_num: wc.qp_num,
             src_qp: wc.src_qp,
             wc_flags: if wc.imm.is_some() { WC_WITH_IMM } else { 0 }
+                | if wc.invalidated.is_some() {
+                    WC_WITH_INV
+                } else {
+                    0
+                }
                 | if wc.grh { WC_GRH } else { 0 },
             pkey_index: 0,
             slid: 0,
@@ -339,7 +362,8 @@ impl Cqe {
 
 const _: () = {
     assert!(size_of::<Sge>() == 16);
-    assert!(size_of::<SendWqe>() == 208);
+    assert!(SendWqe::LEN == 208);
+    assert!(core::mem::offset_of!(SendWqe, union) == 24);
     assert!(core::mem::offset_of!(SendWqe, dma) == 184);
     assert!(size_of::<RecvWqe>() == 40);
     assert!(core::mem::offset_of!(RecvWqe, dma) == 16);

@@ -210,6 +210,7 @@ impl Common {
             opcode: done.opcode.code(),
             byte_len: done.byte_len,
             imm: done.imm.map(|imm| imm.0),
+            invalidated: done.invalidated.map(|rkey| rkey.get()),
             qp_num: self.number(),
             qp: self.handle.token(),
             ..Wc::default()

@@ -90,7 +90,12 @@ mod cap {
     pub(super) const SYS_IMAGE_GUID: u64 = 1 << 11;
     pub(super) const RC_RNR_NAK_GEN: u64 = 1 << 12;
     pub(super) const SRQ_RESIZE: u64 = 1 << 13;
+    pub(super) const FLUSH_GLOBAL: u64 = 1 << 38;
+    pub(super) const ATOMIC_WRITE: u64 = 1 << 40;
 }
+
+/// Atomic operations are atomic among all queue pairs (`IB_ATOMIC_HCA`), and against processors.
+const ATOMIC_HCA: u32 = 1;
 
 /// Connections can be managed over the port (`IB_PORT_CM_SUP`).
 const PORT_CM: u32 = 1 << 16;
@@ -175,7 +180,10 @@ impl Ferroce {
                 | cap::PORT_ACTIVE_EVENT
                 | cap::SYS_IMAGE_GUID
                 | cap::RC_RNR_NAK_GEN
-                | cap::SRQ_RESIZE,
+                | cap::SRQ_RESIZE
+                | cap::FLUSH_GLOBAL
+                | cap::ATOMIC_WRITE,
+            atomic_cap: ATOMIC_HCA,
             max_send_sge: abi::MAX_SGE,
             max_recv_sge: abi::MAX_SGE,
             max_sge_rd: abi::MAX_SGE,

@@ -192,6 +192,7 @@ pub(crate) fn append_body(
             paging.progress();
             Ok(whole)
         }
+        Body::Local(_) => Err(WcStatus::LocQpOpErr.into()),
     }
 }
 

@@ -371,6 +371,15 @@ impl Keys {
         }
     }
 
+    /// The region that `key` names, and the generation that the key says.
+    pub(crate) fn region<'g>(&'g self, key: u32, guard: &'g rcu::Guard) -> Option<(&'g Mr, u8)> {
+        let (index, generation) = split(key);
+        match self.table.get(index, guard) {
+            Some(Entry::Region(mr)) => Some((mr, generation)),
+            _ => None,
+        }
+    }
+
     /// Finds memory that a scatter list names.
     ///
     /// # Errors

@@ -172,6 +172,26 @@ impl Mr {
         }
         wish.check(&self.pd, self.access, self.region)
     }
+
+    /// Checks that a holder of `pd` may do `access` to all of the region.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mr::locate`].
+    pub(crate) fn grants(
+        &self,
+        generation: u8,
+        pd: &Arc<Pd>,
+        access: Access,
+    ) -> Result<(), AccessError> {
+        let start = Wish {
+            pd,
+            va: self.region.iova,
+            len: 0,
+            access,
+        };
+        self.locate(generation, &start).map(|_| ())
+    }
 }
 
 /// A region for fast registration, which a work request fills with pages and another empties.

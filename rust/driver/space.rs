@@ -10,7 +10,10 @@
 //! of it, when that was brought.
 
 use crate::{
-    abi::Sge,
+    abi::{
+        Local,
+        Sge, //
+    },
     frame::Frame,
     keys::{
         Keys,
@@ -39,10 +42,18 @@ use roce::{
         Access,
         AccessError, //
     },
-    id::Qpn,
+    id::{
+        Qpn,
+        Rkey, //
+    },
     segment::Payload,
     status::WcStatus,
-    wr::Remote, //
+    wr::{
+        AtomicOp,
+        FlushScope,
+        Remote,
+        ATOMIC_BYTES, //
+    }, //
 };
 
 /// The memory that one queue pair can reach.
@@ -248,6 +259,92 @@ impl Space<'_> {
             Err(EAGAIN) => Err(self.missed_remote(EAGAIN, remote, len, access)),
             Err(_) => Ok(false),
         }
+    }
+
+    /// Does `op` to the eight bytes at `remote`. Returns what they were.
+    ///
+    /// # Errors
+    ///
+    /// What [`Keys::remote`] finds wrong; nothing has changed then.
+    pub(crate) fn atomic(&self, remote: Remote, op: AtomicOp) -> Result<u64, Miss<AccessError>> {
+        let access = Access::REMOTE_ATOMIC;
+        let guard = rcu::read_lock();
+        let found = self.remote(remote, ATOMIC_BYTES, access, &guard)?;
+        let (memory, at) = (found.memory(), found.at());
+        match op {
+            AtomicOp::CompareSwap { compare, swap } => memory.compare_swap(at, compare, swap),
+            AtomicOp::FetchAdd { add } => memory.fetch_add(at, add),
+        }
+        .map_err(|error| self.missed_remote(error, remote, ATOMIC_BYTES, access))
+    }
+
+    /// Copies `payload` of `skb`, eight bytes, to `remote`, at once and after everything that was
+    /// written before.
+    ///
+    /// # Errors
+    ///
+    /// What [`Keys::remote`] finds wrong; nothing has changed then.
+    pub(crate) fn write_whole(
+        &self,
+        remote: Remote,
+        skb: &RxSkb,
+        payload: Payload,
+    ) -> Result<(), Miss<AccessError>> {
+        let access = Access::REMOTE_WRITE;
+        let mut bytes = [0; ATOMIC_BYTES as usize];
+        skb.copy(payload.offset as usize, &mut bytes)
+            .map_err(|_| AccessError::Bounds)?;
+        let guard = rcu::read_lock();
+        let found = self.remote(remote, ATOMIC_BYTES, access, &guard)?;
+        found
+            .memory()
+            .store_release(found.at(), u64::from_ne_bytes(bytes))
+            .map_err(|error| self.missed_remote(error, remote, ATOMIC_BYTES, access))
+    }
+
+    /// Checks that a peer may do `access` to what it wants flushed.
+    ///
+    /// # Errors
+    ///
+    /// What [`Keys::remote`] or [`Mr::grants`](crate::mr::Mr::grants) finds wrong.
+    pub(crate) fn check_flush(
+        &self,
+        remote: Remote,
+        scope: FlushScope,
+        access: Access,
+    ) -> Result<(), AccessError> {
+        let guard = rcu::read_lock();
+        match scope {
+            FlushScope::Range(len) => self.remote(remote, len, access, &guard).map(drop),
+            FlushScope::Region => {
+                let region = self.keys.region(remote.rkey.get(), &guard);
+                let (mr, generation) = region.ok_or(AccessError::Key)?;
+                mr.grants(generation, self.pd, access)
+            }
+        }
+    }
+
+    /// Carries out an operation on keys.
+    ///
+    /// # Errors
+    ///
+    /// The status that the request completes with.
+    pub(crate) fn perform(&self, local: &Local) -> Result<(), WcStatus> {
+        match local {
+            Local::Invalidate(rkey) => self
+                .invalidate(*rkey, false)
+                .map_err(|_| WcStatus::LocQpOpErr),
+            Local::Bind(bind) => self.keys.bind(self.pd, self.qpn, bind),
+        }
+    }
+
+    /// Takes a key back; `remote`: at the wish of the peer.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be taken back.
+    pub(crate) fn invalidate(&self, rkey: Rkey, remote: bool) -> Result<(), AccessError> {
+        self.keys.invalidate(self.pd, self.qpn, rkey.get(), remote)
     }
 
     /// What it means that memory of a work request was not accessed.

@@ -12,6 +12,7 @@ use crate::{
     abi::{
         self,
         Bounds,
+        Local,
         Refused,
         SendWqe,
         Sge,
@@ -74,6 +75,8 @@ pub(crate) enum Body<'a> {
     Inline(&'a [u8]),
     /// In memory regions.
     Scatter(&'a [Sge]),
+    /// There are none: it is about keys.
+    Local(&'a Local),
 }
 
 /// Where requests come from.
@@ -284,7 +287,7 @@ impl Entries {
         ring: &Ring,
         decode: impl FnOnce(&SendWqe, u32, bool) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        let mut bytes = [0; SendWqe::LEN];
+        let mut bytes = [0; SendWqe::HEAD];
         ring.read(self.next, 0, &mut bytes);
         let wqe: SendWqe = zerocopy::transmute!(bytes);
         let shape = wqe.shape(self.bounds)?;
@@ -311,6 +314,7 @@ impl Entries {
                 .get(..entries as usize)
                 .and_then(abi::total_length)
                 .ok_or(wqe.refused(WcStatus::LocLenErr))?,
+            Shape::Local(_) => 0,
         };
         *self.shapes.get_mut(index).ok_or(full)? = shape;
         decode(&wqe, length, self.signal_all)
@@ -328,6 +332,7 @@ impl Entries {
             Some(Shape::Scatter(entries)) => {
                 Body::Scatter(body.get(..*entries as usize).unwrap_or_default())
             }
+            Some(Shape::Local(local)) => Body::Local(local),
             None => Body::Inline(&[]),
         }
     }

@@ -6,6 +6,7 @@
 
 #include <ferroce/helpers.h>
 
+#include "atomic.c"
 #include "ib_verbs.c"
 #include "mm.c"
 #include "net.c"

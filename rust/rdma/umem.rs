@@ -30,6 +30,7 @@ use kernel::{
     sync::Arc, //
 };
 
+mod atomic;
 mod chunk;
 mod odp;
 mod pages;

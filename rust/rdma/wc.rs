@@ -27,6 +27,8 @@ pub struct Wc {
     pub byte_len: u32,
     /// Immediate data, in network byte order.
     pub imm: Option<[u8; 4]>,
+    /// The local key that the sender had taken back. There is no immediate data then.
+    pub invalidated: Option<u32>,
     /// The queue pair's number.
     pub qp_num: u32,
     /// The sender's queue pair (datagrams only).
@@ -54,6 +56,10 @@ impl Wc {
         if let Some(imm) = self.imm {
             raw.ex.imm_data = u32::from_ne_bytes(imm);
             flags |= bindings::ib_wc_flags_IB_WC_WITH_IMM;
+        }
+        if let Some(rkey) = self.invalidated {
+            raw.ex.invalidate_rkey = rkey;
+            flags |= bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE;
         }
         if self.grh {
             flags |= bindings::ib_wc_flags_IB_WC_GRH;

@@ -7,8 +7,10 @@
 //! slot of the request.
 
 use crate::{
+    access::Access,
     id::Rkey,
-    status::WcStatus, //
+    status::WcStatus,
+    wire::ext::Feth, //
 };
 
 /// The longest message, in bytes (C9-94).
@@ -41,6 +43,96 @@ impl Remote {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Imm(pub [u8; 4]);
 
+/// What an atomic operation does to the eight bytes that it names. It yields what they were.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AtomicOp {
+    /// They become `swap` if they are `compare`.
+    CompareSwap {
+        /// What they must be.
+        compare: u64,
+        /// What they become.
+        swap: u64,
+    },
+    /// `add` is added to them; a carry out of the highest bit is lost.
+    FetchAdd {
+        /// The summand.
+        add: u64,
+    },
+}
+
+/// Size and alignment of what an atomic operation or an atomic write works on, in bytes.
+pub const ATOMIC_BYTES: u32 = 8;
+
+/// Where flushed data shall be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Placement {
+    /// Visible to all. C: `IB_FLUSH_GLOBAL`.
+    Global,
+    /// Safe from loss of power. C: `IB_FLUSH_PERSISTENT`.
+    Persistent,
+    /// Both.
+    Both,
+}
+
+impl Placement {
+    /// Returns the placement with these bits, those of the FETH and of the user ABI; `None` if they
+    /// ask for nothing or for more than there is.
+    #[inline]
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        const BOTH: u8 = Feth::GLOBAL | Feth::PERSISTENT;
+        match bits {
+            Feth::GLOBAL => Some(Self::Global),
+            Feth::PERSISTENT => Some(Self::Persistent),
+            BOTH => Some(Self::Both),
+            _ => None,
+        }
+    }
+
+    /// Returns the bits.
+    #[inline]
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::Global => Feth::GLOBAL,
+            Self::Persistent => Feth::PERSISTENT,
+            Self::Both => Feth::GLOBAL | Feth::PERSISTENT,
+        }
+    }
+
+    /// Returns the rights that the peer must have for it.
+    #[inline]
+    #[must_use]
+    pub const fn access(self) -> Access {
+        match self {
+            Self::Global => Access::FLUSH_GLOBAL,
+            Self::Persistent => Access::FLUSH_PERSISTENT,
+            Self::Both => Access::FLUSH_GLOBAL.union(Access::FLUSH_PERSISTENT),
+        }
+    }
+}
+
+/// Which data is flushed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FlushScope {
+    /// So many bytes from the named place on.
+    Range(u32),
+    /// The whole region that the key opens; the address means nothing.
+    Region,
+}
+
+/// What a request is about that concerns nobody but its own host. Its details stay with the
+/// caller.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LocalOp {
+    /// A key is taken back, after everything before it is complete.
+    Invalidate,
+    /// A memory window is bound.
+    Bind,
+    /// A region is registered.
+    Register,
+}
+
 /// What a send work request asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SendOp {
@@ -48,6 +140,11 @@ pub enum SendOp {
     Send {
         /// Data for the peer's completion.
         imm: Option<Imm>,
+    },
+    /// A message as with [`SendOp::Send`], on whose arrival the peer takes one of its keys back.
+    SendInvalidate {
+        /// The peer's key.
+        rkey: Rkey,
     },
     /// A message into memory of the peer.
     Write {
@@ -61,17 +158,81 @@ pub enum SendOp {
         /// Where it comes from.
         remote: Remote,
     },
+    /// The same; when all of it is there, a local key is taken back.
+    ReadInvalidate {
+        /// Where it comes from.
+        remote: Remote,
+        /// The local key.
+        rkey: Rkey,
+    },
+    /// An atomic operation on memory of the peer. What it found goes to local memory.
+    Atomic {
+        /// The eight bytes.
+        remote: Remote,
+        /// What is done to them.
+        op: AtomicOp,
+    },
+    /// Eight bytes of memory of the peer, written as a whole.
+    AtomicWrite {
+        /// Where they go.
+        remote: Remote,
+        /// What they become, as a number in the order of this machine.
+        value: u64,
+    },
+    /// Memory of the peer, brought to where it shall be.
+    Flush {
+        /// Where it starts, and the key.
+        remote: Remote,
+        /// How much.
+        scope: FlushScope,
+        /// Where it shall be.
+        placement: Placement,
+    },
+    /// Something that takes no packet, in its turn.
+    Local(LocalOp),
 }
 
 impl SendOp {
+    /// Returns whether nothing but its own response can complete it, and whether it counts among the
+    /// requests that the peer serves only so many of at a time.
+    #[inline]
+    #[must_use]
+    pub const fn awaits_response(&self) -> bool {
+        match self {
+            Self::Send { .. } | Self::SendInvalidate { .. } | Self::Write { .. } => false,
+            Self::Read { .. } | Self::ReadInvalidate { .. } => true,
+            Self::Atomic { .. } | Self::AtomicWrite { .. } | Self::Flush { .. } => true,
+            Self::Local(_) => false,
+        }
+    }
+
+    /// Returns whether it is a READ.
+    #[inline]
+    #[must_use]
+    pub const fn is_read(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::ReadInvalidate { .. })
+    }
+
+    /// Returns whether packets carry the bytes of the message away.
+    #[inline]
+    #[must_use]
+    pub const fn sends_payload(&self) -> bool {
+        match self {
+            Self::Send { .. } | Self::SendInvalidate { .. } | Self::Write { .. } => true,
+            Self::AtomicWrite { .. } => true,
+            Self::Read { .. } | Self::ReadInvalidate { .. } | Self::Atomic { .. } => false,
+            Self::Flush { .. } | Self::Local(_) => false,
+        }
+    }
+
     /// Returns whether it uses up a receive of the peer, and so completes something there.
     #[inline]
     #[must_use]
     pub const fn uses_receive(&self) -> bool {
         match self {
-            Self::Send { .. } => true,
+            Self::Send { .. } | Self::SendInvalidate { .. } => true,
             Self::Write { imm, .. } => imm.is_some(),
-            Self::Read { .. } => false,
+            _ => false,
         }
     }
 
@@ -80,9 +241,18 @@ impl SendOp {
     #[must_use]
     pub const fn wc_opcode(&self) -> WcOpcode {
         match self {
-            Self::Send { .. } => WcOpcode::Send,
+            Self::Send { .. } | Self::SendInvalidate { .. } => WcOpcode::Send,
             Self::Write { .. } => WcOpcode::RdmaWrite,
-            Self::Read { .. } => WcOpcode::RdmaRead,
+            Self::Read { .. } | Self::ReadInvalidate { .. } => WcOpcode::RdmaRead,
+            Self::Atomic { op, .. } => match op {
+                AtomicOp::CompareSwap { .. } => WcOpcode::CompSwap,
+                AtomicOp::FetchAdd { .. } => WcOpcode::FetchAdd,
+            },
+            Self::AtomicWrite { .. } => WcOpcode::AtomicWrite,
+            Self::Flush { .. } => WcOpcode::Flush,
+            Self::Local(LocalOp::Invalidate) => WcOpcode::LocalInv,
+            Self::Local(LocalOp::Bind) => WcOpcode::BindMw,
+            Self::Local(LocalOp::Register) => WcOpcode::RegMr,
         }
     }
 }
@@ -94,13 +264,14 @@ pub struct SendWr {
     pub wr_id: u64,
     /// What it asks for.
     pub op: SendOp,
-    /// Length of the message in bytes, at most [`MAX_MESSAGE`].
+    /// Length of the message in bytes, at most [`MAX_MESSAGE`]; [`ATOMIC_BYTES`] for an atomic
+    /// operation or write, 0 for a flush and for what is local.
     pub length: u32,
     /// Whether success is told, too; failure always is.
     pub signaled: bool,
     /// Whether the peer's completion shall wake its consumer.
     pub solicited: bool,
-    /// Whether it waits until all earlier reads are complete.
+    /// Whether it waits until all earlier requests that await a response are complete.
     pub fence: bool,
 }
 
@@ -147,6 +318,8 @@ pub enum WcOpcode {
     Flush = 8,
     /// An atomic write.
     AtomicWrite = 9,
+    /// A region was registered; for consumers in the kernel alone.
+    RegMr = 10,
     /// A message was received.
     Recv = 128,
     /// A message was written to registered memory and announced by immediate data.
@@ -176,6 +349,8 @@ pub struct Completion {
     pub byte_len: u32,
     /// Immediate data of the peer.
     pub imm: Option<Imm>,
+    /// The key that the peer had taken back.
+    pub invalidated: Option<Rkey>,
 }
 
 impl Completion {
@@ -189,6 +364,7 @@ impl Completion {
             opcode,
             byte_len: 0,
             imm: None,
+            invalidated: None,
         }
     }
 }
@@ -210,6 +386,48 @@ mod tests {
         assert_eq!(WcOpcode::AtomicWrite.code(), 9);
         assert_eq!(WcOpcode::Recv.code(), 0x80);
         assert_eq!(WcOpcode::RecvRdmaWithImm.code(), 0x81);
+    }
+
+    #[test]
+    fn what_counts_as_a_request_that_awaits_a_response() {
+        let (remote, rkey) = (
+            Remote {
+                va: 8,
+                rkey: Rkey::new(1),
+            },
+            Rkey::new(2),
+        );
+        let op = AtomicOp::FetchAdd { add: 1 };
+        let flush = SendOp::Flush {
+            remote,
+            scope: FlushScope::Region,
+            placement: Placement::Global,
+        };
+        for (op, awaits, payload, code) in [
+            (SendOp::SendInvalidate { rkey }, false, true, 0),
+            (SendOp::ReadInvalidate { remote, rkey }, true, false, 2),
+            (SendOp::Atomic { remote, op }, true, false, 4),
+            (SendOp::AtomicWrite { remote, value: 0 }, true, true, 9),
+            (flush, true, false, 8),
+            (SendOp::Local(LocalOp::Bind), false, false, 5),
+            (SendOp::Local(LocalOp::Invalidate), false, false, 6),
+            (SendOp::Local(LocalOp::Register), false, false, 10),
+        ] {
+            assert_eq!(op.awaits_response(), awaits, "{op:?}");
+            assert_eq!(op.sends_payload(), payload, "{op:?}");
+            assert_eq!(op.wc_opcode().code(), code, "{op:?}");
+        }
+    }
+
+    #[test]
+    fn placements_have_the_bits_of_the_wire() {
+        for bits in 0..=u8::MAX {
+            match Placement::from_bits(bits) {
+                Some(placement) => assert_eq!(placement.bits(), bits),
+                None => assert!(bits == 0 || bits > 3, "{bits}"),
+            }
+        }
+        assert_eq!(Placement::Both.access().bits(), 0x300);
     }
 
     #[test]

@@ -15,7 +15,7 @@ from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import RecvWR, SendWR, SGE
 
 DEVICE = os.environ["DEV"]
@@ -98,7 +98,7 @@ class End:
     """One queue pair with a CQ and memory of its own."""
 
     def __init__(self, ctx=None, size=1 << 16, access=FULL_ACCESS, wr=64, sge=4, inline=0, cqe=256,
-                 events=False, signal_all=False, srq=None, pd=None, service=e.IBV_QPT_RC):
+                 events=False, signal_all=False, srq=None, pd=None, service=e.IBV_QPT_RC, ops=0):
         self.ctx = ctx or context()
         self.own_pd = None if pd else PD(self.ctx)
         self.pd = pd or self.own_pd
@@ -112,7 +112,24 @@ class End:
         init = QPInitAttr(qp_type=service, scq=self.cq, rcq=self.cq, cap=self.cap,
                           srq=srq, sq_sig_all=1 if signal_all else 0)
         self.waiting = []
-        self.qp = self.make(lambda: QP(self.pd, init))
+        self.qp = self.make(lambda: self.extended(ops) if ops else QP(self.pd, init))
+
+    def extended(self, ops):
+        """A QP to which the operations in ops (IBV_QP_EX_WITH_*) are posted by functions."""
+        mask = e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+        init = QPInitAttrEx(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=self.cap, pd=self.pd,
+                            sq_sig_all=0, comp_mask=mask, send_ops_flags=ops)
+        return QPEx(self.ctx, init)
+
+    def order(self, name, *args, wr_id=2, flags=e.IBV_SEND_SIGNALED, pieces=None):
+        """Posts a work request by the function wr_<name> of such a QP."""
+        self.qp.wr_start()
+        self.qp.wr_id = wr_id
+        self.qp.wr_flags = flags
+        getattr(self.qp, f"wr_{name}")(*args)
+        if pieces:
+            self.qp.wr_set_sge(*pieces)
+        self.qp.wr_complete()
 
     def make(self, maker):
         """Makes a CQ or a QP: a place for tests that look at the mappings that come with it."""

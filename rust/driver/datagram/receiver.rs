@@ -213,6 +213,7 @@ fn datagram(
         opcode: WcOpcode::Recv,
         byte_len,
         imm: packet.imm().map(|imm| Imm(imm.0)),
+        invalidated: None,
     };
     Wc {
         src_qp: from.get(),

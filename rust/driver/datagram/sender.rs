@@ -163,6 +163,7 @@ impl SendHalf {
                 opcode: WcOpcode::Send,
                 byte_len: wr.length,
                 imm: None,
+                invalidated: None,
             },
             Err((wr_id, status)) => {
                 if status != WcStatus::WrFlushErr {

@@ -44,6 +44,7 @@ use roce::{
         Obstacle,
         Taken, //
     },
+    id::Rkey,
     rc::{
         replay::Answer,
         responder::{
@@ -59,8 +60,11 @@ use roce::{
     },
     status::WcStatus,
     wr::{
+        AtomicOp,
         BadRecv,
         Completion,
+        FlushScope,
+        Placement,
         RecvWr,
         Remote, //
     }, //
@@ -311,6 +315,40 @@ impl RequestHost for Host<'_> {
     ) -> Result<(), Obstacle<AccessError>> {
         let placed = self.qp.space().write_remote(remote, self.skb, payload);
         self.paging.judge(placed, AccessError::Fault)
+    }
+
+    fn execute_atomic(
+        &mut self,
+        remote: Remote,
+        op: AtomicOp,
+    ) -> Result<u64, Obstacle<AccessError>> {
+        let found = self.qp.space().atomic(remote, op);
+        self.paging.judge(found, AccessError::Fault)
+    }
+
+    fn write_atomic(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
+        let placed = self.qp.space().write_whole(remote, self.skb, payload);
+        self.paging.judge(placed, AccessError::Fault)
+    }
+
+    fn flush(
+        &mut self,
+        remote: Remote,
+        scope: FlushScope,
+        placement: Placement,
+    ) -> Result<(), AccessError> {
+        // What processors have written is visible to all processors and devices already.
+        self.qp
+            .space()
+            .check_flush(remote, scope, placement.access())
+    }
+
+    fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
+        self.qp.space().invalidate(rkey, true)
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {

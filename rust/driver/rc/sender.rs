@@ -7,6 +7,7 @@
 //! as the window allows, report what is complete. Does not decide when it gets a turn.
 
 use crate::{
+    abi::Local,
     common::{
         Aftermath,
         Common, //
@@ -48,6 +49,7 @@ use roce::{
         Obstacle,
         Taken, //
     },
+    id::Rkey,
     rc::requester::{
         Requester,
         ResponseHost, //
@@ -118,6 +120,7 @@ impl SendHalf {
         let Some(path) = &mut self.path else {
             return;
         };
+        perform(&mut self.requester, &self.queue, qp);
         let mut refused = None;
         for segment in self.requester.burst(now, BURST) {
             if let Err(obstacle) = send(&segment, &self.queue, path, qp, &mut self.paging) {
@@ -231,6 +234,15 @@ impl SendingHalf for SendHalf {
     }
 }
 
+/// Carries out what needs no packet and whose turn has come.
+fn perform(requester: &mut Requester<Slots>, queue: &SendQueue, qp: &Common) {
+    // Ends: each is carried out once, and there are no more than slots.
+    while requester.perform_local(|slot, _| match queue.body(slot) {
+        Body::Local(local) => qp.space().perform(local),
+        _ => Err(WcStatus::LocQpOpErr),
+    }) {}
+}
+
 /// Sends one packet. Loss is none of our business.
 ///
 /// # Errors
@@ -254,6 +266,7 @@ fn send(
             let body = queue.body(slot);
             append_body(&mut frame, qp, body, segment.offset, segment.length, paging)?
         }
+        Source::Value(value) => frame.append_bytes(&value.to_ne_bytes()),
         _ => true,
     };
     if whole {
@@ -282,5 +295,17 @@ impl ResponseHost for Host<'_> {
         };
         let placed = self.space.scatter(sges, offset, self.skb, payload);
         self.paging.judge(placed, WcStatus::LocProtErr)
+    }
+
+    fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>> {
+        let Body::Scatter(sges) = self.queue.body(slot) else {
+            return Err(WcStatus::LocQpOpErr.into());
+        };
+        let placed = self.space.scatter_bytes(sges, 0, &found.to_ne_bytes());
+        self.paging.judge(placed, WcStatus::LocProtErr)
+    }
+
+    fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {
+        self.space.perform(&Local::Invalidate(rkey))
     }
 }

@@ -2,11 +2,14 @@
 
 //! Answers to packets: what the responder sends next, if anything.
 //!
-//! Owns the order of answers: read responses by PSN, then one acknowledgement or refusal for
+//! Owns the order of answers: responses to READs and their like by PSN, then one acknowledgement or refusal for
 //! everything. It cannot overtake a read response, as it would say that one is lost.
 
 use super::{
-    replay::Answer,
+    replay::{
+        Answer,
+        Request, //
+    },
     responder::{
         Reply,
         Responder, //
@@ -26,6 +29,7 @@ use crate::{
             Syndrome, //
         },
         emit::Headers,
+        ext::AtomicAckEth,
         opcode::{
             Opcode,
             Operation,
@@ -71,7 +75,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         self.say(psn, Syndrome::Rnr { timer: LONG_PAUSE })
     }
 
-    fn read_response(&mut self, limit: &mut BurstLimit, first: bool) -> Option<Segment> {
+    fn response(&mut self, limit: &mut BurstLimit, first: bool) -> Option<Segment> {
         let answer = *self.replay.pending()?;
         let (mtu, index) = (self.config.path_mtu, answer.next);
         let length = mtu.payload(index, answer.length);
@@ -84,14 +88,19 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             (false, false) => Position::Middle,
             (false, true) => Position::Last,
         };
-        let opcode = Opcode::of(Service::Rc, Operation::ReadResponse, position, false)?;
+        let (operation, original) = match answer.request {
+            Request::Atomic(_, found) => (Operation::AtomicAcknowledge, found),
+            Request::Read | Request::AtomicWrite | Request::Flush => (Operation::ReadResponse, 0),
+        };
+        let opcode = Opcode::of(Service::Rc, operation, position, false)?;
         let psn = answer.first.add(index);
-        // A MIDDLE has no AETH, and leaves it out.
-        let headers =
-            Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn).aeth(Aeth {
+        // A MIDDLE has no AETH, and a read response no original value: they leave it out.
+        let headers = Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn)
+            .aeth(Aeth {
                 syndrome: Syndrome::ACK_UNLIMITED,
                 msn: answer.msn,
-            });
+            })
+            .original(AtomicAckEth { original });
         self.replay.sent();
         self.last_read = psn;
         if matches!(self.reply, Reply::Ack { owed } if !psn.is_before(owed)) {
@@ -161,7 +170,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Iterator for ResponseBurst<'_, A> {
     fn next(&mut self) -> Option<Segment> {
         let first = core::mem::replace(&mut self.first, false);
         match self.responder.replay.pending() {
-            Some(_) => self.responder.read_response(&mut self.limit, first),
+            Some(_) => self.responder.response(&mut self.limit, first),
             None => self.responder.acknowledgement(&mut self.limit, first),
         }
     }

@@ -39,6 +39,7 @@ use crate::{
         opcode::Operation,
         packet::Packet, //
     },
+    wr::SendOp,
 };
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
@@ -69,6 +70,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let outcome = match packet.opcode().operation() {
             Operation::Acknowledge => self.on_acknowledge(now, packet).map(|()| Taken::Whole),
             Operation::ReadResponse => self.on_read_response(now, packet, host),
+            Operation::AtomicAcknowledge => self.on_atomic_response(now, packet, host),
             _ => Err(DropReason::WrongService),
         };
         self.settle();
@@ -102,30 +104,21 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Takes data that was read. Its arrival acknowledges every request before the READ.
+    /// Takes data that was read, or the word that an atomic write or a flush is done. Its arrival
+    /// acknowledges every request before that one.
     fn on_read_response(
         &mut self,
         now: Instant,
         packet: &Packet<'_>,
         host: &mut impl ResponseHost,
     ) -> Result<Taken, DropReason> {
-        if let Some(aeth) = packet.aeth() {
-            if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
-                return Err(DropReason::BadSyndrome);
-            }
-        }
-        let psn = packet.psn();
-        self.advance_to(now, psn)?;
-        let Some((slot, true)) = self.window.oldest() else {
-            return Err(DropReason::StaleResponse);
-        };
-        if self.window.una() != psn || !slot.awaits_data() || slot.verdict.is_some() {
+        let slot = self.answered(now, packet)?;
+        if matches!(slot.wr.op, SendOp::Atomic { .. }) {
             return Err(DropReason::BadSequence);
         }
-
-        let (mtu, index) = (self.window.mtu(), psn.since(slot.first));
+        let (mtu, index) = (self.window.mtu(), packet.psn().since(slot.first));
         let len = low_u32(usize_as_u64(packet.payload_len()));
-        if len != mtu.payload(index, slot.wr.length) {
+        if len != mtu.payload(index, slot.response_length()) {
             self.end(WcStatus::BadRespErr);
             return Ok(Taken::Whole);
         }
@@ -144,9 +137,59 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 }
             }
         }
+        if let (SendOp::ReadInvalidate { rkey, .. }, true) =
+            (slot.wr.op, index.saturating_add(1) == slot.packets)
+        {
+            if let Err(status) = host.invalidate(rkey) {
+                self.end(status);
+                return Ok(Taken::Whole);
+            }
+        }
         self.window.advance(1);
         self.progress(now, 1);
         Ok(Taken::Whole)
+    }
+
+    /// Takes what an atomic operation found.
+    fn on_atomic_response(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        host: &mut impl ResponseHost,
+    ) -> Result<Taken, DropReason> {
+        let slot = self.answered(now, packet)?;
+        let found = packet.atomic_ack().ok_or(DropReason::BadSequence)?.original;
+        if !matches!(slot.wr.op, SendOp::Atomic { .. }) {
+            return Err(DropReason::BadSequence);
+        }
+        match host.place_value(self.window.oldest_place(), found) {
+            Ok(()) => {
+                self.window.advance(1);
+                self.progress(now, 1);
+            }
+            Err(Obstacle::Absent) => return Ok(Taken::Paused),
+            Err(Obstacle::Refused(status)) => self.end(status),
+        }
+        Ok(Taken::Whole)
+    }
+
+    /// Returns the request that this response answers, the oldest. What is before it is
+    /// acknowledged by that.
+    fn answered(&mut self, now: Instant, packet: &Packet<'_>) -> Result<Slot, DropReason> {
+        if let Some(aeth) = packet.aeth() {
+            if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
+                return Err(DropReason::BadSyndrome);
+            }
+        }
+        let psn = packet.psn();
+        self.advance_to(now, psn)?;
+        let Some((slot, true)) = self.window.oldest() else {
+            return Err(DropReason::StaleResponse);
+        };
+        if self.window.una() != psn || !slot.awaits_response() || slot.verdict.is_some() {
+            return Err(DropReason::BadSequence);
+        }
+        Ok(*slot)
     }
 
     /// Acknowledges every packet before `upto`. One that only data can acknowledge, and that is

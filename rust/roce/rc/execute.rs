@@ -3,12 +3,15 @@
 //! Requests to effects: what the responder makes of a packet.
 //!
 //! Owns the order of the checks: PSN, sequence of opcodes, lengths, rights, resources. A packet
-//! that fails one has had no effect. Does not know how answers are sent.
+//! that fails one has had no effect. Atomic operations and their like are in `atomics`, what came
+//! before in `duplicates`. Does not know how answers are sent.
 //!
 //! IBA: section 9.7.4, inbound requests; C9-88 (length 0), C9-92 (lengths of payload), C9-94
-//! (longest message), C9-105 (duplicates), C9-148 (a READ counts when it is accepted).
+//! (longest message), C9-148 (a READ counts when it is accepted).
 
 use super::{
+    atomics::place_of,
+    refusal::Refusal,
     replay::Answer,
     responder::{
         Fatal,
@@ -23,7 +26,6 @@ use super::{
 use crate::{
     access::{
         Access,
-        AccessError,
         Obstacle,
         Taken, //
     },
@@ -40,6 +42,7 @@ use crate::{
     },
     wire::{
         ext::{
+            Ieth,
             ImmDt,
             Reth, //
         },
@@ -54,38 +57,10 @@ use crate::{
         Completion,
         Imm,
         RecvWr,
-        Remote,
         WcOpcode,
         MAX_MESSAGE, //
     },
 };
-
-/// Why a request is not carried out.
-enum Refusal {
-    /// It must come again later.
-    NotReady,
-    /// It must be looked at again later.
-    Absent,
-    /// It is wrong, and this is the end.
-    Final(NakCode, Fatal),
-}
-
-impl Refusal {
-    /// The request makes no sense.
-    const INVALID: Self = Self::Final(NakCode::InvalidRequest, Fatal::RequestError);
-
-    /// The memory it asks for is not for the peer.
-    const ACCESS: Self = Self::Final(NakCode::RemoteAccess, Fatal::AccessError);
-}
-
-impl From<Obstacle<AccessError>> for Refusal {
-    fn from(obstacle: Obstacle<AccessError>) -> Self {
-        match obstacle {
-            Obstacle::Absent => Self::Absent,
-            Obstacle::Refused(_) => Self::ACCESS,
-        }
-    }
-}
 
 impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Takes a request of the peer. Its answer, if it has one, leaves with the next
@@ -133,50 +108,18 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         Err(DropReason::AheadOfSequence)
     }
 
-    fn on_duplicate(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
-        self.stats.duplicates = self.stats.duplicates.wrapping_add(1);
-        match packet.opcode().operation() {
-            Operation::ReadRequest => self.repeat_read(packet),
-            _ => {
-                if self.reply == Reply::None {
-                    self.owe_ack();
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Answers a READ again: all that is left of it from the PSN of the request on, or a part.
-    fn repeat_read(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
-        let psn = packet.psn();
-        let reth = packet.reth().ok_or(DropReason::UnknownDuplicate)?;
-        let answer = self.replay.find(psn).ok_or(DropReason::UnknownDuplicate)?;
-        let mtu = self.config.path_mtu;
-        let start = psn.since(answer.first);
-        let offset = mtu.offset(start, answer.length);
-        let left = answer.length.saturating_sub(offset);
-        let end = start.saturating_add(mtu.packets(reth.len));
-        // A part that ends within a packet cannot be told from the whole by its PSNs.
-        let whole = reth.len == left;
-        let part = reth.len < left
-            && reth.len != 0
-            && mtu.offset(end, answer.length).wrapping_sub(offset) == reth.len;
-        if remote(&reth) != answer.remote.advance(offset) || !(whole || part) {
-            return Err(DropReason::UnknownDuplicate);
-        }
-        self.replay.repeat(psn, start, end);
-        Ok(())
-    }
-
     fn on_expected(
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestHost,
     ) -> Result<Taken, DropReason> {
         let outcome = match packet.opcode().operation() {
-            Operation::Send => self.on_send(packet, host),
+            Operation::Send | Operation::SendInvalidate => self.on_send(packet, host),
             Operation::RdmaWrite => self.on_write(packet, host),
             Operation::ReadRequest => self.on_read(packet, host),
+            Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
+            Operation::AtomicWrite => self.on_atomic_write(packet, host),
+            Operation::Flush => self.on_flush(packet, host),
             _ => Err(Refusal::INVALID),
         };
         match outcome {
@@ -208,7 +151,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         }
     }
 
-    fn owe_ack(&mut self) {
+    pub(super) fn owe_ack(&mut self) {
         self.reply = Reply::Ack {
             owed: self.expected.sub(1),
         };
@@ -218,37 +161,34 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
 
     fn on_send(&mut self, packet: &Packet<'_>, host: &mut impl RequestHost) -> Result<(), Refusal> {
         let opcode = packet.opcode();
-        let len = self.checked_len(packet)?;
+        self.checked_len(packet)?;
         let (wr, received) = match (self.message, opcode.starts_message()) {
             (Message::None, true) => (self.take_receive(host, WcOpcode::Recv)?, 0),
             (Message::Send { wr, received }, false) => (wr, received),
             _ => return Err(Refusal::INVALID),
         };
-        let end = received.checked_add(len).filter(|&end| end <= wr.length);
-        let (status, nak) = match end {
-            None => (WcStatus::LocLenErr, NakCode::InvalidRequest),
-            Some(end) => match place(packet, |payload| host.place_receive(received, payload)) {
-                Err(Obstacle::Absent) => {
-                    if received == 0 {
-                        self.held = Some(wr);
-                    }
-                    return Err(Refusal::Absent);
+        match take_payload(packet, wr, received, host) {
+            Ok(end) => {
+                self.message = Message::Send { wr, received: end };
+                self.expected = self.expected.next();
+                if opcode.ends_message() {
+                    self.complete(wr, WcOpcode::Recv, end, packet, host);
                 }
-                Err(Obstacle::Refused(status)) => (status, NakCode::RemoteOperational),
-                Ok(()) => {
-                    self.message = Message::Send { wr, received: end };
-                    self.expected = self.expected.next();
-                    if opcode.ends_message() {
-                        self.complete(wr, WcOpcode::Recv, end, packet, host);
-                    }
-                    return Ok(());
+                Ok(())
+            }
+            Err(Obstacle::Absent) => {
+                if received == 0 {
+                    self.held = Some(wr);
                 }
-            },
-        };
-        self.message = Message::None;
-        let failed = Completion::failed(wr.wr_id, WcOpcode::Recv, status);
-        host.complete_receive(failed, packet.solicited());
-        Err(Refusal::Final(nak, Fatal::LocalError))
+                Err(Refusal::Absent)
+            }
+            Err(Obstacle::Refused((status, nak))) => {
+                self.message = Message::None;
+                let failed = Completion::failed(wr.wr_id, WcOpcode::Recv, status);
+                host.complete_receive(failed, packet.solicited());
+                Err(Refusal::Final(nak, Fatal::LocalError))
+            }
+        }
     }
 
     fn on_write(
@@ -261,7 +201,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         let (next, left, length) = match (self.message, packet.reth()) {
             (Message::None, Some(reth)) => {
                 self.check_remote(&reth, Access::REMOTE_WRITE, host)?;
-                (remote(&reth), reth.len, reth.len)
+                (place_of(&reth), reth.len, reth.len)
             }
             (Message::Write { next, left, length }, None) => (next, left, length),
             _ => return Err(Refusal::INVALID),
@@ -309,7 +249,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         let answer = Answer::new(
             self.expected,
             packets,
-            remote(&reth),
+            place_of(&reth),
             reth.len,
             self.msn.next(),
         );
@@ -335,12 +275,13 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             opcode,
             byte_len,
             imm: packet.imm().map(|ImmDt(bytes)| Imm(bytes)),
+            invalidated: packet.ieth().map(|Ieth { rkey }| rkey),
         };
         host.complete_receive(completion, packet.solicited());
     }
 
     /// Counts the end of a message.
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.message = Message::None;
         self.msn = self.msn.next();
     }
@@ -371,7 +312,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         if reth.len == 0 {
             return Ok(());
         }
-        Ok(host.check_remote(remote(reth), reth.len, access)?)
+        Ok(host.check_remote(place_of(reth), reth.len, access)?)
     }
 
     /// Takes a receive for a message: the one that was taken for the same packet before, when
@@ -398,12 +339,27 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     }
 }
 
-/// Returns the place that a RETH names.
-fn remote(reth: &Reth) -> Remote {
-    Remote {
-        va: reth.va,
-        rkey: reth.rkey,
+/// Places the payload of a packet of a SEND into the receive `wr`, of which `received` bytes are
+/// there, and takes the key back that the packet names. Returns how many bytes are there then; or
+/// what the receive completes with, and what the peer is told.
+fn take_payload(
+    packet: &Packet<'_>,
+    wr: RecvWr,
+    received: u32,
+    host: &mut impl RequestHost,
+) -> Result<u32, Obstacle<(WcStatus, NakCode)>> {
+    let len = low_u32(usize_as_u64(packet.payload_len()));
+    let end = received
+        .checked_add(len)
+        .filter(|&end| end <= wr.length)
+        .ok_or((WcStatus::LocLenErr, NakCode::InvalidRequest))?;
+    place(packet, |payload| host.place_receive(received, payload))
+        .map_err(|obstacle| obstacle.map(|status| (status, NakCode::RemoteOperational)))?;
+    if let Some(Ieth { rkey }) = packet.ieth() {
+        host.invalidate(rkey)
+            .map_err(|_| (WcStatus::RemInvReqErr, NakCode::RemoteAccess))?;
     }
+    Ok(end)
 }
 
 /// Calls `copy` for the payload of a packet, if it has one.

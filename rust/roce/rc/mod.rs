@@ -7,8 +7,9 @@
 //! - [`requester::Requester`] sends requests and consumes responses. It keeps the requests in
 //!   flight ([`window`]) and decides when to send again and when to give up (`retry`). What it
 //!   sends is planned in `transmit`, what it is answered is judged in `completer`.
-//! - [`responder::Responder`] consumes requests and sends responses. It executes in `execute`,
-//!   answers in `answer`, and keeps what it needs to answer a repeated READ in [`replay`].
+//! - [`responder::Responder`] consumes requests and sends responses. It executes in `execute` and
+//!   `atomics`, answers in `answer`, and keeps what it needs to answer a repeated request
+//!   (`duplicates`) in [`replay`].
 //!
 //! Neither touches memory. Where bytes are to be moved or looked up, the machine asks its
 //! surroundings through a small trait that is given as an argument ([`requester::ResponseHost`],
@@ -17,11 +18,15 @@
 //! protocol finds out.
 
 mod answer;
+mod atomics;
 mod attributes;
 mod completer;
 mod configure;
+mod duplicates;
 mod execute;
+mod local;
 mod pace;
+mod refusal;
 mod retry;
 mod slot;
 mod transmit;

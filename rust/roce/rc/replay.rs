@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The READs a responder has answered or is about to answer, in storage that the caller owns.
+//! What a responder has answered or is about to answer by more than an acknowledgement, in storage
+//! that the caller owns: READs, atomic operations and writes, flushes.
 //!
-//! Owns their order and how far each is answered. A READ is kept until as many later ones came
-//! as the peer may have outstanding: until then it may be repeated. Does not know packets, nor
-//! what a request looks like that asks for a part of one.
+//! Owns their order, how far each is answered, and what an atomic operation found. An answer is kept
+//! until as many later ones came as the peer may have outstanding: until then the request may be
+//! repeated, and is answered without being carried out again. Does not know packets, nor what a
+//! request looks like that asks for a part of a READ.
 
 use crate::{
     id::{
@@ -14,10 +16,13 @@ use crate::{
     num::u32_as_usize,
     psn::Psn,
     segment::MAX_PSNS,
-    wr::Remote, //
+    wr::{
+        AtomicOp,
+        Remote, //
+    }, //
 };
 
-/// A READ, and how far it is answered. Packets are counted from the start of the READ.
+/// The answer to a request, and how far it is given. Packets are counted from its start.
 ///
 /// [`Answer::EMPTY`] is for the caller to fill its storage with.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +31,11 @@ pub struct Answer {
     pub(super) first: Psn,
     /// Number of packets of the response.
     pub(super) packets: u32,
+    /// What was asked for.
+    pub(super) request: Request,
     /// Where the memory starts.
     pub(super) remote: Remote,
-    /// How many bytes were asked for.
+    /// How many bytes of memory the response carries.
     pub(super) length: u32,
     /// Messages completed, with this one.
     pub(super) msn: Msn,
@@ -47,6 +54,7 @@ impl Answer {
     pub const EMPTY: Self = Self {
         first: Psn::new(0),
         packets: 0,
+        request: Request::Read,
         remote: Remote {
             va: 0,
             rkey: Rkey::new(0),
@@ -58,6 +66,14 @@ impl Answer {
         end: 0,
         fresh: false,
     };
+
+    /// Makes the answer, of one packet, to a request that is carried out.
+    pub(super) fn done(first: Psn, request: Request, remote: Remote, msn: Msn) -> Self {
+        Self {
+            request,
+            ..Self::new(first, 1, remote, 0, msn)
+        }
+    }
 
     /// Makes the answer to a READ that was not answered before.
     pub(super) fn new(first: Psn, packets: u32, remote: Remote, length: u32, msn: Msn) -> Self {
@@ -86,7 +102,20 @@ impl Default for Answer {
     }
 }
 
-/// As many READs are unanswered as may be.
+/// What an answer is to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Request {
+    /// A READ.
+    Read,
+    /// An atomic operation: which, and what it found.
+    Atomic(AtomicOp, u64),
+    /// An atomic write.
+    AtomicWrite,
+    /// A flush.
+    Flush,
+}
+
+/// As many requests are unanswered as may be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Full;
 
@@ -136,15 +165,30 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         (self.oldest, self.len, self.settled) = (0, 0, 0);
     }
 
-    /// Appends an answer. Forgets the oldest for it if there is no room, or if its PSNs could not
-    /// be told from theirs.
+    /// Appends an answer. Makes room for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`make_room`](Self::make_room).
+    pub(super) fn push(&mut self, answer: Answer) -> Result<(), Full> {
+        self.make_room(answer.first.add(answer.packets))?;
+        let index = self.len;
+        *self.get_mut(index).ok_or(Full)? = answer;
+        self.len = self.len.saturating_add(1);
+        Ok(())
+    }
+
+    /// Makes sure that an answer whose PSNs stop before `end` can be appended. Forgets the oldest for
+    /// it if there is no room, or if its PSNs could not be told from theirs.
     ///
     /// # Errors
     ///
     /// [`Full`] if there is no room at all, or one to be forgotten was never answered to the end:
-    /// then the peer has more READs, or more PSNs, outstanding than it may.
-    pub(super) fn push(&mut self, answer: Answer) -> Result<(), Full> {
-        let end = answer.first.add(answer.packets);
+    /// then the peer has more requests, or more PSNs, outstanding than it may.
+    pub(super) fn make_room(&mut self, end: Psn) -> Result<(), Full> {
+        if self.capacity() == 0 {
+            return Err(Full);
+        }
         while let (Some(oldest), 1..) = (self.get(0), self.len) {
             let near = end.since(oldest.first) <= MAX_PSNS;
             if near && self.len < self.capacity() {
@@ -157,9 +201,6 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
             self.len = self.len.saturating_sub(1);
             self.settled = self.settled.saturating_sub(1);
         }
-        let index = self.len;
-        *self.get_mut(index).ok_or(Full)? = answer;
-        self.len = self.len.saturating_add(1);
         Ok(())
     }
 

@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     access::Obstacle,
+    id::Rkey,
     psn::Psn,
     segment::{
         Payload,
@@ -61,6 +62,21 @@ pub trait ResponseHost {
         offset: u32,
         payload: Payload,
     ) -> Result<(), Obstacle<WcStatus>>;
+
+    /// Writes `found`, what an atomic operation found, into the memory of the request in `slot`: the
+    /// eight bytes of a number in the order of this machine.
+    ///
+    /// # Errors
+    ///
+    /// As [`place`](Self::place).
+    fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>>;
+
+    /// Takes the local key `rkey` back, as the request asked that is complete now.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the request shall complete, for example [`WcStatus::LocQpOpErr`].
+    fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus>;
 }
 
 /// What a requester does.
@@ -285,6 +301,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 opcode: slot.opcode,
                 byte_len: slot.wr.length,
                 imm: None,
+                invalidated: None,
             }),
             _ => Some(Completion::failed(slot.wr.wr_id, slot.opcode, status)),
         };
@@ -315,7 +332,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     #[must_use]
     pub fn has_work(&self) -> bool {
         let flush = self.state == SendState::Error && self.window.has_pending();
-        flush || self.window.has_complete() || (!self.retry.is_paused() && self.plan().is_some())
+        let send = || !self.retry.is_paused() && self.plan().is_some();
+        flush || self.window.has_complete() || self.local_turn().is_some() || send()
     }
 
     /// Returns whether the send queue is drained: the QP is in SQD and all that was begun is

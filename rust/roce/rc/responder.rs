@@ -20,7 +20,8 @@ use crate::{
     id::{
         Msn,
         Pkey,
-        Qpn, //
+        Qpn,
+        Rkey, //
     },
     psn::Psn,
     segment::{
@@ -32,8 +33,11 @@ use crate::{
         WcStatus, //
     },
     wr::{
+        AtomicOp,
         BadRecv,
         Completion,
+        FlushScope,
+        Placement,
         RecvWr,
         Remote,
         WcOpcode, //
@@ -79,6 +83,48 @@ pub trait RequestHost {
         remote: Remote,
         payload: Payload,
     ) -> Result<(), Obstacle<AccessError>>;
+
+    /// Does `op` to the eight bytes at `remote`, an aligned address, if the peer may do
+    /// [`Access::REMOTE_ATOMIC`] to them. Returns what they were, in the order of this machine.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot, or that memory is absent. Nothing has changed then.
+    fn execute_atomic(
+        &mut self,
+        remote: Remote,
+        op: AtomicOp,
+    ) -> Result<u64, Obstacle<AccessError>>;
+
+    /// Copies `payload`, eight bytes, to `remote`, an aligned address, as one store after all others.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot, or that memory is absent. Nothing has changed then.
+    fn write_atomic(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>>;
+
+    /// Brings what was written to where it shall be, if the peer may ask for that. Not for 0 bytes.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot.
+    fn flush(
+        &mut self,
+        remote: Remote,
+        scope: FlushScope,
+        placement: Placement,
+    ) -> Result<(), AccessError>;
+
+    /// Takes the key `rkey` back, as the peer asks.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot.
+    fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError>;
 
     /// Reports a receive as complete. `solicited` says that the peer asks to wake the consumer.
     /// The acknowledgement cannot leave before this returns.
@@ -162,7 +208,7 @@ pub struct ResponderStats {
 /// something, take the QP to the error state, but send what `burst` still yields: the peer must
 /// learn why.
 ///
-/// `A` is storage for the READs that are to be answered or might be asked for again, as many
+/// `A` is storage for the requests that are to be answered or might be asked for again, as many
 /// as the peer may have outstanding (`max_dest_rd_atomic`).
 #[derive(Debug)]
 pub struct Responder<A> {
@@ -275,8 +321,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         self.config.pkey = pkey;
     }
 
-    /// Puts another storage in place, with what fits of the READs in the old one, which it
-    /// returns.
+    /// Puts another storage in place, with what fits of the old one's answers. Returns that.
     pub fn replace_storage(&mut self, storage: A) -> A {
         self.replay.replace(storage)
     }

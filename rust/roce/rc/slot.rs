@@ -24,7 +24,7 @@ pub struct Slot {
     pub(super) opcode: WcOpcode,
     /// PSN of the first packet, of the request or of the response to a READ.
     pub(super) first: Psn,
-    /// Number of PSNs; 0 until they are assigned.
+    /// Number of PSNs; 0 until they are assigned, and for what takes no packet.
     pub(super) packets: u32,
     /// How it ended, or, while it is not complete, how it shall end instead of being sent.
     pub(super) verdict: Option<WcStatus>,
@@ -62,10 +62,25 @@ impl Slot {
         self.first.add(self.packets)
     }
 
-    /// Returns whether only data, and no acknowledgement, can complete it.
+    /// Returns whether only its own response, and no acknowledgement, can complete it.
     #[inline]
-    pub(super) const fn awaits_data(&self) -> bool {
-        matches!(self.wr.op, SendOp::Read { .. })
+    pub(super) const fn awaits_response(&self) -> bool {
+        self.wr.op.awaits_response()
+    }
+
+    /// Returns whether it takes no packet.
+    #[inline]
+    pub(super) const fn is_local(&self) -> bool {
+        matches!(self.wr.op, SendOp::Local(_))
+    }
+
+    /// Returns how many bytes of payload its response has.
+    #[inline]
+    pub(super) const fn response_length(&self) -> u32 {
+        match self.wr.op.is_read() {
+            true => self.wr.length,
+            false => 0,
+        }
     }
 }
 

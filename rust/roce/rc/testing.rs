@@ -24,6 +24,10 @@ use crate::{
         },
         emit::Headers,
         ext::{
+            AtomicAckEth,
+            AtomicEth,
+            Feth,
+            Ieth,
             ImmDt,
             Reth, //
         },
@@ -86,6 +90,14 @@ pub(super) struct Pkt {
     /// Address and length.
     pub(super) reth: Option<(u64, u32)>,
     pub(super) imm: Option<Imm>,
+    /// Key to be taken back.
+    pub(super) ieth: Option<Rkey>,
+    /// Address, new value or summand, value to compare.
+    pub(super) atomic: Option<(u64, u64, u64)>,
+    /// What an atomic operation found.
+    pub(super) found: Option<u64>,
+    /// Placement and selectivity.
+    pub(super) feth: Option<(u8, u8)>,
     pub(super) ack_request: bool,
     pub(super) solicited: bool,
 }
@@ -101,6 +113,10 @@ impl Pkt {
             syndrome: None,
             reth: None,
             imm: None,
+            ieth: None,
+            atomic: None,
+            found: None,
+            feth: None,
             ack_request: false,
             solicited: false,
         }
@@ -145,6 +161,12 @@ impl Pkt {
             syndrome: packet.aeth().map(|aeth| aeth.syndrome),
             reth: packet.reth().map(|reth| (reth.va, reth.len)),
             imm: packet.imm().map(|ImmDt(bytes)| Imm(bytes)),
+            ieth: packet.ieth().map(|ieth| ieth.rkey),
+            atomic: packet
+                .atomic()
+                .map(|eth| (eth.va, eth.swap_or_add, eth.compare)),
+            found: packet.atomic_ack().map(|eth| eth.original),
+            feth: packet.feth().map(|feth| (feth.placement, feth.selectivity)),
             ack_request: packet.ack_request(),
             solicited: packet.solicited(),
         }
@@ -163,6 +185,26 @@ impl Pkt {
         }
         if let Some(Imm(bytes)) = self.imm {
             headers = headers.imm(ImmDt(bytes));
+        }
+        if let Some(rkey) = self.ieth {
+            headers = headers.ieth(Ieth { rkey });
+        }
+        if let Some((va, swap_or_add, compare)) = self.atomic {
+            headers = headers.atomic(AtomicEth {
+                va,
+                rkey: RKEY,
+                swap_or_add,
+                compare,
+            });
+        }
+        if let Some(original) = self.found {
+            headers = headers.original(AtomicAckEth { original });
+        }
+        if let Some((placement, selectivity)) = self.feth {
+            headers = headers.feth(Feth {
+                placement,
+                selectivity,
+            });
         }
         let syndrome = self.syndrome.unwrap_or(Syndrome::ACK_UNLIMITED);
         let buffer = headers

@@ -27,6 +27,9 @@ use crate::{
     wire::{
         emit::Headers,
         ext::{
+            AtomicEth,
+            Feth,
+            Ieth,
             ImmDt,
             Reth, //
         },
@@ -38,9 +41,13 @@ use crate::{
         },
     },
     wr::{
+        AtomicOp,
+        FlushScope,
         Imm,
+        Placement,
         Remote,
-        SendOp, //
+        SendOp,
+        SendWr, //
     },
 };
 
@@ -86,6 +93,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns the next packet if nothing but a pause can hold it back.
     pub(super) fn plan(&self) -> Option<Plan> {
         let (slot, place, done) = self.window.current()?;
+        if slot.is_local() {
+            return None;
+        }
         let begins = match self.state {
             SendState::Ready => true,
             SendState::Draining => done.is_some(),
@@ -101,16 +111,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
 
         let flight = self.window.flight();
-        let reads = slot.awaits_data();
+        let reads = slot.awaits_response();
         if reads && flight.reads >= u32::from(self.config.max_rd_atomic) {
             return None;
         }
         if slot.wr.fence && index == 0 && flight.reads != 0 {
             return None;
         }
-        let length = match reads {
-            true => 0,
-            false => mtu.payload(index, slot.wr.length),
+        let length = match slot.wr.op.sends_payload() {
+            true => mtu.payload(index, slot.wr.length),
+            false => 0,
         };
         let flow = self.flow();
         let (asked_packets, asked_bytes) = match reads {
@@ -152,8 +162,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.sent();
         Some(Segment {
             headers,
-            source: match plan.length {
-                0 => Source::None,
+            source: match (plan.length, plan.slot.wr.op) {
+                (0, _) => Source::None,
+                (_, SendOp::AtomicWrite { value, .. }) => Source::Value(value),
                 _ => Source::Slot(plan.place),
             },
             offset: match plan.length {
@@ -187,47 +198,91 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns the headers of the planned packet, but for its PSN.
     fn headers(&self, plan: &Plan) -> Option<Headers> {
         let wr = plan.slot.wr;
-        let offset = self.window.mtu().offset(plan.index, wr.length);
-        let reth = |remote: Remote, len| Reth {
-            va: remote.va,
-            rkey: remote.rkey,
-            len,
-        };
-        let start = |operation, imm: Option<Imm>| {
-            let opcode = Opcode::of(Service::Rc, operation, plan.position(), imm.is_some())?;
-            let psn = self.window.psn();
-            let headers = Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn)
-                .solicited(wr.solicited && plan.is_last() && wr.op.uses_receive());
-            Some(match imm {
-                Some(Imm(bytes)) => headers.imm(ImmDt(bytes)),
-                None => headers,
-            })
-        };
-        match wr.op {
-            SendOp::Send { imm } => start(Operation::Send, imm),
-            SendOp::Write { remote, imm } => {
-                Some(start(Operation::RdmaWrite, imm)?.reth(reth(remote, wr.length)))
+        let (operation, imm) = operation(&wr)?;
+        let opcode = Opcode::of(Service::Rc, operation, plan.position(), imm.is_some())?;
+        let psn = self.window.psn();
+        let headers = Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn)
+            .solicited(wr.solicited && plan.is_last() && wr.op.uses_receive());
+        Some(
+            match wr.op {
+                SendOp::Send { .. } | SendOp::Local(_) => headers,
+                SendOp::SendInvalidate { rkey } => headers.ieth(Ieth { rkey }),
+                SendOp::Write { remote, .. } => headers.reth(reth(remote, wr.length)),
+                SendOp::Read { remote } | SendOp::ReadInvalidate { remote, .. } => {
+                    // Only what is missing is asked for.
+                    let offset = self.window.mtu().offset(plan.index, wr.length);
+                    let left = wr.length.saturating_sub(offset);
+                    headers.reth(reth(remote.advance(offset), left))
+                }
+                SendOp::Atomic { remote, op } => headers.atomic(atomic(remote, op)),
+                SendOp::AtomicWrite { remote, .. } => headers.reth(reth(remote, wr.length)),
+                SendOp::Flush {
+                    remote,
+                    scope,
+                    placement,
+                } => flush(headers, remote, scope, placement),
             }
-            SendOp::Read { remote } => {
-                // Only what is missing is asked for.
-                let left = wr.length.saturating_sub(offset);
-                let reth = reth(remote.advance(offset), left);
-                Some(start(Operation::ReadRequest, None)?.reth(reth))
-            }
-        }
+            .imm(ImmDt(imm.map_or([0; 4], |Imm(bytes)| bytes))),
+        )
     }
+}
+
+/// Returns what the packets of a request say they are part of, and its immediate data.
+fn operation(wr: &SendWr) -> Option<(Operation, Option<Imm>)> {
+    Some(match wr.op {
+        SendOp::Send { imm } => (Operation::Send, imm),
+        SendOp::SendInvalidate { .. } => (Operation::SendInvalidate, None),
+        SendOp::Write { imm, .. } => (Operation::RdmaWrite, imm),
+        SendOp::Read { .. } | SendOp::ReadInvalidate { .. } => (Operation::ReadRequest, None),
+        SendOp::Atomic { op, .. } => match op {
+            AtomicOp::CompareSwap { .. } => (Operation::CompareSwap, None),
+            AtomicOp::FetchAdd { .. } => (Operation::FetchAdd, None),
+        },
+        SendOp::AtomicWrite { .. } => (Operation::AtomicWrite, None),
+        SendOp::Flush { .. } => (Operation::Flush, None),
+        SendOp::Local(_) => return None,
+    })
+}
+
+fn reth(Remote { va, rkey }: Remote, len: u32) -> Reth {
+    Reth { va, rkey, len }
+}
+
+fn atomic(Remote { va, rkey }: Remote, op: AtomicOp) -> AtomicEth {
+    let (compare, swap_or_add) = match op {
+        AtomicOp::CompareSwap { compare, swap } => (compare, swap),
+        AtomicOp::FetchAdd { add } => (0, add),
+    };
+    AtomicEth {
+        va,
+        rkey,
+        swap_or_add,
+        compare,
+    }
+}
+
+fn flush(headers: Headers, at: Remote, scope: FlushScope, placement: Placement) -> Headers {
+    let (selectivity, len) = match scope {
+        FlushScope::Range(len) => (Feth::RANGE, len),
+        FlushScope::Region => (Feth::MR, 0),
+    };
+    let feth = Feth {
+        placement: placement.bits(),
+        selectivity,
+    };
+    headers.feth(feth).reth(reth(at, len))
 }
 
 impl Plan {
     #[inline]
     fn is_last(&self) -> bool {
-        self.slot.awaits_data() || self.index.saturating_add(1) >= self.packets
+        self.slot.awaits_response() || self.index.saturating_add(1) >= self.packets
     }
 
     #[inline]
     fn position(&self) -> Position {
         match (self.index, self.is_last()) {
-            _ if self.slot.awaits_data() => Position::Only,
+            _ if self.slot.awaits_response() => Position::Only,
             (0, true) => Position::Only,
             (0, false) => Position::First,
             (_, false) => Position::Middle,

@@ -12,6 +12,8 @@
 //! three PSNs: `una` (oldest not acknowledged), `psn` (next to be sent), `high` (first never
 //! sent). After a loss `psn` goes back to `una`, and everything is sent again from there.
 
+mod local;
+
 pub use super::slot::Slot;
 
 use crate::{
@@ -25,15 +27,14 @@ use crate::{
     status::WcStatus,
 };
 
-/// What is sent and not acknowledged. A READ counts as what it asks for: that is what the network
-/// has to carry at once.
+/// What is sent and not acknowledged. A READ counts as what it asks for.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Flight {
     /// Bytes of payload.
     pub bytes: u32,
     /// Packets.
     pub packets: u32,
-    /// READ requests among them.
+    /// Requests among them that await a response: READs, atomic operations and writes, flushes.
     pub reads: u32,
 }
 
@@ -187,10 +188,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
             self.cursor = index.wrapping_add(1);
         }
         self.acked = index.wrapping_add(1);
+        self.skip_local();
     }
 
-    /// Says that the request in slot `place` shall end with `status` instead of being sent.
-    /// Does nothing to one that is complete.
+    /// Says that the request in slot `place`, if not complete, shall end with `status`, unsent.
     pub(super) fn condemn(&mut self, place: SlotIndex, status: WcStatus) -> bool {
         // The distance from the oldest, on the ring, tells which request has the slot.
         let mask = self.capacity.wrapping_sub(1);
@@ -220,9 +221,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
 
     // Sending.
 
-    /// Returns the request to which the next packet belongs, its place, and how many of its
-    /// packets come before; `None` for the number if it has no PSNs yet. There is none at and
-    /// after a condemned request.
+    /// Returns the request to which the next packet belongs, its place, and how many of its packets
+    /// come before; `None` if it has no PSNs yet. There is none at and after a condemned request.
     #[inline]
     pub(super) fn current(&self) -> Option<(&Slot, SlotIndex, Option<u32>)> {
         let distance = |index: u32| index.wrapping_sub(self.acked);
@@ -261,7 +261,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         let Some(slot) = self.slot(self.cursor).copied() else {
             return;
         };
-        let reads = slot.awaits_data();
+        let reads = slot.awaits_response();
         let from = self.psn.since(slot.first);
         let to = if reads {
             slot.packets
@@ -279,24 +279,24 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         };
         if self.psn == slot.end() {
             self.cursor = self.cursor.wrapping_add(1);
+            self.skip_local();
         }
         if self.psn.since(self.una) > self.high.since(self.una) {
             self.high = self.psn;
         }
     }
 
-    /// Takes back that the last packet was sent, which was not a READ. It counts as sent and lost
-    /// in no other way than that its PSN may be acknowledged.
+    /// Takes back that the last packet was sent, not a READ; but its PSN may be acknowledged.
     pub(super) fn unsend(&mut self) {
         let psn = self.psn.sub(1);
         let index = match self.slot(self.cursor) {
             Some(slot) if self.cursor != self.begun && self.psn != slot.first => self.cursor,
-            _ => self.cursor.wrapping_sub(1),
+            _ => self.last_with_packets(),
         };
         let Some(slot) = self.slot(index).copied() else {
             return;
         };
-        if slot.awaits_data() || self.flight.packets == 0 {
+        if slot.awaits_response() || self.flight.packets == 0 {
             return;
         }
         let from = psn.since(slot.first);
@@ -311,6 +311,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         self.psn = self.una;
         self.cursor = self.acked;
         self.flight = Flight::default();
+        self.skip_local();
     }
 
     // Acknowledging.
@@ -326,7 +327,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
             if slot.verdict.is_some() {
                 return Reach::Whole;
             }
-            if slot.awaits_data() {
+            if slot.awaits_response() {
                 return Reach::Gap;
             }
             let left = slot.end().since(self.una);
@@ -352,6 +353,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         }
         if complete {
             self.complete_oldest(WcStatus::Success);
+            self.complete_local();
         }
         if overtaken {
             // What was about to be sent again did arrive: go on after it.
@@ -365,7 +367,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         let flight = &mut self.flight;
         flight.bytes = flight.bytes.saturating_sub(bytes);
         flight.packets = flight.packets.saturating_sub(to.saturating_sub(from));
-        if slot.awaits_data() && to == slot.packets {
+        if slot.awaits_response() && to == slot.packets {
             flight.reads = flight.reads.saturating_sub(1);
         }
     }

@@ -347,6 +347,7 @@ impl Receiver {
             opcode,
             byte_len,
             imm: packet.imm().map(|ImmDt(bytes)| Imm(bytes)),
+            invalidated: None,
         };
         host.complete_receive(completion, packet.solicited());
     }

@@ -241,6 +241,7 @@ impl Sender {
                 opcode: message.opcode,
                 byte_len: message.wr.length,
                 imm: None,
+                invalidated: None,
             }),
         };
         self.message = None;

@@ -19,7 +19,8 @@ use roce::{
     },
     id::{
         Pkey,
-        Qpn, //
+        Qpn,
+        Rkey, //
     },
     num::u32_as_usize,
     psn::Psn,
@@ -53,14 +54,22 @@ use roce::{
     time::Instant,
     wire::packet::Packet,
     wr::{
+        AtomicOp,
         BadRecv,
         Completion,
+        FlushScope,
+        LocalOp,
+        Placement,
         RecvWr,
         Remote,
         SendWr, //
     },
 };
 use std::collections::VecDeque;
+
+mod host;
+
+use host::Host;
 
 /// A receive that waits for a message.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +95,16 @@ pub struct End {
     pub retired: u64,
     /// Packets dropped, by reason.
     pub dropped: Vec<DropReason>,
+    /// Local operations, as they were carried out: which slot, and what.
+    pub performed: Vec<(SlotIndex, LocalOp)>,
+    /// What the local operations after this many end with.
+    pub local_fault: Option<(usize, WcStatus)>,
+    /// Keys that were taken back at the wish of the peer or of a READ.
+    pub invalidated: Vec<Rkey>,
+    /// Flushes that were carried out.
+    pub flushed: Vec<(Remote, FlushScope, Placement)>,
+    /// Atomic operations and writes that were carried out.
+    pub atomics: u64,
     /// Why the responder went to the error state.
     pub fatal: Option<Fatal>,
     setup: Setup,
@@ -143,7 +162,7 @@ impl End {
             pkey: Pkey::DEFAULT,
             expected_psn: recv_psn,
             path_mtu: setup.mtu,
-            access: Access::REMOTE_READ.union(Access::REMOTE_WRITE),
+            access: setup.access,
             min_rnr_timer: setup.min_rnr_timer,
         });
         responder.start();
@@ -155,6 +174,11 @@ impl End {
             received: Vec::new(),
             retired: 0,
             dropped: Vec::new(),
+            performed: Vec::new(),
+            local_fault: None,
+            invalidated: Vec::new(),
+            flushed: Vec::new(),
+            atomics: 0,
             fatal: None,
             setup: *setup,
             locals: vec![None; setup.slots],
@@ -200,6 +224,9 @@ impl End {
                 queue: &mut self.queue,
                 received: &mut self.received,
                 absences: &mut self.absences,
+                invalidated: &mut self.invalidated,
+                flushed: &mut self.flushed,
+                atomics: &mut self.atomics,
             };
             match packet.opcode().is_response() {
                 true => self.requester.handle_response(now, &packet, &mut host),
@@ -216,6 +243,14 @@ impl End {
     pub fn turn(&mut self, now: Instant, limit: BurstLimit) -> Vec<Vec<u8>> {
         self.report();
         self.fetch();
+        let (performed, fault) = (&mut self.performed, self.local_fault);
+        while self.requester.perform_local(|slot, op| {
+            performed.push((slot, op));
+            match fault {
+                Some((after, status)) if performed.len() > after => Err(status),
+                _ => Ok(()),
+            }
+        }) {}
         let mut frames = Vec::new();
         // What finds memory absent is planned again.
         while self.request(now, limit, &mut frames) {
@@ -242,7 +277,12 @@ impl End {
     /// Plans requests. Returns whether the last found memory absent.
     fn request(&mut self, now: Instant, limit: BurstLimit, frames: &mut Vec<Vec<u8>>) -> bool {
         for segment in self.requester.burst(now, limit) {
+            let value;
             let bytes = match segment.source {
+                Source::Value(number) => {
+                    value = number.to_ne_bytes();
+                    &value[..]
+                }
                 Source::Slot(_) if self.absences.strike() => return true,
                 Source::Slot(slot) => match self.locals[u32_as_usize(slot.0)] {
                     Some(va) => self
@@ -337,95 +377,6 @@ impl End {
             self.retired += 1;
             self.sent.extend(retired.completion);
         }
-    }
-}
-
-/// What the core asks of the host, for one frame.
-struct Host<'a> {
-    frame: &'a [u8],
-    memory: &'a mut Memory,
-    locals: &'a [Option<u64>],
-    queue: &'a mut ReceiveQueue,
-    received: &'a mut Vec<(Completion, bool)>,
-    absences: &'a mut Absences,
-}
-
-impl Host<'_> {
-    /// Where memory is absent, a part of the bytes may have been copied.
-    fn strikes<E>(&mut self) -> Result<(), Obstacle<E>> {
-        match self.absences.strike() {
-            true => Err(Obstacle::Absent),
-            false => Ok(()),
-        }
-    }
-
-    fn bytes(&self, payload: Payload) -> &[u8] {
-        let start = u32_as_usize(payload.offset);
-        &self.frame[start..start + u32_as_usize(payload.len)]
-    }
-}
-
-impl ResponseHost for Host<'_> {
-    fn place(
-        &mut self,
-        slot: SlotIndex,
-        offset: u32,
-        payload: Payload,
-    ) -> Result<(), Obstacle<WcStatus>> {
-        let va = self.locals[u32_as_usize(slot.0)].ok_or(WcStatus::LocProtErr)?;
-        let bytes = self.bytes(payload).to_vec();
-        self.memory.put(va + u64::from(offset), &bytes);
-        self.strikes()
-    }
-}
-
-impl RequestHost for Host<'_> {
-    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
-        let posted = self.queue.posted.pop_front()?;
-        if let Some(status) = posted.bad {
-            let wr_id = posted.wr.wr_id;
-            return Some(Err(BadRecv { wr_id, status }));
-        }
-        self.queue.in_progress = Some(posted);
-        Some(Ok(posted.wr))
-    }
-
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
-        let receive = self.queue.in_progress.expect("a receive is in progress");
-        assert!(
-            offset + payload.len <= receive.wr.length,
-            "past the end of a receive"
-        );
-        let bytes = self.bytes(payload).to_vec();
-        self.memory.put(receive.va + u64::from(offset), &bytes);
-        self.strikes()
-    }
-
-    fn check_remote(
-        &mut self,
-        remote: Remote,
-        length: u32,
-        access: Access,
-    ) -> Result<(), Obstacle<AccessError>> {
-        assert_ne!(length, 0, "the key of nothing is asked for");
-        self.memory.check(remote, length, access)?;
-        self.strikes()
-    }
-
-    fn place_remote(
-        &mut self,
-        remote: Remote,
-        payload: Payload,
-    ) -> Result<(), Obstacle<AccessError>> {
-        self.memory
-            .check(remote, payload.len, Access::REMOTE_WRITE)?;
-        let bytes = self.bytes(payload).to_vec();
-        self.memory.put(remote.va, &bytes);
-        self.strikes()
-    }
-
-    fn complete_receive(&mut self, completion: Completion, solicited: bool) {
-        self.received.push((completion, solicited));
     }
 }
 

@@ -12,7 +12,11 @@ use roce::{
         Region, //
     },
     id::Rkey,
-    wr::Remote, //
+    wr::{
+        AtomicOp,
+        FlushScope,
+        Remote, //
+    }, //
 };
 
 /// The memory of one host: one range of addresses, some of it registered.
@@ -21,6 +25,8 @@ pub struct Memory {
     base: u64,
     bytes: Vec<u8>,
     granted: Vec<Granted>,
+    /// Keys given so far.
+    keys: u32,
 }
 
 /// A registered part of the memory.
@@ -39,6 +45,7 @@ impl Memory {
             base,
             bytes: Vec::new(),
             granted: Vec::new(),
+            keys: 0,
         }
     }
 
@@ -79,7 +86,8 @@ impl Memory {
 
     /// Registers `len` bytes at `va` and returns the key.
     pub fn register(&mut self, va: u64, len: usize, access: Access) -> Rkey {
-        let rkey = Rkey::new(0x100 + self.granted.len() as u32);
+        self.keys += 1;
+        let rkey = Rkey::new(0x100 + self.keys);
         let region = Region {
             iova: va,
             length: len as u64,
@@ -95,6 +103,54 @@ impl Memory {
     /// Makes a key useless.
     pub fn revoke(&mut self, rkey: Rkey) {
         self.granted.retain(|granted| granted.rkey != rkey);
+    }
+
+    /// Returns whether a key opens anything.
+    #[must_use]
+    pub fn knows(&self, rkey: Rkey) -> bool {
+        self.granted.iter().any(|granted| granted.rkey == rkey)
+    }
+
+    /// Does `op` to the eight bytes at `remote`. Returns what they were.
+    ///
+    /// # Errors
+    ///
+    /// Why whoever has the key may not.
+    pub fn atomic(&mut self, remote: Remote, op: AtomicOp) -> Result<u64, AccessError> {
+        self.check(remote, 8, Access::REMOTE_ATOMIC)?;
+        assert_eq!(remote.va % 8, 0, "aligned");
+        let old = u64::from_ne_bytes(self.get(remote.va, 8).try_into().expect("eight bytes"));
+        let new = match op {
+            AtomicOp::CompareSwap { compare, swap } if old == compare => swap,
+            AtomicOp::CompareSwap { .. } => old,
+            AtomicOp::FetchAdd { add } => old.wrapping_add(add),
+        };
+        self.put(remote.va, &new.to_ne_bytes());
+        Ok(old)
+    }
+
+    /// Checks that whoever has the key may flush `scope` at `remote`.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn check_flush(
+        &self,
+        remote: Remote,
+        scope: FlushScope,
+        access: Access,
+    ) -> Result<(), AccessError> {
+        match scope {
+            FlushScope::Range(len) => self.check(remote, len, access),
+            FlushScope::Region => {
+                let granted = self.granted.iter().find(|g| g.rkey == remote.rkey);
+                let granted = granted.ok_or(AccessError::Key)?;
+                match granted.access.contains(access) {
+                    true => Ok(()),
+                    false => Err(AccessError::Rights),
+                }
+            }
+        }
     }
 
     /// Checks that whoever has the key may do `access` to `len` bytes at `remote`.

@@ -14,6 +14,7 @@ use crate::{
     },
 };
 use roce::{
+    access::Access,
     id::Rkey,
     psn::Psn,
     rc::requester::Flow,
@@ -39,6 +40,13 @@ pub const A: usize = 0;
 /// The other.
 pub const B: usize = 1;
 
+/// Every right that a peer can have.
+pub const EVERYTHING: Access = Access::REMOTE_READ
+    .union(Access::REMOTE_WRITE)
+    .union(Access::REMOTE_ATOMIC)
+    .union(Access::FLUSH_GLOBAL)
+    .union(Access::FLUSH_PERSISTENT);
+
 /// What a connection is like, both ways.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -50,6 +58,8 @@ pub struct Setup {
     pub max_rd_atomic: u8,
     /// READs at a time, as the responder has room for.
     pub max_dest_rd_atomic: u8,
+    /// What the peer may do to memory at all.
+    pub access: Access,
     /// Local ACK timeout, a code.
     pub ack_timeout: u8,
     /// Retries.
@@ -79,6 +89,7 @@ impl Default for Setup {
             first_psn: 0x10,
             max_rd_atomic: 4,
             max_dest_rd_atomic: 4,
+            access: EVERYTHING,
             ack_timeout: 8, // about a millisecond
             retry_cnt: 7,
             rnr_retry: 7,

@@ -15,12 +15,12 @@ use crate::{
         Pair,
         Setup,
         A,
-        B, //
+        B,
+        EVERYTHING, //
     },
     random::Random,
 };
 use roce::{
-    access::Access,
     id::Rkey,
     rc::requester::Flow,
     segment::{
@@ -30,12 +30,18 @@ use roce::{
     status::WcStatus,
     time::Duration,
     wr::{
+        AtomicOp,
+        FlushScope,
         Imm,
+        LocalOp,
+        Placement,
         SendOp,
         SendWr,
         WcOpcode, //
     },
 };
+
+mod work;
 
 /// Size of the memory that a host lets the other write and read.
 const SHARED: usize = 128 << 10;
@@ -53,6 +59,7 @@ struct Message {
     /// Whether the bytes go to the receive, and not elsewhere.
     placed: bool,
     imm: Option<Imm>,
+    invalidated: Option<Rkey>,
     solicited: bool,
 }
 
@@ -69,6 +76,14 @@ struct Expected {
     read: Vec<(u64, Vec<u8>)>,
     /// The peer's memory.
     shared: Vec<u8>,
+    /// Atomic operations and writes, in all: each changes memory once.
+    atomics: u64,
+    /// Flushes, in all.
+    flushes: usize,
+    /// Keys of the peer that are taken back, in order.
+    invalidated: Vec<Rkey>,
+    /// Requests that take no packet, in order.
+    local: Vec<LocalOp>,
 }
 
 /// What happened in a scenario, or in many.
@@ -130,11 +145,10 @@ impl Scenario {
         let mut random = Random::new(seed);
         let setup = setup(&mut random, seed);
         let mut pair = Pair::new(setup);
-        let access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
         let shared = [A, B].map(|at| {
             let bytes = pattern(seed ^ at as u64, SHARED);
             let va = pair.ends[at].memory.store(&bytes);
-            (va, pair.ends[at].memory.register(va, SHARED, access))
+            (va, pair.ends[at].memory.register(va, SHARED, EVERYTHING))
         });
         let expected = [B, A].map(|peer| Expected {
             shared: pattern(seed ^ peer as u64, SHARED),
@@ -227,128 +241,6 @@ impl Scenario {
         }
     }
 
-    /// Posts a work request, or a few that belong together.
-    fn choose(&mut self, from: usize) {
-        let len = self.length();
-        let imm = (self.random.below(2) == 0).then(|| Imm([self.random.byte(); 4]));
-        let start = self.random.below(SHARED - len + 1);
-        match self.random.below(8) {
-            0..=2 => self.send(from, len, imm),
-            3 | 4 => self.write(from, start, len, imm, false),
-            5 | 6 => {
-                // What is written after a read may overtake it, unless it is fenced.
-                self.read(from, start, len);
-                self.write(from, start, len, imm, true);
-            }
-            _ => {
-                self.read(from, start, len);
-                self.send(from, 0, None);
-                self.fence(from);
-            }
-        }
-    }
-
-    fn send(&mut self, from: usize, len: usize, imm: Option<Imm>) {
-        let bytes = self.bytes(len);
-        let local = self.pair.ends[from].memory.store(&bytes);
-        let wr = self.post(from, SendOp::Send { imm }, len, false, Some(local));
-        self.receives[1 - from].push(len);
-        self.expected[from].received.push(Message {
-            opcode: WcOpcode::Recv,
-            bytes,
-            placed: true,
-            imm,
-            solicited: wr.solicited,
-        });
-    }
-
-    fn write(&mut self, from: usize, start: usize, len: usize, imm: Option<Imm>, fence: bool) {
-        let bytes = self.bytes(len);
-        let local = self.pair.ends[from].memory.store(&bytes);
-        let (va, rkey) = self.shared[1 - from];
-        let op = SendOp::Write {
-            remote: remote(va + start as u64, rkey),
-            imm,
-        };
-        let wr = self.post(from, op, len, fence, Some(local));
-        let expected = &mut self.expected[from];
-        expected.shared[start..start + len].copy_from_slice(&bytes);
-        if imm.is_some() {
-            self.receives[1 - from].push(0);
-            expected.received.push(Message {
-                opcode: WcOpcode::RecvRdmaWithImm,
-                bytes,
-                placed: false,
-                imm,
-                solicited: wr.solicited,
-            });
-        }
-    }
-
-    fn read(&mut self, from: usize, start: usize, len: usize) {
-        let local = self.pair.ends[from].memory.alloc(len);
-        let (va, rkey) = self.shared[1 - from];
-        let op = SendOp::Read {
-            remote: remote(va + start as u64, rkey),
-        };
-        self.post(from, op, len, false, Some(local));
-        let expected = &mut self.expected[from];
-        let bytes = expected.shared[start..start + len].to_vec();
-        expected.read.push((local, bytes));
-    }
-
-    /// Keeps all that follows from overtaking the reads before.
-    fn fence(&mut self, from: usize) {
-        let (va, rkey) = self.shared[1 - from];
-        let op = SendOp::Write {
-            remote: remote(va, rkey),
-            imm: None,
-        };
-        self.post(from, op, 0, true, None);
-    }
-
-    fn post(
-        &mut self,
-        from: usize,
-        op: SendOp,
-        len: usize,
-        fence: bool,
-        local: Option<u64>,
-    ) -> SendWr {
-        let wr = SendWr {
-            signaled: self.random.below(4) != 0,
-            solicited: self.random.below(2) == 0,
-            fence,
-            ..request(op, len)
-        };
-        let wr_id = self.pair.post(from, wr, local);
-        let expected = &mut self.expected[from];
-        expected.posted += 1;
-        if wr.signaled {
-            expected.sent.push((wr_id, op.wc_opcode()));
-        }
-        wr
-    }
-
-    /// Chooses a length: nothing, about an MTU, a few, or about as much as may be in flight.
-    fn length(&mut self) -> usize {
-        let mtu = self.setup.mtu.bytes() as usize;
-        let random = &mut self.random;
-        let len = match random.below(6) {
-            0 => 0,
-            1 => random.below(64),
-            2 => mtu + random.below(3) - 1,
-            3 => mtu * (1 + random.below(4)),
-            4 => random.below(8 * mtu),
-            _ => random.below(3 * self.setup.flow.bytes as usize),
-        };
-        len.min(LONGEST)
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        pattern(self.random.bits(), len)
-    }
-
     /// Checks what became of all that `from` sent.
     fn check(&self, from: usize) {
         let expected = &self.expected[from];
@@ -380,9 +272,16 @@ impl Scenario {
             assert_eq!(completion.opcode, message.opcode);
             assert_eq!(completion.byte_len as usize, len);
             assert_eq!(completion.imm, message.imm);
+            assert_eq!(completion.invalidated, message.invalidated);
             assert_eq!(*solicited, message.solicited);
             assert!(!message.placed || peer.memory.get(va, len) == message.bytes);
         }
+
+        let performed: Vec<_> = end.performed.iter().map(|(_, op)| *op).collect();
+        assert_eq!(performed, expected.local, "each once, in order");
+        assert_eq!(peer.atomics, expected.atomics, "each once");
+        assert_eq!(peer.flushed.len(), expected.flushes, "each once");
+        assert_eq!(peer.invalidated, expected.invalidated);
 
         for (va, bytes) in &expected.read {
             assert!(end.memory.get(*va, bytes.len()) == bytes, "bytes read");
@@ -419,6 +318,7 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
         first_psn,
         max_rd_atomic: reads,
         max_dest_rd_atomic: reads,
+        access: EVERYTHING,
         ack_timeout: 5 + random.below(4) as u8,
         retry_cnt: 7,
         rnr_retry: 7,

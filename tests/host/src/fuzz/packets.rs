@@ -18,10 +18,17 @@ use roce::{
         },
         emit::Headers,
         ext::{
+            AtomicAckEth,
+            AtomicEth,
+            Feth,
+            Ieth,
             ImmDt,
             Reth, //
         },
-        opcode::Opcode,
+        opcode::{
+            Opcode,
+            Operation, //
+        },
         packet::Packet, //
     },
 };
@@ -45,7 +52,10 @@ pub fn packet<R>(bytes: &mut Bytes<'_>, psn: Psn, take: impl FnOnce(&Packet<'_>)
         _ => psn.add(bytes.number(1 << 19)),
     };
     let flags = bytes.byte();
+    // What is refused in any other length has the right one, mostly.
+    let whole = opcode.operation() == Operation::AtomicWrite && flags & 0x30 != 0;
     let payload = match flags & 3 {
+        _ if whole => 8,
         0 => MTU as usize,
         1 => bytes.byte().into(),
         2 => 0,
@@ -54,13 +64,27 @@ pub fn packet<R>(bytes: &mut Bytes<'_>, psn: Psn, take: impl FnOnce(&Packet<'_>)
     let reth = Reth {
         va: bytes.number(MTU).into(),
         rkey: Rkey::new(u32::from(flags >> 6)),
-        len: bytes.number(MTU),
+        len: if whole { 8 } else { bytes.number(MTU) },
     };
     let headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(1), psn)
         .ack_request(flags & 4 != 0)
         .solicited(flags & 8 != 0)
         .imm(ImmDt([flags; 4]))
+        .ieth(Ieth { rkey: reth.rkey })
         .reth(reth)
+        .atomic(AtomicEth {
+            va: reth.va,
+            rkey: reth.rkey,
+            swap_or_add: u64::from(flags),
+            compare: u64::from(reth.len),
+        })
+        .original(AtomicAckEth {
+            original: u64::from(reth.len),
+        })
+        .feth(Feth {
+            placement: flags >> 4 & 3,
+            selectivity: flags >> 6,
+        })
         .aeth(Aeth {
             syndrome: Syndrome::from_byte(if flags & 16 != 0 { bytes.byte() } else { 0x1f }),
             msn: Msn::new(0),

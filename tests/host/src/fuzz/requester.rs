@@ -55,7 +55,11 @@ use roce::{
         packet::Packet,
     },
     wr::{
+        AtomicOp,
+        FlushScope,
         Imm,
+        LocalOp,
+        Placement,
         Remote,
         SendOp,
         SendWr,
@@ -64,6 +68,8 @@ use roce::{
     },
 };
 use std::collections::VecDeque;
+
+mod peer;
 
 /// Slots of the ring.
 const SLOTS: usize = 8;
@@ -77,15 +83,20 @@ const FLOW: Flow = Flow {
     packets: 20,
 };
 
+/// The key that requests have taken back.
+const KEY: Rkey = Rkey::new(77);
+
 /// Longest message of which the peer in the end answers every packet.
 const MODEST: u32 = 64 * MTU;
 
-/// A posted request: its number, its length, and whether it reads.
+/// A posted request: its number, its length, what it is, and whether it was carried out here.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
     wr_id: u64,
     length: u32,
-    read: bool,
+    /// `None` was rejected.
+    op: Option<SendOp>,
+    performed: bool,
     slot: SlotIndex,
 }
 
@@ -114,11 +125,30 @@ impl ResponseHost for Host<'_> {
     ) -> Result<(), Obstacle<WcStatus>> {
         let posted = self.posted.iter().find(|posted| posted.slot == slot);
         let posted = posted.expect("a request that is not done with");
-        assert!(posted.read, "only a READ gets data");
+        let read = posted.op.is_some_and(|op| op.is_read());
+        assert!(read, "only a READ gets data");
         assert_eq!(offset % MTU, 0);
         assert_eq!(payload.len, MTU.min(posted.length - offset));
         match self.refuse {
             true => Err(WcStatus::LocProtErr.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn place_value(&mut self, slot: SlotIndex, _found: u64) -> Result<(), Obstacle<WcStatus>> {
+        let posted = self.posted.iter().find(|posted| posted.slot == slot);
+        let posted = posted.expect("a request that is not done with");
+        assert!(matches!(posted.op, Some(SendOp::Atomic { .. })));
+        match self.refuse {
+            true => Err(WcStatus::LocProtErr.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {
+        assert_eq!(rkey, KEY);
+        match self.refuse {
+            true => Err(WcStatus::LocQpOpErr),
             false => Ok(()),
         }
     }
@@ -137,7 +167,10 @@ pub fn requester(data: &[u8]) {
             0..=3 => world.post(&mut bytes),
             4..=6 => world.send(&mut bytes),
             7..=11 => world.respond(&mut bytes),
-            12 => world.wait(&mut bytes),
+            12 => match bytes.flag() {
+                true => world.wait(&mut bytes),
+                false => world.perform(bytes.byte() == 0),
+            },
             13 | 14 => world.report(),
             _ => world.control(&mut bytes),
         }
@@ -178,19 +211,14 @@ impl World {
     }
 
     fn post(&mut self, bytes: &mut Bytes<'_>) {
-        let remote = Remote {
-            va: u64::from(bytes.byte()) << 40,
-            rkey: Rkey::new(1),
-        };
         let flags = bytes.byte();
-        let imm = (flags & 1 != 0).then_some(Imm([flags; 4]));
-        let op = match flags & 6 {
-            0 => SendOp::Send { imm },
-            2 => SendOp::Write { remote, imm },
-            _ => SendOp::Read { remote },
-        };
+        let op = operation(bytes, flags);
         let wr_id = self.next_id;
-        let length = bytes.number(MTU);
+        let length = match op {
+            SendOp::Atomic { .. } | SendOp::AtomicWrite { .. } => 8,
+            SendOp::Flush { .. } | SendOp::Local(_) => 0,
+            _ => bytes.number(MTU),
+        };
         let slot = match flags >> 4 {
             0 => self
                 .requester
@@ -215,10 +243,30 @@ impl World {
             self.posted.push_back(Posted {
                 wr_id,
                 length,
-                read: matches!(op, SendOp::Read { .. }) && flags >> 4 != 0,
+                op: (flags >> 4 != 0).then_some(op),
+                performed: false,
                 slot,
             });
         }
+    }
+
+    /// Carries out what takes no packet.
+    fn perform(&mut self, refuse: bool) {
+        let posted = &mut self.posted;
+        while self.requester.perform_local(|slot, op| {
+            let place = posted.iter().position(|posted| posted.slot == slot);
+            let place = place.expect("a request that is not done with");
+            assert_eq!(posted[place].op, Some(SendOp::Local(op)));
+            assert!(!posted[place].performed, "once");
+            posted[place].performed = true;
+            let before = posted.iter().take(place);
+            let locals = before.filter(|p| matches!(p.op, Some(SendOp::Local(_))));
+            assert!(locals.clone().all(|posted| posted.performed), "in order");
+            match refuse {
+                true => Err(WcStatus::MwBindErr),
+                false => Ok(()),
+            }
+        }) {}
     }
 
     fn send(&mut self, bytes: &mut Bytes<'_>) {
@@ -312,6 +360,8 @@ impl World {
                     assert!(!self.failed, "nothing succeeds after a failure");
                     assert!(posted.length <= MAX_MESSAGE);
                     assert_eq!(completion.byte_len, posted.length);
+                    let local = matches!(posted.op, Some(SendOp::Local(_)));
+                    assert_eq!(posted.performed, local);
                 }
                 WcStatus::WrFlushErr => {
                     assert_eq!(self.requester.state(), SendState::Error);
@@ -345,65 +395,32 @@ impl World {
             assert_eq!(requester.poll_timeout(), None);
         }
     }
+}
 
-    /// Plays a peer that answers everything, and checks that it all completes.
-    fn finish(&mut self) {
-        self.requester.resume();
-        if self.posted.iter().any(|posted| posted.length > MODEST) {
-            self.requester.fail();
-        }
-        for _ in 0..10_000 {
-            self.report();
-            self.check();
-            if self.posted.is_empty() {
-                return;
-            }
-            if let Some(deadline) = self.requester.poll_timeout() {
-                self.now = self.now.max(deadline);
-                self.requester.handle_timeout(self.now);
-            }
-            self.exchange();
-        }
-        panic!("never done: {:?}", self.requester);
-    }
-
-    fn exchange(&mut self) {
-        let limit = BurstLimit {
-            bytes: u32::MAX,
-            packets: 1,
-        };
-        let Some(segment) = self.requester.burst(self.now, limit).next() else {
-            return;
-        };
-        let headers = segment.headers.emit(segment.length as usize);
-        let len = headers.len() + segment.length.next_multiple_of(4) as usize + 4;
-        let request = Packet::parse(headers.as_slice(), len).expect("a packet");
-        let (psn, reth) = (request.psn(), request.reth());
-        match (request.opcode().operation(), reth) {
-            (Operation::ReadRequest, Some(reth)) => {
-                for index in 0..Mtu::Mtu256.packets(reth.len) {
-                    let payload = Mtu::Mtu256.payload(index, reth.len);
-                    self.answer(Opcode::RC_READ_RESPONSE_ONLY, psn.add(index), payload);
-                }
-            }
-            _ => self.answer(Opcode::RC_ACKNOWLEDGE, psn, 0),
-        }
-    }
-
-    fn answer(&mut self, opcode: Opcode, psn: Psn, payload: u32) {
-        let aeth = Aeth {
-            syndrome: Syndrome::ACK_UNLIMITED,
-            msn: Msn::new(0),
-        };
-        let headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(1), psn)
-            .aeth(aeth)
-            .emit(payload as usize);
-        let len = headers.len() + payload.next_multiple_of(4) as usize + 4;
-        let packet = Packet::parse(headers.as_slice(), len).expect("a packet");
-        let mut host = Host {
-            posted: &self.posted,
-            refuse: false,
-        };
-        let _ = self.requester.handle_response(self.now, &packet, &mut host);
+/// Chooses what a request asks for.
+fn operation(bytes: &mut Bytes<'_>, flags: u8) -> SendOp {
+    let remote = Remote {
+        va: u64::from(bytes.byte()) << 40,
+        rkey: Rkey::new(1),
+    };
+    let imm = (flags & 1 != 0).then_some(Imm([flags; 4]));
+    match (flags & 6, bytes.below(8)) {
+        (0, 0) => SendOp::SendInvalidate { rkey: KEY },
+        (0, 1) => SendOp::Local(LocalOp::Bind),
+        (0, 2) => SendOp::Local(LocalOp::Invalidate),
+        (0, _) => SendOp::Send { imm },
+        (2, 0) => SendOp::AtomicWrite { remote, value: 7 },
+        (2, 1) => SendOp::Flush {
+            remote,
+            scope: FlushScope::Range(9),
+            placement: Placement::Global,
+        },
+        (2, 2 | 3) => SendOp::Atomic {
+            remote,
+            op: AtomicOp::FetchAdd { add: 1 },
+        },
+        (2, _) => SendOp::Write { remote, imm },
+        (_, 0) => SendOp::ReadInvalidate { remote, rkey: KEY },
+        _ => SendOp::Read { remote },
     }
 }

@@ -18,7 +18,8 @@ use roce::{
     },
     id::{
         Pkey,
-        Qpn, //
+        Qpn,
+        Rkey, //
     },
     psn::Psn,
     rc::{
@@ -37,10 +38,16 @@ use roce::{
         Source, //
     },
     status::WcStatus,
-    wire::packet::Packet,
+    wire::{
+        opcode::Operation,
+        packet::Packet, //
+    },
     wr::{
+        AtomicOp,
         BadRecv,
         Completion,
+        FlushScope,
+        Placement,
         RecvWr,
         Remote, //
     },
@@ -142,6 +149,50 @@ impl RequestHost for Host {
         self.outcome(AccessError::Fault)
     }
 
+    fn execute_atomic(
+        &mut self,
+        remote: Remote,
+        _op: AtomicOp,
+    ) -> Result<u64, Obstacle<AccessError>> {
+        assert_eq!(remote.va % 8, 0);
+        match self.refuses() {
+            true => Err(AccessError::Key.into()),
+            false => Ok(self.calls),
+        }
+    }
+
+    fn write_atomic(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
+        assert_eq!((remote.va % 8, payload.len), (0, 8));
+        match self.refuses() {
+            true => Err(AccessError::Key.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(
+        &mut self,
+        _remote: Remote,
+        scope: FlushScope,
+        _placement: Placement,
+    ) -> Result<(), AccessError> {
+        assert_ne!(scope, FlushScope::Range(0));
+        match self.refuses() {
+            true => Err(AccessError::Key),
+            false => Ok(()),
+        }
+    }
+
+    fn invalidate(&mut self, _rkey: Rkey) -> Result<(), AccessError> {
+        match self.refuses() {
+            true => Err(AccessError::Key),
+            false => Ok(()),
+        }
+    }
+
     fn complete_receive(&mut self, completion: Completion, _solicited: bool) {
         self.calls += 1;
         self.completed += 1;
@@ -238,7 +289,7 @@ fn send(responder: &mut Responder<Vec<Answer>>, host: &Host, bytes: &mut Bytes<'
             }
             _ => {
                 assert_eq!(segment.length, 0);
-                final_word = !packet.opcode().has_payload();
+                final_word = packet.opcode().operation() == Operation::Acknowledge;
             }
         }
     }

@@ -5,6 +5,8 @@
 extern crate std;
 
 mod errors;
+mod local;
+mod nonposted;
 mod recovery;
 mod responses;
 mod sending;
@@ -63,6 +65,8 @@ const T: u64 = 132;
 struct Bench {
     requester: Requester<Vec<Slot>>,
     now: Instant,
+    /// Slot, offset and length of data; slot, `u32::MAX` and value of what an atomic operation found;
+    /// `u32::MAX` and the key that was taken back.
     placed: Vec<(u32, u32, u32)>,
     refuse: Option<Obstacle<WcStatus>>,
 }
@@ -78,6 +82,22 @@ impl ResponseHost for (&mut Vec<(u32, u32, u32)>, Option<Obstacle<WcStatus>>) {
             return Err(obstacle);
         }
         self.0.push((slot.0, offset, payload.len));
+        Ok(())
+    }
+
+    fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>> {
+        if let Some(status) = self.1 {
+            return Err(status);
+        }
+        self.0.push((slot.0, u32::MAX, found as u32));
+        Ok(())
+    }
+
+    fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {
+        if let Some(Obstacle::Refused(status)) = self.1 {
+            return Err(status);
+        }
+        self.0.push((u32::MAX, rkey.get(), 0));
         Ok(())
     }
 }

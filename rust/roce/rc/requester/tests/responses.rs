@@ -215,5 +215,7 @@ fn answers_to_what_is_never_asked_are_dropped() {
     bench.post(SEND, 1);
     bench.sends();
     let atomic = Pkt::new(Operation::AtomicAcknowledge, Position::Only, 100, 0);
-    assert_eq!(bench.gets(atomic), Err(DropReason::WrongService));
+    assert_eq!(bench.gets(atomic), Err(DropReason::BadSequence));
+    let request = Pkt::new(Operation::FetchAdd, Position::Only, 100, 0);
+    assert_eq!(bench.gets(request), Err(DropReason::WrongService));
 }

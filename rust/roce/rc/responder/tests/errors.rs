@@ -44,20 +44,6 @@ fn opcodes_out_of_order_are_refused() {
 }
 
 #[test]
-fn operations_that_do_not_exist_here_are_refused() {
-    for operation in [
-        Operation::CompareSwap,
-        Operation::FetchAdd,
-        Operation::Flush,
-        Operation::AtomicWrite,
-        Operation::SendInvalidate,
-    ] {
-        let bad = Pkt::new(operation, Position::Only, 100, 0);
-        refused(&[], bad, &[1]).is_refused(100, INVALID, Fatal::RequestError);
-    }
-}
-
-#[test]
 fn payload_of_a_length_that_its_position_forbids_is_refused() {
     let begun = send(Position::First, 100, 256);
     for (before, bad) in [

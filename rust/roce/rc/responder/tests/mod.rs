@@ -5,6 +5,7 @@
 extern crate std;
 
 mod answers;
+mod atomics;
 mod duplicates;
 mod errors;
 mod requests;
@@ -57,6 +58,14 @@ enum Deed {
     Written(u64, u32),
     /// `check_remote`: address, length, access.
     Checked(u64, u32, Access),
+    /// `execute_atomic`: address, operation.
+    Atomic(u64, AtomicOp),
+    /// `write_atomic`: address.
+    WrittenWhole(u64),
+    /// `flush`: address, which, where to.
+    Flushed(u64, FlushScope, Placement),
+    /// `invalidate`: the key.
+    Invalidated(u32),
     /// `complete_receive`: number, status and length.
     Completed(u64, WcStatus, u32),
 }
@@ -113,6 +122,47 @@ impl RequestHost for Host {
         }
         self.deeds.push(Deed::Written(remote.va, payload.len));
         self.write_fault.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn execute_atomic(
+        &mut self,
+        remote: Remote,
+        op: AtomicOp,
+    ) -> Result<u64, Obstacle<AccessError>> {
+        if core::mem::take(&mut self.absent) {
+            return Err(Obstacle::Absent);
+        }
+        self.access_fault.map_or(Ok(()), Err)?;
+        self.deeds.push(Deed::Atomic(remote.va, op));
+        Ok(self.deeds.len() as u64)
+    }
+
+    fn write_atomic(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
+        assert_eq!(payload.len, 8);
+        self.access_fault.map_or(Ok(()), Err)?;
+        self.deeds.push(Deed::WrittenWhole(remote.va));
+        Ok(())
+    }
+
+    fn flush(
+        &mut self,
+        remote: Remote,
+        scope: FlushScope,
+        placement: Placement,
+    ) -> Result<(), AccessError> {
+        self.access_fault.map_or(Ok(()), Err)?;
+        self.deeds.push(Deed::Flushed(remote.va, scope, placement));
+        Ok(())
+    }
+
+    fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
+        self.access_fault.map_or(Ok(()), Err)?;
+        self.deeds.push(Deed::Invalidated(rkey.get()));
+        Ok(())
     }
 
     fn complete_receive(&mut self, completion: Completion, solicited: bool) {

@@ -56,6 +56,7 @@ fn a_completion_tells_all_that_the_packet_says() {
         opcode: WcOpcode::Recv,
         byte_len: 5,
         imm: Some(Imm([1, 2, 3, 4])),
+        invalidated: None,
     };
     assert_eq!(bench.host.completions, [(completion, true)]);
 }

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an entry of a send queue asks for: its opcode, and the union whose meaning depends on it.
+//!
+//! Owns the numbers and layouts of each operation. An opcode that is not here cannot be asked for by
+//! a process: above all not REG_MR, whose entry would hold a pointer into the kernel.
+//!
+//! C headers: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h),
+//! [`include/uapi/rdma/ib_user_verbs.h`](srctree/include/uapi/rdma/ib_user_verbs.h)
+
+use roce::{
+    access::{
+        Access,
+        Region, //
+    },
+    bind::Bind,
+    id::{
+        Lkey,
+        Rkey, //
+    },
+    wr::{
+        AtomicOp,
+        FlushScope,
+        Imm,
+        LocalOp,
+        Placement,
+        Remote,
+        SendOp, //
+    }, //
+};
+use zerocopy_derive::{
+    FromBytes,
+    Immutable, //
+};
+
+/// `enum ib_uverbs_wr_opcode`.
+mod opcode {
+    pub(super) const RDMA_WRITE: u32 = 0;
+    pub(super) const RDMA_WRITE_WITH_IMM: u32 = 1;
+    pub(super) const SEND: u32 = 2;
+    pub(super) const SEND_WITH_IMM: u32 = 3;
+    pub(super) const RDMA_READ: u32 = 4;
+    pub(super) const ATOMIC_CMP_AND_SWP: u32 = 5;
+    pub(super) const ATOMIC_FETCH_AND_ADD: u32 = 6;
+    pub(super) const LOCAL_INV: u32 = 7;
+    pub(super) const BIND_MW: u32 = 8;
+    pub(super) const SEND_WITH_INV: u32 = 9;
+    pub(super) const RDMA_READ_WITH_INV: u32 = 11;
+    pub(super) const FLUSH: u32 = 14;
+    pub(super) const ATOMIC_WRITE: u32 = 15;
+}
+
+/// `enum ib_flush_level`.
+mod level {
+    pub(super) const RANGE: u8 = 0;
+    pub(super) const MR: u8 = 1;
+}
+
+/// Bytes of the union.
+pub(super) const UNION: usize = 120;
+
+/// The part of an entry that says what it asks for, copied out of it.
+#[derive(Clone, Copy)]
+pub(super) struct Order {
+    /// Opcode.
+    pub(super) opcode: u32,
+    /// Immediate data, or a key to be taken back.
+    pub(super) ex: [u8; 4],
+    /// What depends on the opcode.
+    pub(super) union: [u8; UNION],
+    /// Bytes, as the entry says.
+    pub(super) length: u32,
+    /// The first eight bytes of what stands in the place of a scatter list.
+    pub(super) value: u64,
+}
+
+/// An operation on keys, which needs no packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Local {
+    /// This key is taken back.
+    Invalidate(Rkey),
+    /// A memory window is bound.
+    Bind(Bind),
+}
+
+/// Union of an RDMA operation, and of an atomic write.
+#[derive(FromBytes, Immutable)]
+#[repr(C)]
+struct Rdma {
+    remote_addr: u64,
+    rkey: u32,
+}
+
+/// Union of an atomic operation.
+#[derive(FromBytes, Immutable)]
+#[repr(C)]
+struct Atomic {
+    remote_addr: u64,
+    compare_add: u64,
+    swap: u64,
+    rkey: u32,
+}
+
+/// Union of a flush.
+#[derive(FromBytes, Immutable)]
+#[repr(C)]
+struct Flush {
+    remote_addr: u64,
+    /// Not set by the library, which gives the length of the entry instead.
+    _length: u32,
+    rkey: u32,
+    placement: u8,
+    level: u8,
+}
+
+/// Union of a datagram.
+#[derive(FromBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Datagram {
+    pub(super) remote_qpn: u32,
+    pub(super) remote_qkey: u32,
+    _pkey_index: u16,
+    _reserved: u16,
+    pub(super) ah: u32,
+}
+
+/// Union of a bind.
+#[derive(FromBytes, Immutable)]
+#[repr(C)]
+struct Window {
+    addr: u64,
+    length: u64,
+    mr_lkey: u32,
+    mw_rkey: u32,
+    rkey: u32,
+    access: u32,
+}
+
+impl Order {
+    /// The operation; `None` if it is none that a process can ask for.
+    pub(super) fn operation(&self) -> Option<SendOp> {
+        let imm = Some(Imm(self.ex));
+        Some(match self.opcode {
+            opcode::SEND => SendOp::Send { imm: None },
+            opcode::SEND_WITH_IMM => SendOp::Send { imm },
+            opcode::SEND_WITH_INV => SendOp::SendInvalidate { rkey: self.key() },
+            opcode::RDMA_WRITE => SendOp::Write {
+                remote: self.remote()?,
+                imm: None,
+            },
+            opcode::RDMA_WRITE_WITH_IMM => SendOp::Write {
+                remote: self.remote()?,
+                imm,
+            },
+            opcode::RDMA_READ => SendOp::Read {
+                remote: self.remote()?,
+            },
+            opcode::RDMA_READ_WITH_INV => SendOp::ReadInvalidate {
+                remote: self.remote()?,
+                rkey: self.key(),
+            },
+            opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD => self.atomic()?,
+            opcode::ATOMIC_WRITE => SendOp::AtomicWrite {
+                remote: self.remote()?,
+                value: self.value,
+            },
+            opcode::FLUSH => self.flush()?,
+            opcode::LOCAL_INV => SendOp::Local(LocalOp::Invalidate),
+            opcode::BIND_MW => SendOp::Local(LocalOp::Bind),
+            _ => return None,
+        })
+    }
+
+    /// The operation on keys, if it is one.
+    pub(super) fn local(&self) -> Option<Local> {
+        match self.opcode {
+            opcode::LOCAL_INV => Some(Local::Invalidate(self.key())),
+            opcode::BIND_MW => self.bind().map(Local::Bind),
+            _ => None,
+        }
+    }
+
+    /// What it means for a datagram, and whether immediate data goes with it.
+    pub(super) fn datagram(&self) -> Option<(Datagram, Option<Imm>)> {
+        let imm = match self.opcode {
+            opcode::SEND => None,
+            opcode::SEND_WITH_IMM => Some(Imm(self.ex)),
+            _ => return None,
+        };
+        Some((self.union()?, imm))
+    }
+
+    fn remote(&self) -> Option<Remote> {
+        let Rdma { remote_addr, rkey } = self.union()?;
+        Some(place(remote_addr, rkey))
+    }
+
+    fn atomic(&self) -> Option<SendOp> {
+        let union: Atomic = self.union()?;
+        let op = if self.opcode == opcode::ATOMIC_CMP_AND_SWP {
+            AtomicOp::CompareSwap {
+                compare: union.compare_add,
+                swap: union.swap,
+            }
+        } else {
+            AtomicOp::FetchAdd {
+                add: union.compare_add,
+            }
+        };
+        Some(SendOp::Atomic {
+            remote: place(union.remote_addr, union.rkey),
+            op,
+        })
+    }
+
+    fn flush(&self) -> Option<SendOp> {
+        let union: Flush = self.union()?;
+        Some(SendOp::Flush {
+            remote: place(union.remote_addr, union.rkey),
+            scope: match union.level {
+                level::RANGE => FlushScope::Range(self.length),
+                level::MR => FlushScope::Region,
+                _ => return None,
+            },
+            placement: Placement::from_bits(union.placement)?,
+        })
+    }
+
+    fn bind(&self) -> Option<Bind> {
+        let union: Window = self.union()?;
+        Some(Bind {
+            window: Rkey::new(union.mw_rkey),
+            // CAST: The low byte is for the consumer to choose.
+            key: union.rkey as u8,
+            region: Lkey::new(union.mr_lkey),
+            access: Access::from_bits(union.access),
+            range: Region {
+                iova: union.addr,
+                length: union.length,
+            },
+        })
+    }
+
+    /// The key in the place of immediate data.
+    fn key(&self) -> Rkey {
+        Rkey::new(u32::from_ne_bytes(self.ex))
+    }
+
+    /// The union as an operation has it.
+    fn union<T: zerocopy::FromBytes>(&self) -> Option<T> {
+        T::read_from_prefix(&self.union)
+            .ok()
+            .map(|(union, _)| union)
+    }
+}
+
+fn place(va: u64, rkey: u32) -> Remote {
+    Remote {
+        va,
+        rkey: Rkey::new(rkey),
+    }
+}
+
+const _: () = {
+    assert!(core::mem::offset_of!(Atomic, rkey) == 48 - 24);
+    assert!(core::mem::offset_of!(Flush, rkey) == 36 - 24);
+    assert!(core::mem::offset_of!(Flush, placement) == 40 - 24);
+    assert!(core::mem::offset_of!(Datagram, ah) == 36 - 24);
+    assert!(core::mem::offset_of!(Window, access) == 52 - 24);
+};

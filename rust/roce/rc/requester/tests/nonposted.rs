@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Atomic operations and writes, flushes, and requests that take keys back.
+
+use super::*;
+use crate::{
+    segment::Segment,
+    wr::{
+        AtomicOp,
+        FlushScope,
+        Placement, //
+    },
+};
+
+const ADD: SendOp = SendOp::Atomic {
+    remote: at(0x1008),
+    op: AtomicOp::FetchAdd { add: 5 },
+};
+
+const SWAP: SendOp = SendOp::Atomic {
+    remote: at(0x1010),
+    op: AtomicOp::CompareSwap {
+        compare: 1,
+        swap: 2,
+    },
+};
+
+const WRITE_WHOLE: SendOp = SendOp::AtomicWrite {
+    remote: at(0x1018),
+    value: 0x0102_0304_0506_0708,
+};
+
+const FLUSH: SendOp = SendOp::Flush {
+    remote: at(0x1000),
+    scope: FlushScope::Range(99),
+    placement: Placement::Both,
+};
+
+fn only(operation: Operation, psn: u32) -> Pkt {
+    Pkt::new(operation, Position::Only, psn, 0).asking()
+}
+
+fn found(psn: u32, value: u64) -> Pkt {
+    Pkt {
+        found: Some(value),
+        ..Pkt::new(Operation::AtomicAcknowledge, Position::Only, psn, 0)
+    }
+}
+
+fn done(psn: u32) -> Pkt {
+    Pkt::new(Operation::ReadResponse, Position::Only, psn, 0)
+}
+
+#[test]
+fn an_atomic_operation_says_what_and_places_what_it_found() {
+    let mut bench = Bench::new();
+    bench.post(ADD, 8);
+    bench.post(SWAP, 8);
+    let (add, swap) = (
+        only(Operation::FetchAdd, 100),
+        only(Operation::CompareSwap, 101),
+    );
+    assert_eq!(
+        bench.sends(),
+        [
+            Pkt {
+                atomic: Some((0x1008, 5, 0)),
+                ..add
+            },
+            Pkt {
+                atomic: Some((0x1010, 2, 1)),
+                ..swap
+            },
+        ]
+    );
+    bench.gets(found(100, 77)).unwrap();
+    bench.gets(found(101, 78)).unwrap();
+    assert_eq!(bench.placed, [(0, u32::MAX, 77), (1, u32::MAX, 78)]);
+    let next = bench.requester.poll_completion().unwrap();
+    let completion = next.completion.unwrap();
+    assert_eq!(
+        (completion.opcode, completion.byte_len),
+        (WcOpcode::FetchAdd, 8)
+    );
+    let next = bench.requester.poll_completion().unwrap();
+    assert_eq!(next.completion.unwrap().opcode, WcOpcode::CompSwap);
+}
+
+#[test]
+fn an_atomic_write_carries_its_value_and_no_memory() {
+    let mut bench = Bench::new();
+    bench.post(WRITE_WHOLE, 8);
+    let segments: Vec<Segment> = bench.requester.burst(bench.now, ALL).collect();
+    let [segment] = &segments[..] else {
+        panic!("one packet: {segments:?}");
+    };
+    assert_eq!(segment.source, Source::Value(0x0102_0304_0506_0708));
+    assert_eq!(
+        Pkt::of(segment),
+        Pkt {
+            len: 8,
+            ..only(Operation::AtomicWrite, 100).with_reth(0x1018, 8)
+        }
+    );
+    bench.gets(done(100)).unwrap();
+    assert_eq!(bench.placed, [], "there is nothing to place");
+    assert_eq!(bench.reports(), [(8, WcStatus::Success)]);
+}
+
+#[test]
+fn a_flush_names_range_or_region() {
+    let mut bench = Bench::new();
+    bench.post(FLUSH, 0);
+    bench.post(
+        SendOp::Flush {
+            remote: at(0x1000),
+            scope: FlushScope::Region,
+            placement: Placement::Global,
+        },
+        0,
+    );
+    let range = only(Operation::Flush, 100).with_reth(0x1000, 99);
+    let region = only(Operation::Flush, 101).with_reth(0x1000, 0);
+    assert_eq!(
+        bench.sends(),
+        [
+            Pkt {
+                feth: Some((3, 0)),
+                ..range
+            },
+            Pkt {
+                feth: Some((1, 1)),
+                ..region
+            },
+        ]
+    );
+    bench.gets(done(100)).unwrap();
+    assert_eq!(bench.reports(), [(0, WcStatus::Success)]);
+}
+
+#[test]
+fn all_of_them_count_among_the_reads() {
+    for op in [ADD, WRITE_WHOLE, FLUSH, READ] {
+        let mut bench = Bench::new();
+        bench.post(op, 8);
+        bench.post(READ, 1);
+        bench.post(op, 8);
+        assert_eq!(psns(&bench.sends()), [100, 101], "two of three");
+        assert_eq!(bench.requester.flight().reads, 2);
+    }
+}
+
+#[test]
+fn an_acknowledgement_does_not_complete_them() {
+    for op in [ADD, WRITE_WHOLE, FLUSH] {
+        let mut bench = Bench::new();
+        bench.post(op, 8);
+        bench.sends();
+        assert_eq!(bench.gets(ack(100)), Err(DropReason::ResponseGap));
+        assert_eq!(bench.reports(), []);
+        assert_eq!(psns(&bench.sends()), [100], "sent again at once");
+    }
+}
+
+#[test]
+fn the_wrong_kind_of_response_completes_nothing() {
+    let mut bench = Bench::new();
+    bench.post(ADD, 8);
+    bench.post(READ, 8);
+    bench.post(FLUSH, 0);
+    bench.sends();
+    assert_eq!(bench.gets(done(100)), Err(DropReason::BadSequence));
+    bench.gets(found(100, 1)).unwrap();
+    assert_eq!(bench.gets(found(101, 1)), Err(DropReason::BadSequence));
+    bench.gets_data(101, 8).unwrap();
+    bench.sends();
+    bench.gets_data(102, 8).unwrap();
+    let status = WcStatus::BadRespErr;
+    let done = WcStatus::Success;
+    assert_eq!(bench.reports(), [(8, done), (8, done), (0, status)]);
+}
+
+#[test]
+fn a_refusal_ends_them_with_its_status() {
+    for op in [ADD, WRITE_WHOLE, FLUSH] {
+        let mut bench = Bench::new();
+        bench.post(SEND, 1);
+        bench.post(op, 8);
+        bench.sends();
+        let refusal = Syndrome::Nak(NakCode::RemoteAccess);
+        bench.gets(says(101, refusal)).unwrap();
+        let status = WcStatus::RemAccessErr;
+        assert_eq!(bench.reports(), [(1, WcStatus::Success), (8, status)]);
+    }
+}
+
+#[test]
+fn what_cannot_be_placed_fails_the_request() {
+    let mut bench = Bench::new();
+    bench.post(ADD, 8);
+    bench.sends();
+    bench.refuse = Some(WcStatus::LocProtErr.into());
+    bench.gets(found(100, 1)).unwrap();
+    assert_eq!(bench.reports(), [(8, WcStatus::LocProtErr)]);
+    assert_eq!(bench.requester.error(), Some(WcStatus::LocProtErr));
+}
+
+#[test]
+fn what_finds_memory_absent_is_placed_when_it_is_given_again() {
+    let mut bench = Bench::new();
+    bench.post(ADD, 8);
+    bench.sends();
+    bench.refuse = Some(Obstacle::Absent);
+    assert_eq!(bench.is_given(found(100, 7)), Ok(Taken::Paused));
+    assert_eq!(bench.reports(), []);
+    bench.refuse = None;
+    bench.gets(found(100, 7)).unwrap();
+    assert_eq!(bench.placed, [(0, u32::MAX, 7)]);
+    assert_eq!(bench.reports(), [(8, WcStatus::Success)]);
+}
+
+#[test]
+fn a_send_that_invalidates_says_so_on_its_last_packet() {
+    let mut bench = Bench::new();
+    let rkey = Rkey::new(0x1234);
+    bench.post(SendOp::SendInvalidate { rkey }, 300);
+    bench.post(SendOp::SendInvalidate { rkey }, 0);
+    let last = Pkt {
+        ieth: Some(rkey),
+        ..Pkt::new(Operation::SendInvalidate, Position::Last, 101, 44).asking()
+    };
+    assert_eq!(
+        bench.sends(),
+        [
+            send_pkt(Position::First, 100, 256),
+            last,
+            Pkt {
+                position: Position::Only,
+                psn: 102,
+                len: 0,
+                ..last
+            },
+        ]
+    );
+    bench.gets(ack(102)).unwrap();
+    let done = WcStatus::Success;
+    assert_eq!(bench.reports(), [(300, done), (0, done)]);
+}
+
+#[test]
+fn a_read_that_invalidates_does_so_once_all_of_it_is_there() {
+    let mut bench = Bench::new();
+    let rkey = Rkey::new(0x1234);
+    let remote = at(0x1000);
+    bench.post(SendOp::ReadInvalidate { remote, rkey }, 300);
+    bench.sends();
+    bench.gets_data(100, 256).unwrap();
+    assert_eq!(bench.placed, [(0, 0, 256)]);
+    bench.gets_data(101, 44).unwrap();
+    let taken = (u32::MAX, 0x1234, 0);
+    assert_eq!(bench.placed, [(0, 0, 256), (0, 256, 44), taken]);
+    assert_eq!(bench.reports(), [(300, WcStatus::Success)]);
+}
+
+#[test]
+fn after_silence_they_are_sent_again_as_they_were() {
+    let mut bench = Bench::new();
+    bench.post(SWAP, 8);
+    bench.post(WRITE_WHOLE, 8);
+    let first = bench.sends();
+    assert!(bench.wait(T));
+    assert_eq!(bench.sends(), first);
+}

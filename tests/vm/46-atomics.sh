@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Atomic operations and writes, flushes, and keys that are taken back; see atomics.py.
+#
+#	v0 [DEV] ------ v1      v1 is in namespace b
+#
+# vm: TOPOLOGY=single
+
+cd "${VM_LIB%/*}" && exec python3 atomics.py
