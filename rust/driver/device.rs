@@ -9,8 +9,12 @@ use crate::{
     abi,
     counters::Counter,
     cq,
-    keys::MAX_MR,
+    keys::{
+        MAX_MR,
+        MAX_MW, //
+    },
     modify::MAX_RD_ATOMIC,
+    mr::MAX_PAGES,
     multicast::{
         MAX_ATTACHED,
         MAX_GROUPS, //
@@ -90,6 +94,9 @@ mod cap {
     pub(super) const SYS_IMAGE_GUID: u64 = 1 << 11;
     pub(super) const RC_RNR_NAK_GEN: u64 = 1 << 12;
     pub(super) const SRQ_RESIZE: u64 = 1 << 13;
+    pub(super) const MEM_WINDOW: u64 = 1 << 17;
+    pub(super) const MEM_MGT_EXTENSIONS: u64 = 1 << 21;
+    pub(super) const MEM_WINDOW_TYPE_2B: u64 = 1 << 24;
     pub(super) const FLUSH_GLOBAL: u64 = 1 << 38;
     pub(super) const ATOMIC_WRITE: u64 = 1 << 40;
 }
@@ -181,6 +188,9 @@ impl Ferroce {
                 | cap::SYS_IMAGE_GUID
                 | cap::RC_RNR_NAK_GEN
                 | cap::SRQ_RESIZE
+                | cap::MEM_WINDOW
+                | cap::MEM_MGT_EXTENSIONS
+                | cap::MEM_WINDOW_TYPE_2B
                 | cap::FLUSH_GLOBAL
                 | cap::ATOMIC_WRITE,
             atomic_cap: ATOMIC_HCA,
@@ -190,6 +200,8 @@ impl Ferroce {
             max_cq: MANY,
             max_cqe: cq::MAX_CQE,
             max_mr: MAX_MR,
+            max_mw: MAX_MW,
+            max_fast_reg_page_list_len: MAX_PAGES,
             max_pd: MANY,
             max_qp_rd_atom: u32::from(MAX_RD_ATOMIC),
             max_res_rd_atom: u32::from(MAX_RD_ATOMIC).saturating_mul(MANY),

@@ -13,7 +13,6 @@ use crate::{
     mr::{
         Active,
         FastMr,
-        FastReg,
         Mr,
         Pd,
         Wish, //
@@ -46,6 +45,7 @@ use roce::{
     },
     bind::{
         Bind,
+        FastReg,
         WindowType, //
     },
     id::Qpn,

@@ -23,14 +23,11 @@ mod device;
 mod fifo;
 mod frame;
 mod half;
-#[allow(dead_code, reason = "work requests on keys are yet to come")]
 mod keys;
 mod moderator;
 mod modify;
-#[allow(dead_code, reason = "work requests on keys are yet to come")]
 mod mr;
 mod multicast;
-#[allow(dead_code, reason = "work requests on keys are yet to come")]
 mod mw;
 mod odp;
 mod paging;

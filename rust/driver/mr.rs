@@ -33,10 +33,13 @@ use rdma::{
         ScatterList, //
     }, //
 };
-use roce::access::{
-    Access,
-    AccessError,
-    Region, //
+use roce::{
+    access::{
+        Access,
+        AccessError,
+        Region, //
+    },
+    bind::FastReg, //
 };
 
 /// A protection domain: two objects may meet if they hold the same one.
@@ -194,6 +197,9 @@ impl Mr {
     }
 }
 
+/// Most pages of a region for fast registration.
+pub(crate) const MAX_PAGES: u32 = 512;
+
 /// A region for fast registration, which a work request fills with pages and another empties.
 #[pin_data]
 pub(crate) struct FastMr {
@@ -221,17 +227,6 @@ struct Staged {
     pages: Pages,
     /// They are not registered yet.
     fresh: bool,
-}
-
-/// What a work request registers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FastReg {
-    /// The key: index of the region, and the low byte that the consumer wants.
-    pub(crate) key: u32,
-    /// Rights.
-    pub(crate) access: Access,
-    /// Address of the first byte.
-    pub(crate) iova: u64,
 }
 
 /// Rights that only peers need.

@@ -7,6 +7,7 @@
 //! turn finds them.
 
 use crate::{
+    abi::Local,
     ah::Ah,
     datagram::Ud,
     pair::{
@@ -34,6 +35,8 @@ use rdma::{
     }, //
 };
 use roce::{
+    access::Access,
+    bind::FastReg,
     id::{
         Qkey,
         Qpn,
@@ -41,7 +44,9 @@ use roce::{
     },
     ud::DatagramWr,
     wr::{
+        AtomicOp,
         Imm,
+        LocalOp,
         Remote,
         SendOp,
         SendWr, //
@@ -110,21 +115,28 @@ where
             // `max_inline_data` is 0.
             return Err(EINVAL);
         }
+        let (op, local) = operation(wr.operation().ok_or(EOPNOTSUPP)?);
         let request = SendWr {
             wr_id: wr.wr_id(),
-            op: operation(wr.operation().ok_or(EOPNOTSUPP)?)?,
+            op,
             length: 0,
             signaled: wr.is_signaled() || qp.signals_all(),
             solicited: wr.is_solicited(),
             fence: wr.is_fenced(),
         };
-        posts.sends.push(request, &wr.sges())
+        posts.sends.push(request, local, &wr.sges())
     })
 }
 
-/// What the requester makes of `operation`.
-fn operation(operation: Operation) -> Result<SendOp> {
-    Ok(match operation {
+/// What the requester makes of `operation`, and what the driver carries out itself.
+fn operation(operation: Operation) -> (SendOp, Option<Local>) {
+    let op = match operation {
+        Operation::Send {
+            invalidate: Some(rkey),
+            ..
+        } => SendOp::SendInvalidate {
+            rkey: Rkey::new(rkey),
+        },
         Operation::Send {
             imm,
             invalidate: None,
@@ -139,8 +151,39 @@ fn operation(operation: Operation) -> Result<SendOp> {
         } => SendOp::Read {
             remote: place(remote),
         },
-        _ => return Err(EOPNOTSUPP),
-    })
+        Operation::Read {
+            remote,
+            invalidate: Some(rkey),
+        } => SendOp::ReadInvalidate {
+            remote: place(remote),
+            rkey: Rkey::new(rkey),
+        },
+        Operation::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => SendOp::Atomic {
+            remote: place(remote),
+            op: AtomicOp::CompareSwap { compare, swap },
+        },
+        Operation::FetchAdd { remote, add } => SendOp::Atomic {
+            remote: place(remote),
+            op: AtomicOp::FetchAdd { add },
+        },
+        Operation::Invalidate { key } => {
+            let local = Local::Invalidate(Rkey::new(key));
+            return (SendOp::Local(LocalOp::Invalidate), Some(local));
+        }
+        Operation::Register { key, iova, access } => {
+            let local = Local::Register(FastReg {
+                key,
+                access: Access::from_bits(access),
+                iova,
+            });
+            return (SendOp::Local(LocalOp::Register), Some(local));
+        }
+    };
+    (op, None)
 }
 
 fn place(remote: RemoteAddr) -> Remote {

@@ -10,7 +10,8 @@ use crate::{
     keys::Entry,
     mr::{
         Mr,
-        Pd, //
+        Pd,
+        MAX_PAGES, //
     },
     odp, //
 };
@@ -54,9 +55,6 @@ const SUPPORTED: Access = Access::LOCAL_WRITE
     .union(Access::ON_DEMAND)
     .union(Access::FLUSH_GLOBAL)
     .union(Access::RELAXED_ORDERING);
-
-/// Most pages of a region for fast registration.
-pub(crate) const MAX_PAGES: u32 = 512;
 
 /// A region as its consumer holds it: the key, under which the device finds it.
 pub(crate) struct Registered {

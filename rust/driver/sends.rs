@@ -8,7 +8,9 @@
 
 use crate::abi::{
     self,
-    Sge, //
+    Local,
+    Sge,
+    Shape, //
 };
 use kernel::{
     new_spinlock_irq,
@@ -45,7 +47,7 @@ struct Queue {
 #[derive(Clone, Copy)]
 struct Head {
     wr: SendWr,
-    entries: usize,
+    shape: Shape,
 }
 
 impl SendPosts {
@@ -66,7 +68,7 @@ impl SendPosts {
                 solicited: false,
                 fence: false,
             },
-            entries: 0,
+            shape: Shape::Scatter(0),
         };
         let lists = max_wr.checked_mul(max_sge).ok_or(ENOMEM)?;
         let queue = Queue {
@@ -82,19 +84,20 @@ impl SendPosts {
         )
     }
 
-    /// Adds a request whose data is where `sges` says; `wr` but for its length. For any context.
+    /// Adds a request whose data is where `sges` says, or that is about keys; `wr` but for its length. For
+    /// any context.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the scatter list is too long, in entries or in bytes; `ENOMEM` when more are posted
     /// than the queue pair was created for.
-    pub(crate) fn push(&self, wr: SendWr, sges: &SgeList<'_>) -> Result {
-        self.queue.lock().push(wr, sges)
+    pub(crate) fn push(&self, wr: SendWr, local: Option<Local>, sges: &SgeList<'_>) -> Result {
+        self.queue.lock().push(wr, local, sges)
     }
 
-    /// Takes the oldest request; its scatter list goes to the start of `list`. Returns it, and how
-    /// many entries there are.
-    pub(crate) fn take(&self, list: &mut [Sge]) -> Option<(SendWr, usize)> {
+    /// Takes the oldest request; its scatter list goes to the start of `list`. Returns it, and where
+    /// its data is.
+    pub(crate) fn take(&self, list: &mut [Sge]) -> Option<(SendWr, Shape)> {
         self.queue.lock().take(list)
     }
 
@@ -106,7 +109,7 @@ impl SendPosts {
 }
 
 impl Queue {
-    fn push(&mut self, wr: SendWr, sges: &SgeList<'_>) -> Result {
+    fn push(&mut self, wr: SendWr, local: Option<Local>, sges: &SgeList<'_>) -> Result {
         if sges.len() > self.max_sge {
             return Err(EINVAL);
         }
@@ -123,28 +126,37 @@ impl Queue {
                 lkey: from.lkey,
             };
         }
-        let length = abi::total_length(room).ok_or(EINVAL)?;
+        let (shape, length) = match local {
+            Some(local) => (Shape::Local(local), 0),
+            None => {
+                let length = abi::total_length(room).ok_or(EINVAL)?;
+                // CAST: At most `max_sge`.
+                (Shape::Scatter(room.len() as u32), length)
+            }
+        };
         let head = Head {
             wr: SendWr { length, ..wr },
-            entries: room.len(),
+            shape,
         };
         *self.heads.get_mut(slot).ok_or(ENOMEM)? = head;
         self.posted = self.posted.wrapping_add(1);
         Ok(())
     }
 
-    fn take(&mut self, into: &mut [Sge]) -> Option<(SendWr, usize)> {
+    fn take(&mut self, into: &mut [Sge]) -> Option<(SendWr, Shape)> {
         if self.waiting() == 0 {
             return None;
         }
         let slot = self.taken.checked_rem(self.heads.len())?;
         let head = self.heads.get(slot)?;
         let from = list(&mut self.lists, slot, self.max_sge);
-        for (to, from) in into.get_mut(..head.entries)?.iter_mut().zip(from) {
-            *to = *from;
+        if let Shape::Scatter(entries) = head.shape {
+            for (to, from) in into.get_mut(..entries as usize)?.iter_mut().zip(from) {
+                *to = *from;
+            }
         }
         self.taken = self.taken.wrapping_add(1);
-        Some((head.wr, head.entries))
+        Some((head.wr, head.shape))
     }
 
     fn waiting(&self) -> usize {

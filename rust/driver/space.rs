@@ -335,6 +335,7 @@ impl Space<'_> {
                 .invalidate(*rkey, false)
                 .map_err(|_| WcStatus::LocQpOpErr),
             Local::Bind(bind) => self.keys.bind(self.pd, self.qpn, bind),
+            Local::Register(reg) => self.keys.register(self.pd, reg),
         }
     }
 

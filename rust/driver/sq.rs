@@ -268,10 +268,9 @@ impl Entries {
         let (index, stride) = (self.next as usize, self.bounds.max_sge as usize);
         let start = index.saturating_mul(stride);
         let body = self.bodies.get_mut(start..start.saturating_add(stride));
-        let (wr, entries) = posts.take(body.unwrap_or_default())?;
-        if let Some(shape) = self.shapes.get_mut(index) {
-            // CAST: At most `max_sge`.
-            *shape = Shape::Scatter(entries as u32);
+        let (wr, shape) = posts.take(body.unwrap_or_default())?;
+        if let Some(place) = self.shapes.get_mut(index) {
+            *place = shape;
         }
         Some(wr)
     }

@@ -40,6 +40,17 @@ pub struct Bind {
     pub range: Region,
 }
 
+/// What a work request asks for: to register the pages that its consumer has listed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FastReg {
+    /// The key: that of the region, and the low byte that the consumer wants.
+    pub key: u32,
+    /// What the region is to allow.
+    pub access: Access,
+    /// Address of the first byte.
+    pub iova: u64,
+}
+
 /// Rights that a window gives to peers.
 const GRANTABLE: Access = Access::REMOTE_WRITE
     .union(Access::REMOTE_READ)

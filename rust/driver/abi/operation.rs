@@ -13,7 +13,10 @@ use roce::{
         Access,
         Region, //
     },
-    bind::Bind,
+    bind::{
+        Bind,
+        FastReg, //
+    },
     id::{
         Lkey,
         Rkey, //
@@ -81,6 +84,8 @@ pub(crate) enum Local {
     Invalidate(Rkey),
     /// A memory window is bound.
     Bind(Bind),
+    /// Pages are registered. Only consumers in the kernel ask for it.
+    Register(FastReg),
 }
 
 /// Union of an RDMA operation, and of an atomic write.
