@@ -82,7 +82,7 @@ pub fn packet<R>(bytes: &mut Bytes<'_>, psn: Psn, take: impl FnOnce(&Packet<'_>)
             original: u64::from(reth.len),
         })
         .feth(Feth {
-            placement: flags >> 4 & 3,
+            placement: (flags >> 4) & 3,
             selectivity: flags >> 6,
         })
         .aeth(Aeth {
