@@ -84,7 +84,10 @@ mod on_demand {
     pub(super) const RECV: u32 = 1 << 1;
     pub(super) const WRITE: u32 = 1 << 2;
     pub(super) const READ: u32 = 1 << 3;
+    pub(super) const ATOMIC: u32 = 1 << 4;
     pub(super) const SRQ_RECV: u32 = 1 << 5;
+    pub(super) const FLUSH: u32 = 1 << 6;
+    pub(super) const ATOMIC_WRITE: u32 = 1 << 7;
 }
 
 /// What a device can do (`enum ib_device_cap_flags`); nothing is only claimed.
@@ -221,7 +224,10 @@ impl Ferroce {
                     | on_demand::RECV
                     | on_demand::WRITE
                     | on_demand::READ
-                    | on_demand::SRQ_RECV,
+                    | on_demand::ATOMIC
+                    | on_demand::SRQ_RECV
+                    | on_demand::FLUSH
+                    | on_demand::ATOMIC_WRITE,
                 uc: 0,
                 ud: on_demand::SEND | on_demand::RECV | on_demand::SRQ_RECV,
             },
