@@ -4,7 +4,7 @@
 # two machines RDS. NVMe has a test of its own. KERNEL_USERS="nfs iser srp" chooses.
 #
 # machine: VM_IMAGE=suites VM_TIMEOUT=900
-# long: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1200
+# vm: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1200
 # long: TOPOLOGY=pair VM_IMAGE=suites VM_TIMEOUT=600
 
 . "$VM_LIB"
