@@ -6,7 +6,7 @@
 # it for Debian's stock kernel, with everything that needs fetched and built in FERROCE_CACHE.
 
 export KVER FERROCE_CACHE VM_TIMEOUT
-export DRIVER PEER_DRIVER TOPOLOGY
+export DRIVER PEER_DRIVER TOPOLOGY QUICK WHAT
 
 KERNEL ?= stock
 
@@ -16,6 +16,16 @@ ifdef KDIR
 else
 	@scripts/build.sh -k $(KERNEL)
 endif
+
+install: ## put the module where modprobe finds it
+ifdef KDIR
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
+else
+	@scripts/package.sh --install
+endif
+
+deb: ## make Debian packages in build/deb
+	@scripts/package.sh build/deb
 
 clippy: ## lint the module's build
 	@scripts/build.sh -k $(KERNEL) CLIPPY=1 W=e
@@ -32,8 +42,17 @@ check: ## every test; the last line is the sum
 check-long: ## every test, and those that take long: hours
 	@set -f; scripts/check.sh --long $(CHECK)
 
+fuzz: ## libFuzzer on the host, FUZZ_SECONDS each (60)
+	@scripts/fuzz.sh $(FUZZ)
+
 demo: ## show ibv_rc_pingpong and ib_write_bw over ferroce
 	@scripts/demo.sh
+
+bench: ## measure beside rdma_rxe and TCP (QUICK=1: less than 5 minutes)
+	@scripts/bench.sh
+
+profile: ## where a 64 KiB write spends its time, in ferroce and in rdma_rxe
+	@scripts/profile.sh
 
 vm: ## boot, set up, run RUN=script.sh as root in the guest
 	@scripts/vm.sh -k $(KERNEL) $(RUN)
@@ -48,11 +67,11 @@ help: ## this
 	@echo
 	@echo '  KVER=7.3.4+deb13            the stock kernel to build for'
 	@echo '  DRIVER=ferroce|rxe|none     which driver the guest sets up'
-	@echo '  KERNEL=stock|debug|uml      which kernel is booted'
+	@echo '  KERNEL=stock|debug|uml|umdebug  which kernel is booted'
 	@echo '  TOPOLOGY=single|netns|pair  one device, two namespaces, two machines'
 	@echo '  PEER_DRIVER=ferroce|rxe     the driver of the second machine'
 	@echo '  VM_TIMEOUT=300              seconds until a guest run has failed'
 	@echo '  CHECK="vm/* cargo-*"        only these steps of make check'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
-.PHONY: all clippy fmt fmt-check check check-long demo vm clean help
+.PHONY: all install deb clippy fmt fmt-check check check-long fuzz demo bench profile vm clean help

@@ -8,7 +8,7 @@ set -euo pipefail
 # Each is a message of the kernel itself, whoever caused it.
 patterns=(
 	'WARNING:' 'BUG:' 'BUG at' 'Oops:' 'Kernel panic' 'general protection' 'Call Trace'
-	'KASAN' 'UBSAN' 'KCSAN' 'refcount_t' 'kmemleak: [0-9]' 'unreferenced object' 'leaked' 'ODEBUG'
+	'KASAN' 'UBSAN' 'KCSAN' 'refcount_t' 'kmemleak: [0-9]' 'unreferenced (percpu )?object' 'leaked' 'ODEBUG'
 	'possible circular locking' 'possible recursive locking' 'inconsistent lock state'
 	'suspicious RCU' 'sleeping function called' 'scheduling while atomic' 'lock held when returning'
 	'unregister_netdevice: waiting' 'blocked for more than' 'soft lockup' 'hard LOCKUP'
@@ -18,7 +18,11 @@ patterns=(
 
 [ -s "$1" ] || { echo "no kernel log in $1"; exit 1; }
 pattern=$(printf '|%s' "${patterns[@]}")
-if grep -qE "${pattern#|}" "$1"; then
-	grep -E -B 3 -A 25 "${pattern#|}" "$1" | head -n 120
+# A page fault of a process for which memory was made to run out is repeated, and hurts nobody. A program that
+# crashes fails the test that it belongs to; the kernel only mentions it.
+log=$(sed -e '/Huh VM_FAULT_OOM leaked out to the #PF handler. Retrying PF/d' \
+	-e '/ traps: [^ ]*\[[0-9]*\] general protection fault ip:/d' "$1")
+if grep -qE "${pattern#|}" <<<"$log"; then
+	grep -E -B 3 -A 25 "${pattern#|}" <<<"$log" | head -n 120
 	exit 1
 fi

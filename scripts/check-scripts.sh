@@ -28,5 +28,20 @@ complaint ''
 printf '%s\n' '[    0.0] Command line: oops=panic rcupdate.rcu_cpu_stall_timeout=60' \
 	'[    0.1] RCU CPU stall warnings timeout set to 60' \
 	' debug_locks:                             1' \
-	'[    8.4] ferroce: loading out-of-tree module taints kernel.' >"$log"
+	'[    8.4] ferroce: loading out-of-tree module taints kernel.' \
+	'[   59.1] traps: ib_send_lat[811] general protection fault ip:7f1 sp:7ff error:0 in librdmacm.so' >"$log"
 scripts/check-dmesg.sh "$log"
+
+. scripts/lib.sh
+. scripts/qemu.sh
+oops() { # WHAT BYTE: a console with that Oops, behind that byte
+	printf '%s\n' '[    9.1] ferroce: loaded' "[    9.2] Oops: $1: 0000 [#1] SMP NOPTI" \
+		"[    9.3] Code: 80 7b 68 00 0f 84 89 00 00 00 $2 <1f> 44 00 00 48" \
+		'[    9.4] Code: 80 7b 68 00 0f 84 89 00 00 00 90 <1f> 44 00 00 48' >"$log"
+}
+oops int3 0f
+stale_breakpoint "$log"
+oops int3 cc
+if stale_breakpoint "$log"; then echo "a breakpoint that was there"; exit 1; fi
+oops 'general protection fault' 0f
+if stale_breakpoint "$log"; then echo "not a breakpoint"; exit 1; fi

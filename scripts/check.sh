@@ -8,10 +8,11 @@
 #	# vm: TOPOLOGY=netns PEER_DRIVER=rxe     variables of vm.sh
 #	# vm: alone TOPOLOGY=single              not beside other steps: it measures time
 #	# vm: TOPOLOGY=pair                      two machines at once, so not beside other steps either
-#	# vm: TOPOLOGY=single KERNEL=debug       on the debug kernel
+#	# vm: TOPOLOGY=single KERNEL=umdebug     on a debug kernel
 #	# long: TOPOLOGY=pair VM_ENV=ALL=1       only with --long; its name ends in :long1, ...
 #
-# With --long, the numbered scripts run on the debug kernel, too, with all their settings.
+# With --long, the numbered scripts run on the debug kernels, too, with all their settings; but of
+# user-mode Linux there are no two machines.
 #
 # As many steps run at once as there are processors. Logs stay in build/check. The last line
 # is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
@@ -22,6 +23,7 @@ set -euo pipefail
 cd "$SRC"
 LOGS=$SRC/build/check
 SKIPPED=77
+OWN_KERNEL=' KERNEL=(debug|umdebug) '
 LONG=
 [ "${1-}" != --long ] || { LONG=1; shift; }
 
@@ -35,7 +37,7 @@ steps() {
 
 # vm_steps FILE: one for each of its `# vm:` and `# long:` lines.
 vm_steps() {
-	local name=${1##*/} word line with number=0 long=0 label
+	local name=${1##*/} word line plain with number=0 long=0 label kernel kernels
 	while read -r word line; do
 		with=others
 		case $line in
@@ -48,12 +50,22 @@ vm_steps() {
 			label=long$((++long))
 			[ -n "$LONG" ] || continue
 		fi
+		[[ $line != *KERNEL=* ]] || label+=:$(sed 's/.*KERNEL=\([a-z]*\).*/\1/' <<<"$line")
 		printf 'vm/%s:%s %s env %s scripts/vm.sh %s\n' "${name%.sh}" "$label" "$with" "$line" "$1"
+		plain=${line/ KERNEL=umdebug/}
 		case $LONG-$word-$name-$line in
-		*KERNEL=*) ;;
-		1-vm:-[0-9]*) printf 'vm/%s:%s:debug %s env KERNEL=debug %s scripts/vm.sh %s\n' \
-			"${name%.sh}" "$label" "$with" "$line" "$1" ;;
+		1-vm:-[0-9]*TOPOLOGY=pair*) kernels=(debug) ;;
+		1-vm:-[0-9]*KERNEL=umdebug*) kernels=(stock debug) ;;
+		*KERNEL=*) continue ;;
+		1-vm:-[0-9]*) kernels=(debug umdebug) ;;
+		*) continue ;;
 		esac
+		[ "$plain" = "$line" ] || ! grep -qx "# vm: $plain" "$1" || continue
+		for kernel in "${kernels[@]}"; do
+			grep -qx "# vm: $plain KERNEL=$kernel" "$1" ||
+				printf 'vm/%s:%s:%s %s env KERNEL=%s %s scripts/vm.sh %s\n' "${name%.sh}" \
+					"${label%:*}" "$kernel" "$with" "$kernel" "$plain" "$1"
+		done
 	done < <(sed -n -E 's/^# (vm|long): */\1: /p' "$1")
 	# A test that would never run is a mistake; what is only sourced says so.
 	[ $((number + long)) -gt 0 ] || grep -q '^# .*[Ss]ourced' "$1" ||
@@ -76,6 +88,7 @@ wanted() { # NAME PATTERN...
 count() {
 	awk -v rc="$2" -v skipped_rc="$SKIPPED" '
 		{ sub(/^\[[ab]\] /, "") }
+		/^ferroce: run again:/ { passed = failed = skipped = 0 }
 		/^ok [0-9]+.*# SKIP/ { skipped++; next }
 		/^ok [0-9]+/ { passed++; next }
 		/^not ok [0-9]+/ { failed++; next }
@@ -104,16 +117,17 @@ run_step() {
 	[ "$passed" -gt 0 ] || verdict=SKIP
 	[ "$failed" -eq 0 ] || verdict=FAIL
 	{
-		printf '  %s    %-22s %4s passed%s%s  %s s\n' "$verdict" "$1" "$passed" \
+		printf '  %s    %-22s %4s passed%s%s%s  %s s\n' "$verdict" "$1" "$passed" \
 			"$([ "$failed" -eq 0 ] || echo ", $failed failed")" \
-			"$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")" "$((SECONDS - started))"
+			"$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")" \
+			"$(sed -n 's/^ferroce: \(run again: .*\)/, \1/p' "$log.log")" "$((SECONDS - started))"
 		if [ "$verdict" = FAIL ]; then tail -n 60 "$log.log" | sed 's/^/    | /'; fi
 	} | cat
 }
 
 # What many steps need is made first, once, and with all processors. The machines all load this one
 # build of the module for their kernel, whatever happens to the sources meanwhile.
-prepare() { # NAMES
+prepare() {
 	scripts/kernel.sh >/dev/null
 	scripts/image.sh >/dev/null
 	run_step build scripts/build.sh
@@ -121,13 +135,37 @@ prepare() { # NAMES
 		cp ferroce.ko "$LOGS/"
 		export FERROCE_KO=$LOGS/ferroce.ko
 	fi
-	grep -q ' KERNEL=debug ' <<<"$1" || return 0
-	scripts/image.sh debug >/dev/null
-	run_step build-debug scripts/build.sh -k debug
-	if grep -q ' 0 ' "$LOGS/build-debug.result"; then
-		cp build/debug/rust/ferroce.ko "$LOGS/ferroce-debug.ko"
-		export FERROCE_KO_debug=$LOGS/ferroce-debug.ko
-	fi
+}
+
+# The kernels of our own that steps want, and the module for each. Takes minutes when they have never been built.
+prepare_own() { # STEPS
+	local kernel module
+	for kernel in debug umdebug; do
+		grep -q " KERNEL=$kernel " <<<"$1" || continue
+		module=$(own_module "$kernel")
+		is_user_mode "$kernel" || scripts/image.sh "$kernel" >/dev/null
+		run_step "build-$kernel" "scripts/build.sh -k $kernel"
+		if grep -q ' 0 ' "$LOGS/build-$kernel.result"; then
+			cp "build/$kernel/rust/ferroce.ko" "$module"
+		fi
+	done
+}
+
+own_module() { echo "$LOGS/ferroce-$1.ko"; } # KERNEL
+
+# run_steps STEPS: as many at once as there are processors, together with what already runs. Those that are
+# to be alone are put off.
+run_steps() {
+	local name with command
+	while read -r name with command <&3; do
+		[ -n "$name" ] || continue
+		if [ "$with" = alone ]; then
+			alone_steps+=("$name" "$command")
+			continue
+		fi
+		while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+		run_step "$name" "$command" &
+	done 3<<<"$1"
 }
 
 rm -rf "$LOGS"
@@ -135,16 +173,19 @@ mkdir -p "$LOGS"
 chosen=$(steps | while read -r name rest; do
 	if wanted "$name" "$@"; then echo "$name $rest"; fi
 done)
-prepare "$chosen"
+prepare
 alone_steps=()
-while read -r name with command <&3; do
-	if [ "$with" = alone ]; then
-		alone_steps+=("$name" "$command")
-		continue
-	fi
-	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
-	run_step "$name" "$command" &
-done 3<<<"$chosen"
+# Steps on kernels of our own come last: these are built meanwhile.
+own=$(grep -E "$OWN_KERNEL" <<<"$chosen" || true)
+prepare_own "$own" &
+built=$!
+run_steps "$(grep -vE "$OWN_KERNEL" <<<"$chosen" || true)"
+wait "$built" || true
+for kernel in debug umdebug; do
+	module=$(own_module "$kernel")
+	[ ! -e "$module" ] || export "FERROCE_KO_$kernel=$module"
+done
+run_steps "$own"
 wait
 set -- "${alone_steps[@]}"
 while [ $# -gt 0 ]; do

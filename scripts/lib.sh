@@ -51,7 +51,16 @@ make_arguments() {
 	# The kernel's Rust and KASAN go together only where clang compiles both.
 	debug) echo ARCH=x86 LLVM=1 ;;
 	uml) echo ARCH=um ;;
-	*) die "KERNEL is stock, debug or uml, not '$1'" ;;
+	umdebug) echo ARCH=um LLVM=1 ;;
+	*) die "KERNEL is stock, debug, uml or umdebug, not '$1'" ;;
+	esac
+}
+
+# is_user_mode KERNEL: whether it is user-mode Linux, which needs no QEMU.
+is_user_mode() {
+	case $1 in
+	uml | umdebug) ;;
+	*) return 1 ;;
 	esac
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# own-kernel.sh debug|uml: builds a kernel of our own from the source of the stock kernel. Prints a
+# own-kernel.sh debug|uml|umdebug: builds a kernel of our own from the source of the stock kernel. Prints a
 # directory with the same things in it as scripts/kernel.sh makes:
 #
 #	build/    the tree for `make M=`
@@ -10,14 +10,21 @@
 #	release   what `uname -r` says there
 #
 # debug is an x86 kernel for QEMU in which every checker is on; uml is user-mode Linux, which runs as
-# an ordinary process at native speed. Their configurations, and a patch if there is one, are
-# in scripts/kernels.
+# an ordinary process at native speed; umdebug is the same with the checkers that it can have. What they
+# are made of, fragments of a configuration and patches, is in scripts/kernels.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 IN=$SRC/scripts/in-root.sh
 PARTS=$SRC/scripts/kernels
+
+# parts_text config|'*': the fragments, or these and the patches.
+parts_text() {
+	local part
+	# shellcheck disable=SC2086
+	for part in "${parts[@]}"; do cat "$PARTS/$part".$1; done
+}
 
 # copy_source STOCK TREE: the stock kernel's source, without what was built in it; once. A build that was
 # interrupted goes on where it was.
@@ -28,8 +35,11 @@ copy_source() {
 	rm -rf "$2"
 	"$IN" rsync -a "${built[@]/#/--exclude=}" "$1/" "$2/" </dev/null
 	"$IN" make -C "$2" "${args[@]}" mrproper </dev/null
-	[ ! -e "$PARTS/$name.patch" ] ||
-		(cd "$2" && FERROCE_BIND=$2 "$IN" busybox patch -p1 -i "$PARTS/$name.patch")
+	local part
+	for part in "${parts[@]}"; do
+		[ ! -e "$PARTS/$part.patch" ] ||
+			(cd "$2" && FERROCE_BIND=$2 "$IN" busybox patch -p1 -i "$PARTS/$part.patch")
+	done
 	touch "$2/../source"
 }
 
@@ -37,7 +47,7 @@ copy_source() {
 configure() {
 	local fragment=$1/../fragment lost
 	{
-		cat "$PARTS/common.config" "$PARTS/$name.config"
+		parts_text config
 		echo "CONFIG_LOCALVERSION=\"-ferroce-$name\""
 	} >"$fragment"
 	"$IN" env KCONFIG_ALLCONFIG="$fragment" make -C "$1" "${args[@]}" allnoconfig </dev/null
@@ -49,7 +59,7 @@ configure() {
 install() {
 	local image release
 	image=$1/build/arch/x86/boot/bzImage
-	[ "$name" != uml ] || image=$1/build/linux
+	! is_user_mode "$name" || image=$1/build/linux
 	release=$(<"$1/build/include/config/kernel.release")
 	rm -rf "$1/modules" "$1/staging"
 	"$IN" make -C "$1/build" "${args[@]}" INSTALL_MOD_PATH="$1/staging" \
@@ -71,15 +81,16 @@ make_kernel() { # STOCK DIRECTORY
 
 name=${1-}
 case $name in
-debug) targets=(bzImage modules) minutes=10 ;;
-uml) targets=(linux modules) minutes=6 ;;
-*) die "usage: own-kernel.sh debug|uml" ;;
+debug) parts=(common checkers debug) targets=(bzImage modules) minutes=10 ;;
+uml) parts=(common uml) targets=(linux modules) minutes=6 ;;
+umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=8 ;;
+*) die "usage: own-kernel.sh debug|uml|umdebug" ;;
 esac
 read -ra args <<<"$(make_arguments "$name")"
 
 stock=$("$SRC/scripts/kernel.sh")
 root=$("$SRC/scripts/toolchain.sh")
-dir=$CACHE/kernel-$name-$(key "$stock" "$root" "${args[*]}" "$(cat "$PARTS/common.config" "$PARTS/$name".*)")
+dir=$CACHE/kernel-$name-$(key "$stock" "$root" "${args[*]}" "$(parts_text '*')")
 if [ ! -e "$dir/release" ]; then
 	lock "kernel-$name"
 	if [ ! -e "$dir/release" ]; then

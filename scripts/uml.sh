@@ -7,10 +7,10 @@
 # Its root is the toolchain root, as the host's file system, under an overlay in memory. The job and the
 # results are directories; see scripts/guest-init.
 
-# user_machine_prepare: what every machine needs; sets USER_KERNEL and USER_ROOT.
+# user_machine_prepare KERNEL: what every machine needs; sets USER_KERNEL and USER_ROOT.
 user_machine_prepare() {
 	USER_ROOT=$("$SRC/scripts/toolchain.sh" ${VM_IMAGE-})
-	USER_KERNEL=$("$SRC/scripts/kernel.sh" -k uml)
+	USER_KERNEL=$("$SRC/scripts/kernel.sh" -k "$1")
 }
 
 # user_machine_run DIR: a machine that does the job in DIR/job.d, in the background; sets MACHINE_PID.
@@ -40,8 +40,10 @@ inside() {
 	mount --rbind /dev "$root/dev"
 	mount -t tmpfs tmpfs "$root/dev/shm"
 	mount --rbind /proc "$root/proc"
-	arguments=(seccomp=on "mem=$4" "ncpus=$5" root=/dev/root rootfstype=hostfs hostfs=/ rw
-		init=/ferroce/guest-init con=null con0=null,fd:1 con1=null,fd:5 con2=null,fd:6
+	# A kernel that lld has linked for user mode does not tell where its .bss is, so kmemleak would not
+	# see what only that points to. It works in the debug kernel of QEMU.
+	arguments=(kmemleak=off seccomp=on "mem=$4" "ncpus=$5" root=/dev/root rootfstype=hostfs
+		hostfs=/ rw init=/ferroce/guest-init con=null con0=null,fd:1 con1=null,fd:5 con2=null,fd:6
 		loglevel=5 panic=-1 oops=panic log_buf_len=4M)
 	exec 5> >(cat >"$3/out") 6> >(cat >"$3/ctl") > >(cat >"$3/console") 2>&1
 	# Whoever kills the starter kills the machine and all its processes.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# vm.sh [-k stock|debug|uml] SCRIPT: runs SCRIPT as root in a virtual machine whose RDMA
+# vm.sh [-k KERNEL] SCRIPT: runs SCRIPT as root in a virtual machine whose RDMA
 # devices are set up, shows what it prints, returns its exit code.
 #
 #	DRIVER=ferroce|rxe|none       which driver is set up
@@ -11,7 +11,7 @@
 #	VM_FILES="PATH..."            more files for the guest, found in /ferroce
 #	VM_OUT=DIR                    gets /out of the guest and the kernel's log
 #	VM_ENV="NAME=VALUE..."        settings of the script's own
-#	KERNEL=stock|debug|uml        the same as -k
+#	KERNEL=stock|debug|uml|umdebug  the same as -k
 #	FERROCE_KO=FILE               this module for the stock kernel, instead of one built now;
 #	FERROCE_KO_debug=FILE ...     and for the others
 #	VM_COLD=1                     boots instead of resuming a saved machine
@@ -22,7 +22,8 @@
 # The script finds in its environment what tests/vm/lib.sh says, and may source that as $VM_LIB.
 # A run has passed only if the script's exit code came back over its own channel, was 0, and
 # the kernel has nothing to complain about in its log.
-# Exit codes: the script's; 124 time was up; 125 the machine died; 1 the log is not clean.
+# Exit codes: the script's; 124 time was up; 125 the machine died; 1 the log is not clean. A machine that the
+# emulator has killed is run again, once, and that is said in a line `ferroce: run again`.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -49,9 +50,12 @@ DRIVER=${DRIVER:-ferroce}
 PEER_DRIVER=${PEER_DRIVER:-$DRIVER}
 TOPOLOGY=${TOPOLOGY:-single}
 # How many times longer everything may take. What is said in seconds is said for the stock kernel.
-SLOWNESS=1
-[ "$kernel" != debug ] || SLOWNESS=5
-VM_TIMEOUT=$((${VM_TIMEOUT:-300} * SLOWNESS))
+case $kernel in
+debug) SLOWNESS=5 ;;
+umdebug) SLOWNESS=2 ;;
+*) SLOWNESS=1 ;;
+esac
+seconds=$((${VM_TIMEOUT:-300} * SLOWNESS))
 for driver in "$DRIVER" "$PEER_DRIVER"; do
 	case $driver in
 	ferroce | rxe | none) ;;
@@ -64,7 +68,7 @@ pair) nodes=(a b) ;;
 *) die "TOPOLOGY is single, netns or pair, not '$TOPOLOGY'" ;;
 esac
 
-if [ "$kernel" = uml ]; then
+if is_user_mode "$kernel"; then
 	[ "$TOPOLOGY" != pair ] || die "there is no TOPOLOGY=pair in user-mode Linux"
 else
 	need qemu-system-x86_64 qemu-system-x86
@@ -78,7 +82,7 @@ make_job() {
 	mkdir -p "$job"
 	cp -r "$SRC/tests/vm/." "$job/"
 	cp "$script" "$job/run.sh"
-	[ -z "$MODULE" ] || cp "$MODULE" "$job/ferroce.ko"
+	[ -z "$MODULE" ] || cp "$RUN"/*.ko "$job/"
 	[ -z "${VM_FILES-}" ] || cp -r $VM_FILES "$job/"
 	{
 		printf '%s=%q\n' NODE "$node" DRIVER "$mine" PEER_DRIVER "$theirs" TOPOLOGY "$TOPOLOGY" \
@@ -86,7 +90,7 @@ make_job() {
 		# Settings of a test's own.
 		printf '%s\n' ${VM_ENV-}
 	} >"$job/env"
-	[ "$kernel" != uml ] || return 0
+	! is_user_mode "$kernel" || return 0
 	job_file "$2/job" "$job"
 	rm -rf "$job"
 }
@@ -107,17 +111,34 @@ show() {
 	tail -n +1 -s 0.05 -f --pid="$2" "$RUN/$1/out" 2>/dev/null | sed -u "s/^/$prefix/"
 }
 
+# last_words CONSOLE: from the first complaint on, or the end.
+last_words() {
+	local first
+	first=$(grep -n -m 1 -E 'Oops|BUG|WARNING|Kernel panic|detected stalls' "$1" | cut -d : -f 1)
+	if [ -n "$first" ]; then tail -n "+$first" "$1" | head -n 40; else tail -n 40 "$1"; fi
+}
+
+# killed_by_emulator: whether that is what one of the machines died of, and no other run has been for that.
+killed_by_emulator() {
+	local node
+	[ -z "${VM_AGAIN-}" ] && ! is_user_mode "$kernel" && [ "$accelerator" = tcg ] || return 1
+	for node in "${nodes[@]}"; do
+		if stale_breakpoint "$RUN/$node/console"; then return 0; fi
+	done
+	return 1
+}
+
 # verdict NODE AWAITED: says why a run has failed; returns what vm.sh shall return.
 verdict() {
 	local dir=$RUN/$1 rc
 	case $2 in
 	1)
-		echo "ferroce: machine $1 died; the end of its console:" >&2
-		tail -n 40 "$dir/console" >&2
+		echo "ferroce: machine $1 died; its console:" >&2
+		last_words "$dir/console" >&2
 		return 125
 		;;
 	2)
-		echo "ferroce: machine $1 was not done after $VM_TIMEOUT s" >&2
+		echo "ferroce: machine $1 was not done after $seconds s" >&2
 		tail -n 20 "$dir/console" >&2
 		return 124
 		;;
@@ -139,8 +160,8 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-if [ "$kernel" = uml ]; then
-	user_machine_prepare
+if is_user_mode "$kernel"; then
+	user_machine_prepare "$kernel"
 else
 	IMAGE=$("$SRC/scripts/image.sh" "$kernel")
 	machine_kernel "$kernel"
@@ -151,11 +172,14 @@ if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
 	[ "$kernel" = stock ] || given=FERROCE_KO_$kernel
 	ko=${!given:-$("$SRC/scripts/build.sh" -k "$kernel")}
 	MODULE=$RUN/ferroce.ko
+	cp "$ko" "$MODULE"
+	consumer=$SRC/build/$kernel/tests/module/consumer.ko
+	[ ! -f "$consumer" ] || cp "$consumer" "$RUN/"
 	# Its debug information is ten times the module, and the guest has no use for it.
-	FERROCE_BIND="$(dirname "$ko") $RUN" "$SRC/scripts/in-root.sh" strip --strip-debug -o "$MODULE" "$ko"
+	"$SRC/scripts/in-root.sh" strip --strip-debug "$RUN"/*.ko
 fi
 STATE=
-if [ "$kernel" != uml ]; then
+if ! is_user_mode "$kernel"; then
 	accelerator=$(accelerator)
 	if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
 fi
@@ -165,7 +189,7 @@ for node in "${nodes[@]}"; do
 	mkdir "$RUN/$node"
 	: >"$RUN/$node/out"
 	make_job "$node" "$RUN/$node"
-	if [ "$kernel" = uml ]; then
+	if is_user_mode "$kernel"; then
 		user_machine_run "$RUN/$node"
 	else
 		machine_run "$RUN/$node" "$accelerator" "$(netdev "$node")"
@@ -178,7 +202,7 @@ for node in "${nodes[@]}"; do
 done
 
 result=0
-end=$(($(date +%s) + VM_TIMEOUT))
+end=$(($(date +%s) + seconds))
 for i in "${!nodes[@]}"; do
 	awaited=0
 	left=$((end - $(date +%s)))
@@ -197,4 +221,9 @@ for i in "${!nodes[@]}"; do
 	fi
 done
 if [ "$result" = 0 ]; then rm -rf "$RUN"; else echo "ferroce: logs are kept in $RUN" >&2; fi
+if [ "$result" = 125 ] && killed_by_emulator; then
+	echo "ferroce: run again: the emulator ran a breakpoint that was no longer there"
+	clean_up
+	KERNEL=$kernel VM_AGAIN=1 exec "$SRC/scripts/vm.sh" "$script"
+fi
 exit "$result"

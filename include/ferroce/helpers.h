@@ -6,10 +6,12 @@
 #ifndef FERROCE_HELPERS_H
 #define FERROCE_HELPERS_H
 
+#include <linux/lockdep_types.h>
 #include <linux/netdevice.h>
 #include <linux/spinlock_types.h>
 #include <linux/types.h>
 
+struct dma_resv;
 struct dst_entry;
 struct ib_device;
 struct ib_ucontext;
@@ -32,6 +34,10 @@ u64 ferroce_helper_cmpxchg64(u64 *word, u64 old, u64 new);
 u64 ferroce_helper_fetch_add64(u64 *word, u64 add);
 void ferroce_helper_smp_store_release64(u64 *word, u64 value);
 
+/* dma_buf.c */
+void ferroce_helper_dma_resv_lock(struct dma_resv *resv);
+void ferroce_helper_dma_resv_unlock(struct dma_resv *resv);
+
 /* ib_verbs.c */
 bool ferroce_helper_ib_device_try_get(struct ib_device *dev);
 int ferroce_helper_ib_is_udata_in_empty(struct ib_udata *udata);
@@ -39,18 +45,31 @@ void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev);
 int ferroce_helper_ib_no_udata_io(struct ib_udata *udata);
 struct ib_ucontext *ferroce_helper_rdma_udata_to_ucontext(struct ib_udata *udata);
 
+/* lockdep.c */
+void ferroce_helper_lockdep_init_map(struct lockdep_map *map, const char *name,
+				     struct lock_class_key *key);
+void ferroce_helper_rwlock_acquire(struct lockdep_map *map);
+void ferroce_helper_rwlock_acquire_read(struct lockdep_map *map);
+void ferroce_helper_rwlock_release(struct lockdep_map *map);
+
 /* mm.c */
 void ferroce_helper_get_page(struct page *page);
 void ferroce_helper_memcpy(void *to, const void *from, size_t len);
-bool ferroce_helper_sendpage_ok(struct page *page);
+void ferroce_helper_memmove(void *to, const void *from, size_t len);
 void *ferroce_helper_sg_virt(struct scatterlist *sg);
 struct page *ferroce_helper_virt_to_page(const void *address);
+phys_addr_t ferroce_helper_virt_to_phys(const void *address);
+
+/* pmem.c */
+void ferroce_helper_arch_wb_cache_pmem(void *address, size_t size);
+void ferroce_helper_pmem_wmb(void);
 
 /* net.c */
 struct in_device *ferroce_helper___in_dev_get_rtnl(const struct net_device *dev);
 void ferroce_helper_dev_hold(struct net_device *dev);
 struct net *ferroce_helper_dev_net(const struct net_device *dev);
 struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie);
+bool ferroce_helper_dst_is_local(const struct dst_entry *dst);
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst);
 void ferroce_helper_inet_dec_convert_csum(struct sock *sk);
 struct net *ferroce_helper_maybe_get_net(struct net *net);
@@ -82,7 +101,13 @@ void ferroce_helper_nla_nest_cancel(struct sk_buff *msg, struct nlattr *start);
 void ferroce_helper_nla_nest_end(struct sk_buff *msg, struct nlattr *start);
 struct nlattr *ferroce_helper_nla_nest_start(struct sk_buff *msg, int type);
 
+/* percpu.c */
+u64 __percpu *ferroce_helper_alloc_percpu64(size_t count);
+void ferroce_helper_this_cpu_add64(u64 __percpu *word, u64 amount);
+u64 ferroce_helper_percpu_sum64(u64 __percpu *word);
+
 /* sched.c */
+void ferroce_helper_cond_resched(void);
 bool ferroce_helper_cpu_online(unsigned int cpu);
 void ferroce_helper_local_bh_disable(void);
 void ferroce_helper_local_bh_enable(void);
@@ -91,18 +116,26 @@ void ferroce_helper_local_bh_enable(void);
 void ferroce_helper_consume_skb(struct sk_buff *skb);
 int ferroce_helper_ip_local_out(struct sk_buff *skb);
 int ferroce_helper_ip6_local_out(struct sk_buff *skb);
-bool ferroce_helper_pskb_may_pull(struct sk_buff *skb, unsigned int len);
 u32 ferroce_helper_rt_tos2priority(u8 tos);
 void ferroce_helper_skb_add_rx_frag(struct sk_buff *skb, struct page *page, int off, int size);
 void ferroce_helper_skb_detach(struct sk_buff *skb);
+void *ferroce_helper_skb_destructor_arg(const struct sk_buff *skb);
 struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
 int ferroce_helper_skb_iif(const struct sk_buff *skb);
-u8 ferroce_helper_skb_ip_summed(const struct sk_buff *skb);
+bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb);
+bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4);
+u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb);
+const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb);
+u16 ferroce_helper_skb_packets(const struct sk_buff *skb);
+unsigned int ferroce_helper_skb_pagelen(const struct sk_buff *skb);
+bool ferroce_helper_skb_is_list(const struct sk_buff *skb);
 void *ferroce_helper_skb_network_header(const struct sk_buff *skb);
 void ferroce_helper_skb_list_add(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb);
 void ferroce_helper_skb_queue_head_init(struct sk_buff_head *list);
 u32 ferroce_helper_skb_queue_len_lockless(const struct sk_buff_head *list);
 void ferroce_helper_skb_reserve(struct sk_buff *skb, int len);
+void ferroce_helper_skb_set_destructor(struct sk_buff *skb,
+				       void (*destructor)(struct sk_buff *), void *arg);
 void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __be16 udp_len);
 void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset);
 void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, __be16 protocol,

@@ -18,7 +18,10 @@ use operation::{
     Order,
     UNION, //
 };
-use rdma::wc::Wc;
+use rdma::{
+    wc::Wc,
+    wr, //
+};
 use roce::{
     id::{
         Qkey,
@@ -67,6 +70,17 @@ pub(crate) struct Sge {
     pub(crate) length: u32,
     /// Local key.
     pub(crate) lkey: u32,
+}
+
+impl From<wr::Sge> for Sge {
+    #[inline]
+    fn from(sge: wr::Sge) -> Self {
+        Self {
+            addr: sge.addr,
+            length: sge.length,
+            lkey: sge.lkey,
+        }
+    }
 }
 
 /// Progress fields of a work queue entry (`struct rxe_dma_info` without its union).

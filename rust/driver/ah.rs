@@ -30,7 +30,7 @@ impl Ah {
     pub(crate) fn new(pd: Arc<Pd>, attr: AhAttr) -> impl PinInit<Self> {
         pin_init!(Self {
             pd,
-            attr <- new_spinlock_irq!(attr),
+            attr <- new_spinlock_irq!(attr, "ferroce::Ah"),
         })
     }
 

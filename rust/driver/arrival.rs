@@ -2,14 +2,29 @@
 
 //! A received packet as the transport wants it.
 //!
-//! Owns the steps from a socket buffer to a [`Packet`], and the check of the ICRC over whatever
-//! fragments the buffer has. Does not know whom the packet is for.
+//! Owns the steps from a piece of a socket buffer to a [`Packet`], or from several to one that stands for a run,
+//! and the check of the ICRC over whatever fragments there are. Does not know what the packet is for.
 
 use crate::frame::KernelCrc;
-use rdma::net::rx::RxSkb;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+use rdma::{
+    net::rx::{
+        Cut,
+        RxPacket,
+        RxRun, //
+    },
+    trace, //
+};
 use roce::{
+    id::Pkey,
+    psn::Psn,
+    segment::Mtu,
     status::DropReason,
     wire::{
+        bth::BTH_LEN,
         icrc::{
             Icrc,
             ICRC_LEN, //
@@ -22,48 +37,116 @@ use roce::{
     }, //
 };
 
-/// Makes the headers of `skb` one piece, so that [`packet`] finds them.
-pub(crate) fn gather_headers(skb: &mut RxSkb) -> Result<(), DropReason> {
-    let len = skb.udp_payload_len().min(MAX_HEADERS);
-    if skb.pull(len) {
-        Ok(())
-    } else {
-        Err(DropReason::TooShort)
+/// Room for the headers of a packet that are not in one piece.
+pub(crate) type HeaderRoom = [u8; MAX_HEADERS];
+
+/// Whether the ICRC is checked even where no wire could have damaged a packet.
+static VERIFY_ALWAYS: Atomic<bool> = Atomic::new(false);
+
+/// Sets whether the ICRC is checked even where no wire could have damaged a packet.
+pub(crate) fn verify_always(always: bool) {
+    VERIFY_ALWAYS.store(always, Relaxed);
+}
+
+/// Takes the headers of a packet apart, and checks that it is whole, and of the only partition that there is.
+///
+/// # Errors
+///
+/// What is wrong with the packet.
+#[inline]
+pub(crate) fn packet<'a>(
+    from: &RxPacket<'a>,
+    room: &'a mut HeaderRoom,
+) -> Result<Packet<'a>, DropReason> {
+    let (headers, packet) = parse(from, room)?;
+    traced(from, &packet);
+    verify(from, headers, &packet)?;
+    match packet.pkey().matches(Pkey::DEFAULT) {
+        true => Ok(packet),
+        false => Err(DropReason::BadPkey),
     }
 }
 
-/// Takes the headers of `skb` apart.
-///
-/// # Errors
-///
-/// What is wrong with the form of the packet.
-pub(crate) fn packet(skb: &RxSkb) -> Result<Packet<'_>, DropReason> {
-    let len = skb.udp_payload_len();
-    Packet::parse(
-        skb.header(len.min(MAX_HEADERS))
-            .ok_or(DropReason::TooShort)?,
-        len,
-    )
+/// Joins to `first`, the only packet of `run` so far, those that go on with its message, if it is the one that is
+/// `due`: what is repeated, or comes too early, is judged packet by packet. Whatever else comes next, and what is
+/// wrong with it, is found when it is looked at by itself.
+#[inline]
+pub(crate) fn join<'a>(run: &mut RxRun<'_>, first: &Packet<'a>, due: Psn, mtu: Mtu) -> Packet<'a> {
+    if first.psn() != due {
+        return *first;
+    }
+    let cut = Cut {
+        start: first.payload_offset(),
+        skip: BTH_LEN,
+        // CAST: `u32` to `usize`, on 64 bits.
+        each: mtu.bytes() as usize,
+    };
+    let mut packet = *first;
+    // Ends: a buffer has 64 packets at most.
+    while let Some(next) = run.next() {
+        let mut room = [0; MAX_HEADERS];
+        let joined = parse(&next, &mut room).ok().and_then(|(headers, found)| {
+            let joined = packet.join(&found, mtu)?;
+            verify(&next, headers, &found).ok()?;
+            traced(&next, &found);
+            Some(joined)
+        });
+        let Some(joined) = joined else {
+            break;
+        };
+        packet = joined;
+        run.push(next, cut);
+    }
+    packet
 }
 
-/// Checks the ICRC of `packet`, which came in `skb`, unless it has never left this machine: there is
-/// no wire that could have damaged it.
-///
-/// # Errors
-///
-/// [`DropReason::BadIcrc`], and what is wrong with the IP header.
-pub(crate) fn verify(skb: &RxSkb, packet: &Packet<'_>) -> Result<(), DropReason> {
-    let masked = Masked::received(skb.ip_and_udp_header())?;
-    if skb.came_by_loopback() {
+/// The headers of a packet, and what they say.
+#[inline]
+fn parse<'a>(
+    from: &RxPacket<'a>,
+    room: &'a mut HeaderRoom,
+) -> Result<(&'a [u8], Packet<'a>), DropReason> {
+    let headers: &[u8] = from.peek(room).map_err(|_| DropReason::TooShort)?;
+    let packet = Packet::parse(headers, from.udp_payload_len())?;
+    Ok((headers, packet))
+}
+
+/// Tells those who watch of a packet that has come in.
+#[inline]
+fn traced(from: &RxPacket<'_>, packet: &Packet<'_>) {
+    trace::packet_in(|| {
+        Some(trace::Packet {
+            dest_qpn: packet.dest_qpn().get(),
+            opcode: packet.opcode().to_byte(),
+            psn: packet.psn().get(),
+            bytes: from.udp_payload_len(),
+        })
+    });
+}
+
+/// Checks the ICRC of `packet`, unless it has provably never left this machine: there is no wire that
+/// could have damaged it.
+fn verify(from: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<(), DropReason> {
+    let skb = from.skb();
+    let stayed = (skb.came_by_loopback() || skb.is_from_here()) && !VERIFY_ALWAYS.load(Relaxed);
+    // All packets of a buffer have one header, which was looked at with the first.
+    if stayed && from.index() != 0 {
         return Ok(());
     }
+    let mut masked = Masked::received(skb.ip_and_udp_header())?;
+    if stayed {
+        return Ok(());
+    }
+    if skb.packets() > 1 {
+        masked.of_burst(from.index(), from.udp_payload_len());
+    }
     let start = packet.payload_offset();
-    let headers = skb.header(start).ok_or(DropReason::TooShort)?;
+    let headers = headers.get(..start).ok_or(DropReason::TooShort)?;
     let end = packet.icrc_offset();
     let mut received = [0; ICRC_LEN];
-    skb.copy(end, &mut received)
+    from.copy(end, &mut received)
         .map_err(|_| DropReason::TooShort)?;
     Icrc::<KernelCrc>::headers(&masked, headers)
-        .try_payload_with(|crc| Ok(skb.crc32(start, end.wrapping_sub(start), crc)))?
+        .try_payload_with(|crc| Ok(from.crc32(start, end.wrapping_sub(start), crc)))?
         .verify(received)
 }

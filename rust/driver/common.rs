@@ -9,10 +9,12 @@
 use crate::{
     counters::Traffic,
     mr::Pd,
+    mw::Owner,
     port::Port,
     space::Space, //
 };
 use kernel::{
+    prelude::*,
     sync::{
         atomic::{
             Atomic,
@@ -27,13 +29,12 @@ use rdma::{
         QpEvent,
         QpHandle, //
     },
-    trace, //
-    wc::Wc,
+    net::flight::Flight,
+    trace,
+    wait::Alive,
+    wc::Wc, //
 };
-use roce::{
-    id::Qpn,
-    wr::Completion, //
-};
+use roce::wr::Completion;
 
 /// Every state a queue pair may be in.
 const STATES: [QpState; 7] = [
@@ -61,20 +62,34 @@ pub(crate) struct Common {
     port: Arc<Port>,
     traffic: Traffic,
     pd: Arc<Pd>,
+    /// What its windows know it by.
+    owner: Owner,
     handle: QpHandle,
+    flight: Arc<Flight>,
 }
 
 impl Common {
     /// A queue pair in RESET, without a number.
-    pub(crate) fn new(port: Arc<Port>, pd: Arc<Pd>, handle: QpHandle) -> Self {
-        Self {
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        port: Arc<Port>,
+        pd: Arc<Pd>,
+        handle: QpHandle,
+        alive: Alive,
+    ) -> Result<Self> {
+        Ok(Self {
             number: Atomic::new(0),
             state: Atomic::new(QpState::Reset as u32),
             port,
             traffic: Traffic::new(),
             pd,
+            owner: Owner::new(),
             handle,
-        }
+            flight: Flight::new(alive)?,
+        })
     }
 
     /// Number of the queue pair.
@@ -126,6 +141,11 @@ impl Common {
             self.state(),
             QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe
         )
+    }
+
+    /// Whether packets are taken, and nothing is sent yet but answers.
+    pub(crate) fn only_receives(&self) -> bool {
+        self.state() == QpState::Rtr
     }
 
     /// Goes from state `from` to state `to`; not if a half has failed meanwhile.
@@ -185,7 +205,7 @@ impl Common {
         Space {
             keys: self.port.keys(),
             pd: &self.pd,
-            qpn: Qpn::new(self.number()),
+            owner: self.owner,
         }
     }
 
@@ -200,6 +220,11 @@ impl Common {
     /// The consumer.
     pub(crate) fn handle(&self) -> &QpHandle {
         &self.handle
+    }
+
+    /// What it has on its way, if its service counts that.
+    pub(crate) fn flight(&self) -> &Arc<Flight> {
+        &self.flight
     }
 
     /// A completion, as a completion queue takes it.
@@ -222,7 +247,11 @@ impl Common {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Aftermath {
     /// The queue pair has to go to the error state, for this reason if there is one to tell.
-    pub(crate) failed: Option<Option<QpEvent>>,
+    failed: Option<Option<QpEvent>>,
+    /// It has gone there, for that reason, and both halves have to flush.
+    pub(crate) flush: Option<Option<QpEvent>>,
+    /// The peer's first packet came before the state was RTS.
+    pub(crate) established: bool,
     /// The send queue has drained, and the consumer wants to know.
     pub(crate) drained: bool,
     /// No more receives are taken from the shared queue, and the consumer wants to know.
@@ -231,11 +260,43 @@ pub(crate) struct Aftermath {
     pub(crate) absent: bool,
     /// When the half wants its next turn, in nanoseconds.
     pub(crate) wake_at: Option<u64>,
+    /// Below how many bytes on their way the sender wants its next turn.
+    pub(crate) resume_below: Option<i64>,
 }
 
 impl Aftermath {
+    /// Whether anything is to be done.
+    pub(crate) fn is_some(&self) -> bool {
+        self.failed.is_some()
+            || self.established
+            || self.drained
+            || self.last_wqe
+            || self.absent
+            || self.wake_at.is_some()
+            || self.resume_below.is_some()
+    }
+
+    /// Adds what another turn has left behind, before this one.
+    pub(crate) fn merge(&mut self, earlier: &Self) {
+        self.failed = earlier.failed.or(self.failed);
+        self.established |= earlier.established;
+        self.drained |= earlier.drained;
+        self.last_wqe |= earlier.last_wqe;
+        self.absent |= earlier.absent;
+        self.wake_at = self.wake_at.or(earlier.wake_at);
+        self.resume_below = self.resume_below.or(earlier.resume_below);
+    }
+
     /// Notes that the queue pair has failed; the first reason counts.
     pub(crate) fn fail(&mut self, event: Option<QpEvent>) {
         self.failed.get_or_insert(event);
+    }
+
+    /// At the end of a turn: the queue pair goes to the error state, if it has failed. Not later, or it could
+    /// be another connection's by then: going to RESET waits for the turn.
+    pub(crate) fn take_effect(&mut self, qp: &Common) {
+        if let Some(event) = self.failed.take().filter(|_| qp.fail()) {
+            self.flush = Some(event);
+        }
     }
 }

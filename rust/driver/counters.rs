@@ -13,7 +13,9 @@ use kernel::{
     }, //
 };
 use rdma::{
+    apart::QpCounts,
     net::burst::Xmit,
+    tally::Tally,
     trace, //
 };
 use roce::{
@@ -46,8 +48,19 @@ counters! {
     ReceivedBytes = c"rcvd_bytes",
     /// Packets that the local network stack refused; they count as lost.
     SendErrors = c"send_err",
+    /// Packets that were handed to a peer on this machine, without a network in between; they count as sent,
+    /// too.
+    HandedOver = c"local_pkts",
     /// Packets at which a queue pushed back.
     Congested = c"tx_congested",
+    /// Buffers with several packets that were taken in as one.
+    ReceivedBursts = c"rcvd_bursts",
+    /// SENDs that are complete.
+    Sends = c"rdma_sends",
+    /// Receives that got a message.
+    Receives = c"rdma_recvs",
+    /// Responses that were handed to whoever waits for them; what the name says is rdma_rxe's matter.
+    Responses = c"ack_deferred",
     /// Requests that came again.
     Duplicates = c"duplicate_request",
     /// Requests that came too early: one before them was missing.
@@ -77,7 +90,6 @@ const DAMAGED: &[DropReason] = &[
     DropReason::BadVersion,
     DropReason::BadPad,
     DropReason::BadIpHeader,
-    DropReason::BadUdpLength,
     DropReason::BadIcrc,
 ];
 
@@ -97,6 +109,14 @@ pub(crate) const NAMES: [&CStr; COUNT] = {
     }
     names
 };
+
+/// What a queue pair counts for itself, in the order of [`Traffic::counts`].
+pub(crate) const OF_QP: [usize; 4] = [
+    Counter::SentPackets as usize,
+    Counter::SentBytes as usize,
+    Counter::ReceivedPackets as usize,
+    Counter::ReceivedBytes as usize,
+];
 
 /// What one queue pair has sent and received.
 pub(crate) struct Traffic {
@@ -121,63 +141,75 @@ impl Traffic {
         sum.add(bytes as i64, Relaxed);
     }
 
-    /// Notes a packet that was taken in.
-    pub(crate) fn received(&self, bytes: usize) {
+    /// Notes packets that were taken in, and their bytes.
+    pub(crate) fn received(&self, packets: u16, bytes: usize) {
         let [count, sum] = &self.received;
-        count.add(1, Relaxed);
-        // CAST: At most 64 KiB.
+        count.add(packets.into(), Relaxed);
+        // CAST: Far below 2^63.
         sum.add(bytes as i64, Relaxed);
     }
 
-    /// Names and values.
-    pub(crate) fn values(&self) -> [(&'static CStr, u64); 4] {
+    /// Values, in the order of [`OF_QP`].
+    pub(crate) fn counts(&self) -> QpCounts {
         let ([sent, sent_bytes], [received, received_bytes]) = (&self.sent, &self.received);
-        // CAST: Count up from 0.
-        let value = |counter: &Atomic<i64>| counter.load(Relaxed) as u64;
-        [
-            (c"sent_pkts", value(sent)),
-            (c"sent_bytes", value(sent_bytes)),
-            (c"rcvd_pkts", value(received)),
-            (c"rcvd_bytes", value(received_bytes)),
-        ]
+        let mut counts = QpCounts::default();
+        let counters = [sent, sent_bytes, received, received_bytes];
+        for (count, counter) in counts.iter_mut().zip(counters) {
+            // CAST: Counts up from 0.
+            *count = counter.load(Relaxed) as u64;
+        }
+        counts
+    }
+
+    /// Names and values.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&'static CStr, u64)> {
+        let names = OF_QP.iter().filter_map(|&index| NAMES.get(index).copied());
+        names.zip(self.counts())
     }
 }
 
 /// The counters of one device.
-pub(crate) struct Counters([Atomic<i64>; COUNT]);
+pub(crate) struct Counters(Tally);
 
 impl Counters {
     /// All at 0.
-    pub(crate) fn new() -> Self {
-        Self([const { Atomic::new(0) }; COUNT])
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        Tally::new(COUNT).map(Self)
     }
 
     /// Value of the counter at `index`; 0 if there is none.
     pub(crate) fn value(&self, index: usize) -> u64 {
-        self.0
-            .get(index)
-            // CAST: Counts up from 0.
-            .map_or(0, |counter| counter.load(Relaxed) as u64)
+        self.0.sum(index)
     }
 
     /// Adds one.
     pub(crate) fn count(&self, what: Counter) {
-        self.add(what as usize, 1);
+        self.0.add(what as usize, 1);
     }
 
     /// Adds each number to its counter.
     pub(crate) fn count_all(&self, counts: &[(Counter, u32)]) {
         for &(what, count) in counts {
             if count != 0 {
-                self.add(what as usize, i64::from(count));
+                self.0.add(what as usize, count.into());
             }
         }
     }
 
     /// Notes a packet that was dropped on arrival.
     pub(crate) fn dropped(&self, reason: DropReason) {
+        self.dropped_all(reason, 1);
+    }
+
+    /// Notes packets that were dropped on arrival, all at once.
+    pub(crate) fn dropped_all(&self, reason: DropReason, packets: u16) {
         trace::packet_drop(reason.c_name());
-        self.add(OURS.len().wrapping_add(reason.index()), 1);
+        let index = OURS.len().wrapping_add(reason.index());
+        self.0.add(index, packets.into());
     }
 
     /// How many packets were dropped on arrival for that reason.
@@ -200,11 +232,12 @@ impl Counters {
         }
     }
 
-    /// Notes a packet that was taken in.
-    pub(crate) fn received(&self, bytes: usize) {
-        self.add(Counter::ReceivedPackets as usize, 1);
-        // CAST: At most 64 KiB.
-        self.add(Counter::ReceivedBytes as usize, bytes as i64);
+    /// Notes packets that were taken in, and their bytes.
+    pub(crate) fn received(&self, packets: u16, bytes: usize) {
+        self.0
+            .add(Counter::ReceivedPackets as usize, packets.into());
+        // CAST: `usize` to `u64`.
+        self.0.add(Counter::ReceivedBytes as usize, bytes as u64);
     }
 
     /// Notes what became of a packet of `bytes` bytes.
@@ -214,14 +247,14 @@ impl Counters {
             Xmit::Congested => self.count(Counter::Congested),
             Xmit::Sent => {}
         }
-        self.add(Counter::SentPackets as usize, packets.into());
-        // CAST: At most 64 KiB.
-        self.add(Counter::SentBytes as usize, bytes as i64);
+        self.0.add(Counter::SentPackets as usize, packets.into());
+        // CAST: `usize` to `u64`.
+        self.0.add(Counter::SentBytes as usize, bytes as u64);
     }
 
-    fn add(&self, index: usize, amount: i64) {
-        if let Some(counter) = self.0.get(index) {
-            counter.add(amount, Relaxed);
-        }
+    /// Notes packets that were handed to a peer on this machine.
+    pub(crate) fn handed_over(&self, packets: u16, bytes: usize) {
+        self.0.add(Counter::HandedOver as usize, packets.into());
+        self.sent(packets, bytes, Xmit::Sent);
     }
 }

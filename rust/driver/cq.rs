@@ -28,6 +28,7 @@ use rdma::{
         Notify, //
     },
     mmap::MmapInfo,
+    restrack::Details,
     ring::Ring,
     udata::UserContext,
     wc::Wc, //
@@ -107,16 +108,17 @@ impl Cq {
 
     fn with(handle: CqHandle, entries: Entries) -> Result<Arc<Self>> {
         let moderator = Moderator::new(handle.clone())?;
+        let queue = Queue {
+            entries,
+            armed: None,
+            patience: Patience::default(),
+            overflowed: false,
+        };
         Arc::pin_init(
             pin_init!(Self {
                 moderator,
                 handle,
-                queue <- new_spinlock_irq!(Queue {
-                    entries,
-                    armed: None,
-                    patience: Patience::default(),
-                    overflowed: false,
-                }),
+                queue <- new_spinlock_irq!(queue, "ferroce::Cq"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -210,6 +212,18 @@ impl Cq {
         !queue.entries.is_empty()
     }
 
+    /// Tells what the core does not know of it.
+    pub(crate) fn describe(&self, details: &mut Details) {
+        let queue = self.queue.lock();
+        let (room, waiting) = (queue.entries.room(), queue.entries.len());
+        let (armed, overflowed) = (queue.armed.is_some(), queue.overflowed);
+        drop(queue);
+        details.put(c"room", room.into());
+        details.put(c"waiting", waiting.into());
+        details.put(c"armed", armed.into());
+        details.put(c"overflowed", overflowed.into());
+    }
+
     /// Takes the oldest completion of a consumer in the kernel.
     pub(crate) fn pop(&self) -> Option<Wc> {
         match &mut self.queue.lock().entries {
@@ -237,9 +251,24 @@ impl Entries {
     }
 
     fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Completions that wait, as far as user space can be believed.
+    fn len(&self) -> u32 {
         match self {
-            Self::User { ring, producer, .. } => *producer == ring.consumer(),
-            Self::Kernel(fifo) => fifo.is_empty(),
+            Self::User { ring, producer, .. } => {
+                producer.wrapping_sub(ring.consumer()) & ring.mask()
+            }
+            Self::Kernel(fifo) => fifo.len(),
+        }
+    }
+
+    /// Most completions that can wait.
+    fn room(&self) -> u32 {
+        match self {
+            Self::User { ring, .. } => ring.entries(),
+            Self::Kernel(fifo) => fifo.capacity(),
         }
     }
 }

@@ -163,10 +163,10 @@ pub(crate) fn create(
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
     let mut init = init;
     match (init.qp_type, init.user.take()) {
-        (QpType::Rc, Some(user)) => for_process(dev, pd, init, user, rc, QueuePair::Rc),
+        (QpType::Rc, Some(user)) => for_process(dev, pd, init, user, rc(dev), QueuePair::Rc),
         (QpType::Uc, Some(user)) => for_process(dev, pd, init, user, uc, QueuePair::Uc),
         (QpType::Ud, Some(user)) => for_process(dev, pd, init, user, ud, QueuePair::Datagram),
-        (QpType::Rc, None) => in_kernel::connected(dev, pd, init, rc, QueuePair::Rc),
+        (QpType::Rc, None) => in_kernel::connected(dev, pd, init, rc(dev), QueuePair::Rc),
         (QpType::Uc, None) => in_kernel::connected(dev, pd, init, uc, QueuePair::Uc),
         (QpType::Ud | QpType::Gsi, None) => in_kernel::ud(dev, pd, init),
         (QpType::Gsi, Some(_)) => Err(EINVAL),
@@ -177,13 +177,19 @@ pub(crate) fn create(
 type Halves<T> = (<T as Service>::Sender, <T as Service>::Receiver);
 
 /// The halves of a reliable connected queue pair.
-fn rc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Halves<Rc>> {
-    let requester = Requester::new(Slots::new(queues.send.slots())?);
-    let responder = Responder::new(Answers::new(0)?);
-    Ok((
-        rc::sender::SendHalf::new(requester, queues.send, init.send_cq.clone()),
-        rc::receiver::ReceiveHalf::new(responder, queues.receive, init.recv_cq.clone()),
-    ))
+fn rc(
+    dev: &Device<Ferroce>,
+) -> impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Halves<Rc>> + use<'_> {
+    |queues, init| {
+        let requester = Requester::new(Slots::new(queues.send.slots())?);
+        let responder = Responder::new(Answers::new(0)?);
+        let (send_cq, recv_cq) = (init.send_cq.clone(), init.recv_cq.clone());
+        let neighbours = dev.shared().demux().clone();
+        Ok((
+            rc::sender::SendHalf::new(requester, queues.send, send_cq, neighbours),
+            rc::receiver::ReceiveHalf::new(responder, queues.receive, recv_cq),
+        ))
+    }
 }
 
 /// The halves of an unreliable connected queue pair.
@@ -215,7 +221,7 @@ fn for_process<T: Service>(
     let caps = granted(init.caps, init.srq.is_some())?;
     let (queues, created) = Queues::new(user, caps, init.sq_sig_all, init.srq.clone())?;
     let halves = halves(queues, &init)?;
-    let parts = parts(dev, pd, init, caps, None);
+    let parts = parts(dev, pd, init, caps, None)?;
     let qp = Arc::new(
         wrap(Pair::new(parts, halves, dev.shared().qps().join())?),
         GFP_KERNEL_ACCOUNT,
@@ -259,40 +265,49 @@ pub(crate) fn srq(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Srq>,
     Ok((srq, asked))
 }
 
-/// Gives a process's shared receive queue a ring for `max_wr` receives.
+/// Gives a shared receive queue room for `max_wr` receives: a process's a ring, that of a consumer in
+/// the kernel a backlog.
 ///
 /// # Errors
 ///
-/// `EINVAL` for more than the device can do, or less than what waits; `EFAULT`; `ENOMEM`.
-pub(crate) fn resize_srq<U>(srq: &Srq, max_wr: u32, user: &mut UserContext<U>) -> Result {
+/// `EINVAL` for more than the device can do, or less than what waits; `EBUSY`; `EFAULT`; `ENOMEM`.
+pub(crate) fn resize_srq<U>(srq: &Srq, max_wr: u32, user: Option<&mut UserContext<U>>) -> Result {
     if max_wr > MAX_WR || max_wr == 0 {
         return Err(EINVAL);
     }
+    let Some(user) = user else {
+        return srq.resize_posts(max_wr);
+    };
     let ring = receive_ring(srq.max_sge(), max_wr)?;
     let info = user.map_ring(&ring)?;
     // First, since this may fail. Until the call has succeeded, it means nothing to the caller.
     user.respond(&info)?;
-    srq.resize(&ring)
+    srq.resize_ring(&ring)
 }
 
 /// What every queue pair has.
+///
+/// # Errors
+///
+/// `ENOMEM`.
 fn parts<T: Service>(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
     caps: QpCaps,
     posts: Option<Posts<T::Sends>>,
-) -> Parts<T> {
-    Parts {
-        common: Common::new(dev.port().clone(), pd.clone(), init.handle),
+) -> Result<Parts<T>> {
+    let alive = dev.shared().qps().join();
+    Ok(Parts {
+        common: Common::new(dev.port().clone(), pd.clone(), init.handle, alive)?,
         caps,
         signal_all: init.sq_sig_all,
         posts,
-    }
+    })
 }
 
-/// What is granted for what was asked. Scatter list and inline data share the same room, so there
-/// may be more of either. What receives there shall be means nothing if they are `shared`.
+/// What is granted to a process for what it asked. What receives there shall be means nothing if they are
+/// `shared`.
 fn granted(asked: QpCaps, shared: bool) -> Result<QpCaps> {
     let asked = match shared {
         true => QpCaps {
@@ -302,6 +317,21 @@ fn granted(asked: QpCaps, shared: bool) -> Result<QpCaps> {
         },
         false => asked,
     };
+    let caps = within_limits(asked)?;
+    Ok(QpCaps {
+        max_send_wr: held(caps.max_send_wr),
+        max_recv_wr: held(caps.max_recv_wr.max(u32::from(!shared))),
+        ..caps
+    })
+}
+
+/// What is granted to anybody for what he asked. Scatter list and inline data share the same room, so there
+/// may be more of either.
+///
+/// # Errors
+///
+/// `EINVAL` for more than the device can do.
+fn within_limits(asked: QpCaps) -> Result<QpCaps> {
     if asked.max_send_wr > MAX_WR
         || asked.max_recv_wr > MAX_WR
         || asked.max_send_sge > MAX_SGE
@@ -315,11 +345,10 @@ fn granted(asked: QpCaps, shared: bool) -> Result<QpCaps> {
     let entries = asked.max_inline_data.div_ceil(entry);
     let max_send_sge = asked.max_send_sge.max(entries).max(1);
     Ok(QpCaps {
-        max_send_wr: held(asked.max_send_wr.max(1)),
-        max_recv_wr: held(asked.max_recv_wr.max(u32::from(!shared))),
+        max_send_wr: asked.max_send_wr.max(1),
         max_send_sge,
-        max_recv_sge: asked.max_recv_sge,
         max_inline_data: max_send_sge.saturating_mul(entry),
+        ..asked
     })
 }
 

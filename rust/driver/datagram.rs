@@ -13,10 +13,7 @@ use crate::{
         Pair,
         Service, //
     },
-    posted::{
-        Posted,
-        PostedSend, //
-    }, //
+    sends::SendPosts, //
 };
 use kernel::{
     prelude::*,
@@ -31,7 +28,10 @@ use roce::{
     id::Qkey,
     psn::Psn, //
 };
-use sender::SendHalf;
+use sender::{
+    PostedSend,
+    SendHalf, //
+};
 
 /// Unreliable datagrams.
 pub(crate) struct Ud;
@@ -39,15 +39,19 @@ pub(crate) struct Ud;
 impl Service for Ud {
     type Sender = SendHalf;
     type Receiver = ReceiveHalf;
-    type Sends = Arc<Posted<PostedSend>>;
+    type Sends = Arc<SendPosts<PostedSend>>;
 
-    const INBOX: u32 = 1024;
+    const INBOX: i32 = 2 << 20;
 
     fn ready_to_receive(_qp: &Pair<Self>, _attr: &QpAttr) -> Result {
         Ok(())
     }
 
     fn ready_to_send(_qp: &Pair<Self>, _attr: &QpAttr) -> Result {
+        Ok(())
+    }
+
+    fn redirect(_qp: &Pair<Self>, _attr: &QpAttr, _mask: QpAttrMask) -> Result {
         Ok(())
     }
 
@@ -61,5 +65,14 @@ impl Service for Ud {
             let psn = Psn::new(attr.sq_psn);
             let _ = qp.sender().control(|half| half.set_psn(psn));
         }
+    }
+
+    fn sending(half: &mut SendHalf) -> (Psn, bool) {
+        // Nothing is ever in progress between turns.
+        (half.psn(), false)
+    }
+
+    fn expecting(_half: &mut ReceiveHalf) -> Option<Psn> {
+        None
     }
 }

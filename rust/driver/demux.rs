@@ -2,22 +2,22 @@
 
 //! From a received packet to the queue pair it is for.
 //!
-//! Owns the numbers of all queue pairs of this module and the checks that need no queue pair:
-//! form, ICRC, destination. Numbers are unique over all devices, so a packet finds its queue pair
-//! however it came in: over the device's own netdev, a VLAN on top of it, or the loopback device.
+//! Owns the numbers of all queue pairs of this module, and reads no more of a packet than whom it is for.
+//! Numbers are unique over all devices, so a packet finds its queue pair however it came in: over the
+//! device's own netdev, a VLAN on top of it, or the loopback device.
 //! Number 1 alone every port has; there the destination address decides. The queue pair itself checks
 //! that the packet comes from its peer.
 
 use crate::{
-    arrival::{
-        gather_headers,
-        packet,
-        verify, //
-    },
     counters::Counters,
     datagram::receiver::Origin,
     multicast::Groups,
-    queue_pair::QueuePair, //
+    nearby::{
+        Neighbour,
+        Neighbours, //
+    },
+    queue_pair::QueuePair,
+    rc, //
 };
 use kernel::{
     new_spinlock_irq,
@@ -31,24 +31,29 @@ use kernel::{
 use rdma::{
     net::{
         netdev::NetDevBorrow,
+        netns::NetId,
         rx::RxSkb,
-        udp_tunnel::Receive, //
+        whole::{
+            Receive,
+            FIRST, //
+        }, //
     },
-    table::Table,
-    trace, //
+    table::Table, //
 };
 use roce::{
-    id::{
-        Pkey,
-        Qpn, //
-    },
+    id::Qpn,
     status::DropReason,
     wire::{
+        bth::BTH_LEN,
+        ip::ROCE_UDP_PORT,
         opcode::{
             Opcode,
             Service, //
         },
-        packet::Packet, //
+        packet::{
+            Packet,
+            MAX_LEN, //
+        }, //
     }, //
 };
 
@@ -72,12 +77,16 @@ pub(crate) struct Demux {
 
 impl Demux {
     /// No queue pairs.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             qps <- Table::new(),
-            gsi <- new_spinlock_irq!(KVec::new()),
+            gsi <- new_spinlock_irq!(KVec::new(), "ferroce::Demux::gsi"),
             groups <- Groups::new(),
-            strays: Counters::new(),
+            strays: Counters::new()?,
         })
     }
 
@@ -149,54 +158,45 @@ impl Demux {
         via: &NetDevBorrow,
         guard: &rcu::Guard,
     ) -> Result<(), DropReason> {
-        gather_headers(&mut skb)?;
-        let packet = packet(&skb)?;
-        let opcode = packet.opcode();
-        trace::packet_in(|| {
-            Some(trace::Packet {
-                dest_qpn: packet.dest_qpn().get(),
-                opcode: opcode.to_byte(),
-                psn: packet.psn().get(),
-                bytes: skb.udp_payload_len(),
-            })
-        });
+        let mut first = [0; BTH_LEN];
+        let packet = skb.current();
+        let first = packet.peek(&mut first).map_err(|_| DropReason::TooShort)?;
+        let (opcode, number) = Packet::destination(first)?;
+        // Nobody is charged for what waits, so it shall be no larger than it has to be.
+        if packet.udp_payload_len() > MAX_LEN {
+            return Err(DropReason::BadLength);
+        }
         if opcode.service() == Service::Ud {
             Origin::note(&mut skb, via);
-            return self.deliver_datagram(opcode, skb, via, guard);
+            return self.deliver_datagram((opcode, number), skb, via, guard);
         }
-        let qp = self.numbered(packet.dest_qpn(), via, guard)?;
-        if admits(qp, &packet, &skb) {
-            let len = skb.udp_payload_len();
-            qp.arrived(opcode, skb, len);
-        }
+        arrived(self.numbered(number, via, guard)?, opcode, skb);
         Ok(())
     }
 
     /// Hands a datagram to its queue pair: of a group, of a port, or just one.
     fn deliver_datagram(
         &self,
-        opcode: Opcode,
+        (opcode, number): (Opcode, Qpn),
         skb: RxSkb,
         via: &NetDevBorrow,
         guard: &rcu::Guard,
     ) -> Result<(), DropReason> {
-        if skb.addresses().is_multicast() {
-            return self.deliver_to_group(skb, via, guard);
+        let addresses = skb.addresses();
+        let (_, gid) = addresses.to_gids();
+        if addresses.is_multicast() {
+            // The number in the packet names no queue pair then.
+            return match number == Qpn::MULTICAST {
+                true => self.groups.deliver(&gid, via, (opcode, skb), guard),
+                false => Err(DropReason::NoMulticastMember),
+            };
         }
-        let packet = packet(&skb)?;
-        let len = skb.udp_payload_len();
-        if packet.dest_qpn() == Qpn::GSI {
-            let (_, gid) = skb.addresses().to_gids();
+        if number == Qpn::GSI {
             let qp = self.gsi_of(&gid, via, guard);
             let qp = qp.ok_or(DropReason::NotOurAddress)?;
-            if admits(&qp, &packet, &skb) {
-                qp.arrived(opcode, skb, len);
-            }
-            return Ok(());
-        }
-        let qp = self.numbered(packet.dest_qpn(), via, guard)?;
-        if admits(qp, &packet, &skb) {
-            qp.arrived(opcode, skb, len);
+            arrived(&qp, opcode, skb);
+        } else {
+            arrived(self.numbered(number, via, guard)?, opcode, skb);
         }
         Ok(())
     }
@@ -213,28 +213,6 @@ impl Demux {
             .get(number.get(), guard)
             .filter(|qp| qp.common().port().net() == via.net_id())
             .ok_or(DropReason::UnknownQp)
-    }
-
-    /// Hands copies of `skb` to the queue pairs of a group. The number in the packet names no queue pair
-    /// then.
-    fn deliver_to_group(
-        &self,
-        skb: RxSkb,
-        via: &NetDevBorrow,
-        guard: &rcu::Guard,
-    ) -> Result<(), DropReason> {
-        let packet = packet(&skb)?;
-        if packet.dest_qpn() != Qpn::MULTICAST {
-            return Err(DropReason::NoMulticastMember);
-        }
-        let opcode = packet.opcode();
-        let (_, group) = skb.addresses().to_gids();
-        let whole = |qp: &QueuePair, skb: &RxSkb| {
-            let packet = crate::arrival::packet(skb);
-            packet.is_ok_and(|packet| admits(qp, &packet, skb))
-        };
-        self.groups
-            .deliver(&group, via, (opcode, skb), whole, guard)
     }
 
     /// The general services queue pair of the port with this address: the port that the packet came in by,
@@ -261,7 +239,38 @@ impl Demux {
     }
 }
 
+impl Neighbours<rc::receiver::ReceiveHalf> for Demux {
+    fn find<'g>(
+        &'g self,
+        number: Qpn,
+        net: NetId,
+        guard: &'g rcu::Guard,
+    ) -> Option<Neighbour<'g, rc::receiver::ReceiveHalf>> {
+        match self.qps.get(number.get(), guard)? {
+            QueuePair::Rc(pair) if pair.common().port().net() == net => Some(Neighbour {
+                common: pair.common(),
+                receiver: pair.receiver(),
+            }),
+            _ => None,
+        }
+    }
+
+    fn defer(&self, number: Qpn) {
+        let guard = rcu::read_lock();
+        if let Some(QueuePair::Rc(pair)) = self.qps.get(number.get(), &guard) {
+            pair.as_arc_borrow().defer_receiver();
+        }
+    }
+}
+
 impl Receive for Demux {
+    const PORT: u16 = ROCE_UDP_PORT;
+
+    fn takes_bursts(&self, first: &[u8; FIRST]) -> bool {
+        // Datagrams of one sender may be for several queue pairs.
+        Packet::destination(first).is_ok_and(|(opcode, _)| opcode.service() != Service::Ud)
+    }
+
     fn receive(&self, skb: RxSkb, via: &NetDevBorrow) {
         let guard = rcu::read_lock();
         if let Err(reason) = self.deliver(skb, via, &guard) {
@@ -270,19 +279,18 @@ impl Receive for Demux {
     }
 }
 
-/// Whether `packet`, which came in `skb`, is whole, of the service that `qp` gives, and of the only
-/// partition that there is. If not, the reason is counted where the packet was going.
-fn admits(qp: &QueuePair, packet: &Packet<'_>, skb: &RxSkb) -> bool {
-    let checked = if qp.serves(packet.opcode()) {
-        verify(skb, packet)
+/// Gives `skb` to `qp`, if that gives the service that it is for. If not, the reason is counted where the
+/// packet was going.
+#[inline]
+fn arrived(qp: &QueuePair, opcode: Opcode, skb: RxSkb) {
+    if qp.serves(opcode) {
+        qp.arrived(opcode, skb);
     } else {
-        Err(DropReason::WrongService)
-    };
-    let checked = checked.and_then(|()| match packet.pkey().matches(Pkey::DEFAULT) {
-        true => Ok(()),
-        false => Err(DropReason::BadPkey),
-    });
-    checked
-        .inspect_err(|&reason| qp.common().port().counters().dropped(reason))
-        .is_ok()
+        let reason = match opcode {
+            Opcode::CNP => DropReason::CongestionNotification,
+            _ => DropReason::WrongService,
+        };
+        let counters = qp.common().port().counters();
+        counters.dropped_all(reason, skb.packets());
+    }
 }

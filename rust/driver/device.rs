@@ -20,6 +20,7 @@ use crate::{
         MAX_GROUPS, //
     },
     port::Port,
+    queue_pair::QueuePair,
     shared::Shared,
     sockets::Sockets, //
 };
@@ -36,6 +37,7 @@ use kernel::{
     }, //
 };
 use rdma::{
+    apart::CountedApart,
     attr::{
         DeviceAttr,
         OdpCaps,
@@ -92,28 +94,52 @@ mod on_demand {
 
 /// What a device can do (`enum ib_device_cap_flags`); nothing is only claimed.
 mod cap {
-    pub(super) const CHANGE_PHY_PORT: u64 = 1 << 5;
-    pub(super) const PORT_ACTIVE_EVENT: u64 = 1 << 10;
-    pub(super) const SYS_IMAGE_GUID: u64 = 1 << 11;
-    pub(super) const RC_RNR_NAK_GEN: u64 = 1 << 12;
-    pub(super) const SRQ_RESIZE: u64 = 1 << 13;
-    pub(super) const MEM_WINDOW: u64 = 1 << 17;
-    pub(super) const MEM_MGT_EXTENSIONS: u64 = 1 << 21;
-    pub(super) const MEM_WINDOW_TYPE_2B: u64 = 1 << 24;
-    pub(super) const FLUSH_GLOBAL: u64 = 1 << 38;
-    pub(super) const ATOMIC_WRITE: u64 = 1 << 40;
+    const BAD_PKEY_CNTR: u64 = 1 << 1;
+    const BAD_QKEY_CNTR: u64 = 1 << 2;
+    const CHANGE_PHY_PORT: u64 = 1 << 5;
+    const UD_AV_PORT_ENFORCE: u64 = 1 << 6;
+    const PORT_ACTIVE_EVENT: u64 = 1 << 10;
+    const SYS_IMAGE_GUID: u64 = 1 << 11;
+    const RC_RNR_NAK_GEN: u64 = 1 << 12;
+    const SRQ_RESIZE: u64 = 1 << 13;
+    const MEM_WINDOW: u64 = 1 << 17;
+    const MEM_MGT_EXTENSIONS: u64 = 1 << 21;
+    const MEM_WINDOW_TYPE_2B: u64 = 1 << 24;
+    const FLUSH_GLOBAL: u64 = 1 << 38;
+    const FLUSH_PERSISTENT: u64 = 1 << 39;
+    const ATOMIC_WRITE: u64 = 1 << 40;
+
+    /// All of it.
+    pub(super) const ALL: u64 = BAD_PKEY_CNTR
+        | BAD_QKEY_CNTR
+        | CHANGE_PHY_PORT
+        | UD_AV_PORT_ENFORCE
+        | PORT_ACTIVE_EVENT
+        | SYS_IMAGE_GUID
+        | RC_RNR_NAK_GEN
+        | SRQ_RESIZE
+        | MEM_WINDOW
+        | MEM_MGT_EXTENSIONS
+        | MEM_WINDOW_TYPE_2B
+        | FLUSH_GLOBAL
+        | FLUSH_PERSISTENT
+        | ATOMIC_WRITE;
 }
 
-/// Atomic operations are atomic among all queue pairs (`IB_ATOMIC_HCA`), and against processors.
-const ATOMIC_HCA: u32 = 1;
+/// Atomic operations are atomic among all queue pairs, and against whatever else uses the processor's own
+/// atomic instructions, programs among them (`IB_ATOMIC_GLOB`).
+const ATOMIC_GLOB: u32 = 2;
 
 /// Connections can be managed over the port (`IB_PORT_CM_SUP`).
 const PORT_CM: u32 = 1 << 16;
 
 /// The data of one device.
+#[pin_data]
 pub(crate) struct Ferroce {
     shared: Arc<Shared>,
     port: Arc<Port>,
+    #[pin]
+    apart: CountedApart<QueuePair>,
     /// Kept for as long as packets may arrive for this device.
     _sockets: Sockets,
     guid: [u8; 8],
@@ -143,10 +169,14 @@ impl Ferroce {
         let over = netdev.clone();
         let (guid, up) = (guid_of(over.mac_address()), is_up(&over));
         let device = UnregisteredDevice::<Self>::alloc(&over, |ib| {
-            let port = Arc::pin_init(Port::new(netdev, ib, shared.pages().clone()), GFP_KERNEL)?;
-            Ok(try_init!(Self {
+            let port = Arc::pin_init(
+                Port::new(netdev, ib, shared.pages().clone(), shared.hands_over()),
+                GFP_KERNEL,
+            )?;
+            Ok(try_pin_init!(Self {
                 shared,
                 port,
+                apart <- CountedApart::new(),
                 _sockets: sockets,
                 guid,
                 rate: SetOnce::new(),
@@ -172,6 +202,11 @@ impl Ferroce {
         &self.port
     }
 
+    /// The queue pairs that are counted apart.
+    pub(crate) fn apart(&self) -> &CountedApart<QueuePair> {
+        &self.apart
+    }
+
     fn is_over(&self, netdev: &NetDevBorrow) -> bool {
         let guard = rcu::read_lock();
         self.port.netdev(&guard).is_some_and(|own| own.is(netdev))
@@ -186,17 +221,8 @@ impl Ferroce {
             vendor_id: 0xff_ffff,
             max_qp: MANY,
             max_qp_wr: MAX_WR,
-            device_cap_flags: cap::CHANGE_PHY_PORT
-                | cap::PORT_ACTIVE_EVENT
-                | cap::SYS_IMAGE_GUID
-                | cap::RC_RNR_NAK_GEN
-                | cap::SRQ_RESIZE
-                | cap::MEM_WINDOW
-                | cap::MEM_MGT_EXTENSIONS
-                | cap::MEM_WINDOW_TYPE_2B
-                | cap::FLUSH_GLOBAL
-                | cap::ATOMIC_WRITE,
-            atomic_cap: ATOMIC_HCA,
+            device_cap_flags: cap::ALL,
+            atomic_cap: ATOMIC_GLOB,
             max_send_sge: abi::MAX_SGE,
             max_recv_sge: abi::MAX_SGE,
             max_sge_rd: abi::MAX_SGE,
@@ -228,7 +254,7 @@ impl Ferroce {
                     | on_demand::SRQ_RECV
                     | on_demand::FLUSH
                     | on_demand::ATOMIC_WRITE,
-                uc: 0,
+                uc: on_demand::SEND | on_demand::RECV | on_demand::WRITE | on_demand::SRQ_RECV,
                 ud: on_demand::SEND | on_demand::RECV | on_demand::SRQ_RECV,
             },
             max_pkeys: 1,

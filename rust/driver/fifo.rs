@@ -6,6 +6,7 @@
 //! neither locks nor what it holds.
 
 use kernel::prelude::*;
+use rdma::alloc::gfp_user;
 
 /// A queue of at most as many values as it was made for. Indices run free.
 pub(crate) struct Fifo<T> {
@@ -23,7 +24,7 @@ impl<T> Fifo<T> {
     pub(crate) fn new(capacity: u32) -> Result<Self> {
         // CAST: `u32` to `usize`, on 64 bits.
         let capacity = capacity as usize;
-        let mut slots = KVVec::with_capacity(capacity, GFP_KERNEL_ACCOUNT)?;
+        let mut slots = KVVec::with_capacity(capacity, gfp_user())?;
         for _ in 0..capacity {
             slots.push(None, GFP_KERNEL_ACCOUNT)?;
         }
@@ -55,8 +56,15 @@ impl<T> Fifo<T> {
         Some(value)
     }
 
-    /// Whether there is nothing in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.produced == self.consumed
+    /// Values in it.
+    pub(crate) fn len(&self) -> u32 {
+        // CAST: No more than there is room for.
+        self.produced.wrapping_sub(self.consumed) as u32
+    }
+
+    /// Most values that can be in it.
+    pub(crate) fn capacity(&self) -> u32 {
+        // CAST: As many as were asked for, by a `u32`.
+        self.slots.len() as u32
     }
 }

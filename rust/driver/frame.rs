@@ -9,10 +9,7 @@
 use kernel::prelude::*;
 use rdma::{
     crc32::crc32_le,
-    net::skb::{
-        FragCache,
-        TxSkb, //
-    },
+    net::skb::TxSkb,
     umem::Memory, //
 };
 use roce::wire::{
@@ -52,6 +49,23 @@ pub(crate) enum Loan {
     Pages,
 }
 
+/// What payload is appended to.
+pub(crate) trait Sink {
+    /// Appends `len` bytes at `offset` of `memory`.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: a page is absent. Else there is no room, or the memory ends before.
+    fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result;
+
+    /// Appends bytes that stand in the kernel.
+    ///
+    /// # Errors
+    ///
+    /// There is no room.
+    fn append_bytes(&mut self, bytes: &[u8]) -> Result;
+}
+
 /// One packet in the making.
 pub(crate) struct Frame {
     skb: TxSkb,
@@ -87,18 +101,34 @@ impl Frame {
         })
     }
 
-    /// Appends bytes that stand in the kernel. `false`: no room.
-    pub(crate) fn append_bytes(&mut self, bytes: &[u8]) -> bool {
+    /// Ends the packet with pad bytes and ICRC. `None`: no memory.
+    pub(crate) fn finish(mut self) -> Option<TxSkb> {
+        let pad = pad_len(self.payload_len);
+        let mut trailer = [0; 3 + ICRC_LEN];
+        let icrc = self.icrc.pad(pad).finish();
+        trailer
+            .get_mut(pad..)?
+            .first_chunk_mut::<ICRC_LEN>()?
+            .copy_from_slice(&icrc);
+        let trailer = trailer.get(..trailer_len(self.payload_len))?;
+        match self.loan {
+            Loan::Copy => self.skb.put(trailer),
+            Loan::Pages => self.skb.push_trailer(trailer),
+        }
+        .ok()?;
+        Some(self.skb)
+    }
+}
+
+impl Sink for Frame {
+    fn append_bytes(&mut self, bytes: &[u8]) -> Result {
         self.icrc = self.icrc.payload(bytes);
-        self.skb.put(bytes).is_ok()
+        self.skb.put(bytes)
     }
 
-    /// Appends `len` bytes at `offset` of `memory`.
-    ///
-    /// # Errors
-    ///
-    /// `EAGAIN`: a page is absent. Else there is no room, or the memory ends before.
-    pub(crate) fn append(&mut self, memory: &Memory, offset: u64, len: usize) -> Result {
+    fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result {
+        // CAST: `u32` to `usize`, on 64 bits.
+        let len = len as usize;
         match self.loan {
             Loan::Copy => {
                 let copy = self.skb.put_memory(memory, offset, len)?;
@@ -118,24 +148,6 @@ impl Frame {
             }
         }
         Ok(())
-    }
-
-    /// Ends the packet with pad bytes and ICRC. `None`: no memory.
-    pub(crate) fn finish(mut self, cache: &mut FragCache) -> Option<TxSkb> {
-        let pad = pad_len(self.payload_len);
-        let mut trailer = [0; 3 + ICRC_LEN];
-        let icrc = self.icrc.pad(pad).finish();
-        trailer
-            .get_mut(pad..)?
-            .first_chunk_mut::<ICRC_LEN>()?
-            .copy_from_slice(&icrc);
-        let trailer = trailer.get(..trailer_len(self.payload_len))?;
-        match self.loan {
-            Loan::Copy => self.skb.put(trailer),
-            Loan::Pages => self.skb.push_trailer(cache, trailer),
-        }
-        .ok()?;
-        Some(self.skb)
     }
 }
 

@@ -11,16 +11,26 @@ use crate::{
         Aftermath,
         Common, //
     },
+    counters::Counter,
     cq::Cq,
-    frame::Frame,
+    frame::{
+        Loan,
+        Sink, //
+    },
     paging::Paging,
     path::Path,
     rq::Receives,
-    sq::Body, //
+    space::pieces,
+    sq::{
+        Body,
+        SendQueue, //
+    },
+    train::Train, //
 };
 use rdma::{
     event::QpEvent,
     net::rx::{
+        RxRun,
         RxSkb,
         SkbQueue, //
     },
@@ -36,12 +46,21 @@ use roce::{
         Obstacle,
         Taken, //
     },
-    segment::BurstLimit,
+    id::Qpn,
+    segment::{
+        BurstLimit,
+        Mtu,
+        Segment,
+        Source, //
+    },
     status::{
         DropReason,
         WcStatus, //
     },
-    wire::packet::Packet,
+    wire::packet::{
+        Packet,
+        MAX_HEADERS, //
+    },
     wr::{
         Completion,
         WcOpcode, //
@@ -55,7 +74,7 @@ pub(crate) const BURST: BurstLimit = BurstLimit {
 };
 
 /// Most packets or requests that one turn takes before it looks at the rest of its work.
-pub(crate) const BATCH: usize = 64;
+pub(crate) const BATCH: u16 = 64;
 
 /// What a queue pair does in one direction. One context at a time has it.
 pub(crate) trait Half: Send + Unpin + 'static {
@@ -68,6 +87,11 @@ pub(crate) trait Half: Send + Unpin + 'static {
 
     /// The memory that the half waits for. While it does, it gets no turn, but in the error state.
     fn paging(&mut self) -> &mut Paging;
+
+    /// What a visitor has left to be done, once.
+    fn take_left(&mut self) -> Aftermath {
+        Aftermath::default()
+    }
 
     /// There is work while the half waits for memory: a peer may have to be told to be patient.
     fn waits(&mut self, _qp: &Common) {}
@@ -93,53 +117,137 @@ pub(crate) fn give_turn(
     inbox: &SkbQueue,
     after: &mut Aftermath,
 ) -> Again {
+    after.merge(&half.take_left());
     if qp.is_failed() {
         half.paging().reset();
     }
+    let mut again = Again::No;
     if half.paging().is_waiting() {
         half.waits(qp);
-        return Again::No;
+    } else {
+        again = half.turn(qp, inbox, after);
+        if half.paging().is_waiting() {
+            after.absent = true;
+            again = Again::No;
+        }
     }
-    let again = half.turn(qp, inbox, after);
-    if half.paging().is_waiting() {
-        after.absent = true;
-        return Again::No;
-    }
+    after.take_effect(qp);
     again
 }
 
-/// Brings the memory that a half waits for. Sleeps.
+/// Does what a half waits for. Sleeps.
 pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common) {
     // Who is called afterwards looks whether there is more to do.
     let (wanted, _) = half.control(|half| half.paging().begin());
-    if let Some((want, turn)) = wanted {
-        let brought = want.bring(qp.port().keys());
-        let _ = half.control(|half| half.paging().end(turn, brought));
+    if let Some((chore, turn)) = wanted {
+        let brought = chore.carry_out(qp.port().keys());
+        let _ = half.control(|half| half.paging().end(turn, &chore, brought));
     }
 }
 
-/// Hands the packets in `inbox` to `handle`, as far as the budget goes, and counts those that are
+/// Hands the packets in `inbox` to `handle`, as far as the budget goes, and counts them, and those that are
 /// dropped. Says whether there may be more. A packet that has to wait for memory stays the first.
 #[inline]
 pub(crate) fn take_packets(
     qp: &Common,
     inbox: &SkbQueue,
-    mut handle: impl FnMut(&RxSkb, &Packet<'_>) -> Result<Taken, DropReason>,
+    mut handle: impl FnMut(&mut RxRun<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
 ) -> Again {
-    for _ in 0..BATCH {
-        let Some(skb) = inbox.pop() else {
-            return Again::No;
+    take_buffers(qp, inbox, |_| true, &mut handle)
+}
+
+/// As [`take_packets`], of the buffers that `admit` lets in. The others come from a wrong source.
+#[inline]
+fn take_buffers(
+    qp: &Common,
+    inbox: &SkbQueue,
+    admit: impl Fn(&RxSkb) -> bool,
+    handle: &mut impl FnMut(&mut RxRun<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+) -> Again {
+    let mut tally = Tally::default();
+    let mut again = Again::Yes;
+    while tally.seen < BATCH {
+        let Some(mut skb) = inbox.pop() else {
+            again = Again::No;
+            break;
         };
-        match packet(&skb).and_then(|packet| handle(&skb, &packet)) {
-            Ok(Taken::Whole) => {}
-            Ok(Taken::Paused) => {
-                inbox.unpop(skb);
-                return Again::No;
-            }
-            Err(reason) => qp.port().counters().dropped(reason),
+        if !admit(&skb) {
+            tally.seen = tally.seen.saturating_add(skb.packets());
+            tally.packets = tally.packets.wrapping_add(skb.packets());
+            tally.bytes = tally.bytes.wrapping_add(skb.udp_payload_len());
+            let counters = qp.port().counters();
+            counters.dropped_all(DropReason::WrongSource, skb.packets());
+            continue;
+        }
+        tally.bursts = tally.bursts.wrapping_add(u32::from(skb.packets() > 1));
+        if let Some(index) = take_buffer(qp, &skb, &mut tally, handle) {
+            skb.resume_at(index);
+            inbox.unpop(skb);
+            again = Again::No;
+            break;
         }
     }
-    Again::Yes
+    let counters = qp.port().counters();
+    counters.received(tally.packets, tally.bytes);
+    counters.count_all(&[(Counter::ReceivedBursts, tally.bursts)]);
+    qp.traffic().received(tally.packets, tally.bytes);
+    again
+}
+
+/// What was taken in.
+#[derive(Default)]
+struct Tally {
+    /// Packets that were looked at, also those that were dropped: others may bring them as fast as that.
+    seen: u16,
+    bursts: u32,
+    packets: u16,
+    bytes: usize,
+}
+
+/// Hands the packets in one buffer to `handle`, which may join several. Returns the index of one that has to
+/// wait for memory.
+#[inline]
+fn take_buffer(
+    qp: &Common,
+    skb: &RxSkb,
+    tally: &mut Tally,
+    handle: &mut impl FnMut(&mut RxRun<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+) -> Option<u16> {
+    let mut next = Some(skb.current());
+    // Ends: a buffer has 64 packets at most.
+    while let Some(from) = next {
+        let mut room = [0; MAX_HEADERS];
+        let mut run = RxRun::new(from);
+        let taken = packet(&from, &mut room).and_then(|packet| {
+            // The first is why the buffer is here; the others have to be of the same flow.
+            if from.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
+                return Err(DropReason::UnknownQp);
+            }
+            let taken = handle(&mut run, &packet);
+            if taken != Ok(Taken::Paused) {
+                tally.packets = tally.packets.wrapping_add(run.packets());
+                tally.bytes = tally.bytes.wrapping_add(run.udp_payload_len());
+            }
+            taken
+        });
+        match taken {
+            Ok(Taken::Whole) => {}
+            Ok(Taken::Paused) => return Some(from.index()),
+            Err(reason) => {
+                let counters = qp.port().counters();
+                counters.dropped_all(reason, run.packets());
+            }
+        }
+        tally.seen = tally.seen.wrapping_add(run.packets());
+        next = run.next();
+    }
+    None
+}
+
+/// Drops what has come: the queue pair is in no state in which it takes packets. Says whether there may be
+/// more.
+pub(crate) fn refuse_packets(qp: &Common, inbox: &SkbQueue) -> Again {
+    take_packets(qp, inbox, |_, _| Err(DropReason::WrongQpState))
 }
 
 /// As [`take_packets`], of those that come from the other end of `path`. Without a path there is no
@@ -149,22 +257,16 @@ pub(crate) fn take_from_peer(
     qp: &Common,
     inbox: &SkbQueue,
     path: Option<&Path>,
-    mut handle: impl FnMut(&RxSkb, &Packet<'_>) -> Result<Taken, DropReason>,
+    mut handle: impl FnMut(&mut RxRun<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
 ) -> Again {
     let Some(path) = path else {
-        inbox.purge();
-        return Again::No;
+        return refuse_packets(qp, inbox);
     };
-    take_packets(qp, inbox, |skb, packet| {
-        if path.is_from_peer(&skb.addresses()) {
-            handle(skb, packet)
-        } else {
-            Err(DropReason::WrongSource)
-        }
-    })
+    let from_peer = |skb: &RxSkb| path.is_from_peer(&skb.addresses());
+    take_buffers(qp, inbox, from_peer, &mut handle)
 }
 
-/// Appends `len` bytes at `offset` of the message in `body` to `frame`. `false`: no memory for it.
+/// Appends `len` bytes at `offset` of the message in `body` to `to`. `false`: no memory for it.
 ///
 /// # Errors
 ///
@@ -172,7 +274,7 @@ pub(crate) fn take_from_peer(
 /// absent, and the half waits for it.
 #[inline]
 pub(crate) fn append_body(
-    frame: &mut Frame,
+    to: &mut impl Sink,
     qp: &Common,
     body: Body<'_>,
     offset: u32,
@@ -184,15 +286,96 @@ pub(crate) fn append_body(
             // CAST: `u32` to `usize`, on 64 bits.
             let (start, end) = (offset as usize, offset.saturating_add(len) as usize);
             let bytes = bytes.get(start..end);
-            Ok(bytes.is_some_and(|bytes| frame.append_bytes(bytes)))
+            Ok(bytes.is_some_and(|bytes| to.append_bytes(bytes).is_ok()))
         }
         Body::Scatter(sges) => {
-            let copied = qp.space().gather(sges, offset, len, frame);
+            let copied = qp.space().gather(sges, offset, len, to);
             let whole = paging.judge(copied, WcStatus::LocProtErr)?;
             paging.progress();
             Ok(whole)
         }
         Body::Local(_) => Err(WcStatus::LocQpOpErr.into()),
+    }
+}
+
+/// What became of packets that were not sent.
+pub(crate) struct Unsent<E> {
+    /// Why not: memory.
+    pub(crate) why: Obstacle<E>,
+    /// How many, the last of their segment.
+    pub(crate) packets: u32,
+}
+
+/// Sends the packets of a request in `queue` that `segment` stands for. Loss is none of our business.
+///
+/// # Errors
+///
+/// As [`append_body`], and how many packets were not sent.
+pub(crate) fn send_request(
+    (segment, mtu): (&Segment, Mtu),
+    queue: &SendQueue,
+    loan: Loan,
+    path: &mut Path,
+    qp: &Common,
+    paging: &mut Paging,
+) -> Result<(), Unsent<WcStatus>> {
+    let body = match segment.source {
+        Source::Slot(slot) => Some(queue.body(slot)),
+        _ => None,
+    };
+    let loan = |at: u32, len: u32| match (loan, body) {
+        (Loan::Pages, Some(body)) => loan_of(body, segment.offset.wrapping_add(at), len),
+        _ => loan,
+    };
+    let mut train = Train::new(path, qp.way(), (segment, mtu), loan);
+    let sent = match (segment.source, body) {
+        (_, Some(body)) => {
+            append_body(&mut train, qp, body, segment.offset, segment.length, paging).map(drop)
+        }
+        (Source::Value(value), _) => {
+            let _ = train.append_bytes(&value.to_ne_bytes());
+            Ok(())
+        }
+        _ => {
+            let _ = train.finish();
+            Ok(())
+        }
+    };
+    let packets = train.left();
+    if packets != segment.packets {
+        paging.progress();
+    }
+    sent.map_err(|why| Unsent { why, packets })
+}
+
+/// Carries out the request in `body`, which is about keys.
+///
+/// # Errors
+///
+/// The status that it completes with.
+pub(crate) fn perform(qp: &Common, body: Body<'_>) -> Result<(), WcStatus> {
+    match body {
+        Body::Local(local) => qp.space().perform(local),
+        _ => Err(WcStatus::LocQpOpErr),
+    }
+}
+
+/// Most entries of a scatter list whose memory is lent to one packet. Each takes one place more than it
+/// covers pages at worst, the ICRC takes one, and a socket buffer has 17 (`MAX_SKB_FRAGS`).
+const MOST_LENT: usize = 7;
+
+/// How `len` bytes at `offset` of the message in `body` get into a packet that may have memory lent.
+#[inline]
+fn loan_of(body: Body<'_>, offset: u32, len: u32) -> Loan {
+    match body {
+        Body::Scatter(sges)
+            if sges.len() > MOST_LENT && pieces(sges, offset, len).count() > MOST_LENT =>
+        {
+            Loan::Copy
+        }
+        // They stand in the kernel, with no page to lend.
+        Body::Inline(_) => Loan::Copy,
+        _ => Loan::Pages,
     }
 }
 

@@ -5,9 +5,9 @@
 //! Owns the table in which keys are found, and the tie between a window and its region. Does not
 //! know who asks, nor why.
 //!
-//! A key is an index into the table, and eight bits more. Those of a region of a process are random,
-//! and tell it from the one that had the index before it; those of a window or of a region for fast
-//! registration are its consumer's to choose.
+//! A key is an index into the table, which is random, and eight bits more. Those of a region of a process
+//! are random, too; those of a window or of a region for fast registration are its consumer's to
+//! choose.
 
 use crate::{
     mr::{
@@ -20,6 +20,7 @@ use crate::{
     mw::{
         Binding,
         Mw,
+        Owner,
         Place, //
     }, //
 };
@@ -48,7 +49,6 @@ use roce::{
         FastReg,
         WindowType, //
     },
-    id::Qpn,
     status::WcStatus, //
 };
 
@@ -150,7 +150,7 @@ impl Keys {
         let generation = random_generation();
         let mr = Mr::new(pd, generation, access, region, memory);
         let entry = Arc::new(Entry::Region(mr), GFP_KERNEL_ACCOUNT)?;
-        let key = join(self.table.alloc_cyclic(INDICES, entry)?, generation);
+        let key = join(self.table.alloc_random(INDICES, entry)?, generation);
         Ok(MrKeys {
             lkey: key,
             rkey: key,
@@ -167,7 +167,7 @@ impl Keys {
         let generation = random_generation();
         let fast = FastMr::new(pd, generation, pages)?;
         let entry = Arc::new(Entry::Fast(fast), GFP_KERNEL_ACCOUNT)?;
-        let key = join(self.table.alloc_cyclic(INDICES, entry.clone())?, generation);
+        let key = join(self.table.alloc_random(INDICES, entry.clone())?, generation);
         let keys = MrKeys {
             lkey: key,
             rkey: key,
@@ -184,7 +184,7 @@ impl Keys {
         let generation = random_generation();
         let window = Mw::new(pd, window_type, generation)?;
         let entry = Arc::new(Entry::Window(window), GFP_KERNEL_ACCOUNT)?;
-        let index = self.table.alloc_cyclic(INDICES, entry)?;
+        let index = self.table.alloc_random(INDICES, entry)?;
         Ok(join(index, generation))
     }
 
@@ -249,13 +249,13 @@ impl Keys {
         }
     }
 
-    /// Binds a window to a part of a region, or to nothing, for a queue pair of the domain `pd`. For
-    /// any context but hard interrupts.
+    /// Binds a window to a part of a region, or to nothing, for queue pair `owner` of the domain `pd`.
+    /// For any context but hard interrupts.
     ///
     /// # Errors
     ///
     /// `IB_WC_MW_BIND_ERR`: C10-72 to C10-75 and what is about [`Bind`]. Nothing has changed then.
-    pub(crate) fn bind(&self, pd: &Arc<Pd>, qpn: Qpn, bind: &Bind) -> Result<(), WcStatus> {
+    pub(crate) fn bind(&self, pd: &Arc<Pd>, owner: Owner, bind: &Bind) -> Result<(), WcStatus> {
         let guard = rcu::read_lock();
         let (index, _) = split(bind.window.get());
         let Some(Entry::Window(mw)) = self.table.get(index, &guard) else {
@@ -266,7 +266,7 @@ impl Keys {
             return Err(WcStatus::MwBindErr);
         }
         let before = mw
-            .bind(qpn, bind, || self.hold(pd, bind, &guard))
+            .bind(owner, bind, || self.hold(pd, bind, &guard))
             .ok_or(WcStatus::MwBindErr)?;
         if let Some(region) = before {
             self.let_go(region, &guard);
@@ -335,7 +335,7 @@ impl Keys {
         }
     }
 
-    /// Takes back what a work request has registered or bound, for queue pair `qpn` of the domain
+    /// Takes back what a work request has registered or bound, for queue pair `owner` of the domain
     /// `pd`, or for its peer if `remote`. When it returns, nobody reads or writes by that key any
     /// more. For any context but hard interrupts.
     ///
@@ -345,26 +345,26 @@ impl Keys {
     pub(crate) fn invalidate(
         &self,
         pd: &Arc<Pd>,
-        qpn: Qpn,
+        owner: Owner,
         key: u32,
         remote: bool,
     ) -> Result<(), AccessError> {
         let guard = rcu::read_lock();
         let (index, generation) = split(key);
         let entry = self.table.get(index, &guard).ok_or(AccessError::Key)?;
-        let owner = match entry {
+        let domain = match entry {
             Entry::Region(mr) => &mr.pd,
             Entry::Fast(fast) => &fast.pd,
             Entry::Window(mw) => &mw.pd,
         };
-        if !Arc::ptr_eq(owner, pd) {
+        if !Arc::ptr_eq(domain, pd) {
             return Err(AccessError::ProtectionDomain);
         }
         match entry {
             Entry::Region(_) => Err(AccessError::Rights),
             Entry::Fast(fast) => fast.invalidate(generation, remote),
             Entry::Window(mw) => {
-                let region = mw.invalidate(qpn, generation)?;
+                let region = mw.invalidate(owner, generation)?;
                 self.let_go(region, &guard);
                 Ok(())
             }
@@ -411,7 +411,7 @@ impl Keys {
         }
     }
 
-    /// Finds memory that the peer of queue pair `qpn` names.
+    /// Finds memory that the peer of queue pair `owner` names.
     ///
     /// # Errors
     ///
@@ -419,7 +419,7 @@ impl Keys {
     #[inline]
     pub(crate) fn remote<'g>(
         &'g self,
-        qpn: Qpn,
+        owner: Owner,
         rkey: u32,
         wish: &Wish<'_>,
         guard: &'g rcu::Guard,
@@ -428,7 +428,7 @@ impl Keys {
         let Some(Entry::Window(mw)) = self.table.get(index, guard) else {
             return self.local(rkey, wish, guard);
         };
-        let (binding, place) = mw.locate(qpn, generation, wish)?;
+        let (binding, place) = mw.locate(owner, generation, wish)?;
         // The region has not gone, because the window is bound to it.
         let held = match self.table.get(place.region, guard) {
             Some(Entry::Region(mr)) => Held::Region(&mr.memory),

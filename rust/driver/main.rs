@@ -13,6 +13,8 @@
 mod abi;
 mod ah;
 mod arrival;
+mod backlog;
+mod bytes;
 mod common;
 mod counters;
 mod cq;
@@ -21,20 +23,23 @@ mod datagram;
 mod demux;
 mod device;
 mod fifo;
+mod flush;
 mod frame;
 mod half;
+mod host;
 mod keys;
 mod moderator;
 mod modify;
 mod mr;
 mod multicast;
 mod mw;
+mod nearby;
 mod odp;
+mod pacing;
 mod paging;
 mod pair;
 mod path;
 mod port;
-mod posted;
 mod posting;
 mod queue_pair;
 mod rc;
@@ -47,6 +52,7 @@ mod space;
 mod sq;
 mod srq;
 mod supply;
+mod train;
 mod uc;
 mod verbs;
 
@@ -73,6 +79,17 @@ module! {
     description: "RoCEv2 provider in software",
     license: "GPL",
     alias: ["rdma-link-ferroce"],
+    imports_ns: ["DMA_BUF"],
+    params: {
+        local_path: u8 {
+            default: 1,
+            description: "Hand packets to peers on the same machine without a network (1: yes, 0: no)",
+        },
+        verify_icrc: u8 {
+            default: 0,
+            description: "Check the ICRC of packets that never left this machine, too (1: yes, 0: no)",
+        },
+    },
 }
 
 /// The loaded module. Fields drop in this order: first nobody can add a device, then the devices
@@ -86,7 +103,8 @@ struct FerroceModule {
 
 impl kernel::Module for FerroceModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let shared = Shared::new()?;
+        arrival::verify_always(module_parameters::verify_icrc.value() != 0);
+        let shared = Shared::new(module_parameters::local_path.value() != 0)?;
         Ok(Self {
             _rest: Rest(shared.clone()),
             _namespaces: NamespaceHook::new(shared.clone())?,

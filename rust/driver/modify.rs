@@ -47,8 +47,13 @@ pub(crate) fn modify<T: Service>(
     let mut attr = qp.attr().lock();
     let mut merged = *attr;
     merge(&mut merged, new, mask);
+    if qp.common().state() == QpState::Sqd {
+        T::redirect(&qp, &merged, mask)?;
+    }
     if mask.contains(QpAttrMask::STATE) {
-        transit(qp, &mut merged, new.qp_state)?;
+        // Not a property of the queue pair: asked for each time.
+        let notify = mask.contains(QpAttrMask::EN_SQD_ASYNC_NOTIFY) && new.en_sqd_async_notify;
+        transit(qp, &mut merged, new.qp_state, notify)?;
     }
     T::adjust(&qp, &merged, mask);
     *attr = merged;
@@ -117,18 +122,25 @@ fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
     }
 }
 
-/// Goes to state `to`.
-fn transit<T: Service>(qp: ArcBorrow<'_, Pair<T>>, attr: &mut QpAttr, to: QpState) -> Result {
+/// Goes to state `to`. `notify`: the consumer wants to know when the send queue has drained.
+fn transit<T: Service>(
+    qp: ArcBorrow<'_, Pair<T>>,
+    attr: &mut QpAttr,
+    to: QpState,
+    notify: bool,
+) -> Result {
     let from = qp.common().state();
     match (from, to) {
-        (_, QpState::Reset) => qp.reset(),
+        (_, QpState::Reset) => {
+            qp.reset();
+            *attr = QpAttr::default();
+        }
         (QpState::Reset, QpState::Init) => {
             let _ = qp.sender().control(SendingHalf::init);
         }
         (QpState::Init, QpState::Rtr) => T::ready_to_receive(&qp, attr)?,
         (QpState::Rtr, QpState::Rts) => T::ready_to_send(&qp, attr)?,
         (QpState::Rts, QpState::Sqd) => {
-            let notify = attr.en_sqd_async_notify;
             let _ = qp.sender().control(|half| half.drain(notify));
         }
         _ => {}

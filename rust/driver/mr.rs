@@ -12,6 +12,7 @@
 use kernel::{
     new_spinlock_irq,
     prelude::*,
+    static_lock_class,
     sync::{
         atomic::{
             Atomic,
@@ -120,6 +121,11 @@ impl Windows {
     /// A window is not bound any more.
     pub(crate) fn leave(&self) {
         self.0.fetch_sub(1, Full);
+    }
+
+    /// How many are bound.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.0.load(Relaxed)).unwrap_or(0)
     }
 
     /// From now on no window can be bound. `false`: there are some.
@@ -256,7 +262,7 @@ impl FastMr {
         KBox::pin_init(
             pin_init!(Self {
                 pd,
-                active <- Gate::shut(nothing),
+                active <- Gate::shut(nothing, c"ferroce::FastMr", static_lock_class!()),
                 staged <- new_spinlock_irq!(staged, "ferroce::FastMr::staged"),
                 windows,
             }),

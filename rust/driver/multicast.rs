@@ -75,7 +75,7 @@ impl Groups {
         pin_init!(Self {
             chains <- pin_init::pin_init_array_from_fn(|_| Table::new()),
             seed: random::u32(),
-            changing <- new_mutex!(()),
+            changing <- new_mutex!((), "ferroce::Groups"),
         })
     }
 
@@ -152,8 +152,7 @@ impl Groups {
     }
 
     /// Gives a copy of `skb`, which has come in by the interface `via`, to each queue pair of that
-    /// interface's device that is attached to `group`. `admits` says whether the packet is whole; it is
-    /// asked once, with the first of them.
+    /// interface's device that is attached to `group`.
     ///
     /// # Errors
     ///
@@ -163,7 +162,6 @@ impl Groups {
         group: &[u8; 16],
         via: &NetDevBorrow,
         (opcode, skb): (Opcode, RxSkb),
-        admits: impl FnOnce(&QueuePair, &RxSkb) -> bool,
         guard: &rcu::Guard,
     ) -> Result<(), DropReason> {
         let none = DropReason::NoMulticastMember;
@@ -172,13 +170,9 @@ impl Groups {
             member.group == *group && member.qp.common().port().takes_from(via, guard)
         });
         let mut last = members.next().ok_or(none)?;
-        if !admits(&last.qp, &skb) {
-            return Ok(());
-        }
-        let bytes = skb.udp_payload_len();
         for member in members {
             match skb.try_clone() {
-                Some(copy) => last.qp.arrived(opcode, copy, bytes),
+                Some(copy) => last.qp.arrived(opcode, copy),
                 None => last
                     .qp
                     .common()
@@ -188,7 +182,7 @@ impl Groups {
             }
             last = member;
         }
-        last.qp.arrived(opcode, skb, bytes);
+        last.qp.arrived(opcode, skb);
         Ok(())
     }
 

@@ -12,7 +12,14 @@ use crate::mr::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    static_lock_class,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 use rdma::gate::{
     Entered,
@@ -27,9 +34,23 @@ use roce::{
     bind::{
         Bind,
         WindowType, //
-    },
-    id::Qpn, //
+    }, //
 };
+
+/// A queue pair, for what only it and its peer may use. Its number will not do: it is given out again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Owner(u64);
+
+impl Owner {
+    /// Nobody.
+    const NONE: Self = Self(0);
+
+    /// One that was never there before.
+    pub(crate) fn new() -> Self {
+        static LAST: Atomic<u64> = Atomic::new(0);
+        Self(LAST.fetch_add(1, Relaxed).wrapping_add(1))
+    }
+}
 
 /// A memory window.
 #[pin_data]
@@ -46,7 +67,7 @@ pub(crate) struct Binding {
     /// The low byte of the key, also while it is bound to nothing.
     generation: u8,
     /// Who has bound it.
-    qpn: Qpn,
+    owner: Owner,
     access: Access,
     addresses: Region,
     place: Option<Place>,
@@ -74,7 +95,7 @@ impl Mw {
     ) -> Result<Pin<KBox<Self>>> {
         let nothing = Binding {
             generation,
-            qpn: Qpn::default(),
+            owner: Owner::NONE,
             access: Access::NONE,
             addresses: Region { iova: 0, length: 0 },
             place: None,
@@ -83,13 +104,13 @@ impl Mw {
             pin_init!(Self {
                 pd,
                 window_type,
-                binding <- Gate::shut(nothing),
+                binding <- Gate::shut(nothing, c"ferroce::Window", static_lock_class!()),
             }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
-    /// Binds the window for queue pair `qpn`; returns the region that it was bound to, which is to
+    /// Binds the window for queue pair `owner`; returns the region that it was bound to, which is to
     /// be let go.
     ///
     /// `hold` looks the new region up and holds it; it is called only if the rest is in order.
@@ -100,7 +121,7 @@ impl Mw {
     /// Nothing has changed then.
     pub(crate) fn bind(
         &self,
-        qpn: Qpn,
+        owner: Owner,
         bind: &Bind,
         hold: impl FnOnce() -> Option<Place>,
     ) -> Option<Option<u32>> {
@@ -118,7 +139,7 @@ impl Mw {
             binding.shut(),
             Binding {
                 generation: bind.key,
-                qpn,
+                owner,
                 access: bind.rights(),
                 addresses: bind.addresses(),
                 place,
@@ -130,14 +151,14 @@ impl Mw {
         Some(before.place.map(|place| place.region))
     }
 
-    /// Takes the binding of queue pair `qpn` back; returns the region, which is to be let go. When it
+    /// Takes the binding of queue pair `owner` back; returns the region, which is to be let go. When it
     /// returns, nobody reads or writes through the window any more.
     ///
     /// # Errors
     ///
     /// `Key`: that is not its key, or it is not bound; `Rights`: it is of type 1 (o10-37.2.26), or
     /// another queue pair has bound it.
-    pub(crate) fn invalidate(&self, qpn: Qpn, generation: u8) -> Result<u32, AccessError> {
+    pub(crate) fn invalidate(&self, owner: Owner, generation: u8) -> Result<u32, AccessError> {
         let mut binding = self.binding.lock();
         if binding.generation != generation {
             return Err(AccessError::Key);
@@ -146,7 +167,7 @@ impl Mw {
             return Err(AccessError::Rights);
         }
         let place = binding.place.ok_or(AccessError::Key)?;
-        if binding.qpn != qpn {
+        if binding.owner != owner {
             return Err(AccessError::Rights);
         }
         binding.shut().place = None;
@@ -158,14 +179,14 @@ impl Mw {
         self.binding.lock().place.map(|place| place.region)
     }
 
-    /// Checks that a peer of queue pair `qpn` may have what it wishes, and says where it is.
+    /// Checks that a peer of queue pair `owner` may have what it wishes, and says where it is.
     ///
     /// # Errors
     ///
     /// As [`Wish::check`]; the wrong generation, the wrong queue pair, no binding.
     pub(crate) fn locate(
         &self,
-        qpn: Qpn,
+        owner: Owner,
         generation: u8,
         wish: &Wish<'_>,
     ) -> Result<(Entered<'_, Binding>, Place), AccessError> {
@@ -173,7 +194,7 @@ impl Mw {
         if binding.generation != generation {
             return Err(AccessError::Key);
         }
-        if self.window_type == WindowType::TwoB && binding.qpn != qpn {
+        if self.window_type == WindowType::TwoB && binding.owner != owner {
             return Err(AccessError::Rights);
         }
         let at = wish.check(&self.pd, binding.access, binding.addresses)?;

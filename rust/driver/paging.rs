@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for memory on demand.
+//! Waiting for memory on demand, or until much memory is flushed.
 //!
 //! Owns what one half of a queue pair knows about memory that it found absent: which, whether
 //! somebody is bringing it, and how often that was in vain. Bringing it sleeps, so a work item does
 //! it; the half pauses until then, and does nothing in between that the peer could see. Does not
-//! know what the memory is for.
+//! know what the memory is for. A flush of much memory waits in the same way.
 //!
 //! Names of memory are kept here, not references to it: the work item looks the key up as
 //! any access does. So a region may go meanwhile, and nobody has to drop one where that must not
 //! sleep.
 
 use crate::{
+    flush::Flush,
     keys::Keys,
     mr::{
         Pd,
         Wish, //
-    }, //
+    },
+    mw::Owner, //
 };
 use kernel::{
     prelude::*,
@@ -33,12 +35,9 @@ use rdma::{
         OnDemand, //
     }, //
 };
-use roce::{
-    access::{
-        Access,
-        Obstacle, //
-    },
-    id::Qpn, //
+use roce::access::{
+    Access,
+    Obstacle, //
 };
 
 /// How often the same access may find memory absent. Each time, something else has taken away what
@@ -57,7 +56,7 @@ pub(crate) struct Want {
     /// Protection domain of who asks.
     pub(crate) pd: Arc<Pd>,
     /// The queue pair, if it is its peer who asks.
-    pub(crate) peer_of: Option<Qpn>,
+    pub(crate) peer_of: Option<Owner>,
     /// Key of the region or window.
     pub(crate) key: u32,
     /// Address of the first byte.
@@ -114,7 +113,7 @@ impl Want {
         };
         let found = match self.peer_of {
             None => keys.local(self.key, &wish, &guard),
-            Some(qpn) => keys.remote(qpn, self.key, &wish, &guard),
+            Some(owner) => keys.remote(owner, self.key, &wish, &guard),
         }
         .ok()?;
         match found.memory() {
@@ -124,10 +123,36 @@ impl Want {
     }
 }
 
+/// What a half waits for, and a work item does.
+pub(crate) enum Chore {
+    /// This is brought.
+    Bring(Want),
+    /// All of this is flushed.
+    Flush(Flush),
+}
+
+impl Chore {
+    /// Does it. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Want::bring`] and [`Flush::finish`].
+    pub(crate) fn carry_out(&self, keys: &Keys) -> Result {
+        match self {
+            Self::Bring(want) => want.bring(keys),
+            Self::Flush(flush) => flush.finish(keys),
+        }
+    }
+}
+
 /// Why an access to memory did not happen.
 pub(crate) enum Miss<E> {
     /// This is not there at present.
     Absent(Want),
+    /// What was to be copied is not there at present, and somebody else knows of it.
+    Elsewhere,
+    /// This takes long.
+    Unflushed(Flush),
     /// It cannot be done.
     Refused(E),
 }
@@ -141,7 +166,7 @@ impl<E> From<E> for Miss<E> {
 /// What a half knows about memory that it waits for.
 #[derive(Default)]
 pub(crate) struct Paging {
-    want: Option<Want>,
+    want: Option<Chore>,
     /// Somebody is bringing it, for the wait with the number `turn`.
     turn: u32,
     waiting: bool,
@@ -149,6 +174,8 @@ pub(crate) struct Paging {
     tries: u32,
     /// The memory could not be had.
     failed: bool,
+    /// The flush that comes next is done. Until it was taken again, no other request is.
+    flushed: bool,
     /// When the wait began, or when the peer was last told of it.
     since: u64,
 }
@@ -190,36 +217,43 @@ impl Paging {
         outcome: Result<T, Miss<E>>,
         hopeless: E,
     ) -> Result<T, Obstacle<E>> {
-        match outcome {
-            Ok(value) => Ok(value),
-            Err(Miss::Refused(error)) => Err(Obstacle::Refused(error)),
-            Err(Miss::Absent(_)) if self.failed || self.tries >= MOST_TRIES => {
-                Err(Obstacle::Refused(hopeless))
-            }
-            Err(Miss::Absent(want)) => {
-                if self.tries == 0 {
-                    self.since = now();
-                }
-                self.tries = self.tries.saturating_add(1);
-                self.waiting = true;
-                self.want = Some(want);
-                Err(Obstacle::Absent)
-            }
+        let chore = match outcome {
+            Ok(value) => return Ok(value),
+            Err(Miss::Refused(error)) => return Err(Obstacle::Refused(error)),
+            Err(Miss::Elsewhere) => return Err(Obstacle::Absent),
+            Err(Miss::Absent(want)) => Chore::Bring(want),
+            Err(Miss::Unflushed(flush)) => Chore::Flush(flush),
+        };
+        if self.failed || self.tries >= MOST_TRIES {
+            return Err(Obstacle::Refused(hopeless));
         }
+        if self.tries == 0 {
+            self.since = now();
+        }
+        self.tries = self.tries.saturating_add(1);
+        self.waiting = true;
+        self.want = Some(chore);
+        Err(Obstacle::Absent)
+    }
+
+    /// Whether the flush at hand was done while the half has waited. Says so once.
+    pub(crate) fn take_flushed(&mut self) -> bool {
+        core::mem::take(&mut self.flushed)
     }
 
     /// What is to be brought, and a number to give to [`Paging::end`]. Nothing if somebody else does
     /// it, or nobody waits any more.
-    pub(crate) fn begin(&mut self) -> Option<(Want, u32)> {
-        let want = self.want.take()?;
+    pub(crate) fn begin(&mut self) -> Option<(Chore, u32)> {
+        let chore = self.want.take()?;
         self.turn = self.turn.wrapping_add(1);
-        Some((want, self.turn))
+        Some((chore, self.turn))
     }
 
-    /// The memory is there, or cannot be had.
-    pub(crate) fn end(&mut self, turn: u32, brought: Result) {
+    /// The chore is done, or cannot be: the memory is there, or cannot be had.
+    pub(crate) fn end(&mut self, turn: u32, chore: &Chore, brought: Result) {
         if self.turn == turn && self.want.is_none() {
             self.waiting = false;
+            self.flushed = matches!(chore, Chore::Flush(_)) && brought.is_ok();
             // One that was stolen again and again may be there next time.
             self.failed = brought.is_err_and(|error| error != EBUSY && error != EAGAIN);
         }

@@ -11,13 +11,14 @@
 //!
 //! Does not know what a half does with its turn: that is what makes a [`Service`].
 
+mod events;
+
 use crate::{
     common::{
         Aftermath,
         Common, //
     },
     half::{
-        bring,
         give_turn,
         Half,
         SendingHalf, //
@@ -36,8 +37,7 @@ use kernel::{
     },
     workqueue::{
         self,
-        Work,
-        WorkItem, //
+        Work, //
     }, //
 };
 use rdma::{
@@ -52,10 +52,7 @@ use rdma::{
         RxSkb,
         SkbQueue, //
     },
-    timer::{
-        Timer,
-        TimerOwner, //
-    },
+    timer::Timer,
     turn::{
         Left,
         Turn, //
@@ -65,7 +62,10 @@ use rdma::{
         Alive, //
     }, //
 };
-use roce::status::DropReason;
+use roce::{
+    psn::Psn,
+    status::DropReason, //
+};
 
 /// The service that a queue pair gives.
 pub(crate) trait Service: Sized + Send + Sync + 'static {
@@ -76,8 +76,8 @@ pub(crate) trait Service: Sized + Send + Sync + 'static {
     /// Where a consumer in the kernel posts sends.
     type Sends: Send + Sync;
 
-    /// Most packets that wait for one half.
-    const INBOX: u32;
+    /// Most bytes of packets that wait for one half, as the memory counts that they take.
+    const INBOX: i32;
 
     /// INIT to RTR: the receiver learns whom it listens to.
     ///
@@ -93,8 +93,22 @@ pub(crate) trait Service: Sized + Send + Sync + 'static {
     /// As [`Service::ready_to_receive`].
     fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result;
 
+    /// In SQD: another way to the peer, and room for another number of its requests, as far as `mask` names
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Service::ready_to_receive`].
+    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result;
+
     /// Sets what may change while the queue pair works: those attributes that `mask` names.
     fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask);
+
+    /// The PSN that is sent next, and whether requests that were begun before SQD are under way.
+    fn sending(half: &mut Self::Sender) -> (Psn, bool);
+
+    /// The PSN that is expected next. `None`: any.
+    fn expecting(half: &mut Self::Receiver) -> Option<Psn>;
 }
 
 /// Where a consumer in the kernel posts.
@@ -187,7 +201,7 @@ impl<T: Service> Pair<T> {
         Arc::pin_init(
             pin_init!(Self {
                 parts,
-                attr <- new_mutex!(QpAttr::default()),
+                attr <- new_mutex!(QpAttr::default(), "ferroce::Pair::attr"),
                 sender <- Turn::new(sender),
                 receiver <- Turn::new(receiver),
                 responses <- SkbQueue::new(T::INBOX),
@@ -211,11 +225,22 @@ impl<T: Service> Pair<T> {
         &self.parts.common
     }
 
-    /// What there is to know of it.
-    pub(crate) fn query(&self) -> QpQuery {
+    /// What there is to know of it, as it is now.
+    pub(crate) fn query(self: ArcBorrow<'_, Self>) -> QpQuery {
         let mut attr = *self.attr.lock();
         attr.qp_state = self.common().state();
         attr.cur_qp_state = attr.qp_state;
+        if self.common().takes_sends() {
+            let ((psn, draining), _) = self.sender.control(T::sending);
+            (attr.sq_psn, attr.sq_draining) = (psn.get(), draining);
+        }
+        if self.common().receives() {
+            let (psn, _) = self.receiver.control(T::expecting);
+            attr.rq_psn = psn.map_or(attr.rq_psn, Psn::get);
+        }
+        // Who came meanwhile has left it to us.
+        self.run_sender();
+        self.run_receiver();
         QpQuery {
             attr,
             caps: self.parts.caps,
@@ -274,6 +299,8 @@ impl<T: Service> Pair<T> {
         self.timer.cancel();
         flush_work(&self.send_work);
         flush_work(&self.receive_work);
+        // A work item that began before RESET may have set it.
+        self.timer.cancel();
     }
 
     // Events.
@@ -308,28 +335,26 @@ impl<T: Service> Pair<T> {
         }
     }
 
-    /// A request has come in, `bytes` long.
-    pub(crate) fn request_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb, bytes: usize) {
-        if self.enqueue(&self.requests, skb, bytes) {
+    /// Requests have come in.
+    pub(crate) fn request_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb) {
+        if self.enqueue(&self.requests, skb) {
             self.run_receiver();
         }
     }
 
-    /// A response has come in, `bytes` long.
-    pub(crate) fn response_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb, bytes: usize) {
-        if self.enqueue(&self.responses, skb, bytes) {
+    /// Responses have come in.
+    pub(crate) fn response_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb) {
+        if self.enqueue(&self.responses, skb) {
             self.run_sender();
         }
     }
 
-    fn enqueue(&self, queue: &SkbQueue, skb: RxSkb, bytes: usize) -> bool {
+    fn enqueue(&self, queue: &SkbQueue, skb: RxSkb) -> bool {
+        let packets = skb.packets();
         let taken = queue.push(skb);
-        let counters = self.common().port().counters();
-        if taken {
-            counters.received(bytes);
-            self.common().traffic().received(bytes);
-        } else {
-            counters.dropped(DropReason::QueueFull);
+        if !taken {
+            let counters = self.common().port().counters();
+            counters.dropped_all(DropReason::QueueFull, packets);
         }
         taken
     }
@@ -376,15 +401,22 @@ impl<T: Service> Pair<T> {
     }
 
     /// Gives the receiver a turn from a work item.
-    fn defer_receiver(self: ArcBorrow<'_, Self>) {
+    pub(crate) fn defer_receiver(self: ArcBorrow<'_, Self>) {
         let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
     }
 
-    /// Does what a half could not do while it was running: sets the timer, tells the consumer, and
-    /// takes the queue pair to the error state, where both halves flush.
+    /// Does what a half could not do while it was running: sets the timer, tells the consumer, and lets both
+    /// halves flush if it has taken the queue pair to the error state.
     fn settle(self: ArcBorrow<'_, Self>, after: Aftermath) {
         if let Some(at) = after.wake_at {
             Timer::arm(self, at);
+        }
+        if let Some(bytes) = after.resume_below {
+            let this: Arc<Self> = self.into();
+            self.common().flight().resume_below(bytes, this);
+        }
+        if after.established {
+            self.common().handle().event(QpEvent::CommEstablished);
         }
         if after.drained {
             self.common().handle().event(QpEvent::SqDrained);
@@ -392,59 +424,13 @@ impl<T: Service> Pair<T> {
         if after.last_wqe {
             self.common().handle().event(QpEvent::LastWqe);
         }
-        let Some(event) = after.failed else {
+        let Some(event) = after.flush else {
             return;
         };
-        if !self.common().fail() {
-            return;
-        }
         if let Some(event) = event {
             self.common().handle().event(event);
         }
         self.run_sender();
         self.run_receiver();
-    }
-}
-
-impl<T: Service> WorkItem<SEND> for Pair<T> {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        this.as_arc_borrow().run_sender();
-    }
-}
-
-impl<T: Service> WorkItem<RECEIVE> for Pair<T> {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        this.as_arc_borrow().run_receiver();
-    }
-}
-
-impl<T: Service> WorkItem<SEND_PAGES> for Pair<T> {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        bring(&this.sender, this.common());
-        this.as_arc_borrow().run_sender();
-    }
-}
-
-impl<T: Service> WorkItem<RECEIVE_PAGES> for Pair<T> {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        bring(&this.receiver, this.common());
-        this.as_arc_borrow().run_receiver();
-    }
-}
-
-impl<T: Service> TimerOwner for Pair<T> {
-    fn expired(self: ArcBorrow<'_, Self>) {
-        self.run_sender();
-        if self.common().is_failed() {
-            self.run_receiver();
-        }
     }
 }

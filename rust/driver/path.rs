@@ -16,7 +16,10 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::rcu, //
+    sync::{
+        rcu,
+        Arc, //
+    }, //
 };
 use rdma::{
     attr::AhAttr,
@@ -25,17 +28,17 @@ use rdma::{
             Burst,
             Xmit, //
         },
+        flight::Flight,
         header::IpHeader,
         route::{
             Addresses,
             Route, //
-        },
-        skb::FragCache, //
+        }, //
     },
     trace, //
 };
 use roce::wire::{
-    emit::Headers,
+    emit::HeaderBuf,
     ip::{
         Ipv4Pseudo,
         Ipv6Pseudo,
@@ -66,7 +69,10 @@ pub(crate) struct Path {
     route: Option<Route>,
     /// Packets that are ready, and wait for more.
     burst: Option<Burst>,
-    cache: FragCache,
+    /// Where packets are counted until they have left this machine.
+    flight: Option<Arc<Flight>>,
+    /// The network has refused something that was sent.
+    refused: bool,
 }
 
 impl Path {
@@ -117,8 +123,33 @@ impl Path {
             masked,
             route: None,
             burst: None,
-            cache: FragCache::new(),
+            flight: None,
+            refused: false,
         })
+    }
+
+    /// The same way, whose packets are counted in `flight`.
+    pub(crate) fn counted_in(self, flight: &Arc<Flight>) -> Self {
+        Self {
+            flight: Some(flight.clone()),
+            ..self
+        }
+    }
+
+    /// Whether the network has refused something since this was last asked.
+    pub(crate) fn take_refused(&mut self) -> bool {
+        core::mem::take(&mut self.refused)
+    }
+
+    /// Where packets come from and go to.
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Whether packets never leave this machine.
+    #[inline]
+    pub(crate) fn stays_here(&mut self, port: &Port, guard: &rcu::Guard) -> bool {
+        self.route(port, guard).is_some_and(Route::is_local)
     }
 
     /// Whether a packet with these addresses comes from the peer.
@@ -129,11 +160,10 @@ impl Path {
     /// Starts the next packet. `None`: no memory.
     pub(crate) fn frame(
         &mut self,
-        headers: &Headers,
+        headers: &HeaderBuf,
         payload_len: usize,
         loan: Loan,
     ) -> Option<Frame> {
-        let headers = headers.emit(payload_len);
         trace::packet_out(|| traced(headers.as_slice(), payload_len));
         let udp_payload = headers
             .len()
@@ -141,7 +171,7 @@ impl Path {
             .checked_add(trailer_len(payload_len))?;
         self.ipv4_id = self.ipv4_id.wrapping_add(1);
         self.masked.packet(self.ipv4_id, udp_payload);
-        Frame::new(&self.masked, &headers, payload_len, loan)
+        Frame::new(&self.masked, headers, payload_len, loan)
     }
 
     /// Sends the packet that was started last, together with those that come after it, until
@@ -156,9 +186,7 @@ impl Path {
             ipv4_id: self.ipv4_id,
         };
         let ports = (self.source_port, ROCE_UDP_PORT);
-        let sealed = frame
-            .finish(&mut self.cache)
-            .and_then(|skb| skb.seal(&ip, ports));
+        let sealed = frame.finish().and_then(|skb| skb.seal(&ip, ports));
         let Some(packet) = sealed else {
             return port.counters().sent(1, 0, Xmit::Lost);
         };
@@ -171,7 +199,8 @@ impl Path {
         };
         self.flush((port, traffic));
         let guard = rcu::read_lock();
-        let bytes = packet.payload_len();
+        // CAST: `u32` to `usize`, on 64 bits.
+        let bytes = packet.payload_len() as usize;
         self.burst = self
             .route(port, &guard)
             .map(|route| Burst::new(packet, route));
@@ -188,10 +217,12 @@ impl Path {
         };
         let (packets, bytes) = (burst.packets(), burst.payload_len());
         let guard = rcu::read_lock();
+        let flight = self.flight.clone();
         let sent = match self.route(port, &guard) {
-            Some(route) => burst.send(route),
+            Some(route) => burst.send(route, flight.as_ref()),
             None => Xmit::Lost,
         };
+        self.refused |= sent != Xmit::Sent;
         port.counters().sent(packets, bytes, sent);
         if sent != Xmit::Lost {
             traffic.sent(packets, bytes);
@@ -211,7 +242,7 @@ impl Path {
 }
 
 /// A packet for the tracepoint: what its base transport header says.
-fn traced(headers: &[u8], payload_len: usize) -> Option<trace::Packet> {
+pub(crate) fn traced(headers: &[u8], payload_len: usize) -> Option<trace::Packet> {
     let (&[opcode, _, _, _, _, q0, q1, q2, _, p0, p1, p2], _) = headers.split_first_chunk()?;
     Some(trace::Packet {
         dest_qpn: u32::from_be_bytes([0, q0, q1, q2]),

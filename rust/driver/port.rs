@@ -69,6 +69,8 @@ pub(crate) struct Port {
     counters: Counters,
     /// Multicast groups that somebody is attached to.
     groups: Atomic<u32>,
+    /// Whether packets to peers on this machine are handed over, and need no network.
+    hands_over: bool,
     ib: ARef<IbDevice>,
     /// Where memory on demand is brought. The module holds it for longer than any port.
     pages: Arc<SleepQueue>,
@@ -76,21 +78,33 @@ pub(crate) struct Port {
 
 impl Port {
     /// The port over `netdev`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(
         netdev: NetDev,
         ib: ARef<IbDevice>,
         pages: Arc<SleepQueue>,
-    ) -> impl PinInit<Self> {
-        pin_init!(Self {
+        hands_over: bool,
+    ) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             net: netdev.net_id(),
             netdev: PortDev::new(netdev),
             keys <- Keys::new(),
             ahs <- Table::new(),
-            counters: Counters::new(),
+            counters: Counters::new()?,
             groups: Atomic::new(0),
+            hands_over,
             ib,
             pages,
         })
+    }
+
+    /// Whether packets to peers on this machine are handed over, and need no network.
+    #[inline]
+    pub(crate) fn hands_over(&self) -> bool {
+        self.hands_over
     }
 
     /// Keys of the device.

@@ -9,14 +9,13 @@
 use crate::{
     abi::Local,
     ah::Ah,
-    datagram::Ud,
+    datagram::{
+        sender::PostedSend,
+        Ud, //
+    },
     pair::{
         Pair,
         Service, //
-    },
-    posted::{
-        PostedSend,
-        ShortList, //
     },
     queue_pair::QueuePair,
     sends::SendPosts, //
@@ -111,20 +110,21 @@ where
     let posts = qp.posts();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
-        if wr.is_inline() {
-            // `max_inline_data` is 0.
-            return Err(EINVAL);
-        }
         let (op, local) = operation(wr.operation().ok_or(EOPNOTSUPP)?);
-        let request = SendWr {
+        let request = |length| SendWr {
             wr_id: wr.wr_id(),
             op,
-            length: 0,
+            length,
             signaled: wr.is_signaled() || qp.signals_all(),
             solicited: wr.is_solicited(),
             fence: wr.is_fenced(),
         };
-        posts.sends.push(request, local, &wr.sges())
+        match (local, wr.inline_data()) {
+            (Some(local), _) => posts.sends.push_local(local, request(0)),
+            (None, Some(data)) if op.sends_payload() => posts.sends.push_inline(&data, request),
+            // What is fetched is scattered.
+            _ => posts.sends.push(&wr.sges(), request),
+        }
     })
 }
 
@@ -198,9 +198,7 @@ fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Pair<Ud>, list: &mut SendWrList<'_, A>
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
         let ud = wr.ud().ok_or(EINVAL)?;
-        let list = ShortList::new(&wr.sges())?;
-        let length = list.length().ok_or(EINVAL)?;
-        posts.sends.push(PostedSend {
+        let request = |length| PostedSend {
             wr: DatagramWr {
                 wr_id: wr.wr_id(),
                 remote_qpn: Qpn::new(ud.remote_qpn),
@@ -211,7 +209,10 @@ fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Pair<Ud>, list: &mut SendWrList<'_, A>
                 solicited: wr.is_solicited(),
             },
             ah: ud.ah.as_ref().as_ref().clone(),
-            list,
-        })
+        };
+        match wr.inline_data() {
+            Some(data) => posts.sends.push_inline(&data, request),
+            None => posts.sends.push(&wr.sges(), request),
+        }
     })
 }

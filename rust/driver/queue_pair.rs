@@ -74,7 +74,7 @@ impl QueuePair {
 
     /// What there is to know of it.
     pub(crate) fn query(&self) -> QpQuery {
-        with_pair!(self, pair => pair.query())
+        with_pair!(self, pair => pair.as_arc_borrow().query())
     }
 
     /// Tells what the core does not know of it.
@@ -135,13 +135,13 @@ impl QueuePair {
             }
     }
 
-    /// A packet has come in, `bytes` long, that this queue pair [serves](Self::serves).
+    /// Packets have come in, the first with an opcode that this queue pair [serves](Self::serves).
     #[inline]
-    pub(crate) fn arrived(&self, opcode: Opcode, skb: RxSkb, bytes: usize) {
+    pub(crate) fn arrived(&self, opcode: Opcode, skb: RxSkb) {
         with_pair!(self, pair => if opcode.is_request() {
-            pair.as_arc_borrow().request_arrived(skb, bytes);
+            pair.as_arc_borrow().request_arrived(skb);
         } else {
-            pair.as_arc_borrow().response_arrived(skb, bytes);
+            pair.as_arc_borrow().response_arrived(skb);
         });
     }
 }

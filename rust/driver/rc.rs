@@ -5,6 +5,7 @@
 //! Owns what the attributes of a queue pair mean to the two halves. What these do is in `sender` and
 //! `receiver`, who runs them is in `pair`.
 
+mod exchange;
 pub(crate) mod receiver;
 pub(crate) mod sender;
 
@@ -39,7 +40,8 @@ use roce::{
     rc::{
         requester::{
             Flow,
-            RequesterConfig, //
+            RequesterConfig,
+            SendState, //
         },
         responder::{
             Responder,
@@ -56,6 +58,10 @@ const FLOW: Flow = Flow {
     packets: 256,
 };
 
+/// What one queue pair may have in flight that has just begun, in packets: many of them must not make a queue
+/// at once that takes longer than their peers may take to answer.
+const FIRST_FLIGHT: u32 = 32;
+
 /// Reliable connection.
 pub(crate) struct Rc;
 
@@ -65,7 +71,7 @@ impl Service for Rc {
     type Sends = Arc<SendPosts>;
 
     /// A peer that keeps to its window stays far below.
-    const INBOX: u32 = 4096;
+    const INBOX: i32 = 4 << 20;
 
     fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
         let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
@@ -99,12 +105,31 @@ impl Service for Rc {
             retry_cnt: attr.retry_cnt,
             rnr_retry: attr.rnr_retry,
             flow: FLOW,
+            first_flight: FIRST_FLIGHT,
         };
         let _ = qp.sender().control(|half| {
             half.set_path(path);
             half.requester().configure(&config);
             half.requester().start();
         });
+        Ok(())
+    }
+
+    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+        let answers = match mask.contains(QpAttrMask::MAX_DEST_RD_ATOMIC) {
+            true => Some(Answers::new(attr.max_dest_rd_atomic)?),
+            false => None,
+        };
+        if mask.contains(QpAttrMask::AV) {
+            let way = || Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num);
+            let (there, back) = (way()?, way()?);
+            let _ = qp.sender().control(|half| half.set_path(there));
+            let _ = qp.receiver().control(|half| half.set_path(back));
+        }
+        let (old, _) = qp
+            .receiver()
+            .control(|half| answers.map(|answers| half.responder().replace_storage(answers)));
+        drop(old);
         Ok(())
     }
 
@@ -133,5 +158,15 @@ impl Service for Rc {
                 responder.set_min_rnr_timer(attr.min_rnr_timer);
             }
         });
+    }
+
+    fn sending(half: &mut SendHalf) -> (Psn, bool) {
+        let requester = half.requester();
+        let drains = requester.state() == SendState::Draining;
+        (requester.psn(), drains && !requester.is_drained())
+    }
+
+    fn expecting(half: &mut ReceiveHalf) -> Option<Psn> {
+        Some(half.responder().expected_psn())
     }
 }

@@ -18,19 +18,23 @@ use crate::{
 use kernel::{
     prelude::*,
     sync::{
+        rcu,
         Arc,
         UniqueArc, //
     }, //
 };
 use rdma::{
     attr::{
+        DmaBufInit,
         MrChange,
         MrInit,
         MrKeys,
         MwType, //
     },
     device::Device,
+    restrack::Details,
     umem::{
+        DmaBuf,
         Memory,
         ScatterList,
         Umem, //
@@ -54,6 +58,7 @@ const SUPPORTED: Access = Access::LOCAL_WRITE
     .union(Access::HUGETLB)
     .union(Access::ON_DEMAND)
     .union(Access::FLUSH_GLOBAL)
+    .union(Access::FLUSH_PERSISTENT)
     .union(Access::RELAXED_ORDERING);
 
 /// A region as its consumer holds it: the key, under which the device finds it.
@@ -68,15 +73,31 @@ pub(crate) struct Window {
     key: u32,
 }
 
+/// The rights with these bits, without optional ones that do not exist here.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` if another one does not exist here.
+fn supported(bits: u32) -> Result<Access> {
+    let access = Access::from_bits(bits);
+    SUPPORTED
+        .union(Access::OPTIONAL)
+        .contains(access)
+        .then_some(access.intersection(SUPPORTED))
+        .ok_or(EOPNOTSUPP)
+}
+
 /// The memory of a process that `init` describes, and its addresses.
 fn memory(dev: &Device<Ferroce>, init: &MrInit) -> Result<(Access, Region, Arc<Memory>)> {
-    let access = Access::from_bits(init.access);
-    if !SUPPORTED.contains(access) {
-        return Err(EOPNOTSUPP);
-    }
-    let memory = match access.contains(Access::ON_DEMAND) {
-        true => odp::memory(init)?,
-        false => Memory::User(Umem::pin(dev.ib(), init.start, init.length, init.access)?),
+    let access = supported(init.access)?;
+    let memory = match (
+        access.contains(Access::ON_DEMAND),
+        access.contains(Access::FLUSH_PERSISTENT),
+    ) {
+        // Nobody knows what pages there will be.
+        (true, true) => return Err(EOPNOTSUPP),
+        (true, false) => odp::memory(init)?,
+        (false, _) => Memory::User(Umem::pin(dev.ib(), init.start, init.length, init.access)?),
     };
     let region = Region {
         iova: first_address(access, init.iova),
@@ -103,6 +124,26 @@ pub(crate) fn reg_user(
     init: &MrInit,
 ) -> Result<(Arc<Registered>, MrKeys)> {
     let (access, region, memory) = self::memory(dev, init)?;
+    add(dev, pd, access, region, memory)
+}
+
+/// Registers a part of a DMA buffer.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` for rights that do not exist here; those of [`DmaBuf::map`]; `ENOMEM`.
+pub(crate) fn reg_dma_buf(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: &DmaBufInit,
+) -> Result<(Arc<Registered>, MrKeys)> {
+    let access = supported(init.access)?;
+    let buffer = DmaBuf::map(dev.ib(), init.fd, init.offset, init.length, init.access)?;
+    let region = Region {
+        iova: init.iova,
+        length: init.length,
+    };
+    let memory = Arc::new(Memory::DmaBuf(buffer), GFP_KERNEL_ACCOUNT)?;
     add(dev, pd, access, region, memory)
 }
 
@@ -190,10 +231,7 @@ pub(crate) fn change(
 ) -> Result {
     dev.port().keys().change_region(mr.key, |old| {
         let pd = change.pd.unwrap_or(&old.pd).clone();
-        let access = change.access.map_or(old.access, Access::from_bits);
-        if !SUPPORTED.contains(access) {
-            return Err(EOPNOTSUPP);
-        }
+        let access = supported(change.access.unwrap_or(old.access.bits()))?;
         let (region, memory) = match change.place {
             Some(place) => {
                 let init = MrInit {
@@ -210,15 +248,48 @@ pub(crate) fn change(
                 if access.contains(Access::ZERO_BASED) != old.access.contains(Access::ZERO_BASED) {
                     return Err(EOPNOTSUPP);
                 }
-                let memory = match old.memory.repin(dev.ib(), access.bits())? {
-                    Some(umem) => Arc::new(Memory::User(umem), GFP_KERNEL_ACCOUNT)?,
-                    None => old.memory.clone(),
-                };
-                (old.region, memory)
+                (old.region, with_rights(dev, old, access)?)
             }
         };
         Ok(Mr::new(pd, old.generation, access, region, memory))
     })
+}
+
+/// The memory of a region, for other rights than it has: registered anew if it was not to be written, or
+/// is not to be pinned any more, or the other way round.
+fn with_rights(dev: &Device<Ferroce>, mr: &Mr, access: Access) -> Result<Arc<Memory>> {
+    if mr.memory.allows(access.bits()) {
+        return Ok(mr.memory.clone());
+    }
+    let (start, length) = mr.memory.origin().ok_or(EOPNOTSUPP)?;
+    let init = MrInit {
+        start,
+        length,
+        iova: mr.region.iova,
+        access: access.bits(),
+    };
+    memory(dev, &init).map(|(_, _, memory)| memory)
+}
+
+/// Tells what the core does not know of a region.
+pub(crate) fn describe(dev: &Device<Ferroce>, mr: &Registered, details: &mut Details) {
+    let guard = rcu::read_lock();
+    let windows = match mr.fast.as_deref() {
+        Some(Entry::Fast(fast)) => &fast.windows,
+        _ => match dev.port().keys().region(mr.key, &guard) {
+            Some((region, _)) => {
+                let on_demand = matches!(&*region.memory, Memory::OnDemand(_));
+                let dma_buf = matches!(&*region.memory, Memory::DmaBuf(_));
+                details.put(c"access", region.access.bits().into());
+                details.put(c"dma_buf", dma_buf.into());
+                details.put(c"on_demand", on_demand.into());
+                &region.windows
+            }
+            None => return,
+        },
+    };
+    details.put(c"fast", mr.fast.is_some().into());
+    details.put(c"windows", windows.count().into());
 }
 
 /// Ends a region.

@@ -46,7 +46,7 @@ impl ReceivePosts {
     pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Arc<Self>> {
         let posts = Posts::new(max_wr, max_sge)?;
         Arc::pin_init(
-            pin_init!(Self { posts <- new_spinlock_irq!(posts) }),
+            pin_init!(Self { posts <- new_spinlock_irq!(posts, "ferroce::ReceivePosts") }),
             GFP_KERNEL_ACCOUNT,
         )
     }

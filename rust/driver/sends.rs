@@ -3,14 +3,15 @@
 //! Send work requests of a consumer in the kernel, between post and turn.
 //!
 //! Owns copies of them. They are posted in any context, also with interrupts off, where no half can be
-//! run; so they wait here for the queue pair's next turn. Datagrams wait in `posted`, each with where
-//! it goes.
+//! run; so they wait here for the queue pair's next turn. Does not know what they ask for.
 
-use crate::abi::{
-    self,
-    Local,
-    Sge,
-    Shape, //
+use crate::{
+    abi::{
+        Local,
+        Sge,
+        Shape, //
+    },
+    backlog::Backlog, //
 };
 use kernel::{
     new_spinlock_irq,
@@ -20,154 +21,83 @@ use kernel::{
         SpinLockIrq, //
     }, //
 };
-use rdma::wr::SgeList;
-use roce::wr::{
-    SendOp,
-    SendWr, //
+use rdma::wr::{
+    InlineData,
+    SgeList, //
 };
+use roce::wr::SendWr;
 
-/// Requests that wait.
+/// Requests that wait; of connections unless told otherwise.
 #[pin_data]
-pub(crate) struct SendPosts {
+pub(crate) struct SendPosts<T = SendWr> {
     #[pin]
-    queue: SpinLockIrq<Queue>,
+    queue: SpinLockIrq<Queue<T>>,
 }
 
-/// What the lock guards: a ring of requests, each with room for the longest scatter list.
-struct Queue {
-    heads: KVVec<Head>,
-    lists: KVVec<Sge>,
-    max_sge: usize,
-    /// Posted and taken since the queue was made; both run free.
-    posted: usize,
-    taken: usize,
-}
+/// What the lock guards: each request, and where its data is.
+type Queue<T> = Backlog<(T, Shape)>;
 
-/// A request without its scatter list.
-#[derive(Clone, Copy)]
-struct Head {
-    wr: SendWr,
-    shape: Shape,
-}
-
-impl SendPosts {
-    /// Room for `max_wr` requests with up to `max_sge` entries each.
+impl<T> SendPosts<T> {
+    /// Room for `max_wr` requests with up to `max_sge` entries each, or as many bytes of inline data as fit
+    /// there.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Arc<Self>> {
-        // CAST: `u32` to `usize`, on 64 bits.
-        let (max_wr, max_sge) = (max_wr as usize, max_sge as usize);
-        let none = Head {
-            wr: SendWr {
-                wr_id: 0,
-                op: SendOp::Send { imm: None },
-                length: 0,
-                signaled: false,
-                solicited: false,
-                fence: false,
-            },
-            shape: Shape::Scatter(0),
-        };
-        let lists = max_wr.checked_mul(max_sge).ok_or(ENOMEM)?;
-        let queue = Queue {
-            heads: KVVec::from_elem(none, max_wr, GFP_KERNEL_ACCOUNT)?,
-            lists: KVVec::from_elem(Sge::default(), lists, GFP_KERNEL_ACCOUNT)?,
-            max_sge,
-            posted: 0,
-            taken: 0,
-        };
+        let queue = Queue::new(max_wr, max_sge)?;
         Arc::pin_init(
-            pin_init!(Self { queue <- new_spinlock_irq!(queue) }),
+            pin_init!(Self { queue <- new_spinlock_irq!(queue, "ferroce::SendPosts") }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
-    /// Adds a request whose data is where `sges` says, or that is about keys; `wr` but for its length. For
-    /// any context.
+    /// Adds the request that `request` makes of the length of its message, whose data is where `sges` says.
+    /// For any context.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the scatter list is too long, in entries or in bytes; `ENOMEM` when more are posted
     /// than the queue pair was created for.
-    pub(crate) fn push(&self, wr: SendWr, local: Option<Local>, sges: &SgeList<'_>) -> Result {
-        self.queue.lock().push(wr, local, sges)
+    pub(crate) fn push(&self, sges: &SgeList<'_>, request: impl FnOnce(u32) -> T) -> Result {
+        // CAST: At most `max_sge`, a `u32`.
+        let entries = sges.len() as u32;
+        let push = |length| (request(length), Shape::Scatter(entries));
+        self.queue.lock().push(sges, push)
     }
 
-    /// Takes the oldest request; its scatter list goes to the start of `list`. Returns it, and where
-    /// its data is.
-    pub(crate) fn take(&self, list: &mut [Sge]) -> Option<(SendWr, Shape)> {
-        self.queue.lock().take(list)
+    /// Adds a request that takes `data` along. For any context.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    pub(crate) fn push_inline(
+        &self,
+        data: &InlineData<'_>,
+        request: impl FnOnce(u32) -> T,
+    ) -> Result {
+        let request = (request(data.len()), Shape::Inline(data.len()));
+        self.queue.lock().push_inline(data, request)
+    }
+
+    /// Adds a request that is about keys. For any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, as [`push`](Self::push).
+    pub(crate) fn push_local(&self, local: Local, request: T) -> Result {
+        let request = (request, Shape::Local(local));
+        self.queue.lock().push(&SgeList::default(), |_| request)
+    }
+
+    /// Takes the oldest request; its scatter list or data goes to the start of `room`. Returns it, and
+    /// where its data is.
+    pub(crate) fn take(&self, room: &mut [Sge]) -> Option<(T, Shape)> {
+        self.queue.lock().take(|entries| room.get_mut(..entries))
     }
 
     /// Forgets what waits.
     pub(crate) fn clear(&self) {
-        let mut queue = self.queue.lock();
-        queue.taken = queue.posted;
+        self.queue.lock().clear();
     }
-}
-
-impl Queue {
-    fn push(&mut self, wr: SendWr, local: Option<Local>, sges: &SgeList<'_>) -> Result {
-        if sges.len() > self.max_sge {
-            return Err(EINVAL);
-        }
-        if self.waiting() >= self.heads.len() {
-            return Err(ENOMEM);
-        }
-        let slot = self.posted.checked_rem(self.heads.len()).ok_or(ENOMEM)?;
-        let room = list(&mut self.lists, slot, self.max_sge);
-        let room = room.get_mut(..sges.len()).ok_or(EINVAL)?;
-        for (to, from) in room.iter_mut().zip(sges.iter()) {
-            *to = Sge {
-                addr: from.addr,
-                length: from.length,
-                lkey: from.lkey,
-            };
-        }
-        let (shape, length) = match local {
-            Some(local) => (Shape::Local(local), 0),
-            None => {
-                let length = abi::total_length(room).ok_or(EINVAL)?;
-                // CAST: At most `max_sge`.
-                (Shape::Scatter(room.len() as u32), length)
-            }
-        };
-        let head = Head {
-            wr: SendWr { length, ..wr },
-            shape,
-        };
-        *self.heads.get_mut(slot).ok_or(ENOMEM)? = head;
-        self.posted = self.posted.wrapping_add(1);
-        Ok(())
-    }
-
-    fn take(&mut self, into: &mut [Sge]) -> Option<(SendWr, Shape)> {
-        if self.waiting() == 0 {
-            return None;
-        }
-        let slot = self.taken.checked_rem(self.heads.len())?;
-        let head = self.heads.get(slot)?;
-        let from = list(&mut self.lists, slot, self.max_sge);
-        if let Shape::Scatter(entries) = head.shape {
-            for (to, from) in into.get_mut(..entries as usize)?.iter_mut().zip(from) {
-                *to = *from;
-            }
-        }
-        self.taken = self.taken.wrapping_add(1);
-        Some((head.wr, head.shape))
-    }
-
-    fn waiting(&self) -> usize {
-        self.posted.wrapping_sub(self.taken)
-    }
-}
-
-/// The room of one scatter list.
-fn list(lists: &mut [Sge], slot: usize, max_sge: usize) -> &mut [Sge] {
-    let start = slot.saturating_mul(max_sge);
-    lists
-        .get_mut(start..start.saturating_add(max_sge))
-        .unwrap_or_default()
 }

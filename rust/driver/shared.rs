@@ -28,15 +28,16 @@ pub(crate) struct Shared {
     namespaces: Arc<Namespaces>,
     qps: Population,
     pages: Arc<SleepQueue>,
+    hands_over: bool,
 }
 
 impl Shared {
-    /// A module without devices.
+    /// A module without devices. `hands_over`: see [`Port::hands_over`](crate::port::Port::hands_over).
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new(hands_over: bool) -> Result<Arc<Self>> {
         let demux = Arc::pin_init(Demux::new(), GFP_KERNEL)?;
         let namespaces = Namespaces::new(demux.clone())?;
         let qps = Population::new()?;
@@ -47,6 +48,7 @@ impl Shared {
                 namespaces,
                 qps,
                 pages,
+                hands_over,
             },
             GFP_KERNEL,
         )?)
@@ -65,6 +67,11 @@ impl Shared {
     /// Where memory on demand is brought.
     pub(crate) fn pages(&self) -> &Arc<SleepQueue> {
         &self.pages
+    }
+
+    /// Whether packets to peers on this machine are handed over.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.hands_over
     }
 
     /// Queue pairs that still exist, whether or not anybody can reach them.

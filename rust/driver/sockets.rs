@@ -22,9 +22,6 @@ use rdma::net::{
     udp_tunnel::UdpPort, //
 };
 
-/// Port number of RoCEv2 (IBA annex 17).
-const PORT: u16 = roce::wire::ip::ROCE_UDP_PORT;
-
 /// The namespaces that have sockets.
 #[pin_data]
 pub(crate) struct Namespaces {
@@ -49,13 +46,14 @@ struct Entry {
 impl Namespaces {
     /// None yet; what arrives goes to `demux`.
     pub(crate) fn new(demux: Arc<Demux>) -> Result<Arc<Self>> {
+        let list = List {
+            entries: KVec::new(),
+            next_serial: 0,
+        };
         Arc::pin_init(
             pin_init!(Self {
                 demux,
-                list <- new_mutex!(List {
-                    entries: KVec::new(),
-                    next_serial: 0,
-                }),
+                list <- new_mutex!(list, "ferroce::Namespaces"),
             }),
             GFP_KERNEL,
         )
@@ -75,7 +73,7 @@ impl Namespaces {
                 serial: entry.serial,
             });
         }
-        let sockets = UdpPort::open(net, PORT, self.demux.clone())?;
+        let sockets = UdpPort::open(net, self.demux.clone())?;
         let serial = list.next_serial;
         list.next_serial = serial.wrapping_add(1);
         list.entries.push(

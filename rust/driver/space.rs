@@ -9,12 +9,18 @@
 //! Memory on demand may be absent. Then an access says what it missed, and is to be made again, all
 //! of it, when that was brought.
 
+pub(crate) mod copies;
+
 use crate::{
     abi::{
         Local,
         Sge, //
     },
-    frame::Frame,
+    bytes::{
+        Bytes,
+        Fault, //
+    },
+    frame::Sink,
     keys::{
         Keys,
         Located, //
@@ -23,6 +29,7 @@ use crate::{
         Pd,
         Wish, //
     },
+    mw::Owner,
     paging::{
         Miss,
         Want,
@@ -36,21 +43,16 @@ use kernel::{
         Arc, //
     }, //
 };
-use rdma::net::rx::RxSkb;
 use roce::{
     access::{
         Access,
         AccessError, //
     },
-    id::{
-        Qpn,
-        Rkey, //
-    },
+    id::Rkey,
     segment::Payload,
     status::WcStatus,
     wr::{
         AtomicOp,
-        FlushScope,
         Remote,
         ATOMIC_BYTES, //
     }, //
@@ -63,12 +65,12 @@ pub(crate) struct Space<'a> {
     pub(crate) keys: &'a Keys,
     /// Protection domain of the queue pair.
     pub(crate) pd: &'a Arc<Pd>,
-    /// Number of the queue pair.
-    pub(crate) qpn: Qpn,
+    /// The queue pair.
+    pub(crate) owner: Owner,
 }
 
 /// One run of bytes of a message that stands in one region.
-struct Piece {
+pub(crate) struct Piece {
     lkey: u32,
     va: u64,
     len: u32,
@@ -80,7 +82,7 @@ struct Piece {
 const SHORT_AHEAD: u32 = 64 << 10;
 
 impl Space<'_> {
-    /// Copies `payload` of `skb` to byte `offset` of the message that `sges` describes.
+    /// Copies `payload` of the packet in `bytes` to byte `offset` of the message that `sges` describes.
     ///
     /// # Errors
     ///
@@ -90,22 +92,23 @@ impl Space<'_> {
         &self,
         sges: &[Sge],
         offset: u32,
-        skb: &RxSkb,
+        bytes: &impl Bytes,
         payload: Payload,
     ) -> Result<(), Miss<WcStatus>> {
         let guard = rcu::read_lock();
-        // CAST: A packet's length.
-        let mut from = payload.offset as usize;
+        let mut from = payload.offset;
         let mut left = payload.len;
         for piece in pieces(sges, offset, payload.len) {
             let found = self.local(&piece, Access::LOCAL_WRITE, &guard)?;
-            found
-                .memory()
-                .copy_from_skb(found.at(), skb, from, piece.len as usize)
-                .map_err(|error| {
-                    self.missed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
+            bytes
+                .copy_to(from, found.memory(), found.at(), piece.len)
+                .map_err(|fault| match fault {
+                    Fault::Bytes => Miss::Elsewhere,
+                    Fault::Memory(error) => {
+                        self.missed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
+                    }
                 })?;
-            from = from.wrapping_add(piece.len as usize);
+            from = from.wrapping_add(piece.len);
             left = left.wrapping_sub(piece.len);
         }
         if left == 0 {
@@ -146,7 +149,7 @@ impl Space<'_> {
         }
     }
 
-    /// Appends `len` bytes to `frame`, from byte `offset` of the message that `sges` describes.
+    /// Appends `len` bytes to `to`, from byte `offset` of the message that `sges` describes.
     ///
     /// # Errors
     ///
@@ -156,13 +159,13 @@ impl Space<'_> {
         sges: &[Sge],
         offset: u32,
         len: u32,
-        frame: &mut Frame,
+        to: &mut impl Sink,
     ) -> Result<bool, Miss<WcStatus>> {
         let guard = rcu::read_lock();
         let mut left = len;
         for piece in pieces(sges, offset, len) {
             let found = self.local(&piece, Access::NONE, &guard)?;
-            match frame.append(found.memory(), found.at(), piece.len as usize) {
+            match to.append(found.memory(), found.at(), piece.len) {
                 Ok(()) => {}
                 Err(EAGAIN) => {
                     return Err(self.missed_piece(&piece, EAGAIN, Access::NONE, MOST_AHEAD))
@@ -193,7 +196,7 @@ impl Space<'_> {
     ) -> Result<(), Miss<AccessError>> {
         let guard = rcu::read_lock();
         let found = self.remote(remote, len, access, &guard)?;
-        if !ahead || found.memory().is_lendable() {
+        if !ahead || found.memory().stays() {
             return Ok(());
         }
         let soon = len.min(MOST_AHEAD);
@@ -204,7 +207,7 @@ impl Space<'_> {
             // Nothing of it must be there, before it is used.
             Err(EAGAIN) => Err(Miss::Absent(Want {
                 pd: self.pd.clone(),
-                peer_of: Some(self.qpn),
+                peer_of: Some(self.owner),
                 key: remote.rkey.get(),
                 va: remote.va,
                 must: 0,
@@ -215,7 +218,7 @@ impl Space<'_> {
         }
     }
 
-    /// Copies `payload` of `skb` to `remote`, an address that the peer chose.
+    /// Copies `payload` of the packet in `bytes` to `remote`, an address that the peer chose.
     ///
     /// # Errors
     ///
@@ -223,24 +226,21 @@ impl Space<'_> {
     pub(crate) fn write_remote(
         &self,
         remote: Remote,
-        skb: &RxSkb,
+        bytes: &impl Bytes,
         payload: Payload,
     ) -> Result<(), Miss<AccessError>> {
         let access = Access::REMOTE_WRITE;
         let guard = rcu::read_lock();
         let found = self.remote(remote, payload.len, access, &guard)?;
-        found
-            .memory()
-            .copy_from_skb(
-                found.at(),
-                skb,
-                payload.offset as usize,
-                payload.len as usize,
-            )
-            .map_err(|error| self.missed_remote(error, remote, payload.len, access))
+        bytes
+            .copy_to(payload.offset, found.memory(), found.at(), payload.len)
+            .map_err(|fault| match fault {
+                Fault::Bytes => Miss::Elsewhere,
+                Fault::Memory(error) => self.missed_remote(error, remote, payload.len, access),
+            })
     }
 
-    /// Appends `len` bytes at `remote` to `frame`, to answer a read.
+    /// Appends `len` bytes at `remote` to `to`, to answer a read.
     ///
     /// # Errors
     ///
@@ -249,12 +249,12 @@ impl Space<'_> {
         &self,
         remote: Remote,
         len: u32,
-        frame: &mut Frame,
+        to: &mut impl Sink,
     ) -> Result<bool, Miss<AccessError>> {
         let access = Access::REMOTE_READ;
         let guard = rcu::read_lock();
         let found = self.remote(remote, len, access, &guard)?;
-        match frame.append(found.memory(), found.at(), len as usize) {
+        match to.append(found.memory(), found.at(), len) {
             Ok(()) => Ok(true),
             Err(EAGAIN) => Err(self.missed_remote(EAGAIN, remote, len, access)),
             Err(_) => Ok(false),
@@ -278,7 +278,7 @@ impl Space<'_> {
         .map_err(|error| self.missed_remote(error, remote, ATOMIC_BYTES, access))
     }
 
-    /// Copies `payload` of `skb`, eight bytes, to `remote`, at once and after everything that was
+    /// Copies `payload` of the packet in `bytes`, eight bytes, to `remote`, at once and after everything that was
     /// written before.
     ///
     /// # Errors
@@ -287,41 +287,20 @@ impl Space<'_> {
     pub(crate) fn write_whole(
         &self,
         remote: Remote,
-        skb: &RxSkb,
+        bytes: &impl Bytes,
         payload: Payload,
     ) -> Result<(), Miss<AccessError>> {
         let access = Access::REMOTE_WRITE;
-        let mut bytes = [0; ATOMIC_BYTES as usize];
-        skb.copy(payload.offset as usize, &mut bytes)
+        let mut value = [0; ATOMIC_BYTES as usize];
+        bytes
+            .read(payload.offset, &mut value)
             .map_err(|_| AccessError::Bounds)?;
         let guard = rcu::read_lock();
         let found = self.remote(remote, ATOMIC_BYTES, access, &guard)?;
         found
             .memory()
-            .store_release(found.at(), u64::from_ne_bytes(bytes))
+            .store_release(found.at(), u64::from_ne_bytes(value))
             .map_err(|error| self.missed_remote(error, remote, ATOMIC_BYTES, access))
-    }
-
-    /// Checks that a peer may do `access` to what it wants flushed.
-    ///
-    /// # Errors
-    ///
-    /// What [`Keys::remote`] or [`Mr::grants`](crate::mr::Mr::grants) finds wrong.
-    pub(crate) fn check_flush(
-        &self,
-        remote: Remote,
-        scope: FlushScope,
-        access: Access,
-    ) -> Result<(), AccessError> {
-        let guard = rcu::read_lock();
-        match scope {
-            FlushScope::Range(len) => self.remote(remote, len, access, &guard).map(drop),
-            FlushScope::Region => {
-                let region = self.keys.region(remote.rkey.get(), &guard);
-                let (mr, generation) = region.ok_or(AccessError::Key)?;
-                mr.grants(generation, self.pd, access)
-            }
-        }
     }
 
     /// Carries out an operation on keys.
@@ -334,7 +313,7 @@ impl Space<'_> {
             Local::Invalidate(rkey) => self
                 .invalidate(*rkey, false)
                 .map_err(|_| WcStatus::LocQpOpErr),
-            Local::Bind(bind) => self.keys.bind(self.pd, self.qpn, bind),
+            Local::Bind(bind) => self.keys.bind(self.pd, self.owner, bind),
             Local::Register(reg) => self.keys.register(self.pd, reg),
         }
     }
@@ -345,7 +324,8 @@ impl Space<'_> {
     ///
     /// Why it cannot be taken back.
     pub(crate) fn invalidate(&self, rkey: Rkey, remote: bool) -> Result<(), AccessError> {
-        self.keys.invalidate(self.pd, self.qpn, rkey.get(), remote)
+        self.keys
+            .invalidate(self.pd, self.owner, rkey.get(), remote)
     }
 
     /// What it means that memory of a work request was not accessed.
@@ -383,7 +363,7 @@ impl Space<'_> {
         }
         Miss::Absent(Want {
             pd: self.pd.clone(),
-            peer_of: Some(self.qpn),
+            peer_of: Some(self.owner),
             key: remote.rkey.get(),
             va: remote.va,
             must: len,
@@ -422,12 +402,13 @@ impl Space<'_> {
             len,
             access,
         };
-        self.keys.remote(self.qpn, remote.rkey.get(), &wish, guard)
+        self.keys
+            .remote(self.owner, remote.rkey.get(), &wish, guard)
     }
 }
 
 /// Cuts bytes `offset..offset + len` of a message out of its scatter list.
-fn pieces(sges: &[Sge], offset: u32, len: u32) -> impl Iterator<Item = Piece> + '_ {
+pub(crate) fn pieces(sges: &[Sge], offset: u32, len: u32) -> impl Iterator<Item = Piece> + '_ {
     let mut skip = offset;
     let mut left = len;
     sges.iter().filter_map(move |sge| {

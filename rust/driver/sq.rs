@@ -24,7 +24,10 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::ring::Ring;
+use rdma::{
+    alloc::gfp_user,
+    ring::Ring, //
+};
 use roce::{
     rc::{
         requester::Requester,
@@ -50,7 +53,7 @@ impl Slots {
     /// `ENOMEM`.
     pub(crate) fn new(count: u32) -> Result<Self> {
         // CAST: A ring's size.
-        let slots = KVVec::from_elem(Slot::EMPTY, count as usize, GFP_KERNEL_ACCOUNT)?;
+        let slots = KVVec::from_elem(Slot::EMPTY, count as usize, gfp_user())?;
         Ok(Self(slots))
     }
 }
@@ -70,6 +73,7 @@ impl AsMut<[Slot]> for Slots {
 }
 
 /// Where the bytes of a request stand.
+#[derive(Clone, Copy)]
 pub(crate) enum Body<'a> {
     /// Here: they were copied with the entry.
     Inline(&'a [u8]),
@@ -77,6 +81,21 @@ pub(crate) enum Body<'a> {
     Scatter(&'a [Sge]),
     /// There are none: it is about keys.
     Local(&'a Local),
+}
+
+impl<'a> Body<'a> {
+    /// The body of that shape that starts at the start of `room`.
+    pub(crate) fn new(shape: &'a Shape, room: &'a [Sge]) -> Self {
+        match shape {
+            Shape::Inline(bytes) => {
+                Self::Inline(room.as_bytes().get(..*bytes as usize).unwrap_or_default())
+            }
+            Shape::Scatter(entries) => {
+                Self::Scatter(room.get(..*entries as usize).unwrap_or_default())
+            }
+            Shape::Local(local) => Self::Local(local),
+        }
+    }
 }
 
 /// Where requests come from.
@@ -138,8 +157,8 @@ impl SendQueue {
             next: 0,
             bounds,
             signal_all,
-            shapes: KVVec::from_elem(Shape::Scatter(0), slots, GFP_KERNEL_ACCOUNT)?,
-            bodies: KVVec::from_elem(Sge::default(), room, GFP_KERNEL_ACCOUNT)?,
+            shapes: KVVec::from_elem(Shape::Scatter(0), slots, gfp_user())?,
+            bodies: KVVec::from_elem(Sge::default(), room, gfp_user())?,
         };
         Ok(Self {
             source,
@@ -323,15 +342,9 @@ impl Entries {
         // CAST: Below the number of slots.
         let index = slot.0 as usize;
         let start = index.saturating_mul(self.bounds.max_sge as usize);
-        let body = self.bodies.get(start..).unwrap_or_default();
+        let room = self.bodies.get(start..).unwrap_or_default();
         match self.shapes.get(index) {
-            Some(Shape::Inline(bytes)) => {
-                Body::Inline(body.as_bytes().get(..*bytes as usize).unwrap_or_default())
-            }
-            Some(Shape::Scatter(entries)) => {
-                Body::Scatter(body.get(..*entries as usize).unwrap_or_default())
-            }
-            Some(Shape::Local(local)) => Body::Local(local),
+            Some(shape) => Body::new(shape, room),
             None => Body::Inline(&[]),
         }
     }

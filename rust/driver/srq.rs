@@ -9,6 +9,7 @@
 use crate::{
     mr::Pd,
     supply::{
+        Posts,
         ScatterList,
         Supply, //
     }, //
@@ -24,6 +25,7 @@ use kernel::{
 use rdma::{
     attr::SrqAttr,
     event::SrqHandle,
+    restrack::Details,
     ring::Ring,
     wr, //
 };
@@ -76,7 +78,7 @@ impl Srq {
                 pd,
                 handle,
                 max_sge,
-                stock <- new_spinlock_irq!(Stock { supply, max_wr, limit }),
+                stock <- new_spinlock_irq!(Stock { supply, max_wr, limit }, "ferroce::Srq"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -130,6 +132,20 @@ impl Srq {
         }
     }
 
+    /// Tells what the core does not know of it.
+    pub(crate) fn describe(&self, details: &mut Details) {
+        let SrqAttr {
+            max_wr,
+            max_sge,
+            limit,
+        } = self.query();
+        let waiting = self.stock.lock().supply.len();
+        details.put(c"max_wr", max_wr.into());
+        details.put(c"max_sge", max_sge.into());
+        details.put(c"limit", limit.into());
+        details.put(c"waiting", waiting.into());
+    }
+
     /// Has the consumer told when fewer than `limit` receives wait; 0: not.
     ///
     /// # Errors
@@ -151,7 +167,7 @@ impl Srq {
     ///
     /// `EINVAL` if `ring` is too small for what waits, or for the limit; or if the queue is one of the
     /// kernel's. The queue is as it was.
-    pub(crate) fn resize(&self, ring: &Arc<Ring>) -> Result {
+    pub(crate) fn resize_ring(&self, ring: &Arc<Ring>) -> Result {
         let mut moving = None;
         loop {
             let mut stock = self.stock.lock();
@@ -168,5 +184,26 @@ impl Srq {
                 return Ok(());
             }
         }
+    }
+
+    /// Has room for `max_wr` receives of a consumer in the kernel, who may post meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Posts::resize`]; `EINVAL` for less than the limit, or if the queue is a process's;
+    /// `ENOMEM`.
+    pub(crate) fn resize_posts(&self, max_wr: u32) -> Result {
+        // Dropped after the lock is released.
+        let mut room = Some(Posts::new(max_wr, self.max_sge)?);
+        let mut stock = self.stock.lock();
+        if stock.limit > max_wr {
+            return Err(EINVAL);
+        }
+        let Supply::Posts(posts) = &mut stock.supply else {
+            return Err(EINVAL);
+        };
+        posts.resize(&mut room)?;
+        stock.max_wr = max_wr;
+        Ok(())
     }
 }

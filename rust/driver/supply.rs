@@ -7,17 +7,21 @@
 //! and gives the element back to the consumer at once. Knows neither who takes nor what arrives;
 //! whoever shares a supply locks it.
 
-use crate::abi::{
-    self,
-    Bounds,
-    RecvWqe,
-    Sge, //
+use crate::{
+    abi::{
+        self,
+        Bounds,
+        RecvWqe,
+        Sge, //
+    },
+    backlog::Backlog, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 use rdma::{
+    alloc::gfp_user,
     ring::Ring,
     wr, //
 };
@@ -43,7 +47,7 @@ impl ScatterList {
     /// `ENOMEM`.
     pub(crate) fn new(max_sge: u32) -> Result<Self> {
         // CAST: At most `MAX_SGE`.
-        let entries = KVVec::from_elem(Sge::default(), max_sge as usize, GFP_KERNEL_ACCOUNT)?;
+        let entries = KVVec::from_elem(Sge::default(), max_sge as usize, gfp_user())?;
         Ok(Self { entries, used: 0 })
     }
 
@@ -208,20 +212,9 @@ impl Move {
 
 /// Receives of a consumer in the kernel: copies, in the order in which they were posted.
 pub(crate) struct Posts {
-    heads: KVVec<Head>,
-    /// Scatter lists, each with the room of the longest.
-    lists: KVVec<Sge>,
-    max_sge: usize,
-    /// Posted and taken since the queue was made; both run free.
-    posted: usize,
-    taken: usize,
-}
-
-/// A receive without its scatter list.
-#[derive(Clone, Copy)]
-struct Head {
-    wr: RecvWr,
-    entries: usize,
+    newer: Backlog<RecvWr>,
+    /// Those from before the last resize, which are taken first. They stay where they are.
+    older: Option<Backlog<RecvWr>>,
 }
 
 impl Posts {
@@ -231,22 +224,9 @@ impl Posts {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Self> {
-        // CAST: `u32` to `usize`, on 64 bits.
-        let (max_wr, max_sge) = (max_wr as usize, max_sge as usize);
-        let none = Head {
-            wr: RecvWr {
-                wr_id: 0,
-                length: 0,
-            },
-            entries: 0,
-        };
-        let lists = max_wr.checked_mul(max_sge).ok_or(ENOMEM)?;
         Ok(Self {
-            heads: KVVec::from_elem(none, max_wr, GFP_KERNEL_ACCOUNT)?,
-            lists: KVVec::from_elem(Sge::default(), lists, GFP_KERNEL_ACCOUNT)?,
-            max_sge,
-            posted: 0,
-            taken: 0,
+            newer: Backlog::new(max_wr, max_sge)?,
+            older: None,
         })
     }
 
@@ -256,78 +236,57 @@ impl Posts {
     ///
     /// `EINVAL` if its scatter list is too long, in entries or in bytes; `ENOMEM` if there is no room.
     pub(crate) fn push(&mut self, wr: &wr::RecvWr<'_>) -> Result {
-        let sges = wr.sges();
-        if sges.len() > self.max_sge {
-            return Err(EINVAL);
-        }
-        if self.waiting() >= self.heads.len() {
+        if self.len() >= self.capacity() {
             return Err(ENOMEM);
         }
-        let slot = self.posted.checked_rem(self.heads.len()).ok_or(ENOMEM)?;
-        let room = list(&mut self.lists, slot, self.max_sge);
-        let room = room.get_mut(..sges.len()).ok_or(EINVAL)?;
-        for (to, from) in room.iter_mut().zip(sges.iter()) {
-            *to = Sge {
-                addr: from.addr,
-                length: from.length,
-                lkey: from.lkey,
-            };
-        }
-        let head = Head {
-            wr: RecvWr {
-                wr_id: wr.wr_id(),
-                length: abi::total_length(room).ok_or(EINVAL)?,
-            },
-            entries: room.len(),
-        };
-        *self.heads.get_mut(slot).ok_or(ENOMEM)? = head;
-        self.posted = self.posted.wrapping_add(1);
-        Ok(())
+        self.newer.push(&wr.sges(), |length| RecvWr {
+            wr_id: wr.wr_id(),
+            length,
+        })
     }
 
     /// Takes the oldest receive; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, into: &mut ScatterList) -> Option<RecvWr> {
-        if self.waiting() == 0 {
-            return None;
+    pub(crate) fn take(&mut self, list: &mut ScatterList) -> Option<RecvWr> {
+        let older = self.older.as_mut().filter(|older| older.len() != 0);
+        older
+            .unwrap_or(&mut self.newer)
+            .take(|entries| list.fill(entries))
+    }
+
+    /// Takes what is in `room`, which is empty, for what is posted from now on. What is not needed any
+    /// more is left there, to be dropped where one may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is less room than receives wait; `EBUSY` while some from before the last
+    /// resize wait.
+    pub(crate) fn resize(&mut self, room: &mut Option<Self>) -> Result {
+        if self.older.as_ref().is_some_and(|older| older.len() != 0) {
+            return Err(EBUSY);
         }
-        let slot = self.taken.checked_rem(self.heads.len())?;
-        let head = self.heads.get(slot)?;
-        let from = list(&mut self.lists, slot, self.max_sge);
-        for (to, from) in into.fill(head.entries)?.iter_mut().zip(from) {
-            *to = *from;
-        }
-        self.taken = self.taken.wrapping_add(1);
-        Some(head.wr)
+        let new = room.take_if(|new| self.len() <= new.capacity());
+        let old = core::mem::replace(self, new.ok_or(EINVAL)?);
+        self.older = Some(old.newer);
+        *room = old.older.map(|newer| Self { newer, older: None });
+        Ok(())
     }
 
     /// Receives that wait.
     pub(crate) fn len(&self) -> u32 {
-        // CAST: No more than were asked for, by a `u32`.
-        self.waiting() as u32
-    }
-
-    fn waiting(&self) -> usize {
-        self.posted.wrapping_sub(self.taken)
+        let older = self.older.as_ref().map_or(0, Backlog::len);
+        self.newer.len().saturating_add(older)
     }
 
     /// Most receives that can wait.
     pub(crate) fn capacity(&self) -> u32 {
-        // CAST: As many as were asked for, by a `u32`.
-        self.heads.len() as u32
+        self.newer.capacity()
     }
 
     /// Forgets what waits.
     pub(crate) fn clear(&mut self) {
-        self.taken = self.posted;
+        self.older.iter_mut().for_each(Backlog::clear);
+        self.newer.clear();
     }
-}
-
-/// The room of one scatter list.
-fn list(lists: &mut [Sge], slot: usize, max_sge: usize) -> &mut [Sge] {
-    let start = slot.saturating_mul(max_sge);
-    lists
-        .get_mut(start..start.saturating_add(max_sge))
-        .unwrap_or_default()
 }
 
 /// A supply of either kind.

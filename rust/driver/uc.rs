@@ -35,7 +35,10 @@ use roce::{
     psn::Psn,
     uc::{
         receiver::ReceiverConfig,
-        sender::SenderConfig, //
+        sender::{
+            SendState,
+            SenderConfig, //
+        }, //
     }, //
 };
 use sender::SendHalf;
@@ -49,7 +52,7 @@ impl Service for Uc {
     type Sends = Arc<SendPosts>;
 
     /// Nothing holds the peer back.
-    const INBOX: u32 = 4096;
+    const INBOX: i32 = 4 << 20;
 
     fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
         let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
@@ -67,7 +70,8 @@ impl Service for Uc {
     }
 
     fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result {
-        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
+        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?
+            .counted_in(qp.common().flight());
         let config = SenderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -78,6 +82,17 @@ impl Service for Uc {
         Ok(())
     }
 
+    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+        if mask.contains(QpAttrMask::AV) {
+            let way = || Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num);
+            let there = way()?.counted_in(qp.common().flight());
+            let back = way()?;
+            let _ = qp.sender().control(|half| half.set_path(there));
+            let _ = qp.receiver().control(|half| half.set_path(back));
+        }
+        Ok(())
+    }
+
     fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) {
         if mask.contains(QpAttrMask::ACCESS_FLAGS) {
             let access = Access::from_bits(attr.access_flags);
@@ -85,5 +100,15 @@ impl Service for Uc {
                 .receiver()
                 .control(|half| half.receiver().set_access(access));
         }
+    }
+
+    fn sending(half: &mut SendHalf) -> (Psn, bool) {
+        let sender = half.sender();
+        let drains = sender.state() == SendState::Draining;
+        (sender.psn(), drains && !sender.is_drained())
+    }
+
+    fn expecting(half: &mut ReceiveHalf) -> Option<Psn> {
+        Some(half.receiver().expected_psn())
     }
 }

@@ -7,7 +7,10 @@
 
 use crate::{
     ah::handle::Handle,
-    counters::NAMES,
+    counters::{
+        NAMES,
+        OF_QP, //
+    },
     cq::{
         self,
         Cq, //
@@ -32,9 +35,14 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
+    apart::{
+        CountedApart,
+        QpCounts, //
+    },
     attr::{
         AhAttr,
         DeviceAttr,
+        DmaBufInit,
         MrChange,
         MrInit,
         MrKeys,
@@ -101,6 +109,7 @@ impl Driver for Ferroce {
     const ABI_VERSION: u32 = 2;
     const LINK_TYPE: &'static CStr = c"ferroce";
     const HW_COUNTERS: &'static [&'static CStr] = &NAMES;
+    const QP_COUNTERS: &'static [usize] = &OF_QP;
 
     fn registry() -> &'static Registry<Self> {
         &DEVICES
@@ -138,6 +147,14 @@ impl Driver for Ferroce {
         // Packets for no queue pair count with every device: none of them is the one they missed.
         let strays = dev.shared().demux().strays().value(index);
         dev.port().counters().value(index).wrapping_add(strays)
+    }
+
+    fn read_qp_counters(qp: &QueuePair) -> QpCounts {
+        qp.common().traffic().counts()
+    }
+
+    fn counted_apart(&self) -> &CountedApart<QueuePair> {
+        self.apart()
     }
 
     fn alloc_ucontext(_dev: &Device<Self>) -> Result<Arc<()>> {
@@ -231,6 +248,18 @@ impl Driver for Ferroce {
         qp.describe(details);
     }
 
+    fn describe_cq(cq: &Cq, details: &mut Details) {
+        cq.describe(details);
+    }
+
+    fn describe_srq(srq: &Srq, details: &mut Details) {
+        srq.describe(details);
+    }
+
+    fn describe_mr(dev: &Device<Self>, mr: &Registered, details: &mut Details) {
+        registration::describe(dev, mr, details);
+    }
+
     fn destroy_qp(dev: &Device<Self>, qp: Arc<QueuePair>) {
         let number = qp.common().number();
         if number == Qpn::GSI.get() {
@@ -275,7 +304,7 @@ impl Driver for Ferroce {
         max_wr: u32,
         user: Option<&mut UserContext<()>>,
     ) -> Result {
-        create::resize_srq(srq, max_wr, user.ok_or(EOPNOTSUPP)?)
+        create::resize_srq(srq, max_wr, user)
     }
 
     fn set_srq_limit(srq: &Srq, limit: u32) -> Result {
@@ -296,6 +325,14 @@ impl Driver for Ferroce {
         init: MrInit,
     ) -> Result<(Arc<Registered>, MrKeys)> {
         registration::reg_user(dev, pd, &init)
+    }
+
+    fn reg_dmabuf_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        init: DmaBufInit,
+    ) -> Result<(Arc<Registered>, MrKeys)> {
+        registration::reg_dma_buf(dev, pd, &init)
     }
 
     fn advise_mr(

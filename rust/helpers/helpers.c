@@ -7,11 +7,16 @@
 #include <ferroce/helpers.h>
 
 #include "atomic.c"
+#include "dma_buf.c"
 #include "ib_verbs.c"
+#include "lockdep.c"
 #include "mm.c"
 #include "net.c"
+#include "netfilter.c"
 #include "netlink.c"
 #include "odp.c"
+#include "percpu.c"
+#include "pmem.c"
 #include "sched.c"
 #include "skb.c"
 #include "trace.c"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/io.h>
 #include <linux/mm.h>
-#include <linux/net.h>
 #include <linux/scatterlist.h>
 #include <linux/string.h>
 
@@ -15,9 +15,9 @@ void ferroce_helper_memcpy(void *to, const void *from, size_t len)
 	memcpy(to, from, len);
 }
 
-bool ferroce_helper_sendpage_ok(struct page *page)
+void ferroce_helper_memmove(void *to, const void *from, size_t len)
 {
-	return sendpage_ok(page);
+	memmove(to, from, len);
 }
 
 void *ferroce_helper_sg_virt(struct scatterlist *sg)
@@ -28,4 +28,9 @@ void *ferroce_helper_sg_virt(struct scatterlist *sg)
 struct page *ferroce_helper_virt_to_page(const void *address)
 {
 	return virt_to_page(address);
+}
+
+phys_addr_t ferroce_helper_virt_to_phys(const void *address)
+{
+	return virt_to_phys((volatile void *)address);
 }

@@ -29,6 +29,11 @@ struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie)
 	return dst_check(dst, cookie);
 }
 
+bool ferroce_helper_dst_is_local(const struct dst_entry *dst)
+{
+	return dst_dev_rcu(dst)->flags & IFF_LOOPBACK;
+}
+
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst)
 {
 	return dst_mtu(dst);

@@ -22,11 +22,6 @@ int ferroce_helper_ip6_local_out(struct sk_buff *skb)
 	return ip6_local_out(skb_dst_dev_net_rcu(skb), NULL, skb);
 }
 
-bool ferroce_helper_pskb_may_pull(struct sk_buff *skb, unsigned int len)
-{
-	return pskb_may_pull(skb, len);
-}
-
 u32 ferroce_helper_rt_tos2priority(u8 tos)
 {
 	return rt_tos2priority(tos);
@@ -44,6 +39,11 @@ void ferroce_helper_skb_detach(struct sk_buff *skb)
 	skb->dev = NULL;
 }
 
+void *ferroce_helper_skb_destructor_arg(const struct sk_buff *skb)
+{
+	return skb_shinfo(skb)->destructor_arg;
+}
+
 struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb)
 {
 	return skb->dev;
@@ -54,9 +54,30 @@ int ferroce_helper_skb_iif(const struct sk_buff *skb)
 	return skb->skb_iif;
 }
 
-u8 ferroce_helper_skb_ip_summed(const struct sk_buff *skb)
+u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb)
 {
-	return skb->ip_summed;
+	return skb_shinfo(skb)->gso_size;
+}
+
+/* Fragments of IP are on such a list, too. */
+const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb)
+{
+	return skb_is_gso(skb) ? skb_shinfo(skb)->frag_list : NULL;
+}
+
+u16 ferroce_helper_skb_packets(const struct sk_buff *skb)
+{
+	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
+}
+
+unsigned int ferroce_helper_skb_pagelen(const struct sk_buff *skb)
+{
+	return skb_pagelen(skb);
+}
+
+bool ferroce_helper_skb_is_list(const struct sk_buff *skb)
+{
+	return skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST);
 }
 
 void *ferroce_helper_skb_network_header(const struct sk_buff *skb)
@@ -88,6 +109,13 @@ u32 ferroce_helper_skb_queue_len_lockless(const struct sk_buff_head *list)
 void ferroce_helper_skb_reserve(struct sk_buff *skb, int len)
 {
 	skb_reserve(skb, len);
+}
+
+void ferroce_helper_skb_set_destructor(struct sk_buff *skb,
+				       void (*destructor)(struct sk_buff *), void *arg)
+{
+	skb_shinfo(skb)->destructor_arg = arg;
+	skb->destructor = destructor;
 }
 
 void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __be16 udp_len)

@@ -44,6 +44,21 @@ pub struct MrInit {
     pub access: u32,
 }
 
+/// What a user wants to register of a DMA buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct DmaBufInit {
+    /// The descriptor of the buffer in the calling process.
+    pub fd: c_int,
+    /// First byte, counted from the start of the buffer.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The address under which work requests and peers name the first byte.
+    pub iova: u64,
+    /// `enum ib_access_flags`.
+    pub access: u32,
+}
+
 /// What is to change in a memory region.
 #[derive(Clone, Copy, Debug)]
 pub struct MrChange<'a, P> {

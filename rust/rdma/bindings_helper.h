@@ -2,12 +2,15 @@
 #include <ferroce/helpers.h>
 #include <ferroce/trace.h>
 #include <linux/crc32.h>
+#include <linux/dma-buf.h>
 #include <linux/etherdevice.h>
 #include <linux/hmm.h>
 #include <linux/hrtimer.h>
 #include <linux/igmp.h>
 #include <linux/mmu_notifier.h>
 #include <linux/netdevice.h>
+#include <linux/netfilter.h>
+#include <linux/percpu.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
@@ -22,6 +25,7 @@
 #include <rdma/ib_mad.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/rdma_counter.h>
 #include <rdma/rdma_netlink.h>
 #include <rdma/restrack.h>
 #include <rdma/uverbs_ioctl.h>

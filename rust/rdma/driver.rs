@@ -22,9 +22,14 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
+    apart::{
+        CountedApart,
+        QpCounts, //
+    },
     attr::{
         AhAttr,
         DeviceAttr,
+        DmaBufInit,
         MrChange,
         MrInit,
         MrKeys,
@@ -108,6 +113,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Names of the counters of the port.
     const HW_COUNTERS: &'static [&'static CStr] = &[];
 
+    /// Places in [`Driver::HW_COUNTERS`] of what each queue pair counts for itself, too; at most
+    /// [`MOST`](crate::apart::MOST).
+    const QP_COUNTERS: &'static [usize] = &[];
+
     /// The devices of this driver, a static.
     fn registry() -> &'static Registry<Self, Self::Common>;
 
@@ -133,6 +142,12 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// Value of the counter with that place in [`Driver::HW_COUNTERS`].
     fn read_counter(dev: &Device<Self>, index: usize) -> u64;
+
+    /// Values of the counters of a queue pair, in the order of [`Driver::QP_COUNTERS`].
+    fn read_qp_counters(qp: &Self::Qp) -> QpCounts;
+
+    /// The queue pairs of the device that are counted apart.
+    fn counted_apart(&self) -> &CountedApart<Self::Qp>;
 
     /// A process opens the device.
     fn alloc_ucontext(dev: &Device<Self>) -> Result<Arc<Self::Ucontext>>;
@@ -207,6 +222,15 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Tells of a queue pair what the core does not know.
     fn describe_qp(qp: &Self::Qp, details: &mut Details);
 
+    /// As [`Driver::describe_qp`], of a completion queue.
+    fn describe_cq(cq: &Self::Cq, details: &mut Details);
+
+    /// As [`Driver::describe_qp`], of a shared receive queue.
+    fn describe_srq(srq: &Self::Srq, details: &mut Details);
+
+    /// As [`Driver::describe_qp`], of a memory region.
+    fn describe_mr(dev: &Device<Self>, mr: &Self::Mr, details: &mut Details);
+
     /// Ends a queue pair. Nothing uses it any more but what is on its way.
     fn destroy_qp(dev: &Device<Self>, qp: Arc<Self::Qp>);
 
@@ -263,6 +287,13 @@ pub trait Driver: Sized + Send + Sync + 'static {
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         init: MrInit,
+    ) -> Result<(Arc<Self::Mr>, MrKeys)>;
+
+    /// Registers a part of a DMA buffer.
+    fn reg_dmabuf_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Self::Pd>,
+        init: DmaBufInit,
     ) -> Result<(Arc<Self::Mr>, MrKeys)>;
 
     /// Brings memory of regions that is soon needed, in the background unless `wait` is set.

@@ -7,7 +7,10 @@
 //! while one is inside, nothing else runs on its CPU but hard interrupts. So readers and writers
 //! may be in task context or in softirq, but not in hard interrupts, nor with interrupts disabled.
 
-use crate::bindings;
+use crate::{
+    bindings,
+    lockdep::Inside, //
+};
 use core::{
     cell::UnsafeCell,
     ops::Deref, //
@@ -25,6 +28,7 @@ use kernel::{
             Atomic, //
         },
         new_spinlock,
+        LockClassKey,
         SpinLock,
         SpinLockGuard, //
     },
@@ -66,6 +70,8 @@ pub struct Gate<T> {
     state: Atomic<i32>,
     #[pin]
     writer: SpinLock<()>,
+    #[pin]
+    readers: Inside,
     value: UnsafeCell<T>,
 }
 
@@ -75,11 +81,17 @@ unsafe impl<T: Send> Send for Gate<T> {}
 unsafe impl<T: Send + Sync> Sync for Gate<T> {}
 
 impl<T> Gate<T> {
-    /// A gate that is shut.
-    pub fn shut(value: T) -> impl PinInit<Self> {
+    /// A gate that is shut. Gates of one `class` are not shut by who is inside of another; lockdep calls
+    /// their readers `name`.
+    pub fn shut(
+        value: T,
+        name: &'static CStr,
+        class: Pin<&'static LockClassKey>,
+    ) -> impl PinInit<Self> {
         pin_init!(Self {
             state: Atomic::new(SHUT),
             writer <- new_spinlock!((), "rdma::Gate::writer"),
+            readers <- Inside::new(name, class),
             value: UnsafeCell::new(value),
         })
     }
@@ -96,6 +108,7 @@ impl<T> Gate<T> {
             self.state.fetch_sub(1, Release);
             return None;
         }
+        self.readers.enter();
         Some(Entered {
             gate: self,
             _bottom_halves: bottom_halves,
@@ -133,6 +146,7 @@ impl<T> Deref for Entered<'_, T> {
 impl<T> Drop for Entered<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        self.gate.readers.leave();
         self.gate.state.fetch_sub(1, Release);
     }
 }
@@ -161,6 +175,7 @@ impl<T> Writer<'_, T> {
     /// Lets nobody in any more, and waits until those inside have left.
     pub fn shut(&mut self) -> &mut T {
         let state = &self.gate.state;
+        self.gate.readers.wait();
         if self.is_open() {
             state.fetch_add(SHUT, Full);
         }

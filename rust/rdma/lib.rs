@@ -12,9 +12,10 @@
 //! - [`ring`]: memory that a queue shares with user space; [`mmap`]: how it gets there.
 //! - [`event`], [`udata`], [`wr`]: what a verb brings along, and the way back to its consumer.
 //! - [`wait`], [`slot`], [`table`]: what is found under RCU, and waiting for those who found it.
+//! - [`tally`]: counters of each CPU.
 //! - [`gate`]: a value that is taken away from its readers without sleeping.
 //! - [`turn`], [`timer`], [`sleep`]: who runs when.
-//! - [`trace`], [`restrack`]: tracepoints, and details for those who ask.
+//! - [`trace`], [`restrack`], [`apart`]: tracepoints, details and counters for those who ask.
 //! - [`umem`], [`crc32`]: memory that data is moved to and from.
 //! - [`net`]: interfaces, packets, routes.
 //! - [`driver`]: the trait that a driver implements.
@@ -24,6 +25,8 @@
 
 mod bindings;
 
+pub mod alloc;
+pub mod apart;
 pub mod attr;
 pub mod crc32;
 pub mod device;
@@ -32,6 +35,7 @@ pub mod event;
 pub mod gate;
 pub mod gid;
 pub mod link;
+mod lockdep;
 pub mod mmap;
 pub mod net;
 mod object;
@@ -44,6 +48,7 @@ pub mod slot;
 mod stats;
 mod sysfs;
 pub mod table;
+pub mod tally;
 pub mod timer;
 pub mod trace;
 pub mod turn;

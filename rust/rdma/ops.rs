@@ -31,6 +31,7 @@ use core::marker::PhantomData;
 use kernel::prelude::*;
 
 mod context;
+mod counter;
 mod cq;
 mod device;
 mod mr;
@@ -56,6 +57,12 @@ impl<T: Driver> OpsVTable<T> {
         alloc_pd: Some(Self::alloc_pd),
         alloc_ucontext: Some(Self::alloc_ucontext),
         attach_mcast: Some(Self::attach_mcast),
+        counter_alloc_stats: Some(Self::counter_alloc_stats),
+        counter_bind_qp: Some(Self::counter_bind_qp),
+        counter_dealloc: Some(Self::counter_dealloc),
+        counter_init: Some(Self::counter_init),
+        counter_unbind_qp: Some(Self::counter_unbind_qp),
+        counter_update_stats: Some(Self::counter_update_stats),
         create_ah: Some(Self::create_ah),
         create_cq: Some(Self::create_cq),
         create_qp: Some(Self::create_qp),
@@ -72,7 +79,10 @@ impl<T: Driver> OpsVTable<T> {
         detach_mcast: Some(Self::detach_mcast),
         destroy_srq: Some(Self::destroy_srq),
         disassociate_ucontext: Some(Self::disassociate_ucontext),
+        fill_res_cq_entry: Some(Self::fill_res_cq_entry),
+        fill_res_mr_entry: Some(Self::fill_res_mr_entry),
         fill_res_qp_entry: Some(Self::fill_res_qp_entry),
+        fill_res_srq_entry: Some(Self::fill_res_srq_entry),
         get_dma_mr: Some(Self::get_dma_mr),
         get_hw_stats: Some(Counters::<T>::get),
         get_link_layer: Some(Self::get_link_layer),
@@ -83,6 +93,7 @@ impl<T: Driver> OpsVTable<T> {
         mmap_free: Some(mmap::mmap_free),
         modify_ah: Some(Self::modify_ah),
         modify_cq: Some(Self::modify_cq),
+        modify_device: Some(Self::modify_device),
         modify_qp: Some(Self::modify_qp),
         modify_srq: Some(Self::modify_srq),
         poll_cq: Some(Self::poll_cq),
@@ -97,6 +108,7 @@ impl<T: Driver> OpsVTable<T> {
         query_qp: Some(Self::query_qp),
         query_srq: Some(Self::query_srq),
         reg_user_mr: Some(Self::reg_user_mr),
+        reg_user_mr_dmabuf: Some(Self::reg_user_mr_dmabuf),
         req_notify_cq: Some(Self::req_notify_cq),
         resize_user_cq: Some(Self::resize_user_cq),
         rereg_user_mr: Some(Self::rereg_user_mr),
@@ -108,6 +120,7 @@ impl<T: Driver> OpsVTable<T> {
         size_ib_qp: object::Qp::<T::Qp>::SIZE,
         size_ib_srq: object::Srq::<T::Srq>::SIZE,
         size_ib_ucontext: object::Ucontext::<T::Ucontext>::SIZE,
+        size_rdma_counter: size_of::<bindings::rdma_counter>(),
 
         ..pin_init::zeroed()
     };

@@ -81,7 +81,8 @@ impl Ring {
             .filter(|bytes| u32::try_from(*bytes).is_ok())
             .ok_or(EINVAL)?;
 
-        let flags = bindings::GFP_KERNEL_ACCOUNT | bindings::__GFP_ZERO;
+        // A process chooses the size, and its own memory may be exhausted: that is no news.
+        let flags = bindings::GFP_KERNEL_ACCOUNT | bindings::__GFP_ZERO | bindings::__GFP_NOWARN;
         // SAFETY: No precondition; the size is not 0.
         let base = unsafe { bindings::__vmalloc_noprof(bytes, flags) };
         let ring = Self {

@@ -17,6 +17,13 @@ use kernel::{
     workqueue::Queue, //
 };
 
+/// Lets others have the processor now and then, in the middle of what takes long. Not where nothing may
+/// sleep.
+pub fn give_way() {
+    // SAFETY: May sleep, as the caller may.
+    unsafe { crate::bindings::ferroce_helper_cond_resched() };
+}
+
 /// A work queue. When it is dropped, everything in it has run.
 pub struct SleepQueue(NonNull<bindings::workqueue_struct>);
 

@@ -8,6 +8,10 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::{
+    apart::{
+        QpCounts,
+        MOST, //
+    },
     bindings,
     device::handle::Device,
     driver::Driver, //
@@ -34,7 +38,7 @@ impl<T: Driver> Counters<T> {
     const COUNT: usize = T::HW_COUNTERS.len();
 
     const DESCS: [bindings::rdma_stat_desc; MAX] = {
-        assert!(Self::COUNT <= MAX);
+        assert!(Self::COUNT <= MAX && T::QP_COUNTERS.len() <= MOST);
         let mut descs = [const { pin_init::zeroed::<bindings::rdma_stat_desc>() }; MAX];
         let mut at = 0;
         while at < Self::COUNT {
@@ -79,12 +83,34 @@ impl<T: Driver> Counters<T> {
         }
         // SAFETY: A registered device of `T`.
         let dev = unsafe { Device::<T>::from_raw(dev) };
-        // SAFETY: `alloc` has made it, with room for so many values; the core holds its lock.
-        let values =
-            unsafe { core::slice::from_raw_parts_mut((*stats).value.as_mut_ptr(), Self::COUNT) };
+        // SAFETY: `alloc` has made it; the core holds its lock.
+        let values = unsafe { Self::values(stats) };
         for (index, value) in values.iter_mut().enumerate() {
             *value = T::read_counter(dev, index);
         }
+        // The core adds what is counted apart, once more. Asked after the port, so that the sum never
+        // goes down.
+        let apart = dev.counted_apart().total(T::read_qp_counters);
+        Self::change(values, apart, u64::saturating_sub);
         Self::COUNT as c_int
+    }
+
+    /// Changes the values that stand for `counts` of queue pairs, each by its count.
+    pub(crate) fn change(values: &mut [u64], counts: QpCounts, by: fn(u64, u64) -> u64) {
+        for (&index, count) in T::QP_COUNTERS.iter().zip(counts) {
+            if let Some(value) = values.get_mut(index) {
+                *value = by(*value, count);
+            }
+        }
+    }
+
+    /// The values, in the order of [`Driver::HW_COUNTERS`].
+    ///
+    /// # Safety
+    ///
+    /// `alloc` has made `stats`, and for all of `'a` nobody else uses them.
+    pub(crate) unsafe fn values<'a>(stats: *mut bindings::rdma_hw_stats) -> &'a mut [u64] {
+        // SAFETY: As the function requires: there is room for so many.
+        unsafe { core::slice::from_raw_parts_mut((*stats).value.as_mut_ptr(), Self::COUNT) }
     }
 }

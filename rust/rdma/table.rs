@@ -10,6 +10,7 @@
 
 use crate::{
     bindings,
+    random,
     wait::synchronize_rcu_expedited, //
 };
 use core::{
@@ -74,6 +75,30 @@ impl<T: 'static> Table<T> {
     ///
     /// `ENOMEM`, also when every number is taken.
     pub fn alloc_cyclic(&self, range: Range<u32>, object: Arc<T>) -> Result<u32> {
+        self.alloc(range, object, |next| next)
+    }
+
+    /// Puts `object` under a number of `range` that is free, one that nobody can guess. Returns the
+    /// number. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::alloc_cyclic`].
+    pub fn alloc_random(&self, range: Range<u32>, object: Arc<T>) -> Result<u32> {
+        let count = range.end.wrapping_sub(range.start);
+        let distance = random::u32().checked_rem(count).ok_or(ENOMEM)?;
+        let first = range.start.wrapping_add(distance);
+        self.alloc(range, object, |_| first)
+    }
+
+    /// Puts `object` under the first number of `range` that is free, from the one on that `first` makes
+    /// of the number after the last, and around.
+    fn alloc(
+        &self,
+        range: Range<u32>,
+        object: Arc<T>,
+        first: impl FnOnce(u32) -> u32,
+    ) -> Result<u32> {
         let limit = bindings::xa_limit {
             min: range.start,
             max: range.end.checked_sub(1).ok_or(ENOMEM)?,
@@ -83,6 +108,7 @@ impl<T: 'static> Table<T> {
             // SAFETY: The table is locked, so `next` is ours.
             unsafe {
                 let (next, gfp) = (self.next.get(), bindings::GFP_KERNEL_ACCOUNT);
+                *next = first(*next);
                 bindings::__xa_alloc_cyclic(xa, &mut id, entry, limit, next, gfp)
             }
         })

@@ -2,19 +2,15 @@
 
 //! Tracepoints, in `events/ferroce` of tracefs.
 //!
-//! Each function costs an instruction that does nothing until somebody switches its event on.
+//! Each function costs an instruction that does nothing until somebody switches its event on, and
+//! nothing at all in a kernel without tracepoints.
 //!
 //! C header: `include/ferroce/trace.h`
 
-use crate::{
-    attr::QpState,
-    bindings, //
-};
-use kernel::{
-    bindings::tracepoint,
-    jump_label::static_branch_unlikely,
-    prelude::*, //
-};
+#[cfg(not(CONFIG_TRACEPOINTS))]
+pub use none::*;
+#[cfg(CONFIG_TRACEPOINTS)]
+pub use some::*;
 
 /// A packet, as its tracepoints show it.
 #[derive(Clone, Copy, Debug)]
@@ -29,68 +25,107 @@ pub struct Packet {
     pub bytes: usize,
 }
 
-/// A packet has come in.
-#[inline]
-pub fn packet_in(packet: impl FnOnce() -> Option<Packet>) {
-    // SAFETY: A tracepoint that C has defined.
-    if unsafe { static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_in, tracepoint, key) }
-    {
-        if let Some(Packet {
-            dest_qpn,
-            opcode,
-            psn,
-            bytes,
-        }) = packet()
-        {
-            // CAST: At most 64 KiB. SAFETY: Numbers.
-            unsafe {
-                bindings::rust_do_trace_ferroce_packet_in(dest_qpn, opcode, psn, bytes as u32)
-            };
+#[cfg(CONFIG_TRACEPOINTS)]
+mod some {
+    use crate::{
+        attr::QpState,
+        bindings,
+        trace::Packet, //
+    };
+    use kernel::{
+        bindings::tracepoint,
+        jump_label::static_branch_unlikely,
+        prelude::*, //
+    };
+
+    /// A packet has come in.
+    #[inline]
+    pub fn packet_in(packet: impl FnOnce() -> Option<Packet>) {
+        // SAFETY: A tracepoint that C has defined.
+        if unsafe {
+            static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_in, tracepoint, key)
+        } {
+            if let Some(Packet {
+                dest_qpn,
+                opcode,
+                psn,
+                bytes,
+            }) = packet()
+            {
+                // CAST: At most 64 KiB. SAFETY: Numbers.
+                unsafe {
+                    bindings::rust_do_trace_ferroce_packet_in(dest_qpn, opcode, psn, bytes as u32)
+                };
+            }
+        }
+    }
+
+    /// A packet is about to be sent.
+    #[inline]
+    pub fn packet_out(packet: impl FnOnce() -> Option<Packet>) {
+        // SAFETY: A tracepoint that C has defined.
+        if unsafe {
+            static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_out, tracepoint, key)
+        } {
+            if let Some(Packet {
+                dest_qpn,
+                opcode,
+                psn,
+                bytes,
+            }) = packet()
+            {
+                // CAST: At most 64 KiB. SAFETY: Numbers.
+                unsafe {
+                    bindings::rust_do_trace_ferroce_packet_out(dest_qpn, opcode, psn, bytes as u32)
+                };
+            }
+        }
+    }
+
+    /// A packet that has come in was dropped.
+    #[inline]
+    pub fn packet_drop(reason: &CStr) {
+        // SAFETY: A tracepoint that C has defined.
+        if unsafe {
+            static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_drop, tracepoint, key)
+        } {
+            // SAFETY: C copies the string.
+            unsafe { bindings::rust_do_trace_ferroce_packet_drop(reason.as_char_ptr()) };
+        }
+    }
+
+    /// A queue pair goes from one state to another.
+    #[inline]
+    pub fn qp_state(qpn: u32, from: QpState, to: QpState) {
+        // SAFETY: A tracepoint that C has defined.
+        if unsafe {
+            static_branch_unlikely!(bindings::__tracepoint_ferroce_qp_state, tracepoint, key)
+        } {
+            // SAFETY: Numbers.
+            unsafe { bindings::rust_do_trace_ferroce_qp_state(qpn, from as u32, to as u32) };
         }
     }
 }
 
-/// A packet is about to be sent.
-#[inline]
-pub fn packet_out(packet: impl FnOnce() -> Option<Packet>) {
-    // SAFETY: A tracepoint that C has defined.
-    if unsafe {
-        static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_out, tracepoint, key)
-    } {
-        if let Some(Packet {
-            dest_qpn,
-            opcode,
-            psn,
-            bytes,
-        }) = packet()
-        {
-            // CAST: At most 64 KiB. SAFETY: Numbers.
-            unsafe {
-                bindings::rust_do_trace_ferroce_packet_out(dest_qpn, opcode, psn, bytes as u32)
-            };
-        }
-    }
-}
+#[cfg(not(CONFIG_TRACEPOINTS))]
+mod none {
+    use crate::attr::QpState;
+    use crate::trace::Packet;
+    use kernel::prelude::*;
 
-/// A packet that has come in was dropped.
-#[inline]
-pub fn packet_drop(reason: &CStr) {
-    // SAFETY: A tracepoint that C has defined.
-    if unsafe {
-        static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_drop, tracepoint, key)
-    } {
-        // SAFETY: C copies the string.
-        unsafe { bindings::rust_do_trace_ferroce_packet_drop(reason.as_char_ptr()) };
-    }
-}
+    /// A packet has come in.
+    #[inline]
+    pub fn packet_in(_packet: impl FnOnce() -> Option<Packet>) {}
 
-/// A queue pair goes from one state to another.
-#[inline]
-pub fn qp_state(qpn: u32, from: QpState, to: QpState) {
-    // SAFETY: A tracepoint that C has defined.
-    if unsafe { static_branch_unlikely!(bindings::__tracepoint_ferroce_qp_state, tracepoint, key) }
-    {
-        // SAFETY: Numbers.
-        unsafe { bindings::rust_do_trace_ferroce_qp_state(qpn, from as u32, to as u32) };
-    }
+    /// A packet is about to be sent.
+    #[inline]
+    pub fn packet_out(_packet: impl FnOnce() -> Option<Packet>) {}
+
+    /// A packet that has come in was dropped.
+    #[inline]
+    pub fn packet_drop(_reason: &CStr) {}
+
+    /// A queue pair goes from one state to another.
+    #[inline]
+    pub fn qp_state(_qpn: u32, _from: QpState, _to: QpState) {}
 }

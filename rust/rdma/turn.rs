@@ -73,8 +73,9 @@ const ROUNDS: u32 = 4;
 
 /// A value that is worked on by one context at a time.
 ///
-/// There are two ways in. [`Turn::run`] never waits, and makes sure that work is looked at after it
-/// was called, here or elsewhere. [`Turn::control`] waits, for changes that are no work.
+/// There are three ways in. [`Turn::run`] never waits, and makes sure that work is looked at after it
+/// was called, here or elsewhere. [`Turn::visit`] never waits either, and is for what can be done
+/// otherwise if there is an owner. [`Turn::control`] waits, for changes that are no work.
 #[pin_data]
 pub struct Turn<T> {
     #[pin]
@@ -100,6 +101,16 @@ impl<T: Unpin> Turn<T> {
     #[inline]
     pub fn run(&self, f: impl FnMut(&mut T) -> Again) -> Left {
         ownership::run(&self.pending, &self.state, ROUNDS, f)
+    }
+
+    /// Becomes the owner and calls `f`, unless there is an owner. For any context but hard interrupts,
+    /// also from within `f` of another value.
+    ///
+    /// If work has come in meanwhile, the second result is [`Left::Unfinished`], and the caller has
+    /// to see to it that [`Turn::run`] is called.
+    #[inline]
+    pub fn visit<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<(R, Left)> {
+        ownership::visit(&self.pending, &self.state, f)
     }
 
     /// Becomes the owner, waiting for the present one, and calls `f`. For process context, and not

@@ -6,8 +6,9 @@
 //! no reference to them is ever made, because a user may write to them at any time. Does not know
 //! keys or rights.
 //!
-//! On 64 bits every page has an address in the kernel, so pinned memory ([`Umem`]) and what a
-//! consumer in the kernel lists ([`Pages`]) is a list of extents, each contiguous for the kernel.
+//! On 64 bits every page has an address in the kernel, so pinned memory ([`Umem`]), a DMA buffer
+//! ([`DmaBuf`]) and what a consumer in the kernel lists ([`Pages`]) is a list of extents, each contiguous for
+//! the kernel.
 //! Memory on demand is not pinned ([`OnDemand`]): an access may find that pages are absent
 //! (`EAGAIN`), and is to be done again, all of it, when they have been brought in. All functions but
 //! those that make or drop memory are for any context.
@@ -16,8 +17,7 @@
 
 use crate::{
     bindings,
-    device::IbDevice,
-    net::rx::RxSkb, //
+    net::rx::RxRun, //
 };
 use core::{
     ffi::c_void,
@@ -32,11 +32,16 @@ use kernel::{
 
 mod atomic;
 mod chunk;
+mod copy;
+mod dma_buf;
 mod odp;
 mod pages;
+mod persistent;
 mod pinned;
 
 pub use chunk::Fetch;
+pub use copy::CopyError;
+pub use dma_buf::DmaBuf;
 pub use odp::OnDemand;
 pub use pages::{
     Pages,
@@ -80,6 +85,8 @@ pub enum Memory {
     User(Umem),
     /// Addresses of a process, with or without pages.
     OnDemand(Arc<OnDemand>),
+    /// A part of a DMA buffer.
+    DmaBuf(DmaBuf),
     /// Memory of the kernel.
     Kernel(KernelMemory),
     /// Pages that a consumer in the kernel has listed.
@@ -87,17 +94,23 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// The same memory, pinned once more, if rights are to be given for which it cannot stay as it
-    /// is.
-    ///
-    /// # Errors
-    ///
-    /// `EOPNOTSUPP`: it is not the calling process's; as [`Umem::pin`].
-    pub fn repin(&self, device: &IbDevice, access: u32) -> Result<Option<Umem>> {
+    /// Whether it can stay as it is for a region with the rights `access` (`enum ib_access_flags`).
+    pub fn allows(&self, access: u32) -> bool {
         match self {
-            Self::User(umem) => umem.repin(device, access),
-            Self::OnDemand(region) if region.allows(access) => Ok(None),
-            _ => Err(EOPNOTSUPP),
+            Self::User(umem) => umem.allows(access),
+            Self::OnDemand(region) => region.allows(access),
+            Self::DmaBuf(buffer) => buffer.allows(access),
+            Self::Kernel(_) | Self::Pages(_) => false,
+        }
+    }
+
+    /// Where it is in the calling process: address and length, to register it anew. `None`: it is not
+    /// the calling process's.
+    pub fn origin(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::User(umem) => umem.origin(),
+            Self::OnDemand(region) => region.origin(),
+            Self::DmaBuf(_) | Self::Kernel(_) | Self::Pages(_) => None,
         }
     }
 
@@ -106,14 +119,22 @@ impl Memory {
         match self {
             Self::User(umem) => (&umem.extents, umem.len, umem.writable),
             Self::OnDemand(_) => (&[], 0, false),
+            Self::DmaBuf(buffer) => (&buffer.extents, buffer.len, buffer.writable),
             Self::Kernel(_) => (KernelMemory::EXTENTS, u64::MAX, true),
             Self::Pages(pages) => (&pages.extents, pages.len, true),
         }
     }
 
-    /// Whether [`Memory::frags`] can lend its bytes: they stay where they are.
-    pub fn is_lendable(&self) -> bool {
+    /// Whether its bytes stay where they are.
+    pub fn stays(&self) -> bool {
         !matches!(self, Self::OnDemand(_))
+    }
+
+    /// Whether [`Memory::frags`] can lend its bytes. Memory of the kernel's own may come from an allocator that
+    /// frees parts of pages, and others may write to it with every right: a file's pages while they are written
+    /// back, for example.
+    pub fn is_lendable(&self) -> bool {
+        matches!(self, Self::User(_))
     }
 
     /// The contiguous pieces of `len` bytes at `offset`, of memory that stays where it is.
@@ -223,18 +244,22 @@ impl Memory {
         })
     }
 
-    /// Copies `len` bytes at `skb_offset` of the payload of `skb` to `offset`.
+    /// Copies `len` bytes at `run_offset` of the payload of `run` to `offset`.
     ///
     /// # Errors
     ///
-    /// As [`Memory::write`]; `EFAULT` as well if the packet ends before.
-    pub fn copy_from_skb(&self, offset: u64, skb: &RxSkb, skb_offset: usize, len: usize) -> Result {
-        let mut from = skb_offset;
+    /// As [`Memory::write`]; `EFAULT` as well if the packets end before.
+    pub fn copy_from_run(
+        &self,
+        offset: u64,
+        run: &RxRun<'_>,
+        run_offset: usize,
+        len: usize,
+    ) -> Result {
+        let mut from = run.cursor(run_offset);
         self.each(offset, len, true, |to, len| {
             // SAFETY: The piece is there and may be written. See `read_raw`.
-            unsafe { skb.copy_raw(from, to, len)? };
-            from = from.wrapping_add(len);
-            Ok(())
+            unsafe { from.copy_raw(to, len) }
         })
     }
 
@@ -254,10 +279,10 @@ impl Memory {
     }
 
     /// The bytes at `offset`, cut at the ends of pages, to be lent to a packet. Nothing if the
-    /// memory ends before, or does not stay where it is ([`Memory::is_lendable`]).
+    /// memory ends before, or cannot be lent ([`Memory::is_lendable`]).
     pub fn frags(&self, offset: u64, len: usize) -> impl Iterator<Item = PageFrag<'_>> {
-        let lent = matches!(self, Self::User(_));
-        let pieces = self.pieces(offset, len, false).ok();
+        let lendable = self.is_lendable().then_some(self);
+        let pieces = lendable.and_then(|memory| memory.pieces(offset, len, false).ok());
         pieces.into_iter().flatten().flat_map(move |(start, len)| {
             let mut at = start;
             let mut left = len;
@@ -270,7 +295,6 @@ impl Memory {
                 (len != 0).then_some(PageFrag {
                     address,
                     len,
-                    lent,
                     memory: PhantomData,
                 })
             })
@@ -312,11 +336,11 @@ impl Iterator for Pieces<'_> {
 ///
 /// # Invariants
 ///
-/// The bytes are there for as long as the memory is borrowed.
+/// The bytes are there for as long as the memory is borrowed, and the page, which is a process's and pinned, has a
+/// count that says when it is free.
 pub struct PageFrag<'a> {
     address: *mut u8,
     len: usize,
-    lent: bool,
     memory: PhantomData<&'a Memory>,
 }
 
@@ -336,22 +360,5 @@ impl PageFrag<'_> {
     pub(crate) fn page(&self) -> *mut bindings::page {
         // SAFETY: The bytes are in a page of the kernel's map of all memory.
         unsafe { bindings::ferroce_helper_virt_to_page(self.address.cast_const().cast()) }
-    }
-
-    /// Whether the page has a count that says when it is free. Memory of the kernel's own may come
-    /// from an allocator that frees parts of pages.
-    pub(crate) fn can_be_lent(&self) -> bool {
-        // SAFETY: The page is valid.
-        self.lent && unsafe { bindings::ferroce_helper_sendpage_ok(self.page()) }
-    }
-
-    /// Copies the bytes to `to`.
-    ///
-    /// # Safety
-    ///
-    /// `to` is valid for writing that many bytes.
-    pub(crate) unsafe fn read_raw(&self, to: *mut c_void) {
-        // SAFETY: The bytes are there, by the invariant.
-        unsafe { bindings::ferroce_helper_memcpy(to, self.address.cast_const().cast(), self.len) };
     }
 }

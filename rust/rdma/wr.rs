@@ -40,6 +40,7 @@ pub struct Sge {
 }
 
 /// The scatter list of a work request.
+#[derive(Default)]
 pub struct SgeList<'a> {
     entries: &'a [bindings::ib_sge],
 }
@@ -78,6 +79,47 @@ impl SgeList<'_> {
     }
 }
 
+/// Data that a work request of a consumer in the kernel takes along when it is posted.
+pub struct InlineData<'a> {
+    entries: &'a [bindings::ib_sge],
+}
+
+impl InlineData<'_> {
+    /// Bytes; of more than can be counted, as many as can.
+    pub fn len(&self) -> u32 {
+        let lengths = self.entries.iter().map(|entry| entry.length);
+        lengths.fold(0, u32::saturating_add)
+    }
+
+    /// Nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies all of it to `to`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `to` is shorter.
+    pub fn copy_to(&self, to: &mut [u8]) -> Result {
+        let mut rest = to;
+        for entry in self.entries.iter().filter(|entry| entry.length != 0) {
+            // CAST: `u32` to `usize`, on 64 bits.
+            let (now, later) = rest
+                .split_at_mut_checked(entry.length as usize)
+                .ok_or(EINVAL)?;
+            // CAST: An address, as the consumer gave it.
+            let from = ptr::with_exposed_provenance::<u8>(entry.addr as usize);
+            // SAFETY: The request is well-formed and of a consumer in the kernel, see `SendWrList::from_raw`:
+            // of inline data, entries name its own memory, which stays as it is until it is posted. `now`
+            // is as long, and nobody else's.
+            unsafe { ptr::copy_nonoverlapping(from, now.as_mut_ptr(), now.len()) };
+            rest = later;
+        }
+        Ok(())
+    }
+}
+
 /// A list of send work requests; yields them in order.
 ///
 /// `A` is the driver's part of an address handle.
@@ -91,8 +133,9 @@ pub struct SendWrList<'a, A> {
 impl<A> SendWrList<'_, A> {
     /// # Safety
     ///
-    /// `head` starts a list of well-formed requests for a queue pair of the type `qp_type`, and
-    /// address handles in it have an `A`; the list stays as it is while the result is used.
+    /// `head` is null, or starts a list of well-formed requests of a consumer in the kernel for a queue pair of
+    /// the type `qp_type`, and address handles in it have an `A`; the list, and data that is inline, stay as
+    /// they are while the result is used.
     pub(crate) unsafe fn from_raw(
         head: *const bindings::ib_send_wr,
         qp_type: bindings::ib_qp_type,
@@ -180,9 +223,12 @@ impl<'a, A> SendWr<'a, A> {
         self.raw.send_flags & bindings::ib_send_flags_IB_SEND_FENCE != 0
     }
 
-    /// Whether the data is to be taken along at once, by its address in the kernel.
-    pub fn is_inline(&self) -> bool {
-        self.raw.send_flags & bindings::ib_send_flags_IB_SEND_INLINE != 0
+    /// The data, if the request says that it is to be taken along at once.
+    pub fn inline_data(&self) -> Option<InlineData<'a>> {
+        let inline = self.raw.send_flags & bindings::ib_send_flags_IB_SEND_INLINE != 0;
+        inline.then(|| InlineData {
+            entries: self.sges().entries,
+        })
     }
 
     /// Whether immediate data goes with it.

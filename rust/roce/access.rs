@@ -36,6 +36,8 @@ impl Access {
     pub const FLUSH_PERSISTENT: Self = Self(1 << 9);
     /// Writes to it need not be seen in order. The lowest of the optional bits.
     pub const RELAXED_ORDERING: Self = Self(1 << 20);
+    /// Every bit that is a hint: who does not know one goes on without it. C: `IB_ACCESS_OPTIONAL`.
+    pub const OPTIONAL: Self = Self(0x3FF << 20);
 
     /// Takes every bit of `bits`, known or not.
     #[inline]
@@ -209,6 +211,7 @@ mod tests {
             (Access::FLUSH_GLOBAL, 0x100),
             (Access::FLUSH_PERSISTENT, 0x200),
             (Access::RELAXED_ORDERING, 0x10_0000),
+            (Access::OPTIONAL, 0x3FF0_0000),
         ] {
             assert_eq!(access.bits(), bits);
             assert_eq!(Access::from_bits(bits), access);

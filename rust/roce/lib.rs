@@ -53,6 +53,7 @@ pub mod pma;
 pub mod psn;
 pub mod qp;
 pub mod rc;
+pub mod run;
 pub mod segment;
 pub mod status;
 pub mod time;

@@ -139,4 +139,29 @@ mod tests {
             }
         }
     }
+
+    /// Every distance, from each start at which a bit more or less is set. Nothing in the arithmetic but the
+    /// distance depends on the start, so this is all there is.
+    #[test]
+    fn every_distance_is_what_it_is_in_wide_integers() {
+        let circle = i64::from(MASK) + 1;
+        for start in [0, 1, 0x5a_5a5a, HALF - 1, HALF, HALF + 1, MASK - 1, MASK] {
+            let a = Psn::new(start);
+            for distance in 0..=MASK {
+                let b = a.add(distance);
+                let wide = i64::from(distance);
+                let short = if wide < circle / 2 {
+                    wide
+                } else {
+                    wide - circle
+                };
+                assert_eq!(i64::from(b.get()), (i64::from(start) + wide) % circle);
+                assert_eq!(b.since(a), distance);
+                assert_eq!(b.sub(distance), a);
+                assert_eq!(i64::from(b.diff(a)), short);
+                assert_eq!(b.is_after(a), short > 0);
+                assert_eq!(b.is_before(a), short < 0);
+            }
+        }
+    }
 }

@@ -6,9 +6,14 @@
 //! moves the bytes. Does not know who sends, nor why.
 
 use crate::{
+    num::{
+        low_u32,
+        usize_as_u64, //
+    },
     wire::{
         emit::Headers,
-        opcode::Position, //
+        opcode::Position,
+        packet::Packet, //
     },
     wr::Remote, //
 };
@@ -108,6 +113,30 @@ impl Mtu {
         index.wrapping_shl(self.shift())
     }
 
+    /// Returns how many bytes of payload packets `from` to `to` of a message of `length` bytes have, the
+    /// last not included.
+    #[inline]
+    #[must_use]
+    pub fn span(self, from: u32, to: u32, length: u32) -> u32 {
+        self.offset(to, length)
+            .saturating_sub(self.offset(from, length))
+    }
+
+    /// Returns whether a run of `packets` packets of a message may have `len` bytes of payload together, if
+    /// it is at `position` as a whole. See [`admits`](Self::admits).
+    #[inline]
+    #[must_use]
+    pub fn admits_run(self, position: Position, packets: u32, len: u32) -> bool {
+        let full = packets.wrapping_sub(1).wrapping_shl(self.shift());
+        match (packets, position) {
+            (..=1, _) => self.admits(position, len),
+            (_, Position::Only | Position::Last) => len
+                .checked_sub(full)
+                .is_some_and(|rest| self.admits(Position::Last, rest)),
+            (_, Position::First | Position::Middle) => len == full.wrapping_add(self.bytes()),
+        }
+    }
+
     /// Returns whether a packet of a message may have `len` bytes of payload (C9-92): all but the last
     /// are full, and only a message of one packet may be empty.
     #[inline]
@@ -148,7 +177,9 @@ pub enum Source {
     Value(u64),
 }
 
-/// One packet to be sent.
+/// One packet to be sent, or a run: consecutive packets of a message that are described by one packet, whose
+/// payload is theirs together and whose opcode says where in the message they are together. For a network it
+/// is cut into packets: see [`run`](crate::run).
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// Its headers; [`Headers::emit`] takes [`Segment::length`].
@@ -159,6 +190,8 @@ pub struct Segment {
     pub offset: u32,
     /// Length of the payload in bytes, without pad bytes.
     pub length: u32,
+    /// How many packets it stands for.
+    pub packets: u32,
 }
 
 /// How much a burst may hold.
@@ -174,14 +207,21 @@ pub struct BurstLimit {
 }
 
 impl BurstLimit {
-    /// Takes a packet with `bytes` of payload off the limit. Returns whether it still fits;
-    /// `first` says that nothing was sent before it.
+    /// Returns how many full packets there is room for, at least 1.
     #[inline]
-    pub(crate) fn take(&mut self, bytes: u32, first: bool) -> bool {
-        if self.packets == 0 || (bytes > self.bytes && !first) {
+    pub(crate) fn full_packets(&self, mtu: Mtu) -> u32 {
+        let full = self.bytes.wrapping_shr(mtu.shift());
+        self.packets.min(full).max(1)
+    }
+
+    /// Takes `packets` packets with `bytes` of payload together off the limit. Returns whether they still
+    /// fit; `first` says that nothing was sent before them.
+    #[inline]
+    pub(crate) fn take(&mut self, packets: u32, bytes: u32, first: bool) -> bool {
+        if packets > self.packets || (bytes > self.bytes && !first) {
             return false;
         }
-        self.packets = self.packets.saturating_sub(1);
+        self.packets = self.packets.saturating_sub(packets);
         self.bytes = self.bytes.saturating_sub(bytes);
         true
     }
@@ -194,6 +234,20 @@ pub struct Payload {
     pub offset: u32,
     /// Number of bytes.
     pub len: u32,
+}
+
+impl Payload {
+    /// Returns where the payload of `packet` is, if it has one.
+    #[must_use]
+    pub fn of(packet: &Packet<'_>) -> Option<Self> {
+        match low_u32(usize_as_u64(packet.payload_len())) {
+            0 => None,
+            len => Some(Self {
+                offset: low_u32(usize_as_u64(packet.payload_offset())),
+                len,
+            }),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -237,14 +291,53 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_as_long_as_its_packets() {
+        let mtu = Mtu::Mtu256;
+        for length in 0..2000 {
+            let packets = mtu.packets(length);
+            for (from, to) in
+                (0..packets).flat_map(|from| (from + 1..=packets).map(move |to| (from, to)))
+            {
+                let position = match (from, to == packets) {
+                    (0, true) => Position::Only,
+                    (0, false) => Position::First,
+                    (_, false) => Position::Middle,
+                    (_, true) => Position::Last,
+                };
+                let len = mtu.span(from, to, length);
+                assert_eq!(
+                    len,
+                    (from..to).map(|index| mtu.payload(index, length)).sum()
+                );
+                assert!(mtu.admits_run(position, to - from, len));
+            }
+        }
+        for (position, packets, len) in [
+            (Position::First, 2, 511),
+            (Position::Middle, 3, 769),
+            (Position::Middle, 3, 512),
+            (Position::Last, 2, 256),
+            (Position::Last, 2, 513),
+            (Position::Only, 3, 512),
+            (Position::Only, 3, 769),
+            (Position::Only, 2, 0),
+        ] {
+            assert!(
+                !mtu.admits_run(position, packets, len),
+                "{position:?} {packets} {len}"
+            );
+        }
+    }
+
+    #[test]
     fn a_burst_takes_its_first_packet_in_any_case() {
         let mut limit = BurstLimit {
             bytes: 10,
             packets: 2,
         };
-        assert!(limit.take(100, true));
-        assert!(!limit.take(1, false));
-        assert!(limit.take(0, false));
-        assert!(!limit.take(0, false), "packets are counted, too");
+        assert!(limit.take(1, 100, true));
+        assert!(!limit.take(1, 1, false));
+        assert!(limit.take(1, 0, false));
+        assert!(!limit.take(1, 0, false), "packets are counted, too");
     }
 }

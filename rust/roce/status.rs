@@ -173,8 +173,6 @@ drop_reasons! {
     BadPad = "rx_bad_pad",
     /// The IP header has options, is a fragment, or does not announce UDP.
     BadIpHeader = "rx_bad_ip_header",
-    /// The UDP length contradicts that of the packet around it.
-    BadUdpLength = "rx_bad_udp_length",
     /// The invariant CRC is wrong.
     BadIcrc = "rx_bad_icrc",
     /// The destination address is not one of this device.

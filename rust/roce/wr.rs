@@ -10,7 +10,10 @@ use crate::{
     access::Access,
     id::Rkey,
     status::WcStatus,
-    wire::ext::Feth, //
+    wire::ext::{
+        Feth,
+        Reth, //
+    },
 };
 
 /// The longest message, in bytes (C9-94).
@@ -34,6 +37,16 @@ impl Remote {
         Self {
             va: self.va.wrapping_add(u64::from(bytes)),
             ..self
+        }
+    }
+}
+
+impl From<&Reth> for Remote {
+    #[inline]
+    fn from(reth: &Reth) -> Self {
+        Self {
+            va: reth.va,
+            rkey: reth.rkey,
         }
     }
 }
@@ -373,14 +386,14 @@ impl Completion {
 mod tests {
     use super::*;
 
+    const REMOTE: Remote = Remote {
+        va: u64::MAX,
+        rkey: Rkey::new(7),
+    };
+
     #[test]
     fn opcodes_have_the_numbers_of_the_abi() {
-        let read = SendOp::Read {
-            remote: Remote {
-                va: 0,
-                rkey: Rkey::new(1),
-            },
-        };
+        let read = SendOp::Read { remote: REMOTE };
         assert_eq!(read.wc_opcode().code(), 2);
         assert_eq!(SendOp::Send { imm: None }.wc_opcode().code(), 0);
         assert_eq!(WcOpcode::AtomicWrite.code(), 9);
@@ -390,13 +403,7 @@ mod tests {
 
     #[test]
     fn what_counts_as_a_request_that_awaits_a_response() {
-        let (remote, rkey) = (
-            Remote {
-                va: 8,
-                rkey: Rkey::new(1),
-            },
-            Rkey::new(2),
-        );
+        let (remote, rkey) = (REMOTE, Rkey::new(2));
         let op = AtomicOp::FetchAdd { add: 1 };
         let flush = SendOp::Flush {
             remote,
@@ -432,11 +439,7 @@ mod tests {
 
     #[test]
     fn remote_address_wraps() {
-        let remote = Remote {
-            va: u64::MAX,
-            rkey: Rkey::new(7),
-        };
-        assert_eq!(remote.advance(2).va, 1);
-        assert_eq!(remote.advance(2).rkey, remote.rkey);
+        assert_eq!(REMOTE.advance(2).va, 1);
+        assert_eq!(REMOTE.advance(2).rkey, REMOTE.rkey);
     }
 }

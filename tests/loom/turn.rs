@@ -208,6 +208,16 @@ impl World {
         left
     }
 
+    /// Comes with work that it does itself, if nobody else is the owner.
+    fn visit(&self, piece: usize) -> Left {
+        let visited = ownership::visit(&self.pending, &self.done, |done| done[piece] = true);
+        match visited {
+            Some(((), left)) => left,
+            // It finds another way.
+            None => self.bring(piece, 4, Budget::All),
+        }
+    }
+
     /// Everybody has gone and has said what is left.
     fn check(&self, pieces: usize, left: &[Left]) {
         let all_done = |done: &[bool; PIECES]| done[..pieces].iter().all(|done| *done);
@@ -302,9 +312,9 @@ fn an_owner_with_a_budget_comes_back() {
     });
 }
 
-#[test]
-fn control_waits_and_loses_no_work() {
-    model(|| {
+/// Two come with work of their own, and `here` happens beside them; `pieces` in all.
+fn beside_two(pieces: usize, here: fn(&World) -> Left) {
+    model(move || {
         let world = World::new();
         let left = together(
             &world,
@@ -312,8 +322,46 @@ fn control_waits_and_loses_no_work() {
                 |world| world.bring(0, 4, Budget::All),
                 |world| world.bring(1, 4, Budget::All),
             ],
-            World::control,
+            here,
         );
-        world.check(2, &left);
+        world.check(pieces, &left);
+    });
+}
+
+#[test]
+fn control_waits_and_loses_no_work() {
+    beside_two(2, World::control);
+}
+
+#[test]
+fn a_visitor_loses_no_work_of_others() {
+    beside_two(3, |world| world.visit(2));
+}
+
+/// The two ends of a connection. Each visits the half of the other that receives, while it owns its own
+/// half that sends; and to one of them a packet comes by the wire.
+#[test]
+fn owners_that_visit_each_other_do_not_wait() {
+    model(|| {
+        let receivers = [World::new(), World::new()];
+        let visit = |peer: &World| {
+            let sender = World::new();
+            let mut left = Left::Nothing;
+            let own = ownership::run(&sender.pending, &sender.done, 4, |_| {
+                left = peer.visit(0);
+                Again::No
+            });
+            assert_eq!(own, Left::Nothing);
+            left
+        };
+        let other = {
+            let [first, second] = receivers.clone();
+            thread::spawn(move || (visit(&first), second.bring(1, 4, Budget::All)))
+        };
+        let [first, second] = &receivers;
+        let to_second = visit(second);
+        let (to_first, wire) = other.join().unwrap();
+        first.check(1, &[to_first]);
+        second.check(2, &[to_second, wire]);
     });
 }

@@ -6,33 +6,27 @@
 
 use super::{
     parts,
+    within_limits,
     Halves,
     Queues, //
 };
 use crate::{
-    abi::{
-        Bounds,
-        MAX_SGE, //
-    },
+    abi::Bounds,
     datagram::{
         self,
-        sender::Requests,
+        sender::{
+            Posted,
+            PostedSend,
+            Requests, //
+        },
         Ud, //
     },
-    device::{
-        Ferroce,
-        MAX_WR, //
-    },
+    device::Ferroce,
     mr::Pd,
     pair::{
         Pair,
         Posts,
         Service, //
-    },
-    posted::{
-        self,
-        Posted,
-        PostedSend, //
     },
     queue_pair::QueuePair,
     rq::{
@@ -51,10 +45,7 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    attr::{
-        QpCaps,
-        QpType, //
-    },
+    attr::QpType,
     device::Device,
     driver::{
         QpCreated,
@@ -90,7 +81,7 @@ fn for_kernel<T: Service>(
         sends,
         receives: posts,
     };
-    let parts = parts(dev, pd, init, caps, Some(posts));
+    let parts = parts(dev, pd, init, caps, Some(posts))?;
     let qp = wrap(Pair::new(parts, halves, dev.shared().qps().join())?);
     let qp = Arc::new(qp, GFP_KERNEL)?;
     // The last step: packets find it from here on.
@@ -116,12 +107,12 @@ pub(super) fn connected<T: Service<Sends = Arc<SendPosts>>>(
     wrap: impl FnOnce(Arc<Pair<T>>) -> QueuePair,
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
     let mut init = init;
-    init.caps = granted(init.caps, MAX_SGE)?;
+    init.caps = within_limits(init.caps)?;
     let sends = SendPosts::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
     let halves = |sends: &Arc<SendPosts>, receive, init: &QpInit<'_, Ferroce>| {
         let bounds = Bounds {
             max_sge: init.caps.max_send_sge,
-            max_inline: 0,
+            max_inline: init.caps.max_inline_data,
         };
         let source = sq::Source::Posted(sends.clone());
         let send = SendQueue::new(source, bounds, init.caps.max_send_wr, init.sq_sig_all)?;
@@ -137,38 +128,19 @@ pub(super) fn ud(
     init: QpInit<'_, Ferroce>,
 ) -> Result<(Arc<QueuePair>, QpCreated)> {
     let mut init = init;
-    // CAST: A small number.
-    init.caps = granted(init.caps, posted::MAX_SGE as u32)?;
-    let sends = Arc::pin_init(Posted::new(init.caps.max_send_wr)?, GFP_KERNEL)?;
+    init.caps = within_limits(init.caps)?;
+    let sends = SendPosts::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
     for_kernel(dev, pd, init, sends, ud_halves, QueuePair::Datagram)
 }
 
 fn ud_halves(
-    sends: &Arc<Posted<PostedSend>>,
+    sends: &Arc<SendPosts<PostedSend>>,
     receives: Receives,
     init: &QpInit<'_, Ferroce>,
 ) -> Result<Halves<Ud>> {
-    let requests = Requests::Posted(sends.clone());
+    let requests = Requests::Posted(Posted::new(sends.clone(), init.caps.max_send_sge)?);
     Ok((
         datagram::sender::SendHalf::new(requests, init.send_cq.clone()),
         datagram::receiver::ReceiveHalf::new(receives, init.recv_cq.clone()),
     ))
-}
-
-/// What is granted to a consumer in the kernel, whose scatter lists of sends have up to `max_sge`
-/// entries. There is no inline data.
-fn granted(asked: QpCaps, max_sge: u32) -> Result<QpCaps> {
-    if asked.max_send_wr > MAX_WR
-        || asked.max_recv_wr > MAX_WR
-        || asked.max_send_sge > max_sge
-        || asked.max_recv_sge > MAX_SGE
-    {
-        return Err(EINVAL);
-    }
-    Ok(QpCaps {
-        max_send_wr: asked.max_send_wr.max(1),
-        max_send_sge: asked.max_send_sge.max(1),
-        max_inline_data: 0,
-        ..asked
-    })
 }

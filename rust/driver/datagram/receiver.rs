@@ -10,9 +10,11 @@ use crate::{
         Aftermath,
         Common, //
     },
+    counters::Counter,
     cq::Cq,
     half::{
         flush_receives,
+        refuse_packets,
         report_as,
         take_packets,
         Half, //
@@ -32,6 +34,7 @@ use rdma::{
         netdev::NetDevBorrow,
         route::Addresses,
         rx::{
+            RxRun,
             RxSkb,
             SkbQueue, //
         }, //
@@ -85,7 +88,7 @@ pub(crate) struct ReceiveHalf {
     receives: Receives,
     cq: Arc<Cq>,
     qkey: Qkey,
-    /// A receive that was taken for the datagram that waits for memory.
+    /// A receive that was taken: for the datagram that waits for memory, or for one that did not fit.
     held: Option<RecvWr>,
     paging: Paging,
 }
@@ -111,7 +114,7 @@ impl ReceiveHalf {
     fn receive(
         &mut self,
         qp: &Common,
-        (skb, packet): (&RxSkb, &Packet<'_>),
+        (bytes, packet): (&RxRun<'_>, &Packet<'_>),
         after: &mut Aftermath,
     ) -> Result<Taken, DropReason> {
         if !qp.receives() {
@@ -123,8 +126,14 @@ impl ReceiveHalf {
             None => self.receives.take().ok_or(DropReason::NoReceiveBuffer)?,
         };
         let (wr_id, placed) = match taken {
+            // Whoever knows the Q_Key may send this, and nobody else shall suffer for it: QP 1 would be lost
+            // for good.
+            Ok(wr) if !fits(packet, wr) => {
+                self.held = Some(wr);
+                return Err(DropReason::BadLength);
+            }
             Ok(wr) => {
-                let placed = self.place(qp, skb, packet, wr);
+                let placed = self.place(qp, bytes, packet);
                 match self.paging.judge(placed, WcStatus::LocProtErr) {
                     Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
                     Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
@@ -138,7 +147,10 @@ impl ReceiveHalf {
         };
         self.paging.progress();
         let wc = match placed {
-            Ok(byte_len) => datagram(qp, skb, packet, from, wr_id, byte_len),
+            Ok(byte_len) => {
+                qp.port().counters().count(Counter::Receives);
+                datagram(qp, bytes.first().skb(), packet, from, wr_id, byte_len)
+            }
             Err(status) => {
                 after.fail(None);
                 qp.completion(&Completion::failed(wr_id, WcOpcode::Recv, status))
@@ -149,41 +161,37 @@ impl ReceiveHalf {
         Ok(Taken::Whole)
     }
 
-    /// Copies a datagram, behind its IP header, into the current receive. Returns how many bytes.
+    /// Copies a datagram, behind its IP header, into the current receive, where it fits. Returns how many
+    /// bytes.
     fn place(
         &self,
         qp: &Common,
-        skb: &RxSkb,
+        bytes: &RxRun<'_>,
         packet: &Packet<'_>,
-        wr: RecvWr,
     ) -> Result<u32, Miss<WcStatus>> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
-        let all = len.checked_add(GRH_LEN).ok_or(WcStatus::LocLenErr)?;
-        if all > wr.length {
-            return Err(WcStatus::LocLenErr.into());
-        }
         let sges = self.receives.current();
         let space = qp.space_of(self.receives.pd());
-        space.scatter_bytes(sges, 0, &route_header(skb))?;
+        space.scatter_bytes(sges, 0, &route_header(bytes.first().skb()))?;
         let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
-        space.scatter(sges, GRH_LEN, skb, Payload { offset, len })?;
-        Ok(all)
+        space.scatter(sges, GRH_LEN, bytes, Payload { offset, len })?;
+        Ok(len.saturating_add(GRH_LEN))
     }
 }
 
 impl Half for ReceiveHalf {
     fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
         if qp.is_failed() {
-            inbox.purge();
+            let again = refuse_packets(qp, inbox);
             if let Some(RecvWr { wr_id, .. }) = self.held.take() {
                 let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
                 report_as(&self.cq, &qp.completion(&done), true, after);
             }
             flush_receives(qp, &self.cq, &mut self.receives, after);
-            return Again::No;
+            return again;
         }
-        take_packets(qp, inbox, |skb, packet| {
-            self.receive(qp, (skb, packet), after)
+        take_packets(qp, inbox, |run, packet| {
+            self.receive(qp, (run, packet), after)
         })
     }
 
@@ -196,6 +204,13 @@ impl Half for ReceiveHalf {
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
     }
+}
+
+/// Whether a datagram, behind its IP header, is no longer than a receive.
+fn fits(packet: &Packet<'_>, wr: RecvWr) -> bool {
+    let all = packet.payload_len().saturating_add(GRH_LEN as usize);
+    // CAST: `u32` to `usize`, on 64 bits.
+    all <= wr.length as usize
 }
 
 /// The completion of a receive that got a datagram.

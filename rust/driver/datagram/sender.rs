@@ -3,14 +3,20 @@
 //! The half of a datagram queue pair that sends.
 //!
 //! Owns where requests come from, and turns each into one packet. A datagram is done with when it
-//! has been given to the network, whatever becomes of it there.
+//! has been given to the network, whatever becomes of it there. So of what consumers in the kernel post,
+//! one is copied out of their queue at a time.
 
 use crate::{
+    abi::{
+        Refused,
+        Sge, //
+    },
     ah::Ah,
     common::{
         Aftermath,
         Common, //
     },
+    counters::Counter,
     cq::Cq,
     frame::Loan,
     half::{
@@ -20,12 +26,10 @@ use crate::{
         SendingHalf,
         BATCH, //
     },
+    pacing::Pacing,
     paging::Paging,
     path::Path,
-    posted::{
-        Posted,
-        PostedSend, //
-    },
+    sends::SendPosts,
     sq::{
         Body,
         SendQueue, //
@@ -68,7 +72,34 @@ pub(crate) enum Requests {
     /// A ring of a process.
     Ring(SendQueue),
     /// Posts of a consumer in the kernel.
-    Posted(Arc<Posted<PostedSend>>),
+    Posted(Posted),
+}
+
+/// A datagram that a consumer in the kernel has posted.
+pub(crate) struct PostedSend {
+    /// The request.
+    pub(crate) wr: DatagramWr,
+    /// Where it goes.
+    pub(crate) ah: Arc<Ah>,
+}
+
+/// Posts of a consumer in the kernel, and room for the scatter list or the data of one.
+pub(crate) struct Posted {
+    posts: Arc<SendPosts<PostedSend>>,
+    room: KVVec<Sge>,
+}
+
+impl Posted {
+    /// The consuming end of `posts`, which have up to `max_sge` entries.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(posts: Arc<SendPosts<PostedSend>>, max_sge: u32) -> Result<Self> {
+        // CAST: `u32` to `usize`, on 64 bits.
+        let room = KVVec::from_elem(Sge::default(), max_sge as usize, GFP_KERNEL)?;
+        Ok(Self { posts, room })
+    }
 }
 
 /// The half that sends.
@@ -82,6 +113,7 @@ pub(crate) struct SendHalf {
     /// A request that waits for memory: with the number of its address handle, and its slot.
     held: Option<(DatagramWr, u32, SlotIndex)>,
     paging: Paging,
+    pacing: Pacing,
 }
 
 impl SendHalf {
@@ -95,12 +127,18 @@ impl SendHalf {
             tell_drained: false,
             held: None,
             paging: Paging::default(),
+            pacing: Pacing::default(),
         }
     }
 
     /// Sets the Q_Key that a request for a key of the system sends.
     pub(crate) fn set_qkey(&mut self, qkey: Qkey) {
         self.qkey = qkey;
+    }
+
+    /// The PSN of the next datagram.
+    pub(crate) fn psn(&self) -> Psn {
+        self.psn
     }
 
     /// Sets the PSN of the next datagram.
@@ -110,11 +148,13 @@ impl SendHalf {
 
     /// Sends or flushes the oldest request. `None`: there is none, or it waits for memory.
     fn next(&mut self, qp: &Common) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
+        let flushes = qp.flushes_sends();
         let mut way = Way {
             qp,
             qkey: self.qkey,
             psn: &mut self.psn,
             paging: &mut self.paging,
+            pacing: &mut self.pacing,
         };
         Some(match &mut self.requests {
             Requests::Ring(queue) => {
@@ -123,6 +163,9 @@ impl SendHalf {
                     None => queue.take_datagram()?,
                 };
                 let sent = match taken {
+                    Ok((DatagramWr { wr_id, .. }, ..)) | Err(Refused { wr_id, .. }) if flushes => {
+                        Err((wr_id, WcStatus::WrFlushErr))
+                    }
                     Err(refused) => Err((refused.wr_id, refused.status)),
                     Ok((wr, number, slot)) => match way.send_from(queue.body(slot), &wr, number) {
                         Ok(()) => Ok(wr),
@@ -137,13 +180,15 @@ impl SendHalf {
                 sent
             }
             Requests::Posted(posted) => {
-                let request = posted.pop()?;
-                let body = Body::Scatter(request.list.entries());
-                match way.send(body, &request.wr, &request.ah) {
-                    Ok(()) => Ok(request.wr),
-                    Err(Obstacle::Refused(status)) => Err((request.wr.wr_id, status)),
+                let (PostedSend { wr, ah }, shape) = posted.posts.take(&mut posted.room)?;
+                if flushes {
+                    return Some(Err((wr.wr_id, WcStatus::WrFlushErr)));
+                }
+                match way.send(Body::new(&shape, &posted.room), &wr, &ah) {
+                    Ok(()) => Ok(wr),
+                    Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
                     // The kernel's memory is always there.
-                    Err(Obstacle::Absent) => Err((request.wr.wr_id, WcStatus::LocProtErr)),
+                    Err(Obstacle::Absent) => Err((wr.wr_id, WcStatus::LocProtErr)),
                 }
             }
         })
@@ -155,6 +200,9 @@ impl SendHalf {
         sent: Result<DatagramWr, (u64, WcStatus)>,
         after: &mut Aftermath,
     ) {
+        if sent.is_ok() {
+            qp.port().counters().count(Counter::Sends);
+        }
         let done = match sent {
             Ok(wr) if !wr.signaled => return,
             Ok(wr) => Completion {
@@ -186,6 +234,9 @@ impl Half for SendHalf {
             return Again::No;
         }
         for _ in 0..BATCH {
+            if !qp.flushes_sends() && self.pacing.holds(qp, after) {
+                return Again::No;
+            }
             let Some(sent) = self.next(qp) else {
                 return Again::No;
             };
@@ -200,7 +251,7 @@ impl Half for SendHalf {
         self.held = None;
         match &mut self.requests {
             Requests::Ring(queue) => queue.clear(),
-            Requests::Posted(posted) => while posted.pop().is_some() {},
+            Requests::Posted(posted) => posted.posts.clear(),
         }
     }
 
@@ -227,6 +278,7 @@ struct Way<'a> {
     qkey: Qkey,
     psn: &'a mut Psn,
     paging: &'a mut Paging,
+    pacing: &'a mut Pacing,
 }
 
 impl Way<'_> {
@@ -253,9 +305,6 @@ impl Way<'_> {
     ///
     /// The status that the request completes with; or that its memory is absent.
     fn send(&mut self, body: Body<'_>, wr: &DatagramWr, ah: &Ah) -> Result<(), Obstacle<WcStatus>> {
-        if self.qp.flushes_sends() {
-            return Err(WcStatus::WrFlushErr.into());
-        }
         let port = self.qp.port();
         if wr.length > port.active_mtu().bytes() {
             return Err(WcStatus::LocLenErr.into());
@@ -267,9 +316,12 @@ impl Way<'_> {
         };
         let headers = ud::headers(wr, from, *self.psn).ok_or(WcStatus::LocQpOpErr)?;
         let path = Path::new(&ah.attr(), self.qp.number(), wr.remote_qpn.get());
-        let mut path = path.map_err(|_| WcStatus::LocQpOpErr)?;
+        let mut path = path
+            .map_err(|_| WcStatus::LocQpOpErr)?
+            .counted_in(self.qp.flight());
         // CAST: At most 4096.
-        let Some(mut frame) = path.frame(&headers, wr.length as usize, Loan::Copy) else {
+        let len = wr.length as usize;
+        let Some(mut frame) = path.frame(&headers.emit(len), len, Loan::Copy) else {
             return Ok(());
         };
         let whole = append_body(&mut frame, self.qp, body, 0, wr.length, self.paging)?;
@@ -277,6 +329,7 @@ impl Way<'_> {
         if whole {
             path.send(self.qp.way(), frame);
             path.flush(self.qp.way());
+            self.pacing.sent(path.take_refused());
         }
         Ok(())
     }

@@ -7,6 +7,8 @@
 //! one acknowledgement for all. Does not decide when it gets a turn.
 
 use crate::{
+    arrival::join,
+    bytes::Bytes,
     common::{
         Aftermath,
         Common, //
@@ -19,55 +21,50 @@ use crate::{
         report,
         take_from_peer,
         Half,
+        Unsent,
         BURST, //
     },
+    host::Host,
     paging::Paging,
     path::Path,
     rq::Receives,
+    train::Train, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 use rdma::{
+    alloc::gfp_user,
     event::QpEvent,
-    net::rx::{
-        RxSkb,
-        SkbQueue, //
+    net::{
+        route::Addresses,
+        rx::SkbQueue, //
     },
     turn::Again, //
 };
 use roce::{
     access::{
-        Access,
         AccessError,
         Obstacle,
         Taken, //
     },
-    id::Rkey,
+    id::Qpn,
     rc::{
         replay::Answer,
         responder::{
             Fatal,
-            RequestHost,
             Responder, //
         }, //
     },
+    run::MAX_RUN,
     segment::{
-        Payload,
+        Mtu,
         Segment,
         Source, //
     },
-    status::WcStatus,
-    wr::{
-        AtomicOp,
-        BadRecv,
-        Completion,
-        FlushScope,
-        Placement,
-        RecvWr,
-        Remote, //
-    }, //
+    status::DropReason,
+    wire::packet::Packet, //
 };
 
 /// Storage of the responder: one entry for each READ or atomic that the peer may have in flight.
@@ -80,7 +77,7 @@ impl Answers {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(count: u8) -> Result<Self> {
-        let answers = KVVec::from_elem(Answer::EMPTY, usize::from(count), GFP_KERNEL_ACCOUNT)?;
+        let answers = KVVec::from_elem(Answer::EMPTY, usize::from(count), gfp_user())?;
         Ok(Self(answers))
     }
 }
@@ -101,11 +98,17 @@ impl AsMut<[Answer]> for Answers {
 
 /// The half that answers requests.
 pub(crate) struct ReceiveHalf {
-    responder: Responder<Answers>,
+    pub(super) responder: Responder<Answers>,
     queue: Receives,
     cq: Arc<Cq>,
     path: Option<Path>,
-    paging: Paging,
+    pub(super) paging: Paging,
+    /// A packet of the peer has been taken.
+    met: bool,
+    /// Answers went by the wire since the peer was here.
+    pub(super) answered: bool,
+    /// What visits of the peer have left to be done.
+    pub(super) left: Aftermath,
 }
 
 impl ReceiveHalf {
@@ -117,6 +120,9 @@ impl ReceiveHalf {
             cq,
             path: None,
             paging: Paging::default(),
+            met: false,
+            answered: false,
+            left: Aftermath::default(),
         }
     }
 
@@ -138,23 +144,40 @@ impl ReceiveHalf {
         self.path = Some(path);
     }
 
-    /// Takes the requests that have arrived. Says whether there may be more.
-    fn take_requests(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
-        take_from_peer(qp, inbox, self.path.as_ref(), |skb, packet| {
-            let mut host = Host {
-                qp,
-                queue: &mut self.queue,
-                cq: &self.cq,
-                skb,
-                after,
-                paging: &mut self.paging,
-            };
-            let taken = self.responder.handle_request(packet, &mut host)?;
-            if taken == Taken::Whole {
-                self.paging.progress();
-            }
-            Ok(taken)
-        })
+    /// Whether requests from `from` may be the peer's, and answers go to the queue pair with this number.
+    pub(super) fn is_peer(&self, from: &Addresses, number: u32) -> bool {
+        let path = self.path.as_ref();
+        path.is_some_and(|path| path.is_from_peer(from))
+            && self.responder.dest_qpn() == Qpn::new(number)
+    }
+
+    /// Takes one request of the peer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Responder::handle_request`].
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        qp: &Common,
+        (packet, bytes): (&Packet<'_>, &impl Bytes),
+        after: &mut Aftermath,
+    ) -> Result<Taken, DropReason> {
+        let mut host = Host {
+            qp,
+            queue: &mut self.queue,
+            cq: &self.cq,
+            bytes,
+            after,
+            paging: &mut self.paging,
+        };
+        let taken = self.responder.handle_request(packet, &mut host)?;
+        if taken == Taken::Whole {
+            self.paging.progress();
+            after.established |= !self.met && qp.only_receives();
+            self.met = true;
+        }
+        Ok(taken)
     }
 
     /// Sends the answers that are due, as far as the budget goes.
@@ -163,18 +186,40 @@ impl ReceiveHalf {
             return;
         };
         let mut refused = None;
-        for segment in self.responder.burst(BURST) {
-            if let Err(obstacle) = send(&segment, path, qp, &mut self.paging) {
-                refused = Some(obstacle);
+        let mtu = self.responder.path_mtu();
+        for segment in self.responder.burst(BURST).in_runs(MAX_RUN) {
+            self.answered = true;
+            if let Err(unsent) = send((&segment, mtu), path, qp, &mut self.paging) {
+                refused = Some(unsent);
                 break;
             }
         }
         path.flush(qp.way());
-        match refused {
-            None => {}
-            Some(Obstacle::Absent) => self.responder.unsend(),
+        let Some(Unsent { why, packets }) = refused else {
+            return;
+        };
+        match why {
+            Obstacle::Absent => self.responder.unsend(packets),
             // The refusal leaves with the next burst.
-            Some(Obstacle::Refused(error)) => self.responder.abort_read(error),
+            Obstacle::Refused(error) => self.responder.abort_read(packets, error),
+        }
+    }
+
+    /// Counts what has happened, and notes if it was the end.
+    pub(super) fn account(&mut self, qp: &Common, after: &mut Aftermath) {
+        let stats = self.responder.take_stats();
+        qp.port().counters().count_all(&[
+            (Counter::Receives, stats.receives),
+            (Counter::Duplicates, stats.duplicates),
+            (Counter::OutOfSequence, stats.out_of_sequence),
+            (Counter::SentRnr, stats.rnr_naks),
+        ]);
+        if let Some(fatal) = self.responder.take_event() {
+            after.fail(match fatal {
+                Fatal::AccessError => Some(QpEvent::AccessError),
+                Fatal::RequestError => Some(QpEvent::RequestError),
+                Fatal::LocalError => None,
+            });
         }
     }
 
@@ -190,23 +235,18 @@ impl ReceiveHalf {
 
 impl Half for ReceiveHalf {
     fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
-        let arrived = self.take_requests(qp, inbox, after);
+        // For the time of the walk, the way stands beside the rest.
+        let path = self.path.take();
+        let arrived = take_from_peer(qp, inbox, path.as_ref(), |run, packet| {
+            let (due, mtu) = (self.responder.expected_psn(), self.responder.path_mtu());
+            let packet = join(run, packet, due, mtu);
+            self.take(qp, (&packet, run), after)
+        });
+        self.path = path;
         if !self.paging.is_waiting() {
             self.transmit(qp);
         }
-        let stats = self.responder.take_stats();
-        qp.port().counters().count_all(&[
-            (Counter::Duplicates, stats.duplicates),
-            (Counter::OutOfSequence, stats.out_of_sequence),
-            (Counter::SentRnr, stats.rnr_naks),
-        ]);
-        if let Some(fatal) = self.responder.take_event() {
-            after.fail(match fatal {
-                Fatal::AccessError => Some(QpEvent::AccessError),
-                Fatal::RequestError => Some(QpEvent::RequestError),
-                Fatal::LocalError => None,
-            });
-        }
+        self.account(qp, after);
         if qp.is_failed() {
             self.flush(qp, after);
         }
@@ -222,6 +262,12 @@ impl Half for ReceiveHalf {
         self.queue.clear();
         self.responder.reset();
         self.path = None;
+        self.left = Aftermath::default();
+        (self.met, self.answered) = (false, false);
+    }
+
+    fn take_left(&mut self) -> Aftermath {
+        core::mem::take(&mut self.left)
     }
 
     fn paging(&mut self) -> &mut Paging {
@@ -234,14 +280,15 @@ impl Half for ReceiveHalf {
         };
         if self.paging.is_slow() {
             let patience = self.responder.stall();
+            let mtu = self.responder.path_mtu();
             // It names no memory, so there is nothing that could be absent.
-            let _ = send(&patience, path, qp, &mut self.paging);
+            let _ = send((&patience, mtu), path, qp, &mut self.paging);
             path.flush(qp.way());
         }
     }
 }
 
-/// Sends one packet. Loss is none of our business.
+/// Sends the packets that `segment` stands for. Loss is none of our business.
 ///
 /// Read responses are copied: the owner of the memory may write to it while it is being read,
 /// which must not break the ICRC.
@@ -249,109 +296,23 @@ impl Half for ReceiveHalf {
 /// # Errors
 ///
 /// What is wrong with the memory that the peer reads: it was checked when the request came, but
-/// may be gone, or absent.
+/// may be gone, or absent. And how many packets were not sent.
 fn send(
-    segment: &Segment,
+    (segment, mtu): (&Segment, Mtu),
     path: &mut Path,
     qp: &Common,
     paging: &mut Paging,
-) -> Result<(), Obstacle<AccessError>> {
-    // CAST: At most one path MTU.
-    let len = segment.length as usize;
-    let Some(mut frame) = path.frame(&segment.headers, len, Loan::Copy) else {
+) -> Result<(), Unsent<AccessError>> {
+    let mut train = Train::new(path, qp.way(), (segment, mtu), |_, _| Loan::Copy);
+    let Source::Remote(remote) = segment.source else {
+        let _ = train.finish();
         return Ok(());
     };
-    let whole = match segment.source {
-        Source::Remote(remote) => {
-            let copied = qp.space().read_remote(remote, segment.length, &mut frame);
-            let whole = paging.judge(copied, AccessError::Fault)?;
-            paging.progress();
-            whole
-        }
-        _ => true,
-    };
-    if whole {
-        path.send(qp.way(), frame);
+    let copied = qp.space().read_remote(remote, segment.length, &mut train);
+    let packets = train.left();
+    let sent = paging.judge(copied, AccessError::Fault);
+    if sent.is_ok() || packets != segment.packets {
+        paging.progress();
     }
-    Ok(())
-}
-
-/// What the responder needs while it handles one request.
-struct Host<'a> {
-    qp: &'a Common,
-    queue: &'a mut Receives,
-    cq: &'a Cq,
-    skb: &'a RxSkb,
-    after: &'a mut Aftermath,
-    paging: &'a mut Paging,
-}
-
-impl RequestHost for Host<'_> {
-    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
-        self.queue.take()
-    }
-
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
-        let space = self.qp.space_of(self.queue.pd());
-        let placed = space.scatter(self.queue.current(), offset, self.skb, payload);
-        self.paging.judge(placed, WcStatus::LocProtErr)
-    }
-
-    fn check_remote(
-        &mut self,
-        remote: Remote,
-        length: u32,
-        access: Access,
-    ) -> Result<(), Obstacle<AccessError>> {
-        let ahead = self.paging.is_first_try();
-        let checked = self.qp.space().check(remote, length, access, ahead);
-        self.paging.judge(checked, AccessError::Fault)
-    }
-
-    fn place_remote(
-        &mut self,
-        remote: Remote,
-        payload: Payload,
-    ) -> Result<(), Obstacle<AccessError>> {
-        let placed = self.qp.space().write_remote(remote, self.skb, payload);
-        self.paging.judge(placed, AccessError::Fault)
-    }
-
-    fn execute_atomic(
-        &mut self,
-        remote: Remote,
-        op: AtomicOp,
-    ) -> Result<u64, Obstacle<AccessError>> {
-        let found = self.qp.space().atomic(remote, op);
-        self.paging.judge(found, AccessError::Fault)
-    }
-
-    fn write_atomic(
-        &mut self,
-        remote: Remote,
-        payload: Payload,
-    ) -> Result<(), Obstacle<AccessError>> {
-        let placed = self.qp.space().write_whole(remote, self.skb, payload);
-        self.paging.judge(placed, AccessError::Fault)
-    }
-
-    fn flush(
-        &mut self,
-        remote: Remote,
-        scope: FlushScope,
-        placement: Placement,
-    ) -> Result<(), AccessError> {
-        // What processors have written is visible to all processors and devices already.
-        self.qp
-            .space()
-            .check_flush(remote, scope, placement.access())
-    }
-
-    fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
-        self.qp.space().invalidate(rkey, true)
-    }
-
-    fn complete_receive(&mut self, done: Completion, solicited: bool) {
-        report(self.qp, self.cq, &done, solicited, self.after);
-    }
+    sent.map(drop).map_err(|why| Unsent { why, packets })
 }

@@ -8,6 +8,8 @@
 
 use crate::{
     abi::Local,
+    arrival::join,
+    bytes::Bytes,
     common::{
         Aftermath,
         Common, //
@@ -16,15 +18,19 @@ use crate::{
     cq::Cq,
     frame::Loan,
     half::{
-        append_body,
+        perform,
         report,
+        send_request,
         take_from_peer,
         Half,
         SendingHalf,
+        Unsent,
         BURST, //
     },
+    nearby::Neighbours,
     paging::Paging,
     path::Path,
+    rc::receiver::ReceiveHalf,
     space::Space,
     sq::{
         Body,
@@ -36,14 +42,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::{
-    net::rx::{
-        RxSkb,
-        SkbQueue, //
-    },
-    timer::now,
-    turn::Again,
-};
+use rdma::{net::rx::SkbQueue, timer::now, turn::Again};
 use roce::{
     access::{
         Obstacle,
@@ -56,7 +55,6 @@ use roce::{
     },
     segment::{
         Payload,
-        Segment,
         SlotIndex,
         Source, //
     },
@@ -66,18 +64,29 @@ use roce::{
 
 /// The half that sends requests.
 pub(crate) struct SendHalf {
-    requester: Requester<Slots>,
-    queue: SendQueue,
+    pub(super) requester: Requester<Slots>,
+    pub(super) queue: SendQueue,
     cq: Arc<Cq>,
-    path: Option<Path>,
+    pub(super) path: Option<Path>,
     /// The consumer wants to know when the queue has drained.
     tell_drained: bool,
-    paging: Paging,
+    pub(super) paging: Paging,
+    /// Who finds the peer if it is on this machine.
+    pub(super) neighbours: Arc<dyn Neighbours<ReceiveHalf>>,
+    /// Packets went by the wire that may not be answered yet.
+    pub(super) by_wire: bool,
+    /// The peer had more to say when it was visited.
+    pub(super) expecting: bool,
 }
 
 impl SendHalf {
     /// The half in RESET, consuming `queue`.
-    pub(crate) fn new(requester: Requester<Slots>, queue: SendQueue, cq: Arc<Cq>) -> Self {
+    pub(crate) fn new(
+        requester: Requester<Slots>,
+        queue: SendQueue,
+        cq: Arc<Cq>,
+        neighbours: Arc<dyn Neighbours<ReceiveHalf>>,
+    ) -> Self {
         Self {
             requester,
             queue,
@@ -85,6 +94,9 @@ impl SendHalf {
             path: None,
             tell_drained: false,
             paging: Paging::default(),
+            neighbours,
+            by_wire: false,
+            expecting: false,
         }
     }
 
@@ -100,14 +112,16 @@ impl SendHalf {
 
     /// Takes the responses that have arrived. Says whether there may be more.
     fn take_responses(&mut self, qp: &Common, inbox: &SkbQueue, now: Instant) -> Again {
-        take_from_peer(qp, inbox, self.path.as_ref(), |skb, packet| {
+        take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
+            let (due, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
+            let packet = join(run, packet, due, mtu);
             let mut host = Host {
                 space: qp.space(),
                 queue: &self.queue,
-                skb,
+                bytes: &*run,
                 paging: &mut self.paging,
             };
-            let taken = self.requester.handle_response(now, packet, &mut host)?;
+            let taken = self.requester.handle_response(now, &packet, &mut host)?;
             if taken == Taken::Whole {
                 self.paging.progress();
             }
@@ -115,25 +129,49 @@ impl SendHalf {
         })
     }
 
-    /// Sends what the window allows, as far as the budget goes.
-    fn transmit(&mut self, qp: &Common, now: Instant) {
+    /// Sends what the window allows, as far as the budget goes: to the peer itself, or by the wire. Says
+    /// whether the peer has more to say.
+    fn transmit(&mut self, qp: &Common, now: Instant) -> Again {
+        if self.path.is_none() {
+            return Again::No;
+        }
+        let (requester, queue) = (&mut self.requester, &self.queue);
+        // Ends: each is carried out once, and there are no more than slots.
+        while requester.perform_local(|slot, _| perform(qp, queue.body(slot))) {}
+        self.exchange(qp, now).unwrap_or_else(|| {
+            self.transmit_by_wire(qp, now);
+            Again::No
+        })
+    }
+
+    fn transmit_by_wire(&mut self, qp: &Common, now: Instant) {
         let Some(path) = &mut self.path else {
             return;
         };
-        perform(&mut self.requester, &self.queue, qp);
+        self.by_wire = true;
         let mut refused = None;
-        for segment in self.requester.burst(now, BURST) {
-            if let Err(obstacle) = send(&segment, &self.queue, path, qp, &mut self.paging) {
-                refused = Some((segment.source, obstacle));
+        let mtu = self.requester.path_mtu();
+        for segment in self.requester.burst(now, BURST).by_wire() {
+            let sent = send_request(
+                (&segment, mtu),
+                &self.queue,
+                Loan::Pages,
+                path,
+                qp,
+                &mut self.paging,
+            );
+            if let Err(unsent) = sent {
+                refused = Some((segment.source, unsent));
                 break;
             }
         }
         path.flush(qp.way());
-        match refused {
-            Some((_, Obstacle::Absent)) => self.requester.unsend(),
-            Some((Source::Slot(slot), Obstacle::Refused(status))) => {
-                self.requester.abort(slot, status);
-            }
+        let Some((source, Unsent { why, packets })) = refused else {
+            return;
+        };
+        match (source, why) {
+            (_, Obstacle::Absent) => self.requester.unsend(packets),
+            (Source::Slot(slot), Obstacle::Refused(status)) => self.requester.abort(slot, status),
             _ => {}
         }
     }
@@ -166,6 +204,8 @@ impl SendHalf {
     fn count(&mut self, qp: &Common) {
         let stats = self.requester.take_stats();
         qp.port().counters().count_all(&[
+            (Counter::Sends, stats.sends),
+            (Counter::Responses, stats.responses),
             (Counter::Retries, stats.retries),
             (Counter::Timeouts, stats.timeouts),
             (Counter::ReceivedRnr, stats.rnr_naks),
@@ -181,11 +221,12 @@ impl Half for SendHalf {
         }
         let now = Instant::from_nanos(now());
         let arrived = self.take_responses(qp, inbox, now);
+        let mut more = Again::No;
         if !self.paging.is_waiting() {
             // While we wait, it is not the peer's fault that time passes.
             self.requester.handle_timeout(now);
             self.queue.fetch(&mut self.requester);
-            self.transmit(qp, now);
+            more = self.transmit(qp, now);
         }
         self.report(qp, after);
         self.count(qp);
@@ -199,7 +240,7 @@ impl Half for SendHalf {
         if let Some(at) = self.requester.poll_timeout() {
             after.wake_at = Some(at.as_nanos());
         }
-        if arrived == Again::Yes || self.requester.has_work() {
+        if arrived == Again::Yes || more == Again::Yes || self.requester.has_work() {
             Again::Yes
         } else {
             Again::No
@@ -212,6 +253,7 @@ impl Half for SendHalf {
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
         self.path = None;
+        (self.by_wire, self.expecting) = (false, false);
     }
 
     fn paging(&mut self) -> &mut Paging {
@@ -234,56 +276,15 @@ impl SendingHalf for SendHalf {
     }
 }
 
-/// Carries out what needs no packet and whose turn has come.
-fn perform(requester: &mut Requester<Slots>, queue: &SendQueue, qp: &Common) {
-    // Ends: each is carried out once, and there are no more than slots.
-    while requester.perform_local(|slot, _| match queue.body(slot) {
-        Body::Local(local) => qp.space().perform(local),
-        _ => Err(WcStatus::LocQpOpErr),
-    }) {}
-}
-
-/// Sends one packet. Loss is none of our business.
-///
-/// # Errors
-///
-/// The status that the request completes with when its own memory cannot be read; or that it is
-/// absent.
-fn send(
-    segment: &Segment,
-    queue: &SendQueue,
-    path: &mut Path,
-    qp: &Common,
-    paging: &mut Paging,
-) -> Result<(), Obstacle<WcStatus>> {
-    // CAST: At most one path MTU.
-    let len = segment.length as usize;
-    let Some(mut frame) = path.frame(&segment.headers, len, Loan::Pages) else {
-        return Ok(());
-    };
-    let whole = match segment.source {
-        Source::Slot(slot) => {
-            let body = queue.body(slot);
-            append_body(&mut frame, qp, body, segment.offset, segment.length, paging)?
-        }
-        Source::Value(value) => frame.append_bytes(&value.to_ne_bytes()),
-        _ => true,
-    };
-    if whole {
-        path.send(qp.way(), frame);
-    }
-    Ok(())
-}
-
 /// What the requester needs while it handles one response.
-struct Host<'a> {
-    space: Space<'a>,
-    queue: &'a SendQueue,
-    skb: &'a RxSkb,
-    paging: &'a mut Paging,
+pub(super) struct Host<'a, B> {
+    pub(super) space: Space<'a>,
+    pub(super) queue: &'a SendQueue,
+    pub(super) bytes: &'a B,
+    pub(super) paging: &'a mut Paging,
 }
 
-impl ResponseHost for Host<'_> {
+impl<B: Bytes> ResponseHost for Host<'_, B> {
     fn place(
         &mut self,
         slot: SlotIndex,
@@ -293,7 +294,7 @@ impl ResponseHost for Host<'_> {
         let Body::Scatter(sges) = self.queue.body(slot) else {
             return Err(WcStatus::LocQpOpErr.into());
         };
-        let placed = self.space.scatter(sges, offset, self.skb, payload);
+        let placed = self.space.scatter(sges, offset, self.bytes, payload);
         self.paging.judge(placed, WcStatus::LocProtErr)
     }
 

@@ -10,45 +10,28 @@ use crate::{
         Aftermath,
         Common, //
     },
+    counters::Counter,
     cq::Cq,
     half::{
         flush_receives,
+        refuse_packets,
         report,
         take_from_peer,
         Half, //
     },
+    host::Host,
     paging::Paging,
     path::Path,
     rq::Receives, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 use rdma::{
-    net::rx::{
-        RxSkb,
-        SkbQueue, //
-    },
+    net::rx::SkbQueue,
     turn::Again, //
 };
 use roce::{
-    access::{
-        Access,
-        AccessError,
-        Obstacle,
-        Taken, //
-    },
-    host::MessageHost,
-    segment::Payload,
-    status::WcStatus,
-    uc::receiver::Receiver,
-    wr::{
-        BadRecv,
-        Completion,
-        RecvWr,
-        Remote, //
-    }, //
+    access::Taken,
+    uc::receiver::Receiver, //
 };
 
 /// The half that receives.
@@ -57,6 +40,8 @@ pub(crate) struct ReceiveHalf {
     receives: Receives,
     cq: Arc<Cq>,
     path: Option<Path>,
+    /// A packet of the peer has been taken.
+    met: bool,
     paging: Paging,
 }
 
@@ -68,6 +53,7 @@ impl ReceiveHalf {
             receives,
             cq,
             path: None,
+            met: false,
             paging: Paging::default(),
         }
     }
@@ -95,16 +81,16 @@ impl ReceiveHalf {
 impl Half for ReceiveHalf {
     fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
         if qp.is_failed() {
-            inbox.purge();
+            let again = refuse_packets(qp, inbox);
             self.flush(qp, after);
-            return Again::No;
+            return again;
         }
-        let again = take_from_peer(qp, inbox, self.path.as_ref(), |skb, packet| {
+        let again = take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
             let mut host = Host {
                 qp,
-                receives: &mut self.receives,
+                queue: &mut self.receives,
                 cq: &self.cq,
-                skb,
+                bytes: &*run,
                 after,
                 paging: &mut self.paging,
             };
@@ -112,8 +98,16 @@ impl Half for ReceiveHalf {
             if taken != Ok(Taken::Paused) {
                 self.paging.progress();
             }
+            if taken == Ok(Taken::Whole) {
+                after.established |= !self.met && qp.only_receives();
+                self.met = true;
+            }
             taken
         });
+        let receives = self.receiver.take_receives();
+        qp.port()
+            .counters()
+            .count_all(&[(Counter::Receives, receives)]);
         if self.receiver.take_failure() {
             after.fail(None);
         }
@@ -125,55 +119,10 @@ impl Half for ReceiveHalf {
         self.receives.clear();
         self.receiver.reset();
         self.path = None;
+        self.met = false;
     }
 
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
-    }
-}
-
-/// What the protocol machine needs while it handles one packet.
-struct Host<'a> {
-    qp: &'a Common,
-    receives: &'a mut Receives,
-    cq: &'a Cq,
-    skb: &'a RxSkb,
-    after: &'a mut Aftermath,
-    paging: &'a mut Paging,
-}
-
-impl MessageHost for Host<'_> {
-    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
-        self.receives.take()
-    }
-
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
-        let space = self.qp.space_of(self.receives.pd());
-        let placed = space.scatter(self.receives.current(), offset, self.skb, payload);
-        self.paging.judge(placed, WcStatus::LocProtErr)
-    }
-
-    fn check_remote(
-        &mut self,
-        remote: Remote,
-        length: u32,
-        access: Access,
-    ) -> Result<(), Obstacle<AccessError>> {
-        let ahead = self.paging.is_first_try();
-        let checked = self.qp.space().check(remote, length, access, ahead);
-        self.paging.judge(checked, AccessError::Fault)
-    }
-
-    fn place_remote(
-        &mut self,
-        remote: Remote,
-        payload: Payload,
-    ) -> Result<(), Obstacle<AccessError>> {
-        let placed = self.qp.space().write_remote(remote, self.skb, payload);
-        self.paging.judge(placed, AccessError::Fault)
-    }
-
-    fn complete_receive(&mut self, done: Completion, solicited: bool) {
-        report(self.qp, self.cq, &done, solicited, self.after);
     }
 }

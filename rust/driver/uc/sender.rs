@@ -11,16 +11,19 @@ use crate::{
         Aftermath,
         Common, //
     },
+    counters::Counter,
     cq::Cq,
     frame::Loan,
     half::{
-        append_body,
+        perform,
         report,
+        send_request,
         Half,
         SendingHalf,
         BATCH,
         BURST, //
     },
+    pacing::Pacing,
     paging::Paging,
     path::Path,
     sq::SendQueue, //
@@ -35,11 +38,7 @@ use rdma::{
 };
 use roce::{
     access::Obstacle,
-    segment::{
-        BurstLimit,
-        Segment,
-        Source, //
-    },
+    segment::BurstLimit,
     status::WcStatus,
     uc::sender::{
         Sender,
@@ -60,6 +59,7 @@ pub(crate) struct SendHalf {
     /// The consumer wants to know when the queue has drained.
     tell_drained: bool,
     paging: Paging,
+    pacing: Pacing,
 }
 
 impl SendHalf {
@@ -72,12 +72,23 @@ impl SendHalf {
             path: None,
             tell_drained: false,
             paging: Paging::default(),
+            pacing: Pacing::in_order(),
         }
+    }
+
+    /// The protocol machine, for `query_qp`.
+    pub(crate) fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    /// Sets the way to the peer.
+    pub(crate) fn set_path(&mut self, path: Path) {
+        self.path = Some(path);
     }
 
     /// Goes to RTS, over `path`.
     pub(crate) fn start(&mut self, path: Path, config: &SenderConfig) {
-        self.path = Some(path);
+        self.set_path(path);
         self.sender.configure(config);
         self.sender.start();
     }
@@ -89,6 +100,8 @@ impl SendHalf {
             if !self.sender.is_busy() && !self.fetch() {
                 return Again::No;
             }
+            self.sender
+                .perform_local(|slot| perform(qp, self.queue.body(slot)));
             match self.transmit(qp, &mut limit) {
                 Ok(()) => {}
                 Err(Obstacle::Absent) => {
@@ -131,9 +144,12 @@ impl SendHalf {
         let Some(path) = &mut self.path else {
             return Ok(());
         };
-        self.sender
-            .burst(limit)
-            .try_for_each(|segment| send(&segment, &self.queue, path, qp, &mut self.paging))
+        let mtu = self.sender.path_mtu();
+        let Self { queue, paging, .. } = self;
+        self.sender.burst(limit).try_for_each(|segment| {
+            let single = (&segment, mtu);
+            send_request(single, queue, Loan::Copy, path, qp, paging).map_err(|unsent| unsent.why)
+        })
     }
 
     fn report(&self, qp: &Common, done: &Completion, after: &mut Aftermath) {
@@ -148,10 +164,16 @@ impl Half for SendHalf {
     fn turn(&mut self, qp: &Common, _inbox: &SkbQueue, after: &mut Aftermath) -> Again {
         if qp.flushes_sends() {
             self.sender.fail();
+        } else if !qp.takes_sends() || self.pacing.holds(qp, after) {
+            // Who sends nothing must not wait for anything, either: in RESET, nobody stops the timer again.
+            return Again::No;
         }
         let again = self.work(qp, after);
+        let sends = self.sender.take_sends();
+        qp.port().counters().count_all(&[(Counter::Sends, sends)]);
         if let Some(path) = &mut self.path {
             path.flush(qp.way());
+            self.pacing.sent(path.take_refused());
         }
         if self.tell_drained && self.sender.is_drained() {
             self.tell_drained = false;
@@ -185,34 +207,4 @@ impl SendingHalf for SendHalf {
         self.sender.resume();
         self.tell_drained = false;
     }
-}
-
-/// Sends one packet. Loss is none of our business.
-///
-/// # Errors
-///
-/// The status that the request completes with when its memory cannot be read; or that it is absent.
-fn send(
-    segment: &Segment,
-    queue: &SendQueue,
-    path: &mut Path,
-    qp: &Common,
-    paging: &mut Paging,
-) -> Result<(), Obstacle<WcStatus>> {
-    // CAST: At most one path MTU.
-    let len = segment.length as usize;
-    let Some(mut frame) = path.frame(&segment.headers, len, Loan::Copy) else {
-        return Ok(());
-    };
-    let whole = match segment.source {
-        Source::Slot(slot) => {
-            let body = queue.body(slot);
-            append_body(&mut frame, qp, body, segment.offset, segment.length, paging)?
-        }
-        _ => true,
-    };
-    if whole {
-        path.send(qp.way(), frame);
-    }
-    Ok(())
 }

@@ -136,7 +136,7 @@ pub struct AhAttr {
     pub sl: u8,
     /// Ethernet address of the next hop.
     pub dmac: [u8; 6],
-    /// Port of the device, counted from 1.
+    /// Port of the device, counted from 1; 0: nobody has set an address.
     pub port: u32,
 }
 
@@ -168,8 +168,12 @@ impl AhAttr {
         }
     }
 
-    /// Writes everything but the reference to the GID table, which stays as it is.
+    /// Writes everything but the reference to the GID table, which stays as it is. Of what nobody has
+    /// set nothing is written.
     pub(crate) fn write_to(&self, raw: &mut bindings::rdma_ah_attr) {
+        if self.port == 0 {
+            return;
+        }
         raw.grh.dgid.raw = self.dgid;
         raw.grh.sgid_index = self.sgid_index;
         raw.grh.hop_limit = self.hop_limit;
@@ -267,6 +271,11 @@ impl QpAttrMask {
 
     pub(crate) fn as_raw(self) -> bindings::ib_qp_attr_mask {
         self.0
+    }
+
+    /// The same, but for `other`.
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// All of `other` is set.

@@ -62,7 +62,7 @@ impl IbDevice {
         self.0.get()
     }
 
-    fn as_device(&self) -> *mut bindings::device {
+    pub(crate) fn as_device(&self) -> *mut bindings::device {
         // SAFETY: The structure is valid; only an address is taken.
         unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
     }

@@ -13,25 +13,66 @@
 use crate::{
     bindings,
     net::{
+        flight::Flight,
         header::UDP_LEN,
-        route::{
-            Addresses,
-            Route, //
-        },
+        route::Route,
         skb::IpPacket, //
     },
+    random, //
 };
 use core::ptr;
 use kernel::{
     prelude::*,
-    sync::rcu, //
+    sync::{
+        rcu,
+        Arc,
+        SetOnce, //
+    }, //
 };
 
 /// Most bytes of a burst, from its first IP header on: what an IPv4 header can say.
-const MAX_BYTES: usize = u16::MAX as usize;
+const MAX_BYTES: u32 = u16::MAX as u32;
 
 /// Most packets of a burst: what the receive path of UDP makes at most.
-const MAX_PACKETS: u16 = 64;
+pub(super) const MAX_PACKETS: u16 = 64;
+
+/// What tells the buffers of this module from all others, since it was loaded.
+static MARK: SetOnce<Mark> = SetOnce::new();
+
+/// Nobody can guess it.
+type Mark = [u32; 4];
+
+/// The mark for buffers that are made here. `None` while somebody else makes it, which does no harm.
+#[inline]
+fn our_mark() -> Option<&'static Mark> {
+    MARK.as_ref().or_else(|| {
+        MARK.populate([(); 4].map(|()| random::u32()));
+        MARK.as_ref()
+    })
+}
+
+/// Who knows a buffer of this module when he sees it.
+pub(super) struct Marked(Option<&'static Mark>);
+
+impl Marked {
+    #[inline]
+    pub(super) fn new() -> Self {
+        Self(MARK.as_ref())
+    }
+
+    /// Whether a buffer on the list of another was made here: it is the very buffer, so it has never left
+    /// this machine.
+    ///
+    /// # Safety
+    ///
+    /// The buffer is valid.
+    #[inline]
+    pub(super) unsafe fn is_on(&self, skb: *const bindings::sk_buff) -> bool {
+        // SAFETY: As the function requires. C has initialised all of it.
+        let mark = unsafe { (&raw const (*skb).cb).cast::<Mark>().read_unaligned() };
+        self.0 == Some(&mark)
+    }
+}
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,10 +93,12 @@ pub enum Xmit {
 pub struct Burst {
     first: IpPacket,
     last: *mut bindings::sk_buff,
+    /// What the buffers on the list get.
+    mark: Option<&'static Mark>,
     packets: u16,
-    bytes: usize,
-    payload: usize,
-    mtu: usize,
+    bytes: u32,
+    payload: u32,
+    mtu: u32,
 }
 
 // SAFETY: The buffers are ours alone.
@@ -68,11 +111,11 @@ impl Burst {
     pub fn new(first: IpPacket, route: &Route) -> Self {
         Self {
             last: ptr::null_mut(),
+            mark: None,
             packets: 1,
             bytes: first.len(),
             payload: first.payload_len(),
-            // CAST: `u32` to `usize`, on 64 bits.
-            mtu: route.mtu() as usize,
+            mtu: route.mtu(),
             first,
         }
     }
@@ -84,7 +127,8 @@ impl Burst {
 
     /// Bytes of UDP payload of all packets.
     pub fn payload_len(&self) -> usize {
-        self.payload
+        // CAST: `u32` to `usize`, on 64 bits.
+        self.payload as usize
     }
 
     /// Appends a packet with the same addresses and ports, and the next IPv4 identification.
@@ -96,23 +140,29 @@ impl Burst {
     pub fn push(&mut self, packet: IpPacket) -> Result<(), IpPacket> {
         let payload = packet.payload_len();
         let bytes = self.bytes.wrapping_add(payload);
-        let expected = self.first.ip().ipv4_id.wrapping_add(self.packets);
+        let expected = self.first.ipv4_id().wrapping_add(self.packets);
         if bytes > MAX_BYTES
             || self.packets >= MAX_PACKETS
             || packet.len().max(self.first.len()) > self.mtu
-            || packet.ip().ipv4_id != expected
+            || packet.ipv4_id() != expected
         {
             return Err(packet);
         }
-        // CAST: 28 or 48.
-        let headers = (packet.len().wrapping_sub(payload)) as u32;
+        let headers = packet.headers_len();
         let next = packet.into_raw();
+        if self.last.is_null() {
+            self.mark = our_mark();
+        }
         // INVARIANT: `next` is the last from now on.
         // SAFETY: All buffers are ours. The headers of `next` stay in front of its data, where
         // segmentation finds them by their offsets.
         unsafe {
             bindings::skb_pull(next, headers);
             bindings::ferroce_helper_skb_list_add(self.first.as_raw(), self.last, next);
+            if let Some(&mark) = self.mark {
+                // Nothing on the way looks at the `cb` of a buffer on a list.
+                (&raw mut (*next).cb).cast::<Mark>().write_unaligned(mark);
+            }
         }
         self.last = next;
         self.packets = self.packets.wrapping_add(1);
@@ -121,18 +171,23 @@ impl Burst {
         Ok(())
     }
 
-    /// Gives the packets to the network. For any context but hard interrupts.
-    pub fn send(self, route: &Route) -> Xmit {
-        let ip = *self.first.ip();
-        let (ethertype, v4) = match ip.addresses {
-            Addresses::V4 { .. } => (bindings::ETH_P_IP, true),
-            Addresses::V6 { .. } => (bindings::ETH_P_IPV6, false),
+    /// Gives the packets to the network, and counts them in `flight`, if there is one. For any context but
+    /// hard interrupts.
+    pub fn send(self, route: &Route, flight: Option<&Arc<Flight>>) -> Xmit {
+        let (traffic_class, priority) = self.first.class();
+        let v4 = self.first.is_v4();
+        let ethertype = match v4 {
+            true => bindings::ETH_P_IP,
+            false => bindings::ETH_P_IPV6,
         };
         if v4 != route.is_v4() {
             return Xmit::Lost;
         }
         if self.packets > 1 {
             self.describe();
+        }
+        if let Some(flight) = flight {
+            self.board(flight);
         }
         // What is on the list goes with it.
         let skb = self.first.into_raw();
@@ -143,8 +198,8 @@ impl Burst {
         // same family, and RCU and `route` keep it.
         let result = unsafe {
             let dst = route.as_raw();
-            let priority = match ip.priority {
-                0 => bindings::ferroce_helper_rt_tos2priority(ip.traffic_class),
+            let priority = match priority {
+                0 => bindings::ferroce_helper_rt_tos2priority(traffic_class),
                 priority => priority.into(),
             };
             bindings::ferroce_helper_skb_set_output(skb, dst, ethertype, priority);
@@ -161,12 +216,24 @@ impl Burst {
         }
     }
 
+    /// Counts the packets in `flight`. The last is freed with all the others, or when they are taken apart;
+    /// the first is not asked, as IP on its way in has nothing depend on its sender any more.
+    fn board(&self, flight: &Arc<Flight>) {
+        let first = self.first.as_raw();
+        let counted = match self.last.is_null() {
+            true => first,
+            false => self.last,
+        };
+        // SAFETY: The buffers are ours, and have never had a destructor.
+        unsafe { flight.board(counted, (*first).truesize as usize) };
+    }
+
     /// Says in the first buffer that it holds several packets.
     fn describe(&self) {
         // CAST: The payload of one packet, and of all: below 64 KiB.
         let (size, udp_len) = (
             self.first.payload_len() as u16,
-            self.payload.wrapping_add(UDP_LEN) as u16,
+            self.payload_len().wrapping_add(UDP_LEN) as u16,
         );
         // SAFETY: The buffer is ours, its UDP header is written, and its list is as described.
         unsafe {

@@ -14,7 +14,7 @@ use crate::{
 pub(super) const UDP_LEN: usize = 8;
 
 /// Length of an IPv4 header without options, in bytes.
-const IPV4_LEN: usize = 20;
+pub(super) const IPV4_LEN: usize = 20;
 
 /// Length of an IPv6 header in bytes.
 pub(super) const IPV6_LEN: usize = 40;

@@ -3,11 +3,14 @@
 //! What a RoCE provider needs of the network stack.
 //!
 //! - [`netns`], [`netdev`]: network namespaces and interfaces; [`notifier`]: what happens to them.
-//! - [`route`]: the way to an address; [`skb`], [`header`]: packets that go it, in a [`burst`].
-//! - [`rx`]: packets that have come in; [`udp_tunnel`]: the sockets that they come in through.
+//! - [`route`]: the way to an address; [`skb`], [`header`]: packets that go it, in a [`burst`]; [`flight`]:
+//!   how much is on its way.
+//! - [`rx`]: packets that have come in; [`udp_tunnel`]: the sockets that they come in through;
+//!   [`whole`]: bursts that come unsplit.
 //! - [`multicast`]: groups that an interface takes packets of.
 
 pub mod burst;
+pub mod flight;
 pub mod header;
 pub mod multicast;
 pub mod netdev;
@@ -18,6 +21,7 @@ pub(crate) mod rtnl;
 pub mod rx;
 pub mod skb;
 pub mod udp_tunnel;
+pub mod whole;
 
 use crate::bindings;
 

@@ -202,6 +202,14 @@ impl Route {
         !dst.is_null()
     }
 
+    /// Whether it ends on this machine, in the namespace that it began in.
+    #[inline]
+    pub fn is_local(&self) -> bool {
+        let _guard = kernel::sync::rcu::read_lock();
+        // SAFETY: Valid, by the invariant. RCU keeps the interface.
+        unsafe { bindings::ferroce_helper_dst_is_local(self.as_raw()) }
+    }
+
     /// Most bytes of a network-layer packet on this way.
     pub fn mtu(&self) -> u32 {
         // SAFETY: Valid, by the invariant.

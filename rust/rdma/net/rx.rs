@@ -10,6 +10,13 @@
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
+mod packet;
+mod run;
+
+pub use packet::RxPacket;
+pub use run::Cut;
+pub use run::RxRun;
+
 use crate::{
     bindings,
     net::route::Addresses, //
@@ -23,8 +30,11 @@ use core::{
     slice, //
 };
 use kernel::{
-    error::to_result,
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     types::Opaque, //
 };
 use zerocopy::{
@@ -42,8 +52,8 @@ const IPV6_LEN: usize = 40;
 /// Length of an IPv4 header without options, in bytes.
 const IPV4_LEN: usize = 20;
 
-/// A received UDP packet. Later, the packets of a whole burst may be in one: what is said here of
-/// the packet is then said of its first.
+/// A received UDP packet, or the packets of a burst, which have the same addresses and ports: what is said
+/// here of the packet is then said of the first.
 ///
 /// # Invariants
 ///
@@ -52,7 +62,9 @@ const IPV4_LEN: usize = 20;
 /// - `data` is at the UDP header. The bytes from the network header to the end of the UDP header are
 ///   in the linear part; they are a valid IPv4 or IPv6 header with what belongs to it, and the UDP
 ///   header.
-/// - `cb` is initialised, and nobody else's.
+/// - If it says that it is a burst (`gso_size`), the other packets are on its list, each with its `data`
+///   at the UDP payload; the first is as long as `gso_size` says.
+/// - `cb` is initialised, begins with [`Notes`], and is nobody else's.
 pub struct RxSkb(NonNull<bindings::sk_buff>);
 
 // SAFETY: The buffer is ours alone.
@@ -76,7 +88,27 @@ impl RxSkb {
         // INVARIANT: IP and UDP have pulled and checked their headers. What they had in `cb` was
         // for them.
         // SAFETY: Valid, so not null.
-        Self(unsafe { NonNull::new_unchecked(raw) })
+        let mut skb = Self(unsafe { NonNull::new_unchecked(raw) });
+        skb.note(Notes {
+            position: 0,
+            is_from_here: false,
+        });
+        skb
+    }
+
+    /// Takes over a burst that came unsplit. `is_from_here`: see [`RxSkb::is_from_here`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`RxSkb::from_encap`]; and the buffer is as [`Burst`](crate::net::burst::Burst) makes it.
+    pub(super) unsafe fn from_burst(raw: *mut bindings::sk_buff, is_from_here: bool) -> Self {
+        // SAFETY: As the function requires.
+        let mut skb = unsafe { Self::from_encap(raw) };
+        skb.note(Notes {
+            position: 0,
+            is_from_here,
+        });
+        skb
     }
 
     #[inline]
@@ -94,34 +126,44 @@ impl RxSkb {
         unsafe { self.0.as_ref() }
     }
 
-    /// Length of the UDP payload in bytes.
+    /// Length of the UDP payload in bytes, of all packets.
     #[inline]
     pub fn udp_payload_len(&self) -> usize {
         // CAST: `u32` to `usize`, on 64 bits.
         (self.fields().len as usize).saturating_sub(UDP_LEN)
     }
 
-    /// Makes the first `len` bytes of the payload contiguous. `false`: there are not so many, or no
-    /// memory.
-    pub fn pull(&mut self, len: usize) -> bool {
-        let Ok(len) = u32::try_from(len.saturating_add(UDP_LEN)) else {
-            return false;
-        };
-        // SAFETY: The buffer is ours, and no slice of it is borrowed.
-        unsafe { bindings::ferroce_helper_pskb_may_pull(self.as_raw(), len) }
+    /// Bytes of memory that are kept with it. The same for as long as it waits.
+    fn memory(&self) -> i32 {
+        // CAST: At most some hundred kilobytes.
+        self.fields().truesize as i32
     }
 
-    /// The first `len` bytes of the payload, if they are contiguous: see [`RxSkb::pull`].
+    /// Number of packets in the buffer.
     #[inline]
-    pub fn header(&self, len: usize) -> Option<&[u8]> {
-        let fields = self.fields();
-        // CAST: `u32` to `usize`, on 64 bits.
-        let linear = fields.len.wrapping_sub(fields.data_len) as usize;
-        if len > linear.checked_sub(UDP_LEN)? {
-            return None;
+    pub fn packets(&self) -> u16 {
+        // SAFETY: Valid.
+        unsafe { bindings::ferroce_helper_skb_packets(self.as_raw()) }
+    }
+
+    /// The packet that was kept by [`RxSkb::resume_at`], or the first.
+    #[inline]
+    pub fn current(&self) -> RxPacket<'_> {
+        let mut packet = RxPacket::first(self);
+        // Ends: fewer than there are packets.
+        for _ in 0..self.notes().position {
+            packet = packet.next().unwrap_or(packet);
         }
-        // SAFETY: The linear part is initialised, and is at least so long.
-        Some(unsafe { slice::from_raw_parts(fields.data.add(UDP_LEN), len) })
+        packet
+    }
+
+    /// Keeps that the packets before `index` are done with.
+    pub fn resume_at(&mut self, index: u16) {
+        let notes = self.notes();
+        self.note(Notes {
+            position: index,
+            ..notes
+        });
     }
 
     /// The headers as they have come in: IP with its options, and UDP.
@@ -218,70 +260,9 @@ impl RxSkb {
         self.ifindex() == LOOPBACK_IFINDEX
     }
 
-    /// Whether the packet has never been on a wire since somebody on this machine, or on its host,
-    /// left a checksum for later.
-    pub fn came_from_this_host(&self) -> bool {
-        // SAFETY: Valid.
-        let summed = unsafe { bindings::ferroce_helper_skb_ip_summed(self.as_raw()) };
-        u32::from(summed) == bindings::CHECKSUM_PARTIAL
-    }
-
-    /// Copies bytes at `offset` of the payload to `to`.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT`: the packet has not so many.
-    pub fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
-        // SAFETY: The slice is valid for writes.
-        unsafe { self.copy_raw(offset, to.as_mut_ptr(), to.len()) }
-    }
-
-    /// Copies `len` bytes at `offset` of the payload to `to`.
-    ///
-    /// # Safety
-    ///
-    /// `to` is valid for writing `len` bytes. Others may be using them at the same time; then
-    /// nobody may rely on what they read.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT`: the packet has not so many.
-    #[inline]
-    pub(crate) unsafe fn copy_raw(&self, offset: usize, to: *mut u8, len: usize) -> Result {
-        let offset = offset.checked_add(UDP_LEN).ok_or(EFAULT)?;
-        let (offset, len) = (i32::try_from(offset), i32::try_from(len));
-        let (Ok(offset), Ok(len)) = (offset, len) else {
-            return Err(EFAULT);
-        };
-        // SAFETY: The packet is valid, and so is `to`. C checks the range.
-        to_result(unsafe { bindings::skb_copy_bits(self.as_raw(), offset, to.cast(), len) })
-    }
-
-    /// Continues CRC-32 `crc` over `len` bytes at `offset` of the payload, or as many as there
-    /// are, piece by piece. See [`crc32_le`](crate::crc32::crc32_le).
-    pub fn crc32(&self, offset: usize, len: usize, mut crc: u32) -> u32 {
-        let total = self.fields().len;
-        let bound = |at: usize| u32::try_from(at).map_or(total, |at| at.min(total));
-        let from = bound(offset.saturating_add(UDP_LEN));
-        let to = bound(offset.saturating_add(UDP_LEN).saturating_add(len));
-        let mut state: bindings::skb_seq_state = pin_init::zeroed();
-        let mut piece = ptr::null();
-        let mut done = 0;
-        // SAFETY: The packet is valid and not changed meanwhile. Every piece is valid until the
-        // next one is asked for; the walk ends by itself when there is none.
-        unsafe {
-            bindings::skb_prepare_seq_read(self.as_raw(), from, to, &mut state);
-            loop {
-                let len = bindings::skb_seq_read(done, &mut piece, &mut state);
-                if len == 0 {
-                    return crc;
-                }
-                // The last piece is as long as its part of the buffer, whatever was asked for.
-                let len = len.min(to.saturating_sub(from).saturating_sub(done));
-                crc = bindings::crc32_le(crc, piece.cast(), len as usize);
-                done = done.wrapping_add(len);
-            }
-        }
+    /// Whether the buffer itself was made by this module: it has never left this machine.
+    pub fn is_from_here(&self) -> bool {
+        self.notes().is_from_here
     }
 
     /// What [`RxSkb::set_cb`] has put here; anything if it has not.
@@ -289,7 +270,10 @@ impl RxSkb {
     pub fn cb<C: FromBytes>(&self) -> C {
         const { assert!(size_of::<C>() <= CB_LEN) };
         // SAFETY: Initialised, by the invariant, and long enough; any bytes are a `C`.
-        unsafe { (&raw const self.fields().cb).cast::<C>().read_unaligned() }
+        unsafe {
+            let cb: *const u8 = (&raw const self.fields().cb).cast();
+            cb.add(NOTES_LEN).cast::<C>().read_unaligned()
+        }
     }
 
     /// Keeps `value` with the packet.
@@ -298,10 +282,21 @@ impl RxSkb {
         const { assert!(size_of::<C>() <= CB_LEN) };
         // SAFETY: Ours, and long enough; a `C` has no padding that would not be initialised.
         unsafe {
-            (&raw mut (*self.as_raw()).cb)
-                .cast::<C>()
-                .write_unaligned(value);
+            let cb: *mut u8 = (&raw mut (*self.as_raw()).cb).cast();
+            cb.add(NOTES_LEN).cast::<C>().write_unaligned(value);
         }
+    }
+
+    #[inline]
+    fn notes(&self) -> Notes {
+        // SAFETY: Written when the buffer became ours.
+        unsafe { (&raw const self.fields().cb).cast::<Notes>().read() }
+    }
+
+    #[inline]
+    fn note(&mut self, notes: Notes) {
+        // SAFETY: Ours, long enough, and aligned to 8 bytes.
+        unsafe { (&raw mut (*self.as_raw()).cb).cast::<Notes>().write(notes) };
     }
 
     /// Another packet with the same content, which is not copied. For any context. `None`: no memory.
@@ -330,8 +325,23 @@ impl Drop for RxSkb {
     }
 }
 
+/// What is kept of a buffer here, in the first bytes of its `cb`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Notes {
+    /// Index of the packet that is the next.
+    position: u16,
+    /// See [`RxSkb::is_from_here`].
+    is_from_here: bool,
+}
+
+/// Bytes of `cb` for [`Notes`].
+const NOTES_LEN: usize = 8;
+
+const _: () = assert!(size_of::<Notes>() <= NOTES_LEN);
+
 /// Bytes that an owner may keep with a packet.
-pub const CB_LEN: usize = 48;
+pub const CB_LEN: usize = 48 - NOTES_LEN;
 
 /// The fixed part of an IP header.
 enum Ip<'a> {
@@ -341,7 +351,7 @@ enum Ip<'a> {
     None,
 }
 
-/// Packets that wait, first in, first out.
+/// Packets that wait, first in, first out, some of them in one buffer.
 ///
 /// # Invariants
 ///
@@ -350,7 +360,9 @@ enum Ip<'a> {
 pub struct SkbQueue {
     #[pin]
     head: Opaque<bindings::sk_buff_head>,
-    limit: u32,
+    /// Bytes of memory in which they wait, with all that belongs to a buffer.
+    bytes: Atomic<i32>,
+    limit: i32,
 }
 
 // SAFETY: The queue has its own lock.
@@ -359,25 +371,25 @@ unsafe impl Send for SkbQueue {}
 unsafe impl Sync for SkbQueue {}
 
 impl SkbQueue {
-    /// A queue for `limit` packets, or a few more if several CPUs bring the last at once.
-    pub fn new(limit: u32) -> impl PinInit<Self> {
+    /// A queue for `limit` bytes of memory, or some more if several bring the last at once.
+    pub fn new(limit: i32) -> impl PinInit<Self> {
         pin_init!(Self {
             // SAFETY: C initialises all of it, in place.
             head <- Opaque::ffi_init(|head| unsafe {
                 bindings::ferroce_helper_skb_queue_head_init(head);
             }),
+            bytes: Atomic::new(0),
             limit,
         })
     }
 
     /// Appends a packet. For any context. `false`: the queue was full, and the packet is gone.
     pub fn push(&self, skb: RxSkb) -> bool {
-        // SAFETY: Initialised.
-        let len = unsafe { bindings::ferroce_helper_skb_queue_len_lockless(self.head.get()) };
-        if len >= self.limit {
+        if self.bytes.load(Relaxed) >= self.limit {
             skb.refuse();
             return false;
         }
+        self.bytes.add(skb.memory(), Relaxed);
         // INVARIANT: An `RxSkb` goes in.
         // SAFETY: Initialised, and the packet was ours.
         unsafe { bindings::skb_queue_tail(self.head.get(), skb.into_raw()) };
@@ -386,6 +398,7 @@ impl SkbQueue {
 
     /// Puts back a packet that was the first.
     pub fn unpop(&self, skb: RxSkb) {
+        self.bytes.add(skb.memory(), Relaxed);
         // INVARIANT: An `RxSkb` goes in.
         // SAFETY: Initialised, and the packet was ours.
         unsafe { bindings::skb_queue_head(self.head.get(), skb.into_raw()) };
@@ -395,27 +408,42 @@ impl SkbQueue {
     #[inline]
     pub fn pop(&self) -> Option<RxSkb> {
         // SAFETY: Initialised.
-        NonNull::new(unsafe { bindings::skb_dequeue(self.head.get()) }).map(RxSkb)
+        let skb = NonNull::new(unsafe { bindings::skb_dequeue(self.head.get()) }).map(RxSkb)?;
+        self.bytes.add(skb.memory().wrapping_neg(), Relaxed);
+        Some(skb)
+    }
+
+    /// Buffers that wait. With nothing to synchronise with, the answer may be old.
+    #[inline]
+    fn buffers(&self) -> u32 {
+        // SAFETY: Initialised.
+        unsafe { bindings::ferroce_helper_skb_queue_len_lockless(self.head.get()) }
     }
 
     /// Whether it is empty. With nothing to synchronise with, the answer may be old.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // SAFETY: Initialised.
-        unsafe { bindings::ferroce_helper_skb_queue_len_lockless(self.head.get()) == 0 }
+        self.buffers() == 0
     }
 
-    /// Frees every packet.
+    /// Frees the packets that are there now. Others may bring more meanwhile.
     pub fn purge(&self) {
-        let reason = bindings::skb_drop_reason_SKB_DROP_REASON_QUEUE_PURGE;
-        // SAFETY: Initialised.
-        unsafe { bindings::skb_queue_purge_reason(self.head.get(), reason) };
+        // Not until it is empty: those who bring packets may be faster than we are.
+        for _ in 0..self.buffers() {
+            match self.pop() {
+                Some(skb) => skb.refuse(),
+                None => return,
+            }
+        }
     }
 }
 
 #[pinned_drop]
 impl PinnedDrop for SkbQueue {
     fn drop(self: Pin<&mut Self>) {
-        self.purge();
+        // Ends: nobody brings any more.
+        while let Some(skb) = self.pop() {
+            skb.refuse();
+        }
     }
 }

@@ -7,8 +7,7 @@
 //! [`TxSkb::push_trailer`]); IP and UDP headers come last, in front ([`TxSkb::seal`]). Does not know
 //! what the payload is, nor how the packet gets on its way: see [`burst`](crate::net::burst).
 //!
-//! C headers: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h),
-//! [`include/linux/page_frag_cache.h`](srctree/include/linux/page_frag_cache.h)
+//! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
 use crate::{
     bindings,
@@ -18,6 +17,7 @@ use crate::{
             ipv6_header,
             udp_header,
             IpHeader,
+            IPV4_LEN,
             IPV6_LEN,
             UDP_LEN, //
         },
@@ -177,9 +177,8 @@ impl TxSkb {
         if len > PAGE_SIZE {
             return Err(ENOSPC);
         }
-        // SAFETY: For any context. CAST: At most a page.
-        let copy = unsafe { bindings::__netdev_alloc_frag_align(len as u32, UNALIGNED) };
-        let copy = NonNull::new(copy).ok_or(ENOMEM)?;
+        // CAST: At most a page.
+        let copy = piece(len as u32)?;
         let bytes: *mut u8 = copy.as_ptr().cast();
         // SAFETY: As long as the piece, and ours, with its reference; `read_raw` writes all of it.
         // The packet keeps it while it is borrowed.
@@ -198,22 +197,10 @@ impl TxSkb {
     ///
     /// # Errors
     ///
-    /// `ENOSPC`: the packet has too many pieces. `ENOMEM`: the bytes had to be copied, and there was
-    /// no memory.
+    /// `ENOSPC`: the packet has too many pieces.
     pub fn push_frag(&mut self, frag: PageFrag<'_>) -> Result {
         let shared = self.shared_for_frag()?;
-        if !frag.can_be_lent() {
-            // SAFETY: For any context.
-            let copy = unsafe { bindings::__netdev_alloc_frag_align(frag.len(), UNALIGNED) };
-            let copy = NonNull::new(copy).ok_or(ENOMEM)?;
-            // SAFETY: As long as the frag, and ours, with its reference.
-            unsafe {
-                frag.read_raw(copy.as_ptr());
-                self.attach(copy.as_ptr(), frag.len());
-            }
-            return Ok(());
-        }
-        // SAFETY: The page is valid while the frag is borrowed, and may be lent. The packet gets a
+        // SAFETY: The page is valid while the frag is borrowed, and has a count, by its invariant. The packet gets a
         // reference of its own. The mark keeps the network from writing to it.
         unsafe {
             (*shared).flags |= SHARED_FRAG;
@@ -228,15 +215,19 @@ impl TxSkb {
     /// # Errors
     ///
     /// `ENOSPC`: the packet has too many pieces. `ENOMEM`.
-    pub fn push_trailer(&mut self, cache: &mut FragCache, bytes: &[u8]) -> Result {
+    pub fn push_trailer(&mut self, bytes: &[u8]) -> Result {
         self.shared_for_frag()?;
-        let place = cache.alloc(bytes.len()).ok_or(ENOMEM)?.as_ptr();
-        // SAFETY: As long as `bytes`, and ours, with its reference. CAST: At most a page.
+        let len = u32::try_from(bytes.len())
+            .ok()
+            .filter(|len| *len as usize <= PAGE_SIZE)
+            .ok_or(ENOSPC)?;
+        let place = piece(len)?.as_ptr();
+        // SAFETY: As long as `bytes`, and ours, with its reference.
         unsafe {
             place
                 .cast::<u8>()
                 .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            self.attach(place, bytes.len() as u32);
+            self.attach(place, len);
         }
         Ok(())
     }
@@ -286,8 +277,12 @@ impl TxSkb {
         unsafe { bindings::ferroce_helper_skb_set_headers(self.as_raw(), ip_len as c_int) };
         Some(IpPacket {
             skb: self,
-            payload,
-            ip: *ip,
+            // CAST: At most 64 KiB, and at most 48.
+            payload: payload as u32,
+            headers_len: ip_len.wrapping_add(UDP_LEN) as u8,
+            ipv4_id: ip.ipv4_id,
+            traffic_class: ip.traffic_class,
+            priority: ip.priority,
         })
     }
 
@@ -314,28 +309,50 @@ impl Drop for TxSkb {
 /// is sent at a time are filled in by the network stack.
 pub struct IpPacket {
     skb: TxSkb,
-    payload: usize,
-    ip: IpHeader,
+    payload: u32,
+    /// Length of the IP and UDP headers.
+    headers_len: u8,
+    ipv4_id: u16,
+    traffic_class: u8,
+    priority: u8,
 }
 
 impl IpPacket {
     /// Length of the UDP payload in bytes.
     #[inline]
-    pub fn payload_len(&self) -> usize {
+    pub fn payload_len(&self) -> u32 {
         self.payload
+    }
+
+    /// Length of the IP and UDP headers in bytes.
+    #[inline]
+    pub(super) fn headers_len(&self) -> u32 {
+        self.headers_len.into()
     }
 
     /// Length with all headers from IP on, in bytes.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a packet is not a collection")]
-    pub fn len(&self) -> usize {
-        self.skb.len()
+    pub fn len(&self) -> u32 {
+        self.payload.wrapping_add(self.headers_len())
     }
 
-    /// What stands in the IP header.
+    /// Whether it is of IPv4.
     #[inline]
-    pub fn ip(&self) -> &IpHeader {
-        &self.ip
+    pub(super) fn is_v4(&self) -> bool {
+        usize::from(self.headers_len) == IPV4_LEN.wrapping_add(UDP_LEN)
+    }
+
+    /// Its IPv4 identification.
+    #[inline]
+    pub(super) fn ipv4_id(&self) -> u16 {
+        self.ipv4_id
+    }
+
+    /// Its traffic class, and its priority, which is 0 if the traffic class decides.
+    #[inline]
+    pub(super) fn class(&self) -> (u8, u8) {
+        (self.traffic_class, self.priority)
     }
 
     #[inline]
@@ -349,41 +366,15 @@ impl IpPacket {
     }
 }
 
-/// A page from which trailers of a few bytes are cut.
-pub struct FragCache(bindings::page_frag_cache);
-
-impl FragCache {
-    /// Empty: memory is taken with the first trailer.
-    pub const fn new() -> Self {
-        Self(bindings::page_frag_cache {
-            encoded_page: 0,
-            offset: 0,
-            pagecnt_bias: 0,
-        })
-    }
-
-    fn alloc(&mut self, len: usize) -> Option<NonNull<c_void>> {
-        let len = u32::try_from(len)
-            .ok()
-            .filter(|len| *len as usize <= PAGE_SIZE)?;
-        // SAFETY: Ours alone. For any context, with these flags.
-        NonNull::new(unsafe {
-            bindings::__page_frag_alloc_align(&mut self.0, len, bindings::GFP_ATOMIC, UNALIGNED)
-        })
-    }
-}
-
-impl Default for FragCache {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for FragCache {
-    fn drop(&mut self) {
-        // SAFETY: Ours alone. What was cut has references of its own.
-        unsafe { bindings::page_frag_cache_drain(&mut self.0) };
-    }
+/// A piece of `len` bytes, at most a page, cut from memory of this CPU, with a reference to it. For any
+/// context.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn piece(len: u32) -> Result<NonNull<c_void>> {
+    // SAFETY: No precondition.
+    NonNull::new(unsafe { bindings::__netdev_alloc_frag_align(len, UNALIGNED) }).ok_or(ENOMEM)
 }
 
 /// The alignment mask of C that leaves addresses as they are.

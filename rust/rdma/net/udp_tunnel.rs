@@ -15,7 +15,11 @@ use crate::{
             Net,
             NetId, //
         },
-        rx::RxSkb, //
+        rx::RxSkb,
+        whole::{
+            Receive,
+            Whole, //
+        }, //
     },
     wait::synchronize_rcu_expedited, //
 };
@@ -33,18 +37,13 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Takes packets.
-pub trait Receive: Send + Sync + 'static {
-    /// A packet has come in by the interface `via`. Called in softirq, under RCU, on many CPUs at once.
-    fn receive(&self, skb: RxSkb, via: &NetDevBorrow);
-}
-
 /// An open UDP port, whose packets go to an `R`.
 ///
 /// The namespace does not wait for it: it has to be dropped when the namespace goes away (see
 /// [`NamespaceExit`](crate::net::netns::NamespaceExit)).
 pub struct UdpPort<R: Receive> {
-    // Dropped in this order: first the sockets, then what they point to.
+    // Dropped in this order: first the hooks and sockets, then what they point to.
+    _whole: Whole,
     _v4: Socket,
     _v6: Option<Socket>,
     /// Boxed for its alignment: C keeps flags in the low bits of the pointer.
@@ -53,7 +52,7 @@ pub struct UdpPort<R: Receive> {
 }
 
 impl<R: Receive> UdpPort<R> {
-    /// Opens `port` on every address of `net`. Without IPv6 in the kernel or in the namespace, for
+    /// Opens the port on every address of `net`. Without IPv6 in the kernel or in the namespace, for
     /// IPv4 alone.
     ///
     /// Takes socket locks; not to be called under the RTNL lock.
@@ -61,10 +60,10 @@ impl<R: Receive> UdpPort<R> {
     /// # Errors
     ///
     /// `EADDRINUSE` if somebody else has the port; `ENOMEM`.
-    pub fn open(net: &Net, port: u16, receiver: Arc<R>) -> Result<Self> {
+    pub fn open(net: &Net, receiver: Arc<R>) -> Result<Self> {
         let receiver = KBox::new(receiver, GFP_KERNEL)?;
-        let v4 = Socket::open(net, bindings::AF_INET, port)?;
-        let v6 = match Socket::open(net, bindings::AF_INET6, port) {
+        let v4 = Socket::open(net, bindings::AF_INET, R::PORT)?;
+        let v6 = match Socket::open(net, bindings::AF_INET6, R::PORT) {
             Err(error) if error == EAFNOSUPPORT || error == EPFNOSUPPORT => None,
             v6 => Some(v6?),
         };
@@ -72,7 +71,10 @@ impl<R: Receive> UdpPort<R> {
             // SAFETY: The socket is dropped before the receiver.
             unsafe { socket.deliver_to::<R>(net, &receiver) };
         }
+        // SAFETY: Dropped before the receiver, and with the namespace at the latest.
+        let whole = unsafe { Whole::register(net, &receiver)? };
         Ok(Self {
+            _whole: whole,
             _v4: v4,
             _v6: v6,
             _receiver: receiver,

@@ -28,6 +28,9 @@ use kernel::{
 /// Longest management datagram.
 const MAX_MAD: u32 = MAD_LEN as u32;
 
+/// Bytes of the description of a device.
+const NODE_DESC: usize = bindings::IB_DEVICE_NODE_DESC_MAX as usize;
+
 /// The only port.
 const PORT: u32 = 1;
 
@@ -44,6 +47,29 @@ impl<T: Driver> OpsVTable<T> {
                 (Device::<T>::from_raw(dev), &mut *attr)
             };
             T::query_device(dev).write_to(attr);
+            Ok(0)
+        })
+    }
+
+    /// Gives the device another description, as `rdma-ndd` does when the host gets another name.
+    pub(super) unsafe extern "C" fn modify_device(
+        dev: *mut bindings::ib_device,
+        mask: c_int,
+        attr: *mut bindings::ib_device_modify,
+    ) -> c_int {
+        from_result(|| {
+            // CAST: One bit.
+            if mask != bindings::ib_device_modify_flags_IB_DEVICE_MODIFY_NODE_DESC as c_int {
+                return Err(EOPNOTSUPP);
+            }
+            // SAFETY: See the head of `ops`. Raw, since the core reads the description at any time,
+            // and has no lock for it.
+            let (to, from) = unsafe { (&raw mut (*dev).node_desc, &raw const (*attr).node_desc) };
+            let (to, from) = (to.cast::<c_char>(), from.cast::<c_char>());
+            for at in 0..NODE_DESC {
+                // SAFETY: Both have so many bytes.
+                unsafe { to.add(at).write_volatile(from.add(at).read()) };
+            }
             Ok(0)
         })
     }

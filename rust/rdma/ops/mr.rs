@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     attr::{
+        DmaBufInit,
         MrChange,
         MrInit,
         MrKeys,
@@ -55,15 +56,55 @@ impl<T: Driver> OpsVTable<T> {
             // CAST: A set of bits.
             access: access as u32,
         };
+        // SAFETY: See the head of `ops`.
+        unsafe { Self::register(pd, dmah, udata, |dev, pd| T::reg_user_mr(dev, pd, init)) }
+    }
+
+    pub(super) unsafe extern "C" fn reg_user_mr_dmabuf(
+        pd: *mut bindings::ib_pd,
+        offset: u64,
+        length: u64,
+        iova: u64,
+        fd: c_int,
+        access: c_int,
+        dmah: *mut bindings::ib_dmah,
+        attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> *mut bindings::ib_mr {
+        let init = DmaBufInit {
+            fd,
+            offset,
+            length,
+            iova,
+            // CAST: A set of bits.
+            access: access as u32,
+        };
+        // SAFETY: See the head of `ops`.
+        unsafe {
+            let udata = &raw mut (*attrs).__bindgen_anon_1.hdr.driver_udata;
+            Self::register(pd, dmah, udata, |dev, pd| T::reg_dmabuf_mr(dev, pd, init))
+        }
+    }
+
+    /// Registers what `make` makes, for a process that asks for nothing that nobody knows.
+    ///
+    /// # Safety
+    ///
+    /// See the head of `ops`.
+    unsafe fn register(
+        pd: *mut bindings::ib_pd,
+        dmah: *mut bindings::ib_dmah,
+        udata: *mut bindings::ib_udata,
+        make: impl FnOnce(&Device<T>, &Arc<T::Pd>) -> Result<(Arc<T::Mr>, MrKeys)>,
+    ) -> *mut bindings::ib_mr {
         into_err_ptr((|| {
             if !dmah.is_null() {
                 return Err(EOPNOTSUPP);
             }
-            // SAFETY: See the head of `ops`.
+            // SAFETY: As the function requires.
             unsafe {
                 udata::expect_none(udata)?;
                 let dev = Device::<T>::from_raw((*pd).device);
-                let (mr, keys) = T::reg_user_mr(dev, object::Pd::<T::Pd>::data(pd), init)?;
+                let (mr, keys) = make(dev, object::Pd::<T::Pd>::data(pd))?;
                 Self::new_mr(dev, mr, keys)
             }
         })())

@@ -8,6 +8,7 @@ use crate::{
         QpAttr,
         QpAttrMask,
         QpCaps,
+        QpState,
         QpType, //
     },
     bindings,
@@ -123,9 +124,19 @@ impl<T: Driver> OpsVTable<T> {
                 true => attr.qp_state,
                 false => current,
             };
+            // What lets processes in adds the port to an address vector that comes alone in SQD, which
+            // the table knows of RC only.
+            let asked = match qp_type {
+                bindings::ib_qp_type_IB_QPT_UC
+                    if current == QpState::Sqd && mask.contains(QpAttrMask::AV) =>
+                {
+                    mask.without(QpAttrMask::PORT)
+                }
+                _ => mask,
+            };
             // SAFETY: Pure function of numbers.
             let legal = unsafe {
-                bindings::ib_modify_qp_is_ok(current as u32, next as u32, qp_type, mask.as_raw())
+                bindings::ib_modify_qp_is_ok(current as u32, next as u32, qp_type, asked.as_raw())
             };
             if !legal {
                 return Err(EINVAL);
@@ -191,26 +202,28 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
-    /// A null list is a user's doorbell.
+    /// A null list is a process's doorbell. A process may also have the core make a list, with whatever
+    /// addresses in it: that is refused.
     pub(super) unsafe extern "C" fn post_send(
         qp: *mut bindings::ib_qp,
         wr: *const bindings::ib_send_wr,
         bad: *mut *const bindings::ib_send_wr,
     ) -> c_int {
         // SAFETY: See the head of `ops`.
-        let (data, mut list) = unsafe {
-            (
-                object::Qp::<T::Qp>::data(qp),
-                SendWrList::<T::Ah>::from_raw(wr, (*qp).qp_type),
-            )
+        let (data, of_process) =
+            unsafe { (object::Qp::<T::Qp>::data(qp), !(*qp).uobject.is_null()) };
+        let (posted, last) = match (wr.is_null(), of_process) {
+            (true, _) => (T::post_send(&data.qp), wr),
+            (false, true) => (Err(EINVAL), wr),
+            (false, false) => {
+                // SAFETY: See the head of `ops`; what is no process's is a consumer's in the kernel.
+                let mut list = unsafe { SendWrList::<T::Ah>::from_raw(wr, (*qp).qp_type) };
+                (T::post_send_kernel(&data.qp, &mut list), list.current())
+            }
         };
-        let posted = match wr.is_null() {
-            true => T::post_send(&data.qp),
-            false => T::post_send_kernel(&data.qp, &mut list),
-        };
-        if posted.is_err() && !wr.is_null() && !bad.is_null() {
+        if posted.is_err() && !bad.is_null() {
             // SAFETY: See the head of `ops`.
-            unsafe { bad.write(list.current()) };
+            unsafe { bad.write(last) };
         }
         from_result(|| posted.map(|()| 0))
     }

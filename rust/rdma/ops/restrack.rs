@@ -5,6 +5,7 @@
 use super::OpsVTable;
 use crate::{
     bindings,
+    device::handle::Device,
     driver::Driver,
     object,
     restrack::Details, //
@@ -25,6 +26,49 @@ impl<T: Driver> OpsVTable<T> {
             unsafe {
                 let data = object::Qp::<T::Qp>::data(qp);
                 Details::write(msg, |details| T::describe_qp(&data.qp, details))?;
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn fill_res_cq_entry(
+        msg: *mut bindings::sk_buff,
+        cq: *mut bindings::ib_cq,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`.
+            unsafe {
+                let data = object::Cq::<T::Cq>::data(cq);
+                Details::write(msg, |details| T::describe_cq(&data.cq, details))?;
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn fill_res_srq_entry(
+        msg: *mut bindings::sk_buff,
+        srq: *mut bindings::ib_srq,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`.
+            unsafe {
+                let data = object::Srq::<T::Srq>::data(srq);
+                Details::write(msg, |details| T::describe_srq(&data.srq, details))?;
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn fill_res_mr_entry(
+        msg: *mut bindings::sk_buff,
+        mr: *mut bindings::ib_mr,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`; `new_mr` has made it.
+            unsafe {
+                let dev = Device::<T>::from_raw((*mr).device);
+                let data = object::Mr::<T::Mr>::data(mr);
+                Details::write(msg, |details| T::describe_mr(dev, data, details))?;
             }
             Ok(0)
         })

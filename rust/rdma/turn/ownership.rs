@@ -73,6 +73,19 @@ pub(crate) fn run<T: Unpin>(
     }
 }
 
+/// Calls `f` as the owner unless there is one, and says whether work has come in meanwhile.
+#[inline]
+pub(crate) fn visit<T: Unpin, R>(
+    pending: &Flag,
+    lock: &Lock<T>,
+    f: impl FnOnce(&mut T) -> R,
+) -> Option<(R, Left)> {
+    let mut state = lock.try_lock()?;
+    let result = f(&mut state);
+    drop(state);
+    Some((result, left(pending)))
+}
+
 /// Calls `f` as the owner, and says whether work has come in meanwhile.
 #[inline]
 pub(crate) fn control<T: Unpin, R>(
@@ -83,11 +96,16 @@ pub(crate) fn control<T: Unpin, R>(
     let mut state = lock.lock();
     let result = f(&mut state);
     drop(state);
+    (result, left(pending))
+}
+
+/// What one leaves who was the owner, and has not looked at the work.
+#[inline]
+fn left(pending: &Flag) -> Left {
     full_barrier();
-    let left = if pending.is_set() {
+    if pending.is_set() {
         Left::Unfinished
     } else {
         Left::Nothing
-    };
-    (result, left)
+    }
 }

@@ -40,6 +40,15 @@ const CHUNK: u64 = 2 << 20;
 /// Who uses more addresses at a time pays with more faults.
 const MAX_CHUNKS: usize = 8192;
 
+/// Rights for which memory has to be writable, as C has it (`ib_access_writable()`).
+pub(super) const WRITABLE: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+    | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+    | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
+    | bindings::ib_access_flags_IB_ACCESS_MW_BIND;
+
+/// The right for which memory has to be persistent.
+pub(super) const PERSISTENT: u32 = bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT;
+
 /// A region of a process, without its pages.
 #[pin_data]
 pub struct OnDemand {
@@ -103,8 +112,15 @@ impl OnDemand {
     /// Whether the region can have the rights `access` (`enum ib_access_flags`) as it is.
     pub(super) fn allows(&self, access: u32) -> bool {
         let on_demand = bindings::ib_access_flags_IB_ACCESS_ON_DEMAND;
-        let reading = on_demand | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ;
-        access & on_demand != 0 && (self.writable || access & !reading == 0)
+        // Nobody knows whether pages that will come are persistent.
+        access & (on_demand | PERSISTENT) == on_demand && (self.writable || access & WRITABLE == 0)
+    }
+
+    /// Address and length, if the memory is the calling process's.
+    pub(super) fn origin(&self) -> Option<(u64, u64)> {
+        let task = current!();
+        let mine = task.mm()?.as_raw() == self.mm.as_raw();
+        mine.then_some((self.start, self.len))
     }
 
     /// Calls `f` with each piece of the `len` bytes at `offset`, to read them, or to write them if

@@ -9,7 +9,10 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use super::Extent;
-use crate::bindings;
+use crate::{
+    alloc::gfp_user,
+    bindings, //
+};
 use core::{
     marker::PhantomData,
     ptr::{
@@ -44,7 +47,7 @@ impl Pages {
     /// `ENOMEM`.
     pub fn new(limit: u32) -> Result<Self> {
         Ok(Self {
-            extents: KVVec::with_capacity(limit as usize, GFP_KERNEL_ACCOUNT)?,
+            extents: KVVec::with_capacity(limit as usize, gfp_user())?,
             len: 0,
             listed: 0,
             limit,

@@ -7,8 +7,16 @@
 //!
 //! C header: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h)
 
-use super::Extent;
+use super::{
+    odp::{
+        PERSISTENT,
+        WRITABLE, //
+    },
+    persistent::is_persistent,
+    Extent, //
+};
 use crate::{
+    alloc::gfp_user,
     bindings,
     device::IbDevice, //
 };
@@ -29,11 +37,13 @@ use kernel::{
 /// - `raw` is valid and ours.
 /// - `extents` begin at 0, rise, and together with `len` describe bytes that are pinned as long as
 ///   `raw` is there, in pages that belong to the user.
+/// - If `persistent`, all of them keep their bytes when power is lost.
 pub struct Umem {
     raw: NonNull<bindings::ib_umem>,
     pub(super) extents: KVVec<Extent>,
     pub(super) len: u64,
     pub(super) writable: bool,
+    pub(super) persistent: bool,
 }
 
 // SAFETY: The pages belong to no task; the list does not change.
@@ -47,7 +57,8 @@ impl Umem {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also at the limit; `EPERM`, `EFAULT`, `EINVAL` as `ib_umem_get_va()`.
+    /// `ENOMEM`, also at the limit; `EPERM`, `EFAULT`, `EINVAL` as `ib_umem_get_va()`. `EINVAL` as well if it
+    /// is to be flushed until safe from loss of power, and is not made for that.
     pub fn pin(device: &IbDevice, start: u64, len: u64, access: u32) -> Result<Self> {
         let size = usize::try_from(len)?;
         let start = usize::try_from(start)?;
@@ -72,28 +83,43 @@ impl Umem {
             extents: KVVec::new(),
             len,
             writable,
+            persistent: false,
         };
         this.fill()?;
+        if access & PERSISTENT != 0 {
+            this.persistent = this.survives();
+            if !this.persistent {
+                return Err(EINVAL);
+            }
+        }
         Ok(this)
     }
 
-    /// Pins the same memory again for a region with the rights `access`, if it was not pinned for
-    /// writing and has to be.
-    ///
-    /// # Errors
-    ///
-    /// `EOPNOTSUPP`: the memory is another process's; as [`Umem::pin`].
-    pub(super) fn repin(&self, device: &IbDevice, access: u32) -> Result<Option<Self>> {
-        if self.writable || access & WRITABLE == 0 {
-            return Ok(None);
-        }
+    /// Whether the region can have the rights `access` (`enum ib_access_flags`) as it is.
+    pub(super) fn allows(&self, access: u32) -> bool {
+        let on_demand = bindings::ib_access_flags_IB_ACCESS_ON_DEMAND;
+        access & on_demand == 0
+            && (self.writable || access & WRITABLE == 0)
+            && (self.persistent || access & PERSISTENT == 0)
+    }
+
+    /// Whether all of it keeps its bytes when power is lost.
+    fn survives(&self) -> bool {
+        let rest = self.extents.iter().skip(1).map(|next| next.offset);
+        let ends = Iterator::chain(rest, [self.len]);
+        self.extents.iter().zip(ends).all(|(extent, end)| {
+            // CAST: `u64` to `usize`, on 64 bits.
+            is_persistent(extent.address, end.wrapping_sub(extent.offset) as usize)
+        })
+    }
+
+    /// Address and length, if the memory is the calling process's.
+    pub(super) fn origin(&self) -> Option<(u64, u64)> {
         // SAFETY: Valid, and not changed by anybody.
         let (start, owner) = unsafe { (self.raw.as_ref().address, self.raw.as_ref().owning_mm) };
         // SAFETY: There is a current task, and nobody changes its memory map but itself.
-        if owner != unsafe { (*bindings::get_current()).mm } {
-            return Err(EOPNOTSUPP);
-        }
-        Self::pin(device, start as u64, self.len, access).map(Some)
+        let mine = owner == unsafe { (*bindings::get_current()).mm };
+        mine.then_some((start as u64, self.len))
     }
 
     /// Makes the list of extents.
@@ -104,7 +130,7 @@ impl Umem {
             (&umem.sgt_append.sgt, umem.address)
         };
         // CAST: `u32` to `usize`, on 64 bits.
-        self.extents = KVVec::with_capacity(table.orig_nents as usize, GFP_KERNEL_ACCOUNT)?;
+        self.extents = KVVec::with_capacity(table.orig_nents as usize, gfp_user())?;
         let mut skip = start & (PAGE_SIZE - 1);
         let mut offset = 0u64;
         let mut next = ptr::null_mut();
@@ -140,9 +166,3 @@ impl Drop for Umem {
         unsafe { bindings::ib_umem_release(self.raw.as_ptr()) };
     }
 }
-
-/// Rights for which memory has to be writable, as C has it (`ib_access_writable()`).
-const WRITABLE: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
-    | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
-    | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
-    | bindings::ib_access_flags_IB_ACCESS_MW_BIND;

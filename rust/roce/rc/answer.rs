@@ -50,6 +50,16 @@ pub struct ResponseBurst<'a, A> {
     responder: &'a mut Responder<A>,
     limit: BurstLimit,
     first: bool,
+    /// Most packets of one segment.
+    run: u32,
+}
+
+impl<A> ResponseBurst<'_, A> {
+    /// Makes each segment a run of up to `run` packets.
+    #[must_use]
+    pub fn in_runs(self, run: u32) -> Self {
+        Self { run, ..self }
+    }
 }
 
 impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
@@ -60,6 +70,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             responder: self,
             limit,
             first: true,
+            run: 1,
         }
     }
 
@@ -75,14 +86,17 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         self.say(psn, Syndrome::Rnr { timer: LONG_PAUSE })
     }
 
-    fn response(&mut self, limit: &mut BurstLimit, first: bool) -> Option<Segment> {
+    fn response(&mut self, limit: &mut BurstLimit, run: u32, first: bool) -> Option<Segment> {
         let answer = *self.replay.pending()?;
         let (mtu, index) = (self.config.path_mtu, answer.next);
-        let length = mtu.payload(index, answer.length);
-        if !limit.take(length, first) {
+        let left = answer.end.saturating_sub(index);
+        let count = run.min(left).min(limit.full_packets(mtu)).max(1);
+        let end = index.saturating_add(count);
+        let length = mtu.span(index, end, answer.length);
+        if !limit.take(count, length, first) {
             return None;
         }
-        let position = match (index == answer.start, index.saturating_add(1) >= answer.end) {
+        let position = match (index == answer.start, end >= answer.end) {
             (true, true) => Position::Only,
             (true, false) => Position::First,
             (false, false) => Position::Middle,
@@ -101,9 +115,10 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
                 msn: answer.msn,
             })
             .original(AtomicAckEth { original });
-        self.replay.sent();
-        self.last_read = psn;
-        if matches!(self.reply, Reply::Ack { owed } if !psn.is_before(owed)) {
+        self.replay.sent(count);
+        self.read_end = psn.add(count);
+        let last = self.read_end.sub(1);
+        if matches!(self.reply, Reply::Ack { owed } if !last.is_before(owed)) {
             self.reply = Reply::None;
         }
         Some(Segment {
@@ -114,6 +129,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             },
             offset: 0,
             length,
+            packets: count,
         })
     }
 
@@ -140,7 +156,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             ),
             Reply::Refusal { psn, code } => (psn, Syndrome::Nak(code), None),
         };
-        if !limit.take(0, first) {
+        if !limit.take(1, 0, first) {
             return None;
         }
         if let Some(count) = count {
@@ -160,6 +176,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             source: Source::None,
             offset: 0,
             length: 0,
+            packets: 1,
         }
     }
 }
@@ -170,7 +187,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Iterator for ResponseBurst<'_, A> {
     fn next(&mut self) -> Option<Segment> {
         let first = core::mem::replace(&mut self.first, false);
         match self.responder.replay.pending() {
-            Some(_) => self.responder.response(&mut self.limit, first),
+            Some(_) => self.responder.response(&mut self.limit, self.run, first),
             None => self.responder.acknowledgement(&mut self.limit, first),
         }
     }

@@ -24,16 +24,10 @@ use super::{
 };
 use crate::{
     access::Access,
-    num::{
-        low_u32,
-        usize_as_u64, //
-    },
+    num::usize_as_u64,
     segment::Payload,
     wire::{
-        ext::{
-            Feth,
-            Reth, //
-        },
+        ext::Feth,
         opcode::Operation,
         packet::Packet, //
     },
@@ -68,17 +62,14 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         host: &mut impl RequestHost,
     ) -> Result<(), Refusal> {
         let reth = packet.reth().ok_or(Refusal::INVALID)?;
-        let remote = place_of(&reth);
+        let remote = Remote::from(&reth);
         self.admit(packet, ATOMIC_BYTES, Access::REMOTE_WRITE)?;
         if reth.len != ATOMIC_BYTES {
             return Err(Refusal::INVALID);
         }
         check_alignment(remote)?;
         self.make_room()?;
-        let payload = Payload {
-            offset: low_u32(usize_as_u64(packet.payload_offset())),
-            len: ATOMIC_BYTES,
-        };
+        let payload = Payload::of(packet).ok_or(Refusal::INVALID)?;
         host.write_atomic(remote, payload)?;
         self.answer(Request::AtomicWrite, remote)
     }
@@ -96,12 +87,11 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             Feth::MR => FlushScope::Region,
             _ => return Err(Refusal::INVALID),
         };
-        let remote = place_of(&reth);
+        let remote = Remote::from(&reth);
         self.admit(packet, 0, placement.access())?;
         self.make_room()?;
         if scope != FlushScope::Range(0) {
-            host.flush(remote, scope, placement)
-                .map_err(|_| Refusal::ACCESS)?;
+            host.flush(remote, scope, placement)?;
         }
         self.answer(Request::Flush, remote)
     }
@@ -149,14 +139,6 @@ pub(super) fn atomic(packet: &Packet<'_>) -> Option<(AtomicOp, Remote)> {
         rkey: eth.rkey,
     };
     Some((op, remote))
-}
-
-/// Returns the place that a RETH names.
-pub(super) fn place_of(reth: &Reth) -> Remote {
-    Remote {
-        va: reth.va,
-        rkey: reth.rkey,
-    }
 }
 
 fn check_alignment(remote: Remote) -> Result<(), Refusal> {

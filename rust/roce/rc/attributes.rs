@@ -34,7 +34,8 @@ pub struct RequesterConfig {
     pub first_psn: Psn,
     /// Path MTU.
     pub path_mtu: Mtu,
-    /// How many READs the peer is ready to serve at a time; exact, never rounded.
+    /// How many READs the peer is ready to serve at a time; exact, never rounded. With 0, a request
+    /// that awaits a response completes with `IB_WC_LOC_QP_OP_ERR`.
     pub max_rd_atomic: u8,
     /// Local ACK timeout, as a code of five bits; 0 waits for ever.
     pub ack_timeout: u8,
@@ -44,11 +45,17 @@ pub struct RequesterConfig {
     pub rnr_retry: u8,
     /// How much may be in flight.
     pub flow: Flow,
+    /// How many packets may be in flight before any is acknowledged. The rest is earned.
+    pub first_flight: u32,
 }
 
 /// How often things happened since the counts were last taken.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct RequesterStats {
+    /// SENDs that are complete.
+    pub sends: u32,
+    /// Responses to what is in flight, acknowledgements among them.
+    pub responses: u32,
     /// Times everything in flight was sent again.
     pub retries: u32,
     /// Times the peer did not answer.

@@ -67,6 +67,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             self.stats.stale_responses = self.stats.stale_responses.wrapping_add(1);
             return Err(DropReason::StaleResponse);
         }
+        self.stats.responses = self.stats.responses.wrapping_add(1);
         let outcome = match packet.opcode().operation() {
             Operation::Acknowledge => self.on_acknowledge(now, packet).map(|()| Taken::Whole),
             Operation::ReadResponse => self.on_read_response(now, packet, host),
@@ -118,15 +119,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
         let (mtu, index) = (self.window.mtu(), packet.psn().since(slot.first));
         let len = low_u32(usize_as_u64(packet.payload_len()));
-        if len != mtu.payload(index, slot.response_length()) {
+        let end = index.saturating_add(packet.packets());
+        if len != mtu.span(index, end, slot.response_length()) {
             self.end(WcStatus::BadRespErr);
             return Ok(Taken::Whole);
         }
-        if len != 0 {
-            let payload = Payload {
-                offset: low_u32(usize_as_u64(packet.payload_offset())),
-                len,
-            };
+        if let Some(payload) = Payload::of(packet) {
             let offset = mtu.offset(index, slot.wr.length);
             match host.place(self.window.oldest_place(), offset, payload) {
                 Ok(()) => {}
@@ -137,16 +135,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 }
             }
         }
-        if let (SendOp::ReadInvalidate { rkey, .. }, true) =
-            (slot.wr.op, index.saturating_add(1) == slot.packets)
-        {
+        if let (SendOp::ReadInvalidate { rkey, .. }, true) = (slot.wr.op, end == slot.packets) {
             if let Err(status) = host.invalidate(rkey) {
                 self.end(status);
                 return Ok(Taken::Whole);
             }
         }
-        self.window.advance(1);
-        self.progress(now, 1);
+        self.window.advance(packet.packets());
+        self.progress(now, packet.packets());
         Ok(Taken::Whole)
     }
 

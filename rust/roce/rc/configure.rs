@@ -11,6 +11,7 @@ use super::{
         Flow,
         RequesterConfig, //
     },
+    pace::Pace,
     requester::Requester,
     slot::Slot, //
 };
@@ -26,6 +27,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             flow: config.flow,
         };
         self.window.configure(config.first_psn, config.path_mtu);
+        self.pace = Pace::starting(config.first_flight);
         self.retry.clear();
         self.set_ack_timeout(config.ack_timeout);
         self.set_retry_cnt(config.retry_cnt);

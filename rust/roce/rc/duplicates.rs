@@ -8,10 +8,7 @@
 //! IBA: C9-105, duplicate requests.
 
 use super::{
-    atomics::{
-        atomic,
-        place_of, //
-    },
+    atomics::atomic,
     replay::{
         Answer,
         Request, //
@@ -27,6 +24,7 @@ use crate::{
         opcode::Operation,
         packet::Packet, //
     },
+    wr::Remote, //
 };
 
 impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
@@ -64,7 +62,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             && reth.len != 0
             && mtu.offset(end, answer.length).wrapping_sub(offset) == reth.len;
         let same = answer.request == Request::Read
-            && place_of(&reth) == answer.remote.advance(offset)
+            && Remote::from(&reth) == answer.remote.advance(offset)
             && (whole || part);
         if !same {
             return Err(DropReason::UnknownDuplicate);
@@ -86,7 +84,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
                     Request::AtomicWrite => Operation::AtomicWrite,
                     _ => Operation::Flush,
                 };
-                let place = packet.reth().map(|reth| place_of(&reth));
+                let place = packet.reth().map(|reth| Remote::from(&reth));
                 operation == asked && place == Some(answer.remote)
             }
         };

@@ -10,7 +10,6 @@
 //! (longest message), C9-148 (a READ counts when it is accepted).
 
 use super::{
-    atomics::place_of,
     refusal::Refusal,
     replay::Answer,
     responder::{
@@ -57,6 +56,7 @@ use crate::{
         Completion,
         Imm,
         RecvWr,
+        Remote,
         WcOpcode,
         MAX_MESSAGE, //
     },
@@ -170,7 +170,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         match take_payload(packet, wr, received, host) {
             Ok(end) => {
                 self.message = Message::Send { wr, received: end };
-                self.expected = self.expected.next();
+                self.expected = self.expected.add(packet.packets());
                 if opcode.ends_message() {
                     self.complete(wr, WcOpcode::Recv, end, packet, host);
                 }
@@ -201,7 +201,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         let (next, left, length) = match (self.message, packet.reth()) {
             (Message::None, Some(reth)) => {
                 self.check_remote(&reth, Access::REMOTE_WRITE, host)?;
-                (place_of(&reth), reth.len, reth.len)
+                (Remote::from(&reth), reth.len, reth.len)
             }
             (Message::Write { next, left, length }, None) => (next, left, length),
             _ => return Err(Refusal::INVALID),
@@ -214,7 +214,9 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             Some(_) => Some(self.take_receive(host, WcOpcode::RecvRdmaWithImm)?),
             None => None,
         };
-        if let Err(obstacle) = place(packet, |payload| host.place_remote(next, payload)) {
+        let payload = Payload::of(packet);
+        let placed = payload.map_or(Ok(()), |payload| host.place_remote(next, payload));
+        if let Err(obstacle) = placed {
             if let (Obstacle::Absent, Some(wr)) = (obstacle, wr) {
                 self.held = Some(wr);
             } else if let Some(RecvWr { wr_id, .. }) = wr {
@@ -224,7 +226,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             }
             return Err(obstacle.into());
         }
-        self.expected = self.expected.next();
+        self.expected = self.expected.add(packet.packets());
         self.message = Message::Write {
             next: next.advance(len),
             left,
@@ -249,7 +251,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         let answer = Answer::new(
             self.expected,
             packets,
-            place_of(&reth),
+            Remote::from(&reth),
             reth.len,
             self.msn.next(),
         );
@@ -269,6 +271,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         host: &mut impl RequestHost,
     ) {
         self.finish();
+        self.stats.receives = self.stats.receives.wrapping_add(1);
         let completion = Completion {
             wr_id: wr.wr_id,
             status: WcStatus::Success,
@@ -293,7 +296,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| Refusal::INVALID)?;
         self.config
             .path_mtu
-            .admits(packet.opcode().position(), len)
+            .admits_run(packet.opcode().position(), packet.packets(), len)
             .then_some(len)
             .ok_or(Refusal::INVALID)
     }
@@ -312,7 +315,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         if reth.len == 0 {
             return Ok(());
         }
-        Ok(host.check_remote(place_of(reth), reth.len, access)?)
+        Ok(host.check_remote(Remote::from(reth), reth.len, access)?)
     }
 
     /// Takes a receive for a message: the one that was taken for the same packet before, when
@@ -353,22 +356,12 @@ fn take_payload(
         .checked_add(len)
         .filter(|&end| end <= wr.length)
         .ok_or((WcStatus::LocLenErr, NakCode::InvalidRequest))?;
-    place(packet, |payload| host.place_receive(received, payload))
+    Payload::of(packet)
+        .map_or(Ok(()), |payload| host.place_receive(received, payload))
         .map_err(|obstacle| obstacle.map(|status| (status, NakCode::RemoteOperational)))?;
     if let Some(Ieth { rkey }) = packet.ieth() {
         host.invalidate(rkey)
             .map_err(|_| (WcStatus::RemInvReqErr, NakCode::RemoteAccess))?;
     }
     Ok(end)
-}
-
-/// Calls `copy` for the payload of a packet, if it has one.
-fn place<E>(packet: &Packet<'_>, copy: impl FnOnce(Payload) -> Result<(), E>) -> Result<(), E> {
-    match low_u32(usize_as_u64(packet.payload_len())) {
-        0 => Ok(()),
-        len => copy(Payload {
-            offset: low_u32(usize_as_u64(packet.payload_offset())),
-            len,
-        }),
-    }
 }

@@ -237,14 +237,14 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         }
     }
 
-    /// Notes that a packet of [`Replay::pending`] was sent.
+    /// Notes that `count` packets of [`Replay::pending`] were sent.
     #[inline]
-    pub(super) fn sent(&mut self) {
+    pub(super) fn sent(&mut self, count: u32) {
         let index = self.settled;
         let Some(answer) = self.get_mut(index) else {
             return;
         };
-        answer.next = answer.next.saturating_add(1);
+        answer.next = answer.next.saturating_add(count);
         if answer.next >= answer.packets {
             answer.fresh = false;
         }
@@ -253,7 +253,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         }
     }
 
-    /// Takes back that the packet with this PSN was sent, which was the last.
+    /// Takes back that the packets from this PSN on were sent, the last of one answer.
     pub(super) fn unsend(&mut self, psn: Psn) {
         let Some(index) = self.position(psn) else {
             return;
@@ -324,7 +324,7 @@ mod tests {
             *place = replay
                 .pending()
                 .map(|answer| answer.first.add(answer.next).get());
-            replay.sent();
+            replay.sent(1);
         }
         sent
     }
@@ -350,9 +350,9 @@ mod tests {
         for first in [10, 12, 14] {
             replay.push(answer(first, 2)).unwrap();
         }
-        replay.sent();
+        replay.sent(1);
         assert_eq!(replay.push(answer(16, 2)), Err(Full), "half of it");
-        replay.sent();
+        replay.sent(1);
         replay.push(answer(16, 2)).unwrap();
         assert!(replay.find(Psn::new(11)).is_none());
         assert_eq!(send_all(&mut replay), psns([12, 13, 14, 15, 16, 17]));
@@ -363,7 +363,7 @@ mod tests {
         let mut replay = replay();
         replay.push(answer(10, 4)).unwrap();
         replay.push(answer(14, 2)).unwrap();
-        (0..5).for_each(|_| replay.sent());
+        (0..5).for_each(|_| replay.sent(1));
         replay.repeat(Psn::new(12), 2, 3);
         assert_eq!(send_all(&mut replay), psns([12, 15]));
     }
@@ -372,7 +372,7 @@ mod tests {
     fn an_answer_under_way_starts_over() {
         let mut replay = replay();
         replay.push(answer(10, 4)).unwrap();
-        (0..3).for_each(|_| replay.sent());
+        (0..3).for_each(|_| replay.sent(1));
         replay.repeat(Psn::new(11), 1, 4);
         assert_eq!(send_all(&mut replay), psns([11, 12, 13]));
         replay.push(answer(14, 1)).unwrap();
@@ -384,7 +384,7 @@ mod tests {
     fn an_answer_that_is_new_goes_on_to_its_end() {
         let mut replay = replay();
         replay.push(answer(10, 4)).unwrap();
-        replay.sent();
+        replay.sent(1);
         replay.repeat(Psn::new(10), 0, 1);
         assert_eq!(send_all(&mut replay), psns([10, 11, 12, 13]));
         replay.repeat(Psn::new(10), 0, 1);
@@ -399,7 +399,7 @@ mod tests {
         replay.repeat(Psn::new(10), 0, 2);
         replay.repeat(Psn::new(10), 0, 2);
         assert_eq!(replay.pending().map(|answer| answer.start), Some(0));
-        replay.sent();
+        replay.sent(1);
         replay.repeat(Psn::new(11), 1, 2);
         assert_eq!(replay.pending().map(|answer| answer.start), Some(0));
         assert_eq!(send_all(&mut replay), psns([11]));

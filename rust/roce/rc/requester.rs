@@ -29,9 +29,14 @@ use super::{
 };
 use crate::{
     access::Obstacle,
-    id::Rkey,
+    id::{
+        Qpn,
+        Rkey, //
+    },
     psn::Psn,
+    run::MAX_RUN,
     segment::{
+        Mtu,
         Payload,
         SlotIndex, //
     },
@@ -152,7 +157,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             state: SendState::Reset,
             window: Window::new(storage),
             retry: Retry::new(),
-            pace: Pace::FULL,
+            pace: Pace::NONE,
             config: Config::NONE,
             unasked: Unasked::default(),
             stats: RequesterStats::default(),
@@ -203,7 +208,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.state = SendState::Reset;
         self.window.clear();
         self.retry.clear();
-        self.pace = Pace::FULL;
+        self.pace = Pace::NONE;
         self.unasked = Unasked::default();
         self.error = None;
     }
@@ -248,10 +253,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Says that the memory of the packet that was planned last is absent: it was not sent, and is
+    /// Says that memory of what was planned last is absent: its last `packets` packets were not sent, and are
     /// the next to be planned.
-    pub fn unsend(&mut self) {
-        self.window.unsend();
+    pub fn unsend(&mut self, packets: u32) {
+        for _ in 0..packets.min(MAX_RUN) {
+            self.window.unsend();
+        }
         // It may have been the one to ask for an acknowledgement.
         self.unasked.packets = u32::MAX;
     }
@@ -270,7 +277,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 }
                 self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
                 match self.retry.on_silence() {
-                    Ok(()) => self.go_back(),
+                    Ok(()) => {
+                        self.go_back();
+                        self.pace.on_silence();
+                    }
                     Err(_) => self.end(WcStatus::RetryExcErr),
                 }
             }
@@ -293,21 +303,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             self.window.complete_oldest(WcStatus::WrFlushErr);
         }
         let (place, slot) = self.window.retire()?;
-        let status = slot.verdict.unwrap_or(WcStatus::Success);
-        let completion = match status {
-            WcStatus::Success => slot.wr.signaled.then_some(Completion {
-                wr_id: slot.wr.wr_id,
-                status,
-                opcode: slot.opcode,
-                byte_len: slot.wr.length,
-                imm: None,
-                invalidated: None,
-            }),
-            _ => Some(Completion::failed(slot.wr.wr_id, slot.opcode, status)),
-        };
+        self.stats.sends = self.stats.sends.wrapping_add(u32::from(slot.was_sent()));
         Some(Retired {
             slot: place,
-            completion,
+            completion: slot.completion(),
         })
     }
 
@@ -332,8 +331,21 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     #[must_use]
     pub fn has_work(&self) -> bool {
         let flush = self.state == SendState::Error && self.window.has_pending();
-        let send = || !self.retry.is_paused() && self.plan().is_some();
-        flush || self.window.has_complete() || self.local_turn().is_some() || send()
+        flush || self.window.has_complete() || self.local_turn().is_some() || self.can_send()
+    }
+
+    /// Returns the path MTU.
+    #[inline]
+    #[must_use]
+    pub const fn path_mtu(&self) -> Mtu {
+        self.window.mtu()
+    }
+
+    /// Returns the number of the peer's QP.
+    #[inline]
+    #[must_use]
+    pub const fn dest_qpn(&self) -> Qpn {
+        self.config.dest_qpn
     }
 
     /// Returns whether the send queue is drained: the QP is in SQD and all that was begun is

@@ -17,6 +17,7 @@ use crate::{
         AccessError,
         Obstacle, //
     },
+    host::MessageHost,
     id::{
         Msn,
         Pkey,
@@ -34,7 +35,6 @@ use crate::{
     },
     wr::{
         AtomicOp,
-        BadRecv,
         Completion,
         FlushScope,
         Placement,
@@ -44,46 +44,9 @@ use crate::{
     },
 };
 
-/// What the responder must ask of whoever holds the memory and the receive queue.
-pub trait RequestHost {
-    /// Takes the next receive work request, whose scatter list becomes the receive in progress.
-    /// `None` if there is none; [`BadRecv`] if it is taken, but cannot be used.
-    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>>;
-
-    /// Copies `payload` of the packet at hand into the receive in progress, from byte `offset`
-    /// on. It never reaches past the length of that receive.
-    ///
-    /// # Errors
-    ///
-    /// The status with which the receive shall complete, for example [`WcStatus::LocProtErr`]; or
-    /// that memory is absent.
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>>;
-
-    /// Checks that the peer may do `access` to `length` bytes at `remote`. Never called for 0
-    /// bytes (C9-88).
-    ///
-    /// # Errors
-    ///
-    /// Why it may not; or that memory is absent, if the host wants to bring it at once.
-    fn check_remote(
-        &mut self,
-        remote: Remote,
-        length: u32,
-        access: Access,
-    ) -> Result<(), Obstacle<AccessError>>;
-
-    /// Copies `payload` of the packet at hand to `remote`, which lies in a range that was
-    /// checked when the message began, though its memory may be gone since.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot; or that memory is absent.
-    fn place_remote(
-        &mut self,
-        remote: Remote,
-        payload: Payload,
-    ) -> Result<(), Obstacle<AccessError>>;
-
+/// What the responder must ask of whoever holds the memory and the receive queue, beside what any
+/// receiver of messages asks.
+pub trait RequestHost: MessageHost {
     /// Does `op` to the eight bytes at `remote`, an aligned address, if the peer may do
     /// [`Access::REMOTE_ATOMIC`] to them. Returns what they were, in the order of this machine.
     ///
@@ -111,13 +74,13 @@ pub trait RequestHost {
     ///
     /// # Errors
     ///
-    /// Why it cannot.
+    /// Why it cannot, or that it is under way: then it is to be asked for again.
     fn flush(
         &mut self,
         remote: Remote,
         scope: FlushScope,
         placement: Placement,
-    ) -> Result<(), AccessError>;
+    ) -> Result<(), Obstacle<AccessError>>;
 
     /// Takes the key `rkey` back, as the peer asks.
     ///
@@ -125,10 +88,6 @@ pub trait RequestHost {
     ///
     /// Why it cannot.
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError>;
-
-    /// Reports a receive as complete. `solicited` says that the peer asks to wake the consumer.
-    /// The acknowledgement cannot leave before this returns.
-    fn complete_receive(&mut self, completion: Completion, solicited: bool);
 }
 
 /// The attributes of a responder, as they stand on the way to RTR.
@@ -176,6 +135,8 @@ pub enum Fatal {
 /// How often things happened since the counts were last taken.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ResponderStats {
+    /// Receives that got a message.
+    pub receives: u32,
     /// Requests that came again.
     pub duplicates: u32,
     /// Requests that came too early: one before them is missing.
@@ -225,8 +186,8 @@ pub struct Responder<A> {
     pub(super) replay: Replay<A>,
     pub(super) reply: Reply,
     pub(super) recovery: Recovery,
-    /// PSN of the read response that was planned last.
-    pub(super) last_read: Psn,
+    /// PSN after the read response that was planned last.
+    pub(super) read_end: Psn,
     pub(super) stats: ResponderStats,
     fatal: Option<Fatal>,
 }
@@ -290,7 +251,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             replay: Replay::new(storage),
             reply: Reply::None,
             recovery: Recovery::default(),
-            last_read: Psn::new(0),
+            read_end: Psn::new(0),
             stats: ResponderStats::default(),
             fatal: None,
         }
@@ -359,18 +320,27 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         self.forget();
     }
 
-    /// Says that the memory of the read response that was planned last cannot be read, for
-    /// whatever reason. That packet and those planned before it that were not sent count as
-    /// lost; the peer is told, and the responder is in the error state.
-    pub fn abort_read(&mut self, _error: AccessError) {
+    /// Says that memory of the read response that was planned last cannot be read, for whatever
+    /// reason: its last `packets` packets were not sent. They and those planned before it that were not
+    /// sent count as lost; the peer is told, and the responder is in the error state.
+    pub fn abort_read(&mut self, packets: u32, _error: AccessError) {
         self.replay.clear();
-        self.refuse(self.last_read, NakCode::RemoteAccess, Fatal::AccessError);
+        let psn = self.read_end.sub(packets);
+        self.refuse(psn, NakCode::RemoteAccess, Fatal::AccessError);
     }
 
-    /// Says that the memory of the read response that was planned last is absent: it was not sent,
-    /// and is the next to be planned.
-    pub fn unsend(&mut self) {
-        self.replay.unsend(self.last_read);
+    /// Says that memory of the read response that was planned last is absent: its last `packets` packets
+    /// were not sent, and are the next to be planned.
+    pub fn unsend(&mut self, packets: u32) {
+        self.replay.unsend(self.read_end.sub(packets));
+    }
+
+    /// Acknowledges what has arrived with the next [`burst`](Self::burst), even if the peer did not ask for
+    /// it.
+    pub fn confirm(&mut self) {
+        if self.reply == Reply::None && self.state == RecvState::Ready {
+            self.owe_ack();
+        }
     }
 
     // Results.
@@ -415,6 +385,27 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     #[must_use]
     pub fn has_work(&self) -> bool {
         self.reply != Reply::None || self.replay.pending().is_some()
+    }
+
+    /// Returns whether further requests make sense: none is missing, must wait or is refused.
+    #[inline]
+    #[must_use]
+    pub const fn is_content(&self) -> bool {
+        matches!(self.reply, Reply::None | Reply::Ack { .. })
+    }
+
+    /// Returns the path MTU.
+    #[inline]
+    #[must_use]
+    pub const fn path_mtu(&self) -> Mtu {
+        self.config.path_mtu
+    }
+
+    /// Returns the number of the peer's QP.
+    #[inline]
+    #[must_use]
+    pub const fn dest_qpn(&self) -> Qpn {
+        self.config.dest_qpn
     }
 
     /// Returns the PSN of the next request (`rq_psn`).

@@ -9,6 +9,10 @@
 //! The peer is given the time T = 4.096 us * 2^code for the first answer, then 2 T, then 4 T,
 //! the longest that the specification allows, for each further one.
 //!
+//! A peer that is not ready asks for a pause of some length at least. A short one is doubled each time that the peer is
+//! still not ready, up to [`LONGEST_SHORT_PAUSE`]: a processor that spends all of its time on asking again
+//! might be the one on which the peer would become ready.
+//!
 //! IBA: section 9.7.6.1.3, timeouts. Unlike a retry count of 7 for RNR, one for loss does end.
 
 use crate::time::{
@@ -23,6 +27,9 @@ const RNR_RETRY_FOREVER: u8 = 7;
 
 /// How often the timeout is doubled at most.
 const MAX_DOUBLINGS: u8 = 2;
+
+/// How far pauses grow. Longer ones stay as the peer has asked for them.
+const LONGEST_SHORT_PAUSE: Duration = Duration::from_micros(500);
 
 /// The retries are used up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -59,6 +66,8 @@ pub(super) struct Retry {
     used: u8,
     rnr_used: u8,
     doublings: u8,
+    /// The last pause, if there was no progress since.
+    pause: Duration,
     gap_answered: bool,
 }
 
@@ -73,6 +82,7 @@ impl Retry {
             used: 0,
             rnr_used: 0,
             doublings: 0,
+            pause: Duration::ZERO,
             gap_answered: false,
         }
     }
@@ -114,6 +124,7 @@ impl Retry {
     #[inline]
     pub(super) fn on_progress(&mut self, now: Instant, in_flight: bool) {
         (self.used, self.rnr_used, self.doublings) = (0, 0, 0);
+        self.pause = Duration::ZERO;
         self.gap_answered = false;
         self.timer = Timer::Idle;
         if in_flight {
@@ -153,7 +164,9 @@ impl Retry {
             self.rnr_used = self.rnr_used.saturating_add(1);
         }
         (self.used, self.doublings) = (0, 0);
-        let until = now.saturating_add(rnr_timeout(code));
+        let longer = self.pause.saturating_mul(2).min(LONGEST_SHORT_PAUSE);
+        self.pause = rnr_timeout(code).max(longer);
+        let until = now.saturating_add(self.pause);
         self.timer = Timer::Pause { until };
         Ok(())
     }
@@ -292,6 +305,23 @@ mod tests {
         assert_eq!(retry.deadline(), Some(micros(110)));
         assert!(retry.may_send(micros(110)));
         assert!(retry.may_send(START), "it has ended");
+    }
+
+    #[test]
+    fn short_pauses_grow_until_there_is_progress_and_long_ones_do_not() {
+        let mut retry = retry(1, 7);
+        for pause in [10, 20, 40, 80, 160, 320, 500, 500] {
+            retry.on_not_ready(START, 1).unwrap();
+            assert_eq!(retry.deadline(), Some(micros(100 + pause)));
+            assert_eq!(retry.expire(micros(100 + pause)), Some(Expired::Pause));
+        }
+        retry.on_not_ready(START, 13).unwrap(); // 960 us
+        assert_eq!(retry.deadline(), Some(micros(1060)), "as long as asked for");
+        retry.on_not_ready(START, 13).unwrap();
+        assert_eq!(retry.deadline(), Some(micros(1060)));
+        retry.on_progress(START, false);
+        retry.on_not_ready(START, 1).unwrap();
+        assert_eq!(retry.deadline(), Some(micros(110)));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::{
     psn::Psn,
     status::WcStatus,
     wr::{
+        Completion,
         SendOp,
         SendWr,
         WcOpcode, //
@@ -54,6 +55,28 @@ impl Slot {
             packets: 0,
             verdict,
         }
+    }
+
+    /// Returns what to tell the consumer; `None` for the success of a request that was not signaled.
+    pub(super) fn completion(&self) -> Option<Completion> {
+        match self.verdict.unwrap_or(WcStatus::Success) {
+            WcStatus::Success => self.wr.signaled.then_some(Completion {
+                wr_id: self.wr.wr_id,
+                status: WcStatus::Success,
+                opcode: self.opcode,
+                byte_len: self.wr.length,
+                imm: None,
+                invalidated: None,
+            }),
+            failed => Some(Completion::failed(self.wr.wr_id, self.opcode, failed)),
+        }
+    }
+
+    /// Returns whether it was a SEND, and succeeded.
+    #[inline]
+    pub(super) fn was_sent(&self) -> bool {
+        let succeeded = matches!(self.verdict, None | Some(WcStatus::Success));
+        succeeded && self.opcode == WcOpcode::Send
     }
 
     /// Returns the PSN after the last one.

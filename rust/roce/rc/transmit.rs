@@ -17,12 +17,14 @@ use super::{
     slot::Slot, //
 };
 use crate::{
+    run::MAX_RUN,
     segment::{
         BurstLimit,
         Segment,
         SlotIndex,
         Source, //
     },
+    status::WcStatus,
     time::Instant,
     wire::{
         emit::Headers,
@@ -54,7 +56,7 @@ use crate::{
 /// An acknowledgement is asked for at least every so many packets.
 const ASK_EVERY: u32 = 16;
 
-/// The next packet.
+/// The next packets of one message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     place: SlotIndex,
@@ -63,7 +65,9 @@ pub(super) struct Plan {
     index: u32,
     /// Number of packets of the message.
     packets: u32,
-    /// Bytes of payload.
+    /// How many of them are sent at a time.
+    count: u32,
+    /// Bytes of their payload.
     length: u32,
 }
 
@@ -76,6 +80,29 @@ pub struct Burst<'a, S> {
     now: Instant,
     limit: BurstLimit,
     first: bool,
+    /// Most packets of one segment.
+    run: u32,
+    /// Whether a segment ends where an acknowledgement is to be asked for.
+    by_wire: bool,
+}
+
+impl<S> Burst<'_, S> {
+    /// Makes each segment a run of up to `run` packets.
+    #[must_use]
+    pub fn in_runs(self, run: u32) -> Self {
+        Self { run, ..self }
+    }
+
+    /// Makes each segment a run whose packets go by a network: only the last of them may ask for an
+    /// acknowledgement, and so it ends no later than at one that should.
+    #[must_use]
+    pub fn by_wire(self) -> Self {
+        Self {
+            run: MAX_RUN,
+            by_wire: true,
+            ..self
+        }
+    }
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
@@ -87,21 +114,40 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             now,
             limit,
             first: true,
+            run: 1,
+            by_wire: false,
         }
     }
 
-    /// Returns the next packet if nothing but a pause can hold it back.
-    pub(super) fn plan(&self) -> Option<Plan> {
+    /// Returns whether a [`burst`](Self::burst) would do anything.
+    #[inline]
+    #[must_use]
+    pub fn can_send(&self) -> bool {
+        !self.retry.is_paused() && (self.plan(1).is_some() || self.unservable().is_some())
+    }
+
+    /// Returns whether packets were sent that are not acknowledged, since the last time that all of
+    /// them were to be sent again.
+    #[inline]
+    #[must_use]
+    pub fn in_flight(&self) -> bool {
+        self.window.in_flight()
+    }
+
+    /// Says that packets that were planned were not sent, or that nobody has seen them: everything that is
+    /// not acknowledged is planned again. No retry is counted.
+    pub fn withdraw(&mut self) {
+        self.window.rewind();
+        self.unasked = Unasked::default();
+    }
+
+    /// Returns the next packets, up to `run`, if nothing but a pause can hold them back.
+    pub(super) fn plan(&self, run: u32) -> Option<Plan> {
         let (slot, place, done) = self.window.current()?;
         if slot.is_local() {
             return None;
         }
-        let begins = match self.state {
-            SendState::Ready => true,
-            SendState::Draining => done.is_some(),
-            SendState::Reset | SendState::Idle | SendState::Error => false,
-        };
-        if !begins {
+        if !self.may_go_on(done) || self.is_unservable(slot, done) {
             return None;
         }
         let (mtu, index) = (self.window.mtu(), done.unwrap_or(0));
@@ -112,7 +158,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
         let flight = self.window.flight();
         let reads = slot.awaits_response();
-        if reads && flight.reads >= u32::from(self.config.max_rd_atomic) {
+        // One that was begun goes on when the depth has become 0 since.
+        if reads && flight.reads >= u32::from(self.config.max_rd_atomic).max(1) {
             return None;
         }
         if slot.wr.fence && index == 0 && flight.reads != 0 {
@@ -137,13 +184,52 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         if !fits && flight.packets != 0 {
             return None;
         }
+        // Of more than one, what there is room for.
+        let count = match (run, reads) {
+            (..=1, _) | (_, true) => 1,
+            _ => run.min(packets.saturating_sub(index)).min(self.room()),
+        };
         Some(Plan {
             place,
             slot: *slot,
             index,
             packets,
-            length,
+            count,
+            length: match count {
+                1 => length,
+                _ => mtu.span(index, index.saturating_add(count), slot.wr.length),
+            },
         })
+    }
+
+    /// Returns how many full packets there is room for in flight; 1 if there is none.
+    fn room(&self) -> u32 {
+        let (flow, flight) = (self.flow(), self.window.flight());
+        let room = BurstLimit {
+            bytes: flow.bytes.saturating_sub(flight.bytes),
+            packets: flow.packets.saturating_sub(flight.packets),
+        };
+        room.full_packets(self.window.mtu())
+    }
+
+    /// Returns the request whose turn it is if it can never be sent: the peer serves none of its kind.
+    pub(super) fn unservable(&self) -> Option<SlotIndex> {
+        let (slot, place, done) = self.window.current()?;
+        (self.may_go_on(done) && self.is_unservable(slot, done)).then_some(place)
+    }
+
+    fn is_unservable(&self, slot: &Slot, done: Option<u32>) -> bool {
+        done.is_none() && slot.awaits_response() && self.config.max_rd_atomic == 0
+    }
+
+    /// Returns whether the current request, of which so many packets were sent if it was begun, has
+    /// packets sent in this state.
+    fn may_go_on(&self, done: Option<u32>) -> bool {
+        match self.state {
+            SendState::Ready => true,
+            SendState::Draining => done.is_some(),
+            SendState::Reset | SendState::Idle | SendState::Error => false,
+        }
     }
 
     /// Builds the planned packet and notes that it was sent.
@@ -155,11 +241,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.unasked = match ask {
             true => Unasked::default(),
             false => Unasked {
-                packets: self.unasked.packets.saturating_add(1),
+                packets: self.unasked.packets.saturating_add(plan.count),
                 bytes: self.unasked.bytes.saturating_add(plan.length),
             },
         };
-        self.window.sent();
+        self.window.sent(plan.count);
         Some(Segment {
             headers,
             source: match (plan.length, plan.slot.wr.op) {
@@ -172,6 +258,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 _ => self.window.mtu().offset(plan.index, plan.slot.wr.length),
             },
             length: plan.length,
+            packets: plan.count,
         })
     }
 
@@ -188,11 +275,24 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// does, and enough of the others that the window cannot fill up unanswered.
     fn asks(&self, plan: &Plan) -> bool {
         let flow = self.flow();
-        let packets = self.unasked.packets.saturating_add(1);
+        let packets = self.unasked.packets.saturating_add(plan.count);
         let bytes = self.unasked.bytes.saturating_add(plan.length);
         plan.is_last()
             || packets >= ASK_EVERY.min(flow.packets.wrapping_shr(1))
             || bytes >= flow.bytes.wrapping_shr(1)
+    }
+
+    /// Returns how many full packets of a message go before one has to ask for an acknowledgement, with that one.
+    fn until_asked(&self) -> u32 {
+        let flow = self.flow();
+        let packets = ASK_EVERY
+            .min(flow.packets.wrapping_shr(1))
+            .saturating_sub(self.unasked.packets);
+        let bytes = flow
+            .bytes
+            .wrapping_shr(1)
+            .saturating_sub(self.unasked.bytes);
+        packets.min(self.window.mtu().packets(bytes)).max(1)
     }
 
     /// Returns the headers of the planned packet, but for its PSN.
@@ -276,7 +376,7 @@ fn flush(headers: Headers, at: Remote, scope: FlushScope, placement: Placement) 
 impl Plan {
     #[inline]
     fn is_last(&self) -> bool {
-        self.slot.awaits_response() || self.index.saturating_add(1) >= self.packets
+        self.slot.awaits_response() || self.index.saturating_add(self.count) >= self.packets
     }
 
     #[inline]
@@ -298,8 +398,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for Burst<'_, S> {
         if !self.requester.retry.may_send(self.now) {
             return None;
         }
-        let plan = self.requester.plan()?;
-        if !self.limit.take(plan.length, self.first) {
+        if let Some(place) = self.requester.unservable() {
+            self.requester.abort(place, WcStatus::LocQpOpErr);
+        }
+        let room = self.limit.full_packets(self.requester.window.mtu());
+        let most = match self.by_wire {
+            true => self.run.min(self.requester.until_asked()),
+            false => self.run,
+        };
+        let plan = self.requester.plan(most.min(room))?;
+        if !self.limit.take(plan.count, plan.length, self.first) {
             return None;
         }
         self.first = false;

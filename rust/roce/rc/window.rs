@@ -256,8 +256,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         self.begun = self.begun.wrapping_add(1);
     }
 
-    /// Notes that the next packet was sent: for a READ, all the PSNs that are left of it.
-    pub(super) fn sent(&mut self) {
+    /// Notes that the next `count` packets were sent: for a READ, all the PSNs that are left of it.
+    pub(super) fn sent(&mut self, count: u32) {
         let Some(slot) = self.slot(self.cursor).copied() else {
             return;
         };
@@ -266,7 +266,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         let to = if reads {
             slot.packets
         } else {
-            from.saturating_add(1)
+            from.saturating_add(count)
         };
         self.psn = slot.first.add(to);
         self.flight = Flight {
@@ -375,8 +375,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     /// Returns the payload of packets `from` to `to` of a message, in bytes.
     #[inline]
     fn payload(&self, slot: &Slot, from: u32, to: u32) -> u32 {
-        let offset = |packet| self.mtu.offset(packet, slot.wr.length);
-        offset(to).saturating_sub(offset(from))
+        self.mtu.span(from, to, slot.wr.length)
     }
 
     // Looking.

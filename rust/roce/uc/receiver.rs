@@ -17,10 +17,6 @@ use crate::{
         Taken, //
     },
     host::MessageHost,
-    num::{
-        low_u32,
-        usize_as_u64, //
-    },
     psn::Psn,
     segment::{
         Mtu,
@@ -96,6 +92,7 @@ pub struct Receiver {
     /// The receive that was taken and is not complete.
     held: Option<RecvWr>,
     failed: bool,
+    receives: u32,
 }
 
 /// The message of which a part has arrived.
@@ -128,6 +125,7 @@ impl Receiver {
             message: Message::None,
             held: None,
             failed: false,
+            receives: 0,
         }
     }
 
@@ -225,6 +223,11 @@ impl Receiver {
         core::mem::replace(&mut self.failed, false)
     }
 
+    /// Takes the number of receives that got a message since it was last taken.
+    pub fn take_receives(&mut self) -> u32 {
+        core::mem::take(&mut self.receives)
+    }
+
     /// Takes the receive in progress, as flushed. To be called in the error state, before the
     /// receives that are only posted are flushed.
     pub fn abandon(&mut self) -> Option<Completion> {
@@ -271,7 +274,7 @@ impl Receiver {
             .checked_add(len)
             .filter(|&end| end <= wr.length)
             .ok_or(DropReason::BadLength)?;
-        if let Some(payload) = payload(packet) {
+        if let Some(payload) = Payload::of(packet) {
             match host.place_receive(received, payload) {
                 Ok(()) => {}
                 Err(Obstacle::Absent) => return Err(Obstacle::Absent),
@@ -313,7 +316,7 @@ impl Receiver {
             Some(_) => Some(self.hold_receive(host, WcOpcode::RecvRdmaWithImm)?),
             None => None,
         };
-        if let Some(payload) = payload(packet) {
+        if let Some(payload) = Payload::of(packet) {
             host.place_remote(next, payload)
                 .map_err(|obstacle| obstacle.map(|_| DropReason::AccessDenied))?;
         }
@@ -341,6 +344,7 @@ impl Receiver {
         host: &mut impl MessageHost,
     ) {
         self.held = None;
+        self.receives = self.receives.wrapping_add(1);
         let completion = Completion {
             wr_id: wr.wr_id,
             status: WcStatus::Success,
@@ -377,10 +381,7 @@ impl Receiver {
         reth: &Reth,
         host: &mut impl MessageHost,
     ) -> Result<Remote, Obstacle<DropReason>> {
-        let remote = Remote {
-            va: reth.va,
-            rkey: reth.rkey,
-        };
+        let remote = Remote::from(reth);
         let access = Access::REMOTE_WRITE;
         if !self.config.access.contains(access) || reth.len > MAX_MESSAGE {
             return Err(DropReason::AccessDenied.into());
@@ -419,17 +420,6 @@ impl Receiver {
 impl Default for Receiver {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// Returns where the payload of a packet is, if it has one.
-fn payload(packet: &Packet<'_>) -> Option<Payload> {
-    match low_u32(usize_as_u64(packet.payload_len())) {
-        0 => None,
-        len => Some(Payload {
-            offset: low_u32(usize_as_u64(packet.payload_offset())),
-            len,
-        }),
     }
 }
 

@@ -89,6 +89,7 @@ pub struct Sender {
     config: SenderConfig,
     psn: Psn,
     message: Option<Message>,
+    sends: u32,
 }
 
 /// The request at hand.
@@ -119,6 +120,7 @@ impl Sender {
             },
             psn: Psn::new(0),
             message: None,
+            sends: 0,
         }
     }
 
@@ -177,9 +179,26 @@ impl Sender {
             SendOp::Send { .. } | SendOp::Write { .. } => {
                 (wr.length > MAX_MESSAGE).then_some(WcStatus::LocLenErr)
             }
+            SendOp::Local(_) => None,
             _ => Some(WcStatus::LocQpOpErr),
         };
         self.put(slot, wr, wr.op.wc_opcode(), verdict);
+    }
+
+    /// Lets `perform` carry out the request at hand, if it takes no packet. All before it are complete,
+    /// so none of them waits. What `perform` cannot do completes with its status, and the send queue is
+    /// in error.
+    pub fn perform_local(&mut self, perform: impl FnOnce(SlotIndex) -> Result<(), WcStatus>) {
+        let Some(message) = self.message.as_mut().filter(|message| message.is_due()) else {
+            return;
+        };
+        let SendOp::Local(_) = message.wr.op else {
+            return;
+        };
+        match perform(message.slot) {
+            Ok(()) => message.sent = message.packets,
+            Err(status) => self.abort(status),
+        }
     }
 
     /// Takes the place of a work request that makes no sense. It completes with `status`, and the
@@ -244,8 +263,15 @@ impl Sender {
                 invalidated: None,
             }),
         };
+        let sent = message.verdict.is_none() && message.opcode == WcOpcode::Send;
+        self.sends = self.sends.wrapping_add(u32::from(sent));
         self.message = None;
         Some(completion)
+    }
+
+    /// Takes the number of SENDs that are complete since it was last taken.
+    pub fn take_sends(&mut self) -> u32 {
+        core::mem::take(&mut self.sends)
     }
 
     // Getters.
@@ -276,6 +302,13 @@ impl Sender {
     #[must_use]
     pub const fn is_drained(&self) -> bool {
         matches!(self.state, SendState::Draining) && self.message.is_none()
+    }
+
+    /// Returns the path MTU.
+    #[inline]
+    #[must_use]
+    pub const fn path_mtu(&self) -> Mtu {
+        self.config.path_mtu
     }
 
     /// Returns the PSN of the next packet (`sq_psn`).
@@ -314,6 +347,12 @@ impl Default for Sender {
 }
 
 impl Message {
+    /// Returns whether something is left to be done of it.
+    #[inline]
+    const fn is_due(&self) -> bool {
+        self.verdict.is_none() && !self.is_sent()
+    }
+
     #[inline]
     const fn is_sent(&self) -> bool {
         self.sent >= self.packets
@@ -329,7 +368,7 @@ impl Message {
         }
     }
 
-    /// Returns the next packet; `None` for a request that UC has no packets for.
+    /// Returns the next packet; `None` for a request that takes none.
     fn segment(&self, config: &SenderConfig, psn: Psn) -> Option<Segment> {
         let (wr, mtu) = (&self.wr, config.path_mtu);
         let position = self.position();
@@ -364,6 +403,7 @@ impl Message {
             source,
             offset,
             length,
+            packets: 1,
         })
     }
 }
@@ -382,12 +422,9 @@ impl Iterator for Burst<'_> {
 
     fn next(&mut self) -> Option<Segment> {
         let sender = &mut *self.sender;
-        let message = sender.message.as_mut()?;
-        if message.verdict.is_some() || message.is_sent() {
-            return None;
-        }
+        let message = sender.message.as_mut().filter(|message| message.is_due())?;
         let segment = message.segment(&sender.config, sender.psn)?;
-        if !self.limit.take(segment.length, false) {
+        if !self.limit.take(1, segment.length, false) {
             return None;
         }
         message.sent = message.sent.saturating_add(1);

@@ -82,6 +82,12 @@ impl Bth {
         }
     }
 
+    /// Sets the opcode byte.
+    #[inline]
+    pub fn set_opcode(&mut self, opcode: u8) {
+        self.opcode = opcode;
+    }
+
     /// Sets or clears the solicited-event bit.
     #[inline]
     pub fn set_solicited(&mut self, on: bool) {

@@ -51,7 +51,7 @@ pub const fn pad_len(payload_len: usize) -> usize {
 
 /// Returns [`pad_len`] as the BTH holds it.
 #[inline]
-const fn pad_bits(payload_len: usize) -> u8 {
+pub(crate) const fn pad_bits(payload_len: usize) -> u8 {
     low_u8(low_u32(usize_as_u64(pad_len(payload_len))))
 }
 
@@ -198,6 +198,13 @@ impl Headers {
         self.with(feth)
     }
 
+    /// Returns the opcode.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+
     /// Writes the headers of a packet with `payload_len` bytes of payload. Behind the payload the
     /// caller appends [`pad_len`] bytes of 0 and the ICRC.
     #[inline]
@@ -251,5 +258,29 @@ impl HeaderBuf {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         false
+    }
+
+    /// Makes them the headers of another packet of the same message. It brings those of its extension headers
+    /// that stand `skipped` bytes after the BTH.
+    #[inline]
+    pub(crate) fn become_packet(&mut self, opcode: Opcode, skipped: usize) {
+        let extensions = opcode.headers().len();
+        if let (1.., 1.., Some((front, behind))) = (
+            skipped,
+            extensions,
+            self.layout.extensions.split_at_mut_checked(skipped),
+        ) {
+            for (to, from) in front.iter_mut().zip(behind) {
+                *to = *from;
+            }
+        }
+        self.layout.bth.set_opcode(opcode.to_byte());
+        self.len = BTH_LEN.wrapping_add(extensions);
+    }
+
+    /// Returns the BTH.
+    #[inline]
+    pub(crate) const fn bth_mut(&mut self) -> &mut Bth {
+        &mut self.layout.bth
     }
 }

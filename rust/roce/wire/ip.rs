@@ -174,6 +174,17 @@ impl Masked {
         }
     }
 
+    /// Goes from the first packet of a burst, as it was received, to the one with this index.
+    /// `udp_payload_len` counts from its BTH to its ICRC, in bytes.
+    #[inline]
+    pub fn of_burst(&mut self, index: u16, udp_payload_len: usize) {
+        let first = match &self.0 {
+            Layout::V4(v4) => v4.id.get(),
+            Layout::V6(_) => 0,
+        };
+        self.packet(first.wrapping_add(index), udp_payload_len);
+    }
+
     /// Returns the masked bytes: 28 for IPv4, 48 for IPv6.
     #[inline]
     #[must_use]

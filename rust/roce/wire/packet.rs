@@ -34,6 +34,9 @@ use zerocopy::FromBytes as _;
 
 pub use super::header::MAX_HEADERS;
 
+/// Longest packet in bytes, from the BTH to the ICRC: that of the largest path MTU.
+pub const MAX_LEN: usize = MAX_HEADERS + 4096 + ICRC_LEN;
+
 /// A packet whose form is right. What its accessors return needs no further check of form.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Packet<'a> {
@@ -42,6 +45,9 @@ pub struct Packet<'a> {
     extensions: &'a [u8],
     opcode: Opcode,
     payload_len: usize,
+    packets: u32,
+    ack_request: bool,
+    solicited: bool,
 }
 
 impl<'a> Packet<'a> {
@@ -81,7 +87,51 @@ impl<'a> Packet<'a> {
             extensions,
             opcode,
             payload_len,
+            packets: 1,
+            ack_request: bth.ack_request(),
+            solicited: bth.solicited(),
         })
+    }
+
+    /// Returns what a packet is for, from its first [`BTH_LEN`] bytes: an opcode and the number of a QP.
+    ///
+    /// # Errors
+    ///
+    /// [`DropReason::TooShort`], [`DropReason::UnknownOpcode`].
+    #[inline]
+    pub fn destination(bytes: &[u8]) -> Result<(Opcode, Qpn), DropReason> {
+        let (bth, _) = Bth::ref_from_prefix(bytes).map_err(|_| DropReason::TooShort)?;
+        let opcode = Opcode::from_byte(bth.opcode()).ok_or(DropReason::UnknownOpcode)?;
+        Ok((opcode, bth.dest_qpn()))
+    }
+
+    /// Says that it stands for a run of `packets` packets, at least one: see
+    /// [`Segment`](crate::segment::Segment). Its PSN is that of the first.
+    #[inline]
+    #[must_use]
+    pub const fn standing_for(self, packets: u32) -> Self {
+        Self { packets, ..self }
+    }
+
+    /// Returns the run of these packets, this one the first, and `next`; `opcode` says what they are together.
+    #[inline]
+    pub(crate) const fn followed_by(self, next: &Packet<'_>, opcode: Opcode) -> Self {
+        Self {
+            opcode,
+            payload_len: self.payload_len.wrapping_add(next.payload_len),
+            packets: self.packets.wrapping_add(next.packets),
+            // Both are said of a message with its last packet.
+            ack_request: next.ack_request,
+            solicited: next.solicited,
+            ..self
+        }
+    }
+
+    /// Returns how many packets it stands for; see [`run`](crate::run).
+    #[inline]
+    #[must_use]
+    pub const fn packets(&self) -> u32 {
+        self.packets
     }
 
     /// Returns the opcode.
@@ -115,15 +165,15 @@ impl<'a> Packet<'a> {
     /// Returns whether the sender asks for an acknowledgement.
     #[inline]
     #[must_use]
-    pub fn ack_request(&self) -> bool {
-        self.bth.ack_request()
+    pub const fn ack_request(&self) -> bool {
+        self.ack_request
     }
 
     /// Returns whether the sender asks for a completion event at the receiver.
     #[inline]
     #[must_use]
-    pub fn solicited(&self) -> bool {
-        self.bth.solicited()
+    pub const fn solicited(&self) -> bool {
+        self.solicited
     }
 
     /// Returns the MigReq bit. Nothing depends on it: rdma_rxe sends 0, adapters send 1.

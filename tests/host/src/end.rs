@@ -17,6 +17,7 @@ use roce::{
         Obstacle,
         Taken, //
     },
+    host::MessageHost,
     id::{
         Pkey,
         Qpn,
@@ -39,8 +40,10 @@ use roce::{
         },
         window::Slot, //
     },
+    run::MAX_RUN,
     segment::{
         BurstLimit,
+        Mtu,
         Payload,
         Segment,
         SlotIndex,
@@ -52,7 +55,10 @@ use roce::{
         WcStatus, //
     },
     time::Instant,
-    wire::packet::Packet,
+    wire::{
+        emit::HeaderBuf,
+        packet::Packet, //
+    },
     wr::{
         AtomicOp,
         BadRecv,
@@ -67,9 +73,21 @@ use roce::{
 };
 use std::collections::VecDeque;
 
+mod frames;
 mod host;
+mod visit;
 
-use host::Host;
+use frames::{
+    all_of_it,
+    cut,
+    frame,
+    join,
+    request_payload, //
+};
+use host::{
+    Host,
+    ReceiveQueue, //
+};
 
 /// A receive that waits for a message.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +131,10 @@ pub struct End {
     backlog: VecDeque<(SendWr, Option<u64>)>,
     queue: ReceiveQueue,
     absences: Absences,
+    /// Requests went by the wire that may not be answered yet.
+    by_wire: bool,
+    /// Answers went by the wire since the peer was here.
+    answered: bool,
 }
 
 /// When memory is found absent: it is there at the next try, or the one after.
@@ -126,13 +148,6 @@ impl Absences {
     fn strike(&mut self) -> bool {
         self.chance != 0 && self.chances.below(1000) < self.chance
     }
-}
-
-/// The receives of a host.
-#[derive(Default)]
-struct ReceiveQueue {
-    posted: VecDeque<Posted>,
-    in_progress: Option<Posted>,
 }
 
 impl End {
@@ -152,6 +167,7 @@ impl End {
             retry_cnt: setup.retry_cnt,
             rnr_retry: setup.rnr_retry,
             flow: setup.flow,
+            first_flight: setup.flow.packets,
         });
         requester.start();
         let room = usize::from(setup.max_dest_rd_atomic);
@@ -188,6 +204,8 @@ impl End {
                 chances: Random::new(setup.seed ^ 0x0dd),
                 chance: setup.absent,
             },
+            by_wire: false,
+            answered: false,
         }
     }
 
@@ -207,32 +225,53 @@ impl End {
         });
     }
 
-    /// Takes a frame, without its ICRC; again, as long as memory is absent.
-    pub fn deliver(&mut self, now: Instant, frame: &[u8]) {
-        while self.take(now, frame) == Some(Taken::Paused) {
+    /// Takes frames that have come in one behind the other, without their ICRCs. Those that go on with a
+    /// message are taken as one; again, as long as memory is absent.
+    pub fn deliver(&mut self, now: Instant, frames: &[Vec<u8>]) {
+        let mut at = 0;
+        while let Some(first) = frames.get(at) {
+            let Some(packet) = self.parse(first) else {
+                at += 1;
+                continue;
+            };
+            let due = match packet.opcode().is_response() {
+                true => self.requester.oldest_psn(),
+                false => self.responder.expected_psn(),
+            };
+            let joins = self.setup.runs && packet.psn() == due;
+            let most = if joins { frames.len() } else { at + 1 };
+            let (packet, bytes) = join(packet, first, &frames[at + 1..most], self.setup.mtu);
+            if self.take(now, &bytes, &packet) != Some(Taken::Paused) {
+                at += u32_as_usize(packet.packets());
+            }
             self.report();
         }
-        self.report();
     }
 
-    fn take(&mut self, now: Instant, frame: &[u8]) -> Option<Taken> {
-        let outcome = Packet::parse(frame, frame.len() + 4).and_then(|packet| {
-            let mut host = Host {
-                frame,
-                memory: &mut self.memory,
-                locals: &self.locals,
-                queue: &mut self.queue,
-                received: &mut self.received,
-                absences: &mut self.absences,
-                invalidated: &mut self.invalidated,
-                flushed: &mut self.flushed,
-                atomics: &mut self.atomics,
-            };
-            match packet.opcode().is_response() {
-                true => self.requester.handle_response(now, &packet, &mut host),
-                false => self.responder.handle_request(&packet, &mut host),
-            }
-        });
+    /// Takes a frame apart.
+    fn parse<'a>(&mut self, frame: &'a [u8]) -> Option<Packet<'a>> {
+        let parsed = Packet::parse(frame, frame.len() + 4);
+        self.dropped.extend(parsed.err());
+        parsed.ok()
+    }
+
+    /// Takes a packet, which may stand for several, with the bytes of all.
+    fn take(&mut self, now: Instant, frame: &[u8], packet: &Packet<'_>) -> Option<Taken> {
+        let mut host = Host {
+            frame,
+            memory: &mut self.memory,
+            locals: &self.locals,
+            queue: &mut self.queue,
+            received: &mut self.received,
+            absences: &mut self.absences,
+            invalidated: &mut self.invalidated,
+            flushed: &mut self.flushed,
+            atomics: &mut self.atomics,
+        };
+        let outcome = match packet.opcode().is_response() {
+            true => self.requester.handle_response(now, packet, &mut host),
+            false => self.responder.handle_request(packet, &mut host),
+        };
         self.dropped.extend(outcome.err());
         self.fatal = self.fatal.or(self.responder.take_event());
         outcome.ok()
@@ -241,6 +280,35 @@ impl End {
     /// Does what there is to do, as far as one burst of each half goes. Returns the frames to
     /// send, from the BTH to the pad.
     pub fn turn(&mut self, now: Instant, limit: BurstLimit) -> Vec<Vec<u8>> {
+        self.prepare();
+        let mut frames = Vec::new();
+        // What finds memory absent is planned again.
+        while let Some(packets) = self.request(now, limit, &mut frames) {
+            self.requester.unsend(packets);
+        }
+        self.by_wire |= !frames.is_empty();
+        let requests = frames.len();
+        let mut refused = None;
+        while let Some(packets) = self.respond(limit, &mut frames, &mut refused) {
+            self.responder.unsend(packets);
+        }
+        if let Some((packets, error)) = refused {
+            self.responder.abort_read(packets, error);
+            self.fatal = self.fatal.or(self.responder.take_event());
+            // The refusal is still to be sent.
+            frames.extend(
+                self.responder
+                    .burst(limit)
+                    .map(|segment| frame(&segment, &[])),
+            );
+        }
+        self.answered |= frames.len() != requests;
+        self.report();
+        frames
+    }
+
+    /// Reports, fetches, and does what needs no packet.
+    fn prepare(&mut self) {
         self.report();
         self.fetch();
         let (performed, fault) = (&mut self.performed, self.local_fault);
@@ -251,78 +319,79 @@ impl End {
                 _ => Ok(()),
             }
         }) {}
-        let mut frames = Vec::new();
-        // What finds memory absent is planned again.
-        while self.request(now, limit, &mut frames) {
-            self.requester.unsend();
-        }
-        let mut refused = None;
-        while self.respond(limit, &mut frames, &mut refused) {
-            self.responder.unsend();
-        }
-        if let Some(error) = refused {
-            self.responder.abort_read(error);
-            self.fatal = self.fatal.or(self.responder.take_event());
-            // The refusal is still to be sent.
-            frames.extend(
-                self.responder
-                    .burst(limit)
-                    .map(|segment| frame(&segment, &[])),
-            );
-        }
-        self.report();
-        frames
     }
 
-    /// Plans requests. Returns whether the last found memory absent.
-    fn request(&mut self, now: Instant, limit: BurstLimit, frames: &mut Vec<Vec<u8>>) -> bool {
-        for segment in self.requester.burst(now, limit) {
-            let value;
-            let bytes = match segment.source {
-                Source::Value(number) => {
-                    value = number.to_ne_bytes();
-                    &value[..]
+    /// Plans requests. If the last found memory absent, returns how many of its packets.
+    fn request(
+        &mut self,
+        now: Instant,
+        limit: BurstLimit,
+        frames: &mut Vec<Vec<u8>>,
+    ) -> Option<u32> {
+        let burst = self.requester.burst(now, limit);
+        let burst = match self.setup.runs {
+            true => burst.by_wire(),
+            false => burst,
+        };
+        for segment in burst {
+            let found = request_payload(&segment, &self.memory, &self.locals, &mut self.absences);
+            let bytes = match found {
+                Ok(bytes) => bytes,
+                Err(Obstacle::Absent) if segment.packets > 1 => {
+                    // The first packets of it may be there.
+                    let sent = self.absences.chances.below(u32_as_usize(segment.packets));
+                    let bytes = all_of_it(&segment, &self.memory, &self.locals);
+                    frames.extend(cut(&segment, self.setup.mtu, &bytes).take(sent));
+                    return Some(segment.packets - sent as u32);
                 }
-                Source::Slot(_) if self.absences.strike() => return true,
-                Source::Slot(slot) => match self.locals[u32_as_usize(slot.0)] {
-                    Some(va) => self
-                        .memory
-                        .get(va + u64::from(segment.offset), u32_as_usize(segment.length)),
-                    None => {
-                        self.requester.abort(slot, WcStatus::LocProtErr);
-                        return false;
-                    }
-                },
-                _ => &[],
+                Err(obstacle) => return self.stopped_by(obstacle).then_some(1),
             };
-            frames.push(frame(&segment, bytes));
+            frames.extend(cut(&segment, self.setup.mtu, &bytes));
         }
-        false
+        None
     }
 
-    /// Plans answers. Returns whether the last found memory absent.
+    /// Ends a request whose own memory is bad. Returns whether its memory was only absent.
+    fn stopped_by(&mut self, obstacle: Obstacle<(SlotIndex, WcStatus)>) -> bool {
+        match obstacle {
+            Obstacle::Absent => true,
+            Obstacle::Refused((slot, status)) => {
+                self.requester.abort(slot, status);
+                false
+            }
+        }
+    }
+
+    /// Plans answers. If the last found memory absent, returns how many of its packets.
     fn respond(
         &mut self,
         limit: BurstLimit,
         frames: &mut Vec<Vec<u8>>,
-        refused: &mut Option<AccessError>,
-    ) -> bool {
-        for segment in self.responder.burst(limit) {
+        refused: &mut Option<(u32, AccessError)>,
+    ) -> Option<u32> {
+        let run = if self.setup.runs { MAX_RUN } else { 1 };
+        for segment in self.responder.burst(limit).in_runs(run) {
+            let mut sent = segment.packets;
             let bytes = match segment.source {
-                Source::Remote(_) if self.absences.strike() => return true,
                 Source::Remote(remote) => {
+                    if self.absences.strike() {
+                        sent = self.absences.chances.below(u32_as_usize(sent)) as u32;
+                    }
                     let access = Access::REMOTE_READ;
                     if let Err(error) = self.memory.check(remote, segment.length, access) {
-                        *refused = Some(error);
-                        return false;
+                        *refused = Some((segment.packets, error));
+                        return None;
                     }
                     self.memory.get(remote.va, u32_as_usize(segment.length))
                 }
                 _ => &[],
             };
-            frames.push(frame(&segment, bytes));
+            frames.extend(cut(&segment, self.setup.mtu, bytes).take(u32_as_usize(sent)));
+            if sent != segment.packets {
+                return Some(segment.packets - sent);
+            }
         }
-        false
+        None
     }
 
     /// Checks what must hold at any time.
@@ -378,14 +447,4 @@ impl End {
             self.sent.extend(retired.completion);
         }
     }
-}
-
-/// Returns a frame from the BTH to the pad.
-fn frame(segment: &Segment, payload: &[u8]) -> Vec<u8> {
-    assert_eq!(payload.len(), u32_as_usize(segment.length));
-    let headers = segment.headers.emit(payload.len());
-    let mut frame = headers.as_slice().to_vec();
-    frame.extend_from_slice(payload);
-    frame.resize(frame.len().next_multiple_of(4), 0);
-    frame
 }

@@ -12,6 +12,7 @@ use crate::{
         Faults,
         Net, //
     },
+    random::Random,
 };
 use roce::{
     access::Access,
@@ -76,6 +77,10 @@ pub struct Setup {
     pub burst: BurstLimit,
     /// How often an access finds that memory is absent, in 1000.
     pub absent: usize,
+    /// How often a host hands its packets to the other without a network, in 1000 times that it may.
+    pub visits: usize,
+    /// Whether packets of one message are sent and taken in runs.
+    pub runs: bool,
     /// The network.
     pub faults: Faults,
     /// Where its chances come from.
@@ -104,6 +109,8 @@ impl Default for Setup {
                 packets: 64,
             },
             absent: 0,
+            visits: 0,
+            runs: true,
             faults: Faults {
                 delay: Duration::from_micros(5),
                 ..Faults::default()
@@ -123,6 +130,7 @@ pub struct Pair {
     pub ends: [End; 2],
     setup: Setup,
     next_wr: u64,
+    chances: Random,
 }
 
 impl Pair {
@@ -140,6 +148,7 @@ impl Pair {
             ],
             setup,
             next_wr: 1,
+            chances: Random::new(setup.seed ^ 0x715),
         }
     }
 
@@ -206,8 +215,12 @@ impl Pair {
         };
         // A timer that is due already fires now; time never goes back.
         self.now = self.now.max(next);
+        let mut arrived = [const { Vec::new() }; 2];
         while let Some((to, frame)) = self.net.arrive(self.now) {
-            self.ends[to].deliver(self.now, &frame);
+            arrived[to].push(frame);
+        }
+        for (end, frames) in self.ends.iter_mut().zip(&arrived) {
+            end.deliver(self.now, frames);
         }
         for end in &mut self.ends {
             end.requester.handle_timeout(self.now);
@@ -218,17 +231,38 @@ impl Pair {
 
     /// Sends and reports until neither end has anything to do at this moment.
     pub fn settle(&mut self) {
-        for from in [A, B] {
-            for _ in 0.. {
-                let frames = self.ends[from].turn(self.now, self.setup.burst);
-                self.ends[from].check();
-                if frames.is_empty() {
-                    break;
-                }
-                for frame in frames {
-                    self.net.send(self.now, from, frame);
-                }
+        let left = |end: &End| end.responder.has_work();
+        while self.settle_end(A) | self.settle_end(B) || self.ends.iter().any(left) {}
+    }
+
+    /// Sends and reports until that host has nothing to do. Returns whether it had.
+    fn settle_end(&mut self, from: usize) -> bool {
+        let mut busy = false;
+        loop {
+            let retired = self.ends[from].retired;
+            self.visit(from);
+            let frames = self.ends[from].turn(self.now, self.setup.burst);
+            self.ends[from].check();
+            // What is done with has made room for more.
+            if frames.is_empty() && self.ends[from].retired == retired {
+                return busy;
             }
+            busy = true;
+            for frame in frames {
+                self.net.send(self.now, from, frame);
+            }
+        }
+    }
+
+    /// Lets a host visit the other now and then, if it may.
+    fn visit(&mut self, from: usize) {
+        let [a, b] = &mut self.ends;
+        let (from, to) = if from == A { (a, b) } else { (b, a) };
+        let visits = self.setup.visits;
+        if visits != 0 && from.may_visit(to) && self.chances.below(1000) < visits {
+            from.visit(self.now, self.setup.burst, to);
+            from.check();
+            to.check();
         }
     }
 

@@ -332,6 +332,12 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
             bytes: 1 + random.below(64 << 10) as u32,
             packets: 1 + random.below(64) as u32,
         },
+        runs: seed % 2 == 0,
+        visits: match seed % 3 {
+            0 => 0,
+            1 => 200,
+            _ => 950,
+        },
         absent: match seed % 4 {
             0 | 1 => 0,
             2 => 20,

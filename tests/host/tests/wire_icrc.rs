@@ -179,6 +179,36 @@ fn packets_of_a_burst_differ_in_identification_and_lengths() {
 }
 
 #[test]
+fn a_burst_that_came_unsplit_has_the_header_of_its_first_packet() {
+    // The length is that of the burst; the identifications count on from that of the first, and wrap.
+    let first = "45 00 f000 ffff 4000 40 11 0000 0a000001 0a000002  c011 12b7 efec 0000";
+    let received = Masked::received(&hex::bytes(first)).unwrap();
+    for (index, expected) in [
+        (
+            0,
+            "45 ff 1030 ffff 4000 ff 11 ffff 0a000001 0a000002  c011 12b7 101c ffff",
+        ),
+        (
+            1,
+            "45 ff 1030 0000 4000 ff 11 ffff 0a000001 0a000002  c011 12b7 101c ffff",
+        ),
+        (
+            63,
+            "45 ff 1030 003e 4000 ff 11 ffff 0a000001 0a000002  c011 12b7 101c ffff",
+        ),
+    ] {
+        let mut masked = received;
+        masked.of_burst(index, 4116);
+        assert_eq!(masked.as_bytes(), hex::bytes(expected), "packet {index}");
+    }
+    let mut masked = Masked::received(&hex::bytes(vectors::IPV6_UDP)).unwrap();
+    let mut expected = masked;
+    masked.of_burst(5, 4116);
+    expected.packet(0, 4116);
+    assert_eq!(masked, expected, "IPv6 has no identification");
+}
+
+#[test]
 fn headers_that_the_icrc_does_not_define_are_dropped() {
     let v4 = hex::bytes(vectors::IPV4_UDP);
     let v6 = hex::bytes(vectors::IPV6_UDP);

@@ -202,7 +202,7 @@ impl Both {
             return;
         }
         self.window.begin();
-        self.window.sent();
+        self.window.sent(1);
         self.model.send();
     }
 
@@ -319,7 +319,7 @@ fn indices_wrap() {
     for _ in 0..4 {
         assert_eq!(both.window.begun, both.window.cursor);
         both.window.begin();
-        both.window.sent();
+        both.window.sent(1);
     }
     assert_eq!(both.window.acknowledge(Psn::new(4)), Reach::Whole);
     assert_eq!((0..9).filter_map(|_| both.window.retire()).count(), 4);

@@ -129,6 +129,7 @@ impl Test {
 
     /// Number and length of what was received since the last call.
     fn received(&mut self) -> Vec<(u64, u32)> {
+        assert_eq!(self.receiver.take_receives() as usize, self.host.done.len());
         let done = self.host.done.drain(..);
         done.map(|(done, _)| {
             assert_eq!(done.status, WcStatus::Success);

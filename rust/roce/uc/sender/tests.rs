@@ -12,7 +12,8 @@ use crate::{
         IMM,
         PLACE, //
     },
-    wire::packet::Packet, //
+    wire::packet::Packet,
+    wr::LocalOp, //
 };
 use std::{
     vec,
@@ -153,15 +154,23 @@ fn success_is_told_only_where_it_was_asked_for() {
         },
     );
     all(&mut sender);
+    assert_eq!(sender.take_sends(), 0);
     assert_eq!(sender.poll_completion(), Some(None));
+    assert_eq!(sender.take_sends(), 1, "but it counts");
+    sender.post(SLOT, request(SendOp::Send { imm: None }, 1));
+    sender.fail();
+    assert_eq!(status(&mut sender), Some(WcStatus::WrFlushErr));
+    assert_eq!(sender.take_sends(), 0, "what failed does not");
 }
 
 #[test]
 fn what_cannot_be_sent_takes_the_send_queue_to_error_until_it_is_resumed() {
     let read = SendOp::Read { remote: PLACE };
     let send = SendOp::Send { imm: None };
+    let invalidate = SendOp::SendInvalidate { rkey: PLACE.rkey };
     for (wr, expected) in [
         (request(read, 1), WcStatus::LocQpOpErr),
+        (request(invalidate, 1), WcStatus::LocQpOpErr),
         (request(send, MAX_MESSAGE + 1), WcStatus::LocLenErr),
     ] {
         let mut sender = ready(7);
@@ -179,6 +188,52 @@ fn what_cannot_be_sent_takes_the_send_queue_to_error_until_it_is_resumed() {
         assert_eq!(all(&mut sender).len(), 1, "the PSN goes on");
         assert_eq!(sender.psn(), Psn::new(8));
     }
+}
+
+#[test]
+fn a_local_request_is_carried_out_once_and_takes_no_packet() {
+    for op in [LocalOp::Bind, LocalOp::Invalidate, LocalOp::Register] {
+        let mut sender = ready(7);
+        sender.post(SLOT, request(SendOp::Local(op), 0));
+        assert_eq!(status(&mut sender), None, "not before it was carried out");
+        let mut times = 0;
+        for _ in 0..2 {
+            sender.perform_local(|slot| {
+                assert_eq!(slot, SLOT);
+                times += 1;
+                Ok(())
+            });
+        }
+        assert_eq!(times, 1);
+        assert_eq!(all(&mut sender), vec![]);
+        let done = sender.poll_completion().unwrap().unwrap();
+        let expected = SendOp::Local(op).wc_opcode();
+        assert_eq!((done.status, done.opcode), (WcStatus::Success, expected));
+        assert_eq!(sender.psn(), Psn::new(7));
+        assert!(sender.takes());
+    }
+}
+
+#[test]
+fn a_local_request_that_fails_takes_the_send_queue_to_error() {
+    let mut sender = ready(7);
+    sender.post(SLOT, request(SendOp::Local(LocalOp::Bind), 0));
+    sender.perform_local(|_| Err(WcStatus::MwBindErr));
+    sender.perform_local(|_| panic!("not again"));
+    assert_eq!(status(&mut sender), Some(WcStatus::MwBindErr));
+    assert_eq!(sender.state(), SendState::Error);
+    sender.post(SLOT, request(SendOp::Local(LocalOp::Bind), 0));
+    sender.perform_local(|_| panic!("it is flushed"));
+    assert_eq!(status(&mut sender), Some(WcStatus::WrFlushErr));
+}
+
+#[test]
+fn only_a_local_request_is_carried_out_here() {
+    let mut sender = ready(7);
+    sender.perform_local(|_| panic!("there is none"));
+    sender.post(SLOT, request(SendOp::Send { imm: None }, 1));
+    sender.perform_local(|_| panic!("it is for the peer"));
+    assert_eq!(all(&mut sender).len(), 1);
 }
 
 #[test]

@@ -4,6 +4,13 @@
 
 use super::*;
 
+/// The receives of a host.
+#[derive(Default)]
+pub(super) struct ReceiveQueue {
+    pub(super) posted: VecDeque<Posted>,
+    pub(super) in_progress: Option<Posted>,
+}
+
 /// What the core asks of the host, for one frame.
 pub(super) struct Host<'a> {
     pub(super) frame: &'a [u8],
@@ -58,7 +65,7 @@ impl ResponseHost for Host<'_> {
     }
 }
 
-impl RequestHost for Host<'_> {
+impl MessageHost for Host<'_> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let posted = self.queue.posted.pop_front()?;
         if let Some(status) = posted.bad {
@@ -103,6 +110,12 @@ impl RequestHost for Host<'_> {
         self.strikes()
     }
 
+    fn complete_receive(&mut self, completion: Completion, solicited: bool) {
+        self.received.push((completion, solicited));
+    }
+}
+
+impl RequestHost for Host<'_> {
     fn execute_atomic(
         &mut self,
         remote: Remote,
@@ -130,8 +143,9 @@ impl RequestHost for Host<'_> {
         remote: Remote,
         scope: FlushScope,
         placement: Placement,
-    ) -> Result<(), AccessError> {
+    ) -> Result<(), Obstacle<AccessError>> {
         assert_ne!(scope, FlushScope::Range(0));
+        self.strikes()?;
         self.memory.check_flush(remote, scope, placement.access())?;
         self.flushed.push((remote, scope, placement));
         Ok(())
@@ -144,9 +158,5 @@ impl RequestHost for Host<'_> {
         self.memory.revoke(rkey);
         self.invalidated.push(rkey);
         Ok(())
-    }
-
-    fn complete_receive(&mut self, completion: Completion, solicited: bool) {
-        self.received.push((completion, solicited));
     }
 }

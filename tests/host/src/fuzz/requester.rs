@@ -205,6 +205,7 @@ impl World {
             retry_cnt: 7,
             rnr_retry: 7,
             flow: FLOW,
+            first_flight: FLOW.packets,
         });
         self.requester.start();
         self.failed = false;

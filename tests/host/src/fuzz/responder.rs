@@ -16,6 +16,7 @@ use roce::{
         Obstacle,
         Taken, //
     },
+    host::MessageHost,
     id::{
         Pkey,
         Qpn,
@@ -98,7 +99,7 @@ impl Host {
     }
 }
 
-impl RequestHost for Host {
+impl MessageHost for Host {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let bad = self.refuses();
         self.posted = self.posted.checked_sub(1)?;
@@ -149,6 +150,15 @@ impl RequestHost for Host {
         self.outcome(AccessError::Fault)
     }
 
+    fn complete_receive(&mut self, completion: Completion, _solicited: bool) {
+        self.calls += 1;
+        self.completed += 1;
+        assert_eq!(completion.wr_id, self.completed, "in order, each once");
+        self.in_progress = None;
+    }
+}
+
+impl RequestHost for Host {
     fn execute_atomic(
         &mut self,
         remote: Remote,
@@ -178,10 +188,10 @@ impl RequestHost for Host {
         _remote: Remote,
         scope: FlushScope,
         _placement: Placement,
-    ) -> Result<(), AccessError> {
+    ) -> Result<(), Obstacle<AccessError>> {
         assert_ne!(scope, FlushScope::Range(0));
         match self.refuses() {
-            true => Err(AccessError::Key),
+            true => Err(AccessError::Key.into()),
             false => Ok(()),
         }
     }
@@ -191,13 +201,6 @@ impl RequestHost for Host {
             true => Err(AccessError::Key),
             false => Ok(()),
         }
-    }
-
-    fn complete_receive(&mut self, completion: Completion, _solicited: bool) {
-        self.calls += 1;
-        self.completed += 1;
-        assert_eq!(completion.wr_id, self.completed, "in order, each once");
-        self.in_progress = None;
     }
 }
 
@@ -298,7 +301,7 @@ fn send(responder: &mut Responder<Vec<Answer>>, host: &Host, bytes: &mut Bytes<'
 fn control(responder: &mut Responder<Vec<Answer>>, host: &mut Host, bytes: &mut Bytes<'_>) {
     match bytes.below(4) {
         0 => {
-            responder.abort_read(AccessError::Fault);
+            responder.abort_read(1, AccessError::Fault);
             assert!(responder.has_work(), "the peer is told");
         }
         1 => responder.fail(),

@@ -53,6 +53,43 @@ fn a_rejected_request_waits_for_its_turn() {
 }
 
 #[test]
+fn what_the_peer_serves_none_of_fails_in_its_turn() {
+    let mut bench = Bench::with(|config| config.max_rd_atomic = 0);
+    bench.post(SEND, 1);
+    bench.post(READ, 8);
+    bench.post(SEND, 2);
+    assert_eq!(psns(&bench.sends()), [100], "nothing after it is sent");
+    assert_eq!(bench.reports(), []);
+    assert!(!bench.requester.has_work(), "it waits for the SEND");
+    bench.gets(ack(100)).unwrap();
+    let done = [
+        (1, WcStatus::Success),
+        (8, WcStatus::LocQpOpErr),
+        (2, WcStatus::WrFlushErr),
+    ];
+    assert_eq!(bench.reports(), done);
+    assert_eq!(bench.requester.error(), Some(WcStatus::LocQpOpErr));
+}
+
+#[test]
+fn a_read_that_was_begun_is_finished_whatever_the_peer_serves_now() {
+    let mut bench = Bench::new();
+    bench.post(READ, 8);
+    bench.sends();
+    bench.requester.drain();
+    bench.requester.set_max_rd_atomic(0);
+    bench.post(READ, 9);
+    assert!(bench.wait(T));
+    assert_eq!(psns(&bench.sends()), [100], "again");
+    bench.gets_data(100, 8).unwrap();
+    assert_eq!(bench.reports(), [(8, WcStatus::Success)]);
+    bench.requester.resume();
+    assert!(bench.requester.has_work(), "to refuse the other one");
+    assert_eq!(bench.sends(), []);
+    assert_eq!(bench.reports(), [(9, WcStatus::LocQpOpErr)]);
+}
+
+#[test]
 fn a_message_that_is_too_long_is_rejected() {
     let mut bench = Bench::new();
     bench.post(SEND, MAX_MESSAGE + 1);

@@ -120,7 +120,7 @@ fn a_packet_before_it_can_be_taken_back() {
         packets: 1,
     };
     assert_eq!(psns(&bench.sends_up_to(one)), [100]);
-    bench.requester.unsend();
+    bench.requester.unsend(1);
     assert_eq!(psns(&bench.sends()), [100, 101]);
     assert_eq!(bench.requester.flight().packets, 2);
 }

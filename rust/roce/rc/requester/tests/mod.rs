@@ -121,6 +121,7 @@ impl Bench {
                 bytes: 1 << 20,
                 packets: 1000,
             },
+            first_flight: u32::MAX,
         };
         change(&mut config);
         let mut requester = Requester::new(vec![Slot::EMPTY; 8]);

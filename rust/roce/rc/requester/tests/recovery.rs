@@ -187,9 +187,33 @@ fn pauses_end_except_if_they_are_without_limit() {
             assert_eq!(bench.requester.error(), None, "{limit} {refusal}");
             assert_eq!(psns(&bench.sends()), [100]);
             bench.gets(says(100, Syndrome::Rnr { timer: 1 })).unwrap();
-            bench.wait(10);
+            // The longest that a short pause grows to.
+            bench.wait(500);
         }
         let failed = (limit != 7).then_some(WcStatus::RnrRetryExcErr);
         assert_eq!(bench.requester.error(), failed);
     }
+}
+
+#[test]
+fn what_is_withdrawn_is_sent_again_and_counts_as_no_retry() {
+    let mut bench = Bench::with(|config| config.retry_cnt = 0);
+    bench.post(SEND, 600);
+    bench.post(READ, 300);
+    let before = bench.sends();
+    assert_eq!(psns(&before), [100, 101, 102, 103]);
+    assert!(bench.requester.in_flight() && !bench.requester.can_send());
+    bench.gets(ack(100)).unwrap();
+    bench.requester.withdraw();
+    assert!(!bench.requester.in_flight() && bench.requester.can_send());
+    assert_eq!(
+        psns(&bench.sends()),
+        [101, 102, 103],
+        "but what is acknowledged"
+    );
+    assert_eq!(bench.requester.take_stats().retries, 0);
+    bench.gets_data(103, 256).unwrap();
+    bench.gets_data(104, 44).unwrap();
+    let success = [(600, WcStatus::Success), (300, WcStatus::Success)];
+    assert_eq!(bench.reports(), success);
 }

@@ -7,6 +7,28 @@ use super::*;
 // Sending.
 
 #[test]
+fn sends_count_when_they_are_complete_reported_or_not() {
+    let mut bench = Bench::new();
+    let (remote, imm) = (at(0), None);
+    let write = SendOp::Write { remote, imm };
+    for (op, signaled) in [(SEND, false), (write, true), (SEND, true)] {
+        let mut wr = request(op, 8);
+        wr.signaled = signaled;
+        bench.requester.post(wr).unwrap();
+    }
+    bench.sends();
+    assert_eq!(bench.requester.take_stats().sends, 0);
+    bench.gets(ack(102)).unwrap();
+    while bench.requester.poll_completion().is_some() {}
+    let stats = bench.requester.take_stats();
+    assert_eq!((stats.sends, stats.responses), (2, 1));
+    bench.post(SEND, 8);
+    bench.requester.fail();
+    while bench.requester.poll_completion().is_some() {}
+    assert_eq!(bench.requester.take_stats().sends, 0);
+}
+
+#[test]
 fn a_message_is_cut_at_the_mtu() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
@@ -336,7 +358,7 @@ fn a_packet_that_could_not_be_made_is_the_next() {
         while let [packet] = bench.sends_up_to(one)[..] {
             let flight = bench.requester.flight();
             if packet.len != 0 {
-                bench.requester.unsend();
+                bench.requester.unsend(1);
                 let again = bench.sends_up_to(one)[0];
                 assert_eq!(again, packet.asking(), "it asks, in case it did");
                 assert_eq!(bench.requester.flight(), flight);
@@ -362,8 +384,58 @@ fn what_was_sent_again_can_be_taken_back_too() {
         bytes: u32::MAX,
         packets: 2,
     });
-    bench.requester.unsend();
+    bench.requester.unsend(1);
     assert_eq!(psns(&bench.sends()), [101, 102]);
     bench.gets(ack(102)).unwrap();
     assert_eq!(bench.reports(), [(700, WcStatus::Success)]);
+}
+
+#[test]
+fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
+    for flow in [
+        Flow {
+            bytes: 64 << 10,
+            packets: 256,
+        },
+        Flow {
+            bytes: 1500,
+            packets: 9,
+        },
+    ] {
+        let (mut single, mut runs) = (Bench::new(), Bench::new());
+        let imm = Some(Imm([1, 2, 3, 4]));
+        for bench in [&mut single, &mut runs] {
+            bench.requester.config.flow = flow;
+            bench.post(SEND, 300);
+            bench.post(SendOp::Send { imm }, 9000);
+            bench.post(SendOp::Read { remote: at(0) }, 700);
+            bench.post(SendOp::Write { remote: at(0), imm }, 5000);
+            bench.post(SEND, 0);
+        }
+        let (mut expected, mut cut, mut segments) = (Vec::new(), Vec::new(), 0);
+        for limit in [1000, 5000, u32::MAX, u32::MAX] {
+            let limit = BurstLimit {
+                bytes: limit,
+                packets: 64,
+            };
+            for segment in single.requester.burst(single.now, limit) {
+                let headers = segment.headers.emit(segment.length as usize);
+                expected.push((headers.as_slice().to_vec(), segment.length));
+            }
+            for segment in runs.requester.burst(runs.now, limit).by_wire() {
+                segments += 1;
+                let mut packets = segment.cut(Mtu::Mtu256);
+                while let Some((headers, length)) = packets.advance() {
+                    cut.push((headers.as_slice().to_vec(), length));
+                }
+            }
+            assert_eq!(single.requester.flight(), runs.requester.flight());
+            let last = single.requester.next_psn().sub(1).get();
+            for bench in [&mut single, &mut runs] {
+                let _ = bench.gets(ack(last));
+            }
+        }
+        assert_eq!(cut, expected);
+        assert!(segments < expected.len(), "{segments} {}", expected.len());
+    }
 }

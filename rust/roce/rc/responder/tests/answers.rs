@@ -230,7 +230,7 @@ fn a_read_response_that_could_not_be_made_is_the_next() {
     };
     let mut said = Vec::new();
     while let [packet] = bench.says_up_to(one)[..] {
-        bench.responder.unsend();
+        bench.responder.unsend(1);
         assert!(bench.responder.has_work());
         assert_eq!(bench.says_up_to(one), [packet]);
         said.push(packet);
@@ -249,8 +249,39 @@ fn who_waits_for_memory_asks_for_patience_where_it_stopped() {
         bytes: u32::MAX,
         packets: 2,
     });
-    bench.responder.unsend();
+    bench.responder.unsend(1);
     assert_eq!(Pkt::of(&bench.responder.stall()), says(101, pause));
     assert_eq!(bench.responder.take_stats().rnr_naks, 2);
     assert_eq!(bench.says().len(), 2, "and goes on as if nothing had been");
+}
+
+#[test]
+fn what_is_confirmed_is_acknowledged_unasked() {
+    let mut bench = Bench::new();
+    bench.post(1000);
+    bench.gets(send(Position::First, 100, 256)).unwrap();
+    assert_eq!(bench.says(), []);
+    bench.responder.confirm();
+    bench.gets(send(Position::Middle, 101, 256)).unwrap();
+    assert_eq!(bench.says(), [ack(101)]);
+    assert_eq!(bench.says(), []);
+}
+
+#[test]
+fn nothing_is_confirmed_that_is_refused_or_must_come_again() {
+    for syndrome in [
+        Syndrome::Rnr { timer: PAUSE },
+        Syndrome::Nak(NakCode::InvalidRequest),
+    ] {
+        let mut bench = Bench::new();
+        assert!(bench.responder.is_content());
+        let position = match syndrome {
+            Syndrome::Rnr { .. } => Position::Only,
+            _ => Position::Last,
+        };
+        bench.gets(send(position, 100, 1)).unwrap();
+        assert!(!bench.responder.is_content());
+        bench.responder.confirm();
+        assert_eq!(bench.says(), [says(100, syndrome)]);
+    }
 }

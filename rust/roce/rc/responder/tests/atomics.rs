@@ -270,16 +270,20 @@ fn what_the_key_does_not_grant_is_an_access_error() {
 }
 
 #[test]
-fn one_that_finds_memory_absent_is_carried_out_once() {
-    let mut bench = bench();
-    bench.host.absent = true;
-    let request = add(100, 0x1008, 5);
-    assert_eq!(bench.is_given(request), Ok(Taken::Paused));
-    assert_eq!(bench.deeds(), []);
-    assert_eq!(bench.says(), []);
-    bench.gets(request).unwrap();
-    assert_eq!(bench.deeds().len(), 1);
-    assert_eq!(bench.says(), [found(100, 1)]);
+fn one_that_has_to_wait_is_carried_out_and_answered_once() {
+    for (request, answer) in [
+        (add(100, 0x1008, 5), found(100, 1)),
+        (flush(100, (2, 1), 0), data(Position::Only, 100, 0)),
+    ] {
+        let mut bench = bench();
+        bench.host.absent = true;
+        assert_eq!(bench.is_given(request), Ok(Taken::Paused));
+        assert_eq!(bench.deeds(), []);
+        assert_eq!(bench.says(), []);
+        bench.gets(request).unwrap();
+        assert_eq!(bench.deeds().len(), 1);
+        assert_eq!(bench.says(), [answer]);
+    }
 }
 
 #[test]

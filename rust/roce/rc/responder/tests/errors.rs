@@ -255,7 +255,7 @@ fn memory_that_cannot_be_read_is_refused_where_it_was_due() {
         packets: 2,
     };
     bench.says_up_to(two);
-    bench.responder.abort_read(AccessError::Key);
+    bench.responder.abort_read(1, AccessError::Key);
     bench.is_refused(101, ACCESS, Fatal::AccessError);
 }
 

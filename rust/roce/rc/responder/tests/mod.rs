@@ -34,7 +34,10 @@ use crate::{
             Position, //
         },
     },
-    wr::Imm,
+    wr::{
+        BadRecv,
+        Imm, //
+    }, //
 };
 use std::{
     vec,
@@ -86,7 +89,7 @@ struct Host {
     absent: bool,
 }
 
-impl RequestHost for Host {
+impl MessageHost for Host {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         match self.receives.is_empty() {
             true => None,
@@ -124,6 +127,19 @@ impl RequestHost for Host {
         self.write_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
+    fn complete_receive(&mut self, completion: Completion, solicited: bool) {
+        let Completion {
+            wr_id,
+            status,
+            byte_len,
+            ..
+        } = completion;
+        self.deeds.push(Deed::Completed(wr_id, status, byte_len));
+        self.completions.push((completion, solicited));
+    }
+}
+
+impl RequestHost for Host {
     fn execute_atomic(
         &mut self,
         remote: Remote,
@@ -153,7 +169,10 @@ impl RequestHost for Host {
         remote: Remote,
         scope: FlushScope,
         placement: Placement,
-    ) -> Result<(), AccessError> {
+    ) -> Result<(), Obstacle<AccessError>> {
+        if core::mem::take(&mut self.absent) {
+            return Err(Obstacle::Absent);
+        }
         self.access_fault.map_or(Ok(()), Err)?;
         self.deeds.push(Deed::Flushed(remote.va, scope, placement));
         Ok(())
@@ -163,17 +182,6 @@ impl RequestHost for Host {
         self.access_fault.map_or(Ok(()), Err)?;
         self.deeds.push(Deed::Invalidated(rkey.get()));
         Ok(())
-    }
-
-    fn complete_receive(&mut self, completion: Completion, solicited: bool) {
-        let Completion {
-            wr_id,
-            status,
-            byte_len,
-            ..
-        } = completion;
-        self.deeds.push(Deed::Completed(wr_id, status, byte_len));
-        self.completions.push((completion, solicited));
     }
 }
 

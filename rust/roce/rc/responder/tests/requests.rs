@@ -28,6 +28,7 @@ fn a_send_goes_into_one_receive() {
             Deed::Completed(10, WcStatus::Success, 10),
         ]
     );
+    assert_eq!(bench.responder.take_stats().receives, 2);
 }
 
 #[test]

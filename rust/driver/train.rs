@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The packets of one segment, in the making, one behind the other.
+//!
+//! Owns where the payload is cut. Whoever brings it knows nothing of packets, so memory is looked up once for all of
+//! them. Does not know where the payload comes from.
+
+use crate::{
+    counters::Traffic,
+    frame::{
+        Frame,
+        Loan,
+        Sink, //
+    },
+    path::Path,
+    port::Port, //
+};
+use kernel::prelude::*;
+use rdma::umem::Memory;
+use roce::{
+    run::Packets,
+    segment::{
+        Mtu,
+        Segment, //
+    }, //
+};
+
+/// The packets of one segment.
+pub(crate) struct Train<'a, L> {
+    path: &'a mut Path,
+    way: (&'a Port, &'a Traffic),
+    packets: Packets,
+    /// How a packet gets so many bytes from here on, counted from the start of the segment.
+    loan: L,
+    /// The packet in the making, and how many bytes it lacks.
+    frame: Option<(Frame, u32)>,
+    /// How many are not done.
+    left: u32,
+    /// How many bytes of the segment were appended.
+    at: u32,
+}
+
+impl<'a, L: Fn(u32, u32) -> Loan> Train<'a, L> {
+    /// None of the packets of `segment` yet. They leave along `path`. `loan`: how a packet gets its payload, which
+    /// has this offset in the segment and this length.
+    pub(crate) fn new(
+        path: &'a mut Path,
+        way: (&'a Port, &'a Traffic),
+        (segment, mtu): (&'a Segment, Mtu),
+        loan: L,
+    ) -> Self {
+        Self {
+            path,
+            way,
+            packets: segment.cut(mtu),
+            loan,
+            frame: None,
+            left: segment.packets,
+            at: 0,
+        }
+    }
+
+    /// How many packets are not done.
+    pub(crate) fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Sends the packet of a segment without payload.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn finish(&mut self) -> Result {
+        let (frame, _) = self.next()?;
+        self.send(frame);
+        Ok(())
+    }
+
+    /// Has `append` append `len` bytes, each time those of a packet that begin at this one of them.
+    #[inline]
+    fn feed(&mut self, len: u32, mut append: impl FnMut(&mut Frame, u32, u32) -> Result) -> Result {
+        let mut from = 0u32;
+        // Ends: each round fills a packet or is the last.
+        while from < len {
+            let (mut frame, lacks) = match self.frame.take() {
+                Some(begun) => begun,
+                None => self.next()?,
+            };
+            let part = lacks.min(len.wrapping_sub(from));
+            append(&mut frame, from, part)?;
+            from = from.wrapping_add(part);
+            self.at = self.at.wrapping_add(part);
+            match lacks.wrapping_sub(part) {
+                0 => self.send(frame),
+                lacks => self.frame = Some((frame, lacks)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the next packet.
+    #[inline]
+    fn next(&mut self) -> Result<(Frame, u32)> {
+        let (headers, len) = self.packets.advance().ok_or(ENOSPC)?;
+        let loan = (self.loan)(self.at, len);
+        // CAST: At most one path MTU.
+        let frame = self.path.frame(headers, len as usize, loan);
+        Ok((frame.ok_or(ENOMEM)?, len))
+    }
+
+    #[inline]
+    fn send(&mut self, frame: Frame) {
+        self.path.send(self.way, frame);
+        self.left = self.left.saturating_sub(1);
+    }
+}
+
+impl<L: Fn(u32, u32) -> Loan> Sink for Train<'_, L> {
+    #[inline]
+    fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result {
+        self.feed(len, |frame, from, len| {
+            frame.append(memory, offset.wrapping_add(from.into()), len)
+        })
+    }
+
+    fn append_bytes(&mut self, bytes: &[u8]) -> Result {
+        let len = u32::try_from(bytes.len()).map_err(|_| ENOSPC)?;
+        self.feed(len, |frame, from, len| {
+            // CAST: `u32` to `usize`, on 64 bits.
+            let rest = bytes.get(from as usize..).ok_or(ENOSPC)?;
+            frame.append_bytes(rest.get(..len as usize).ok_or(ENOSPC)?)
+        })
+    }
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fuzz body: any bytes as an entry of a send queue and of a receive queue.
+//!
+//! What they mean is read a second time here, by offsets and numbers of `rdma_user_rxe.h` and
+//! `ib_user_verbs.h`; both readings have to agree, and nothing may get past the bounds of the queue.
+
+use crate::driver::abi::{
+    total_length,
+    Bounds,
+    Cqe,
+    Local,
+    RecvWqe,
+    SendWqe,
+    Sge,
+    Shape,
+    MAX_INLINE,
+    MAX_MESSAGE,
+    MAX_SGE, //
+};
+use roce::{
+    status::WcStatus,
+    wr::{
+        AtomicOp,
+        FlushScope,
+        SendOp, //
+    }, //
+};
+use roce_tests::fuzz::bytes::Bytes;
+use zerocopy::{
+    FromBytes,
+    IntoBytes, //
+};
+
+/// Opcodes of operations, by number.
+const WRITE: u32 = 0;
+const WRITE_IMM: u32 = 1;
+const SEND: u32 = 2;
+const SEND_IMM: u32 = 3;
+const READ: u32 = 4;
+const SWAP: u32 = 5;
+const ADD: u32 = 6;
+const LOCAL_INV: u32 = 7;
+const BIND: u32 = 8;
+const SEND_INV: u32 = 9;
+const READ_INV: u32 = 11;
+const FLUSH: u32 = 14;
+const ATOMIC_WRITE: u32 = 15;
+
+/// Flags, by number.
+const FENCE: u32 = 1;
+const SIGNALED: u32 = 2;
+const SOLICITED: u32 = 4;
+const INLINE: u32 = 8;
+
+/// An entry of a send queue, by offsets.
+struct Raw<'a>(&'a [u8]);
+
+impl Raw<'_> {
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_ne_bytes(self.0[at..at + 4].try_into().expect("four bytes"))
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        u64::from_ne_bytes(self.0[at..at + 8].try_into().expect("eight bytes"))
+    }
+
+    fn opcode(&self) -> u32 {
+        self.u32(12)
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.u32(16) & flag != 0
+    }
+
+    fn length(&self) -> u32 {
+        self.u32(184)
+    }
+
+    fn pieces(&self) -> u32 {
+        self.u32(196)
+    }
+
+    /// Whether the operation is one that a connected service has.
+    fn is_known(&self) -> bool {
+        match self.opcode() {
+            FLUSH => (1..=3).contains(&self.0[40]) && self.0[41] <= 1,
+            WRITE..=SEND_INV | READ_INV | ATOMIC_WRITE => true,
+            _ => false,
+        }
+    }
+}
+
+/// Tries `data` as the entries of a send queue and of a receive queue, with bounds that it chooses.
+///
+/// # Panics
+///
+/// If a promise is broken.
+pub fn entries(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let bounds = Bounds {
+        max_sge: u32::from(bytes.byte()) % (MAX_SGE + 1),
+        max_inline: (u32::from(bytes.byte()) * 2).min(MAX_INLINE),
+    };
+    let opcode = bytes.byte();
+    let signal_all = bytes.flag();
+    let mut raw = [0; SendWqe::HEAD];
+    for (to, from) in raw.iter_mut().zip(data.iter().skip(4)) {
+        *to = *from;
+    }
+    // By chance alone, hardly any opcode would be one that there is.
+    if opcode < 0xf0 {
+        raw[12..16].copy_from_slice(&u32::from(opcode % 20).to_ne_bytes());
+    }
+    let wqe = SendWqe::read_from_bytes(&raw).expect("so many bytes");
+    let raw = Raw(&raw);
+    shape(&raw, &wqe, bounds);
+    work_request(&raw, &wqe, signal_all);
+    datagram(&raw, &wqe, signal_all);
+    receive(raw.0, bounds);
+    completion(&raw);
+    lengths(raw.0);
+}
+
+/// Where the message stands.
+fn shape(raw: &Raw<'_>, wqe: &SendWqe, bounds: Bounds) {
+    let opcode = raw.opcode();
+    let with_payload = matches!(opcode, WRITE | WRITE_IMM | SEND | SEND_IMM | SEND_INV);
+    match wqe.shape(bounds) {
+        Ok(Shape::Local(Local::Invalidate(rkey))) => {
+            assert_eq!((opcode, rkey.get()), (LOCAL_INV, raw.u32(20)));
+        }
+        Ok(Shape::Local(Local::Bind(bind))) => {
+            assert_eq!(opcode, BIND);
+            assert_eq!(
+                (bind.range.iova, bind.range.length),
+                (raw.u64(24), raw.u64(32))
+            );
+            assert_eq!(
+                (bind.region.get(), bind.window.get()),
+                (raw.u32(40), raw.u32(44))
+            );
+            assert_eq!(
+                (u32::from(bind.key), bind.access.bits()),
+                (raw.u32(48) & 0xff, raw.u32(52))
+            );
+        }
+        Ok(Shape::Local(Local::Register(_))) => {
+            panic!("no process may register pages by a request")
+        }
+        Ok(shape @ Shape::Inline(length)) => {
+            assert!(with_payload && raw.has(INLINE), "what is inline is sent");
+            assert_eq!(length, raw.length());
+            assert!(length <= bounds.max_inline && shape.body_len() <= MAX_INLINE as usize);
+        }
+        Ok(shape @ Shape::Scatter(pieces)) => {
+            let fixed = raw.is_known() && matches!(opcode, FLUSH | ATOMIC_WRITE);
+            assert_eq!(pieces, if fixed { 0 } else { raw.pieces() });
+            assert!(pieces <= bounds.max_sge && shape.body_len() <= 16 * MAX_SGE as usize);
+        }
+        Err(refused) => {
+            assert_eq!(
+                (refused.wr_id, refused.status),
+                (raw.u64(0), WcStatus::LocQpOpErr)
+            );
+            let is_long = match with_payload && raw.has(INLINE) {
+                true => raw.length() > bounds.max_inline,
+                false => raw.pieces() > bounds.max_sge,
+            };
+            assert!(is_long, "refused, and within the bounds");
+        }
+    }
+}
+
+/// What a connected service is asked for.
+fn work_request(raw: &Raw<'_>, wqe: &SendWqe, signal_all: bool) {
+    let length = raw.length() % (MAX_MESSAGE + 1);
+    let (opcode, atomic) = (raw.opcode(), matches!(raw.opcode(), SWAP | ADD));
+    let wr = match wqe.work_request(length, signal_all) {
+        Ok(wr) => wr,
+        Err(refused) => {
+            assert_eq!(refused.wr_id, raw.u64(0));
+            match refused.status {
+                WcStatus::LocLenErr => assert!(atomic && length < 8),
+                status => assert_eq!((status, raw.is_known()), (WcStatus::LocQpOpErr, false)),
+            }
+            return;
+        }
+    };
+    assert!(raw.is_known(), "opcode {opcode} is carried out");
+    assert_eq!(wr.wr_id, raw.u64(0));
+    assert_eq!(wr.signaled, signal_all || raw.has(SIGNALED));
+    assert_eq!(
+        (wr.solicited, wr.fence),
+        (raw.has(SOLICITED), raw.has(FENCE))
+    );
+    let carried = match opcode {
+        SWAP | ADD | ATOMIC_WRITE => 8,
+        FLUSH | LOCAL_INV | BIND => 0,
+        _ => length,
+    };
+    assert_eq!(wr.length, carried);
+    operation(raw, wr.op);
+}
+
+/// The operation, and what belongs to it.
+fn operation(raw: &Raw<'_>, op: SendOp) {
+    let (opcode, ex) = (raw.opcode(), raw.u32(20));
+    let imm_of = |opcode_with: u32| (opcode == opcode_with).then_some(ex.to_ne_bytes());
+    let mut place = None;
+    match op {
+        SendOp::Send { imm } => {
+            assert!(matches!(opcode, SEND | SEND_IMM));
+            assert_eq!(imm.map(|imm| imm.0), imm_of(SEND_IMM));
+        }
+        SendOp::SendInvalidate { rkey } => assert_eq!((opcode, rkey.get()), (SEND_INV, ex)),
+        SendOp::Write { remote, imm } => {
+            assert!(matches!(opcode, WRITE | WRITE_IMM));
+            assert_eq!(imm.map(|imm| imm.0), imm_of(WRITE_IMM));
+            place = Some((remote, 32));
+        }
+        SendOp::Read { remote } => {
+            assert_eq!(opcode, READ);
+            place = Some((remote, 32));
+        }
+        SendOp::ReadInvalidate { remote, rkey } => {
+            assert_eq!((opcode, rkey.get()), (READ_INV, ex));
+            place = Some((remote, 32));
+        }
+        SendOp::Atomic { remote, op } => {
+            place = Some((remote, 48));
+            match op {
+                AtomicOp::CompareSwap { compare, swap } => {
+                    assert_eq!((opcode, compare, swap), (SWAP, raw.u64(32), raw.u64(40)));
+                }
+                AtomicOp::FetchAdd { add } => assert_eq!((opcode, add), (ADD, raw.u64(32))),
+            }
+        }
+        SendOp::AtomicWrite { remote, value } => {
+            assert_eq!((opcode, value), (ATOMIC_WRITE, raw.u64(208)));
+            place = Some((remote, 32));
+        }
+        SendOp::Flush {
+            remote,
+            scope,
+            placement,
+        } => {
+            assert_eq!((opcode, placement.bits()), (FLUSH, raw.0[40]));
+            let range = (raw.0[41] == 0).then_some(raw.length());
+            assert_eq!(scope, range.map_or(FlushScope::Region, FlushScope::Range));
+            place = Some((remote, 36));
+        }
+        SendOp::Local(_) => assert!(matches!(opcode, LOCAL_INV | BIND)),
+    }
+    if let Some((remote, key)) = place {
+        assert_eq!((remote.va, remote.rkey.get()), (raw.u64(24), raw.u32(key)));
+    }
+}
+
+/// What a datagram service is asked for.
+fn datagram(raw: &Raw<'_>, wqe: &SendWqe, signal_all: bool) {
+    let length = raw.length() % 4097;
+    match wqe.datagram(length, signal_all) {
+        Ok((wr, ah)) => {
+            assert!(matches!(raw.opcode(), SEND | SEND_IMM));
+            assert_eq!((wr.wr_id, wr.length, ah), (raw.u64(0), length, raw.u32(36)));
+            assert_eq!(wr.remote_qpn.get(), raw.u32(24) & 0xff_ffff);
+            assert_eq!(wr.imm.is_some(), raw.opcode() == SEND_IMM);
+            assert_eq!(wr.signaled, signal_all || raw.has(SIGNALED));
+        }
+        Err(refused) => {
+            assert!(!matches!(raw.opcode(), SEND | SEND_IMM));
+            assert_eq!(
+                (refused.wr_id, refused.status),
+                (raw.u64(0), WcStatus::LocQpOpErr)
+            );
+        }
+    }
+}
+
+/// An entry of a receive queue.
+fn receive(bytes: &[u8], bounds: Bounds) {
+    let raw = Raw(bytes);
+    let wqe = RecvWqe::read_from_bytes(&bytes[..RecvWqe::LEN]).expect("so many bytes");
+    assert_eq!(wqe.wr_id(), raw.u64(0));
+    let pieces = raw.u32(28);
+    assert_eq!(
+        wqe.entries(bounds),
+        (pieces <= bounds.max_sge).then_some(pieces)
+    );
+    let wr = wqe.work_request(raw.u32(16));
+    assert_eq!((wr.wr_id, wr.length), (raw.u64(0), raw.u32(16)));
+}
+
+/// A completion says what it was made of, where the library looks for it.
+fn completion(raw: &Raw<'_>) {
+    let wc = crate::wc::Wc {
+        wr_id: raw.u64(0),
+        status: raw.u32(8),
+        opcode: raw.u32(12),
+        byte_len: raw.u32(16),
+        imm: raw.has(FENCE).then_some(raw.u32(20).to_ne_bytes()),
+        invalidated: raw.has(SIGNALED).then_some(raw.u32(24)),
+        qp_num: raw.u32(28),
+        src_qp: raw.u32(32),
+        grh: raw.has(SOLICITED),
+    };
+    let cqe = Cqe::new(&wc);
+    let seen = Raw(cqe.as_bytes());
+    assert_eq!(
+        (seen.u64(0), seen.u32(8), seen.u32(12)),
+        (wc.wr_id, wc.status, wc.opcode)
+    );
+    assert_eq!((seen.u32(16), seen.u32(20)), (0, wc.byte_len));
+    let ex = wc.invalidated.or(wc.imm.map(u32::from_ne_bytes));
+    assert_eq!(seen.u32(24), ex.unwrap_or(0));
+    assert_eq!((seen.u32(28), seen.u32(32)), (wc.qp_num, wc.src_qp));
+    let bits = [
+        (wc.grh, 1),
+        (wc.imm.is_some(), 2),
+        (wc.invalidated.is_some(), 8),
+    ];
+    let flags = bits
+        .iter()
+        .filter(|(set, _)| *set)
+        .map(|(_, bit)| bit)
+        .sum::<u32>();
+    assert_eq!(seen.u32(36), flags);
+}
+
+/// Lengths of a scatter list are added up without a carry that is lost.
+fn lengths(bytes: &[u8]) {
+    let sges: Vec<Sge> = bytes
+        .chunks_exact(size_of::<Sge>())
+        .map(|chunk| Sge::read_from_bytes(chunk).expect("so many bytes"))
+        .collect();
+    for many in 0..=sges.len() {
+        let sum: u64 = sges[..many].iter().map(|sge| u64::from(sge.length)).sum();
+        let wanted = u32::try_from(sum).ok().filter(|&sum| sum <= MAX_MESSAGE);
+        assert_eq!(total_length(&sges[..many]), wanted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roce_tests::fuzz::run_bounded;
+
+    #[test]
+    fn any_bytes_are_an_entry_or_are_refused() {
+        run_bounded(3, &[vec![0; 4 + SendWqe::HEAD]], entries);
+    }
+}

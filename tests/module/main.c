@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A consumer in the kernel: runs its tests when it is loaded, writes the results to the kernel log,
+ * and leaves again.
+ */
+
+#include "bench.h"
+
+#include <linux/module.h>
+
+static char *device = "fr0";
+module_param(device, charp, 0);
+MODULE_PARM_DESC(device, "device to test");
+
+static int gid = 1;
+module_param(gid, int, 0);
+MODULE_PARM_DESC(gid, "index of the GID to use");
+
+static int add(struct ib_device *found)
+{
+	const struct test *lists[] = {
+		registration_tests, queue_tests, inline_tests, handled_tests, datagram_tests,
+	};
+	const struct test *test;
+	int i, count = 0;
+
+	if (strcmp(dev_name(&found->dev), device))
+		return -EOPNOTSUPP;
+	for (i = 0; i < ARRAY_SIZE(lists); i++)
+		for (test = lists[i]; test->name; test++)
+			if (num_online_cpus() < test->processors)
+				pr_info(SAY "ok %d %s # SKIP it takes %u processors\n", ++count,
+					test->name, test->processors);
+			else
+				pr_info(SAY "%s %d %s\n",
+					bench_run(found, gid, test) ? "not ok" : "ok", ++count,
+					test->name);
+	pr_info(SAY "1..%d\n", count);
+	/* That was all it wanted of it. */
+	return -EOPNOTSUPP;
+}
+
+static struct ib_client consumer = {
+	.name = "ferroce-test",
+	.add = add,
+};
+
+static int __init consumer_init(void)
+{
+	int rc = ib_register_client(&consumer);
+
+	if (rc)
+		return rc;
+	ib_unregister_client(&consumer);
+	/* Nothing of it has to stay. */
+	return -EAGAIN;
+}
+
+module_init(consumer_init);
+MODULE_DESCRIPTION("Tests of the kernel verbs");
+MODULE_LICENSE("GPL");
