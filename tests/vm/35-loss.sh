@@ -43,10 +43,25 @@ dropped() {
 		sed -n 's/.*dropped \([0-9]*\),.*/\1/p' | awk '{ sum += $1 } END { print sum }'
 }
 
+# counted NAME: a counter of DEV.
+counted() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1"; }
+
+# crowded DEVICE COMMAND...: a queue that warns, behind a narrow gate.
+crowded() {
+	local dev=$1
+	shift
+	"$@" tc qdisc replace dev "$dev" root handle 1: tbf rate 40mbit burst 20000 limit 100000 &&
+		"$@" tc qdisc add dev "$dev" parent 1: fq_codel limit 3
+}
+
 if ! wire loss 0%; then
 	skip "a bad wire" "this kernel has no sch_netem"
 	finish
 fi
+
+# The neighbours know each other before the wire is bad: the RDMA core asks for an address for a second only, and a
+# connection whose question was lost is none.
+for address in "$PEER_ADDR" "$PEER_ADDR6"; do within 20 ping -c 1 -W 2 "$address"; done
 
 transfers() {
 	patient rc 4 -n 200 -s 10000 -m 1024
@@ -70,8 +85,22 @@ if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
 	wire loss 1% duplicate 2% delay 1ms 1ms reorder 5% corrupt 0.5%
 	mark "everything"
 	transfers
+	# A queue so short that most bursts find it full: what is sent is refused, or lost with a warning (NET_XMIT_CN).
+	wire limit 3 delay 1ms
+	mark "a full queue"
+	before=$(counted send_err)
+	transfers
+	check "packets were refused" [ "$(dropped)" -gt 0 ]
+	check "and counted as errors of sending" [ "$(counted send_err)" -gt "$before" ]
+	if crowded v0 && crowded v1 at_peer; then
+		mark "a queue that warns"
+		transfers
+		check "packets were dropped with a warning" [ "$(dropped)" -gt 0 ]
+	else
+		skip "a queue that warns" "this kernel has no tbf or no fq_codel"
+	fi
 else
-	skip "reordering" "rdma_rxe makes no progress"
+	skip "reordering, and full queues" "rdma_rxe makes no progress"
 fi
 wire corrupt 1%
 mark "corruption"

@@ -5,6 +5,7 @@
 #	v0 [DEV] ------ v1 [PEER_DEV], itself, or in namespace b
 #
 # vm: TOPOLOGY=single
+# vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 # vm: TOPOLOGY=netns
 
 . "$VM_LIB"

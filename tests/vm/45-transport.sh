@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The RC transport as an application sees it: operations, statuses, events; see transport.py
-# and mistakes.py.
+# The connected transports as an application sees them: operations, statuses, events, states; see transport.py,
+# mistakes.py, states.py and transitions.py. UC has more in 47-unreliable.sh.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
 # vm: TOPOLOGY=single
+# vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 
-cd "${VM_LIB%/*}" && exec python3 -c "import mistakes, tap, transport; tap.run(transport.TESTS, mistakes.TESTS)"
+cd "${VM_LIB%/*}" && exec python3 -c "
+import mistakes, states, tap, transitions, transport
+tap.run(transport.TESTS, mistakes.TESTS, states.TESTS, transitions.TESTS)"

@@ -5,5 +5,6 @@
 #	v0 [DEV] ------ v1      v1 is in namespace b
 #
 # vm: TOPOLOGY=single
+# vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0
 
 cd "${VM_LIB%/*}" && exec python3 atomics.py

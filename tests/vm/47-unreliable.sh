@@ -32,10 +32,12 @@ fi
 if [ "$TOPOLOGY" = netns ]; then
 	if tc qdisc add dev v0 root netem limit 5000 loss 0%; then
 		export GOOD_WIRE="tc qdisc del dev v0 root"
-		export BAD_WIRE="tc qdisc add dev v0 root netem limit 5000 loss 3% duplicate 2%"
+		# A burst is lost as a whole, so there are few chances to lose one.
+		export BAD_WIRE="tc qdisc add dev v0 root netem limit 5000 loss 15% duplicate 2%"
 		tc qdisc del dev v0 root
 		python_tests unreliable_wire.py
-		BAD_WIRE="tc qdisc add dev v0 root netem limit 5000 delay 1ms reorder 90% corrupt 2%"
+		# So late that even a slow machine has sent the next by then.
+		BAD_WIRE="tc qdisc add dev v0 root netem limit 5000 delay 10ms reorder 90% corrupt 5%"
 		python_tests unreliable_wire.py
 	else
 		skip "a bad wire" "this kernel has no sch_netem"

@@ -5,5 +5,6 @@
 #	v0 [DEV] ------ v1      the device talks to itself
 #
 # vm: TOPOLOGY=single
+# vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 
 cd "${VM_LIB%/*}" && exec python3 windows.py

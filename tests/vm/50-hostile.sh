@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# A process that writes garbage into the queues it shares with the kernel; see hostile.py.
+# A process that writes garbage into the queues it shares with the kernel; see hostile.py,
+# hostile_fields.py and hostile_races.py.
 #
 #	v0 [DEV] ------ v1      the hostile process talks to itself, and a harmless one beside it
 #
@@ -8,6 +9,7 @@
 # tests, HOSTILE_ROUNDS and SEED steer the random part.
 #
 # vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
 
@@ -15,4 +17,10 @@ if [ "$DRIVER" != ferroce ] && [ -z "${HOSTILE_ANYWAY-}" ]; then
 	skip "hostile user space" "DRIVER=$DRIVER trusts what user space writes"
 	finish
 fi
-cd "${VM_LIB%/*}" && exec python3 hostile.py ${HOSTILE_TESTS-}
+python_tests hostile.py ${HOSTILE_TESTS-}
+if [ -z "${HOSTILE_TESTS-}" ]; then
+	python_tests hostile_fields.py
+	python_tests hostile_races.py
+fi
+check "the log has nothing of all that at error level" nothing_at_error_level
+finish

@@ -1,47 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# A peer that sends garbage to port 4791, while connections are open; see wire.py. They may break, since
-# whoever has the peer's address may speak for it; the driver may not.
+# A peer that sends garbage to port 4791, while connections are open; see hostile_wire.py and wire.py. And for each
+# reason to drop a packet, one that is made for it; see drops.py.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV], garbage     v1 is in namespace b
 #
 # WIRE_PACKETS is the number of packets, SEED steers the chance.
 #
 # vm: TOPOLOGY=netns
+# long: TOPOLOGY=netns KERNEL=uml VM_TIMEOUT=3000 VM_ENV=WIRE_PACKETS=10000000
+# long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_ENV=WIRE_PACKETS=2000000
 
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"
 
-packets=${WIRE_PACKETS:-20000}
+cd "${VM_LIB%/*}" || exit
+python_tests hostile_wire.py
 
-numbers() { rdma resource show qp link "$DEV" | sed -n 's/.* lqpn \([0-9]*\) .*type RC .*/\1/p'; }
-
-timeout 120 ibv_rc_pingpong -d "$DEV" -g "$GID4" -n 100000000 >/tmp/server 2>&1 &
-server=$!
-await_listener 18515
-at_peer timeout 120 ibv_rc_pingpong -d "$PEER_DEV" -g "$PEER_GID4" -n 100000000 "$ADDR" >/tmp/client 2>&1 &
-client=$!
-within 10 has_qp "$DEV" RTS
-mark "garbage"
-# shellcheck disable=SC2046
-check "$packets packets of garbage are sent" \
-	at_peer timeout 100 python3 "${VM_LIB%/*}/wire.py" "$ADDR" "$PEER_ADDR" "$packets" $(numbers)
 # counted NAME: the device has counted such a thing.
-counted() { [ "$(cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1")" -gt 0 ]; }
+counters=/sys/class/infiniband/$DEV/ports/1/hw_counters
+counted() { [ "$(cat "$counters/$1")" -gt 0 ]; }
 
 if [ "$DRIVER" = ferroce ]; then
-	for reason in rx_bad_icrc rx_bad_pkey rx_wrong_service rx_ahead_of_sequence rx_stale_response \
-		rx_unknown_qp rx_unknown_opcode rx_too_short; do
+	grep -v '^0$' "$counters"/rx_* | sed 's/.*\///' | note
+	for reason in rx_bad_icrc rx_bad_pkey rx_wrong_service rx_ahead_of_sequence rx_stale_response rx_unknown_qp \
+		rx_unknown_opcode rx_too_short rx_wrong_source rx_bad_pad rx_bad_version rx_bad_qkey; do
 		check "packets were dropped as $reason" within 2 counted "$reason"
 	done
+	python_tests drops.py
 else
 	skip "packets were dropped for many reasons" "rdma_rxe does not count them"
 fi
-kill -9 "$server" "$client"
-wait "$server" "$client" 2>/dev/null
 pingpong rc 4 -n 100
 pingpong rc 6 -n 100
 REVERSE=1
 pingpong rc 4 -n 100
+check "the device goes" timeout 60 rdma link del "$DEV"
+check "and comes back" add_device "$DEV" "$DRIVER" "$NETDEV"
 
 finish

@@ -8,6 +8,7 @@
 # CM_CONNECTIONS=1000: how many connections cmtime makes. FLAPS=20: how often things change.
 #
 # vm: TOPOLOGY=netns
+# long: TOPOLOGY=netns KERNEL=uml VM_ENV=CM_CONNECTIONS=1000
 
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"
@@ -47,7 +48,8 @@ sleep 0.1
 at_peer ip link set "$PEER_NETDEV" down
 ip link set "$NETDEV" down
 sleep 3
-kill "$client" "$server" 2>/dev/null
+# By name: what was started in a namespace is the child of a shell, and would connect later.
+pkill -x rping
 wait "$client" "$server" 2>/dev/null
 if [ "$DRIVER" = ferroce ]; then
 	check "they are still ready after requests were sent while the link was down" gsi_is RTS

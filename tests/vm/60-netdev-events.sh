@@ -63,6 +63,48 @@ stop() {
 
 no_qps() { [ "$(qps "$X")" = 0 ]; }
 
+# parent_is NAME: what the device says in sysfs of the netdev below it.
+parent_is() { [ "$(cat "/sys/class/infiniband/$X/parent")" = "$1" ]; }
+
+# read_parents: all such names, again and again until /tmp/reading is gone; each that comes, once.
+read_parents() {
+	local file name
+	while [ -e /tmp/reading ]; do
+		for file in /sys/class/infiniband/*/parent; do
+			{ read -r name <"$file" && echo "$name"; } 2>/dev/null
+		done
+	done | awk '!seen[$0]++'
+}
+
+# comes_and_goes ROUNDS: the netdev is renamed, and it or the device removed and made again, while two read its name.
+comes_and_goes() {
+	local round name now failed=0 readers=()
+	: >/tmp/reading
+	read_parents >/tmp/parents1 &
+	readers+=($!)
+	read_parents >/tmp/parents2 &
+	readers+=($!)
+	for ((round = 1; round <= $1; round++)); do
+		now=w0
+		for name in w0-renamed-long w8 w0; do
+			ip link set "$now" down && ip link set "$now" name "$name" || failed=1
+			now=$name
+		done
+		if ((round % 2)); then
+			ip link del w0
+			within 20 not has_device "$X"
+			make_link w0 w1
+		else
+			rdma link del "$X"
+			add w0
+		fi || failed=1
+	done
+	rm /tmp/reading
+	wait "${readers[@]}"
+	ip link set w0 up
+	return "$failed"
+}
+
 # A connection lives on when the wire comes back in time.
 survives() { # NAME BREAK REPAIR
 	local name=$1
@@ -84,13 +126,28 @@ survives() { # NAME BREAK REPAIR
 }
 
 check "a device to break" make_link w0 w1
+check "its name can be read" parent_is w0
 survives "netdev down and up" "ip link set w0 down" "ip link set w0 up"
 survives "carrier lost and back" "ip link set w1 down" "ip link set w1 up"
 survives "MTU below the path MTU" "ip link set w0 mtu 600" "ip link set w0 mtu $MTU"
 survives "renamed" "ip link set w0 down; ip link set w0 name w9" \
 	"ip link set w9 name w0; ip link set w0 up"
+ip link set w0 down name w9
+check "its new name can be read" parent_is w9
+ip link set w9 name w0 up
 survives "another address comes and goes" "ip addr add 10.0.9.50/24 dev w0" "ip addr del 10.0.9.50/24 dev w0"
 survives "MAC address changes" "ip link set w0 address 02:00:00:00:09:01" "true"
+
+# Who reads the name meanwhile is told one of those that it had, or nothing.
+if [ "$DRIVER" = rxe ] && [ -z "${FAULTS-}" ]; then
+	skip "renamed and removed while its name is read" "rxe reads the name of what may be gone"
+else
+	mark "renamed and removed while its name is read"
+	check "renamed and removed while its name is read" comes_and_goes 8
+	check "each of the names was read, and nothing else" \
+		[ "$(sort -u /tmp/parents1 /tmp/parents2 | xargs)" = "$NETDEV w0 w0-renamed-long w8" ]
+	within 5 has_gid "$X" "$IP"
+fi
 
 # What takes the device away ends in bounded time, whatever its users do.
 goes() { # NAME COMMAND
@@ -123,6 +180,7 @@ for round in 1 2 3; do
 	in=(ip netns exec c)
 	ip -n c link set lo up
 	check "a device in a namespace, $round" make_link c0 c1
+	check "its name can be read from outside, $round" parent_is c0
 	check "namespace deleted under traffic, $round: traffic runs" start -s 65536 -m 4096
 	# Processes keep a namespace alive, so the last of them takes it along.
 	ip netns del c

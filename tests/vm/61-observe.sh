@@ -17,6 +17,11 @@ detail() {
 	rdma -dd resource show qp link "$DEV" | tr '\n' ' ' | sed 's/link /\n/g' | grep 'type RC' |
 		sed -n "s/.*drv_$1 \([0-9]*\).*/\1/p"
 }
+# of cq|mr|srq NAME: of the one that a process has.
+of() {
+	rdma -dd resource show "$1" dev "$DEV" | tr '\n' ' ' | sed 's/dev /\n/g' | grep 'comm [^[]' |
+		sed -n "s/.*drv_$2 \([0-9]*\).*/\1/p"
+}
 # with_traffic COMMAND...: while a pingpong runs that never ends by itself.
 with_traffic() {
 	timeout 120 ibv_rc_pingpong -d "$DEV" -g "$GID4" -n 100000000 -m 2048 >/tmp/server 2>&1 &
@@ -33,10 +38,24 @@ with_traffic() {
 }
 
 rxe_names="sent_pkts rcvd_pkts duplicate_request out_of_seq_request rcvd_rnr_err send_rnr_err rcvd_seq_err
-	completer_retry_err retry_exceeded_err retry_rnr_exceeded_err send_err link_downed sent_bytes rcvd_bytes"
+	completer_retry_err retry_exceeded_err retry_rnr_exceeded_err send_err link_downed sent_bytes rcvd_bytes
+	rdma_sends rdma_recvs ack_deferred"
 all_there() { local name; for name in $rxe_names; do counter "$name" >/dev/null || return 1; done; }
 check "the counters have rxe's names" all_there
 check "rdma statistic shows them" sh -c "rdma statistic show link $DEV/1 | grep -q 'sent_pkts [0-9]'"
+
+# What the core has read it shows for 10 ms.
+echo 0 >"/sys/class/infiniband/$DEV/ports/1/hw_counters/lifespan"
+for kind in rc uc ud; do
+	before="$(counter rdma_sends) $(counter rdma_recvs)"
+	size=
+	[ "$kind" != ud ] || size="-s 1024"
+	pingpong "$kind" 4 -n 20 $size
+	sleep 0.1
+	set -- $before "$(counter rdma_sends)" "$(counter rdma_recvs)"
+	check "$kind: messages are counted when they are sent" [ $(($3 - $1)) = 20 ]
+	check "$kind: and when they are received" [ $(($4 - $2)) = 20 ]
+done
 
 details() {
 	check "a queue pair tells its path MTU" [ "$(detail path_mtu)" = 2048 ]
@@ -45,6 +64,35 @@ details() {
 	sleep 1
 	check "and counts what it sends" [ "$(detail sent_pkts)" -gt "$before" ]
 	check "and receives" [ "$(detail rcvd_pkts)" -gt "$received" ]
+	check "a completion queue tells its room" [ "$(of cq room)" -ge 501 ]
+	check "and how many completions wait" [ "$(of cq waiting)" -le "$(of cq room)" ]
+	check "and whether any was lost" [ "$(of cq overflowed)" = 0 ]
+	check "a region tells its rights" [ "$(of mr access)" = 1 ]
+	check "and what it is made of" [ "$(of mr on_demand) $(of mr fast) $(of mr windows)" = "0 0 0" ]
+}
+
+# apart NAME: the value of the one counter of queue pairs that there is.
+apart() { rdma statistic qp show link "$DEV/1" | tr '\n' ' ' | sed -n "s/.*$1 \([0-9]*\).*/\1/p"; }
+# rises VALUE COMMAND...: what the command prints is more than that.
+rises() { [ "$("${@:2}")" -gt "$1" ]; }
+counted_apart() {
+	local qpn sum before
+	qpn=$(rdma resource show qp link "$DEV/1" | sed -n 's/.*lqpn \([0-9]*\).* state RTS.* pid .*/\1/p')
+	sum=$(counter sent_pkts)
+	check "a queue pair can be counted apart" rdma statistic qp bind link "$DEV/1" lqpn "$qpn"
+	check "its counter counts what it sends" within 5 rises 0 apart sent_pkts
+	before=$(apart rcvd_bytes)
+	check "and the bytes that it receives" within 5 rises "$before" apart rcvd_bytes
+	check "the port counts them, too" rises "$sum" counter sent_pkts
+	sum=$(counter sent_pkts)
+	check "but not twice" [ "$(apart sent_pkts)" -lt "$sum" ]
+	check "the queue pair leaves its counter" rdma statistic qp unbind link "$DEV/1" \
+		cntn "$(rdma statistic qp show link "$DEV/1" | sed -n 's/.*cntn \([0-9]*\).*/\1/p')" lqpn "$qpn"
+	check "and what was counted stays with the port" [ "$(counter sent_pkts)" -ge "$sum" ]
+}
+by_type() {
+	check "there is a counter for each type of queue pair" within 5 rises 0 apart sent_pkts
+	check "of the type that is there" sh -c "rdma statistic qp show link $DEV/1 | grep -q 'qp-type RC'"
 }
 
 traced() {
@@ -60,9 +108,8 @@ tracepoints() {
 	echo 0 >$T/events/ferroce/enable
 }
 
-if [ "$DRIVER" = ferroce ]; then
-	with_traffic details
-	with_traffic tracepoints
+states_and_drops() {
+	local step
 	echo > $T/trace
 	echo 1 >$T/events/ferroce/ferroce_qp_state/enable
 	echo 1 >$T/events/ferroce/ferroce_packet_drop/enable
@@ -70,11 +117,40 @@ if [ "$DRIVER" = ferroce ]; then
 	for step in 'from=RESET to=INIT' 'from=INIT to=RTR' 'from=RTR to=RTS' 'from=RTS to=RESET'; do
 		check "a queue pair that goes $step is traced" traced ferroce_qp_state "qpn=[0-9]* $step"
 	done
-	at_peer python3 "${VM_LIB%/*}/wire.py" "$ADDR" "$PEER_ADDR" 50 12345 >/dev/null
+	at_peer bash -c "echo nonsense >/dev/udp/$ADDR/4791"
 	check "dropped packets are traced with their reason" traced ferroce_packet_drop 'reason=rx_'
 	echo 0 >$T/events/ferroce/enable
+}
+shared_receives() {
+	sleep 2 | ibv_srq_pingpong -d "$DEV" -g "$GID4" -r 77 >/dev/null 2>&1 &
+	server=$!
+	check "a shared receive queue tells what waits" within 10 eval '[ "$(of srq waiting)" = 77 ]'
+	check "and how much can" [ "$(of srq max_wr)" -ge 77 ]
+	check "and below what it calls" [ "$(of srq limit)" = 0 ]
+	pkill -x ibv_srq_pingpon
+	wait "$server" 2>/dev/null
+}
+
+if [ "$DRIVER" = ferroce ]; then
+	with_traffic details
+	shared_receives
+	with_traffic counted_apart
+	rdma statistic qp set link "$DEV/1" auto type on
+	before=$(counter sent_pkts)
+	with_traffic by_type
+	check "a counter whose queue pairs are gone goes" eval '[ -z "$(apart sent_pkts)" ]'
+	check "and what it had counted stays with the port" rises "$before" counter sent_pkts
+	rdma statistic qp set link "$DEV/1" auto off
 else
-	skip "details and tracepoints" "for ferroce"
+	skip "details" "for ferroce"
+fi
+if [ "$DRIVER" != ferroce ]; then
+	skip "tracepoints" "for ferroce"
+elif [ ! -e "$T/events/ferroce" ]; then
+	skip "tracepoints" "this kernel has no tracing"
+else
+	with_traffic tracepoints
+	states_and_drops
 fi
 
 # Events of the port reach a process that waits for them.
@@ -105,6 +181,6 @@ if [ "$DRIVER" = ferroce ]; then
 	check "device: queue pairs of a group" attribute_is "$DEV" max_mcast_qp_attach 64
 	check "device: all of them" attribute_is "$DEV" max_total_mcast_qp_attach 32768
 fi
-check "the log has nothing of all that at error level" sh -c '! dmesg --level=err | grep -q ferroce'
+check "the log has nothing of all that at error level" nothing_at_error_level
 check "the module can go, with its tracepoints" unload "$DRIVER"
 finish

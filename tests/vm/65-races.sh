@@ -5,6 +5,7 @@
 #	v0 [DEV] ------ v1      four processes at once
 #
 # vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"
@@ -27,6 +28,8 @@ for round in 1 2 3; do
 	check "the device comes back, $round" add_device "$DEV" "$DRIVER" "$NETDEV"
 	gid_index "$DEV" "$ADDR" >/dev/null
 done
+python_tests races.py removed
+check "the device comes back" add_device "$DEV" "$DRIVER" "$NETDEV"
 check "the driver is unloaded" bash -c "rdma link del $DEV; rmmod $(module "$DRIVER")"
 load_driver "$DRIVER"
 check "and comes back" set_up_device

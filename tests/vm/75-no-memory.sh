@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Memory runs out, at each allocation of each verb in turn; see no_memory.py. It takes a kernel that can
-# be told to fail: KERNEL=debug.
+# be told to fail: the debug kernel. In user mode page faults and the clock are system calls and fail, too.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
@@ -12,6 +12,9 @@
 injection=/sys/kernel/debug/failslab
 if [ ! -d "$injection" ]; then
 	skip "every allocation of every verb fails once" "this kernel has no failslab"
+	finish
+elif [ "$KERNEL" = umdebug ]; then
+	skip "every allocation of every verb fails once" "user mode fails by itself"
 	finish
 fi
 # Also those that may wait; and no stack trace for each, which would look like a warning.

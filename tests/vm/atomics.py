@@ -14,9 +14,9 @@ import pyverbs.enums as e
 from pyverbs.wr import SGE, SendWR
 
 from mistakes import both_failed
-from rc import FULL_ACCESS, context, forget_events, pair
-from tap import equal, run, true
-from work import FENCE, FLUSHED, OK, READ, RXE, SIGNALED, WRITE, fill, held, not_for_rxe, status
+from rc import FULL_ACCESS, forget_events, pair
+from tap import equal, not_for_rxe, run, true
+from work import FENCE, FLUSHED, OK, READ, RXE, SIGNALED, WRITE, fill, held, status
 
 ADD, SWAP = e.IBV_WR_ATOMIC_FETCH_AND_ADD, e.IBV_WR_ATOMIC_CMP_AND_SWP
 ATOMIC = FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC
@@ -221,6 +221,21 @@ def flushes():
         status(a, e.IBV_WC_REM_ACCESS_ERR, "flush beyond the region")
 
 
+def no_depth():
+    """A peer without resources refuses what awaits a response, FLUSH and ATOMIC_WRITE as well"""
+    not_for_rxe("takes a FLUSH, and a place in a table that is empty")
+    for ask in (lambda a, b: a.order("flush", b.mr.rkey, b.mr.buf, 8, e.IBV_FLUSH_GLOBAL, e.IBV_FLUSH_RANGE),
+                lambda a, b: a.order("atomic_write", b.mr.rkey, b.mr.buf, b"12345678"),
+                lambda a, b: a.order("atomic_fetch_add", b.mr.rkey, b.mr.buf, 1, pieces=[a.sge(0, 8)])):
+        with pair(**EXTENDED, max_dest_rd_atomic=0) as (a, b):
+            before = held(b, 64)
+            ask(a, b)
+            status(a, e.IBV_WC_REM_INV_REQ_ERR, "the request")
+            equal(held(b, 64), before, "the memory of the peer")
+            both_failed(a, b)
+    forget_events()
+
+
 def foreign_invalidation():
     """SEND_WITH_INV of what may not be taken back fails both ends"""
     not_for_rxe("acknowledges it")
@@ -245,18 +260,9 @@ def local_invalidation():
             equal(status(a, FLUSHED, "the write after").wr_id, 3)
 
 
-def claims():
-    """What is reported is what there is"""
-    attr = context().query_device()
-    equal(attr.atomic_caps, e.IBV_ATOMIC_HCA)
-    attr = context().query_device_ex()
-    flags = attr.device_cap_flags_ex
-    true(flags & (1 << 40), "ATOMIC_WRITE")
-    true(flags & (1 << 38), "FLUSH_GLOBAL")
-
-
 TESTS = (adds, swaps, many, against_reads, against_the_processor, unaligned, wrong_place, no_rights,
-         wrong_result_place, long_result_place, whole_writes, flushes, foreign_invalidation, local_invalidation, claims)
+         wrong_result_place, long_result_place, whole_writes, flushes, no_depth, foreign_invalidation,
+         local_invalidation)
 
 if __name__ == "__main__":
     run(TESTS)

@@ -5,21 +5,23 @@
 """
 
 import os
+import socket
+import struct
 
 import pyverbs.enums as e
 
-from tap import Skip, equal, run, true
+from counters import counter
+from netns import within_namespace
+from rc import eventually
+from tap import equal, not_for_rxe, run, true
 from ud import GRH, PORT, QKEY, UdEnd
 
 DEV, PEER = os.environ["DEV"], os.environ["PEER_DEV"]
 GID4, PEER_GID4 = int(os.environ["GID4"]), int(os.environ["PEER_GID4"])
+# Of QP 1 of every port (IBA 3.5.3).
+GSI_QKEY = 0x80010000
+UD_SEND_ONLY = 0x64
 RXE = os.environ["DRIVER"] == "rxe"
-
-
-def counter(name, device):
-    """A counter of a device."""
-    with open(f"/sys/class/infiniband/{device}/ports/1/hw_counters/{name}", encoding="ascii") as file:
-        return int(file.read())
 
 
 def wrong_key():
@@ -40,8 +42,7 @@ def wrong_key():
 
 def other_namespace():
     """A datagram within a namespace does not reach a queue pair of a device in another"""
-    if RXE:
-        raise Skip("rxe: looks queue pairs up by the netdev")
+    not_for_rxe("looks queue pairs up by the netdev")
     a, b = UdEnd(DEV), UdEnd(PEER)
     a.receive(1)
     before = counter("rx_unknown_qp", PEER)
@@ -57,5 +58,40 @@ def other_namespace():
     b.close()
 
 
+def too_long():
+    """A datagram that is longer than the receive is dropped, and the next one takes that"""
+    a, b = UdEnd(DEV), UdEnd(PEER, qkey=GSI_QKEY)
+    a.receive(1)
+    before = 0 if RXE else counter("rx_bad_length", DEV)
+    with b.handle_for(os.environ["ADDR"], PEER_GID4) as handle:
+        equal(b.send(handle, bytes(256 - GRH + 1), qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
+        a.silent()
+        equal(b.send(handle, b"right", qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
+        equal((a.completion().status, a.received(0, GRH + 5)[GRH:]), (e.IBV_WC_SUCCESS, b"right"))
+        # The scripts' connections show afterwards that the general services have survived it.
+        equal(b.send(handle, bytes(1000), qpn=1, qkey=GSI_QKEY), e.IBV_WC_SUCCESS)
+        # Behind it on the same way, so it has been there.
+        a.receive(1)
+        equal(b.send(handle, b"last", qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
+        a.completion()
+    if not RXE:
+        equal(counter("rx_bad_length", DEV) - before, 2, "rx_bad_length")
+    a.close()
+    b.close()
+
+
+def longer_than_any():
+    """A packet that is longer than any path MTU is dropped before it waits anywhere"""
+    not_for_rxe("has no counter for it")
+    a = UdEnd(DEV)
+    before = counter("rx_bad_length", DEV)
+    with within_namespace("b"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:
+        # A base header, and more than fits behind one; in fragments of IP.
+        packet = struct.pack(">BBHII", UD_SEND_ONLY, 0, 0xFFFF, a.qp.qp_num, 0) + bytes(5000)
+        attacker.sendto(packet, (os.environ["ADDR"], 4791))
+        eventually(lambda: counter("rx_bad_length", DEV) == before + 1, "rx_bad_length")
+    a.close()
+
+
 if __name__ == "__main__":
-    run([wrong_key, other_namespace])
+    run([wrong_key, other_namespace, too_long, longer_than_any])

@@ -43,7 +43,7 @@ both() {
 }
 
 # A server of sockets that forks begins as one of TCP.
-listens() { rdma resource show cm_id | grep -q LISTEN || ss -Hltn 'sport = :7471' | grep -q .; }
+listens() { cm_listens || ss -Hltn 'sport = :7471' | grep -q .; }
 
 # managed SERVER CLIENT: two programs that meet over the connection manager. What they need beside the
 # name of the program is given as text.

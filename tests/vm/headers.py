@@ -13,11 +13,11 @@ import time
 import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GID, GlobalRoute
 
+from netns import within_namespace
 from rc import End, FULL_ACCESS, PORT
-from tap import Skip, equal, run, true
+from tap import Skip, equal, not_for_rxe, run, true
 from ud import QKEY, UdEnd, gid_text
 
-RXE = os.environ["DRIVER"] == "rxe"
 ROCE = 4791
 AUXDATA, SOL_PACKET = 8, 263
 TAGGED = 1 << 4
@@ -25,27 +25,14 @@ VLAN = 5
 HERE, THERE = ("10.0.55.1", "fd55::1"), ("10.0.55.2", "fd55::2")
 
 
-def not_for_rxe(why):
-    """Leaves a test out where rdma_rxe is known to do otherwise."""
-    if RXE:
-        raise Skip(f"rxe: {why}")
-
-
 class Tap:
     """Reads RoCE packets that come to the peer's interface."""
 
     def __init__(self):
-        own = os.open("/proc/self/ns/net", os.O_RDONLY)
-        other = os.open("/run/netns/b", os.O_RDONLY)
-        os.setns(other)
-        try:
+        with within_namespace("b"):
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
             self.socket.bind((os.environ["PEER_NETDEV"], 3))
             self.socket.setsockopt(SOL_PACKET, AUXDATA, 1)
-        finally:
-            os.setns(own)
-            os.close(own)
-            os.close(other)
 
     def packet(self, seconds=10):
         """The next RoCE packet: a dictionary of what it says."""

@@ -9,6 +9,7 @@ are of fields that rdma_rxe trusts: never run this over rdma_rxe in a machine th
 import mmap
 import os
 import random
+import struct
 import time
 
 import pyverbs.enums as e
@@ -17,10 +18,12 @@ from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.qp import QPAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
-from rc import context, eventually, pair
+from counters import counter
+from rc import DEVICE, context, eventually, pair
 from ring import (CONSUMER, INDEX_MASK, LOG2_ELEMENT, PRODUCER, RECV_WQE, RECV_WQE_SIZE, SEND_WQE, SEND_WQE_SIZE,
                   Hostile, command, element, with_rings)
 from tap import equal, run, true
+from work import fill, held, pattern, status
 
 WILD = (0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x10000, 0x1000, 257, 33, 32, 31)
 SEED = int(os.environ.get("SEED", "4791"))
@@ -60,6 +63,12 @@ def drained(end, seconds=3):
             found += [wc.status for wc in some]
             quiet = time.monotonic() + 0.1
     return found
+
+
+def asked_again(times=1):
+    """Waits until a peer without a receive has asked for a request that often."""
+    before = counter("send_rnr_err", DEVICE)
+    eventually(lambda: counter("send_rnr_err", DEVICE) >= before + times, "a request that is repeated")
 
 
 def opcodes():
@@ -111,6 +120,20 @@ def piece_counts():
         with hostile_pair() as (a, b):
             a.post(cur_sge=number, sge_offset=number, resid=number, remote=b.mr.buf, rkey=b.mr.rkey)
             equal(a.completion().status, e.IBV_WC_SUCCESS, f"cursor {number:#x}")
+        with hostile_pair(rnr_retry=7, min_rnr_timer=12) as (a, b):
+            # Two pieces, the second of which is in the second packet, too.
+            data = pattern(3000, 1)
+            fill(a, data)
+            pieces = [(a.mr.buf, 500, a.mr.lkey), (a.mr.buf + 500, 2500, a.mr.lkey)]
+            a.post(pieces=pieces, opcode=e.IBV_WR_SEND)
+            asked_again()
+            cursors = dict.fromkeys(("length", "resid", "cur_sge", "num_sge", "sge_offset"), number)
+            a.sq_ring.write(0, element(SEND_WQE, SEND_WQE_SIZE, [], cursors))
+            asked_again(2)
+            b.post_receive(pieces=[b.piece(3000)])
+            status(a, e.IBV_WC_SUCCESS, f"{number:#x} pieces when it is repeated")
+            equal(status(b, e.IBV_WC_SUCCESS, "receive").byte_len, 3000)
+            equal(held(b, 3000), data)
     healthy()
 
 
@@ -209,14 +232,21 @@ def protocol_state():
         with hostile_pair() as (a, b):
             a.post(remote=b.mr.buf, rkey=b.mr.rkey, **private)
             equal(a.completion().status, e.IBV_WC_SUCCESS, f"{number:#x}")
-    with hostile_pair() as (a, b):
-        # A request that waits for its peer's receive, while its slot is scribbled over.
-        a.post(opcode=e.IBV_WR_SEND, wr_id=5)
-        a.sq_ring.write(0, b"\xff" * SEND_WQE_SIZE)
-        time.sleep(0.01)
-        b.post_receive()
-        for wc in a.cq.poll(1)[1]:
-            equal(wc.wr_id, 5, "wr_id of what was posted")
+    with hostile_pair(rnr_retry=7, min_rnr_timer=12) as (a, b):
+        # A request of several packets, asked for again every 0.64 ms, while its slot is scribbled over.
+        data = pattern(5000, 5)
+        fill(a, data)
+        a.post(pieces=[a.piece(5000)], opcode=e.IBV_WR_SEND, wr_id=5)
+        asked_again()
+        for filling in (b"\xff", b"\0", b"\x41"):
+            a.sq_ring.write(0, filling * a.sq_ring.element)
+            asked_again(3)
+        a.silent(0)
+        b.post_receive(pieces=[b.piece(5000)])
+        equal(status(a, e.IBV_WC_SUCCESS, "what was posted").wr_id, 5)
+        got = status(b, e.IBV_WC_SUCCESS, "receive")
+        equal((got.wr_id, got.byte_len), (2, 5000))
+        equal(held(b, 5000), data)
     healthy()
 
 
@@ -267,15 +297,17 @@ def consumer_index():
         with hostile_pair() as (a, b):
             for ring in (a.cq_ring, a.sq_ring, b.rq_ring):
                 ring.put(CONSUMER, index)
-            before = a.cq_ring.get(PRODUCER)
-            for _ in range(5):
-                a.post(remote=b.mr.buf, rkey=b.mr.rkey)
-            stop = time.monotonic() + 0.2
-            while a.cq_ring.get(PRODUCER) == before and time.monotonic() < stop:
-                pass
+            for number in range(5):
+                a.post(remote=b.mr.buf, rkey=b.mr.rkey, wr_id=number)
+            b.post_receive()
+            a.post(opcode=e.IBV_WR_SEND, wr_id=5)
+            eventually(lambda a=a: a.cq_ring.get(PRODUCER) == 6, "six completions, at the kernel's own place")
             # The library follows the index as well, and would fall off the ring.
             a.cq_ring.put(CONSUMER, 0)
-            drained(a)
+            equal([(wc.status, wc.wr_id) for wc in a.completions(6)], [(0, number) for number in range(6)])
+            equal(b.completion().status, e.IBV_WC_SUCCESS)
+            eventually(lambda a=a, b=b: (a.sq_ring.get(CONSUMER), b.rq_ring.get(CONSUMER)) == (6, 1),
+                       "indices that are the kernel's own")
     healthy()
 
 
@@ -292,6 +324,7 @@ def headers():
             for ring in (*a.rings, *b.rings):
                 ring.put(LOG2_ELEMENT, ring.element.bit_length() - 1)
                 ring.put(INDEX_MASK, ring.mask)
+            equal(a.completion().status, e.IBV_WC_SUCCESS)
     healthy()
 
 
@@ -306,6 +339,21 @@ def doorbells():
             command(handle, count, pieces, size, bytes(256))
         command(handle, 1, 0, 128, b"\xff" * 128)
         command(handle, 1, 1, 128, b"\xff" * 144)
+    healthy()
+
+
+def lists():
+    """A list of requests, which the core makes of what a process likes, takes no data of the kernel's along"""
+    inline = e.IBV_SEND_SIGNALED | e.IBV_SEND_INLINE
+    for address in (0xFFFFFFFF81000000, 0xFFFF888000000000, 0x60000000, 0):
+        with hostile_pair(a={"inline": 64}) as (a, b):
+            a.doorbell()
+            for opcode in (e.IBV_WR_SEND, e.IBV_WR_RDMA_WRITE):
+                request = struct.pack("=QIIIIQI20x", 1, 1, opcode, inline, 0, b.mr.buf, b.mr.rkey)
+                piece = struct.pack("=QII", address, 32, a.mr.lkey)
+                for handle in a.handles:
+                    true(not command(handle, 1, 1, len(request), request + piece), "a list was taken")
+            a.silent()
     healthy()
 
 
@@ -327,32 +375,6 @@ def mappings():
             except (OSError, OverflowError):
                 continue
             raise AssertionError(f"something was mapped at {offset:#x}")
-    healthy()
-
-
-def scribbler():
-    """All rows: another process scribbles over the queues while requests run"""
-    with hostile_pair(a={"wr": 16, "inline": 64}, b={"wr": 16}) as (a, b):
-        child = os.fork()
-        if not child:
-            chance = random.Random(SEED)
-            while True:
-                for ring in (a.sq_ring, b.rq_ring):
-                    at = 128 + chance.randrange((ring.bytes - 132) // 4) * 4
-                    ring.put(at, chance.choice((*WILD, chance.getrandbits(32), chance.getrandbits(6))))
-        try:
-            stop = time.monotonic() + 4
-            while time.monotonic() < stop:
-                for end in (a, b):
-                    end.post_receive()
-                    end.post(opcode=e.IBV_WR_SEND)
-                    end.cq.poll(16)
-                    if end.state() == e.IBV_QPS_ERR:
-                        end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
-                        end.to_rts(b if end is a else a, timeout=8, retry_cnt=1, rnr_retry=1)
-        finally:
-            os.kill(child, 9)
-            os.waitpid(child, 0)
     healthy()
 
 
@@ -387,7 +409,7 @@ def random_elements():
 TESTS = [
     opcodes, kernel_pointer, inline_lengths, piece_counts, lengths, receives, protocol_state, flags,
     send_producer, receive_producer, shared_receives, shared_producer, consumer_index, headers, doorbells,
-    mappings, scribbler, random_elements,
+    lists, mappings, random_elements,
 ]
 
 if __name__ == "__main__":

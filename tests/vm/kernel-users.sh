@@ -165,10 +165,6 @@ srp() {
 # ---- RDS -------------------------------------------------------------------------------------
 
 rds() {
-	if [ "$DRIVER" = rxe ]; then
-		skip "RDS" "over rdma_rxe it connects, and then nothing arrives"
-		return
-	fi
 	modprobe -a rds rds_rdma || { not_ok "RDS loads"; return; }
 	barrier
 	check "1000 datagrams through RDS and back" timeout 200 python3 /ferroce/rds.py "$NODE" "$ADDR" "$PEER_ADDR"

@@ -8,7 +8,9 @@
 #	DEV         fr0 or rxe0               PEER_DEV      the device at the other end
 #	NETDEV      below DEV                 PEER_NETDEV
 #	ADDR ADDR6  IPv4 and IPv6 of DEV      PEER_ADDR PEER_ADDR6
-#	KERNEL      stock, debug or uml       SLOWNESS      how many times slower than stock it is
+#	LOCAL_PATH  0: ferroce sends to peers on this machine, too, through the network
+#	VERIFY_ICRC 1: ferroce checks the ICRC of what never left the machine, too
+#	KERNEL      which one of vm.sh's      SLOWNESS      how many times slower than stock it is
 #	GID4 GID6   indices of their GIDs     PEER_GID4 PEER_GID6 (when the peer is in this kernel)
 #
 #	single   v0 (10.0.0.1) ------ v1        one device, on v0; the peer is the device itself
@@ -76,7 +78,10 @@ device_name() {
 
 load_driver() { # DRIVER
 	case $1 in
-	ferroce) [ -d /sys/module/ferroce ] || insmod "$KO" ;;
+	ferroce)
+		[ -d /sys/module/ferroce ] || insmod "$KO" ${LOCAL_PATH:+local_path="$LOCAL_PATH"} \
+			${VERIFY_ICRC:+verify_icrc="$VERIFY_ICRC"}
+		;;
 	rxe) modprobe rdma_rxe ;;
 	esac || { echo "# cannot load $1"; return 1; }
 }
@@ -206,6 +211,9 @@ python_tests() {
 	rm -f "$log"
 }
 
+# nothing_at_error_level: what users do is no error of the kernel; so neither the driver nor the core says one.
+nothing_at_error_level() { ! dmesg --level=emerg,alert,crit,err | grep -E "ferroce|infiniband|$DEV"; }
+
 # finish: the plan, and the script's exit code. The last line of every test.
 finish() {
 	echo "1..$KTAP_NUMBER"
@@ -244,6 +252,10 @@ barrier() {
 	echo "# the other machine did not come to the barrier"
 	return 1
 }
+
+# cm_listens: whether an identifier of the connection manager listens. The core calls it LISTEN a moment before it
+# does, and rejects who comes in between.
+cm_listens() { rdma resource show cm_id | grep -q LISTEN && sleep 0.1; }
 
 # await_listener PORT: until a TCP server listens at our end (or, reversed, at the peer's).
 await_listener() {
@@ -292,6 +304,7 @@ traffic() {
 	tail -n 30 /tmp/server | note
 	note "client ($client) returned $rc_client:"
 	tail -n 30 /tmp/client | note
+	(cd /sys/class/infiniband && grep -H '[1-9]' */ports/1/hw_counters/*_err */ports/1/hw_counters/rx_*) | note
 	not_ok "$name"
 	return 1
 }
@@ -338,7 +351,7 @@ managed() {
 	timeout "$TRAFFIC_SECONDS" $2 >/tmp/server 2>&1 &
 	pid=$!
 	for try in {1..200}; do
-		rdma resource show cm_id | grep -q LISTEN && break
+		! cm_listens || break
 		sleep 0.05
 	done
 	at_peer timeout "$TRAFFIC_SECONDS" $3 >/tmp/client 2>&1 || rc_client=$?

@@ -10,12 +10,14 @@ import os
 import struct
 
 import pyverbs.enums as e
-from pyverbs.mr import MR
+from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
 from pyverbs.qp import QPAttr
 
-from rc import FULL_ACCESS, PAGE, End, async_event, context, forget_events
-from tap import equal, run, true
+import mapping
+from mapping import Memory
+from rc import FULL_ACCESS, PAGE, End, async_event, context, forget_events, own_context
+from tap import equal, not_for_rxe, run, true
 from work import OK, READ, WRITE, fill, status
 
 REREG_TRANS, REREG_PD, REREG_ACCESS = 1, 2, 4
@@ -85,6 +87,23 @@ def change_rights():
     rereg(region, REREG_ACCESS, access=FULL_ACCESS)
     reaches(WRITE, (region.buf, region.rkey), end)
     equal(bytes_of(region, 0, 64), DATA)
+    region.close()
+    end.close()
+
+
+def optional_rights():
+    """Optional rights are accepted, whatever they may mean, and take none of the others away"""
+    end, region = owner()
+    for bit in range(20, 30):
+        with MR(end.pd, PAGE, FULL_ACCESS | 1 << bit) as other:
+            ctypes.memset(other.buf, 0, PAGE)
+            reaches(WRITE, (other.buf, other.rkey), end)
+            equal(bytes_of(other, 0, 64), DATA, f"bit {bit}")
+        rereg(region, REREG_ACCESS, access=NO_REMOTE | 1 << bit)
+        reaches(WRITE, (region.buf, region.rkey), end, e.IBV_WC_REM_ACCESS_ERR)
+        rereg(region, REREG_ACCESS, access=FULL_ACCESS | 1 << bit)
+        reaches(WRITE, (region.buf, region.rkey), end)
+    refused(errno.EINVAL, lambda: rereg(region, REREG_ACCESS, access=FULL_ACCESS | 1 << 30))
     region.close()
     end.close()
 
@@ -169,6 +188,115 @@ def read_only_memory():
             libc.munmap(ctypes.c_void_p(start), ctypes.c_size_t(PAGE))
 
 
+def on_demand():
+    """A region on demand changes domain, rights and memory, and becomes a pinned one and back"""
+    on_demand = e.IBV_ACCESS_ON_DEMAND
+    end, other = End(), End()
+    held = Memory(4 * PAGE)
+    region = MR(end.pd, 4 * PAGE, e.IBV_ACCESS_REMOTE_READ | on_demand, address=held.address)
+    remote = (held.address, region.rkey)
+    reaches(WRITE, remote, end, e.IBV_WC_REM_ACCESS_ERR)
+    for access in (FULL_ACCESS | on_demand, FULL_ACCESS, FULL_ACCESS | on_demand):
+        pinned = locked()
+        rereg(region, REREG_ACCESS, access=access)
+        equal(locked() > pinned, not access & on_demand, f"pinned with access {access:#x}")
+        held.advise(mapping.DONTNEED)
+        reaches(WRITE, remote, end)
+        if access & on_demand:
+            equal(held.read(64), DATA, "pages that came back")
+    rereg(region, REREG_PD | REREG_ACCESS, domain=other.pd, access=NO_REMOTE | on_demand)
+    reaches(WRITE, remote, other, e.IBV_WC_REM_ACCESS_ERR)
+    rereg(region, REREG_ACCESS, access=FULL_ACCESS | on_demand)
+    reaches(WRITE, remote, end, e.IBV_WC_REM_ACCESS_ERR)
+    held.advise(mapping.DONTNEED)
+    reaches(WRITE, remote, other)
+    equal(held.read(64), DATA, "from the other domain")
+    moved = Memory(PAGE)
+    rereg(region, REREG_TRANS, moved.address, PAGE, held.address)
+    reaches(WRITE, (held.address + PAGE - 64, region.rkey), other)
+    equal(moved.read(64, PAGE - 64), DATA, "in the other memory")
+    moved.advise(mapping.DONTNEED)
+    # Its bounds are those of the addresses that it was given, not of the memory that stands behind them.
+    for wrong in (held.address + PAGE - 63, held.address - 1, moved.address):
+        reaches(WRITE, (wrong, region.rkey), other, e.IBV_WC_REM_ACCESS_ERR)
+        reaches(READ, (wrong, region.rkey), other, e.IBV_WC_REM_ACCESS_ERR)
+    equal(moved.read(PAGE), bytes(PAGE), "what nobody was let to")
+    for part in (region, other, end):
+        part.close()
+
+
+def everything_on_demand():
+    """All memory on demand loses and gets rights, and cannot be pinned"""
+    end = End()
+    held = Memory(PAGE)
+    region = MR(end.pd, 0, FULL_ACCESS | e.IBV_ACCESS_ON_DEMAND, implicit=True)
+    remote = (held.address, region.rkey)
+    rereg(region, REREG_ACCESS, access=e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_ON_DEMAND)
+    reaches(WRITE, remote, end, e.IBV_WC_REM_ACCESS_ERR)
+    rereg(region, REREG_ACCESS, access=FULL_ACCESS | e.IBV_ACCESS_ON_DEMAND)
+    try:
+        rereg(region, REREG_ACCESS, access=FULL_ACCESS)
+    except OSError as error:
+        true(error.errno in (errno.EINVAL, errno.ENOMEM), str(error))
+    else:
+        raise AssertionError("all memory was pinned")
+    reaches(WRITE, remote, end)
+    equal(held.read(64), DATA)
+    region.close()
+    end.close()
+
+
+def keys_of(count):
+    """Keys of regions and windows that are made one after the other."""
+    with PD(context()) as domain:
+        made = []
+        for _ in range(count):
+            made += [MR(domain, PAGE, NO_REMOTE), MW(domain, e.IBV_MW_TYPE_2)]
+        keys = [one.rkey for one in made]
+        for one in made:
+            one.close()
+    return keys
+
+
+def keys_elsewhere(count):
+    """The same, in another process."""
+    source, sink = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            own_context()
+            os.write(sink, struct.pack(f"={2 * count}I", *keys_of(count)))
+        finally:
+            os._exit(0)
+    os.close(sink)
+    data = os.read(source, 65536)
+    os.close(source)
+    equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "the other process")
+    return list(struct.unpack(f"={2 * count}I", data))
+
+
+def unguessable():
+    """From keys of one's own nobody can tell the next ones, nor those of others"""
+    not_for_rxe("gives indices out in turn")
+    count = 256
+    mine = keys_of(count)
+    theirs = keys_elsewhere(count)
+    for name, keys in (("mine", mine), ("theirs", theirs), ("mine, again", keys_of(count))):
+        indices = [key >> 8 for key in keys]
+        # Of 512 draws, each of these fails a random source less than once in a million times.
+        steps = {(after - before) % (1 << 24) for before, after in zip(indices, indices[1:])}
+        true(len(steps) > len(keys) - 8, f"{name}: {len(steps)} different steps")
+        for shift in (0, 8, 16):
+            values = {index >> shift & 0xFF for index in indices}
+            true(len(values) > 180, f"{name}: {len(values)} different bytes at bit {shift}")
+        low = {key & 0xFF for key in keys[::2]}
+        true(len(low) > 120, f"{name}: {len(low)} different low bytes")
+        ones = [sum(index >> bit & 1 for index in indices) for bit in range(24)]
+        true(all(180 < found < 332 for found in ones), f"{name}: ones of {len(indices)} by bit: {ones}")
+    near = sum(abs((a >> 8) - (b >> 8)) <= 4 for a in mine for b in theirs)
+    true(near < 8, f"{near} indices of theirs lie beside ours")
+
+
 def many_changes():
     """A region that is changed a thousand times leaves nothing pinned"""
     end, region = owner()
@@ -188,4 +316,5 @@ def locked():
 
 
 if __name__ == "__main__":
-    run([change_rights, change_domain, change_memory, last_byte, failed_change, read_only_memory, many_changes])
+    run([change_rights, optional_rights, change_domain, change_memory, last_byte, failed_change, read_only_memory,
+         on_demand, everything_on_demand, unguessable, many_changes])

@@ -4,6 +4,7 @@
 Two QPs of one device; one of them, or its consumer, makes the mistake.
 """
 
+import ctypes
 import time
 
 import pyverbs.enums as e
@@ -12,9 +13,10 @@ from pyverbs.pd import PD
 from pyverbs.qp import QPAttr
 from pyverbs.wr import SGE
 
-from rc import FULL_ACCESS, QUICK_TIMEOUT, async_event, eventually, forget_events, pair
-from tap import equal, run, true
-from work import FLUSHED, OK, READ, RXE, SEND, WRITE, e_name, fill, held, not_for_rxe, status
+from counters import counter
+from rc import DEVICE, FULL_ACCESS, QUICK_TIMEOUT, async_event, eventually, forget_events, pair
+from tap import equal, not_for_rxe, run, true
+from work import FLUSHED, OK, READ, RXE, SEND, WRITE, e_name, fill, held, status
 
 
 def both_failed(a, b, event=None):
@@ -25,15 +27,24 @@ def both_failed(a, b, event=None):
         equal(async_event(), event, "asynchronous event")
 
 
+def counted(name, value):
+    """A counter comes to a value, and no further. What is counted may be seen after what completes."""
+    eventually(lambda: counter(name, DEVICE) >= value, name)
+    equal(counter(name, DEVICE), value, name)
+
+
 def remote_access(opcode, remote, **settings):
     """One operation that the peer must refuse."""
     forget_events()
     with pair(**settings) as (a, b):
+        fill(a, b"a" * 64)
+        fill(b, before := b"b" * b.mr.length)
         a.send(opcode, wr_id=77, pieces=[a.sge(0, 64)], remote=remote(b))
         a.send(WRITE, wr_id=78, pieces=[a.sge(0, 8)], remote=b.remote())
         equal(status(a, e.IBV_WC_REM_ACCESS_ERR, "the one that is refused").wr_id, 77)
         equal(status(a, FLUSHED, "the one behind it").wr_id, 78)
         both_failed(a, b, None if RXE else e.IBV_EVENT_QP_ACCESS_ERR)
+        equal((held(a, 64), held(b, b.mr.length)), (b"a" * 64, before), "what is in memory")
 
 
 def wrong_rkey():
@@ -59,16 +70,18 @@ def no_rights():
     remote_access(READ, lambda b: b.remote(), b=write_only)
     with pair(rights=e.IBV_ACCESS_LOCAL_WRITE) as (a, b):
         a.send(WRITE, pieces=[a.sge(0, 8)], remote=b.remote())
-        found = a.completion().status
-        true(found in (e.IBV_WC_REM_ACCESS_ERR, e.IBV_WC_REM_INV_REQ_ERR), e_name(found))
+        # IBA 9.7.5.1, "responder error behavior": an RDMA request to a QP that is not set up for it is invalid.
+        status(a, e.IBV_WC_REM_INV_REQ_ERR, "write to a queue pair without the right")
 
 
 def foreign_domain():
     """A key of another protection domain: remote access error"""
     with pair() as (a, b), PD(b.ctx) as other:
         region = MR(other, 4096, FULL_ACCESS)
+        region.write("not yours", 9)
         a.send(WRITE, pieces=[a.sge(0, 8)], remote=(region.buf, region.rkey))
         status(a, e.IBV_WC_REM_ACCESS_ERR, "write")
+        equal(ctypes.string_at(region.buf, 9), b"not yours", "what is in memory")
         region.close()
 
 
@@ -152,10 +165,11 @@ def receiver_never_ready():
     """A receiver that is never ready: RNR retry exceeded, after as many tries as were set"""
     # Timer code 14 is 1.28 ms, IBA table 45; 3 retries take at least 3 of them.
     with pair(min_rnr_timer=14, rnr_retry=3) as (a, _b):
-        start = time.monotonic()
+        start, given_up = time.monotonic(), counter("retry_rnr_exceeded_err", DEVICE)
         a.send(SEND, pieces=[a.sge(0, 4)])
         status(a, e.IBV_WC_RNR_RETRY_EXC_ERR, "send")
         true(time.monotonic() - start > 3 * 0.00128, "gave up too early")
+        counted("retry_rnr_exceeded_err", given_up + 1)
 
 
 def peer_gone():
@@ -163,12 +177,13 @@ def peer_gone():
     for retry in (1, 3):
         with pair(timeout=QUICK_TIMEOUT, retry_cnt=retry) as (a, b):
             b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
-            start = time.monotonic()
+            start, given_up = time.monotonic(), counter("retry_exceeded_err", DEVICE)
             a.send(WRITE, wr_id=1, pieces=[a.sge(0, 4)], remote=b.remote())
             a.send(WRITE, wr_id=2, pieces=[a.sge(0, 4)], remote=b.remote())
             equal(status(a, e.IBV_WC_RETRY_EXC_ERR, "first").wr_id, 1)
             took = time.monotonic() - start
             equal(status(a, FLUSHED, "second").wr_id, 2)
+            counted("retry_exceeded_err", given_up + 1)
             unit = 4.096e-6 * 2**QUICK_TIMEOUT
             # IBA C9-140: a timer may run four times as long as was set; two seconds for the slow machine.
             true((retry + 1) * unit <= took <= 4 * (retry + 1) * unit + 2, f"{retry} retries took {took:.3f} s")
@@ -226,6 +241,23 @@ def reuse_after_error():
     forget_events()
 
 
+def no_read_depth():
+    """With max_rd_atomic 0 a READ fails at once; with max_dest_rd_atomic 0 the peer refuses it"""
+    not_for_rxe("it waits for ever")
+    with pair(max_rd_atomic=0) as (a, b):
+        a.send(WRITE, wr_id=1, pieces=[a.sge(0, 8)], remote=b.remote())
+        a.send(READ, wr_id=2, pieces=[a.sge(0, 8)], remote=b.remote())
+        a.send(WRITE, wr_id=3, pieces=[a.sge(0, 8)], remote=b.remote())
+        status(a, OK, "the write before it")
+        equal(status(a, e.IBV_WC_LOC_QP_OP_ERR, "read").wr_id, 2)
+        status(a, FLUSHED, "the write behind it")
+        equal(b.state(), e.IBV_QPS_RTS, "state of the peer, which heard nothing of it")
+    with pair(max_dest_rd_atomic=0) as (a, b):
+        a.send(READ, pieces=[a.sge(0, 8)], remote=b.remote())
+        status(a, e.IBV_WC_REM_INV_REQ_ERR, "read")
+    forget_events()
+
+
 def overrun():
     """A full CQ is told to its consumer"""
     forget_events()
@@ -239,7 +271,8 @@ def overrun():
 TESTS = [
     wrong_rkey, out_of_bounds, no_rights, foreign_domain, dead_key, wrong_lkey, local_bounds,
     read_into_constant, short_receive, bad_receive, receiver_becomes_ready, receiver_never_ready,
-    peer_gone, seven_retries, flush, flush_receives, reuse_after_error, overrun,
+    peer_gone, seven_retries, flush, flush_receives, reuse_after_error, no_read_depth,
+    overrun,
 ]
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ import subprocess
 
 import pyverbs.enums as e
 
-from tap import Skip, equal, run, true
+from counters import counter
+from tap import equal, not_for_rxe, run, true
 from ud import GRH, MULTICAST_QPN, PORT, QKEY, UdEnd, gid_bytes
 
 DEV, PEER = os.environ["DEV"], os.environ["PEER_DEV"]
@@ -20,12 +21,6 @@ GROUPS = {4: "239.1.1.5", 6: "ff1e::1:5"}
 # What the interface's filter takes for them: the last 23 and 32 bits.
 MACS = {4: "01:00:5e:01:01:05", 6: "33:33:00:01:00:05"}
 RXE = os.environ["DRIVER"] == "rxe"
-
-
-def not_for_rxe(why):
-    """Leaves a test out where rdma_rxe is known to do otherwise."""
-    if RXE:
-        raise Skip(f"rxe: {why}")
 
 
 def gid(family, peer=False):
@@ -37,13 +32,6 @@ def filters(netdev=None, where=()):
     """Multicast addresses of an interface."""
     command = [*where, "ip", "maddr", "show", "dev", netdev or os.environ["NETDEV"]]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def counter(name, device=DEV):
-    """A counter of a device."""
-    path = f"/sys/class/infiniband/{device}/ports/1/hw_counters/{name}"
-    with open(path, encoding="ascii") as file:
-        return int(file.read())
 
 
 def opened(device=DEV, **settings):
@@ -172,11 +160,11 @@ def wrong_key():
     for end in (right, wrong):
         end.attach(GROUPS[4])
         end.receive()
-    before = counter("rx_bad_qkey")
+    before = counter("rx_bad_qkey", DEV)
     equal(b.send(b.handle_for(GROUPS[4], gid(4, peer=True))), e.IBV_WC_SUCCESS)
     right.completion()
     wrong.silent()
-    equal(counter("rx_bad_qkey") - before, 1, "rx_bad_qkey")
+    equal(counter("rx_bad_qkey", DEV) - before, 1, "rx_bad_qkey")
 
 
 @closing
@@ -186,13 +174,13 @@ def number_and_address_agree():
     a, b = opened(), opened(PEER)
     a.attach(GROUPS[4])
     a.receive(2)
-    before = counter("rx_no_multicast_member"), counter("rx_unknown_qp")
+    before = counter("rx_no_multicast_member", DEV), counter("rx_unknown_qp", DEV)
     to_group = b.handle_for(GROUPS[4], gid(4, peer=True))
     equal(b.send(to_group, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
     to_host = b.handle_for(os.environ["ADDR"], gid(4, peer=True))
     equal(b.send(to_host, qpn=MULTICAST_QPN), e.IBV_WC_SUCCESS)
     a.silent()
-    after = counter("rx_no_multicast_member"), counter("rx_unknown_qp")
+    after = counter("rx_no_multicast_member", DEV), counter("rx_unknown_qp", DEV)
     equal((after[0] - before[0], after[1] - before[1]), (1, 1), "counters")
 
 

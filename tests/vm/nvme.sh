@@ -77,23 +77,25 @@ file_system() {
 	(cd "$at" && md5sum --quiet -c /tmp/sums) && umount "$at"
 }
 
-flap() { # SECONDS
-	ip link set "$NETDEV" down
-	sleep "$1"
+link_down() { ip link set "$NETDEV" down; }
+link_up() {
 	ip link set "$NETDEV" up
 	address "$NETDEV" "$ADDR" "$ADDR6" 2>/dev/null
 	gid_index "$DEV" "$ADDR" >/dev/null
 }
 
-# The reads and writes must only be late, and nothing of them wrong.
+# The reads and writes must only be late, and nothing of them wrong. The host notices by its keep-alive, and is
+# back when it has tried once more.
 flap_in_mid_io() {
 	local pid rc=0
 	verified flap --rw=randwrite --bs=4k --iodepth=8 --size=4m --time_based=0 --rate_iops=200 &
 	pid=$!
 	sleep 3
-	flap 4
-	wait "$pid" || rc=$?
-	[ "$rc" = 0 ] && within 120 state_is live
+	link_down
+	within 60 state_is connecting || rc=1
+	link_up
+	within "$((DELAY + 5))" state_is live || rc=1
+	wait "$pid" && [ "$rc" = 0 ]
 }
 
 # must NAME COMMAND...: a check without which nothing that follows says anything.

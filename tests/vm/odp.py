@@ -9,15 +9,17 @@ import random
 import resource
 
 import pyverbs.enums as e
-from pyverbs.mr import MR
+from pyverbs.mr import MR, MW, MWBindInfo
+from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
-from pyverbs.wr import SGE
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.wr import RecvWR, SendWR, SGE
 
 import mapping
 from mapping import HUGE, Memory
-from rc import FULL_ACCESS, PAGE, eventually, pair
-from tap import Skip, equal, true
-from work import OK, READ, SEND, WRITE, not_for_rxe, pattern, status
+from rc import FULL_ACCESS, PAGE, context, eventually, pair
+from tap import Skip, equal, not_for_rxe, true
+from work import OK, READ, SEND, WRITE, pattern, status
 
 ON_DEMAND = e.IBV_ACCESS_ON_DEMAND
 ALL = 0xFFFFFFFFFFFFFFFF
@@ -75,6 +77,93 @@ def untouched():
                     a.send(READ, pieces=here.sge(length, 7), remote=there.remote(offset))
                 status(a, OK, f"opcode {opcode}, {length} bytes", 30)
                 true(target.held.read(length, 7) == pattern(length, seed), f"opcode {opcode}, {length} bytes")
+
+
+def unreliable():
+    """UC: SEND and WRITE find memory that nobody has touched, at both ends"""
+    service = {"service": e.IBV_QPT_UC}
+    with regions(a=service, b=service) as (a, b, here, there):
+        for seed, length in enumerate(LENGTHS[:-1]):
+            data = pattern(length, seed)
+            for opcode in (SEND, WRITE):
+                there.held.advise(mapping.DONTNEED)
+                here.held.write(data, 9)
+                # Taken out of the page tables, with their bytes.
+                mapping.take_all_pages()
+                b.receive(pieces=there.sge(length, 7))
+                if opcode == SEND:
+                    a.send(SEND, pieces=here.sge(length, 9))
+                else:
+                    a.send(e.IBV_WR_RDMA_WRITE_WITH_IMM, pieces=here.sge(length, 9), remote=there.remote(7))
+                status(a, OK, f"opcode {opcode}, {length} bytes", 30)
+                status(b, OK, f"receive of {length} bytes", 30)
+                true(there.held.read(length, 7) == data, f"opcode {opcode}, {length} bytes")
+        there.held.unmap(HUGE)
+        a.send(WRITE, pieces=here.sge(9), remote=there.remote(HUGE))
+        status(a, OK, "nobody tells")
+        b.receive(pieces=there.sge(8))
+        a.send(SEND, pieces=here.sge(8))
+        status(b, OK, "what comes after a WRITE to nowhere")
+        here.held.unmap()
+        a.send(SEND, pieces=here.sge(8))
+        status(a, OK, "the SEND before")
+        status(a, e.IBV_WC_LOC_PROT_ERR, "a SEND from nowhere", 30)
+        equal(a.state(), e.IBV_QPS_SQE)
+
+
+def shared_receives():
+    """Receives of a shared queue are in memory that nobody has touched"""
+    with PD(context()) as domain, SRQ(domain, SrqInitAttr(SrqAttr(64, 4))) as queue:
+        with pair(b={"srq": queue, "pd": domain}) as (a, b):
+            here, there = Region(a, Memory(HUGE)), Region(b, Memory(4 * HUGE))
+            for number in range(40):
+                offset = number * 3 * PAGE + 5
+                queue.post_recv(RecvWR(wr_id=offset, num_sge=1, sg=there.sge(2 * PAGE, offset)))
+            for number in range(40):
+                data = pattern(PAGE + 100, number)
+                here.held.write(data)
+                a.send(SEND, pieces=here.sge(len(data)))
+                status(a, OK, "send", 30)
+                got = status(b, OK, "receive", 30)
+                equal(there.held.read(got.byte_len, got.wr_id), data, f"receive {number}")
+            queue.post_recv(RecvWR(wr_id=1, num_sge=1, sg=there.sge(PAGE)))
+            there.held.unmap()
+            a.send(SEND, pieces=here.sge(8))
+            status(a, e.IBV_WC_REM_OP_ERR, "send to nowhere", 30)
+            equal(status(b, e.IBV_WC_LOC_PROT_ERR, "receive to nowhere", 30).wr_id, 1)
+            here.close()
+            there.close()
+
+
+def windows():
+    """Through a window, a peer reaches memory that nobody has touched, and no other"""
+    for kind in (e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2):
+        with pair() as (a, b):
+            here, there = Region(a, Memory(HUGE)), Region(b, Memory(HUGE), FULL_ACCESS | e.IBV_ACCESS_MW_BIND)
+            rights = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+            with MW(b.pd, kind) as window:
+                request = SendWR(wr_id=1, opcode=e.IBV_WR_BIND_MW)
+                request.set_bind_wr(window, MWBindInfo(there.mr, there.held.address + 100, 5 * PAGE, rights))
+                b.qp.post_send(request)
+                status(b, OK, "bind")
+                for seed in range(5):
+                    data = pattern(4 * PAGE, seed)
+                    here.held.write(data)
+                    there.held.advise(mapping.DONTNEED)
+                    remote = (there.held.address + 100 + PAGE, request.rkey)
+                    a.send(WRITE, pieces=here.sge(len(data)), remote=remote)
+                    status(a, OK, "write")
+                    a.send(READ, pieces=here.sge(len(data), 64 * PAGE), remote=remote)
+                    status(a, OK, "read")
+                    equal(here.held.read(len(data), 64 * PAGE), data)
+                    equal(there.held.read(len(data), 100 + PAGE), data)
+                not_for_rxe("checks the bounds of the region only")
+                there.held.advise(mapping.DONTNEED)
+                a.send(WRITE, pieces=here.sge(4 * PAGE + 1), remote=remote)
+                status(a, e.IBV_WC_REM_ACCESS_ERR, "one byte beyond")
+                equal(there.held.read(6 * PAGE, 0), bytes(6 * PAGE), "nothing was written")
+            here.close()
+            there.close()
 
 
 def zeros():
@@ -295,6 +384,8 @@ def written_back():
 
 def swapped():
     """What was written survives that its pages go to swap, clean ones too"""
+    if not os.path.exists("/proc/swaps"):
+        raise Skip("no swap in this kernel")
     with open("/proc/swaps", encoding="ascii") as file:
         if len(file.readlines()) < 2:
             raise Skip("no swap")
@@ -325,5 +416,5 @@ def refused():
             raise AssertionError(f"{length:#x} bytes at {address:#x}")
 
 
-TESTS = [untouched, zeros, not_pinned, other_pages, forked, read_only, protected_and_back, holes, outside, implicit,
-         implicit_ends, huge_pages, written_back, swapped, refused]
+TESTS = [untouched, unreliable, shared_receives, windows, zeros, not_pinned, other_pages, forked, read_only,
+         protected_and_back, holes, outside, implicit, implicit_ends, huge_pages, written_back, swapped, refused]

@@ -17,8 +17,8 @@ import mapping
 from mapping import HUGE, Memory, Userfault
 from odp import Region, regions
 from rc import PAGE, eventually, own_context, pair
-from tap import Skip, equal, true
-from work import OK, READ, SEND, WRITE, not_for_rxe, pattern, status
+from tap import Skip, equal, not_for_rxe, true
+from work import OK, READ, SEND, WRITE, pattern, status
 
 
 @contextlib.contextmanager
@@ -94,6 +94,10 @@ def late_pages():
 def no_pages():
     """Nobody waits for a page that never comes: destroy, deregister, and the end of the process"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
+    # Known before the fork: the child cannot skip.
+    held = Memory(HUGE)
+    _userfault(held).close()
+    held.unmap()
     child = os.fork()
     if child == 0:
         own_context()

@@ -4,7 +4,7 @@
 import os
 import time
 
-from rc import End, own_context
+from rc import End, own_context, readable
 from tap import equal
 from work import OK, SEND, fill, pattern
 
@@ -70,8 +70,9 @@ class Peer:
         return time.monotonic() < self.stop
 
     def count(self):
-        """How many messages it has sent, once it has stopped."""
-        return self.told()
+        """How many messages it has sent, once it has stopped and they have completed; for that, they may need receives
+        meanwhile. None before."""
+        return self.told() if readable(self.back, 0) else None
 
     def __enter__(self):
         return self

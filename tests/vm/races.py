@@ -8,6 +8,7 @@ nothing hangs, and a pair of QPs that nobody disturbs works afterwards.
 import contextlib
 import os
 import random
+import sys
 import time
 
 import pyverbs.enums as e
@@ -18,7 +19,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import RecvWR
 
-from rc import FULL_ACCESS, End, context, own_context, pair
+from rc import DEVICE, FULL_ACCESS, End, async_event, context, forget_events, own_context, pair
 from tap import equal, run
 
 SECONDS = float(os.environ.get("RACE_SECONDS", "6"))
@@ -150,7 +151,21 @@ def undisturbed():
         equal((a.completion().status, b.completion().status), (0, 0))
 
 
-TESTS = [races, undisturbed]
+def removed():
+    """A device that is removed is told to who has it open, and what they had goes"""
+    with pair() as (a, b):
+        forget_events()
+        equal(os.spawnlp(os.P_WAIT, "rdma", "rdma", "link", "del", DEVICE), 0, "rdma link del")
+        # The core takes the queue pairs away first, and says so last.
+        equal(async_event(), e.IBV_EVENT_DEVICE_FATAL, "asynchronous event")
+        for end, peer in ((a, b), (b, a)):
+            with contextlib.suppress(PyverbsError):
+                end.to_rts(peer)
+                raise AssertionError("a queue pair of a device that is gone")
+
+
+# This one needs a device of its own.
+TESTS = [races, undisturbed] + [test for test in (removed,) if test.__name__ in sys.argv]
 
 if __name__ == "__main__":
     print(f"# seed {SEED}, {SECONDS} s")

@@ -10,13 +10,15 @@ import select
 import time
 
 import pyverbs.enums as e
-from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.addr import AHAttr, GID, GlobalRoute
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import RecvWR, SendWR, SGE
+
+from far import call
 
 DEVICE = os.environ["DEV"]
 PORT = 1
@@ -30,6 +32,9 @@ QUICK_TIMEOUT = 10
 
 # Limits in seconds are meant for the stock kernel; a slower one gets more.
 SLOWNESS = int(os.environ.get("SLOWNESS", "1"))
+
+# Whether the peer is on another machine.
+FAR = os.environ.get("TOPOLOGY") == "pair"
 
 _CLOCK = time.monotonic
 _shared = {}
@@ -135,13 +140,18 @@ class End:
         """Makes a CQ or a QP: a place for tests that look at the mappings that come with it."""
         return maker()
 
-    def attr(self, peer, gid=None, **settings):
-        """What modify_qp needs to reach a peer's QP; settings override."""
+    def gid(self, index):
+        """A GID of the device as text."""
+        return str(self.ctx.query_gid(PORT, index))
+
+    def attr(self, peer, gid=None, dgid=None, **settings):
+        """What modify_qp needs to reach a peer's QP, behind this device's own GID unless another is told; settings
+        override."""
         index = gid_index() if gid is None else gid
         attr = QPAttr(port_num=PORT)
         attr.qp_access_flags = settings.pop("rights", FULL_ACCESS)
         attr.dest_qp_num = peer if isinstance(peer, int) else peer.qp.qp_num
-        route = GlobalRoute(dgid=self.ctx.query_gid(PORT, index), sgid_index=index, hop_limit=64)
+        route = GlobalRoute(dgid=GID(dgid or self.gid(index)), sgid_index=index, hop_limit=64)
         attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=PORT)
         defaults = {
             "path_mtu": e.IBV_MTU_1024, "rq_psn": 0x1000, "sq_psn": 0x1000, "max_rd_atomic": 4,
@@ -236,6 +246,36 @@ class pair:  # pylint: disable=invalid-name
     def __exit__(self, *_):
         for end in self.ends:
             end.close()
+
+
+def opened(name):
+    """A context of its own of the device that a variable of the environment names, and its IPv4 GID."""
+    return Context(name=os.environ[name]), int(os.environ["GID4" if name == "DEV" else "PEER_GID4"])
+
+
+class across:  # pylint: disable=invalid-name
+    """`with across() as (a, b)`: two ends in RTS, a of DEV and b of PEER_DEV, in this kernel or on the other machine
+    of a pair. `contexts`: of these of this kernel, or each gets its own."""
+
+    def __init__(self, a=None, b=None, contexts=None, **settings):
+        self.own = not contexts
+        gids = [int(os.environ[name]) for name in ("GID4", "PEER_GID4")] if contexts else []
+        there = call if FAR else lambda function, *args, **named: function(*args, **named)
+        if not contexts:
+            contexts, gids = zip(opened("DEV"), there(opened, "DEV" if FAR else "PEER_DEV"))
+        self.ends = [End(ctx=contexts[0], **(a or {})), there(End, ctx=contexts[1], **(b or {}))]
+        for this, other in ((0, 1), (1, 0)):
+            peer = self.ends[other]
+            self.ends[this].to_rts(peer.qp.qp_num, gid=gids[this], dgid=peer.gid(gids[other]), **settings)
+
+    def __enter__(self):
+        return self.ends
+
+    def __exit__(self, *_):
+        for end in self.ends:
+            end.close()
+            if self.own:
+                end.ctx.close()
 
 
 def eventually(condition, what, seconds=5):

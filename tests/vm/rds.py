@@ -7,6 +7,7 @@ import sys
 
 COUNT = 1000
 PORT = 4000
+HELLO, END = b"hello", b"end"
 
 
 def payload(number):
@@ -15,25 +16,50 @@ def payload(number):
     return (seed * 257)[:1 + number * 8191 // COUNT]
 
 
+def ask(endpoint, peer):
+    """Node a sends and checks what comes back, in order. What is for a port that nobody has yet is lost, so it
+    asks first until somebody is there.
+    """
+    endpoint.settimeout(1)
+    for _ in range(60):
+        endpoint.sendto(HELLO, peer)
+        try:
+            assert endpoint.recvfrom(16) == (HELLO, peer)
+            break
+        except TimeoutError:
+            pass
+    endpoint.settimeout(60)
+    for number in range(COUNT):
+        endpoint.sendto(payload(number), peer)
+        data = HELLO
+        while data == HELLO:
+            data, sender = endpoint.recvfrom(65536)
+        assert sender == peer, sender
+        assert data == payload(number), f"datagram {number}: {len(data)} bytes that are not what was sent"
+    # What was sent last must have arrived before the socket goes.
+    endpoint.sendto(END, peer)
+    assert endpoint.recvfrom(16) == (END, peer)
+
+
+def answer(endpoint, peer):
+    """Node b returns everything."""
+    endpoint.settimeout(120)
+    data, count = b"", 0
+    while data != END:
+        data, sender = endpoint.recvfrom(65536)
+        assert sender == peer, sender
+        assert data in (HELLO, END, payload(count)), f"datagram {count}: {len(data)} bytes that were not sent"
+        count += data not in (HELLO, END)
+        endpoint.sendto(data, sender)
+    assert count == COUNT, count
+
+
 def main():
-    """Node a sends and checks what comes back, in order; node b returns everything."""
+    """Plays the part of a node."""
     node, mine, theirs = sys.argv[1:4]
     endpoint = socket.socket(socket.AF_RDS, socket.SOCK_SEQPACKET)
     endpoint.bind((mine, PORT))
-    endpoint.settimeout(60)
-    for number in range(COUNT):
-        if node == "a":
-            endpoint.sendto(payload(number), (theirs, PORT))
-        data, sender = endpoint.recvfrom(65536)
-        assert sender[0] == theirs, sender
-        assert data == payload(number), f"datagram {number}: {len(data)} bytes that are not what was sent"
-        if node == "b":
-            endpoint.sendto(data, sender)
-    # What was sent last must have arrived before the socket goes.
-    if node == "a":
-        endpoint.sendto(b"end", (theirs, PORT))
-    else:
-        assert endpoint.recv(16) == b"end"
+    (ask if node == "a" else answer)(endpoint, (theirs, PORT))
 
 
 main()

@@ -12,6 +12,7 @@ import struct
 import pyverbs.enums as e
 
 from rc import End, context
+from ud import UdEnd
 
 LOG2_ELEMENT, INDEX_MASK, PRODUCER, CONSUMER, DATA = 0, 4, 128, 256, 384
 # struct rxe_send_wqe and struct rxe_recv_wqe.
@@ -19,7 +20,11 @@ SEND_WQE = {"wr_id": (0, "Q"), "opcode": (12, "I"), "flags": (16, "I"), "imm": (
             "rkey": (32, "I"), "status": (144, "I"), "state": (148, "I"), "iova": (152, "Q"), "mask": (160, "I"),
             "first_psn": (164, "I"), "last_psn": (168, "I"), "ack_length": (172, "I"), "ssn": (176, "I"),
             "has_rd_atomic": (180, "I"), "length": (184, "I"), "resid": (188, "I"), "cur_sge": (192, "I"),
-            "num_sge": (196, "I"), "sge_offset": (200, "I")}
+            "num_sge": (196, "I"), "sge_offset": (200, "I"),
+            # The union means another thing in each operation: BIND_MW, atomics, FLUSH, datagrams.
+            "mw_length": (32, "Q"), "mr_lkey": (40, "I"), "mw_rkey": (44, "I"), "mw_key": (48, "I"),
+            "mw_access": (52, "I"), "swap": (40, "Q"), "atomic_rkey": (48, "I"), "flush_rkey": (36, "I"),
+            "flush_kind": (40, "I"), "ah_num": (36, "I")}
 SEND_WQE_SIZE = 208
 RECV_WQE = {"wr_id": (0, "Q"), "length": (16, "I"), "resid": (20, "I"), "cur_sge": (24, "I"),
             "num_sge": (28, "I"), "sge_offset": (32, "I")}
@@ -130,6 +135,27 @@ class Hostile(End):
             self.handles = [handle for handle in range(64) if command(handle)]
             return
         for handle in self.handles:
+            command(handle)
+
+
+class HostileUd(UdEnd):
+    """A datagram end whose send ring can be reached."""
+
+    def make_qp(self, *args):
+        qp, rings = with_rings(lambda: UdEnd.make_qp(self, *args))
+        # The elements of the receive ring are the smaller ones.
+        self.ring = max(rings, key=lambda ring: ring.element)
+        return qp
+
+    def last_element(self):
+        """What was posted last, by the library."""
+        index = self.ring.get(PRODUCER) - 1 & self.ring.mask
+        return ctypes.string_at(self.ring.start + DATA + index * self.ring.element, self.ring.element)
+
+    def post_element(self, data):
+        """An element, and the doorbells of all queue pairs of this process."""
+        self.ring.produce(data)
+        for handle in range(64):
             command(handle)
 
 

@@ -17,8 +17,8 @@ from pyverbs.wr import RecvWR, SGE
 import ud
 from peer import Peer
 from rc import FULL_ACCESS, End, async_event, context, eventually, forget_events, pair
-from tap import equal, run, true
-from work import OK, RXE, SEND, fill, not_for_rxe, pattern, status
+from tap import equal, not_for_rxe, run, true
+from work import OK, RXE, SEND, fill, pattern, status
 
 SLOT = 256
 # IB_USER_VERBS_CMD_DESTROY_SRQ.

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """Test results of a Python script, one line each, in the form of lib.sh."""
 
+import os
 import sys
 import traceback
 
 
 class Skip(Exception):
     """Something that a test needs is missing; the text names it."""
+
+
+def not_for_rxe(why):
+    """Leaves a test out where rdma_rxe is known to do otherwise, unless FAULTS=1 wants to see it fail."""
+    if os.environ["DRIVER"] == "rxe" and not os.environ.get("FAULTS"):
+        raise Skip(f"rxe: {why}")
 
 
 class Tap:

@@ -8,15 +8,17 @@ Two QPs of one device talk to each other.
 import os
 
 import pyverbs.enums as e
+from pyverbs.mr import MW, MWBindInfo
 from pyverbs.qp import QPAttr
 from pyverbs.wr import SendWR, SGE
 
+import connected
 import rc
 from rc import async_event, eventually, forget_events, gid_index
-from tap import equal, run, true
+from tap import equal, not_for_rxe, run, true
 from ud import QKEY, UdEnd
-from work import (FLUSHED, INLINE, LENGTHS, OK, READ, RXE, SEND, SEND_IMM, SIGNALED, SOLICITED, WRITE, WRITE_IMM,
-                  e_name, fill, held, not_for_rxe, pattern, piece, status)
+from work import (FLUSHED, LENGTHS, OK, READ, RXE, SEND, SIGNALED, WRITE, WRITE_IMM, e_name, fill, held, pattern,
+                  piece, status)
 
 
 def pair(a=None, b=None, **settings):
@@ -37,22 +39,6 @@ def modify(qp, state, **settings):
     qp.modify(attr, mask)
 
 
-def sends():
-    """SEND delivers every byte, at every length"""
-    with pair(a={"size": 1 << 17}, b={"size": 1 << 17}) as (a, b):
-        for seed, length in enumerate(LENGTHS):
-            data = pattern(length, seed)
-            fill(a, data)
-            b.receive(wr_id=100 + seed, pieces=piece(b, length))
-            a.send(SEND, wr_id=seed, pieces=piece(a, length))
-            sent = status(a, OK, f"send of {length}")
-            equal((sent.wr_id, sent.opcode), (seed, e.IBV_WC_SEND))
-            got = status(b, OK, f"receive of {length}")
-            equal((got.wr_id, got.byte_len, got.opcode), (100 + seed, length, e.IBV_WC_RECV))
-            equal(got.qp_num, b.qp.qp_num, "qp_num")
-            equal(held(b, length), data, f"{length} bytes")
-
-
 def writes():
     """RDMA WRITE places every byte, at every length, and takes no receive"""
     with pair(a={"size": 1 << 17}, b={"size": 1 << 17}) as (a, b):
@@ -64,59 +50,6 @@ def writes():
             equal(status(a, OK, f"write of {length}").opcode, e.IBV_WC_RDMA_WRITE)
             eventually(lambda: held(b, length, 11) == data, f"{length} bytes are there")  # pylint: disable=W0640
         b.silent()
-
-
-def immediate():
-    """Immediate data arrives with SEND and with WRITE, behind the data"""
-    with pair() as (a, b):
-        for seed, length in enumerate((0, 7, 3000)):
-            fill(a, pattern(length, seed))
-            b.receive(pieces=piece(b, 4096))
-            a.send(SEND_IMM, pieces=piece(a, length), imm=0x01020304)
-            got = status(b, OK, "receive")
-            true(got.wc_flags & e.IBV_WC_WITH_IMM, "IBV_WC_WITH_IMM")
-            equal(got.imm_data, 0x01020304, "immediate data of a send")
-            status(a, OK, "send")
-            b.receive(wr_id=9, pieces=[])
-            a.send(WRITE_IMM, pieces=piece(a, length), remote=b.remote(100), imm=0xFFEEDDCC)
-            got = status(b, OK, "receive")
-            equal((got.wr_id, got.opcode, got.byte_len), (9, e.IBV_WC_RECV_RDMA_WITH_IMM, length))
-            equal(got.imm_data, 0xFFEEDDCC, "immediate data of a write")
-            status(a, OK, "write")
-            equal(held(b, length, 100), pattern(length, seed))
-
-
-def pieces_and_inline():
-    """Pieces are gathered and scattered; inline data is taken when it is posted"""
-    with pair(a={"inline": 64}) as (a, b):
-        data = pattern(3000, 1)
-        fill(a, data[:1], 10)
-        fill(a, data[1:1025], 1001)
-        fill(a, data[1025:], 5000)
-        b.receive(pieces=[b.sge(3, 999), b.sge(8000, 1), b.sge(2000, 4000)])
-        a.send(SEND, pieces=[a.sge(10, 1), a.sge(1001, 1024), a.sge(5000, 1975)])
-        equal(status(b, OK, "receive").byte_len, 3000)
-        status(a, OK, "send")
-        equal(held(b, 999, 3) + held(b, 1, 8000) + held(b, 2000, 2000), data)
-        fill(a, b"inline data!")
-        b.receive(pieces=[b.sge(0, 64)])
-        a.send(SEND, pieces=[SGE(a.mr.buf, 12, 0xDEAD)], flags=SIGNALED | INLINE)
-        fill(a, b"overwritten!")
-        status(b, OK, "receive")
-        equal(held(b, 12), b"inline data!")
-
-
-def solicited():
-    """A solicited SEND wakes who waits for such, another does not"""
-    with pair(b={"events": True}) as (a, b):
-        b.receive(1, [b.sge(0, 8)])
-        b.receive(2, [b.sge(0, 8)])
-        b.cq.req_notify(True)
-        a.send(SEND, pieces=[a.sge(0, 8)])
-        status(b, OK, "receive")
-        true(not b.event(0.2), "no event")
-        a.send(SEND, pieces=[a.sge(0, 8)], flags=SIGNALED | SOLICITED)
-        true(b.event(), "an event")
 
 
 def reported():
@@ -218,6 +151,56 @@ def send_fails():
             equal(status(b, OK, "after SQE").byte_len, 3000)
 
 
+def windows():
+    """UC: windows are bound and invalidated; what comes through one that is gone changes nothing"""
+    not_for_rxe("checks the bounds of the region only")
+    with pair(b={"access": rc.FULL_ACCESS | e.IBV_ACCESS_MW_BIND}) as (a, b):
+        fill(a, b"one!two!")
+        fill(b, bytes(16), 100)
+        for kind, at in ((e.IBV_MW_TYPE_1, 0), (e.IBV_MW_TYPE_2, 4)):
+            with MW(b.pd, kind) as window:
+                request = SendWR(wr_id=1, opcode=e.IBV_WR_BIND_MW)
+                request.set_bind_wr(window, MWBindInfo(b.mr, b.mr.buf + 100 + at, 4, e.IBV_ACCESS_REMOTE_WRITE))
+                b.qp.post_send(request)
+                equal(status(b, OK, "bind").opcode, e.IBV_WC_BIND_MW)
+                key = request.rkey
+                a.send(WRITE, pieces=[a.sge(at, 4)], remote=(b.mr.buf + 100 + at, key))
+                a.send(WRITE, pieces=[a.sge(at, 4)], remote=(b.mr.buf + 101 + at, key))
+                a.completions(2)
+                eventually(lambda: held(b, 4, 100 + at) == held(a, 4, at), "written")  # pylint: disable=W0640
+                if kind == e.IBV_MW_TYPE_2:
+                    request = SendWR(wr_id=2, opcode=e.IBV_WR_LOCAL_INV)
+                    request.imm_data = key
+                    b.qp.post_send(request)
+                    equal(status(b, OK, "invalidation").opcode, e.IBV_WC_LOCAL_INV)
+            fill(a, b"----", 50)
+            a.send(WRITE, pieces=[a.sge(50, 4)], remote=(b.mr.buf + 100 + at, key))
+            b.receive(wr_id=9, pieces=[])
+            a.send(SEND, pieces=[])
+            a.completions(2)
+            equal(status(b, OK, "what was sent behind it").wr_id, 9)
+        equal(held(b, 9, 100), b"one!two!" + bytes(1), "what the windows let through")
+
+
+def local_fails():
+    """UC: SEND_WITH_INV, which has no packet there, and a bind that is refused take the QP to SQE"""
+    not_for_rxe("goes to the error state")
+    for opcode, wanted in ((e.IBV_WR_SEND_WITH_INV, e.IBV_WC_LOC_QP_OP_ERR),
+                           (e.IBV_WR_LOCAL_INV, e.IBV_WC_LOC_QP_OP_ERR)):
+        with pair() as (a, _):
+            request = SendWR(wr_id=1, opcode=opcode, num_sge=1, sg=[a.sge(0, 8)])
+            request.imm_data = a.mr.rkey
+            a.qp.post_send(request)
+            equal(status(a, wanted, "the request").wr_id, 1)
+            equal(a.state(), e.IBV_QPS_SQE)
+    with pair() as (_, b), MW(b.pd, e.IBV_MW_TYPE_2) as window:
+        request = SendWR(wr_id=1, opcode=e.IBV_WR_BIND_MW)
+        request.set_bind_wr(window, MWBindInfo(b.mr, b.mr.buf, 4, e.IBV_ACCESS_REMOTE_WRITE))
+        b.qp.post_send(request)
+        status(b, e.IBV_WC_MW_BIND_ERR, "a region without IBV_ACCESS_MW_BIND")
+        equal(b.state(), e.IBV_QPS_SQE)
+
+
 def datagram_fails():
     """UD: a send that fails takes its QP to SQE, in the same way"""
     not_for_rxe("goes to the error state")
@@ -286,8 +269,10 @@ def told():
             equal(init.qp_type, e.IBV_QPT_UC)
 
 
-TESTS = [sends, writes, immediate, pieces_and_inline, solicited, reported, every_path, nobody_waits, refused_memory,
-         receive_fails, send_fails, datagram_fails, drained, begun_again, told]
+TESTS = connected.tests(pair) + [
+    writes, reported, every_path, nobody_waits, refused_memory, receive_fails, send_fails, windows, local_fails,
+    datagram_fails, drained, begun_again, told,
+]
 
 if __name__ == "__main__":
     run(TESTS)

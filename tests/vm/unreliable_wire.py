@@ -11,10 +11,8 @@ import os
 import subprocess
 
 import pyverbs.enums as e
-from pyverbs.addr import AHAttr, GlobalRoute
-from pyverbs.device import Context
 
-from rc import PORT, End, eventually
+from rc import across, eventually
 from tap import equal, run, true
 from work import OK, SEND_IMM, WRITE, WRITE_IMM, fill, held, pattern
 
@@ -24,17 +22,8 @@ LENGTHS = (8000, 1024, 1, 4097)
 
 def connected():
     """An end at each side of the wire."""
-    ends = []
-    for name in ("DEV", "PEER_DEV"):
-        ends.append(End(ctx=Context(name=os.environ[name]), size=ROOM * (MESSAGES + 1), wr=256, cqe=1024,
-                        service=e.IBV_QPT_UC))
-    gids = [int(os.environ[name]) for name in ("GID4", "PEER_GID4")]
-    for this, other in ((0, 1), (1, 0)):
-        attr = ends[this].attr(ends[other], gid=gids[this])
-        route = GlobalRoute(dgid=ends[other].ctx.query_gid(PORT, gids[other]), sgid_index=gids[this], hop_limit=64)
-        attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=PORT)
-        ends[this].qp.to_rts(attr)
-    return ends
+    options = {"size": ROOM * (MESSAGES + 1), "wr": 256, "cqe": 1024, "service": e.IBV_QPT_UC}
+    return across(a=options, b=options)
 
 
 def arrived(end, wanted=None):
@@ -63,56 +52,52 @@ def wire(kind):
 
 def lossy():
     """What arrives is whole and in order, and some is lost; on a good wire everything arrives again"""
-    a, b = connected()
-    for number in range(MESSAGES):
-        b.receive(wr_id=number, pieces=[b.sge(number * ROOM, ROOM)])
-    wire("BAD_WIRE")
-    for number in range(MESSAGES - 20):
-        post(a, LENGTHS[number % 4], number)
-        if number % 5 == 0:
-            # A WRITE that nobody hears of, which may break as well.
-            a.send(WRITE, wr_id=number, pieces=[a.sge(0, 8000)], remote=b.remote(MESSAGES * ROOM))
-            equal(a.completion().status, OK, f"write {number}")
-    found = arrived(b)
-    wire("GOOD_WIRE")
-    for number in range(MESSAGES - 20, MESSAGES):
-        post(a, LENGTHS[number % 4], number)
-    lost = MESSAGES - 20 - len(found)
-    found += arrived(b, 20)
-    print(f"# {lost} messages were lost", flush=True)
-    true(lost > 0, "the wire loses")
-    numbers = [wc.imm_data for wc in found]
-    equal(numbers, sorted(set(numbers)), "in order, and none twice")
-    equal(numbers[-20:], list(range(MESSAGES - 20, MESSAGES)), "everything that the good wire carried")
-    for place, wc in enumerate(found):
-        length = LENGTHS[wc.imm_data % 4]
-        equal((wc.status, wc.wr_id, wc.byte_len), (OK, place, length), "no receive is skipped")
-        equal(held(b, length, place * ROOM), pattern(length, wc.imm_data), f"message {wc.imm_data}")
-    a.close()
-    b.close()
+    with connected() as (a, b):
+        for number in range(MESSAGES):
+            b.receive(wr_id=number, pieces=[b.sge(number * ROOM, ROOM)])
+        wire("BAD_WIRE")
+        for number in range(MESSAGES - 20):
+            post(a, LENGTHS[number % 4], number)
+            if number % 5 == 0:
+                # A WRITE that nobody hears of, which may break as well.
+                a.send(WRITE, wr_id=number, pieces=[a.sge(0, 8000)], remote=b.remote(MESSAGES * ROOM))
+                equal(a.completion().status, OK, f"write {number}")
+        found = arrived(b)
+        wire("GOOD_WIRE")
+        for number in range(MESSAGES - 20, MESSAGES):
+            post(a, LENGTHS[number % 4], number)
+        lost = MESSAGES - 20 - len(found)
+        found += arrived(b, 20)
+        print(f"# {lost} messages were lost", flush=True)
+        true(lost > 0, "the wire loses")
+        numbers = [wc.imm_data for wc in found]
+        equal(numbers, sorted(set(numbers)), "in order, and none twice")
+        equal(numbers[-20:], list(range(MESSAGES - 20, MESSAGES)), "everything that the good wire carried")
+        for place, wc in enumerate(found):
+            length = LENGTHS[wc.imm_data % 4]
+            equal((wc.status, wc.wr_id, wc.byte_len), (OK, place, length), "no receive is skipped")
+            equal(held(b, length, place * ROOM), pattern(length, wc.imm_data), f"message {wc.imm_data}")
 
 
 def broken_writes():
     """A WRITE that is announced is whole"""
-    a, b = connected()
-    for number in range(60):
-        b.receive(wr_id=number, pieces=[])
-    wire("BAD_WIRE")
-    for number in range(60):
-        fill(a, pattern(8000, number))
-        a.send(WRITE_IMM, wr_id=number, pieces=[a.sge(0, 8000)], remote=b.remote(number * ROOM), imm=number)
-        equal(a.completion().status, OK)
-    found = arrived(b)
-    wire("GOOD_WIRE")
-    true(0 < len(found) < 60, f"{len(found)} of 60")
-    for wc in found:
-        equal((wc.status, wc.opcode, wc.byte_len), (OK, e.IBV_WC_RECV_RDMA_WITH_IMM, 8000))
-        equal(held(b, 8000, wc.imm_data * ROOM), pattern(8000, wc.imm_data), f"write {wc.imm_data}")
-    fill(a, b"the end")
-    a.send(WRITE, pieces=[a.sge(0, 7)], remote=b.remote(61 * ROOM))
-    eventually(lambda: held(b, 7, 61 * ROOM) == b"the end", "the last one arrives")
-    a.close()
-    b.close()
+    with connected() as (a, b):
+        for number in range(60):
+            b.receive(wr_id=number, pieces=[])
+        wire("BAD_WIRE")
+        for number in range(60):
+            fill(a, pattern(8000, number))
+            a.send(WRITE_IMM, wr_id=number, pieces=[a.sge(0, 8000)], remote=b.remote(number * ROOM), imm=number)
+            equal(a.completion().status, OK)
+        found = arrived(b)
+        wire("GOOD_WIRE")
+        true(0 < len(found) < 60, f"{len(found)} of 60")
+        for wc in found:
+            equal((wc.status, wc.opcode, wc.byte_len), (OK, e.IBV_WC_RECV_RDMA_WITH_IMM, 8000))
+            equal(held(b, 8000, wc.imm_data * ROOM), pattern(8000, wc.imm_data), f"write {wc.imm_data}")
+        fill(a, b"the end")
+        a.send(WRITE, pieces=[a.sge(0, 7)], remote=b.remote(61 * ROOM))
+        eventually(lambda: held(b, 7, 61 * ROOM) == b"the end", "the last one arrives")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR
 
 from rc import End, FULL_ACCESS, PAGE, PORT, context, eventually, gid_index, own_context, pair
-from tap import Skip, equal, run, true
+from tap import equal, not_for_rxe, run, true
 
 RXE = os.environ["DRIVER"] == "rxe"
 GIB = 1 << 30
@@ -162,8 +162,7 @@ def bad_regions():
 
 def huge_region():
     """An MR of more than 1 GiB, written at its far end"""
-    if RXE:
-        raise Skip("rxe refuses it, with a WARNING in the kernel log")
+    not_for_rxe("refuses it, with a WARNING in the kernel log")
     chunk, count = 64 << 20, 20
     file = os.memfd_create("region")
     os.ftruncate(file, chunk)
@@ -321,8 +320,7 @@ def wrong_transitions():
 
 def wrong_attributes():
     """Attributes out of range are refused"""
-    if RXE:
-        raise Skip("rxe takes any path MTU and any number of responder resources")
+    not_for_rxe("takes any path MTU and any number of responder resources")
     limits = context().query_device()
     for name, value in (("path_mtu", 6), ("max_dest_rd_atomic", limits.max_qp_rd_atom + 1)):
         end = End()
@@ -356,8 +354,7 @@ def query_attributes():
 
 def limits_of_the_peer():
     """Limits asked for are kept as they are: 2 responder resources stay 2"""
-    if RXE:
-        raise Skip("rxe rounds up to a power of two")
+    not_for_rxe("rounds up to a power of two")
     end = End()
     end.to_rts(end, max_rd_atomic=3, max_dest_rd_atomic=3)
     attr = end.qp.query(0x1FFFFF)[0]

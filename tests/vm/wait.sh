@@ -62,3 +62,13 @@ qps() { rdma resource show qp link "$1" 2>/dev/null | grep -c "pid"; }
 
 # has_qp DEVICE STATE
 has_qp() { rdma resource show qp link "$1" | grep -q "type RC state $2"; }
+
+# kernel_memory: what the kernel holds and cannot give back, in KiB. With KASAN, what was freed is kept until its cache
+# is made to shrink.
+kernel_memory() {
+	local cache
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	for cache in /sys/kernel/slab/*/shrink; do [ ! -w "$cache" ] || echo 1 >"$cache"; done
+	awk '/^(SUnreclaim|VmallocUsed|PageTables|Percpu|KernelStack):/ { sum += $2 } END { print sum }' /proc/meminfo
+}

@@ -17,8 +17,8 @@ from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.wr import SendWR
 
 from rc import FULL_ACCESS, PAGE, End, async_event, context, forget_events, own_context, pair
-from tap import Skip, equal, run, true
-from work import OK, READ, WRITE, fill, not_for_rxe, status
+from tap import Skip, equal, not_for_rxe, run, true
+from work import OK, READ, WRITE, fill, status
 
 BINDABLE = FULL_ACCESS | e.IBV_ACCESS_MW_BIND
 REMOTE = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
@@ -269,6 +269,30 @@ def other_queue_pair():
             second.close()
 
 
+def heirless():
+    """A type 2 window of a queue pair that is gone opens for nobody, and goes as any other"""
+    not_for_rxe("a window keeps its queue pair")
+    forget_events()
+    with PD(context()) as domain, MR(domain, PAGE, BINDABLE) as region, MW(domain, TWO) as window:
+        ctypes.memset(region.buf, 0, PAGE)
+        for _ in range(2):
+            peer, end = End(), End(pd=domain)
+            end.to_rts(peer)
+            key = bind(end, window, region, 0, 64)
+            end.close()
+            heir = End(pd=domain)
+            peer.to_rts(heir)
+            heir.to_rts(peer)
+            fill(peer, DATA)
+            through(peer, key, region.buf, wanted=REFUSED)
+            untouched(region)
+            for one in (peer, heir):
+                one.close()
+            window.close()
+            window = MW(domain, TWO)
+        window.close()
+
+
 def second_pair(end):
     """Another queue pair of the end's domain, and its peer."""
     peer, second = End(), End(pd=end.pd)
@@ -340,7 +364,7 @@ def exit_with_windows():
 
 TESTS = [
     objects, unbound, inside, outside, rights, zero_based, wrong_binds, foreign_domain, rebind, bind_twice,
-    invalidation, remote_invalidation, wrong_invalidation, other_queue_pair, region_stays, gone, local_use,
+    invalidation, remote_invalidation, wrong_invalidation, other_queue_pair, heirless, region_stays, gone, local_use,
     exit_with_windows,
 ]
 

@@ -1,77 +1,408 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A peer that sends what it likes to port 4791: wire.py DESTINATION SOURCE COUNT QPN...
+"""A peer that sends what it likes to port 4791: wire.py TARGETS COUNT.
 
-Packets of any length, with any opcode, some cut short, some with IP options, some in fragments, to QPs that
-exist and to others; half of them with a right ICRC, so that they are believed so far. Raw IPv4, because only
-so the identification is ours, which the ICRC covers.
+It listens to its own end of the wire, and sends: packets of the real peer with some fields changed; requests and
+responses of its own making, with the PSN that is expected, keys that it should not have, and some fields changed;
+and noise. Most have a right ICRC, or all would be dropped at one place. TARGETS is a JSON file, see hostile_wire.py,
+which starts this. SEED steers the chance; what is heard depends on time, too.
 """
 
+import collections
+import ctypes
+import json
 import os
 import random
 import socket
 import struct
 import sys
-import zlib
+import time
+
+import frame as f
 
 SEED = int(os.environ.get("SEED", "4791"))
-PORT = 4791
+BATCH = 256
+ETH_ALL = 3
+SOL_PACKET, PACKET_VNET_HDR, PACKET_QDISC_BYPASS = 263, 15, 20
+PACKET_OUTGOING = 4
+# struct virtio_net_hdr: needs a checksum; VIRTIO_NET_HDR_GSO_UDP_L4.
+NEEDS_CSUM, GSO_UDP_L4 = 1, 5
+ENDS = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+# What begins a message, on any connection and on a reliable one; what goes on with it, and what ends it.
+BEGIN = (f.SEND_FIRST, f.SEND_ONLY, f.SEND_ONLY_IMM, f.WRITE_FIRST, f.WRITE_ONLY, f.WRITE_ONLY_IMM)
+BEGIN_RELIABLE = BEGIN + (f.READ, f.SWAP, f.ADD, f.FLUSH, f.ATOMIC_WRITE, f.SEND_ONLY_INV)
+GO_ON = {f.SEND_FIRST: f.SEND_MIDDLE, f.WRITE_FIRST: f.WRITE_MIDDLE}
+END = {f.SEND_FIRST: (f.SEND_LAST, f.SEND_LAST_IMM), f.WRITE_FIRST: (f.WRITE_LAST, f.WRITE_LAST_IMM)}
+REQUESTS = (*BEGIN, *GO_ON.values(), *sum(END.values(), ()), f.SEND_LAST_INV)
+WITH_DATA = REQUESTS + (f.SEND_ONLY_INV,)
+ADDRESSED = (f.WRITE_FIRST, f.WRITE_ONLY, f.WRITE_ONLY_IMM, f.READ)
+WITH_IMM = (f.SEND_LAST_IMM, f.SEND_ONLY_IMM, f.WRITE_LAST_IMM, f.WRITE_ONLY_IMM)
 
 
-def icrc(ip, udp, payload):
-    """The ICRC of a packet: fields that routers change count as ones."""
-    ip = ip[:1] + b"\xff" + ip[2:8] + b"\xff" + ip[9:10] + b"\xff\xff" + ip[12:20]
-    udp = udp[:6] + b"\xff\xff"
-    payload = payload[:4] + b"\xff" + payload[5:]
-    return struct.pack("<I", zlib.crc32(b"\xff" * 8 + ip + udp + payload))
+class Wire:
+    """Our end of the wire: frames go out in batches, and everything that passes is heard."""
+
+    def __init__(self, interface):
+        self.out = self.opened(interface, 0)
+        self.out.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
+        self.bursts = self.opened(interface, 0, PACKET_VNET_HDR)
+        self.ears = self.opened(interface, ETH_ALL)
+        self.ears.setblocking(False)
+        self.buffer = bytearray(1 << 16)
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.iovecs = ctypes.create_string_buffer(16 * BATCH)
+        start = ctypes.addressof(self.iovecs)
+        # struct mmsghdr: no name, one piece each.
+        self.heads = ctypes.create_string_buffer(
+            b"".join(struct.pack("QQQQQQQQ", 0, 0, start + 16 * at, 1, 0, 0, 0, 0) for at in range(BATCH)), 64 * BATCH)
+
+    @staticmethod
+    def opened(interface, protocol, option=None):
+        """A packet socket of the interface."""
+        found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        if option:
+            found.setsockopt(SOL_PACKET, option, 1)
+        found.bind((interface, protocol))
+        return found
+
+    def send(self, frames):
+        """Sends up to BATCH frames; what the kernel refuses is left out."""
+        whole = ctypes.create_string_buffer(b"".join(frames))
+        at = ctypes.addressof(whole)
+        for index, one in enumerate(frames):
+            struct.pack_into("QQ", self.iovecs, 16 * index, at, len(one))
+            at += len(one)
+        done = 0
+        while done < len(frames):
+            heads = ctypes.byref(self.heads, 64 * done)
+            done += max(1, self.libc.sendmmsg(self.out.fileno(), heads, len(frames) - done, 0))
+
+    def send_burst(self, whole, size):
+        """Sends one frame that is to be split into datagrams of that many bytes."""
+        start = 34 if whole[12:14] == b"\x08\0" else 54
+        head = struct.pack("=BBHHHH", NEEDS_CSUM, GSO_UDP_L4, start + 8, size, start, 6)
+        try:
+            self.bursts.send(head + whole)
+        except OSError:
+            pass  # The kernel refuses sizes that make no sense.
+
+    def heard(self):
+        """Some frames that have passed: (whether it is the real peer's, its bytes)."""
+        for _ in range(BATCH):
+            try:
+                length, origin = self.ears.recvfrom_into(self.buffer)
+            except BlockingIOError:
+                return
+            yield origin[2] == PACKET_OUTGOING, bytes(self.buffer[:length])
 
 
-def packet(chance, numbers, source, destination):
-    """One packet, from the IP header on."""
-    opcode = chance.choice((chance.randrange(256), chance.randrange(0x1E)))
-    pad = chance.choice((0, 0, 0, chance.randrange(4)))
-    flags = chance.choice((0x40, chance.getrandbits(8) & 0xCF)) | pad << 4
-    qpn = chance.choice((*numbers, 0, 1, 0xFFFFFF, chance.getrandbits(24)))
-    key = chance.choice((0xFFFF, 0xFFFF, 0xFFFF, chance.getrandbits(16)))
-    psn = chance.getrandbits(24) | chance.choice((0, 1 << 31))
-    body = chance.randbytes(chance.choice((0, 4, 16, 20, 28, 256, 1024, 1028, chance.randrange(1300))))
-    payload = struct.pack(">BBHII", opcode, flags, key, qpn, psn) + body
-    if chance.random() < 0.1:
-        payload = payload[: chance.randrange(len(payload))]
-    options = b"\x01" * 4 * chance.choice((0, 0, 0, 1, 10))
-    total = 20 + len(options) + 8 + len(payload) + 4
-    head = struct.pack(">BBHHHBBH", 0x45 + len(options) // 4, chance.getrandbits(8), total,
-                       chance.randrange(1, 65536), 0x4000, 64, socket.IPPROTO_UDP, 0)
-    ip = head + socket.inet_aton(source) + socket.inet_aton(destination)
-    udp = struct.pack(">HHHH", chance.randrange(49152, 65536), PORT, 12 + len(payload), 0)
-    check = icrc(ip, udp, payload) if len(payload) > 4 and chance.random() < 0.5 else chance.randbytes(4)
-    return ip + options + udp + payload + check
+class Flow:
+    """One queue pair that is attacked, as a peer knows it."""
+
+    def __init__(self, told, ends):
+        self.qpn, self.peer, self.service, self.mtu = told["qpn"], told["peer"], told["service"], told["mtu"]
+        self.qkey = told.get("qkey", 0)
+        self.ends = {name: bytes.fromhex(value) for name, value in ends[str(told["version"])].items()}
+        self.ends["version"] = told["version"]
+        # What the victim expects next, and what it has asked for last: a PSN and an opcode.
+        self.expected = told["psn"]
+        self.asked = (told["psn"], f.SEND_ONLY)
+        # The first opcode of a message that we are in the middle of, and how many of its packets are left.
+        self.message, self.left = None, 0
+        self.captured = collections.deque(maxlen=64)
+
+    def from_peer(self, fields, length):
+        """The real peer has sent this."""
+        fields["body"] = fields["body"][:self.mtu + 28]
+        self.captured.append(fields)
+        if fields["opcode"] & 0x1F not in f.RESPONSES:
+            # A burst passes as one frame.
+            self.expected = fields["psn"] + max(1, (length - 54) // self.mtu) & 0xFFFFFF
+
+    def from_victim(self, fields):
+        """The victim has sent this."""
+        opcode = fields["opcode"] & 0x1F
+        if opcode == f.ACK:
+            accepted = fields["body"][0] < 0x20
+            self.expected = fields["psn"] + accepted & 0xFFFFFF
+        elif opcode not in f.RESPONSES:
+            self.asked = fields["psn"], opcode
 
 
-def fragments(whole):
-    """The same packet in two pieces."""
-    head, body = whole[:20], whole[20:]
-    cut = len(body) // 16 * 8
-    more = head[:6] + struct.pack(">H", 0x2000) + head[8:]
-    last = head[:6] + struct.pack(">H", cut // 8) + head[8:]
-    return [more + body[:cut], last + body[cut:]]
+class Attacker:
+    """Makes packets."""
+
+    def __init__(self, targets):
+        self.chance = random.Random(SEED)
+        self.targets = targets
+        self.flows = [Flow(told, targets["ends"]) for told in targets["flows"]]
+        self.by_qpn = {flow.qpn: flow for flow in self.flows}
+        self.by_peer = {flow.peer: flow for flow in self.flows}
+        self.secret = bytes.fromhex(targets["secret"])
+        self.leaks = 0
+        self.changes = [getattr(self, name) for name in dir(self) if name.startswith("change_")]
+
+    def listen(self, wire):
+        """Learns from what passes."""
+        for is_peers, data in wire.heard():
+            fields = f.parse(data)
+            if not fields:
+                continue
+            if is_peers:
+                flow = self.by_qpn.get(fields["qpn"])
+                if flow:
+                    flow.from_peer(fields, len(data))
+                continue
+            if self.secret in data:
+                self.leaks += 1
+            flow = self.by_peer.get(fields["qpn"])
+            if flow:
+                flow.from_victim(fields)
+
+    # ---- packets -----------------------------------------------------------------------------
+
+    def packet(self):
+        """One frame's fields."""
+        chance = self.chance
+        flow = chance.choice(self.flows)
+        kind = chance.random()
+        if kind < 0.2 and flow.captured:
+            fields = dict(chance.choice(flow.captured))
+            if chance.random() < 0.5:
+                fields["psn"] = flow.expected
+            changes = chance.choice((1, 1, 2, 3))
+        elif kind < 0.7 or flow.service != f.RC:
+            fields = self.request(flow)
+            changes = chance.choice((0, 0, 0, 0, 0, 0, 1, 2))
+        elif kind < 0.95:
+            fields = self.response(flow)
+            changes = chance.choice((0, 1, 1, 2))
+        else:
+            fields = self.noise(flow)
+            changes = chance.randrange(4)
+        for _ in range(changes):
+            chance.choice(self.changes)(fields)
+        if not changes and fields["opcode"] & 0x1F not in f.RESPONSES:
+            flow.expected = flow.expected + 1 & 0xFFFFFF
+        return fields
+
+    def base(self, flow, opcode, psn, body, size=0):
+        """Fields of a packet that is in order; `size` of its bytes are not the padding's, but for whole words."""
+        return {**flow.ends, "opcode": opcode, "psn": psn, "qpn": flow.qpn, "body": body,
+                "sport": 0xC000 | flow.qpn & 0x3FFF, "ident": self.chance.randrange(1, 65536),
+                "flags": 0x40 | (-size & 3) << 4}
+
+    def place(self, size):
+        """An address with so many bytes behind it, and a key: most are right, some are not."""
+        chance = self.chance
+        address, length, key = self.targets["keys"][0]
+        if chance.random() < 0.2:
+            address, length, key = chance.choice(self.targets["keys"])
+        where = chance.randrange(length) if chance.random() < 0.1 else chance.randrange(length - size) & ~7
+        return address + where, key
+
+    def data(self, size):
+        """Payload of so many bytes, and what pads it."""
+        return self.chance.randbytes(size + (-size & 3))
+
+    def request(self, flow):
+        """A request that may well be carried out."""
+        chance, mtu = self.chance, flow.mtu
+        if flow.service == f.UD:
+            body = struct.pack(">II", flow.qkey, flow.peer) + self.data(chance.choice((0, 8, 200, 1024)))
+            return self.base(flow, f.UD | f.SEND_ONLY, chance.getrandbits(24), body)
+        opcode, size = self.step(flow)
+        address, key = self.place(size)
+        head = b""
+        if opcode in ADDRESSED:
+            head = struct.pack(">QII", address, key, size)
+        elif opcode in (f.SWAP, f.ADD):
+            head = struct.pack(">QIQQ", address, key, chance.getrandbits(64), 0)
+        elif opcode == f.FLUSH:
+            head = struct.pack(">IQII", chance.choice((1, 1, chance.randrange(64))), address, key, size)
+        elif opcode == f.ATOMIC_WRITE:
+            head = struct.pack(">QIIQ", address, key, 8, chance.getrandbits(64))
+        elif opcode in (f.SEND_LAST_INV, f.SEND_ONLY_INV):
+            head = struct.pack(">I", key)
+        elif opcode in WITH_IMM:
+            head = chance.randbytes(4)
+        if opcode == f.WRITE_ONLY_IMM:
+            head += chance.randbytes(4)
+        if opcode in WITH_DATA:
+            left = mtu if opcode in GO_ON or opcode in GO_ON.values() else min(size, mtu)
+            head += self.data(left)
+        return self.base(flow, flow.service | opcode, flow.expected, head, size)
+
+    def step(self, flow):
+        """The opcode of the next packet of a message, with the message's length; sometimes of another."""
+        chance, mtu = self.chance, flow.mtu
+        last = chance.choice((0, 1, 8, 255, mtu, chance.randrange(mtu)))
+        if chance.random() < 0.03:
+            return chance.choice(REQUESTS), last
+        if flow.message is None:
+            opcode = chance.choice(BEGIN_RELIABLE if flow.service == f.RC else BEGIN)
+            if opcode in GO_ON:
+                # The last packet is of this length, so that what was announced comes true.
+                flow.message, flow.left = opcode, chance.randrange(4)
+                return opcode, mtu * (flow.left + 1) + 256
+            return opcode, chance.choice((last, 5000)) if opcode == f.READ else last
+        flow.left -= 1
+        if flow.left >= 0:
+            return GO_ON[flow.message], mtu
+        opcode, flow.message = chance.choice(END[flow.message]), None
+        return opcode, 256
+
+    def response(self, flow):
+        """A response to what the victim has asked."""
+        chance = self.chance
+        psn, asked = flow.asked
+        psn = psn + chance.choice((0, 0, 0, 1, -1, chance.randrange(64))) & 0xFFFFFF
+        if asked == f.READ and chance.random() < 0.8:
+            opcode = chance.choice((f.READ_FIRST, f.READ_MIDDLE, f.READ_LAST, f.READ_ONLY))
+        elif asked in (f.SWAP, f.ADD, f.ATOMIC_WRITE):
+            opcode = chance.choice((f.ATOMIC_ACK, f.ATOMIC_ACK, f.ACK))
+        else:
+            opcode = chance.choice((f.ACK, f.ACK, chance.choice(f.RESPONSES)))
+        syndrome = chance.choice((f.ACKNOWLEDGED, f.ACKNOWLEDGED, f.OUT_OF_SEQUENCE, chance.randrange(256)))
+        body = b""
+        if opcode != f.READ_MIDDLE:
+            body = struct.pack(">I", syndrome << 24 | chance.choice((1, chance.getrandbits(24))))
+        if opcode == f.ATOMIC_ACK:
+            body += chance.randbytes(8)
+            return self.base(flow, opcode, psn, body)
+        if opcode == f.ACK:
+            return self.base(flow, opcode, psn, body)
+        size = flow.mtu if opcode in (f.READ_FIRST, f.READ_MIDDLE) else chance.choice((600, chance.randrange(1025)))
+        return self.base(flow, opcode, psn, body + self.data(size), size)
+
+    def noise(self, flow):
+        """Anything."""
+        chance = self.chance
+        body = chance.randbytes(chance.randrange(1300))
+        fields = self.base(flow, chance.randrange(256), chance.getrandbits(24), body)
+        fields["qpn"] = chance.choice((flow.qpn, 0, 1, 0xFFFFFF, chance.getrandbits(24)))
+        if fields["qpn"] in self.targets["spared"]:
+            fields["qpn"] = 0
+        return fields
+
+    # ---- changes: each in one header ------------------------------------------------------------
+
+    def change_ether(self, fields):
+        """Another sender, or a frame for everybody."""
+        fields[self.chance.choice(("ether_from", "ether_to"))] = self.chance.choice(
+            (b"\xff" * 6, b"\1\0\x5e\0\0\1", b"\2" + self.chance.randbytes(5)))
+
+    def change_ip(self, fields):
+        """A field of the IP header, its checksum as it should be or not."""
+        chance = self.chance
+        name = chance.choice(("tos", "total", "ident", "fragment", "hops", "protocol", "sum", "flow", "options"))
+        fields[name] = {
+            "tos": lambda: chance.randrange(256), "total": lambda: chance.choice((-8, -4, -1, 1, 4, 1000)),
+            "ident": lambda: chance.randrange(65536), "hops": lambda: chance.choice((0, 1, 255)),
+            "fragment": lambda: chance.choice((0, 0x2000, 0x8000, 1, 0x1FFF)),
+            "protocol": lambda: chance.choice((17, 17, 6, 136, chance.randrange(256))),
+            "sum": lambda: chance.randrange(65536), "flow": lambda: chance.getrandbits(20),
+            "options": lambda: b"\x01" * 4 * chance.choice((0, 1, 10)) if fields["version"] == 4 else b"",
+        }[name]()
+
+    def change_address(self, fields):
+        """From or to somebody else."""
+        name = self.chance.choice(("source", "destination"))
+        size = len(fields[name])
+        fields[name] = self.chance.choice((fields["source"], fields["destination"], bytes(size), b"\xff" * size,
+                                           fields[name][:-1] + b"\x63", self.chance.randbytes(size)))
+
+    def change_udp(self, fields):
+        """A field of the UDP header."""
+        chance = self.chance
+        name = chance.choice(("sport", "dport", "udp_length", "udp_sum"))
+        fields[name] = {"sport": lambda: chance.randrange(65536), "dport": lambda: chance.choice((0, 4790, f.PORT)),
+                        "udp_length": lambda: chance.choice((-12, -4, -1, 1, 4, 60000)),
+                        "udp_sum": lambda: chance.randrange(65536)}[name]()
+
+    def change_opcode(self, fields):
+        """Another operation, of the service or of another."""
+        chance = self.chance
+        fields["opcode"] = chance.choice((fields["opcode"] & 0xE0 | chance.randrange(0x1F), chance.randrange(256),
+                                          fields["opcode"] ^ chance.choice((f.UC, f.UD, 0x80))))
+
+    def change_flags(self, fields):
+        """Solicited, migration, pad count, version; or what is reserved, or the request to acknowledge."""
+        name = self.chance.choice(("flags", "flags", "reserved", "ack"))
+        fields[name] = self.chance.randrange(256)
+        if name == "flags" and self.chance.random() < 0.7:
+            fields[name] &= 0xF0
+
+    def change_pkey(self, fields):
+        """The partition."""
+        fields["pkey"] = self.chance.choice((0, 0x7FFF, 0x8000, self.chance.randrange(65536)))
+
+    def change_qpn(self, fields):
+        """Another queue pair, perhaps of another service."""
+        fields["qpn"] = self.chance.choice((self.chance.choice(self.flows).qpn, 0, 1, 0xFFFFFF))
+
+    def change_psn(self, fields):
+        """Before, after, and on either side of half of all numbers."""
+        step = self.chance.choice((1, -1, 2, -2, 16, -16, -300, 0x7FFFFF, 0x800000, 0x800001,
+                                   self.chance.getrandbits(24)))
+        fields["psn"] = fields["psn"] + step & 0xFFFFFF
+
+    def change_headers(self, fields):
+        """A word of what comes behind the BTH: addresses, keys, lengths, syndromes."""
+        chance, body = self.chance, fields["body"]
+        if len(body) < 4:
+            return
+        at = chance.randrange(min(len(body), 32) // 4) * 4
+        word = chance.choice((*ENDS, chance.getrandbits(32), chance.choice(self.targets["keys"])[2],
+                              int.from_bytes(body[at:at + 4], "big") ^ 1 << chance.randrange(32)))
+        fields["body"] = body[:at] + struct.pack(">I", word) + body[at + 4:]
+
+    def change_length(self, fields):
+        """Less behind the headers than there should be, or more, or none."""
+        body, chance = fields["body"], self.chance
+        fields["body"] = chance.choice((b"", body[:chance.randrange(len(body) + 1)], body[:-1], body[:-4],
+                                        body + bytes(chance.choice((1, 4, 64))), body + bytes(1024)))[:3900]
+
+    def change_cut(self, fields):
+        """It ends in the middle of a header."""
+        if self.chance.random() < 0.3:
+            fields["cut"] = self.chance.randrange(40)
+
+    def change_icrc(self, fields):
+        """A wrong ICRC."""
+        if self.chance.random() < 0.5:
+            fields["icrc"] = self.chance.randrange(1, 1 << 32)
+
+
+def flood(attacker, wire, count):
+    """Sends that many packets."""
+    chance, done = attacker.chance, 0
+    while done < count:
+        attacker.listen(wire)
+        frames = []
+        while len(frames) < BATCH - 1:
+            whole = f.build(attacker.packet())
+            cut = chance.random()
+            if cut < 0.01 and whole[14] == 0x45:
+                frames += f.fragments(whole)
+            else:
+                frames.append(whole)
+            if cut > 0.999:
+                wire.send_burst(whole + chance.randbytes(4000), chance.choice((1, 64, 500, 1024 + 16, 1600)))
+        wire.send(frames)
+        done += len(frames)
+    return done
 
 
 def main():
-    destination, source, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    numbers = [int(number) for number in sys.argv[4:]]
-    chance = random.Random(SEED)
-    wire = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-    for _ in range(count):
-        whole = packet(chance, numbers, source, destination)
-        pieces = [whole]
-        if whole[0] == 0x45 and len(whole) > 60 and chance.random() < 0.1:
-            pieces = fragments(whole)
-        for piece in pieces:
-            try:
-                wire.sendto(piece, (destination, 0))
-            except OSError:
-                pass  # The kernel may refuse what it is to send; then it is not sent.
-    print(f"# seed {SEED}: {count} packets to QPs {numbers}")
+    with open(sys.argv[1], encoding="ascii") as file:
+        targets = json.load(file)
+    attacker, wire = Attacker(targets), Wire(targets["interface"])
+    start = time.monotonic()
+    done = flood(attacker, wire, int(sys.argv[2]))
+    seconds = time.monotonic() - start
+    print(f"# seed {SEED}: {done} packets to {len(attacker.flows)} QPs in {seconds:.1f} s", flush=True)
+    print(f"# what nobody has a key for was heard {attacker.leaks} times", flush=True)
+    sys.exit(1 if attacker.leaks else 0)
 
 
 if __name__ == "__main__":

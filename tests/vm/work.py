@@ -5,7 +5,7 @@ import os
 
 import pyverbs.enums as e
 
-from tap import Skip, equal
+from tap import equal
 
 RXE = os.environ["DRIVER"] == "rxe"
 SEND, WRITE, READ = e.IBV_WR_SEND, e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ
@@ -51,9 +51,3 @@ def e_name(number):
     names = {getattr(e, name): name for name in dir(e) if name.startswith("IBV_WC_")
              and (name.endswith("_ERR") or name == "IBV_WC_SUCCESS")}
     return names.get(number, number)
-
-
-def not_for_rxe(why):
-    """Leaves a test out where rdma_rxe is known to do otherwise."""
-    if RXE:
-        raise Skip(f"rxe: {why}")

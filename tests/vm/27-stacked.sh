@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Devices over netdevs that stand on others: a bond whose active link goes in mid-traffic, a bridge, VLANs
+# on top of both; two machines with one MAC address; and the smallest MTU that will do.
+#
+#	bond0 [frb] = { x0, y0 } ------ { x1, y1 } = br0 [frc]     br0 is in namespace b
+#	v0 [DEV] ------ v1 [PEER_DEV]                               v1, too
+#
+# vm: TOPOLOGY=netns
+
+. "$VM_LIB"
+. "${VM_LIB%/*}/wait.sh"
+
+stacked() {
+	modprobe -a bonding bridge 8021q 2>/dev/null
+	ip link add bond0 type bond mode active-backup miimon 20 && ip -n b link add br0 type bridge || return 1
+	for name in x y; do
+		make_veth ${name}0 ${name}1
+		ip link set ${name}1 netns b
+		ip link set ${name}0 down
+		ip link set ${name}0 master bond0
+		ip -n b link set ${name}1 mtu "$MTU" master br0 up
+	done
+	address bond0 10.1.0.1 fd00::11
+	address br0 10.1.0.2 fd00::12 b
+	ip link add link bond0 name bond0.5 type vlan id 5
+	ip -n b link add link br0 name br0.5 type vlan id 5
+	address bond0.5 10.5.0.1 fd00::51
+	address br0.5 10.5.0.2 fd00::52 b
+}
+
+# The four addresses of either end, by name: of the netdev, and of the VLAN on top of it.
+over() { # IPV4 IPV4 COMMAND...
+	local DEV=frb PEER_DEV=frc ADDR=$1 PEER_ADDR=$2 GID4 PEER_GID4
+	GID4=$(gid_index frb "$1")
+	PEER_GID4=$(gid_index frc "$2")
+	"${@:3}"
+}
+
+# goes NETDEV: takes the active link away when it has carried a million bytes more. Not before: GIDs come and go
+# with it, and a program that just starts would not find its own.
+goes() {
+	carried "$1" $(($(<"/sys/class/net/$1/statistics/rx_bytes") + 1000000))
+	ip link set "$1" down
+}
+carried() { within 60 eval '[ "$(</sys/class/net/'"$1"'/statistics/rx_bytes)" -gt '"$2"' ]'; }
+
+same_address() {
+	at_peer ip link set "$PEER_NETDEV" address "$(<"/sys/class/net/$NETDEV/address")"
+	pingpong rc 4 -n 100
+	pingpong ud 4 -n 20
+}
+
+# The longest headers are those of a WRITE with immediate data over IPv6: 84 bytes with the ICRC.
+exact_mtu() {
+	ip link set "$NETDEV" mtu 2132
+	at_peer ip link set "$PEER_NETDEV" mtu 2132
+	check "an MTU of 2132 carries packets of 2048" within 5 attribute_is "$DEV" active_mtu '^2048'
+	local write="ib_write_bw -d \$dev -x \$gid6 -F --write_with_imm -m 2048 -s 2048 -n 200"
+	traffic "of the longest headers" 18515 "$write" "$write \$to"
+	ip link set "$NETDEV" mtu 2131
+	check "an MTU of 2131 does not" within 5 attribute_is "$DEV" active_mtu '^1024'
+	ip link set "$NETDEV" mtu "$MTU"
+	at_peer ip link set "$PEER_NETDEV" mtu "$MTU"
+}
+
+if stacked; then
+	check "a device over a bond" add_device frb "$DRIVER" bond0
+	check "a device over a bridge" add_device frc "$PEER_DRIVER" br0 b
+	check "both are active" within 5 eval 'port_is frb ACTIVE && port_is frc ACTIVE'
+	over 10.1.0.1 10.1.0.2 pingpong rc 4 -n 100 -m 4096 -s 65536
+	over 10.1.0.1 10.1.0.2 pingpong ud 4 -n 20
+	over 10.5.0.1 10.5.0.2 pingpong rc 4 -n 100
+	check "x0 is the active link" grep -q 'Active Slave: x0' /proc/net/bonding/bond0
+	before=$(</sys/class/net/y0/statistics/rx_bytes)
+	goes x0 &
+	over 10.1.0.1 10.1.0.2 perftest ib_send_bw -D 6 -s 16384
+	wait $!
+	check "the other link took over, and the traffic with it" carried y0 $((before + 1000000))
+	ip link set x0 up
+	sleep 1
+	goes y0 &
+	over 10.5.0.1 10.5.0.2 perftest ib_write_bw -D 6 -s 16384
+	wait $!
+	check "and back again" grep -q 'Active Slave: x0' /proc/net/bonding/bond0
+	check "still active" port_is frb ACTIVE
+	ip link set x0 down
+	check "without any link it is down" within 5 port_is frb DOWN
+	ip link set x0 up
+	check "and comes back" within 5 port_is frb ACTIVE
+	over 10.1.0.1 10.1.0.2 pingpong rc 4 -n 100
+	ip link del bond0
+	check "the device goes with the bond" within 10 not has_device frb
+	ip -n b link del br0
+	check "and with the bridge" within 10 not has_device frc
+else
+	skip "bond and bridge" "this kernel has no bonding or no bridge"
+fi
+same_address
+if [ "$DRIVER" = ferroce ]; then
+	exact_mtu
+else
+	skip "the longest headers" "rxe: counts four bytes too few"
+fi
+finish

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The longest message, the longest scatter list, and nothing at all; see large.py.
+#
+#	v0 [DEV] ------ v1      two QPs of one device talk to each other
+#
+# vm: TOPOLOGY=single
+# long: TOPOLOGY=single VM_ENV=LARGE=1 VM_TIMEOUT=1800
+
+cd "${VM_LIB%/*}" && exec python3 large.py

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Regions of DMA buffers that other drivers export; see dma_buf.py.
+#
+#	v0 [DEV] ------ v1      single: two QPs of one device talk to each other
+#
+# vm: TOPOLOGY=single
+# vm: TOPOLOGY=netns VM_ENV="LOCAL_PATH=0 VERIFY_ICRC=1"
+
+cd "${VM_LIB%/*}" && exec python3 dma_buf.py

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Copies from and to the memory of a process fail, each of each verb in turn; see no_memory.py. It takes a kernel that
+# can be told to fail: umdebug.
+#
+#	v0 [DEV] ------ v1      the device talks to itself
+#
+# vm: TOPOLOGY=single KERNEL=umdebug
+
+. "$VM_LIB"
+
+if [ ! -d /sys/kernel/debug/fail_usercopy ]; then
+	skip "every copy of every verb fails once" "this kernel has no fail_usercopy"
+	finish
+fi
+# Of memory, only what may not wait for it can fail, as it does by default.
+for cause in failslab fail_page_alloc fail_usercopy; do
+	[ ! -w "/sys/kernel/debug/$cause/verbose" ] || echo 0 >"/sys/kernel/debug/$cause/verbose"
+done
+cd "${VM_LIB%/*}" || exit
+COPIES=1 python_tests no_memory.py
+pingpong rc 4 -n 100
+check "the device goes" timeout 60 rdma link del "$DEV"
+check "the driver is unloaded" timeout 60 rmmod ferroce
+
+finish

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What a flood of packets costs, what it does to others, and whom memory is charged to; see flood.py.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV], flood     v1 is in namespace b
+#
+# FLOOD_FACTOR is how many times as expensive as to a closed port a packet may be; without it, that is only printed.
+#
+# vm: TOPOLOGY=netns
+# long: alone TOPOLOGY=netns VM_ENV=FLOOD_FACTOR=5
+
+. "$VM_LIB"
+
+cd "${VM_LIB%/*}" || exit
+python_tests flood.py
+pingpong rc 4 -n 100
+
+finish

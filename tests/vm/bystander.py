@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A connection between two devices that nobody attacks, while others are attacked: every message must arrive."""
+
+import os
+import signal
+
+import pyverbs.enums as e
+
+from rc import across
+from tap import equal, true
+from work import fill, held, pattern
+
+SEND, READ = e.IBV_WR_SEND, e.IBV_WR_RDMA_READ
+
+
+class Bystander:
+    """A connection that nobody attacks, in a process of its own."""
+
+    def __init__(self):
+        back, self.out = os.pipe()
+        stop, self.stop = os.pipe()
+        self.child = os.fork()
+        if not self.child:
+            os.close(self.stop)
+            try:
+                self.deliver(stop)
+                os._exit(0)
+            except BaseException as error:  # pylint: disable=broad-except
+                print(f"# bystander: {error!r}", flush=True)
+                os._exit(1)
+        os.close(stop)
+        os.close(self.out)
+        self.spared = [int(word) for word in os.read(back, 64).split()]
+
+    def deliver(self, stop):
+        """Messages of every kind until `stop` is closed; each arrives as it was sent."""
+        os.set_blocking(stop, False)
+        with across(timeout=17) as (a, b):
+            os.write(self.out, f"{a.qp.qp_num} {b.qp.qp_num}".encode())
+            rounds = 0
+            while True:
+                try:
+                    if os.read(stop, 1) == b"":
+                        break
+                except BlockingIOError:
+                    pass
+                for one, other in ((a, b), (b, a)):
+                    data = pattern(1 + rounds * 37 % 5000, rounds)
+                    fill(one, data)
+                    other.receive(wr_id=rounds, pieces=[other.sge(8192, 8192)])
+                    one.send(SEND, pieces=[one.sge(0, len(data))])
+                    one.send(READ, pieces=[one.sge(32768, len(data))], remote=other.remote(8192))
+                    equal([wc.status for wc in one.completions(2, 60)], [0, 0], f"sends of round {rounds}")
+                    received = other.completion(60)
+                    equal((received.status, received.wr_id, received.byte_len), (0, rounds, len(data)), "receive")
+                    equal(held(other, len(data), 8192), data, f"what arrived in round {rounds}")
+                    equal(held(one, len(data), 32768), data, f"what was read in round {rounds}")
+                rounds += 1
+            print(f"# bystander: {4 * rounds} messages", flush=True)
+            true(rounds > 3, "the bystander came to nothing")
+
+    def end(self):
+        """It has delivered everything."""
+        os.close(self.stop)
+        equal(os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1]), 0, "the bystander's exit code")
+
+
+def main():
+    """A bystander until it is told to end by SIGTERM."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    bystander = Bystander()
+    signal.sigwait({signal.SIGTERM})
+    bystander.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Regions of DMA buffers: memory that another driver exports, and a process holds by a descriptor.
+
+rdma-core's library for this ABI has no such verb, so the kernel is asked directly.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import struct
+
+import pyverbs.enums as e
+from pyverbs.mr import MR
+
+import mapping
+from atomics import ADD, ATOMIC, SWAP, atomic, number
+from counters import counter
+from mapping import Memory
+from memory import REREG_ACCESS, REREG_TRANS, refused, rereg
+from mistakes import both_failed
+from rc import FULL_ACCESS, PAGE, End, across, eventually, forget_events, own_context, pair
+from tap import Skip, equal, not_for_rxe, run
+from uverbs import DEREG_MR, attributes_of, issue, request
+from work import OK, READ, SEND, WRITE, fill, held, pattern, status
+
+UDMABUF, HEAP, BUFFERS = "/dev/udmabuf", "/dev/dma_heap/system", "/sys/kernel/debug/dma_buf/bufinfo"
+UDMABUF_CREATE, HEAP_ALLOC = 0x40187542, 0xC0184800
+OBJECT_MR, REG_DMABUF_MR = 7, 4
+SIZE = 1 << 20
+DATA = pattern(SIZE, 5)
+IOVA = 0x123456780000
+
+
+def of_file():
+    """A buffer of the pages of a file in memory (udmabuf); its descriptor."""
+    if not os.path.exists(UDMABUF):
+        raise Skip(f"{UDMABUF} (CONFIG_UDMABUF)")
+    file = os.memfd_create("dma_buf", os.MFD_ALLOW_SEALING)
+    os.ftruncate(file, SIZE)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    maker = os.open(UDMABUF, os.O_RDWR)
+    try:
+        return fcntl.ioctl(maker, UDMABUF_CREATE, bytearray(struct.pack("=IIQQ", file, 1, 0, SIZE)))
+    finally:
+        os.close(maker)
+        os.close(file)
+
+
+def of_heap(flags=os.O_RDWR):
+    """A buffer of pages of its own (the system's heap); its descriptor."""
+    if not os.path.exists(HEAP):
+        raise Skip(f"{HEAP} (CONFIG_DMABUF_HEAPS_SYSTEM)")
+    heap = os.open(HEAP, os.O_RDONLY | os.O_CLOEXEC)
+    asked = bytearray(struct.pack("=QIIQ", SIZE, 0, flags | os.O_CLOEXEC, 0))
+    fcntl.ioctl(heap, HEAP_ALLOC, asked)
+    os.close(heap)
+    return struct.unpack("=QIIQ", asked)[1]
+
+
+class Region:
+    """A region of a buffer; raises OSError."""
+
+    def __init__(self, end, buffer, length=SIZE, offset=0, iova=IOVA, access=ATOMIC):
+        not_for_rxe("has no such regions")
+        self.fd = end.ctx.cmd_fd
+        keys = [ctypes.c_uint32(), ctypes.c_uint32()]
+        given = [(0, 0, 1, 0), (1, 0, 1, end.pd.handle), (2, 8, 1, offset), (3, 8, 1, length), (4, 8, 1, iova),
+                 (5, 4, 1, buffer), (6, 4, 1, access)]
+        given += [(7 + index, 4, 1, ctypes.addressof(key)) for index, key in enumerate(keys)]
+        error, found = attributes_of(self.fd, OBJECT_MR, REG_DMABUF_MR, given)
+        if error:
+            raise OSError(error, os.strerror(error))
+        self.handle = found[0]
+        self.buf, self.length = iova, length
+        self.lkey, self.rkey = (key.value for key in keys)
+
+    def close(self):
+        """Deregisters it."""
+        equal(issue(self.fd, request(DEREG_MR, struct.pack("=I", self.handle), 0)), 0, "deregistration")
+
+
+def ends():
+    """Two connected ends: of one device, or of one each in two namespaces."""
+    both = {"a": {"access": ATOMIC, "size": SIZE}, "b": {"access": ATOMIC, "size": SIZE}, "rights": ATOMIC}
+    return across(**both) if os.environ["TOPOLOGY"] == "netns" else pair(**both)
+
+
+def buffers():
+    """How many there are in this kernel."""
+    if not os.path.exists(BUFFERS):
+        raise Skip(f"{BUFFERS} (debugfs)")
+    with open(BUFFERS, encoding="ascii") as file:
+        return int(file.read().rsplit("Total ", 1)[1].split()[0])
+
+
+def use(buffer):
+    """Everything that a region is for, on a buffer: as a peer's target and source, and as one's own."""
+    seen = Memory(SIZE, flags=mapping.SHARED, fd=buffer)
+    with ends() as (a, b):
+        region = Region(b, buffer)
+        fill(a, DATA)
+        a.send(WRITE, pieces=[a.sge(0, SIZE)], remote=(IOVA, region.rkey))
+        status(a, OK, "write", 20)
+        equal(seen.read(SIZE), DATA, "what was written")
+        fill(a, bytes(SIZE))
+        a.send(READ, pieces=[a.sge(0, SIZE)], remote=(IOVA, region.rkey))
+        status(a, OK, "read", 20)
+        equal(held(a, SIZE), DATA, "what was read")
+        seen.write(DATA[::-1])
+        a.receive(pieces=[a.sge(0, SIZE)])
+        b.send(SEND, pieces=[b.sge(0, SIZE, mr=region)])
+        for end in (a, b):
+            status(end, OK, "send", 20)
+        equal(held(a, SIZE), DATA[::-1], "what was sent")
+        b.receive(pieces=[b.sge(PAGE + 1, 5000, mr=region)])
+        fill(a, DATA)
+        a.send(SEND, pieces=[a.sge(0, 5000)])
+        for end in (a, b):
+            status(end, OK, "receive", 20)
+        equal(seen.read(5002, PAGE), DATA[::-1][PAGE:PAGE + 1] + DATA[:5000] + DATA[::-1][PAGE + 5001:PAGE + 5002],
+              "what was received")
+        seen.write(struct.pack("=Q", 40))
+        atomic(a, ADD, (IOVA, region.rkey), 2)
+        status(a, OK, "add")
+        atomic(a, SWAP, (IOVA, region.rkey), 42, 7)
+        status(a, OK, "swap")
+        equal((number(a, 256), seen.read(8)), (42, struct.pack("=Q", 7)), "atomic operations")
+        region.close()
+    seen.unmap()
+
+
+def file_buffer():
+    """A buffer of the pages of a file is written, read, sent, received, and changed atomically"""
+    buffer = of_file()
+    use(buffer)
+    os.close(buffer)
+
+
+def heap_buffer():
+    """So is a buffer of the system's heap"""
+    buffer = of_heap()
+    use(buffer)
+    os.close(buffer)
+
+
+def written_meanwhile():
+    """What others write to a buffer while it is sent changes the bytes, never a packet's ICRC"""
+    buffer = of_file()
+    seen = Memory(SIZE, flags=mapping.SHARED, fd=buffer)
+    with ends() as (a, b):
+        device = a.ctx.name
+        before = counter("rx_bad_icrc", device)
+        region = Region(b, buffer)
+        writer = os.fork()
+        while not writer:
+            for byte in range(256):
+                seen.write(bytes([byte]) * (1 << 16))
+        try:
+            for _ in range(300):
+                b.send(WRITE, pieces=[b.sge(0, 1 << 16, mr=region)], remote=a.remote())
+                status(b, OK, "write", 20)
+        finally:
+            os.kill(writer, signal.SIGKILL)
+            os.waitpid(writer, 0)
+        equal(counter("rx_bad_icrc", device) - before, 0, "packets with a wrong ICRC")
+        region.close()
+    seen.unmap()
+    os.close(buffer)
+
+
+def parts():
+    """A part of a buffer has its bounds, and the bytes beside it stay"""
+    buffer = of_file()
+    seen = Memory(SIZE, flags=mapping.SHARED, fd=buffer)
+    with pair(rights=ATOMIC) as (a, b):
+        fill(a, DATA[:1000])
+        region = Region(b, buffer, 1000, 3 * PAGE + 8, IOVA + 8)
+        a.send(WRITE, pieces=[a.sge(0, 1000)], remote=(IOVA + 8, region.rkey))
+        status(a, OK, "write")
+        equal(seen.read(SIZE), bytes(3 * PAGE + 8) + DATA[:1000] + bytes(SIZE - 3 * PAGE - 1008))
+        region.close()
+    for at, length in ((IOVA + 9, 1000), (IOVA + 7, 8), (IOVA + 1008, 1), (3 * PAGE, 8)):
+        forget_events()
+        with pair(rights=ATOMIC) as (a, b):
+            region = Region(b, buffer, 1000, 3 * PAGE + 8, IOVA + 8)
+            a.send(WRITE, pieces=[a.sge(2000, length)], remote=(at, region.rkey))
+            status(a, e.IBV_WC_REM_ACCESS_ERR, "write outside")
+            both_failed(a, b, e.IBV_EVENT_QP_ACCESS_ERR)
+            region.close()
+    equal(seen.read(SIZE), bytes(3 * PAGE + 8) + DATA[:1000] + bytes(SIZE - 3 * PAGE - 1008))
+    seen.unmap()
+    os.close(buffer)
+
+
+def rights():
+    """Rights that a region of a buffer does not have are missed, and reregistration gives and takes them"""
+    buffer = of_heap()
+    seen = Memory(SIZE, flags=mapping.SHARED, fd=buffer)
+    with pair() as (a, b):
+        region = Region(b, buffer, access=e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ)
+        a.send(WRITE, pieces=[a.sge(0, 64)], remote=(IOVA, region.rkey))
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "write")
+        equal(seen.read(64), bytes(64), "the buffer")
+        region.close()
+    forget_events()
+    end = End()
+    region = Region(end, buffer, access=e.IBV_ACCESS_REMOTE_READ)
+    refused(errno.EOPNOTSUPP, lambda: rereg(region, REREG_ACCESS, access=FULL_ACCESS))
+    refused(errno.EOPNOTSUPP, lambda: rereg(region, REREG_ACCESS, access=e.IBV_ACCESS_ON_DEMAND))
+    refused(errno.EOPNOTSUPP, lambda: rereg(region, REREG_ACCESS, access=e.IBV_ACCESS_FLUSH_PERSISTENT))
+    region.close()
+    region = Region(end, buffer, access=FULL_ACCESS)
+    rereg(region, REREG_ACCESS, access=e.IBV_ACCESS_REMOTE_READ)
+    rereg(region, REREG_ACCESS, access=FULL_ACCESS)
+    region.close()
+    end.close()
+    seen.unmap()
+    os.close(buffer)
+
+
+def wrong():
+    """What is no buffer, or not in it, or may only be read, is refused"""
+    # No descriptor has such a number.
+    buffer, closed = of_file(), 4000
+    end = End()
+    null = os.open("/dev/null", os.O_RDWR)
+    make = lambda *args, **options: Region(end, *args, **options).close()
+    for code, args in ((errno.EBADF, (closed,)), (errno.EINVAL, (null,)), (errno.EINVAL, (buffer, 0)),
+                       (errno.EINVAL, (buffer, SIZE + 1)), (errno.EINVAL, (buffer, PAGE, SIZE)),
+                       (errno.EINVAL, (buffer, PAGE, SIZE - PAGE + 1, IOVA + 1)), (errno.EINVAL, (buffer, 8, 1)),
+                       (errno.EINVAL, (buffer, PAGE, 2 ** 64 - PAGE)), (errno.EINVAL, (buffer, 2 ** 64 - 1))):
+        refused(code, lambda args=args: make(*args))
+    for access in (e.IBV_ACCESS_ON_DEMAND, e.IBV_ACCESS_FLUSH_GLOBAL, e.IBV_ACCESS_MW_BIND, e.IBV_ACCESS_REMOTE_WRITE):
+        refused(errno.EINVAL, lambda access=access: make(buffer, access=access))
+    readable = of_heap(os.O_RDONLY)
+    for access in (e.IBV_ACCESS_LOCAL_WRITE, FULL_ACCESS, ATOMIC):
+        refused(errno.EACCES, lambda access=access: make(readable, access=access))
+    make(readable, access=e.IBV_ACCESS_REMOTE_READ)
+    for descriptor in (buffer, null, readable):
+        os.close(descriptor)
+    end.close()
+
+
+def outlives():
+    """A region keeps the buffer when its descriptor is closed, and nothing keeps it afterwards"""
+    before = buffers()
+    for make in (of_file, of_heap):
+        with ends() as (a, b):
+            buffer = make()
+            region = Region(b, buffer)
+            again = Region(b, buffer)
+            os.close(buffer)
+            equal(buffers(), before + 1, "buffers")
+            fill(a, DATA)
+            for one, opcode in ((region, WRITE), (again, READ)):
+                a.send(opcode, pieces=[a.sge(0, SIZE)], remote=(IOVA, one.rkey))
+                status(a, OK, "after it was closed", 20)
+                equal(held(a, SIZE), DATA)
+                fill(a, bytes(SIZE))
+            region.close()
+            a.send(READ, pieces=[a.sge(0, 64)], remote=(IOVA, again.rkey))
+            status(a, OK, "by the other region")
+            equal(held(a, 64), DATA[:64])
+            again.close()
+        eventually(lambda: buffers() == before, "the buffer goes")
+
+
+def moved():
+    """A region of a buffer that is reregistered with other memory lets the buffer go"""
+    before = buffers()
+    with pair() as (a, b):
+        buffer = of_heap()
+        region = Region(b, buffer, PAGE)
+        os.close(buffer)
+        place = MR(b.pd, 2 * PAGE, FULL_ACCESS)
+        start = place.buf + -place.buf % PAGE
+        rereg(region, REREG_TRANS, start, PAGE, IOVA)
+        eventually(lambda: buffers() == before, "the buffer goes")
+        fill(a, DATA[:64])
+        a.send(WRITE, pieces=[a.sge(0, 64)], remote=(IOVA, region.rkey))
+        status(a, OK, "write")
+        equal(ctypes.string_at(start, 64), DATA[:64])
+        region.close()
+        place.close()
+
+
+def killed():
+    """A process that ends with regions of buffers leaves nothing"""
+    before = buffers()
+    made = of_file(), of_heap()
+    child = os.fork()
+    if not child:
+        try:
+            own_context()
+            end = End()
+            kept = [Region(end, buffer) for buffer in made for _ in range(8)]
+            os._exit(0 if len(kept) == 16 and buffers() == before + 2 else 1)
+        finally:
+            os._exit(2)
+    for buffer in made:
+        os.close(buffer)
+    equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "the child")
+    eventually(lambda: buffers() == before, "the buffers go")
+
+
+run((file_buffer, heap_buffer, written_meanwhile, parts, rights, wrong, outlives, moved, killed))

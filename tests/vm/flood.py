@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a flood of packets costs, and what a process is charged for.
+
+The cost is the time that a sender needs for many packets, all of which are received in its own time, as over a veth;
+the measure is the same flood to a UDP port that is closed. Prints factors; judges them only where a limit is given, on
+a machine that has nothing else to do.
+"""
+
+import contextlib
+import os
+import time
+
+import pyverbs.enums as e
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+
+import frame as f
+from bystander import Bystander
+from counters import counter
+from hostile_wire import NOBODY, Scene
+from netns import within_namespace
+from rc import SLOWNESS
+from tap import Skip, run, true
+from wire import BATCH, Attacker, Wire
+from work import RXE
+
+PACKETS = int(os.environ.get("FLOOD_PACKETS", "20000"))
+# A packet to a closed port is answered by ICMP a thousand times a second, and otherwise looked up and freed.
+WORST_FACTOR = float(os.environ.get("FLOOD_FACTOR", "inf"))
+GROUP = "/sys/fs/cgroup/charged"
+
+
+def frames(attacker, flow, kind):
+    """A batch of frames of one kind."""
+    found = []
+    for number in range(BATCH):
+        fields = attacker.base(flow, f.RC | f.SEND_ONLY, number, bytes(256))
+        fields["ident"] = number + 1
+        found.append(f.build({**fields, **kind(number)}))
+    return found
+
+
+# What is sent, and the counter of those that are dropped for it.
+KINDS = {
+    "a closed port": (None, lambda _: {"dport": 4999}),
+    "a wrong ICRC": ("rx_bad_icrc", lambda number: {"icrc": number + 1}),
+    "no such queue pair": ("rx_unknown_qp", lambda _: {"qpn": 0xABCDEF}),
+    "a wrong partition": ("rx_bad_pkey", lambda _: {"pkey": 1}),
+    "requests that were served before": (None, lambda number: {"psn": number + 0x800}),
+    "requests far ahead": (None, lambda number: {"psn": number + 0x4000}),
+    "sends that nobody receives": (None, lambda _: {"psn": 0x1000}),
+}
+
+
+@contextlib.contextmanager
+def attacked():
+    """An attacker, the queue pair that it aims at, and its wire."""
+    scene = Scene()
+    attacker = Attacker(scene.targets([]))
+    flow = next(flow for flow in attacker.flows if flow.service == f.RC and flow.peer & NOBODY == NOBODY)
+    with within_namespace("b"):
+        wire = Wire(os.environ["PEER_NETDEV"])
+    yield attacker, flow, wire
+    scene.close()
+
+
+def flood():
+    """A flood on port 4791 is dropped for what is wrong with it, and costs as printed"""
+    took = dict.fromkeys(KINDS, float("inf"))
+    with attacked() as (attacker, flow, wire):
+        for _ in range(3):
+            for name, (reason, kind) in KINDS.items():
+                batch = frames(attacker, flow, kind)
+                before = counter(reason, os.environ["DEV"]) if reason and not RXE else 0
+                start = time.monotonic()
+                for _ in range(PACKETS // BATCH):
+                    wire.send(batch)
+                took[name] = min(took[name], time.monotonic() - start)
+                if reason and not RXE:
+                    dropped = counter(reason, os.environ["DEV"]) - before
+                    true(dropped > PACKETS // 2, f"of {name}, {dropped} of {PACKETS} came to {reason}")
+    unit = took.pop("a closed port")
+    print(f"# a closed port: {unit / PACKETS * 1e6:.2f} us a packet", flush=True)
+    for name, seconds in took.items():
+        print(f"# {name}: {seconds / unit:.2f} times as long", flush=True)
+    worst = max(took.values()) / unit
+    true(worst < WORST_FACTOR, f"{worst:.1f} times as long as to a closed port")
+
+
+def beside():
+    """A connection goes on beside a flood of valid and of invalid packets"""
+    with attacked() as (attacker, flow, wire):
+        batch = frames(attacker, flow, lambda number: {"psn": number + 0x800, "icrc": number % 2})
+        bystander, end, sent = Bystander(), time.monotonic() + 3 * SLOWNESS, 0
+        while time.monotonic() < end:
+            wire.send(batch)
+            sent += BATCH
+        bystander.end()
+    print(f"# {sent} packets", flush=True)
+
+
+def current():
+    """What the group is charged for, in bytes."""
+    with open(f"{GROUP}/memory.current", encoding="ascii") as file:
+        return int(file.read())
+
+
+@contextlib.contextmanager
+def charged_group():
+    """A memory cgroup that this process is in."""
+    root = os.path.dirname(GROUP)
+    if not os.path.exists(f"{root}/cgroup.controllers") and os.system(f"mount -t cgroup2 none {root} 2>/dev/null"):
+        raise Skip("this kernel has no cgroups")
+    with open(f"{root}/cgroup.controllers", encoding="ascii") as file:
+        if "memory" not in file.read().split():
+            raise Skip("this kernel has no memory cgroup")
+    with open(f"{root}/cgroup.subtree_control", "w", encoding="ascii") as file:
+        file.write("+memory")
+    os.makedirs(GROUP, exist_ok=True)
+    move(GROUP)
+    try:
+        yield
+    finally:
+        move(root)
+
+
+def move(group):
+    """This process goes into a group."""
+    with open(f"{group}/cgroup.procs", "w", encoding="ascii") as file:
+        file.write("0")
+
+
+def ring_bytes(before):
+    """Bytes of the rings that are mapped now and were not before."""
+    with open("/proc/self/maps", encoding="ascii") as file:
+        spans = [line.split()[0] for line in file if "/dev/infiniband/uverbs" in line]
+    return sum(int(span.split("-")[1], 16) - int(span.split("-")[0], 16) for span in spans) - before
+
+
+def charged():
+    """Rings and what stands behind them are charged to who made them, and given back"""
+    with charged_group():
+        ctx = Context(name=os.environ["DEV"])
+        pd, before, mapped = PD(ctx), current(), ring_bytes(0)
+        cqs = [CQ(ctx, 8192, None, None, 0) for _ in range(4)]
+        cap = QPCap(max_send_wr=2048, max_recv_wr=2048, max_send_sge=4, max_recv_sge=4)
+        qps = [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cqs[0], rcq=cqs[0], cap=cap)) for _ in range(8)]
+        srqs = [SRQ(pd, SrqInitAttr(SrqAttr(max_wr=8192, max_sge=4))) for _ in range(4)]
+        rings, cost = ring_bytes(mapped), current() - before
+        print(f"# rings of {rings >> 10} KiB: charged for {cost >> 10} KiB", flush=True)
+        for one in (*qps, *srqs, *cqs):
+            one.close()
+        left = current() - before
+        pd.close()
+        ctx.close()
+    true(rings > 1 << 20, "rings of some size")
+    true(cost >= rings, "not all of it was charged")
+    true(left < cost // 4, f"{left >> 10} KiB are charged for what is gone")
+
+
+if __name__ == "__main__":
+    run([flood, beside, charged])

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0
+"""As hostile.py, of the fields that only some operations have, and of a completion queue that is resized.
+
+The numbers in the tests' names are of fields that rdma_rxe trusts, as there.
+"""
+
+import contextlib
+import ctypes
+import os
+import struct
+
+import pyverbs.enums as e
+from pyverbs.mr import MR, MW
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsError
+
+from hostile import WILD, healthy, hostile_pair
+from rc import FULL_ACCESS, PAGE, context, eventually, gid_index
+from ring import CONSUMER, PRODUCER, SEND_WQE, HostileUd, Ring, mappings
+from tap import equal, run, true
+from ud import UdEnd
+from uverbs import (COMMANDS, CREATE_CQ, CREATE_QP, CREATE_SRQ, DESTROY_CQ, DESTROY_QP, DESTROY_SRQ, RESIZE_CQ, issue,
+                    request)
+
+BIND, CMP_AND_SWP, FETCH_AND_ADD, FLUSH, ATOMIC_WRITE = 8, 5, 6, 14, 15
+ENDS = (1 << 64) - 1, (1 << 64) - 64, (1 << 63), (1 << 63) - 1, 1 << 32
+
+
+def windows():
+    """10, 15: a bind to what is not in the region, by length, address, key or right, fails; nothing is bound"""
+    for field, values in (("mw_length", (4 * PAGE + 1, *ENDS)), ("remote", (0, *ENDS)), ("mr_lkey", WILD),
+                          ("mw_rkey", WILD), ("mw_access", (0xFFFFFFFF, 1 << 31, 1 << 6))):
+        for value in values:
+            with hostile_pair() as (a, b):
+                region, window = MR(b.pd, 4 * PAGE, FULL_ACCESS | e.IBV_ACCESS_MW_BIND), MW(b.pd, e.IBV_MW_TYPE_2)
+                usual = {"remote": region.buf, "mw_length": PAGE, "mr_lkey": region.lkey, "mw_rkey": window.rkey,
+                         "mw_key": window.rkey ^ 1, "mw_access": e.IBV_ACCESS_REMOTE_WRITE}
+                b.post(pieces=[], opcode=BIND, **{**usual, field: value})
+                equal(b.completion().status, e.IBV_WC_MW_BIND_ERR, f"{field} {value:#x}")
+                ctypes.memset(region.buf, 0, region.length)
+                a.post(remote=region.buf, rkey=window.rkey ^ 1)
+                true(a.completion(20).status != e.IBV_WC_SUCCESS, "something is bound")
+                equal(ctypes.string_at(region.buf, region.length), bytes(region.length))
+                window.close()
+                region.close()
+    healthy()
+
+
+def remote_operations():
+    """Atomics and flushes with wild keys, places and kinds fail, or do what they may"""
+    for value in (*WILD, *ENDS):
+        for fields in ({"opcode": CMP_AND_SWP, "remote": value}, {"opcode": FETCH_AND_ADD, "atomic_rkey": value},
+                       {"opcode": FLUSH, "remote": value}, {"opcode": FLUSH, "flush_rkey": value},
+                       {"opcode": FLUSH, "flush_kind": value}, {"opcode": ATOMIC_WRITE, "remote": value},
+                       {"opcode": ATOMIC_WRITE, "rkey": value}):
+            with hostile_pair() as (a, b):
+                usual = {"remote": b.mr.buf}
+                usual["flush_rkey" if fields["opcode"] == FLUSH else "atomic_rkey"] = b.mr.rkey
+                if fields["opcode"] == ATOMIC_WRITE:
+                    usual["rkey"] = b.mr.rkey
+                a.post(pieces=[a.piece(8)], **{**usual, **fields})
+                true(a.completion(20).status != e.IBV_WC_SUCCESS, f"{fields}")
+    healthy()
+
+
+def handles():
+    """11: a datagram goes by the address handle that the kernel knows, whatever the element says of it"""
+    a, b = HostileUd(ctx=context()), UdEnd(ctx=context())
+    number = SEND_WQE["ah_num"][0]
+    with a.handle_for(os.environ["ADDR"], gid_index(4)) as handle:
+        b.receive()
+        equal(a.send(handle, qpn=b.qp.qp_num), e.IBV_WC_SUCCESS)
+        equal(b.completion(lambda wc: wc.wr_id == 0).status, e.IBV_WC_SUCCESS)
+        usual = a.last_element()
+        # The address vector that the library puts there.
+        for filling in (b"\xff", b"\0", b"\x41"):
+            b.receive()
+            a.post_element(usual[:number + 4] + filling * (144 - number - 4) + usual[144:])
+            equal(a.completion(lambda wc: True).status, e.IBV_WC_SUCCESS, "the address is the kernel's")
+            equal(b.completion(lambda wc: wc.wr_id == 0).status, e.IBV_WC_SUCCESS)
+        b.close()
+    a.close()
+    for value in (0, *WILD):
+        a = HostileUd(ctx=context())
+        a.post_element(usual[:number] + value.to_bytes(4, "little") + usual[number + 4:])
+        true(a.completion(lambda wc: True).status != e.IBV_WC_SUCCESS, f"handle {value:#x}")
+        eventually(lambda a=a: a.qp.query(e.IBV_QP_STATE)[0].qp_state in (e.IBV_QPS_SQE, e.IBV_QPS_ERR), "no error")
+        a.close()
+    healthy()
+
+
+def foreign_handle():
+    """11: a number that stands for an address handle of another domain is none"""
+    a, b = HostileUd(ctx=context()), UdEnd(ctx=context())
+    b.receive()
+    with b.handle_for(os.environ["ADDR"], gid_index(4)) as handle:
+        equal(a.send(handle, qpn=b.qp.qp_num), e.IBV_WC_LOC_QP_OP_ERR, "a handle of another domain")
+        equal(a.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_SQE)
+        b.silent()
+        equal(b.send(handle, qpn=b.qp.qp_num), e.IBV_WC_SUCCESS, "a handle of its own domain")
+        equal(b.completion(lambda wc: wc.wr_id == 0).status, e.IBV_WC_SUCCESS)
+    a.close()
+    b.close()
+
+
+def resized():
+    """13: the header of a completion queue means nothing to a resize, before or after"""
+    for index in (*WILD, 0xFFFFFFFE):
+        with hostile_pair(a={"cqe": 16}) as (a, b):
+            others, place = set(mappings()) - {a.cq_ring.start}, 0
+
+            def resize(size, a=a, others=others):
+                a.cq.resize(size)
+                # It may be where the old one was.
+                (a.cq_ring,) = [Ring(start, *rest) for start, rest in mappings().items() if start not in others]
+
+            for size, larger in ((64, True), (32, False), (200, True), (4, False)):
+                # What the kernel moves is what it has written, not what stands there now.
+                a.cq_ring.put(PRODUCER, index)
+                resize(size)
+                if larger:
+                    place = 0
+                    equal(a.cq_ring.get(PRODUCER), 0, "the place of the next completion")
+                a.cq_ring.put(PRODUCER, index)
+                a.post(remote=b.mr.buf, rkey=b.mr.rkey, wr_id=size)
+                place += 1
+                eventually(lambda a=a, place=place: a.cq_ring.get(PRODUCER) == place, "a completion in its place")
+                equal([(wc.status, wc.wr_id) for wc in a.completions(1)], [(0, size)], f"{index:#x}")
+            for size in (1000, 4, 4000):
+                # With a consumer index like that it may well be full.
+                a.cq_ring.put(CONSUMER, index)
+                a.post(remote=b.mr.buf, rkey=b.mr.rkey)
+                with contextlib.suppress(PyverbsError):
+                    resize(size)
+    healthy()
+
+
+def answer(command, body):
+    """What the kernel writes to memory full of ones."""
+    size = COMMANDS[command][0]
+    room = ctypes.create_string_buffer(b"\xff" * size, size)
+    where = ctypes.addressof(room)
+    equal(issue(context().cmd_fd, request(command, struct.pack("=Q", where) + body, where)), 0, f"command {command}")
+    return room.raw
+
+
+def answers():
+    """What the kernel answers has no byte that it did not write"""
+    domain = PD(context())
+    queue = answer(CREATE_CQ, struct.pack("=QIIiI", 0, 16, 0, -1, 0))
+    handle, entries, _, size, _ = struct.unpack("=IIQII", queue)
+    true(entries >= 16 and size > 16 * 48, f"{entries} entries, {size} bytes")
+    resized_to = answer(RESIZE_CQ, struct.pack("=II", handle, 64))
+    shared = answer(CREATE_SRQ, struct.pack("=QIIII", 0, domain.handle, 16, 1, 0))
+    pair = answer(CREATE_QP, struct.pack("=Q9I4B", 0, domain.handle, handle, handle, 0, 4, 4, 1, 1, 0,
+                                         0, e.IBV_QPT_RC, 0, 0))
+    for what, found, places in (("completion queue", queue, (20,)), ("resized", resized_to, (4, 20)),
+                                ("shared queue", shared, (28, 36)), ("queue pair", pair, (28, 44, 60))):
+        for place in places:
+            equal(found[place:place + 4], bytes(4), f"{what}, padding at {place}")
+    for command, made in ((DESTROY_QP, pair), (DESTROY_SRQ, shared), (DESTROY_CQ, queue)):
+        answer(command, made[:4] + bytes(4))
+    domain.close()
+
+
+if __name__ == "__main__":
+    run([windows, remote_operations, handles, foreign_handle, resized, answers])

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Queue pairs that are attacked from the wire (wire.py), while they work: hostile_wire.py COUNT.
+
+Those that are attacked may break, since whoever has the peer's address may speak for it; they are connected
+again. What must hold: memory that no key allows is never touched, and never read; nothing completes that was not
+posted; and connections that nobody attacks, beside them and afterwards, deliver every message.
+"""
+
+import contextlib
+import ctypes
+import json
+import mmap
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+import pyverbs.enums as e
+from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsError
+from pyverbs.qp import QPAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.wr import RecvWR, SendWR, SGE
+
+import frame
+from bystander import Bystander
+from rc import FULL_ACCESS, PORT, SLOWNESS, End
+from tap import equal, run, true
+from ud import QKEY
+from wire import SEED
+
+COUNT = int(os.environ.get("WIRE_PACKETS", "20000"))
+OPEN = FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC | e.IBV_ACCESS_FLUSH_GLOBAL
+REGION = 1 << 16
+GUARD = mmap.PAGESIZE
+SECRET = b"nobody has a key for this, or the right. "
+NOBODY = 0xF00000
+SLOT, TAKEN = 1024, 600
+SEND, WRITE, READ, ADD = e.IBV_WR_SEND, e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ, e.IBV_WR_ATOMIC_FETCH_AND_ADD
+
+
+class Guarded:
+    """A region in the middle of memory; all around it is a secret, and in it, too, unless others may read it."""
+
+    def __init__(self, pd, access, secret=True):
+        self.memory = mmap.mmap(-1, REGION + 2 * GUARD)
+        self.text = SECRET * (len(self.memory) // len(SECRET) + 1)
+        self.memory[:] = self.text[:len(self.memory)]
+        self.start = ctypes.addressof(ctypes.c_char.from_buffer(self.memory)) + GUARD
+        self.secret = secret
+        if not secret:
+            self.memory[GUARD:GUARD + REGION] = bytes(REGION)
+        self.mr = MR(pd, REGION, access, address=self.start)
+
+    def place(self, key=None):
+        """Where it is and what it answers to, as an attacker would name it."""
+        return self.start, REGION, self.mr.rkey if key is None else key
+
+    def check(self, what):
+        """Nobody has written where nobody may."""
+        end = GUARD + REGION
+        equal(self.memory[:GUARD], self.text[:GUARD], f"memory before {what}")
+        equal(self.memory[end:], self.text[end:end + GUARD], f"memory behind {what}")
+        if self.secret:
+            equal(self.memory[GUARD:end], self.text[GUARD:end], what)
+
+
+class Victim:
+    """A queue pair of DEV. Its peer is one of PEER_DEV, or nobody but the attacker."""
+
+    def __init__(self, scene, service, version, lonely=False, srq=None):
+        self.scene, self.service, self.version, self.lonely = scene, service, version, lonely
+        self.shared = srq is not None
+        self.end = End(ctx=scene.a, pd=scene.pd, access=OPEN, service=service, srq=srq, wr=32, cqe=64)
+        self.peer = None if lonely else End(ctx=scene.b, access=OPEN, service=service, wr=32, cqe=64)
+        self.peer_qpn = NOBODY + len(scene.victims) if lonely else self.peer.qp.qp_num
+        self.posted = {id(self.end): set(), id(self.peer): set()}
+        self.number = 0
+        self.broken = 0
+        self.connect()
+
+    def told(self):
+        """What the attacker knows of it."""
+        service = {e.IBV_QPT_RC: frame.RC, e.IBV_QPT_UC: frame.UC, e.IBV_QPT_UD: frame.UD}[self.service]
+        return {"qpn": self.end.qp.qp_num, "peer": self.peer_qpn, "service": service, "mtu": 1024, "psn": 0x1000,
+                "version": self.version, "qkey": QKEY}
+
+    def connect(self):
+        """To RTS, from whatever state."""
+        ends = [(self.end, self.peer_qpn, 0)] + ([] if self.lonely else [(self.peer, self.end.qp.qp_num, 1)])
+        for end, number, side in ends:
+            end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            # What has completed before stays in the queue, and nothing follows.
+            while end.cq.poll(32)[1]:
+                pass
+            self.posted[id(end)].clear()
+            gids = self.scene.gids[self.version]
+            attr = end.attr(number, gid=gids[side], timeout=10, retry_cnt=3, rnr_retry=1, rights=OPEN)
+            attr.qkey = QKEY
+            contexts = (self.scene.a, self.scene.b)
+            route = GlobalRoute(dgid=contexts[1 - side].query_gid(PORT, gids[1 - side]), sgid_index=gids[side],
+                                hop_limit=64)
+            attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=PORT)
+            end.qp.to_rts(attr)
+
+    def slot(self, end):
+        """The next place of an end's memory; each has room behind it that nobody may use."""
+        self.number += 1
+        region = self.scene.inbox if end is self.end else end
+        start = region.start if end is self.end else region.mr.buf
+        return SGE(start + self.number % 32 * SLOT, TAKEN, region.mr.lkey)
+
+    def post(self, chance, end):
+        """Receives, and a request."""
+        numbers = self.posted[id(end)]
+        for _ in range(0 if self.shared else 4):
+            sge = self.slot(end)
+            end.qp.post_recv(RecvWR(wr_id=self.number, num_sge=1, sg=[sge]))
+            numbers.add(self.number)
+        if self.service == e.IBV_QPT_UD:
+            return
+        sge = self.slot(end)
+        opcode = chance.choice((SEND, WRITE, READ, ADD) if self.service == e.IBV_QPT_RC else (SEND, WRITE))
+        sge.length = 8 if opcode == ADD else chance.choice((0, 8, TAKEN))
+        request = SendWR(wr_id=self.number, num_sge=1, sg=[sge], opcode=opcode, send_flags=e.IBV_SEND_SIGNALED)
+        target = self.scene.open if end is not self.end or self.lonely else self.peer
+        address = target.start if isinstance(target, Guarded) else target.mr.buf
+        if opcode == ADD:
+            request.set_wr_atomic(target.mr.rkey, address, 1)
+        elif opcode != SEND:
+            request.set_wr_rdma(target.mr.rkey, address)
+        end.qp.post_send(request)
+        numbers.add(self.number)
+
+    def work(self, chance):
+        """Some requests, some completions; connects again what is broken."""
+        for end in (self.end, self.peer):
+            if end is None:
+                continue
+            for wc in end.cq.poll(32)[1]:
+                if not self.shared:
+                    true(wc.wr_id in self.posted[id(end)], f"{wc.wr_id} completed, and was not posted")
+                    self.posted[id(end)].discard(wc.wr_id)
+                true(wc.status != e.IBV_WC_SUCCESS or wc.byte_len <= REGION, f"{wc.byte_len} bytes")
+        try:
+            for end in (self.end, self.peer):
+                if end and len(self.posted[id(end)]) < 20:
+                    self.post(chance, end)
+            broken = any(end and end.state() != e.IBV_QPS_RTS for end in (self.end, self.peer))
+        except PyverbsError:
+            broken = True
+        if broken:
+            self.broken += 1
+            with contextlib.suppress(PyverbsError):
+                self.connect()  # It may break on the way; then again, next time.
+
+
+class Scene:
+    """Devices, memory, and those who are attacked."""
+
+    def __init__(self):
+        self.a, self.b = Context(name=os.environ["DEV"]), Context(name=os.environ["PEER_DEV"])
+        self.gids = {4: [int(os.environ[name]) for name in ("GID4", "PEER_GID4")],
+                     6: [int(os.environ[name]) for name in ("GID6", "PEER_GID6")]}
+        self.pd, self.other_pd = PD(self.a), PD(self.a)
+        self.open = Guarded(self.pd, OPEN, secret=False)
+        self.inbox = Guarded(self.pd, e.IBV_ACCESS_LOCAL_WRITE, secret=False)
+        self.private = Guarded(self.pd, e.IBV_ACCESS_LOCAL_WRITE)
+        self.foreign = Guarded(self.other_pd, OPEN)
+        self.srq = SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=64, max_sge=1)))
+        self.victims = []
+        for service, version, options in (
+                (e.IBV_QPT_RC, 4, {}), (e.IBV_QPT_RC, 6, {}), (e.IBV_QPT_RC, 4, {"lonely": True}),
+                (e.IBV_QPT_RC, 6, {"lonely": True}), (e.IBV_QPT_RC, 4, {"srq": self.srq, "lonely": True}),
+                (e.IBV_QPT_UC, 4, {}), (e.IBV_QPT_UC, 6, {"lonely": True}), (e.IBV_QPT_UD, 4, {"lonely": True})):
+            self.victims.append(Victim(self, service, version, **options))
+
+    def targets(self, spared):
+        """What the attacker is told, as JSON."""
+        with open(f"/sys/class/net/{os.environ['NETDEV']}/address", encoding="ascii") as file:
+            to = file.read()
+        ends = {}
+        for version, names in ((4, ("PEER_GID4", "GID4")), (6, ("PEER_GID6", "GID6"))):
+            found = []
+            for context, name in zip((self.b, self.a), names):
+                packed = bytes.fromhex(str(context.query_gid(PORT, int(os.environ[name]))).replace(":", ""))
+                found.append((packed if version == 6 else packed[12:]).hex())
+            ends[str(version)] = {"source": found[0], "destination": found[1],
+                             "ether_to": to.strip().replace(":", ""), "ether_from": "020000000001"}
+        places = [self.open.place(), self.open.place(), self.private.place(), self.foreign.place(),
+                  self.inbox.place(), self.private.place(self.open.mr.rkey), self.foreign.place(0)]
+        return {"interface": os.environ["PEER_NETDEV"], "ends": ends, "keys": places, "spared": spared,
+                "secret": SECRET.hex(), "flows": [victim.told() for victim in self.victims]}
+
+    def work(self, chance):
+        """Everybody does something."""
+        for at in range(4):
+            try:
+                sge = SGE(self.inbox.start + (32 + at) * SLOT, TAKEN, self.inbox.mr.lkey)
+                self.srq.post_recv(RecvWR(wr_id=at, num_sge=1, sg=[sge]))
+            except PyverbsError:
+                break  # Full.
+        for victim in self.victims:
+            victim.work(chance)
+
+    def check(self):
+        """Memory is as it should be."""
+        for name in ("open", "inbox", "private", "foreign"):
+            getattr(self, name).check(f"the {name} region")
+        for at in range(36):
+            gap = GUARD + at * SLOT + TAKEN
+            equal(self.inbox.memory[gap:gap + SLOT - TAKEN], bytes(SLOT - TAKEN), f"memory behind receive {at}")
+
+    def close(self):
+        """Ends it, users before what they use."""
+        for victim in self.victims:
+            for end in (victim.end, victim.peer):
+                if end:
+                    end.close()
+        regions = [region.mr for region in (self.open, self.inbox, self.private, self.foreign)]
+        for part in (*regions, self.srq, self.pd, self.other_pd, self.a, self.b):
+            part.close()
+
+
+def attack():
+    """Packets with any field changed, to QPs of every service at work, harm nobody else"""
+    bystander = Bystander()
+    scene, chance = Scene(), random.Random(SEED)
+    with tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".json") as file:
+        json.dump(scene.targets(bystander.spared), file)
+        file.flush()
+        command = ["ip", "netns", "exec", "b", sys.executable, "wire.py", file.name, str(COUNT)]
+        with subprocess.Popen(command) as attacker:
+            while attacker.poll() is None:
+                scene.work(chance)
+                time.sleep(0.001)
+        equal(attacker.returncode, 0, "the attacker's exit code")
+    print(f"# broken and connected again: {[victim.broken for victim in scene.victims]}", flush=True)
+    bystander.end()
+    scene.check()
+    true(any(scene.open.memory[GUARD:GUARD + REGION]), "nothing that was allowed was written")
+    scene.close()
+
+
+def afterwards():
+    """Connections that are made afterwards work"""
+    bystander = Bystander()
+    time.sleep(0.2 * SLOWNESS)
+    bystander.end()
+
+
+if __name__ == "__main__":
+    run([attack, afterwards])

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Two queue pairs of one device, whose packets need no network."""
+
+import os
+import subprocess
+import threading
+
+import pyverbs.enums as e
+from pyverbs.qp import QPAttr
+
+from counters import counter
+from rc import DEVICE, End, eventually, pair
+from tap import equal, run, true
+from work import (FENCE, FLUSHED, OK, READ, SEND, SEND_IMM, SIGNALED, WRITE, WRITE_IMM, fill, held, pattern, piece,
+                  status)
+
+# An end gives up, but not because the machine is busy: after eight times 33.6 ms.
+PATIENT = {"timeout": 13, "retry_cnt": 7}
+
+HANDS_OVER = os.environ.get("LOCAL_PATH", "1") != "0"
+
+
+class Counted:  # pylint: disable=too-few-public-methods
+    """How much counters have grown since."""
+
+    def __init__(self, *names):
+        self.before = {name: counter(name, DEVICE) for name in names}
+
+    def __getitem__(self, name):
+        return counter(name, DEVICE) - self.before[name]
+
+
+def messages():
+    """Messages and reads of all kinds, each in its order, and no packet goes by a network"""
+    counted = Counted("local_pkts", "sent_pkts", "rcvd_pkts", "duplicate_request", "completer_retry_err")
+    with pair() as (a, b):
+        for length in (1, 1024, 1025, 10000):
+            data = pattern(length, length)
+            fill(a, data)
+            b.receive(wr_id=7, pieces=[b.sge(40000, 10000)])
+            b.receive(wr_id=8, pieces=piece(b, 0))
+            b.receive(wr_id=9, pieces=piece(b, 0))
+            a.send(SEND_IMM, wr_id=1, pieces=piece(a, length), imm=length)
+            a.send(WRITE, wr_id=2, pieces=piece(a, length), remote=b.remote(), flags=0)
+            a.send(WRITE_IMM, wr_id=3, pieces=piece(a, length), remote=b.remote(20000))
+            a.send(READ, wr_id=4, pieces=[a.sge(20000, length)], remote=b.remote())
+            a.send(SEND, wr_id=5, pieces=piece(a, 0), flags=SIGNALED | FENCE)
+            equal([(wc.wr_id, wc.status) for wc in a.completions(4)], [(n, OK) for n in (1, 3, 4, 5)])
+            equal([(wc.wr_id, wc.status, wc.byte_len) for wc in b.completions(3)],
+                  [(7, OK, length), (8, OK, length), (9, OK, 0)])
+            for end, place in ((b, 40000), (b, 0), (b, 20000), (a, 20000)):
+                equal(held(end, length, place), data, f"{length} bytes at {place}")
+    equal(counted["sent_pkts"], counted["rcvd_pkts"], "what is sent is received")
+    equal(counted["local_pkts"], counted["sent_pkts"] if HANDS_OVER else 0, "handed over")
+    equal((counted["duplicate_request"], counted["completer_retry_err"]), (0, 0), "sent again")
+
+
+def scattered():
+    """Pieces at both ends that do not fit each other, some of them overlapping"""
+    with pair() as (a, b):
+        data = pattern(9000, 4)
+        fill(a, data)
+        b.receive(pieces=[b.sge(0, 1), b.sge(100, 4000), b.sge(5000, 30), b.sge(6000, 9000)])
+        a.send(SEND, pieces=[a.sge(0, 3000), a.sge(3000, 7), a.sge(3007, 5993)])
+        status(a, OK, "send")
+        equal(status(b, OK, "receive").byte_len, 9000)
+        found = held(b, 1) + held(b, 4000, 100) + held(b, 30, 5000) + held(b, 4969, 6000)
+        equal(found, data)
+    end = End()
+    end.to_rts(end)
+    fill(end, pattern(5000, 9))
+    for distance in (1, 100, 4096):
+        end.send(WRITE, pieces=[end.sge(0, 5000)], remote=end.remote(distance))
+        status(end, OK, "a write over its own source")
+    before = held(end, 5000)
+    end.send(WRITE, pieces=[end.sge(0, 5000)], remote=end.remote(5000))
+    status(end, OK, "a write beside its source")
+    equal(held(end, 5000, 5000), before)
+    end.close()
+
+
+def pauses():
+    """A peer without a receive asks for a pause, as often as it may and no more"""
+    counted = Counted("rcvd_rnr_err", "send_rnr_err", "retry_rnr_exceeded_err", "rcvd_seq_err")
+    with pair(rnr_retry=3, min_rnr_timer=14) as (a, _b):
+        a.send(SEND, pieces=[a.sge(0, 4)])
+        a.send(SEND, wr_id=3, pieces=[a.sge(0, 4)])
+        status(a, e.IBV_WC_RNR_RETRY_EXC_ERR, "the first")
+        status(a, FLUSHED, "the second")
+    equal((counted["rcvd_rnr_err"], counted["send_rnr_err"], counted["retry_rnr_exceeded_err"]), (4, 4, 1))
+    with pair(rnr_retry=7, min_rnr_timer=14) as (a, b):
+        for number in range(20):
+            a.send(SEND, wr_id=number, pieces=[a.sge(0, 2000)])
+        for number in range(20):
+            b.receive(wr_id=number, pieces=[b.sge(0, 2000)])
+        for end in (a, b):
+            found = end.completions(20)
+            equal([(wc.wr_id, wc.status) for wc in found], [(number, OK) for number in range(20)])
+    equal(counted["rcvd_seq_err"], 0, "packets that were missed")
+
+
+def refusals():
+    """What the peer does not grant is refused, and both ends fail as over any wire"""
+    with pair() as (a, b):
+        a.send(WRITE, pieces=[a.sge(0, 5000)], remote=(b.mr.buf, b.mr.rkey ^ 0x100))
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "a key that is none")
+        eventually(lambda: b.state() == e.IBV_QPS_ERR, "the peer has failed")
+    with pair() as (a, b):
+        b.receive(pieces=[b.sge(0, 4000)])
+        a.send(SEND, pieces=[a.sge(0, 5000)])
+        status(b, e.IBV_WC_LOC_LEN_ERR, "a receive that is too short")
+        status(a, e.IBV_WC_REM_INV_REQ_ERR, "its send")
+    with pair() as (a, b):
+        b.receive(pieces=[b.sge(0, 5000)])
+        a.send(WRITE, wr_id=1, pieces=[a.sge(0, 5000)], remote=b.remote())
+        gone = a.sge(0, 5000)
+        gone.lkey ^= 0x100
+        a.send(SEND, wr_id=2, pieces=[gone])
+        equal([wc.status for wc in a.completions(2)], [OK, e.IBV_WC_LOC_PROT_ERR], "memory of the sender's own")
+        b.silent()
+
+
+def gone():
+    """A peer that is reset or destroyed in the middle is missed, and found again when it is back"""
+    for destroy in (False, True):
+        with pair(a={"size": 1 << 20}, b={"size": 1 << 20}, **PATIENT) as (a, b):
+            for _ in range(8):
+                a.send(WRITE, pieces=[a.sge()], remote=b.remote())
+            a.completions(8)
+            if destroy:
+                b.qp.close()
+            else:
+                b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            a.send(WRITE, pieces=[a.sge()], remote=b.remote())
+            status(a, e.IBV_WC_RETRY_EXC_ERR, "nobody is there")
+            if not destroy:
+                a.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+                a.to_rts(b)
+                b.to_rts(a)
+                a.send(WRITE, pieces=[a.sge(0, 100)], remote=b.remote())
+                status(a, OK, "after both came back")
+
+
+def in_turn():
+    """Both ends are modified and closed while both send"""
+    for _ in range(30):
+        with pair(a={"size": 1 << 18}, b={"size": 1 << 18}, **PATIENT) as (a, b):
+            def storm(end, peer):
+                for _ in range(16):
+                    end.send(WRITE, pieces=[end.sge()], remote=peer.remote())
+            threads = [threading.Thread(target=storm, args=ends) for ends in ((a, b), (b, a))]
+            for thread in threads:
+                thread.start()
+            b.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
+            for thread in threads:
+                thread.join()
+            found = [wc.status for wc in b.completions(16, 20)]
+            true(set(found) <= {OK, FLUSHED}, f"statuses {found}")
+            eventually(lambda: a.completions(16, 20), "all of the other's end, too")
+
+
+def other_routes():
+    """Routes and addresses come and go meanwhile"""
+    stop = threading.Event()
+
+    def stir():
+        while not stop.is_set():
+            for verb in ("add", "del"):
+                subprocess.run(["ip", "addr", verb, "10.77.0.1/24", "dev", os.environ["NETDEV"]], check=True)
+
+    stirrer = threading.Thread(target=stir)
+    stirrer.start()
+    try:
+        with pair() as (a, b):
+            data = pattern(30000, 6)
+            fill(a, data)
+            for _ in range(300):
+                a.send(WRITE, pieces=[a.sge(0, 30000)], remote=b.remote())
+                status(a, OK, "write", 20)
+            equal(held(b, 30000), data)
+    finally:
+        stop.set()
+        stirrer.join()
+
+
+run([messages, scattered, pauses, refusals, gone, in_turn, other_routes])

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Connected queue pairs on their way to RTS and out of it: what they tell, what they hold back, and what may be
+changed meanwhile.
+
+Two QPs of one device, of RC or UC, talk to each other.
+"""
+
+import pyverbs.enums as e
+from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.qp import QPAttr
+
+import rc
+import unreliable
+from connected import tests_of
+from rc import PORT, End, async_event, eventually, forget_events, gid_index
+from tap import equal, not_for_rxe, true
+from unreliable import modify
+from verbs import RTS_MASK, refused, rts_attr
+from work import OK, READ, SEND, fill, held, pattern, status
+
+SERVICES = {rc.pair: e.IBV_QPT_RC, unreliable.pair: e.IBV_QPT_UC}
+
+
+def established(pair):
+    """A packet that comes before RTS is told once, and one that comes later is not"""
+    not_for_rxe("tells nobody")
+    forget_events()
+    service = SERVICES[pair]
+    a, b = End(service=service), End(service=service)
+    for life in range(2):
+        for end, peer in ((a, b), (b, a)):
+            attr = end.attr(peer)
+            end.qp.to_init(attr)
+            end.receive(pieces=[end.sge(0, 64)])
+            end.receive(pieces=[end.sge(0, 64)])
+            end.qp.to_rtr(attr)
+        mask = RTS_MASK if service == e.IBV_QPT_RC else e.IBV_QP_STATE | e.IBV_QP_SQ_PSN
+        a.qp.modify(rts_attr(a.attr(b)), mask)
+        for _ in range(2):
+            a.send(SEND, pieces=[a.sge(0, 8)])
+            status(a, OK, "send")
+            status(b, OK, "receive")
+        equal(async_event(), e.IBV_EVENT_COMM_EST, f"life {life}")
+        b.qp.modify(rts_attr(b.attr(a)), mask)
+        b.send(SEND, pieces=[b.sge(0, 8)])
+        status(b, OK, "send")
+        status(a, OK, "receive")
+        equal(async_event(0.2), None, "another event")
+        for end in (a, b):
+            modify(end.qp, e.IBV_QPS_RESET)
+    for end in (a, b):
+        end.close()
+
+
+def positions(pair):
+    """query_qp tells which packet is next, both ways"""
+    with pair(sq_psn=0xFFFFFE, rq_psn=0xFFFFFE) as (a, b):
+        for length, packets in ((1, 1), (1024, 1), (5000, 5)):
+            before = a.qp.query(e.IBV_QP_SQ_PSN)[0].sq_psn
+            b.receive()
+            a.send(SEND, pieces=[a.sge(0, length)])
+            status(a, OK, "send")
+            status(b, OK, "receive")
+            after = (before + packets) & 0xFFFFFF
+            equal(a.qp.query(e.IBV_QP_SQ_PSN)[0].sq_psn, after, f"sent {length} bytes")
+            equal(b.qp.query(e.IBV_QP_RQ_PSN)[0].rq_psn, after, f"received {length} bytes")
+
+
+def drained():
+    """RC, SQD: what was begun goes on, nothing else begins, and who wants to know hears when it is done"""
+    not_for_rxe("does not hold requests back")
+    for notify in (True, False):
+        forget_events()
+        with rc.pair() as (a, b):
+            # There is no receive, so the peer is asked again and again.
+            a.send(SEND, wr_id=1, pieces=[a.sge(0, 8)])
+            modify(a.qp, e.IBV_QPS_SQD, notify=notify)
+            a.send(SEND, wr_id=2, pieces=[a.sge(0, 8)])
+            attr = a.qp.query(e.IBV_QP_STATE)[0]
+            equal((attr.qp_state, attr.sq_draining), (e.IBV_QPS_SQD, 1), "state, and whether it drains")
+            equal(async_event(0), None, "an event")
+            for number in (1, 2):
+                b.receive(wr_id=number)
+            equal(status(a, OK, "what was begun").wr_id, 1)
+            equal(async_event(5 if notify else 0.2), e.IBV_EVENT_SQ_DRAINED if notify else None, "when it has drained")
+            attr = a.qp.query(e.IBV_QP_STATE)[0]
+            equal((attr.qp_state, attr.sq_draining), (e.IBV_QPS_SQD, 0), "state, and whether it drains")
+            a.silent()
+            modify(a.qp, e.IBV_QPS_RTS)
+            equal(status(a, OK, "what had to wait").wr_id, 2)
+            b.completions(2)
+            equal(async_event(0.1), None, "another event")
+
+
+def drained_again(pair):
+    """Who wants to hear that the send queue has drained says so each time"""
+    not_for_rxe("tells everybody")
+    forget_events()
+    with pair() as (a, b):
+        for notify in (True, False, True, False):
+            modify(a.qp, e.IBV_QPS_SQD, notify=notify)
+            equal(async_event(5 if notify else 0.2), e.IBV_EVENT_SQ_DRAINED if notify else None, "when it has drained")
+            modify(a.qp, e.IBV_QPS_RTS)
+        modify(a.qp, e.IBV_QPS_SQD, notify=True)
+        equal(async_event(), e.IBV_EVENT_SQ_DRAINED, "before it is reset")
+        modify(a.qp, e.IBV_QPS_RESET)
+        a.to_rts(b)
+        modify(a.qp, e.IBV_QPS_SQD)
+        equal(async_event(0.2), None, "in another life")
+
+
+def turn(end, peer, family):
+    """In SQD, the way to the peer becomes another; back to RTS."""
+    modify(end.qp, e.IBV_QPS_SQD)
+    eventually(lambda: not end.qp.query(e.IBV_QP_STATE)[0].sq_draining, "drained")
+    attr = end.attr(peer, gid=gid_index(family))
+    end.qp.modify(attr, e.IBV_QP_AV)
+    equal(end.qp.query(e.IBV_QP_AV)[0].ah_attr.sgid_index, gid_index(family), "what is told")
+    modify(end.qp, e.IBV_QPS_RTS)
+
+
+def another_way(pair):
+    """In SQD, a queue pair is given another way, which its packets go and the peer's have to come"""
+    with pair(timeout=12, gid=gid_index(4)) as (a, b):
+        for family in (6, 4):
+            data = pattern(3000, family)
+            fill(a, data)
+            turn(a, b, family)
+            b.receive(wr_id=1)
+            a.send(SEND, wr_id=1, pieces=[a.sge(0, 3000)])
+            b.silent()
+            turn(b, a, family)
+            if pair is unreliable.pair:
+                # The first is lost for good.
+                status(a, OK, "send on a way that the peer does not know")
+                a.send(SEND, wr_id=2, pieces=[a.sge(0, 3000)])
+            status(a, OK, "send")
+            status(b, OK, "receive")
+            equal(held(b, 3000), data)
+
+
+def no_other_way(pair):
+    """A way that cannot be, or at another time, changes nothing"""
+    not_for_rxe("takes it at any time")
+    with pair(gid=gid_index(4)) as (a, b):
+        attr = a.attr(b, gid=gid_index(6))
+        refused(lambda: a.qp.modify(attr, e.IBV_QP_AV))
+        modify(a.qp, e.IBV_QPS_SQD)
+        attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=a.ctx.query_gid(PORT, gid_index(6)), sgid_index=gid_index(4)),
+                              is_global=1, port_num=PORT)
+        refused(lambda: a.qp.modify(attr, e.IBV_QP_AV))
+        modify(a.qp, e.IBV_QPS_RTS)
+        b.receive()
+        a.send(SEND, pieces=[a.sge(0, 8)])
+        status(a, OK, "send")
+        status(b, OK, "receive")
+
+
+def another_depth():
+    """RC, SQD: a peer that served no READ serves as many as it is told to"""
+    not_for_rxe("rounds up to a power of two")
+    with rc.pair(max_dest_rd_atomic=0, max_rd_atomic=1) as (a, b):
+        for end in (a, b):
+            modify(end.qp, e.IBV_QPS_SQD)
+        for depth in (1, 16, 128, 3):
+            attr = QPAttr()
+            attr.max_dest_rd_atomic = attr.max_rd_atomic = depth
+            b.qp.modify(attr, e.IBV_QP_MAX_DEST_RD_ATOMIC)
+            a.qp.modify(attr, e.IBV_QP_MAX_QP_RD_ATOMIC)
+            equal(b.qp.query(e.IBV_QP_MAX_DEST_RD_ATOMIC)[0].max_dest_rd_atomic, depth)
+            for end in (a, b):
+                modify(end.qp, e.IBV_QPS_RTS)
+            for number in range(40):
+                a.send(READ, wr_id=number, pieces=[a.sge(number * 8, 8)], remote=b.remote(number * 8))
+            equal([status(a, OK, f"read, depth {depth}").wr_id for _ in range(40)], list(range(40)))
+            for end in (a, b):
+                modify(end.qp, e.IBV_QPS_SQD)
+                eventually(lambda: not end.qp.query(e.IBV_QP_STATE)[0].sq_draining, "drained")  # pylint: disable=W0640
+        true(b.state() == e.IBV_QPS_SQD, "nothing has failed")
+
+
+TESTS = [test for pair in SERVICES for test in tests_of(pair, established, positions, drained_again, another_way,
+                                                        no_other_way)]
+TESTS += [drained, another_depth]

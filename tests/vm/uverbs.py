@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The commands of /dev/infiniband/uverbs*, without a library: layouts with a kind for each field, so that somebody
+may fill them by chance; and the calls themselves.
+
+C headers: rdma/ib_user_verbs.h, rdma/rdma_user_ioctl_cmds.h, rdma/rdma_user_rxe.h.
+"""
+
+import ctypes
+import mmap
+import os
+import struct
+
+(GET_CONTEXT, QUERY_DEVICE, QUERY_PORT, ALLOC_PD, DEALLOC_PD, CREATE_AH, _, _, DESTROY_AH, REG_MR, _, REREG_MR, _,
+ DEREG_MR, ALLOC_MW, _, DEALLOC_MW, CREATE_COMP_CHANNEL, CREATE_CQ, RESIZE_CQ, DESTROY_CQ, POLL_CQ, _, REQ_NOTIFY_CQ,
+ CREATE_QP, QUERY_QP, MODIFY_QP, DESTROY_QP, POST_SEND, POST_RECV, ATTACH_MCAST, DETACH_MCAST, CREATE_SRQ,
+ MODIFY_SRQ, QUERY_SRQ, DESTROY_SRQ, POST_SRQ_RECV, OPEN_XRCD, CLOSE_XRCD, CREATE_XSRQ, OPEN_QP) = range(41)
+EXTENDED = 0x80000000
+EX_CREATE_FLOW, EX_DESTROY_FLOW, EX_CREATE_WQ, EX_MODIFY_WQ, EX_DESTROY_WQ, EX_CREATE_TABLE, EX_DESTROY_TABLE, \
+    EX_MODIFY_CQ = (EXTENDED | number for number in range(50, 58))
+IOCTL = 0xC0181B01
+# enum rdma_driver_id: the interface that stock libraries know.
+RXE = 14
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+# A path: struct ib_uverbs_qp_dest.
+PATH = "16s:gid I:flow H:zero H:zero B:gid_index B:hops B:byte B:byte B:byte B:byte B:one B:one"
+ROUTE = "16s:gid I:flow B:gid_index B:hops B:byte B:zero H:zero B:byte B:byte B:byte B:one B:one B:zero"
+CAPS = "I:count I:count I:pieces I:pieces I:inline"
+MODIFY = f"{PATH} {PATH} I:qp I:mask I:qkey I:psn I:psn I:qpn I:access H:zero H:zero B:state B:state B:mtu B:zero " \
+    "B:zero B:few B:few B:few B:one B:few B:few B:few B:one B:few 2s:padding"
+# Command: bytes of its answer, what it makes, its fields. A `Q:answer` is where the answer goes.
+COMMANDS = {
+    QUERY_DEVICE: (176, None, "Q:answer"),
+    QUERY_PORT: (40, None, "Q:answer B:one 7s:padding"),
+    ALLOC_PD: (4, "pd", "Q:answer"),
+    DEALLOC_PD: (0, None, "I:pd"),
+    CREATE_AH: (12, "ah", f"Q:answer Q:any I:pd I:zero {ROUTE}"),
+    DESTROY_AH: (0, None, "I:ah"),
+    REG_MR: (12, "mr", "Q:answer Q:address Q:length Q:address I:pd I:access"),
+    REREG_MR: (8, None, "Q:answer I:mr I:few Q:address Q:length Q:address I:pd I:access"),
+    DEREG_MR: (0, None, "I:mr"),
+    ALLOC_MW: (8, "mw", "Q:answer I:pd B:window 3s:padding"),
+    DEALLOC_MW: (0, None, "I:mw"),
+    CREATE_COMP_CHANNEL: (4, "channel", "Q:answer"),
+    CREATE_CQ: (24, "cq", "Q:answer Q:any I:count I:zero i:channel I:zero"),
+    RESIZE_CQ: (24, None, "Q:answer I:cq I:count"),
+    DESTROY_CQ: (8, None, "Q:answer I:cq I:zero"),
+    POLL_CQ: (200, None, "Q:answer I:cq I:few"),
+    REQ_NOTIFY_CQ: (0, None, "I:cq I:few"),
+    CREATE_QP: (64, "qp", f"Q:answer Q:any I:pd I:cq I:cq I:srq {CAPS} B:few B:kind B:flag B:zero"),
+    QUERY_QP: (152, None, "Q:answer I:qp I:mask"),
+    MODIFY_QP: (0, None, MODIFY),
+    DESTROY_QP: (4, None, "Q:answer I:qp I:zero"),
+    POST_SEND: (4, None, "Q:answer I:qp I:few I:few I:element 256s:noise"),
+    POST_RECV: (4, None, "Q:answer I:qp I:few I:few I:element 128s:noise"),
+    ATTACH_MCAST: (0, None, "16s:group I:qp H:zero H:zero"),
+    DETACH_MCAST: (0, None, "16s:group I:qp H:zero H:zero"),
+    CREATE_SRQ: (40, "srq", "Q:answer Q:any I:pd I:count I:pieces I:few"),
+    MODIFY_SRQ: (0, None, "I:srq I:few I:count I:few Q:answer"),
+    QUERY_SRQ: (16, None, "Q:answer I:srq I:zero"),
+    DESTROY_SRQ: (4, None, "Q:answer I:srq I:zero"),
+    POST_SRQ_RECV: (4, None, "Q:answer I:srq I:few I:few I:element 128s:noise"),
+    OPEN_XRCD: (4, None, "Q:answer I:any I:few"),
+    CREATE_XSRQ: (40, None, "Q:answer Q:any I:few I:pd I:count I:pieces I:few I:few I:any I:cq"),
+    OPEN_QP: (64, None, "Q:answer Q:any I:pd I:qpn B:kind 7s:padding"),
+    EXTENDED | QUERY_DEVICE: (304, None, "I:zero I:zero"),
+    EXTENDED | CREATE_CQ: (16, "cq", "Q:any I:count I:zero i:channel I:zero I:zero I:zero"),
+    EXTENDED | CREATE_QP: (40, "qp", f"Q:any I:pd I:cq I:cq I:srq {CAPS} B:few B:kind B:flag B:zero I:zero I:flag "
+                           "I:zero I:zero"),
+    EXTENDED | MODIFY_QP: (8, None, f"{MODIFY} I:zero I:zero"),
+    EX_CREATE_FLOW: (8, None, "I:zero I:qp I:few H:few H:few B:few B:few 6s:noise"),
+    EX_CREATE_WQ: (24, None, "I:zero I:few Q:any I:pd I:cq I:count I:pieces I:few I:zero"),
+    EX_CREATE_TABLE: (16, None, "I:zero I:few I:few I:few"),
+    EX_MODIFY_CQ: (0, None, "I:cq I:few H:few H:few I:zero"),
+}
+# What goes by a handle, and how: the answer of what is created begins with it.
+DESTROY = {"pd": DEALLOC_PD, "ah": DESTROY_AH, "mr": DEREG_MR, "mw": DEALLOC_MW, "cq": DESTROY_CQ, "qp": DESTROY_QP,
+           "srq": DESTROY_SRQ}
+# Where the answers tell of rings: struct mminfo.
+RINGS = {CREATE_CQ: (8,), RESIZE_CQ: (8,), CREATE_QP: (32, 48), CREATE_SRQ: (16,), EXTENDED | CREATE_CQ: (16,),
+         EXTENDED | CREATE_QP: (40, 56)}
+
+
+def layout(command):
+    """Struct format, kinds and sizes of the fields of a command."""
+    formats, kinds = zip(*(field.split(":") for field in COMMANDS[command][2].split()))
+    return "=" + "".join(formats), kinds, [struct.calcsize("=" + one) for one in formats]
+
+
+LAYOUTS = {command: layout(command) for command in COMMANDS}
+
+
+def request(command, body, answer, words=None):
+    """The bytes to be written for a command; `answer` is the address of its answer."""
+    size = COMMANDS[command][0] if command in COMMANDS else 64
+    if not command & EXTENDED:
+        body += bytes(-len(body) % 4)
+        return struct.pack("=IHH", command, (8 + len(body)) // 4 if words is None else words, size // 4) + body
+    body += bytes(-len(body) % 8)
+    head = struct.pack("=IHH", command, len(body) // 8 if words is None else words, size // 8)
+    # The driver's own answer comes behind.
+    return head + struct.pack("=QHHI", answer, 0, 4 if size else 0, 0) + body
+
+
+def issue(descriptor, data):
+    """Writes a command; 0, or the error's number."""
+    try:
+        os.write(descriptor, data)
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+def attributes_of(descriptor, target, method, attributes, driver=RXE):
+    """The other way to call: attributes are (number, length, flags, datum). 0, or the error's number; and what the
+    kernel made of the data: the first of something new is its handle."""
+    body = b"".join(struct.pack("=HHHHQ", number, length, flags, 0, datum)
+                    for number, length, flags, datum in attributes)
+    head = struct.pack("=HHHHQII", 24 + len(body), target, method, len(attributes), 0, driver, 0)
+    data = ctypes.create_string_buffer(head + body)
+    refused = libc.ioctl(descriptor, ctypes.c_ulong(IOCTL), data)
+    error = ctypes.get_errno() if refused else 0
+    return error, [datum for *_, datum in struct.iter_unpack("=HHHHQ", data.raw[24:24 + len(body)])]
+
+
+def ioctl(descriptor, target, method, attributes, driver=RXE):
+    """The same; 0, or the error's number."""
+    return attributes_of(descriptor, target, method, attributes, driver)[0]
+
+
+class Tally:
+    """How often each command was issued, and how often it was carried out, by all processes."""
+
+    def __init__(self):
+        self.numbers = list(COMMANDS)
+        self.memory = mmap.mmap(-1, mmap.PAGESIZE)
+        self.counts = (ctypes.c_uint32 * (2 * len(self.numbers))).from_buffer(self.memory)
+
+    def add(self, command, error):
+        """One more. Threads may overwrite each other's; it is no accounting."""
+        at = 2 * self.numbers.index(command)
+        self.counts[at] += 1
+        self.counts[at + 1] += not error
+
+    def unused(self):
+        """Commands that were never carried out."""
+        return [f"{number:#x}" for at, number in enumerate(self.numbers) if not self.counts[2 * at + 1]]
