@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is measured. Each `Run` is one pair of programs, whose output gives one or more figures.
+
+Knows neither how a run is done nor what came out of it.
+"""
+
+from dataclasses import dataclass, field
+
+KIB, MIB = 1 << 10, 1 << 20
+
+#: Messages per doorbell where a program has many to send: half of perftest's send queue.
+LIST = 64
+
+#: Who is compared. `memcpy` is the processor's own limit, and exists on one device only.
+FERROCE, RXE, SIW, TCP, MEMCPY = "ferroce", "rxe", "siw", "tcp", "memcpy"
+DRIVERS = (FERROCE, RXE, SIW)
+
+#: Where. `device` is one RDMA device that talks to itself; then two namespaces; two machines.
+DEVICE, VETH, VETH1500, PAIR = "device", "veth", "veth1500", "pair"
+PATHS = {
+    DEVICE: "one device",
+    VETH: "veth, two namespaces, MTU 4200",
+    VETH1500: "veth, two namespaces, MTU 1500",
+    PAIR: "two machines, virtio-net, under QEMU without hardware virtualisation: only ratios mean something",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number that a run gives."""
+
+    key: str
+    title: str
+    unit: str
+    #: Whether less is better.
+    less: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """One way to get figures."""
+
+    name: str
+    figures: tuple
+    #: The RDMA program and its options; both ends get the same.
+    rdma: tuple = ()
+    #: The kind of TCP run that gives the same figures, if there is one (see bench.programs).
+    tcp: str = ""
+    memcpy: bool = False
+    #: Bytes of a message.
+    size: int = 0
+    #: Messages per doorbell: perftest wants a multiple of them.
+    batch: int = 1
+    qps: int = 1
+    #: How long one measurement shall take, seconds. The warm-up finds the number of messages for that.
+    seconds: float = 0.5
+    #: Messages of the warm-up, and the fewest of a measurement.
+    least: int = 100
+    paths: tuple = (DEVICE, VETH)
+    drivers: tuple = (FERROCE, RXE)
+    #: What netem does to the wire, both ways.
+    wire: str = ""
+    #: The processor time is taken, too: figures `cpu`.
+    cpu: bool = False
+    #: Not perftest, but what this names in bench.programs.
+    program: str = ""
+    quick: bool = False
+    #: Seconds until it has failed.
+    limit: int = 30
+
+
+def bandwidth(verb, size, title, batch=1, **more):
+    """A stream of messages of one size, of which so many are posted at a time. Small ones are counted, large ones
+    weighed."""
+    name = f"{verb}_bw_{title.replace(' ', '').lower()}"
+    shown, options = f"{verb} {title}", ()
+    if batch > 1:
+        name, shown, options = f"{name}_list", f"{shown}, {batch} per post", ("-l", str(batch))
+    return Run(
+        name,
+        (Figure("rate", shown, "1/s") if size < KIB else Figure("mb", shown, "MB/s"),),
+        rdma=(f"ib_{verb}_bw", "-s", str(size), *options),
+        size=size,
+        batch=batch,
+        least=max(50, min(2000, 16 * MIB // size)),
+        **more,
+    )
+
+
+def latency(verb, **more):
+    """A ping-pong of 8 bytes (for reads and atomics: a request and its response)."""
+    return Run(
+        f"{verb}_lat",
+        (
+            Figure("median", f"{verb} latency 8 B, median", "us", less=True),
+            Figure("p99", f"{verb} latency 8 B, 99 %", "us", less=True),
+            Figure("p999", f"{verb} latency 8 B, 99.9 %", "us", less=True),
+            Figure("mean", f"{verb} latency 8 B, mean", "us", less=True),
+        ),
+        rdma=(f"ib_{verb}_lat",) + (() if verb == "atomic" else ("-s", "8")),
+        size=8,
+        least=3000,
+        **more,
+    )
+
+
+def several(qps, **more):
+    """64 KiB writes over many queue pairs of one process."""
+    return Run(
+        f"write_bw_64kib_{qps}qp",
+        (Figure("mb", f"write 64 KiB, {qps} QPs", "MB/s"),),
+        rdma=("ib_write_bw", "-s", str(64 * KIB), "-q", str(qps)),
+        size=64 * KIB,
+        qps=qps,
+        least=max(20, 200 // qps),
+        **more,
+    )
+
+
+def wire(name, netem, title):
+    """64 KiB writes over a wire that does something to packets."""
+    return Run(
+        f"write_bw_64kib_{name}",
+        (Figure("mb", f"write 64 KiB, {title}", "MB/s"),),
+        rdma=("ib_write_bw", "-s", str(64 * KIB)),
+        tcp="bandwidth",
+        size=64 * KIB,
+        least=50,
+        paths=(VETH,),
+        wire=netem,
+        seconds=2,
+        limit=60,
+    )
+
+
+def cpu(verb, size, title, key, unit, **more):
+    """Processor time of both ends and the kernel under them; `more` as in Run."""
+    name, options = f"{verb}_cpu_{key}", more.pop("options", ())
+    return Run(
+        name,
+        (Figure(key, title, unit, less=True),),
+        rdma=(f"ib_{verb}_bw", "-s", str(size), *options),
+        size=size,
+        least=min(4000, 64 * MIB // size),
+        cpu=True,
+        seconds=1.5,
+        limit=60,
+        **more,
+    )
+
+
+def objects():
+    """What objects cost."""
+    yield Run(
+        "memory",
+        (
+            Figure("per_qp", "kernel memory per QP (128 + 128 WRs)", "KiB", less=True),
+            Figure("per_gib", "kernel memory per GiB of MR", "MiB", less=True),
+        ),
+        program="objects",
+        paths=(DEVICE,),
+        drivers=DRIVERS,
+    )
+    small = (("k4", "4 KiB"), ("k64", "64 KiB"), ("m1", "1 MiB"), ("m16", "16 MiB"))
+    large = (("m256", "256 MiB"), ("g1", "1 GiB"))
+    for name, listed in (("register", small + large), ("register_4gib", (("g4", "4 GiB"),))):
+        yield Run(
+            name,
+            tuple(Figure(key, f"reg_mr {size}", "us", less=True) for key, size in listed),
+            program="objects",
+            paths=(DEVICE,),
+            drivers=DRIVERS,
+            limit=60,
+        )
+    yield Run(
+        "connections",
+        (Figure("rate", "connections by RDMA CM", "1/s"),),
+        program="connections",
+        # Two ends at one address would share the port that cmtime binds at both.
+        paths=(VETH,),
+        least=100,
+        seconds=1,
+        limit=60,
+    )
+
+
+ALL = (DEVICE, VETH, VETH1500)
+EVERY = DRIVERS
+
+RUNS = (
+    bandwidth("write", 64 * KIB, "64 KiB", quick=True, paths=ALL, drivers=EVERY, tcp="bandwidth", memcpy=True),
+    bandwidth("send", 64 * KIB, "64 KiB", quick=True, paths=ALL, drivers=EVERY, tcp="bandwidth", memcpy=True),
+    bandwidth("read", 64 * KIB, "64 KiB", quick=True, paths=ALL, drivers=EVERY, tcp="bandwidth", memcpy=True),
+    bandwidth("write", 64, "64 B", quick=True, drivers=EVERY),
+    bandwidth("write", 64, "64 B", LIST, quick=True),
+    bandwidth("write", 64 * KIB, "64 KiB", LIST, quick=True, memcpy=True),
+    latency("write", quick=True, paths=ALL, drivers=EVERY, tcp="latency"),
+    several(16, quick=True),
+    cpu("write", 64 * KIB, "CPU time per GiB, 64 KiB writes", "per_gib", "s/GiB", quick=True, tcp="cpu"),
+    cpu("write", 64, "CPU time per message, 64 B writes", "per_message", "us"),
+    cpu("send", 64, "CPU time per message, 64 B sends, sleeping", "per_message", "us", options=("-e",)),
+    cpu("send", 64 * KIB, "CPU time per GiB, 64 KiB sends, sleeping", "per_gib", "s/GiB", options=("-e",)),
+    bandwidth("send", 64, "64 B"),
+    bandwidth("read", 64, "64 B"),
+    *(
+        bandwidth(verb, size, title)
+        for size, title in ((4 * KIB, "4 KiB"), (MIB, "1 MiB"))
+        for verb in ("write", "send", "read")
+    ),
+    latency("send"),
+    latency("read"),
+    latency("atomic"),
+    several(256, limit=120),
+    several(1000, limit=240),
+    wire("loss01", "loss 0.1%", "0.1 % loss"),
+    wire("loss1", "loss 1%", "1 % loss"),
+    wire("delay", "delay 10ms", "10 ms delay each way"),
+    wire("reorder", "delay 1ms reorder 25%", "25 % of packets overtake"),
+    *objects(),
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What ferroce must reach: its figure divided by a rival's, or by another figure of its own."""
+
+    run: str
+    figure: str
+    rival: str
+    #: By path: at least, or for figures where less is better, at most.
+    limits: dict = field(default_factory=dict)
+
+
+TARGETS = (
+    Target("write_bw_64kib", "mb", RXE, {DEVICE: 20, VETH: 8}),
+    Target("write_bw_64kib", "mb", TCP, {DEVICE: 4, VETH: 1.1}),
+    Target("write_bw_64kib", "mb", MEMCPY, {DEVICE: 0.4}),
+    Target("send_bw_64kib", "mb", RXE, {DEVICE: 15, VETH: 7}),
+    Target("read_bw_64kib", "mb", RXE, {DEVICE: 15, VETH: 7}),
+    Target("write_bw_64b", "rate", RXE, {DEVICE: 30, VETH: 10}),
+    Target("write_lat", "median", RXE, {DEVICE: 0.25, VETH: 0.5}),
+    Target("write_lat", "p999", RXE, {DEVICE: 0.05, VETH: 0.1}),
+    Target("write_bw_64kib_1000qp", "mb", "write_bw_64kib", {DEVICE: 0.9, VETH: 0.8}),
+    Target("write_bw_64kib_loss1", "mb", RXE, {VETH: 10}),
+    Target("write_cpu_per_gib", "per_gib", RXE, {DEVICE: 0.08, VETH: 0.2}),
+)

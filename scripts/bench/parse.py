@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the measuring programs print, as numbers. Knows their formats, not who ran them or why.
+
+Every function returns a dictionary of figures by their keys (see bench.figures), or raises `Unreadable`: what
+is not there is never taken for zero.
+"""
+
+import json
+import re
+
+MIB = 1 << 20
+
+
+class Unreadable(ValueError):
+    """The output lacks what it should hold."""
+
+
+class NotPositive(Unreadable):
+    """A figure is zero or infinite, which no run that came to its end can give."""
+
+
+def _row(text, header):
+    """The numbers of the line below the column heads that hold a text."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line.lstrip().startswith("#bytes") and header in line:
+            for row in lines:
+                words = row.split()
+                if words and words[0].isdigit():
+                    return [float(word) for word in words]
+    raise Unreadable(f"no table with {header!r}")
+
+
+def _positive(figures):
+    """The same, if all are above zero and finite."""
+    for name, value in figures.items():
+        if not 0 < value < float("inf"):
+            raise NotPositive(f"{name} is {value}")
+    return figures
+
+
+def perftest_bandwidth(text):
+    """ib_*_bw: megabytes (10^6) and messages per second. The program says MiB and millions."""
+    row = _row(text, "BW average")
+    if len(row) < 5:
+        raise Unreadable("the table is too narrow")
+    _size, _count, _peak, average, rate = row[:5]
+    return _positive({"mb": average * MIB / 1e6, "rate": rate * 1e6})
+
+
+def perftest_latency(text):
+    """ib_*_lat: microseconds. What the program calls typical is the median."""
+    row = _row(text, "t_typical")
+    if len(row) < 9:
+        raise Unreadable("the table is too narrow")
+    _size, _count, _least, _most, typical, mean, _deviation, p99, p999 = row[:9]
+    return _positive({"median": typical, "mean": mean, "p99": p99, "p999": p999})
+
+
+def iperf3(text):
+    """iperf3 -J: megabytes per second that arrived."""
+    try:
+        received = json.loads(text)["end"]["sum_received"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Unreadable(f"not a result of iperf3: {error}") from error
+    return _positive({"mb": received["bits_per_second"] / 8e6, "bytes": float(received["bytes"])})
+
+
+QPERF_UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "sec": 1e6}
+
+
+def qperf_latency(text):
+    """qperf tcp_lat: microseconds one way, the mean."""
+    match = re.search(r"latency\s*=\s*([\d.]+)\s*(\w+)", text)
+    if not match or match.group(2) not in QPERF_UNITS:
+        raise Unreadable("no latency")
+    return _positive({"mean": float(match.group(1)) * QPERF_UNITS[match.group(2)]})
+
+
+def cmtime(text):
+    """cmtime: connections per second, each with its queue pair, from the first identifier made to the last one
+    connected. The table says what all took together, in microseconds."""
+    total = re.search(r"^qp_conn\s+(\d+)$.*?^full connect\s+\d+\s+(\d+)\s", text, re.MULTILINE | re.DOTALL)
+    if not total or not int(total.group(2)):
+        raise Unreadable("no connections")
+    return _positive({"rate": int(total.group(1)) * 1e6 / int(total.group(2))})
+
+
+def figures_json(text):
+    """A program of our own: the last line is a JSON object of numbers."""
+    lines = text.strip().splitlines()
+    try:
+        found = json.loads(lines[-1])
+        return {key: float(value) for key, value in found.items()}
+    except (IndexError, ValueError, TypeError, AttributeError) as error:
+        raise Unreadable("the last line is no JSON object of numbers") from error

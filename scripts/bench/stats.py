@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+"""From single measurements to what is said of them: medians, spread, and ratios within one round.
+
+A ratio is taken between measurements of the same round, which were made within seconds of each other; the median of
+these is what counts. A measurement that failed takes no part in anything.
+"""
+
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Several measurements of one thing."""
+
+    median: float
+    least: float
+    most: float
+    count: int
+
+    @property
+    def spread(self):
+        """From the least to the most, as a part of the median."""
+        return (self.most - self.least) / self.median if self.median else 0.0
+
+
+def summary(values):
+    """Of those that are there; nothing if none is."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return None
+    return Summary(median(there), min(there), max(there), len(there))
+
+
+def ratios(ours, theirs):
+    """Round by round: ours divided by theirs, where both are there."""
+    return summary(
+        [mine / other for mine, other in zip(ours, theirs) if mine is not None and other] or [None]
+    )
+
+
+class Series:
+    """All measurements, by run, figure, path, contestant and round."""
+
+    def __init__(self, results, rounds):
+        self.rounds = rounds
+        self.values = {}
+        self.failures = {}
+        self.tried = set()
+        for result in results:
+            self._add(result)
+
+    def _add(self, result):
+        job = result["job"]
+        if job["round"] == 0:
+            return
+        self.tried.add((job["run"], job["path"], job["who"]))
+        if "figures" not in result:
+            self.failures[job["run"], job["path"], job["who"]] = result["failed"]
+            return
+        for figure, value in result["figures"].items():
+            of = self.values.setdefault((job["run"], figure, job["path"], job["who"]), [None] * self.rounds)
+            of[job["round"] - 1] = value
+
+    def of(self, run, figure, path, who):
+        """The measurements, one per round; `None` where it failed."""
+        return self.values.get((run, figure, path, who), [None] * self.rounds)
+
+    def why_not(self, run, path, who):
+        """Why the last one that failed did; nothing if none was tried or none failed."""
+        return self.failures.get((run, path, who))
