@@ -70,7 +70,7 @@ help: ## this
 	@echo '  KERNEL=stock|debug|uml|umdebug  which kernel is booted'
 	@echo '  TOPOLOGY=single|netns|pair  one device, two namespaces, two machines'
 	@echo '  PEER_DRIVER=ferroce|rxe     the driver of the second machine'
-	@echo '  VM_TIMEOUT=300              seconds until a guest run has failed'
+	@echo '  VM_TIMEOUT=600              seconds until a guest run has failed'
 	@echo '  CHECK="vm/* cargo-*"        only these steps of make check'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 

@@ -148,7 +148,7 @@ stale_breakpoint() {
 # thirty under emulation dies while the kernel patches its own text; that is QEMU's, and is tried again.
 boot() {
 	local try
-	for try in 1 2; do
+	for try in {1..5}; do
 		machine_start "$@"
 		machine_await "$MACHINE_PID" "$1/ctl" up "$BOOT_SECONDS" && return
 		machine_stop "$MACHINE_PID"

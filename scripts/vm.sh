@@ -7,7 +7,7 @@
 #	DRIVER=ferroce|rxe|none       which driver is set up
 #	PEER_DRIVER=ferroce|rxe|none  and at the other end, if there is one (default: the same)
 #	TOPOLOGY=single|netns|pair    one device; two namespaces joined by veth; two machines
-#	VM_TIMEOUT=300                seconds for the run
+#	VM_TIMEOUT=600                seconds for the run
 #	VM_FILES="PATH..."            more files for the guest, found in /ferroce
 #	VM_OUT=DIR                    gets /out of the guest and the kernel's log
 #	VM_ENV="NAME=VALUE..."        settings of the script's own
@@ -55,7 +55,7 @@ debug) SLOWNESS=5 ;;
 umdebug) SLOWNESS=2 ;;
 *) SLOWNESS=1 ;;
 esac
-seconds=$((${VM_TIMEOUT:-300} * SLOWNESS))
+seconds=$((${VM_TIMEOUT:-600} * SLOWNESS))
 for driver in "$DRIVER" "$PEER_DRIVER"; do
 	case $driver in
 	ferroce | rxe | none) ;;
@@ -118,10 +118,10 @@ last_words() {
 	if [ -n "$first" ]; then tail -n "+$first" "$1" | head -n 40; else tail -n 40 "$1"; fi
 }
 
-# killed_by_emulator: whether that is what one of the machines died of, and no other run has been for that.
+# killed_by_emulator: whether that is what one of the machines died of, and few runs have ended so.
 killed_by_emulator() {
 	local node
-	[ -z "${VM_AGAIN-}" ] && ! is_user_mode "$kernel" && [ "$accelerator" = tcg ] || return 1
+	[ "${VM_AGAIN:-0}" -lt 3 ] && ! is_user_mode "$kernel" && [ "$accelerator" = tcg ] || return 1
 	for node in "${nodes[@]}"; do
 		if stale_breakpoint "$RUN/$node/console"; then return 0; fi
 	done
@@ -202,6 +202,7 @@ for node in "${nodes[@]}"; do
 done
 
 result=0
+died=
 end=$(($(date +%s) + seconds))
 for i in "${!nodes[@]}"; do
 	awaited=0
@@ -213,6 +214,7 @@ for i in "${!nodes[@]}"; do
 	machine_stop "${pids[i]}"
 	rc=0
 	verdict "${nodes[i]}" "$awaited" || rc=$?
+	[ "$rc" != 125 ] || died=1
 	[ "$result" != 0 ] || result=$rc
 	if [ -n "${VM_OUT-}" ]; then
 		mkdir -p "$VM_OUT/${nodes[i]}"
@@ -221,9 +223,9 @@ for i in "${!nodes[@]}"; do
 	fi
 done
 if [ "$result" = 0 ]; then rm -rf "$RUN"; else echo "ferroce: logs are kept in $RUN" >&2; fi
-if [ "$result" = 125 ] && killed_by_emulator; then
+if [ "$died" = 1 ] && killed_by_emulator; then
 	echo "ferroce: run again: the emulator ran a breakpoint that was no longer there"
 	clean_up
-	KERNEL=$kernel VM_AGAIN=1 exec "$SRC/scripts/vm.sh" "$script"
+	KERNEL=$kernel VM_AGAIN=$((${VM_AGAIN:-0} + 1)) exec "$SRC/scripts/vm.sh" "$script"
 fi
 exit "$result"

@@ -82,7 +82,7 @@ taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 taken.bind(("0.0.0.0", 4791))
 time.sleep(60)' &
 holder=$!
-within 10 bash -c '[ -n "$(ip netns exec c ss -Huln "sport = :4791")" ]'
+within 30 bash -c '[ -n "$(ip netns exec c ss -Huln "sport = :4791")" ]'
 mark "port taken"
 check_fails "port 4791 taken by an application: refused" \
 	ip netns exec c rdma link add "$X" type "$DRIVER" netdev c0

@@ -23,8 +23,13 @@ over() {
 }
 
 # Nobody else has the addresses that were just made: a neighbour answers only when it is sure of that.
-settled() { ! { ip -6 addr show dev v0; at_peer ip -6 addr show dev v1; } | grep -q tentative; }
-within 10 settled
+settled() { has_link_local v0 && has_link_local v1 at_peer; }
+has_link_local() { # NETDEV [COMMAND...]
+	local found
+	found=$("${@:2}" ip -6 addr show dev "$1" scope link)
+	[[ $found == *fe80* && $found != *tentative* ]]
+}
+within 30 settled
 
 # Index 0 is the link-local address that follows from the MAC address.
 GID4=0 PEER_GID4=0 pingpong rc 4 -n 50 -s 10000
@@ -89,7 +94,7 @@ gid=$(gid_index "$X" 127.0.0.1)
 check "its address is a GID" [ -n "$gid" ]
 ip netns exec c timeout 60 ibv_rc_pingpong -d "$X" -g "$gid" -c -n 50 -s 10000 >/tmp/server 2>&1 &
 server=$!
-within 10 bash -c "[ -n \"\$(ip netns exec c ss -Hltn 'sport = :18515')\" ]"
+within 30 bash -c "[ -n \"\$(ip netns exec c ss -Hltn 'sport = :18515')\" ]"
 check "which talks to itself" ip netns exec c timeout 60 ibv_rc_pingpong -d "$X" -g "$gid" -c -n 50 -s 10000 127.0.0.1
 wait "$server"
 ip netns del c

@@ -8,6 +8,7 @@
 # vm: TOPOLOGY=netns
 
 . "$VM_LIB"
+. "${VM_LIB%/*}/wait.sh"
 cd "${VM_LIB%/*}"
 
 python_tests headers.py
@@ -19,9 +20,9 @@ if [ -e /sys/class/net/v0.5 ]; then
 		managed "udaddy over a VLAN with $at" "udaddy -b $at -c 2 -C 10" "udaddy -s $at -c 2 -C 10"
 	done
 	# The manager joins the VLAN's netdev to the group.
-	timeout "$TRAFFIC_SECONDS" mckey -b 10.0.55.1 -m 239.5.5.5 >/tmp/server 2>&1 &
+	timeout "$TRAFFIC_SECONDS" stdbuf -oL mckey -b 10.0.55.1 -m 239.5.5.5 >/tmp/server 2>&1 &
 	receiver=$!
-	sleep 2
+	within 30 grep -q "joined dgid" /tmp/server
 	check "mckey sends over a VLAN" at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b 10.0.55.2 -m 239.5.5.5
 	check "and its datagrams arrive" wait "$receiver"
 else

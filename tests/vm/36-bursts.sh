@@ -74,11 +74,11 @@ nft flush chain inet t in
 nft add rule inet t in udp dport 4791 meta length '>' 5000 counter drop
 sleep 0.1
 before=$(counter "$DEV" rcvd_bursts)
-timeout 20 ib_write_bw -d "$DEV" -x "$GID4" -F -s 65536 -n 50 >/dev/null 2>&1 &
+timeout 90 ib_write_bw -d "$DEV" -x "$GID4" -F -s 65536 -n 50 >/dev/null 2>&1 &
 server=$!
 await_listener 18515
 check_fails "what a firewall drops does not come in" \
-	at_peer timeout 15 ib_write_bw -d "$PEER_DEV" -x "$PEER_GID4" -F -s 65536 -n 50 "$ADDR"
+	at_peer timeout 60 ib_write_bw -d "$PEER_DEV" -x "$PEER_GID4" -F -s 65536 -n 50 "$ADDR"
 wait "$server"
 check "no burst came past it" [ "$(counter "$DEV" rcvd_bursts)" = "$before" ]
 check "which has dropped them" bash -c "nft list table inet t | grep -q 'packets [1-9]'"
@@ -102,9 +102,9 @@ if damage; then
 	grows "with verify_icrc=1, bursts come in" "-gt 0" "$DEV" rcvd_bursts checked 4
 	damage
 	grows "and are checked" "-gt 0" "$DEV" rx_bad_icrc \
-		eval "timeout 20 ib_write_bw -d $DEV -x $GID4 -F -s 65536 -n 50 >/dev/null 2>&1 &
+		eval "timeout 90 ib_write_bw -d $DEV -x $GID4 -F -s 65536 -n 50 >/dev/null 2>&1 &
 		await_listener 18515
-		! at_peer timeout 15 ib_write_bw -d $PEER_DEV -x $PEER_GID4 -F -s 65536 -n 50 $ADDR; wait"
+		! at_peer timeout 60 ib_write_bw -d $PEER_DEV -x $PEER_GID4 -F -s 65536 -n 50 $ADDR; wait"
 else
 	skip "verify_icrc" "nftables cannot change packets here"
 fi

@@ -51,9 +51,9 @@ modprobe -a rdma_ucm
 member() {
 	local name=$1 rc_server=0 rc_client=0 pid
 	shift
-	timeout "$TRAFFIC_SECONDS" mckey -b "$ADDR" "$@" >/tmp/server 2>&1 &
+	timeout "$TRAFFIC_SECONDS" stdbuf -oL mckey -b "$ADDR" "$@" >/tmp/server 2>&1 &
 	pid=$!
-	sleep 2
+	within 30 grep -q "joined dgid" /tmp/server
 	at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b "$PEER_ADDR" "$@" >/tmp/client 2>&1 || rc_client=$?
 	wait "$pid" || rc_server=$?
 	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
@@ -68,9 +68,9 @@ member() {
 }
 member "mckey, full members" -m 239.4.4.4
 # The sender is none, the receiver is; mckey has one option for both ends.
-timeout "$TRAFFIC_SECONDS" mckey -b "$ADDR" -m 239.4.4.5 >/tmp/server 2>&1 &
+timeout "$TRAFFIC_SECONDS" stdbuf -oL mckey -b "$ADDR" -m 239.4.4.5 >/tmp/server 2>&1 &
 receiver=$!
-sleep 2
+within 30 grep -q "joined dgid" /tmp/server
 check "mckey, a sender that only sends" at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b "$PEER_ADDR" -m 239.4.4.5 -o
 check "its datagrams arrived" wait "$receiver"
 

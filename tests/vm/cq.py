@@ -108,7 +108,7 @@ def resize_under_traffic():
         peer.start()
         posted, taken, sizes, wanted = 48, 0, 0, None
         while wanted is None or taken < wanted:
-            true(time.monotonic() < peer.stop + 20, f"{taken} of {wanted} received, {sizes} sizes")
+            true(time.monotonic() < peer.stop + 60, f"{taken} of {wanted} received, {sizes} sizes")
             for wc in end.cq.poll(7)[1]:
                 equal((wc.wr_id, wc.status), (taken, OK), "the next one")
                 taken += 1
@@ -185,7 +185,7 @@ def moderation():
     with pair(a={"events": True}) as (a, b):
         equal(moderate(4, 0xFFFF), 2, "queues")
         # A slow machine may need longer for three requests than the event may wait.
-        for _ in range(20):
+        for _ in range(1000):
             a.cq.req_notify()
             started = time.monotonic()
             writes(a, b, *range(3))

@@ -137,14 +137,14 @@ gid_of() {
 gid_index() {
 	local gid i try text
 	gid=$(gid_of "$2")
-	for try in {1..100}; do
+	for try in {1..400}; do
 		for i in {0..7}; do
 			read -r text 2>/dev/null <"/sys/class/infiniband/$1/ports/1/gids/$i" || continue
 			[ "$text" = "$gid" ] && { echo "$i"; return; }
 		done
 		sleep 0.05
 	done
-	echo "# $1 has no GID for $2 after 5 s" >&2
+	echo "# $1 has no GID for $2 after 20 s" >&2
 	return 1
 }
 
@@ -261,11 +261,11 @@ cm_listens() { rdma resource show cm_id | grep -q LISTEN && sleep 0.1; }
 await_listener() {
 	local try where=()
 	[ -z "${REVERSE-}" ] || where=(at_peer)
-	for try in {1..200}; do
+	for try in {1..600}; do
 		[ -z "$("${where[@]}" ss -Hltn "sport = :$1")" ] || return 0
 		sleep 0.05
 	done
-	echo "# nobody listens on port $1 after 10 s"
+	echo "# nobody listens on port $1 after 30 s"
 	return 1
 }
 
@@ -350,7 +350,7 @@ managed() {
 	mark "$name"
 	timeout "$TRAFFIC_SECONDS" $2 >/tmp/server 2>&1 &
 	pid=$!
-	for try in {1..200}; do
+	for try in {1..600}; do
 		! cm_listens || break
 		sleep 0.05
 	done

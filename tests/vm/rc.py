@@ -19,6 +19,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import RecvWR, SendWR, SGE
 
 from far import call
+from tap import true
 
 DEVICE = os.environ["DEV"]
 PORT = 1
@@ -196,8 +197,9 @@ class End:
         """Exactly so many completions, in order; raises when they do not come."""
         end = _CLOCK() + seconds * SLOWNESS
         while len(self.waiting) < count:
+            late = _CLOCK() > end
             self.waiting += self.cq.poll(16)[1]
-            if _CLOCK() > end:
+            if late and len(self.waiting) < count:
                 got = [(wc.wr_id, wc.status) for wc in self.waiting]
                 raise AssertionError(f"{len(got)} of {count} completions after {seconds} s: {got}")
         found, self.waiting = self.waiting[:count], self.waiting[count:]
@@ -281,7 +283,9 @@ class across:  # pylint: disable=invalid-name
 def eventually(condition, what, seconds=5):
     """Waits until a condition holds."""
     end = _CLOCK() + seconds * SLOWNESS
-    while not condition():
-        if _CLOCK() > end:
-            raise AssertionError(f"not within {seconds} s: {what}")
+    while True:
+        late = _CLOCK() > end
+        if condition():
+            return
+        true(not late, f"not within {seconds} s: {what}")
         time.sleep(0.01)

@@ -121,7 +121,7 @@ def turn(end, peer, family):
 
 def another_way(pair):
     """In SQD, a queue pair is given another way, which its packets go and the peer's have to come"""
-    with pair(timeout=12, gid=gid_index(4)) as (a, b):
+    with pair(timeout=16, gid=gid_index(4)) as (a, b):
         for family in (6, 4):
             data = pattern(3000, family)
             fill(a, data)

@@ -229,20 +229,26 @@ def rights_in_rts():
         equal(held(b, 4), b"new!")
 
 
+def answered_after(code):
+    """How long a message takes, in seconds, that finds no receive at first, if `min_rnr_timer` changes to `code`."""
+    with rc.pair(min_rnr_timer=12) as (a, b):
+        changed(b, min_rnr_timer=code)
+        asked = counter("send_rnr_err", DEVICE)
+        start = time.monotonic()
+        a.send(SEND, pieces=[a.sge(0, 4)])
+        eventually(lambda: counter("send_rnr_err", DEVICE) > asked, "no receive")
+        b.receive()
+        status(a, OK, "send")
+        return time.monotonic() - start
+
+
 def pause_in_rts():
     """RTS: the pause that a receiver asks for is another from then on"""
     # Codes of IBA table 45: 491 ms, and a hundredth of a millisecond.
-    for code, least, most in ((31, 0.45, 30), (1, 0, 0.4 * SLOWNESS)):
-        with rc.pair(min_rnr_timer=12) as (a, b):
-            changed(b, min_rnr_timer=code)
-            asked = counter("send_rnr_err", DEVICE)
-            start = time.monotonic()
-            a.send(SEND, pieces=[a.sge(0, 4)])
-            eventually(lambda asked=asked: counter("send_rnr_err", DEVICE) > asked, "no receive")
-            b.receive()
-            status(a, OK, "send")
-            took = time.monotonic() - start
-            true(least <= took <= most, f"code {code}: {took:.3f} s")
+    true(answered_after(31) >= 0.45, "the long one")
+    # A slow machine has other reasons to need long, but not always.
+    shortest = min(answered_after(1) for _ in range(5))
+    true(shortest < 0.4 * SLOWNESS, f"the short one: {shortest:.3f} s")
 
 
 def key_in_rts():
