@@ -113,7 +113,7 @@ managed "cmtime with $CM_CONNECTIONS connections" "cmtime -b $ADDR -c $CM_CONNEC
 dd if=/dev/urandom of=/tmp/rcopy.in bs=1M count=1 2>/dev/null
 timeout 60 rcopy >/tmp/server 2>&1 &
 server=$!
-sleep 2
+within 30 cm_listens
 check "rcopy" at_peer timeout 60 rcopy /tmp/rcopy.in "$ADDR:/tmp/rcopy.out"
 kill "$server" 2>/dev/null
 wait "$server" 2>/dev/null

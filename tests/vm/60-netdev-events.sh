@@ -111,10 +111,8 @@ survives() { # NAME BREAK REPAIR
 	check "$name: traffic runs" start -s 4096 -m 1024
 	check "$name: packets flow" flowing
 	mark "$name"
-	eval "$2"
-	# With the commands themselves, which are slow under emulation, less than the half second of all retries.
-	sleep 0.05
-	eval "$3"
+	# By one process: to start it once for each is slow under emulation, and all retries together are 1.8 s.
+	{ printf '%s\n' "$2"; sleep 0.05; printf '%s\n' "$3"; } | sed -u 's/; */\n/g' | ip -batch -
 	if [ "$DRIVER" = rxe ]; then
 		skip "$name: the connection survives" "for rxe a packet that cannot be sent is fatal"
 	else
@@ -127,16 +125,16 @@ survives() { # NAME BREAK REPAIR
 
 check "a device to break" make_link w0 w1
 check "its name can be read" parent_is w0
-survives "netdev down and up" "ip link set w0 down" "ip link set w0 up"
-survives "carrier lost and back" "ip link set w1 down" "ip link set w1 up"
-survives "MTU below the path MTU" "ip link set w0 mtu 600" "ip link set w0 mtu $MTU"
-survives "renamed" "ip link set w0 down; ip link set w0 name w9" \
-	"ip link set w9 name w0; ip link set w0 up"
+survives "netdev down and up" "link set w0 down" "link set w0 up"
+survives "carrier lost and back" "link set w1 down" "link set w1 up"
+survives "MTU below the path MTU" "link set w0 mtu 600" "link set w0 mtu $MTU"
+survives "renamed" "link set w0 down; link set w0 name w9" \
+	"link set w9 name w0; link set w0 up"
 ip link set w0 down name w9
 check "its new name can be read" parent_is w9
 ip link set w9 name w0 up
-survives "another address comes and goes" "ip addr add 10.0.9.50/24 dev w0" "ip addr del 10.0.9.50/24 dev w0"
-survives "MAC address changes" "ip link set w0 address 02:00:00:00:09:01" "true"
+survives "another address comes and goes" "addr add 10.0.9.50/24 dev w0" "addr del 10.0.9.50/24 dev w0"
+survives "MAC address changes" "link set w0 address 02:00:00:00:09:01" ""
 
 # Who reads the name meanwhile is told one of those that it had, or nothing.
 if [ "$DRIVER" = rxe ] && [ -z "${FAULTS-}" ]; then

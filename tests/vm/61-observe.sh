@@ -154,18 +154,18 @@ else
 fi
 
 # Events of the port reach a process that waits for them.
-timeout 60 ibv_asyncwatch -d "$DEV" >/tmp/events 2>&1 &
+timeout 60 stdbuf -oL ibv_asyncwatch -d "$DEV" >/tmp/events 2>&1 &
 watcher=$!
-sleep 1
+within 20 test -s /tmp/events
 ip link set "$NETDEV" down
-within 5 port_is "$DEV" DOWN
+within 20 port_is "$DEV" DOWN
 ip link set "$NETDEV" up
 within 5 port_is "$DEV" ACTIVE
 ip addr add 10.0.9.9/24 dev "$NETDEV"
 seen() { grep -q "$1" /tmp/events; }
-check "a link that goes down is an event" within 5 seen PORT_ERR
-check "and one that comes up" within 5 seen PORT_ACTIVE
-check "and a new address" within 5 seen GID_CHANGE
+check "a link that goes down is an event" within 20 seen PORT_ERR
+check "and one that comes up" within 20 seen PORT_ACTIVE
+check "and a new address" within 20 seen GID_CHANGE
 kill "$watcher"
 wait "$watcher" 2>/dev/null
 ip addr del 10.0.9.9/24 dev "$NETDEV"

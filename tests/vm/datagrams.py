@@ -50,6 +50,7 @@ def other_namespace():
     with b.handle_for(os.environ["PEER_ADDR"], PEER_GID4) as handle:
         equal(b.send(handle, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
     a.silent()
+    eventually(lambda: counter("rx_unknown_qp", PEER) > before, "counted")
     equal(counter("rx_unknown_qp", PEER) - before, 1, "rx_unknown_qp")
     with b.handle_for(os.environ["ADDR"], PEER_GID4) as handle:
         equal(b.send(handle, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)

@@ -49,8 +49,8 @@ listens() { cm_listens || ss -Hltn 'sport = :7471' | grep -q .; }
 # name of the program is given as text.
 managed() { both "$1 / $2" listens "$1" "$2"; }
 
-# members N: so many ends have joined a group.
-members() { [ "$(rdma resource show cm_id | grep -c 'ps UDP')" -ge "$1" ]; }
+# joined: the server is in its group, and has posted its receives.
+joined() { grep -q 'joined dgid' /tmp/server; }
 
 # ---- libibverbs ------------------------------------------------------------------------------
 
@@ -129,10 +129,10 @@ groups() {
 		return
 	fi
 	for group in 239.1.1.5 239.255.1.7; do
-		both "mckey -m $group" "members 1" "mckey -m $group -b $ADDR -C 5" \
+		both "mckey -m $group" joined "stdbuf -oL mckey -m $group -b $ADDR -C 5" \
 			"mckey -m $group -b $PEER_ADDR -s -C 5"
 	done
-	both "mckey -m 239.1.1.9 -o" "members 1" "mckey -m 239.1.1.9 -b $ADDR -C 5" \
+	both "mckey -m 239.1.1.9 -o" joined "stdbuf -oL mckey -m 239.1.1.9 -b $ADDR -C 5" \
 		"mckey -m 239.1.1.9 -b $PEER_ADDR -s -o -C 5"
 	skip "mckey -M" "the core joins no IPv6 group on RoCEv2 (ENOTSUPP)"
 }

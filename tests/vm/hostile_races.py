@@ -43,6 +43,13 @@ class scribbled:  # pylint: disable=invalid-name
         equal(ended, (0, 0), "who scribbles, and how it ended before its time")
 
 
+def until_mixed(enough):
+    """Goes on for four seconds, and a minute more at most until there is enough of everything."""
+    start = time.monotonic()
+    while (now := time.monotonic() - start) < 4 or (not enough() and now < 64):
+        yield
+
+
 def mixed(statuses, resets):
     """Some requests were spoilt, and some were not."""
     print(f"# statuses {dict(statuses)}, {resets} failures of queue pairs", flush=True)
@@ -52,8 +59,8 @@ def mixed(statuses, resets):
 
 def exchange(a, b):
     """SENDs both ways while somebody scribbles: some are spoilt, some are not, and what fails is the QP alone."""
-    statuses, resets, stop = collections.Counter(), 0, time.monotonic() + 4
-    while time.monotonic() < stop:
+    statuses, resets = collections.Counter(), 0
+    for _ in until_mixed(lambda: statuses[e.IBV_WC_SUCCESS] and resets):
         for end in (a, b):
             end.post_receive()
         for end in (a, b):
@@ -88,12 +95,12 @@ def shared():
 def datagrams():
     """9, 11: the send queue of datagrams"""
     a, b = HostileUd(ctx=context(), depth=8), UdEnd(ctx=context())
-    statuses, failures, stop = collections.Counter(), 0, time.monotonic() + 4
+    statuses, failures = collections.Counter(), 0
     with a.handle_for(os.environ["ADDR"], gid_index(4)) as handle:
         equal(a.send(handle, qpn=b.qp.qp_num), e.IBV_WC_SUCCESS)
         usual = a.last_element()
         with scribbled(a.ring):
-            while time.monotonic() < stop:
+            for _ in until_mixed(lambda: statuses[e.IBV_WC_SUCCESS] and failures):
                 a.post_element(usual)
                 statuses.update(wc.status for wc in a.cq.poll(16)[1])
                 if a.qp.query(e.IBV_QP_STATE)[0].qp_state == e.IBV_QPS_SQE:

@@ -106,7 +106,7 @@ remove_iser_target() {
 	echo 0 >"$group/enable"
 	rm "$group/lun/lun_0/store"
 	rmdir "$group/lun/lun_0" "$group/np/$ADDR:3260" "$group" "$TARGET/iscsi/$IQN"
-	rmmod ib_isert
+	within 20 rmmod ib_isert
 }
 
 iser() {
@@ -151,7 +151,7 @@ remove_srp_target() {
 	rm "$group/acls/$ADDR/lun_0/disk" "$group/lun/lun_0/store"
 	rmdir "$group/acls/$ADDR/lun_0" "$group/acls/$ADDR" "$group/lun/lun_0" "$group" \
 		"$TARGET/srpt/$(port_name)" "$TARGET/srpt"
-	rmmod ib_srp && rmmod ib_srpt
+	within 20 rmmod ib_srp && within 20 rmmod ib_srpt
 }
 
 srp() {

@@ -6,6 +6,7 @@ nothing hangs, and a pair of QPs that nobody disturbs works afterwards.
 """
 
 import contextlib
+import math
 import os
 import random
 import sys
@@ -129,7 +130,7 @@ def races():
         child = os.fork()
         if not child:
             try:
-                play(number, stop)
+                play(number, stop if number < 3 else math.inf)
                 os._exit(0)
             except BaseException as error:  # pylint: disable=broad-except
                 print(f"# process {number}: {error!r}", flush=True)
