@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The kernel's own tools/testing/selftests/rdma, from the source of the kernel that is booted. Only the name
-# of the driver is replaced, on the fly, and waiting for a while by waiting for what is waited for. What a script prints is shown as a comment.
+# of the driver is replaced, on the fly, and waiting for a while by waiting for what is wanted. What a script
+# prints is shown as a comment.
 #
 # machine: VM_TIMEOUT=600
 # vm: TOPOLOGY=single VM_TIMEOUT=600

@@ -35,8 +35,8 @@ PATIENT = {"timeout": 17, "retry_cnt": 7, "rnr_retry": 7, "rights": OPEN}
 
 
 def once_there_is_a_way(make):
-    """What make() makes. While the link is down there is no way to the peer, and a bad one may lose the question for its
-    address, which the core asks once."""
+    """What make() makes. While the link is down there is no way to the peer, and a bad one may lose the question
+    for its address, which the core asks once."""
     for _ in range(100):
         try:
             return make()
