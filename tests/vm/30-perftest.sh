@@ -6,10 +6,10 @@
 #	single   v0 [DEV] ------ v1             the device talks to itself
 #	netns    v0 [DEV] ------ v1 [PEER_DEV]  v1 is in namespace b
 #
-# PERFTEST_ROUNDS is the number of messages (200).
+# PERFTEST_ROUNDS is the number of messages (200). Between namespaces, perftest-matrix.sh has a sample of its own.
 #
 # vm: TOPOLOGY=single
-# vm: TOPOLOGY=netns
+# long: TOPOLOGY=netns
 
 . "$VM_LIB"
 
