@@ -4,8 +4,8 @@
 # of the driver is replaced, on the fly, and waiting for a while by waiting for what is wanted. What a script
 # prints is shown as a comment.
 #
-# machine: VM_TIMEOUT=600
-# vm: TOPOLOGY=single VM_TIMEOUT=600
+# machine: VM_TIMEOUT=1500
+# vm: TOPOLOGY=single VM_TIMEOUT=1500
 
 . "$VM_LIB"
 . /ferroce/wait.sh
@@ -14,12 +14,16 @@ here=/tmp/selftests
 cp -r /usr/share/ferroce/selftests "$here"
 name=$(module "$DRIVER")
 sed -i "s/type rxe\b/type $DRIVER/g; s/rdma_rxe/$name/g" "$here"/rdma/*.sh
-# A second is not always enough for a server to listen, nor no time at all for the core, which takes a device away in a
-# work item; and the last packet of a connection is the server's.
-sed -i -e 's/^sleep 1\b.*/until rdma resource show cm_id | grep -q LISTEN; do sleep 0.1; done; sleep 0.1/' \
-	-e 's/^new_s=/wait; new_s=/' \
-	-e 's/^ip link del "$DEV_NAME"$/&; for _ in {1..100}; do ss -Huln | grep -q :4791 || break; sleep 0.1; done/' \
-	"$here"/rdma/*.sh
+# A second is not always enough for a server to listen, nor no time at all for the core, which takes a device away in
+# a work item; and the last packet of a connection is the server's.
+identifiers() { rdma resource show cm_id; ip netns exec test1 rdma resource show cm_id; }
+listening() { identifiers 2>/dev/null | grep -q LISTEN; }
+await_server() { within 10 listening; sleep 0.5; }
+no_port() { ! ss -Huln | grep -q :4791; }
+export -f within identifiers listening await_server no_port
+sed -i 's/^sleep 1\b.*/await_server/; s/^new_s=/wait; new_s=/' \
+	"$here"/rdma/rxe_rping_between_netns.sh "$here"/rdma/rxe_sent_rcvd_bytes.sh
+sed -i 's/^ip link del "$DEV_NAME"$/&; within 10 no_port/' "$here"/rdma/rxe_test_NETDEV_UNREGISTER.sh
 # They load and unload the module by name, and begin without it.
 unload "$DRIVER"
 if [ "$DRIVER" = ferroce ]; then
@@ -31,7 +35,7 @@ for script in "$here"/rdma/*.sh; do
 	test=${script##*/}
 	mark "$test"
 	rc=0
-	(cd "$here/rdma" && timeout 120 bash "./$test") >/tmp/log 2>&1 || rc=$?
+	(cd "$here/rdma" && timeout 400 bash "./$test") >/tmp/log 2>&1 || rc=$?
 	note </tmp/log
 	case $rc in
 	0) ok "$test" ;;
