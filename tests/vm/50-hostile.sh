@@ -8,7 +8,6 @@
 # rdma_rxe does not survive this, so it is not asked to (HOSTILE_ANYWAY=1 does). HOSTILE_TESTS names some of the
 # tests, HOSTILE_ROUNDS and SEED steer the random part.
 #
-# vm: TOPOLOGY=single
 # vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"

@@ -4,7 +4,6 @@
 #
 #	v0 [DEV] ------ v1      four processes at once
 #
-# vm: TOPOLOGY=single
 # vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
