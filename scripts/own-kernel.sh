@@ -19,11 +19,14 @@ set -euo pipefail
 IN=$SRC/scripts/in-root.sh
 PARTS=$SRC/scripts/kernels
 
-# parts_text config|'*': the fragments, or these and the patches.
+# parts_text config|'*': the fragments, or these and the patches. A part has either, or both.
 parts_text() {
-	local part
-	# shellcheck disable=SC2086
-	for part in "${parts[@]}"; do cat "$PARTS/$part".$1; done
+	local part file
+	for part in "${parts[@]}"; do
+		for file in "$PARTS/$part".$1; do
+			[ ! -e "$file" ] || cat "$file"
+		done
+	done
 }
 
 # copy_source STOCK TREE: the stock kernel's source, without what was built in it; once. A build that was
@@ -82,7 +85,7 @@ make_kernel() { # STOCK DIRECTORY
 name=${1-}
 case $name in
 debug) parts=(common checkers debug) targets=(bzImage modules) minutes=10 ;;
-uml) parts=(common uml) targets=(linux modules) minutes=6 ;;
+uml) parts=(common uml bench) targets=(linux modules) minutes=6 ;;
 umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=8 ;;
 *) die "usage: own-kernel.sh debug|uml|umdebug" ;;
 esac

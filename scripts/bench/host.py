@@ -116,6 +116,8 @@ def boot(plan, memory, limit, at_mark=None, out=None):
             "PEER_DRIVER": "ferroce",
             "VM_MEMORY": memory,
             "VM_CPUS": "2",
+            # scripts/kernels/bench.patch
+            "VM_CMDLINE": "pin_cpus",
             "VM_TIMEOUT": str(limit),
             "VM_FILES": f"{plan_file} {package}",
         }
