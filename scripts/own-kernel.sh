@@ -85,8 +85,8 @@ make_kernel() { # STOCK DIRECTORY
 name=${1-}
 case $name in
 debug) parts=(common checkers debug) targets=(bzImage modules) minutes=10 ;;
-uml) parts=(common uml bench) targets=(linux modules) minutes=6 ;;
-umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=8 ;;
+uml) parts=(common uml bench) targets=(linux modules) minutes=10 ;;
+umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=12 ;;
 *) die "usage: own-kernel.sh debug|uml|umdebug" ;;
 esac
 read -ra args <<<"$(make_arguments "$name")"
