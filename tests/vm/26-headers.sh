@@ -22,7 +22,7 @@ if [ -e /sys/class/net/v0.5 ]; then
 	# The manager joins the VLAN's netdev to the group.
 	timeout "$TRAFFIC_SECONDS" stdbuf -oL mckey -b 10.0.55.1 -m 239.5.5.5 >/tmp/server 2>&1 &
 	receiver=$!
-	within 30 grep -q "joined dgid" /tmp/server
+	within 30 mckey_joined
 	check "mckey sends over a VLAN" at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b 10.0.55.2 -m 239.5.5.5
 	check "and its datagrams arrive" wait "$receiver"
 else

@@ -53,7 +53,7 @@ member() {
 	shift
 	timeout "$TRAFFIC_SECONDS" stdbuf -oL mckey -b "$ADDR" "$@" >/tmp/server 2>&1 &
 	pid=$!
-	within 30 grep -q "joined dgid" /tmp/server
+	within 30 mckey_joined
 	at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b "$PEER_ADDR" "$@" >/tmp/client 2>&1 || rc_client=$?
 	wait "$pid" || rc_server=$?
 	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
@@ -70,7 +70,7 @@ member "mckey, full members" -m 239.4.4.4
 # The sender is none, the receiver is; mckey has one option for both ends.
 timeout "$TRAFFIC_SECONDS" stdbuf -oL mckey -b "$ADDR" -m 239.4.4.5 >/tmp/server 2>&1 &
 receiver=$!
-within 30 grep -q "joined dgid" /tmp/server
+within 30 mckey_joined
 check "mckey, a sender that only sends" at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b "$PEER_ADDR" -m 239.4.4.5 -o
 check "its datagrams arrived" wait "$receiver"
 

@@ -21,15 +21,12 @@ ready() {
 	"$@" rdma resource show qp link "$name" | grep -q 'type GSI state RTS'
 }
 
-# listening COMMAND...: as cm_listens, where `rdma` sees the server.
-listening() { "$@" rdma resource show cm_id | grep -q LISTEN && sleep 0.1; }
-
 # connects NAME SERVER-IN CLIENT-IN ADDRESS
 connects() {
 	local name=$1 pid
 	$2 timeout 60 rping -s -a "$4" -C 10 -V >/tmp/server 2>&1 &
 	pid=$!
-	within 30 listening $2
+	within 30 cm_listens $2
 	check "$name" $3 timeout 60 rping -c -a "$4" -C 10 -V
 	check "$name, the other end" wait "$pid"
 }

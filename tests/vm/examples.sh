@@ -49,9 +49,6 @@ listens() { cm_listens || ss -Hltn 'sport = :7471' | grep -q .; }
 # name of the program is given as text.
 managed() { both "$1 / $2" listens "$1" "$2"; }
 
-# joined: the server is in its group, and has posted its receives.
-joined() { grep -q 'joined dgid' /tmp/server; }
-
 # ---- libibverbs ------------------------------------------------------------------------------
 
 pingpongs() {
@@ -129,10 +126,10 @@ groups() {
 		return
 	fi
 	for group in 239.1.1.5 239.255.1.7; do
-		both "mckey -m $group" joined "stdbuf -oL mckey -m $group -b $ADDR -C 5" \
+		both "mckey -m $group" mckey_joined "stdbuf -oL mckey -m $group -b $ADDR -C 5" \
 			"mckey -m $group -b $PEER_ADDR -s -C 5"
 	done
-	both "mckey -m 239.1.1.9 -o" joined "stdbuf -oL mckey -m 239.1.1.9 -b $ADDR -C 5" \
+	both "mckey -m 239.1.1.9 -o" mckey_joined "stdbuf -oL mckey -m 239.1.1.9 -b $ADDR -C 5" \
 		"mckey -m 239.1.1.9 -b $PEER_ADDR -s -o -C 5"
 	skip "mckey -M" "the core joins no IPv6 group on RoCEv2 (ENOTSUPP)"
 }

@@ -253,9 +253,12 @@ barrier() {
 	return 1
 }
 
-# cm_listens: whether an identifier of the connection manager listens. The core calls it LISTEN a moment before it
-# does, and rejects who comes in between.
-cm_listens() { rdma resource show cm_id | grep -q LISTEN && sleep 0.1; }
+# cm_listens [COMMAND...]: whether an identifier of the connection manager listens, as `rdma` sees it when run by the
+# command, if there is one. The core calls it LISTEN a moment before it does, and rejects who comes in between.
+cm_listens() { "$@" rdma resource show cm_id | grep -q LISTEN && sleep 0.1; }
+
+# mckey_joined: the mckey that writes to /tmp/server, a line at a time, is in its group and has posted its receives.
+mckey_joined() { grep -q 'joined dgid' /tmp/server; }
 
 # await_listener PORT: until a TCP server listens at our end (or, reversed, at the peer's).
 await_listener() {

@@ -16,11 +16,10 @@ name=$(module "$DRIVER")
 sed -i "s/type rxe\b/type $DRIVER/g; s/rdma_rxe/$name/g" "$here"/rdma/*.sh
 # A second is not always enough for a server to listen, nor no time at all for the core, which takes a device away in
 # a work item; and the last packet of a connection is the server's.
-identifiers() { rdma resource show cm_id; ip netns exec test1 rdma resource show cm_id; }
-listening() { identifiers 2>/dev/null | grep -q LISTEN; }
+listening() { cm_listens || cm_listens ip netns exec test1; }
 await_server() { within 10 listening; sleep 0.5; }
 no_port() { ! ss -Huln | grep -q :4791; }
-export -f within identifiers listening await_server no_port
+export -f within cm_listens listening await_server no_port
 sed -i 's/^sleep 1\b.*/await_server/; s/^new_s=/wait; new_s=/' \
 	"$here"/rdma/rxe_rping_between_netns.sh "$here"/rdma/rxe_sent_rcvd_bytes.sh
 sed -i 's/^ip link del "$DEV_NAME"$/&; within 10 no_port/' "$here"/rdma/rxe_test_NETDEV_UNREGISTER.sh

@@ -186,9 +186,10 @@ def soak():
     connections = [Connection(chance, contexts, **kinds[number % 10]) for number in range(PAIRS * 9 // 10)]
     connections += [Datagrams(chance, contexts) for _ in range(PAIRS - len(connections))]
     stop = time.monotonic() + SECONDS
-    while time.monotonic() < stop or sum(one.number for one in connections) <= PAIRS / 2:
+    done = 0
+    while time.monotonic() < stop or done <= PAIRS / 2:
         chance.choice(connections).act()
-    done = sum(one.number for one in connections)
+        done = sum(one.number for one in connections)
     lost = sum(one.lost for one in connections)
     print(f"# seed {SEED}: {done} messages over {PAIRS} connections, {lost} lost by unreliable ones", flush=True)
 
