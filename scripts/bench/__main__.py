@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from bench import host, machine, pair, picture, plan, stats, table
+from bench import emulated, host, machine, picture, plan, stats, table
 
 TREE = os.path.dirname(host.SCRIPTS)
 
@@ -18,7 +18,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="fewer figures and rounds: less than 5 minutes")
     parser.add_argument("--rounds", type=int, help="5, or 3 for --quick")
     parser.add_argument("--only", nargs="+", default=(), metavar="RUN", help="only these runs")
-    parser.add_argument("--no-pair", action="store_true", help="without the two machines under QEMU")
+    parser.add_argument("--no-emulated", action="store_true", help="without the stock kernel under QEMU")
     parser.add_argument("--out", required=True, help="directory of the results")
     parser.add_argument("--again", metavar="FILE", help="shows the results of this file, measures nothing")
     return parser.parse_args()
@@ -36,8 +36,8 @@ def measure(options):
     memory = "2G" if options.quick else machine.memory_for_guest()
     with machine.awake() as about["awake"]:
         results, complaint = host.boot(jobs, memory, 900 if options.quick else 3 * 3600)
-        if not options.quick and not options.no_pair:
-            results += pair.measure(pair.runs(options.only), rounds)
+        if not options.quick and not options.no_emulated:
+            results += emulated.measure(emulated.runs(options.only), rounds)
     about |= {"load_after": machine.load(), "seconds": round(time.monotonic() - began)}
     return {"machine": about, "rounds": rounds, "complaint": complaint, "results": results}
 

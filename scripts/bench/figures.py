@@ -15,13 +15,14 @@ LIST = 64
 FERROCE, RXE, SIW, TCP, MEMCPY = "ferroce", "rxe", "siw", "tcp", "memcpy"
 DRIVERS = (FERROCE, RXE, SIW)
 
-#: Where. `device` is one RDMA device that talks to itself; then two namespaces; two machines.
-DEVICE, VETH, VETH1500, PAIR = "device", "veth", "veth1500", "pair"
+#: Where. `device` is one RDMA device that talks to itself; then two namespaces; then the stock kernel, emulated.
+DEVICE, VETH, VETH1500, STOCK, PAIR = "device", "veth", "veth1500", "stock", "pair"
 PATHS = {
     DEVICE: "one device",
     VETH: "veth, two namespaces, MTU 4200",
     VETH1500: "veth, two namespaces, MTU 1500",
-    PAIR: "two machines, virtio-net, under QEMU without hardware virtualisation: only ratios mean something",
+    STOCK: "one device, stock kernel, under QEMU without hardware virtualisation: only ratios mean something",
+    PAIR: "two machines, virtio-net, stock kernel, under QEMU as well",
 }
 
 
@@ -232,7 +233,7 @@ class Target:
 
 
 TARGETS = (
-    Target("write_bw_64kib", "mb", RXE, {DEVICE: 20, VETH: 8}),
+    Target("write_bw_64kib", "mb", RXE, {DEVICE: 20, VETH: 8, STOCK: 5}),
     Target("write_bw_64kib", "mb", TCP, {DEVICE: 4, VETH: 1.1}),
     Target("write_bw_64kib", "mb", MEMCPY, {DEVICE: 0.4}),
     Target("send_bw_64kib", "mb", RXE, {DEVICE: 15, VETH: 7}),

@@ -31,6 +31,8 @@ PANELS = (
     ("veth, two namespaces: 8 B write, microseconds (logarithmic)", figures.VETH, "us", True),
     ("one device: messages per second (logarithmic)", figures.DEVICE, "rate", True),
     ("veth, two namespaces: messages per second (logarithmic)", figures.VETH, "rate", True),
+    ("one device, stock kernel, emulated: MB/s (logarithmic)", figures.STOCK, "mb", True),
+    ("one device, stock kernel, emulated: messages per second", figures.STOCK, "rate", True),
 )
 SHOWN = {
     "mb": (

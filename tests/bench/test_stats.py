@@ -3,7 +3,7 @@
 
 import unittest
 
-from bench import cputime, figures, host, plan, stats, table
+from bench import cputime, emulated, figures, host, plan, stats, table
 
 RUN = figures.RUNS[0].name
 
@@ -64,7 +64,11 @@ class Table(unittest.TestCase):
         self.assertIsNone(verdict(200.0, None))
 
     def test_every_target_names_a_figure(self):
-        results = [result(1, "ferroce", None, run=run.name, path=path) for run in figures.RUNS for path in run.paths]
+        results = [
+            result(1, "ferroce", None, run=run.name, path=path)
+            for run in figures.RUNS
+            for path in (*run.paths, *(emulated.TOPOLOGIES if run in emulated.runs() else ()))
+        ]
         found = list(table.verdicts(stats.Series(results, 1)))
         self.assertEqual(len(found), sum(len(target.limits) for target in figures.TARGETS))
         self.assertEqual({reached for *_, reached in found}, {None})
