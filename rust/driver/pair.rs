@@ -299,8 +299,9 @@ impl<T: Service> Pair<T> {
         self.timer.cancel();
         flush_work(&self.send_work);
         flush_work(&self.receive_work);
-        // A work item that began before RESET may have set it.
+        // A work item that began before RESET may have set it, or waited for the network.
         self.timer.cancel();
+        self.common().flight().forget_waiter();
     }
 
     // Events.

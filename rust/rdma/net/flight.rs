@@ -144,14 +144,22 @@ impl Flight {
         if now >= self.wanted.load(Relaxed) {
             return;
         }
-        let waiter = {
-            let mut waiter = self.waiter.lock();
-            self.wanted.store(0, Relaxed);
-            waiter.take()
-        };
-        if let Some(waiter) = waiter {
+        if let Some(waiter) = self.take_waiter() {
             waiter.resume();
         }
+    }
+
+    /// Nobody waits any more, whoever did. To be called before its queue pair ends, which would otherwise
+    /// live until the network has room.
+    pub fn forget_waiter(&self) {
+        // Its last reference may be this one, so not under the lock.
+        drop(self.take_waiter());
+    }
+
+    fn take_waiter(&self) -> Option<Arc<dyn Resume>> {
+        let mut waiter = self.waiter.lock();
+        self.wanted.store(0, Relaxed);
+        waiter.take()
     }
 }
 
