@@ -56,6 +56,11 @@ pub(crate) struct Flush {
 }
 
 impl Flush {
+    /// Whether it is of the same bytes, to the same place.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (self.remote, self.scope, self.placement) == (other.remote, other.scope, other.placement)
+    }
+
     /// Checks that the peer may ask for that, and takes a step from byte `done` on. Returns where the next
     /// begins, if there is one. Every step looks the key up, so the memory may go in between.
     ///

@@ -141,7 +141,7 @@ pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common) {
     let (wanted, _) = half.control(|half| half.paging().begin());
     if let Some((chore, turn)) = wanted {
         let brought = chore.carry_out(qp.port().keys());
-        let _ = half.control(|half| half.paging().end(turn, &chore, brought));
+        let _ = half.control(|half| half.paging().end(turn, chore, brought));
     }
 }
 

@@ -113,7 +113,6 @@ impl<B: Bytes> RequestHost for Host<'_, B> {
         scope: FlushScope,
         placement: Placement,
     ) -> Result<(), Obstacle<AccessError>> {
-        let finished = self.paging.take_flushed();
         let space = self.qp.space();
         let flush = Flush {
             pd: space.pd.clone(),
@@ -122,6 +121,7 @@ impl<B: Bytes> RequestHost for Host<'_, B> {
             scope,
             placement,
         };
+        let finished = self.paging.take_flushed(&flush);
         let flushed = match flush.step(space.keys, 0) {
             Ok(Some(_)) if !finished => Err(Miss::Unflushed(flush)),
             Ok(_) => Ok(()),

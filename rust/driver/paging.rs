@@ -7,6 +7,9 @@
 //! it; the half pauses until then, and does nothing in between that the peer could see. Does not
 //! know what the memory is for. A flush of much memory waits in the same way.
 //!
+//! A half has several accesses to make, those of requests and those of answers. So what has become of a
+//! wait says nothing of another access than the one that waited: that one is known by what it asked for.
+//!
 //! Names of memory are kept here, not references to it: the work item looks the key up as
 //! any access does. So a region may go meanwhile, and nobody has to drop one where that must not
 //! sleep.
@@ -102,6 +105,12 @@ impl Want {
         region.fault(offset, self.must.into(), fetch)
     }
 
+    /// Whether the same access wants it: its memory begins at the same place.
+    fn is_for(&self, other: &Self) -> bool {
+        (self.key, self.va, self.access, self.peer_of.is_some())
+            == (other.key, other.va, other.access, other.peer_of.is_some())
+    }
+
     /// The region on demand that the memory is in, and where.
     pub(crate) fn find(&self, keys: &Keys) -> Option<(Arc<OnDemand>, u64)> {
         let guard = rcu::read_lock();
@@ -143,6 +152,15 @@ impl Chore {
             Self::Flush(flush) => flush.finish(keys),
         }
     }
+
+    /// Whether it is for the same access.
+    fn is_for(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Bring(want), Self::Bring(other)) => want.is_for(other),
+            (Self::Flush(flush), Self::Flush(other)) => flush.is_same(other),
+            _ => false,
+        }
+    }
 }
 
 /// Why an access to memory did not happen.
@@ -172,10 +190,8 @@ pub(crate) struct Paging {
     waiting: bool,
     /// How often the access at hand has waited.
     tries: u32,
-    /// The memory could not be had.
-    failed: bool,
-    /// The flush that comes next is done. Until it was taken again, no other request is.
-    flushed: bool,
+    /// What was done last, and how that went, until an access was made.
+    done: Option<(Chore, Result)>,
     /// When the wait began, or when the peer was last told of it.
     since: u64,
 }
@@ -207,7 +223,14 @@ impl Paging {
     #[inline]
     pub(crate) fn progress(&mut self) {
         self.tries = 0;
-        self.failed = false;
+        if self.done.is_some() {
+            self.forget();
+        }
+    }
+
+    #[cold]
+    fn forget(&mut self) {
+        self.done = None;
     }
 
     /// What is to become of an access that ended like this: the half waits, or fails with `hopeless`
@@ -224,7 +247,7 @@ impl Paging {
             Err(Miss::Absent(want)) => Chore::Bring(want),
             Err(Miss::Unflushed(flush)) => Chore::Flush(flush),
         };
-        if self.failed || self.tries >= MOST_TRIES {
+        if self.has_failed(&chore) || self.tries >= MOST_TRIES {
             return Err(Obstacle::Refused(hopeless));
         }
         if self.tries == 0 {
@@ -236,9 +259,24 @@ impl Paging {
         Err(Obstacle::Absent)
     }
 
-    /// Whether the flush at hand was done while the half has waited. Says so once.
-    pub(crate) fn take_flushed(&mut self) -> bool {
-        core::mem::take(&mut self.flushed)
+    /// Whether the memory of an access could not be had when the half has waited for it.
+    fn has_failed(&self, chore: &Chore) -> bool {
+        match &self.done {
+            // One that was stolen again and again may be there next time.
+            Some((done, Err(error))) => *error != EBUSY && *error != EAGAIN && done.is_for(chore),
+            _ => false,
+        }
+    }
+
+    /// Whether `flush` was done while the half has waited. Says so once.
+    pub(crate) fn take_flushed(&mut self, flush: &Flush) -> bool {
+        match &self.done {
+            Some((Chore::Flush(done), Ok(()))) if done.is_same(flush) => {
+                self.done = None;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// What is to be brought, and a number to give to [`Paging::end`]. Nothing if somebody else does
@@ -250,12 +288,10 @@ impl Paging {
     }
 
     /// The chore is done, or cannot be: the memory is there, or cannot be had.
-    pub(crate) fn end(&mut self, turn: u32, chore: &Chore, brought: Result) {
+    pub(crate) fn end(&mut self, turn: u32, chore: Chore, brought: Result) {
         if self.turn == turn && self.want.is_none() {
             self.waiting = false;
-            self.flushed = matches!(chore, Chore::Flush(_)) && brought.is_ok();
-            // One that was stolen again and again may be there next time.
-            self.failed = brought.is_err_and(|error| error != EBUSY && error != EAGAIN);
+            self.done = Some((chore, brought));
         }
     }
 

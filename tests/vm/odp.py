@@ -285,6 +285,28 @@ def holes():
                 status(b, e.IBV_WC_LOC_PROT_ERR, "the receive itself", 30)
 
 
+def blamed():
+    """Where memory cannot be had, the request that needs it fails, not another that waits for memory as well"""
+    with regions(size=64 * PAGE) as (a, _, here, there):
+        gone = Region(a, Memory(PAGE))
+        gone.held.unmap()
+        a.send(READ, pieces=here.sge(PAGE), remote=there.remote())
+        a.send(WRITE, pieces=gone.sge(8), remote=there.remote(PAGE))
+        status(a, OK, "the READ", 30)
+        status(a, e.IBV_WC_LOC_PROT_ERR, "the WRITE from nowhere", 30)
+        gone.close()
+    # At the peer it is a matter of chance whether a WRITE comes while the READ waits.
+    for _ in range(10):
+        with regions(size=64 * PAGE) as (a, b, here, there):
+            gone = Region(b, Memory(PAGE))
+            gone.held.unmap()
+            a.send(READ, pieces=here.sge(PAGE), remote=gone.remote())
+            for page in range(20):
+                a.send(WRITE, pieces=here.sge(8), remote=there.remote(page * PAGE))
+            status(a, e.IBV_WC_REM_ACCESS_ERR, "a READ from nowhere", 30)
+            gone.close()
+
+
 def outside():
     """Bounds and rights of a region are those it was registered with"""
     local, reading = e.IBV_ACCESS_LOCAL_WRITE, e.IBV_ACCESS_REMOTE_READ
@@ -417,4 +439,5 @@ def refused():
 
 
 TESTS = [untouched, unreliable, shared_receives, windows, zeros, not_pinned, other_pages, forked, read_only,
-         protected_and_back, holes, outside, implicit, implicit_ends, huge_pages, written_back, swapped, refused]
+         protected_and_back, holes, blamed, outside, implicit, implicit_ends, huge_pages, written_back, swapped,
+         refused]
