@@ -38,48 +38,31 @@ mod some {
         prelude::*, //
     };
 
-    /// A packet has come in.
-    #[inline]
-    pub fn packet_in(packet: impl FnOnce() -> Option<Packet>) {
-        // SAFETY: A tracepoint that C has defined.
-        if unsafe {
-            static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_in, tracepoint, key)
-        } {
-            if let Some(Packet {
-                dest_qpn,
-                opcode,
-                psn,
-                bytes,
-            }) = packet()
-            {
-                // CAST: At most 64 KiB. SAFETY: Numbers.
-                unsafe {
-                    bindings::rust_do_trace_ferroce_packet_in(dest_qpn, opcode, psn, bytes as u32)
-                };
+    /// Defines the function of a tracepoint that shows a packet.
+    macro_rules! shows_packet {
+        ($(#[$doc:meta])* $name:ident, $tracepoint:ident, $call:ident) => {
+            $(#[$doc])*
+            #[inline]
+            pub fn $name(packet: impl FnOnce() -> Option<Packet>) {
+                // SAFETY: A tracepoint that C has defined.
+                if unsafe { static_branch_unlikely!(bindings::$tracepoint, tracepoint, key) } {
+                    if let Some(Packet { dest_qpn, opcode, psn, bytes }) = packet() {
+                        // CAST: At most 64 KiB. SAFETY: Numbers.
+                        unsafe { bindings::$call(dest_qpn, opcode, psn, bytes as u32) };
+                    }
+                }
             }
-        }
+        };
     }
 
-    /// A packet is about to be sent.
-    #[inline]
-    pub fn packet_out(packet: impl FnOnce() -> Option<Packet>) {
-        // SAFETY: A tracepoint that C has defined.
-        if unsafe {
-            static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_out, tracepoint, key)
-        } {
-            if let Some(Packet {
-                dest_qpn,
-                opcode,
-                psn,
-                bytes,
-            }) = packet()
-            {
-                // CAST: At most 64 KiB. SAFETY: Numbers.
-                unsafe {
-                    bindings::rust_do_trace_ferroce_packet_out(dest_qpn, opcode, psn, bytes as u32)
-                };
-            }
-        }
+    shows_packet! {
+        /// A packet has come in.
+        packet_in, __tracepoint_ferroce_packet_in, rust_do_trace_ferroce_packet_in
+    }
+
+    shows_packet! {
+        /// A packet is about to be sent.
+        packet_out, __tracepoint_ferroce_packet_out, rust_do_trace_ferroce_packet_out
     }
 
     /// A packet that has come in was dropped.
