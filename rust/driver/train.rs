@@ -108,6 +108,10 @@ impl<'a, L: Fn(u32, u32) -> Loan> Train<'a, L> {
         Ok((frame.ok_or(ENOMEM)?, len))
     }
 
+    /// Whoever appends may be inside of the [`Gate`](rdma::gate::Gate) of the memory, and a burst that is full
+    /// leaves from here. That is safe: on its way out a packet is received by nobody, as devices put what is for
+    /// this machine in a queue, for a softirq that does not run before the gate is left; and who waits for the
+    /// network to have room gets a work item.
     #[inline]
     fn send(&mut self, frame: Frame) {
         self.path.send(self.way, frame);
