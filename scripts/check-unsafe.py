@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where `unsafe` is, that each use says why it is sound, and that the written list agrees.
 
-The word may stand as code in the crate rdma only, and in the model test of one of its files. Each `unsafe`
+The word may stand as code in the crate rdma only, and in the model tests of some of its files. Each `unsafe`
 block and `unsafe impl` has a `// SAFETY:` comment right above its statement, each `unsafe fn` and `unsafe trait` a
 `# Safety` section in its doc. Documentation/unsafe.rst lists each file with the number of its blocks and impls.
 """

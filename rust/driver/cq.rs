@@ -237,14 +237,8 @@ impl Entries {
     fn push(&mut self, wc: &Wc) -> Result<(), Overflow> {
         match self {
             Self::User { ring, producer, .. } => {
-                let next = producer.wrapping_add(1) & ring.mask();
-                if next == ring.consumer() {
-                    return Err(Overflow);
-                }
-                ring.write(*producer, Cqe::new(wc).as_bytes());
-                ring.publish_producer(next);
-                *producer = next;
-                Ok(())
+                let write = |index| ring.write(index, Cqe::new(wc).as_bytes());
+                ring.push(producer, write).ok_or(Overflow)
             }
             Self::Kernel(fifo) => fifo.push(*wc).map_err(|_| Overflow),
         }
@@ -257,9 +251,7 @@ impl Entries {
     /// Completions that wait, as far as user space can be believed.
     fn len(&self) -> u32 {
         match self {
-            Self::User { ring, producer, .. } => {
-                producer.wrapping_sub(ring.consumer()) & ring.mask()
-            }
+            Self::User { ring, producer, .. } => ring.distance(ring.consumer(), *producer),
             Self::Kernel(fifo) => fifo.len(),
         }
     }
@@ -321,7 +313,7 @@ impl Move {
                 return Err(EINVAL);
             }
             ring.copy_element(next, &self.ring, self.moved);
-            next = next.wrapping_add(1) & ring.mask();
+            next = ring.after(next);
             self.moved = self.moved.wrapping_add(1);
         }
         self.next = Some(next);

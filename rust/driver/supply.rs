@@ -99,38 +99,15 @@ impl RingReader {
     /// `None`: user space has posted no more. An entry that cannot be used comes with the status
     /// that it completes with.
     pub(crate) fn take(&mut self, list: &mut ScatterList) -> Option<Result<RecvWr, BadRecv>> {
-        if self.next == self.ring.producer() {
-            return None;
-        }
-        let mut bytes = [0; RecvWqe::LEN];
-        self.ring.read(self.next, 0, &mut bytes);
-        let wqe: RecvWqe = zerocopy::transmute!(bytes);
-        let taken = self.copy_scatter_list(&wqe, list);
-        self.next = self.next.wrapping_add(1) & self.ring.mask();
+        let (ring, bounds) = (&*self.ring, self.bounds);
+        let taken = ring.take(&mut self.next, |index| copy(ring, index, bounds, list))?;
         self.taken = self.taken.wrapping_add(1);
-        self.ring.publish_consumer(self.next);
         Some(taken)
-    }
-
-    fn copy_scatter_list(&self, wqe: &RecvWqe, list: &mut ScatterList) -> Result<RecvWr, BadRecv> {
-        let bad = |status| BadRecv {
-            wr_id: wqe.wr_id(),
-            status,
-        };
-        // CAST: `u32` to `usize`, on 64 bits.
-        let entries = wqe
-            .entries(self.bounds)
-            .and_then(|entries| list.fill(entries as usize))
-            .ok_or(bad(WcStatus::LocQpOpErr))?;
-        self.ring
-            .read(self.next, RecvWqe::LEN, entries.as_mut_bytes());
-        let length = abi::total_length(entries).ok_or(bad(WcStatus::LocLenErr))?;
-        Ok(wqe.work_request(length))
     }
 
     /// Receives that wait, as far as user space can be believed.
     pub(crate) fn len(&self) -> u32 {
-        self.ring.producer().wrapping_sub(self.next) & self.ring.mask()
+        self.ring.distance(self.next, self.ring.producer())
     }
 
     /// Most receives that can wait.
@@ -153,6 +130,30 @@ impl RingReader {
             end: self.taken.wrapping_add(self.len()),
         }
     }
+}
+
+/// Copies the receive at `index` of `ring`, and its scatter list to `list`.
+fn copy(
+    ring: &Ring,
+    index: u32,
+    bounds: Bounds,
+    list: &mut ScatterList,
+) -> Result<RecvWr, BadRecv> {
+    let mut bytes = [0; RecvWqe::LEN];
+    ring.read(index, 0, &mut bytes);
+    let wqe: RecvWqe = zerocopy::transmute!(bytes);
+    let bad = |status| BadRecv {
+        wr_id: wqe.wr_id(),
+        status,
+    };
+    // CAST: `u32` to `usize`, on 64 bits.
+    let entries = wqe
+        .entries(bounds)
+        .and_then(|entries| list.fill(entries as usize))
+        .ok_or(bad(WcStatus::LocQpOpErr))?;
+    ring.read(index, RecvWqe::LEN, entries.as_mut_bytes());
+    let length = abi::total_length(entries).ok_or(bad(WcStatus::LocLenErr))?;
+    Ok(wqe.work_request(length))
 }
 
 /// The move of what waits in a ring to one of another size, a part at a time.

@@ -6,9 +6,13 @@
 //! User space may write any byte at any time, so nothing here is trusted and no reference to the
 //! memory is ever made: elements are copied by value, indices are loaded once and masked with a
 //! mask that user space cannot reach. Whoever consumes or produces keeps its own position; the ring
-//! holds only the published copy. Knows nothing of what the elements mean.
+//! holds only the published copy. What the indices say, and in which order they and the elements are
+//! touched, is in `index`, where it is also checked in a model. Knows nothing of what the elements
+//! mean.
 //!
 //! C header: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h)
+
+mod index;
 
 use crate::bindings;
 use core::{
@@ -23,7 +27,9 @@ use kernel::{
         atomic_store,
         ordering::{
             Acquire,
-            Release, //
+            AcquireOrRelaxed,
+            Release,
+            ReleaseOrRelaxed, //
         }, //
     }, //
 };
@@ -124,45 +130,20 @@ impl Ring {
         self.mask
     }
 
-    /// The position after the last element published by the producer. What the producer wrote
-    /// before is visible after this.
     #[inline]
-    pub fn producer(&self) -> u32 {
-        self.load(offset_of!(bindings::rxe_queue_buf, producer_index))
-    }
-
-    /// The position of the first element that the consumer has not released.
-    #[inline]
-    pub fn consumer(&self) -> u32 {
-        self.load(offset_of!(bindings::rxe_queue_buf, consumer_index))
-    }
-
-    /// Publishes the elements before `index`: everything written up to now is visible to whoever
-    /// sees the new index.
-    #[inline]
-    pub fn publish_producer(&self, index: u32) {
-        self.store(offset_of!(bindings::rxe_queue_buf, producer_index), index);
-    }
-
-    /// Releases the elements before `index` to the producer.
-    #[inline]
-    pub fn publish_consumer(&self, index: u32) {
-        self.store(offset_of!(bindings::rxe_queue_buf, consumer_index), index);
+    fn producer_index(&self) -> SharedIndex<'_> {
+        SharedIndex {
+            ring: self,
+            offset: offset_of!(bindings::rxe_queue_buf, producer_index),
+        }
     }
 
     #[inline]
-    fn load(&self, offset: usize) -> u32 {
-        // SAFETY: Both indices are inside the header and aligned. User space can only access them
-        // in ways that the hardware keeps apart, as with any memory that two CPUs share.
-        let index = unsafe { atomic_load(self.base.as_ptr().add(offset).cast::<u32>(), Acquire) };
-        index & self.mask
-    }
-
-    #[inline]
-    fn store(&self, offset: usize, index: u32) {
-        let index = index & self.mask;
-        // SAFETY: See `load`.
-        unsafe { atomic_store(self.base.as_ptr().add(offset).cast::<u32>(), index, Release) };
+    fn consumer_index(&self) -> SharedIndex<'_> {
+        SharedIndex {
+            ring: self,
+            offset: offset_of!(bindings::rxe_queue_buf, consumer_index),
+        }
     }
 
     /// Copies from the element at `index`, beginning at its byte `offset`. Each byte is read once.
@@ -253,6 +234,29 @@ impl Ring {
     /// The memory as a whole, for mapping: page-aligned in start and length.
     pub(crate) fn memory(&self) -> (NonNull<c_void>, usize) {
         (self.base.cast(), self.bytes)
+    }
+}
+
+/// One of the two indices in the header, which user space may write at any time.
+struct SharedIndex<'a> {
+    ring: &'a Ring,
+    offset: usize,
+}
+
+impl SharedIndex<'_> {
+    #[inline]
+    fn load(&self, order: impl AcquireOrRelaxed) -> u32 {
+        let base = self.ring.base.as_ptr();
+        // SAFETY: Both indices are inside the header and aligned. User space can only access them
+        // in ways that the hardware keeps apart, as with any memory that two CPUs share.
+        unsafe { atomic_load(base.add(self.offset).cast::<u32>(), order) }
+    }
+
+    #[inline]
+    fn store(&self, index: u32, order: impl ReleaseOrRelaxed) {
+        let base = self.ring.base.as_ptr();
+        // SAFETY: See `load`.
+        unsafe { atomic_store(base.add(self.offset).cast::<u32>(), index, order) };
     }
 }
 
