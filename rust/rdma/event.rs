@@ -9,6 +9,8 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
+mod handler;
+
 use crate::bindings;
 use core::ptr;
 use kernel::{
@@ -96,17 +98,13 @@ impl Cut {
     }
 }
 
-/// Nobody is in the completion handler.
-const IDLE: u32 = 0;
-/// Somebody is in the completion handler.
-const RUNNING: u32 = 1;
-/// Somebody is in the completion handler, and has to call it again.
-const AGAIN: u32 = 2;
+/// Who is in the completion handler of a queue, see `handler`.
+type State = Atomic<u32>;
 
 #[pin_data]
 struct CqLink {
     cq: Way<bindings::ib_cq>,
-    handler: Atomic<u32>,
+    handler: State,
     /// The CPU that the completion handler is to run on.
     home: Option<u32>,
     #[pin]
@@ -122,15 +120,7 @@ impl CqLink {
     /// Calls the completion handler. It runs once at a time for one queue. If it runs already, here or
     /// on another CPU, it is called again by whoever is in it.
     fn call(&self) {
-        let handler = &self.handler;
-        // Full ordering: what was queued before this call is seen by the handler, also when
-        // another CPU is the one that calls it.
-        if handler.xchg(AGAIN, Full) != IDLE {
-            return;
-        }
-        loop {
-            // Full ordering again, for whoever has asked since.
-            handler.xchg(RUNNING, Full);
+        handler::call(&self.handler, || {
             self.cq.with(|cq| {
                 // SAFETY: The structure is valid until the way has been cut and a grace period has
                 // passed. The handler is set when the queue is created, for good.
@@ -140,10 +130,7 @@ impl CqLink {
                     }
                 }
             });
-            if handler.cmpxchg(RUNNING, IDLE, Full).is_ok() {
-                return;
-            }
-        }
+        });
     }
 }
 
@@ -168,7 +155,7 @@ impl CqHandle {
         let link = Arc::pin_init(
             pin_init!(CqLink {
                 cq: Way::new(cq),
-                handler: Atomic::new(IDLE),
+                handler: State::new(handler::IDLE),
                 home,
                 work <- Opaque::ffi_init(|slot| {
                     // SAFETY: The place does not move, and lives until `finish` has been called.
