@@ -19,9 +19,21 @@ patterns=(
 [ -s "$1" ] || { echo "no kernel log in $1"; exit 1; }
 pattern=$(printf '|%s' "${patterns[@]}")
 # A page fault of a process for which memory was made to run out is repeated, and hurts nobody. A program that
-# crashes fails the test that it belongs to; the kernel only mentions it.
+# crashes fails the test that it belongs to; the kernel only mentions it. Where a memory cgroup has no room left, the
+# kernel tells who asked for more, with one trace; only a machine without memory is in trouble.
 log=$(sed -e '/Huh VM_FAULT_OOM leaked out to the #PF handler. Retrying PF/d' \
-	-e '/ traps: [^ ]*\[[0-9]*\] general protection fault ip:/d' "$1")
+	-e '/ traps: [^ ]*\[[0-9]*\] general protection fault ip:/d' "$1" |
+	awk '
+		function give(line, i) {
+			for (i = 1; i <= held; i++) if (i != line) print lines[i]
+			held = trace = 0
+		}
+		/ invoked oom-killer: / { give(0); holding = 1 }
+		!holding { print; next }
+		{ lines[++held] = $0 }
+		/Call Trace:/ && !trace { trace = held }
+		/Memory cgroup out of memory: Killed process / { give(trace); holding = 0 }
+		END { give(0) }')
 if grep -qE "${pattern#|}" <<<"$log"; then
 	grep -E -B 3 -A 25 "${pattern#|}" <<<"$log" | head -n 120
 	exit 1

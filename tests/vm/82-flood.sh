@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a flood of packets costs, what it does to others, and whom memory is charged to; see flood.py.
+# What a flood of packets costs, what it does to others, and whom memory is charged to; see flood.py. What becomes of
+# a process whose memory cgroup has little; see bounded.py.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV], flood     v1 is in namespace b
 #
@@ -13,6 +14,7 @@
 
 cd "${VM_LIB%/*}" || exit
 python_tests flood.py
+python_tests bounded.py
 pingpong rc 4 -n 100
 
 finish

@@ -23,7 +23,7 @@ from counters import counter
 from hostile_wire import NOBODY, Scene
 from netns import within_namespace
 from rc import SLOWNESS
-from tap import Skip, run, true
+from tap import Skip, not_for_rxe, run, true
 from wire import BATCH, Attacker, Wire
 from work import RXE
 
@@ -109,8 +109,8 @@ def current():
 
 
 @contextlib.contextmanager
-def charged_group():
-    """A memory cgroup that this process is in."""
+def memory_groups():
+    """Memory cgroups can be made. In the end this process is in the first."""
     root = os.path.dirname(GROUP)
     if not os.path.exists(f"{root}/cgroup.controllers") and os.system(f"mount -t cgroup2 none {root} 2>/dev/null"):
         raise Skip("this kernel has no cgroups")
@@ -119,12 +119,19 @@ def charged_group():
             raise Skip("this kernel has no memory cgroup")
     with open(f"{root}/cgroup.subtree_control", "w", encoding="ascii") as file:
         file.write("+memory")
-    os.makedirs(GROUP, exist_ok=True)
-    move(GROUP)
     try:
         yield
     finally:
         move(root)
+
+
+@contextlib.contextmanager
+def charged_group():
+    """A memory cgroup that this process is in."""
+    with memory_groups():
+        os.makedirs(GROUP, exist_ok=True)
+        move(GROUP)
+        yield
 
 
 def move(group):
@@ -142,6 +149,7 @@ def ring_bytes(before):
 
 def charged():
     """Rings and what stands behind them are charged to who made them, and given back"""
+    not_for_rxe("charges nobody")
     with charged_group():
         ctx = Context(name=os.environ["DEV"])
         pd, before, mapped = PD(ctx), current(), ring_bytes(0)
