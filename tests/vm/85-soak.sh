@@ -7,7 +7,8 @@
 #
 #	v0 [DEV] --netem-- v1 [PEER_DEV]     v1 is in namespace b
 #
-# SOAK_SECONDS is how long, SOAK_QPS how many queue pairs are verified, SEED steers the chance.
+# SOAK_SECONDS is how long, SOAK_QPS how many queue pairs are verified, SEED steers the chance. These seconds are as
+# long on every kernel, those of VM_TIMEOUT are not: 1500 are 3000 on umdebug.
 #
 # vm: TOPOLOGY=netns
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_MEMORY=4G VM_ENV='SOAK_SECONDS=1800 SOAK_QPS=500'
