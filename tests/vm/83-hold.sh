@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# How long traffic keeps the most urgent process of a processor from running; see hold.py, which prints figures.
+# They mean something where time passes as on a processor, that is not under emulation, and where nothing else
+# runs.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b; all traffic is made on one processor
+#
+# HOLD_ROUNDS rounds of HOLD_SECONDS for each kind of traffic, or for those that HOLD_TESTS names.
+#
+# long: alone TOPOLOGY=netns KERNEL=uml VM_CMDLINE=pin_cpus
+# long: alone TOPOLOGY=netns KERNEL=uml VM_CMDLINE=pin_cpus DRIVER=rxe
+
+. "$VM_LIB"
+
+cd "${VM_LIB%/*}" || exit
+python_tests hold.py ${HOLD_TESTS-}
+pingpong rc 4 -n 100
+
+finish

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How long traffic keeps the most urgent process of a processor from running.
+
+A process of the highest real-time priority sleeps for a millisecond or so and looks how late it wakes, again and
+again (Watcher). On the same processor another, of no priority, makes traffic: packets pass a veth in the time of who
+sends them, so the network's work, the driver's and the system calls are all there. Each kind is watched in HOLD_ROUNDS
+rounds of HOLD_SECONDS. What is printed is the longest wait of the quietest round, of the one in the middle, and of
+all: what every round has is the traffic's, and what only some have may be the host's. The first two kinds are no
+traffic, to compare with. No time is judged; that there was traffic, and that it did its work, is.
+"""
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pyverbs.enums as e
+from pyverbs.qp import QPAttr
+
+import frame as f
+from flood import KINDS, attacked, frames
+from netns import within_namespace
+from rc import across, context, pair, readable
+from tap import equal, not_for_rxe, run, true
+from wire import BATCH, Wire
+from work import OK, READ, WRITE
+
+ROUNDS = int(os.environ.get("HOLD_ROUNDS", "5"))
+SECONDS = float(os.environ.get("HOLD_SECONDS", "1"))
+PLACE = max(os.sched_getaffinity(0))
+URGENT = os.sched_param(os.sched_get_priority_max(os.SCHED_FIFO))
+CONNECTIONS, DEPTH, LARGE = 8, 16, 1 << 20
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LOCK_ALL = 3
+
+
+class Watcher:
+    """A process that finds out how late it wakes, from start() on; found() are the longest waits of its rounds, in
+    seconds. To be made before there is much memory: what it costs to fork a large process is not the traffic's."""
+
+    def __init__(self):
+        self.back, out = os.pipe()
+        go, self.go = os.pipe()
+        self.child = os.fork()
+        if self.child:
+            os.close(out)
+            os.close(go)
+            return
+        try:
+            gc.disable()
+            _LIBC.mlockall(_LOCK_ALL)
+            os.sched_setaffinity(0, {PLACE})
+            os.sched_setscheduler(0, os.SCHED_FIFO, URGENT)
+            os.close(self.go)
+            os.read(go, 1)
+            os.write(out, json.dumps([self.round() for _ in range(ROUNDS)]).encode())
+            os._exit(0)
+        except BaseException as error:  # pylint: disable=broad-except
+            print(f"# watcher: {error!r}", flush=True)
+            os._exit(1)
+
+    @staticmethod
+    def round():
+        """The longest wait of a round."""
+        worst, step = 0, 0
+        end = time.monotonic() + SECONDS
+        while (now := time.monotonic()) < end:
+            # Not in step with anything.
+            step = (step + 389) % 1000
+            nap = 0.0005 + step * 1e-6
+            time.sleep(nap)
+            worst = max(worst, time.monotonic() - now - nap)
+        return worst
+
+    def start(self):
+        """There is traffic."""
+        os.close(self.go)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.child:
+            os.kill(self.child, signal.SIGKILL)
+            os.waitpid(self.child, 0)
+
+    def watching(self):
+        """Whether it is not done."""
+        return not readable(self.back, 0)
+
+    def found(self):
+        """What it has found."""
+        text = os.read(self.back, 1 << 16)
+        os.close(self.back)
+        child, self.child = self.child, None
+        equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "the watcher's exit code")
+        return json.loads(text)
+
+
+# ---- kinds of traffic: each yields what makes some of it, again and again ---------------------------
+
+
+@contextlib.contextmanager
+def idle():
+    """Nobody does anything."""
+    yield lambda: time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def busy():
+    """Somebody computes, and asks the kernel for a little."""
+    def some():
+        sum(range(10000))
+        os.getppid()
+    yield some
+
+
+@contextlib.contextmanager
+def packets(kind):
+    """Packets of one kind of flood.py's, a batch at a time."""
+    if kind == "sends that nobody receives":
+        not_for_rxe("keeps packets until the machine has no memory left")
+    with attacked() as (attacker, flow, wire):
+        batch = frames(attacker, flow, KINDS[kind][1])
+        yield lambda: wire.send(batch)
+
+
+@contextlib.contextmanager
+def long_datagrams():
+    """Datagrams to a closed port, 44 in a burst that nobody splits."""
+    with attacked() as (attacker, flow, _), within_namespace("b"):
+        wire = Wire(os.environ["PEER_NETDEV"])
+        fields = attacker.base(flow, 0, 0, bytes(44 * 1400 - f.BTH - f.ICRC))
+        whole = f.build({**fields, "dport": 4999})
+        yield lambda: [wire.send_burst(whole, 1400) for _ in range(BATCH // 4)]
+
+
+@contextlib.contextmanager
+def tcp():
+    """TCP, both ways."""
+    server_command = ["iperf3", "-s", "-B", os.environ["ADDR"]]
+    client_command = ["ip", "netns", "exec", "b", "iperf3", "--bidir", "-t", "3600", "-c", os.environ["ADDR"]]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    # Both stay on the processor that we are on.
+    with subprocess.Popen(server_command, **silent) as server:
+        time.sleep(0.5)
+        with subprocess.Popen(client_command, **silent) as client:
+            yield lambda: time.sleep(0.01)
+            equal(client.poll(), None, "iperf3 has ended by itself")
+            client.kill()
+        server.kill()
+
+
+class Stream:
+    """Requests of one kind from one end to the other, as many at a time as fit."""
+
+    def __init__(self, end, peer, opcode, length):
+        self.end, self.pieces, self.opcode = end, [end.sge(0, length)], opcode
+        self.peer, self.under_way, self.done = peer, 0, 0
+
+    def step(self):
+        """Takes what has completed, and posts as much."""
+        for wc in self.end.cq.poll(DEPTH)[1]:
+            equal(wc.status, OK)
+            self.under_way, self.done = self.under_way - 1, self.done + 1
+        for _ in range(DEPTH - self.under_way):
+            self.end.send(self.opcode, pieces=self.pieces, remote=self.peer.remote())
+            self.under_way += 1
+
+    def drain(self):
+        """Until everything has completed; there was something."""
+        for wc in self.end.completions(self.under_way, 60):
+            equal(wc.status, OK)
+        true(self.done, "nothing has completed")
+
+
+@contextlib.contextmanager
+def streams(opcode, length, connections=1, both=False, connect=across):
+    """Streams from PEER_DEV to DEV, or both ways, or within DEV."""
+    ends = {"size": length, "wr": DEPTH, "cqe": DEPTH, "sge": 1}
+    with contextlib.ExitStack() as stack:
+        made = [stack.enter_context(connect(ends, ends, path_mtu=e.IBV_MTU_4096, timeout=18))
+                for _ in range(connections)]
+        ways = [Stream(b, a, opcode, length) for a, b in made]
+        ways += [Stream(a, b, opcode, length) for a, b in made if both]
+        yield lambda: [way.step() for way in ways]
+        for way in ways:
+            way.drain()
+
+
+@contextlib.contextmanager
+def failures():
+    """A queue pair with as many receives as it may have fails, and all are flushed."""
+    most = min(context().query_device().max_qp_wr, 16383)
+    ends = {"size": 4096, "wr": most, "cqe": most + 16, "sge": 1}
+    with across(ends, ends) as (a, b):
+        count = 0
+
+        def fail():
+            nonlocal count
+            for _ in range(most):
+                a.receive(pieces=[a.sge(0, 8)])
+            b.send(WRITE, pieces=[b.sge(0, 8)], remote=(a.mr.buf, 0xBAD))
+            flushed = 0
+            while flushed < most:
+                flushed += len(a.cq.poll(256)[1])
+            for end in (a, b):
+                end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+                while end.cq.poll(256)[1]:
+                    pass
+            gids = [int(os.environ[name]) for name in ("GID4", "PEER_GID4")]
+            a.to_rts(b.qp.qp_num, gid=gids[0], dgid=b.gid(gids[1]))
+            b.to_rts(a.qp.qp_num, gid=gids[1], dgid=a.gid(gids[0]))
+            count += 1
+        yield fail
+        true(count, "none has failed")
+
+
+# ---- the tests ---------------------------------------------------------------------------------------
+
+# By name: what it is, what makes it, and whether packets come through the interface in every round.
+TRAFFIC = {
+    "idle": ("nothing", idle, False),
+    "busy": ("a process that computes", busy, False),
+    **{f"packets{at}": (f"packets: {kind}", lambda kind=kind: packets(kind), True) for at, kind in enumerate(KINDS)},
+    "long": ("bursts to a closed port", long_datagrams, True),
+    "tcp": ("TCP both ways", tcp, True),
+    "writes": ("writes of 4 KiB", lambda: streams(WRITE, 4096), True),
+    "large": ("writes of 1 MiB", lambda: streams(WRITE, LARGE), True),
+    "both": ("writes of 1 MiB both ways, 8 connections", lambda: streams(WRITE, LARGE, CONNECTIONS, True), True),
+    "reads": ("reads of 64 MiB", lambda: streams(READ, LARGE << 6), True),
+    "local": ("writes of 1 MiB within a device", lambda: streams(WRITE, LARGE, connect=pair), False),
+    "failures": ("a long queue is flushed", failures, False),
+}
+
+
+def arrived():
+    """Packets that DEV's interface has seen."""
+    with open(f"/sys/class/net/{os.environ['NETDEV']}/statistics/rx_packets", encoding="ascii") as file:
+        return int(file.read())
+
+
+def watched(what, make, passes):
+    """Watches one kind of traffic."""
+    os.sched_setaffinity(0, {PLACE})
+    before, steps, watcher = arrived(), 0, Watcher()
+    with watcher, make() as some:
+        some()
+        watcher.start()
+        while watcher.watching():
+            some()
+            steps += 1
+        found = sorted(seconds * 1e3 for seconds in watcher.found())
+    true(steps, "nobody made traffic while it was watched")
+    true(not passes or arrived() - before >= ROUNDS, "packets did not come")
+    print(f"# {what}: {found[0]:.2f} ms, {found[len(found) // 2]:.2f} ms, {found[-1]:.2f} ms", flush=True)
+
+
+def test_of(name, what, make, passes):
+    """One kind as a test."""
+    def test():
+        watched(what, make, passes)
+    test.__name__, test.__doc__ = name, f"Watched: {what}"
+    return test
+
+
+if __name__ == "__main__":
+    run([test_of(name, *kind) for name, kind in TRAFFIC.items()])
