@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The protocol of `rust/rdma/turn.rs`, in every interleaving.
+//! The protocol of `rust/rdma/turn.rs`, in whatever order things happen.
 //!
 //! The very file that the module is built from, over a model of the kernel's flag, lock and
 //! barrier that promises no more than the kernel does. Checked is that there is never more than one

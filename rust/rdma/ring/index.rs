@@ -4,7 +4,7 @@
 //!
 //! Owns what an index means, and in which order index and elements are touched. Does not know the
 //! kernel, nor where the indices lie: they are those of the parent module, and `tests/loom` compiles
-//! this file over a model of them, which tries every interleaving.
+//! this file over a model of them, and checks that.
 //!
 //! # Why elements are whole
 //!

@@ -4,7 +4,7 @@
 //!
 //! Owns the order in which flag and lock are touched. Does not know the kernel: the flag, the lock
 //! and the barrier are those of the parent module, and `tests/loom` compiles this file over a model
-//! of them, which tries every interleaving.
+//! of them, and checks that.
 //!
 //! # Why no work is lost
 //!
