@@ -38,6 +38,10 @@ class Failed(Exception):
     """A job gave no figure; the text says why."""
 
 
+class TooLong(Failed):
+    """It did not come to its end in time."""
+
+
 def read_places(path):
     """{(name, end): Place} from what guest.sh has written."""
     places = {}
@@ -134,7 +138,7 @@ def do_pair(pair, ends, port, limit):
             said.seek(0)
             return pair.read(said.read())
         except subprocess.TimeoutExpired as error:
-            raise Failed(f"{error.cmd[0]} was not done after {limit} s") from error
+            raise TooLong(f"{error.cmd[0]} was not done after {limit} s") from error
         except parse.NotPositive as error:
             raise NoClock(f"{error}: {tail(said)}") from error
         except parse.Unreadable as error:
@@ -153,6 +157,8 @@ class Guest:
         self.port = 20000
         #: Messages for a measurement, by run, path and contestant.
         self.counts = {}
+        #: Who took too long even for the warm-up, and is not waited for again, round after round.
+        self.hopeless = {}
 
     def ends(self, job):
         """Server's and client's place: a device alone is both."""
@@ -222,9 +228,15 @@ class Guest:
         run = RUNS[job["run"]]
         began = time.monotonic()
         try:
+            if key(job) in self.hopeless:
+                raise Failed(self.hopeless[key(job)])
             if run.wire:
                 self.set_wire(job, run.wire)
             result = {"figures": self.measure(job)}
+        except TooLong as error:
+            result = {"failed": str(error)}
+            if job["round"] == 0:
+                self.hopeless[key(job)] = f"{error}, in the warm-up"
         except (Failed, OSError) as error:
             result = {"failed": str(error)}
         finally:
