@@ -173,8 +173,9 @@ if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
 	ko=${!given:-$("$SRC/scripts/build.sh" -k "$kernel")}
 	MODULE=$RUN/ferroce.ko
 	cp "$ko" "$MODULE"
-	consumer=$SRC/build/$kernel/tests/module/consumer.ko
-	[ ! -f "$consumer" ] || cp "$consumer" "$RUN/"
+	for ko in "$SRC/build/$kernel/tests/module/"*.ko; do
+		[ ! -f "$ko" ] || cp "$ko" "$RUN/"
+	done
 	# Its debug information is ten times the module, and the guest has no use for it.
 	"$SRC/scripts/in-root.sh" strip --strip-debug "$RUN"/*.ko
 fi

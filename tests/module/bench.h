@@ -8,26 +8,16 @@
 #ifndef FERROCE_TEST_BENCH_H
 #define FERROCE_TEST_BENCH_H
 
+#include "tap.h"
+
 #include <rdma/ib_verbs.h>
 
-#define SAY "ferroce-test: "
 #define BYTES (16 * PAGE_SIZE)
 /* What is in front of a received datagram. */
 #define GRH sizeof(struct ib_grh)
 #define QKEY 0x11111111
 #define EVERY_RIGHT \
 	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ)
-
-/* Leaves a function that something in it went wrong for, and says where. */
-#define must(call)							\
-	do {								\
-		int rc_ = (call);					\
-		if (rc_) {						\
-			pr_info(SAY "# %s:%d: %d\n", __func__, __LINE__, rc_); \
-			return rc_;					\
-		}							\
-	} while (0)
-#define equal(found, wanted) must((found) == (wanted) ? 0 : -EBADE)
 
 struct end {
 	struct ib_pd *pd;
