@@ -195,8 +195,8 @@ class Guest:
         else:
             rate = found.get("rate") or found.get("mb", 0) * 1e6 / max(1, run.size)
         wanted = int(rate * job.get("seconds", run.seconds) / run.qps)
-        # What a short run is taken off must be much longer than that.
-        least = run.least * (4 if run.cpu else 1)
+        # What a short run is taken off must be much longer than that. iperf3 takes a short one for slow.
+        least = run.least * (16 if run.cpu else 1)
         self.counts[key(job)] = max(least, min(wanted, MOST // run.qps))
 
     def measure(self, job):
