@@ -5,8 +5,9 @@
 
 What rdma_rxe (7.3) does otherwise: its ICRC of a FLUSH covers the headers twice, so nobody else understands one; it
 shows IBV_WC_WITH_INV as the kernel's number, 4; it calls a receive that is too short an operational error; and it
-does not know a READ of no bytes again when that is repeated (it keeps 0 for its key, and compares), so one whose
-response is lost never ends, whoever asks.
+does not know a READ again when that is repeated, if it is of no bytes (it keeps 0 for its key, and compares) or
+through a window that is based at zero (it keeps the address in the region, and compares), so one whose response is
+lost never ends, whoever asks.
 """
 
 import os
@@ -132,9 +133,10 @@ def windows():
             fill(a, pattern(5000, 3))
             a.send(WRITE, pieces=[a.sge(0, 5000)], remote=(first, key))
             status(a, OK, "write", 20)
-            a.send(READ, pieces=[a.sge(6000, 4000)], remote=(first + 1000, key))
-            status(a, OK, "read", 20)
-            equal(held(a, 4000, 6000), pattern(5000, 3)[1000:])
+            if not (extra and BAD_WIRE and is_rxe(b)):
+                a.send(READ, pieces=[a.sge(6000, 4000)], remote=(first + 1000, key))
+                status(a, OK, "read", 20)
+                equal(held(a, 4000, 6000), pattern(5000, 3)[1000:])
             if kind == TWO:
                 if by_peer:
                     b.receive()
