@@ -6,7 +6,7 @@
 #	w0 [X] ------ w1       the device talks to itself, over w0
 #	c: c0 [X] ------ c1    the same in a namespace that goes away
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"
