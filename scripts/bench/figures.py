@@ -200,7 +200,7 @@ RUNS = (
     bandwidth("write", 64, "64 B", LIST, quick=True),
     bandwidth("write", 64 * KIB, "64 KiB", LIST, quick=True, memcpy=True),
     latency("write", quick=True, paths=ALL, drivers=EVERY, tcp="latency"),
-    several(16, quick=True),
+    several(16),
     cpu("write", 64 * KIB, "CPU time per GiB, 64 KiB writes", "per_gib", "s/GiB", quick=True, tcp="cpu"),
     cpu("write", 64, "CPU time per message, 64 B writes", "per_message", "us"),
     cpu("send", 64, "CPU time per message, 64 B sends, sleeping", "per_message", "us", options=("-e",)),

@@ -195,8 +195,10 @@ class Guest:
         else:
             rate = found.get("rate") or found.get("mb", 0) * 1e6 / max(1, run.size)
         wanted = int(rate * job.get("seconds", run.seconds) / run.qps)
-        # What a short run is taken off must be much longer than that. iperf3 takes a short one for slow.
-        least = run.least * (16 if run.cpu else 1)
+        least = run.least
+        if run.cpu:
+            # What a short run is taken off must be much longer than that. iperf3 takes a short one for slow.
+            least *= 64 if job["who"] == figures.TCP else 4
         self.counts[key(job)] = max(least, min(wanted, MOST // run.qps))
 
     def measure(self, job):
