@@ -193,13 +193,20 @@ fn produce(tries: u32, mut put: impl FnMut(u32) -> bool) -> u32 {
 /// that it then writes, it could overlook the other thread's reads before; and a model that tries one
 /// interleaving finds nothing.
 fn explore(ways: RangeInclusive<u32>, check: impl Fn() -> u32 + Sync + Send + 'static) {
+    let seen = ways_of(check);
+    assert!(seen.iter().copied().eq(ways), "{seen:?}");
+}
+
+/// In which ways `check` says that it went, of all the interleavings that are tried.
+fn ways_of<W: Ord + Send + 'static>(check: impl Fn() -> W + Sync + Send + 'static) -> BTreeSet<W> {
     let seen = std::sync::Arc::new(Mutex::new(BTreeSet::new()));
     let went = seen.clone();
     loom::model(move || {
         let way = check();
         went.lock().unwrap().insert(way);
     });
-    assert!(seen.lock().unwrap().iter().copied().eq(ways), "{seen:?}");
+    let mut seen = seen.lock().unwrap();
+    std::mem::take(&mut *seen)
 }
 
 /// Ring sizes, and where in the ring a test begins: so that it comes around the end.
@@ -341,9 +348,7 @@ fn beside_nonsense(kernel: fn(&Ring) -> usize) {
         .iter()
         .flat_map(|first| NONSENSE.map(|second| (*first, second)))
     {
-        let seen = std::sync::Arc::new(Mutex::new(BTreeSet::new()));
-        let went = seen.clone();
-        loom::model(move || {
+        ways.append(&mut ways_of(move || {
             let ring = Arc::new(Ring::new(4, 2));
             let user = {
                 let ring = ring.clone();
@@ -353,10 +358,10 @@ fn beside_nonsense(kernel: fn(&Ring) -> usize) {
                     ring.shared_producer.store(second, Relaxed);
                 })
             };
-            went.lock().unwrap().insert(kernel(&ring));
+            let way = kernel(&ring);
             user.join().unwrap();
-        });
-        ways.append(&mut seen.lock().unwrap());
+            way
+        }));
     }
     assert!(ways.contains(&0) && ways.contains(&3), "{ways:?}");
 }

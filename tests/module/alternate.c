@@ -122,14 +122,14 @@ static int turn(struct flow *flow, const struct way *way, struct times *times, u
 /* All has come, and as it was sent. */
 static int verify(const struct flow *flow)
 {
-	u32 psn, at;
+	struct page *page;
+	u32 psn, offset;
 	__le32 trailer;
 
 	for (psn = 0; psn < flow->packets; psn++) {
-		at = psn * flow->bytes;
+		page = payload(flow, psn, &offset);
 		trailer = trailer_of(psn);
-		equal(memcmp(far_bytes(psn), page_address(flow->pages[at >> PAGE_SHIFT]) +
-			     offset_in_page(at), flow->bytes), 0);
+		equal(memcmp(far_bytes(psn), page_address(page) + offset, flow->bytes), 0);
 		equal(memcmp(far_bytes(psn) + flow->bytes, &trailer, TRAILER), 0);
 	}
 	return 0;
@@ -181,7 +181,7 @@ static int all_is_home(const struct flow *flow)
 {
 	u32 i;
 
-	for (i = 0; i < DIV_ROUND_UP(flow->packets * flow->bytes, PAGE_SIZE); i++)
+	for (i = 0; i < payload_pages(flow); i++)
 		equal(page_count(flow->pages[i]), 1);
 	return 0;
 }
@@ -206,14 +206,14 @@ static void alternate(struct flow *flow, struct times *times, struct found *foun
 static int flow_open(struct flow *flow)
 {
 	struct flowi4 key = { .daddr = in_aton(to), .flowi4_proto = IPPROTO_UDP };
-	u32 i, n = DIV_ROUND_UP(packets * bytes, PAGE_SIZE);
+	u32 i;
 
 	flow->net = current->nsproxy->net_ns;
 	flow->bytes = bytes;
 	flow->packets = packets;
-	flow->pages = kcalloc(n, sizeof(*flow->pages), GFP_KERNEL);
+	flow->pages = kcalloc(payload_pages(flow), sizeof(*flow->pages), GFP_KERNEL);
 	must(flow->pages ? 0 : -ENOMEM);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < payload_pages(flow); i++) {
 		flow->pages[i] = alloc_page(GFP_KERNEL);
 		must(flow->pages[i] ? 0 : -ENOMEM);
 		get_random_bytes(page_address(flow->pages[i]), PAGE_SIZE);
@@ -231,7 +231,7 @@ static void flow_close(struct flow *flow)
 
 	if (!IS_ERR_OR_NULL(flow->rt))
 		ip_rt_put(flow->rt);
-	for (i = 0; flow->pages && i < DIV_ROUND_UP(packets * bytes, PAGE_SIZE); i++)
+	for (i = 0; flow->pages && i < payload_pages(flow); i++)
 		if (flow->pages[i])
 			put_page(flow->pages[i]);
 	kfree(flow->pages);

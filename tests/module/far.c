@@ -23,7 +23,7 @@ static struct {
 	u32 got, buffers, wrong;
 } far;
 
-static u8 *slot(u32 psn)
+u8 *far_bytes(u32 psn)
 {
 	return far.slots + (size_t)psn * (far.bytes + TRAILER);
 }
@@ -37,7 +37,7 @@ static void take(const struct sk_buff *skb, u32 at, u32 len, u32 psn)
 	if (len != packet_bytes(far.bytes) || psn >= far.packets ||
 	    skb_copy_bits(skb, at, &header, sizeof(header)) ||
 	    memcmp(&header, &wanted, sizeof(header)) ||
-	    skb_copy_bits(skb, at + sizeof(header), slot(psn), far.bytes + TRAILER))
+	    skb_copy_bits(skb, at + sizeof(header), far_bytes(psn), far.bytes + TRAILER))
 		far.wrong++;
 	WRITE_ONCE(far.got, far.got + 1);
 }
@@ -141,9 +141,4 @@ int far_await(u32 *buffers)
 	}
 	*buffers = far.buffers;
 	return far.wrong || far.got != far.packets ? -EBADMSG : 0;
-}
-
-const u8 *far_bytes(u32 psn)
-{
-	return slot(psn);
 }

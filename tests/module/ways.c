@@ -82,8 +82,7 @@ static struct sk_buff *begin(u32 psn)
 	return skb;
 }
 
-/* What the payload of a packet lies in, and where. */
-static struct page *payload(const struct flow *flow, u32 psn, u32 *offset)
+struct page *payload(const struct flow *flow, u32 psn, u32 *offset)
 {
 	u32 at = psn * flow->bytes;
 

@@ -9,6 +9,7 @@
 #ifndef FERROCE_TEST_WAYS_H
 #define FERROCE_TEST_WAYS_H
 
+#include <linux/math.h>
 #include <linux/mm_types.h>
 #include <linux/types.h>
 
@@ -59,6 +60,15 @@ static inline u32 packet_bytes(u32 bytes)
 	return sizeof(struct header) + bytes + TRAILER;
 }
 
+/* Pages of the payload of a turn. */
+static inline u32 payload_pages(const struct flow *flow)
+{
+	return DIV_ROUND_UP(flow->packets * flow->bytes, PAGE_SIZE);
+}
+
+/* What the payload of a packet lies in, and where. */
+struct page *payload(const struct flow *flow, u32 psn, u32 *offset);
+
 /* Header and trailer of a packet. */
 struct header header_of(u32 psn);
 __le32 trailer_of(u32 psn);
@@ -80,6 +90,6 @@ void far_begin(void);
 int far_await(u32 *buffers);
 
 /* The payload of a packet as it has come, and its trailer behind it. */
-const u8 *far_bytes(u32 psn);
+u8 *far_bytes(u32 psn);
 
 #endif
