@@ -4,6 +4,7 @@
 import os
 import subprocess
 import threading
+import time
 
 import pyverbs.enums as e
 from pyverbs.qp import QPAttr
@@ -53,6 +54,19 @@ def messages():
     equal(counted["sent_pkts"], counted["rcvd_pkts"], "what is sent is received")
     equal(counted["local_pkts"], counted["sent_pkts"] if HANDS_OVER else 0, "handed over")
     equal((counted["duplicate_request"], counted["completer_retry_err"]), (0, 0), "sent again")
+
+
+def unasked():
+    """What nobody waits for is acknowledged all the same: by a network, after a question that is put once"""
+    counted = Counted("duplicate_request", "completer_retry_err")
+    probes = 0 if HANDS_OVER else 1
+    with pair(timeout=20) as (a, b):
+        for _ in range(3):
+            a.send(WRITE, pieces=[a.sge(0, 2000)], remote=b.remote(), flags=0)
+        eventually(lambda: counted["duplicate_request"] == probes, "the question")
+        time.sleep(0.05)
+        equal(counted["duplicate_request"], probes, "it is put once")
+    equal(counted["completer_retry_err"], 0, "nothing got lost")
 
 
 def scattered():
@@ -183,4 +197,4 @@ def other_routes():
         stirrer.join()
 
 
-run([messages, scattered, pauses, refusals, gone, in_turn, other_routes])
+run([messages, unasked, scattered, pauses, refusals, gone, in_turn, other_routes])

@@ -131,7 +131,8 @@ impl SendHalf {
         let port = qp.port();
         let guard = rcu::read_lock();
         let path = self.path.as_mut()?;
-        if !port.hands_over() || !path.stays_here(port, &guard) {
+        self.near = port.hands_over() && path.stays_here(port, &guard);
+        if !self.near {
             return None;
         }
         let addresses = path.addresses();

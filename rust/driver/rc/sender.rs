@@ -75,6 +75,9 @@ pub(crate) struct SendHalf {
     pub(super) neighbours: Arc<dyn Neighbours<ReceiveHalf>>,
     /// Packets went by the wire that may not be answered yet.
     pub(super) by_wire: bool,
+    /// The peer was on this machine when that was last looked at. What goes by the wire all the same, goes back to
+    /// the short way when it is acknowledged.
+    pub(super) near: bool,
     /// The peer had more to say when it was visited.
     pub(super) expecting: bool,
 }
@@ -96,6 +99,7 @@ impl SendHalf {
             paging: Paging::default(),
             neighbours,
             by_wire: false,
+            near: true,
             expecting: false,
         }
     }
@@ -151,7 +155,12 @@ impl SendHalf {
         self.by_wire = true;
         let mut refused = None;
         let mtu = self.requester.path_mtu();
-        for segment in self.requester.burst(now, BURST).by_wire() {
+        let burst = self.requester.burst(now, BURST).by_wire();
+        let burst = match self.near {
+            true => burst,
+            false => burst.sparingly(),
+        };
+        for segment in burst {
             let sent = send_request(
                 (&segment, mtu),
                 &self.queue,
@@ -253,7 +262,7 @@ impl Half for SendHalf {
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
         self.path = None;
-        (self.by_wire, self.expecting) = (false, false);
+        (self.by_wire, self.near, self.expecting) = (false, true, false);
     }
 
     fn paging(&mut self) -> &mut Paging {

@@ -204,8 +204,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     fn progress(&mut self, now: Instant, packets: u32) {
+        let in_flight = self.window.in_flight();
         self.pace.on_progress(packets);
-        self.retry.on_progress(now, self.window.in_flight());
+        self.retry.on_progress(now, in_flight);
+        if !in_flight {
+            self.asked();
+        }
     }
 
     fn on_gap(&mut self) -> Result<(), DropReason> {

@@ -15,6 +15,7 @@ pub use super::{
 };
 
 use super::{
+    ask::Unasked,
     attributes::Config,
     pace::Pace,
     retry::{
@@ -143,13 +144,6 @@ pub struct Requester<S> {
     error: Option<WcStatus>,
 }
 
-/// What was sent since an acknowledgement was last asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Unasked {
-    pub(super) packets: u32,
-    pub(super) bytes: u32,
-}
-
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Makes a requester in the reset state.
     pub fn new(storage: S) -> Self {
@@ -186,6 +180,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub fn drain(&mut self) {
         if self.state == SendState::Ready {
             self.state = SendState::Draining;
+            self.ask_soon();
         }
     }
 
@@ -201,6 +196,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub fn fail(&mut self) {
         self.state = SendState::Error;
         self.retry.clear();
+        self.asked();
     }
 
     /// Forgets every request without a completion (to RESET). The ring goes on where it is.
@@ -209,7 +205,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.clear();
         self.retry.clear();
         self.pace = Pace::NONE;
-        self.unasked = Unasked::default();
+        self.asked();
         self.error = None;
     }
 
@@ -260,7 +256,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             self.window.unsend();
         }
         // It may have been the one to ask for an acknowledgement.
-        self.unasked.packets = u32::MAX;
+        self.ask_next();
     }
 
     // Time and results.
@@ -271,6 +267,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         match self.retry.expire(now) {
             None => return false,
             Some(Expired::Pause) => {}
+            Some(Expired::Patience) => self.ask_next(),
             Some(Expired::Answer) => {
                 if !self.window.in_flight() {
                     return false;
@@ -404,7 +401,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.stats.retries = self.stats.retries.wrapping_add(1);
         self.pace.on_loss(self.config.flow.packets);
         self.window.rewind();
-        self.unasked = Unasked::default();
+        self.asked();
     }
 
     /// Ends the oldest request with `status`, and with it the requester.
@@ -434,6 +431,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             return None;
         }
         let place = self.window.push(slot)?;
+        if slot.is_local() {
+            self.ask_soon();
+        }
         if slot.verdict.is_some() {
             self.settle();
         }

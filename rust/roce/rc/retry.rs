@@ -2,8 +2,8 @@
 
 //! Retry policy of the requester: when to send again, and when to give up.
 //!
-//! Owns two counters and at most one deadline. Does not know packets; the requester tells it
-//! what happened (`on_*`) and asks it when to wake up (`deadline`).
+//! Owns two counters, what is waited for, and until when an acknowledgement may go unasked. Does not know packets; the
+//! requester tells it what happened (`on_*`) and asks it when to wake up (`deadline`).
 //!
 //! Anything that moves the oldest unacknowledged PSN is progress and fills both counters again.
 //! The peer is given the time T = 4.096 us * 2^code for the first answer, then 2 T, then 4 T,
@@ -42,6 +42,8 @@ pub(super) enum Expired {
     Answer,
     /// The peer had asked for a pause.
     Pause,
+    /// An acknowledgement was not asked for until then.
+    Patience,
 }
 
 /// What the requester waits for, with the time until which it does.
@@ -69,6 +71,8 @@ pub(super) struct Retry {
     /// The last pause, if there was no progress since.
     pause: Duration,
     gap_answered: bool,
+    /// When to ask for an acknowledgement, if nothing is sent by then that does.
+    ask_by: Option<Instant>,
 }
 
 impl Retry {
@@ -84,6 +88,7 @@ impl Retry {
             doublings: 0,
             pause: Duration::ZERO,
             gap_answered: false,
+            ask_by: None,
         }
     }
 
@@ -102,6 +107,12 @@ impl Retry {
         self.rnr_limit = limit;
     }
 
+    /// Returns whether the peer has at least so long to answer.
+    #[inline]
+    pub(super) fn waits_for(&self, least: Duration) -> bool {
+        self.timeout.is_none_or(|timeout| timeout >= least)
+    }
+
     /// Forgets what happened. The attributes stay.
     pub(super) fn clear(&mut self) {
         *self = Self {
@@ -118,6 +129,21 @@ impl Retry {
         if matches!(self.timer, Timer::Idle) {
             self.expect_answer(now);
         }
+    }
+
+    /// An acknowledgement has to be asked for at this time, unless that was to be sooner.
+    #[inline]
+    pub(super) fn ask_by(&mut self, time: Instant) {
+        self.ask_by = match self.ask_by {
+            Some(sooner) if sooner.is_before(time) => Some(sooner),
+            _ => Some(time),
+        };
+    }
+
+    /// An acknowledgement is asked for, or there is nothing to ask for.
+    #[inline]
+    pub(super) fn on_asked(&mut self) {
+        self.ask_by = None;
     }
 
     /// A new part of the requests is acknowledged; `in_flight` says whether more is to come.
@@ -173,14 +199,15 @@ impl Retry {
 
     /// Takes a deadline that has passed.
     pub(super) fn expire(&mut self, now: Instant) -> Option<Expired> {
-        let (deadline, what) = match self.timer {
-            Timer::Idle => return None,
-            Timer::Answer { deadline } => (deadline, Expired::Answer),
-            Timer::Pause { until } => (until, Expired::Pause),
+        let passed = |at: Instant| !now.is_before(at);
+        let what = match self.timer {
+            Timer::Answer { deadline } if passed(deadline) => Expired::Answer,
+            Timer::Pause { until } if passed(until) => Expired::Pause,
+            _ => {
+                self.ask_by.take_if(|at| passed(*at))?;
+                return Some(Expired::Patience);
+            }
         };
-        if now.is_before(deadline) {
-            return None;
-        }
         self.timer = Timer::Idle;
         Some(what)
     }
@@ -202,11 +229,15 @@ impl Retry {
 
     /// Returns when to look again at the latest.
     #[inline]
-    pub(super) const fn deadline(&self) -> Option<Instant> {
-        match self.timer {
-            Timer::Idle => None,
-            Timer::Answer { deadline } => Some(deadline),
-            Timer::Pause { until } => Some(until),
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let awaited = match self.timer {
+            Timer::Idle => return self.ask_by,
+            Timer::Answer { deadline } => deadline,
+            Timer::Pause { until } => until,
+        };
+        match self.ask_by {
+            Some(sooner) if sooner.is_before(awaited) => Some(sooner),
+            _ => Some(awaited),
         }
     }
 

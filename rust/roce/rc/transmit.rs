@@ -2,17 +2,17 @@
 
 //! Requests to packets: what the requester sends next, if anything.
 //!
-//! Owns the rules of what holds a packet back and of when an acknowledgement is asked for.
-//! `plan` only looks; `Burst` carries out what it found, packet by packet.
+//! Owns the rules of what holds a packet back. `plan` only looks; `Burst` carries out what it found,
+//! packet by packet. When an acknowledgement is asked for is the subject of `ask`.
 //!
 //! IBA: section 9.7.3, generating requests.
 
 use super::{
+    ask::Asking,
     attributes::Flow,
     requester::{
         Requester,
-        SendState,
-        Unasked, //
+        SendState, //
     },
     slot::Slot, //
 };
@@ -53,22 +53,19 @@ use crate::{
     },
 };
 
-/// An acknowledgement is asked for at least every so many packets.
-const ASK_EVERY: u32 = 16;
-
 /// The next packets of one message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     place: SlotIndex,
-    slot: Slot,
+    pub(super) slot: Slot,
     /// Which packet of its message.
     index: u32,
     /// Number of packets of the message.
     packets: u32,
     /// How many of them are sent at a time.
-    count: u32,
+    pub(super) count: u32,
     /// Bytes of their payload.
-    length: u32,
+    pub(super) length: u32,
 }
 
 /// Packets to be sent, planned as they are taken. Each counts as sent once it is yielded.
@@ -84,6 +81,7 @@ pub struct Burst<'a, S> {
     run: u32,
     /// Whether a segment ends where an acknowledgement is to be asked for.
     by_wire: bool,
+    asking: Asking,
 }
 
 impl<S> Burst<'_, S> {
@@ -103,6 +101,16 @@ impl<S> Burst<'_, S> {
             ..self
         }
     }
+
+    /// Asks for an acknowledgement only where somebody waits for it, which is not at the end of each message. One
+    /// that is not asked for in time is asked for by a packet of its own.
+    #[must_use]
+    pub fn sparingly(self) -> Self {
+        Self {
+            asking: Asking::Sparingly,
+            ..self
+        }
+    }
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
@@ -116,6 +124,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             first: true,
             run: 1,
             by_wire: false,
+            asking: Asking::Promptly,
         }
     }
 
@@ -123,7 +132,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     #[inline]
     #[must_use]
     pub fn can_send(&self) -> bool {
-        !self.retry.is_paused() && (self.plan(1).is_some() || self.unservable().is_some())
+        let any = || self.plan(1).is_some() || self.unservable().is_some() || self.probes();
+        !self.retry.is_paused() && any()
     }
 
     /// Returns whether packets were sent that are not acknowledged, since the last time that all of
@@ -138,7 +148,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// not acknowledged is planned again. No retry is counted.
     pub fn withdraw(&mut self) {
         self.window.rewind();
-        self.unasked = Unasked::default();
+        self.asked();
     }
 
     /// Returns the next packets, up to `run`, if nothing but a pause can hold them back.
@@ -233,19 +243,17 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Builds the planned packet and notes that it was sent.
-    fn send(&mut self, plan: &Plan) -> Option<Segment> {
-        let ask = self.asks(plan);
+    fn send(&mut self, plan: &Plan, asking: Asking, now: Instant) -> Option<Segment> {
+        let ask = self.asks(plan, asking);
         let headers = self.headers(plan)?.ack_request(ask);
         self.window.begin();
         let headers = headers.psn(self.window.psn());
-        self.unasked = match ask {
-            true => Unasked::default(),
-            false => Unasked {
-                packets: self.unasked.packets.saturating_add(plan.count),
-                bytes: self.unasked.bytes.saturating_add(plan.length),
-            },
-        };
         self.window.sent(plan.count);
+        self.retry.on_sent(now);
+        match ask {
+            true => self.asked(),
+            false => self.did_not_ask(plan, now),
+        }
         Some(Segment {
             headers,
             source: match (plan.length, plan.slot.wr.op) {
@@ -263,36 +271,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Returns how much may be in flight at present.
-    fn flow(&self) -> Flow {
+    pub(super) fn flow(&self) -> Flow {
         let Flow { bytes, packets } = self.config.flow;
         Flow {
             bytes,
             packets: self.pace.of(packets),
         }
-    }
-
-    /// Returns whether the planned packet asks for an acknowledgement: the last of each message
-    /// does, and enough of the others that the window cannot fill up unanswered.
-    fn asks(&self, plan: &Plan) -> bool {
-        let flow = self.flow();
-        let packets = self.unasked.packets.saturating_add(plan.count);
-        let bytes = self.unasked.bytes.saturating_add(plan.length);
-        plan.is_last()
-            || packets >= ASK_EVERY.min(flow.packets.wrapping_shr(1))
-            || bytes >= flow.bytes.wrapping_shr(1)
-    }
-
-    /// Returns how many full packets of a message go before one has to ask for an acknowledgement, with that one.
-    fn until_asked(&self) -> u32 {
-        let flow = self.flow();
-        let packets = ASK_EVERY
-            .min(flow.packets.wrapping_shr(1))
-            .saturating_sub(self.unasked.packets);
-        let bytes = flow
-            .bytes
-            .wrapping_shr(1)
-            .saturating_sub(self.unasked.bytes);
-        packets.min(self.window.mtu().packets(bytes)).max(1)
     }
 
     /// Returns the headers of the planned packet, but for its PSN.
@@ -375,7 +359,7 @@ fn flush(headers: Headers, at: Remote, scope: FlushScope, placement: Placement) 
 
 impl Plan {
     #[inline]
-    fn is_last(&self) -> bool {
+    pub(super) fn is_last(&self) -> bool {
         self.slot.awaits_response() || self.index.saturating_add(self.count) >= self.packets
     }
 
@@ -391,6 +375,17 @@ impl Plan {
     }
 }
 
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Burst<'_, S> {
+    /// Makes the packet that only asks for an acknowledgement, if it is time for one.
+    fn probe(&mut self) -> Option<Segment> {
+        if !self.requester.probes() || !self.limit.take(1, 0, self.first) {
+            return None;
+        }
+        self.first = false;
+        self.requester.probe()
+    }
+}
+
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for Burst<'_, S> {
     type Item = Segment;
 
@@ -403,16 +398,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for Burst<'_, S> {
         }
         let room = self.limit.full_packets(self.requester.window.mtu());
         let most = match self.by_wire {
-            true => self.run.min(self.requester.until_asked()),
+            true => self.run.min(self.requester.until_asked(self.asking)),
             false => self.run,
         };
-        let plan = self.requester.plan(most.min(room))?;
+        let Some(plan) = self.requester.plan(most.min(room)) else {
+            return self.probe();
+        };
         if !self.limit.take(plan.count, plan.length, self.first) {
             return None;
         }
         self.first = false;
-        let segment = self.requester.send(&plan)?;
-        self.requester.retry.on_sent(self.now);
-        Some(segment)
+        self.requester.send(&plan, self.asking, self.now)
     }
 }

@@ -12,6 +12,7 @@
 //! three PSNs: `una` (oldest not acknowledged), `psn` (next to be sent), `high` (first never
 //! sent). After a loss `psn` goes back to `una`, and everything is sent again from there.
 
+mod condemned;
 mod local;
 
 pub use super::slot::Slot;
@@ -136,6 +137,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         self.capacity.saturating_sub(used)
     }
 
+    /// Returns how many requests there is room for.
+    #[inline]
+    pub(super) const fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
     /// Takes the oldest request out if it is complete.
     pub(super) fn retire(&mut self) -> Option<(SlotIndex, Slot)> {
         if !self.has_complete() {
@@ -189,34 +196,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         }
         self.acked = index.wrapping_add(1);
         self.skip_local();
-    }
-
-    /// Says that the request in slot `place`, if not complete, shall end with `status`, unsent.
-    pub(super) fn condemn(&mut self, place: SlotIndex, status: WcStatus) -> bool {
-        // The distance from the oldest, on the ring, tells which request has the slot.
-        let mask = self.capacity.wrapping_sub(1);
-        let index = self
-            .acked
-            .wrapping_add(place.0.wrapping_sub(self.acked) & mask);
-        if index.wrapping_sub(self.acked) >= self.head.wrapping_sub(self.acked) {
-            return false;
-        }
-        let Some(slot) = self.slot_mut(index) else {
-            return false;
-        };
-        slot.verdict.get_or_insert(status);
-        self.raise_barrier(index);
-        true
-    }
-
-    fn raise_barrier(&mut self, index: u32) {
-        let distance = |index: u32| index.wrapping_sub(self.acked);
-        if self
-            .barrier
-            .is_none_or(|barrier| distance(index) < distance(barrier))
-        {
-            self.barrier = Some(index);
-        }
     }
 
     // Sending.

@@ -328,12 +328,7 @@ impl End {
         limit: BurstLimit,
         frames: &mut Vec<Vec<u8>>,
     ) -> Option<u32> {
-        let burst = self.requester.burst(now, limit);
-        let burst = match self.setup.runs {
-            true => burst.by_wire(),
-            false => burst,
-        };
-        for segment in burst {
+        for segment in self.setup.applied_to(self.requester.burst(now, limit)) {
             let found = request_payload(&segment, &self.memory, &self.locals, &mut self.absences);
             let bytes = match found {
                 Ok(bytes) => bytes,

@@ -18,7 +18,10 @@ use roce::{
     access::Access,
     id::Rkey,
     psn::Psn,
-    rc::requester::Flow,
+    rc::requester::{
+        Burst,
+        Flow, //
+    },
     segment::{
         BurstLimit,
         Mtu, //
@@ -81,10 +84,26 @@ pub struct Setup {
     pub visits: usize,
     /// Whether packets of one message are sent and taken in runs.
     pub runs: bool,
+    /// Whether acknowledgements are asked for only where they are waited for.
+    pub sparing: bool,
     /// The network.
     pub faults: Faults,
     /// Where its chances come from.
     pub seed: u64,
+}
+
+impl Setup {
+    /// Returns `burst` as it goes by a network.
+    pub(crate) fn applied_to<'a, S>(&self, burst: Burst<'a, S>) -> Burst<'a, S> {
+        let burst = match self.runs {
+            true => burst.by_wire(),
+            false => burst,
+        };
+        match self.sparing {
+            true => burst.sparingly(),
+            false => burst,
+        }
+    }
 }
 
 impl Default for Setup {
@@ -111,6 +130,7 @@ impl Default for Setup {
             absent: 0,
             visits: 0,
             runs: true,
+            sparing: true,
             faults: Faults {
                 delay: Duration::from_micros(5),
                 ..Faults::default()

@@ -319,7 +319,8 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
         max_rd_atomic: reads,
         max_dest_rd_atomic: reads,
         access: EVERYTHING,
-        ack_timeout: 5 + random.below(4) as u8,
+        // Enough time, now and then, to spare questions.
+        ack_timeout: 5 + random.below(4) as u8 + if seed % 5 < 2 { 5 } else { 0 },
         retry_cnt: 7,
         rnr_retry: 7,
         min_rnr_timer: 1 + random.below(8) as u8,
@@ -333,6 +334,7 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
             packets: 1 + random.below(64) as u32,
         },
         runs: seed % 2 == 0,
+        sparing: seed % 5 < 2,
         visits: match seed % 3 {
             0 => 0,
             1 => 200,

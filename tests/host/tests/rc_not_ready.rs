@@ -36,6 +36,7 @@ fn connect(random: &mut Random, seed: u64) -> Pair {
         visits: [0, 500][random.below(2)],
         absent: [0, 100][random.below(2)],
         runs: random.below(4) != 0,
+        sparing: random.below(2) != 0,
         burst: BurstLimit {
             bytes: 64 << 10,
             packets: [1, 3, 64][random.below(3)],

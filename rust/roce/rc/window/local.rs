@@ -24,6 +24,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         turn.then_some((slot, place, self.acked == self.cursor))
     }
 
+    /// Returns whether the request after the current one is a local operation.
+    #[inline]
+    pub(crate) fn is_before_local(&self) -> bool {
+        let next = self.cursor.wrapping_add(1);
+        self.cursor != self.head && next != self.head && self.slot(next).is_some_and(Slot::is_local)
+    }
+
     /// Notes that the local operation whose turn it was is carried out, and how that went. It is
     /// complete when everything before it is.
     pub(crate) fn performed(&mut self, place: SlotIndex, result: Result<(), WcStatus>) {

@@ -4,6 +4,7 @@
 
 extern crate std;
 
+mod asking;
 mod errors;
 mod local;
 mod nonposted;
@@ -108,6 +109,11 @@ impl Bench {
     }
 
     fn with(change: impl FnOnce(&mut RequesterConfig)) -> Self {
+        Self::of(8, change)
+    }
+
+    /// A requester with so many slots.
+    fn of(slots: usize, change: impl FnOnce(&mut RequesterConfig)) -> Self {
         let mut config = RequesterConfig {
             dest_qpn: Qpn::new(2),
             pkey: Pkey::DEFAULT,
@@ -124,7 +130,7 @@ impl Bench {
             first_flight: u32::MAX,
         };
         change(&mut config);
-        let mut requester = Requester::new(vec![Slot::EMPTY; 8]);
+        let mut requester = Requester::new(vec![Slot::EMPTY; slots]);
         requester.init();
         requester.configure(&config);
         requester.start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The peer that answers as it should, in the end.
+//! The peer that answers as it should, in the end: what it is asked for, and no more.
 
 use super::*;
 
@@ -32,7 +32,8 @@ impl World {
             bytes: u32::MAX,
             packets: 1,
         };
-        let Some(segment) = self.requester.burst(self.now, limit).next() else {
+        let burst = self.requester.burst(self.now, limit);
+        let Some(segment) = burst.sparingly().next() else {
             return;
         };
         let headers = segment.headers.emit(segment.length as usize);
@@ -52,7 +53,11 @@ impl World {
                     self.answer(Opcode::RC_READ_RESPONSE_ONLY, psn.add(index), payload);
                 }
             }
-            _ => self.answer(Opcode::RC_ACKNOWLEDGE, psn, 0),
+            _ if request.ack_request() => {
+                let last = self.requester.next_psn().sub(1);
+                self.answer(Opcode::RC_ACKNOWLEDGE, last, 0);
+            }
+            _ => {}
         }
     }
 

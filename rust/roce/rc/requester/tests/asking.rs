@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who asks for an acknowledgement, and when, if not everybody does.
+
+use super::*;
+use crate::wr::LocalOp;
+
+/// How long an acknowledgement may go unasked, in microseconds.
+const PATIENCE: u64 = 1_000;
+
+/// A requester that has 64 slots and waits for an answer for 67 ms.
+fn patient() -> Bench {
+    Bench::of(64, |config| config.ack_timeout = 14)
+}
+
+impl Bench {
+    /// Posts requests that are not signaled.
+    fn streams(&mut self, messages: u32, length: u32) {
+        for _ in 0..messages {
+            let wr = request(SEND, length);
+            let signaled = false;
+            self.requester.post(SendWr { signaled, ..wr }).unwrap();
+        }
+    }
+
+    /// Sends all there is, sparing of questions. Returns the packets.
+    fn spares(&mut self) -> Vec<Pkt> {
+        let burst = self.requester.burst(self.now, ALL).sparingly();
+        burst.map(|segment| Pkt::of(&segment)).collect()
+    }
+
+    /// As [`spares`](Self::spares); returns the PSNs of the packets that ask.
+    fn asks(&mut self) -> Vec<u32> {
+        let sent = self.spares();
+        let asking = sent.iter().filter(|packet| packet.ack_request);
+        asking.map(|packet| packet.psn).collect()
+    }
+}
+
+/// The packet that only asks, when everything before PSN `una` is acknowledged.
+fn probe(una: u32) -> Pkt {
+    send_pkt(Position::Only, una - 1, 0).asking()
+}
+
+#[test]
+fn a_quarter_of_the_queue_or_of_the_window_is_not_sent_unasked() {
+    let mut bench = patient();
+    bench.streams(40, 8);
+    assert_eq!(bench.asks(), [115, 131], "each sixteenth request");
+
+    let mut bench = patient();
+    bench.requester.config.flow.packets = 40;
+    bench.streams(1, 256 * 30);
+    assert_eq!(bench.asks(), [109, 119, 129], "each tenth packet");
+
+    let mut bench = patient();
+    bench.requester.config.flow.bytes = 256 * 12;
+    bench.streams(2, 256 * 6);
+    assert_eq!(
+        bench.asks(),
+        [102, 105, 108, 111],
+        "each third by its bytes"
+    );
+}
+
+#[test]
+fn who_is_waited_for_asks() {
+    let mut bench = patient();
+    bench.streams(2, 8);
+    bench.post(SEND, 300);
+    assert_eq!(bench.asks(), [103], "the last packet of what is signaled");
+    bench.streams(1, 8);
+    bench.post(READ, 8);
+    assert_eq!(bench.asks(), [105], "what is answered anyway");
+    bench.streams(2, 8);
+    bench.post(SendOp::Local(LocalOp::Invalidate), 0);
+    assert_eq!(
+        bench.asks(),
+        [107],
+        "what a local operation has to wait for"
+    );
+
+    let mut bench = patient();
+    bench.streams(1, 600);
+    bench.sends_up_to(BurstLimit {
+        bytes: u32::MAX,
+        packets: 1,
+    });
+    bench.requester.drain();
+    assert_eq!(bench.asks(), [102], "the last before the queue is drained");
+}
+
+#[test]
+fn a_stream_that_stops_is_asked_for_by_a_probe_of_the_past() {
+    let mut bench = patient();
+    bench.streams(3, 300);
+    assert_eq!(bench.asks(), []);
+    let flight = bench.requester.flight();
+    assert!(!bench.wait(PATIENCE - 1));
+    assert!(bench.wait(1));
+    assert_eq!(bench.spares(), [probe(100)]);
+    assert_eq!(bench.spares(), [], "once");
+    assert_eq!(bench.requester.flight(), flight, "it is not in flight");
+    assert!(!bench.wait(60_000));
+
+    bench.gets(ack(103)).unwrap();
+    let stats = bench.requester.take_stats();
+    assert_eq!((stats.retries, stats.timeouts), (0, 0));
+    assert!(!bench.wait(5_000), "two packets were not answered");
+    assert!(bench.wait(63_000), "and that counts from the last answer");
+    assert_eq!(psns(&bench.spares()), [104, 105]);
+}
+
+#[test]
+fn what_comes_in_time_asks_instead() {
+    let mut bench = patient();
+    bench.streams(2, 8);
+    assert_eq!(bench.asks(), []);
+    bench.now = micros(500);
+    bench.post(SEND, 8);
+    assert_eq!(bench.asks(), [102]);
+    assert!(!bench.wait(PATIENCE), "asked already");
+
+    bench.streams(1, 8);
+    assert_eq!(bench.asks(), []);
+    bench.gets(ack(103)).unwrap();
+    assert_eq!(bench.requester.poll_timeout(), None, "answered unasked");
+
+    bench.streams(1, 8);
+    assert_eq!(bench.asks(), []);
+    bench.wait(PATIENCE);
+    bench.streams(1, 8);
+    let sent = bench.spares();
+    assert_eq!(
+        sent,
+        [send_pkt(Position::Only, 105, 8).asking()],
+        "no probe"
+    );
+}
+
+#[test]
+fn who_begins_to_wait_has_it_asked_for_at_once() {
+    for wait in [
+        |bench: &mut Bench| {
+            bench.post(SendOp::Local(LocalOp::Bind), 0);
+        },
+        |bench: &mut Bench| bench.requester.drain(),
+    ] {
+        let mut bench = patient();
+        bench.streams(2, 8);
+        assert_eq!(bench.asks(), []);
+        wait(&mut bench);
+        assert!(bench.requester.poll_timeout() < Some(bench.now));
+        assert!(bench.wait(0));
+        bench.requester.perform_local(|_, _| Ok(()));
+        assert_eq!(bench.spares(), [probe(100)]);
+    }
+}
+
+#[test]
+fn what_is_sent_again_asks_at_the_end_of_each_message() {
+    let mut bench = patient();
+    bench.streams(4, 8);
+    assert_eq!(bench.asks(), []);
+    bench.gets(says(102, SEQUENCE)).unwrap();
+    assert_eq!(bench.asks(), [102, 103]);
+    bench.streams(1, 8);
+    assert_eq!(bench.asks(), [], "it is new");
+}
+
+#[test]
+fn a_peer_that_has_no_time_is_always_asked() {
+    let mut bench = Bench::new();
+    bench.streams(2, 8);
+    assert_eq!(bench.asks(), [100, 101]);
+    let mut bench = Bench::of(64, |config| config.ack_timeout = 0);
+    bench.streams(2, 8);
+    assert_eq!(bench.asks(), [], "it has all the time there is");
+    assert!(bench.wait(PATIENCE));
+    assert_eq!(bench.spares(), [probe(100)]);
+}
+
+#[test]
+fn nobody_asks_for_what_was_given_up() {
+    let mut bench = patient();
+    bench.streams(1, 8);
+    assert_eq!(bench.asks(), []);
+    bench.requester.fail();
+    assert!(!bench.requester.can_send());
+    bench.wait(PATIENCE);
+    assert_eq!(bench.spares(), []);
+
+    let mut bench = patient();
+    bench.streams(1, 8);
+    assert_eq!(bench.asks(), []);
+    bench.gets(says(100, Syndrome::Rnr { timer: 30 })).unwrap();
+    assert!(!bench.wait(PATIENCE), "the peer wants a pause");
+    assert_eq!(bench.spares(), []);
+}
