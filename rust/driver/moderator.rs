@@ -3,13 +3,15 @@
 //! Moderation of completion events: one event for several completions.
 //!
 //! Owns an event that is due and has not been told: it is told when so many completions have come, or
-//! when the time is over, whichever is first. Does not know the queue.
+//! when the time is over, whichever is first. How these two meet is in `held`. Does not know the queue.
 
+mod held;
+
+use held::Step;
 use kernel::{
     prelude::*,
     sync::{
         atomic::{
-            Acquire,
             Atomic,
             Full,
             Relaxed, //
@@ -43,12 +45,14 @@ impl Patience {
     }
 }
 
+/// Completions since the event was due; 0: no event is due.
+type Held = Atomic<u32>;
+
 /// Keeps events of one queue back.
 #[pin_data]
 pub(crate) struct Moderator {
     handle: CqHandle,
-    /// Completions since the event was due; 0: no event is due.
-    held: Atomic<u32>,
+    held: Held,
     #[pin]
     timer: Timer<Self>,
 }
@@ -77,31 +81,19 @@ impl Moderator {
     /// A completion has come; `wanted`: the consumer wants an event. For any context; call it without
     /// a lock.
     pub(crate) fn completed(self: ArcBorrow<'_, Self>, wanted: bool, patience: Patience) {
-        let mut held = self.held.load(Relaxed);
-        loop {
-            if held == 0 && !wanted {
-                return;
-            }
-            let now_held = held.saturating_add(1);
-            let due = now_held >= u32::from(patience.count);
-            match self
-                .held
-                .cmpxchg(held, if due { 0 } else { now_held }, Full)
-            {
-                Ok(_) if due => return self.handle.notify(),
-                Ok(0) => {
-                    let period = u64::from(patience.period).saturating_mul(1000);
-                    return Timer::arm(self, now().saturating_add(period));
-                }
-                Ok(_) => return,
-                Err(other) => held = other,
+        match held::completed(&self.held, wanted, patience.count.into()) {
+            Step::None => {}
+            Step::Tell => self.handle.notify(),
+            Step::Arm => {
+                let period = u64::from(patience.period).saturating_mul(1000);
+                Timer::arm(self, now().saturating_add(period));
             }
         }
     }
 
     /// Tells what is due.
     pub(crate) fn release(&self) {
-        if self.held.load(Acquire) != 0 && self.held.xchg(0, Full) != 0 {
+        if held::release(&self.held) {
             self.handle.notify();
         }
     }

@@ -109,6 +109,10 @@ impl<O: TimerOwner> Timer<O> {
     /// Has `owner` woken at time `at`, if nothing wakes it before. For any context; costs next to
     /// nothing if the timer expires earlier anyway, so a deadline that moves away is best left to
     /// expire.
+    ///
+    /// Who finds that out takes no lock. So that what was done before this is seen by
+    /// [`TimerOwner::expired`], a full barrier has to come after it, and another before `expired` looks for
+    /// it; [`Turn`](crate::turn::Turn) has both.
     #[inline]
     pub fn arm(owner: ArcBorrow<'_, O>, at: u64) {
         if at < owner.timer().deadline.load(Relaxed) {
