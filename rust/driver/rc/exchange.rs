@@ -124,15 +124,12 @@ impl SendHalf {
     }
 
     fn visit(&mut self, qp: &Common, now: Instant) -> Option<Outcome> {
-        // While packets are on the wire, others would overtake them.
-        if self.by_wire && self.requester.in_flight() {
-            return None;
-        }
         let port = qp.port();
         let guard = rcu::read_lock();
         let path = self.path.as_mut()?;
         self.near = port.hands_over() && path.stays_here(port, &guard);
-        if !self.near {
+        // While packets are on the wire, others would overtake them.
+        if !self.near || (self.by_wire && self.requester.in_flight()) {
             return None;
         }
         let addresses = path.addresses();

@@ -84,7 +84,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             .aeth()
             .map_or(Syndrome::Reserved, |aeth| aeth.syndrome);
         match syndrome {
-            Syndrome::Ack { .. } => self.advance_to(now, psn.next()),
+            Syndrome::Ack { .. } => {
+                self.heard();
+                self.advance_to(now, psn.next())
+            }
             Syndrome::Rnr { timer } => {
                 self.advance_to(now, psn)?;
                 self.on_not_ready(now, psn, timer)
@@ -206,9 +209,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     fn progress(&mut self, now: Instant, packets: u32) {
         let in_flight = self.window.in_flight();
         self.pace.on_progress(packets);
-        self.retry.on_progress(now, in_flight);
+        self.retry.on_progress(now, self.is_answer_due());
         if !in_flight {
-            self.asked();
+            self.nothing_to_ask();
         }
     }
 

@@ -6,6 +6,7 @@
 //! state is for the caller to know (`ib_modify_qp_is_ok`).
 
 use super::{
+    ask::Questions,
     attributes::{
         Config,
         Flow,
@@ -27,6 +28,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             flow: config.flow,
         };
         self.window.configure(config.first_psn, config.path_mtu);
+        self.questions = Questions::new(config.first_psn);
         self.pace = Pace::starting(config.first_flight);
         self.retry.clear();
         self.set_ack_timeout(config.ack_timeout);

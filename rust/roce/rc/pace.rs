@@ -54,6 +54,12 @@ impl Pace {
         self.calm = self.most;
     }
 
+    /// Returns whether there was a time when nobody answered.
+    #[inline]
+    pub(super) const fn was_silent(self) -> bool {
+        self.calm != u32::MAX
+    }
+
     /// Another `packets` packets are acknowledged.
     #[inline]
     pub(super) fn on_progress(&mut self, packets: u32) {

@@ -15,7 +15,7 @@ pub use super::{
 };
 
 use super::{
-    ask::Unasked,
+    ask::Questions,
     attributes::Config,
     pace::Pace,
     retry::{
@@ -139,7 +139,7 @@ pub struct Requester<S> {
     pub(super) retry: Retry,
     pub(super) pace: Pace,
     pub(super) config: Config,
-    pub(super) unasked: Unasked,
+    pub(super) questions: Questions,
     pub(super) stats: RequesterStats,
     error: Option<WcStatus>,
 }
@@ -153,7 +153,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             retry: Retry::new(),
             pace: Pace::NONE,
             config: Config::NONE,
-            unasked: Unasked::default(),
+            questions: Questions::new(Psn::new(0)),
             stats: RequesterStats::default(),
             error: None,
         }
@@ -180,7 +180,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub fn drain(&mut self) {
         if self.state == SendState::Ready {
             self.state = SendState::Draining;
-            self.ask_soon();
+            self.is_waited_for();
         }
     }
 
@@ -196,7 +196,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub fn fail(&mut self) {
         self.state = SendState::Error;
         self.retry.clear();
-        self.asked();
+        self.nothing_to_ask();
     }
 
     /// Forgets every request without a completion (to RESET). The ring goes on where it is.
@@ -205,7 +205,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.clear();
         self.retry.clear();
         self.pace = Pace::NONE;
-        self.asked();
+        self.nothing_to_ask();
         self.error = None;
     }
 
@@ -244,7 +244,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// is sent any more; it completes with `status` when all before it are complete; then the
     /// QP is in the error state. Does nothing to a request that is complete.
     pub fn abort(&mut self, slot: SlotIndex, status: WcStatus) {
-        if self.window.condemn(slot, status) {
+        if let Some(first) = self.window.condemn(slot, status) {
+            self.did_not_leave(first);
             self.settle();
         }
     }
@@ -255,8 +256,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         for _ in 0..packets.min(MAX_RUN) {
             self.window.unsend();
         }
-        // It may have been the one to ask for an acknowledgement.
-        self.ask_next();
+        self.did_not_leave(self.window.psn());
     }
 
     // Time and results.
@@ -271,6 +271,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             Some(Expired::Answer) => {
                 if !self.window.in_flight() {
                     return false;
+                }
+                // We had no turn in time to ask.
+                if self.probes() {
+                    self.retry.wait_again(now);
+                    return self.has_work();
                 }
                 self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
                 match self.retry.on_silence() {
@@ -401,7 +406,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.stats.retries = self.stats.retries.wrapping_add(1);
         self.pace.on_loss(self.config.flow.packets);
         self.window.rewind();
-        self.asked();
+        self.nothing_to_ask();
     }
 
     /// Ends the oldest request with `status`, and with it the requester.
@@ -431,8 +436,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             return None;
         }
         let place = self.window.push(slot)?;
-        if slot.is_local() {
-            self.ask_soon();
+        if slot.waits_for_others() {
+            self.is_waited_for();
         }
         if slot.verdict.is_some() {
             self.settle();

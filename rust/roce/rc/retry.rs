@@ -123,9 +123,10 @@ impl Retry {
         };
     }
 
-    /// A packet was sent.
+    /// A packet was sent that asks for an answer.
     #[inline]
-    pub(super) fn on_sent(&mut self, now: Instant) {
+    pub(super) fn on_asked(&mut self, now: Instant) {
+        self.ask_by = None;
         if matches!(self.timer, Timer::Idle) {
             self.expect_answer(now);
         }
@@ -140,22 +141,27 @@ impl Retry {
         };
     }
 
-    /// An acknowledgement is asked for, or there is nothing to ask for.
+    /// There is nothing to ask for.
     #[inline]
-    pub(super) fn on_asked(&mut self) {
+    pub(super) fn nothing_to_ask(&mut self) {
         self.ask_by = None;
     }
 
-    /// A new part of the requests is acknowledged; `in_flight` says whether more is to come.
+    /// A new part of the requests is acknowledged; `awaited` says whether the peer was asked for more.
     #[inline]
-    pub(super) fn on_progress(&mut self, now: Instant, in_flight: bool) {
+    pub(super) fn on_progress(&mut self, now: Instant, awaited: bool) {
         (self.used, self.rnr_used, self.doublings) = (0, 0, 0);
         self.pause = Duration::ZERO;
         self.gap_answered = false;
         self.timer = Timer::Idle;
-        if in_flight {
+        if awaited {
             self.expect_answer(now);
         }
+    }
+
+    /// The peer could not answer in time, for it was not asked.
+    pub(super) fn wait_again(&mut self, now: Instant) {
+        self.expect_answer(now);
     }
 
     /// Something got lost, and everything from it on is to be sent again.
@@ -277,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_packet_sets_the_deadline_and_no_other() {
+    fn the_first_question_sets_the_deadline_and_no_other() {
         let mut retry = retry(1, 1);
         assert_eq!(retry.deadline(), None);
-        retry.on_sent(START);
-        retry.on_sent(after(1));
+        retry.on_asked(START);
+        retry.on_asked(after(1));
         assert_eq!(retry.deadline(), Some(after(1)));
     }
 
@@ -289,7 +295,7 @@ mod tests {
     fn deadlines_double_up_to_four_times_the_timeout() {
         let mut retry = retry(7, 7);
         for units in [1, 2, 4, 4, 4] {
-            retry.on_sent(START);
+            retry.on_asked(START);
             assert_eq!(retry.deadline(), Some(after(units)));
             assert_eq!(retry.expire(after(units - 1)), None);
             assert_eq!(retry.expire(after(units)), Some(Expired::Answer));
@@ -364,7 +370,7 @@ mod tests {
         retry.clear();
         assert_eq!(retry.deadline(), None);
         assert!(retry.on_gap());
-        retry.on_sent(START);
+        retry.on_asked(START);
         assert_eq!(retry.deadline(), Some(after(1)));
         assert_eq!(retry.on_loss(), Ok(()));
         assert_eq!(retry.on_loss(), Err(Exhausted));
@@ -380,7 +386,7 @@ mod tests {
             assert_eq!(retry.on_not_ready(START, 1), Ok(()));
         }
         assert_eq!(retry.on_silence(), Ok(()));
-        retry.on_sent(START);
+        retry.on_asked(START);
         assert_eq!(retry.deadline(), Some(after(2)), "doubled once");
         let mut retry = self::retry(1, 1);
         assert_eq!(retry.on_not_ready(START, 1), Ok(()));

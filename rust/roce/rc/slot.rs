@@ -10,6 +10,7 @@ use crate::{
     status::WcStatus,
     wr::{
         Completion,
+        LocalOp,
         SendOp,
         SendWr,
         WcOpcode, //
@@ -95,6 +96,16 @@ impl Slot {
     #[inline]
     pub(super) const fn is_local(&self) -> bool {
         matches!(self.wr.op, SendOp::Local(_))
+    }
+
+    /// Returns whether it waits for everything before it: to be carried out, or for the consumer to be told.
+    #[inline]
+    pub(super) const fn waits_for_others(&self) -> bool {
+        match self.wr.op {
+            SendOp::Local(LocalOp::Invalidate) => true,
+            SendOp::Local(_) => self.wr.signaled,
+            _ => false,
+        }
     }
 
     /// Returns how many bytes of payload its response has.

@@ -148,7 +148,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// not acknowledged is planned again. No retry is counted.
     pub fn withdraw(&mut self) {
         self.window.rewind();
-        self.asked();
+        self.nothing_to_ask();
     }
 
     /// Returns the next packets, up to `run`, if nothing but a pause can hold them back.
@@ -244,14 +244,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Builds the planned packet and notes that it was sent.
     fn send(&mut self, plan: &Plan, asking: Asking, now: Instant) -> Option<Segment> {
-        let ask = self.asks(plan, asking);
+        let ask = self.asks(plan, asking, now);
         let headers = self.headers(plan)?.ack_request(ask);
         self.window.begin();
         let headers = headers.psn(self.window.psn());
         self.window.sent(plan.count);
-        self.retry.on_sent(now);
         match ask {
-            true => self.asked(),
+            true => self.asked(now),
             false => self.did_not_ask(plan, now),
         }
         Some(Segment {
@@ -382,7 +381,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Burst<'_, S> {
             return None;
         }
         self.first = false;
-        self.requester.probe()
+        self.requester.probe(self.now)
     }
 }
 
@@ -398,7 +397,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for Burst<'_, S> {
         }
         let room = self.limit.full_packets(self.requester.window.mtu());
         let most = match self.by_wire {
-            true => self.run.min(self.requester.until_asked(self.asking)),
+            true => {
+                let until = self.requester.until_asked(self.asking, self.now);
+                self.run.min(until)
+            }
             false => self.run,
         };
         let Some(plan) = self.requester.plan(most.min(room)) else {

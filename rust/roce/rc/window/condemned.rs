@@ -9,27 +9,32 @@ use super::{
     Window, //
 };
 use crate::{
+    psn::Psn,
     segment::SlotIndex,
     status::WcStatus, //
 };
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
-    /// Says that the request in slot `place`, if not complete, shall end with `status`, unsent.
-    pub(crate) fn condemn(&mut self, place: SlotIndex, status: WcStatus) -> bool {
+    /// Says that the request in slot `place`, if not complete, shall end with `status`, unsent. Returns
+    /// the PSN of its first packet, or that of the next that was never sent.
+    pub(crate) fn condemn(&mut self, place: SlotIndex, status: WcStatus) -> Option<Psn> {
         // The distance from the oldest, on the ring, tells which request has the slot.
         let mask = self.capacity.wrapping_sub(1);
         let index = self
             .acked
             .wrapping_add(place.0.wrapping_sub(self.acked) & mask);
         if index.wrapping_sub(self.acked) >= self.head.wrapping_sub(self.acked) {
-            return false;
+            return None;
         }
-        let Some(slot) = self.slot_mut(index) else {
-            return false;
-        };
+        let high = self.high;
+        let slot = self.slot_mut(index)?;
         slot.verdict.get_or_insert(status);
+        let first = match slot.packets {
+            0 => high,
+            _ => slot.first,
+        };
         self.raise_barrier(index);
-        true
+        Some(first)
     }
 
     /// Lets nothing be sent from this request on.

@@ -24,11 +24,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         turn.then_some((slot, place, self.acked == self.cursor))
     }
 
-    /// Returns whether the request after the current one is a local operation.
+    /// Returns whether the request after the current one waits for it.
     #[inline]
-    pub(crate) fn is_before_local(&self) -> bool {
+    pub(crate) fn is_before_waiting(&self) -> bool {
         let next = self.cursor.wrapping_add(1);
-        self.cursor != self.head && next != self.head && self.slot(next).is_some_and(Slot::is_local)
+        let posted = self.cursor != self.head && next != self.head;
+        posted && self.slot(next).is_some_and(Slot::waits_for_others)
     }
 
     /// Notes that the local operation whose turn it was is carried out, and how that went. It is

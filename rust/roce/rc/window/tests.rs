@@ -282,13 +282,19 @@ fn nothing_at_or_after_a_condemned_request_is_current() {
     for _ in 0..3 {
         both.send();
     }
-    assert!(both.window.condemn(SlotIndex(1), WcStatus::LocProtErr));
+    assert!(both
+        .window
+        .condemn(SlotIndex(1), WcStatus::LocProtErr)
+        .is_some());
     assert!(both.window.current().is_none());
     both.window.rewind();
     assert_eq!(both.window.current().unwrap().1, SlotIndex(0));
     assert_eq!(both.window.acknowledge(Psn::new(3)), Reach::Whole);
     assert_eq!(both.window.una(), Psn::new(1), "nor is it acknowledged");
-    assert!(!both.window.condemn(SlotIndex(0), WcStatus::LocProtErr));
+    assert!(both
+        .window
+        .condemn(SlotIndex(0), WcStatus::LocProtErr)
+        .is_none());
 }
 
 #[test]
@@ -299,7 +305,10 @@ fn the_first_condemned_request_holds_back_all_that_follow() {
             both.post(false, 1);
         }
         for place in order {
-            assert!(both.window.condemn(SlotIndex(place), WcStatus::LocProtErr));
+            assert!(both
+                .window
+                .condemn(SlotIndex(place), WcStatus::LocProtErr)
+                .is_some());
         }
         both.send();
         assert_eq!(both.window.psn(), Psn::new(1));

@@ -8,9 +8,23 @@ use crate::wr::LocalOp;
 /// How long an acknowledgement may go unasked, in microseconds.
 const PATIENCE: u64 = 1_000;
 
-/// A requester that has 64 slots and waits for an answer for 67 ms.
+/// A requester that has 64 slots and waits for an answer for as long as `code` says. The peer has acknowledged one
+/// message; the next PSN is 100.
+fn acquainted(code: u8) -> Bench {
+    let mut bench = Bench::of(64, |config| {
+        config.first_psn = Psn::new(99);
+        config.ack_timeout = code;
+    });
+    bench.post(SEND, 8);
+    assert_eq!(bench.asks(), [99]);
+    bench.gets(ack(99)).unwrap();
+    assert_eq!(bench.reports(), [(8, WcStatus::Success)]);
+    bench
+}
+
+/// One that waits for 67 ms.
 fn patient() -> Bench {
-    Bench::of(64, |config| config.ack_timeout = 14)
+    acquainted(14)
 }
 
 impl Bench {
@@ -150,11 +164,119 @@ fn who_begins_to_wait_has_it_asked_for_at_once() {
         bench.streams(2, 8);
         assert_eq!(bench.asks(), []);
         wait(&mut bench);
-        assert!(bench.requester.poll_timeout() < Some(bench.now));
-        assert!(bench.wait(0));
         bench.requester.perform_local(|_, _| Ok(()));
+        assert!(bench.requester.has_work());
         assert_eq!(bench.spares(), [probe(100)]);
+        assert!(!bench.requester.has_work());
     }
+
+    let mut bench = patient();
+    bench.streams(2, 8);
+    assert_eq!(bench.asks(), []);
+    let register = request(SendOp::Local(LocalOp::Register), 0);
+    let signaled = false;
+    bench.requester.post(SendWr {
+        signaled,
+        ..register
+    });
+    bench.requester.perform_local(|_, _| Ok(()));
+    assert_eq!(bench.spares(), [], "nobody waits for a registration");
+}
+
+#[test]
+fn a_question_that_did_not_leave_is_asked_again() {
+    for code in [0, 14] {
+        let mut bench = acquainted(code);
+        bench.streams(3, 8);
+        let bad = bench.post(SEND, 9);
+        assert_eq!(bench.asks(), [103]);
+        bench.requester.abort(bad, WcStatus::LocProtErr);
+        assert!(bench.requester.has_work());
+        assert_eq!(bench.spares(), [probe(100)]);
+        bench.gets(ack(102)).unwrap();
+        let mut done = Vec::new();
+        while let Some(retired) = bench.requester.poll_completion() {
+            done.push(retired.completion.map(|completion| completion.status));
+        }
+        assert_eq!(done, [None, None, None, Some(WcStatus::LocProtErr)]);
+    }
+}
+
+#[test]
+fn time_that_passes_before_a_question_is_not_the_peers() {
+    let mut bench = patient();
+    bench.streams(3, 8);
+    assert_eq!(bench.asks(), []);
+    bench.post(SEND, 9);
+    assert_eq!(bench.asks(), [103]);
+    bench.requester.unsend(1);
+    assert!(bench.wait(100_000), "memory was absent for long");
+    let stats = bench.requester.take_stats();
+    assert_eq!((stats.timeouts, stats.retries), (0, 0));
+    assert_eq!(bench.asks(), [103]);
+    assert!(!bench.wait(67_000));
+    assert!(bench.wait(200));
+    assert_eq!(bench.requester.take_stats().timeouts, 1, "now it is");
+
+    let mut bench = patient();
+    bench.streams(3, 8);
+    assert_eq!(bench.asks(), []);
+    assert!(bench.wait(100_000), "the turn comes late");
+    assert_eq!(bench.spares(), [probe(100)]);
+    assert_eq!(bench.requester.take_stats().timeouts, 0);
+}
+
+#[test]
+fn who_has_acknowledged_nothing_yet_is_not_probed() {
+    let mut bench = Bench::of(64, |config| config.ack_timeout = 14);
+    bench.post(READ, 8);
+    assert_eq!(bench.asks(), [100]);
+    bench.gets_data(100, 8).unwrap();
+    bench.streams(3, 8);
+    assert_eq!(bench.asks(), [101, 102, 103]);
+    bench.gets(ack(103)).unwrap();
+    bench.streams(3, 8);
+    assert_eq!(bench.asks(), []);
+}
+
+#[test]
+fn what_is_no_stream_asks() {
+    let mut bench = patient();
+    for psn in 100..110 {
+        bench.wait(PATIENCE + 1);
+        bench.streams(1, 8);
+        assert_eq!(bench.asks(), [psn]);
+    }
+    bench.streams(1, 8);
+    assert_eq!(bench.asks(), [], "but this follows at once");
+}
+
+#[test]
+fn after_silence_everything_asks() {
+    let mut bench = patient();
+    bench.post(SEND, 8);
+    assert_eq!(bench.asks(), [100]);
+    assert!(bench.wait(68_000));
+    assert_eq!(bench.asks(), [100]);
+    bench.gets(ack(100)).unwrap();
+    bench.streams(2, 8);
+    assert_eq!(bench.asks(), [101, 102]);
+}
+
+#[test]
+fn nobody_probes_while_data_is_on_its_way() {
+    let mut bench = patient();
+    bench.post(READ, 600);
+    bench.streams(1, 8);
+    assert_eq!(bench.asks(), [100]);
+    bench.wait(PATIENCE);
+    assert_eq!(bench.spares(), []);
+    for psn in 100..102 {
+        bench.gets_data(psn, 256).unwrap();
+        assert_eq!(bench.spares(), []);
+    }
+    bench.gets_data(102, 88).unwrap();
+    assert_eq!(bench.spares(), [probe(103)]);
 }
 
 #[test]
@@ -170,10 +292,10 @@ fn what_is_sent_again_asks_at_the_end_of_each_message() {
 
 #[test]
 fn a_peer_that_has_no_time_is_always_asked() {
-    let mut bench = Bench::new();
+    let mut bench = acquainted(5);
     bench.streams(2, 8);
     assert_eq!(bench.asks(), [100, 101]);
-    let mut bench = Bench::of(64, |config| config.ack_timeout = 0);
+    let mut bench = acquainted(0);
     bench.streams(2, 8);
     assert_eq!(bench.asks(), [], "it has all the time there is");
     assert!(bench.wait(PATIENCE));

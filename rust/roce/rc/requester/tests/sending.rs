@@ -360,7 +360,7 @@ fn a_packet_that_could_not_be_made_is_the_next() {
             if packet.len != 0 {
                 bench.requester.unsend(1);
                 let again = bench.sends_up_to(one)[0];
-                assert_eq!(again, packet.asking(), "it asks, in case it did");
+                assert_eq!(again, packet, "and it asks if it did");
                 assert_eq!(bench.requester.flight(), flight);
             }
             sent.push(packet);
