@@ -143,9 +143,9 @@ impl Common {
         )
     }
 
-    /// Whether packets are taken, and nothing is sent yet but answers.
+    /// Whether nothing is sent yet but answers. Packets may be taken just before the state says RTR.
     pub(crate) fn only_receives(&self) -> bool {
-        self.state() == QpState::Rtr
+        matches!(self.state(), QpState::Init | QpState::Rtr)
     }
 
     /// Goes from state `from` to state `to`; not if a half has failed meanwhile.

@@ -37,6 +37,7 @@ use rdma::{
     timer::now,
     turn::{
         Again,
+        Left,
         Turn, //
     },
     wc::Wc, //
@@ -135,14 +136,18 @@ pub(crate) fn give_turn(
     again
 }
 
-/// Does what a half waits for. Sleeps.
-pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common) {
-    // Who is called afterwards looks whether there is more to do.
-    let (wanted, _) = half.control(|half| half.paging().begin());
+/// Does what a half waits for. Sleeps, for as long as memory takes to come. `give_turn` gives the half a turn.
+pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common, give_turn: impl Fn()) {
+    let (wanted, left) = half.control(|half| half.paging().begin());
     if let Some((chore, turn)) = wanted {
+        // Somebody came while we looked. It may be that the queue pair has failed, which is not to wait for memory.
+        if left == Left::Unfinished {
+            give_turn();
+        }
         let brought = chore.carry_out(qp.port().keys());
         let _ = half.control(|half| half.paging().end(turn, chore, brought));
     }
+    give_turn();
 }
 
 /// Hands the packets in `inbox` to `handle`, as far as the budget goes, and counts them, and those that are

@@ -147,7 +147,13 @@ impl<O: TimerOwner> Timer<O> {
         unsafe { bindings::hrtimer_cancel(self.raw.get()) };
         let owner = {
             let mut owner = self.owner.lock();
-            self.release(&mut owner)
+            // Somebody may have armed it since; it may have expired since then, and be about to look for
+            // the owner. It is queued under this lock alone, so one that is neither is not going to.
+            // SAFETY: The timer is set up.
+            match unsafe { bindings::hrtimer_active(self.raw.get()) } {
+                true => None,
+                false => self.release(&mut owner),
+            }
         };
         // Not under the lock, which is a part of it.
         drop(owner);
@@ -174,8 +180,8 @@ unsafe extern "C" fn expired<O: TimerOwner>(
 ) -> bindings::hrtimer_restart {
     let owner = {
         // SAFETY: The timer stands in a `Timer<O>`. It was queued, so there is a reference to the
-        // object around it, which only this function and `cancel` give back, and `cancel` waits for
-        // this function.
+        // object around it, which only this function and `cancel` give back, and `cancel` leaves it to
+        // this function once that is to be called.
         let this = unsafe {
             let raw = Opaque::cast_from(raw).cast_mut();
             &*kernel::container_of!(raw, Timer<O>, raw)

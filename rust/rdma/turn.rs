@@ -62,6 +62,16 @@ impl Flag {
     }
 }
 
+#[cfg(not(CONFIG_SMP))]
+compile_error!(
+    "without SMP a spinlock does not keep out a softirq that tries it: two owners at a time"
+);
+
+#[cfg(CONFIG_PREEMPT_RT)]
+compile_error!(
+    "nobody has looked whether `Gate` and `Turn` do what they promise where softirqs are threads"
+);
+
 /// Orders everything before against everything after, on all CPUs.
 #[inline]
 fn full_barrier() {

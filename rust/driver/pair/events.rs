@@ -49,8 +49,9 @@ impl<T: Service> WorkItem<SEND_PAGES> for Pair<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        bring(&this.sender, this.common());
-        this.as_arc_borrow().run_sender();
+        bring(&this.sender, this.common(), || {
+            this.as_arc_borrow().run_sender();
+        });
     }
 }
 
@@ -58,8 +59,9 @@ impl<T: Service> WorkItem<RECEIVE_PAGES> for Pair<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        bring(&this.receiver, this.common());
-        this.as_arc_borrow().run_receiver();
+        bring(&this.receiver, this.common(), || {
+            this.as_arc_borrow().run_receiver();
+        });
     }
 }
 
