@@ -146,6 +146,7 @@ pub(crate) struct Ferroce {
     /// Speed and width, as the netdev had them when the port was first asked for: asking the netdev
     /// takes locks, and warns each time that there is no answer.
     rate: SetOnce<(u16, u8)>,
+    /// Whether the interface was up when we were last told.
     up: Atomic<bool>,
 }
 
@@ -167,7 +168,7 @@ impl Ferroce {
             }
         })?;
         let over = netdev.clone();
-        let (guid, up) = (guid_of(over.mac_address()), is_up(&over));
+        let guid = guid_of(over.mac_address());
         let device = UnregisteredDevice::<Self>::alloc(&over, |ib| {
             let port = Arc::pin_init(
                 Port::new(netdev, ib, shared.pages().clone(), shared.hands_over()),
@@ -180,11 +181,15 @@ impl Ferroce {
                 _sockets: sockets,
                 guid,
                 rate: SetOnce::new(),
-                up: Atomic::new(up),
+                up: Atomic::new(false),
             }? Error))
         })?;
         device
-            .register(name, |other| other.is_over(&over))
+            .register(
+                name,
+                |other| other.is_over(&over),
+                |this| this.up.store(is_up(&over), Relaxed),
+            )
             .inspect_err(|error| {
                 if *error == EEXIST {
                     pr_err!("{}: there is a device over this interface\n", over.name());

@@ -111,7 +111,9 @@ impl<T: Driver> UnregisteredDevice<T> {
     }
 
     /// Hands the device to the core under `name`, unless it `conflicts` with another device of the
-    /// driver that is registered or about to be. No two devices that conflict get past this.
+    /// driver that is registered or about to be. No two devices that conflict get past this. `listed` is
+    /// called when the device begins to be told what happens to its interface, of which nothing is missed
+    /// in between.
     ///
     /// When this returns, the device may be gone again already.
     ///
@@ -119,12 +121,17 @@ impl<T: Driver> UnregisteredDevice<T> {
     ///
     /// `EEXIST` for a conflict; `ENODEV` if the interface is being unregistered; those of
     /// `ib_register_device`, among them `ENFILE` for a name that is taken. The device is gone then.
-    pub fn register(self, name: &CStr, conflicts: impl Fn(&T) -> bool) -> Result {
+    pub fn register(
+        self,
+        name: &CStr,
+        conflicts: impl Fn(&T) -> bool,
+        listed: impl Fn(&T),
+    ) -> Result {
         // SAFETY: The device is valid.
         let device = unsafe { self.0.as_ref() };
         let ib: ARef<IbDevice> = ARef::from(device.ib());
         let netdev = device.netdev().ok_or(ENODEV)?;
-        T::registry().list(self.0, &netdev, conflicts)?;
+        T::registry().list(self.0, &netdev, conflicts, listed)?;
         // The core is told nothing of the interface, so nobody else keeps it from going.
         drop(netdev);
         // SAFETY: The device is complete. Without a DMA device the core leaves addresses as they

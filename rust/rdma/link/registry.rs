@@ -183,7 +183,8 @@ impl<T, C> Registry<T, C> {
             .map_or(ptr::null_mut(), |shared| shared.ops.get())
     }
 
-    /// Adds a device over `netdev` that is about to be registered.
+    /// Adds a device over `netdev` that is about to be registered, and calls `listed`: no event of the interface
+    /// comes between what that sees and the first event that the device is told of.
     ///
     /// # Errors
     ///
@@ -194,6 +195,7 @@ impl<T, C> Registry<T, C> {
         device: NonNull<Device<T>>,
         netdev: &NetDevBorrow,
         conflicts: impl Fn(&T) -> bool,
+        listed: impl Fn(&T),
     ) -> Result {
         let shared = self.shared().ok_or(ENODEV)?;
         self.prune();
@@ -211,13 +213,15 @@ impl<T, C> Registry<T, C> {
         {
             return Err(EEXIST);
         }
-        // INVARIANT: The caller's device has its data, until `unlist`.
-        let listed = Listed {
-            // SAFETY: As above.
-            ib: ARef::from(unsafe { device.as_ref() }.ib()),
+        // SAFETY: The caller's device is valid, and has its data.
+        let new = unsafe { device.as_ref() };
+        // INVARIANT: It has them until `unlist`.
+        let entry = Listed {
+            ib: ARef::from(new.ib()),
             device: Some(device),
         };
-        devices.push(listed, GFP_KERNEL)?;
+        devices.push(entry, GFP_KERNEL)?;
+        listed(new);
         Ok(())
     }
 
