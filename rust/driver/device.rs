@@ -169,7 +169,7 @@ impl Ferroce {
         })?;
         let over = netdev.clone();
         let guid = guid_of(over.mac_address());
-        let device = UnregisteredDevice::<Self>::alloc(&over, |ib| {
+        let device = UnregisteredDevice::<Self>::alloc(&over, &net, |ib| {
             let port = Arc::pin_init(
                 Port::new(netdev, ib, shared.pages().clone(), shared.hands_over()),
                 GFP_KERNEL,

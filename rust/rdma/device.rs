@@ -10,7 +10,10 @@
 use crate::{
     bindings,
     driver::Driver,
-    net::netdev::NetDev,
+    net::{
+        netdev::NetDev,
+        netns::Net, //
+    },
     ops::OpsVTable,
     sysfs, //
 };
@@ -41,11 +44,13 @@ pub use handle::{
 ///
 /// # Invariants
 ///
-/// The device is valid, with its data in place and its operations set, and nobody else knows it.
-pub struct UnregisteredDevice<T: Driver>(NonNull<Device<T>>, PhantomData<Device<T>>);
+/// The device is valid, with its data in place and its operations set, and nobody else knows it. It is in the
+/// namespace of the reference.
+pub struct UnregisteredDevice<'a, T: Driver>(NonNull<Device<T>>, &'a Net, PhantomData<Device<T>>);
 
-impl<T: Driver> UnregisteredDevice<T> {
-    /// Makes a device in the network namespace of `netdev`.
+impl<'a, T: Driver> UnregisteredDevice<'a, T> {
+    /// Makes a device over `netdev`, which is in `net`. The reference lasts until the core knows the device, for
+    /// it is the core that takes devices out of a namespace that goes.
     ///
     /// `init` gets the core's part of the device, for the data to keep.
     ///
@@ -54,11 +59,12 @@ impl<T: Driver> UnregisteredDevice<T> {
     /// `ENOMEM`, and what `init` says.
     pub fn alloc<I: PinInit<T, Error>>(
         netdev: &NetDev,
+        net: &'a Net,
         init: impl FnOnce(ARef<IbDevice>) -> Result<I>,
     ) -> Result<Self> {
         const { assert!(align_of::<Device<T>>() <= align_of::<u64>()) };
-        // SAFETY: The interface is valid; its namespace lives as long as the reference to it.
-        let raw = unsafe { bindings::_ib_alloc_device(size_of::<Device<T>>(), netdev.net_raw()) };
+        // SAFETY: The namespace is valid.
+        let raw = unsafe { bindings::_ib_alloc_device(size_of::<Device<T>>(), net.as_raw()) };
         let device = NonNull::new(raw.cast::<Device<T>>()).ok_or(ENOMEM)?;
 
         // SAFETY: The device is valid.
@@ -75,7 +81,7 @@ impl<T: Driver> UnregisteredDevice<T> {
         // SAFETY: The device is private to us.
         unsafe { Self::set_up(raw, netdev) };
         // INVARIANT: All of it was just done.
-        Ok(Self(device, PhantomData))
+        Ok(Self(device, net, PhantomData))
     }
 
     /// # Safety
@@ -119,8 +125,9 @@ impl<T: Driver> UnregisteredDevice<T> {
     ///
     /// # Errors
     ///
-    /// `EEXIST` for a conflict; `ENODEV` if the interface is being unregistered; those of
-    /// `ib_register_device`, among them `ENFILE` for a name that is taken. The device is gone then.
+    /// `EEXIST` for a conflict; `ENODEV` if the interface is being unregistered, or has left the
+    /// namespace; those of `ib_register_device`, among them `ENFILE` for a name that is taken. The device
+    /// is gone then.
     pub fn register(
         self,
         name: &CStr,
@@ -131,7 +138,7 @@ impl<T: Driver> UnregisteredDevice<T> {
         let device = unsafe { self.0.as_ref() };
         let ib: ARef<IbDevice> = ARef::from(device.ib());
         let netdev = device.netdev().ok_or(ENODEV)?;
-        T::registry().list(self.0, &netdev, conflicts, listed)?;
+        T::registry().list(self.0, (&netdev, self.1.id()), conflicts, listed)?;
         // The core is told nothing of the interface, so nobody else keeps it from going.
         drop(netdev);
         // SAFETY: The device is complete. Without a DMA device the core leaves addresses as they
@@ -153,7 +160,7 @@ impl<T: Driver> UnregisteredDevice<T> {
     }
 }
 
-impl<T: Driver> Drop for UnregisteredDevice<T> {
+impl<T: Driver> Drop for UnregisteredDevice<'_, T> {
     fn drop(&mut self) {
         // SAFETY: By the invariants; drops the data through `dealloc_driver`.
         unsafe { bindings::ib_dealloc_device(self.0.cast().as_ptr()) };

@@ -17,6 +17,7 @@ use crate::{
     },
     net::{
         netdev::NetDevBorrow,
+        netns::NetId,
         rtnl::Rtnl, //
     }, //
 };
@@ -189,11 +190,11 @@ impl<T, C> Registry<T, C> {
     /// # Errors
     ///
     /// `EEXIST` if `conflicts` is true for a device on the list; `ENODEV` if the interface is being
-    /// unregistered, or the driver is; `ENOMEM`.
+    /// unregistered, or the driver is, or it is not in `net` any more; `ENOMEM`.
     pub(crate) fn list(
         &self,
         device: NonNull<Device<T>>,
-        netdev: &NetDevBorrow,
+        (netdev, net): (&NetDevBorrow, NetId),
         conflicts: impl Fn(&T) -> bool,
         listed: impl Fn(&T),
     ) -> Result {
@@ -202,7 +203,8 @@ impl<T, C> Registry<T, C> {
         // Under this lock, either the end of the interface has begun and is seen here, or the
         // device is on the list when it begins.
         let _rtnl = Rtnl::lock();
-        if !netdev.is_registered() {
+        // One that has moved was unregistered in the namespace that the device is in.
+        if !netdev.is_registered() || netdev.net_id() != net {
             return Err(ENODEV);
         }
         let mut devices = shared.devices.lock();
