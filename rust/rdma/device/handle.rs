@@ -215,8 +215,9 @@ impl<T> DeviceRef<T> {
     pub(crate) unsafe fn try_get(device: NonNull<Device<T>>) -> Option<Self> {
         // SAFETY: As the function requires. The count is not 0 only while the data is in place.
         let got = unsafe { bindings::ferroce_helper_ib_device_try_get(device.cast().as_ptr()) };
-        // INVARIANT: The count was just raised.
-        got.then_some(Self(device))
+        // INVARIANT: The count was just raised. If it was not, there must be nothing to drop, which would
+        // lower it: so not `then_some`.
+        got.then(|| Self(device))
     }
 
     /// Unregisters the device and waits until that is done. The caller holds no lock.
