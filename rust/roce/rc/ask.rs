@@ -2,7 +2,7 @@
 
 //! When the requester asks for an acknowledgement.
 //!
-//! Owns the account of what was asked for and what was not. Does not know what an acknowledgement does.
+//! Owns the rules; the account of what was asked for is in `questions`. Does not know what an acknowledgement does.
 //!
 //! One that is asked for costs both ends a packet, and is of use only to who waits for it: the consumer for
 //! a completion, the window and the send queue for room, a local operation for its turn. So within a stream
@@ -16,6 +16,11 @@
 
 use super::{
     attributes::Flow,
+    questions::{
+        Asking,
+        Questions,
+        Unasked, //
+    },
     requester::{
         Requester,
         SendState, //
@@ -52,52 +57,6 @@ const LEAST_TIMEOUT: Duration = Duration::from_micros(4_000);
 
 /// Who asks promptly does so at least every so many packets.
 const PROMPT: u32 = 16;
-
-/// How often packets ask for an acknowledgement.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Asking {
-    /// At the end of each message.
-    Promptly,
-    /// Where one is waited for.
-    Sparingly,
-}
-
-/// What was sent since an acknowledgement was last asked for; or how much may be.
-#[derive(Clone, Copy, Debug, Default)]
-struct Unasked {
-    packets: u32,
-    bytes: u32,
-    messages: u32,
-}
-
-/// What was asked for, and what was not.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Questions {
-    unasked: Unasked,
-    /// The next packet has to ask.
-    overdue: bool,
-    /// The PSN after the last one that was asked for, and what that was before the last question.
-    asked: Psn,
-    before: Psn,
-    /// When a request was last sent.
-    sent: Instant,
-    /// The peer has acknowledged something.
-    heard: bool,
-}
-
-impl Questions {
-    /// Those of a connection whose first PSN is `first`.
-    pub(super) fn new(first: Psn) -> Self {
-        Self {
-            unasked: Unasked::default(),
-            overdue: false,
-            asked: first,
-            before: first,
-            sent: Instant::from_nanos(0),
-            heard: false,
-        }
-    }
-}
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns whether the planned packet asks for an acknowledgement: the last of a message for which somebody

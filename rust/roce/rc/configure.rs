@@ -6,13 +6,13 @@
 //! state is for the caller to know (`ib_modify_qp_is_ok`).
 
 use super::{
-    ask::Questions,
     attributes::{
         Config,
         Flow,
         RequesterConfig, //
     },
     pace::Pace,
+    questions::Questions,
     requester::Requester,
     slot::Slot, //
 };

@@ -28,6 +28,7 @@ mod duplicates;
 mod execute;
 mod local;
 mod pace;
+mod questions;
 mod refusal;
 mod retry;
 mod slot;

@@ -15,9 +15,9 @@ pub use super::{
 };
 
 use super::{
-    ask::Questions,
     attributes::Config,
     pace::Pace,
+    questions::Questions,
     retry::{
         Expired,
         Retry, //

@@ -8,8 +8,8 @@
 //! IBA: section 9.7.3, generating requests.
 
 use super::{
-    ask::Asking,
     attributes::Flow,
+    questions::Asking,
     requester::{
         Requester,
         SendState, //
