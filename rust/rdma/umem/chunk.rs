@@ -12,6 +12,7 @@
 
 use crate::bindings;
 use core::{
+    ffi::c_void,
     ops::Range,
     ptr, //
 };
@@ -103,6 +104,24 @@ impl Drop for Copying<'_> {
     fn drop(&mut self) {
         // SAFETY: Locked by `new`.
         unsafe { bindings::ferroce_helper_read_unlock(self.0.lock.get()) };
+    }
+}
+
+/// The lock of a chunk, held by who changes what is present.
+struct Changing<'a>(&'a Chunk);
+
+impl<'a> Changing<'a> {
+    fn new(chunk: &'a Chunk) -> Self {
+        // SAFETY: Initialised.
+        unsafe { bindings::ferroce_helper_write_lock_bh(chunk.lock.get()) };
+        Self(chunk)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        // SAFETY: Locked by `new`.
+        unsafe { bindings::ferroce_helper_write_unlock_bh(self.0.lock.get()) };
     }
 }
 
@@ -223,35 +242,41 @@ impl Chunk {
                     return Err(EFAULT);
                 }
             }
-            if self.publish(start, &pfns, range.notifier_seq) {
-                return Ok(());
+            match self.publish(start, &pfns, range.notifier_seq) {
+                Err(EAGAIN) => {}
+                Err(EFAULT) if fetch == Fetch::Present => return Ok(()),
+                done => return done,
             }
         }
         Err(EBUSY)
     }
 
-    /// Makes pages known that were found by number `seq` of the subscription, unless some may be
-    /// gone by now.
-    fn publish(&self, address: u64, found: &[usize], seq: usize) -> bool {
+    /// Makes pages known that were found by number `seq` of the subscription.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: some may be gone by now; `EFAULT`: the kernel itself cannot reach some.
+    fn publish(&self, address: u64, found: &[usize], seq: usize) -> Result {
         // CAST: Inside of the chunk.
         let first = (address.wrapping_sub(self.start) / PAGE) as usize;
         let pages = self.pages.iter().skip(first);
         let notifier = self.notifier.get();
-        // SAFETY: The lock is initialised; the subscription is ours, and its number changes under
-        // the lock only.
-        unsafe {
-            bindings::ferroce_helper_write_lock_bh(self.lock.get());
-            let valid = !bindings::ferroce_helper_mmu_interval_read_retry(notifier, seq);
-            if valid {
-                for (page, &entry) in pages.zip(found).filter(|(_, &entry)| entry != 0) {
-                    // INVARIANT: Nothing was taken away since the page was found there.
-                    let dirty = page.load(Relaxed) & DIRTY;
-                    page.store(entry | dirty, Relaxed);
-                }
-            }
-            bindings::ferroce_helper_write_unlock_bh(self.lock.get());
-            valid
+        let _changing = Changing::new(self);
+        // SAFETY: The subscription is ours, and its number changes under the lock only.
+        if unsafe { bindings::ferroce_helper_mmu_interval_read_retry(notifier, seq) } {
+            return Err(EAGAIN);
         }
+        let mut result = Ok(());
+        for (page, &entry) in pages.zip(found).filter(|(_, &entry)| entry != 0) {
+            if is_reachable(entry) {
+                // INVARIANT: Nothing was taken away since the page was found there.
+                let dirty = page.load(Relaxed) & DIRTY;
+                page.store(entry | dirty, Relaxed);
+            } else {
+                result = Err(EFAULT);
+            }
+        }
+        result
     }
 
     /// Lets go of the pages of `addresses`. When it returns, nobody reads or writes them by way of
@@ -263,17 +288,16 @@ impl Chunk {
         let end = index(addresses.end.saturating_add(PAGE - 1)).min(self.pages.len());
         let pages = self.pages.get(first..end).unwrap_or_default();
         let _leaving = self.leaving.lock();
-        // SAFETY: The lock is initialised; the subscription is ours.
-        unsafe {
-            bindings::ferroce_helper_write_lock_bh(self.lock.get());
-            if let Some(seq) = seq {
-                bindings::ferroce_helper_mmu_interval_set_seq(self.notifier.get(), seq);
-            }
-            for page in pages {
-                page.store(page.load(Relaxed) & !(PRESENT | WRITABLE), Relaxed);
-            }
-            bindings::ferroce_helper_write_unlock_bh(self.lock.get());
+        let changing = Changing::new(self);
+        if let Some(seq) = seq {
+            let notifier = self.notifier.get();
+            // SAFETY: The subscription is ours.
+            unsafe { bindings::ferroce_helper_mmu_interval_set_seq(notifier, seq) };
         }
+        for page in pages {
+            page.store(page.load(Relaxed) & !(PRESENT | WRITABLE), Relaxed);
+        }
+        drop(changing);
         // Not under the lock, which softirqs take. Nobody sees these pages any more, and no others
         // can come before the memory management is done.
         for page in pages {
@@ -341,14 +365,15 @@ fn entry_of(pfn: usize) -> usize {
     if address.is_null() {
         return 0;
     }
-    let mut probe = 0u8;
-    // Secret memory (`memfd_secret()`) has pages that the kernel itself cannot reach. The page may
-    // be gone again, but its address stays one that may be tried.
-    // SAFETY: Writes one byte, and reads any address without harm.
-    let failed = unsafe { bindings::copy_from_kernel_nofault((&raw mut probe).cast(), address, 1) };
-    if failed != 0 {
-        return 0;
-    }
     let writable = pfn & bindings::hmm_pfn_flags_HMM_PFN_WRITE != 0;
     address.expose_provenance() | PRESENT | if writable { WRITABLE } else { 0 }
+}
+
+/// Whether the kernel itself can reach the page of an entry, which is there. It cannot if the page is secret memory
+/// (`memfd_secret()`).
+fn is_reachable(entry: usize) -> bool {
+    let address = ptr::with_exposed_provenance::<c_void>(entry & !(PAGE_SIZE - 1));
+    let mut probe = 0u8;
+    // SAFETY: Writes one byte, and reads any address without harm.
+    0 == unsafe { bindings::copy_from_kernel_nofault((&raw mut probe).cast(), address, 1) }
 }
