@@ -136,18 +136,18 @@ pub(crate) fn give_turn(
     again
 }
 
-/// Does what a half waits for. Sleeps, for as long as memory takes to come. `give_turn` gives the half a turn.
-pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common, give_turn: impl Fn()) {
+/// Does what a half waits for. Sleeps, for as long as memory takes to come. `run` gives the half a turn.
+pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common, run: impl Fn()) {
     let (wanted, left) = half.control(|half| half.paging().begin());
     if let Some((chore, turn)) = wanted {
         // Somebody came while we looked. It may be that the queue pair has failed, which is not to wait for memory.
         if left == Left::Unfinished {
-            give_turn();
+            run();
         }
         let brought = chore.carry_out(qp.port().keys());
         let _ = half.control(|half| half.paging().end(turn, chore, brought));
     }
-    give_turn();
+    run();
 }
 
 /// Hands the packets in `inbox` to `handle`, as far as the budget goes, and counts them, and those that are

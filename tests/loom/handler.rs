@@ -8,6 +8,7 @@
 
 use handler::{
     call,
+    idle,
     State, //
 };
 use loom::{
@@ -30,45 +31,16 @@ use std::{
 /// Stands in for `rust/rdma/event.rs`.
 #[path = "."]
 mod handler {
-    use loom::sync::atomic::{
-        fence,
-        AtomicU32,
-        Ordering::{
-            AcqRel,
-            Relaxed,
-            SeqCst, //
-        }, //
-    };
+    use kernel::Full;
 
+    mod kernel;
     #[path = "../../rust/rdma/event/handler.rs"]
     mod protocol;
 
-    /// The kernel's full ordering.
-    pub(crate) struct Full;
+    pub(crate) type State = kernel::Atomic;
 
-    pub(crate) struct State(AtomicU32);
-
-    impl State {
-        pub(crate) fn idle() -> Self {
-            Self(AtomicU32::new(protocol::IDLE))
-        }
-
-        fn xchg(&self, value: u32, _: Full) -> u32 {
-            fence(SeqCst);
-            let old = self.0.swap(value, AcqRel);
-            fence(SeqCst);
-            old
-        }
-
-        /// Orders nothing when it fails.
-        fn cmpxchg(&self, old: u32, new: u32, _: Full) -> Result<u32, u32> {
-            fence(SeqCst);
-            let result = self.0.compare_exchange(old, new, AcqRel, Relaxed);
-            if result.is_ok() {
-                fence(SeqCst);
-            }
-            result
-        }
+    pub(crate) fn idle() -> State {
+        State::new(protocol::IDLE)
     }
 
     pub(crate) fn call(state: &State, handler: impl FnMut()) {
@@ -113,7 +85,7 @@ fn no_call_is_lost(callers: usize) {
     let counted = all_runs.clone();
     builder.check(move || {
         let world = Arc::new(World {
-            state: State::idle(),
+            state: idle(),
             runs: UnsafeCell::new(0),
             queued: std::array::from_fn(|_| AtomicBool::new(false)),
             seen: std::array::from_fn(|_| AtomicBool::new(false)),

@@ -23,62 +23,25 @@ use loom::{
 };
 use moderator::{
     Moderator,
-    Next, //
+    Step, //
 };
 use std::collections::BTreeSet;
 
 /// Stands in for `rust/driver/moderator.rs`.
 #[path = "."]
 mod moderator {
-    use loom::sync::atomic::{
-        fence,
-        AtomicU32,
-        Ordering::{
-            self,
-            AcqRel,
-            SeqCst, //
-        }, //
+    use kernel::{
+        Full,
+        Relaxed, //
     };
 
     #[path = "../../rust/driver/moderator/held.rs"]
     mod held;
+    mod kernel;
 
-    /// The kernel's full ordering, and none.
-    pub(crate) struct Full;
-    pub(crate) struct Relaxed;
+    pub(crate) use held::Step;
 
-    pub(crate) struct Held(AtomicU32);
-
-    impl Held {
-        fn load(&self, _: Relaxed) -> u32 {
-            self.0.load(Ordering::Relaxed)
-        }
-
-        fn xchg(&self, value: u32, _: Full) -> u32 {
-            fence(SeqCst);
-            let old = self.0.swap(value, AcqRel);
-            fence(SeqCst);
-            old
-        }
-
-        /// Orders nothing when it fails.
-        fn cmpxchg(&self, old: u32, new: u32, _: Full) -> Result<u32, u32> {
-            fence(SeqCst);
-            let result = self.0.compare_exchange(old, new, AcqRel, Ordering::Relaxed);
-            if result.is_ok() {
-                fence(SeqCst);
-            }
-            result
-        }
-    }
-
-    /// What the caller has to do.
-    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-    pub(crate) enum Next {
-        Nothing,
-        Tell,
-        Arm,
-    }
+    type Held = kernel::Atomic;
 
     pub(crate) struct Moderator {
         held: Held,
@@ -88,17 +51,13 @@ mod moderator {
     impl Moderator {
         pub(crate) fn new(most: u32) -> Self {
             Self {
-                held: Held(AtomicU32::new(0)),
+                held: Held::new(0),
                 most,
             }
         }
 
-        pub(crate) fn completed(&self, wanted: bool) -> Next {
-            match held::completed(&self.held, wanted, self.most) {
-                held::Step::None => Next::Nothing,
-                held::Step::Tell => Next::Tell,
-                held::Step::Arm => Next::Arm,
-            }
+        pub(crate) fn completed(&self, wanted: bool) -> Step {
+            held::completed(&self.held, wanted, self.most)
         }
 
         pub(crate) fn release(&self) -> bool {
@@ -126,9 +85,9 @@ impl World {
     fn complete(&self, number: usize) {
         self.come[number].store(true, Relaxed);
         match self.moderator.completed(true) {
-            Next::Nothing => {}
-            Next::Tell => self.tell(),
-            Next::Arm => self.arm(),
+            Step::None => {}
+            Step::Tell => self.tell(),
+            Step::Arm => self.arm(),
         }
     }
 
@@ -228,10 +187,10 @@ fn and_those_that_are_told_by_their_number() {
 fn nobody_is_told_of_what_nobody_wants() {
     loom::model(|| {
         let moderator = Moderator::new(4);
-        assert_eq!(moderator.completed(false), Next::Nothing);
+        assert_eq!(moderator.completed(false), Step::None);
         assert!(!moderator.release());
-        assert_eq!(moderator.completed(true), Next::Arm);
-        assert_eq!(moderator.completed(false), Next::Nothing);
+        assert_eq!(moderator.completed(true), Step::Arm);
+        assert_eq!(moderator.completed(false), Step::None);
         assert!(moderator.release());
         assert!(!moderator.release());
     });

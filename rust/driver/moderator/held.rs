@@ -14,7 +14,7 @@ use super::{
 
 /// What a completion has to be followed by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Nothing.
     None,
     /// The consumer is told.

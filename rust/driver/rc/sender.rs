@@ -155,12 +155,8 @@ impl SendHalf {
         self.by_wire = true;
         let mut refused = None;
         let mtu = self.requester.path_mtu();
-        let burst = self.requester.burst(now, BURST).by_wire();
-        let burst = match self.near {
-            true => burst,
-            false => burst.sparingly(),
-        };
-        for segment in burst {
+        let burst = self.requester.burst(now, BURST);
+        for segment in burst.by_wire().sparing(!self.near) {
             let sent = send_request(
                 (&segment, mtu),
                 &self.queue,

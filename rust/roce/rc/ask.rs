@@ -61,8 +61,7 @@ const PROMPT: u32 = 16;
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns whether the planned packet asks for an acknowledgement: the last of a message for which somebody
     /// waits does, and enough of the others that neither window nor send queue can fill up unanswered.
-    pub(super) fn asks(&self, plan: &Plan, asking: Asking, now: Instant) -> bool {
-        let asking = self.asking(asking, now);
+    pub(super) fn asks(&self, plan: &Plan, asking: Asking) -> bool {
         let most = self.most_unasked(asking);
         let unasked = self.questions.unasked.with(plan);
         (plan.is_last() && self.is_awaited(plan, asking))
@@ -73,12 +72,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Returns how many full packets of a message go before one has to ask for an acknowledgement, with that one.
-    pub(super) fn until_asked(&self, asking: Asking, now: Instant) -> u32 {
+    pub(super) fn until_asked(&self, asking: Asking) -> u32 {
         if self.questions.overdue {
             return 1;
         }
         let unasked = self.questions.unasked;
-        let most = self.most_unasked(self.asking(asking, now));
+        let most = self.most_unasked(asking);
         let packets = most.packets.saturating_sub(unasked.packets);
         let bytes = most.bytes.saturating_sub(unasked.bytes);
         packets.min(self.window.mtu().packets(bytes)).max(1)
@@ -199,7 +198,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// nothing yet may not know where the connection begins: rdma_rxe answers a duplicate with what its queue
     /// pair has last done, even if that was in another connection. These are asked for promptly, and so is
     /// what is no stream.
-    fn asking(&self, wish: Asking, now: Instant) -> Asking {
+    pub(super) fn asking(&self, wish: Asking, now: Instant) -> Asking {
         let questions = &self.questions;
         let streams = !questions.sent.saturating_add(PATIENCE).is_before(now);
         let new = self.window.psn() == self.window.high();

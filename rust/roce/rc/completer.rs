@@ -207,10 +207,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     fn progress(&mut self, now: Instant, packets: u32) {
-        let in_flight = self.window.in_flight();
         self.pace.on_progress(packets);
         self.retry.on_progress(now, self.is_answer_due());
-        if !in_flight {
+        if !self.window.in_flight() {
             self.nothing_to_ask();
         }
     }

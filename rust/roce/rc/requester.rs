@@ -274,7 +274,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 }
                 // We had no turn in time to ask.
                 if self.probes() {
-                    self.retry.wait_again(now);
+                    self.retry.expect_answer(now);
                     return self.has_work();
                 }
                 self.stats.timeouts = self.stats.timeouts.wrapping_add(1);

@@ -159,11 +159,6 @@ impl Retry {
         }
     }
 
-    /// The peer could not answer in time, for it was not asked.
-    pub(super) fn wait_again(&mut self, now: Instant) {
-        self.expect_answer(now);
-    }
-
     /// Something got lost, and everything from it on is to be sent again.
     pub(super) fn on_loss(&mut self) -> Result<(), Exhausted> {
         self.timer = Timer::Idle;
@@ -247,8 +242,9 @@ impl Retry {
         }
     }
 
+    /// The peer has its time to answer from `now` on.
     #[inline]
-    fn expect_answer(&mut self, now: Instant) {
+    pub(super) fn expect_answer(&mut self, now: Instant) {
         self.timer = match self.timeout {
             Some(timeout) => Timer::Answer {
                 deadline: now.saturating_add(

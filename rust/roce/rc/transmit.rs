@@ -102,14 +102,15 @@ impl<S> Burst<'_, S> {
         }
     }
 
-    /// Asks for an acknowledgement only where somebody waits for it, which is not at the end of each message. One
-    /// that is not asked for in time is asked for by a packet of its own.
+    /// If `sparing`, asks for an acknowledgement only where somebody waits for it, which is not at the end of each
+    /// message. One that is not asked for in time is asked for by a packet of its own.
     #[must_use]
-    pub fn sparingly(self) -> Self {
-        Self {
-            asking: Asking::Sparingly,
-            ..self
-        }
+    pub fn sparing(self, sparing: bool) -> Self {
+        let asking = match sparing {
+            true => Asking::Sparingly,
+            false => Asking::Promptly,
+        };
+        Self { asking, ..self }
     }
 }
 
@@ -244,7 +245,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Builds the planned packet and notes that it was sent.
     fn send(&mut self, plan: &Plan, asking: Asking, now: Instant) -> Option<Segment> {
-        let ask = self.asks(plan, asking, now);
+        let ask = self.asks(plan, asking);
         let headers = self.headers(plan)?.ack_request(ask);
         self.window.begin();
         let headers = headers.psn(self.window.psn());
@@ -396,11 +397,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for Burst<'_, S> {
             self.requester.abort(place, WcStatus::LocQpOpErr);
         }
         let room = self.limit.full_packets(self.requester.window.mtu());
+        let asking = self.requester.asking(self.asking, self.now);
         let most = match self.by_wire {
-            true => {
-                let until = self.requester.until_asked(self.asking, self.now);
-                self.run.min(until)
-            }
+            true => self.run.min(self.requester.until_asked(asking)),
             false => self.run,
         };
         let Some(plan) = self.requester.plan(most.min(room)) else {
@@ -410,6 +409,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for Burst<'_, S> {
             return None;
         }
         self.first = false;
-        self.requester.send(&plan, self.asking, self.now)
+        self.requester.send(&plan, asking, self.now)
     }
 }

@@ -99,10 +99,7 @@ impl Setup {
             true => burst.by_wire(),
             false => burst,
         };
-        match self.sparing {
-            true => burst.sparingly(),
-            false => burst,
-        }
+        burst.sparing(self.sparing)
     }
 }
 

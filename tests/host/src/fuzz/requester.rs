@@ -221,6 +221,8 @@ impl World {
             SendOp::Flush { .. } | SendOp::Local(_) => 0,
             _ => bytes.number(MTU),
         };
+        // What is rejected is told in any case.
+        let signaled = flags >> 4 == 0 || bytes.flag();
         let slot = match flags >> 4 {
             0 => self
                 .requester
@@ -229,7 +231,7 @@ impl World {
                 wr_id,
                 op,
                 length,
-                signaled: flags & 8 == 0,
+                signaled,
                 solicited: flags & 8 != 0,
                 fence: flags & 9 == 9,
             }),
@@ -246,7 +248,7 @@ impl World {
                 length,
                 op: (flags >> 4 != 0).then_some(op),
                 performed: false,
-                signaled: flags >> 4 == 0 || flags & 8 == 0,
+                signaled,
                 slot,
             });
         }
@@ -281,11 +283,7 @@ impl World {
         let (mut packets, mut sent) = (0, 0);
         let mut last_slot = None;
         let burst = self.requester.burst(self.now, limit);
-        let burst = match bytes.flag() {
-            true => burst.sparingly(),
-            false => burst,
-        };
-        for segment in burst {
+        for segment in burst.sparing(bytes.flag()) {
             packets += 1;
             sent += u64::from(segment.length);
             assert!(segment.length <= MTU && packets <= limit.packets);

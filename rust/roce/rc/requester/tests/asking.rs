@@ -27,19 +27,32 @@ fn patient() -> Bench {
     acquainted(14)
 }
 
+/// One that waits for 67 ms, and has sent so many messages, none of which asks.
+fn unasked(messages: u32) -> Bench {
+    let mut bench = patient();
+    bench.streams(messages, 8);
+    assert_eq!(bench.asks(), []);
+    bench
+}
+
 impl Bench {
+    /// Posts a request that is not signaled.
+    fn post_untold(&mut self, op: SendOp, length: u32) {
+        let wr = request(op, length);
+        let signaled = false;
+        self.requester.post(SendWr { signaled, ..wr }).unwrap();
+    }
+
     /// Posts requests that are not signaled.
     fn streams(&mut self, messages: u32, length: u32) {
         for _ in 0..messages {
-            let wr = request(SEND, length);
-            let signaled = false;
-            self.requester.post(SendWr { signaled, ..wr }).unwrap();
+            self.post_untold(SEND, length);
         }
     }
 
     /// Sends all there is, sparing of questions. Returns the packets.
     fn spares(&mut self) -> Vec<Pkt> {
-        let burst = self.requester.burst(self.now, ALL).sparingly();
+        let burst = self.requester.burst(self.now, ALL).sparing(true);
         burst.map(|segment| Pkt::of(&segment)).collect()
     }
 
@@ -127,9 +140,7 @@ fn a_stream_that_stops_is_asked_for_by_a_probe_of_the_past() {
 
 #[test]
 fn what_comes_in_time_asks_instead() {
-    let mut bench = patient();
-    bench.streams(2, 8);
-    assert_eq!(bench.asks(), []);
+    let mut bench = unasked(2);
     bench.now = micros(500);
     bench.post(SEND, 8);
     assert_eq!(bench.asks(), [102]);
@@ -160,9 +171,7 @@ fn who_begins_to_wait_has_it_asked_for_at_once() {
         },
         |bench: &mut Bench| bench.requester.drain(),
     ] {
-        let mut bench = patient();
-        bench.streams(2, 8);
-        assert_eq!(bench.asks(), []);
+        let mut bench = unasked(2);
         wait(&mut bench);
         bench.requester.perform_local(|_, _| Ok(()));
         assert!(bench.requester.has_work());
@@ -170,15 +179,8 @@ fn who_begins_to_wait_has_it_asked_for_at_once() {
         assert!(!bench.requester.has_work());
     }
 
-    let mut bench = patient();
-    bench.streams(2, 8);
-    assert_eq!(bench.asks(), []);
-    let register = request(SendOp::Local(LocalOp::Register), 0);
-    let signaled = false;
-    bench.requester.post(SendWr {
-        signaled,
-        ..register
-    });
+    let mut bench = unasked(2);
+    bench.post_untold(SendOp::Local(LocalOp::Register), 0);
     bench.requester.perform_local(|_, _| Ok(()));
     assert_eq!(bench.spares(), [], "nobody waits for a registration");
 }
@@ -204,9 +206,7 @@ fn a_question_that_did_not_leave_is_asked_again() {
 
 #[test]
 fn time_that_passes_before_a_question_is_not_the_peers() {
-    let mut bench = patient();
-    bench.streams(3, 8);
-    assert_eq!(bench.asks(), []);
+    let mut bench = unasked(3);
     bench.post(SEND, 9);
     assert_eq!(bench.asks(), [103]);
     bench.requester.unsend(1);
@@ -218,9 +218,7 @@ fn time_that_passes_before_a_question_is_not_the_peers() {
     assert!(bench.wait(200));
     assert_eq!(bench.requester.take_stats().timeouts, 1, "now it is");
 
-    let mut bench = patient();
-    bench.streams(3, 8);
-    assert_eq!(bench.asks(), []);
+    let mut bench = unasked(3);
     assert!(bench.wait(100_000), "the turn comes late");
     assert_eq!(bench.spares(), [probe(100)]);
     assert_eq!(bench.requester.take_stats().timeouts, 0);
@@ -281,9 +279,7 @@ fn nobody_probes_while_data_is_on_its_way() {
 
 #[test]
 fn what_is_sent_again_asks_at_the_end_of_each_message() {
-    let mut bench = patient();
-    bench.streams(4, 8);
-    assert_eq!(bench.asks(), []);
+    let mut bench = unasked(4);
     bench.gets(says(102, SEQUENCE)).unwrap();
     assert_eq!(bench.asks(), [102, 103]);
     bench.streams(1, 8);
@@ -304,17 +300,13 @@ fn a_peer_that_has_no_time_is_always_asked() {
 
 #[test]
 fn nobody_asks_for_what_was_given_up() {
-    let mut bench = patient();
-    bench.streams(1, 8);
-    assert_eq!(bench.asks(), []);
+    let mut bench = unasked(1);
     bench.requester.fail();
     assert!(!bench.requester.can_send());
     bench.wait(PATIENCE);
     assert_eq!(bench.spares(), []);
 
-    let mut bench = patient();
-    bench.streams(1, 8);
-    assert_eq!(bench.asks(), []);
+    let mut bench = unasked(1);
     bench.gets(says(100, Syndrome::Rnr { timer: 30 })).unwrap();
     assert!(!bench.wait(PATIENCE), "the peer wants a pause");
     assert_eq!(bench.spares(), []);

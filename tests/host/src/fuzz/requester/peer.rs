@@ -33,7 +33,7 @@ impl World {
             packets: 1,
         };
         let burst = self.requester.burst(self.now, limit);
-        let Some(segment) = burst.sparingly().next() else {
+        let Some(segment) = burst.sparing(true).next() else {
             return;
         };
         let headers = segment.headers.emit(segment.length as usize);
