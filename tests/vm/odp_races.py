@@ -40,6 +40,20 @@ def thief(*steals):
         thread.join()
 
 
+def machine():
+    """What a process itself writes stays while pages are taken away (of the machine: no device takes part)"""
+    held = Memory(HUGE)
+    end = time.monotonic() + 3
+    with thief(lambda: held.advise(mapping.PAGEOUT)):
+        seed = 0
+        while time.monotonic() < end:
+            seed += 1
+            data = pattern(HUGE - 100, seed)
+            held.write(data)
+            true(held.read(len(data)) == data, f"round {seed}")
+    held.unmap()
+
+
 def stolen():
     """Pages are taken away all the time under traffic both ways, and every byte is right"""
     with regions(size=HUGE) as (a, b, here, there):
@@ -235,4 +249,4 @@ def prefetch():
         only.close()
 
 
-TESTS = [stolen, dropped, late_pages, no_pages, secret_memory, gone_while_used, killed, prefetch]
+TESTS = [machine, stolen, dropped, late_pages, no_pages, secret_memory, gone_while_used, killed, prefetch]
