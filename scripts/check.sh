@@ -107,6 +107,13 @@ count() {
 		}' "$1"
 }
 
+# why LOG: what of it tells why a step failed. What failed comes first, in case that somebody keeps no more.
+why() {
+	grep -A 12 -E '^(\[[ab]\] )?not ok' "$1" | head -n 60 || true
+	echo "..."
+	tail -n 40 "$1"
+}
+
 # run_step NAME COMMAND: writes its log and its result, says how it went.
 run_step() {
 	local log=$LOGS/${1//\//-} started=$SECONDS rc=0 result passed failed skipped verdict=PASS
@@ -121,7 +128,7 @@ run_step() {
 			"$([ "$failed" -eq 0 ] || echo ", $failed failed")" \
 			"$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")" \
 			"$(sed -n 's/^ferroce: \(run again: .*\)/, \1/p' "$log.log")" "$((SECONDS - started))"
-		if [ "$verdict" = FAIL ]; then tail -n 60 "$log.log" | sed 's/^/    | /'; fi
+		if [ "$verdict" = FAIL ]; then why "$log.log" | sed 's/^/    | /'; fi
 	} | cat
 }
 
