@@ -123,6 +123,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Notes that the packets from `first` on that were planned last were not sent after all. If one of them asked, so
     /// has the next, or a probe, if something else went unasked.
     pub(super) fn did_not_leave(&mut self, first: Psn) {
+        self.distance.forget();
         let Questions { asked, before, .. } = self.questions;
         let sent = first.since(self.window.una());
         if self.known(asked) > sent {

@@ -14,6 +14,7 @@ use super::{
         ResponseHost,
         SendState, //
     },
+    retry::Exhausted,
     slot::Slot,
     window::Reach, //
 };
@@ -208,6 +209,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     fn progress(&mut self, now: Instant, packets: u32) {
         self.pace.on_progress(packets);
+        self.distance.on_progress(self.window.una(), packets, now);
         self.retry.on_progress(now, self.is_answer_due());
         if !self.window.in_flight() {
             self.nothing_to_ask();
@@ -217,7 +219,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     fn on_gap(&mut self) -> Result<(), DropReason> {
         if self.window.in_flight() && self.retry.on_gap() {
             self.stats.implied_naks = self.stats.implied_naks.wrapping_add(1);
-            self.resend();
+            let may = self.retry.on_loss();
+            self.resend(may);
         }
         Err(DropReason::ResponseGap)
     }
@@ -225,7 +228,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     fn on_sequence_nak(&mut self, psn: Psn) -> Result<(), DropReason> {
         self.check_outstanding(psn)?;
         self.stats.sequence_naks = self.stats.sequence_naks.wrapping_add(1);
-        self.resend();
+        let may = self.retry.on_loss();
+        self.resend(may);
         Ok(())
     }
 
@@ -256,9 +260,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    fn resend(&mut self) {
-        match self.retry.on_loss() {
-            Ok(()) => self.go_back(),
+    /// Sends everything again because something got lost, if that `may` be done once more.
+    pub(super) fn resend(&mut self, may: Result<(), Exhausted>) {
+        match may {
+            Ok(()) => {
+                self.go_back();
+                self.distance.on_loss();
+            }
             Err(_) => self.end(WcStatus::RetryExcErr),
         }
     }

@@ -24,6 +24,7 @@ mod atomics;
 mod attributes;
 mod completer;
 mod configure;
+mod distance;
 mod duplicates;
 mod execute;
 mod local;

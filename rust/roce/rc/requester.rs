@@ -16,6 +16,7 @@ pub use super::{
 
 use super::{
     attributes::Config,
+    distance::Distance,
     pace::Pace,
     questions::Questions,
     retry::{
@@ -138,6 +139,7 @@ pub struct Requester<S> {
     pub(super) window: Window<S>,
     pub(super) retry: Retry,
     pub(super) pace: Pace,
+    pub(super) distance: Distance,
     pub(super) config: Config,
     pub(super) questions: Questions,
     pub(super) stats: RequesterStats,
@@ -152,6 +154,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             window: Window::new(storage),
             retry: Retry::new(),
             pace: Pace::NONE,
+            distance: Distance::UNKNOWN,
             config: Config::NONE,
             questions: Questions::new(Psn::new(0)),
             stats: RequesterStats::default(),
@@ -278,13 +281,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                     return self.has_work();
                 }
                 self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
-                match self.retry.on_silence() {
-                    Ok(()) => {
-                        self.go_back();
-                        self.pace.on_silence();
-                    }
-                    Err(_) => self.end(WcStatus::RetryExcErr),
-                }
+                let may = self.retry.on_silence();
+                self.resend(may);
+                self.pace.on_silence();
             }
         }
         self.has_work()
@@ -404,7 +403,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Starts again at the oldest packet that is not acknowledged.
     pub(super) fn go_back(&mut self) {
         self.stats.retries = self.stats.retries.wrapping_add(1);
-        self.pace.on_loss(self.config.flow.packets);
+        self.pace.on_loss(self.widest().packets);
+        self.distance.forget();
         self.window.rewind();
         self.nothing_to_ask();
     }

@@ -248,8 +248,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let ask = self.asks(plan, asking);
         let headers = self.headers(plan)?.ack_request(ask);
         self.window.begin();
-        let headers = headers.psn(self.window.psn());
+        let psn = self.window.psn();
+        let headers = headers.psn(psn);
         self.window.sent(plan.count);
+        if plan.slot.awaits_response() {
+            // The first of its responses.
+            self.distance.sent(psn.next(), now);
+        } else if ask {
+            self.distance.sent(self.window.psn(), now);
+        }
         match ask {
             true => self.asked(now),
             false => self.did_not_ask(plan, now),
@@ -272,10 +279,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Returns how much may be in flight at present.
     pub(super) fn flow(&self) -> Flow {
-        let Flow { bytes, packets } = self.config.flow;
+        let Flow { bytes, packets } = self.widest();
         Flow {
             bytes,
             packets: self.pace.of(packets),
+        }
+    }
+
+    /// Returns how much may be in flight to a peer as far as ours.
+    pub(super) fn widest(&self) -> Flow {
+        let (Flow { bytes, packets }, factor) = (self.config.flow, self.distance.factor());
+        Flow {
+            bytes: bytes.saturating_mul(factor),
+            packets: packets.saturating_mul(factor),
         }
     }
 

@@ -5,6 +5,7 @@
 extern crate std;
 
 mod asking;
+mod distance;
 mod errors;
 mod local;
 mod nonposted;

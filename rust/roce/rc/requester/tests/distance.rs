@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How much is in flight to a peer that is far away.
+
+use super::*;
+
+/// One that may have four packets in flight to a peer that is near, and has sent a message of a hundred.
+fn far() -> Bench {
+    let mut bench = Bench::with(|config| {
+        config.flow = Flow {
+            bytes: 1024,
+            packets: 8,
+        };
+        config.ack_timeout = 14;
+    });
+    bench.post(SEND, 25600);
+    bench
+}
+
+impl Bench {
+    /// How many packets are sent now.
+    fn count(&mut self) -> usize {
+        self.sends().len()
+    }
+}
+
+#[test]
+fn as_much_is_in_flight_as_a_round_trip_needs() {
+    let mut bench = far();
+    assert_eq!(bench.count(), 4);
+    bench.now = micros(5_500);
+    bench.gets(ack(103)).unwrap();
+    assert_eq!(bench.count(), 20);
+    assert_eq!(bench.requester.flight().bytes, 5 * 1024);
+}
+
+#[test]
+fn it_is_no_more_to_one_that_is_near() {
+    let mut bench = far();
+    assert_eq!(bench.count(), 4);
+    bench.now = micros(900);
+    bench.gets(ack(103)).unwrap();
+    assert_eq!(bench.count(), 4);
+    bench.now = micros(9_000);
+    bench.gets(ack(107)).unwrap();
+    assert_eq!(bench.count(), 4, "once it was near");
+}
+
+#[test]
+fn a_loss_halves_it() {
+    let mut bench = far();
+    assert_eq!(bench.count(), 4);
+    bench.now = micros(8_500);
+    bench.gets(ack(103)).unwrap();
+    assert_eq!(bench.count(), 32);
+    bench.gets(says(110, SEQUENCE)).unwrap();
+    assert_eq!(bench.requester.flight().packets, 0);
+    assert_eq!(bench.count(), 16);
+}
+
+#[test]
+fn the_first_data_of_a_read_tells_how_far_the_peer_is() {
+    let mut bench = Bench::with(|config| {
+        config.flow.bytes = 1024;
+        config.max_rd_atomic = 9;
+    });
+    bench.post(READ, 1024);
+    bench.post(READ, 1024);
+    bench.post(READ, 1024);
+    assert_eq!(psns(&bench.sends()), [100]);
+    bench.now = micros(3_100);
+    bench.gets_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.sends()), [104, 108]);
+}
