@@ -42,6 +42,7 @@ void ferroce_helper_dma_resv_unlock(struct dma_resv *resv);
 bool ferroce_helper_ib_device_try_get(struct ib_device *dev);
 int ferroce_helper_ib_is_udata_in_empty(struct ib_udata *udata);
 void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev);
+void ferroce_helper_ib_wait_for_unregistration(struct ib_device *dev);
 int ferroce_helper_ib_no_udata_io(struct ib_udata *udata);
 struct ib_ucontext *ferroce_helper_rdma_udata_to_ucontext(struct ib_udata *udata);
 

@@ -57,6 +57,10 @@ use rdma::{
             NetDev,
             NetDevBorrow, //
         },
+        netns::{
+            NamespaceExit,
+            NetId, //
+        },
         notifier::{
             NetdevEvent,
             NetdevEvents, //
@@ -338,5 +342,12 @@ impl NetdevEvents for Shared {
                 Ferroce::on_event(device, event, netdev);
             }
         });
+    }
+}
+
+impl NamespaceExit for Shared {
+    fn namespace_exit(&self, net: NetId) {
+        Ferroce::registry().settle();
+        self.namespaces().gone(net);
     }
 }

@@ -14,10 +14,6 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    net::netns::{
-        NamespaceExit,
-        NetId, //
-    },
     sleep::SleepQueue,
     wait::Population, //
 };
@@ -77,11 +73,5 @@ impl Shared {
     /// Queue pairs that still exist, whether or not anybody can reach them.
     pub(crate) fn qps(&self) -> &Population {
         &self.qps
-    }
-}
-
-impl NamespaceExit for Shared {
-    fn namespace_exit(&self, net: NetId) {
-        self.namespaces.gone(net);
     }
 }

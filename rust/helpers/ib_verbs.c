@@ -18,6 +18,13 @@ void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev)
 	ib_mark_name_assigned_by_user(dev);
 }
 
+/* The core holds the lock from the first step to the last. */
+void ferroce_helper_ib_wait_for_unregistration(struct ib_device *dev)
+{
+	mutex_lock(&dev->unregistration_lock);
+	mutex_unlock(&dev->unregistration_lock);
+}
+
 int ferroce_helper_ib_no_udata_io(struct ib_udata *udata)
 {
 	return ib_no_udata_io(udata);

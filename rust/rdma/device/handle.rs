@@ -67,6 +67,12 @@ impl IbDevice {
         unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
     }
 
+    /// Waits until the core has unregistered the device, if it is at it. May sleep.
+    pub(crate) fn settle(&self) {
+        // SAFETY: The structure is valid, with all that the core has put into it.
+        unsafe { bindings::ferroce_helper_ib_wait_for_unregistration(self.as_raw()) };
+    }
+
     /// Speed and width of the port, as the interface has it (`enum ib_port_speed`,
     /// `enum ib_port_width`).
     ///

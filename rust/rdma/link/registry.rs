@@ -274,6 +274,29 @@ impl<T, C> Registry<T, C> {
         }
     }
 
+    /// Waits until the core has unregistered those devices that it is at. The caller holds no lock that this
+    /// needs, such as the RTNL lock.
+    ///
+    /// For namespaces that go away. Where namespaces share devices, each has an entry for each device. If a
+    /// device takes its entry out of a namespace just before that looks, the namespace does not wait for it (Linux
+    /// 7.3, `remove_one_compat_dev()`), and the last news of the entry would go to a namespace that is gone.
+    pub fn settle(&self) {
+        let Some(shared) = self.shared() else {
+            return;
+        };
+        let mut left = shared.devices.lock().len();
+        // From the end: one that moves up meanwhile is looked at twice, and not missed.
+        while let Some(at) = left.checked_sub(1) {
+            let devices = shared.devices.lock();
+            let ib = devices.get(at).map(|listed| listed.ib.clone());
+            drop(devices);
+            if let Some(ib) = ib {
+                ib.settle();
+            }
+            left = at;
+        }
+    }
+
     /// Calls `f` with each device, also with those that are about to be registered or are being
     /// unregistered. `f` may sleep, but not come back here, nor wait for a device.
     pub fn for_each(&self, f: impl FnMut(&Device<T>)) {
