@@ -51,8 +51,8 @@ use roce::{
 };
 use sender::SendHalf;
 
-/// What one queue pair may have in flight. More would overrun the backlog of a virtual link
-/// (`netdev_max_backlog` is 1000 packets), which several queue pairs share.
+/// What one queue pair may have in flight to a peer that is near. More would overrun the backlog of a virtual
+/// link (`netdev_max_backlog` is 1000 packets), which several queue pairs share.
 const FLOW: Flow = Flow {
     bytes: 1 << 20,
     packets: 256,
@@ -123,7 +123,10 @@ impl Service for Rc {
         if mask.contains(QpAttrMask::AV) {
             let way = || Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num);
             let (there, back) = (way()?, way()?);
-            let _ = qp.sender().control(|half| half.set_path(there));
+            let _ = qp.sender().control(|half| {
+                half.set_path(there);
+                half.requester().rerouted();
+            });
             let _ = qp.receiver().control(|half| half.set_path(back));
         }
         let (old, _) = qp

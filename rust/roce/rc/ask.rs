@@ -108,6 +108,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
+    /// Notes that everything in flight went unasked. There may be no room for more that would ask.
+    pub(super) fn may_have_stopped(&mut self, now: Instant) {
+        if self.questions.unasked.packets != 0 {
+            self.retry.ask_by(now.saturating_add(PATIENCE));
+        }
+    }
+
     /// Notes that nothing is in flight that was not asked for.
     pub(super) fn nothing_to_ask(&mut self) {
         self.questions = Questions {

@@ -43,8 +43,8 @@ pub struct RequesterConfig {
     pub retry_cnt: u8,
     /// How often to send again to a peer that is not ready, 0 to 6; 7 never gives up.
     pub rnr_retry: u8,
-    /// How much may be in flight to a peer that is near: it is more, in proportion, if a round trip takes more than
-    /// a millisecond, up to 16 times as much, as long as nothing gets lost.
+    /// How much may be in flight to a peer that is near. To one that is farther away than a millisecond it becomes
+    /// more, in proportion, up to 4 times as much, as long as the way becomes no longer and nothing gets lost.
     pub flow: Flow,
     /// How many packets may be in flight before any is acknowledged. The rest is earned.
     pub first_flight: u32,

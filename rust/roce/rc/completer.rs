@@ -209,10 +209,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     fn progress(&mut self, now: Instant, packets: u32) {
         self.pace.on_progress(packets);
-        self.distance.on_progress(self.window.una(), packets, now);
+        self.distance.on_progress(self.window.una(), now);
         self.retry.on_progress(now, self.is_answer_due());
         if !self.window.in_flight() {
             self.nothing_to_ask();
+        } else if !self.is_answer_due() {
+            self.may_have_stopped(now);
         }
     }
 

@@ -38,6 +38,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.set_rnr_retry(config.rnr_retry);
     }
 
+    /// Says that there is another way to the peer.
+    pub fn rerouted(&mut self) {
+        self.distance = Distance::UNKNOWN;
+    }
+
     /// Sets the local ACK timeout, a code of five bits, from the next packet on.
     pub fn set_ack_timeout(&mut self, code: u8) {
         self.retry.set_timeout(code);

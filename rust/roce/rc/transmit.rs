@@ -17,6 +17,7 @@ use super::{
     slot::Slot, //
 };
 use crate::{
+    psn::Psn,
     run::MAX_RUN,
     segment::{
         BurstLimit,
@@ -149,6 +150,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// not acknowledged is planned again. No retry is counted.
     pub fn withdraw(&mut self) {
         self.window.rewind();
+        self.distance.forget();
         self.nothing_to_ask();
     }
 
@@ -250,12 +252,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.begin();
         let psn = self.window.psn();
         let headers = headers.psn(psn);
+        let new = psn == self.window.high();
         self.window.sent(plan.count);
-        if plan.slot.awaits_response() {
-            // The first of its responses.
-            self.distance.sent(psn.next(), now);
-        } else if ask {
-            self.distance.sent(self.window.psn(), now);
+        if new && (ask || plan.slot.awaits_response()) {
+            self.watch(plan, psn, now);
         }
         match ask {
             true => self.asked(now),
@@ -275,6 +275,21 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             length: plan.length,
             packets: plan.count,
         })
+    }
+
+    /// Measures how long it takes until the planned packets are answered, the first of which has `psn`.
+    #[inline]
+    fn watch(&mut self, plan: &Plan, psn: Psn, now: Instant) {
+        let (flow, flight) = (self.flow(), self.window.flight());
+        let after = match plan.slot.awaits_response() {
+            // The first of its responses.
+            true => psn.next(),
+            false => self.window.psn(),
+        };
+        self.distance.sent(after, now, || {
+            flight.bytes >= flow.bytes.wrapping_shr(1)
+                || flight.packets >= flow.packets.wrapping_shr(1)
+        });
     }
 
     /// Returns how much may be in flight at present.

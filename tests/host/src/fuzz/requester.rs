@@ -394,16 +394,6 @@ impl World {
         }
     }
 
-    /// How much may be in flight at most: no round trip took longer than all of this.
-    fn widest(&self) -> Flow {
-        let trips = self.now.as_nanos() / 1_000_000;
-        let factor = trips.clamp(1, 16) as u32;
-        Flow {
-            bytes: FLOW.bytes * factor,
-            packets: FLOW.packets * factor,
-        }
-    }
-
     fn check(&self) {
         let requester = &self.requester;
         let una = requester.oldest_psn();

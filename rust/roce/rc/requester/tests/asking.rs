@@ -311,3 +311,22 @@ fn nobody_asks_for_what_was_given_up() {
     assert!(!bench.wait(PATIENCE), "the peer wants a pause");
     assert_eq!(bench.spares(), []);
 }
+
+#[test]
+fn what_went_unasked_is_asked_for_when_there_is_room_for_no_more() {
+    let mut bench = patient();
+    bench.requester.config.flow.packets = 40;
+    bench.streams(1, 256 * 100);
+    let some = BurstLimit {
+        bytes: u32::MAX,
+        packets: 15,
+    };
+    let burst = bench.requester.burst(bench.now, some).sparing(true);
+    let asked: Vec<_> = burst.map(|segment| Pkt::of(&segment).ack_request).collect();
+    assert_eq!(asked.iter().position(|asks| *asks), Some(9));
+    bench.requester.config.flow.packets = 4;
+    bench.gets(ack(109)).unwrap();
+    assert_eq!(bench.spares(), []);
+    assert!(bench.wait(PATIENCE));
+    assert_eq!(bench.spares(), [probe(110)]);
+}

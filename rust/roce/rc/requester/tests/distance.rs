@@ -25,13 +25,15 @@ impl Bench {
 }
 
 #[test]
-fn as_much_is_in_flight_as_a_round_trip_needs() {
+fn what_is_in_flight_grows_to_what_a_round_trip_needs() {
     let mut bench = far();
     assert_eq!(bench.count(), 4);
-    bench.now = micros(5_500);
-    bench.gets(ack(103)).unwrap();
-    assert_eq!(bench.count(), 20);
-    assert_eq!(bench.requester.flight().bytes, 5 * 1024);
+    for (time, last, count) in [(3_500, 103, 8), (7_000, 111, 12), (10_500, 123, 12)] {
+        bench.now = micros(time);
+        bench.gets(ack(last)).unwrap();
+        assert_eq!(bench.count(), count);
+    }
+    assert_eq!(bench.requester.flight().bytes, 3 * 1024);
 }
 
 #[test]
@@ -52,10 +54,10 @@ fn a_loss_halves_it() {
     assert_eq!(bench.count(), 4);
     bench.now = micros(8_500);
     bench.gets(ack(103)).unwrap();
-    assert_eq!(bench.count(), 32);
-    bench.gets(says(110, SEQUENCE)).unwrap();
+    assert_eq!(bench.count(), 8);
+    bench.gets(says(106, SEQUENCE)).unwrap();
     assert_eq!(bench.requester.flight().packets, 0);
-    assert_eq!(bench.count(), 16);
+    assert_eq!(bench.count(), 4);
 }
 
 #[test]
@@ -64,11 +66,11 @@ fn the_first_data_of_a_read_tells_how_far_the_peer_is() {
         config.flow.bytes = 1024;
         config.max_rd_atomic = 9;
     });
-    bench.post(READ, 1024);
-    bench.post(READ, 1024);
-    bench.post(READ, 1024);
+    for _ in 0..3 {
+        bench.post(READ, 1024);
+    }
     assert_eq!(psns(&bench.sends()), [100]);
     bench.now = micros(3_100);
     bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [104, 108]);
+    assert_eq!(psns(&bench.sends()), [104]);
 }

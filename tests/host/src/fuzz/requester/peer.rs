@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The peer that answers as it should, in the end: what it is asked for, and no more.
+//! The peer that answers as it should, in the end: what it is asked for, and no more; and what may be on the way there.
 
 use super::*;
 
 impl World {
+    /// How much may be in flight at most: no round trip took longer than all of this.
+    pub(super) fn widest(&self) -> Flow {
+        let trips = self.now.as_nanos() / 1_000_000;
+        let factor = trips.clamp(1, 4) as u32;
+        Flow {
+            bytes: FLOW.bytes * factor,
+            packets: FLOW.packets * factor,
+        }
+    }
+
     /// Plays a peer that answers everything, and checks that it all completes.
     pub(super) fn finish(&mut self) {
         self.requester.resume();
