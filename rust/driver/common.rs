@@ -258,6 +258,8 @@ pub(crate) struct Aftermath {
     pub(crate) last_wqe: bool,
     /// The half waits for memory, which has to be brought.
     pub(crate) absent: bool,
+    /// The half has had work for so long that a thread should go on, beside which others get their turn.
+    pub(crate) lasts: bool,
     /// When the half wants its next turn, in nanoseconds.
     pub(crate) wake_at: Option<u64>,
     /// Below how many bytes on their way the sender wants its next turn.
@@ -283,6 +285,7 @@ impl Aftermath {
         self.drained |= earlier.drained;
         self.last_wqe |= earlier.last_wqe;
         self.absent |= earlier.absent;
+        self.lasts |= earlier.lasts;
         self.wake_at = self.wake_at.or(earlier.wake_at);
         self.resume_below = self.resume_below.or(earlier.resume_below);
     }

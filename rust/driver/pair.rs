@@ -6,12 +6,20 @@
 //! whoever has an event for it (doorbell, packet, timer) tries to become its owner, and runs it there
 //! and then. One who finds it running leaves the event behind, and the owner looks again before it
 //! leaves ([`Turn`]). Nobody waits, so nothing hops to another thread; only what exceeds the budget of
-//! one turn goes to a BH work item. So does what consumers in the kernel post: they may have
-//! interrupts off, where no half can be run.
+//! one turn goes to a BH work item, and answers that last for many turns go to a thread. So does, to a BH work
+//! item, what consumers in the kernel post: they may have interrupts off, where no half can be run.
 //!
 //! Does not know what a half does with its turn: that is what makes a [`Service`].
 
 mod events;
+
+use events::{
+    RECEIVE,
+    RECEIVE_LONG,
+    RECEIVE_PAGES,
+    SEND,
+    SEND_PAGES, //
+};
 
 use crate::{
     common::{
@@ -26,7 +34,6 @@ use crate::{
     rq::ReceivePosts, //
 };
 use kernel::{
-    impl_has_work,
     new_mutex,
     new_work,
     prelude::*,
@@ -155,6 +162,9 @@ pub(crate) struct Pair<T: Service> {
     send_work: Work<Self, SEND>,
     #[pin]
     receive_work: Work<Self, RECEIVE>,
+    /// The same, where there is so much to do that others would wait for long.
+    #[pin]
+    receive_long: Work<Self, RECEIVE_LONG>,
     /// Bring memory that a half waits for.
     #[pin]
     send_pages: Work<Self, SEND_PAGES>,
@@ -162,25 +172,6 @@ pub(crate) struct Pair<T: Service> {
     receive_pages: Work<Self, RECEIVE_PAGES>,
     /// The module cannot go while one of these is left. So it is dropped last.
     _alive: Alive,
-}
-
-/// Number of the sender's work item.
-const SEND: u64 = 0;
-
-/// Number of the receiver's work item.
-const RECEIVE: u64 = 1;
-
-/// Number of the work item that brings the sender's memory.
-const SEND_PAGES: u64 = 2;
-
-/// Number of the work item that brings the receiver's memory.
-const RECEIVE_PAGES: u64 = 3;
-
-impl_has_work! {
-    impl{T: Service} HasWork<Self, SEND> for Pair<T> { self.send_work }
-    impl{T: Service} HasWork<Self, RECEIVE> for Pair<T> { self.receive_work }
-    impl{T: Service} HasWork<Self, SEND_PAGES> for Pair<T> { self.send_pages }
-    impl{T: Service} HasWork<Self, RECEIVE_PAGES> for Pair<T> { self.receive_pages }
 }
 
 rdma::impl_has_timer! {
@@ -209,6 +200,7 @@ impl<T: Service> Pair<T> {
                 timer <- Timer::new(),
                 send_work <- new_work!("Pair::send_work"),
                 receive_work <- new_work!("Pair::receive_work"),
+                receive_long <- new_work!("Pair::receive_long"),
                 send_pages <- new_work!("Pair::send_pages"),
                 receive_pages <- new_work!("Pair::receive_pages"),
                 _alive: alive,
@@ -297,8 +289,12 @@ impl<T: Service> Pair<T> {
     /// to do with it.
     pub(crate) fn quiesce(&self) {
         self.timer.cancel();
-        flush_work(&self.send_work);
-        flush_work(&self.receive_work);
+        // Twice: one that began before RESET may have queued itself or another. Now they find nothing to do.
+        for _ in 0..2 {
+            flush_work(&self.send_work);
+            flush_work(&self.receive_work);
+            flush_work(&self.receive_long);
+        }
         // A work item that began before RESET may have set it, or waited for the network.
         self.timer.cancel();
         self.common().flight().forget_waiter();
@@ -386,7 +382,10 @@ impl<T: Service> Pair<T> {
             .receiver
             .run(|half| give_turn(half, self.common(), &self.requests, &mut after));
         if let Left::Unfinished = left {
-            self.defer_receiver();
+            match after.lasts {
+                true => self.receive_by_thread(),
+                false => self.defer_receiver(),
+            }
         }
         if after.absent {
             let pages = self.common().port().pages();
@@ -404,6 +403,11 @@ impl<T: Service> Pair<T> {
     /// Gives the receiver a turn from a work item.
     pub(crate) fn defer_receiver(self: ArcBorrow<'_, Self>) {
         let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
+    }
+
+    /// Gives the receiver a turn from a thread, on this CPU: packets of several would not arrive in order.
+    fn receive_by_thread(self: ArcBorrow<'_, Self>) {
+        let _ = workqueue::system_highpri().enqueue::<Arc<Self>, RECEIVE_LONG>(self.into());
     }
 
     /// Does what a half could not do while it was running: sets the timer, tells the consumer, and lets both

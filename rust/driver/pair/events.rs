@@ -7,14 +7,11 @@
 
 use super::{
     Pair,
-    Service,
-    RECEIVE,
-    RECEIVE_PAGES,
-    SEND,
-    SEND_PAGES, //
+    Service, //
 };
 use crate::half::bring;
 use kernel::{
+    impl_has_work,
     sync::{
         Arc,
         ArcBorrow, //
@@ -29,6 +26,29 @@ use rdma::{
     timer::TimerOwner, //
 };
 
+/// Number of the sender's work item.
+pub(super) const SEND: u64 = 0;
+
+/// Number of the receiver's work item.
+pub(super) const RECEIVE: u64 = 1;
+
+/// Number of the work item that brings the sender's memory.
+pub(super) const SEND_PAGES: u64 = 2;
+
+/// Number of the work item that brings the receiver's memory.
+pub(super) const RECEIVE_PAGES: u64 = 3;
+
+/// Number of the receiver's work item for a thread.
+pub(super) const RECEIVE_LONG: u64 = 4;
+
+impl_has_work! {
+    impl{T: Service} HasWork<Self, SEND> for Pair<T> { self.send_work }
+    impl{T: Service} HasWork<Self, RECEIVE> for Pair<T> { self.receive_work }
+    impl{T: Service} HasWork<Self, SEND_PAGES> for Pair<T> { self.send_pages }
+    impl{T: Service} HasWork<Self, RECEIVE_PAGES> for Pair<T> { self.receive_pages }
+    impl{T: Service} HasWork<Self, RECEIVE_LONG> for Pair<T> { self.receive_long }
+}
+
 impl<T: Service> WorkItem<SEND> for Pair<T> {
     type Pointer = Arc<Self>;
 
@@ -38,6 +58,14 @@ impl<T: Service> WorkItem<SEND> for Pair<T> {
 }
 
 impl<T: Service> WorkItem<RECEIVE> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.as_arc_borrow().run_receiver();
+    }
+}
+
+impl<T: Service> WorkItem<RECEIVE_LONG> for Pair<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {

@@ -67,6 +67,10 @@ use roce::{
     wire::packet::Packet, //
 };
 
+/// How many turns in a row may leave work behind before a thread goes on. READs of a few requests' lengths are
+/// answered by then.
+const MANY_TURNS: u32 = 128;
+
 /// Storage of the responder: one entry for each READ or atomic that the peer may have in flight.
 pub(crate) struct Answers(KVVec<Answer>);
 
@@ -109,6 +113,8 @@ pub(crate) struct ReceiveHalf {
     pub(super) answered: bool,
     /// What visits of the peer have left to be done.
     pub(super) left: Aftermath,
+    /// How many turns in a row have left work behind.
+    unfinished: u32,
 }
 
 impl ReceiveHalf {
@@ -123,6 +129,7 @@ impl ReceiveHalf {
             met: false,
             answered: false,
             left: Aftermath::default(),
+            unfinished: 0,
         }
     }
 
@@ -250,11 +257,13 @@ impl Half for ReceiveHalf {
         if qp.is_failed() {
             self.flush(qp, after);
         }
-        if arrived == Again::Yes || self.responder.has_work() {
-            Again::Yes
-        } else {
-            Again::No
+        if arrived == Again::No && !self.responder.has_work() {
+            self.unfinished = 0;
+            return Again::No;
         }
+        self.unfinished = self.unfinished.saturating_add(1);
+        after.lasts |= self.unfinished > MANY_TURNS;
+        Again::Yes
     }
 
     fn reset(&mut self, inbox: &SkbQueue) {
@@ -263,7 +272,7 @@ impl Half for ReceiveHalf {
         self.responder.reset();
         self.path = None;
         self.left = Aftermath::default();
-        (self.met, self.answered) = (false, false);
+        (self.met, self.answered, self.unfinished) = (false, false, 0);
     }
 
     fn take_left(&mut self) -> Aftermath {
