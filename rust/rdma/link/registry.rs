@@ -284,16 +284,15 @@ impl<T, C> Registry<T, C> {
         let Some(shared) = self.shared() else {
             return;
         };
-        let mut left = shared.devices.lock().len();
+        let len = shared.devices.lock().len();
         // From the end: one that moves up meanwhile is looked at twice, and not missed.
-        while let Some(at) = left.checked_sub(1) {
+        for at in (0..len).rev() {
             let devices = shared.devices.lock();
             let ib = devices.get(at).map(|listed| listed.ib.clone());
             drop(devices);
             if let Some(ib) = ib {
                 ib.settle();
             }
-            left = at;
         }
     }
 

@@ -210,10 +210,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     fn progress(&mut self, now: Instant, packets: u32) {
         self.pace.on_progress(packets);
         self.distance.on_progress(self.window.una(), now);
-        self.retry.on_progress(now, self.is_answer_due());
+        let due = self.is_answer_due();
+        self.retry.on_progress(now, due);
         if !self.window.in_flight() {
             self.nothing_to_ask();
-        } else if !self.is_answer_due() {
+        } else if !due {
             self.may_have_stopped(now);
         }
     }
@@ -221,8 +222,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     fn on_gap(&mut self) -> Result<(), DropReason> {
         if self.window.in_flight() && self.retry.on_gap() {
             self.stats.implied_naks = self.stats.implied_naks.wrapping_add(1);
-            let may = self.retry.on_loss();
-            self.resend(may);
+            self.on_loss();
         }
         Err(DropReason::ResponseGap)
     }
@@ -230,8 +230,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     fn on_sequence_nak(&mut self, psn: Psn) -> Result<(), DropReason> {
         self.check_outstanding(psn)?;
         self.stats.sequence_naks = self.stats.sequence_naks.wrapping_add(1);
-        let may = self.retry.on_loss();
-        self.resend(may);
+        self.on_loss();
         Ok(())
     }
 
@@ -260,6 +259,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             true => Ok(()),
             false => Err(DropReason::StaleResponse),
         }
+    }
+
+    /// The peer has shown that something got lost.
+    fn on_loss(&mut self) {
+        let may = self.retry.on_loss();
+        self.resend(may);
     }
 
     /// Sends everything again because something got lost, if that `may` be done once more.

@@ -31,7 +31,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.configure(config.first_psn, config.path_mtu);
         self.questions = Questions::new(config.first_psn);
         self.pace = Pace::starting(config.first_flight);
-        self.distance = Distance::UNKNOWN;
+        self.rerouted();
         self.retry.clear();
         self.set_ack_timeout(config.ack_timeout);
         self.set_retry_cnt(config.retry_cnt);

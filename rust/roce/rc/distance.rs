@@ -55,15 +55,17 @@ impl Distance {
         self.factor
     }
 
+    /// Returns whether an answer is awaited already. Only one is at a time.
+    #[inline]
+    pub(super) const fn is_measuring(&self) -> bool {
+        self.watched.is_some()
+    }
+
     /// Something was sent at `since` for the first time that the peer answers at once; `after` is the oldest PSN then.
     /// `full`: there is so much in flight that more may be of use.
     #[inline]
-    pub(super) fn sent(&mut self, after: Psn, since: Instant, full: impl FnOnce() -> bool) {
-        self.watched.get_or_insert_with(|| Watched {
-            after,
-            since,
-            full: full(),
-        });
+    pub(super) fn sent(&mut self, after: Psn, since: Instant, full: bool) {
+        self.watched.get_or_insert(Watched { after, since, full });
     }
 
     /// What was sent is to be sent again, or did not leave: an answer would not say to which of them.
@@ -118,7 +120,7 @@ mod tests {
         /// Answers took so many microseconds each.
         fn takes<const N: usize>(&mut self, trips: [u64; N]) -> [u32; N] {
             trips.map(|trip| {
-                self.sent(Psn::new(5), at(100), || true);
+                self.sent(Psn::new(5), at(100), true);
                 self.on_progress(Psn::new(5), at(trip.saturating_add(100)));
                 self.factor()
             })
@@ -147,8 +149,7 @@ mod tests {
     #[test]
     fn it_grows_only_where_it_is_of_use() {
         let mut distance = Distance::UNKNOWN;
-        distance.sent(Psn::new(5), at(100), || false);
-        distance.on_progress(Psn::new(5), at(9_000));
+        distance.took(9_000_000, false);
         assert_eq!(distance.factor(), 1);
     }
 
@@ -181,10 +182,10 @@ mod tests {
     #[test]
     fn nothing_is_measured_by_what_was_answered_before() {
         let mut distance = Distance::UNKNOWN;
-        distance.sent(Psn::new(0), at(0), || true);
+        distance.sent(Psn::new(0), at(0), true);
         distance.on_progress(Psn::new(0xFF_FFFF), at(2_000));
         assert_eq!(distance.factor(), 1);
-        distance.sent(Psn::new(3), at(3_900), || true);
+        distance.sent(Psn::new(3), at(3_900), true);
         distance.on_progress(Psn::new(0), at(4_000));
         assert_eq!(distance.factor(), 2, "the first of two that are under way");
     }
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     fn nothing_is_measured_by_what_was_sent_twice() {
         let mut distance = Distance::UNKNOWN;
-        distance.sent(Psn::new(1), at(0), || true);
+        distance.sent(Psn::new(1), at(0), true);
         distance.forget();
         distance.on_progress(Psn::new(1), at(9_000));
         assert_eq!(distance.factor(), 1);

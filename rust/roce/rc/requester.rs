@@ -404,9 +404,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub(super) fn go_back(&mut self) {
         self.stats.retries = self.stats.retries.wrapping_add(1);
         self.pace.on_loss(self.widest().packets);
-        self.distance.forget();
-        self.window.rewind();
-        self.nothing_to_ask();
+        self.withdraw();
     }
 
     /// Ends the oldest request with `status`, and with it the requester.

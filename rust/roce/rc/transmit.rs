@@ -254,7 +254,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let headers = headers.psn(psn);
         let new = psn == self.window.high();
         self.window.sent(plan.count);
-        if new && (ask || plan.slot.awaits_response()) {
+        if new && (ask || plan.slot.awaits_response()) && !self.distance.is_measuring() {
             self.watch(plan, psn, now);
         }
         match ask {
@@ -280,16 +280,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Measures how long it takes until the planned packets are answered, the first of which has `psn`.
     #[inline]
     fn watch(&mut self, plan: &Plan, psn: Psn, now: Instant) {
-        let (flow, flight) = (self.flow(), self.window.flight());
         let after = match plan.slot.awaits_response() {
             // The first of its responses.
             true => psn.next(),
             false => self.window.psn(),
         };
-        self.distance.sent(after, now, || {
-            flight.bytes >= flow.bytes.wrapping_shr(1)
-                || flight.packets >= flow.packets.wrapping_shr(1)
-        });
+        let (flow, flight) = (self.flow(), self.window.flight());
+        let full = flight.bytes >= flow.bytes.wrapping_shr(1)
+            || flight.packets >= flow.packets.wrapping_shr(1);
+        self.distance.sent(after, now, full);
     }
 
     /// Returns how much may be in flight at present.
