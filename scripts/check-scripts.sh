@@ -14,7 +14,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 complaint() { # LINE: check-dmesg.sh must not like a log of this line alone
 	printf '%s' "$1" >"$log"
-	if scripts/check-dmesg.sh "$log" >/dev/null; then echo "not noticed in a kernel log: $1"; return 1; fi
+	if scripts/check-dmesg.sh "$log" >/dev/null 2>&1; then echo "not noticed in a kernel log: $1"; return 1; fi
 }
 complaint '[    1.0] WARNING: CPU: 0 PID: 1 at net/core/dev.c:1 f+0x1/0x2'
 complaint '[    1.0] BUG: KASAN: slab-use-after-free in f'
@@ -31,6 +31,22 @@ printf '%s\n' '[    0.0] Command line: oops=panic rcupdate.rcu_cpu_stall_timeout
 	'[    8.4] ferroce: loading out-of-tree module taints kernel.' \
 	'[   59.1] traps: ib_send_lat[811] general protection fault ip:7f1 sp:7ff error:0 in librdmacm.so' >"$log"
 scripts/check-dmesg.sh "$log"
+warning() { # MODULE...: a warning whose trace goes through these
+	printf '%s\n' '[    9.0] ------------[ cut here ]------------' \
+		'[    9.0] WARNING: mm/page_alloc.c:5363 at f+0x1/0x2' \
+		'[    9.0] Modules linked in: ferroce(O) rdma_rxe siw'
+	printf '[    9.0]  [<0>] ? f+0x1/0x2 [%s]\n' "$@"
+	printf '%s\n' '[    9.0] ---[ end trace 0000000000000000 ]---' '[    9.1] ferroce: unloaded'
+}
+warning rdma_rxe >"$log"
+VM_RIVALS=1 scripts/check-dmesg.sh "$log" 2>/dev/null
+complaint "$(cat "$log")"
+for modules in ferroce 'rdma_rxe ferroce' ib_core; do
+	# shellcheck disable=SC2086
+	VM_RIVALS=1 complaint "$(warning $modules)"
+done
+VM_RIVALS=1 complaint "$(warning rdma_rxe; warning ferroce)"
+VM_RIVALS=1 complaint "$(warning rdma_rxe | head -n 4)"
 
 . scripts/lib.sh
 . scripts/qemu.sh

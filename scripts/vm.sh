@@ -15,6 +15,7 @@
 #	FERROCE_KO=FILE               this module for the stock kernel, instead of one built now;
 #	FERROCE_KO_debug=FILE ...     and for the others
 #	VM_COLD=1                     boots instead of resuming a saved machine
+#	VM_RIVALS=1                   a benchmark: warnings that come out of another driver do not count
 #	VM_IMAGE=suites               a guest with the programs of the big suites
 #
 # A script may set what is not set here in a line `# machine: NAME=VALUE...`.

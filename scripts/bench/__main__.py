@@ -34,7 +34,7 @@ def measure(options):
     began = time.monotonic()
     jobs = list(plan.jobs(runs, rounds, options.quick))
     memory = "2G" if options.quick else machine.memory_for_guest()
-    with machine.awake() as about["awake"]:
+    with machine.awake() as about["awake"], machine.many_mappings():
         results, complaint = host.boot(jobs, memory, 900 if options.quick else 3 * 3600)
         if not options.quick and not options.no_emulated:
             results += emulated.measure(emulated.runs(options.only), rounds)

@@ -119,6 +119,7 @@ def boot(plan, memory, limit, at_mark=None, out=None):
             # scripts/kernels/bench.patch
             "VM_CMDLINE": "pin_cpus",
             "VM_TIMEOUT": str(limit),
+            "VM_RIVALS": "1",
             "VM_FILES": f"{plan_file} {package}",
         }
         if out:

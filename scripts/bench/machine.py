@@ -10,6 +10,8 @@ import time
 
 #: Whose versions matter: the measuring programs, and the library below them.
 PACKAGES = ("perftest", "qperf", "iperf3", "ibverbs-providers")
+#: Twice the pages of the largest region that is registered.
+MAPPINGS = 2 << 20
 
 
 def _first(path, name):
@@ -61,6 +63,35 @@ def awake():
     with latency:
         latency.write((0).to_bytes(4, "little"))
         yield True
+
+
+@contextlib.contextmanager
+def many_mappings():
+    """Lets a process have a mapping for each page as long as it is held, where one may.
+
+    A user-mode kernel maps the memory of its processes page by page. Of 1 GiB that is more than Linux grants by
+    default, and registering so much would fail.
+    """
+    limit = "/proc/sys/vm/max_map_count"
+    try:
+        with open(limit, "r+", encoding="ascii") as file:
+            before = int(file.read())
+            _set(file, max(before, MAPPINGS))
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        with open(limit, "r+", encoding="ascii") as file:
+            _set(file, before)
+
+
+def _set(file, value):
+    """Writes a number over what an open file holds."""
+    file.seek(0)
+    file.write(f"{value}\n")
+    file.flush()
 
 
 def description(tree):
