@@ -202,7 +202,11 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
             }
             self.oldest = self.place(1);
             self.len = self.len.saturating_sub(1);
-            self.settled = self.settled.saturating_sub(1);
+            match self.settled.checked_sub(1) {
+                Some(settled) => self.settled = settled,
+                // It was being repeated.
+                None => self.settle(0),
+            }
         }
         Ok(())
     }
@@ -269,6 +273,21 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         answer.next = psn.since(answer.first);
         answer.fresh |= fresh;
         self.settled = self.settled.min(index);
+    }
+
+    /// Gives up what is left of the answer that packets were sent of last, unless it is given for the first time.
+    /// Returns whether it did.
+    pub(super) fn give_up(&mut self, psn: Psn) -> bool {
+        if self.sent_fresh {
+            return false;
+        }
+        if let Some(index) = self.position(psn) {
+            if let Some(answer) = self.get_mut(index) {
+                answer.next = answer.end;
+            }
+            self.settle(0);
+        }
+        true
     }
 
     /// Looks for the first answer that is pending, from `index` on.

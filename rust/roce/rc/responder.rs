@@ -323,9 +323,17 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Says that memory of the read response that was planned last cannot be read, for whatever
     /// reason: its last `packets` packets were not sent. They and those planned before it that were not
     /// sent count as lost; the peer is told, and the responder is in the error state.
+    ///
+    /// One that is repeated is only given up. Its peer may have had it long ago, and have taken the key away
+    /// since; if not, it asks until it has asked often enough.
     pub fn abort_read(&mut self, packets: u32, _error: AccessError) {
-        self.replay.clear();
         let psn = self.read_end.sub(packets);
+        if self.replay.give_up(psn) {
+            // It may have stood for an acknowledgement.
+            self.confirm();
+            return;
+        }
+        self.replay.clear();
         self.refuse(psn, NakCode::RemoteAccess, Fatal::AccessError);
     }
 

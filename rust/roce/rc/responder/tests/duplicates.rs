@@ -125,11 +125,58 @@ fn a_repeated_answer_does_not_stand_in_the_way_of_a_new_read() {
     bench.gets(read(100, 100, 1)).unwrap();
     bench.gets(read(102, 102, 1)).unwrap();
     assert_eq!(
-        bench.reads(),
-        [(102, 1)],
+        bench.says(),
+        [data(Position::Only, 102, 1)],
         "the peer has what it asked for twice"
     );
+    assert_eq!(bench.says(), []);
     assert_eq!(bench.responder.error(), None);
+}
+
+#[test]
+fn those_that_are_repeated_with_one_that_is_pushed_out_are_still_given() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 100, 1)).unwrap();
+    bench.gets(read(101, 101, 1)).unwrap();
+    bench.says();
+    bench.gets(read(100, 100, 1)).unwrap();
+    bench.gets(read(101, 101, 1)).unwrap();
+    bench.gets(read(102, 102, 1)).unwrap();
+    let only = |psn| data(Position::Only, psn, 1);
+    assert_eq!(bench.says(), [only(101), only(102)]);
+}
+
+#[test]
+fn what_can_be_read_no_more_is_not_repeated() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 768)).unwrap();
+    bench.gets(read(103, 103, 1)).unwrap();
+    bench.says();
+    bench.gets(read(101, 256, 512)).unwrap();
+    bench.gets(read(103, 103, 1)).unwrap();
+    let one = BurstLimit {
+        bytes: u32::MAX,
+        packets: 1,
+    };
+    assert_eq!(bench.says_up_to(one), [data(Position::First, 101, 256)]);
+    bench.responder.abort_read(1, AccessError::Key);
+    assert_eq!(bench.responder.take_event(), None);
+    assert_eq!(bench.responder.state(), RecvState::Ready);
+    let later = data(Position::Only, 103, 1);
+    assert_eq!(bench.says(), [later], "the others are not the worse for it");
+    bench.gets(read(104, 104, 1)).unwrap();
+    assert_eq!(bench.says(), [data(Position::Only, 104, 1)]);
+}
+
+#[test]
+fn a_repetition_that_fails_takes_no_acknowledgement_with_it() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 100, 1)).unwrap();
+    bench.says();
+    bench.gets(read(100, 100, 1)).unwrap();
+    bench.says();
+    bench.responder.abort_read(1, AccessError::Key);
+    assert_eq!(bench.says(), [says(100, Syndrome::ACK_UNLIMITED)]);
 }
 
 #[test]
