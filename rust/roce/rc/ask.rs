@@ -137,6 +137,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             self.questions.asked = before;
             self.questions.overdue |= self.known(before) < sent;
         }
+        if !self.is_answer_due() {
+            self.retry.nothing_asked();
+        }
     }
 
     /// Notes that the peer acknowledges what it is asked for.

@@ -145,6 +145,15 @@ impl Retry {
     #[inline]
     pub(super) fn nothing_to_ask(&mut self) {
         self.ask_by = None;
+        self.nothing_asked();
+    }
+
+    /// The peer was asked for nothing that it has not answered.
+    #[inline]
+    pub(super) fn nothing_asked(&mut self) {
+        if matches!(self.timer, Timer::Answer { .. }) {
+            self.timer = Timer::Idle;
+        }
     }
 
     /// A new part of the requests is acknowledged; `awaited` says whether the peer was asked for more.

@@ -210,7 +210,7 @@ fn time_that_passes_before_a_question_is_not_the_peers() {
     bench.post(SEND, 9);
     assert_eq!(bench.asks(), [103]);
     bench.requester.unsend(1);
-    assert!(bench.wait(100_000), "memory was absent for long");
+    assert!(!bench.wait(100_000), "memory was absent for long");
     let stats = bench.requester.take_stats();
     assert_eq!((stats.timeouts, stats.retries), (0, 0));
     assert_eq!(bench.asks(), [103]);
@@ -222,6 +222,22 @@ fn time_that_passes_before_a_question_is_not_the_peers() {
     assert!(bench.wait(100_000), "the turn comes late");
     assert_eq!(bench.spares(), [probe(100)]);
     assert_eq!(bench.requester.take_stats().timeouts, 0);
+}
+
+#[test]
+fn who_was_asked_by_nothing_that_left_is_not_waited_for() {
+    let mut bench = Bench::of(64, |config| {
+        (config.ack_timeout, config.retry_cnt) = (14, 0);
+    });
+    bench.post(SEND, 600);
+    assert_eq!(bench.asks(), [102]);
+    bench.requester.unsend(2);
+    assert_eq!(bench.requester.poll_timeout(), None);
+    assert!(!bench.wait(100_000), "memory was absent for long");
+    assert_eq!(bench.asks(), [101, 102]);
+    assert!(!bench.wait(67_000));
+    assert!(bench.wait(200));
+    assert_eq!(bench.requester.error(), Some(WcStatus::RetryExcErr));
 }
 
 #[test]
