@@ -18,9 +18,14 @@ void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev)
 	ib_mark_name_assigned_by_user(dev);
 }
 
-/* The core holds the lock from the first step to the last. */
+/*
+ * The core holds the lock from the first step to the last. As long as the device is in use, that may be for ever:
+ * until a process has the memory that it registers, say.
+ */
 void ferroce_helper_ib_wait_for_unregistration(struct ib_device *dev)
 {
+	if (refcount_read(&dev->refcount))
+		return;
 	mutex_lock(&dev->unregistration_lock);
 	mutex_unlock(&dev->unregistration_lock);
 }

@@ -67,7 +67,8 @@ impl IbDevice {
         unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
     }
 
-    /// Waits until the core has unregistered the device, if it is at it. May sleep.
+    /// Waits until the core has unregistered the device, if nobody uses it any more and that is all there is left
+    /// to do. May sleep.
     pub(crate) fn settle(&self) {
         // SAFETY: The structure is valid, with all that the core has put into it.
         unsafe { bindings::ferroce_helper_ib_wait_for_unregistration(self.as_raw()) };
@@ -154,14 +155,23 @@ impl<T> Device<T> {
     }
 
     /// Tells consumers that the port has changed between up and down, if it has: the state is
-    /// that of `netdev`, which has to be the interface below the port.
+    /// that of `netdev`, which has to be the interface below the port. Nobody hears of a device that is
+    /// not registered.
     pub fn dispatch_port_state(&self, netdev: &NetDevBorrow) {
+        // The core queues work with a plain pointer. It flushes that after the last reference has gone.
+        let Some(_registered) = self.try_get() else {
+            return;
+        };
         // SAFETY: Both are valid.
         unsafe { bindings::ib_dispatch_port_state_event(self.as_raw(), netdev.as_raw()) };
     }
 
-    /// Raises an event of the port.
+    /// Raises an event of the port, if the device is registered.
     pub fn dispatch_event(&self, what: PortEvent) {
+        // See `dispatch_port_state`.
+        let Some(_registered) = self.try_get() else {
+            return;
+        };
         let mut event: bindings::ib_event = pin_init::zeroed();
         event.device = self.as_raw();
         event.event = what as u32;
