@@ -36,6 +36,8 @@ void ferroce_helper_skb_detach(struct sk_buff *skb)
 {
 	skb_orphan(skb);
 	skb_dst_drop(skb);
+	nf_reset_ct(skb);
+	skb_ext_reset(skb);
 	skb->dev = NULL;
 }
 
