@@ -53,7 +53,8 @@ pub(crate) fn modify<T: Service>(
     if mask.contains(QpAttrMask::STATE) {
         // Not a property of the queue pair: asked for each time.
         let notify = mask.contains(QpAttrMask::EN_SQD_ASYNC_NOTIFY) && new.en_sqd_async_notify;
-        transit(qp, &mut merged, new.qp_state, notify)?;
+        let transition = (new.cur_qp_state, new.qp_state);
+        transit(qp, &mut merged, transition, notify)?;
     }
     T::adjust(&qp, &merged, mask);
     *attr = merged;
@@ -122,14 +123,14 @@ fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
     }
 }
 
-/// Goes to state `to`. `notify`: the consumer wants to know when the send queue has drained.
+/// Goes from state `from` to state `to`; to the error state, if a half has failed meanwhile. `notify`: the
+/// consumer wants to know when the send queue has drained.
 fn transit<T: Service>(
     qp: ArcBorrow<'_, Pair<T>>,
     attr: &mut QpAttr,
-    to: QpState,
+    (from, to): (QpState, QpState),
     notify: bool,
 ) -> Result {
-    let from = qp.common().state();
     match (from, to) {
         (_, QpState::Reset) => {
             qp.reset();

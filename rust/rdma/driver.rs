@@ -212,7 +212,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// Sets the attributes in `mask`. One call at a time for one queue pair.
     ///
-    /// The transition from [`Driver::qp_state`] is legal, and its mask right. Values are unchecked.
+    /// The transition from [`QpAttr::cur_qp_state`] is legal, and its mask right; by now the queue pair may have gone
+    /// to an error state by itself. Values are unchecked.
     fn modify_qp(dev: &Device<Self>, qp: &Arc<Self::Qp>, attr: &QpAttr, mask: QpAttrMask)
         -> Result;
 

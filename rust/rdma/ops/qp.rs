@@ -106,7 +106,7 @@ impl<T: Driver> OpsVTable<T> {
         from_result(|| {
             let mask = QpAttrMask::from_raw(mask);
             // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
-            let (dev, data, attr, qp_type) = unsafe {
+            let (dev, data, mut attr, qp_type) = unsafe {
                 udata::expect_none(udata)?;
                 (
                     Device::<T>::from_raw((*qp).device),
@@ -120,6 +120,8 @@ impl<T: Driver> OpsVTable<T> {
             if mask.contains(QpAttrMask::CUR_STATE) && attr.cur_qp_state != current {
                 return Err(EINVAL);
             }
+            // What is legal now may not be in the state that comes next.
+            attr.cur_qp_state = current;
             let next = match mask.contains(QpAttrMask::STATE) {
                 true => attr.qp_state,
                 false => current,
