@@ -16,6 +16,7 @@ use crate::{
         Neighbour,
         Neighbours, //
     },
+    port::Port,
     queue_pair::QueuePair,
     rc, //
 };
@@ -135,6 +136,15 @@ impl Demux {
         let removed = at.and_then(|at| gsi.remove(at).ok());
         drop(gsi);
         drop(removed);
+    }
+
+    /// Has the queue pairs of `port`, which has no netdev any more, let go of the routes to their peers. Sleeps.
+    pub(crate) fn forget_routes(&self, port: &Port) {
+        self.qps.for_each(|_, qp| {
+            if core::ptr::eq(qp.common().port(), port) {
+                qp.forget_routes();
+            }
+        });
     }
 
     /// The multicast groups.

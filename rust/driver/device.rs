@@ -322,6 +322,7 @@ impl Ferroce {
             }
             NetdevEvent::Unregister => {
                 device.port.detach();
+                device.shared.demux().forget_routes(&device.port);
                 device.unregister_queued();
             }
             // Read when it is asked for; nothing to do.

@@ -89,6 +89,11 @@ pub(crate) trait Half: Send + Unpin + 'static {
     /// The memory that the half waits for. While it does, it gets no turn, but in the error state.
     fn paging(&mut self) -> &mut Paging;
 
+    /// The way to the peer, where that stays the same.
+    fn path(&mut self) -> Option<&mut Path> {
+        None
+    }
+
     /// What a visitor has left to be done, once.
     fn take_left(&mut self) -> Aftermath {
         Aftermath::default()

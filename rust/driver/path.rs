@@ -146,6 +146,11 @@ impl Path {
         self.addresses
     }
 
+    /// Lets go of the cached route.
+    pub(crate) fn forget_route(&mut self) {
+        self.route = None;
+    }
+
     /// Whether packets never leave this machine.
     #[inline]
     pub(crate) fn stays_here(&mut self, port: &Port, guard: &rcu::Guard) -> bool {
@@ -234,8 +239,8 @@ impl Path {
     fn route(&mut self, port: &Port, guard: &rcu::Guard) -> Option<&Route> {
         let netdev = port.netdev(guard)?;
         if !self.route.as_ref().is_some_and(Route::is_valid) {
-            self.route =
-                Route::lookup(netdev, self.ifindex, &self.addresses, self.traffic_class).ok();
+            let flow = (&self.addresses, (self.source_port, ROCE_UDP_PORT));
+            self.route = Route::lookup(netdev, self.ifindex, flow, self.traffic_class).ok();
         }
         self.route.as_ref()
     }

@@ -104,6 +104,11 @@ impl QueuePair {
         });
     }
 
+    /// Lets go of the routes to its peer. The port has no netdev any more.
+    pub(crate) fn forget_routes(&self) {
+        with_pair!(self, pair => pair.as_arc_borrow().forget_routes());
+    }
+
     /// A process has posted sends.
     ///
     /// # Errors

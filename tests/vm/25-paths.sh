@@ -60,6 +60,16 @@ ip route add 10.0.22.1 via 10.0.0.2 src 10.0.21.1
 at_peer ip route add 10.0.21.1 via 10.0.0.1 src 10.0.22.1
 over "routed" 10.0.21.1 10.0.22.1
 
+# gives_up NAME GID PEER_GID: no packet comes through.
+gives_up() {
+	local server
+	timeout 60 ibv_rc_pingpong -d "$DEV" -g "$2" -n 50 >/tmp/server 2>&1 &
+	server=$!
+	await_listener 18515
+	check_fails "$1" ip netns exec b timeout 60 ibv_rc_pingpong -d "$PEER_DEV" -g "$3" -n 50 "$ADDR"
+	wait "$server"
+}
+
 # A firewall that swallows our packets is a wire that is cut.
 GID4=$(gid_index "$DEV" "$ADDR") PEER_GID4=$(gid_index "$PEER_DEV" "$PEER_ADDR")
 if nft add table inet t 2>/dev/null; then
@@ -69,12 +79,7 @@ if nft add table inet t 2>/dev/null; then
 	check "the firewall has seen the packets" bash -c "nft list table inet t | grep -q 'packets [1-9]'"
 	if [ "$DRIVER" = ferroce ]; then
 		nft add rule inet t out udp dport 4791 drop
-		timeout 60 ibv_rc_pingpong -d "$DEV" -g "$GID4" -n 50 >/tmp/server 2>&1 &
-		server=$!
-		await_listener 18515
-		check_fails "with all packets dropped a connection gives up" \
-			ip netns exec b timeout 60 ibv_rc_pingpong -d "$PEER_DEV" -g "$PEER_GID4" -n 50 "$ADDR"
-		wait "$server"
+		gives_up "with all packets dropped a connection gives up" "$GID4" "$PEER_GID4"
 		nft delete table inet t
 		pingpong rc 4 -n 50
 	else
@@ -83,6 +88,20 @@ if nft add table inet t 2>/dev/null; then
 	fi
 else
 	skip "firewall" "no nftables"
+fi
+
+# What IPsec shall not let out does not get out: by either family, and by the port.
+blocks() { at_peer ip xfrm policy "$1" src "$3" dst "$2" proto udp dport 4791 dir out ${4-}; }
+if [ "$DRIVER" = ferroce ] && blocks add "$ADDR" "$PEER_ADDR" 'action block'; then
+	blocks add "$ADDR6" "$PEER_ADDR6" 'action block'
+	gives_up "IPsec blocks IPv4" "$GID4" "$PEER_GID4"
+	gives_up "IPsec blocks IPv6" "$GID6" "$PEER_GID6"
+	blocks delete "$ADDR" "$PEER_ADDR"
+	blocks delete "$ADDR6" "$PEER_ADDR6"
+	pingpong rc 4 -n 50
+	pingpong rc 6 -n 50
+else
+	skip "IPsec" "this kernel has none, or the ports are not looked at (rdma_rxe)"
 fi
 
 # The loopback device is a netdev like others.

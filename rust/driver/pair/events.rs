@@ -2,14 +2,20 @@
 
 //! Where the turns of a queue pair begin that no system call and no packet begins.
 //!
-//! Owns what work items, the timer and the network's way of saying that it has room again call. Each gives
-//! a half a turn; what that does is in [`pair`](super).
+//! Owns what work items, the timer, the network's way of saying that it has room again and the end of the netdev
+//! call. Each gives a half a turn; what that does is in [`pair`](super).
 
 use super::{
     Pair,
     Service, //
 };
-use crate::half::bring;
+use crate::{
+    half::{
+        bring,
+        Half, //
+    },
+    path::Path, //
+};
 use kernel::{
     impl_has_work,
     sync::{
@@ -47,6 +53,20 @@ impl_has_work! {
     impl{T: Service} HasWork<Self, SEND_PAGES> for Pair<T> { self.send_pages }
     impl{T: Service} HasWork<Self, RECEIVE_PAGES> for Pair<T> { self.receive_pages }
     impl{T: Service} HasWork<Self, RECEIVE_LONG> for Pair<T> { self.receive_long }
+}
+
+impl<T: Service> Pair<T> {
+    /// The port has let go of its netdev, whose namespace may go before the queue pair does: so do routes.
+    pub(crate) fn forget_routes(self: ArcBorrow<'_, Self>) {
+        let _ = self
+            .sender
+            .control(|half| half.path().map(Path::forget_route));
+        let _ = self
+            .receiver
+            .control(|half| half.path().map(Path::forget_route));
+        self.run_sender();
+        self.run_receiver();
+    }
 }
 
 impl<T: Service> WorkItem<SEND> for Pair<T> {

@@ -279,6 +279,10 @@ impl Half for ReceiveHalf {
         core::mem::take(&mut self.left)
     }
 
+    fn path(&mut self) -> Option<&mut Path> {
+        self.path.as_mut()
+    }
+
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
     }

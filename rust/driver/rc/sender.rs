@@ -261,6 +261,10 @@ impl Half for SendHalf {
         (self.by_wire, self.near, self.expecting) = (false, true, false);
     }
 
+    fn path(&mut self) -> Option<&mut Path> {
+        self.path.as_mut()
+    }
+
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
     }

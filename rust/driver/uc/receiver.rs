@@ -122,6 +122,10 @@ impl Half for ReceiveHalf {
         self.met = false;
     }
 
+    fn path(&mut self) -> Option<&mut Path> {
+        self.path.as_mut()
+    }
+
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
     }

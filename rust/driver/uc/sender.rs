@@ -190,6 +190,10 @@ impl Half for SendHalf {
         self.tell_drained = false;
     }
 
+    fn path(&mut self) -> Option<&mut Path> {
+        self.path.as_mut()
+    }
+
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
     }

@@ -116,7 +116,8 @@ unsafe impl Sync for Route {}
 
 impl Route {
     /// Looks the way up that leaves by the interface with index `from`, in the namespace of `dev`, or stays
-    /// on this machine. For any context but hard interrupts.
+    /// on this machine; through IPsec, if a policy says so. `ports` are source and destination. For any context
+    /// but hard interrupts.
     ///
     /// # Errors
     ///
@@ -124,19 +125,23 @@ impl Route {
     pub fn lookup(
         dev: &NetDevBorrow,
         from: i32,
-        addresses: &Addresses,
+        (addresses, ports): (&Addresses, (u16, u16)),
         traffic_class: u8,
     ) -> Result<Self> {
         match addresses {
-            Addresses::V4 { src, dst } => Self::lookup_v4(dev, from, (src, dst), traffic_class),
-            Addresses::V6 { src, dst } => Self::lookup_v6(dev, from, (src, dst), traffic_class),
+            Addresses::V4 { src, dst } => {
+                Self::lookup_v4(dev, from, (src, dst, ports), traffic_class)
+            }
+            Addresses::V6 { src, dst } => {
+                Self::lookup_v6(dev, from, (src, dst, ports), traffic_class)
+            }
         }
     }
 
     fn lookup_v4(
         dev: &NetDevBorrow,
         from: i32,
-        (src, dst): (&[u8; 4], &[u8; 4]),
+        (src, dst, ports): (&[u8; 4], &[u8; 4], (u16, u16)),
         traffic_class: u8,
     ) -> Result<Self> {
         let mut flow: bindings::flowi4 = pin_init::zeroed();
@@ -145,6 +150,7 @@ impl Route {
         flow.__fl_common.flowic_dscp = traffic_class & DSCP;
         flow.saddr = u32::from_ne_bytes(*src);
         flow.daddr = u32::from_ne_bytes(*dst);
+        flow.uli = flow_of(ports);
         let _guard = kernel::sync::rcu::read_lock();
         // SAFETY: RCU keeps the namespace, and the flow is valid for the call.
         let table = from_err_ptr(unsafe {
@@ -163,7 +169,7 @@ impl Route {
     fn lookup_v6(
         dev: &NetDevBorrow,
         from: i32,
-        (src, dst): (&[u8; 16], &[u8; 16]),
+        (src, dst, ports): (&[u8; 16], &[u8; 16], (u16, u16)),
         traffic_class: u8,
     ) -> Result<Self> {
         let mut flow: bindings::flowi6 = pin_init::zeroed();
@@ -172,25 +178,21 @@ impl Route {
         flow.flowlabel = (u32::from(traffic_class) << TRAFFIC_CLASS_SHIFT).to_be();
         flow.saddr.in6_u.u6_addr8 = *src;
         flow.daddr.in6_u.u6_addr8 = *dst;
+        flow.uli = flow_of(ports);
         let _guard = kernel::sync::rcu::read_lock();
-        // SAFETY: RCU keeps the namespace, and the flow is valid for the call, which returns a
-        // reference in every case.
-        let dst =
-            unsafe { bindings::ip6_route_output_flags(dev.net_raw(), ptr::null(), &mut flow, 0) };
+        // SAFETY: RCU keeps the namespace, and the flow is valid for the call.
+        let dst = from_err_ptr(unsafe {
+            bindings::ip6_dst_lookup_flow(dev.net_raw(), ptr::null(), &mut flow, ptr::null())
+        })?;
         let dst = NonNull::new(dst).ok_or(ENETUNREACH)?;
-        // SAFETY: Valid; a route of IPv6.
+        // SAFETY: Valid; a route of IPv6, or what IPsec has put before one, which begins like one.
         let cookie = unsafe { bindings::ferroce_helper_rt6_get_cookie(dst.as_ptr()) };
-        // INVARIANT: The reference that C returned. Dropped if the look-up has failed.
-        let route = Self {
+        // INVARIANT: The reference that C returned.
+        Ok(Self {
             dst,
             cookie,
             is_v4: false,
-        };
-        // SAFETY: Valid.
-        match unsafe { (*dst.as_ptr()).error } {
-            0 => Ok(route),
-            error => Err(Error::from_errno(error.into())),
-        }
+        })
     }
 
     /// Whether the way is still the one that a look-up would find. Cheap.
@@ -232,6 +234,16 @@ impl Drop for Route {
     fn drop(&mut self) {
         // SAFETY: The reference is ours, by the invariant.
         unsafe { bindings::dst_release(self.as_raw()) };
+    }
+}
+
+/// UDP ports, as a flow has them.
+fn flow_of((source, destination): (u16, u16)) -> bindings::flowi_uli {
+    bindings::flowi_uli {
+        ports: bindings::flowi_uli__bindgen_ty_1 {
+            dport: destination.to_be(),
+            sport: source.to_be(),
+        },
     }
 }
 
