@@ -30,15 +30,22 @@ lock() {
 	flock "$lock_fd"
 }
 
+# apt_install COMMAND PACKAGE: unless somebody else has done so meanwhile.
+apt_install() {
+	command -v "$1" >/dev/null && return
+	say APT "$2"
+	(DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
+	apt-get -qq update &&
+		apt-get -qq install -o DPkg::Lock::Timeout=600 -y --no-install-recommends "$2") \
+		</dev/null >"$CACHE/apt-$2.log" 2>&1
+}
+
 # need COMMAND PACKAGE: installs as root, asks otherwise.
 need() {
 	command -v "$1" >/dev/null && return
 	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-		say APT "$2"
-		(DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
-		apt-get -qq update && apt-get -qq install -y --no-install-recommends "$2") \
-			</dev/null >"$CACHE/apt-$2.log" 2>&1 ||
-			die "apt-get install $2 failed, see $CACHE/apt-$2.log"
+		# In a shell of its own, which keeps the lock no longer than that.
+		(lock apt && apt_install "$@") || die "apt-get install $2 failed, see $CACHE/apt-$2.log"
 	else
 		die "'$1' is missing; install it first: sudo apt-get install $2"
 	fi

@@ -39,9 +39,9 @@ check "netdev down: the port is down" within 5 port_is "$X" DOWN
 ip link set w0 up
 check "netdev up: the port is active again" within 5 port_is "$X" ACTIVE
 
-timeout 20 ibv_asyncwatch -d "$X" >/tmp/events 2>&1 &
+timeout 60 stdbuf -oL ibv_asyncwatch -d "$X" >/tmp/events 2>&1 &
 watcher=$!
-within 5 grep -q . /tmp/events
+within 20 grep -q . /tmp/events
 ip link set w0 down
 within 5 port_is "$X" DOWN
 ip link set w0 up

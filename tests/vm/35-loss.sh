@@ -62,6 +62,7 @@ fi
 # The neighbours know each other before the wire is bad: the RDMA core asks for an address for a second only, and a
 # connection whose question was lost is none.
 for address in "$PEER_ADDR" "$PEER_ADDR6"; do within 20 ping -c 1 -W 2 "$address"; done
+check "the neighbours stay known" keep_neighbours
 
 transfers() {
 	patient rc 4 -n 200 -s 10000 -m 1024
@@ -100,6 +101,11 @@ if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
 	if crowded v0 && crowded v1 at_peer; then
 		mark "a queue that warns"
 		transfers
+		# Nor may it have filled the gate.
+		for _ in {1..10}; do
+			[ "$(dropped)" = 0 ] || break
+			perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 16
+		done
 		check "packets were dropped with a warning" [ "$(dropped)" -gt 0 ]
 	else
 		skip "a queue that warns" "this kernel has no tbf or no fq_codel"

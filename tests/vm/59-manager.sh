@@ -7,8 +7,8 @@
 #
 # CM_CONNECTIONS=1000: how many connections cmtime makes. FLAPS=20: how often things change.
 #
-# vm: TOPOLOGY=netns
-# long: TOPOLOGY=netns KERNEL=uml VM_ENV=CM_CONNECTIONS=1000
+# vm: TOPOLOGY=netns VM_TIMEOUT=1200
+# long: TOPOLOGY=netns KERNEL=uml VM_TIMEOUT=1200 VM_ENV=CM_CONNECTIONS=1000
 
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"

@@ -24,13 +24,13 @@ of() {
 }
 # with_traffic COMMAND...: while a pingpong runs that never ends by itself.
 with_traffic() {
-	timeout 120 ibv_rc_pingpong -d "$DEV" -g "$GID4" -n 100000000 -m 2048 >/tmp/server 2>&1 &
+	timeout 600 ibv_rc_pingpong -d "$DEV" -g "$GID4" -n 100000000 -m 2048 >/tmp/server 2>&1 &
 	server=$!
 	await_listener 18515
-	at_peer timeout 120 ibv_rc_pingpong -d "$PEER_DEV" -g "$PEER_GID4" -n 100000000 -m 2048 "$ADDR" \
+	at_peer timeout 600 ibv_rc_pingpong -d "$PEER_DEV" -g "$PEER_GID4" -n 100000000 -m 2048 "$ADDR" \
 		>/tmp/client 2>&1 &
 	client=$!
-	within 10 has_qp "$DEV" RTS
+	within 60 has_qp "$DEV" RTS
 	"$@"
 	kill "$server" "$client"
 	pkill -x ibv_rc_pingpong

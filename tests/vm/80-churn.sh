@@ -36,7 +36,7 @@ round() {
 	await_listener 18515 || return
 	ib_write_bw -d "$DEV" -x "$gid" -F -s 65536 -n 1000000 "$ADDR" >/tmp/client 2>&1 &
 	client=$!
-	within 10 has_qp "$DEV" RTS || return
+	within 60 has_qp "$DEV" RTS || return
 	sleep "0.$((RANDOM % 3))"
 	kill -0 "$client" && KILLED=$((KILLED + 1))
 	kill -9 "$client"

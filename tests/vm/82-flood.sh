@@ -7,8 +7,8 @@
 #
 # FLOOD_FACTOR is how many times as expensive as to a closed port a packet may be; without it, that is only printed.
 #
-# vm: TOPOLOGY=netns
-# long: alone TOPOLOGY=netns VM_ENV=FLOOD_FACTOR=5
+# vm: TOPOLOGY=netns VM_TIMEOUT=1500
+# long: alone TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=FLOOD_FACTOR=5
 
 . "$VM_LIB"
 

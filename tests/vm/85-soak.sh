@@ -38,6 +38,14 @@ one() { # WORD...: one of them
 # until_end: whether there is time for one more.
 until_end() { [ "$SECONDS" -lt "$end" ]; }
 
+# flap: the link is down for a moment. It forgets its neighbours then, also those that were to stay.
+flap() {
+	ip link set v0 down
+	sleep "0.$((RANDOM % 3))"
+	keep_neighbours
+	ip link set v0 up
+}
+
 weather() {
 	RANDOM=$seed
 	while until_end; do
@@ -47,7 +55,7 @@ weather() {
 		tc qdisc replace dev v0 root netem $wire
 		at_peer tc qdisc replace dev v1 root netem $wire
 		sleep "$((RANDOM % 3)).$((RANDOM % 10))"
-		[ $((RANDOM % 4)) != 0 ] || { ip link set v0 down; sleep "0.$((RANDOM % 3))"; ip link set v0 up; }
+		[ $((RANDOM % 4)) != 0 ] || flap
 	done
 	tc qdisc del dev v0 root
 	at_peer tc qdisc del dev v1 root
@@ -101,6 +109,7 @@ soaked() {
 
 # The link goes down, but its addresses stay.
 sysctl -qw net.ipv6.conf.v0.keep_addr_on_down=1
+check "the neighbours are known" keep_neighbours
 before=$(objects)
 note "kernel memory at first: $(kernel_memory) KiB"
 # The first half fills caches.

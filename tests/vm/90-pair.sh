@@ -5,8 +5,8 @@
 #
 #	machine a: eth0 [DEV, DRIVER] ====== eth0 [DEV, PEER_DRIVER] :machine b
 #
-# vm: TOPOLOGY=pair
-# vm: TOPOLOGY=pair PEER_DRIVER=rxe
+# vm: TOPOLOGY=pair VM_TIMEOUT=1200
+# vm: TOPOLOGY=pair VM_TIMEOUT=1200 PEER_DRIVER=rxe
 
 . "$VM_LIB"
 

@@ -7,6 +7,8 @@ Plain values travel; everything else stays there and is named here by a `Far`, w
 for there. Both machines run the same script, so functions and classes go by name. Knows no device and no test.
 """
 
+import atexit
+import contextlib
 import functools
 import os
 import time
@@ -14,6 +16,7 @@ from multiprocessing.connection import Client, Listener
 
 _PORT = 5999
 _PATIENCE = 60
+_PARTING = 5
 _PLAIN = (int, float, str, bytes, type(None))
 _things = []
 
@@ -45,11 +48,23 @@ def _wire():
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            return Client((os.environ["PEER_ADDR"], _PORT))
+            wire = Client((os.environ["PEER_ADDR"], _PORT))
+            break
         except OSError:
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)
+    atexit.register(_part, wire)
+    return wire
+
+
+def _part(wire):
+    """Tells the other machine that we are done, and waits until it knows: when we are gone, nobody would repeat what
+    a bad wire has lost of the end of our connection."""
+    with contextlib.suppress(EOFError, OSError):
+        wire.send(None)
+        if wire.poll(_PATIENCE):
+            wire.recv()
 
 
 def call(function, *args, **named):
@@ -89,9 +104,15 @@ def serve():
     with Listener((os.environ["ADDR"], _PORT)) as listener, listener.accept() as wire:
         while True:
             try:
-                function, args, named = wire.recv()
+                order = wire.recv()
             except EOFError:
                 return
+            if order is None:
+                wire.send(None)
+                # Our answer may be lost as well, so we stay until the other machine has left.
+                wire.poll(_PARTING)
+                return
+            function, args, named = order
             try:
                 answer = True, _told(function(*args, **named))
             except Exception as error:  # pylint: disable=broad-except

@@ -22,10 +22,10 @@ both() {
 	local rc_server=0 rc_client=0 pid
 	PORT=$((PORT + 1))
 	mark "$1"
-	timeout 240 $(eval echo "$2") >/tmp/server 2>&1 &
+	timeout 480 $(eval echo "$2") >/tmp/server 2>&1 &
 	pid=$!
 	within 60 sh -c "ss -Hltn 'sport = :$PORT' | grep -q . || ss -Hlun 'sport = :$PORT' | grep -q ." || true
-	timeout 240 $(eval echo "$3") >/tmp/client 2>&1 || rc_client=$?
+	timeout 480 $(eval echo "$3") >/tmp/client 2>&1 || rc_client=$?
 	wait "$pid" || rc_server=$?
 	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
 		ok "$1"
@@ -115,7 +115,7 @@ libfabric() {
 # mpi RANKS TRANSPORT: a ring, reductions and one-sided operations, the results checked by mpi.py.
 mpi() {
 	export UCX_TLS=$2,tcp:aux,self
-	check "Open MPI, $1 ranks over $2" timeout 400 mpirun --allow-run-as-root --oversubscribe -n "$1" \
+	check "Open MPI, $1 ranks over $2" timeout 800 mpirun --allow-run-as-root --oversubscribe -n "$1" \
 		--mca pml ucx --mca osc ucx --mca btl ^openib --mca plm isolated python3 /ferroce/mpi.py
 }
 

@@ -4,7 +4,7 @@
 # MATRIX says which part: sample (the default), rc, or others (UC, UD, atomics, SRQ, multicast).
 #
 # machine: VM_TIMEOUT=3000
-# vm: TOPOLOGY=netns VM_TIMEOUT=1200
+# vm: TOPOLOGY=netns VM_TIMEOUT=2400
 # long: TOPOLOGY=single KERNEL=uml VM_TIMEOUT=3600 VM_ENV=MATRIX=rc
 # long: TOPOLOGY=single KERNEL=uml VM_TIMEOUT=3600 VM_ENV=MATRIX=others
 # long: TOPOLOGY=netns KERNEL=uml VM_TIMEOUT=3600 VM_ENV=MATRIX=rc

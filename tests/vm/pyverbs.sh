@@ -3,8 +3,8 @@
 # rdma-core's own tests, as the distribution installs them, over a device that talks to itself. What each
 # has to come to stands in pyverbs.list. PYVERBS="PATTERN..." runs some of them.
 #
-# machine: VM_TIMEOUT=1200
-# vm: TOPOLOGY=single VM_TIMEOUT=1200
+# machine: VM_TIMEOUT=2400
+# vm: TOPOLOGY=single VM_TIMEOUT=2400
 
 . "$VM_LIB"
 

@@ -180,14 +180,18 @@ class End:
         pieces = [self.sge()] if pieces is None else pieces or NOTHING
         self.qp.post_recv(RecvWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces))
 
-    def send(self, opcode, wr_id=2, pieces=None, flags=e.IBV_SEND_SIGNALED, remote=None, imm=0):
-        """Posts a work request; remote is (address, rkey)."""
+    def request(self, opcode, wr_id=2, pieces=None, flags=e.IBV_SEND_SIGNALED, remote=None, imm=0):
+        """A work request that waits to be posted; remote is (address, rkey)."""
         pieces = [self.sge()] if pieces is None else pieces or NOTHING
         request = SendWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces, opcode=opcode,
                          send_flags=flags, imm_data=imm)
         if remote:
             request.set_wr_rdma(remote[1], remote[0])
-        self.qp.post_send(request)
+        return request
+
+    def send(self, *args, **named):
+        """Posts such a work request."""
+        self.qp.post_send(self.request(*args, **named))
 
     def remote(self, offset=0):
         """This end's memory as its peer names it."""

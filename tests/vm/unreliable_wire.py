@@ -82,22 +82,22 @@ def lossy():
 def broken_writes():
     """A WRITE that is announced is whole"""
     with connected() as (a, b):
-        for number in range(60):
+        for number in range(MESSAGES):
             b.receive(wr_id=number, pieces=[])
         wire("BAD_WIRE")
-        for number in range(60):
+        for number in range(MESSAGES):
             fill(a, pattern(8000, number))
             a.send(WRITE_IMM, wr_id=number, pieces=[a.sge(0, 8000)], remote=b.remote(number * ROOM), imm=number)
             equal(a.completion().status, OK)
         found = arrived(b)
         wire("GOOD_WIRE")
-        true(0 < len(found) < 60, f"{len(found)} of 60")
+        true(0 < len(found) < MESSAGES, f"{len(found)} of {MESSAGES}")
         for wc in found:
             equal((wc.status, wc.opcode, wc.byte_len), (OK, e.IBV_WC_RECV_RDMA_WITH_IMM, 8000))
             equal(held(b, 8000, wc.imm_data * ROOM), pattern(8000, wc.imm_data), f"write {wc.imm_data}")
         fill(a, b"the end")
-        a.send(WRITE, pieces=[a.sge(0, 7)], remote=b.remote(61 * ROOM))
-        eventually(lambda: held(b, 7, 61 * ROOM) == b"the end", "the last one arrives")
+        a.send(WRITE, pieces=[a.sge(0, 7)], remote=b.remote(MESSAGES * ROOM))
+        eventually(lambda: held(b, 7, MESSAGES * ROOM) == b"the end", "the last one arrives")
 
 
 if __name__ == "__main__":

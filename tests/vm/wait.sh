@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Waiting for conditions with a limit, and the driver's coming and going. Sourced after lib.sh by tests that
-# change what the set-up made.
+# Waiting for conditions with a limit, the driver's coming and going, and neighbours. Sourced after lib.sh by tests
+# that change what the set-up made.
 
 # within SECONDS COMMAND...: until the command succeeds; fails when time is up. A slow kernel gets more.
 within() {
@@ -64,6 +64,15 @@ qps() { rdma resource show qp link "$1" 2>/dev/null | grep -c "pid"; }
 
 # has_qp DEVICE STATE
 has_qp() { rdma resource show qp link "$1" | grep -q "type RC state $2"; }
+
+# keep_neighbours: each end knows for good where the other's IPv4 address is. ARP has no checksum: what a wire damages
+# of it would be a wrong neighbour, for long.
+keep_neighbours() {
+	local ours theirs
+	ours=$(<"/sys/class/net/$NETDEV/address") theirs=$(at_peer cat "/sys/class/net/$PEER_NETDEV/address") &&
+		ip neigh replace "$PEER_ADDR" lladdr "$theirs" dev "$NETDEV" nud permanent &&
+		at_peer ip neigh replace "$ADDR" lladdr "$ours" dev "$PEER_NETDEV" nud permanent
+}
 
 # kernel_memory: what the kernel holds and cannot give back, in KiB. With KASAN, what was freed is kept until its cache
 # is made to shrink.
