@@ -325,12 +325,11 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// sent count as lost; the peer is told, and the responder is in the error state.
     ///
     /// One that is repeated is only given up. Its peer may have had it long ago, and have taken the key away
-    /// since; if not, it asks until it has asked often enough.
+    /// since; if not, it asks until it has asked often enough. Nor is anything acknowledged instead: a peer might
+    /// take that for the data.
     pub fn abort_read(&mut self, packets: u32, _error: AccessError) {
         let psn = self.read_end.sub(packets);
         if self.replay.give_up(psn) {
-            // It may have stood for an acknowledgement.
-            self.confirm();
             return;
         }
         self.replay.clear();

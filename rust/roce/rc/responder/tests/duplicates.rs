@@ -169,14 +169,17 @@ fn what_can_be_read_no_more_is_not_repeated() {
 }
 
 #[test]
-fn a_repetition_that_fails_takes_no_acknowledgement_with_it() {
+fn a_repetition_that_fails_is_not_acknowledged() {
     let mut bench = Bench::new();
     bench.gets(read(100, 100, 1)).unwrap();
     bench.says();
     bench.gets(read(100, 100, 1)).unwrap();
     bench.says();
     bench.responder.abort_read(1, AccessError::Key);
-    assert_eq!(bench.says(), [says(100, Syndrome::ACK_UNLIMITED)]);
+    assert_eq!(bench.says(), [], "it might be taken for the data");
+    bench.post(1);
+    bench.gets(send(Position::Only, 101, 1).asking()).unwrap();
+    assert_eq!(bench.says(), [ack(101)]);
 }
 
 #[test]
