@@ -75,13 +75,18 @@ const MANY_TURNS: u32 = 128;
 pub(crate) struct Answers(KVVec<Answer>);
 
 impl Answers {
-    /// Room for `count` answers.
+    /// Room for `count` answers, or for as many as the next power of two: what rdma_rxe asks for at a time when it
+    /// is told `count`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(count: u8) -> Result<Self> {
-        let answers = KVVec::from_elem(Answer::EMPTY, usize::from(count), gfp_user())?;
+        let room = match count {
+            0 => 0,
+            _ => usize::from(count).next_power_of_two(),
+        };
+        let answers = KVVec::from_elem(Answer::EMPTY, room, gfp_user())?;
         Ok(Self(answers))
     }
 }
