@@ -101,7 +101,10 @@ def _told(result):
 
 def serve():
     """Does what the other machine asks for, until it is done."""
-    with Listener((os.environ["ADDR"], _PORT)) as listener, listener.accept() as wire:
+    # Who calls next is for the next to serve, also while we still wait for the end.
+    with Listener((os.environ["ADDR"], _PORT)) as listener:
+        wire = listener.accept()
+    with wire:
         while True:
             try:
                 order = wire.recv()
