@@ -7,7 +7,7 @@
 #	v0.5     ------ v1.5                  VLAN 5 on top; its addresses are GIDs of the same devices
 #	lo [X]                                in namespace c: the loopback device itself
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns VM_TIMEOUT=1200
 
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"
