@@ -21,10 +21,7 @@ patterns=(
 
 [ -s "$1" ] || { echo "no kernel log in $1"; exit 1; }
 pattern=$(printf '|%s' "${patterns[@]}")
-# A page fault of a process for which memory was made to run out is repeated, and hurts nobody. A program that
-# crashes fails the test that it belongs to; the kernel only mentions it. Where a memory cgroup has no room left, the
-# kernel tells who asked for more, with one trace; only a machine without memory is in trouble.
-#
+
 # others_warn: without those warnings of others. Each goes from "cut here" to "end trace".
 others_warn() {
 	[ -n "${VM_RIVALS-}" ] || { cat; return; }
@@ -42,6 +39,10 @@ others_warn() {
 		/---\[ end trace / { end(); holding = 0 }
 		END { theirs = 0; end() }'
 }
+
+# A page fault of a process for which memory was made to run out is repeated, and hurts nobody. A program that
+# crashes fails the test that it belongs to; the kernel only mentions it. Where a memory cgroup has no room left, the
+# kernel tells who asked for more, with one trace; only a machine without memory is in trouble.
 log=$(others_warn <"$1" | sed -e '/Huh VM_FAULT_OOM leaked out to the #PF handler. Retrying PF/d' \
 	-e '/ traps: [^ ]*\[[0-9]*\] general protection fault ip:/d' |
 	awk '

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import pathlib
 import platform
 import subprocess
 import time
@@ -72,26 +73,17 @@ def many_mappings():
     A user-mode kernel maps the memory of its processes page by page. Of 1 GiB that is more than Linux grants by
     default, and registering so much would fail.
     """
-    limit = "/proc/sys/vm/max_map_count"
+    limit = pathlib.Path("/proc/sys/vm/max_map_count")
     try:
-        with open(limit, "r+", encoding="ascii") as file:
-            before = int(file.read())
-            _set(file, max(before, MAPPINGS))
+        before = int(limit.read_text(encoding="ascii"))
+        limit.write_text(f"{max(before, MAPPINGS)}\n", encoding="ascii")
     except OSError:
         yield
         return
     try:
         yield
     finally:
-        with open(limit, "r+", encoding="ascii") as file:
-            _set(file, before)
-
-
-def _set(file, value):
-    """Writes a number over what an open file holds."""
-    file.seek(0)
-    file.write(f"{value}\n")
-    file.flush()
+        limit.write_text(f"{before}\n", encoding="ascii")
 
 
 def description(tree):

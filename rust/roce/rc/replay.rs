@@ -202,11 +202,8 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
             }
             self.oldest = self.place(1);
             self.len = self.len.saturating_sub(1);
-            match self.settled.checked_sub(1) {
-                Some(settled) => self.settled = settled,
-                // It was being repeated.
-                None => self.settle(0),
-            }
+            // It may have been the one that is pending, if it was repeated.
+            self.settle(self.settled.saturating_sub(1));
         }
         Ok(())
     }

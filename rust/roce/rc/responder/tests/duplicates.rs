@@ -91,13 +91,12 @@ fn what_was_not_asked_for_before_is_not_given() {
 fn a_read_is_forgotten_when_enough_others_came() {
     let mut bench = Bench::new();
     for psn in [100, 101, 102] {
-        bench.gets(read(psn, u64::from(psn), 1)).unwrap();
+        bench.is_asked([psn]);
         bench.says();
     }
     let forgotten = Err(DropReason::UnknownDuplicate);
     assert_eq!(bench.gets(read(100, 100, 1)), forgotten);
-    bench.gets(read(101, 101, 1)).unwrap();
-    bench.gets(read(102, 102, 1)).unwrap();
+    bench.is_asked([101, 102]);
     assert_eq!(bench.reads(), [(101, 1), (102, 1)]);
 }
 
@@ -119,11 +118,9 @@ fn an_answer_that_is_asked_for_again_starts_over_before_the_later_ones() {
 #[test]
 fn a_repeated_answer_does_not_stand_in_the_way_of_a_new_read() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 100, 1)).unwrap();
-    bench.gets(read(101, 101, 1)).unwrap();
+    bench.is_asked([100, 101]);
     bench.says();
-    bench.gets(read(100, 100, 1)).unwrap();
-    bench.gets(read(102, 102, 1)).unwrap();
+    bench.is_asked([100, 102]);
     assert_eq!(
         bench.says(),
         [data(Position::Only, 102, 1)],
@@ -136,12 +133,9 @@ fn a_repeated_answer_does_not_stand_in_the_way_of_a_new_read() {
 #[test]
 fn those_that_are_repeated_with_one_that_is_pushed_out_are_still_given() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 100, 1)).unwrap();
-    bench.gets(read(101, 101, 1)).unwrap();
+    bench.is_asked([100, 101]);
     bench.says();
-    bench.gets(read(100, 100, 1)).unwrap();
-    bench.gets(read(101, 101, 1)).unwrap();
-    bench.gets(read(102, 102, 1)).unwrap();
+    bench.is_asked([100, 101, 102]);
     let only = |psn| data(Position::Only, psn, 1);
     assert_eq!(bench.says(), [only(101), only(102)]);
 }
@@ -150,10 +144,10 @@ fn those_that_are_repeated_with_one_that_is_pushed_out_are_still_given() {
 fn what_can_be_read_no_more_is_not_repeated() {
     let mut bench = Bench::new();
     bench.gets(read(100, 0, 768)).unwrap();
-    bench.gets(read(103, 103, 1)).unwrap();
+    bench.is_asked([103]);
     bench.says();
     bench.gets(read(101, 256, 512)).unwrap();
-    bench.gets(read(103, 103, 1)).unwrap();
+    bench.is_asked([103]);
     let one = BurstLimit {
         bytes: u32::MAX,
         packets: 1,
@@ -164,16 +158,16 @@ fn what_can_be_read_no_more_is_not_repeated() {
     assert_eq!(bench.responder.state(), RecvState::Ready);
     let later = data(Position::Only, 103, 1);
     assert_eq!(bench.says(), [later], "the others are not the worse for it");
-    bench.gets(read(104, 104, 1)).unwrap();
+    bench.is_asked([104]);
     assert_eq!(bench.says(), [data(Position::Only, 104, 1)]);
 }
 
 #[test]
 fn a_repetition_that_fails_is_not_acknowledged() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 100, 1)).unwrap();
+    bench.is_asked([100]);
     bench.says();
-    bench.gets(read(100, 100, 1)).unwrap();
+    bench.is_asked([100]);
     bench.says();
     bench.responder.abort_read(1, AccessError::Key);
     assert_eq!(bench.says(), [], "it might be taken for the data");
@@ -185,18 +179,15 @@ fn a_repetition_that_fails_is_not_acknowledged() {
 #[test]
 fn another_storage_keeps_the_newest_reads() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 100, 1)).unwrap();
-    bench.gets(read(101, 101, 1)).unwrap();
+    bench.is_asked([100, 101]);
     bench.says();
     let old = bench.responder.replace_storage(vec![Answer::EMPTY]);
     assert_eq!(old.len(), 2);
     let forgotten = Err(DropReason::UnknownDuplicate);
     assert_eq!(bench.gets(read(100, 100, 1)), forgotten);
-    bench.gets(read(101, 101, 1)).unwrap();
+    bench.is_asked([101]);
     assert_eq!(bench.reads(), [(101, 1)]);
     bench.responder.replace_storage(vec![Answer::EMPTY; 3]);
-    bench.gets(read(102, 102, 1)).unwrap();
-    bench.gets(read(103, 103, 1)).unwrap();
-    bench.gets(read(101, 101, 1)).unwrap();
+    bench.is_asked([102, 103, 101]);
     assert_eq!(bench.reads(), [(101, 1), (102, 1), (103, 1)]);
 }

@@ -233,6 +233,13 @@ impl Bench {
         packet.give(|packet| responder.handle_request(packet, host))
     }
 
+    /// READs of one byte each, at the address that is its PSN.
+    fn is_asked<const N: usize>(&mut self, psns: [u32; N]) {
+        for psn in psns {
+            self.gets(read(psn, u64::from(psn), 1)).unwrap();
+        }
+    }
+
     fn says(&mut self) -> Vec<Pkt> {
         self.says_up_to(ALL)
     }
