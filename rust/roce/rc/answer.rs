@@ -137,8 +137,8 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         let stats = &mut self.stats;
         let (psn, syndrome, count) = match self.reply {
             Reply::None => return None,
-            Reply::Ack { .. } => (
-                self.expected.sub(1),
+            Reply::Ack { owed } => (
+                self.replay.acknowledged(owed, self.expected),
                 Syndrome::ACK_UNLIMITED,
                 Some(&mut stats.acks),
             ),

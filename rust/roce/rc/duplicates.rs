@@ -19,6 +19,7 @@ use super::{
     },
 };
 use crate::{
+    psn::Psn,
     status::DropReason,
     wire::{
         opcode::Operation,
@@ -38,11 +39,18 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             | Operation::AtomicWrite
             | Operation::Flush => self.repeat_answer(packet),
             _ => {
-                if self.reply == Reply::None {
-                    self.owe_ack();
-                }
+                self.acknowledge_again(packet.psn());
                 Ok(())
             }
+        }
+    }
+
+    /// Acknowledges a SEND or WRITE again, if nothing else is to be said.
+    fn acknowledge_again(&mut self, psn: Psn) {
+        match self.reply {
+            Reply::None => self.reply = Reply::Ack { owed: psn },
+            Reply::Ack { owed } if owed.is_before(psn) => self.reply = Reply::Ack { owed: psn },
+            _ => {}
         }
     }
 

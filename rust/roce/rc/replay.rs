@@ -214,6 +214,24 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         self.get(index)
     }
 
+    /// Returns up to where an acknowledgement goes that has to reach `owed`, when `expected` is the next
+    /// request: to before the first answer after that, and never to an answer's own PSNs. The peer may lack
+    /// that answer; it would have to ask for it once more, and some (`rdma_rxe` of Linux 7.3) take an acknowledgement
+    /// with its PSN for the answer itself.
+    pub(super) fn acknowledged(&self, owed: Psn, expected: Psn) -> Psn {
+        let after_owed = |first: Psn| {
+            let distance = expected.since(first);
+            distance != 0 && distance < expected.since(owed)
+        };
+        let mut last = expected.sub(1);
+        for answer in (0..self.len).rev().filter_map(|index| self.get(index)) {
+            if after_owed(answer.first) || last.since(answer.first) < answer.packets {
+                last = answer.first.sub(1);
+            }
+        }
+        last
+    }
+
     /// Says that packets `start` to `end` of the answer with this PSN are to be sent once more.
     /// Nothing happens if they are about to be sent anyway. An answer that is given for the first
     /// time still goes on to its end.

@@ -212,7 +212,8 @@ pub(super) enum Message {
 pub(super) enum Reply {
     /// Nothing.
     None,
-    /// That everything up to here arrived. Read responses later than `owed` say so as well.
+    /// That everything up to here arrived, at least up to `owed`. Read responses later than that say so as
+    /// well.
     Ack { owed: Psn },
     /// That the expected request is missing.
     Sequence,

@@ -24,6 +24,40 @@ fn a_send_or_write_that_comes_again_is_acknowledged_and_nothing_else() {
     assert_eq!(bench.responder.take_stats().duplicates, 2);
 }
 
+/// A peer may take an acknowledgement with the PSN of a READ for its data.
+#[test]
+fn what_comes_again_is_acknowledged_to_before_the_next_answer() {
+    let mut bench = Bench::new();
+    (0..3).for_each(|_| bench.post(1));
+    for psn in [100, 101, 105] {
+        bench.gets(send(Position::Only, psn, 1)).unwrap();
+        match psn {
+            101 => bench.gets(read(102, 0, 600)).unwrap(),
+            _ => {}
+        }
+    }
+    bench.says();
+    for (psn, acknowledged) in [(100, 101), (101, 101), (105, 105)] {
+        bench.gets(send(Position::Only, psn, 1)).unwrap();
+        assert_eq!(bench.says(), [ack(acknowledged)]);
+    }
+    for psn in [105, 100] {
+        bench.gets(send(Position::Only, psn, 1)).unwrap();
+    }
+    assert_eq!(bench.says(), [ack(105)], "both at once");
+}
+
+#[test]
+fn nothing_is_confirmed_by_the_number_of_an_answer() {
+    let mut bench = Bench::new();
+    bench.post(1);
+    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    bench.is_asked([101, 102]);
+    bench.says();
+    bench.responder.confirm();
+    assert_eq!(bench.says(), [ack(100)]);
+}
+
 #[test]
 fn a_read_that_comes_again_is_answered_again() {
     let mut bench = Bench::new();
