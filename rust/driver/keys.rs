@@ -278,11 +278,15 @@ impl Keys {
     fn hold(&self, pd: &Arc<Pd>, bind: &Bind, guard: &rcu::Guard) -> Option<Place> {
         let (region, generation) = split(bind.region.get());
         let entry = self.table.get(region, guard)?;
-        let windows = match entry {
-            Entry::Region(mr) => &mr.windows,
-            Entry::Fast(fast) => &fast.windows,
+        let (windows, domain) = match entry {
+            Entry::Region(mr) => (&mr.windows, &mr.pd),
+            Entry::Fast(fast) => (&fast.windows, &fast.pd),
             Entry::Window(_) => return None,
         };
+        // A stranger's window does not count, not even for a moment: the region could not go.
+        if !Arc::ptr_eq(domain, pd) {
+            return None;
+        }
         // First the count: a region that is counted for a window is not invalidated.
         if !windows.enter() {
             return None;
