@@ -124,6 +124,16 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
+    /// A consumer in the kernel hears nothing any more when this returns: the core is about to wait for the
+    /// last work item that its handler has queued.
+    pub(super) unsafe extern "C" fn pre_destroy_cq(cq: *mut bindings::ib_cq) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let data = unsafe { object::Cq::<T::Cq>::data(cq) };
+        data.handle.cut().wait();
+        data.handle.finish();
+        0
+    }
+
     /// The consumer hears nothing any more from the moment that this begins.
     pub(super) unsafe extern "C" fn destroy_cq(
         cq: *mut bindings::ib_cq,

@@ -181,6 +181,18 @@ impl<T: Driver> OpsVTable<T> {
         dev.netdev().map_or(ptr::null_mut(), NetDev::into_raw)
     }
 
+    /// The device can be found from now on: it was registered, or has come back after it moved to another
+    /// namespace. What happened to its interface meanwhile was told to nobody.
+    pub(super) unsafe extern "C" fn enable_driver(dev: *mut bindings::ib_device) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let device = unsafe { Device::<T>::from_raw(dev) };
+        match device.netdev() {
+            Some(netdev) => device.dispatch_port_state(&netdev),
+            None => device.unregister_queued(),
+        }
+        0
+    }
+
     /// The last operation of all.
     pub(super) unsafe extern "C" fn dealloc_driver(dev: *mut bindings::ib_device) {
         if let Some(device) = NonNull::new(dev.cast::<Device<T>>()) {
