@@ -30,3 +30,6 @@
 #include <rdma/restrack.h>
 #include <rdma/uverbs_ioctl.h>
 #include <uapi/rdma/rdma_user_rxe.h>
+
+/* Nodes are charged to whoever causes them, also those that are had without waiting. */
+const gfp_t FERROCE_XA_FLAGS_ACCOUNT = XA_FLAGS_ACCOUNT;

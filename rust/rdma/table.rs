@@ -61,7 +61,8 @@ impl<T: 'static> Table<T> {
         pin_init!(Self {
             // SAFETY: C initialises all of it, in place.
             entries <- Opaque::ffi_init(|xa| unsafe {
-                bindings::xa_init_flags(xa, bindings::XA_FLAGS_ALLOC);
+                let flags = bindings::XA_FLAGS_ALLOC | bindings::FERROCE_XA_FLAGS_ACCOUNT;
+                bindings::xa_init_flags(xa, flags);
             }),
             next: UnsafeCell::new(0),
             _owns: PhantomData,
