@@ -48,7 +48,8 @@ use roce::{
         LocalOp,
         Remote,
         SendOp,
-        SendWr, //
+        SendWr,
+        ATOMIC_BYTES, //
     }, //
 };
 
@@ -111,10 +112,21 @@ where
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
         let (op, local) = operation(wr.operation().ok_or(EOPNOTSUPP)?);
+        let atomic = matches!(op, SendOp::Atomic { .. });
+        let room = || {
+            wr.sges()
+                .iter()
+                .map(|sge| u64::from(sge.length))
+                .sum::<u64>()
+        };
+        if atomic && u64::from(ATOMIC_BYTES) > room() {
+            return Err(EINVAL);
+        }
         let request = |length| SendWr {
             wr_id: wr.wr_id(),
             op,
-            length,
+            // The result takes no more, whatever room there is.
+            length: if atomic { ATOMIC_BYTES } else { length },
             signaled: wr.is_signaled() || qp.signals_all(),
             solicited: wr.is_solicited(),
             fence: wr.is_fenced(),

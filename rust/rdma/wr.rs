@@ -252,14 +252,22 @@ impl<'a, A> SendWr<'a, A> {
         unsafe { SgeList::from_raw(self.raw.sg_list, self.raw.num_sge) }
     }
 
-    /// What a datagram has beside its data; `None` if the queue pair does not send datagrams.
+    /// What a datagram has beside its data; `None` if it is none, or the queue pair does not send datagrams.
     pub fn ud(&self) -> Option<UdWr<'a, A>> {
-        if !self.datagram {
+        let sends = matches!(
+            self.opcode(),
+            bindings::ib_wr_opcode_IB_WR_SEND | bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM
+        );
+        // The core itself posts other requests, to see a queue drained.
+        if !self.datagram || !sends {
             return None;
         }
         let wr: *const bindings::ib_ud_wr = ptr::from_ref(self.raw).cast();
-        // SAFETY: Requests to such a queue pair are embedded in an `ib_ud_wr`, as its first field.
+        // SAFETY: A send to such a queue pair is embedded in an `ib_ud_wr`, as its first field.
         let wr = unsafe { &*wr };
+        if wr.ah.is_null() {
+            return None;
+        }
         Some(UdWr {
             // SAFETY: A datagram has an address handle of the same device, which lives until the
             // request has completed.
