@@ -120,6 +120,7 @@ int ferroce_helper_ip6_local_out(struct sk_buff *skb);
 u32 ferroce_helper_rt_tos2priority(u8 tos);
 void ferroce_helper_skb_add_rx_frag(struct sk_buff *skb, struct page *page, int off, int size);
 void ferroce_helper_skb_detach(struct sk_buff *skb);
+bool ferroce_helper_skb_forget_gso(struct sk_buff *skb);
 void *ferroce_helper_skb_destructor_arg(const struct sk_buff *skb);
 struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
 int ferroce_helper_skb_iif(const struct sk_buff *skb);

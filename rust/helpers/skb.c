@@ -41,6 +41,19 @@ void ferroce_helper_skb_detach(struct sk_buff *skb)
 	skb->dev = NULL;
 }
 
+/* False: no memory, and the buffer is gone. */
+bool ferroce_helper_skb_forget_gso(struct sk_buff *skb)
+{
+	if (!skb_is_gso(skb))
+		return true;
+	if (skb_unclone(skb, GFP_ATOMIC)) {
+		kfree_skb_reason(skb, SKB_DROP_REASON_NOMEM);
+		return false;
+	}
+	skb_gso_reset(skb);
+	return true;
+}
+
 void *ferroce_helper_skb_destructor_arg(const struct sk_buff *skb)
 {
 	return skb_shinfo(skb)->destructor_arg;

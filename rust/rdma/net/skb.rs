@@ -39,9 +39,13 @@ use kernel::{
     prelude::*, //
 };
 
-/// Room in front of the payload: any link-layer header, IPv6, UDP.
+/// What a tunnel may put in front: GENEVE with all options in IPv6, and the Ethernet header that it carries. Of a
+/// burst tunnels look at the first packet only.
+const TUNNEL: u32 = 40 + 8 + 8 + 252 + 18;
+
+/// Room in front of the payload: tunnel, any link-layer header, IPv6, UDP.
 // CAST: Small numbers.
-const HEADROOM: u32 = bindings::LL_MAX_HEADER + 48 + (IPV6_LEN + UDP_LEN) as u32;
+const HEADROOM: u32 = TUNNEL + bindings::LL_MAX_HEADER + (IPV6_LEN + UDP_LEN) as u32;
 
 /// Mark of a buffer that holds pages which others may write to.
 const SHARED_FRAG: u8 = bindings::SKBFL_SHARED_FRAG as u8;

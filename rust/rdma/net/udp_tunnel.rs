@@ -168,6 +168,11 @@ unsafe extern "C" fn encap_rcv<R: Receive>(
 ) -> c_int {
     // SAFETY: A packet that has come in has an interface, which RCU keeps until this function returns.
     let via = unsafe { NetDevBorrow::from_raw(bindings::ferroce_helper_skb_dev(skb)) };
+    // SAFETY: The packet is ours. One of a tunnel comes here as it is, unsplit; its parts have nothing to do
+    // with packets of ours. So it is one packet, and too long.
+    if !unsafe { bindings::ferroce_helper_skb_forget_gso(skb) } {
+        return 0;
+    }
     // SAFETY: The packet is ours, and C has pulled the IP header.
     let skb = unsafe { RxSkb::from_encap(skb) };
     // SAFETY: The socket is valid, and RCU is locked.
