@@ -39,7 +39,8 @@ use rdma::{
             FIRST, //
         }, //
     },
-    table::Table, //
+    table::Table,
+    wait::synchronize_rcu_expedited, //
 };
 use roce::{
     id::Qpn,
@@ -135,6 +136,8 @@ impl Demux {
         let at = gsi.iter().position(|other| Arc::ptr_eq(other, qp));
         let removed = at.and_then(|at| gsi.remove(at).ok());
         drop(gsi);
+        // Who has found it is under RCU, and must not be the one who lets go of it last.
+        synchronize_rcu_expedited();
         drop(removed);
     }
 
@@ -226,7 +229,7 @@ impl Demux {
     }
 
     /// The general services queue pair of the port with this address: the port that the packet came in by,
-    /// or else, if it came by the loopback interface, another of the same namespace.
+    /// or else another of the same namespace.
     fn gsi_of(
         &self,
         gid: &[u8; 16],
@@ -234,18 +237,20 @@ impl Demux {
         guard: &rcu::Guard,
     ) -> Option<Arc<QueuePair>> {
         let net = via.net_id();
-        let gsi = self.gsi.lock();
+        // Looking for an address takes long, and is not for under the lock. If the list changes meanwhile, a packet
+        // may be lost.
+        let all = (0..).map_while(|at| self.gsi.lock().get(at).cloned());
         let mut other = None;
-        for qp in gsi.iter() {
+        for qp in all.filter(|qp| qp.common().port().net() == net) {
             let port = qp.common().port();
-            if port.net() == net && port.owns(gid) {
+            if port.owns(gid) {
                 if port.takes_from(via, guard) {
-                    return Some(qp.clone());
+                    return Some(qp);
                 }
                 other = Some(qp);
             }
         }
-        other.cloned()
+        other
     }
 }
 
