@@ -65,7 +65,7 @@ use rdma::{
         Turn, //
     },
     wait::{
-        flush_work,
+        cancel_work,
         Alive, //
     }, //
 };
@@ -287,13 +287,13 @@ impl<T: Service> Pair<T> {
     /// Not for memory that is being brought: that may take as long as its process likes, which may
     /// be the very one that waits for us. Whoever brings it holds a reference, and finds nothing
     /// to do with it.
-    pub(crate) fn quiesce(&self) {
+    pub(crate) fn quiesce(self: ArcBorrow<'_, Self>) {
         self.timer.cancel();
         // Twice: one that began before RESET may have queued itself or another. Now they find nothing to do.
         for _ in 0..2 {
-            flush_work(&self.send_work);
-            flush_work(&self.receive_work);
-            flush_work(&self.receive_long);
+            cancel_work::<_, SEND>(self);
+            cancel_work::<_, RECEIVE>(self);
+            cancel_work::<_, RECEIVE_LONG>(self);
         }
         // A work item that began before RESET may have set it, or waited for the network.
         self.timer.cancel();

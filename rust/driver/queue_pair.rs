@@ -96,11 +96,16 @@ impl QueuePair {
         }
     }
 
+    /// Goes to RESET. Packets may still find it.
+    pub(crate) fn reset(&self) {
+        with_pair!(self, pair => pair.reset());
+    }
+
     /// Ends it. No packet finds it any more; when this returns, nothing of it is on its way.
     pub(crate) fn retire(&self) {
         with_pair!(self, pair => {
             pair.reset();
-            pair.quiesce();
+            pair.as_arc_borrow().quiesce();
         });
     }
 

@@ -262,6 +262,8 @@ impl Driver for Ferroce {
 
     fn destroy_qp(dev: &Device<Self>, qp: Arc<QueuePair>) {
         let number = qp.common().number();
+        // While the end of the netdev still finds it: its routes must not be there for longer.
+        qp.reset();
         if number == Qpn::GSI.get() {
             dev.shared().demux().remove_gsi(&qp);
         } else {

@@ -19,9 +19,14 @@ use kernel::{
             Atomic, //
         },
         Arc,
+        ArcBorrow,
         Completion, //
     },
-    workqueue::Work, //
+    workqueue::{
+        HasWork,
+        Work,
+        WorkItem, //
+    }, //
 };
 
 pub use kernel::sync::rcu::rcu_barrier;
@@ -33,13 +38,26 @@ pub fn synchronize_rcu_expedited() {
     unsafe { bindings::synchronize_rcu_expedited() };
 }
 
-/// Waits until a work item that was queued before has run, and has let go of what it belongs to. Not
-/// from within the item itself.
+/// Takes a work item back if it is queued, and waits for its end if it runs. Not from within the item itself.
+///
+/// Who queues it while this waits is told that it is queued already. What is queued is not waited for: it may
+/// have its turn only when memory has been freed, and who calls may be the one that frees it (`WQ_MEM_RECLAIM`).
 ///
 /// C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
-pub fn flush_work<T: ?Sized, const ID: u64>(work: &Work<T, ID>) {
-    // SAFETY: The item is initialised, as every `Work` is, and valid while it is borrowed.
-    unsafe { bindings::flush_work(Work::raw_get(work)) };
+pub fn cancel_work<T, const ID: u64>(object: ArcBorrow<'_, T>)
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
+{
+    let object = Arc::into_raw(object.into());
+    // SAFETY: The object is there, since we have a reference. Its item is initialised, as every `Work` is.
+    let queued =
+        unsafe { bindings::cancel_work_sync(Work::raw_get(T::raw_get_work(object.cast_mut()))) };
+    // SAFETY: The reference of above.
+    drop(unsafe { Arc::from_raw(object) });
+    if queued {
+        // SAFETY: An item of an `Arc` is queued with a reference, which its run takes back. This one will not run.
+        drop(unsafe { Arc::from_raw(object) });
+    }
 }
 
 /// Counts objects, so that the last one can be waited for.
