@@ -73,6 +73,9 @@ pub(crate) fn memory(init: &MrInit) -> Result<Memory> {
 /// Most work items that follow advice at a time. Further advice is followed by who gives it.
 const MOST_PENDING: u32 = 256;
 
+/// Most bytes that a work item brings. Who asks for more brings them, and may be killed.
+const MOST_AHEAD: u64 = 1 << 30;
+
 /// Work items that follow advice.
 static PENDING: Atomic<u32> = Atomic::new(0);
 
@@ -109,7 +112,8 @@ pub(crate) fn advise(
         want.find(port.keys()).ok_or(EINVAL)?;
         wants.push(want, GFP_KERNEL_ACCOUNT)?;
     }
-    if wait || PENDING.load(Relaxed) >= MOST_PENDING {
+    let bytes: u64 = wants.iter().map(|want| u64::from(want.must)).sum();
+    if wait || bytes > MOST_AHEAD || PENDING.load(Relaxed) >= MOST_PENDING {
         return follow(&wants, port, fetch);
     }
     let prefetch = Arc::pin_init(
