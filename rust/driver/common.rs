@@ -10,6 +10,7 @@ use crate::{
     counters::Traffic,
     mr::Pd,
     mw::Owner,
+    path::Path,
     port::Port,
     space::Space, //
 };
@@ -24,7 +25,10 @@ use kernel::{
     }, //
 };
 use rdma::{
-    attr::QpState,
+    attr::{
+        QpAttr,
+        QpState, //
+    },
     event::{
         QpEvent,
         QpHandle, //
@@ -100,6 +104,15 @@ impl Common {
     /// Gives the queue pair its number, before anyone can connect to it.
     pub(crate) fn set_number(&self, number: u32) {
         self.number.store(number, Relaxed);
+    }
+
+    /// The way to the peer that `attr` names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Path::new`].
+    pub(crate) fn path_by(&self, attr: &QpAttr) -> Result<Path> {
+        Path::new(&attr.ah, &self.port, (self.number(), attr.dest_qp_num))
     }
 
     /// State, as `query_qp` reports it.

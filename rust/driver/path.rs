@@ -76,12 +76,16 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// The way that address vector `ah` describes, for the flow between `qpn` and `dest_qpn`.
+    /// The way that address vector `ah` describes, for the flow from `qpn` at `port` to `dest_qpn`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` when source and destination are of different families.
-    pub(crate) fn new(ah: &AhAttr, qpn: u32, dest_qpn: u32) -> Result<Self> {
+    /// `EINVAL` when source and destination are of different families, or the source is an address of another
+    /// namespace: that of an interface which is on top of the port's, but was moved away.
+    pub(crate) fn new(ah: &AhAttr, port: &Port, (qpn, dest_qpn): (u32, u32)) -> Result<Self> {
+        if ah.net.is_some_and(|net| net != port.net()) {
+            return Err(EINVAL);
+        }
         let addresses = Addresses::from_gids(&ah.sgid, &ah.dgid).ok_or(EINVAL)?;
         let udp = UdpPseudo {
             sport: rdma::net::udp_source_port(ah.flow_label, qpn, dest_qpn),

@@ -15,7 +15,6 @@ use crate::{
         Pair,
         Service, //
     },
-    path::Path,
     sends::SendPosts, //
 };
 use kernel::{
@@ -74,7 +73,7 @@ impl Service for Rc {
     const INBOX: i32 = 4 << 20;
 
     fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
-        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
+        let path = qp.common().path_by(attr)?;
         let mut responder = Responder::new(Answers::new(attr.max_dest_rd_atomic)?);
         responder.configure(&ResponderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -94,7 +93,7 @@ impl Service for Rc {
     }
 
     fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result {
-        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
+        let path = qp.common().path_by(attr)?;
         let config = RequesterConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -121,8 +120,7 @@ impl Service for Rc {
             false => None,
         };
         if mask.contains(QpAttrMask::AV) {
-            let way = || Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num);
-            let (there, back) = (way()?, way()?);
+            let (there, back) = (qp.common().path_by(attr)?, qp.common().path_by(attr)?);
             let _ = qp.sender().control(|half| {
                 half.set_path(there);
                 half.requester().rerouted();

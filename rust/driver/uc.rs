@@ -14,7 +14,6 @@ use crate::{
         Pair,
         Service, //
     },
-    path::Path,
     sends::SendPosts, //
 };
 use kernel::{
@@ -55,7 +54,7 @@ impl Service for Uc {
     const INBOX: i32 = 4 << 20;
 
     fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
-        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?;
+        let path = qp.common().path_by(attr)?;
         let config = ReceiverConfig {
             expected_psn: Psn::new(attr.rq_psn),
             path_mtu: path_mtu(attr),
@@ -70,8 +69,7 @@ impl Service for Uc {
     }
 
     fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result {
-        let path = Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num)?
-            .counted_in(qp.common().flight());
+        let path = qp.common().path_by(attr)?.counted_in(qp.common().flight());
         let config = SenderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -84,9 +82,8 @@ impl Service for Uc {
 
     fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
         if mask.contains(QpAttrMask::AV) {
-            let way = || Path::new(&attr.ah, qp.common().number(), attr.dest_qp_num);
-            let there = way()?.counted_in(qp.common().flight());
-            let back = way()?;
+            let there = qp.common().path_by(attr)?.counted_in(qp.common().flight());
+            let back = qp.common().path_by(attr)?;
             let _ = qp.sender().control(|half| half.set_path(there));
             let _ = qp.receiver().control(|half| half.set_path(back));
         }

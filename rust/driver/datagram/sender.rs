@@ -315,7 +315,7 @@ impl Way<'_> {
             pkey: Pkey::DEFAULT,
         };
         let headers = ud::headers(wr, from, *self.psn).ok_or(WcStatus::LocQpOpErr)?;
-        let path = Path::new(&ah.attr(), self.qp.number(), wr.remote_qpn.get());
+        let path = Path::new(&ah.attr(), port, (self.qp.number(), wr.remote_qpn.get()));
         let mut path = path
             .map_err(|_| WcStatus::LocQpOpErr)?
             .counted_in(self.qp.flight());

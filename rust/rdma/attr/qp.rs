@@ -8,7 +8,10 @@
 
 use crate::{
     bindings,
-    net::netdev::NetDevBorrow, //
+    net::{
+        netdev::NetDevBorrow,
+        netns::NetId, //
+    }, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -126,6 +129,8 @@ pub struct AhAttr {
     /// The interface that has the address `sgid`: the one below the port, or one on top of that, such as
     /// a VLAN. 0 if it is going away.
     pub ifindex: i32,
+    /// The namespace that this interface is in, which need not be the port's.
+    pub net: Option<NetId>,
     /// IP hop limit.
     pub hop_limit: u8,
     /// IP traffic class.
@@ -146,10 +151,10 @@ impl AhAttr {
     /// `raw.grh.sgid_attr` is null or points to an entry of the GID table that the caller holds.
     pub(crate) unsafe fn from_raw(raw: &bindings::rdma_ah_attr) -> Self {
         let sgid = NonNull::new(raw.grh.sgid_attr.cast_mut());
-        let (sgid, ifindex) = sgid
+        let (sgid, (ifindex, net)) = sgid
             // SAFETY: The entry is held, as the function requires; an entry does not change while it
             // is. Any bytes are a GID.
-            .map(|entry| unsafe { (entry.as_ref().gid.raw, ifindex_of(entry)) })
+            .map(|entry| unsafe { (entry.as_ref().gid.raw, interface_of(entry)) })
             .unwrap_or_default();
         // SAFETY: Any bytes are an Ethernet address, and the union holds at least those six.
         let dmac = unsafe { raw.__bindgen_anon_1.roce.dmac };
@@ -159,6 +164,7 @@ impl AhAttr {
             dgid: unsafe { raw.grh.dgid.raw },
             sgid_index: raw.grh.sgid_index,
             ifindex,
+            net,
             hop_limit: raw.grh.hop_limit,
             traffic_class: raw.grh.traffic_class,
             flow_label: raw.grh.flow_label,
@@ -187,19 +193,23 @@ impl AhAttr {
     }
 }
 
-/// Index of the interface that has the address of an entry of the GID table; 0 if it is going away.
+/// Index and namespace of the interface that has the address of an entry of the GID table; 0 and `None` if it is
+/// going away.
 ///
 /// # Safety
 ///
 /// The caller holds `entry`.
-unsafe fn ifindex_of(entry: NonNull<bindings::ib_gid_attr>) -> i32 {
+unsafe fn interface_of(entry: NonNull<bindings::ib_gid_attr>) -> (i32, Option<NetId>) {
     let _guard = rcu::read_lock();
     // SAFETY: The entry is held, and RCU is locked.
     let netdev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(entry.as_ptr()) });
     match netdev {
-        // SAFETY: RCU keeps the interface.
-        Ok(netdev) => unsafe { NetDevBorrow::from_raw(netdev) }.ifindex(),
-        Err(_) => 0,
+        Ok(netdev) => {
+            // SAFETY: RCU keeps the interface.
+            let netdev = unsafe { NetDevBorrow::from_raw(netdev) };
+            (netdev.ifindex(), Some(netdev.net_id()))
+        }
+        Err(_) => (0, None),
     }
 }
 
