@@ -175,7 +175,7 @@ impl Ferroce {
         let guid = guid_of(over.mac_address());
         let device = UnregisteredDevice::<Self>::alloc(&over, &net, |ib| {
             let port = Arc::pin_init(
-                Port::new(netdev, ib, shared.pages().clone(), shared.hands_over()),
+                Port::new(netdev, ib, shared.threads().clone(), shared.hands_over()),
                 GFP_KERNEL,
             )?;
             Ok(try_pin_init!(Self {

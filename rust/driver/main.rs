@@ -52,6 +52,7 @@ mod space;
 mod sq;
 mod srq;
 mod supply;
+mod threads;
 mod train;
 mod uc;
 mod verbs;

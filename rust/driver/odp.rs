@@ -128,7 +128,7 @@ pub(crate) fn advise(
     )?;
     PENDING.add(1, Relaxed);
     // A new item cannot be queued already.
-    let _ = port.pages().enqueue(prefetch);
+    let _ = port.threads().pages.enqueue(prefetch);
     Ok(())
 }
 

@@ -368,7 +368,7 @@ impl<T: Service> Pair<T> {
             self.defer_sender();
         }
         if after.absent {
-            let pages = self.common().port().pages();
+            let pages = &self.common().port().threads().pages;
             // Already queued is as good.
             let _ = pages.enqueue::<Arc<Self>, SEND_PAGES>(self.into());
         }
@@ -388,7 +388,7 @@ impl<T: Service> Pair<T> {
             }
         }
         if after.absent {
-            let pages = self.common().port().pages();
+            let pages = &self.common().port().threads().pages;
             let _ = pages.enqueue::<Arc<Self>, RECEIVE_PAGES>(self.into());
         }
         self.settle(after);
@@ -407,7 +407,8 @@ impl<T: Service> Pair<T> {
 
     /// Gives the receiver a turn from a thread, on this CPU: packets of several would not arrive in order.
     fn receive_by_thread(self: ArcBorrow<'_, Self>) {
-        let _ = workqueue::system_highpri().enqueue::<Arc<Self>, RECEIVE_LONG>(self.into());
+        let turns = &self.common().port().threads().turns;
+        let _ = turns.enqueue::<Arc<Self>, RECEIVE_LONG>(self.into());
     }
 
     /// Does what a half could not do while it was running: sets the timer, tells the consumer, and lets both

@@ -11,7 +11,8 @@
 use crate::{
     ah::Ah,
     counters::Counters,
-    keys::Keys, //
+    keys::Keys,
+    threads::Threads, //
 };
 use kernel::{
     prelude::*,
@@ -36,7 +37,6 @@ use rdma::{
         },
         netns::NetId, //
     },
-    sleep::SleepQueue,
     table::Table, //
 };
 use roce::{
@@ -72,8 +72,7 @@ pub(crate) struct Port {
     /// Whether packets to peers on this machine are handed over, and need no network.
     hands_over: bool,
     ib: ARef<IbDevice>,
-    /// Where memory on demand is brought. The module holds it for longer than any port.
-    pages: Arc<SleepQueue>,
+    threads: Arc<Threads>,
 }
 
 impl Port {
@@ -85,7 +84,7 @@ impl Port {
     pub(crate) fn new(
         netdev: NetDev,
         ib: ARef<IbDevice>,
-        pages: Arc<SleepQueue>,
+        threads: Arc<Threads>,
         hands_over: bool,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -97,7 +96,7 @@ impl Port {
             groups: Atomic::new(0),
             hands_over,
             ib,
-            pages,
+            threads,
         })
     }
 
@@ -112,9 +111,9 @@ impl Port {
         &self.keys
     }
 
-    /// Where memory on demand is brought.
-    pub(crate) fn pages(&self) -> &SleepQueue {
-        &self.pages
+    /// Where what is not for a softirq is done.
+    pub(crate) fn threads(&self) -> &Threads {
+        &self.threads
     }
 
     /// Address handles of processes.

@@ -7,23 +7,21 @@
 
 use crate::{
     demux::Demux,
-    sockets::Namespaces, //
+    sockets::Namespaces,
+    threads::Threads, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::{
-    sleep::SleepQueue,
-    wait::Population, //
-};
+use rdma::wait::Population;
 
 /// What all devices of the module share.
 pub(crate) struct Shared {
     demux: Arc<Demux>,
     namespaces: Arc<Namespaces>,
     qps: Population,
-    pages: Arc<SleepQueue>,
+    threads: Arc<Threads>,
     hands_over: bool,
 }
 
@@ -37,13 +35,13 @@ impl Shared {
         let demux = Arc::pin_init(Demux::new(), GFP_KERNEL)?;
         let namespaces = Namespaces::new(demux.clone())?;
         let qps = Population::new()?;
-        let pages = Arc::new(SleepQueue::new(c"ferroce_pages")?, GFP_KERNEL)?;
+        let threads = Arc::new(Threads::new()?, GFP_KERNEL)?;
         Ok(Arc::new(
             Self {
                 demux,
                 namespaces,
                 qps,
-                pages,
+                threads,
                 hands_over,
             },
             GFP_KERNEL,
@@ -60,9 +58,9 @@ impl Shared {
         &self.namespaces
     }
 
-    /// Where memory on demand is brought.
-    pub(crate) fn pages(&self) -> &Arc<SleepQueue> {
-        &self.pages
+    /// The work queues.
+    pub(crate) fn threads(&self) -> &Arc<Threads> {
+        &self.threads
     }
 
     /// Whether packets to peers on this machine are handed over.

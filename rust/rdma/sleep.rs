@@ -39,16 +39,25 @@ impl SleepQueue {
     ///
     /// `ENOMEM`.
     pub fn new(name: &'static CStr) -> Result<Self> {
+        Self::with_flags(name, bindings::wq_flags_WQ_UNBOUND)
+    }
+
+    /// A queue that runs items on the CPU that they are queued on, and before what is less urgent.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn at_once(name: &'static CStr) -> Result<Self> {
+        let flags = bindings::wq_flags_WQ_HIGHPRI | bindings::wq_flags_WQ_PERCPU;
+        Self::with_flags(name, flags)
+    }
+
+    fn with_flags(name: &'static CStr, flags: bindings::wq_flags) -> Result<Self> {
         // CAST: 2048.
         let most = bindings::wq_consts_WQ_MAX_ACTIVE as c_int;
         // SAFETY: The format takes one string.
         let raw = unsafe {
-            bindings::alloc_workqueue_noprof(
-                c"%s".as_char_ptr(),
-                bindings::wq_flags_WQ_UNBOUND,
-                most,
-                name.as_char_ptr(),
-            )
+            bindings::alloc_workqueue_noprof(c"%s".as_char_ptr(), flags, most, name.as_char_ptr())
         };
         NonNull::new(raw).map(Self).ok_or(ENOMEM)
     }
