@@ -2,18 +2,16 @@
 """Processes without rights that issue every verb with arguments by chance, from several threads, and write into
 their queues, take their memory away, fork, and are killed at any point.
 
-Most arguments make sense, so that there are objects and traffic; some make none. What must hold: connections of
-others deliver every message (bystander.py), all that belonged to the dead goes, and the kernel has nothing to
-complain about. SEED steers the chance, VERBS_SECONDS is how long.
+What one thread does is in hostile_hand.py; where the kernel tells what of the driver that reached, what reached more is
+done again with changes (feedback.py; FEEDBACK=0 only counts). What must hold: connections of others deliver every
+message (bystander.py), all that belonged to the dead goes, and the kernel has nothing to complain about. SEED
+steers the chance, VERBS_SECONDS is how long.
 """
 
-import ctypes
-import mmap
 import os
 import random
 import resource
 import signal
-import struct
 import sys
 import threading
 import time
@@ -21,340 +19,25 @@ import warnings
 
 import uverbs
 from bystander import Bystander
-from rc import PAGE, SLOWNESS, eventually
-from ring import CONSUMER, DATA, PRODUCER, RECV_WQE, RECV_WQE_SIZE, SEND_WQE, SEND_WQE_SIZE, element
+from feedback import KCOV, Coverage, Lessons, Script
+from hostile_hand import THREADS, Hand, Process, device_path
+from rc import SLOWNESS, eventually
 from tap import run, true
-from ud import gid_bytes
 
 SECONDS = float(os.environ.get("VERBS_SECONDS", "15")) * SLOWNESS
 SEED = int(os.environ.get("SEED", "4791"))
-PROCESSES, THREADS = 3, 2
+PROCESSES = 3
 NOBODY = 65534
-MEMORY = 64 * PAGE
-WILD = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFF888000000000, (1 << 64) - 1, (1 << 64) - PAGE)
-RC, UC, UD = 2, 3, 4
-# What modify_qp wants on the way from RESET to RTS: (state, mask) by type of queue pair.
-STEPS = {RC: ((1, 0x39), (2, 0x129181), (3, 0x12E01)), UC: ((1, 0x39), (2, 0x101181), (3, 0x10001)),
-         UD: ((1, 0x71), (2, 0x1), (3, 0x10001))}
-PROT_NONE, PROT_READ, PROT_WRITE, MAP_SHARED, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS = 0, 1, 2, 1, 2, 16, 32
-
-libc = uverbs.libc
-libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-libc.madvise.argtypes = libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-
-
-class Context:
-    """One open device of a process, and what was made in it."""
-
-    def __init__(self, path):
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self.pools = {name: [] for name in ("pd", "ah", "mr", "mw", "channel", "cq", "qp", "srq")}
-        # Of queue pairs {handle: (number, type)}; of regions (lkey, rkey).
-        self.pairs, self.keys = {}, []
-        self.mappings = []
-        # [address, bytes] of rings that are mapped; of whom nobody knows.
-        self.rings = []
-
-
-class Process:
-    """What the threads of one process share."""
-
-    def __init__(self, seed, tally):
-        self.tally = tally
-        self.path = device_path()
-        # Regions begin in the first half, and may end in the second.
-        self.memory = libc.mmap(None, 2 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        self.answers = mmap.mmap(-1, THREADS * PAGE)
-        self.answer = ctypes.addressof(ctypes.c_char.from_buffer(self.answers))
-        self.contexts = [self.opened() for _ in range(2)]
-        # Rings are not written while another thread unmaps them.
-        self.lock = threading.Lock()
-        self.seed = seed
-
-    def opened(self):
-        """Another context of the device."""
-        context = Context(self.path)
-        body = struct.pack("=Q", self.answer)
-        uverbs.issue(context.descriptor, struct.pack("=IHH", uverbs.GET_CONTEXT, 4, 2) + body)
-        return context
-
-
-def device_path():
-    """The character device of DEV."""
-    folder = "/sys/class/infiniband_verbs"
-    for name in os.listdir(folder):
-        if name.startswith("uverbs"):
-            with open(f"{folder}/{name}/ibdev", encoding="ascii") as file:
-                if file.read().strip() == os.environ["DEV"]:
-                    return f"/dev/infiniband/{name}"
-    raise AssertionError("no such device")
-
-
-class Hand:
-    """One thread."""
-
-    def __init__(self, process, number):
-        self.process, self.number = process, number
-        self.chance = random.Random(process.seed * 16 + number)
-        self.answer = process.answer + number * PAGE
-        self.context = process.contexts[0]
-        self.makers = self.made()
-
-    # ---- fields ------------------------------------------------------------------------------
-
-    def field(self, kind, size):
-        """A value that makes sense for a kind of field."""
-        chance, context = self.chance, self.context
-        pool = context.pools.get(kind)
-        if kind == "channel" and chance.random() < 0.5:
-            return -1
-        if pool is not None:
-            return chance.choice(pool) if pool else chance.randrange(8)
-        if kind in ("noise", "padding"):
-            return chance.randbytes(size) if kind == "noise" else b""
-        return self.makers[kind](size)
-
-    def made(self):
-        """How values of each kind are made, for fields of so many bytes."""
-        chance = self.chance
-        return {
-            "answer": lambda _: self.answer, "any": lambda size: chance.getrandbits(8 * size), "zero": lambda _: 0,
-            "one": lambda _: 1, "few": lambda _: chance.randrange(8), "flag": lambda _: chance.randrange(6) == 0,
-            "byte": lambda _: chance.randrange(256), "count": lambda _: chance.choice((1, 4, 16, 64, 300)),
-            "pieces": lambda _: chance.choice((1, 1, 2, 8)), "inline": lambda _: chance.choice((0, 0, 64, 200)),
-            "address": lambda _: self.process.memory + chance.randrange(MEMORY // PAGE) * PAGE,
-            "length": lambda _: chance.choice((1, 100, PAGE, 3 * PAGE, 8 * PAGE)),
-            "access": lambda _: chance.choice((1, 7, 15, 31, 0x47, chance.getrandbits(9))),
-            "kind": lambda _: chance.choice((RC, RC, UC, UD, chance.randrange(16))),
-            "window": lambda _: chance.choice((1, 2)), "element": lambda _: chance.choice((128, 16, 144, 0)),
-            "gid": lambda _: gid_bytes(os.environ["ADDR"]), "gid_index": lambda _: int(os.environ["GID4"]),
-            "group": lambda _: gid_bytes(f"239.1.1.{chance.randrange(4)}"), "flow": lambda _: chance.getrandbits(20),
-            "hops": lambda _: 64, "mask": lambda _: chance.getrandbits(21), "qkey": lambda _: 0x11111111,
-            "psn": lambda _: 0x1000, "qpn": lambda _: self.some_qpn(), "state": lambda _: chance.randrange(8),
-            "mtu": lambda _: chance.randrange(1, 6),
-        }
-
-    def some_qpn(self):
-        """The number of some queue pair of this context, or any."""
-        pairs = list(self.context.pairs.values())
-        return self.chance.choice(pairs)[0] if pairs else self.chance.getrandbits(24)
-
-    def issue(self, command, given=None):
-        """Issues a command, with fields by chance but for those given by kind; 0 or the error."""
-        chance = self.chance
-        form, kinds, sizes = uverbs.LAYOUTS[command]
-        values = [(given or {}).get(kind, None) for kind in kinds]
-        values = [self.field(kind, size) if value is None else value
-                  for value, kind, size in zip(values, kinds, sizes)]
-        for _ in range(chance.choice((0, 0, 0, 0, 1, 2)) if given is None else 0):
-            at = chance.randrange(len(values))
-            if not isinstance(values[at], bytes):
-                values[at] = chance.choice((*WILD, chance.getrandbits(64)))
-        fixed = [value if isinstance(value, bytes) else int(value) & (1 << 8 * size) - 1
-                 for value, size in zip(values, sizes)]
-        body = struct.pack(form.replace("i", "I"), *fixed)
-        words = None
-        if given is None and chance.random() < 0.02:
-            body, words = chance.choice(((body[:chance.randrange(len(body))], None), (body, chance.randrange(64)),
-                                         (chance.randbytes(len(body)), None)))
-        error = uverbs.issue(self.context.descriptor, uverbs.request(command, body, self.answer, words))
-        self.process.tally.add(command, error)
-        if not error and words is None:
-            self.learn(command, values, kinds)
-        return error
-
-    def learn(self, command, values, kinds):
-        """Remembers what was made, and forgets what went."""
-        context = self.context
-        answer = ctypes.string_at(self.answer, 128)
-        handle = struct.unpack_from("=I", answer)[0]
-        for name, destroy in uverbs.DESTROY.items():
-            if destroy == command:
-                gone = values[kinds.index(name)]
-                if gone in context.pools[name]:
-                    context.pools[name].remove(gone)
-                context.pairs.pop(gone if name == "qp" else None, None)
-        made = uverbs.COMMANDS[command][1]
-        if made:
-            context.pools[made].append(handle)
-        if command == uverbs.REG_MR:
-            context.keys = context.keys[-20:] + [(struct.unpack_from("=II", answer, 4), values[1], values[2])]
-        if made == "qp":
-            context.pairs[handle] = struct.unpack_from("=I", answer, 4)[0], values[kinds.index("kind")]
-        for at in uverbs.RINGS.get(command, ()):
-            offset, size = struct.unpack_from("=QI", answer, at)
-            if 0 < size < 1 << 22:
-                context.mappings = context.mappings[-30:] + [(offset, size)]
-
-    # ---- actions -------------------------------------------------------------------------------
-
-    def act(self):
-        """Does one thing."""
-        chance = self.chance
-        self.context = chance.choice(self.process.contexts)
-        kind = chance.random()
-        if kind < 0.55:
-            self.verb()
-        elif kind < 0.70:
-            self.connect()
-        elif kind < 0.90:
-            self.queue()
-        elif kind < 0.94:
-            self.take_memory()
-        elif kind < 0.98:
-            self.call()
-        elif kind < 0.99:
-            if chance.random() < 0.1:
-                self.fork()
-        else:
-            self.open_again()
-
-    def verb(self):
-        """Any command; what makes things is rarer once there are many."""
-        chance = self.chance
-        command = chance.choice(list(uverbs.COMMANDS))
-        made = uverbs.COMMANDS[command][1]
-        if made and len(self.context.pools[made]) > 12 and made != "channel":
-            command = uverbs.DESTROY[made]
-        elif made == "channel" and len(self.context.pools[made]) > 5:
-            os.close(self.context.pools[made].pop(0))
-            return
-        elif command in uverbs.DESTROY.values() and chance.random() < 0.6:
-            return
-        self.issue(command)
-
-    def connect(self):
-        """Two queue pairs of a type, or one with itself, to RTS."""
-        chance = self.chance
-        pairs = list(self.context.pairs.items())
-        if not pairs:
-            return
-        one, (number, kind) = chance.choice(pairs)
-        other, (peer, other_kind) = chance.choice(pairs)
-        if kind != other_kind or kind not in STEPS:
-            return
-        for handle, qpn in ((one, peer), (other, number)):
-            self.issue(uverbs.MODIFY_QP, {"qp": handle, "mask": 1, "state": 0})
-            for state, mask in STEPS[kind]:
-                command = chance.choice((uverbs.MODIFY_QP, uverbs.EXTENDED | uverbs.MODIFY_QP))
-                self.issue(command, {"qp": handle, "mask": mask, "state": state, "qpn": qpn, "mtu": 3, "access": 15})
-
-    def queue(self):
-        """Maps a ring, writes into it, takes completions, or unmaps it; and rings the doorbell."""
-        chance, context = self.chance, self.context
-        with self.process.lock:
-            if context.mappings and len(context.rings) < 24 and chance.random() < 0.5:
-                offset, size = chance.choice(context.mappings)
-                start = libc.mmap(None, size, PROT_READ | PROT_WRITE, MAP_SHARED, context.descriptor, offset)
-                if start != ctypes.c_void_p(-1).value:
-                    context.rings.append((start, size))
-            if context.rings and chance.random() < 0.05:
-                start, size = context.rings.pop(chance.randrange(len(context.rings)))
-                libc.munmap(start, size)
-            elif context.rings:
-                self.write(*chance.choice(context.rings))
-        for handle in chance.sample(context.pools["qp"], min(4, len(context.pools["qp"]))):
-            self.issue(uverbs.POST_SEND, {"qp": handle, "few": 0, "element": 128, "noise": b""})
-
-    def write(self, start, size):
-        """Elements, indices, or anything, into one ring."""
-        chance = self.chance
-        word = ctypes.c_uint32.from_address
-        size_of_element, mask = 1 << (word(start).value & 15), word(start + 4).value
-        room = (size - DATA) // size_of_element
-        if chance.random() < 0.1:
-            word(start + chance.randrange(size // 4) * 4).value = chance.choice((0, 7, 0xFFFFFFFF,
-                                                                                 chance.getrandbits(32)))
-        if size_of_element <= 64 and chance.random() < 0.5:
-            # Perhaps of completions: all are taken.
-            word(start + CONSUMER).value = word(start + PRODUCER).value
-            return
-        for _ in range(chance.randrange(1, 4)):
-            data = self.element(size_of_element)
-            index = word(start + PRODUCER).value
-            place = (index & mask) % max(room, 1)
-            at = start + DATA + place * size_of_element
-            ctypes.memmove(at, data, min(len(data), size_of_element, start + size - at))
-            word(start + PRODUCER).value = index + 1 & mask
-
-    def element(self, size):
-        """A work queue element, for sending if there is room for one."""
-        chance = self.chance
-        pieces = []
-        for _ in range(chance.choice((1, 1, 1, 2, 0))):
-            (lkey, _), start, length = self.region()
-            pieces.append((start, min(length, chance.choice((0, 8, 100, 5000, MEMORY))), lkey))
-        (_, rkey), start, _ = self.region()
-        total = sum(length for _, length, _ in pieces)
-        if size <= RECV_WQE_SIZE + 128 and chance.random() < 0.5 or size < SEND_WQE_SIZE:
-            return element(RECV_WQE, RECV_WQE_SIZE, pieces, {"wr_id": 1, "num_sge": len(pieces), "length": total})
-        fields = {"wr_id": 1, "opcode": chance.choice((0, 1, 2, 3, 4, 5, 6, 8, 9, 14, 15, chance.randrange(256))),
-                  "flags": chance.choice((2, 2, 3, 6, chance.getrandbits(5))), "remote": start, "rkey": rkey,
-                  "num_sge": len(pieces), "length": total}
-        if chance.random() < 0.3:
-            fields[chance.choice(list(SEND_WQE))] = chance.choice(WILD)
-        return element(SEND_WQE, SEND_WQE_SIZE, pieces, fields)
-
-    def region(self):
-        """((lkey, rkey), start, length) of some region."""
-        keys = self.context.keys
-        return self.chance.choice(keys) if keys else ((1, 1), self.process.memory, PAGE)
-
-    def take_memory(self):
-        """Memory under regions goes, or comes back, or may not be written."""
-        chance, memory = self.chance, self.process.memory
-        start, pages = chance.randrange(MEMORY // PAGE), chance.randrange(1, 9)
-        where, size = memory + start * PAGE, min(pages * PAGE, MEMORY - start * PAGE)
-        chance.choice((
-            lambda: libc.mmap(where, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-            lambda: libc.munmap(where, size), lambda: libc.mprotect(where, size, chance.choice((0, 1, 3))),
-            lambda: libc.madvise(where, size, chance.choice((4, 8, 9, 10, 11, 21))),
-            lambda: libc.mmap(memory, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-        ))()
-
-    def call(self):
-        """An ioctl with attributes by chance."""
-        chance = self.chance
-        attributes = []
-        for number in range(chance.randrange(6)):
-            datum = chance.choice((chance.randrange(16), self.answer, chance.choice(WILD)))
-            attributes.append((chance.choice((number, 0x1000, 0x1001, chance.randrange(16))),
-                               chance.choice((0, 4, 8, 64, chance.getrandbits(16))), chance.randrange(2), datum))
-        uverbs.ioctl(self.context.descriptor, chance.randrange(20), chance.randrange(9), attributes)
-
-    def fork(self):
-        """A child that has everything, does some of the same, and ends without a word."""
-        child = os.fork()
-        if not child:
-            try:
-                signal.alarm(1)
-                for _ in range(self.chance.randrange(5)):
-                    self.verb()
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-
-    def open_again(self):
-        """One context goes with all that it has, and another comes."""
-        process, unmap = self.process, self.chance.random() < 0.5
-        with process.lock:
-            old = process.contexts.pop(self.chance.randrange(len(process.contexts)))
-            for start, size in old.rings if unmap else ():
-                libc.munmap(start, size)
-            old.rings = []
-        process.contexts.append(process.opened())
-        for descriptor in old.pools["channel"]:
-            os.close(descriptor)
-        os.close(old.descriptor)
 
 
 def play(hand, stop):
     """What one thread does until it is killed with its process."""
+    if hand.script.coverage:
+        hand.script.coverage.begin()
     while time.monotonic() < stop:
         try:
             hand.act()
+            hand.script.done()
         except (OSError, IndexError, ValueError):
             pass  # Another thread has taken away what this one was about to use.
         except BaseException as error:  # pylint: disable=broad-except
@@ -362,8 +45,10 @@ def play(hand, stop):
             os._exit(1)
 
 
-def process_main(seed, tally, stop):
+def process_main(seed, tally, lessons, stop):
     """What one process does."""
+    scripts = [Script(seed * 16 + number, lessons, Coverage() if os.path.exists(KCOV) else None)
+               for number in range(THREADS)]
     warnings.simplefilter("ignore")
     # Whoever returns from the kernel should not wait long for the others.
     sys.setswitchinterval(1e-3)
@@ -372,22 +57,22 @@ def process_main(seed, tally, stop):
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
-    process = Process(seed, tally)
-    threads = [threading.Thread(target=play, args=(Hand(process, number), stop), daemon=True)
-               for number in range(THREADS)]
+    process = Process(tally)
+    threads = [threading.Thread(target=play, args=(Hand(process, number, script), stop), daemon=True)
+               for number, script in enumerate(scripts)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
 
-def begun(seed, tally, stop):
+def begun(seed, tally, lessons, stop):
     """A process; its id."""
     child = os.fork()
     if child:
         return child
     try:
-        process_main(seed, tally, stop)
+        process_main(seed, tally, lessons, stop)
         os._exit(0)
     except BaseException as error:  # pylint: disable=broad-except
         print(f"# process {seed}: {error!r}", flush=True)
@@ -397,12 +82,13 @@ def begun(seed, tally, stop):
 def attack():
     """Every verb with any argument from many threads, with kills, harms nobody else"""
     bystander, tally, chance = Bystander(), uverbs.Tally(), random.Random(SEED)
+    lessons = Lessons(os.environ.get("FEEDBACK") != "0")
     os.chmod(device_path(), 0o666)
     stop, number, codes = time.monotonic() + SECONDS, SEED, {}
     children = []
     while time.monotonic() < stop:
         while len(children) < PROCESSES:
-            children.append(begun(number, tally, stop))
+            children.append(begun(number, tally, lessons, stop))
             number += 1
         time.sleep(0.1)
         if chance.random() < 1 / SECONDS:
@@ -420,6 +106,8 @@ def attack():
     counts = list(tally.counts)
     print(f"# seed {SEED}: {sum(counts[::2])} commands, {sum(counts[1::2])} carried out, {number - SEED} processes, "
           f"ended with {codes}; never carried out: {tally.unused()}", flush=True)
+    print(f"# {lessons.ways()} ways through the driver, {len(lessons)} lessons" if os.path.exists(KCOV)
+          else "# no feedback: this kernel has no KCOV", flush=True)
     true(1 not in codes, "a process could not do its work")
     true(sum(counts[1::2]) > 100, "nothing was carried out")
 
