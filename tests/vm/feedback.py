@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """Chance that learns from what it reaches.
 
-Whoever acts by chance makes each action from one number. The kernel notes which places of the driver a thread comes by
-(KCOV, Documentation/dev-tools/kcov.rst, where only the driver is compiled for it); if an action went from one place to
-another as none did before, the numbers of the last few actions are kept, and all threads of all processes repeat
-them with changes. What is done with a number is not known here. Without KCOV, all numbers are new.
+Whoever acts by chance makes each action from one number, and a plan is some of them that begin with nothing. The kernel
+notes which places of the driver a thread comes by (KCOV, Documentation/dev-tools/kcov.rst, where only the driver is
+compiled for it); if an action of a plan went from one place to another as none did before, the plan so far is kept,
+and all threads of all processes follow it with changes. What is done with a number is not known here. Without KCOV,
+there are no plans.
 """
 
-import collections
 import ctypes
 import fcntl
 import mmap
 import os
 import random
+import struct
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
@@ -24,8 +25,10 @@ KCOV_INIT_TRACE, KCOV_ENABLE, TRACE_PC = 0x80086301, 0x6364, 0
 PLACES = 1 << 16
 # Ways that all have gone are remembered by so many bits of a hash.
 WAYS = 1 << 20
-# How many actions a lesson has, and the bytes of a number.
-LENGTH, NUMBER = 12, 4
+# Most actions of a lesson, and the bytes of a number.
+LENGTH, NUMBER = 40, 4
+FORM = f"={1 + LENGTH}I"
+LESSON = struct.calcsize(FORM)
 
 
 class Coverage:
@@ -58,12 +61,12 @@ class Lessons:
     def __init__(self, used=True):
         self.used = used
         self.gone = mmap.mmap(-1, WAYS)
-        # Each lesson is one write, at the end.
+        # Each lesson is one write, at the end: how many numbers, and these.
         self.file = os.memfd_create("lessons")
         fcntl.fcntl(self.file, fcntl.F_SETFL, os.O_APPEND)
 
     def __len__(self):
-        return os.fstat(self.file).st_size // (LENGTH * NUMBER)
+        return os.fstat(self.file).st_size // LESSON
 
     def ways(self):
         """How many ways were gone, but for those with equal hashes."""
@@ -73,61 +76,58 @@ class Lessons:
         """Some lesson, rather a late one; there is one."""
         count = len(self)
         at = max(chance.randrange(count), chance.randrange(count))
-        data = os.pread(self.file, LENGTH * NUMBER, at * LENGTH * NUMBER)
-        return [int.from_bytes(data[at:at + NUMBER], "little") for at in range(0, len(data), NUMBER)]
+        count, *numbers = struct.unpack(FORM, os.pread(self.file, LESSON, at * LESSON))
+        return numbers[:count]
 
-    def learn(self, ways, numbers):
-        """Keeps the numbers if one of the ways is new."""
+    def learn(self, ways, plan=None):
+        """Keeps the plan if one of the ways is new."""
         fresh = [at for at in (hash(way) % WAYS for way in ways) if not self.gone[at]]
         for at in fresh:
             self.gone[at] = 1
-        if fresh and len(numbers) == LENGTH:
-            os.write(self.file, b"".join(number.to_bytes(NUMBER, "little") for number in numbers))
+        if fresh and plan:
+            os.write(self.file, struct.pack(FORM, len(plan), *plan, *[0] * (LENGTH - len(plan))))
 
 
 class Script:
-    """The numbers of one thread's actions."""
+    """What one thread does next."""
 
     def __init__(self, seed, lessons, coverage=None):
         self.chance = random.Random(seed)
         self.lessons, self.coverage = lessons, coverage
-        # What follows; what was last; and the ways that this thread knows.
-        self.planned, self.recent, self.known = [], collections.deque(maxlen=LENGTH), set()
+        # The ways that this thread knows.
+        self.known = set()
 
-    def next(self):
-        """The number of the next action."""
-        if not self.planned:
-            self.planned = self.plan()
-        number = self.planned.pop()
-        self.recent.append(number)
-        return number
-
-    def done(self):
-        """Learns from the action that was the last."""
-        if self.coverage:
-            ways = self.coverage.ways() - self.known
-            self.known |= ways
-            self.lessons.learn(ways, self.recent)
+    def number(self):
+        """A new number."""
+        return self.chance.getrandbits(8 * NUMBER)
 
     def plan(self):
-        """The numbers of some actions, the last one first: new ones, or a lesson with changes."""
+        """The numbers of some actions that begin with nothing; `None`: just do something."""
         chance = self.chance
-        if not self.lessons.used or chance.random() < 0.3 or not self.lessons:
-            return [self.number() for _ in range(LENGTH)]
+        if not self.coverage or not self.lessons.used or chance.random() < 0.3:
+            return None
+        if not self.lessons or chance.random() < 0.05:
+            return [self.number() for _ in range(8)]
         plan = self.lessons.one(chance)
-        for _ in range(chance.randrange(1, 4)):
+        # What has led somewhere new leads further, rather.
+        if chance.random() < 0.6:
+            plan += [self.number() for _ in range(chance.randrange(1, 9))]
+        for _ in range(chance.choice((0, 0, 1, 2))):
             at = chance.randrange(len(plan))
             kind = chance.randrange(4)
             if kind == 0:
                 plan[at] = self.number()
             elif kind == 1:
-                plan.insert(at, self.number())
-            elif kind == 2:
                 plan[at:at] = plan[at:at + 1 + chance.randrange(3)]
-            else:
+            elif kind == 2:
                 plan[at:] = self.lessons.one(chance)[at:]
-        return plan[::-1]
+            elif len(plan) > 1:
+                del plan[at]
+        return plan[:LENGTH]
 
-    def number(self):
-        """A new number."""
-        return self.chance.getrandbits(8 * NUMBER)
+    def learn(self, plan=None):
+        """Looks at what was reached since the last time: by the end of `plan`, if there was one."""
+        if self.coverage:
+            ways = self.coverage.ways() - self.known
+            self.known |= ways
+            self.lessons.learn(ways, plan)

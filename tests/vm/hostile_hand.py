@@ -81,7 +81,7 @@ def device_path():
 
 
 class Hand:
-    """One thread; its script says by what chance it does the next thing (feedback.py)."""
+    """One thread; its script says by which numbers it does things (feedback.py)."""
 
     def __init__(self, process, number, script):
         self.process, self.script = process, script
@@ -178,11 +178,27 @@ class Hand:
 
     # ---- actions -------------------------------------------------------------------------------
 
-    def act(self):
+    def play(self):
+        """Does some things: as they come, or by plan, with a context of their own."""
+        plan = self.script.plan()
+        if plan is None:
+            self.context = self.script.chance.choice(self.process.contexts)
+            self.act(self.script.number())
+            self.script.learn()
+            return
+        self.context = self.process.opened()
+        try:
+            for at, number in enumerate(plan):
+                self.act(number)
+                self.script.learn(plan[:at + 1])
+        finally:
+            self.end(self.context)
+            self.script.learn(plan)
+
+    def act(self, number):
         """Does one thing."""
         chance = self.chance
-        chance.seed(self.script.next())
-        self.context = chance.choice(self.process.contexts)
+        chance.seed(number)
         kind = chance.random()
         if kind < 0.55:
             self.verb()
@@ -327,13 +343,19 @@ class Hand:
 
     def open_again(self):
         """One context goes with all that it has, and another comes."""
-        process, unmap = self.process, self.chance.random() < 0.5
+        process = self.process
         with process.lock:
             old = process.contexts.pop(self.chance.randrange(len(process.contexts)))
-            for start, size in old.rings if unmap else ():
-                libc.munmap(start, size)
-            old.rings = []
         process.contexts.append(process.opened())
-        for descriptor in old.pools["channel"]:
+        self.end(old)
+
+    def end(self, context):
+        """A context goes, its mappings perhaps not."""
+        unmap = self.chance.random() < 0.5
+        with self.process.lock:
+            for start, size in context.rings if unmap else ():
+                libc.munmap(start, size)
+            context.rings = []
+        for descriptor in context.pools["channel"]:
             os.close(descriptor)
-        os.close(old.descriptor)
+        os.close(context.descriptor)

@@ -36,8 +36,7 @@ def play(hand, stop):
         hand.script.coverage.begin()
     while time.monotonic() < stop:
         try:
-            hand.act()
-            hand.script.done()
+            hand.play()
         except (OSError, IndexError, ValueError):
             pass  # Another thread has taken away what this one was about to use.
         except BaseException as error:  # pylint: disable=broad-except
