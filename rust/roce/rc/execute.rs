@@ -139,6 +139,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// The expected request has arrived: the peer need not be told to go back to it any more,
     /// except for what was dropped after it.
     fn recovered(&mut self, ack_request: bool) {
+        self.replay.age(self.expected);
         let untold = matches!(self.reply, Reply::Sequence | Reply::NotReady);
         let missing = |latest: Psn| !latest.is_before(self.expected);
         if untold && self.recovery.latest.is_some_and(missing) {

@@ -200,12 +200,26 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
             if oldest.fresh {
                 return Err(Full);
             }
-            self.oldest = self.place(1);
-            self.len = self.len.saturating_sub(1);
-            // It may have been the one that is pending, if it was repeated.
-            self.settle(self.settled.saturating_sub(1));
+            self.forget_oldest();
         }
         Ok(())
+    }
+
+    /// Forgets answers whose PSNs could be taken for later ones by now, when `expected` is the next request.
+    pub(super) fn age(&mut self, expected: Psn) {
+        while let (Some(oldest), 1..) = (self.get(0), self.len) {
+            if oldest.fresh || expected.since(oldest.first) <= MAX_PSNS {
+                break;
+            }
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        self.oldest = self.place(1);
+        self.len = self.len.saturating_sub(1);
+        // It may have been the one that is pending, if it was repeated.
+        self.settle(self.settled.saturating_sub(1));
     }
 
     /// Returns the answer to which the packet with this PSN belongs.

@@ -48,6 +48,24 @@ fn what_comes_again_is_acknowledged_to_before_the_next_answer() {
 }
 
 #[test]
+fn answers_of_the_last_round_of_numbers_hold_nothing_back() {
+    let mut bench = Bench::new();
+    bench.is_asked([100]);
+    bench.says();
+    bench.gets(read(101, 0, 600)).unwrap();
+    bench.says();
+    let half = 1 << 23;
+    for psn in [99 + half, 103 + half, 0xff_ffff, 100, 101, 104] {
+        bench.responder.expected = Psn::new(psn);
+        bench.post(1);
+        bench.gets(send(Position::Only, psn, 1).asking()).unwrap();
+        assert_eq!(bench.says(), [ack(psn)]);
+        bench.gets(send(Position::Only, psn, 1).asking()).unwrap();
+        assert_eq!(bench.says(), [ack(psn)], "again");
+    }
+}
+
+#[test]
 fn nothing_is_confirmed_by_the_number_of_an_answer() {
     let mut bench = Bench::new();
     bench.post(1);
