@@ -70,10 +70,12 @@ struct in_device *ferroce_helper___in_dev_get_rtnl(const struct net_device *dev)
 void ferroce_helper_dev_hold(struct net_device *dev);
 struct net *ferroce_helper_dev_net(const struct net_device *dev);
 struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie);
+bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst);
 bool ferroce_helper_dst_is_local(const struct dst_entry *dst);
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst);
 void ferroce_helper_inet_dec_convert_csum(struct sock *sk);
 struct net *ferroce_helper_maybe_get_net(struct net *net);
+bool ferroce_helper_netdev_carries(struct net_device *dev, int ifindex);
 void ferroce_helper_netdev_hold(struct net_device *dev, netdevice_tracker *tracker);
 void ferroce_helper_netdev_put(struct net_device *dev, netdevice_tracker *tracker);
 bool ferroce_helper_netif_carrier_ok(const struct net_device *dev);

@@ -34,9 +34,25 @@ bool ferroce_helper_dst_is_local(const struct dst_entry *dst)
 	return dst_dev_rcu(dst)->flags & IFF_LOOPBACK;
 }
 
+bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst)
+{
+	return dst->lwtstate;
+}
+
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst)
 {
 	return dst_mtu(dst);
+}
+
+bool ferroce_helper_netdev_carries(struct net_device *dev, int ifindex)
+{
+	struct net_device *upper;
+
+	if (ifindex == dev->ifindex)
+		return true;
+	guard(rcu)();
+	upper = dev_get_by_index_rcu(dev_net_rcu(dev), ifindex);
+	return upper && netdev_has_upper_dev_all_rcu(dev, upper);
 }
 
 void ferroce_helper_inet_dec_convert_csum(struct sock *sk)

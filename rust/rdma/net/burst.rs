@@ -98,6 +98,7 @@ pub struct Burst {
     packets: u16,
     bytes: u32,
     payload: u32,
+    /// Longest packet that others may join; 0 if none may.
     mtu: u32,
 }
 
@@ -115,7 +116,8 @@ impl Burst {
             packets: 1,
             bytes: first.len(),
             payload: first.payload_len(),
-            mtu: route.mtu(),
+            // Room for more headers is made in the first packet only.
+            mtu: if route.encapsulates() { 0 } else { route.mtu() },
             first,
         }
     }
@@ -180,7 +182,8 @@ impl Burst {
             true => bindings::ETH_P_IP,
             false => bindings::ETH_P_IPV6,
         };
-        if v4 != route.is_v4() {
+        // The way may have changed since the burst was begun.
+        if v4 != route.is_v4() || (self.packets > 1 && route.encapsulates()) {
             return Xmit::Lost;
         }
         if self.packets > 1 {

@@ -115,12 +115,13 @@ unsafe impl Send for Route {}
 unsafe impl Sync for Route {}
 
 impl Route {
-    /// Looks the way up that leaves by the interface with index `from`, in the namespace of `dev`, or stays
-    /// on this machine; through IPsec, if a policy says so. `ports` are source and destination. For any context
+    /// Looks the way up that leaves by the interface with index `from` (0: any), in the namespace of `dev`, or
+    /// stays on this machine; through IPsec, if a policy says so. `ports` are source and destination. For any context
     /// but hard interrupts.
     ///
     /// # Errors
     ///
+    /// `ENODEV`: that interface is neither `dev` nor on top of it, or has moved to another namespace;
     /// `ENETUNREACH`, `EHOSTUNREACH` and the like.
     pub fn lookup(
         dev: &NetDevBorrow,
@@ -128,6 +129,10 @@ impl Route {
         (addresses, ports): (&Addresses, (u16, u16)),
         traffic_class: u8,
     ) -> Result<Self> {
+        // SAFETY: The interface is valid.
+        if from != 0 && !unsafe { bindings::ferroce_helper_netdev_carries(dev.as_raw(), from) } {
+            return Err(ENODEV);
+        }
         match addresses {
             Addresses::V4 { src, dst } => {
                 Self::lookup_v4(dev, from, (src, dst, ports), traffic_class)
@@ -210,6 +215,12 @@ impl Route {
         let _guard = kernel::sync::rcu::read_lock();
         // SAFETY: Valid, by the invariant. RCU keeps the interface.
         unsafe { bindings::ferroce_helper_dst_is_local(self.as_raw()) }
+    }
+
+    /// Whether the network puts headers in front of packets on this way (`ip route add ... encap`).
+    pub(crate) fn encapsulates(&self) -> bool {
+        // SAFETY: Valid, by the invariant.
+        unsafe { bindings::ferroce_helper_dst_encapsulates(self.as_raw()) }
     }
 
     /// Most bytes of a network-layer packet on this way.
