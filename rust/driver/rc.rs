@@ -21,9 +21,12 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::attr::{
-    QpAttr,
-    QpAttrMask, //
+use rdma::{
+    attr::{
+        QpAttr,
+        QpAttrMask, //
+    },
+    timer::now, //
 };
 use receiver::{
     Answers,
@@ -46,7 +49,8 @@ use roce::{
             Responder,
             ResponderConfig, //
         }, //
-    }, //
+    },
+    time::Instant, //
 };
 use sender::SendHalf;
 
@@ -138,7 +142,7 @@ impl Service for Rc {
         let _ = qp.sender().control(|half| {
             let requester = half.requester();
             if mask.contains(QpAttrMask::TIMEOUT) {
-                requester.set_ack_timeout(attr.timeout);
+                requester.set_ack_timeout(Instant::from_nanos(now()), attr.timeout);
             }
             if mask.contains(QpAttrMask::RETRY_CNT) {
                 requester.set_retry_cnt(attr.retry_cnt);

@@ -17,7 +17,10 @@ use super::{
     requester::Requester,
     slot::Slot, //
 };
-use crate::id::Pkey;
+use crate::{
+    id::Pkey,
+    time::Instant, //
+};
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Sets every attribute, and the PSN. Only before [`start`](Self::start).
@@ -33,7 +36,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.pace = Pace::starting(config.first_flight);
         self.rerouted();
         self.retry.clear();
-        self.set_ack_timeout(config.ack_timeout);
+        self.retry.set_timeout(config.ack_timeout);
         self.set_retry_cnt(config.retry_cnt);
         self.set_rnr_retry(config.rnr_retry);
     }
@@ -43,9 +46,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.distance = Distance::UNKNOWN;
     }
 
-    /// Sets the local ACK timeout, a code of five bits, from the next packet on.
-    pub fn set_ack_timeout(&mut self, code: u8) {
+    /// Sets the local ACK timeout, a code of five bits, from the next packet on; and if so far there was none, for
+    /// what is in flight at `now`.
+    pub fn set_ack_timeout(&mut self, now: Instant, code: u8) {
         self.retry.set_timeout(code);
+        if self.is_answer_due() {
+            self.retry.is_due(now);
+        }
     }
 
     /// Sets how often to send again before giving up.

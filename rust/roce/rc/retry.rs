@@ -92,7 +92,7 @@ impl Retry {
         }
     }
 
-    /// Sets the timeout, as a code of five bits.
+    /// Sets the timeout, as a code of five bits. One that runs goes on as it is.
     pub(super) fn set_timeout(&mut self, code: u8) {
         self.timeout = ack_timeout(code);
     }
@@ -127,6 +127,12 @@ impl Retry {
     #[inline]
     pub(super) fn on_asked(&mut self, now: Instant) {
         self.ask_by = None;
+        self.is_due(now);
+    }
+
+    /// An answer is due. That it is since before `now`, if nobody has waited for it so far, does not count.
+    #[inline]
+    pub(super) fn is_due(&mut self, now: Instant) {
         if matches!(self.timer, Timer::Idle) {
             self.expect_answer(now);
         }

@@ -68,6 +68,21 @@ fn silence_is_answered_by_sending_again_ever_more_slowly() {
 }
 
 #[test]
+fn a_timeout_that_is_set_late_runs_for_what_is_in_flight() {
+    let mut bench = Bench::with(|config| config.ack_timeout = 0);
+    bench.requester.set_ack_timeout(bench.now, 5);
+    assert_eq!(bench.requester.poll_timeout(), None, "for nothing, none");
+    bench.requester.set_ack_timeout(bench.now, 0);
+    bench.post(SEND, 1);
+    assert_eq!(psns(&bench.sends()), [100]);
+    assert!(!bench.wait(100 * T), "for ever");
+    bench.requester.set_ack_timeout(bench.now, 5);
+    assert!(!bench.wait(T - 1), "too early");
+    assert!(bench.wait(1));
+    assert_eq!(psns(&bench.sends()), [100]);
+}
+
+#[test]
 fn seven_retries_are_seven() {
     let mut bench = Bench::with(|config| config.retry_cnt = 7);
     bench.post(SEND, 1);
