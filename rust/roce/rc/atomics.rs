@@ -107,8 +107,8 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     }
 
     fn make_room(&mut self) -> Result<(), Refusal> {
-        let end = self.expected.next();
-        self.replay.make_room(end).map_err(|_| Refusal::INVALID)
+        let room = self.replay.make_room(self.expected, 1);
+        room.map_err(|_| Refusal::INVALID)
     }
 
     /// Notes the answer to the expected request, which is carried out.

@@ -89,6 +89,13 @@ impl Answer {
         }
     }
 
+    /// Returns whether its peer may still ask for its end, beside a later request of `packets` packets from `next` on:
+    /// no more PSNs than half of all can be outstanding. So its own PSNs, half of all at most, are nobody else's.
+    fn matters(&self, next: Psn, packets: u32) -> bool {
+        let end = self.first.add(self.packets);
+        next.since(end).saturating_add(packets) < MAX_PSNS
+    }
+
     /// Returns whether there is something to send.
     #[inline]
     pub(super) const fn is_pending(&self) -> bool {
@@ -174,27 +181,26 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
     ///
     /// As [`make_room`](Self::make_room).
     pub(super) fn push(&mut self, answer: Answer) -> Result<(), Full> {
-        self.make_room(answer.first.add(answer.packets))?;
+        self.make_room(answer.first, answer.packets)?;
         let index = self.len;
         *self.get_mut(index).ok_or(Full)? = answer;
         self.len = self.len.saturating_add(1);
         Ok(())
     }
 
-    /// Makes sure that an answer whose PSNs stop before `end` can be appended. Forgets the oldest for
-    /// it if there is no room, or if its PSNs could not be told from theirs.
+    /// Makes sure that an answer of `packets` packets from `first` on can be appended. Forgets the oldest for
+    /// it if there is no room, or if nobody can ask for that any more by then.
     ///
     /// # Errors
     ///
     /// [`Full`] if there is no room at all, or one to be forgotten was never answered to the end:
     /// then the peer has more requests, or more PSNs, outstanding than it may.
-    pub(super) fn make_room(&mut self, end: Psn) -> Result<(), Full> {
+    pub(super) fn make_room(&mut self, first: Psn, packets: u32) -> Result<(), Full> {
         if self.capacity() == 0 {
             return Err(Full);
         }
         while let (Some(oldest), 1..) = (self.get(0), self.len) {
-            let near = end.since(oldest.first) <= MAX_PSNS;
-            if near && self.len < self.capacity() {
+            if oldest.matters(first, packets) && self.len < self.capacity() {
                 break;
             }
             if oldest.fresh {
@@ -205,10 +211,11 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         Ok(())
     }
 
-    /// Forgets answers whose PSNs could be taken for later ones by now, when `expected` is the next request.
+    /// Forgets answers that nobody can ask for any more, when `expected` is the next request. For each request that is
+    /// carried out.
     pub(super) fn age(&mut self, expected: Psn) {
         while let (Some(oldest), 1..) = (self.get(0), self.len) {
-            if oldest.fresh || expected.since(oldest.first) <= MAX_PSNS {
+            if oldest.fresh || oldest.matters(expected, 0) {
                 break;
             }
             self.forget_oldest();

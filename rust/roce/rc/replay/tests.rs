@@ -127,12 +127,32 @@ fn an_old_answer_is_forgotten_before_its_psns_come_round() {
     replay.repeat(Psn::new(10), 0, 1);
     replay.push(answer(11, half - 1)).unwrap();
     assert!(replay.find(Psn::new(10)).is_some(), "half of the circle");
-    assert_eq!(replay.push(answer(10 + half, 2)), Err(Full), "more");
-    assert!(replay.find(Psn::new(10)).is_none());
+    replay.push(answer(10 + half, 2)).unwrap();
+    assert!(replay.find(Psn::new(10)).is_none(), "more");
     assert_eq!(
         replay.pending().map(|answer| answer.first),
         Some(Psn::new(11))
     );
+    assert_eq!(
+        replay.push(answer(12 + half, half - 2)),
+        Err(Full),
+        "the end of one that is not answered yet"
+    );
+    replay.push(answer(12 + half, half - 3)).unwrap();
+}
+
+#[test]
+fn the_end_of_a_long_answer_can_be_asked_for_beside_all_that_may_follow_it() {
+    let half = MAX_PSNS;
+    let mut replay = replay();
+    replay.push(answer(10, half)).unwrap();
+    replay.sent(half);
+    let end = 10 + half;
+    replay.age(Psn::new(end + half - 1));
+    let last = Psn::new(end - 1);
+    assert!(replay.find(last).is_some());
+    replay.age(Psn::new(end + half));
+    assert!(replay.find(last).is_none(), "the peer has it");
 }
 
 #[test]
