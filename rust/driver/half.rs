@@ -94,6 +94,9 @@ pub(crate) trait Half: Send + Unpin + 'static {
         None
     }
 
+    /// Goes to ERR because the consumer wants it: what the half would still say remains unsaid.
+    fn silence(&mut self) {}
+
     /// What a visitor has left to be done, once.
     fn take_left(&mut self) -> Aftermath {
         Aftermath::default()

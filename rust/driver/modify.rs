@@ -7,7 +7,10 @@
 //! service makes of the attributes it knows itself.
 
 use crate::{
-    half::SendingHalf,
+    half::{
+        Half,
+        SendingHalf, //
+    },
     pair::{
         Pair,
         Service, //
@@ -149,6 +152,10 @@ fn transit<T: Service>(
     attr.qp_state = to;
     if to == QpState::Err {
         let _ = qp.common().fail();
+        // Not in RESET, where nothing can fail.
+        if qp.common().is_failed() {
+            let _ = qp.receiver().control(Half::silence);
+        }
     } else {
         qp.common().change_state(from, to);
     }

@@ -211,6 +211,11 @@ impl ReceiveHalf {
             return;
         };
         match why {
+            // Nobody would wait for it.
+            Obstacle::Absent if qp.is_failed() => {
+                self.paging.reset();
+                self.responder.abort_read(packets, AccessError::Fault);
+            }
             Obstacle::Absent => self.responder.unsend(packets),
             // The refusal leaves with the next burst.
             Obstacle::Refused(error) => self.responder.abort_read(packets, error),
@@ -237,7 +242,6 @@ impl ReceiveHalf {
 
     /// Completes every receive, begun or not, with a flush error.
     fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
-        self.responder.fail();
         if let Some(done) = self.responder.abandon() {
             report(qp, &self.cq, &done, true, after);
         }
@@ -247,6 +251,9 @@ impl ReceiveHalf {
 
 impl Half for ReceiveHalf {
     fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        if qp.is_failed() {
+            self.responder.fail();
+        }
         // For the time of the walk, the way stands beside the rest.
         let path = self.path.take();
         let arrived = take_from_peer(qp, inbox, path.as_ref(), |run, packet| {
@@ -259,7 +266,8 @@ impl Half for ReceiveHalf {
             self.transmit(qp);
         }
         self.account(qp, after);
-        if qp.is_failed() {
+        // Whoever sees that all is flushed may do with the memory what it likes, so the last answers come before.
+        if qp.is_failed() && !self.responder.has_work() {
             self.flush(qp, after);
         }
         if arrived == Again::No && !self.responder.has_work() {
@@ -278,6 +286,10 @@ impl Half for ReceiveHalf {
         self.path = None;
         self.left = Aftermath::default();
         (self.met, self.answered, self.unfinished) = (false, false, 0);
+    }
+
+    fn silence(&mut self) {
+        self.responder.silence();
     }
 
     fn take_left(&mut self) -> Aftermath {

@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why a responder does not carry a request out.
+//! Why a responder does not carry a request out, and what becomes of it if that is for good.
 //!
-//! Owns the two kinds of no. Does not know how the peer is told.
+//! Owns the kinds of no. Does not know how the peer is told.
 
-use super::responder::Fatal;
+use super::{
+    replay::Answer,
+    responder::{
+        Fatal,
+        RecvState,
+        Reply,
+        Responder, //
+    },
+};
 use crate::{
     access::{
         AccessError,
         Obstacle, //
     },
+    psn::Psn,
     status::NakCode, //
 };
+
+/// Most packets that still leave before the refusal, in answer to earlier requests: 8 MiB with the largest path MTU.
+const MOST_LAST_WORDS: u32 = 2048;
 
 /// Why a request is not carried out.
 pub(super) enum Refusal {
@@ -37,5 +49,23 @@ impl From<Obstacle<AccessError>> for Refusal {
             Obstacle::Absent => Self::Absent,
             Obstacle::Refused(_) => Self::ACCESS,
         }
+    }
+}
+
+impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+    /// Refuses the request with this PSN for good. Answers to those before it come first, unless that would take
+    /// long: the queue pair is in the error state by then, and nobody expects that its memory is still read.
+    pub(super) fn refuse(&mut self, psn: Psn, code: NakCode, fatal: Fatal) {
+        let (psn, code) = match self.replay.pending_since() {
+            Some((unanswered, packets)) if packets > MOST_LAST_WORDS => {
+                self.replay.clear();
+                (unanswered, NakCode::RemoteOperational)
+            }
+            _ => (psn, code),
+        };
+        self.state = RecvState::Error;
+        self.reply = Reply::Refusal { psn, code };
+        self.fatal = Some(fatal);
+        self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
     }
 }

@@ -280,6 +280,16 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         }
     }
 
+    /// Returns the PSN from which on packets are to be sent, and how many, if there are any.
+    pub(super) fn pending_since(&self) -> Option<(Psn, u32)> {
+        let first = self.pending()?;
+        let pending = (self.settled..self.len).filter_map(|index| self.get(index));
+        let packets = pending.fold(0_u32, |packets, answer| {
+            packets.saturating_add(answer.end.saturating_sub(answer.next))
+        });
+        Some((first.first.add(first.next), packets))
+    }
+
     /// Notes that `count` packets of [`Replay::pending`] were sent.
     #[inline]
     pub(super) fn sent(&mut self, count: u32) {

@@ -189,7 +189,7 @@ pub struct Responder<A> {
     /// PSN after the read response that was planned last.
     pub(super) read_end: Psn,
     pub(super) stats: ResponderStats,
-    fatal: Option<Fatal>,
+    pub(super) fatal: Option<Fatal>,
 }
 
 /// The message of which a part has arrived.
@@ -306,10 +306,15 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// responder itself was the first to fail: its last answers still leave.
     pub fn fail(&mut self) {
         if self.state != RecvState::Error {
-            self.state = RecvState::Error;
-            self.replay.clear();
-            self.reply = Reply::None;
+            self.silence();
         }
+    }
+
+    /// As [`fail`](Self::fail), and nothing leaves any more: the consumer wants it so.
+    pub fn silence(&mut self) {
+        self.state = RecvState::Error;
+        self.replay.clear();
+        self.reply = Reply::None;
     }
 
     /// Forgets everything but the attributes (to RESET).
@@ -426,16 +431,6 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Takes the counts of what happened since they were last taken.
     pub fn take_stats(&mut self) -> ResponderStats {
         core::mem::take(&mut self.stats)
-    }
-
-    // For the other files of the responder.
-
-    /// Refuses the request with this PSN for good.
-    pub(super) fn refuse(&mut self, psn: Psn, code: NakCode, fatal: Fatal) {
-        self.state = RecvState::Error;
-        self.reply = Reply::Refusal { psn, code };
-        self.fatal = Some(fatal);
-        self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
     }
 
     fn forget(&mut self) {

@@ -270,6 +270,41 @@ fn a_read_brings_no_payload() {
 }
 
 #[test]
+fn answers_that_would_take_long_do_not_leave_before_a_refusal() {
+    // Packets of 256 bytes, of which two are sent.
+    for (packets, last) in [(2050, says(2150, INVALID)), (2051, says(102, OPERATIONAL))] {
+        let mut bench = Bench::new();
+        bench.gets(read(100, 0, packets * 256)).unwrap();
+        let two = BurstLimit {
+            bytes: u32::MAX,
+            packets: 2,
+        };
+        bench.says_up_to(two);
+        let bad = Pkt {
+            len: 4,
+            ..read(100 + packets, 0, 4)
+        };
+        bench.gets(bad).unwrap();
+        assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
+        bench.responder.fail();
+        assert_eq!(bench.says().pop(), Some(last));
+        assert!(!bench.responder.has_work());
+    }
+}
+
+#[test]
+fn nothing_leaves_once_the_consumer_wants_it_so() {
+    let mut bench = Bench::new();
+    for psn in [100, 101, 102] {
+        bench.gets(read(psn, 0, 1)).unwrap();
+    }
+    assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
+    bench.responder.silence();
+    assert!(!bench.responder.has_work());
+    assert_eq!(bench.says(), []);
+}
+
+#[test]
 fn failing_from_outside_says_nothing() {
     let mut bench = Bench::new();
     bench.gets(read(100, 0, 1)).unwrap();
