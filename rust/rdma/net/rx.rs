@@ -11,9 +11,11 @@
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
 mod packet;
+mod queue;
 mod run;
 
 pub use packet::RxPacket;
+pub use queue::SkbQueue;
 pub use run::Cut;
 pub use run::RxRun;
 
@@ -29,14 +31,7 @@ use core::{
     },
     slice, //
 };
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
-    types::Opaque, //
-};
+use kernel::prelude::*;
 use zerocopy::{
     FromBytes,
     Immutable,
@@ -72,9 +67,6 @@ unsafe impl Send for RxSkb {}
 // SAFETY: Nothing is changed through a shared reference.
 unsafe impl Sync for RxSkb {}
 
-/// Index of the loopback interface in every namespace (`LOOPBACK_IFINDEX`).
-const LOOPBACK_IFINDEX: i32 = 1;
-
 impl RxSkb {
     /// Takes over a packet from the `encap_rcv` hook of a UDP socket.
     ///
@@ -92,6 +84,7 @@ impl RxSkb {
         skb.note(Notes {
             position: 0,
             is_from_here: false,
+            since: ticks(),
         });
         skb
     }
@@ -104,9 +97,10 @@ impl RxSkb {
     pub(super) unsafe fn from_burst(raw: *mut bindings::sk_buff, is_from_here: bool) -> Self {
         // SAFETY: As the function requires.
         let mut skb = unsafe { Self::from_encap(raw) };
+        let notes = skb.notes();
         skb.note(Notes {
-            position: 0,
             is_from_here,
+            ..notes
         });
         skb
     }
@@ -254,15 +248,14 @@ impl RxSkb {
         unsafe { bindings::ferroce_helper_skb_iif(self.as_raw()) }
     }
 
-    /// Whether the packet has come in by the loopback interface of its namespace: it has never left
-    /// this machine.
-    pub fn came_by_loopback(&self) -> bool {
-        self.ifindex() == LOOPBACK_IFINDEX
-    }
-
     /// Whether the buffer itself was made by this module: it has never left this machine.
     pub fn is_from_here(&self) -> bool {
         self.notes().is_from_here
+    }
+
+    /// Whether it has waited here for longer than a tick, some milliseconds.
+    pub fn has_waited(&self) -> bool {
+        ticks().wrapping_sub(self.notes().since) > 1
     }
 
     /// What [`RxSkb::set_cb`] has put here; anything if it has not.
@@ -333,6 +326,16 @@ struct Notes {
     position: u16,
     /// See [`RxSkb::is_from_here`].
     is_from_here: bool,
+    /// When the buffer became ours.
+    since: u32,
+}
+
+/// The time in ticks of the scheduler (`jiffies`). It wraps around.
+fn ticks() -> u32 {
+    // SAFETY: A word that is always there, and that is read whole while somebody else writes to it.
+    let jiffies = unsafe { (&raw const bindings::jiffies).read_volatile() };
+    // CAST: The low half is meant.
+    jiffies as u32
 }
 
 /// Bytes of `cb` for [`Notes`].
@@ -349,101 +352,4 @@ enum Ip<'a> {
     V6(&'a [u8; IPV6_LEN]),
     /// Cannot be, but costs less to allow for than to prove.
     None,
-}
-
-/// Packets that wait, first in, first out, some of them in one buffer.
-///
-/// # Invariants
-///
-/// Every buffer in the queue has the invariants of [`RxSkb`].
-#[pin_data(PinnedDrop)]
-pub struct SkbQueue {
-    #[pin]
-    head: Opaque<bindings::sk_buff_head>,
-    /// Bytes of memory in which they wait, with all that belongs to a buffer.
-    bytes: Atomic<i32>,
-    limit: i32,
-}
-
-// SAFETY: The queue has its own lock.
-unsafe impl Send for SkbQueue {}
-// SAFETY: See `Send`.
-unsafe impl Sync for SkbQueue {}
-
-impl SkbQueue {
-    /// A queue for `limit` bytes of memory, or some more if several bring the last at once.
-    pub fn new(limit: i32) -> impl PinInit<Self> {
-        pin_init!(Self {
-            // SAFETY: C initialises all of it, in place.
-            head <- Opaque::ffi_init(|head| unsafe {
-                bindings::ferroce_helper_skb_queue_head_init(head);
-            }),
-            bytes: Atomic::new(0),
-            limit,
-        })
-    }
-
-    /// Appends a packet. For any context. `false`: the queue was full, and the packet is gone.
-    pub fn push(&self, skb: RxSkb) -> bool {
-        if self.bytes.load(Relaxed) >= self.limit {
-            skb.refuse();
-            return false;
-        }
-        self.bytes.add(skb.memory(), Relaxed);
-        // INVARIANT: An `RxSkb` goes in.
-        // SAFETY: Initialised, and the packet was ours.
-        unsafe { bindings::skb_queue_tail(self.head.get(), skb.into_raw()) };
-        true
-    }
-
-    /// Puts back a packet that was the first.
-    pub fn unpop(&self, skb: RxSkb) {
-        self.bytes.add(skb.memory(), Relaxed);
-        // INVARIANT: An `RxSkb` goes in.
-        // SAFETY: Initialised, and the packet was ours.
-        unsafe { bindings::skb_queue_head(self.head.get(), skb.into_raw()) };
-    }
-
-    /// Takes the first packet out. For any context.
-    #[inline]
-    pub fn pop(&self) -> Option<RxSkb> {
-        // SAFETY: Initialised.
-        let skb = NonNull::new(unsafe { bindings::skb_dequeue(self.head.get()) }).map(RxSkb)?;
-        self.bytes.add(skb.memory().wrapping_neg(), Relaxed);
-        Some(skb)
-    }
-
-    /// Buffers that wait. With nothing to synchronise with, the answer may be old.
-    #[inline]
-    fn buffers(&self) -> u32 {
-        // SAFETY: Initialised.
-        unsafe { bindings::ferroce_helper_skb_queue_len_lockless(self.head.get()) }
-    }
-
-    /// Whether it is empty. With nothing to synchronise with, the answer may be old.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.buffers() == 0
-    }
-
-    /// Frees the packets that are there now. Others may bring more meanwhile.
-    pub fn purge(&self) {
-        // Not until it is empty: those who bring packets may be faster than we are.
-        for _ in 0..self.buffers() {
-            match self.pop() {
-                Some(skb) => skb.refuse(),
-                None => return,
-            }
-        }
-    }
-}
-
-#[pinned_drop]
-impl PinnedDrop for SkbQueue {
-    fn drop(self: Pin<&mut Self>) {
-        // Ends: nobody brings any more.
-        while let Some(skb) = self.pop() {
-            skb.refuse();
-        }
-    }
 }
