@@ -224,7 +224,7 @@ impl Demux {
     ) -> Result<&'g QueuePair, DropReason> {
         self.qps
             .get(number.get(), guard)
-            .filter(|qp| qp.common().port().net() == via.net_id())
+            .filter(|qp| qp.common().port().is_in(via.net_id(), guard))
             .ok_or(DropReason::UnknownQp)
     }
 
@@ -241,7 +241,7 @@ impl Demux {
         // may be lost.
         let all = (0..).map_while(|at| self.gsi.lock().get(at).cloned());
         let mut other = None;
-        for qp in all.filter(|qp| qp.common().port().net() == net) {
+        for qp in all.filter(|qp| qp.common().port().is_in(net, guard)) {
             let port = qp.common().port();
             if port.owns(gid) {
                 if port.takes_from(via, guard) {
@@ -262,7 +262,7 @@ impl Neighbours<rc::receiver::ReceiveHalf> for Demux {
         guard: &'g rcu::Guard,
     ) -> Option<Neighbour<'g, rc::receiver::ReceiveHalf>> {
         match self.qps.get(number.get(), guard)? {
-            QueuePair::Rc(pair) if pair.common().port().net() == net => Some(Neighbour {
+            QueuePair::Rc(pair) if pair.common().port().is_in(net, guard) => Some(Neighbour {
                 common: pair.common(),
                 receiver: pair.receiver(),
             }),

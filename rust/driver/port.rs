@@ -170,6 +170,12 @@ impl Port {
         self.netdev.get(guard)
     }
 
+    /// Whether it is a port of this namespace, and will be: another may get the same identifier when the port has no
+    /// netdev any more.
+    pub(crate) fn is_in(&self, net: NetId, guard: &rcu::Guard) -> bool {
+        self.net() == net && self.netdev(guard).is_some()
+    }
+
     /// A hold on the netdev, unless it is going away.
     pub(crate) fn hold_netdev(&self) -> Option<NetDev> {
         let guard = rcu::read_lock();
