@@ -32,8 +32,7 @@ use kernel::{
             Relaxed, //
         },
         rcu,
-        Arc,
-        SetOnce, //
+        Arc, //
     }, //
 };
 use rdma::{
@@ -46,7 +45,7 @@ use rdma::{
         PortState, //
     },
     device::{
-        guid_of,
+        guid_for,
         Device,
         IbDevice,
         UnregisteredDevice, //
@@ -147,9 +146,9 @@ pub(crate) struct Ferroce {
     /// Kept for as long as packets may arrive for this device.
     _sockets: Sockets,
     guid: [u8; 8],
-    /// Speed and width, as the netdev had them when the port was first asked for: asking the netdev
-    /// takes locks, and warns each time that there is no answer.
-    rate: SetOnce<(u16, u8)>,
+    /// Speed and width, as the netdev had them when the port was first asked for since it is up: asking the netdev
+    /// takes locks, and warns each time that there is no answer. See [`packed`].
+    rate: Atomic<u32>,
     /// Whether the interface was up when we were last told.
     up: Atomic<bool>,
 }
@@ -172,8 +171,8 @@ impl Ferroce {
             }
         })?;
         let over = netdev.clone();
-        let guid = guid_of(over.mac_address());
-        let device = UnregisteredDevice::<Self>::alloc(&over, &net, |ib| {
+        let guid = guid_for(&over);
+        let device = UnregisteredDevice::<Self>::alloc(&net, guid, |ib| {
             let port = Arc::pin_init(
                 Port::new(netdev, ib, shared.threads().clone(), shared.hands_over()),
                 GFP_KERNEL,
@@ -184,7 +183,7 @@ impl Ferroce {
                 apart <- CountedApart::new(),
                 _sockets: sockets,
                 guid,
-                rate: SetOnce::new(),
+                rate: Atomic::new(UNKNOWN),
                 up: Atomic::new(false),
             }? Error))
         })?;
@@ -274,10 +273,13 @@ impl Ferroce {
 
     /// What `query_port` reports.
     pub(crate) fn port_attributes(&self, ib: &IbDevice) -> PortAttr {
-        if self.rate.as_ref().is_none() {
-            self.rate.populate(ib.ethernet_speed().unwrap_or_default());
+        let mut rate = self.rate.load(Relaxed);
+        if rate == UNKNOWN {
+            rate = packed(ib.ethernet_speed().unwrap_or_default());
+            self.rate.store(rate, Relaxed);
         }
-        let (active_speed, active_width) = self.rate.copy().unwrap_or_default();
+        let [_, active_width, speed @ ..] = rate.to_be_bytes();
+        let active_speed = u16::from_be_bytes(speed);
         let guard = rcu::read_lock();
         let netdev = self.port.netdev(&guard);
         let (state, phys_state) = match netdev {
@@ -314,7 +316,10 @@ impl Ferroce {
             NetdevEvent::Up | NetdevEvent::Down | NetdevEvent::Change => {
                 let up = is_up(netdev);
                 if device.up.xchg(up, Relaxed) != up {
-                    if !up {
+                    if up {
+                        // What is without a link has no speed.
+                        device.rate.store(UNKNOWN, Relaxed);
+                    } else {
                         device.port.counters().count(Counter::LinkDowned);
                     }
                     device.dispatch_port_state(netdev);
@@ -329,6 +334,15 @@ impl Ferroce {
             _ => {}
         }
     }
+}
+
+/// The rate of a port that nobody has asked for.
+const UNKNOWN: u32 = 0;
+
+/// A rate in one word that is not [`UNKNOWN`].
+fn packed((speed, width): (u16, u8)) -> u32 {
+    let [high, low] = speed.to_be_bytes();
+    u32::from_be_bytes([1, width, high, low])
 }
 
 /// Whether packets can be sent and received.

@@ -15,6 +15,7 @@ use crate::{
         netns::Net, //
     },
     ops::OpsVTable,
+    random,
     sysfs, //
 };
 use core::{
@@ -49,8 +50,8 @@ pub use handle::{
 pub struct UnregisteredDevice<'a, T: Driver>(NonNull<Device<T>>, &'a Net, PhantomData<Device<T>>);
 
 impl<'a, T: Driver> UnregisteredDevice<'a, T> {
-    /// Makes a device over `netdev`, which is in `net`. The reference lasts until the core knows the device, for
-    /// it is the core that takes devices out of a namespace that goes.
+    /// Makes a device in `net`, with this GUID of the node. The reference lasts until the core knows the device,
+    /// for it is the core that takes devices out of a namespace that goes.
     ///
     /// `init` gets the core's part of the device, for the data to keep.
     ///
@@ -58,8 +59,8 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
     ///
     /// `ENOMEM`, and what `init` says.
     pub fn alloc<I: PinInit<T, Error>>(
-        netdev: &NetDev,
         net: &'a Net,
+        guid: [u8; 8],
         init: impl FnOnce(ARef<IbDevice>) -> Result<I>,
     ) -> Result<Self> {
         const { assert!(align_of::<Device<T>>() <= align_of::<u64>()) };
@@ -79,7 +80,7 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
             return Err(error);
         }
         // SAFETY: The device is private to us.
-        unsafe { Self::set_up(raw, netdev) };
+        unsafe { Self::set_up(raw, guid) };
         // INVARIANT: All of it was just done.
         Ok(Self(device, net, PhantomData))
     }
@@ -87,14 +88,13 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
     /// # Safety
     ///
     /// `raw` is a device whose data is in place, private to the caller.
-    unsafe fn set_up(raw: *mut bindings::ib_device, netdev: &NetDev) {
+    unsafe fn set_up(raw: *mut bindings::ib_device, guid: [u8; 8]) {
         let registry = T::registry();
         let mut ops = OpsVTable::<T>::OPS;
         ops.owner = registry.module();
         ops.device_group = sysfs::group();
         // Every udata is checked, those of destroys as well, and answered by the core's functions.
         ops.set_uverbs_robust_udata(1);
-        let guid = guid_of(netdev.mac_address());
         // SAFETY: As the function requires. The operations are copied.
         unsafe {
             bindings::ib_set_device_ops(raw, &ops);
@@ -167,8 +167,14 @@ impl<T: Driver> Drop for UnregisteredDevice<'_, T> {
     }
 }
 
-/// The EUI-64 of a port with the Ethernet address `mac`, as it stands in a GUID.
-pub fn guid_of(mac: [u8; 6]) -> [u8; 8] {
-    let [a, b, c, d, e, f] = mac;
+/// A GUID for a device over `netdev`: the EUI-64 of its Ethernet address, or one that is made up. Connection management
+/// takes two machines with the same for one.
+pub fn guid_for(netdev: &NetDev) -> [u8; 8] {
+    let [a, b, c, d, e, f] = netdev.mac_address().unwrap_or_else(|| {
+        let [a, b, c, d] = random::u32().to_ne_bytes();
+        let [e, f, ..] = random::u32().to_ne_bytes();
+        // Of one machine, and locally administered.
+        [a & 0xfc | 2, b, c, d, e, f]
+    });
     [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
 }

@@ -102,9 +102,8 @@ impl NetDevBorrow {
         Name(self.read(|dev| unsafe { (&raw const (*dev).name).cast() }))
     }
 
-    /// Hardware address; of an interface with longer or shorter addresses, the first bytes, filled
-    /// up with zeros.
-    pub fn mac_address(&self) -> [u8; MAC_LEN] {
+    /// Hardware address, if the interface has an address of that kind, and it is not zero.
+    pub fn mac_address(&self) -> Option<[u8; MAC_LEN]> {
         // SAFETY: Only addresses are computed.
         let (len, addr) = unsafe {
             (
@@ -112,11 +111,13 @@ impl NetDevBorrow {
                 self.read(|dev| &raw const (*dev).dev_addr),
             )
         };
+        if usize::from(len) != MAC_LEN {
+            return None;
+        }
         let mut mac = [0; MAC_LEN];
-        let len = usize::from(len).min(MAC_LEN);
         // SAFETY: An interface has at least `addr_len` bytes of address, as long as it lives.
-        unsafe { bindings::ferroce_helper_memcpy(mac.as_mut_ptr().cast(), addr.cast(), len) };
-        mac
+        unsafe { bindings::ferroce_helper_memcpy(mac.as_mut_ptr().cast(), addr.cast(), MAC_LEN) };
+        (mac != [0; MAC_LEN]).then_some(mac)
     }
 
     /// Whether the interface is up, as its owner wants it.
