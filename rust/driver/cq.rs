@@ -224,6 +224,15 @@ impl Cq {
         details.put(c"overflowed", overflowed.into());
     }
 
+    /// Forgets the completions of the queue pair with this number, which is no more: to a consumer in the kernel, they
+    /// name it by its address.
+    pub(crate) fn forget(&self, qp_num: u32) {
+        match &mut self.queue.lock().entries {
+            Entries::Kernel(fifo) => fifo.remove(|wc| wc.qp_num == qp_num),
+            Entries::User { .. } => {}
+        }
+    }
+
     /// Takes the oldest completion of a consumer in the kernel.
     pub(crate) fn pop(&self) -> Option<Wc> {
         match &mut self.queue.lock().entries {

@@ -56,6 +56,19 @@ impl<T> Fifo<T> {
         Some(value)
     }
 
+    /// Drops the values that are `unwanted`. Takes as long as there are values.
+    pub(crate) fn remove(&mut self, unwanted: impl Fn(&T) -> bool) {
+        for _ in 0..self.len() {
+            let Some(value) = self.pop() else {
+                break;
+            };
+            if !unwanted(&value) {
+                // There is the room that it had.
+                let _ = self.push(value);
+            }
+        }
+    }
+
     /// Values in it.
     pub(crate) fn len(&self) -> u32 {
         // CAST: No more than there is room for.

@@ -89,6 +89,9 @@ pub(crate) trait Half: Send + Unpin + 'static {
     /// The memory that the half waits for. While it does, it gets no turn, but in the error state.
     fn paging(&mut self) -> &mut Paging;
 
+    /// Where it reports what is complete.
+    fn cq(&self) -> &Cq;
+
     /// The way to the peer, where that stays the same.
     fn path(&mut self) -> Option<&mut Path> {
         None

@@ -300,6 +300,15 @@ impl<T: Service> Pair<T> {
         self.common().flight().forget_waiter();
     }
 
+    /// Takes back what it has reported to consumers in the kernel and they have not seen.
+    pub(crate) fn forget_completions(&self) {
+        if self.posts().is_some() {
+            let number = self.common().number();
+            let _ = self.sender.control(|half| half.cq().forget(number));
+            let _ = self.receiver.control(|half| half.cq().forget(number));
+        }
+    }
+
     // Events.
 
     /// A process has posted sends.
@@ -396,7 +405,6 @@ impl<T: Service> Pair<T> {
 
     /// Gives the sender a turn from a work item.
     fn defer_sender(self: ArcBorrow<'_, Self>) {
-        // Already queued is as good.
         let _ = workqueue::system_bh().enqueue::<Arc<Self>, SEND>(self.into());
     }
 

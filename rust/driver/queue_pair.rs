@@ -106,6 +106,7 @@ impl QueuePair {
         with_pair!(self, pair => {
             pair.reset();
             pair.as_arc_borrow().quiesce();
+            pair.forget_completions();
         });
     }
 

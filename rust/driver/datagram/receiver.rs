@@ -204,6 +204,10 @@ impl Half for ReceiveHalf {
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
     }
+
+    fn cq(&self) -> &Cq {
+        &self.cq
+    }
 }
 
 /// Whether a datagram, behind its IP header, is no longer than a receive.

@@ -258,6 +258,10 @@ impl Half for SendHalf {
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
     }
+
+    fn cq(&self) -> &Cq {
+        &self.cq
+    }
 }
 
 impl SendingHalf for SendHalf {

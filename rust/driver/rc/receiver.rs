@@ -304,6 +304,10 @@ impl Half for ReceiveHalf {
         &mut self.paging
     }
 
+    fn cq(&self) -> &Cq {
+        &self.cq
+    }
+
     fn waits(&mut self, qp: &Common) {
         let Some(path) = &mut self.path else {
             return;

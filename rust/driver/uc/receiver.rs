@@ -129,4 +129,8 @@ impl Half for ReceiveHalf {
     fn paging(&mut self) -> &mut Paging {
         &mut self.paging
     }
+
+    fn cq(&self) -> &Cq {
+        &self.cq
+    }
 }
