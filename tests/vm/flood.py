@@ -30,6 +30,9 @@ from work import RXE
 PACKETS = int(os.environ.get("FLOOD_PACKETS", "20000"))
 # A packet to a closed port is answered by ICMP a thousand times a second, and otherwise looked up and freed.
 WORST_FACTOR = float(os.environ.get("FLOOD_FACTOR", "inf"))
+# What a connection beside a flood has to get done before seconds are up, and, where factors are judged, how much of
+# what it gets done without one.
+SOME_ROUNDS, PATIENCE, LEAST_SHARE = 4, 30, 0.1
 GROUP = "/sys/fs/cgroup/charged"
 
 
@@ -90,16 +93,40 @@ def flood():
     true(worst < WORST_FACTOR, f"{worst:.1f} times as long as to a closed port")
 
 
+def pace(bystander, action):
+    """Rounds of the bystander that both begin and end while the action is repeated, and how many those are a second.
+    It goes on for three seconds, and for as long as it takes until there are some; if that is too long, so be it."""
+    first, start = bystander.rounds(), time.monotonic()
+    while True:
+        late = time.monotonic() > start + PATIENCE * SLOWNESS
+        action()
+        # The first of them had begun before.
+        whole, took = max(0, bystander.rounds() - first - 1), time.monotonic() - start
+        if (took > 3 * SLOWNESS and whole >= SOME_ROUNDS) or late:
+            return whole, whole / took
+
+
 def beside():
     """A connection goes on beside a flood of valid and of invalid packets"""
     with attacked() as (attacker, flow, wire):
         batch = frames(attacker, flow, lambda number: {"psn": number + 0x800, "icrc": number % 2})
-        bystander, end, sent = Bystander(), time.monotonic() + 3 * SLOWNESS, 0
-        while time.monotonic() < end:
+        bystander, sent = Bystander(), [0]
+
+        def strike():
             wire.send(batch)
-            sent += BATCH
+            sent[0] += BATCH
+
+        quiet = pace(bystander, lambda: time.sleep(0.01))
+        before = 0 if RXE else counter("rx_bad_icrc", os.environ["DEV"])
+        flooded = pace(bystander, strike)
+        came = sent[0] if RXE else 2 * (counter("rx_bad_icrc", os.environ["DEV"]) - before)
         bystander.end()
-    print(f"# {sent} packets", flush=True)
+    print(f"# {sent[0]} packets; rounds a second: {quiet[1]:.0f} without, {flooded[1]:.0f} with them", flush=True)
+    true(came > sent[0] // 2, f"of {sent[0]} packets, about {came} came")
+    true(quiet[0] >= SOME_ROUNDS, f"{quiet[0]} whole rounds while nothing else was to be done")
+    true(flooded[0] >= SOME_ROUNDS, f"{flooded[0]} whole rounds during the flood")
+    share = flooded[1] / quiet[1]
+    true(WORST_FACTOR == float("inf") or share > LEAST_SHARE, f"{share:.3f} of the rounds there are without a flood")
 
 
 def current():
