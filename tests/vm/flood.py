@@ -22,7 +22,7 @@ from bystander import Bystander
 from counters import counter
 from hostile_wire import NOBODY, Scene
 from netns import within_namespace
-from rc import SLOWNESS
+from rc import PAGE, SLOWNESS
 from tap import Skip, not_for_rxe, run, true
 from wire import BATCH, Attacker, Wire
 from work import RXE
@@ -34,6 +34,16 @@ WORST_FACTOR = float(os.environ.get("FLOOD_FACTOR", "inf"))
 # what it gets done without one.
 SOME_ROUNDS, PATIENCE, LEAST_SHARE = 4, 30, 0.1
 GROUP = "/sys/fs/cgroup/charged"
+MAX_SGE = 4
+# What the driver keeps of each slot of an RC send queue, out of the process's reach: a Slot of the window, the Shape of
+# the entry, and its scatter list; see Slots and Entries in rust/driver/sq.rs. The sizes of the first two are what the
+# module's debug information says, that of the third stands in rust/driver/abi.rs. If one shrinks, so may this.
+COPIES = (72, 40, 16 * MAX_SGE)
+# Queues of so many, which makes two slots or 64. A power of two of bytes is what kmalloc charges for that, whatever was
+# asked for; what is larger than two pages may come from elsewhere, and then costs less.
+SHALLOW, DEEP = 1, 63
+# MEMCG_CHARGE_BATCH, in pages: so much may have happened on each processor before the figures of a group tell of it.
+CHARGE_BATCH = 64
 
 
 def frames(attacker, flow, kind):
@@ -135,6 +145,12 @@ def current():
         return int(file.read())
 
 
+def current_kernel():
+    """What of that is the kernel's: a process has memory of its own, which comes in large pages, or does not."""
+    with open(f"{GROUP}/memory.stat", encoding="ascii") as file:
+        return int(dict(line.split() for line in file)["kernel"])
+
+
 @contextlib.contextmanager
 def memory_groups():
     """Memory cgroups can be made. In the end this process is in the first."""
@@ -181,8 +197,7 @@ def charged():
         ctx = Context(name=os.environ["DEV"])
         pd, before, mapped = PD(ctx), current(), ring_bytes(0)
         cqs = [CQ(ctx, 8192, None, None, 0) for _ in range(4)]
-        cap = QPCap(max_send_wr=2048, max_recv_wr=2048, max_send_sge=4, max_recv_sge=4)
-        qps = [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cqs[0], rcq=cqs[0], cap=cap)) for _ in range(8)]
+        qps = queue_pairs_of(pd, cqs[0], 2048, 8)
         srqs = [SRQ(pd, SrqInitAttr(SrqAttr(max_wr=8192, max_sge=4))) for _ in range(4)]
         rings, cost = ring_bytes(mapped), current() - before
         print(f"# rings of {rings >> 10} KiB: charged for {cost >> 10} KiB", flush=True)
@@ -196,5 +211,37 @@ def charged():
     true(left < cost // 4, f"{left >> 10} KiB are charged for what is gone")
 
 
+def queue_pairs_of(pd, cq, depth, count):
+    """Queue pairs with queues of that depth."""
+    cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=MAX_SGE, max_recv_sge=MAX_SGE)
+    return [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap)) for _ in range(count)]
+
+
+def copied(depth):
+    """What the copies of one queue pair are charged at, each for itself."""
+    return [1 << (size * (depth + 1) - 1).bit_length() for size in COPIES]
+
+
+def copies():
+    """So are the copies of requests that a process does not see: they grow with its queues"""
+    not_for_rxe("charges nobody")
+    # So many that the smallest of the copies, which has a page, is twice what may not show yet.
+    count, made, found = 2 * os.cpu_count() * CHARGE_BATCH, [], {}
+    with charged_group():
+        ctx = Context(name=os.environ["DEV"])
+        pd, cq = PD(ctx), CQ(ctx, 16, None, None, 0)
+        # Twice of the first, since it pays for what the others find made.
+        for depth in (SHALLOW, SHALLOW, DEEP):
+            before, mapped = current_kernel(), ring_bytes(0)
+            made += queue_pairs_of(pd, cq, depth, count)
+            found[depth] = ring_bytes(mapped), current_kernel() - before
+        for one in (*made, cq, pd, ctx):
+            one.close()
+    rings, cost = (deep - shallow for deep, shallow in zip(found[DEEP], found[SHALLOW]))
+    private = count * (sum(copied(DEEP)) - sum(copied(SHALLOW)))
+    print(f"# {rings >> 10} KiB more of rings, {private >> 10} KiB of copies: charged for {cost >> 10} KiB", flush=True)
+    true(cost > rings + private - os.cpu_count() * CHARGE_BATCH * PAGE, "not all of it was charged")
+
+
 if __name__ == "__main__":
-    run([flood, beside, charged])
+    run([flood, beside, charged, copies])
