@@ -8,6 +8,8 @@ a machine that has nothing else to do.
 
 import contextlib
 import os
+import socket
+import subprocess
 import time
 
 import pyverbs.enums as e
@@ -20,6 +22,7 @@ from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 import frame as f
 from bystander import Bystander
 from counters import counter
+from drops import ELSEWHERE, deth
 from hostile_wire import NOBODY, Scene
 from netns import within_namespace
 from rc import PAGE, SLOWNESS
@@ -34,6 +37,7 @@ WORST_FACTOR = float(os.environ.get("FLOOD_FACTOR", "inf"))
 # what it gets done without one.
 SOME_ROUNDS, PATIENCE, LEAST_SHARE = 4, 30, 0.1
 GROUP = "/sys/fs/cgroup/charged"
+GSI_QKEY = 0x80010000
 MAX_SGE = 4
 # What the driver keeps of each slot of an RC send queue, out of the process's reach: a Slot of the window, the Shape of
 # the entry, and its scatter list; see Slots and Entries in rust/driver/sq.rs. The sizes of the first two are what the
@@ -65,6 +69,10 @@ KINDS = {
     "requests that were served before": (None, lambda number: {"psn": number + 0x800}),
     "requests far ahead": (None, lambda number: {"psn": number + 0x4000}),
     "sends that nobody receives": (None, lambda _: {"psn": 0x1000}),
+    # An address of this machine that no port has is looked for with every port.
+    "queue pair 1 of no port": ("rx_not_our_address", lambda _: {
+        "opcode": f.UD | f.SEND_ONLY, "qpn": 1, "body": deth(GSI_QKEY) + bytes(256),
+        "destination": socket.inet_aton(ELSEWHERE)}),
 }
 
 
@@ -80,10 +88,18 @@ def attacked():
     scene.close()
 
 
+@contextlib.contextmanager
+def elsewhere():
+    """An address of this machine that no device has."""
+    subprocess.run(["ip", "addr", "add", f"{ELSEWHERE}/32", "dev", "lo"], check=True)
+    yield
+    subprocess.run(["ip", "addr", "del", f"{ELSEWHERE}/32", "dev", "lo"], check=True)
+
+
 def flood():
     """A flood on port 4791 is dropped for what is wrong with it, and costs as printed"""
     took = dict.fromkeys(KINDS, float("inf"))
-    with attacked() as (attacker, flow, wire):
+    with elsewhere(), attacked() as (attacker, flow, wire):
         for _ in range(3):
             for name, (reason, kind) in KINDS.items():
                 batch = frames(attacker, flow, kind)
