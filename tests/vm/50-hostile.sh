@@ -22,4 +22,5 @@ if [ -z "${HOSTILE_TESTS-}" ]; then
 	python_tests hostile_races.py
 fi
 check "the log has nothing of all that at error level" nothing_at_error_level
+check "the log is not flooded with all that" log_is_not_flooded
 finish

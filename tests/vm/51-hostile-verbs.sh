@@ -20,6 +20,7 @@ fi
 cd "${VM_LIB%/*}" || exit
 python_tests hostile_verbs.py
 check "the log has nothing of all that at error level" nothing_at_error_level
+check "the log is not flooded with all that" log_is_not_flooded
 pingpong rc 4 -n 100
 check "the device goes" timeout 60 rdma link del "$DEV"
 check "the driver is unloaded" timeout 60 rmmod "$(module "$DRIVER")"

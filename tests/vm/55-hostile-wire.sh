@@ -31,6 +31,7 @@ if [ "$DRIVER" = ferroce ]; then
 else
 	skip "packets were dropped for many reasons" "rdma_rxe does not count them"
 fi
+check "the log is not flooded with all that" log_is_not_flooded
 pingpong rc 4 -n 100
 pingpong rc 6 -n 100
 REVERSE=1

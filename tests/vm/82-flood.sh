@@ -16,6 +16,7 @@
 cd "${VM_LIB%/*}" || exit
 python_tests flood.py ${FLOOD_TESTS-}
 [ -n "${FLOOD_TESTS-}" ] || python_tests bounded.py
+check "the log is not flooded with all that" log_is_not_flooded
 pingpong rc 4 -n 100
 
 finish
