@@ -23,4 +23,6 @@ for cause in failslab fail_page_alloc; do
 	echo 0 >"/sys/kernel/debug/$cause/verbose"
 done
 echo N >/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem
+# Also single pages, which rings are made of.
+echo 0 >/sys/kernel/debug/fail_page_alloc/min-order
 cd "${VM_LIB%/*}" && exec python3 no_memory.py

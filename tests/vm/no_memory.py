@@ -6,7 +6,9 @@ right after, destroying never fails, and the checkers of the debug kernel find n
 something that is gone. With COPIES=1, it is not memory that fails, but copies from and to the memory of the process.
 """
 
+import ctypes
 import errno
+import mmap
 import os
 
 import pyverbs.enums as e
@@ -90,7 +92,7 @@ def each_failure(make, unmake, other=()):
                 unmake(made)
         if not injection.happened:
             true(made is not None, "nothing failed, and yet nothing was made")
-            true(number > 1, "no allocation could be made to fail")
+            true(number > 2, f"{number - 1} allocations could be made to fail")
             return number - 1
     raise AssertionError(f"still failing after {MOST} allocations")
 
@@ -115,7 +117,11 @@ def regions():
     """reg_mr, small, large and for atomics"""
     pd = PD(context())
     for size in (4096, 4 << 20):
-        each_failure(lambda size=size: MR(pd, size, FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC), close)
+        # It is there before: that is not what shall fail.
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        each_failure(lambda size=size, start=start: MR(pd, size, FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC,
+                                                       address=start), close)
     pd.close()
 
 
@@ -183,6 +189,9 @@ def connections():
         connect()
         if not connect.happened:
             break
+    else:
+        raise AssertionError(f"still failing after {MOST} allocations")
+    true(connect.number > 2, f"{connect.number - 1} allocations could be made to fail")
     peer.close()
 
 
@@ -195,20 +204,23 @@ def reset():
 
 def transfers():
     """post_send: what could not be sent is sent again"""
+    failed = {e.IBV_WR_RDMA_WRITE: 0, e.IBV_WR_RDMA_READ: 0}
     with pair(timeout=10) as (a, b):
         for number in range(1, 40):
-            for opcode in (e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ):
+            for opcode in failed:
                 def send(opcode=opcode):
                     a.send(opcode, pieces=[a.sge(0, 20000)], remote=b.remote())
                     return 1
 
-                with Injection(number):
+                with Injection(number) as injection:
                     posted = attempt(send)
+                failed[opcode] += injection.happened
                 if not posted:
                     # It is in the ring, but nobody was told. The next one tells of both.
                     posted = 1 + send()
                 for _ in range(posted):
                     equal(a.completion(20).status, e.IBV_WC_SUCCESS, "status")
+    true(all(failed.values()), f"how many could be made to fail, by opcode: {failed}")
 
 
 # Opened before something is made to fail.
