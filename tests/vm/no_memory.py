@@ -23,6 +23,7 @@ from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
 from rc import DEVICE, FULL_ACCESS, PORT, End, context, gid_index, pair
 from tap import equal, run, true
+from verbs import resources
 
 COPIES = os.environ.get("COPIES") == "1"
 # What a call may fail with.
@@ -80,9 +81,16 @@ def attempt(action, other=()):
         return None
 
 
+def pinned():
+    """How much memory of this process the kernel counts as held in its place."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return [line.split()[:2] for line in file if line.startswith(("VmPin", "VmLck"))]
+
+
 def each_failure(make, unmake, other=()):
     """Makes something until no allocation is left to fail; returns how many failed. What was made goes again,
-    with failures of its own. `other`: as for attempt."""
+    with failures of its own. Of what was not made, nothing is left. `other`: as for attempt."""
+    before = pinned(), resources()
     for number in range(1, MOST):
         with Injection(number) as injection:
             made = attempt(make, other)
@@ -90,8 +98,15 @@ def each_failure(make, unmake, other=()):
             # What goes without an answer is gone, but the library does not know; so copies do not fail here.
             with Injection(0 if COPIES else number):
                 unmake(made)
+        else:
+            equal(pinned(), before[0], "memory that is held after a failure")
+            if COPIES:
+                # There are few; and this takes its time.
+                equal(resources(), before[1], "objects after a failure")
         if not injection.happened:
+            equal((pinned(), resources()), before, "what is held after all failures")
             true(made is not None, "nothing failed, and yet nothing was made")
+            print(f"# {number - 1} failed", flush=True)
             true(number > 2, f"{number - 1} allocations could be made to fail")
             return number - 1
     raise AssertionError(f"still failing after {MOST} allocations")
@@ -170,6 +185,7 @@ def address_handles():
 def connections():
     """modify_qp to RTS: the queue pair is as before, or one step on"""
     peer = End()
+    before = pinned(), resources()
 
     def connect():
         end = End()
@@ -187,10 +203,12 @@ def connections():
 
     for connect.number in range(1, MOST):
         connect()
+        equal(pinned(), before[0], "memory that is held afterwards")
         if not connect.happened:
             break
     else:
         raise AssertionError(f"still failing after {MOST} allocations")
+    equal(resources(), before[1], "objects afterwards")
     true(connect.number > 2, f"{connect.number - 1} allocations could be made to fail")
     peer.close()
 
