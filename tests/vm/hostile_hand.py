@@ -18,7 +18,7 @@ from rc import PAGE
 from ring import CONSUMER, DATA, PRODUCER, RECV_WQE, RECV_WQE_SIZE, SEND_WQE, SEND_WQE_SIZE, element
 from ud import gid_bytes
 
-THREADS = 2
+THREADS = 4
 MEMORY = 64 * PAGE
 WILD = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFF888000000000, (1 << 64) - 1, (1 << 64) - PAGE)
 RC, UC, UD = 2, 3, 4

@@ -8,6 +8,7 @@ message (bystander.py), all that belonged to the dead goes, and the kernel has n
 steers the chance, VERBS_SECONDS is how long.
 """
 
+import mmap
 import os
 import random
 import resource
@@ -28,6 +29,10 @@ SECONDS = float(os.environ.get("VERBS_SECONDS", "15")) * SLOWNESS
 SEED = int(os.environ.get("SEED", "4791"))
 PROCESSES = 3
 NOBODY = 65534
+# How long a process is at work before it is killed, in the mean: some hardly begin, some get far.
+LIVES = (0.3, 1, 4)
+# One kill in so many seconds is the least that is worth its name; a fast machine has one in each.
+SELDOM = 10
 
 
 def play(hand, stop):
@@ -44,8 +49,8 @@ def play(hand, stop):
             os._exit(1)
 
 
-def process_main(seed, tally, lessons, stop):
-    """What one process does."""
+def process_main(seed, tally, lessons, stop, at_work):
+    """What one process does; it sets a byte of `at_work` when it has begun."""
     scripts = [Script(seed * 16 + number, lessons, Coverage() if os.path.exists(KCOV) else None)
                for number in range(THREADS)]
     warnings.simplefilter("ignore")
@@ -61,21 +66,44 @@ def process_main(seed, tally, lessons, stop):
                for number, script in enumerate(scripts)]
     for thread in threads:
         thread.start()
+    at_work[0] = 1
     for thread in threads:
         thread.join()
 
 
-def begun(seed, tally, lessons, stop):
-    """A process; its id."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        process_main(seed, tally, lessons, stop)
-        os._exit(0)
-    except BaseException as error:  # pylint: disable=broad-except
-        print(f"# process {seed}: {error!r}", flush=True)
-        os._exit(1)
+class Prey:
+    """A process that is killed when its time has come, which counts from when it is at work."""
+
+    def __init__(self, chance, seed, *rest):
+        self.life, self.end = chance.expovariate(1 / chance.choice(LIVES)), None
+        self.at_work = mmap.mmap(-1, 1)
+        self.killed = False
+        self.child = os.fork()
+        if self.child:
+            return
+        try:
+            process_main(seed, *rest, self.at_work)
+            os._exit(0)
+        except BaseException as error:  # pylint: disable=broad-except
+            print(f"# process {seed}: {error!r}", flush=True)
+            os._exit(1)
+
+    def hunt(self):
+        """Kills it if it is time."""
+        if self.end is None and self.at_work[0]:
+            self.end = time.monotonic() + self.life
+        if self.end is not None and time.monotonic() >= self.end and not self.killed:
+            self.kill()
+
+    def kill(self):
+        """Kills it."""
+        os.kill(self.child, signal.SIGKILL)
+        self.killed = True
+
+    def ended(self):
+        """What it has ended with, or None."""
+        done, status = os.waitpid(self.child, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if done else None
 
 
 def attack():
@@ -83,24 +111,23 @@ def attack():
     bystander, tally, chance = Bystander(), uverbs.Tally(), random.Random(SEED)
     lessons = Lessons(os.environ.get("FEEDBACK") != "0")
     os.chmod(device_path(), 0o666)
-    stop, number, codes = time.monotonic() + SECONDS, SEED, {}
-    children = []
+    stop, number, codes, kills = time.monotonic() + SECONDS, SEED, {}, 0
+    preys = []
     while time.monotonic() < stop:
-        while len(children) < PROCESSES:
-            children.append(begun(number, tally, lessons, stop))
+        while len(preys) < PROCESSES:
+            preys.append(Prey(chance, number, tally, lessons, stop))
             number += 1
-        time.sleep(0.1)
-        if chance.random() < 1 / SECONDS:
-            os.kill(chance.choice(children), signal.SIGKILL)
-        for child in list(children):
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                children.remove(child)
-                code = os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+        for prey in list(preys):
+            prey.hunt()
+            code = prey.ended()
+            if code is not None:
+                preys.remove(prey)
                 codes[code] = codes.get(code, 0) + 1
-    for child in children:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+                kills += prey.killed and code == -signal.SIGKILL
+    for prey in preys:
+        prey.kill()
+        os.waitpid(prey.child, 0)
     bystander.end()
     counts = list(tally.counts)
     print(f"# seed {SEED}: {sum(counts[::2])} commands, {sum(counts[1::2])} carried out, {number - SEED} processes, "
@@ -109,6 +136,7 @@ def attack():
           else "# no feedback: this kernel has no KCOV", flush=True)
     true(1 not in codes, "a process could not do its work")
     true(sum(counts[1::2]) > 100, "nothing was carried out")
+    true(kills >= SECONDS / SELDOM, f"only {kills} were killed at work in {SECONDS} s")
 
 
 def resources():
