@@ -35,41 +35,78 @@ one() { # WORD...: one of them
 	echo "${words[RANDOM % $#]}"
 }
 
-# until_end: whether there is time for one more.
-until_end() { [ "$SECONDS" -lt "$end" ]; }
+# count WHAT [NUMBER]: so many more of it; counted WHAT: how many there were.
+count() { echo "${2-1}" >>"/tmp/soak.$1"; }
+counted() { cat "/tmp/soak.$1" 2>/dev/null | awk '{ sum += $1 } END { print sum + 0 }'; }
+
+# goes_on [WHAT...]: whether there is time for one more, or one of these has not been since `soaked` began: a slow
+# machine takes longer, up to eight times.
+goes_on() {
+	local what
+	[ "$SECONDS" -ge "$end" ] || return 0
+	for what; do
+		[ "$(counted "$what")" -gt "${had[$what]}" ] || [ "$SECONDS" -ge "$late" ] || return 0
+	done
+	return 1
+}
+
+# wire WORD...: what netem does to packets, both ways, and nothing else: a change would keep what is not named.
+wire() {
+	local dropped
+	dropped=$({ tc -s qdisc show dev v0; at_peer tc -s qdisc show dev v1; } |
+		awk '$1 == "qdisc" { ours = $2 == "netem" }
+			ours && sub(/.*dropped /, "") { sum += $1 }
+			END { print sum + 0 }')
+	count drops "$dropped"
+	tc qdisc del dev v0 root 2>/dev/null
+	at_peer tc qdisc del dev v1 root 2>/dev/null
+	[ $# -gt 0 ] || return 0
+	tc qdisc add dev v0 root netem "$@"
+	at_peer tc qdisc add dev v1 root netem "$@"
+}
+
+links_are_up() { port_is "$DEV" ACTIVE && port_is "$PEER_DEV" ACTIVE; }
 
 # flap: the link is down for a moment. It forgets its neighbours then, also those that were to stay.
 flap() {
+	count flaps
 	ip link set v0 down
 	sleep "0.$((RANDOM % 3))"
 	keep_neighbours
 	ip link set v0 up
+	within 20 links_are_up
+	count flaps_over
 }
 
+# weather: until programs() is over. Every fourth kind of it ends with a flap.
 weather() {
-	RANDOM=$seed
-	while until_end; do
-		wire=$(one "loss 0%" "loss 1%" "loss 1% duplicate 2%" "delay 1ms 1ms reorder 10%" "corrupt 1%" \
-			"limit 5 delay 1ms")
+	local number=0
+	while [ ! -e /tmp/over ]; do
 		RANDOM=$((seed + SECONDS))
-		tc qdisc replace dev v0 root netem $wire
-		at_peer tc qdisc replace dev v1 root netem $wire
+		wire $(one "loss 0%" "loss 1%" "loss 1% duplicate 2%" "delay 1ms 1ms reorder 10%" "corrupt 1%" \
+			"limit 5 delay 1ms")
 		sleep "$((RANDOM % 3)).$((RANDOM % 10))"
-		[ $((RANDOM % 4)) != 0 ] || flap
+		[ $((number++ % 4)) != 1 ] || flap
 	done
-	tc qdisc del dev v0 root
-	at_peer tc qdisc del dev v1 root
+	wire
 }
 
-# killed PORT SERVER CLIENT: both ends, until one of them is killed; the other ends by itself, or is killed later.
+# connected PROGRAM: it has a queue pair that may send.
+connected() { rdma resource show qp | grep -q "state RTS .*comm $1"; }
+
+# killed PORT SERVER CLIENT: both ends, until one of them is killed; the other ends by itself, or is killed later. Most
+# are connected by then, and those count.
 killed() {
-	local server client
-	timeout 20 $2 &
+	local server client program=${2%% *}
+	timeout 60 $2 &
 	server=$!
-	sleep 0.3
-	ip netns exec b timeout 20 $3 &
+	within 20 listens "$1" "$program"
+	ip netns exec b timeout 60 $3 &
 	client=$!
-	sleep "$(one 0 1 2).$((RANDOM % 10))"
+	[ $((RANDOM % 4)) = 0 ] || within 10 connected "$program"
+	sleep "$(one 0 0 1 2).$((RANDOM % 10))"
+	count tries
+	! connected "$program" || count "kills_$(one_of "$program")"
 	# timeout leads a group of its own.
 	kill -9 -- "-$(one $server $client)"
 	sleep 0.3
@@ -77,27 +114,64 @@ killed() {
 	wait $server $client
 } >/dev/null 2>&1
 
+# one_of PROGRAM: rping, or all others.
+one_of() { [ "$1" = rping ] && echo rping || echo perftest; }
+
+# listens PORT PROGRAM: a server of that name does.
+listens() {
+	if [ "$2" = rping ]; then cm_listens; else [ -n "$(ss -Hltn "sport = :$1")" ]; fi
+}
+
+# finished PORT: a connection by the connection manager that is left in peace. Its client must have success, unless a
+# flap came in between; it calls it a success, too, if the server goes away, so its pings are counted. A bad wire may
+# cost it some messages of the management, each of which is repeated after four seconds.
+finished() {
+	local server flaps rc=0 pings=20
+	flaps=$(counted flaps)
+	timeout $((120 * SLOWNESS)) rping -s -a "$ADDR" -p "$1" -S 4000 -C $pings -V >/tmp/server 2>&1 &
+	server=$!
+	within 20 cm_listens
+	at_peer timeout $((120 * SLOWNESS)) rping -c -a "$ADDR" -p "$1" -S 4000 -C $pings -V -v >/tmp/client 2>&1 ||
+		rc=$?
+	if [ "$rc" = 0 ] && [ "$(grep -c '^ping data: ' /tmp/client)" = $pings ]; then
+		count finished
+	elif [ "$flaps" = "$(counted flaps_over)" ] && [ "$flaps" = "$(counted flaps)" ]; then
+		count failed
+		{ echo "rping -c returned $rc:"; tail -n 5 /tmp/server /tmp/client; } >>/tmp/failed
+	fi
+	kill -9 -- "-$server"
+	wait $server
+} >/dev/null 2>&1
+
 programs() {
-	local tool port=19000
-	RANDOM=$((seed + 1))
-	while until_end; do
+	local tool port=19000 number=0
+	while goes_on finished kills_rping kills_perftest flaps; do
+		RANDOM=$((seed + 1 + SECONDS))
 		port=$((port + 1))
+		if [ $((number++ % 3)) = 0 ]; then
+			finished $port
+		else
+			killed $port "rping -s -a $ADDR -p $port -S 4000" "rping -c -a $ADDR -p $port -S 4000"
+		fi
 		tool=$(one ib_write_bw ib_read_bw "ib_send_bw -r 64" ib_atomic_bw "ib_send_bw -c UD" \
 			"ib_write_bw -c UC")
+		port=$((port + 1))
 		tool="$tool -p $port -F -D 30 -q 4"
 		[[ $tool != *UD* ]] || tool=${tool% -q 4}
 		killed $port "$tool -d $DEV -x $GID4" "$tool -d $PEER_DEV -x $PEER_GID4 $ADDR"
-		port=$((port + 1))
-		killed $port "rping -s -a $ADDR -p $port" "rping -c -a $ADDR -p $port -S 4000"
-		RANDOM=$((seed + SECONDS))
 	done
+	touch /tmp/over
 }
 
 programs_are_gone() { [ "$(objects)" = "$before" ]; }
 
 # soaked SECONDS: everything at once, for so long; until nothing of it is left.
 soaked() {
-	end=$((SECONDS + $1))
+	local what pids
+	local -A had
+	for what in finished kills_rping kills_perftest flaps; do had[$what]=$(counted "$what"); done
+	end=$((SECONDS + $1)) late=$((SECONDS + 8 * $1))
+	rm -f /tmp/over
 	weather & pids=($!)
 	programs & pids+=($!)
 	SOAK_SECONDS=$1 python_tests soak.py
@@ -106,6 +180,9 @@ soaked() {
 	[ "$(objects)" = "$before" ] || objects | note
 	note "kernel memory after $1 s: $(kernel_memory | tee /tmp/memory) KiB"
 }
+
+# many WHAT LEAST: it happened at least so often.
+many() { [ "$(counted "$1")" -ge "$2" ]; }
 
 # The link goes down, but its addresses stay.
 sysctl -qw net.ipv6.conf.v0.keep_addr_on_down=1
@@ -118,6 +195,15 @@ half=$(</tmp/memory)
 soaked $((SOAK_SECONDS / 2))
 check "in the second half kernel memory has not grown by more than $slack_kib KiB" \
 	[ $(($(</tmp/memory) - half)) -lt "$slack_kib" ]
+note "$(counted drops) packets dropped, $(counted flaps) flaps; $(counted tries) kills, $(counted kills_rping) of" \
+	"rping and $(counted kills_perftest) of perftest at work; $(counted finished) rpings finished"
+[ ! -e /tmp/failed ] || note </tmp/failed
+check "netem dropped packets" many drops 1
+check "the link went down, in each half" many flaps 2
+check "programs of perftest were killed at work, in each half" many kills_perftest 2
+check "so were those of the connection manager" many kills_rping 2
+check "some of these that were left in peace finished, in each half" many finished 2
+check "none failed without a flap" [ ! -e /tmp/failed ]
 pingpong rc 4 -n 100
 check "the devices go" eval 'rdma link del "$DEV" && rdma link del "$PEER_DEV"'
 check "the driver is unloaded" within 20 unload "$DRIVER"
