@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Administrators who make, change, move and delete interfaces, devices and namespaces at random, two at a time,
-# while programs use what is there; at last the driver itself comes and goes. See hostile_admin.py.
+# while programs use what is there; then the driver itself comes and goes; at last the same where devices belong to
+# namespaces and are sent to others. See hostile_admin.py.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]                a connection that must not suffer; v1 is in namespace b
 #	w0 ------ w1, x0 ------ x1, bond9, w0.7      what is changed, with devices hx, hy, hz
@@ -19,34 +20,41 @@ seed=${SEED:-4791}
 modprobe -a bonding 8021q rdma_ucm 2>/dev/null
 cd "${VM_LIB%/*}" || exit
 
-# reign SEED: administrators and users until time is up; what they did goes to the log.
-reign() { python3 hostile_admin.py "$1" "$seconds" 2>/tmp/reign; }
+# reign SEED CONNECTIONS MOVES: administrators and users until time is up, so many connections have worked, and so many
+# devices have gone to another namespace; what they did goes to the log.
+reign() { python3 hostile_admin.py "$1" "$seconds" "$2" "$3" 2>/tmp/reign; }
 
-# gone: what they made is away.
+# gone: the interfaces that they made are away, and with them the devices. Those in a namespace that goes come back to
+# the first one.
 gone() {
 	local name
 	for name in w0.7 bond9 w0 x0; do ip link del "$name"; done
-	for name in hx hy hz; do rdma link del "$name"; done
 	ip netns del c
 	ip netns del d
 	for name in hx hy hz; do within 20 not has_device "$name" || return; done
 } 2>/dev/null
 
-mark "administrators, seed $seed"
-python3 bystander.py >/tmp/bystander 2>&1 &
-bystander=$!
-within 30 has_qp "$DEV" RTS
-check "the administrators' commands were carried out, or refused" reign "$seed"
-note </tmp/reign
-if [ "$DRIVER" = ferroce ]; then
-	kill "$bystander"
-	check "a connection beside them delivered everything" wait "$bystander"
-	note </tmp/bystander
-else
-	kill -9 "$bystander"
-	skip "a connection beside them delivered everything" "not asked of rxe"
-fi
-check "what they made goes" gone
+# beside SEED MOVES: administrators and users, and a connection over DEV and PEER_DEV.
+beside() {
+	local bystander
+	mark "administrators, seed $1"
+	python3 bystander.py >/tmp/bystander 2>&1 &
+	bystander=$!
+	within 30 has_qp "$DEV" RTS
+	check "the administrators' commands were carried out, or refused, and connections worked" reign "$1" 1 "$2"
+	note </tmp/reign
+	if [ "$DRIVER" = ferroce ]; then
+		kill "$bystander"
+		check "a connection beside them delivered everything" wait "$bystander"
+		note </tmp/bystander
+	else
+		kill -9 "$bystander"
+		skip "a connection beside them delivered everything" "not asked of rxe"
+	fi
+	check "what they made goes" gone
+}
+
+beside "$seed" 0
 
 # The same while the driver comes and goes.
 loads() {
@@ -64,7 +72,7 @@ loads() {
 mark "the driver comes and goes"
 loads &
 loader=$!
-check "the same while the driver comes and goes" reign $((seed + 1000))
+check "the same while the driver comes and goes" reign $((seed + 1000)) 0 0
 note </tmp/reign
 wait "$loader"
 check "rmmod did not hang" [ ! -e /tmp/hung ]
@@ -73,6 +81,24 @@ gone
 check "the driver is unloaded" within 20 unload "$DRIVER"
 load_driver "$DRIVER"
 check "the devices come back" eval 'set_up_device && set_up_peer'
+pingpong rc 4 -n 100
+
+# Each device belongs to a namespace. That cannot be changed while there is more than one.
+unload "$DRIVER"
+ip netns del b
+if ! within 20 rdma system set netns exclusive; then
+	skip "devices that belong to namespaces" "$(rdma system set netns exclusive 2>&1)"
+	finish
+fi
+TOPOLOGY=single
+# v1 went with the namespace, and v0 with v1.
+make_veth v0 v1
+address v0 "$ADDR" "$ADDR6"
+load_driver "$DRIVER"
+check "a device comes where there is one namespace" set_up_device
+export PEER_DEV=$DEV PEER_GID4=$GID4
+ip netns attach first 1
+beside $((seed + 2000)) 1
 pingpong rc 4 -n 100
 
 finish

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Two administrators who do anything to interfaces, devices and namespaces, and users of what is there.
 
-	hostile_admin.py SEED SECONDS
+	hostile_admin.py SEED SECONDS CONNECTIONS MOVES
 
 Knows the links w0-w1 and x0-x1, the bond bond9, the VLAN w0.7, devices hx, hy, hz, and namespaces c and d; touches
 nothing else. Most commands make sense, as far as an administrator knows what the other has left; some make none.
-None may hang, and time goes on until enough of them were carried out. SEED steers the chance; what a command finds
-depends on the moment, too. Fails with a line for each fault.
+None may hang, and time goes on until enough of them were carried out, so many CONNECTIONS over these devices have moved
+data, and devices have made so many MOVES to another namespace, which they can where each belongs to one; the first one
+has the name `first`. SEED steers the chance; what a command finds depends on the moment, too. Fails with a line for
+each fault.
 """
 
 import os
@@ -30,22 +32,29 @@ DEVICES, NAMESPACES = ("hx", "hy", "hz"), ("c", "d")
 ENOUGH, LATEST = 20, 8
 # A command hangs after so many seconds.
 PATIENCE = 60
+SLOWNESS = int(os.environ.get("SLOWNESS", "1"))
 
 
 class World:
     """What was done so far, which is what administrators go by, and the score."""
 
-    def __init__(self, seconds):
+    def __init__(self, seconds, connections, moves):
         self.began, self.seconds = time.monotonic(), seconds
-        # The namespace of each netdev that was made and not deleted; the first one is "".
-        self.place = {}
-        self.given = self.kept = 0
-        self.hung = []
+        self.connections, self.moves = connections, moves
+        # The namespace of each netdev, and of each device, that was made and not deleted; the first one is "".
+        self.place, self.homes = {}, {}
+        self.given = self.kept = self.tried = self.moved = self.sent = 0
+        # Whoever holds it has a moment of peace: no administrator begins anything.
+        self.peace = threading.Lock()
+        self.faults = []
+
+    def enough(self):
+        """Whether enough was done to tell something."""
+        return self.kept >= ENOUGH and self.moved >= self.connections and self.sent >= self.moves
 
     def goes_on(self):
         """Whether there is something left to do."""
-        passed = time.monotonic() - self.began
-        return passed < (LATEST if self.kept < ENOUGH else 1) * self.seconds
+        return time.monotonic() - self.began < (1 if self.enough() else LATEST) * self.seconds
 
     def carry_out(self, words):
         """Runs a command; whether it was carried out."""
@@ -53,10 +62,15 @@ class World:
             done = subprocess.run(words, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
         except subprocess.TimeoutExpired:
-            self.hung.append(" ".join(words))
+            self.faults.append("hung: " + " ".join(words))
             done = False
         self.given, self.kept = self.given + 1, self.kept + done
         return done
+
+
+def inside(where):
+    """What a command begins with that is carried out in a namespace."""
+    return ("ip", "netns", "exec", where) if where else ()
 
 
 class Administrator:
@@ -68,6 +82,8 @@ class Administrator:
     def rule(self):
         """Gives orders until it is time."""
         while self.world.goes_on():
+            with self.world.peace:
+                pass
             netdev = self.chance.choice(list(NETDEVS))
             where = self.world.place.get(netdev)
             if where is None and self.chance.random() < 0.8:
@@ -86,7 +102,7 @@ class Administrator:
 
     def within(self, where, *words):
         """Runs another program there."""
-        return self.world.carry_out([*(("ip", "netns", "exec", where) if where else ()), *words])
+        return self.world.carry_out([*inside(where), *words])
 
     def make(self, netdev):
         """A netdev, up, with addresses."""
@@ -95,6 +111,9 @@ class Administrator:
             self.world.place[netdev] = where
             self.addresses(netdev, where)
             self.ip(where, "link", "set", netdev, "up")
+            if "veth" in NETDEVS[netdev] and self.chance.random() < 0.8:
+                # Without it there is no carrier, and nobody can use a device.
+                self.ip(where, "link", "set", NETDEVS[netdev][-1], "up")
 
     def addresses(self, netdev, where):
         """An address of either version."""
@@ -139,22 +158,50 @@ class Administrator:
         if self.world.carry_out(["ip", "netns", self.pick("add", "add", "del"), name]):
             for netdev in [netdev for netdev, where in list(self.world.place.items()) if where == name]:
                 self.world.place.pop(netdev, None)
+            # For whoever connects there by TCP.
+            self.ip(name, "link", "set", "lo", "up")
 
     def device(self, netdev, where):
         """A device over the netdev."""
-        self.within(where, "rdma", "link", "add", self.pick(*DEVICES), "type", DRIVER, "netdev", netdev)
+        name = self.pick(*DEVICES)
+        if self.within(where, "rdma", "link", "add", name, "type", DRIVER, "netdev", netdev):
+            self.world.homes[name] = where
+
+    def some_device(self):
+        """A device, and where it is, as far as somebody knows."""
+        name = self.pick(*DEVICES)
+        return name, self.world.homes.get(name, "")
 
     def no_device(self, _netdev, _where):
         """A device goes."""
-        self.world.carry_out(["rdma", "link", "del", self.pick(*DEVICES)])
+        name, home = self.some_device()
+        if self.within(home, "rdma", "link", "del", name):
+            self.world.homes.pop(name, None)
 
     def rename(self, _netdev, _where):
         """A device gets another name."""
-        self.world.carry_out(["rdma", "dev", "set", self.pick(*DEVICES), "name", self.pick(*DEVICES)])
+        (name, home), new = self.some_device(), self.pick(*DEVICES)
+        if self.within(home, "rdma", "dev", "set", name, "name", new):
+            self.world.homes.pop(name, None)
+            self.world.homes[new] = home
+
+    def send(self, _netdev, _where):
+        """A device goes into another namespace, which it only can if it is in no other."""
+        (name, home), target = self.some_device(), self.pick("", *NAMESPACES)
+        if self.within(home, "rdma", "dev", "set", name, "netns", target or "first"):
+            self.world.homes[name] = target
+            self.world.sent += target != home
+
+    def tear(self, netdev, where):
+        """The same, while a netdev goes."""
+        other = threading.Thread(target=self.remove, args=(netdev, where))
+        other.start()
+        self.send(netdev, where)
+        other.join()
 
     # What they do, and how often.
-    DEEDS = ((device, 6), (no_device, 2), (change, 5), (carrier, 1), (addresses, 3), (strip, 1), (remove, 2),
-             (move, 3), (namespace, 2), (wire, 1), (rename, 1))
+    DEEDS = ((device, 12), (no_device, 2), (change, 5), (carrier, 1), (addresses, 3), (strip, 1), (remove, 2),
+             (move, 3), (namespace, 2), (wire, 1), (rename, 1), (send, 2), (tear, 1))
 
 
 class User:
@@ -166,25 +213,75 @@ class User:
     def work(self):
         """Starts programs until it is time."""
         while self.world.goes_on():
-            device = self.chance.choice(DEVICES)
-            if not os.path.exists(f"/sys/class/infiniband/{device}"):
+            known = list(self.world.homes.items())
+            device, home = self.chance.choice(known or [("", "")])
+            kind = self.chance.random()
+            if not known:
                 time.sleep(0.1)
+            elif kind < 0.15:
+                with self.world.peace:
+                    # Some of these are addresses.
+                    any(self.whole(device, home, index) for index in range(4) if self.is_there(device, home))
+            elif not self.is_there(device, home):
                 continue
-            programs = [self.start(*self.pingpong(device))]
-            time.sleep(0.2)
-            programs += [self.start(*self.pingpong(device), "127.0.0.1"), self.start(*self.other(device))]
-            time.sleep(self.chance.random())
-            for program in programs:
-                program.send_signal(self.chance.choice((signal.SIGTERM, signal.SIGKILL)))
-            for program in programs:
-                try:
-                    program.wait(PATIENCE)
-                except subprocess.TimeoutExpired:
-                    self.world.hung.append(" ".join(program.args))
+            elif kind < 0.5:
+                self.whole(device, home, self.chance.randrange(4))
+            else:
+                self.torn(device, home)
 
-    def start(self, *words):
+    def is_there(self, device, home):
+        """Whether there still is such a device; else it is forgotten."""
+        words = [*inside(home), "test", "-e", f"/sys/class/infiniband/{device}"]
+        found = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+        if not found and self.world.homes.get(device) == home:
+            self.world.homes.pop(device, None)
+        return found
+
+    def whole(self, device, home, index):
+        """A connection that its user leaves in peace; whether it worked."""
+        words = "ibv_rc_pingpong", "-d", device, "-g", str(index), "-p", self.port, "-n", "50"
+        server = self.start(home, *words)
+        while server.poll() is None and not self.listens(home):
+            time.sleep(0.02)
+        code = server.poll()
+        if code is None:
+            code = self.end_of(self.start(home, *words, "127.0.0.1"), 5 * SLOWNESS)
+            # The server of a client that has failed may wait for ever.
+            code = self.end_of(server, 5 * SLOWNESS if code == 0 else 0) or code
+        self.world.tried += 1
+        self.world.moved += code == 0
+        return code == 0
+
+    def listens(self, home):
+        """Whether somebody listens on the port there."""
+        words = [*inside(home), "ss", "-Hltn", f"sport = :{self.port}"]
+        return bool(subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True).stdout)
+
+    def torn(self, device, home):
+        """Some programs that are ended in the middle of their work."""
+        programs = [self.start(home, *self.pingpong(device))]
+        time.sleep(0.2)
+        programs += [self.start(home, *self.pingpong(device), "127.0.0.1"), self.start(home, *self.other(device))]
+        time.sleep(self.chance.random())
+        for program in programs:
+            program.send_signal(self.chance.choice((signal.SIGTERM, signal.SIGKILL)))
+        for program in programs:
+            self.end_of(program, PATIENCE)
+
+    def end_of(self, program, seconds):
+        """The exit code of a program, which is killed if it takes longer."""
+        for patience in (seconds, PATIENCE):
+            try:
+                return program.wait(patience)
+            except subprocess.TimeoutExpired:
+                program.kill()
+        self.world.faults.append("hung: " + " ".join(program.args))
+        return None
+
+    def start(self, home, *words):
         """A program that says nothing."""
-        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return subprocess.Popen([*inside(home), *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
 
     def pingpong(self, device):
         """One end of a connection that goes on till it is killed."""
@@ -201,20 +298,21 @@ class User:
 
 def main():
     """Two administrators and a user, until it is time."""
-    seed, seconds = int(sys.argv[1]), int(sys.argv[2])
-    world = World(seconds)
+    seed, *limits = (int(word) for word in sys.argv[1:])
+    world = World(*limits)
     work = [Administrator(world, seed + 1).rule, Administrator(world, seed + 2).rule, User(world, seed + 10).work]
     threads = [threading.Thread(target=one) for one in work]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    print(f"{world.given} commands, {world.kept} carried out, seed {seed}", file=sys.stderr)
-    for line in world.hung:
-        print(f"hung: {line}")
-    if world.kept < ENOUGH:
-        print(f"only {world.kept} of {world.given} commands were carried out")
-    return bool(world.hung) or world.kept < ENOUGH
+    print(f"{world.given} commands, {world.kept} carried out, {world.sent} devices went to another namespace, "
+          f"{world.moved} of {world.tried} connections moved data, seed {seed}", file=sys.stderr)
+    for line in world.faults:
+        print(line)
+    if not world.enough():
+        print(f"only {world.kept} commands were carried out, {world.moved} connections moved data, {world.sent} moves")
+    return bool(world.faults) or not world.enough()
 
 
 if __name__ == "__main__":
