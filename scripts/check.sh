@@ -9,7 +9,7 @@
 #	# vm: alone TOPOLOGY=single              not beside other steps: it measures time
 #	# vm: TOPOLOGY=pair                      two machines at once, so not beside other steps either
 #	# vm: TOPOLOGY=single KERNEL=umdebug     on a debug kernel
-#	# long: TOPOLOGY=pair VM_ENV=ALL=1       only with --long; its name ends in :long1, ...
+#	# long: TOPOLOGY=pair VM_ENV=ALL=1       only with --long; its name ends in :long1, ...; SEED is new
 #
 # With --long, the numbered scripts run on the debug kernels, too, with all their settings; but of
 # user-mode Linux there are no two machines.
@@ -49,6 +49,8 @@ vm_steps() {
 		else
 			label=long$((++long))
 			[ -n "$LONG" ] || continue
+			# Each long run takes another way; tests print the seed, and take it back.
+			line="SEED=${SEED:-$(date +%s)} $line"
 		fi
 		[[ $line != *KERNEL=* ]] || label+=:$(sed 's/.*KERNEL=\([a-z]*\).*/\1/' <<<"$line")
 		printf 'vm/%s:%s %s env %s scripts/vm.sh %s\n' "${name%.sh}" "$label" "$with" "$line" "$1"

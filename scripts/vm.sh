@@ -11,6 +11,7 @@
 #	VM_FILES="PATH..."            more files for the guest, found in /ferroce
 #	VM_OUT=DIR                    gets /out of the guest and the kernel's log
 #	VM_ENV="NAME=VALUE..."        settings of the script's own
+#	SEED=NUMBER                   steers the chance of scripts that know it
 #	KERNEL=stock|debug|uml|umdebug  the same as -k
 #	FERROCE_KO=FILE               this module for the stock kernel, instead of one built now;
 #	FERROCE_KO_debug=FILE ...     and for the others
@@ -88,6 +89,7 @@ make_job() {
 	{
 		printf '%s=%q\n' NODE "$node" DRIVER "$mine" PEER_DRIVER "$theirs" TOPOLOGY "$TOPOLOGY" \
 			NOW "$(date +%s)" VM_LIB /ferroce/lib.sh KERNEL "$kernel" SLOWNESS "$SLOWNESS"
+		[ -z "${SEED-}" ] || printf 'SEED=%q\n' "$SEED"
 		# Settings of a test's own.
 		printf '%s\n' ${VM_ENV-}
 	} >"$job/env"
@@ -224,7 +226,7 @@ for i in "${!nodes[@]}"; do
 		[ ! -s "$RUN/${nodes[i]}/files" ] || tar -xf "$RUN/${nodes[i]}/files" -C "$VM_OUT/${nodes[i]}"
 	fi
 done
-if [ "$result" = 0 ]; then rm -rf "$RUN"; else echo "ferroce: logs are kept in $RUN" >&2; fi
+if [ "$result" = 0 ]; then rm -rf "$RUN"; else echo "ferroce: logs are kept in $RUN${SEED:+; SEED was $SEED}" >&2; fi
 if [ "$died" = 1 ] && killed_by_emulator; then
 	echo "ferroce: run again: the emulator ran a breakpoint that was no longer there"
 	clean_up
