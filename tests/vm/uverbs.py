@@ -99,8 +99,8 @@ def request(command, body, answer, words=None):
         return struct.pack("=IHH", command, (8 + len(body)) // 4 if words is None else words, size // 4) + body
     body += bytes(-len(body) % 8)
     head = struct.pack("=IHH", command, len(body) // 8 if words is None else words, size // 8)
-    # The driver's own answer comes behind.
-    return head + struct.pack("=QHHI", answer, 0, 4 if size else 0, 0) + body
+    # The driver's own answer comes behind; where there is no answer, the core wants no address for it.
+    return head + struct.pack("=QHHI", answer if size else 0, 0, 4 if size else 0, 0) + body
 
 
 def issue(descriptor, data):
