@@ -69,13 +69,13 @@ class Process:
         return context
 
 
-def device_path():
-    """The character device of DEV."""
+def device_path(device=None):
+    """The character device of a device, DEV if none is named."""
     folder = "/sys/class/infiniband_verbs"
     for name in os.listdir(folder):
         if name.startswith("uverbs"):
             with open(f"{folder}/{name}/ibdev", encoding="ascii") as file:
-                if file.read().strip() == os.environ["DEV"]:
+                if file.read().strip() == (device or os.environ["DEV"]):
                     return f"/dev/infiniband/{name}"
     raise AssertionError("no such device")
 

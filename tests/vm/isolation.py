@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A stranger who knows every number of what another process owns (keys, addresses, handles, offsets of rings), and
+gets nothing for them.
+
+	owner, root      opens DEV: PD, regions, windows, CQ, a connected pair, SRQ, AH
+	stranger         opens DEV itself: another user, or root without capabilities, or another user in namespace b,
+	                 whose queue pairs of PEER_DEV ask those of its own of DEV
+
+A stranger is a process from before the owner opened anything, so it has no more than it is told. Each attempt ends with
+the error that is named here; afterwards the owner's bytes are what they were, and its queue pairs and keys work.
+"""
+
+import ctypes
+import errno
+import functools
+import mmap
+import multiprocessing
+import os
+import struct
+import traceback
+
+import pyverbs.enums as e
+from pyverbs.addr import AH
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.mr import MR, MW
+from pyverbs.pd import PD
+from pyverbs.qp import QPAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.wr import SGE, SendWR
+
+import uverbs
+import windows
+from hostile_hand import device_path
+from memory import REREG_ACCESS
+from rc import FULL_ACCESS, PAGE, End, across, async_event, context, forget_events, pair
+from ring import PRODUCER, Hostile, mappings, with_rings
+from tap import equal, not_for_rxe, run, true
+from work import OK, READ, SEND, WRITE, fill, held, pattern, status
+
+NOBODY = 65534
+OPEN = FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC | e.IBV_ACCESS_MW_BIND
+RIGHTS = FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC
+SECRET = b"nobody else has a right to this. " * 300
+ADD, SEND_INV = e.IBV_WR_ATOMIC_FETCH_AND_ADD, e.IBV_WR_SEND_WITH_INV
+BIND = 8
+# Of its own a stranger has fewer objects than this, so that the owner's numbers are nobody's in its context.
+PADDING = 20
+# By what a number would be: the object, its method that destroys it, bytes of the answer (rdma/ib_user_ioctl_cmds.h).
+DESTROYING = {"pd": (1, 0, 0), "cq": (3, 1, 8), "qp": (4, 1, 4), "srq": (5, 1, 4), "ah": (6, 0, 0), "mr": (7, 1, 0),
+              "mw": (8, 0, 0)}
+_MANDATORY = 1
+_CAPABILITIES_V3 = 0x20080522
+_shared = {}
+
+
+# ---- the owner -------------------------------------------------------------------------------
+
+
+class Owner:
+    """Everything that can be named by a number."""
+
+    def __init__(self):
+        self.padding = [PD(context()) for _ in range(PADDING)]
+        self.pair = pair(b={"access": OPEN}, rights=RIGHTS)
+        self.a, self.b = self.pair.__enter__()
+        self.region = MR(self.b.pd, 4 * PAGE, OPEN)
+        self.secret = SECRET[:3 * PAGE]
+        ctypes.memmove(self.region.buf, self.secret, len(self.secret))
+        self.windows = [MW(self.b.pd, kind) for kind in (e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2)]
+        self.keys = [windows.bind(self.b, window, self.region, 0, 4 * PAGE, RIGHTS) for window in self.windows]
+        self.srq = SRQ(self.b.pd, SrqInitAttr(SrqAttr(max_wr=64, max_sge=1)))
+        self.ah = AH(self.b.pd, attr=self.b.attr(self.a).ah_attr)
+        self.last = PD(context())
+        true(self.last.handle > PADDING + 10, f"handles grow: {self.last.handle}")
+        self.rounds = 0
+        self.works()
+
+    def close(self):
+        """Ends it, users before what they use."""
+        for part in (*self.windows, self.ah, self.srq, self.region):
+            part.close()
+        self.pair.__exit__()
+
+    def told(self):
+        """Every number that it has."""
+        rings = [(offset, end - start) for start, (end, offset) in mappings().items()]
+        return {"address": self.region.buf, "lkey": self.region.lkey, "keys": [self.region.rkey, *self.keys],
+                "handles": range(self.last.handle + 1), "rings": rings, "entries": self.a.cq.cqe}
+
+    def works(self):
+        """Its queue pairs do, and its keys open to its peer what they should."""
+        a, b, self.rounds = self.a, self.b, self.rounds + 1
+        equal((a.state(), b.state()), (e.IBV_QPS_RTS, e.IBV_QPS_RTS), "the owner's queue pairs")
+        place = self.region.buf + 3 * PAGE
+        for at, key in enumerate((self.region.rkey, *self.keys)):
+            data = pattern(500, self.rounds + at)
+            fill(a, data)
+            b.receive(pieces=[b.sge(4096, 500)])
+            a.send(WRITE, pieces=[a.sge(0, 500)], remote=(place, key))
+            a.send(READ, pieces=[a.sge(8192, 500)], remote=(place, key))
+            a.send(SEND, pieces=[a.sge(0, 500)])
+            equal([wc.status for wc in a.completions(3)], [OK] * 3, "the owner's requests")
+            status(b, OK, "the owner's receive")
+            equal((held(a, 500, 8192), held(b, 500, 4096)), (data, data), "what the owner sends itself")
+
+    def unharmed(self):
+        """Nobody has read or written anything, and everything works."""
+        equal(ctypes.string_at(self.region.buf, len(self.secret)), self.secret, "the owner's bytes")
+        self.a.silent(0.01)
+        self.b.silent(0.01)
+        equal(async_event(0), None, "an event for the owner")
+        self.works()
+
+
+# ---- strangers -------------------------------------------------------------------------------
+
+
+class Stranger:
+    """A process that tries what it is told to."""
+
+    def __init__(self, become):
+        self.wire, theirs = multiprocessing.Pipe()
+        self.child = os.fork()
+        if self.child:
+            theirs.close()
+            return
+        try:
+            become()
+            _live(theirs)
+            os._exit(0)
+        except BaseException as error:  # pylint: disable=broad-except
+            print(f"# stranger: {error!r}", flush=True)
+            os._exit(1)
+
+    def tries(self, attempt, told):
+        """Raises what the attempt raises there."""
+        self.wire.send((attempt, told))
+        failure = self.wire.recv()
+        true(failure is None, failure)
+
+    def end(self):
+        """It goes."""
+        self.wire.send(None)
+        equal(os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1]), 0, "the stranger's exit code")
+
+
+def _live(wire):
+    """Tries, until there is nothing to try."""
+    while order := wire.recv():
+        attempt, told = order
+        try:
+            attempt(told)
+            wire.send(None)
+        except Exception:  # pylint: disable=broad-except
+            wire.send(traceback.format_exc(limit=-3))
+
+
+def _without_capabilities():
+    """Nothing is left of what root may do."""
+    head, none = struct.pack("=Ii", _CAPABILITIES_V3, 0), bytes(24)
+    equal(uverbs.libc.capset(head, none), 0, "capset")
+    with open("/proc/self/status", encoding="ascii") as lines:
+        equal([line.split()[1] for line in lines if line.startswith(("CapEff", "CapPrm"))], ["0" * 16] * 2)
+
+
+def powerless():
+    """root without capabilities"""
+    _without_capabilities()
+
+
+def nobody():
+    """another user"""
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    _without_capabilities()
+
+
+def elsewhere():
+    """another user in another namespace"""
+    _shared["elsewhere"] = True
+    namespace = os.open("/run/netns/b", os.O_RDONLY)
+    os.setns(namespace, os.CLONE_NEWNET)
+    os.close(namespace)
+    nobody()
+
+
+def ends(**settings):
+    """Two connected ends of the stranger: the first is of the owner's device, and answers; the second asks."""
+    settings = {"rights": RIGHTS, **settings}
+    if not _shared.get("elsewhere"):
+        return pair(**settings)
+    if "peer" not in _shared:
+        _shared["peer"] = Context(name=os.environ["PEER_DEV"])
+    return across(contexts=(context(), _shared["peer"]), **settings)
+
+
+# ---- what it tries ---------------------------------------------------------------------------
+
+
+def by_remote_key(told):
+    """the owner's remote keys, from a peer of a queue pair of its own: remote access error"""
+    for key in told["keys"]:
+        for opcode in (WRITE, READ, ADD):
+            with ends() as (_, asking):
+                fill(asking, before := pattern(64, 5))
+                request = asking.request(opcode, pieces=[asking.sge(0, 8 if opcode == ADD else 64)],
+                                         remote=(told["address"], key))
+                if opcode == ADD:
+                    request.set_wr_atomic(key, told["address"], 1)
+                asking.qp.post_send(request)
+                status(asking, e.IBV_WC_REM_ACCESS_ERR, f"opcode {opcode}")
+                equal(held(asking, 64), before, "what it has got")
+
+
+def by_local_key(told):
+    """the owner's local key, in requests and a receive: local protection error"""
+    for opcode in (SEND, WRITE, READ):
+        with ends() as (answering, asking):
+            answering.receive()
+            asking.send(opcode, pieces=[SGE(told["address"], 64, told["lkey"])], remote=answering.remote())
+            status(asking, e.IBV_WC_LOC_PROT_ERR, f"opcode {opcode}")
+            equal(held(answering, 64), bytes(64), "what has come")
+    with ends() as (answering, asking):
+        answering.receive(pieces=[SGE(told["address"], 64, told["lkey"])])
+        asking.send(SEND, pieces=[asking.sge(0, 64)])
+        status(answering, e.IBV_WC_LOC_PROT_ERR, "receive")
+        status(asking, e.IBV_WC_REM_OP_ERR, "send")
+
+
+def by_windows(told):
+    """to bind a window to the owner's region, or the owner's windows: bind error"""
+    end = Hostile(access=OPEN)
+    for kind in (e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2):
+        window = MW(end.pd, kind)
+        usual = {"remote": told["address"], "mw_length": PAGE, "mr_lkey": told["lkey"], "mw_rkey": window.rkey,
+                 "mw_key": window.rkey ^ 1, "mw_access": RIGHTS}
+        own = {"remote": end.mr.buf, "mr_lkey": end.mr.lkey}
+        for fields in ({}, *({**own, "mw_rkey": key, "mw_key": key ^ 1} for key in told["keys"])):
+            end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            end.to_rts(end, rights=RIGHTS)
+            end.post(pieces=[], opcode=BIND, **{**usual, **fields})
+            status(end, e.IBV_WC_MW_BIND_ERR, f"type {kind}, {fields}")
+        window.close()
+    end.close()
+
+
+def to_invalidate(told):
+    """to take the owner's keys back, here and from a peer: the request fails"""
+    for key in told["keys"]:
+        with ends() as (answering, asking):
+            answering.receive()
+            request = SendWR(wr_id=8, opcode=SEND_INV, num_sge=1, sg=[asking.sge(0, 8)])
+            request.imm_data = key
+            asking.qp.post_send(request)
+            status(asking, e.IBV_WC_REM_ACCESS_ERR, "the send")
+            status(answering, e.IBV_WC_REM_INV_REQ_ERR, "the receive")
+        with ends() as (_, asking):
+            windows.invalidate(asking, key, e.IBV_WC_LOC_QP_OP_ERR)
+
+
+def by_forged_keys(told):
+    """keys near its own and near the owner's: remote access error"""
+    with ends() as (answering, asking):
+        own = answering.mr.rkey
+        keys = {own ^ 1 << bit for bit in range(32)} | {own + (step << 8) & 0xFFFFFFFF for step in range(-8, 9)}
+        keys |= {key ^ low for key in told["keys"] for low in (1, 2, 0x80)}
+        fill(asking, before := pattern(8, 3))
+        for key in keys - {own, asking.mr.rkey}:
+            for opcode in (WRITE, READ):
+                asking.send(opcode, pieces=[asking.sge(0, 8)], remote=(answering.mr.buf, key))
+                status(asking, e.IBV_WC_REM_ACCESS_ERR, f"key {key:#x} near {own:#x}")
+                again(answering, asking)
+        equal(held(asking, 8), before, "what it has got")
+        equal(held(answering, answering.mr.length), bytes(answering.mr.length), "what was written")
+        asking.send(READ, pieces=[asking.sge(0, 8)], remote=answering.remote())
+        status(asking, OK, "its own key")
+
+
+def again(answering, asking):
+    """Both are reset and connected as they were."""
+    settings = {"rights": RIGHTS}
+    for end, peer, names in ((answering, asking, ("GID4", "PEER_GID4")), (asking, answering, ("PEER_GID4", "GID4"))):
+        end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+        if _shared.get("elsewhere"):
+            own, other = (int(os.environ[name]) for name in names)
+            settings.update(gid=own, dgid=peer.gid(other))
+        end.to_rts(peer.qp.qp_num, **settings)
+
+
+def _refused(command, number, code, memory):
+    """A command that names an object by a number is refused with an error."""
+    kinds = uverbs.LAYOUTS[command][1]
+    few = {uverbs.REREG_MR: REREG_ACCESS, uverbs.EX_MODIFY_CQ: 1}.get(command, 0)
+    usual = {"answer": ctypes.addressof(memory), "one": 1, "count": 1, "element": 128, "few": few, "kind": 2}
+    usual |= dict.fromkeys(uverbs.DESTROY, number) | dict.fromkeys(("group", "gid", "noise", "padding"), b"")
+    body = struct.pack(uverbs.LAYOUTS[command][0], *(usual.get(kind, 0) for kind in kinds))
+    found = uverbs.issue(context().cmd_fd, uverbs.request(command, body, ctypes.addressof(memory)))
+    equal(errno.errorcode.get(found, found), errno.errorcode[code], f"command {command:#x} with handle {number}")
+
+
+def by_handles(told):
+    """the owner's handles, in each command: ENOENT, or EINVAL where it has that number itself"""
+    memory = ctypes.create_string_buffer(PAGE)
+    naming = {command: set(kinds) & set(uverbs.DESTROY) for command, (_, kinds, _) in uverbs.LAYOUTS.items()}
+    # What a driver or the core does not have at all, it need not look up.
+    beyond = {uverbs.POLL_CQ, uverbs.POST_RECV, uverbs.POST_SRQ_RECV, uverbs.CREATE_XSRQ, uverbs.OPEN_QP,
+              uverbs.EX_CREATE_FLOW, uverbs.EX_CREATE_WQ}
+    naming = {command: kinds for command, kinds in naming.items() if kinds and command not in beyond}
+    true(len(naming) > 20, f"only {len(naming)} commands")
+    for number in told["handles"]:
+        for command in naming:
+            _refused(command, number, errno.ENOENT, memory)
+        for kind, (target, method, size) in DESTROYING.items():
+            attributes = [(0, 0, _MANDATORY, number), (1, size, _MANDATORY, ctypes.addressof(memory))]
+            found = uverbs.ioctl(context().cmd_fd, target, method, attributes if size else attributes[:1])
+            equal(errno.errorcode.get(found, found), "ENOENT", f"to destroy {kind} {number}")
+    # The same numbers, of domains of its own.
+    domains = [PD(context()) for _ in told["handles"]]
+    equal([domain.handle for domain in domains], list(told["handles"]), "handles of its own")
+    for number in told["handles"]:
+        for command in (command for command, kinds in naming.items() if "pd" not in kinds):
+            _refused(command, number, errno.EINVAL, memory)
+    for domain in domains:
+        domain.close()
+
+
+def by_offsets(told):
+    """offsets of the owner's rings: EINVAL, and its own ring where it has one"""
+    true(len(told["rings"]) >= 6, f"rings {told['rings']}")
+    for offset, length in told["rings"]:
+        try:
+            mmap.mmap(context().cmd_fd, length, flags=mmap.MAP_SHARED, offset=offset).close()
+        except OSError as error:
+            equal(errno.errorcode[error.errno], "EINVAL", f"offset {offset:#x}")
+        else:
+            raise AssertionError(f"offset {offset:#x} was mapped")
+    queue, (ring,) = with_rings(lambda: CQ(context(), told["entries"], None, None, 0))
+    true(ring.offset in [offset for offset, _ in told["rings"]], "offsets of a context are its own, and begin alike")
+    equal(ring.get(PRODUCER), 0, "completions in a queue of its own that nobody uses")
+    queue.close()
+
+
+ATTEMPTS = [by_offsets, by_handles, by_remote_key, by_local_key, by_windows, to_invalidate, by_forged_keys]
+NOT_FOR_RXE = {by_offsets: "all contexts share their offsets", by_handles: "knows fewer commands",
+               by_local_key: "flushes the request", by_windows: "trusts what user space writes",
+               to_invalidate: "acknowledges it"}
+KINDS = [nobody, powerless, elsewhere]
+
+
+def attempt_of(stranger, kind, owner, attempt):
+    """A test: the stranger tries, and the owner notices nothing."""
+    def test():
+        if attempt in NOT_FOR_RXE:
+            not_for_rxe(NOT_FOR_RXE[attempt])
+        stranger.tries(attempt, owner.told())
+        owner.unharmed()
+    test.__doc__ = f"{kind.__doc__.capitalize()} tries {attempt.__doc__}"
+    return functools.update_wrapper(test, attempt, assigned=("__name__",))
+
+
+def main():
+    """Strangers first."""
+    for variable in ("DEV", "PEER_DEV"):
+        os.chmod(device_path(os.environ[variable]), 0o666)
+    strangers = [(Stranger(kind), kind) for kind in KINDS]
+    forget_events()
+    owner = Owner()
+    tests = [attempt_of(stranger, kind, owner, attempt) for stranger, kind in strangers for attempt in ATTEMPTS]
+
+    def at_last():
+        """The strangers end, and all that the owner has works"""
+        for stranger, _ in strangers:
+            stranger.end()
+        owner.unharmed()
+
+    try:
+        run(tests, [at_last])
+    finally:
+        owner.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Who is in another network namespace than a device, in exclusive mode: device files and netlink, with every number
+known, as root and as another user. The device is $OTHER, of namespace d; outsiders are in c and in the first namespace.
+
+What an outsider is refused is carried out for an insider, so it was not refused for another reason.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+import struct
+
+from netns import within_namespace
+from tap import Skip, equal, run, true
+
+OTHER = os.environ["OTHER"]
+OUTSIDE, INSIDE = (None, "c"), "d"
+NOBODY = 65534
+CLASSES = "/sys/class"
+# rdma/rdma_netlink.h.
+_NETLINK_RDMA, _NLDEV = 20, 5
+GET, SET, DELLINK, PORT_GET, RES_GET, RES_QP_GET, RES_CQ_GET, RES_PD_GET = 1, 2, 4, 5, 9, 10, 12, 14
+_DEV_INDEX, _DEV_NAME, _PORT_INDEX = 1, 2, 3
+_REQUEST, _ACK, _DUMP, _ERROR, _DONE = 1, 4, 0x300, 2, 3
+
+
+def files(folder):
+    """The device files of the device that a class has."""
+    with contextlib.suppress(FileNotFoundError):
+        for name in sorted(os.listdir(f"{CLASSES}/{folder}")):
+            with contextlib.suppress(OSError), open(f"{CLASSES}/{folder}/{name}/ibdev", encoding="ascii") as file:
+                if file.read().strip() == OTHER:
+                    yield f"/dev/infiniband/{name}"
+
+
+def inside(namespace):
+    """Within a namespace; the first one has no name."""
+    return within_namespace(namespace) if namespace else contextlib.nullcontext()
+
+
+def opened(path, namespace, user):
+    """What opening a file ends with, in a namespace and as a user: 0, or the error's number."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        with inside(namespace):
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+            os.open(path, os.O_RDWR)
+            os._exit(0)
+    except OSError as error:
+        os._exit(error.errno)
+    finally:
+        os._exit(255)
+
+
+def device_files():
+    """An outsider cannot open the device's files: EPERM"""
+    found = [*files("infiniband_verbs"), *files("infiniband_mad")]
+    true(found, "no device files")
+    for path in found:
+        os.chmod(path, 0o666)
+        for user in (0, NOBODY):
+            for namespace in OUTSIDE:
+                code = opened(path, namespace, user)
+                equal(errno.errorcode.get(code, code), "EPERM", f"{path} from {namespace} as {user}")
+            equal(opened(path, INSIDE, user), 0, f"{path} from {INSIDE} as {user}")
+    if not any("umad" in path for path in found):
+        raise Skip("this kernel has no ib_umad; the verbs' file is refused")
+
+
+def attribute(kind, data):
+    """One attribute of netlink."""
+    return struct.pack("=HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)
+
+
+def answers(namespace, command, *attributes, flags=_ACK):
+    """The messages that netlink answers with, type and content, up to the last one."""
+    body = b"".join(attributes)
+    with inside(namespace), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_RDMA) as wire:
+        wire.settimeout(30)
+        wire.send(struct.pack("=IHHII", 16 + len(body), _NLDEV << 10 | command, _REQUEST | flags, 1, 0) + body)
+        while True:
+            data = wire.recv(1 << 16)
+            while data:
+                length, kind = struct.unpack_from("=IH", data)
+                yield kind, data[16:length]
+                if kind in (_ERROR, _DONE):
+                    return
+                data = data[length + 3 & ~3:]
+
+
+def asked(namespace, command, *attributes):
+    """What a request ends with: 0, or the error's number."""
+    *_, (kind, content) = answers(namespace, command, *attributes)
+    equal(kind, _ERROR, "the last message")
+    return -struct.unpack_from("=i", content)[0]
+
+
+def devices(namespace):
+    """Names and numbers of the devices that a namespace has."""
+    found = {}
+    for kind, content in answers(namespace, GET, flags=_DUMP):
+        values = {}
+        while kind not in (_ERROR, _DONE) and content:
+            length, name = struct.unpack_from("=HH", content)
+            values[name & 0x3FFF] = content[4:length]
+            content = content[length + 3 & ~3:]
+        if values:
+            found[values[_DEV_NAME].rstrip(b"\0").decode()] = struct.unpack("=I", values[_DEV_INDEX])[0]
+    return found
+
+
+def index():
+    """The device, as a request names it."""
+    return attribute(_DEV_INDEX, struct.pack("=I", devices(INSIDE)[OTHER]))
+
+
+def lists():
+    """An outsider is not told of the device"""
+    true(OTHER in devices(INSIDE), "its own namespace is")
+    for namespace in OUTSIDE:
+        true(OTHER not in devices(namespace), f"{namespace} is: {devices(namespace)}")
+
+
+def queries():
+    """An outsider cannot ask for the device by its number: EINVAL"""
+    port = attribute(_PORT_INDEX, struct.pack("=I", 1))
+    for command, *more in ((GET,), (PORT_GET, port), (RES_GET,)):
+        for namespace in OUTSIDE:
+            code = asked(namespace, command, index(), *more)
+            equal(errno.errorcode.get(code, code), "EINVAL", f"command {command} from {namespace}")
+        equal(asked(INSIDE, command, index(), *more), 0, f"command {command} from {INSIDE}")
+
+
+def dumped(namespace, command):
+    """How many things a namespace is told of the device, and 0 or the error's number."""
+    *some, (kind, content) = answers(namespace, command, index(), flags=_DUMP)
+    equal(kind, _DONE, "the last message")
+    return len(some), -struct.unpack_from("=i", content)[0]
+
+
+def resources():
+    """An outsider is not told of what the device has: EINVAL"""
+    for command in (RES_QP_GET, RES_CQ_GET, RES_PD_GET):
+        for namespace in OUTSIDE:
+            equal(dumped(namespace, command), (0, errno.EINVAL), f"command {command} from {namespace}")
+        some, code = dumped(INSIDE, command)
+        true(some and not code, f"command {command} from {INSIDE}: {some} messages, error {code}")
+
+
+def changes():
+    """An outsider cannot rename or delete the device: EINVAL"""
+    named = attribute(_DEV_NAME, b"stolen\0")
+    number = index()
+    for namespace in OUTSIDE:
+        for command, *more in ((SET, named), (DELLINK,)):
+            code = asked(namespace, command, number, *more)
+            equal(errno.errorcode.get(code, code), "EINVAL", f"command {command} from {namespace}")
+        true(OTHER in devices(INSIDE), "it is there, under its name")
+    equal(asked(INSIDE, SET, number, named), 0, "an insider renames it")
+    equal(asked(INSIDE, SET, number, attribute(_DEV_NAME, OTHER.encode() + b"\0")), 0, "and back")
+
+
+def deletion():
+    """An insider deletes the device by the very request that outsiders were refused"""
+    equal(asked(INSIDE, DELLINK, index()), 0)
+    true(OTHER not in devices(INSIDE), "it is gone")
+
+
+TESTS = [device_files, lists, queries, resources, changes, deletion]
+
+if __name__ == "__main__":
+    run(TESTS)
