@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What belongs to one process or one namespace is nobody else's, whatever numbers others know of it; see isolation.py
-# and outsider.py.
+# What belongs to one process or one namespace is nobody else's, whatever numbers others know of it; see isolation.py,
+# foreign_gid.py and outsider.py.
 #
 #	v0 [DEV], owner ------ v1 [PEER_DEV]     v1 is in namespace b, and one of the strangers
+#	v0.5                                     a VLAN that goes to namespace c and comes back
 #	c0 [X] in c ------ d0 [Y] in d           exclusive mode: 10.0.8.1 and 10.0.8.2
 #
 # vm: TOPOLOGY=netns
@@ -24,6 +25,29 @@ reached() {
 	within 30 cm_listens in_d && in_c timeout 60 rping -c -a 10.0.8.2 -C 10 -V && wait "$server"
 }
 
+# vlan NAMESPACE TEST...: with an address of the VLAN there, which the core makes a GID of DEV wherever it is.
+FOREIGN_ADDR=10.5.0.1
+vlan() {
+	address v0.5 "$FOREIGN_ADDR" fd05::1 "$1"
+	FOREIGN=$(gid_index "$DEV" "$FOREIGN_ADDR") FOREIGN_ADDR=$FOREIGN_ADDR python_tests foreign_gid.py "${@:2}"
+}
+
+moved_away() {
+	ip netns add c
+	ip -n c link set lo up
+	modprobe 8021q 2>/dev/null
+	ip link add link v0 name v0.5 type vlan id 5 || return
+	vlan "" usable
+	ip link set v0.5 netns c
+	vlan c connections redirected datagrams
+	ip netns attach first 1
+	ip -n c link set v0.5 netns first
+	vlan "" usable
+	ip link del v0.5
+	ip netns del first
+	ip netns del c
+}
+
 # exclusive: every namespace of ours must be gone before.
 exclusive() {
 	rdma link del "$DEV" && rdma link del "$PEER_DEV" && ip netns del b && within 20 rdma system set netns exclusive
@@ -31,6 +55,12 @@ exclusive() {
 
 cd "${VM_LIB%/*}" || exit
 python_tests isolation.py
+
+if [ "$DRIVER" = rxe ]; then
+	skip "addresses in other namespaces" "rxe: sends from them"
+else
+	moved_away || skip "addresses in other namespaces" "this kernel has no VLANs"
+fi
 
 if [ "$DRIVER" = rxe ]; then
 	skip "exclusive mode" "rxe: all devices are in the first namespace"
