@@ -189,6 +189,28 @@ def peer_gone():
             true((retry + 1) * unit <= took <= 4 * (retry + 1) * unit + 2, f"{retry} retries took {took:.3f} s")
 
 
+def waits_grow():
+    """The waits for a peer that does not answer: T, then 2 T, then 4 T, exactly, and never longer"""
+    not_for_rxe("waits as long each time")
+    code, retries = 16, 3
+    unit = 4.096e-6 * 2**code
+    # Doubled twice at most (rust/roce/rc/retry.rs): 11 T, 2.95 s, so late timers of a busy machine matter little. IBA
+    # C9-140 allows 4 T for each wait. A machine that stands still for the difference of 1.3 s does so again seldom.
+    least, most = unit * (1 + 2 + 4 * (retries - 1)), unit * 4 * (retries + 1)
+    for _ in range(3):
+        with pair(timeout=code, retry_cnt=retries) as (a, b):
+            b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            timeouts, start = counter("ack_timeouts", DEVICE), time.monotonic()
+            a.send(WRITE, pieces=[a.sge(0, 4)], remote=b.remote())
+            status(a, e.IBV_WC_RETRY_EXC_ERR, "write", 60)
+            took = time.monotonic() - start
+            counted("ack_timeouts", timeouts + retries + 1)
+        true(took >= least, f"gave up after {took:.3f} s, wanted {least:.3f} s")
+        if took <= most:
+            return
+    raise AssertionError(f"{retries} retries took {took:.3f} s, at most {most:.3f} s, three times")
+
+
 def seven_retries():
     """retry_cnt 7 is seven, not for ever"""
     not_for_rxe("7 is for ever")
@@ -271,7 +293,7 @@ def overrun():
 TESTS = [
     wrong_rkey, out_of_bounds, no_rights, foreign_domain, dead_key, wrong_lkey, local_bounds,
     read_into_constant, short_receive, bad_receive, receiver_becomes_ready, receiver_never_ready,
-    peer_gone, seven_retries, flush, flush_receives, reuse_after_error, no_read_depth,
+    peer_gone, waits_grow, seven_retries, flush, flush_receives, reuse_after_error, no_read_depth,
     overrun,
 ]
 
