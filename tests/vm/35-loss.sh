@@ -100,13 +100,15 @@ if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
 	check "and counted as errors of sending" [ "$(counted send_err)" -gt "$before" ]
 	if crowded v0 && crowded v1 at_peer; then
 		mark "a queue that warns"
+		before=$(counted tx_congested)
 		transfers
 		# Nor may it have filled the gate.
 		for _ in {1..10}; do
-			[ "$(dropped)" = 0 ] || break
+			[ "$(dropped)" = 0 ] || [ "$(counted tx_congested)" = "$before" ] || break
 			perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 16
 		done
-		check "packets were dropped with a warning" [ "$(dropped)" -gt 0 ]
+		check "packets were dropped" [ "$(dropped)" -gt 0 ]
+		check "with a warning, which is counted" [ "$(counted tx_congested)" -gt "$before" ]
 	else
 		skip "a queue that warns" "this kernel has no tbf or no fq_codel"
 	fi
