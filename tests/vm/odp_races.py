@@ -16,7 +16,7 @@ import pyverbs.enums as e
 import mapping
 from mapping import HUGE, Memory, Userfault
 from odp import Region, regions
-from rc import PAGE, eventually, own_context, pair
+from rc import PAGE, SLOWNESS, End, eventually, own_context, pair, readable
 from tap import Skip, equal, not_for_rxe, true
 from work import OK, READ, SEND, WRITE, pattern, status
 
@@ -312,5 +312,42 @@ def prefetch():
         only.close()
 
 
+def advised(length, patience, report):
+    """A process that gives advice on memory whose pages never come; reports whether it had to wait for them."""
+    own_context()
+    end = End()
+    there = Region(end, Memory(length))
+    fault = _userfault(there.held)
+    adviser = threading.Thread(target=advise, daemon=True,
+                               args=(end, [(there.held.address, length, there.mr.lkey)], PREFETCH_WRITE, False))
+    adviser.start()
+    true(readable(fault.fd, 30), "somebody brings the first page")
+    adviser.join(patience)
+    os.write(report, b"waits" if adviser.is_alive() else b"goes on")
+    signal.pause()
+
+
+def much_advice():
+    """Advice on much memory is followed by who gives it, who can be killed; advice on less by the kernel"""
+    not_for_rxe("advises by other rules")
+    _userfault(Memory(PAGE)).close()
+    # Who is not to return has a second for it.
+    for length, patience, wanted in ((PAGE, 30 * SLOWNESS, b"goes on"), ((1 << 30) + PAGE, 1, b"waits")):
+        told, report = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                advised(length, patience, report)
+            except BaseException as error:  # pylint: disable=broad-except
+                print(f"# {error!r}", flush=True)
+            os._exit(1)
+        os.close(report)
+        found = os.read(told, 16)
+        os.close(told)
+        os.kill(child, signal.SIGKILL)
+        eventually(lambda child=child: os.waitpid(child, os.WNOHANG)[0], "who is killed goes", 60)
+        equal(found, wanted, f"advice on {length} bytes")
+
+
 TESTS = [machine, stolen, dropped, late_pages, no_pages, secret_memory, gone_while_used, failed, taken_back,
-         killed, prefetch]
+         killed, prefetch, much_advice]
