@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Memory windows; see windows.py.
+# Memory windows; see windows.py and window_races.py.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
 # vm: TOPOLOGY=single
 # vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 
-cd "${VM_LIB%/*}" && exec python3 windows.py
+cd "${VM_LIB%/*}" && exec python3 -c "
+import tap, window_races, windows
+tap.run([windows.windows_or_skip(test) for test in windows.TESTS + window_races.TESTS])"

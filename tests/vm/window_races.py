@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Two processes: one registers memory and lets it go, all the time; the other, a stranger, is told each key at once and
+binds windows of its own by it, which must fail, and must not keep the region for as long as it takes to see that.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+import struct
+import time
+
+import pyverbs.enums as e
+from pyverbs.mr import MW
+from pyverbs.pd import PD
+
+from rc import PAGE, SLOWNESS, context, own_context
+from ring import CONSUMER, DATA, PRODUCER, SEND_WQE, SEND_WQE_SIZE, Hostile, element
+from tap import equal, not_for_rxe, run, true
+from uverbs import DEREG_MR, LAYOUTS, MODIFY_QP, REG_MR, issue, request
+from windows import BIND_ERROR, BINDABLE, REMOTE
+
+BIND = 8
+# Of struct ib_uverbs_wc.
+STATUS = 8
+REGIONS, BINDS = 4000, 500
+
+
+class Board:
+    """What both processes see: the key of the moment, how many binds were refused, and whether it is over."""
+
+    def __init__(self):
+        self.words = (ctypes.c_uint32 * 3).from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
+
+    key = property(lambda self: self.words[0], lambda self, value: self.words.__setitem__(0, value))
+    refused = property(lambda self: self.words[1], lambda self, value: self.words.__setitem__(1, value))
+    over = property(lambda self: self.words[2], lambda self, value: self.words.__setitem__(2, value))
+
+
+class Binder:
+    """Binds by a key, again and again, with no library in between. A queue pair of UC whose bind fails goes to SQE, and
+    one command brings it back."""
+
+    def __init__(self, address):
+        self.end = Hostile(access=BINDABLE, service=e.IBV_QPT_UC)
+        self.end.to_rts(self.end)
+        self.window = MW(self.end.pd, e.IBV_MW_TYPE_2)
+        key = self.window.rkey
+        usual = {"wr_id": 1, "opcode": BIND, "remote": address, "mw_length": 64, "mw_rkey": key, "mw_key": key ^ 1,
+                 "mw_access": REMOTE, "flags": e.IBV_SEND_SIGNALED}
+        self.element = bytearray(element(SEND_WQE, SEND_WQE_SIZE, [], usual))
+        # Finds out the handle.
+        self.end.doorbell()
+        form, kinds, _ = LAYOUTS[MODIFY_QP]
+        fields = {"qp": self.end.handles[0], "mask": e.IBV_QP_STATE, "state": e.IBV_QPS_RTS, "gid": b"", "padding": b""}
+        self.revival = request(MODIFY_QP, struct.pack(form, *(fields.get(kind, 0) for kind in kinds)), 0)
+
+    def bind(self, key):
+        """One bind, which must fail."""
+        queue = self.end.cq_ring
+        at = queue.get(PRODUCER)
+        struct.pack_into("<I", self.element, SEND_WQE["mr_lkey"][0], key)
+        self.end.sq_ring.produce(bytes(self.element))
+        self.end.doorbell()
+        late = time.monotonic() + 20 * SLOWNESS
+        while queue.get(PRODUCER) == at:
+            true(time.monotonic() < late, "no completion")
+        status = ctypes.c_uint32.from_address(queue.start + DATA + at * queue.element + STATUS).value
+        equal(status, BIND_ERROR, "a bind to a stranger's region")
+        queue.put(CONSUMER, queue.get(PRODUCER))
+        equal(issue(context().cmd_fd, self.revival), 0, "SQE to RTS")
+
+
+def stranger(board, address):
+    """Binds by the key of the moment until it is over."""
+    own_context()
+    binder = Binder(address)
+    while not board.over:
+        binder.bind(board.key)
+        board.refused += 1
+
+
+def strangers_bind():
+    """A region goes at once while a stranger tries to bind windows to it"""
+    not_for_rxe("trusts what user space writes")
+    board, memory = Board(), mmap.mmap(-1, PAGE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    child = os.fork()
+    if not child:
+        try:
+            stranger(board, address)
+            os._exit(0)
+        except BaseException as error:  # pylint: disable=broad-except
+            print(f"# stranger: {error!r}", flush=True)
+            os._exit(1)
+    count, late = 0, time.monotonic() + 300 * SLOWNESS
+    answer = (ctypes.c_uint32 * 4)()
+    try:
+        with PD(context()) as domain:
+            place, descriptor = ctypes.addressof(answer), context().cmd_fd
+            wish = struct.pack(LAYOUTS[REG_MR][0], place, address, PAGE, address, domain.handle, BINDABLE)
+            wish = request(REG_MR, wish, place)
+            while count < REGIONS or board.refused < BINDS:
+                equal(issue(descriptor, wish), 0, "registration")
+                board.key = answer[1]
+                found = issue(descriptor, request(DEREG_MR, struct.pack("=I", answer[0]), 0))
+                equal(errno.errorcode.get(found, found), 0, f"region {count}, after {board.refused} binds")
+                count += 1
+                true(os.waitpid(child, os.WNOHANG)[0] == 0, "the stranger lives")
+                true(time.monotonic() < late, f"{count} regions and {board.refused} binds only")
+    finally:
+        board.over = 1
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    equal(code, 0, "the stranger's exit code")
+    print(f"# {count} regions, {board.refused} binds", flush=True)
+
+
+TESTS = [strangers_bind]
+
+if __name__ == "__main__":
+    run(TESTS)
