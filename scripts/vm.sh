@@ -114,11 +114,13 @@ show() {
 	tail -n +1 -s 0.05 -f --pid="$2" "$RUN/$1/out" 2>/dev/null | sed -u "s/^/$prefix/"
 }
 
-# last_words CONSOLE: from the first complaint on, or the end.
+# last_words CONSOLE: from the first complaint on, or the end. User mode complains about itself while it boots.
 last_words() {
-	local first
-	first=$(grep -n -m 1 -E 'Oops|BUG|WARNING|Kernel panic|detected stalls' "$1" | cut -d : -f 1)
-	if [ -n "$first" ]; then tail -n "+$first" "$1" | head -n 40; else tail -n 40 "$1"; fi
+	local words first
+	words=$(sed -n '/ferroce-test: the job begins/,$p' "$1")
+	[ -n "$words" ] || words=$(<"$1")
+	first=$(grep -n -m 1 -E 'Oops|BUG|WARNING|Kernel panic|detected stalls' <<<"$words" | cut -d : -f 1)
+	if [ -n "$first" ]; then tail -n "+$first" <<<"$words" | head -n 40; else tail -n 40 <<<"$words"; fi
 }
 
 # killed_by_emulator: whether that is what one of the machines died of, and few runs have ended so.
@@ -222,7 +224,10 @@ for i in "${!nodes[@]}"; do
 	[ "$result" != 0 ] || result=$rc
 	if [ -n "${VM_OUT-}" ]; then
 		mkdir -p "$VM_OUT/${nodes[i]}"
-		cp "$RUN/${nodes[i]}"/{dmesg,console} "$VM_OUT/${nodes[i]}/"
+		# A machine that died has told less.
+		for file in "$RUN/${nodes[i]}"/{dmesg,console}; do
+			[ ! -e "$file" ] || cp "$file" "$VM_OUT/${nodes[i]}/"
+		done
 		[ ! -s "$RUN/${nodes[i]}/files" ] || tar -xf "$RUN/${nodes[i]}/files" -C "$VM_OUT/${nodes[i]}"
 	fi
 done
