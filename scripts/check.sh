@@ -30,7 +30,9 @@ LONG=
 # steps: "NAME WITH COMMAND" of every step, in the order they start; WITH is `others` or `alone`.
 steps() {
 	local file
-	sed -e '/^#/d' -e '/^$/d' -e 's/^\([^ ]*\) */\1 others /' \
+	local long='/^[^ ]* *long /d'
+	[ -z "$LONG" ] || long='s/^\([^ ]* *\)long /\1/'
+	sed -e '/^#/d' -e '/^$/d' -e "$long" -e 's/^\([^ ]*\) */\1 others /' \
 		-e 's/^\([^ ]* others\) @ /\1 scripts\/in-root.sh /' scripts/checks
 	for file in tests/vm/*.sh; do vm_steps "$file"; done
 }

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Faults on purpose: when it is loaded it does one thing of the list, which the kernel's checkers must find. See
+ * scripts/check-planted.sh, which requires that a run with one of them fails.
+ */
+
+#include <linux/completion.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/timer.h>
+#include <linux/vmalloc.h>
+
+static char *fault = "nothing";
+module_param(fault, charp, 0);
+MODULE_PARM_DESC(fault, "what to do wrong");
+
+static noinline void nothing(void)
+{
+}
+
+static noinline void use_after_free(void)
+{
+	u8 *bytes = kzalloc(64, GFP_KERNEL);
+
+	/* What the compiler cannot see it can neither refuse nor leave out. */
+	OPTIMIZER_HIDE_VAR(bytes);
+	kfree(bytes);
+	OPTIMIZER_HIDE_VAR(bytes);
+	READ_ONCE(bytes[8]);
+}
+
+/* Behind what was asked for, but in the same page, which is there. */
+static noinline void vmalloc_out_of_bounds(void)
+{
+	u8 *bytes = vzalloc(2000);
+
+	if (!bytes)
+		return;
+	OPTIMIZER_HIDE_VAR(bytes);
+	READ_ONCE(bytes[2000]);
+	vfree(bytes);
+}
+
+static noinline void sleep_in_atomic(void)
+{
+	static DEFINE_SPINLOCK(lock);
+	void *bytes;
+
+	spin_lock(&lock);
+	bytes = kmalloc(64, GFP_KERNEL);
+	spin_unlock(&lock);
+	kfree(bytes);
+}
+
+static noinline void lock_order(void)
+{
+	static DEFINE_MUTEX(one);
+	static DEFINE_MUTEX(two);
+
+	mutex_lock(&one);
+	mutex_lock(&two);
+	mutex_unlock(&two);
+	mutex_unlock(&one);
+	mutex_lock(&two);
+	mutex_lock(&one);
+	mutex_unlock(&one);
+	mutex_unlock(&two);
+}
+
+static DEFINE_SPINLOCK(everywhere);
+static DECLARE_COMPLETION(taken);
+
+static void take(struct timer_list *timer)
+{
+	spin_lock(&everywhere);
+	spin_unlock(&everywhere);
+	complete(&taken);
+}
+
+/* Taken here with softirqs on, which take it, too. */
+static noinline void lock_context(void)
+{
+	static DEFINE_TIMER(timer, take);
+
+	spin_lock(&everywhere);
+	spin_unlock(&everywhere);
+	mod_timer(&timer, jiffies);
+	wait_for_completion(&taken);
+	timer_delete_sync(&timer);
+}
+
+static noinline void read_without_rcu(void)
+{
+	static int __rcu *pointer;
+
+	rcu_dereference(pointer);
+}
+
+static noinline void freed_while_active(void)
+{
+	struct timer_list *timer = kmalloc(sizeof(*timer), GFP_KERNEL);
+
+	if (!timer)
+		return;
+	timer_setup(timer, take, 0);
+	mod_timer(timer, jiffies + 3600 * HZ);
+	kfree(timer);
+}
+
+static noinline void listed_twice(void)
+{
+	LIST_HEAD(list);
+	LIST_HEAD(entry);
+
+	list_add(&entry, &list);
+	list_add(&entry, &list);
+}
+
+static noinline void reference_to_nothing(void)
+{
+	refcount_t count = REFCOUNT_INIT(0);
+
+	refcount_inc(&count);
+}
+
+static noinline void shift(void)
+{
+	int by = 40;
+
+	OPTIMIZER_HIDE_VAR(by);
+	by = 1 << by;
+	OPTIMIZER_HIDE_VAR(by);
+}
+
+static noinline void array_index(void)
+{
+	struct {
+		int array[4];
+		int behind[4];
+	} both = {};
+	int index = 5;
+
+	OPTIMIZER_HIDE_VAR(index);
+	WRITE_ONCE(both.array[index], 1);
+}
+
+/* Nothing of these is kept in a register or on a stack for long. */
+static noinline void leak(void)
+{
+	int i;
+
+	for (i = 0; i < 50; i++) {
+		void *bytes = kzalloc(200, GFP_KERNEL);
+
+		OPTIMIZER_HIDE_VAR(bytes);
+	}
+}
+
+static noinline void wild_pointer(void)
+{
+	int *nowhere = NULL;
+
+	OPTIMIZER_HIDE_VAR(nowhere);
+	WRITE_ONCE(*nowhere, 1);
+}
+
+#define FAULT(name) { #name, name }
+static const struct {
+	const char *name;
+	void (*plant)(void);
+} faults[] = {
+	FAULT(nothing), FAULT(use_after_free), FAULT(vmalloc_out_of_bounds), FAULT(sleep_in_atomic),
+	FAULT(lock_order), FAULT(lock_context), FAULT(read_without_rcu), FAULT(freed_while_active),
+	FAULT(listed_twice), FAULT(reference_to_nothing), FAULT(shift), FAULT(array_index),
+	FAULT(leak), FAULT(wild_pointer),
+};
+
+static int __init planted_init(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(faults); i++) {
+		if (strcmp(faults[i].name, fault))
+			continue;
+		faults[i].plant();
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static void __exit planted_exit(void)
+{
+}
+
+module_init(planted_init);
+module_exit(planted_exit);
+MODULE_DESCRIPTION("Faults that the kernel's checkers must find");
+MODULE_LICENSE("GPL");
