@@ -17,7 +17,8 @@
 #define GRH sizeof(struct ib_grh)
 #define QKEY 0x11111111
 #define EVERY_RIGHT \
-	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ)
+	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
+	 IB_ACCESS_REMOTE_ATOMIC)
 
 struct end {
 	struct ib_pd *pd;
@@ -56,6 +57,7 @@ extern const struct test queue_tests[];
 extern const struct test inline_tests[];
 extern const struct test handled_tests[];
 extern const struct test datagram_tests[];
+extern const struct test atomic_tests[];
 
 /* Runs the test with queue pairs of its own. */
 int bench_run(struct ib_device *device, int gid, const struct test *test);

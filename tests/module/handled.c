@@ -36,20 +36,37 @@ static int receives(struct end *end, struct tally *tally, int count)
 	return 0;
 }
 
+static int shared_receives(struct bench *bench, struct tally *tally, int count)
+{
+	struct ib_sge sge = piece(&bench->b, 0, 64);
+	struct ib_recv_wr wr = { .wr_cqe = &tally->cqe, .sg_list = &sge, .num_sge = 1 };
+
+	tally->cqe.done = handle;
+	while (count--)
+		must(ib_post_srq_recv(bench->srq, &wr, NULL));
+	return 0;
+}
+
 static int sends(struct end *end, struct tally *tally, int count)
 {
 	struct ib_sge sge = piece(end, 0, 64);
-	struct ib_send_wr wr = {
-		.wr_cqe = &tally->cqe,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IB_WR_SEND,
-		.send_flags = IB_SEND_SIGNALED,
+	struct ib_ud_wr wr = {
+		.wr = {
+			.wr_cqe = &tally->cqe,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IB_WR_SEND,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+		/* Datagrams go to nobody in particular, the others do not look. */
+		.ah = end->ah,
+		.remote_qpn = end->qp->qp_num,
+		.remote_qkey = QKEY,
 	};
 
 	tally->cqe.done = handle;
 	while (count--)
-		must(ib_post_send(end->qp, &wr, NULL));
+		must(ib_post_send(end->qp, &wr.wr, NULL));
 	return 0;
 }
 
@@ -72,6 +89,108 @@ static int drained(struct bench *bench)
 	equal(atomic_read(&at_b.good) >= atomic_read(&sent.good), true);
 	/* Once more, with nothing to wait for. */
 	ib_drain_qp(bench->a.qp);
+	return 0;
+}
+
+/* The peer's receives do not matter: what is sent has succeeded when it has left. */
+static int drained_unreliable(struct bench *bench)
+{
+	struct tally sent = {}, received = {}, at_b = {};
+
+	must(receives(&bench->b, &at_b, 20));
+	must(receives(&bench->a, &received, 30));
+	must(sends(&bench->a, &sent, 50));
+	ib_drain_qp(bench->a.qp);
+	equal(atomic_read(&received.flushed), 30);
+	equal(atomic_read(&received.good) + atomic_read(&received.others), 0);
+	equal(atomic_read(&sent.good) + atomic_read(&sent.flushed), 50);
+	equal(atomic_read(&sent.others), 0);
+	ib_drain_qp(bench->b.qp);
+	equal(atomic_read(&at_b.good) + atomic_read(&at_b.flushed), 20);
+	equal(atomic_read(&at_b.others), 0);
+	return 0;
+}
+
+static void count_last(struct ib_event *event, void *context)
+{
+	if (event->event == IB_EVENT_QP_LAST_WQE_REACHED)
+		atomic_inc(context);
+}
+
+/* Receives of a shared queue stay there, for others; but none is on its way when the drain returns. */
+static int drained_shared(struct bench *bench)
+{
+	struct tally sent = {}, at_b = {};
+	atomic_t last = ATOMIC_INIT(0);
+	int good;
+
+	/* Only now: the core would hand it to the driver. */
+	bench->b.qp->qp_context = &last;
+	bench->b.qp->registered_event_handler = count_last;
+	must(shared_receives(bench, &at_b, 20));
+	must(sends(&bench->a, &sent, 50));
+	ib_drain_qp(bench->a.qp);
+	equal(atomic_read(&sent.good) + atomic_read(&sent.flushed), 50);
+	equal(atomic_read(&sent.others), 0);
+	/* Without the event it would give up after a minute. */
+	ib_drain_qp(bench->b.qp);
+	equal(atomic_read(&last), 1);
+	good = atomic_read(&at_b.good);
+	equal(good >= atomic_read(&sent.good), true);
+	equal(good + atomic_read(&at_b.flushed) <= 20, true);
+	equal(atomic_read(&at_b.others), 0);
+	ib_destroy_qp(bench->b.qp);
+	bench->b.qp = NULL;
+	equal(atomic_read(&at_b.good), good);
+	return 0;
+}
+
+/*
+ * What the core posts for a drain is no datagram, and has none of its fields: where the address handle would be is
+ * something else. It is refused or flushed, whatever that is.
+ */
+static int no_datagram(struct bench *bench, enum ib_wr_opcode opcode, struct tally *tally)
+{
+	struct ib_sge sge = piece(&bench->a, 0, 8);
+	struct ib_rdma_wr wr = {
+		.wr = {
+			.wr_cqe = &tally->cqe,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = opcode,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+		.remote_addr = 0x5a5a5a5a5a5a5a5aULL,
+		.rkey = 0x5a5a5a5a,
+	};
+
+	tally->cqe.done = handle;
+	return ib_post_send(bench->a.qp, &wr.wr, NULL) ? 0 : 1;
+}
+
+static int drained_datagrams(struct bench *bench)
+{
+	const enum ib_wr_opcode others[] = { IB_WR_RDMA_WRITE, IB_WR_RDMA_READ, IB_WR_ATOMIC_FETCH_AND_ADD };
+	struct ib_qp_attr error = { .qp_state = IB_QPS_ERR };
+	struct tally sent = {}, received = {}, odd = {};
+	int i, taken = 0;
+
+	must(receives(&bench->a, &received, 30));
+	must(sends(&bench->a, &sent, 30));
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		equal(no_datagram(bench, others[i], &odd), 0);
+	must(ib_modify_qp(bench->a.qp, &error, IB_QP_STATE));
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		taken += no_datagram(bench, others[i], &odd);
+	/* Completions come in order, and the receives' drain comes after all of those above. */
+	must(sends(&bench->a, &sent, 1));
+	ib_drain_rq(bench->a.qp);
+	equal(atomic_read(&received.good) + atomic_read(&received.flushed), 30);
+	equal(atomic_read(&received.others), 0);
+	equal(atomic_read(&sent.good) + atomic_read(&sent.flushed), 31);
+	equal(atomic_read(&sent.others), 0);
+	equal(atomic_read(&odd.flushed), taken);
+	equal(atomic_read(&odd.good) + atomic_read(&odd.others), 0);
 	return 0;
 }
 
@@ -123,6 +242,12 @@ static int at_home(struct bench *bench)
 const struct test handled_tests[] = {
 	{ "drained: all is handled when that returns", IB_QPT_RC, drained, .handled = true },
 	{ "drained of a queue that is polled", IB_QPT_RC, drained },
+	{ "drained over UC", IB_QPT_UC, drained_unreliable, .handled = true },
+	{ "drained over UC of a queue that is polled", IB_QPT_UC, drained_unreliable },
+	{ "drained with a shared queue", IB_QPT_RC, drained_shared, .shared = 20, .handled = true },
+	{ "drained with a shared queue, polled", IB_QPT_RC, drained_shared, .shared = 20 },
+	{ "datagrams end, and what is none is not taken for one", IB_QPT_UD, drained_datagrams,
+	  .handled = true },
 	{ "completions are handled on the processor of their vector", IB_QPT_RC, at_home,
 	  .handled = true, .processors = 2 },
 	{}
