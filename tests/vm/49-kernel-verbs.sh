@@ -2,8 +2,8 @@
 #
 # Verbs that only consumers in the kernel have, or that they use in another way: fast registration, queues that are
 # posted to in any context, inline data, a shared queue of the kernel's that is resized, completions that are handled
-# as they come, drains, atomic operations with any pieces, address handles that change,
-# A module (tests/module) is the consumer; it runs when it is loaded, and writes its results to the kernel log.
+# as they come, drains, atomic operations with any pieces, address handles that change, queues that go while they are at
+# work. A module (tests/module) is the consumer; it runs when it is loaded, and writes its results to the kernel log.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+/* How queue pairs and completion queues end while they are at work. */
+
+#include "bench.h"
+
+#include <linux/bottom_half.h>
+#include <linux/delay.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+/* For each address family. A kernel that does not look at memory learns little from many. */
+#define RECLAIM_ROUNDS (IS_ENABLED(CONFIG_KASAN) ? 40 : 20)
+#define FREE_ROUNDS (IS_ENABLED(CONFIG_KASAN) ? 500 : 50)
+#define RECEIVES 16
+
+struct ending {
+	struct work_struct work;
+	struct bench *bench;
+};
+
+static void destroy_both(struct work_struct *work)
+{
+	struct bench *bench = container_of(work, struct ending, work)->bench;
+
+	ib_destroy_qp(bench->a.qp);
+	bench->a.qp = NULL;
+	ib_destroy_qp(bench->b.qp);
+	bench->b.qp = NULL;
+}
+
+static struct workqueue_struct *reclaim;
+
+/* More messages than receives, longer than a packet, each way: both ends work for some time, and wait for some. */
+static int destroyed_at_work(struct bench *bench)
+{
+	struct ending ending = { .bench = bench };
+	int i;
+
+	for (i = 0; i < 20; i++)
+		must(receive(&bench->a, i, BYTES) ?: receive(&bench->b, i, BYTES));
+	for (i = 0; i < 40; i++)
+		must(request(&bench->a, IB_WR_SEND, 20000, 0) ?: request(&bench->b, IB_WR_SEND, 20000, 0));
+	udelay(get_random_u32_below(300));
+	INIT_WORK_ONSTACK(&ending.work, destroy_both);
+	queue_work(reclaim, &ending.work);
+	flush_work(&ending.work);
+	destroy_work_on_stack(&ending.work);
+	return 0;
+}
+
+/*
+ * Who frees memory must not wait for somebody who may wait for memory: the kernel warns when a work item of such a
+ * queue waits for one of another, if that is queued just then.
+ */
+static int reclaimed(struct bench *bench)
+{
+	const struct test services[] = {
+		{ "RC", IB_QPT_RC, destroyed_at_work }, { "UC", IB_QPT_UC, destroyed_at_work },
+	};
+	int i, rc = 0;
+
+	reclaim = alloc_workqueue("ferroce-test", WQ_MEM_RECLAIM | WQ_PERCPU, 0);
+	must(reclaim ? 0 : -ENOMEM);
+	for (i = 0; i < RECLAIM_ROUNDS && !rc; i++)
+		rc = bench_run(bench->device, bench->gid, &services[i % 2]);
+	destroy_workqueue(reclaim);
+	return rc;
+}
+
+/* Goes with its completion queue, so that who is told of a completion after that uses freed memory. */
+struct receiver {
+	struct ib_cqe cqe;
+	atomic_t done;
+	struct work_struct hold;
+};
+
+static void done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	atomic_inc(&container_of(wc->wr_cqe, struct receiver, cqe)->done);
+}
+
+/* Softirqs of this processor, which tell of completions, come later. */
+static void hold(struct work_struct *work)
+{
+	local_bh_disable();
+	udelay(get_random_u32_below(300));
+	local_bh_enable();
+}
+
+/* Receives of a queue pair that nobody sends to: all complete at once when it fails. */
+static int fail_receives(struct bench *bench, struct ib_qp *qp, struct receiver *receiver)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1, .qkey = QKEY };
+	struct ib_sge sge = piece(&bench->a, 0, 64);
+	struct ib_recv_wr wr = { .wr_cqe = &receiver->cqe, .sg_list = &sge, .num_sge = 1 };
+	int i;
+
+	must(ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_QKEY));
+	for (i = 0; i < RECEIVES; i++)
+		must(ib_post_recv(qp, &wr, NULL));
+	attr.qp_state = IB_QPS_ERR;
+	return ib_modify_qp(qp, &attr, IB_QP_STATE);
+}
+
+static int free_round(struct bench *bench, struct receiver *receiver, int vector, int *told)
+{
+	struct ib_qp_init_attr init = {
+		.qp_type = IB_QPT_UD,
+		.cap = { 1, RECEIVES, 1, 1, 0, 0 },
+	};
+	struct ib_cq *cq = ib_alloc_cq(bench->device, NULL, 2 * RECEIVES, vector, IB_POLL_WORKQUEUE);
+	struct ib_qp *qp;
+	int rc;
+
+	must(PTR_ERR_OR_ZERO(cq));
+	init.send_cq = cq;
+	init.recv_cq = cq;
+	qp = ib_create_qp(bench->pd, &init);
+	rc = PTR_ERR_OR_ZERO(qp);
+	if (!rc) {
+		schedule_work_on(vector, &receiver->hold);
+		rc = fail_receives(bench, qp, receiver);
+		ib_destroy_qp(qp);
+	}
+	ib_free_cq(cq);
+	*told += atomic_read(&receiver->done);
+	flush_work(&receiver->hold);
+	return rc;
+}
+
+/* Nobody is told of a completion when its queue is gone, wherever he was to be told. */
+static int freed(struct bench *bench)
+{
+	int i, rc = 0, told = 0;
+
+	for (i = 0; i < FREE_ROUNDS && !rc; i++) {
+		struct receiver *receiver = kzalloc(sizeof(*receiver), GFP_KERNEL);
+
+		must(receiver ? 0 : -ENOMEM);
+		receiver->cqe.done = done;
+		INIT_WORK(&receiver->hold, hold);
+		rc = free_round(bench, receiver, i % 2, &told);
+		kfree(receiver);
+	}
+	/* Some were in time. */
+	equal(rc || told > 0, true);
+	return rc;
+}
+
+const struct test end_tests[] = {
+	{ "destroyed at work, from a queue for memory reclaim", IB_QPT_RC, reclaimed },
+	{ "completion queues are freed while they tell of completions", IB_QPT_UD, freed, .processors = 2 },
+	{}
+};
