@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Memory runs out, at each allocation of each verb in turn; see no_memory.py. It takes a kernel that can
-# be told to fail: the debug kernel. In user mode page faults and the clock are system calls and fail, too.
+# Memory runs out, at each allocation of each verb in turn; see no_memory.py and no_memory_more.py. It takes a kernel
+# that can be told to fail: the debug kernel. In user mode page faults and the clock are system calls and fail, too.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
@@ -25,4 +25,7 @@ done
 echo N >/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem
 # Also single pages, which rings are made of.
 echo 0 >/sys/kernel/debug/fail_page_alloc/min-order
-cd "${VM_LIB%/*}" && exec python3 no_memory.py
+cd "${VM_LIB%/*}" || exit
+python_tests no_memory.py
+python_tests no_memory_more.py
+finish

@@ -305,4 +305,5 @@ def killed():
     eventually(lambda: buffers() == before, "the buffers go")
 
 
-run((file_buffer, heap_buffer, written_meanwhile, parts, rights, wrong, outlives, moved, killed))
+if __name__ == "__main__":
+    run((file_buffer, heap_buffer, written_meanwhile, parts, rights, wrong, outlives, moved, killed))

@@ -241,7 +241,8 @@ def transfers():
     true(all(failed.values()), f"how many could be made to fail, by opcode: {failed}")
 
 
-# Opened before something is made to fail.
-context()
-run([contexts, domains, regions, windows, completion_queues, shared_queues, queue_pairs, address_handles,
-     connections, transfers])
+if __name__ == "__main__":
+    # Opened before something is made to fail.
+    context()
+    run([contexts, domains, regions, windows, completion_queues, shared_queues, queue_pairs, address_handles,
+         connections, transfers])
