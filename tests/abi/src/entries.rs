@@ -348,6 +348,6 @@ mod tests {
 
     #[test]
     fn any_bytes_are_an_entry_or_are_refused() {
-        run_bounded(3, &[vec![0; 4 + SendWqe::HEAD]], entries);
+        run_bounded("entries", 3, &[vec![0; 4 + SendWqe::HEAD]], entries);
     }
 }

@@ -21,10 +21,17 @@ pub fn bytes(text: &str) -> Vec<u8> {
         .collect()
 }
 
+/// Returns the digits of `bytes`, as [`bytes`](self::bytes) reads them.
+#[must_use]
+pub fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
     fn blanks_do_not_count() {
         assert_eq!(super::bytes(" 0a ff\n1 2 "), [0x0a, 0xff, 0x12]);
+        assert_eq!(super::digits(&[0x0a, 0xff]), "0aff");
     }
 }

@@ -17,4 +17,5 @@ pub mod pair;
 pub mod pcap;
 pub mod random;
 pub mod scenario;
+pub mod unreliable;
 pub mod vectors;

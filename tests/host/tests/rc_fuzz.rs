@@ -4,9 +4,11 @@
 
 use roce_tests::{
     fuzz::{
+        pair::pair,
         requester::requester,
         responder::responder,
-        run_bounded, //
+        run_bounded,
+        states::states, //
     },
     random::Random,
 };
@@ -21,10 +23,20 @@ fn corpus() -> Vec<Vec<u8>> {
 
 #[test]
 fn a_responder_keeps_its_promises_whatever_comes() {
-    run_bounded(1, &corpus(), responder);
+    run_bounded("responder", 1, &corpus(), responder);
 }
 
 #[test]
 fn a_requester_keeps_its_promises_whatever_comes() {
-    run_bounded(2, &corpus(), requester);
+    run_bounded("requester", 2, &corpus(), requester);
+}
+
+#[test]
+fn a_pair_does_everything_once_and_in_order_whatever_the_network_does() {
+    run_bounded("pair", 3, &corpus(), pair);
+}
+
+#[test]
+fn each_request_is_reported_once_whatever_the_states_are() {
+    run_bounded("states", 4, &corpus(), states);
 }

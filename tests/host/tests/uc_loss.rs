@@ -4,60 +4,30 @@
 //! delivered whole, in order, or not at all, and none is harmed by what became of another.
 
 use roce::{
-    access::{
-        Access,
-        AccessError,
-        Obstacle, //
-    },
-    host::MessageHost,
-    id::{
-        Pkey,
-        Qpn, //
-    },
+    access::Access,
     num::u32_as_usize,
     psn::Psn,
-    segment::{
-        BurstLimit,
-        Mtu,
-        Payload,
-        SlotIndex, //
-    },
-    status::WcStatus,
-    time::{
-        Duration,
-        Instant, //
-    },
-    uc::{
-        receiver::{
-            Receiver,
-            ReceiverConfig, //
-        },
-        sender::{
-            Sender,
-            SenderConfig, //
-        }, //
-    },
-    wire::packet::Packet,
+    segment::Mtu,
+    time::Duration,
     wr::{
-        BadRecv,
-        Completion,
         Imm,
-        RecvWr,
         Remote,
         SendOp,
         SendWr, //
     },
 };
 use roce_tests::{
-    memory::Memory,
     net::{
         Fate,
         Faults,
         Net, //
     },
     random::Random,
+    unreliable::{
+        Connection,
+        LONGEST, //
+    }, //
 };
-use std::collections::VecDeque;
 
 /// Number of connections that are tried.
 const SEEDS: u64 = 2_000;
@@ -66,172 +36,12 @@ const SEEDS: u64 = 2_000;
 const MESSAGES: usize = 60;
 const CALM: usize = 10;
 
-/// The longest message.
-const LONGEST: usize = 3_000;
-
 /// What a message is, by its number.
 #[derive(Clone, Debug)]
 struct Message {
     bytes: Vec<u8>,
     /// As a WRITE, to a place of its own; otherwise as a SEND.
     write: bool,
-}
-
-/// The receiving end.
-struct Host<'a> {
-    frame: &'a [u8],
-    memory: &'a mut Memory,
-    receives: &'a mut VecDeque<u64>,
-    current: &'a mut Option<u64>,
-    done: &'a mut Vec<Completion>,
-}
-
-impl Host<'_> {
-    fn payload(&self, payload: Payload) -> Vec<u8> {
-        let start = u32_as_usize(payload.offset);
-        self.frame[start..start + u32_as_usize(payload.len)].to_vec()
-    }
-}
-
-impl MessageHost for Host<'_> {
-    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
-        let va = self.receives.pop_front()?;
-        *self.current = Some(va);
-        Some(Ok(RecvWr {
-            wr_id: va,
-            length: LONGEST as u32,
-        }))
-    }
-
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
-        let va = self.current.expect("a receive was taken");
-        let bytes = self.payload(payload);
-        assert!(u32_as_usize(offset) + bytes.len() <= LONGEST);
-        self.memory.put(va + u64::from(offset), &bytes);
-        Ok(())
-    }
-
-    fn check_remote(
-        &mut self,
-        remote: Remote,
-        length: u32,
-        access: Access,
-    ) -> Result<(), Obstacle<AccessError>> {
-        Ok(self.memory.check(remote, length, access)?)
-    }
-
-    fn place_remote(
-        &mut self,
-        remote: Remote,
-        payload: Payload,
-    ) -> Result<(), Obstacle<AccessError>> {
-        self.memory
-            .check(remote, payload.len, Access::REMOTE_WRITE)?;
-        let bytes = self.payload(payload);
-        self.memory.put(remote.va, &bytes);
-        Ok(())
-    }
-
-    fn complete_receive(&mut self, completion: Completion, _solicited: bool) {
-        assert_eq!(completion.status, WcStatus::Success);
-        self.done.push(completion);
-    }
-}
-
-/// One connection.
-struct Connection {
-    net: Net,
-    now: Instant,
-    mtu: Mtu,
-    sender: Sender,
-    receiver: Receiver,
-    memory: Memory,
-    receives: VecDeque<u64>,
-    current: Option<u64>,
-    done: Vec<Completion>,
-}
-
-impl Connection {
-    fn new(random: &mut Random, net: Net) -> Self {
-        let mtu = Mtu::ALL[random.below(3)];
-        let psn = Psn::new(random.bits() as u32);
-        let mut sender = Sender::new();
-        sender.configure(&SenderConfig {
-            dest_qpn: Qpn::new(0x12),
-            pkey: Pkey::DEFAULT,
-            first_psn: psn,
-            path_mtu: mtu,
-        });
-        sender.start();
-        let mut receiver = Receiver::new();
-        receiver.configure(&ReceiverConfig {
-            expected_psn: psn,
-            path_mtu: mtu,
-            access: Access::REMOTE_WRITE,
-        });
-        receiver.start();
-        Self {
-            net,
-            now: Instant::from_nanos(0),
-            mtu,
-            sender,
-            receiver,
-            memory: Memory::new(1 << 40),
-            receives: VecDeque::new(),
-            current: None,
-            done: Vec::new(),
-        }
-    }
-
-    /// Sends a message, in bursts of a few packets.
-    fn send(&mut self, wr: SendWr, bytes: &[u8], random: &mut Random) {
-        self.sender.post(SlotIndex(0), wr);
-        loop {
-            let mut limit = BurstLimit {
-                bytes: u32::MAX,
-                packets: 1 + random.below(5) as u32,
-            };
-            for segment in self.sender.burst(&mut limit) {
-                let len = u32_as_usize(segment.length);
-                let mut frame = segment.headers.emit(len).as_slice().to_vec();
-                let start = u32_as_usize(segment.offset);
-                frame.extend_from_slice(&bytes[start..start + len]);
-                frame.resize(frame.len() + len.wrapping_neg() % 4, 0);
-                self.net.send(self.now, 0, frame);
-            }
-            self.now = self.now.saturating_add(Duration::from_nanos(1_000));
-            self.deliver();
-            if let Some(done) = self.sender.poll_completion() {
-                assert_eq!(done.expect("signaled").status, WcStatus::Success);
-                return;
-            }
-        }
-    }
-
-    /// Delivers what has arrived.
-    fn deliver(&mut self) {
-        while let Some((to, frame)) = self.net.arrive(self.now) {
-            assert_eq!(to, 1);
-            let mut host = Host {
-                frame: &frame,
-                memory: &mut self.memory,
-                receives: &mut self.receives,
-                current: &mut self.current,
-                done: &mut self.done,
-            };
-            let packet = Packet::parse(&frame, frame.len() + 4).expect("what was sent");
-            let _ = self.receiver.handle(&packet, &mut host);
-            assert!(!self.receiver.take_failure());
-        }
-    }
-
-    /// Lets everything arrive that is on its way.
-    fn settle(&mut self) {
-        while let Some(at) = self.net.next_arrival() {
-            self.now = at;
-            self.deliver();
-        }
-    }
 }
 
 /// Runs the connection of a seed. Returns how many of the messages that met faults were delivered.
@@ -243,7 +53,9 @@ fn run(seed: u64, faults: Faults) -> usize {
 
 /// Runs the connection of a seed over `net`.
 fn run_over(seed: u64, mut random: Random, net: Net) -> usize {
-    let mut connection = Connection::new(&mut random, net);
+    let mtu = Mtu::ALL[random.below(3)];
+    let psn = Psn::new(random.bits() as u32);
+    let mut connection = Connection::new(mtu, psn, net);
     let messages: Vec<_> = (0..MESSAGES)
         .map(|_| {
             let most = [1, 300, LONGEST][random.below(3)];
@@ -282,7 +94,7 @@ fn run_over(seed: u64, mut random: Random, net: Net) -> usize {
             solicited: false,
             fence: false,
         };
-        connection.send(wr, &message.bytes, &mut random);
+        connection.send(wr, &message.bytes, || 1 + random.below(5) as u32);
     }
     connection.settle();
     check(seed, &connection, &messages, &places)

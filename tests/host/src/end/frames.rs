@@ -15,10 +15,12 @@ pub(super) fn request_payload(
 ) -> Result<Vec<u8>, Obstacle<(SlotIndex, WcStatus)>> {
     match segment.source {
         Source::Value(number) => Ok(number.to_ne_bytes().to_vec()),
-        Source::Slot(_) if absences.strike() => Err(Obstacle::Absent),
         Source::Slot(slot) => {
             let va = locals[u32_as_usize(slot.0)]
                 .ok_or(Obstacle::Refused((slot, WcStatus::LocProtErr)))?;
+            if absences.strike() {
+                return Err(Obstacle::Absent);
+            }
             let (at, len) = (va + u64::from(segment.offset), u32_as_usize(segment.length));
             Ok(memory.get(at, len).to_vec())
         }

@@ -42,9 +42,28 @@ const OPCODES: [u8; 26] = [
     0x10, 0x11, 0x12, 0x13, 0x14, 0x16, 0x17, 0x1c, 0x1d, 0x24,
 ];
 
-/// Gives a packet whose PSN is near `psn` to `take`.
+/// The opcodes of UC, and two of other services.
+const UNRELIABLE: [u8; 14] = [
+    0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x04, 0x64,
+];
+
+/// Gives a packet of a reliable connection whose PSN is near `psn` to `take`.
 pub fn packet<R>(bytes: &mut Bytes<'_>, psn: Psn, take: impl FnOnce(&Packet<'_>) -> R) -> R {
-    let opcode = OPCODES[bytes.below(OPCODES.len())];
+    packet_of(&OPCODES, bytes, psn, take)
+}
+
+/// Gives a packet of an unreliable connection whose PSN is near `psn` to `take`.
+pub fn unreliable<R>(bytes: &mut Bytes<'_>, psn: Psn, take: impl FnOnce(&Packet<'_>) -> R) -> R {
+    packet_of(&UNRELIABLE, bytes, psn, take)
+}
+
+fn packet_of<R>(
+    opcodes: &[u8],
+    bytes: &mut Bytes<'_>,
+    psn: Psn,
+    take: impl FnOnce(&Packet<'_>) -> R,
+) -> R {
+    let opcode = opcodes[bytes.below(opcodes.len())];
     let opcode = Opcode::from_byte(opcode).expect("an opcode that exists");
     let psn = match bytes.byte() {
         byte @ 0..=0x9f => psn.add(u32::from(byte & 0xf)),

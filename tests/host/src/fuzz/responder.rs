@@ -56,18 +56,18 @@ use roce::{
 
 /// A host that grants and refuses as the fuzzer likes, and checks that it is asked properly.
 #[derive(Default)]
-struct Host {
+pub(super) struct Host {
     /// What the next calls say: one bit each.
-    refuse: u8,
+    pub(super) refuse: u8,
     /// Receives posted and not taken.
-    posted: u32,
-    taken: u64,
-    completed: u64,
-    in_progress: Option<RecvWr>,
+    pub(super) posted: u32,
+    pub(super) taken: u64,
+    pub(super) completed: u64,
+    pub(super) in_progress: Option<RecvWr>,
     /// What was granted, for how many bytes and for what.
     granted: Vec<(Remote, u32, Access)>,
     /// Calls of any kind.
-    calls: u64,
+    pub(super) calls: u64,
 }
 
 impl Host {

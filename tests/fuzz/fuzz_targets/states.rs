@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Any changes of the states of two QPs, under work; see `roce_tests::fuzz::states`.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| roce_tests::fuzz::states::states(data));

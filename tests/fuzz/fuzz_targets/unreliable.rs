@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Any messages over an unreliable connection, any packets to one; see `roce_tests::fuzz::unreliable`.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| roce_tests::fuzz::unreliable::unreliable(data));

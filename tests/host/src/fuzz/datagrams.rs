@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fuzz body: datagrams. One that was asked for says on the wire what it was asked to say, and is let in by its
+//! key alone; of any other bytes, only what is a datagram with the right key is let in.
+
+use super::{
+    bytes::Bytes,
+    packets::MTU, //
+};
+use roce::{
+    id::{
+        Pkey,
+        Qkey,
+        Qpn, //
+    },
+    psn::Psn,
+    status::DropReason,
+    ud::{
+        admit,
+        headers,
+        DatagramWr,
+        Sender, //
+    },
+    wire::{
+        ext::ImmDt,
+        opcode::{
+            Operation,
+            Service, //
+        },
+        packet::Packet, //
+    },
+    wr::Imm,
+};
+
+/// Sends the datagram that `data` asks for, and takes the rest of it as a packet.
+///
+/// # Panics
+///
+/// If a promise is broken.
+pub fn datagrams(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let flags = bytes.byte();
+    let wr = DatagramWr {
+        wr_id: 1,
+        remote_qpn: Qpn::new(bytes.number(MTU) & 0xff_ffff),
+        remote_qkey: Qkey::new(bytes.number(MTU)),
+        imm: (flags & 1 != 0).then_some(Imm([flags; 4])),
+        length: bytes.number(MTU) % 4097,
+        signaled: true,
+        solicited: flags & 2 != 0,
+    };
+    let from = Sender {
+        qpn: Qpn::new(bytes.number(MTU) & 0xff_ffff),
+        qkey: Qkey::new(bytes.number(MTU)),
+        pkey: Pkey::DEFAULT,
+    };
+    let psn = Psn::new(bytes.number(1 << 19));
+    sent(&wr, from, psn);
+    received(data.get(8..).unwrap_or_default(), from.qkey);
+}
+
+/// What holds for a datagram that was asked for.
+fn sent(wr: &DatagramWr, from: Sender, psn: Psn) {
+    let headers = headers(wr, from, psn)
+        .expect("a datagram")
+        .emit(wr.length as usize);
+    let len = headers.len() + wr.length.next_multiple_of(4) as usize + 4;
+    let packet = Packet::parse(headers.as_slice(), len).expect("what is emitted can be parsed");
+    assert_eq!(packet.opcode().service(), Service::Ud);
+    assert_eq!(packet.opcode().operation(), Operation::Send);
+    assert_eq!((packet.dest_qpn(), packet.psn()), (wr.remote_qpn, psn));
+    assert_eq!(packet.pkey(), from.pkey);
+    assert_eq!(packet.payload_len(), wr.length as usize);
+    assert_eq!(packet.solicited(), wr.solicited);
+    assert_eq!(
+        packet.imm().map(|ImmDt(imm)| imm),
+        wr.imm.map(|Imm(imm)| imm)
+    );
+    // A key of the system stands for that of the sending queue pair.
+    let key = match wr.remote_qkey.get() >> 31 {
+        0 => wr.remote_qkey,
+        _ => from.qkey,
+    };
+    assert_eq!(admit(&packet, key), Ok(from.qpn));
+    let other = Qkey::new(key.get() ^ 1);
+    assert_eq!(admit(&packet, other), Err(DropReason::BadQkey));
+}
+
+/// What holds for any packet.
+fn received(data: &[u8], key: Qkey) {
+    let Ok(packet) = Packet::parse(data, data.len()) else {
+        return;
+    };
+    let word = |at: usize| u32::from_be_bytes(data[at..at + 4].try_into().expect("four bytes"));
+    // Of the headers of a datagram, the key comes first, then the sender.
+    let wanted = match data[0] {
+        0x64 | 0x65 if word(12) == key.get() => Ok(Qpn::new(word(16) & 0xff_ffff)),
+        0x64 | 0x65 => Err(DropReason::BadQkey),
+        _ => Err(DropReason::WrongService),
+    };
+    assert_eq!(admit(&packet, key), wanted);
+}

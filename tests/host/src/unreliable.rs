@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An unreliable connection: a sender and a receiver, a network between them, one clock.
+//!
+//! Owns the passing of time and the memory of the receiving host. Who uses it knows what was sent.
+
+use crate::{
+    memory::Memory,
+    net::Net, //
+};
+use roce::{
+    access::{
+        Access,
+        AccessError,
+        Obstacle, //
+    },
+    host::MessageHost,
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    num::u32_as_usize,
+    psn::Psn,
+    segment::{
+        BurstLimit,
+        Mtu,
+        Payload,
+        SlotIndex, //
+    },
+    status::WcStatus,
+    time::{
+        Duration,
+        Instant, //
+    },
+    uc::{
+        receiver::{
+            Receiver,
+            ReceiverConfig, //
+        },
+        sender::{
+            Sender,
+            SenderConfig, //
+        }, //
+    },
+    wire::packet::Packet,
+    wr::{
+        BadRecv,
+        Completion,
+        RecvWr,
+        Remote,
+        SendWr, //
+    },
+};
+use std::collections::VecDeque;
+
+/// The longest message, and the length of every receive.
+pub const LONGEST: usize = 3_000;
+
+/// The receiving end.
+struct Host<'a> {
+    frame: &'a [u8],
+    memory: &'a mut Memory,
+    receives: &'a mut VecDeque<u64>,
+    current: &'a mut Option<u64>,
+    done: &'a mut Vec<Completion>,
+}
+
+impl Host<'_> {
+    fn payload(&self, payload: Payload) -> Vec<u8> {
+        let start = u32_as_usize(payload.offset);
+        self.frame[start..start + u32_as_usize(payload.len)].to_vec()
+    }
+}
+
+impl MessageHost for Host<'_> {
+    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
+        let va = self.receives.pop_front()?;
+        *self.current = Some(va);
+        Some(Ok(RecvWr {
+            wr_id: va,
+            length: LONGEST as u32,
+        }))
+    }
+
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+        let va = self.current.expect("a receive was taken");
+        let bytes = self.payload(payload);
+        assert!(u32_as_usize(offset) + bytes.len() <= LONGEST);
+        self.memory.put(va + u64::from(offset), &bytes);
+        Ok(())
+    }
+
+    fn check_remote(
+        &mut self,
+        remote: Remote,
+        length: u32,
+        access: Access,
+    ) -> Result<(), Obstacle<AccessError>> {
+        Ok(self.memory.check(remote, length, access)?)
+    }
+
+    fn place_remote(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
+        self.memory
+            .check(remote, payload.len, Access::REMOTE_WRITE)?;
+        let bytes = self.payload(payload);
+        self.memory.put(remote.va, &bytes);
+        Ok(())
+    }
+
+    fn complete_receive(&mut self, completion: Completion, _solicited: bool) {
+        assert_eq!(completion.status, WcStatus::Success);
+        self.done.push(completion);
+    }
+}
+
+/// One connection.
+pub struct Connection {
+    /// The network.
+    pub net: Net,
+    /// The time.
+    pub now: Instant,
+    /// Path MTU.
+    pub mtu: Mtu,
+    /// The half that sends.
+    pub sender: Sender,
+    /// The half that receives.
+    pub receiver: Receiver,
+    /// The memory of the receiving host.
+    pub memory: Memory,
+    /// Receives that are posted there: their addresses, and numbers.
+    pub receives: VecDeque<u64>,
+    current: Option<u64>,
+    /// Completions there.
+    pub done: Vec<Completion>,
+}
+
+impl Connection {
+    /// Connects two halves.
+    #[must_use]
+    pub fn new(mtu: Mtu, psn: Psn, net: Net) -> Self {
+        let mut sender = Sender::new();
+        sender.configure(&SenderConfig {
+            dest_qpn: Qpn::new(0x12),
+            pkey: Pkey::DEFAULT,
+            first_psn: psn,
+            path_mtu: mtu,
+        });
+        sender.start();
+        let mut receiver = Receiver::new();
+        receiver.configure(&ReceiverConfig {
+            expected_psn: psn,
+            path_mtu: mtu,
+            access: Access::REMOTE_WRITE,
+        });
+        receiver.start();
+        Self {
+            net,
+            now: Instant::from_nanos(0),
+            mtu,
+            sender,
+            receiver,
+            memory: Memory::new(1 << 40),
+            receives: VecDeque::new(),
+            current: None,
+            done: Vec::new(),
+        }
+    }
+
+    /// Sends a message, in bursts of so many packets.
+    ///
+    /// # Panics
+    ///
+    /// If that does not succeed here.
+    pub fn send(&mut self, wr: SendWr, bytes: &[u8], mut packets: impl FnMut() -> u32) {
+        self.sender.post(SlotIndex(0), wr);
+        let expected = wr.signaled.then_some(WcStatus::Success);
+        loop {
+            let mut limit = BurstLimit {
+                bytes: u32::MAX,
+                packets: packets(),
+            };
+            for segment in self.sender.burst(&mut limit) {
+                let len = u32_as_usize(segment.length);
+                let mut frame = segment.headers.emit(len).as_slice().to_vec();
+                let start = u32_as_usize(segment.offset);
+                frame.extend_from_slice(&bytes[start..start + len]);
+                frame.resize(frame.len() + len.wrapping_neg() % 4, 0);
+                self.net.send(self.now, 0, frame);
+            }
+            self.now = self.now.saturating_add(Duration::from_nanos(1_000));
+            self.deliver();
+            if let Some(done) = self.sender.poll_completion() {
+                assert_eq!(done.map(|done| done.status), expected);
+                return;
+            }
+        }
+    }
+
+    /// Delivers what has arrived.
+    fn deliver(&mut self) {
+        while let Some((to, frame)) = self.net.arrive(self.now) {
+            assert_eq!(to, 1);
+            let mut host = Host {
+                frame: &frame,
+                memory: &mut self.memory,
+                receives: &mut self.receives,
+                current: &mut self.current,
+                done: &mut self.done,
+            };
+            let packet = Packet::parse(&frame, frame.len() + 4).expect("what was sent");
+            let _ = self.receiver.handle(&packet, &mut host);
+            assert!(!self.receiver.take_failure());
+        }
+    }
+
+    /// Lets everything arrive that is on its way.
+    pub fn settle(&mut self) {
+        while let Some(at) = self.net.next_arrival() {
+            self.now = at;
+            self.deliver();
+        }
+    }
+}
