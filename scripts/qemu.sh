@@ -18,7 +18,7 @@ machine_kernel() {
 		MACHINE_MEMORY=${VM_MEMORY:-3G} BOOT_SECONDS=300
 		# An interrupt while the boot reads the processor's features finds none for a moment, and KASAN
 		# then takes addresses of five levels for wild ones.
-		MACHINE_CMDLINE="$MACHINE_CMDLINE page_poison=1 no5lvl"
+		MACHINE_CMDLINE="$MACHINE_CMDLINE page_poison=1 page_owner=on no5lvl"
 		;;
 	esac
 }
