@@ -18,7 +18,8 @@ use crate::{
         route::Route,
         skb::IpPacket, //
     },
-    random, //
+    random,
+    timer::ticks, //
 };
 use core::ptr;
 use kernel::{
@@ -42,6 +43,11 @@ static MARK: SetOnce<Mark> = SetOnce::new();
 /// Nobody can guess it.
 type Mark = [u32; 4];
 
+/// What a buffer gets: the mark, and when.
+type Stamp = (Mark, u32);
+
+const _: () = assert!(size_of::<Stamp>() <= 48, "the room of `cb`");
+
 /// The mark for buffers that are made here. `None` while somebody else makes it, which does no harm.
 #[inline]
 fn our_mark() -> Option<&'static Mark> {
@@ -60,8 +66,9 @@ impl Marked {
         Self(MARK.as_ref())
     }
 
-    /// Whether a buffer on the list of another was made here: it is the very buffer, so it has never left
-    /// this machine.
+    /// Whether a buffer on the list of another was made here just now: it is the very buffer, so it has never left
+    /// this machine. What it took longer than a tick to come may have lent memory whose owner has been told
+    /// meanwhile that the packet is lost.
     ///
     /// # Safety
     ///
@@ -69,8 +76,8 @@ impl Marked {
     #[inline]
     pub(super) unsafe fn is_on(&self, skb: *const bindings::sk_buff) -> bool {
         // SAFETY: As the function requires. C has initialised all of it.
-        let mark = unsafe { (&raw const (*skb).cb).cast::<Mark>().read_unaligned() };
-        self.0 == Some(&mark)
+        let (mark, made) = unsafe { (&raw const (*skb).cb).cast::<Stamp>().read_unaligned() };
+        self.0 == Some(&mark) && ticks().wrapping_sub(made) <= 1
     }
 }
 
@@ -163,7 +170,9 @@ impl Burst {
             bindings::ferroce_helper_skb_list_add(self.first.as_raw(), self.last, next);
             if let Some(&mark) = self.mark {
                 // Nothing on the way looks at the `cb` of a buffer on a list.
-                (&raw mut (*next).cb).cast::<Mark>().write_unaligned(mark);
+                (&raw mut (*next).cb)
+                    .cast::<Stamp>()
+                    .write_unaligned((mark, ticks()));
             }
         }
         self.last = next;

@@ -21,7 +21,8 @@ pub use run::RxRun;
 
 use crate::{
     bindings,
-    net::route::Addresses, //
+    net::route::Addresses,
+    timer::ticks, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -328,14 +329,6 @@ struct Notes {
     is_from_here: bool,
     /// When the buffer became ours.
     since: u32,
-}
-
-/// The time in ticks of the scheduler (`jiffies`). It wraps around.
-fn ticks() -> u32 {
-    // SAFETY: A word that is always there, and that is read whole while somebody else writes to it.
-    let jiffies = unsafe { (&raw const bindings::jiffies).read_volatile() };
-    // CAST: The low half is meant.
-    jiffies as u32
 }
 
 /// Bytes of `cb` for [`Notes`].
