@@ -146,7 +146,7 @@ pub(crate) struct Ferroce {
     /// Kept for as long as packets may arrive for this device.
     _sockets: Sockets,
     guid: [u8; 8],
-    /// Speed and width, as the netdev had them when the port was first asked for since it is up: asking the netdev
+    /// Speed and width, as the netdev had them when the port was first asked for while it was up: asking the netdev
     /// takes locks, and warns each time that there is no answer. See [`packed`].
     rate: Atomic<u32>,
     /// Whether the interface was up when we were last told.
@@ -273,13 +273,7 @@ impl Ferroce {
 
     /// What `query_port` reports.
     pub(crate) fn port_attributes(&self, ib: &IbDevice) -> PortAttr {
-        let mut rate = self.rate.load(Relaxed);
-        if rate == UNKNOWN {
-            rate = packed(ib.ethernet_speed().unwrap_or_default());
-            self.rate.store(rate, Relaxed);
-        }
-        let [_, active_width, speed @ ..] = rate.to_be_bytes();
-        let active_speed = u16::from_be_bytes(speed);
+        let (active_speed, active_width) = self.rate(ib);
         let guard = rcu::read_lock();
         let netdev = self.port.netdev(&guard);
         let (state, phys_state) = match netdev {
@@ -303,6 +297,21 @@ impl Ferroce {
         }
     }
 
+    /// Speed and width. Asks for them at most once without a link and once with one.
+    fn rate(&self, ib: &IbDevice) -> (u16, u8) {
+        let up = self
+            .port
+            .netdev(&rcu::read_lock())
+            .is_some_and(|netdev| is_up(netdev));
+        let mut rate = self.rate.load(Relaxed);
+        if rate == UNKNOWN || (up && !was_up(rate)) {
+            rate = packed(ib.ethernet_speed().unwrap_or_default(), up);
+            self.rate.store(rate, Relaxed);
+        }
+        let [_, width, speed @ ..] = rate.to_be_bytes();
+        (u16::from_be_bytes(speed), width)
+    }
+
     /// How many packets were dropped for that reason, as far as a port's counter goes (IBA 14.2.5.6: 16
     /// bits).
     fn violations(&self, reason: DropReason) -> u32 {
@@ -316,10 +325,7 @@ impl Ferroce {
             NetdevEvent::Up | NetdevEvent::Down | NetdevEvent::Change => {
                 let up = is_up(netdev);
                 if device.up.xchg(up, Relaxed) != up {
-                    if up {
-                        // What is without a link has no speed.
-                        device.rate.store(UNKNOWN, Relaxed);
-                    } else {
+                    if !up {
                         device.port.counters().count(Counter::LinkDowned);
                     }
                     device.dispatch_port_state(netdev);
@@ -339,10 +345,16 @@ impl Ferroce {
 /// The rate of a port that nobody has asked for.
 const UNKNOWN: u32 = 0;
 
-/// A rate in one word that is not [`UNKNOWN`].
-fn packed((speed, width): (u16, u8)) -> u32 {
+/// A rate in one word that is not [`UNKNOWN`], and whether there was a link when it was asked for: what has none has no
+/// speed.
+fn packed((speed, width): (u16, u8), up: bool) -> u32 {
     let [high, low] = speed.to_be_bytes();
-    u32::from_be_bytes([1, width, high, low])
+    u32::from_be_bytes([1 + u8::from(up), width, high, low])
+}
+
+/// Whether there was a link when this rate was asked for.
+fn was_up(rate: u32) -> bool {
+    rate.to_be_bytes().first() == Some(&2)
 }
 
 /// Whether packets can be sent and received.
