@@ -56,12 +56,16 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Refuses the request with this PSN for good. Answers to those before it come first, unless that would take
     /// long: the queue pair is in the error state by then, and nobody expects that its memory is still read.
     pub(super) fn refuse(&mut self, psn: Psn, code: NakCode, fatal: Fatal) {
-        let (psn, code) = match self.replay.pending_since() {
-            Some((unanswered, packets)) if packets > MOST_LAST_WORDS => {
+        let many = |(_, packets): &(Psn, u32)| *packets > MOST_LAST_WORDS;
+        if self.replay.pending_since().is_some_and(|all| many(&all)) {
+            self.replay.leave_repeats();
+        }
+        let (psn, code) = match self.replay.pending_since().filter(many) {
+            Some((unanswered, _)) => {
                 self.replay.clear();
                 (unanswered, NakCode::RemoteOperational)
             }
-            _ => (psn, code),
+            None => (psn, code),
         };
         self.state = RecvState::Error;
         self.reply = Reply::Refusal { psn, code };

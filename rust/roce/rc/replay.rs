@@ -290,6 +290,16 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
         Some((first.first.add(first.next), packets))
     }
 
+    /// Gives up all that is to be sent once more.
+    pub(super) fn leave_repeats(&mut self) {
+        for index in 0..self.len {
+            if let Some(answer) = self.get_mut(index).filter(|answer| !answer.fresh) {
+                answer.next = answer.end;
+            }
+        }
+        self.settle(0);
+    }
+
     /// Notes that `count` packets of [`Replay::pending`] were sent.
     #[inline]
     pub(super) fn sent(&mut self, count: u32) {
