@@ -25,7 +25,8 @@ use kernel::{
 use rdma::{
     event::{
         CqHandle,
-        Notify, //
+        Notify,
+        QpToken, //
     },
     mmap::MmapInfo,
     restrack::Details,
@@ -224,11 +225,11 @@ impl Cq {
         details.put(c"overflowed", overflowed.into());
     }
 
-    /// Forgets the completions of the queue pair with this number, which is no more: to a consumer in the kernel, they
-    /// name it by its address.
-    pub(crate) fn forget(&self, qp_num: u32) {
+    /// Forgets the completions of this queue pair, which is no more: to a consumer in the kernel, they name it by its
+    /// address.
+    pub(crate) fn forget(&self, qp: QpToken) {
         match &mut self.queue.lock().entries {
-            Entries::Kernel(fifo) => fifo.remove(|wc| wc.qp_num == qp_num),
+            Entries::Kernel(fifo) => fifo.remove(|wc| wc.qp == qp),
             Entries::User { .. } => {}
         }
     }

@@ -27,6 +27,7 @@ use crate::{
     },
     train::Train, //
 };
+use kernel::sync::Arc;
 use rdma::{
     event::QpEvent,
     net::rx::{
@@ -90,7 +91,7 @@ pub(crate) trait Half: Send + Unpin + 'static {
     fn paging(&mut self) -> &mut Paging;
 
     /// Where it reports what is complete.
-    fn cq(&self) -> &Cq;
+    fn cq(&self) -> &Arc<Cq>;
 
     /// The way to the peer, where that stays the same.
     fn path(&mut self) -> Option<&mut Path> {

@@ -300,15 +300,6 @@ impl<T: Service> Pair<T> {
         self.common().flight().forget_waiter();
     }
 
-    /// Takes back what it has reported to consumers in the kernel and they have not seen.
-    pub(crate) fn forget_completions(&self) {
-        if self.posts().is_some() {
-            let number = self.common().number();
-            let _ = self.sender.control(|half| half.cq().forget(number));
-            let _ = self.receiver.control(|half| half.cq().forget(number));
-        }
-    }
-
     // Events.
 
     /// A process has posted sends.

@@ -8,8 +8,12 @@
 use crate::{
     common::Common,
     datagram::Ud,
+    half::Half,
     modify,
-    pair::Pair,
+    pair::{
+        self,
+        Pair, //
+    },
     rc::Rc,
     rq::ReceivePosts,
     uc::Uc, //
@@ -106,7 +110,7 @@ impl QueuePair {
         with_pair!(self, pair => {
             pair.reset();
             pair.as_arc_borrow().quiesce();
-            pair.forget_completions();
+            forget_completions(pair);
         });
     }
 
@@ -160,4 +164,17 @@ impl QueuePair {
 /// The bytes of a path MTU; 0 if there is none yet.
 fn path_mtu(code: u32) -> u32 {
     Mtu::from_code(code).map_or(0, Mtu::bytes)
+}
+
+/// Takes back what `pair` has reported to consumers in the kernel and they have not seen. Nothing of it is on its way.
+fn forget_completions<T: pair::Service>(pair: &Pair<T>) {
+    if pair.posts().is_some() {
+        let qp = pair.common().handle().token();
+        let (cq, _) = pair.sender().control(|half| half.cq().clone());
+        let (other, _) = pair.receiver().control(|half| half.cq().clone());
+        cq.forget(qp);
+        if !Arc::ptr_eq(&cq, &other) {
+            other.forget(qp);
+        }
+    }
 }

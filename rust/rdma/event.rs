@@ -368,7 +368,7 @@ unsafe extern "C" fn tell(work: *mut bindings::work_struct) {
 }
 
 /// Names a queue pair to a consumer in the kernel. Means nothing to anybody else.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QpToken(*mut bindings::ib_qp);
 
 // SAFETY: The pointer is never followed here.

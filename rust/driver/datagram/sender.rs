@@ -259,7 +259,7 @@ impl Half for SendHalf {
         &mut self.paging
     }
 
-    fn cq(&self) -> &Cq {
+    fn cq(&self) -> &Arc<Cq> {
         &self.cq
     }
 }

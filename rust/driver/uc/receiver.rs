@@ -130,7 +130,7 @@ impl Half for ReceiveHalf {
         &mut self.paging
     }
 
-    fn cq(&self) -> &Cq {
+    fn cq(&self) -> &Arc<Cq> {
         &self.cq
     }
 }
