@@ -24,7 +24,9 @@ pub fn bytes(text: &str) -> Vec<u8> {
 /// Returns the digits of `bytes`, as [`bytes`](self::bytes) reads them.
 #[must_use]
 pub fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).expect("a nibble is a digit");
+    let pair = |&byte: &u8| [digit(byte >> 4), digit(byte & 0xf)];
+    bytes.iter().flat_map(pair).collect()
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl World<'_> {
             10 => (self.revoke_here(from, at), start, len),
             11 | 12 => (self.atomic(eight), aligned, 8),
             13 => {
-                let value = u64::from(self.bytes.byte()) << 32 | 0x1234;
+                let value = (u64::from(self.bytes.byte()) << 32) | 0x1234;
                 (
                     SendOp::AtomicWrite {
                         remote: eight,
