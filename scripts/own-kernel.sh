@@ -84,9 +84,9 @@ make_kernel() { # STOCK DIRECTORY
 
 name=${1-}
 case $name in
-debug) parts=(common checkers debug) targets=(bzImage modules) minutes=10 ;;
+debug) parts=(common checkers debug) targets=(bzImage modules) minutes=15 ;;
 uml) parts=(common uml bench) targets=(linux modules) minutes=10 ;;
-umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=12 ;;
+umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=15 ;;
 *) die "usage: own-kernel.sh debug|uml|umdebug" ;;
 esac
 read -ra args <<<"$(make_arguments "$name")"
