@@ -396,6 +396,7 @@ impl<T: Service> Pair<T> {
 
     /// Gives the sender a turn from a work item.
     fn defer_sender(self: ArcBorrow<'_, Self>) {
+        // Already queued is as good.
         let _ = workqueue::system_bh().enqueue::<Arc<Self>, SEND>(self.into());
     }
 

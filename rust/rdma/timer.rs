@@ -40,6 +40,12 @@ pub(crate) fn ticks() -> u32 {
     jiffies as u32
 }
 
+/// Whether that was longer than a tick ago, when [`ticks`] said `then`.
+#[inline]
+pub(crate) fn is_over_a_tick_ago(then: u32) -> bool {
+    ticks().wrapping_sub(then) > 1
+}
+
 /// A deadline that never comes.
 const NEVER: u64 = u64::MAX;
 

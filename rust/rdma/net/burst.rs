@@ -19,7 +19,10 @@ use crate::{
         skb::IpPacket, //
     },
     random,
-    timer::ticks, //
+    timer::{
+        is_over_a_tick_ago,
+        ticks, //
+    }, //
 };
 use core::ptr;
 use kernel::{
@@ -77,7 +80,7 @@ impl Marked {
     pub(super) unsafe fn is_on(&self, skb: *const bindings::sk_buff) -> bool {
         // SAFETY: As the function requires. C has initialised all of it.
         let (mark, made) = unsafe { (&raw const (*skb).cb).cast::<Stamp>().read_unaligned() };
-        self.0 == Some(&mark) && ticks().wrapping_sub(made) <= 1
+        self.0 == Some(&mark) && !is_over_a_tick_ago(made)
     }
 }
 

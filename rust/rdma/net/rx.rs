@@ -22,7 +22,10 @@ pub use run::RxRun;
 use crate::{
     bindings,
     net::route::Addresses,
-    timer::ticks, //
+    timer::{
+        is_over_a_tick_ago,
+        ticks, //
+    }, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -256,7 +259,7 @@ impl RxSkb {
 
     /// Whether it has waited here for longer than a tick, some milliseconds.
     pub fn has_waited(&self) -> bool {
-        ticks().wrapping_sub(self.notes().since) > 1
+        is_over_a_tick_ago(self.notes().since)
     }
 
     /// What [`RxSkb::set_cb`] has put here; anything if it has not.
