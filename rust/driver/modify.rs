@@ -154,6 +154,8 @@ fn transit<T: Service>(
         let _ = qp.common().fail();
         // Not in RESET, where nothing can fail.
         if qp.common().is_failed() {
+            // A turn that began before is over then: it would not flush what is posted from now on, but send it.
+            let _ = qp.sender().control(Half::silence);
             let _ = qp.receiver().control(Half::silence);
         }
     } else {
