@@ -155,15 +155,22 @@ fn transit<T: Service>(
         // Not in RESET, where nothing can fail.
         if qp.common().is_failed() {
             // A turn that began before is over then: it would not flush what is posted from now on, but send it.
-            let _ = qp.sender().control(Half::silence);
+            let _ = qp.sender().control(|_| ());
             let _ = qp.receiver().control(Half::silence);
         }
     } else {
         qp.common().change_state(from, to);
     }
-    if let (QpState::Sqd | QpState::Sqe, QpState::Rts) = (from, to) {
-        // After the change: in the old state, a turn would only fail it again.
-        let _ = qp.sender().control(SendingHalf::resume);
+    match (from, to) {
+        (QpState::Rts, QpState::Sqd) => {
+            // A turn of datagrams that began before is over then: it would send what is posted from now on.
+            let _ = qp.sender().control(|_| ());
+        }
+        (QpState::Sqd | QpState::Sqe, QpState::Rts) => {
+            // After the change: in the old state, a turn would only fail it again.
+            let _ = qp.sender().control(SendingHalf::resume);
+        }
+        _ => {}
     }
     Ok(())
 }
