@@ -144,8 +144,10 @@ impl Common {
     /// Goes to the send queue error state: a send of an unreliable service has failed, and those behind
     /// it are flushed. Receiving goes on.
     pub(crate) fn fail_sends(&self) {
-        self.change_state(QpState::Rts, QpState::Sqe);
-        self.change_state(QpState::Sqd, QpState::Sqe);
+        // The consumer may go from one to the other meanwhile.
+        while let from @ (QpState::Rts | QpState::Sqd) = self.state() {
+            self.change_state(from, QpState::Sqe);
+        }
     }
 
     /// Whether packets are taken.
@@ -261,6 +263,8 @@ impl Common {
 pub(crate) struct Aftermath {
     /// The queue pair has to go to the error state, for this reason if there is one to tell.
     failed: Option<Option<QpEvent>>,
+    /// It has gone there already: who sees the completion that says so may rely on it.
+    has_failed: bool,
     /// It has gone there, for that reason, and both halves have to flush.
     pub(crate) flush: Option<Option<QpEvent>>,
     /// The peer's first packet came before the state was RTS.
@@ -283,6 +287,7 @@ impl Aftermath {
     /// Whether anything is to be done.
     pub(crate) fn is_some(&self) -> bool {
         self.failed.is_some()
+            || self.has_failed
             || self.established
             || self.drained
             || self.last_wqe
@@ -294,6 +299,7 @@ impl Aftermath {
     /// Adds what another turn has left behind, before this one.
     pub(crate) fn merge(&mut self, earlier: &Self) {
         self.failed = earlier.failed.or(self.failed);
+        self.has_failed |= earlier.has_failed;
         self.established |= earlier.established;
         self.drained |= earlier.drained;
         self.last_wqe |= earlier.last_wqe;
@@ -308,11 +314,18 @@ impl Aftermath {
         self.failed.get_or_insert(event);
     }
 
+    /// As [`Aftermath::fail`], with the state changed at once: to be called before the completion is visible that
+    /// says so. Whoever has seen it expects that what he posts then is flushed.
+    pub(crate) fn fail_now(&mut self, qp: &Common) {
+        self.has_failed |= qp.fail();
+    }
+
     /// At the end of a turn: the queue pair goes to the error state, if it has failed. Not later, or it could
     /// be another connection's by then: going to RESET waits for the turn.
     pub(crate) fn take_effect(&mut self, qp: &Common) {
-        if let Some(event) = self.failed.take().filter(|_| qp.fail()) {
-            self.flush = Some(event);
+        let failed = self.failed.take();
+        if core::mem::take(&mut self.has_failed) || (failed.is_some() && qp.fail()) {
+            self.flush = Some(failed.flatten());
         }
     }
 }

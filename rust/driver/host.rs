@@ -84,6 +84,9 @@ impl<B: Bytes> MessageHost for Host<'_, B> {
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {
+        if done.status != WcStatus::Success {
+            self.after.fail_now(self.qp);
+        }
         report(self.qp, self.cq, &done, solicited, self.after);
     }
 }

@@ -220,8 +220,6 @@ impl<T: Service> Pair<T> {
     /// What there is to know of it, as it is now.
     pub(crate) fn query(self: ArcBorrow<'_, Self>) -> QpQuery {
         let mut attr = *self.attr.lock();
-        attr.qp_state = self.common().state();
-        attr.cur_qp_state = attr.qp_state;
         if self.common().takes_sends() {
             let ((psn, draining), _) = self.sender.control(T::sending);
             (attr.sq_psn, attr.sq_draining) = (psn.get(), draining);
@@ -233,6 +231,9 @@ impl<T: Service> Pair<T> {
         // Who came meanwhile has left it to us.
         self.run_sender();
         self.run_receiver();
+        // Last: the turns that we have waited for may have ended with a failure.
+        attr.qp_state = self.common().state();
+        attr.cur_qp_state = attr.qp_state;
         QpQuery {
             attr,
             caps: self.parts.caps,

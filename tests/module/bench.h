@@ -59,6 +59,7 @@ extern const struct test handled_tests[];
 extern const struct test datagram_tests[];
 extern const struct test atomic_tests[];
 extern const struct test end_tests[];
+extern const struct test error_tests[];
 
 /* Runs the test with queue pairs of its own. */
 int bench_run(struct ib_device *device, int gid, const struct test *test);

@@ -47,7 +47,7 @@ static int shared_receives(struct bench *bench, struct tally *tally, int count)
 	return 0;
 }
 
-static int sends_with(struct end *end, struct tally *tally, int count, int flags)
+static int sends(struct end *end, struct tally *tally, int count)
 {
 	struct ib_sge sge = piece(end, 0, 64);
 	struct ib_ud_wr wr = {
@@ -56,7 +56,7 @@ static int sends_with(struct end *end, struct tally *tally, int count, int flags
 			.sg_list = &sge,
 			.num_sge = 1,
 			.opcode = IB_WR_SEND,
-			.send_flags = flags,
+			.send_flags = IB_SEND_SIGNALED,
 		},
 		/* Datagrams go to nobody in particular, the others do not look. */
 		.ah = end->ah,
@@ -68,11 +68,6 @@ static int sends_with(struct end *end, struct tally *tally, int count, int flags
 	while (count--)
 		must(ib_post_send(end->qp, &wr.wr, NULL));
 	return 0;
-}
-
-static int sends(struct end *end, struct tally *tally, int count)
-{
-	return sends_with(end, tally, count, IB_SEND_SIGNALED);
 }
 
 /* What is posted has completed when the drain returns. b has fewer receives than a has sends for it. */
@@ -213,20 +208,15 @@ static void exchange(struct work_struct *work)
 	all->rc = receives(&all->bench->b, &all->received, 1) ?: sends(&all->bench->a, &all->sent, 1);
 }
 
-static int posted_on(int cpu, struct exchange *all, work_func_t post)
-{
-	INIT_WORK_ONSTACK(&all->work, post);
-	schedule_work_on(cpu, &all->work);
-	flush_work(&all->work);
-	destroy_work_on_stack(&all->work);
-	return all->rc;
-}
-
 static int exchanged_on(struct exchange *all, int cpu, int rounds)
 {
 	int tries;
 
-	must(posted_on(cpu, all, exchange));
+	INIT_WORK_ONSTACK(&all->work, exchange);
+	schedule_work_on(cpu, &all->work);
+	flush_work(&all->work);
+	destroy_work_on_stack(&all->work);
+	must(all->rc);
 	for (tries = 0; tries < 5000; tries++) {
 		if (atomic_read(&all->sent.good) == rounds &&
 		    atomic_read(&all->received.good) == rounds)
@@ -249,51 +239,6 @@ static int at_home(struct bench *bench)
 	return 0;
 }
 
-static void send_many(struct work_struct *work)
-{
-	struct exchange *all = container_of(work, struct exchange, work);
-
-	all->rc = receives(&all->bench->b, &all->received, 32) ?: sends(&all->bench->a, &all->sent, 31);
-}
-
-/* The success of what is posted last would not be told, so who waits for that, as drains do, would do so for ever. */
-static int failed_at_work(struct bench *bench)
-{
-	struct ib_qp_attr error = { .qp_state = IB_QPS_ERR };
-	struct exchange all = { .bench = bench };
-	struct tally last = {};
-	int tries;
-
-	must(posted_on(!raw_smp_processor_id(), &all, send_many));
-	must(ib_modify_qp(bench->a.qp, &error, IB_QP_STATE));
-	must(sends_with(&bench->a, &last, 1, 0));
-	for (tries = 0; tries < 1000 && !atomic_read(&last.flushed); tries++)
-		usleep_range(100, 2000);
-	ib_drain_rq(bench->b.qp);
-	equal(atomic_read(&last.flushed), 1);
-	equal(atomic_read(&all.sent.good) + atomic_read(&all.sent.flushed), 31);
-	return 0;
-}
-
-/* One processor is sending when another takes the queue pair to ERR: what is posted after that is flushed. */
-static int flushed(struct bench *bench)
-{
-	const struct test services[] = {
-		{ "RC", IB_QPT_RC, failed_at_work, .handled = true },
-		{ "UC", IB_QPT_UC, failed_at_work, .handled = true },
-		{ "UD", IB_QPT_UD, failed_at_work, .handled = true },
-	};
-	int i, rc = 0;
-
-	migrate_disable();
-	for (i = 0; i < 60 && !rc; i++)
-		rc = bench_run(bench->device, bench->gid, &services[i % 3]);
-	migrate_enable();
-	if (rc)
-		pr_info(SAY "# over %s, round %d\n", services[(i - 1) % 3].name, i);
-	return rc;
-}
-
 const struct test handled_tests[] = {
 	{ "drained: all is handled when that returns", IB_QPT_RC, drained, .handled = true },
 	{ "drained of a queue that is polled", IB_QPT_RC, drained },
@@ -303,8 +248,6 @@ const struct test handled_tests[] = {
 	{ "drained with a shared queue, polled", IB_QPT_RC, drained_shared, .shared = 20 },
 	{ "datagrams end, and what is none is not taken for one", IB_QPT_UD, drained_datagrams,
 	  .handled = true },
-	{ "posted after the error state is flushed, also beside one who sends", IB_QPT_RC, flushed,
-	  .processors = 2 },
 	{ "completions are handled on the processor of their vector", IB_QPT_RC, at_home,
 	  .handled = true, .processors = 2 },
 	{}

@@ -20,7 +20,7 @@ static int add(struct ib_device *found)
 {
 	const struct test *lists[] = {
 		registration_tests, queue_tests, inline_tests, handled_tests, datagram_tests,
-		atomic_tests, end_tests,
+		atomic_tests, end_tests, error_tests,
 	};
 	const struct test *test;
 	int i, count = 0;

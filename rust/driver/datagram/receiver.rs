@@ -152,7 +152,7 @@ impl ReceiveHalf {
                 datagram(qp, bytes.first().skb(), packet, from, wr_id, byte_len)
             }
             Err(status) => {
-                after.fail(None);
+                after.fail_now(qp);
                 qp.completion(&Completion::failed(wr_id, WcOpcode::Recv, status))
             }
         };

@@ -251,7 +251,8 @@ impl ReceiveHalf {
 
 impl Half for ReceiveHalf {
     fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
-        if qp.is_failed() {
+        let failed = qp.is_failed();
+        if failed {
             self.responder.fail();
         }
         // For the time of the walk, the way stands beside the rest.
@@ -267,7 +268,7 @@ impl Half for ReceiveHalf {
         }
         self.account(qp, after);
         // Whoever sees that all is flushed may do with the memory what it likes, so the last answers come before.
-        if qp.is_failed() && !self.responder.has_work() {
+        if failed && !self.responder.has_work() {
             self.flush(qp, after);
         }
         if arrived == Again::No && !self.responder.has_work() {

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What holds when a consumer knows that a queue pair has failed, whatever another processor does for it just then. */
+
+#include "bench.h"
+
+#include <linux/delay.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#define ROUNDS 60
+#define RECEIVES 32
+/* Each finds a receive, and the last one, which comes behind, would. */
+#define SENDS 31
+/* Numbers of sends are below. */
+#define LAST 1000
+/* More than are accepted, however they are counted. */
+#define MANY 250
+
+struct sending {
+	struct work_struct work;
+	struct bench *bench;
+	int rc;
+};
+
+/* From one end to the other. */
+static int send(struct end *end, struct end *to, u64 number, int flags)
+{
+	struct ib_sge sge = piece(end, 0, 64);
+	struct ib_ud_wr wr = {
+		.wr = {
+			.wr_id = number,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IB_WR_SEND,
+			.send_flags = flags,
+		},
+		/* Only datagrams look. */
+		.ah = end->ah,
+		.remote_qpn = to->qp->qp_num,
+		.remote_qkey = QKEY,
+	};
+
+	return ib_post_send(end->qp, &wr.wr, NULL);
+}
+
+static void send_all(struct work_struct *work)
+{
+	struct sending *all = container_of(work, struct sending, work);
+	struct bench *bench = all->bench;
+	int i;
+
+	for (i = 0; i < SENDS && !all->rc; i++)
+		all->rc = send(&bench->a, &bench->b, i, IB_SEND_SIGNALED);
+}
+
+/* Another processor posts the sends. Who posts is done when this returns, but who sends may be at work. */
+static int sent_elsewhere(struct bench *bench)
+{
+	struct sending all = { .bench = bench };
+
+	INIT_WORK_ONSTACK(&all.work, send_all);
+	schedule_work_on(!raw_smp_processor_id(), &all.work);
+	flush_work(&all.work);
+	destroy_work_on_stack(&all.work);
+	return all.rc;
+}
+
+/* What is posted last asks for no report, so only a flush tells of it: drains wait for that. */
+static int flushes_last(struct end *end, struct end *to)
+{
+	struct ib_wc wc;
+	int tries = 0;
+
+	must(send(end, to, LAST, 0));
+	while (tries < 1000) {
+		if (ib_poll_cq(end->cq, 1, &wc) != 1) {
+			usleep_range(100, 2000);
+			tries++;
+		} else if (wc.wr_id == LAST) {
+			equal(wc.status, IB_WC_WR_FLUSH_ERR);
+			return 0;
+		}
+	}
+	return -ETIMEDOUT;
+}
+
+static int taken_to_error(struct bench *bench)
+{
+	struct ib_qp_attr error = { .qp_state = IB_QPS_ERR };
+	int i;
+
+	for (i = 0; i < RECEIVES; i++)
+		must(receive(&bench->b, i, 128));
+	must(sent_elsewhere(bench));
+	must(ib_modify_qp(bench->a.qp, &error, IB_QP_STATE));
+	return flushes_last(&bench->a, &bench->b);
+}
+
+/* Until something completes with an error; nothing else may but a success. */
+static int awaits_error(struct end *end)
+{
+	struct ib_wc wc;
+	int tries = 0;
+
+	while (tries < 1000000) {
+		if (ib_poll_cq(end->cq, 1, &wc) != 1) {
+			tries++;
+			cond_resched();
+		} else if (wc.status != IB_WC_SUCCESS) {
+			return 0;
+		}
+	}
+	return -ETIMEDOUT;
+}
+
+/* The tenth message finds a receive whose key is none. */
+static int told_of_error(struct bench *bench)
+{
+	struct ib_sge sge = piece(&bench->b, 0, 128);
+	struct ib_recv_wr wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 };
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+	int i;
+
+	sge.lkey ^= 0x5a5a00;
+	for (i = 0; i < RECEIVES; i++)
+		must(i == 9 ? ib_post_recv(bench->b.qp, &wr, NULL) : receive(&bench->b, i, 128));
+	must(sent_elsewhere(bench));
+	must(awaits_error(&bench->b));
+	must(ib_query_qp(bench->b.qp, &attr, IB_QP_STATE, &init));
+	equal(attr.qp_state, IB_QPS_ERR);
+	return flushes_last(&bench->b, &bench->a);
+}
+
+static int repeated(struct bench *bench, const struct test *services, int count)
+{
+	int i, rc = 0;
+
+	migrate_disable();
+	for (i = 0; i < ROUNDS && !rc; i++)
+		rc = bench_run(bench->device, bench->gid, &services[i % count]);
+	migrate_enable();
+	if (rc)
+		pr_info(SAY "# %s, round %d\n", services[(i - 1) % count].name, i);
+	return rc;
+}
+
+static int after_modify(struct bench *bench)
+{
+	const struct test services[] = {
+		{ "RC", IB_QPT_RC, taken_to_error },
+		{ "UC", IB_QPT_UC, taken_to_error },
+		{ "UD", IB_QPT_UD, taken_to_error },
+	};
+
+	return repeated(bench, services, ARRAY_SIZE(services));
+}
+
+static int after_completion(struct bench *bench)
+{
+	const struct test services[] = {
+		{ "RC", IB_QPT_RC, told_of_error },
+		{ "UC", IB_QPT_UC, told_of_error },
+		{ "UD", IB_QPT_UD, told_of_error },
+	};
+
+	return repeated(bench, services, ARRAY_SIZE(services));
+}
+
+/*
+ * More is accepted than can be in progress at a time. What is in progress waits for receives, and then completes all at
+ * once, which is when the rest has to be begun.
+ */
+static int many_accepted(struct bench *bench)
+{
+	struct ib_qp_attr patient = { .min_rnr_timer = 24 }; /* 41 ms */
+	struct ib_sge sge = piece(&bench->b, 0, 64);
+	struct ib_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
+	struct ib_wc wc;
+	int i, accepted = 0;
+
+	must(ib_modify_qp(bench->b.qp, &patient, IB_QP_MIN_RNR_TIMER));
+	for (; accepted < 64; accepted++)
+		must(send(&bench->a, &bench->b, accepted, IB_SEND_SIGNALED));
+	usleep_range(1000, 2000);
+	while (accepted < MANY && !send(&bench->a, &bench->b, accepted, IB_SEND_SIGNALED))
+		accepted++;
+	equal(accepted < MANY, true);
+	for (i = 0; i < accepted; i++)
+		must(ib_post_srq_recv(bench->srq, &wr, NULL));
+	for (i = 0; i < accepted; i++) {
+		must(completes(&bench->a, IB_WC_SUCCESS, &wc));
+		equal(wc.wr_id, i);
+	}
+	return 0;
+}
+
+const struct test error_tests[] = {
+	{ "posted after the error state is flushed, also beside one who sends", IB_QPT_RC, after_modify,
+	  .processors = 2 },
+	{ "an error is told of when the state says so", IB_QPT_RC, after_completion, .processors = 2 },
+	{ "as many sends as are accepted complete", IB_QPT_RC, many_accepted, .shared = MANY },
+	{}
+};
