@@ -197,6 +197,9 @@ impl SendHalf {
                 WcStatus::RnrRetryExcErr => qp.port().counters().count(Counter::RnrRetryExceeded),
                 _ => {}
             }
+            if done.status != WcStatus::Success {
+                after.fail_now(qp);
+            }
             report(qp, &self.cq, &done, false, after);
         }
         self.queue.release(released);
@@ -233,6 +236,7 @@ impl Half for SendHalf {
             self.queue.fetch(&mut self.requester);
             more = self.transmit(qp, now);
         }
+        let was_full = self.requester.free_slots() == 0;
         self.report(qp, after);
         self.count(qp);
         if self.tell_drained && self.requester.is_drained() {
@@ -245,7 +249,9 @@ impl Half for SendHalf {
         if let Some(at) = self.requester.poll_timeout() {
             after.wake_at = Some(at.as_nanos());
         }
-        if arrived == Again::Yes || more == Again::Yes || self.requester.has_work() {
+        // A consumer in the kernel may have posted more than there were slots for.
+        let fetches = was_full && self.requester.free_slots() != 0;
+        if arrived == Again::Yes || more == Again::Yes || fetches || self.requester.has_work() {
             Again::Yes
         } else {
             Again::No
