@@ -125,11 +125,9 @@ fn traced(from: &RxPacket<'_>, packet: &Packet<'_>) {
 }
 
 /// Checks the ICRC of `packet`, unless it is as this module has made it: there is no wire that could have damaged it.
-/// If it has waited, its sender may have been told meanwhile that it is lost, and use the memory that it lends for
-/// something else.
 fn verify(from: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<(), DropReason> {
     let skb = from.skb();
-    let stayed = skb.is_from_here() && !skb.has_waited() && !VERIFY_ALWAYS.load(Relaxed);
+    let stayed = skb.is_as_made() && !VERIFY_ALWAYS.load(Relaxed);
     // All packets of a buffer have one header, which was looked at with the first.
     if stayed && from.index() != 0 {
         return Ok(());

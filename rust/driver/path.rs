@@ -30,6 +30,7 @@ use rdma::{
         },
         flight::Flight,
         header::IpHeader,
+        lender::Lender,
         route::{
             Addresses,
             Route, //
@@ -69,6 +70,8 @@ pub(crate) struct Path {
     route: Option<Route>,
     /// Packets that are ready, and wait for more.
     burst: Option<Burst>,
+    /// Whose memory packets may point to.
+    lender: Lender,
     /// Where packets are counted until they have left this machine.
     flight: Option<Arc<Flight>>,
     /// The network has refused something that was sent.
@@ -127,6 +130,7 @@ impl Path {
             masked,
             route: None,
             burst: None,
+            lender: Lender::of(qpn),
             flight: None,
             refused: false,
         })
@@ -148,6 +152,11 @@ impl Path {
     /// Where packets come from and go to.
     pub(crate) fn addresses(&self) -> Addresses {
         self.addresses
+    }
+
+    /// Whose memory packets may point to.
+    pub(crate) fn lender(&self) -> Lender {
+        self.lender
     }
 
     /// Lets go of the cached route.
@@ -208,11 +217,12 @@ impl Path {
         };
         self.flush((port, traffic));
         let guard = rcu::read_lock();
+        let lender = self.lender;
         // CAST: `u32` to `usize`, on 64 bits.
         let bytes = packet.payload_len() as usize;
         self.burst = self
             .route(port, &guard)
-            .map(|route| Burst::new(packet, route));
+            .map(|route| Burst::new(packet, route, lender));
         if self.burst.is_none() {
             port.counters().sent(1, bytes, Xmit::Lost);
         }

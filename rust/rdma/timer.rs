@@ -31,21 +31,6 @@ pub fn now() -> u64 {
     unsafe { bindings::ktime_get() as u64 }
 }
 
-/// The time in ticks of the scheduler (`jiffies`), of some milliseconds. Wraps around. For any context.
-#[inline]
-pub(crate) fn ticks() -> u32 {
-    // SAFETY: A word that is always there, and is read whole while somebody else writes to it.
-    let jiffies = unsafe { (&raw const bindings::jiffies).read_volatile() };
-    // CAST: The low half is meant.
-    jiffies as u32
-}
-
-/// Whether that was longer than a tick ago, when [`ticks`] said `then`.
-#[inline]
-pub(crate) fn is_over_a_tick_ago(then: u32) -> bool {
-    ticks().wrapping_sub(then) > 1
-}
-
 /// A deadline that never comes.
 const NEVER: u64 = u64::MAX;
 

@@ -199,12 +199,20 @@ impl SendHalf {
             }
             if done.status != WcStatus::Success {
                 after.fail_now(qp);
+                self.take_back();
             }
             report(qp, &self.cq, &done, false, after);
         }
         self.queue.release(released);
         if self.requester.error().is_some() && !qp.is_failed() {
             after.fail(None);
+        }
+    }
+
+    /// The consumer is told that something is lost, and may use its memory again.
+    fn take_back(&self) {
+        if let Some(path) = &self.path {
+            path.lender().end_term();
         }
     }
 
@@ -263,6 +271,7 @@ impl Half for SendHalf {
         self.queue.clear();
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
+        self.take_back();
         self.path = None;
         (self.by_wire, self.near, self.expecting) = (false, true, false);
     }

@@ -15,14 +15,14 @@ use crate::{
     net::{
         flight::Flight,
         header::UDP_LEN,
+        lender::{
+            Lender,
+            Term, //
+        },
         route::Route,
         skb::IpPacket, //
     },
-    random,
-    timer::{
-        is_over_a_tick_ago,
-        ticks, //
-    }, //
+    random, //
 };
 use core::ptr;
 use kernel::{
@@ -46,8 +46,8 @@ static MARK: SetOnce<Mark> = SetOnce::new();
 /// Nobody can guess it.
 type Mark = [u32; 4];
 
-/// What a buffer gets: the mark, and when.
-type Stamp = (Mark, u32);
+/// What a buffer gets: the mark, and the term of the memory that it may lend.
+type Stamp = (Mark, Term);
 
 const _: () = assert!(size_of::<Stamp>() <= 48, "the room of `cb`");
 
@@ -60,27 +60,47 @@ fn our_mark() -> Option<&'static Mark> {
     })
 }
 
-/// Who knows a buffer of this module when he sees it.
-pub(super) struct Marked(Option<&'static Mark>);
+/// Who knows the buffers of this module when he sees them, and looks at those on one list.
+pub(super) struct Maker {
+    mark: Option<&'static Mark>,
+    /// Of the first, while all are ours.
+    term: Option<Term>,
+    seen: bool,
+}
 
-impl Marked {
+impl Maker {
+    /// Has seen none.
     #[inline]
     pub(super) fn new() -> Self {
-        Self(MARK.as_ref())
+        Self {
+            mark: MARK.as_ref(),
+            term: None,
+            seen: false,
+        }
     }
 
-    /// Whether a buffer on the list of another was made here just now: it is the very buffer, so it has never left
-    /// this machine. What it took longer than a tick to come may have lent memory whose owner has been told
-    /// meanwhile that the packet is lost.
+    /// Looks at the next buffer on the list of another.
     ///
     /// # Safety
     ///
     /// The buffer is valid.
     #[inline]
-    pub(super) unsafe fn is_on(&self, skb: *const bindings::sk_buff) -> bool {
-        // SAFETY: As the function requires. C has initialised all of it.
-        let (mark, made) = unsafe { (&raw const (*skb).cb).cast::<Stamp>().read_unaligned() };
-        self.0 == Some(&mark) && !is_over_a_tick_ago(made)
+    pub(super) unsafe fn look_at(&mut self, skb: *const bindings::sk_buff) {
+        // SAFETY: As the function requires. C has initialised all of it, and any bytes are a stamp.
+        let (mark, term) = unsafe { (&raw const (*skb).cb).cast::<Stamp>().read_unaligned() };
+        let ours = self.mark == Some(&mark);
+        self.term = match self.seen {
+            false => ours.then_some(term),
+            true => self.term.filter(|_| ours),
+        };
+        self.seen = true;
+    }
+
+    /// The term of what was seen, if all was made here: those are the very buffers, so they have never left this
+    /// machine.
+    #[inline]
+    pub(super) fn term(&self) -> Option<Term> {
+        self.term
     }
 }
 
@@ -105,6 +125,7 @@ pub struct Burst {
     last: *mut bindings::sk_buff,
     /// What the buffers on the list get.
     mark: Option<&'static Mark>,
+    lender: Lender,
     packets: u16,
     bytes: u32,
     payload: u32,
@@ -118,11 +139,13 @@ unsafe impl Send for Burst {}
 unsafe impl Sync for Burst {}
 
 impl Burst {
-    /// A burst that goes along `route`, of one packet so far.
-    pub fn new(first: IpPacket, route: &Route) -> Self {
+    /// A burst that goes along `route`, of one packet so far, with memory of `lender`'s. He ends no term before it
+    /// is sent.
+    pub fn new(first: IpPacket, route: &Route, lender: Lender) -> Self {
         Self {
             last: ptr::null_mut(),
             mark: None,
+            lender,
             packets: 1,
             bytes: first.len(),
             payload: first.payload_len(),
@@ -175,7 +198,7 @@ impl Burst {
                 // Nothing on the way looks at the `cb` of a buffer on a list.
                 (&raw mut (*next).cb)
                     .cast::<Stamp>()
-                    .write_unaligned((mark, ticks()));
+                    .write_unaligned((mark, self.lender.term()));
             }
         }
         self.last = next;

@@ -4,7 +4,7 @@
 //!
 //! - [`netns`], [`netdev`]: network namespaces and interfaces; [`notifier`]: what happens to them.
 //! - [`route`]: the way to an address; [`skb`], [`header`]: packets that go it, in a [`burst`]; [`flight`]:
-//!   how much is on its way.
+//!   how much is on its way; [`lender`]: whose memory they point to.
 //! - [`rx`]: packets that have come in; [`udp_tunnel`]: the sockets that they come in through;
 //!   [`whole`]: bursts that come unsplit.
 //! - [`multicast`]: groups that an interface takes packets of.
@@ -12,6 +12,7 @@
 pub mod burst;
 pub mod flight;
 pub mod header;
+pub mod lender;
 pub mod multicast;
 pub mod netdev;
 pub mod netns;

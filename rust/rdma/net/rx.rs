@@ -21,10 +21,9 @@ pub use run::RxRun;
 
 use crate::{
     bindings,
-    net::route::Addresses,
-    timer::{
-        is_over_a_tick_ago,
-        ticks, //
+    net::{
+        lender::Term,
+        route::Addresses, //
     }, //
 };
 use core::{
@@ -87,25 +86,21 @@ impl RxSkb {
         let mut skb = Self(unsafe { NonNull::new_unchecked(raw) });
         skb.note(Notes {
             position: 0,
-            is_from_here: false,
-            since: ticks(),
+            term: None,
         });
         skb
     }
 
-    /// Takes over a burst that came unsplit. `is_from_here`: see [`RxSkb::is_from_here`].
+    /// Takes over a burst that came unsplit, with its term if it was made by this module.
     ///
     /// # Safety
     ///
     /// As for [`RxSkb::from_encap`]; and the buffer is as [`Burst`](crate::net::burst::Burst) makes it.
-    pub(super) unsafe fn from_burst(raw: *mut bindings::sk_buff, is_from_here: bool) -> Self {
+    pub(super) unsafe fn from_burst(raw: *mut bindings::sk_buff, term: Option<Term>) -> Self {
         // SAFETY: As the function requires.
         let mut skb = unsafe { Self::from_encap(raw) };
         let notes = skb.notes();
-        skb.note(Notes {
-            is_from_here,
-            ..notes
-        });
+        skb.note(Notes { term, ..notes });
         skb
     }
 
@@ -252,14 +247,11 @@ impl RxSkb {
         unsafe { bindings::ferroce_helper_skb_iif(self.as_raw()) }
     }
 
-    /// Whether the buffer itself was made by this module: it has never left this machine.
-    pub fn is_from_here(&self) -> bool {
-        self.notes().is_from_here
-    }
-
-    /// Whether it has waited here for longer than a tick, some milliseconds.
-    pub fn has_waited(&self) -> bool {
-        is_over_a_tick_ago(self.notes().since)
+    /// Whether the buffer itself was made by this module, so that it has never left this machine, and what it holds
+    /// is what was posted: nobody who has lent memory to it has been told that it is lost.
+    #[inline]
+    pub fn is_as_made(&self) -> bool {
+        self.notes().term.is_some_and(|term| !term.has_ended())
     }
 
     /// What [`RxSkb::set_cb`] has put here; anything if it has not.
@@ -328,14 +320,12 @@ impl Drop for RxSkb {
 struct Notes {
     /// Index of the packet that is the next.
     position: u16,
-    /// See [`RxSkb::is_from_here`].
-    is_from_here: bool,
-    /// When the buffer became ours.
-    since: u32,
+    /// Of a burst that was made here. See [`RxSkb::is_as_made`].
+    term: Option<Term>,
 }
 
 /// Bytes of `cb` for [`Notes`].
-const NOTES_LEN: usize = 8;
+const NOTES_LEN: usize = 16;
 
 const _: () = assert!(size_of::<Notes>() <= NOTES_LEN);
 

@@ -15,7 +15,7 @@ use crate::{
     bindings,
     net::{
         burst::{
-            Marked,
+            Maker,
             MAX_PACKETS, //
         },
         header::{
@@ -23,6 +23,7 @@ use crate::{
             IPV6_LEN,
             UDP_LEN, //
         },
+        lender::Term,
         netdev::NetDevBorrow,
         netns::Net,
         rx::RxSkb, //
@@ -137,12 +138,12 @@ unsafe extern "C" fn local_in<R: Receive>(
     unsafe {
         let receiver = &*receiver.cast_const().cast::<Arc<R>>();
         match burst(skb, (*state).pf.into(), R::PORT) {
-            Some((first, is_from_here)) if receiver.takes_bursts(first) => {
+            Some((first, term)) if receiver.takes_bursts(first) => {
                 let via = NetDevBorrow::from_raw((*state).in_);
                 // UDP finds the packet at its header, and so do we.
                 let headers = headers_len((*state).pf.into());
                 bindings::skb_pull(skb, headers as c_uint);
-                receiver.receive(RxSkb::from_burst(skb, is_from_here), via);
+                receiver.receive(RxSkb::from_burst(skb, term), via);
                 bindings::NF_STOLEN
             }
             _ => bindings::NF_ACCEPT,
@@ -159,7 +160,7 @@ fn headers_len(family: u32) -> usize {
 }
 
 /// Returns the first bytes of the first UDP payload, if `skb` is a burst to `port` that may be taken as
-/// it is; and whether this module has made it.
+/// it is; and its term if this module has made it.
 ///
 /// # Safety
 ///
@@ -168,7 +169,7 @@ unsafe fn burst<'a>(
     skb: *mut bindings::sk_buff,
     family: u32,
     port: u16,
-) -> Option<(&'a [u8; FIRST], bool)> {
+) -> Option<(&'a [u8; FIRST], Option<Term>)> {
     let headers = headers_len(family).checked_add(UDP_LEN)?;
     // SAFETY: Valid. At this point the data begin with the IP header. The linear part is as long as
     // is said here.
@@ -204,12 +205,12 @@ unsafe fn burst<'a>(
             return None;
         }
         let mut packet = bindings::ferroce_helper_skb_packet_list(skb);
-        let (mut packets, mut from_here) = (1u16, true);
-        let ours = Marked::new();
+        let mut packets = 1u16;
+        let mut maker = Maker::new();
         while !packet.is_null() {
             packets = packets.checked_add(1).filter(|&n| n <= MAX_PACKETS)?;
             len = len.checked_add((*packet).len)?;
-            from_here &= ours.is_on(packet);
+            maker.look_at(packet);
             packet = (*packet)
                 .__bindgen_anon_1
                 .__bindgen_anon_1
@@ -220,7 +221,7 @@ unsafe fn burst<'a>(
             && packets == bindings::ferroce_helper_skb_packets(skb)
             && bindings::ferroce_helper_nf_ct_is_settled(skb)
             && bindings::ferroce_helper_xfrm_policy_check(skb, family == bindings::NFPROTO_IPV4);
-        whole.then_some((first, from_here && packets > 1))
+        whole.then_some((first, maker.term()))
     }
 }
 

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that packets lend, and for how long.
+//!
+//! A packet may point to memory of the consumer who has posted it, in place of a copy. As long as he has not been told
+//! what became of it, he leaves that memory alone; once he knows that it is lost, he may write there, while somebody on
+//! this machine still has the packet. So a lender ends the term of all packets that he has out before he tells, and who
+//! has one sees by its term whether it still holds what was posted.
+//!
+//! Owns the numbers of the terms. Does not know the packets. Some lenders share their terms: one that ends for the sake
+//! of another's packet costs who has it a look at the ICRC.
+
+use kernel::sync::atomic::{
+    Atomic,
+    Full,
+    Relaxed, //
+};
+
+/// How many lenders have terms of their own.
+const LENDERS: usize = 256;
+
+/// The present term of each. Wraps around.
+static TERMS: [Atomic<u32>; LENDERS] = [const { Atomic::new(0) }; LENDERS];
+
+/// One who lends memory to packets.
+#[derive(Clone, Copy)]
+pub struct Lender(u8);
+
+impl Lender {
+    /// The lender that the queue pair with this number is.
+    pub const fn of(qpn: u32) -> Self {
+        let [_, a, b, c] = qpn.to_be_bytes();
+        Self(a ^ b ^ c)
+    }
+
+    /// Ends the term of all packets that have been made. To be called before the consumer is told that one is lost.
+    pub fn end_term(self) {
+        // Ordered: whoever sees what the consumer writes after that sees this.
+        self.present().fetch_add(1, Full);
+    }
+
+    /// The term of packets that are made now.
+    #[inline]
+    pub(super) fn term(self) -> Term {
+        Term {
+            lender: self,
+            number: self.present().load(Relaxed),
+        }
+    }
+
+    #[inline]
+    fn present(self) -> &'static Atomic<u32> {
+        // CAST: Any byte is below the number of lenders.
+        let [first, ..] = &TERMS;
+        TERMS.get(self.0 as usize).unwrap_or(first)
+    }
+}
+
+/// The time for which a packet's memory is as it was posted.
+#[derive(Clone, Copy)]
+pub(super) struct Term {
+    lender: Lender,
+    number: u32,
+}
+
+impl Term {
+    /// Whether its owner may use the memory for something else by now.
+    #[inline]
+    pub(super) fn has_ended(self) -> bool {
+        self.lender.present().load(Relaxed) != self.number
+    }
+}
