@@ -95,10 +95,8 @@ pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(
 /// when too many are posted.
 pub(crate) fn post_receives(qp: &QueuePair, list: &mut RecvWrList<'_>) -> Result {
     let posted = list.try_for_each(|wr| {
-        if qp.common().state() == QpState::Reset {
-            return Err(EINVAL);
-        }
-        qp.receive_posts().ok_or(EINVAL)?.push(&wr)
+        let open = || qp.common().state() != QpState::Reset;
+        qp.receive_posts().ok_or(EINVAL)?.push(open, &wr)
     });
     qp.receives_posted();
     posted
@@ -109,6 +107,7 @@ where
     T: Service<Sends = Arc<SendPosts>>,
 {
     let posts = qp.posts();
+    let open = || qp.common().takes_sends();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
         let (op, local) = operation(wr.operation().ok_or(EOPNOTSUPP)?);
@@ -132,10 +131,12 @@ where
             fence: wr.is_fenced(),
         };
         match (local, wr.inline_data()) {
-            (Some(local), _) => posts.sends.push_local(local, request(0)),
-            (None, Some(data)) if op.sends_payload() => posts.sends.push_inline(&data, request),
+            (Some(local), _) => posts.sends.push_local(open, local, request(0)),
+            (None, Some(data)) if op.sends_payload() => {
+                posts.sends.push_inline(open, &data, request)
+            }
             // What is fetched is scattered.
-            _ => posts.sends.push(&wr.sges(), request),
+            _ => posts.sends.push(open, &wr.sges(), request),
         }
     })
 }
@@ -207,6 +208,7 @@ fn place(remote: RemoteAddr) -> Remote {
 
 fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Pair<Ud>, list: &mut SendWrList<'_, A>) -> Result {
     let posts = qp.posts();
+    let open = || qp.common().takes_sends();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
         let ud = wr.ud().ok_or(EINVAL)?;
@@ -223,8 +225,8 @@ fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Pair<Ud>, list: &mut SendWrList<'_, A>
             ah: ud.ah.as_ref().as_ref().clone(),
         };
         match wr.inline_data() {
-            Some(data) => posts.sends.push_inline(&data, request),
-            None => posts.sends.push(&wr.sges(), request),
+            Some(data) => posts.sends.push_inline(open, &data, request),
+            None => posts.sends.push(open, &wr.sges(), request),
         }
     })
 }

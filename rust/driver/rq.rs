@@ -51,14 +51,19 @@ impl ReceivePosts {
         )
     }
 
-    /// Adds a receive. For any context.
+    /// Adds a receive. `open`: whether receives are taken now. For any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if its scatter list is too long; `ENOMEM` when more are posted than the queue pair
+    /// `EINVAL` if not, or if its scatter list is too long; `ENOMEM` when more are posted than the queue pair
     /// was created for.
-    pub(crate) fn push(&self, wr: &wr::RecvWr<'_>) -> Result {
-        self.posts.lock().push(wr)
+    pub(crate) fn push(&self, open: impl FnOnce() -> bool, wr: &wr::RecvWr<'_>) -> Result {
+        let mut posts = self.posts.lock();
+        // Asked here, as of sends.
+        if !open() {
+            return Err(EINVAL);
+        }
+        posts.push(wr)
     }
 }
 

@@ -53,17 +53,22 @@ impl<T> SendPosts<T> {
     }
 
     /// Adds the request that `request` makes of the length of its message, whose data is where `sges` says.
-    /// For any context.
+    /// `open`: whether requests are taken now. For any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the scatter list is too long, in entries or in bytes; `ENOMEM` when more are posted
+    /// `EINVAL` if not, or if the scatter list is too long, in entries or in bytes; `ENOMEM` when more are posted
     /// than the queue pair was created for.
-    pub(crate) fn push(&self, sges: &SgeList<'_>, request: impl FnOnce(u32) -> T) -> Result {
+    pub(crate) fn push(
+        &self,
+        open: impl FnOnce() -> bool,
+        sges: &SgeList<'_>,
+        request: impl FnOnce(u32) -> T,
+    ) -> Result {
         // CAST: At most `max_sge`, a `u32`.
         let entries = sges.len() as u32;
         let push = |length| (request(length), Shape::Scatter(entries));
-        self.queue.lock().push(sges, push)
+        self.add(open, |queue| queue.push(sges, push))
     }
 
     /// Adds a request that takes `data` along. For any context.
@@ -73,21 +78,41 @@ impl<T> SendPosts<T> {
     /// As [`push`](Self::push).
     pub(crate) fn push_inline(
         &self,
+        open: impl FnOnce() -> bool,
         data: &InlineData<'_>,
         request: impl FnOnce(u32) -> T,
     ) -> Result {
         let request = (request(data.len()), Shape::Inline(data.len()));
-        self.queue.lock().push_inline(data, request)
+        self.add(open, |queue| queue.push_inline(data, request))
     }
 
     /// Adds a request that is about keys. For any context.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, as [`push`](Self::push).
-    pub(crate) fn push_local(&self, local: Local, request: T) -> Result {
+    /// As [`push`](Self::push).
+    pub(crate) fn push_local(
+        &self,
+        open: impl FnOnce() -> bool,
+        local: Local,
+        request: T,
+    ) -> Result {
         let request = (request, Shape::Local(local));
-        self.queue.lock().push(&SgeList::default(), |_| request)
+        self.add(open, |queue| queue.push(&SgeList::default(), |_| request))
+    }
+
+    /// Asked in the order of posts and of what forgets them: one that comes after the change to RESET must not be the
+    /// first of the next connection.
+    fn add(
+        &self,
+        open: impl FnOnce() -> bool,
+        add: impl FnOnce(&mut Queue<T>) -> Result,
+    ) -> Result {
+        let mut queue = self.queue.lock();
+        if !open() {
+            return Err(EINVAL);
+        }
+        add(&mut queue)
     }
 
     /// Takes the oldest request; its scatter list or data goes to the start of `room`. Returns it, and
