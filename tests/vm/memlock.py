@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0
+"""RLIMIT_MEMLOCK: what a user without capabilities may have registered at a time, in sum and to the page.
+
+Each test is a process of its own. What one attempt beyond the limit meets is in verbs.py; whom memory of the kernel is
+charged to is in flood.py and bounded.py.
+"""
+
+import ctypes
+import errno
+import os
+import random
+import resource
+import struct
+import threading
+
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+
+import uverbs
+from hostile_hand import device_path
+from isolation import nobody
+from memory import REREG_TRANS, locked, rereg
+from rc import FULL_ACCESS, PAGE, context, own_context, pair
+from tap import equal, not_for_rxe, run, true
+from verbs import mmap_of, refused
+from work import OK, WRITE, fill, pattern, status
+
+PAGES = 256
+SEED = int(os.environ.get("SEED", "1"))
+THREADS, TURNS = 4, 400
+
+
+def as_user(body):
+    """A test: the body, in a process of another user, who may register so many pages."""
+    def test():
+        if body in NOT_FOR_RXE:
+            not_for_rxe(NOT_FOR_RXE[body])
+        child = os.fork()
+        if child:
+            equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "exit code of the user's process")
+            return
+        try:
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (PAGES * PAGE, PAGES * PAGE))
+            nobody()
+            own_context()
+            equal(locked(), 0, "KiB pinned at first")
+            body()
+            equal(locked(), 0, "KiB pinned in the end")
+            os._exit(0)
+        except BaseException as error:  # pylint: disable=broad-except
+            print(f"# {error!r}", flush=True)
+            os._exit(1)
+    test.__name__, test.__doc__ = body.__name__, body.__doc__
+    return test
+
+
+def pinned(pages, what):
+    """So much is pinned, as the kernel counts it."""
+    equal(locked(), pages * PAGE >> 10, f"KiB pinned: {what}")
+
+
+def region(domain, memory, first, count=1):
+    """Some pages of memory as a region."""
+    return MR(domain, count * PAGE, FULL_ACCESS, address=memory.start + first * PAGE)
+
+
+def full(domain, memory, start=0):
+    """One-page regions until there are as many pages as may be; the next is refused, and changes nothing."""
+    made = [region(domain, memory, at) for at in range(start, PAGES)]
+    for _ in range(3):
+        pinned(PAGES, "at the limit")
+        refused(lambda: region(domain, memory, PAGES), errno.ENOMEM)
+        # Registered already, and counted again all the same.
+        refused(lambda: region(domain, memory, PAGES - 1), errno.ENOMEM)
+    pinned(PAGES, "after what was refused")
+    return made
+
+
+def sum_of_small():
+    """Regions of a page reach RLIMIT_MEMLOCK in sum, and no page more; what goes makes room for as much"""
+    with PD(context()) as domain, mmap_of((PAGES + 1) * PAGE) as memory:
+        made = full(domain, memory)
+        for count in (1, 2, PAGES // 3):
+            for one in made[-count:]:
+                one.close()
+            pinned(PAGES - count, f"{count} have gone")
+            refused(lambda count=count: region(domain, memory, 0, count + 1), errno.ENOMEM)
+            made[-count:] = [region(domain, memory, at) for at in range(count)]
+            pinned(PAGES, f"{count} have come")
+        for one in made:
+            one.close()
+        pinned(0, "all have gone")
+        region(domain, memory, 0, PAGES).close()
+        refused(lambda: region(domain, memory, 0, PAGES + 1), errno.ENOMEM)
+
+
+def by_pages():
+    """A few bytes count as the pages that they touch"""
+    with PD(context()) as domain, mmap_of((PAGES + 2) * PAGE) as memory:
+        most = region(domain, memory, 0, PAGES - 1)
+        edge = memory.start + PAGES * PAGE
+        refused(lambda: MR(domain, 2, FULL_ACCESS, address=edge - 1), errno.ENOMEM)
+        one = MR(domain, 1, FULL_ACCESS, address=edge - 1)
+        pinned(PAGES, "a byte more")
+        refused(lambda: MR(domain, 1, FULL_ACCESS, address=edge - 1), errno.ENOMEM)
+        one.close()
+        most.close()
+
+
+def works(a, place, key):
+    """Bytes come to where a region is."""
+    data = pattern(64, place >> 12 & 0xFF)
+    fill(a, data)
+    a.send(WRITE, pieces=[a.sge(0, 64)], remote=(place, key))
+    status(a, OK, "a write")
+    equal(ctypes.string_at(place, 64), data, "what has come")
+
+
+def registered_again():
+    """A region that would grow beyond the limit stays as it was, and is used on; within it, it grows"""
+    with mmap_of(2 * PAGES * PAGE) as memory, pair(a={"size": PAGE}, b={"size": PAGE}) as (a, b):
+        # While it changes, old and new pages count.
+        most = (PAGES - 2) // 2
+        one = region(b.pd, memory, 0, most)
+        far = memory.start + PAGES * PAGE
+        for length in (most + 1, PAGES, 2 * PAGES):
+            try:
+                rereg(one, REREG_TRANS, memory.start, length * PAGE, memory.start)
+            except OSError as error:
+                equal(errno.errorcode[error.errno], "ENOMEM", f"{length} pages")
+            else:
+                raise AssertionError(f"{length} pages were registered")
+            pinned(most + 2, f"{length} pages were refused")
+            for place in (memory.start, memory.start + most * PAGE - 64):
+                works(a, place, one.rkey)
+        _, key = rereg(one, REREG_TRANS, far, most * PAGE, far)
+        pinned(most + 2, "moved")
+        works(a, far + most * PAGE - 64, key)
+        _, key = rereg(one, REREG_TRANS, far, PAGE, far)
+        pinned(1 + 2, "made small")
+        _, key = rereg(one, REREG_TRANS, far, 2 * most * PAGE - PAGE, far)
+        pinned(2 * most - 1 + 2, "and large")
+        works(a, far + (2 * most - 1) * PAGE - 64, key)
+        one.close()
+
+
+class Counted:
+    """Regions that threads make and end, without Python's lock; the sum is never more than what there is."""
+
+    def __init__(self, domain, memory):
+        self.domain, self.memory = domain, memory
+        self.lock, self.sum, self.most, self.refusals, self.strange = threading.Lock(), 0, 0, 0, []
+
+    def make(self, count):
+        """Its handle; None: refused."""
+        answer = ctypes.create_string_buffer(16)
+        place, start = ctypes.addressof(answer), self.memory.start
+        body = struct.pack(uverbs.LAYOUTS[uverbs.REG_MR][0], place, start, count * PAGE, start, self.domain.handle,
+                           FULL_ACCESS)
+        error = uverbs.issue(context().cmd_fd, uverbs.request(uverbs.REG_MR, body, place))
+        with self.lock:
+            if error:
+                self.refusals += 1
+                if error != errno.ENOMEM:
+                    self.strange.append(f"register: {errno.errorcode[error]}")
+                return None
+            self.sum += count
+            self.most = max(self.most, self.sum)
+        return struct.unpack_from("=I", answer)[0]
+
+    def end(self, handle, count):
+        """Not counted any more, before it goes."""
+        with self.lock:
+            self.sum -= count
+        body = struct.pack(uverbs.LAYOUTS[uverbs.DEREG_MR][0], handle)
+        error = uverbs.issue(context().cmd_fd, uverbs.request(uverbs.DEREG_MR, body, 0))
+        if error:
+            self.strange.append(f"deregister: {errno.errorcode[error]}")
+
+    def live(self, seed):
+        """A thread: makes regions until one is refused, and then ends some."""
+        chance, made = random.Random(seed), []
+        for _ in range(TURNS):
+            count = chance.randrange(1, PAGES // 8)
+            handle = self.make(count)
+            if handle is not None:
+                made.append((handle, count))
+                continue
+            chance.shuffle(made)
+            for _ in range(min(len(made), chance.randrange(1, 4))):
+                self.end(*made.pop())
+        for one in made:
+            self.end(*one)
+
+
+def threads():
+    """Threads that register and deregister at once have never more than the limit in sum"""
+    with PD(context()) as domain, mmap_of((PAGES + 1) * PAGE) as memory:
+        counted = Counted(domain, memory)
+        workers = [threading.Thread(target=counted.live, args=(SEED * THREADS + at,)) for at in range(THREADS)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        print(f"# {counted.most} of {PAGES} pages at a time, {counted.refusals} refusals", flush=True)
+        equal(counted.strange, [], "what nobody expects")
+        true(PAGES * 3 // 4 < counted.most <= PAGES, f"{counted.most} pages at a time")
+        true(counted.refusals > THREADS, f"{counted.refusals} refusals")
+        # All of it came back: there is room for as many as in the beginning.
+        pinned(0, "threads have gone")
+        for one in full(domain, memory):
+            one.close()
+
+
+NOT_FOR_RXE = {registered_again: "changes no addresses"}
+
+if __name__ == "__main__":
+    os.chmod(device_path(os.environ["DEV"]), 0o666)
+    run([as_user(body) for body in (sum_of_small, by_pages, registered_again, threads)])
