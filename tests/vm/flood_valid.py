@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a flood costs of packets that are carried out: a peer with a queue pair of its own sends only what it may.
+
+As flood.py does, which has the packets that come to nothing: the cost is the time in which a sender gets rid of many
+packets, all of which are received in that time; the measure is a packet to a closed port. A question that has many
+packets as its answer counts with those. Factors are judged only where a limit is given; that all of it is carried out,
+and that others get on beside it, always is.
+"""
+
+import contextlib
+import ctypes
+import os
+import struct
+import time
+
+import pyverbs.enums as e
+from pyverbs.addr import AHAttr, GID, GlobalRoute
+
+import frame as f
+from bystander import Bystander
+from drops import NOBODY, Stranger, deth, reth
+from flood import LEAST_SHARE, PACKETS, SOME_ROUNDS, WORST_FACTOR, pace
+from rc import PORT, SLOWNESS, End, context, eventually, gid_index
+from tap import equal, run, true
+from ud import QKEY, gid_text
+from unreliable import modify
+from wire import BATCH
+
+PSN, BODY = 0x1000, 256
+# A question, and the packets of its answer, at a path MTU of 1024; how many may be open at a time.
+ANSWER, OPEN = 64, 16
+# Packets of a burst: all that is in a frame of 64 KiB is taken by the first that is not as long as the others.
+BURST = 32
+ACKNOWLEDGE = 0x80
+SENT = f"/sys/class/net/{os.environ['NETDEV']}/statistics/tx_bytes"
+
+
+class Flood(Stranger):
+    """The peer of one queue pair, which is its own, and what it sends: a batch with each strike, which takes so long.
+    Only that counts: what else it costs to make the packets, or to take what has completed, does not."""
+
+    service, length = e.IBV_QPT_RC, BATCH
+
+    def __init__(self):
+        super().__init__()
+        self.end = End(size=1 << 16, wr=1024, cqe=1024, sge=1, service=self.service)
+        self.sent = self.packets = 0
+        self.seconds = 0.0
+        self.connect()
+
+    def connect(self):
+        """To RTS, from any state."""
+        modify(self.end.qp, e.IBV_QPS_RESET)
+        attr = self.end.attr(NOBODY, rq_psn=PSN, sq_psn=PSN, max_dest_rd_atomic=OPEN)
+        attr.qkey = QKEY
+        route = GlobalRoute(dgid=GID(gid_text(os.environ["PEER_ADDR"])), sgid_index=gid_index(4), hop_limit=64)
+        attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=PORT)
+        self.end.qp.to_rts(attr)
+
+    def frame(self, opcode, number, body, **fields):
+        """One of the frames, which asks to be acknowledged."""
+        return f.build({**self.usual, "opcode": opcode, "qpn": self.end.qp.qp_num, "psn": PSN + number & 0xFFFFFF,
+                        "ident": number & 0xFFFF, "ack": ACKNOWLEDGE, "body": body, **fields})
+
+    def made(self):
+        """The frames of the next strike."""
+        raise NotImplementedError
+
+    def carried_out(self):
+        """Raises unless the last strike was."""
+
+    def strike(self):
+        """Sends a batch, all of which is carried out."""
+        frames = self.made()
+        start = time.monotonic()
+        self.put(frames)
+        self.seconds += time.monotonic() - start
+        self.sent += len(frames)
+        self.packets += len(frames)
+        self.carried_out()
+
+    def put(self, frames):
+        """Sends them."""
+        self.wire.send(frames)
+
+    def cost(self):
+        """Seconds for a packet."""
+        return self.seconds / self.packets
+
+    def close(self):
+        """Ends the queue pair."""
+        self.end.close()
+
+
+class Closed(Flood):
+    """a closed port"""
+
+    def __init__(self):
+        super().__init__()
+        body = reth(self.end.mr.buf, self.end.mr.rkey, BODY) + bytes(BODY)
+        self.frames = [self.frame(f.WRITE_ONLY, number, body, dport=4999) for number in range(BATCH)]
+
+    def made(self):
+        return self.frames
+
+
+class Writes(Flood):
+    """writes, each of them the next"""
+
+    def write(self, number):
+        """One, which tells its number in the place that it has for a while."""
+        at = number * BODY % (1 << 16)
+        body = reth(self.end.mr.buf + at, self.end.mr.rkey, BODY) + struct.pack("<Q", number) + bytes(BODY - 8)
+        return self.frame(f.WRITE_ONLY, number, body)
+
+    def made(self):
+        return [self.write(self.sent + at) for at in range(self.length)]
+
+    def carried_out(self):
+        last = self.sent - 1
+        place = self.end.mr.buf + last * BODY % (1 << 16)
+        eventually(lambda: struct.unpack("<Q", ctypes.string_at(place, 8))[0] == last, f"write {last} is carried out")
+
+
+class Bursts(Writes):
+    """the same in bursts"""
+
+    def put(self, frames):
+        for first in range(0, len(frames), BURST):
+            parts = [one[42:] for one in frames[first:first + BURST]]
+            # As one datagram that is to be split: what the sum is made of has the length of all.
+            head, whole = frames[first][:14], b"".join(parts)
+            given = {**f.DEFAULTS, **self.usual, "ident": int.from_bytes(frames[first][18:20], "big")}
+            udp = frames[first][34:38] + struct.pack(">HH", 8 + len(whole), 0)
+            self.wire.send_burst(head + f.ip_header(given, len(udp) + len(whole)) + udp + whole, len(parts[0]))
+
+
+class Reads(Flood):
+    """reads of 64 packets, each of them the next"""
+
+    length = OPEN
+
+    def question(self, number):
+        """One of them, for all of the region."""
+        body = reth(self.end.mr.buf, self.end.mr.rkey, ANSWER * 1024)
+        return self.frame(f.READ, number * ANSWER, body)
+
+    def made(self):
+        return [self.question(self.sent + at) for at in range(self.length)]
+
+    def put(self, frames):
+        before, packets = interface_sent(), len(frames) * ANSWER
+        super().put(frames)
+        # Some is answered later, by a thread. It goes in bursts, which pass as one packet each.
+        late = time.monotonic() + 20 * SLOWNESS
+        while interface_sent() - before < packets * 1024:
+            true(time.monotonic() < late, f"{packets} packets of answers")
+        self.packets += packets
+
+
+class Again(Reads):
+    """the same reads, asked again and again"""
+
+    def __init__(self):
+        super().__init__()
+        self.first = [self.question(number) for number in range(OPEN)]
+
+    def made(self):
+        return self.first
+
+
+class Datagrams(Flood):
+    """datagrams, for each of which there is a receive"""
+
+    service = e.IBV_QPT_UD
+
+    def __init__(self):
+        super().__init__()
+        self.frames = [self.frame(f.UD | f.SEND_ONLY, number, deth() + bytes(BODY)) for number in range(BATCH)]
+
+    def made(self):
+        for number in range(BATCH):
+            self.end.receive(pieces=[self.end.sge(number % 64 * 512, 40 + BODY)])
+        return self.frames
+
+    def carried_out(self):
+        equal({(wc.status, wc.byte_len) for wc in self.end.completions(BATCH)}, {(0, 40 + BODY)}, "what has come")
+
+
+KINDS = [Writes, Bursts, Reads, Again, Datagrams]
+
+
+def interface_sent():
+    """Bytes that DEV's interface has sent."""
+    with open(SENT, encoding="ascii") as file:
+        return int(file.read())
+
+
+@contextlib.contextmanager
+def flooding(kind):
+    """`with flooding(kind) as flood`, whose queue pair has not failed in the end."""
+    one = kind()
+    try:
+        yield one
+        equal(one.end.state(), e.IBV_QPS_RTS, f"the queue pair: {kind.__doc__}")
+    finally:
+        one.close()
+
+
+def costs():
+    """A flood that is carried out costs as printed"""
+    took = {}
+    for kind in (Closed, *KINDS):
+        for _ in range(3):
+            with flooding(kind) as one:
+                while one.packets < PACKETS:
+                    one.strike()
+                took[kind] = min(took.get(kind, float("inf")), one.cost())
+    unit = took.pop(Closed)
+    print(f"# a closed port: {unit * 1e6:.2f} us a packet", flush=True)
+    for kind, seconds in took.items():
+        print(f"# {kind.__doc__}: {seconds / unit:.2f} times as long", flush=True)
+    worst = max(took.values()) / unit
+    true(worst < WORST_FACTOR, f"{worst:.1f} times as long as to a closed port")
+
+
+def beside():
+    """A connection goes on beside each flood that is carried out"""
+    bystander = Bystander()
+    quiet = pace(bystander, lambda: time.sleep(0.01))
+    true(quiet[0] >= SOME_ROUNDS, f"{quiet[0]} whole rounds while nothing else was to be done")
+    for kind in KINDS:
+        with flooding(kind) as one:
+            flooded = pace(bystander, one.strike)
+            print(f"# {kind.__doc__}: {one.packets} packets; rounds a second: {quiet[1]:.0f} without, {flooded[1]:.0f} "
+                  "with them", flush=True)
+        true(flooded[0] >= SOME_ROUNDS, f"{flooded[0]} whole rounds: {kind.__doc__}")
+        share = flooded[1] / quiet[1]
+        true(WORST_FACTOR == float("inf") or share > LEAST_SHARE, f"{share:.3f} of the rounds: {kind.__doc__}")
+    bystander.end()
+
+
+if __name__ == "__main__":
+    context()
+    run([costs, beside])
