@@ -25,7 +25,6 @@ use core::{
     ptr, //
 };
 use kernel::{
-    page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
 };
@@ -33,6 +32,7 @@ use kernel::{
 mod atomic;
 mod chunk;
 mod copy;
+mod cut;
 mod dma_buf;
 mod odp;
 mod pages;
@@ -49,11 +49,10 @@ pub use pages::{
 };
 pub use pinned::Umem;
 
-/// Where a run of bytes is, from `offset` in the region up to the next extent.
-struct Extent {
-    offset: u64,
-    address: *mut u8,
-}
+use cut::{
+    Extent,
+    Pieces, //
+};
 
 /// All memory of the kernel; the offset is the address. For consumers in the kernel, who are
 /// trusted with what they ask for.
@@ -144,23 +143,11 @@ impl Memory {
     /// `EFAULT`: the memory ends before. `EACCES`: it is not to be written, and `write` is set.
     fn pieces(&self, offset: u64, len: usize, write: bool) -> Result<Pieces<'_>> {
         let (extents, end, writable) = self.extents();
-        if offset.checked_add(len as u64).is_none_or(|last| last > end) {
-            return Err(EFAULT);
-        }
+        let pieces = Pieces::new(extents, end, offset, len).ok_or(EFAULT)?;
         if write && !writable {
             return Err(EACCES);
         }
-        let first = match extents {
-            [_] => 0,
-            _ => extents
-                .partition_point(|extent| extent.offset <= offset)
-                .saturating_sub(1),
-        };
-        Ok(Pieces {
-            extents: extents.get(first..).unwrap_or_default(),
-            at: offset,
-            left: len,
-        })
+        Ok(pieces)
     }
 
     /// Calls `f` with each contiguous piece of `len` bytes at `offset`, which is there until `f`
@@ -283,52 +270,13 @@ impl Memory {
     pub fn frags(&self, offset: u64, len: usize) -> impl Iterator<Item = PageFrag<'_>> {
         let lendable = self.is_lendable().then_some(self);
         let pieces = lendable.and_then(|memory| memory.pieces(offset, len, false).ok());
-        pieces.into_iter().flatten().flat_map(move |(start, len)| {
-            let mut at = start;
-            let mut left = len;
-            core::iter::from_fn(move || {
-                let to_end = PAGE_SIZE.wrapping_sub(at.addr() & (PAGE_SIZE - 1));
-                let len = left.min(to_end);
-                let address = at;
-                at = at.wrapping_add(len);
-                left = left.wrapping_sub(len);
-                (len != 0).then_some(PageFrag {
-                    address,
-                    len,
-                    memory: PhantomData,
-                })
+        pieces.into_iter().flatten().flat_map(|(start, len)| {
+            cut::in_pages(start, len).map(|(address, len)| PageFrag {
+                address,
+                len,
+                memory: PhantomData,
             })
         })
-    }
-}
-
-/// The pieces of a range that was checked.
-struct Pieces<'a> {
-    /// Those that are left; the first has the byte at `at`.
-    extents: &'a [Extent],
-    at: u64,
-    left: usize,
-}
-
-impl Iterator for Pieces<'_> {
-    type Item = (*mut u8, usize);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let (extent, rest) = self.extents.split_first()?;
-        // CAST: `u64` to `usize`, on 64 bits.
-        let inside = self.at.wrapping_sub(extent.offset) as usize;
-        let len = match rest.first() {
-            Some(next) => self.left.min(next.offset.wrapping_sub(self.at) as usize),
-            None => self.left,
-        };
-        self.extents = rest;
-        self.at = self.at.wrapping_add(len as u64);
-        self.left = self.left.wrapping_sub(len);
-        Some((extent.address.wrapping_add(inside), len))
     }
 }
 

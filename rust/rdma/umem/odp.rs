@@ -7,15 +7,21 @@
 //! any context and may find that some are absent; bringing them in sleeps. Does not know keys,
 //! rights or packets.
 
-use super::chunk::{
-    Chunk,
-    Fetch, //
+use super::{
+    chunk::{
+        Chunk,
+        Fetch, //
+    },
+    cut::{
+        chunk_addresses,
+        chunk_of,
+        Parts, //
+    }, //
 };
 use crate::{
     bindings,
     table::Table, //
 };
-use core::ops::Range;
 use kernel::{
     current,
     mm::{
@@ -23,7 +29,6 @@ use kernel::{
         MmWithUser, //
     },
     new_mutex,
-    page::PAGE_SIZE,
     prelude::*,
     sync::{
         aref::ARef,
@@ -32,9 +37,6 @@ use kernel::{
         Mutex, //
     }, //
 };
-
-/// Addresses of a chunk, at most. It begins at a multiple of this.
-const CHUNK: u64 = 2 << 20;
 
 /// Most chunks of a region. Each takes about 4 KiB of the kernel's memory, charged to the process.
 /// Who uses more addresses at a time pays with more faults.
@@ -179,21 +181,16 @@ impl OnDemand {
 
     /// The addresses of `len` bytes at `offset`, cut where chunks meet.
     fn parts(&self, offset: u64, len: u64, write: bool) -> Result<Parts> {
-        let end = offset.checked_add(len).filter(|&end| end <= self.len);
-        let end = end.ok_or(EFAULT)?;
+        let parts = Parts::new(self.start, self.len, offset, len).ok_or(EFAULT)?;
         if write && !self.writable {
             return Err(EACCES);
         }
-        // Cannot overflow: the region ends inside of the address space.
-        Ok(Parts(
-            self.start.wrapping_add(offset)..self.start.wrapping_add(end),
-        ))
+        Ok(parts)
     }
 
     /// The number of the chunk that has `address`.
     fn number_of(&self, address: u64) -> Result<u32> {
-        let distance = (address / CHUNK).wrapping_sub(self.start / CHUNK);
-        u32::try_from(distance).map_err(|_| EFAULT)
+        chunk_of(self.start, address).ok_or(EFAULT)
     }
 
     /// The chunk with that number, a new one if need be.
@@ -205,15 +202,7 @@ impl OnDemand {
         if let Some(chunk) = self.existing(number) {
             return Ok(chunk);
         }
-        let first = (self.start / CHUNK).wrapping_add(u64::from(number));
-        let start = first.checked_mul(CHUNK).ok_or(EFAULT)?;
-        let end = start.checked_add(CHUNK).ok_or(EFAULT)?;
-        // A small region needs no more.
-        let page = PAGE_SIZE as u64;
-        let region_end = self.start.wrapping_add(self.len);
-        let last = region_end.checked_next_multiple_of(page).unwrap_or(end);
-        let addresses = start.max(self.start & !(page - 1))..end.min(last);
-
+        let addresses = chunk_addresses(self.start, self.len, number).ok_or(EFAULT)?;
         let chunk = Arc::pin_init(Chunk::new(mm, addresses), GFP_KERNEL_ACCOUNT)?;
         if made.numbers.len() < MAX_CHUNKS {
             made.numbers.push(number, GFP_KERNEL_ACCOUNT)?;
@@ -231,24 +220,6 @@ impl OnDemand {
     fn existing(&self, number: u32) -> Option<Arc<Chunk>> {
         let guard = rcu::read_lock();
         self.chunks.borrow(number, &guard).map(Arc::from)
-    }
-}
-
-/// Addresses, cut where chunks meet.
-struct Parts(Range<u64>);
-
-impl Iterator for Parts {
-    type Item = Range<u64>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Range<u64>> {
-        let Range { start, end } = self.0;
-        if start >= end {
-            return None;
-        }
-        let to = (start / CHUNK).saturating_add(1).saturating_mul(CHUNK);
-        self.0.start = to.min(end);
-        Some(start..to.min(end))
     }
 }
 
