@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Memory runs out, at each allocation of each verb in turn; see no_memory.py and no_memory_more.py. It takes a kernel
-# that can be told to fail: the debug kernel. In user mode page faults and the clock are system calls and fail, too.
+# Memory runs out, at each allocation of each verb in turn; see no_memory.py and what is named after it. It takes a
+# kernel that can be told to fail: one of the debug kernels.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
 
 injection=/sys/kernel/debug/failslab
+copies=/sys/kernel/debug/fail_usercopy
 if [ ! -d "$injection" ]; then
 	skip "every allocation of every verb fails once" "this kernel has no failslab"
-	finish
-elif [ "$KERNEL" = umdebug ]; then
-	skip "every allocation of every verb fails once" "user mode fails by itself"
 	finish
 fi
 # Also those that may wait; and no stack trace for each, which would look like a warning.
@@ -25,7 +23,15 @@ done
 echo N >/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem
 # Also single pages, which rings are made of.
 echo 0 >/sys/kernel/debug/fail_page_alloc/min-order
+# Copies are counted with the allocations, unless the kernel can be told who may fail: nobody who copies is there.
+# Where it cannot, in user mode, they fail in their turn, also those of page faults and of the clock.
+[ ! -d "$copies" ] || echo 0 >"$copies/verbose"
+if [ -w "$copies/require-start" ]; then
+	echo 0 >"$copies/stacktrace-depth"
+	echo 1 >"$copies/require-start"
+elif [ -d "$copies" ]; then
+	export COPIES=1
+fi
 cd "${VM_LIB%/*}" || exit
-python_tests no_memory.py
-python_tests no_memory_more.py
+for tests in no_memory{,_more}.py; do python_tests "$tests"; done
 finish

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Copies from and to the memory of a process fail, each of each verb in turn; see no_memory.py and no_memory_more.py. It
-# takes a kernel that can be told to fail: umdebug.
+# Copies from and to the memory of a process fail, each of each verb in turn; see no_memory.py and what is named after
+# it. It takes a kernel that can be told to fail: one of the debug kernels.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
@@ -18,8 +18,8 @@ for cause in failslab fail_page_alloc fail_usercopy; do
 	[ ! -w "/sys/kernel/debug/$cause/verbose" ] || echo 0 >"/sys/kernel/debug/$cause/verbose"
 done
 cd "${VM_LIB%/*}" || exit
-COPIES=1 python_tests no_memory.py
-COPIES=1 python_tests no_memory_more.py
+export COPIES=1
+for tests in no_memory{,_more}.py; do python_tests "$tests"; done
 pingpong rc 4 -n 100
 check "the device goes" timeout 60 rdma link del "$DEV"
 check "the driver is unloaded" timeout 60 rmmod ferroce

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The netlink messages of the RDMA core, sent by this thread itself: a program of its own would fail long before it
+asks. What `rdma` knows of them is not needed here.
+
+C header: rdma/rdma_netlink.h.
+"""
+
+import errno
+import os
+import socket
+import struct
+
+NETLINK_RDMA, NLDEV = 20, 5
+GET, NEWLINK, RES_QP_GET, RES_CQ_GET, RES_MR_GET, STAT_SET, STAT_GET, STAT_DEL, RES_SRQ_GET = \
+    1, 3, 10, 12, 13, 16, 17, 18, 23
+DEV_INDEX, DEV_NAME, PORT_INDEX, RES_QP, RES_QP_ENTRY, RES_LQPN, RES_CQ, RES_MR = 1, 2, 3, 19, 20, 21, 35, 40
+RES_PID, NDEV_NAME, DRIVER, RES_CQN, RES_MRN, LINK_TYPE, STAT_MODE, STAT_RES = 28, 51, 52, 61, 62, 65, 74, 75
+STAT_AUTO_MODE_MASK, STAT_COUNTER, STAT_COUNTER_ENTRY, STAT_COUNTER_ID, STAT_HWCOUNTERS = range(76, 81)
+HWCOUNTER_ENTRY, HWCOUNTER_NAME, HWCOUNTER_VALUE, RES_SRQ, RES_SRQN, DRIVER_DETAILS = 81, 82, 83, 88, 90, 97
+AUTO, MANUAL = 1, 2
+# Where there is no memory for a socket, or for an answer.
+LACKING = (errno.ENFILE, errno.ENOBUFS)
+_REQUEST_ACK, _DUMP, _ERROR, _DONE = 5, 0x300, 2, 3
+
+
+def attribute(kind, data):
+    """One attribute: of text, of bytes, or of a number of 32 bits."""
+    if isinstance(data, str):
+        data = data.encode() + b"\0"
+    elif isinstance(data, int):
+        data = struct.pack("=I", data)
+    return struct.pack("=HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)
+
+
+def ask(command, attributes, dump=False):
+    """Sends a command with attributes {kind: data}; the bodies of its answers. Raises OSError if it is refused.
+
+    A new socket each time: one that was lost an answer would take it for that to the next question.
+    """
+    body = b"".join(attribute(*one) for one in attributes.items())
+    flags = _REQUEST_ACK | (_DUMP if dump else 0)
+    answers = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA) as link:
+        link.settimeout(60)
+        link.send(struct.pack("=IHHII", 16 + len(body), NLDEV << 10 | command, flags, 1, 0) + body)
+        while True:
+            data = link.recv(1 << 17)
+            while data:
+                length, kind = struct.unpack_from("=IH", data)
+                if kind in (_ERROR, _DONE):
+                    error = -struct.unpack_from("=i", data, 16)[0]
+                    if error:
+                        raise OSError(error, os.strerror(error))
+                    return answers
+                answers.append(data[16:length])
+                data = data[length + 3 & ~3:]
+
+
+def within(data, *kinds):
+    """The data of all attributes that are found by a path of kinds."""
+    found, kind = [], kinds[0]
+    while len(data) >= 4:
+        length, its = struct.unpack_from("=HH", data)
+        # The upper bits say what kind of data it is.
+        if its & 0x3FFF == kind:
+            found += within(data[4:length], *kinds[1:]) if len(kinds) > 1 else [data[4:length]]
+        data = data[length + 3 & ~3:]
+    return found
+
+
+def number(data):
+    """A number of 32 or 64 bits."""
+    return int.from_bytes(data, "little")
+
+
+def index_of(device):
+    """The number that the core has for a device."""
+    return next(number(within(answer, DEV_INDEX)[0]) for answer in ask(GET, {}, dump=True)
+                if within(answer, DEV_NAME)[0].rstrip(b"\0").decode() == device)
