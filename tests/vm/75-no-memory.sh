@@ -33,5 +33,5 @@ elif [ -d "$copies" ]; then
 	export COPIES=1
 fi
 cd "${VM_LIB%/*}" || exit
-for tests in no_memory{,_more}.py; do python_tests "$tests"; done
+for tests in no_memory{,_more,_rest,_posts}.py; do python_tests "$tests"; done
 finish
