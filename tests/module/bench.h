@@ -50,6 +50,8 @@ struct test {
 	bool handled;
 	/* Processors that it takes. */
 	unsigned int processors;
+	/* It makes allocations fail. */
+	bool failing;
 };
 
 extern const struct test registration_tests[];
@@ -60,6 +62,7 @@ extern const struct test datagram_tests[];
 extern const struct test atomic_tests[];
 extern const struct test end_tests[];
 extern const struct test error_tests[];
+extern const struct test memory_tests[];
 
 /* Runs the test with queue pairs of its own. */
 int bench_run(struct ib_device *device, int gid, const struct test *test);

@@ -20,7 +20,7 @@ static int add(struct ib_device *found)
 {
 	const struct test *lists[] = {
 		registration_tests, queue_tests, inline_tests, handled_tests, datagram_tests,
-		atomic_tests, end_tests, error_tests,
+		atomic_tests, end_tests, error_tests, memory_tests,
 	};
 	const struct test *test;
 	int i, count = 0;
@@ -32,6 +32,9 @@ static int add(struct ib_device *found)
 			if (num_online_cpus() < test->processors)
 				pr_info(SAY "ok %d %s # SKIP it takes %u processors\n", ++count,
 					test->name, test->processors);
+			else if (test->failing && !IS_ENABLED(CONFIG_FAILSLAB))
+				pr_info(SAY "ok %d %s # SKIP this kernel has no failslab\n", ++count,
+					test->name);
 			else
 				pr_info(SAY "%s %d %s\n",
 					bench_run(found, gid, test) ? "not ok" : "ok", ++count,

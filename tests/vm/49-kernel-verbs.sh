@@ -3,7 +3,8 @@
 # Verbs that only consumers in the kernel have, or that they use in another way: fast registration, queues that are
 # posted to in any context, inline data, a shared queue of the kernel's that is resized, completions that are handled
 # as they come, drains, atomic operations with any pieces, address handles that change, queues that go while they are at
-# work. A module (tests/module) is the consumer; it runs when it is loaded, and writes its results to the kernel log.
+# work, and each verb while memory runs out. A module (tests/module) is the consumer; it runs when it is loaded, and
+# writes its results to the kernel log.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
@@ -19,6 +20,17 @@ if [ ! -f /ferroce/consumer.ko ]; then
 	skip "kernel verbs" "the module comes with a build of ferroce"
 	finish
 fi
+# Allocations that the module makes fail are also those that may wait, and single pages; and there is no stack trace for
+# each, which would look like a warning.
+for cause in failslab fail_page_alloc; do
+	[ -d "/sys/kernel/debug/$cause" ] || continue
+	echo N >"/sys/kernel/debug/$cause/ignore-gfp-wait"
+	echo 0 >"/sys/kernel/debug/$cause/verbose"
+	[ "$cause" = failslab ] || echo 0 >"/sys/kernel/debug/$cause/min-order"
+done
+# objects: what the core's tracking has of the device.
+objects() { rdma resource show "$DEV"; }
+objects >/tmp/objects
 for family in 4 6; do
 	gid=GID$family
 	dmesg >/tmp/before
@@ -34,6 +46,7 @@ for family in 4 6; do
 		esac
 	done < <(results)
 	check "IPv$family: the module came to its end" [ "${count-}" -gt 10 ]
+	check "IPv$family: it has left nothing behind" eval 'objects | diff /tmp/objects -'
 	unset count
 done
 finish

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory runs out for a consumer in the kernel: each verb is called again and again, and each time a later allocation
+ * of it fails. It says so, with the error for that and no other, and the same call works right after. What was made
+ * goes while memory runs out as well.
+ *
+ * The kernel must fail all allocations that it is told to, also those that may wait: see tests/vm/49-kernel-verbs.sh.
+ */
+
+#include "bench.h"
+
+#include <linux/scatterlist.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
+
+/* More than any verb needs. */
+#define MOST 400
+#define PAGES 16
+
+/* What a verb has made; nothing, or an error, where it has not. */
+struct made {
+	struct ib_pd *pd;
+	struct ib_cq *cq;
+	struct ib_srq *srq;
+	struct ib_qp *qp;
+	struct ib_mr *mr;
+	struct ib_ah *ah;
+	u32 ah_flags;
+};
+
+struct verb {
+	const char *name;
+	int (*make)(struct bench *bench, struct made *made);
+	/* Allocations that it has at least. */
+	int least;
+};
+
+/* The n-th allocation of this task from now on fails. */
+static void fail_from(unsigned int n)
+{
+#ifdef CONFIG_FAILSLAB
+	WRITE_ONCE(current->fail_nth, n);
+#endif
+}
+
+/* Whether it has; none does from now on. */
+static bool has_failed(void)
+{
+	bool failed = false;
+
+#ifdef CONFIG_FAILSLAB
+	failed = !READ_ONCE(current->fail_nth);
+#endif
+	fail_from(0);
+	return failed;
+}
+
+static void unmake(struct made *made)
+{
+	if (!IS_ERR_OR_NULL(made->ah))
+		rdma_destroy_ah(made->ah, made->ah_flags);
+	if (!IS_ERR_OR_NULL(made->qp))
+		ib_destroy_qp(made->qp);
+	if (!IS_ERR_OR_NULL(made->mr))
+		ib_dereg_mr(made->mr);
+	if (!IS_ERR_OR_NULL(made->srq))
+		ib_destroy_srq(made->srq);
+	if (!IS_ERR_OR_NULL(made->cq))
+		ib_free_cq(made->cq);
+	if (!IS_ERR_OR_NULL(made->pd))
+		ib_dealloc_pd(made->pd);
+}
+
+/* Once, with such an allocation that fails. Then whatever was made goes, and so do allocations of that. */
+static int once(struct bench *bench, const struct verb *verb, unsigned int n, bool *failed)
+{
+	struct made made = {};
+	int rc;
+
+	fail_from(n);
+	rc = verb->make(bench, &made);
+	*failed = has_failed();
+	fail_from(n);
+	unmake(&made);
+	has_failed();
+	return rc;
+}
+
+static int each_failure(struct bench *bench, const struct verb *verb)
+{
+	int domain = atomic_read(&bench->pd->usecnt), queue = atomic_read(&bench->a.cq->usecnt);
+	unsigned int n;
+	bool failed;
+	int rc;
+
+	for (n = 1; n < MOST; n++) {
+		rc = once(bench, verb, n, &failed);
+		if (rc && (rc != -ENOMEM || !failed)) {
+			pr_info(SAY "# %s: %d at allocation %u\n", verb->name, rc, n);
+			return rc;
+		}
+		equal(atomic_read(&bench->pd->usecnt), domain);
+		equal(atomic_read(&bench->a.cq->usecnt), queue);
+		if (!failed)
+			break;
+		must(rc ? once(bench, verb, 0, &failed) : 0);
+	}
+	pr_info(SAY "# %s: %u failed\n", verb->name, n - 1);
+	equal(n < MOST, true);
+	equal((int)n > verb->least, true);
+	return 0;
+}
+
+static int each_verb(struct bench *bench, const struct verb *verbs)
+{
+	for (; verbs->name; verbs++)
+		must(each_failure(bench, verbs));
+	return 0;
+}
+
+static int domain(struct bench *bench, struct made *made)
+{
+	made->pd = ib_alloc_pd(bench->device, 0);
+	return PTR_ERR_OR_ZERO(made->pd);
+}
+
+/* With a region of all memory: get_dma_mr. */
+static int domain_of_all(struct bench *bench, struct made *made)
+{
+	made->pd = ib_alloc_pd(bench->device, IB_PD_UNSAFE_GLOBAL_RKEY);
+	return PTR_ERR_OR_ZERO(made->pd);
+}
+
+static int queue(struct bench *bench, struct made *made, enum ib_poll_context how)
+{
+	made->cq = ib_alloc_cq(bench->device, NULL, 256, 0, how);
+	return PTR_ERR_OR_ZERO(made->cq);
+}
+
+static int polled(struct bench *bench, struct made *made)
+{
+	return queue(bench, made, IB_POLL_DIRECT);
+}
+
+static int handled(struct bench *bench, struct made *made)
+{
+	return queue(bench, made, IB_POLL_SOFTIRQ);
+}
+
+static int queued(struct bench *bench, struct made *made)
+{
+	return queue(bench, made, IB_POLL_WORKQUEUE);
+}
+
+static int shared(struct bench *bench, struct made *made)
+{
+	struct ib_srq_init_attr init = {
+		.srq_type = IB_SRQT_BASIC,
+		.attr = { .max_wr = 64, .max_sge = 4 },
+	};
+
+	made->srq = ib_create_srq(bench->pd, &init);
+	return PTR_ERR_OR_ZERO(made->srq);
+}
+
+static int shared_resized(struct bench *bench, struct made *made)
+{
+	struct ib_srq_attr attr = { .max_wr = 500 };
+
+	return shared(bench, made) ?: ib_modify_srq(made->srq, &attr, IB_SRQ_MAX_WR) ?:
+	       ib_query_srq(made->srq, &attr);
+}
+
+static int pair(struct bench *bench, struct made *made, enum ib_qp_type service)
+{
+	struct ib_qp_init_attr init = {
+		.qp_type = service,
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.cap = { 64, 64, 32, 32, 64, 0 },
+		.send_cq = bench->a.cq,
+		.recv_cq = bench->a.cq,
+		.srq = made->srq,
+	};
+
+	made->qp = ib_create_qp(bench->pd, &init);
+	return PTR_ERR_OR_ZERO(made->qp);
+}
+
+/* To INIT and RTR, towards itself; then what it tells of that. */
+static int connected(struct bench *bench, struct made *made, enum ib_qp_type service)
+{
+	struct ib_qp_attr attr = {
+		.qp_state = IB_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = EVERY_RIGHT,
+	};
+	struct ib_qp_init_attr init;
+	int mask = IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN | IB_QP_RQ_PSN;
+	int rc;
+
+	rc = pair(bench, made, service) ?:
+	     ib_modify_qp(made->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
+	if (rc)
+		return rc;
+	attr = (struct ib_qp_attr){
+		.qp_state = IB_QPS_RTR,
+		.path_mtu = IB_MTU_1024,
+		.dest_qp_num = made->qp->qp_num,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+	};
+	if (service == IB_QPT_RC)
+		mask |= IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER;
+	return way(bench, &attr.ah_attr) ?: ib_modify_qp(made->qp, &attr, IB_QP_STATE | mask) ?:
+	       ib_query_qp(made->qp, &attr, mask, &init);
+}
+
+static int reliable(struct bench *bench, struct made *made)
+{
+	return connected(bench, made, IB_QPT_RC);
+}
+
+static int unreliable(struct bench *bench, struct made *made)
+{
+	return connected(bench, made, IB_QPT_UC);
+}
+
+static int datagrams(struct bench *bench, struct made *made)
+{
+	return pair(bench, made, IB_QPT_UD);
+}
+
+static int user_of_shared(struct bench *bench, struct made *made)
+{
+	return shared(bench, made) ?: pair(bench, made, IB_QPT_RC);
+}
+
+static int region(struct bench *bench, struct made *made)
+{
+	made->mr = ib_alloc_mr(bench->pd, IB_MR_TYPE_MEM_REG, PAGES);
+	return PTR_ERR_OR_ZERO(made->mr);
+}
+
+static int region_listed(struct bench *bench, struct made *made)
+{
+	struct scatterlist sg;
+	int rc = region(bench, made);
+
+	if (rc)
+		return rc;
+	sg_init_one(&sg, bench->b.bytes, BYTES);
+	if (ib_dma_map_sg(bench->device, &sg, 1, DMA_BIDIRECTIONAL) != 1)
+		return -ENOMEM;
+	rc = ib_map_mr_sg(made->mr, &sg, 1, NULL, PAGE_SIZE);
+	return rc < 0 ? rc : rc == 1 ? 0 : -EBADE;
+}
+
+/* Then it is asked and changed. */
+static int handle(struct bench *bench, struct made *made)
+{
+	struct rdma_ah_attr attr;
+	int rc = way(bench, &attr);
+
+	if (rc)
+		return rc;
+	made->ah_flags = RDMA_DESTROY_AH_SLEEPABLE;
+	made->ah = rdma_create_ah(bench->pd, &attr, RDMA_CREATE_AH_SLEEPABLE);
+	return PTR_ERR_OR_ZERO(made->ah) ?: rdma_query_ah(made->ah, &attr) ?: rdma_modify_ah(made->ah, &attr);
+}
+
+static int handle_atomic(struct bench *bench, struct made *made)
+{
+	static DEFINE_SPINLOCK(lock);
+	struct rdma_ah_attr attr;
+	int rc = way(bench, &attr);
+
+	if (rc)
+		return rc;
+	spin_lock_bh(&lock);
+	made->ah = rdma_create_ah(bench->pd, &attr, 0);
+	spin_unlock_bh(&lock);
+	return PTR_ERR_OR_ZERO(made->ah);
+}
+
+static int objects(struct bench *bench)
+{
+	static const struct verb verbs[] = {
+		{ "alloc_pd", domain, 2 },
+		{ "alloc_pd with a key of all memory", domain_of_all, 3 },
+		{ "alloc_cq, polled", polled, 3 },
+		{ "alloc_cq, handled in softirq", handled, 3 },
+		{ "alloc_cq, handled by a work item", queued, 3 },
+		{ "create_srq", shared, 2 },
+		{ "create_srq, modify_srq, query_srq", shared_resized, 3 },
+		{ "alloc_mr", region, 2 },
+		{ "alloc_mr, map_mr_sg", region_listed, 2 },
+		{ "create_ah, query_ah, modify_ah", handle, 2 },
+		{ "create_ah in atomic context", handle_atomic, 2 },
+		{}
+	};
+
+	return each_verb(bench, verbs);
+}
+
+static int pairs(struct bench *bench)
+{
+	static const struct verb verbs[] = {
+		{ "create_qp RC, to RTR", reliable, 3 },
+		{ "create_qp UC, to RTR", unreliable, 3 },
+		{ "create_qp UD", datagrams, 3 },
+		{ "create_srq, create_qp", user_of_shared, 4 },
+		{}
+	};
+
+	return each_verb(bench, verbs);
+}
+
+static int post_own(struct bench *bench)
+{
+	return receive(&bench->b, 1, 64);
+}
+
+static int post_shared(struct bench *bench)
+{
+	struct ib_sge sge = piece(&bench->b, 0, 64);
+	struct ib_recv_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1 };
+
+	return ib_post_srq_recv(bench->srq, &wr, NULL);
+}
+
+static int post_send(struct bench *bench)
+{
+	struct ib_sge sge = piece(&bench->a, 0, 64);
+	struct ib_ud_wr wr = {
+		.wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IB_WR_SEND,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+		/* Datagrams only; the others do not look. */
+		.ah = bench->a.ah,
+		.remote_qpn = bench->b.qp->qp_num,
+		.remote_qkey = QKEY,
+	};
+
+	return ib_post_send(bench->a.qp, &wr.wr, NULL);
+}
+
+/* What is posted is there, or that has failed; and is posted once more then. Tells whether anything failed. */
+static int posted(struct bench *bench, int (*post)(struct bench *bench), unsigned int n, bool *any)
+{
+	bool failed;
+	int rc;
+
+	fail_from(n);
+	rc = post(bench);
+	failed = has_failed();
+	*any |= failed;
+	if (rc == -ENOMEM && failed)
+		rc = post(bench);
+	return rc;
+}
+
+/* To post may take no memory at all: what is sent is made by a work item, and lost if there is none. */
+static int posts(struct bench *bench)
+{
+	unsigned int n;
+	bool any = true;
+
+	for (n = 1; any && n < MOST; n++) {
+		any = false;
+		fresh(bench);
+		must(posted(bench, bench->srq ? post_shared : post_own, n, &any));
+		must(posted(bench, post_send, n, &any));
+		must(completes(&bench->a, IB_WC_SUCCESS, NULL));
+		must(completes(&bench->b, IB_WC_SUCCESS, NULL));
+		equal(memcmp(bench->b.bytes, bench->a.bytes, 64), 0);
+	}
+	pr_info(SAY "# post_send, post_recv: %u failed\n", n - 2);
+	equal(any, false);
+	return 0;
+}
+
+const struct test memory_tests[] = {
+	{ "memory runs out for each verb that makes something", IB_QPT_RC, objects, .failing = true },
+	{ "memory runs out for queue pairs, and while they are connected", IB_QPT_RC, pairs, .failing = true },
+	{ "memory runs out for who posts", IB_QPT_RC, posts, .failing = true },
+	{ "memory runs out for who posts to a shared queue", IB_QPT_RC, posts, .shared = 4, .failing = true },
+	{}
+};
