@@ -53,6 +53,17 @@ static void send_all(struct work_struct *work)
 		all->rc = send(&bench->a, &bench->b, i, IB_SEND_SIGNALED);
 }
 
+/* b sends as well, unsignaled: its queue holds more than this. */
+static void answer_all(struct work_struct *work)
+{
+	struct sending *all = container_of(work, struct sending, work);
+	struct bench *bench = all->bench;
+	int i;
+
+	for (i = 0; i < SENDS && !all->rc; i++)
+		all->rc = send(&bench->b, &bench->a, i, 0);
+}
+
 /* Another processor posts the sends. Who posts is done when this returns, but who sends may be at work. */
 static int sent_elsewhere(struct bench *bench)
 {
@@ -99,37 +110,64 @@ static int taken_to_error(struct bench *bench)
 /* Until something completes with an error; nothing else may but a success. */
 static int awaits_error(struct end *end)
 {
+	unsigned long until = jiffies + 20 * HZ;
 	struct ib_wc wc;
-	int tries = 0;
 
-	while (tries < 1000000) {
-		if (ib_poll_cq(end->cq, 1, &wc) != 1) {
-			tries++;
+	/* Without sleep: what follows shall come as soon as it can. */
+	while (time_before(jiffies, until)) {
+		if (ib_poll_cq(end->cq, 1, &wc) != 1)
 			cond_resched();
-		} else if (wc.status != IB_WC_SUCCESS) {
+		else if (wc.status != IB_WC_SUCCESS)
 			return 0;
-		}
 	}
 	return -ETIMEDOUT;
 }
 
-/* The tenth message finds a receive whose key is none. */
-static int told_of_error(struct bench *bench)
+/* The tenth message that b receives finds one whose key is none. */
+static int receives_badly(struct bench *bench)
 {
 	struct ib_sge sge = piece(&bench->b, 0, 128);
 	struct ib_recv_wr wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 };
-	struct ib_qp_init_attr init;
-	struct ib_qp_attr attr;
 	int i;
 
 	sge.lkey ^= 0x5a5a00;
 	for (i = 0; i < RECEIVES; i++)
 		must(i == 9 ? ib_post_recv(bench->b.qp, &wr, NULL) : receive(&bench->b, i, 128));
+	return 0;
+}
+
+static int is_in_error(struct end *end)
+{
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+
+	must(ib_query_qp(end->qp, &attr, IB_QP_STATE, &init));
+	equal(attr.qp_state, IB_QPS_ERR);
+	return 0;
+}
+
+static int told_of_error(struct bench *bench)
+{
+	must(receives_badly(bench));
 	must(sent_elsewhere(bench));
 	must(awaits_error(&bench->b));
-	must(ib_query_qp(bench->b.qp, &attr, IB_QP_STATE, &init));
-	equal(attr.qp_state, IB_QPS_ERR);
-	return flushes_last(&bench->b, &bench->a);
+	return is_in_error(&bench->b);
+}
+
+/* What b posts as soon as it knows is flushed, also when its sender is at work just then. */
+static int posts_after_error(struct bench *bench)
+{
+	struct sending own = { .bench = bench };
+	int rc;
+
+	must(receives_badly(bench));
+	INIT_WORK_ONSTACK(&own.work, answer_all);
+	must(sent_elsewhere(bench));
+	schedule_work_on(!raw_smp_processor_id(), &own.work);
+	rc = awaits_error(&bench->b) ?: flushes_last(&bench->b, &bench->a);
+	flush_work(&own.work);
+	destroy_work_on_stack(&own.work);
+	return rc ?: own.rc ?: is_in_error(&bench->b);
 }
 
 static int repeated(struct bench *bench, const struct test *services, int count)
@@ -162,6 +200,9 @@ static int after_completion(struct bench *bench)
 		{ "RC", IB_QPT_RC, told_of_error },
 		{ "UC", IB_QPT_UC, told_of_error },
 		{ "UD", IB_QPT_UD, told_of_error },
+		{ "RC, and posts", IB_QPT_RC, posts_after_error },
+		{ "UC, and posts", IB_QPT_UC, posts_after_error },
+		{ "UD, and posts", IB_QPT_UD, posts_after_error },
 	};
 
 	return repeated(bench, services, ARRAY_SIZE(services));
