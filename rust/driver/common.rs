@@ -165,7 +165,7 @@ impl Common {
 
     /// Goes from state `from` to state `to`; not if a half has failed meanwhile.
     pub(crate) fn change_state(&self, from: QpState, to: QpState) {
-        // A state that is another by now can only be one of the error states, which then stays.
+        // For a consumer, a state that is another by now can only be one of the error states, which then stays.
         let changed = self.state.cmpxchg(from as u32, to as u32, Relaxed);
         if changed.is_ok() {
             trace::qp_state(self.number(), from, to);
@@ -324,7 +324,9 @@ impl Aftermath {
     /// be another connection's by then: going to RESET waits for the turn.
     pub(crate) fn take_effect(&mut self, qp: &Common) {
         let failed = self.failed.take();
-        if core::mem::take(&mut self.has_failed) || (failed.is_some() && qp.fail()) {
+        // A consumer who has meanwhile taken it to RESET does not hear of it.
+        let has_failed = core::mem::take(&mut self.has_failed) && qp.is_failed();
+        if has_failed || (failed.is_some() && qp.fail()) {
             self.flush = Some(failed.flatten());
         }
     }

@@ -148,7 +148,6 @@ impl SendHalf {
 
     /// Sends or flushes the oldest request. `None`: there is none, or it waits for memory.
     fn next(&mut self, qp: &Common) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
-        let flushes = qp.flushes_sends();
         let mut way = Way {
             qp,
             qkey: self.qkey,
@@ -162,6 +161,8 @@ impl SendHalf {
                     Some(held) => Ok(held),
                     None => queue.take_datagram()?,
                 };
+                // Looked at with the request in hand: it may have been posted because the queue pair had failed.
+                let flushes = qp.flushes_sends();
                 let sent = match taken {
                     Ok((DatagramWr { wr_id, .. }, ..)) | Err(Refused { wr_id, .. }) if flushes => {
                         Err((wr_id, WcStatus::WrFlushErr))
@@ -181,7 +182,7 @@ impl SendHalf {
             }
             Requests::Posted(posted) => {
                 let (PostedSend { wr, ah }, shape) = posted.posts.take(&mut posted.room)?;
-                if flushes {
+                if qp.flushes_sends() {
                     return Some(Err((wr.wr_id, WcStatus::WrFlushErr)));
                 }
                 match way.send(Body::new(&shape, &posted.room), &wr, &ah) {

@@ -192,8 +192,8 @@ impl ReceiveHalf {
         Ok(taken)
     }
 
-    /// Sends the answers that are due, as far as the budget goes.
-    fn transmit(&mut self, qp: &Common) {
+    /// Sends the answers that are due, as far as the budget goes. `failed`: the queue pair had failed before this turn.
+    fn transmit(&mut self, qp: &Common, failed: bool) {
         let Some(path) = &mut self.path else {
             return;
         };
@@ -212,7 +212,7 @@ impl ReceiveHalf {
         };
         match why {
             // Nobody would wait for it.
-            Obstacle::Absent if qp.is_failed() => {
+            Obstacle::Absent if failed => {
                 self.paging.reset();
                 self.responder.abort_read(packets, AccessError::Fault);
             }
@@ -264,7 +264,7 @@ impl Half for ReceiveHalf {
         });
         self.path = path;
         if !self.paging.is_waiting() {
-            self.transmit(qp);
+            self.transmit(qp, failed);
         }
         self.account(qp, after);
         // Whoever sees that all is flushed may do with the memory what it likes, so the last answers come before.

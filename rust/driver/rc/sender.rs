@@ -204,9 +204,6 @@ impl SendHalf {
             report(qp, &self.cq, &done, false, after);
         }
         self.queue.release(released);
-        if self.requester.error().is_some() && !qp.is_failed() {
-            after.fail(None);
-        }
     }
 
     /// The consumer is told that something is lost, and may use its memory again.
@@ -242,6 +239,10 @@ impl Half for SendHalf {
             // While we wait, it is not the peer's fault that time passes.
             self.requester.handle_timeout(now);
             self.queue.fetch(&mut self.requester);
+            // Once more, with the requests in hand: they may have been posted because the queue pair had failed.
+            if qp.is_failed() {
+                self.requester.fail();
+            }
             more = self.transmit(qp, now);
         }
         let was_full = self.requester.free_slots() == 0;

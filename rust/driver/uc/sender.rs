@@ -97,7 +97,7 @@ impl SendHalf {
     fn work(&mut self, qp: &Common, after: &mut Aftermath) -> Again {
         let mut limit = BURST;
         for _ in 0..BATCH {
-            if !self.sender.is_busy() && !self.fetch() {
+            if !self.sender.is_busy() && !self.fetch(qp) {
                 return Again::No;
             }
             self.sender
@@ -124,7 +124,7 @@ impl SendHalf {
     }
 
     /// Hands the next request to the protocol machine. `false`: there is none, or it takes none.
-    fn fetch(&mut self) -> bool {
+    fn fetch(&mut self, qp: &Common) -> bool {
         if !self.sender.takes() {
             return false;
         }
@@ -135,6 +135,10 @@ impl SendHalf {
                 self.sender
                     .reject(slot, refused.wr_id, WcOpcode::Send, refused.status);
             }
+        }
+        // Looked at with the request in hand: it may have been posted because the queue pair had failed.
+        if qp.flushes_sends() {
+            self.sender.fail();
         }
         true
     }

@@ -33,6 +33,11 @@ use kernel::{
         SetOnce, //
     }, //
 };
+use zerocopy_derive::{
+    FromBytes,
+    Immutable,
+    IntoBytes, //
+};
 
 /// Most bytes of a burst, from its first IP header on: what an IPv4 header can say.
 const MAX_BYTES: u32 = u16::MAX as u32;
@@ -46,8 +51,14 @@ static MARK: SetOnce<Mark> = SetOnce::new();
 /// Nobody can guess it.
 type Mark = [u32; 4];
 
-/// What a buffer gets: the mark, and the term of the memory that it may lend.
-type Stamp = (Mark, Term);
+/// What a buffer gets.
+#[derive(Clone, Copy, FromBytes, Immutable, IntoBytes)]
+#[repr(C)]
+struct Stamp {
+    mark: Mark,
+    /// Of the memory that it may lend.
+    term: Term,
+}
 
 const _: () = assert!(size_of::<Stamp>() <= 48, "the room of `cb`");
 
@@ -86,8 +97,9 @@ impl Maker {
     /// The buffer is valid.
     #[inline]
     pub(super) unsafe fn look_at(&mut self, skb: *const bindings::sk_buff) {
-        // SAFETY: As the function requires. C has initialised all of it, and any bytes are a stamp.
-        let (mark, term) = unsafe { (&raw const (*skb).cb).cast::<Stamp>().read_unaligned() };
+        // SAFETY: As the function requires. C has initialised all of it, and any bytes are a stamp (`FromBytes`).
+        let Stamp { mark, term } =
+            unsafe { (&raw const (*skb).cb).cast::<Stamp>().read_unaligned() };
         let ours = self.mark == Some(&mark);
         self.term = match self.seen {
             false => ours.then_some(term),
@@ -198,7 +210,10 @@ impl Burst {
                 // Nothing on the way looks at the `cb` of a buffer on a list.
                 (&raw mut (*next).cb)
                     .cast::<Stamp>()
-                    .write_unaligned((mark, self.lender.term()));
+                    .write_unaligned(Stamp {
+                        mark,
+                        term: self.lender.term(),
+                    });
             }
         }
         self.last = next;

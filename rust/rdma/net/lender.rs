@@ -15,6 +15,11 @@ use kernel::sync::atomic::{
     Full,
     Relaxed, //
 };
+use zerocopy_derive::{
+    FromBytes,
+    Immutable,
+    IntoBytes, //
+};
 
 /// How many lenders have terms of their own.
 const LENDERS: usize = 256;
@@ -23,19 +28,21 @@ const LENDERS: usize = 256;
 static TERMS: [Atomic<u32>; LENDERS] = [const { Atomic::new(0) }; LENDERS];
 
 /// One who lends memory to packets.
-#[derive(Clone, Copy)]
-pub struct Lender(u8);
+#[derive(Clone, Copy, FromBytes, Immutable, IntoBytes)]
+#[repr(transparent)]
+pub struct Lender(u32);
 
 impl Lender {
     /// The lender that the queue pair with this number is.
     pub const fn of(qpn: u32) -> Self {
         let [_, a, b, c] = qpn.to_be_bytes();
-        Self(a ^ b ^ c)
+        // CAST: Widens; `From` is not for constants.
+        Self((a ^ b ^ c) as u32)
     }
 
     /// Ends the term of all packets that have been made. To be called before the consumer is told that one is lost.
     pub fn end_term(self) {
-        // Ordered: whoever sees what the consumer writes after that sees this.
+        // Ordered: the consumer writes only after he has seen a completion, which must not be visible before this is.
         self.present().fetch_add(1, Full);
     }
 
@@ -50,14 +57,15 @@ impl Lender {
 
     #[inline]
     fn present(self) -> &'static Atomic<u32> {
-        // CAST: Any byte is below the number of lenders.
+        // CAST: Widens. One that is no lender's is a stranger's bytes, which only look like ours.
         let [first, ..] = &TERMS;
         TERMS.get(self.0 as usize).unwrap_or(first)
     }
 }
 
 /// The time for which a packet's memory is as it was posted.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, FromBytes, Immutable, IntoBytes)]
+#[repr(C)]
 pub(super) struct Term {
     lender: Lender,
     number: u32,
