@@ -7,10 +7,13 @@
 # Its root is the toolchain root, as the host's file system, under an overlay in memory. The job and the
 # results are directories; see scripts/guest-init.
 
-# user_machine_prepare KERNEL: what every machine needs; sets USER_KERNEL and USER_ROOT.
+# user_machine_prepare KERNEL: what every machine needs; sets USER_KERNEL, USER_CMDLINE and
+# USER_ROOT.
 user_machine_prepare() {
 	USER_ROOT=$("$SRC/scripts/toolchain.sh" ${VM_IMAGE-})
 	USER_KERNEL=$("$SRC/scripts/kernel.sh" -k "$1")
+	USER_CMDLINE=
+	[ "$1" != umdebug ] || USER_CMDLINE="page_poison=1 page_owner=on"
 }
 
 # user_machine_run DIR: a machine that does the job in DIR/job.d, in the background; sets MACHINE_PID.
@@ -20,7 +23,7 @@ user_machine_run() {
 	: >"$1/files"
 	awk -F': *' '/^cpu MHz/ { print $2; exit }' /proc/cpuinfo >"$1/mhz"
 	as_root "$SRC/scripts/uml.sh" --inside "$USER_ROOT" "$USER_KERNEL" "$1" \
-		"${VM_MEMORY:-2G}" "${VM_CPUS:-2}" "${VM_CMDLINE-}" </dev/null >"$1/uml.log" 2>&1 &
+		"${VM_MEMORY:-2G}" "${VM_CPUS:-2}" "$USER_CMDLINE ${VM_CMDLINE-}" </dev/null >"$1/uml.log" 2>&1 &
 	MACHINE_PID=$!
 }
 
