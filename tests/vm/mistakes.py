@@ -189,14 +189,20 @@ def peer_gone():
             true((retry + 1) * unit <= took <= 4 * (retry + 1) * unit + 2, f"{retry} retries took {took:.3f} s")
 
 
+def waits(code, retries):
+    """How long the waits for a peer that does not answer take together, with these settings: at least, and at most.
+    Doubled twice at most (rust/roce/rc/retry.rs); IBA C9-140 allows 4 T for each wait."""
+    unit = 4.096e-6 * 2**code
+    return unit * sum(2 ** min(number, 2) for number in range(retries + 1)), unit * 4 * (retries + 1)
+
+
 def waits_grow():
     """The waits for a peer that does not answer: T, then 2 T, then 4 T, exactly, and never longer"""
     not_for_rxe("waits as long each time")
     code, retries = 16, 3
-    unit = 4.096e-6 * 2**code
-    # Doubled twice at most (rust/roce/rc/retry.rs): 11 T, 2.95 s, so late timers of a busy machine matter little. IBA
-    # C9-140 allows 4 T for each wait. A machine that stands still for the difference of 1.3 s does so again seldom.
-    least, most = unit * (1 + 2 + 4 * (retries - 1)), unit * 4 * (retries + 1)
+    # 11 T, 2.95 s, so late timers of a busy machine matter little. A machine that stands still for the difference of
+    # 1.3 s does so again seldom.
+    least, most = waits(code, retries)
     for _ in range(3):
         with pair(timeout=code, retry_cnt=retries) as (a, b):
             b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
