@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The connected transports as an application sees them: operations, statuses, events, states; see transport.py,
-# mistakes.py, states.py and transitions.py. UC has more in 47-unreliable.sh.
+# mistakes.py, not_ready.py, states.py and transitions.py. UC has more in 47-unreliable.sh.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
@@ -9,5 +9,5 @@
 # vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 
 cd "${VM_LIB%/*}" && exec python3 -c "
-import mistakes, states, tap, transitions, transport
-tap.run(transport.TESTS, mistakes.TESTS, states.TESTS, transitions.TESTS)"
+import mistakes, not_ready, states, tap, transitions, transport
+tap.run(transport.TESTS, mistakes.TESTS, not_ready.TESTS, states.TESTS, transitions.TESTS)"
