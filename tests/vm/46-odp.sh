@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Memory on demand as an application sees it, under everything that takes pages away; see odp.py
-# and odp_races.py.
+# and odp_races.py. SEED steers the chance.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
@@ -13,4 +13,7 @@ echo 16 >/proc/sys/vm/nr_hugepages
 if modprobe zram 2>/dev/null && echo 256M >/sys/block/zram0/disksize; then
 	mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 fi
-cd "${VM_LIB%/*}" && exec python3 -c "import odp, odp_races, tap; tap.run(odp.TESTS, odp_races.TESTS)"
+cd "${VM_LIB%/*}" && exec python3 -c "
+import odp, odp_races, tap
+print('# seed', odp.SEED)
+tap.run(odp.TESTS, odp_races.TESTS)"

@@ -5,7 +5,7 @@
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
 #
-# CM_CONNECTIONS=1000: how many connections cmtime makes. FLAPS=20: how often things change.
+# CM_CONNECTIONS=1000: how many connections cmtime makes. FLAPS=20: how often things change, SEED steers when.
 #
 # vm: TOPOLOGY=netns VM_TIMEOUT=1200
 # long: TOPOLOGY=netns KERNEL=uml VM_TIMEOUT=1200 VM_ENV=CM_CONNECTIONS=1000
@@ -15,6 +15,8 @@
 modprobe -a rdma_ucm
 CM_CONNECTIONS=${CM_CONNECTIONS:-200}
 FLAPS=${FLAPS:-12}
+seeded
+note "seed ${SEED:-4791}"
 
 # gsi_is STATE: the general services queue pairs of both devices.
 gsi_is() {
@@ -75,7 +77,7 @@ storm() {
 	pids+=($!)
 	for ((round = 0; round < FLAPS; round++)); do
 		"$@" "$round" >/dev/null 2>&1
-		sleep 0."$((RANDOM % 6))"
+		sleep "0.$((RANDOM % 6))"
 	done
 	rm -f /tmp/storm
 	wait "${pids[@]}" 2>/dev/null

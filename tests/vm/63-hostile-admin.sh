@@ -17,6 +17,7 @@
 
 seconds=$((${ADMIN_SECONDS:-20} * SLOWNESS))
 seed=${SEED:-4791}
+note "seed $seed"
 modprobe -a bonding 8021q rdma_ucm 2>/dev/null
 cd "${VM_LIB%/*}" || exit
 
@@ -59,6 +60,7 @@ beside "$seed" 0
 # The same while the driver comes and goes.
 loads() {
 	local end=$((SECONDS + seconds))
+	seeded
 	while [ "$SECONDS" -lt "$end" ]; do
 		sleep "0.$((RANDOM % 9))"
 		timeout 60 rmmod "$(module "$DRIVER")"

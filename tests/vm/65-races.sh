@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Objects that go while others use them, at last the device itself; see races.py. RACE_SECONDS is how long.
+# Objects that go while others use them, at last the device itself; see races.py. RACE_SECONDS is how long, SEED
+# steers the chance.
 #
 #	v0 [DEV] ------ v1      four processes at once
 #
@@ -15,6 +16,8 @@ no_qps() { [ "$(qps "$DEV")" = 0 ]; }
 check "nothing is left of them" within 10 no_qps
 
 # The same with the device itself.
+seeded
+note "seed ${SEED:-4791}"
 for round in 1 2 3; do
 	timeout 120 python3 races.py races >/tmp/races 2>&1 &
 	races=$!

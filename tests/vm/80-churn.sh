@@ -4,7 +4,7 @@
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
-# CHURN_ROUNDS is the number of rounds (10; 100 for a release).
+# CHURN_ROUNDS is the number of rounds (10; 100 for a release), SEED steers the chance.
 #
 # vm: TOPOLOGY=single
 
@@ -12,6 +12,8 @@
 . "${VM_LIB%/*}/wait.sh"
 
 rounds=${CHURN_ROUNDS:-10}
+seeded
+note "seed ${SEED:-4791}"
 # Slab caches keep partly filled pages; with either driver they grow by some 300 KiB, and little with rounds.
 # A leak of the smallest ring would show.
 slack_kib=$((600 + rounds * 8))

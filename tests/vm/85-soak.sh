@@ -21,7 +21,7 @@ if [ "$DRIVER" != ferroce ]; then
 	finish
 fi
 export SOAK_SECONDS=${SOAK_SECONDS:-20} SOAK_QPS=${SOAK_QPS:-40}
-seed=${SEED:-4791}
+note "seed ${SEED:-4791}"
 # Slab caches keep partly filled pages. A queue pair whose program was killed has some 100 KiB.
 slack_kib=4096
 modprobe -a rdma_ucm 2>/dev/null
@@ -30,9 +30,9 @@ cd "${VM_LIB%/*}" || exit
 # objects: how much of everything there is, in both devices.
 objects() { rdma resource show | sed 's/^[0-9]*: //'; }
 
-one() { # WORD...: one of them
+one() { # WORD...: one of them, as $chosen
 	local words=("$@")
-	echo "${words[RANDOM % $#]}"
+	chosen=${words[RANDOM % $#]}
 }
 
 # count WHAT [NUMBER]: so many more of it; counted WHAT: how many there were.
@@ -80,11 +80,12 @@ flap() {
 
 # weather: until programs() is over. Every fourth kind of it ends with a flap.
 weather() {
-	local number=0
+	local number=0 chosen
+	seeded $((half * 2))
 	while [ ! -e /tmp/over ]; do
-		RANDOM=$((seed + SECONDS))
-		wire $(one "loss 0%" "loss 1%" "loss 1% duplicate 2%" "delay 1ms 1ms reorder 10%" "corrupt 1%" \
-			"limit 5 delay 1ms")
+		one "loss 0%" "loss 1%" "loss 1% duplicate 2%" "delay 1ms 1ms reorder 10%" "corrupt 1%" \
+			"limit 5 delay 1ms"
+		wire $chosen
 		sleep "$((RANDOM % 3)).$((RANDOM % 10))"
 		[ $((number++ % 4)) != 1 ] || flap
 	done
@@ -97,18 +98,20 @@ connected() { rdma resource show qp | grep -q "state RTS .*comm $1"; }
 # killed PORT SERVER CLIENT: both ends, until one of them is killed; the other ends by itself, or is killed later. Most
 # are connected by then, and those count.
 killed() {
-	local server client program=${2%% *}
+	local server client program=${2%% *} chosen
 	timeout 60 $2 &
 	server=$!
 	within 20 listens "$1" "$program"
 	ip netns exec b timeout 60 $3 &
 	client=$!
 	[ $((RANDOM % 4)) = 0 ] || within 10 connected "$program"
-	sleep "$(one 0 0 1 2).$((RANDOM % 10))"
+	one 0 0 1 2
+	sleep "$chosen.$((RANDOM % 10))"
 	count tries
 	! connected "$program" || count "kills_$(one_of "$program")"
 	# timeout leads a group of its own.
-	kill -9 -- "-$(one $server $client)"
+	one "$server" "$client"
+	kill -9 -- "-$chosen"
 	sleep 0.3
 	kill -9 -- -$server -$client
 	wait $server $client
@@ -144,19 +147,18 @@ finished() {
 } >/dev/null 2>&1
 
 programs() {
-	local tool port=19000 number=0
+	local tool port=19000 number=0 chosen
+	seeded $((half * 2 + 1))
 	while goes_on finished kills_rping kills_perftest flaps; do
-		RANDOM=$((seed + 1 + SECONDS))
 		port=$((port + 1))
 		if [ $((number++ % 3)) = 0 ]; then
 			finished $port
 		else
 			killed $port "rping -s -a $ADDR -p $port -S 4000" "rping -c -a $ADDR -p $port -S 4000"
 		fi
-		tool=$(one ib_write_bw ib_read_bw "ib_send_bw -r 64" ib_atomic_bw "ib_send_bw -c UD" \
-			"ib_write_bw -c UC")
+		one ib_write_bw ib_read_bw "ib_send_bw -r 64" ib_atomic_bw "ib_send_bw -c UD" "ib_write_bw -c UC"
 		port=$((port + 1))
-		tool="$tool -p $port -F -D 30 -q 4"
+		tool="$chosen -p $port -F -D 30 -q 4"
 		[[ $tool != *UD* ]] || tool=${tool% -q 4}
 		killed $port "$tool -d $DEV -x $GID4" "$tool -d $PEER_DEV -x $PEER_GID4 $ADDR"
 	done
@@ -166,8 +168,10 @@ programs() {
 programs_are_gone() { [ "$(objects)" = "$before" ]; }
 
 # soaked SECONDS: everything at once, for so long; until nothing of it is left.
+half=0
 soaked() {
 	local what pids
+	half=$((half + 1))
 	local -A had
 	for what in finished kills_rping kills_perftest flaps; do had[$what]=$(counted "$what"); done
 	end=$((SECONDS + $1)) late=$((SECONDS + 8 * $1))
@@ -191,10 +195,10 @@ before=$(objects)
 note "kernel memory at first: $(kernel_memory) KiB"
 # The first half fills caches.
 soaked $((SOAK_SECONDS / 2))
-half=$(</tmp/memory)
+first=$(</tmp/memory)
 soaked $((SOAK_SECONDS / 2))
 check "in the second half kernel memory has not grown by more than $slack_kib KiB" \
-	[ $(($(</tmp/memory) - half)) -lt "$slack_kib" ]
+	[ $(($(</tmp/memory) - first)) -lt "$slack_kib" ]
 note "$(counted drops) packets dropped, $(counted flaps) flaps; $(counted tries) kills, $(counted kills_rping) of" \
 	"rping and $(counted kills_perftest) of perftest at work; $(counted finished) rpings finished"
 [ ! -e /tmp/failed ] || note </tmp/failed

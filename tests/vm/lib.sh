@@ -222,6 +222,10 @@ log_is_not_flooded() {
 	[ "$(wc -l </tmp/said)" -lt 100 ]
 }
 
+# seeded [NUMBER]: from here on RANDOM goes by SEED, and by a number. Bash seeds it anew in each subshell, that is in
+# all that runs in the background or in `$(...)`: those seed it themselves, or leave chance alone.
+seeded() { RANDOM=$((${SEED:-4791} + ${1:-0})); }
+
 # finish: the plan, and the script's exit code. The last line of every test.
 finish() {
 	echo "1..$KTAP_NUMBER"

@@ -16,7 +16,7 @@ from pyverbs.qp import QPAttr
 
 import mapping
 from mapping import HUGE, Memory, Userfault
-from odp import Region, regions
+from odp import SEED, Region, regions
 from rc import PAGE, SLOWNESS, End, eventually, own_context, pair, readable
 from tap import Skip, equal, not_for_rxe, true
 from work import OK, READ, SEND, WRITE, pattern, status
@@ -248,6 +248,7 @@ def taken_back():
 
 def killed():
     """A process is killed while its pages come and go"""
+    chance = random.Random(SEED)
     for round_ in range(10):
         ready, go = os.pipe()
         child = os.fork()
@@ -261,7 +262,7 @@ def killed():
                         a.send(READ, pieces=here.sge(3 * HUGE), remote=there.remote())
                         a.completion(60)
         os.read(ready, 1)
-        time.sleep(random.random() / 5)
+        time.sleep(chance.random() / 5)
         os.kill(child, signal.SIGKILL)
         equal(os.WTERMSIG(os.waitpid(child, 0)[1]), signal.SIGKILL, f"round {round_}")
         os.close(ready)
