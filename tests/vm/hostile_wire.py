@@ -12,6 +12,8 @@ import json
 import mmap
 import os
 import random
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,9 +22,9 @@ import time
 import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.device import Context
-from pyverbs.mr import MR
+from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
-from pyverbs.pyverbs_error import PyverbsError
+from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
 from pyverbs.qp import QPAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import RecvWR, SendWR, SGE
@@ -32,42 +34,82 @@ from bystander import Bystander
 from rc import FULL_ACCESS, PORT, SLOWNESS, End
 from tap import equal, run, true
 from ud import QKEY
-from wire import SEED
+from windows import ONE, TWO, bind
+from wire import ETH_ALL, SEED, SOL_PACKET
 
 COUNT = int(os.environ.get("WIRE_PACKETS", "20000"))
+ENOUGH = 20000
 OPEN = FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC | e.IBV_ACCESS_FLUSH_GLOBAL
 REGION = 1 << 16
 GUARD = mmap.PAGESIZE
 SECRET = b"nobody has a key for this, or the right. "
 NOBODY = 0xF00000
+# Where the attacker's frames come from.
+ATTACKER = bytes.fromhex("020000000001")
+SO_ATTACH_FILTER, PACKET_STATISTICS = 26, 6
+# Windows of a region: which type, whose, and where; all around is a secret.
+WINDOW_RIGHTS = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC
+WINDOWS = ((ONE, 0, 8192, 16384), (TWO, 0, 28672, 12288), (TWO, 3, 45056, 12288))
 SLOT, TAKEN = 1024, 600
 SEND, WRITE, READ, ADD = e.IBV_WR_SEND, e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ, e.IBV_WR_ATOMIC_FETCH_AND_ADD
 
 
-class Guarded:
-    """A region in the middle of memory; all around it is a secret, and in it, too, unless others may read it."""
+class Ears:
+    """Counts the frames of the attacker that come in at our end of the wire."""
 
-    def __init__(self, pd, access, secret=True):
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        # Those that come from its address, by the classic filter of packets; nobody reads them.
+        high, low = struct.unpack(">IH", ATTACKER)
+        code = ((0x20, 0, 0, 6), (0x15, 0, 3, high), (0x28, 0, 0, 10), (0x15, 0, 1, low), (0x06, 0, 0, 1),
+                (0x06, 0, 0, 0))
+        self.code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in code))
+        program = struct.pack("=H6xQ", len(code), ctypes.addressof(self.code))
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+        self.socket.bind((os.environ["NETDEV"], ETH_ALL))
+
+    def heard(self):
+        """How many there were."""
+        found = struct.unpack("=II", self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[0]
+        self.socket.close()
+        return found
+
+
+class Guarded:
+    """A region in the middle of memory; all around it is a secret, and in it, too, but for parts that others may read,
+    (offset, length) each; all of it, unless told otherwise."""
+
+    def __init__(self, pd, access, parts=((0, REGION),)):
         self.memory = mmap.mmap(-1, REGION + 2 * GUARD)
         self.text = SECRET * (len(self.memory) // len(SECRET) + 1)
         self.memory[:] = self.text[:len(self.memory)]
         self.start = ctypes.addressof(ctypes.c_char.from_buffer(self.memory)) + GUARD
-        self.secret = secret
-        if not secret:
-            self.memory[GUARD:GUARD + REGION] = bytes(REGION)
+        self.parts = parts
+        for offset, length in parts:
+            self.memory[GUARD + offset:GUARD + offset + length] = bytes(length)
         self.mr = MR(pd, REGION, access, address=self.start)
 
-    def place(self, key=None):
-        """Where it is and what it answers to, as an attacker would name it."""
-        return self.start, REGION, self.mr.rkey if key is None else key
+    def place(self, key=None, part=(0, REGION)):
+        """Where it is, or a part of it, and what it answers to, as an attacker would name it."""
+        return self.start + part[0], part[1], self.mr.rkey if key is None else key
+
+    def page_out(self):
+        """The device has to ask for its pages again. Their bytes stay, as those of all that is shared."""
+        self.memory.madvise(mmap.MADV_DONTNEED, GUARD, REGION)
+
+    def written(self, part):
+        """Whether somebody has written to a part that he may write to."""
+        return any(self.memory[GUARD + part[0]:GUARD + sum(part)])
 
     def check(self, what):
         """Nobody has written where nobody may."""
         end = GUARD + REGION
         equal(self.memory[:GUARD], self.text[:GUARD], f"memory before {what}")
         equal(self.memory[end:], self.text[end:end + GUARD], f"memory behind {what}")
-        if self.secret:
-            equal(self.memory[GUARD:end], self.text[GUARD:end], what)
+        at = GUARD
+        for offset, length in (*self.parts, (REGION, 0)):
+            equal(self.memory[at:GUARD + offset], self.text[at:GUARD + offset], what)
+            at = GUARD + offset + length
 
 
 class Victim:
@@ -168,10 +210,13 @@ class Scene:
         self.gids = {4: [int(os.environ[name]) for name in ("GID4", "PEER_GID4")],
                      6: [int(os.environ[name]) for name in ("GID6", "PEER_GID6")]}
         self.pd, self.other_pd = PD(self.a), PD(self.a)
-        self.open = Guarded(self.pd, OPEN, secret=False)
-        self.inbox = Guarded(self.pd, e.IBV_ACCESS_LOCAL_WRITE, secret=False)
-        self.private = Guarded(self.pd, e.IBV_ACCESS_LOCAL_WRITE)
-        self.foreign = Guarded(self.other_pd, OPEN)
+        self.open = Guarded(self.pd, OPEN)
+        self.inbox = Guarded(self.pd, e.IBV_ACCESS_LOCAL_WRITE)
+        self.private = Guarded(self.pd, e.IBV_ACCESS_LOCAL_WRITE, parts=())
+        self.foreign = Guarded(self.other_pd, OPEN, parts=())
+        self.windowed = Guarded(self.pd, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_MW_BIND,
+                                parts=[part for _, _, *part in WINDOWS])
+        self.demand = self.on_demand()
         self.srq = SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=64, max_sge=1)))
         self.victims = []
         for service, version, options in (
@@ -179,6 +224,23 @@ class Scene:
                 (e.IBV_QPT_RC, 6, {"lonely": True}), (e.IBV_QPT_RC, 4, {"srq": self.srq, "lonely": True}),
                 (e.IBV_QPT_UC, 4, {}), (e.IBV_QPT_UC, 6, {"lonely": True}), (e.IBV_QPT_UD, 4, {"lonely": True})):
             self.victims.append(Victim(self, service, version, **options))
+        # Those of type 2 are for the peer of one queue pair, and end when he says so.
+        self.windows = [(MW(self.pd, kind), part) for kind, _, *part in WINDOWS]
+        self.window_keys = [bind(self.victims[whose].end, window, self.windowed.mr, *part, OPEN & WINDOW_RIGHTS)
+                            for (window, part), (_, whose, *_) in zip(self.windows, WINDOWS)]
+
+    def on_demand(self):
+        """A region whose pages go, if there are such regions here."""
+        try:
+            return Guarded(self.pd, FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC | e.IBV_ACCESS_ON_DEMAND)
+        except PyverbsRDMAError as error:
+            print(f"# no region on demand: {error}", flush=True)
+            return None
+
+    def regions(self):
+        """All regions by name."""
+        names = ("open", "inbox", "private", "foreign", "windowed", "demand")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     def targets(self, spared):
         """What the attacker is told, as JSON."""
@@ -191,14 +253,19 @@ class Scene:
                 packed = bytes.fromhex(str(context.query_gid(PORT, int(os.environ[name]))).replace(":", ""))
                 found.append((packed if version == 6 else packed[12:]).hex())
             ends[str(version)] = {"source": found[0], "destination": found[1],
-                             "ether_to": to.strip().replace(":", ""), "ether_from": "020000000001"}
+                             "ether_to": to.strip().replace(":", ""), "ether_from": ATTACKER.hex()}
         places = [self.open.place(), self.open.place(), self.private.place(), self.foreign.place(),
-                  self.inbox.place(), self.private.place(self.open.mr.rkey), self.foreign.place(0)]
+                  self.inbox.place(), self.private.place(self.open.mr.rkey), self.foreign.place(0),
+                  self.windowed.place(), self.windowed.place(self.window_keys[0])]
+        places += [self.windowed.place(key, part) for key, (_, part) in zip(self.window_keys, self.windows)]
+        places += [self.demand.place()] if self.demand else []
         return {"interface": os.environ["PEER_NETDEV"], "ends": ends, "keys": places, "spared": spared,
                 "secret": SECRET.hex(), "flows": [victim.told() for victim in self.victims]}
 
     def work(self, chance):
         """Everybody does something."""
+        if self.demand and chance.random() < 0.1:
+            self.demand.page_out()
         for at in range(4):
             try:
                 sge = SGE(self.inbox.start + (32 + at) * SLOT, TAKEN, self.inbox.mr.lkey)
@@ -210,8 +277,8 @@ class Scene:
 
     def check(self):
         """Memory is as it should be."""
-        for name in ("open", "inbox", "private", "foreign"):
-            getattr(self, name).check(f"the {name} region")
+        for name, region in self.regions().items():
+            region.check(f"the {name} region")
         for at in range(36):
             gap = GUARD + at * SLOT + TAKEN
             equal(self.inbox.memory[gap:gap + SLOT - TAKEN], bytes(SLOT - TAKEN), f"memory behind receive {at}")
@@ -222,8 +289,9 @@ class Scene:
             for end in (victim.end, victim.peer):
                 if end:
                     end.close()
-        regions = [region.mr for region in (self.open, self.inbox, self.private, self.foreign)]
-        for part in (*regions, self.srq, self.pd, self.other_pd, self.a, self.b):
+        windows = [window for window, _ in self.windows]
+        regions = [region.mr for region in self.regions().values()]
+        for part in (*windows, *regions, self.srq, self.pd, self.other_pd, self.a, self.b):
             part.close()
 
 
@@ -235,15 +303,27 @@ def attack():
         json.dump(scene.targets(bystander.spared), file)
         file.flush()
         command = ["ip", "netns", "exec", "b", sys.executable, "wire.py", file.name, str(COUNT)]
-        with subprocess.Popen(command) as attacker:
+        ears = Ears()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as attacker:
             while attacker.poll() is None:
                 scene.work(chance)
                 time.sleep(0.001)
+            *said, score = attacker.stdout.read().splitlines() or [""]
+        print("\n".join(said), flush=True)
         equal(attacker.returncode, 0, "the attacker's exit code")
+        score, heard = json.loads(score), ears.heard()
     print(f"# broken and connected again: {[victim.broken for victim in scene.victims]}", flush=True)
+    print(f"# {heard} came in of {score['ours']} packets that tell their sender, of {score['done']}", flush=True)
     bystander.end()
     scene.check()
-    true(any(scene.open.memory[GUARD:GUARD + REGION]), "nothing that was allowed was written")
+    true(score["done"] >= COUNT, f"only {score['done']} packets were sent")
+    true(heard >= score["ours"] * 0.9 >= COUNT * 0.5, f"{heard} of {score['ours']} packets came in")
+    wrote = [name for name, region in scene.regions().items() if any(map(region.written, region.parts))]
+    through = [scene.windowed.written(part) for _, part in scene.windows]
+    print(f"# written to: {wrote}; through windows: {through}", flush=True)
+    true("open" in wrote, "nothing that was allowed was written")
+    # Rarer, so not asked of a short run.
+    true(COUNT < ENOUGH or {"windowed", "demand"} & set(scene.regions()) <= set(wrote), f"written to: only {wrote}")
     scene.close()
 
 

@@ -4,7 +4,7 @@
 It listens to its own end of the wire, and sends: packets of the real peer with some fields changed; requests and
 responses of its own making, with the PSN that is expected, keys that it should not have, and some fields changed;
 and noise. Most have a right ICRC, or all would be dropped at one place. TARGETS is a JSON file, see hostile_wire.py,
-which starts this. SEED steers the chance; what is heard depends on time, too.
+which starts this, and gets the last line. SEED steers the chance; what is heard depends on time, too.
 """
 
 import collections
@@ -65,16 +65,20 @@ class Wire:
         return found
 
     def send(self, frames):
-        """Sends up to BATCH frames; what the kernel refuses is left out."""
+        """Sends up to BATCH frames; returns which of them the kernel has refused."""
         whole = ctypes.create_string_buffer(b"".join(frames))
         at = ctypes.addressof(whole)
         for index, one in enumerate(frames):
             struct.pack_into("QQ", self.iovecs, 16 * index, at, len(one))
             at += len(one)
-        done = 0
+        done, refused = 0, set()
         while done < len(frames):
             heads = ctypes.byref(self.heads, 64 * done)
-            done += max(1, self.libc.sendmmsg(self.out.fileno(), heads, len(frames) - done, 0))
+            sent = self.libc.sendmmsg(self.out.fileno(), heads, len(frames) - done, 0)
+            if sent <= 0:
+                refused.add(done)
+            done += max(1, sent)
+        return refused
 
     def send_burst(self, whole, size):
         """Sends one frame that is to be split into datagrams of that many bytes."""
@@ -374,9 +378,10 @@ class Attacker:
 
 
 def flood(attacker, wire, count):
-    """Sends that many packets."""
-    chance, done = attacker.chance, 0
-    while done < count:
+    """Sends that many packets; returns how many it has sent, and how many of these name us as their sender."""
+    chance, done, ours, tried = attacker.chance, 0, 0, 0
+    us = attacker.flows[0].ends["ether_from"]
+    while done < count and tried < 2 * count + BATCH:
         attacker.listen(wire)
         frames = []
         while len(frames) < BATCH - 1:
@@ -388,9 +393,11 @@ def flood(attacker, wire, count):
                 frames.append(whole)
             if cut > 0.999:
                 wire.send_burst(whole + chance.randbytes(4000), chance.choice((1, 64, 500, 1024 + 16, 1600)))
-        wire.send(frames)
-        done += len(frames)
-    return done
+        refused = wire.send(frames)
+        tried += len(frames)
+        done += len(frames) - len(refused)
+        ours += sum(frame[6:12] == us for at, frame in enumerate(frames) if at not in refused)
+    return done, ours
 
 
 def main():
@@ -398,10 +405,11 @@ def main():
         targets = json.load(file)
     attacker, wire = Attacker(targets), Wire(targets["interface"])
     start = time.monotonic()
-    done = flood(attacker, wire, int(sys.argv[2]))
+    done, ours = flood(attacker, wire, int(sys.argv[2]))
     seconds = time.monotonic() - start
     print(f"# seed {SEED}: {done} packets to {len(attacker.flows)} QPs in {seconds:.1f} s", flush=True)
     print(f"# what nobody has a key for was heard {attacker.leaks} times", flush=True)
+    print(json.dumps({"done": done, "ours": ours}), flush=True)
     sys.exit(1 if attacker.leaks else 0)
 
 
