@@ -22,12 +22,11 @@ from memory import REREG_ACCESS, REREG_TRANS, refused, rereg
 from mistakes import both_failed
 from rc import FULL_ACCESS, PAGE, End, across, eventually, forget_events, own_context, pair
 from tap import Skip, equal, not_for_rxe, run
-from uverbs import DEREG_MR, attributes_of, issue, request
+from uverbs import DEREG_MR, issue, reg_dmabuf_mr, request
 from work import OK, READ, SEND, WRITE, fill, held, pattern, status
 
 UDMABUF, HEAP, BUFFERS = "/dev/udmabuf", "/dev/dma_heap/system", "/sys/kernel/debug/dma_buf/bufinfo"
 UDMABUF_CREATE, HEAP_ALLOC = 0x40187542, 0xC0184800
-OBJECT_MR, REG_DMABUF_MR = 7, 4
 SIZE = 1 << 20
 DATA = pattern(SIZE, 5)
 IOVA = 0x123456780000
@@ -65,16 +64,11 @@ class Region:
     def __init__(self, end, buffer, length=SIZE, offset=0, iova=IOVA, access=ATOMIC):
         not_for_rxe("has no such regions")
         self.fd = end.ctx.cmd_fd
-        keys = [ctypes.c_uint32(), ctypes.c_uint32()]
-        given = [(0, 0, 1, 0), (1, 0, 1, end.pd.handle), (2, 8, 1, offset), (3, 8, 1, length), (4, 8, 1, iova),
-                 (5, 4, 1, buffer), (6, 4, 1, access)]
-        given += [(7 + index, 4, 1, ctypes.addressof(key)) for index, key in enumerate(keys)]
-        error, found = attributes_of(self.fd, OBJECT_MR, REG_DMABUF_MR, given)
+        place = offset, length, iova
+        error, self.handle, (self.lkey, self.rkey) = reg_dmabuf_mr(self.fd, end.pd.handle, place, buffer, access)
         if error:
             raise OSError(error, os.strerror(error))
-        self.handle = found[0]
         self.buf, self.length = iova, length
-        self.lkey, self.rkey = (key.value for key in keys)
 
     def close(self):
         """Deregisters it."""

@@ -2,12 +2,9 @@
 """Memory on demand whose pages go while they are used, come late or never, or come before they are needed."""
 
 import contextlib
-import ctypes
-import fcntl
 import os
 import random
 import signal
-import struct
 import threading
 import time
 
@@ -15,6 +12,7 @@ import pyverbs.enums as e
 from pyverbs.qp import QPAttr
 
 import mapping
+import uverbs
 from mapping import HUGE, Memory, Userfault
 from odp import SEED, Region, regions
 from rc import PAGE, SLOWNESS, End, eventually, own_context, pair, readable
@@ -269,20 +267,14 @@ def killed():
         os.close(go)
 
 
-_IOCTL = 0xC0181B01
-_OBJECT_MR, _ADVISE_MR, _MANDATORY = 7, 2, 1
 PREFETCH, PREFETCH_WRITE, PREFETCH_PRESENT = 0, 1, 2
 
 
 def advise(end, pieces, advice, flush=True):
-    """ibv_advise_mr, which librxe does not have: the system call itself."""
-    sges = b"".join(struct.pack("=QII", *piece) for piece in pieces)
-    buffer = ctypes.create_string_buffer(sges, len(sges))
-    attributes = ((0, 0, end.pd.handle), (1, 8, advice), (2, 4, int(flush)), (3, len(sges), ctypes.addressof(buffer)))
-    words = b"".join(struct.pack("=HHHHQ", number, length, _MANDATORY, 0, data)
-                     for number, length, data in attributes)
-    head = struct.pack("=HHHHQII", 24 + len(words), _OBJECT_MR, _ADVISE_MR, len(attributes), 0, 14, 0)
-    fcntl.ioctl(end.ctx.cmd_fd, _IOCTL, bytearray(head + words))
+    """Advice on pieces of an end's regions; raises OSError."""
+    error = uverbs.advise_mr(end.ctx.cmd_fd, end.pd.handle, advice, int(flush), pieces)
+    if error:
+        raise OSError(error, os.strerror(error))
 
 
 def prefetch():

@@ -129,11 +129,42 @@ def ioctl(descriptor, target, method, attributes, driver=RXE):
     return attributes_of(descriptor, target, method, attributes, driver)[0]
 
 
+# Objects of the other way, two methods of one, and an attribute that has to be understood.
+OBJECTS = {"pd": 1, "cq": 3, "qp": 4, "srq": 5, "ah": 6, "mr": 7, "mw": 8}
+ADVISE_MR, REG_DMABUF_MR, MANDATORY = 2, 4, 1
+
+
+def advise_mr(descriptor, pd, advice, flags, pieces):
+    """ibv_advise_mr, which librxe does not have, on pieces (address, length, lkey); 0, or the error's number."""
+    sges = b"".join(struct.pack("=QII", *piece) for piece in pieces)
+    buffer = ctypes.create_string_buffer(sges, len(sges))
+    given = [(0, 0, pd), (1, 8, advice), (2, 4, flags), (3, len(sges), ctypes.addressof(buffer))]
+    return ioctl(descriptor, OBJECTS["mr"], ADVISE_MR,
+                 [(number, size, MANDATORY, datum) for number, size, datum in given])
+
+
+def reg_dmabuf_mr(descriptor, pd, place, buffer, access):
+    """ibv_reg_dmabuf_mr; the place is (offset, length, address). 0, or the error's number; the handle, and the keys."""
+    keys = [ctypes.c_uint32(), ctypes.c_uint32()]
+    given = [(0, 0, 0), (1, 0, pd), *((2 + at, 8, datum) for at, datum in enumerate(place)),
+             (5, 4, buffer & 0xFFFFFFFF), (6, 4, access),
+             *((7 + at, 4, ctypes.addressof(key)) for at, key in enumerate(keys))]
+    error, found = attributes_of(descriptor, OBJECTS["mr"], REG_DMABUF_MR,
+                                 [(number, size, MANDATORY, datum) for number, size, datum in given])
+    return error, found[0], tuple(key.value for key in keys)
+
+
+# What nobody can carry out: queues are filled and polled without the kernel, and the driver has no such objects.
+MISSING = {POLL_CQ, POST_RECV, POST_SRQ_RECV, OPEN_XRCD, OPEN_QP, EX_CREATE_FLOW, EX_CREATE_WQ, EX_CREATE_TABLE}
+# What is no command, but counted like one.
+ADVICE, BUFFER, ANY_CALL, MAPPING = "advise_mr", "reg_dmabuf_mr", "any ioctl", "mmap of a ring"
+
+
 class Tally:
     """How often each command was issued, and how often it was carried out, by all processes."""
 
     def __init__(self):
-        self.numbers = list(COMMANDS)
+        self.numbers = [*COMMANDS, ADVICE, BUFFER, ANY_CALL, MAPPING]
         self.memory = mmap.mmap(-1, mmap.PAGESIZE)
         self.counts = (ctypes.c_uint32 * (2 * len(self.numbers))).from_buffer(self.memory)
 
@@ -144,5 +175,6 @@ class Tally:
         self.counts[at + 1] += not error
 
     def unused(self):
-        """Commands that were never carried out."""
-        return [f"{number:#x}" for at, number in enumerate(self.numbers) if not self.counts[2 * at + 1]]
+        """What was never carried out, of what can be."""
+        return [number if isinstance(number, str) else f"command {number:#x}"
+                for at, number in enumerate(self.numbers) if not self.counts[2 * at + 1] and number not in MISSING]
