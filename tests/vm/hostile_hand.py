@@ -20,8 +20,12 @@ from ud import gid_bytes
 
 THREADS = 4
 MEMORY = 64 * PAGE
+# Where it is: the kernel by itself puts nothing there, so whoever unmaps or writes to it never hits Python's own.
+ALONE = 1 << 36
 WILD = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFF888000000000, (1 << 64) - 1, (1 << 64) - PAGE)
 RC, UC, UD = 2, 3, 4
+# To be read and written by all, on demand.
+ON_DEMAND = 0x47
 # What modify_qp wants on the way from RESET to RTS: (state, mask) by type of queue pair.
 STEPS = {RC: ((1, 0x39), (2, 0x129181), (3, 0x12E01)), UC: ((1, 0x39), (2, 0x101181), (3, 0x10001)),
          UD: ((1, 0x71), (2, 0x1), (3, 0x10001))}
@@ -43,6 +47,8 @@ class Context:
         # Of queue pairs {handle: (number, type)}; of regions (lkey, rkey).
         self.pairs, self.keys = {}, []
         self.mappings = []
+        # Groups that were joined: (group, queue pair).
+        self.groups = []
         # [address, bytes] of rings that are mapped; of whom nobody knows.
         self.rings = []
 
@@ -50,11 +56,12 @@ class Context:
 class Process:
     """What the threads of one process share."""
 
-    def __init__(self, tally):
-        self.tally = tally
+    def __init__(self, tally, buffer):
+        # The descriptor of a DMA buffer, or -1.
+        self.tally, self.buffer = tally, buffer
         self.path = device_path()
         # Regions begin in the first half, and may end in the second.
-        self.memory = libc.mmap(None, 2 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+        self.memory = libc.mmap(ALONE, 2 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         self.answers = mmap.mmap(-1, THREADS * PAGE)
         self.answer = ctypes.addressof(ctypes.c_char.from_buffer(self.answers))
         self.contexts = [self.opened() for _ in range(2)]
@@ -167,6 +174,8 @@ class Hand:
         made = uverbs.COMMANDS[command][1]
         if made:
             context.pools[made].append(handle)
+        if command == uverbs.ATTACH_MCAST:
+            context.groups = context.groups[-20:] + [(values[0], values[1])]
         if command == uverbs.REG_MR:
             context.keys = context.keys[-20:] + [(struct.unpack_from("=II", answer, 4), values[1], values[2])]
         if made == "qp":
@@ -208,8 +217,10 @@ class Hand:
             self.queue()
         elif kind < 0.94:
             self.take_memory()
-        elif kind < 0.98:
+        elif kind < 0.96:
             self.call()
+        elif kind < 0.98:
+            self.advise_or_borrow()
         elif kind < 0.99:
             if chance.random() < 0.1:
                 self.fork()
@@ -228,7 +239,32 @@ class Hand:
             return
         elif command in uverbs.DESTROY.values() and chance.random() < 0.6:
             return
+        elif command in (uverbs.ATTACH_MCAST, uverbs.DETACH_MCAST) and chance.random() < 0.7:
+            self.join(command)
+            return
+        if chance.random() < 0.5:
+            self.supply(command)
         self.issue(command)
+
+    def supply(self, command):
+        """Makes one of each kind that a command is about, where there is none."""
+        for name in uverbs.LAYOUTS[command][1]:
+            if name in uverbs.CREATE and not self.context.pools[name]:
+                self.supply(uverbs.CREATE[name])
+                self.issue(uverbs.CREATE[name], {})
+
+    def join(self, command):
+        """A queue pair of datagrams, if need be a new one, joins a group, or leaves one that it has joined."""
+        chance, context = self.chance, self.context
+        groups = [(group, qp) for group, qp in context.groups if qp in context.pairs]
+        if command == uverbs.DETACH_MCAST and groups:
+            self.issue(command, dict(zip(("group", "qp"), chance.choice(groups))))
+            return
+        pairs = [handle for handle, (_, kind) in context.pairs.items() if kind == UD]
+        if not pairs:
+            self.issue(uverbs.CREATE_QP, {"kind": UD})
+        elif not self.issue(uverbs.ATTACH_MCAST, {"qp": chance.choice(pairs)}) and chance.random() < 0.3:
+            self.issue(uverbs.DETACH_MCAST, dict(zip(("group", "qp"), context.groups[-1])))
 
     def connect(self):
         """Two queue pairs of a type, or one with itself, to RTS."""
@@ -253,7 +289,9 @@ class Hand:
             if context.mappings and len(context.rings) < 24 and chance.random() < 0.5:
                 offset, size = chance.choice(context.mappings)
                 start = libc.mmap(None, size, PROT_READ | PROT_WRITE, MAP_SHARED, context.descriptor, offset)
-                if start != ctypes.c_void_p(-1).value:
+                failed = start == ctypes.c_void_p(-1).value
+                self.process.tally.add(uverbs.MAPPING, failed)
+                if not failed:
                     context.rings.append((start, size))
             if context.rings and chance.random() < 0.05:
                 start, size = context.rings.pop(chance.randrange(len(context.rings)))
@@ -320,14 +358,51 @@ class Hand:
         ))()
 
     def call(self):
-        """An ioctl with attributes by chance."""
+        """An ioctl with attributes by chance; some would destroy something."""
         chance = self.chance
+        if chance.random() < 0.3:
+            self.destroy(chance.choice(list(uverbs.OBJECTS)))
+            return
         attributes = []
         for number in range(chance.randrange(6)):
             datum = chance.choice((chance.randrange(16), self.answer, chance.choice(WILD)))
             attributes.append((chance.choice((number, 0x1000, 0x1001, chance.randrange(16))),
                                chance.choice((0, 4, 8, 64, chance.getrandbits(16))), chance.randrange(2), datum))
-        uverbs.ioctl(self.context.descriptor, chance.randrange(20), chance.randrange(9), attributes)
+        error = uverbs.ioctl(self.context.descriptor, chance.randrange(20), chance.randrange(9), attributes)
+        self.process.tally.add(uverbs.ANY_CALL, error)
+
+    def destroy(self, name):
+        """Something goes, if the method is the one for that; where an answer is wanted, there is room for it."""
+        pool, handle = self.context.pools[name], self.field(name, 4)
+        attributes = [(0, 0, uverbs.MANDATORY, handle), (1, self.chance.choice((0, 4, 8)), 0, self.answer)]
+        error = uverbs.ioctl(self.context.descriptor, uverbs.OBJECTS[name], self.chance.randrange(2), attributes)
+        self.process.tally.add(uverbs.ANY_CALL, error)
+        if not error and handle in pool:
+            pool.remove(handle)
+            self.context.pairs.pop(handle if name == "qp" else None, None)
+
+    def advise_or_borrow(self):
+        """Advice on pieces of regions, or a region of a DMA buffer, with arguments that mostly make sense."""
+        chance, context = self.chance, self.context
+        if chance.random() < 0.7:
+            pieces, domain = [], self.field("pd", 4)
+            fresh = chance.random() < 0.5 and not self.issue(uverbs.REG_MR, {
+                "pd": domain, "access": ON_DEMAND, "address": self.makers["address"](8)})
+            for _ in range(chance.choice((1, 1, 2, 5))):
+                (lkey, _), start, length = context.keys[-1] if fresh else self.region()
+                pieces.append((start & (1 << 64) - 1, min(length, chance.choice((8, 5000, PAGE))) & 0xFFFFFFFF, lkey))
+            error = uverbs.advise_mr(context.descriptor, domain, chance.choice((0, 1, 2, chance.randrange(9))),
+                                     chance.choice((0, 1, 1, 2)), pieces)
+            self.process.tally.add(uverbs.ADVICE, error)
+            return
+        buffer = chance.choice((self.process.buffer, self.process.buffer, chance.randrange(40)))
+        place = chance.choice((0, 0, PAGE, 100)), chance.choice((PAGE, 8 * PAGE, chance.choice(WILD))), 1 << 32
+        error, handle, keys = uverbs.reg_dmabuf_mr(context.descriptor, self.field("pd", 4), place, buffer,
+                                                   chance.choice((1, 7, 15)))
+        self.process.tally.add(uverbs.BUFFER, error)
+        if not error:
+            context.pools["mr"].append(handle)
+            context.keys = context.keys[-20:] + [(keys, place[2], place[1])]
 
     def fork(self):
         """A child that has everything, does some of the same, and ends without a word."""

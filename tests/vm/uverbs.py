@@ -77,6 +77,8 @@ COMMANDS = {
 # What goes by a handle, and how: the answer of what is created begins with it.
 DESTROY = {"pd": DEALLOC_PD, "ah": DESTROY_AH, "mr": DEREG_MR, "mw": DEALLOC_MW, "cq": DESTROY_CQ, "qp": DESTROY_QP,
            "srq": DESTROY_SRQ}
+# What makes them; of two ways, the plain one.
+CREATE = {made: command for command, (_, made, _) in reversed(COMMANDS.items()) if made}
 # Where the answers tell of rings: struct mminfo.
 RINGS = {CREATE_CQ: (8,), RESIZE_CQ: (8,), CREATE_QP: (32, 48), CREATE_SRQ: (16,), EXTENDED | CREATE_CQ: (16,),
          EXTENDED | CREATE_QP: (40, 56)}
