@@ -5,12 +5,13 @@
 
 Knows the links w0-w1 and x0-x1, the bond bond9, the VLAN w0.7, devices hx, hy, hz, and namespaces c and d; touches
 nothing else. Most commands make sense, as far as an administrator knows what the other has left; some make none.
-None may hang, and time goes on until enough of them were carried out, so many CONNECTIONS over these devices have moved
-data, and devices have made so many MOVES to another namespace, which they can where each belongs to one; the first one
-has the name `first`. SEED steers the chance; what a command finds depends on the moment, too. Fails with a line for
-each fault.
+None may hang, and time goes on until enough of them were carried out, settings of the bond and of the VLAN are others
+than before, so many CONNECTIONS over these devices have moved data, and devices have made so many MOVES to another
+namespace, which they can where each belongs to one; the first one has the name `first`. SEED steers the chance; what a
+command finds depends on the moment, too. Fails with a line for each fault.
 """
 
+import json
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 
 DRIVER = os.environ["DRIVER"]
 # Each netdev that devices are made of, and what makes it.
@@ -27,6 +29,22 @@ NETDEVS = {
     "bond9": ("type", "bond", "mode", "active-backup", "miimon", "20"),
     "w0.7": ("link", "w0", "type", "vlan", "id", "7"),
 }
+# What is changed of a bond and of a VLAN while it is there, perhaps in use: each with some values.
+SETTINGS = {
+    "bond": {
+        "mode": ("active-backup", "balance-rr", "balance-xor", "802.3ad", "broadcast"), "miimon": ("0", "20", "100"),
+        "active_slave": ("w0", "x0"), "primary": ("w0", "x0"), "updelay": ("0", "40"), "downdelay": ("0", "40"),
+        "fail_over_mac": ("none", "active", "follow"), "primary_reselect": ("always", "better", "failure"),
+        "xmit_hash_policy": ("layer2", "layer3+4", "vlan+srcmac"), "all_slaves_active": ("0", "1"),
+        "num_grat_arp": ("0", "5"), "min_links": ("0", "2"), "arp_interval": ("0", "50"),
+    },
+    "vlan": {
+        "reorder_hdr": ("on", "off"), "loose_binding": ("on", "off"), "gvrp": ("on", "off"), "mvrp": ("on", "off"),
+        "bridge_binding": ("on", "off"), "ingress-qos-map": ("0:3", "5:1"), "egress-qos-map": ("0:5", "3:1"),
+    },
+}
+# What a bond changes by itself.
+ITS_OWN = {"active_slave", "ad_info"}
 DEVICES, NAMESPACES = ("hx", "hy", "hz"), ("c", "d")
 # So many commands are carried out, if it takes LATEST times as long as was asked for.
 ENOUGH, LATEST = 20, 8
@@ -44,17 +62,25 @@ class World:
         # The namespace of each netdev, and of each device, that was made and not deleted; the first one is "".
         self.place, self.homes = {}, {}
         self.given = self.kept = self.tried = self.moved = self.sent = 0
+        # By kind of interface, how often a setting was given a value, and the kernel showed others than before.
+        self.retuned = {kind: Counter() for kind in SETTINGS}
         # Whoever holds it has a moment of peace: no administrator begins anything.
         self.peace = threading.Lock()
         self.faults = []
 
     def enough(self):
         """Whether enough was done to tell something."""
-        return self.kept >= ENOUGH and self.moved >= self.connections and self.sent >= self.moves
+        return self.kept >= ENOUGH and self.moved >= self.connections and self.sent >= self.moves \
+            and all(self.retuned.values())
 
     def goes_on(self):
         """Whether there is something left to do."""
         return time.monotonic() - self.began < (1 if self.enough() else LATEST) * self.seconds
+
+    def gone(self, netdev):
+        """A netdev went, and with it a VLAN that lies upon it."""
+        for name in (netdev, "w0.7") if netdev == "w0" else (netdev,):
+            self.place.pop(name, None)
 
     def carry_out(self, words):
         """Runs a command; whether it was carried out."""
@@ -107,6 +133,8 @@ class Administrator:
     def make(self, netdev):
         """A netdev, up, with addresses."""
         where = self.pick("", "", *NAMESPACES)
+        if "vlan" in NETDEVS[netdev] and self.chance.random() < 0.8:
+            where = self.world.place.get("w0", where)
         if self.ip(where, "link", "add", netdev, *NETDEVS[netdev]):
             self.world.place[netdev] = where
             self.addresses(netdev, where)
@@ -129,7 +157,7 @@ class Administrator:
     def remove(self, netdev, where):
         """A netdev goes, with what lies above it."""
         if self.ip(where, "link", "del", netdev):
-            self.world.place.pop(netdev, None)
+            self.world.gone(netdev)
 
     def move(self, netdev, where):
         """A netdev goes into another namespace."""
@@ -142,6 +170,35 @@ class Administrator:
         self.ip(where, "link", "set", netdev, *self.pick(
             ("mtu", self.pick("200", "256", "600", "1280", "1500", "4200", "9000")), ("up",), ("up",), ("down",),
             ("address", f"02:00:00:00:09:0{self.chance.randrange(10)}"), ("master", "bond9"), ("nomaster",)))
+
+    def retune(self, _netdev, _where):
+        """A setting of the bond or the VLAN, some of them by sysfs as well, or the MTU of what it lies upon."""
+        netdev = self.pick("bond9", "w0.7")
+        kind = NETDEVS[netdev][NETDEVS[netdev].index("type") + 1]
+        where = self.world.place.get(netdev, "")
+        name = self.pick(*SETTINGS[kind])
+        value = self.pick(*SETTINGS[kind][name])
+        before = self.settings(netdev, where)
+        if self.chance.random() < 0.2:
+            self.ip(where, "link", "set", self.pick("w0", "x0"), "mtu", self.pick("600", "1500", "4200"))
+        if kind == "bond" and self.chance.random() < 0.5:
+            # Some can be changed of a bond only that is down, or has no slaves.
+            if self.chance.random() < 0.3:
+                self.ip(where, "link", "set", netdev, self.pick("down", "up"))
+            done = self.within(where, "sh", "-c", f"echo {value} >/sys/class/net/{netdev}/bonding/{name}")
+        else:
+            done = self.ip(where, "link", "set", netdev, "type", kind, name, value)
+        if done and before and self.settings(netdev, where) not in (None, before):
+            self.world.retuned[kind][name] += 1
+
+    def settings(self, netdev, where):
+        """How a bond or VLAN is set now; None if it is not there."""
+        words = ["ip", *(("-n", where) if where else ()), "-j", "-d", "link", "show", netdev]
+        found = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        if found.returncode:
+            return None
+        held = json.loads(found.stdout)[0].get("linkinfo", {}).get("info_data", {})
+        return {name: value for name, value in held.items() if name not in ITS_OWN}
 
     def carrier(self, _netdev, where):
         """The other end of a link."""
@@ -157,7 +214,7 @@ class Administrator:
         name = self.pick(*NAMESPACES)
         if self.world.carry_out(["ip", "netns", self.pick("add", "add", "del"), name]):
             for netdev in [netdev for netdev, where in list(self.world.place.items()) if where == name]:
-                self.world.place.pop(netdev, None)
+                self.world.gone(netdev)
             # For whoever connects there by TCP.
             self.ip(name, "link", "set", "lo", "up")
 
@@ -200,8 +257,8 @@ class Administrator:
         other.join()
 
     # What they do, and how often.
-    DEEDS = ((device, 12), (no_device, 2), (change, 5), (carrier, 1), (addresses, 3), (strip, 1), (remove, 2),
-             (move, 3), (namespace, 2), (wire, 1), (rename, 1), (send, 2), (tear, 1))
+    DEEDS = ((device, 12), (no_device, 2), (change, 5), (retune, 4), (carrier, 1), (addresses, 3), (strip, 1),
+             (remove, 2), (move, 3), (namespace, 2), (wire, 1), (rename, 1), (send, 2), (tear, 1))
 
 
 class User:
@@ -306,12 +363,14 @@ def main():
         thread.start()
     for thread in threads:
         thread.join()
+    changes = ", ".join(f"{kind}: {dict(found)}" for kind, found in world.retuned.items())
     print(f"{world.given} commands, {world.kept} carried out, {world.sent} devices went to another namespace, "
-          f"{world.moved} of {world.tried} connections moved data, seed {seed}", file=sys.stderr)
+          f"{world.moved} of {world.tried} connections moved data, changed {changes}, seed {seed}", file=sys.stderr)
     for line in world.faults:
         print(line)
     if not world.enough():
-        print(f"only {world.kept} commands were carried out, {world.moved} connections moved data, {world.sent} moves")
+        print(f"only {world.kept} commands were carried out, {world.moved} connections moved data, {world.sent} moves, "
+              f"changed {changes}")
     return bool(world.faults) or not world.enough()
 
 
