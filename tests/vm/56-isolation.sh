@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # What belongs to one process or one namespace is nobody else's, whatever numbers others know of it; see isolation.py,
-# foreign_gid.py and outsider.py.
+# foreign_gid.py and outsider.py. Groups of processes have as much as they may; see rdma_group.py.
 #
 #	v0 [DEV], owner ------ v1 [PEER_DEV]     v1 is in namespace b, and one of the strangers
 #	v0.5                                     a VLAN that goes to namespace c and comes back
@@ -55,6 +55,7 @@ exclusive() {
 
 cd "${VM_LIB%/*}" || exit
 python_tests isolation.py
+python_tests rdma_group.py
 
 if [ "$DRIVER" = rxe ]; then
 	skip "addresses in other namespaces" "rxe: sends from them"
