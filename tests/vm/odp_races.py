@@ -212,15 +212,20 @@ def failed():
         late.close()
 
 
-def _taken_back(length, settings, give_up):
+def _taken_back(length, expected, settings, state=None):
+    """The sender gives up, or goes to a state in which it has to; expected: what it is told, if anything."""
     with regions(size=HUGE, **settings) as (a, b, here, there):
         fault = _userfault(there.held)
         a.mr.write(b"\x11" * length, length)
         b.receive(pieces=there.sge(length))
         a.send(SEND, pieces=[a.sge(0, length)])
         address = fault.wanted()
-        give_up(a)
-        true(a.completion(30).status != OK, "it has not arrived")
+        if state is not None:
+            a.qp.modify(QPAttr(qp_state=state), e.IBV_QP_STATE)
+        if expected is None:
+            a.silent(0.1)
+        else:
+            equal(a.completion(30).status, expected, "what the sender is told")
         a.mr.write(b"\x22" * length, length)
         for page in range(0, length, PAGE):
             fault.give(address + page)
@@ -237,11 +242,11 @@ def taken_back():
     """What a sender changes once it knows that its message is lost is not delivered"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
     for length in (1000, 20000):
-        # After some tries; at once; without any.
-        _taken_back(length, {"rnr_retry": 0}, lambda a: None)
+        _taken_back(length, e.IBV_WC_RNR_RETRY_EXC_ERR, {"rnr_retry": 0})
         for _ in range(3):
-            _taken_back(length, {"timeout": 1, "retry_cnt": 0}, lambda a: None)
-            _taken_back(length, {}, lambda a: a.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE))
+            _taken_back(length, e.IBV_WC_RETRY_EXC_ERR, {"timeout": 1, "retry_cnt": 0})
+            _taken_back(length, e.IBV_WC_WR_FLUSH_ERR, {}, e.IBV_QPS_ERR)
+            _taken_back(length, None, {}, e.IBV_QPS_RESET)
 
 
 def killed():
