@@ -7,7 +7,7 @@
 #
 # VERBS_SECONDS is how long, SEED steers the chance.
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_ENV=VERBS_SECONDS=300
 
 . "$VM_LIB"

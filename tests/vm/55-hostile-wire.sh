@@ -7,7 +7,7 @@
 #
 # WIRE_PACKETS is the number of packets, SEED steers the chance.
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=netns KERNEL=uml VM_TIMEOUT=3000 VM_ENV=WIRE_PACKETS=10000000
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_ENV=WIRE_PACKETS=2000000
 
