@@ -144,9 +144,11 @@ impl Common {
     /// Goes to the send queue error state: a send of an unreliable service has failed, and those behind
     /// it are flushed. Receiving goes on.
     pub(crate) fn fail_sends(&self) {
-        // The consumer may go from one to the other meanwhile.
+        // The consumer may go from one to the other meanwhile; or, once this is done, back to RTS.
         while let from @ (QpState::Rts | QpState::Sqd) = self.state() {
-            self.change_state(from, QpState::Sqe);
+            if self.change_state(from, QpState::Sqe) {
+                break;
+            }
         }
     }
 
@@ -163,13 +165,14 @@ impl Common {
         matches!(self.state(), QpState::Init | QpState::Rtr)
     }
 
-    /// Goes from state `from` to state `to`; not if a half has failed meanwhile.
-    pub(crate) fn change_state(&self, from: QpState, to: QpState) {
+    /// Goes from state `from` to state `to`; not if a half has failed meanwhile. Says whether it did.
+    pub(crate) fn change_state(&self, from: QpState, to: QpState) -> bool {
         // For a consumer, a state that is another by now can only be one of the error states, which then stays.
         let changed = self.state.cmpxchg(from as u32, to as u32, Relaxed);
         if changed.is_ok() {
             trace::qp_state(self.number(), from, to);
         }
+        changed.is_ok()
     }
 
     /// Goes to RESET, from any state.

@@ -54,7 +54,17 @@ pub(crate) struct Host<'a, B> {
 
 impl<B: Bytes> MessageHost for Host<'_, B> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
-        self.queue.take()
+        let taken = self.queue.take()?;
+        // Looked at with the receive in hand: it may have been posted because the queue pair had failed. Those of a
+        // shared queue are for others, too.
+        let own = self.queue.pd().is_none();
+        Some(match taken {
+            Ok(RecvWr { wr_id, .. }) if own && self.qp.is_failed() => Err(BadRecv {
+                wr_id,
+                status: WcStatus::WrFlushErr,
+            }),
+            taken => taken,
+        })
     }
 
     fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {

@@ -42,7 +42,12 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::{net::rx::SkbQueue, timer::now, turn::Again};
+use rdma::{
+    attr::QpState,
+    net::rx::SkbQueue,
+    timer::now,
+    turn::Again, //
+};
 use roce::{
     access::{
         Obstacle,
@@ -248,7 +253,8 @@ impl Half for SendHalf {
         let was_full = self.requester.free_slots() == 0;
         self.report(qp, after);
         self.count(qp);
-        if self.tell_drained && self.requester.is_drained() {
+        // Not before the state says so, which it does soon.
+        if self.tell_drained && qp.state() == QpState::Sqd && self.requester.is_drained() {
             self.tell_drained = false;
             after.drained = true;
         }

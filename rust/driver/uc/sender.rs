@@ -33,6 +33,7 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
+    attr::QpState,
     net::rx::SkbQueue,
     turn::Again, //
 };
@@ -179,7 +180,8 @@ impl Half for SendHalf {
             path.flush(qp.way());
             self.pacing.sent(path.take_refused());
         }
-        if self.tell_drained && self.sender.is_drained() {
+        // Not before the state says so, which it does soon.
+        if self.tell_drained && qp.state() == QpState::Sqd && self.sender.is_drained() {
             self.tell_drained = false;
             after.drained = true;
         }
