@@ -10,6 +10,7 @@ and that others get on beside it, always is.
 import contextlib
 import ctypes
 import os
+import socket
 import struct
 import time
 
@@ -20,11 +21,12 @@ import frame as f
 from bystander import Bystander
 from drops import NOBODY, Stranger, deth, reth
 from flood import LEAST_SHARE, PACKETS, SOME_ROUNDS, WORST_FACTOR, pace
+from netns import within_namespace
 from rc import PORT, SLOWNESS, End, context, eventually, gid_index
 from tap import equal, run, true
 from ud import QKEY, gid_text
 from unreliable import modify
-from wire import BATCH
+from wire import BATCH, ETH_ALL
 
 PSN, BODY = 0x1000, 256
 # A question, and the packets of its answer, at a path MTU of 1024; how many may be open at a time.
@@ -32,7 +34,53 @@ ANSWER, OPEN = 64, 16
 # Packets of a burst: all that is in a frame of 64 KiB is taken by the first that is not as long as the others.
 BURST = 32
 ACKNOWLEDGE = 0x80
-SENT = f"/sys/class/net/{os.environ['NETDEV']}/statistics/tx_bytes"
+# As many READs as a batch has may follow before the answers to that are known to be complete.
+DEPTH = 2 * OPEN
+# Instructions of a packet filter, as linux/filter.h has them, and what it lets through: the whole frame.
+BYTE, HALF, WORD, MASK, UNLESS, RETURN = 0x30, 0x28, 0x20, 0x54, 0x15, 0x06
+SO_ATTACH_FILTER, SO_RCVBUFFORCE, WHOLE = 26, 33, 1 << 20
+# Where a frame has its kind, protocol, port, opcode, queue pair and PSN: IPv4 without options.
+KIND, PROTOCOL, TO_PORT, OPCODE, TO_PAIR, ITS_PSN = 12, 23, 36, 42, 46, 50
+# A full packet of an answer, behind the other headers; the first and the last have one of four bytes more.
+PACKET = f.BTH + 1024 + f.ICRC
+
+
+def psn_of(frame):
+    """The number of a packet."""
+    return int.from_bytes(frame[ITS_PSN:ITS_PSN + 4], "big") & 0xFFFFFF
+
+
+class Ear:
+    """Hears the answers that come to the peer, and nothing else."""
+
+    def __init__(self):
+        lines = [(HALF, KIND), (UNLESS, 0x0800), (BYTE, PROTOCOL), (UNLESS, socket.IPPROTO_UDP), (HALF, TO_PORT),
+                 (UNLESS, 4791), (WORD, TO_PAIR), (MASK, 0xFFFFFF), (UNLESS, NOBODY), (RETURN, WHOLE), (RETURN, 0)]
+        # Who is something else goes to the last line.
+        code = b"".join(struct.pack("=HBBI", what, 0, len(lines) - at - 2 if what == UNLESS else 0, value)
+                        for at, (what, value) in enumerate(lines))
+        program = ctypes.create_string_buffer(code, len(code))
+        with within_namespace("b"):
+            # Nothing comes in before it is bound.
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER,
+                               struct.pack("@HP", len(lines), ctypes.addressof(program)))
+        # Far more than the answers to all that may be asked at a time.
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 32 << 20)
+        self.socket.bind((os.environ["PEER_NETDEV"], ETH_ALL))
+        self.head = bytearray(64)
+
+    def next(self, late):
+        """Numbers of the next packets; many pass as one frame, which has the headers of the first."""
+        self.socket.settimeout(max(0.1, late - time.monotonic()))
+        length = self.socket.recv_into(self.head, flags=socket.MSG_TRUNC)
+        opcode, first = self.head[OPCODE], psn_of(self.head)
+        true(f.READ_FIRST <= opcode <= f.READ_LAST, f"answered with opcode {opcode:#x}, {bytes(self.head[54:58])}")
+        return range(first, first + (length - OPCODE) // PACKET)
+
+    def close(self):
+        """Ends it."""
+        self.socket.close()
 
 
 class Flood(Stranger):
@@ -43,6 +91,7 @@ class Flood(Stranger):
 
     def __init__(self):
         super().__init__()
+        self.depth = min(DEPTH, context().query_device().max_qp_rd_atom)
         self.end = End(size=1 << 16, wr=1024, cqe=1024, sge=1, service=self.service)
         self.sent = self.packets = 0
         self.seconds = 0.0
@@ -51,7 +100,7 @@ class Flood(Stranger):
     def connect(self):
         """To RTS, from any state."""
         modify(self.end.qp, e.IBV_QPS_RESET)
-        attr = self.end.attr(NOBODY, rq_psn=PSN, sq_psn=PSN, max_dest_rd_atomic=OPEN)
+        attr = self.end.attr(NOBODY, rq_psn=PSN, sq_psn=PSN, max_dest_rd_atomic=self.depth)
         attr.qkey = QKEY
         route = GlobalRoute(dgid=GID(gid_text(os.environ["PEER_ADDR"])), sgid_index=gid_index(4), hop_limit=64)
         attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=PORT)
@@ -140,6 +189,10 @@ class Reads(Flood):
 
     length = OPEN
 
+    def __init__(self):
+        super().__init__()
+        self.ear = Ear()
+
     def question(self, number):
         """One of them, for all of the region."""
         body = reth(self.end.mr.buf, self.end.mr.rkey, ANSWER * 1024)
@@ -149,13 +202,19 @@ class Reads(Flood):
         return [self.question(self.sent + at) for at in range(self.length)]
 
     def put(self, frames):
-        before, packets = interface_sent(), len(frames) * ANSWER
         super().put(frames)
-        # Some is answered later, by a thread. It goes in bursts, which pass as one packet each.
+        # Some is answered later, by a thread.
         late = time.monotonic() + 20 * SLOWNESS
-        while interface_sent() - before < packets * 1024:
-            true(time.monotonic() < late, f"{packets} packets of answers")
-        self.packets += packets
+        wanted = [psn_of(one) + at for one in frames for at in range(ANSWER)]
+        heard = []
+        while len(heard) < len(wanted):
+            heard += self.ear.next(late)
+        true(heard == wanted, f"answers from {wanted[0]:#x} on are {heard}")
+        self.packets += len(frames) * ANSWER
+
+    def close(self):
+        super().close()
+        self.ear.close()
 
 
 class Again(Reads):
@@ -190,10 +249,15 @@ class Datagrams(Flood):
 KINDS = [Writes, Bursts, Reads, Again, Datagrams]
 
 
-def interface_sent():
-    """Bytes that DEV's interface has sent."""
-    with open(SENT, encoding="ascii") as file:
-        return int(file.read())
+@contextlib.contextmanager
+def on_one_processor():
+    """What is sent from one processor stays in order."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @contextlib.contextmanager
@@ -212,7 +276,7 @@ def costs():
     took = {}
     for kind in (Closed, *KINDS):
         for _ in range(3):
-            with flooding(kind) as one:
+            with on_one_processor(), flooding(kind) as one:
                 while one.packets < PACKETS:
                     one.strike()
                 took[kind] = min(took.get(kind, float("inf")), one.cost())
@@ -230,7 +294,8 @@ def beside():
     quiet = pace(bystander, lambda: time.sleep(0.01))
     true(quiet[0] >= SOME_ROUNDS, f"{quiet[0]} whole rounds while nothing else was to be done")
     for kind in KINDS:
-        with flooding(kind) as one:
+        # The bystander is not bound to it: it was made before.
+        with on_one_processor(), flooding(kind) as one:
             flooded = pace(bystander, one.strike)
             print(f"# {kind.__doc__}: {one.packets} packets; rounds a second: {quiet[1]:.0f} without, {flooded[1]:.0f} "
                   "with them", flush=True)
