@@ -226,7 +226,7 @@ def reset():
 def transfers():
     """post_send: what could not be sent is sent again"""
     failed = {e.IBV_WR_RDMA_WRITE: 0, e.IBV_WR_RDMA_READ: 0}
-    with pair(timeout=10) as (a, b):
+    with pair() as (a, b):
         for number in range(1, 40):
             for opcode in failed:
                 def send(opcode=opcode):

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0
 """Memory runs out, or copies fail, as in no_memory.py: requests of every kind are posted. What could not be sent goes
-when the doorbell is rung again; each completes once, with success.
+when the doorbell is rung again; each completes once, in order, with success, and is carried out once.
 """
 
 import pyverbs.enums as e
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.wr import RecvWR, SendWR, SGE
 
-from atomics import ADD, EXTENDED, FLUSH, SWAP, atomic
+from atomics import ADD, EXTENDED, FLUSH, SWAP, atomic, number, put
 from no_memory import COPIED, Injection, attempt
 from rc import PAGE, context, gid_index, pair
 from ring import command
 from srq import Shared
 from tap import equal, run, true
-from ud import MULTICAST_QPN, UdEnd
+from ud import GRH, MULTICAST_QPN, UdEnd
 from work import OK, SEND, SEND_IMM, WRITE_IMM, status
 
 # Later ones fail in what every request does.
 TRIES = 30
+POSTS = range(1, TRIES)
+GROUP = "239.1.1.9"
 ONE, TWO = e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2
 REMOTE = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 
@@ -28,32 +30,38 @@ def rung():
 
 
 def each_post(post, completes, least=2):
-    """Posts a request with a later failure each time; `completes` looks whether it does."""
+    """Posts a request with a later failure each time, by its number; `completes` looks whether that one does."""
     failed = 0
-    for number in range(1, TRIES):
-        with Injection(number) as injection:
-            posted = attempt(lambda: post() or True)
+    for at in POSTS:
+        with Injection(at) as injection:
+            posted = attempt(lambda at=at: post(at) or True)
         failed += injection.happened
         if not posted:
             # It is in the ring, but nobody was told.
             rung()
-        completes()
+        completes(at)
     true(failed >= least, f"only {failed} could be made to fail")
+
+
+def done(end, at, what):
+    """The next completion is that of the request with this number."""
+    equal(status(end, OK, what, 20).wr_id, at, what)
 
 
 def messages():
     """post_send of messages, from a queue of the peer's and from a shared one"""
     for shared in (None, Shared()):
-        with pair(b=shared and shared.user, timeout=10) as (a, b):
+        with pair(b=shared and shared.user) as (a, b):
             for opcode in (SEND, SEND_IMM, WRITE_IMM):
-                def post(opcode=opcode, a=a, b=b):
-                    a.send(opcode, pieces=[a.sge(0, 3000)], remote=b.remote() if opcode == WRITE_IMM else None)
+                def post(at, opcode=opcode, a=a, b=b):
+                    remote = b.remote() if opcode == WRITE_IMM else None
+                    a.send(opcode, wr_id=at, pieces=[a.sge(0, 3000)], remote=remote)
 
-                def completes(a=a, b=b):
-                    status(a, OK, "send", 20)
-                    status(b, OK, "receive", 20)
+                def completes(at, a=a, b=b):
+                    done(a, at, "send")
+                    done(b, at, "receive")
 
-                for slot in range(TRIES):
+                for slot in POSTS:
                     if shared:
                         # Larger than a slot; nobody looks at the bytes.
                         pieces = [SGE(shared.mr.buf, shared.mr.length, shared.mr.lkey)]
@@ -61,27 +69,41 @@ def messages():
                     else:
                         b.receive(slot)
                 each_post(post, completes)
+                for end in (a, b):
+                    end.silent()
         if shared:
             shared.__exit__()
 
 
+def each_atomic(a, b, post, adds):
+    """One kind of operation on the first bytes of b, which adds 1, or does something else."""
+    put(b, 0)
+    each_post(post, lambda at: done(a, at, "request"))
+    a.silent()
+    if adds:
+        equal(number(b), len(POSTS), "what was added in all")
+
+
 def atomics():
     """post_send of atomic operations, FLUSH and ATOMIC_WRITE"""
-    with pair(**EXTENDED, timeout=10) as (a, b):
+    with pair(**EXTENDED) as (a, b):
         key, address = b.mr.rkey, b.mr.buf
-        for post in (lambda: a.order("atomic_fetch_add", key, address, 1, pieces=[a.sge(0, 8)]),
-                     lambda: a.order("atomic_cmp_swp", key, address, 1, 2, pieces=[a.sge(0, 8)]),
-                     lambda: a.order("atomic_write", key, address, b"12345678"),
-                     lambda: a.order("flush", key, address, 8, e.IBV_FLUSH_GLOBAL, e.IBV_FLUSH_RANGE)):
-            each_post(post, lambda: status(a, OK, "request", 20))
-    with pair(a={"access": FLUSH}, b={"access": FLUSH}, rights=FLUSH, timeout=10) as (a, b):
+        for name, *arguments in (("atomic_fetch_add", 1), ("atomic_cmp_swp", 1, 2), ("atomic_write", b"12345678"),
+                                 ("flush", 8, e.IBV_FLUSH_GLOBAL, e.IBV_FLUSH_RANGE)):
+            def post(at, name=name, arguments=arguments):
+                # Only these two have an answer that goes anywhere.
+                pieces = [a.sge(0, 8)] if name in ("atomic_fetch_add", "atomic_cmp_swp") else None
+                a.order(name, key, address, *arguments, wr_id=at, pieces=pieces)
+
+            each_atomic(a, b, post, name == "atomic_fetch_add")
+    with pair(a={"access": FLUSH}, b={"access": FLUSH}, rights=FLUSH) as (a, b):
         for opcode in (ADD, SWAP):
-            each_post(lambda opcode=opcode: atomic(a, opcode, b.remote(), 1, 2), lambda: status(a, OK, "request", 20))
+            each_atomic(a, b, lambda at, opcode=opcode: atomic(a, opcode, b.remote(), 1, 2, wr_id=at), opcode == ADD)
 
 
 def windows():
     """post_send of BIND_MW and LOCAL_INV, which no packet goes for"""
-    with pair(timeout=10) as (a, _):
+    with pair() as (a, _):
         region = MR(a.pd, 4 * PAGE, e.IBV_ACCESS_LOCAL_WRITE | REMOTE | e.IBV_ACCESS_MW_BIND)
         info = MWBindInfo(region, region.buf, 64, REMOTE)
         window = {}
@@ -91,59 +113,103 @@ def windows():
                 window["is"].close()
             window["is"] = MW(a.pd, kind)
 
-        def bind():
-            request = SendWR(wr_id=5, opcode=e.IBV_WR_BIND_MW)
+        def bind(at):
+            request = SendWR(wr_id=at, opcode=e.IBV_WR_BIND_MW)
             request.set_bind_wr(window["is"], info)
             window["key"] = request.rkey
             a.qp.post_send(request)
 
-        def bound(kind):
+        def bind_first(at):
+            a.qp.bind_mw(window["is"], MWBind(info, e.IBV_SEND_SIGNALED, at))
+
+        def bound(at, kind):
             # The library does not know what it is called if it was told of a failure.
-            status(a, OK, "bind")
+            done(a, at, "bind")
             another(kind)
 
-        def invalidate():
-            request = SendWR(wr_id=6, opcode=e.IBV_WR_LOCAL_INV)
+        def invalidate(at):
+            request = SendWR(wr_id=at, opcode=e.IBV_WR_LOCAL_INV)
             request.imm_data = window["key"]
             a.qp.post_send(request)
 
-        def invalid():
-            status(a, OK, "invalidation")
+        def invalid(at):
+            done(a, at, "invalidation")
             another(TWO)
-            bind()
-            status(a, OK, "bind")
+            bind(TRIES)
+            done(a, TRIES, "bind")
 
         another(ONE)
-        each_post(lambda: a.qp.bind_mw(window["is"], MWBind(info, e.IBV_SEND_SIGNALED)), lambda: bound(ONE), COPIED)
+        each_post(bind_first, lambda at: bound(at, ONE), COPIED)
         another(TWO)
-        each_post(bind, lambda: bound(TWO), COPIED)
-        bind()
-        status(a, OK, "bind")
+        each_post(bind, lambda at: bound(at, TWO), COPIED)
+        bind(TRIES)
+        done(a, TRIES, "bind")
         each_post(invalidate, invalid, COPIED)
+        a.silent()
         for part in (window["is"], region):
             part.close()
 
 
+def some_arrived(found):
+    """Numbers that have arrived, up to that of the last: each once, and in order."""
+    *found, last = found
+    print(f"# {len(found)} of {len(POSTS)} arrived", flush=True)
+    equal(last, TRIES, "what was sent last")
+    equal(found, sorted(set(found)), "what arrived, in order")
+    true(set(found) <= set(POSTS) and found, f"{found} arrived")
+
+
 def unreliable():
-    """post_send of UC and UD: what is lost is lost, and what comes later arrives"""
+    """post_send of UC: what is lost is lost, and what comes later arrives"""
     with pair(a={"service": e.IBV_QPT_UC}, b={"service": e.IBV_QPT_UC}) as (a, b):
-        for slot in range(TRIES):
+        # One that was begun in vain may have cost a receive.
+        for slot in range(2 * TRIES):
             b.receive(slot)
-        each_post(lambda: a.send(SEND, pieces=[a.sge(0, 3000)]), lambda: status(a, OK, "send"))
-        arrived = len(b.cq.poll(64)[1])
-        a.send(SEND, pieces=[a.sge(0, 3000)])
-        status(a, OK, "send")
-        status(b, OK, "receive")
-        true(0 < arrived < TRIES, f"{arrived} arrived")
-    end, peer = UdEnd(ctx=context()), UdEnd(ctx=context())
-    handle = end.handle_for("239.1.1.9", gid_index())
-    peer.receive(8)
-    each_post(lambda: end.post(handle, MULTICAST_QPN, 7), lambda: equal(end.completion().status, OK, "send"))
+
+        def post(at):
+            a.send(SEND_IMM, wr_id=at, pieces=[a.sge(0, 3000)], imm=at)
+
+        each_post(post, lambda at: done(a, at, "send"))
+        post(TRIES)
+        done(a, TRIES, "send")
+        found = []
+        while TRIES not in found:
+            found.append(status(b, OK, "receive", 20).imm_data)
+        some_arrived(found)
+        for end in (a, b):
+            end.silent()
+
+
+def datagrams():
+    """post_send of UD, to a group: what is lost is lost, and what comes later arrives"""
+    # In a context of its own: to attach takes all queue pairs of one.
+    end, peer = UdEnd(ctx=context()), UdEnd()
+    handle = end.handle_for(GROUP, gid_index())
+    peer.attach(GROUP)
+    peer.receive(TRIES)
+
+    def post(at):
+        end.post(handle, MULTICAST_QPN, at, bytes([at]))
+
+    def completes(at):
+        found = end.completion(seconds=20)
+        equal((found.status, found.wr_id), (OK, at), "send")
+
+    each_post(post, completes)
+    post(TRIES)
+    completes(TRIES)
+    found = []
+    while TRIES not in found:
+        received = peer.completion(seconds=20)
+        equal((received.status, received.byte_len), (OK, GRH + 1), "receive")
+        found.append(peer.received(received.wr_id, GRH + 1)[GRH])
+    some_arrived(found)
     handle.close()
     for each in (end, peer):
+        each.silent()
         each.close()
 
 
 if __name__ == "__main__":
     context()
-    run([messages, atomics, windows, unreliable])
+    run([messages, atomics, windows, unreliable, datagrams])
