@@ -3,8 +3,8 @@
 # Verbs that only consumers in the kernel have, or that they use in another way: fast registration, queues that are
 # posted to in any context, inline data, a shared queue of the kernel's that is resized, completions that are handled
 # as they come, drains, atomic operations with any pieces, address handles that change, queues that go while they are at
-# work, and each verb while memory runs out. A module (tests/module) is the consumer; it runs when it is loaded, and
-# writes its results to the kernel log.
+# work, and each verb that makes something while memory runs out; to post takes none. A module (tests/module) is the
+# consumer; it runs when it is loaded, and writes its results to the kernel log.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
