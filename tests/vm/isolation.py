@@ -295,8 +295,8 @@ def _refused(command, number, code, memory):
     few = {uverbs.REREG_MR: REREG_ACCESS, uverbs.EX_MODIFY_CQ: 1}.get(command, 0)
     usual = {"answer": ctypes.addressof(memory), "one": 1, "count": 1, "element": 128, "few": few, "kind": 2}
     usual |= dict.fromkeys(uverbs.DESTROY, number) | dict.fromkeys(("group", "gid", "noise", "padding"), b"")
-    body = struct.pack(uverbs.LAYOUTS[command][0], *(usual.get(kind, 0) for kind in kinds))
-    found = uverbs.issue(context().cmd_fd, uverbs.request(command, body, ctypes.addressof(memory)))
+    wish = uverbs.command(command, usual["answer"], *(usual.get(kind, 0) for kind in kinds if kind != "answer"))
+    found = uverbs.issue(context().cmd_fd, wish)
     equal(errno.errorcode.get(found, found), errno.errorcode[code], f"command {command:#x} with handle {number}")
 
 

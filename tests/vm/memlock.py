@@ -20,6 +20,7 @@ import uverbs
 from hostile_hand import device_path
 from isolation import nobody
 from memory import REREG_TRANS, locked, rereg
+from memory import refused as memory_refused
 from rc import FULL_ACCESS, PAGE, context, own_context, pair
 from tap import equal, not_for_rxe, run, true
 from verbs import mmap_of, refused
@@ -124,12 +125,8 @@ def registered_again():
         one = region(b.pd, memory, 0, most)
         far = memory.start + PAGES * PAGE
         for length in (most + 1, PAGES, 2 * PAGES):
-            try:
-                rereg(one, REREG_TRANS, memory.start, length * PAGE, memory.start)
-            except OSError as error:
-                equal(errno.errorcode[error.errno], "ENOMEM", f"{length} pages")
-            else:
-                raise AssertionError(f"{length} pages were registered")
+            memory_refused(errno.ENOMEM, lambda length=length: rereg(one, REREG_TRANS, memory.start, length * PAGE,
+                                                                     memory.start))
             pinned(most + 2, f"{length} pages were refused")
             for place in (memory.start, memory.start + most * PAGE - 64):
                 works(a, place, one.rkey)
@@ -155,9 +152,8 @@ class Counted:
         """Its handle; None: refused."""
         answer = ctypes.create_string_buffer(16)
         place, start = ctypes.addressof(answer), self.memory.start
-        body = struct.pack(uverbs.LAYOUTS[uverbs.REG_MR][0], place, start, count * PAGE, start, self.domain.handle,
-                           FULL_ACCESS)
-        error = uverbs.issue(context().cmd_fd, uverbs.request(uverbs.REG_MR, body, place))
+        wish = uverbs.command(uverbs.REG_MR, place, start, count * PAGE, start, self.domain.handle, FULL_ACCESS)
+        error = uverbs.issue(context().cmd_fd, wish)
         with self.lock:
             if error:
                 self.refusals += 1
@@ -172,8 +168,7 @@ class Counted:
         """Not counted any more, before it goes."""
         with self.lock:
             self.sum -= count
-        body = struct.pack(uverbs.LAYOUTS[uverbs.DEREG_MR][0], handle)
-        error = uverbs.issue(context().cmd_fd, uverbs.request(uverbs.DEREG_MR, body, 0))
+        error = uverbs.issue(context().cmd_fd, uverbs.command(uverbs.DEREG_MR, 0, handle))
         if error:
             self.strange.append(f"deregister: {errno.errorcode[error]}")
 

@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 
+import nldev
 from netns import within_namespace
 from tap import Skip, equal, run, true
 
@@ -19,9 +20,7 @@ OUTSIDE, INSIDE = (None, "c"), "d"
 NOBODY = 65534
 CLASSES = "/sys/class"
 # rdma/rdma_netlink.h.
-_NETLINK_RDMA, _NLDEV = 20, 5
 GET, SET, DELLINK, PORT_GET, RES_GET, RES_QP_GET, RES_CQ_GET, RES_PD_GET = 1, 2, 4, 5, 9, 10, 12, 14
-_DEV_INDEX, _DEV_NAME, _PORT_INDEX = 1, 2, 3
 _REQUEST, _ACK, _DUMP, _ERROR, _DONE = 1, 4, 0x300, 2, 3
 
 
@@ -72,17 +71,12 @@ def device_files():
         raise Skip("this kernel has no ib_umad; the verbs' file is refused")
 
 
-def attribute(kind, data):
-    """One attribute of netlink."""
-    return struct.pack("=HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)
-
-
 def answers(namespace, command, *attributes, flags=_ACK):
     """The messages that netlink answers with, type and content, up to the last one."""
     body = b"".join(attributes)
-    with inside(namespace), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_RDMA) as wire:
+    with inside(namespace), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, nldev.NETLINK_RDMA) as wire:
         wire.settimeout(30)
-        wire.send(struct.pack("=IHHII", 16 + len(body), _NLDEV << 10 | command, _REQUEST | flags, 1, 0) + body)
+        wire.send(struct.pack("=IHHII", 16 + len(body), nldev.NLDEV << 10 | command, _REQUEST | flags, 1, 0) + body)
         while True:
             data = wire.recv(1 << 16)
             while data:
@@ -102,21 +96,14 @@ def asked(namespace, command, *attributes):
 
 def devices(namespace):
     """Names and numbers of the devices that a namespace has."""
-    found = {}
-    for kind, content in answers(namespace, GET, flags=_DUMP):
-        values = {}
-        while kind not in (_ERROR, _DONE) and content:
-            length, name = struct.unpack_from("=HH", content)
-            values[name & 0x3FFF] = content[4:length]
-            content = content[length + 3 & ~3:]
-        if values:
-            found[values[_DEV_NAME].rstrip(b"\0").decode()] = struct.unpack("=I", values[_DEV_INDEX])[0]
-    return found
+    return {nldev.within(content, nldev.DEV_NAME)[0].rstrip(b"\0").decode():
+            nldev.number(nldev.within(content, nldev.DEV_INDEX)[0])
+            for kind, content in answers(namespace, GET, flags=_DUMP) if kind not in (_ERROR, _DONE)}
 
 
 def index():
     """The device, as a request names it."""
-    return attribute(_DEV_INDEX, struct.pack("=I", devices(INSIDE)[OTHER]))
+    return nldev.attribute(nldev.DEV_INDEX, devices(INSIDE)[OTHER])
 
 
 def lists():
@@ -128,7 +115,7 @@ def lists():
 
 def queries():
     """An outsider cannot ask for the device by its number: EINVAL"""
-    port = attribute(_PORT_INDEX, struct.pack("=I", 1))
+    port = nldev.attribute(nldev.PORT_INDEX, 1)
     for command, *more in ((GET,), (PORT_GET, port), (RES_GET,)):
         for namespace in OUTSIDE:
             code = asked(namespace, command, index(), *more)
@@ -154,7 +141,7 @@ def resources():
 
 def changes():
     """An outsider cannot rename or delete the device: EINVAL"""
-    named = attribute(_DEV_NAME, b"stolen\0")
+    named = nldev.attribute(nldev.DEV_NAME, "stolen")
     number = index()
     for namespace in OUTSIDE:
         for command, *more in ((SET, named), (DELLINK,)):
@@ -162,7 +149,7 @@ def changes():
             equal(errno.errorcode.get(code, code), "EINVAL", f"command {command} from {namespace}")
         true(OTHER in devices(INSIDE), "it is there, under its name")
     equal(asked(INSIDE, SET, number, named), 0, "an insider renames it")
-    equal(asked(INSIDE, SET, number, attribute(_DEV_NAME, OTHER.encode() + b"\0")), 0, "and back")
+    equal(asked(INSIDE, SET, number, nldev.attribute(nldev.DEV_NAME, OTHER)), 0, "and back")
 
 
 def deletion():

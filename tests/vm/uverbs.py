@@ -105,6 +105,13 @@ def request(command, body, answer, words=None):
     return head + struct.pack("=QHHI", answer if size else 0, 0, 4 if size else 0, 0) + body
 
 
+def command(number, answer, *fields):
+    """The bytes of a command with these fields; `answer`, the address of its answer, goes where one is told."""
+    form, kinds, _ = LAYOUTS[number]
+    fields = iter(fields)
+    return request(number, struct.pack(form, *(answer if kind == "answer" else next(fields) for kind in kinds)), answer)
+
+
 def issue(descriptor, data):
     """Writes a command; 0, or the error's number."""
     try:

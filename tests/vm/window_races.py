@@ -17,7 +17,7 @@ from pyverbs.pd import PD
 from rc import PAGE, SLOWNESS, context, own_context
 from ring import CONSUMER, DATA, PRODUCER, SEND_WQE, SEND_WQE_SIZE, Hostile, element
 from tap import equal, not_for_rxe, run, true
-from uverbs import DEREG_MR, LAYOUTS, MODIFY_QP, REG_MR, issue, request
+from uverbs import DEREG_MR, LAYOUTS, MODIFY_QP, REG_MR, command, issue
 from windows import BIND_ERROR, BINDABLE, REMOTE
 
 BIND = 8
@@ -51,9 +51,9 @@ class Binder:
         self.element = bytearray(element(SEND_WQE, SEND_WQE_SIZE, [], usual))
         # Finds out the handle.
         self.end.doorbell()
-        form, kinds, _ = LAYOUTS[MODIFY_QP]
+        kinds = LAYOUTS[MODIFY_QP][1]
         fields = {"qp": self.end.handles[0], "mask": e.IBV_QP_STATE, "state": e.IBV_QPS_RTS, "gid": b"", "padding": b""}
-        self.revival = request(MODIFY_QP, struct.pack(form, *(fields.get(kind, 0) for kind in kinds)), 0)
+        self.revival = command(MODIFY_QP, 0, *(fields.get(kind, 0) for kind in kinds))
 
     def bind(self, key):
         """One bind, which must fail."""
@@ -98,12 +98,11 @@ def strangers_bind():
     try:
         with PD(context()) as domain:
             place, descriptor = ctypes.addressof(answer), context().cmd_fd
-            wish = struct.pack(LAYOUTS[REG_MR][0], place, address, PAGE, address, domain.handle, BINDABLE)
-            wish = request(REG_MR, wish, place)
+            wish = command(REG_MR, place, address, PAGE, address, domain.handle, BINDABLE)
             while count < REGIONS or board.refused < BINDS:
                 equal(issue(descriptor, wish), 0, "registration")
                 board.key = answer[1]
-                found = issue(descriptor, request(DEREG_MR, struct.pack("=I", answer[0]), 0))
+                found = issue(descriptor, command(DEREG_MR, 0, answer[0]))
                 equal(errno.errorcode.get(found, found), 0, f"region {count}, after {board.refused} binds")
                 count += 1
                 true(os.waitpid(child, os.WNOHANG)[0] == 0, "the stranger lives")
