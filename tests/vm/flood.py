@@ -161,9 +161,9 @@ def current():
         return int(file.read())
 
 
-def current_kernel():
+def current_kernel(group=GROUP):
     """What of that is the kernel's: a process has memory of its own, which comes in large pages, or does not."""
-    with open(f"{GROUP}/memory.stat", encoding="ascii") as file:
+    with open(f"{group}/memory.stat", encoding="ascii") as file:
         return int(dict(line.split() for line in file)["kernel"])
 
 
