@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Memory runs out, at each allocation of each verb in turn; see no_memory.py and what is named after it. It takes a
-# kernel that can be told to fail: one of the debug kernels.
+# kernel that can be told to fail: one of the debug kernels. In user mode, copies from and to the memory of a process
+# fail in their turn, too; for copies without most allocations, see 77-no-copies.sh.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
@@ -34,4 +35,8 @@ elif [ -d "$copies" ]; then
 fi
 cd "${VM_LIB%/*}" || exit
 for tests in no_memory{,_more,_rest,_posts}.py; do python_tests "$tests"; done
+pingpong rc 4 -n 100
+check "the device goes" timeout 60 rdma link del "$DEV"
+check "the driver is unloaded" timeout 60 rmmod ferroce
+
 finish

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Copies from and to the memory of a process fail, each of each verb in turn; see no_memory.py and what is named after
-# it. It takes a kernel that can be told to fail: one of the debug kernels.
+# it. It takes a kernel that can be told to fail: one of the debug kernels. That of user mode cannot leave copies out,
+# so 75-no-memory.sh has all of them fail as well there; this one, without most of the allocations, is for a long
+# check.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
-# vm: TOPOLOGY=single KERNEL=umdebug
+# long: TOPOLOGY=single KERNEL=umdebug
+# long: TOPOLOGY=single KERNEL=debug
 
 . "$VM_LIB"
 
