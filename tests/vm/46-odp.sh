@@ -5,7 +5,7 @@
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
-# vm: TOPOLOGY=single VM_TIMEOUT=900
+# vm: TOPOLOGY=single VM_TIMEOUT=900 KERNEL=umdebug
 # vm: TOPOLOGY=single VM_TIMEOUT=900 VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 
 echo 16 >/proc/sys/vm/nr_hugepages

@@ -8,7 +8,7 @@
 # FLOOD_FACTOR is how many times as expensive as to a closed port a packet may be; without it, that is only printed, and
 # so is how much a flood slows others down. FLOOD_TESTS names some of the tests of flood.py, for them alone.
 #
-# vm: TOPOLOGY=netns VM_TIMEOUT=1500
+# vm: TOPOLOGY=netns VM_TIMEOUT=1500 KERNEL=umdebug
 # long: alone TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=FLOOD_FACTOR=5
 
 . "$VM_LIB"
