@@ -67,7 +67,7 @@ help: ## this
 	@echo
 	@echo '  KVER=7.3.4+deb13            the stock kernel to build for'
 	@echo '  DRIVER=ferroce|rxe|none     which driver the guest sets up'
-	@echo '  KERNEL=stock|debug|uml|umdebug  which kernel is booted'
+	@echo '  KERNEL=stock|debug|kcsan|uml|umdebug  which kernel is booted'
 	@echo '  TOPOLOGY=single|netns|pair  one device, two namespaces, two machines'
 	@echo '  PEER_DRIVER=ferroce|rxe     the driver of the second machine'
 	@echo '  VM_TIMEOUT=600              seconds until a guest run has failed'

@@ -40,10 +40,28 @@ others_warn() {
 		END { theirs = 0; end() }'
 }
 
+# others_race: without the data races of others. A race is ours if one of the two accesses is, or what it was called by:
+# helpers of the kernel access memory for us. A report goes from one line of "=" to the next.
+others_race() {
+	awk '
+		function end(line) {
+			if (!race || ours) for (line = 1; line <= held; line++) print lines[line]
+			held = race = ours = 0
+		}
+		/\] =====+$/ && holding { lines[++held] = $0; end(); holding = 0; next }
+		/\] =====+$/ { holding = 1 }
+		!holding { print; next }
+		{ lines[++held] = $0 }
+		/BUG: KCSAN: / { race = 1 }
+		/ to 0x[0-9a-f]+ of [0-9]+ bytes by .* on cpu [0-9]+:$/ { frames = 2; next }
+		frames-- > 0 && / \[ferroce\]$/ { ours = 1 }
+		END { race = 0; end() }'
+}
+
 # A page fault of a process for which memory was made to run out is repeated, and hurts nobody. A program that
 # crashes fails the test that it belongs to; the kernel only mentions it. Where a memory cgroup has no room left, the
 # kernel tells who asked for more, with one trace; only a machine without memory is in trouble.
-log=$(others_warn <"$1" | sed -e '/Huh VM_FAULT_OOM leaked out to the #PF handler. Retrying PF/d' \
+log=$(others_warn <"$1" | others_race | sed -e '/Huh VM_FAULT_OOM leaked out to the #PF handler. Retrying PF/d' \
 	-e '/ traps: [^ ]*\[[0-9]*\] general protection fault ip:/d' |
 	awk '
 		function give(line, i) {

@@ -48,6 +48,24 @@ done
 VM_RIVALS=1 complaint "$(warning rdma_rxe; warning ferroce)"
 VM_RIVALS=1 complaint "$(warning rdma_rxe | head -n 4)"
 
+race() { # FRAMES FRAMES: a data race of two accesses, each with the modules that its frames are in
+	printf '[    9.0] %s\n' =========================== 'BUG: KCSAN: data-race in f / g'
+	local frames frame
+	for frames; do
+		printf '[    9.0] %s\n' '' 'write to 0xffff888004b7a2c8 of 8 bytes by interrupt on cpu 1:'
+		for frame in $frames; do printf '[    9.0]  f+0x1/0x2 [%s]\n' "$frame"; done
+	done
+	printf '[    9.0] %s\n' '' 'Reported by Kernel Concurrency Sanitizer on:' ===========================
+}
+race 'ib_core ib_core ferroce' 'rdma_rxe' >"$log"
+echo '[    9.1] ferroce: unloaded' >>"$log"
+scripts/check-dmesg.sh "$log"
+complaint "$(race rdma_rxe ferroce)"
+complaint "$(race 'ib_core ferroce' ib_core)"
+complaint "$(race ib_core ib_core; race ferroce ib_core)"
+complaint "$(race ib_core ib_core; printf '[    9.2] %s\n' ==================== 'BUG: KASAN: slab-use-after-free in f')"
+complaint "$(race ferroce ib_core | head -n 3)"
+
 . scripts/lib.sh
 . scripts/qemu.sh
 oops() { # WHAT BYTE: a console with that Oops, behind that byte

@@ -23,7 +23,7 @@ set -euo pipefail
 cd "$SRC"
 LOGS=$SRC/build/check
 SKIPPED=77
-OWN_KERNEL=' KERNEL=(debug|umdebug) '
+OWN_KERNEL=' KERNEL=(debug|kcsan|umdebug) '
 LONG=
 [ "${1-}" != --long ] || { LONG=1; shift; }
 
@@ -151,7 +151,7 @@ prepare() {
 # The kernels of our own that steps want, and the module for each. Takes minutes when they have never been built.
 prepare_own() { # STEPS
 	local kernel module
-	for kernel in debug umdebug; do
+	for kernel in debug kcsan umdebug; do
 		grep -q " KERNEL=$kernel " <<<"$1" || continue
 		module=$(own_module "$kernel")
 		is_user_mode "$kernel" || scripts/image.sh "$kernel" >/dev/null
@@ -192,7 +192,7 @@ prepare_own "$own" &
 built=$!
 run_steps "$(grep -vE "$OWN_KERNEL" <<<"$chosen" || true)"
 wait "$built" || true
-for kernel in debug umdebug; do
+for kernel in debug kcsan umdebug; do
 	module=$(own_module "$kernel")
 	[ ! -e "$module" ] || export "FERROCE_KO_$kernel=$module"
 done

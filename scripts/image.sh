@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # image.sh [KERNEL]: makes what a virtual machine boots from, out of the toolchain root and the modules
-# of the stock kernel or of the debug one. Prints a directory that holds root.img, an ext4 file system
+# of the stock kernel or of those of our own for QEMU. Prints a directory that holds root.img, an ext4 file system
 # that is only ever read, and initrd, which mounts it with a memory overlay and starts
 # scripts/guest-init.
 #

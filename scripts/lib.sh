@@ -56,10 +56,10 @@ make_arguments() {
 	case $1 in
 	stock) echo ARCH=x86 CROSS_COMPILE=x86_64-linux-gnu- CC=x86_64-linux-gnu-gcc-14 ;;
 	# The kernel's Rust and KASAN go together only where clang compiles both.
-	debug) echo ARCH=x86 LLVM=1 ;;
+	debug | kcsan) echo ARCH=x86 LLVM=1 ;;
 	uml) echo ARCH=um ;;
 	umdebug) echo ARCH=um LLVM=1 ;;
-	*) die "KERNEL is stock, debug, uml or umdebug, not '$1'" ;;
+	*) die "KERNEL is stock, debug, kcsan, uml or umdebug, not '$1'" ;;
 	esac
 }
 

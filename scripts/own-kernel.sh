@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# own-kernel.sh debug|uml|umdebug: builds a kernel of our own from the source of the stock kernel. Prints a
+# own-kernel.sh debug|kcsan|uml|umdebug: builds a kernel of our own from the source of the stock kernel. Prints a
 # directory with the same things in it as scripts/kernel.sh makes:
 #
 #	build/    the tree for `make M=`
@@ -9,9 +9,10 @@
 #	modules/  lib/modules/VERSION
 #	release   what `uname -r` says there
 #
-# debug is an x86 kernel for QEMU in which every checker is on; uml is user-mode Linux, which runs as
-# an ordinary process at native speed; umdebug is the same with the checkers that it can have. What they
-# are made of, fragments of a configuration and patches, is in scripts/kernels.
+# debug is an x86 kernel for QEMU in which every checker is on, but for that of data races, which goes with no
+# other and is kcsan; uml is user-mode Linux, which runs as an ordinary process at native speed; umdebug is the same
+# with the checkers that it can have. What they are made of, fragments of a configuration and patches, is in
+# scripts/kernels.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -84,10 +85,11 @@ make_kernel() { # STOCK DIRECTORY
 
 name=${1-}
 case $name in
-debug) parts=(common checkers debug) targets=(bzImage modules) minutes=15 ;;
+debug) parts=(common machine checkers debug) targets=(bzImage modules) minutes=15 ;;
+kcsan) parts=(common machine kcsan) targets=(bzImage modules) minutes=10 ;;
 uml) parts=(common uml bench) targets=(linux modules) minutes=10 ;;
 umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=15 ;;
-*) die "usage: own-kernel.sh debug|uml|umdebug" ;;
+*) die "usage: own-kernel.sh debug|kcsan|uml|umdebug" ;;
 esac
 read -ra args <<<"$(make_arguments "$name")"
 

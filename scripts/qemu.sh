@@ -9,7 +9,7 @@
 MACHINE_CPUS=${VM_CPUS:-2}
 JOB_SIZE=64M
 
-# machine_kernel stock|debug: what differs. KASAN wants an eighth of the memory, and its quarantine more;
+# machine_kernel stock|debug|kcsan: what differs. KASAN wants an eighth of the memory, and its quarantine more;
 # every access is checked, so everything takes several times as long.
 machine_kernel() {
 	case $1 in
@@ -20,6 +20,7 @@ machine_kernel() {
 		# then takes addresses of five levels for wild ones.
 		MACHINE_CMDLINE="$MACHINE_CMDLINE page_poison=1 page_owner=on no5lvl"
 		;;
+	kcsan) MACHINE_MEMORY=${VM_MEMORY:-2G} BOOT_SECONDS=300 ;;
 	esac
 }
 

@@ -12,7 +12,7 @@
 #	VM_OUT=DIR                    gets /out of the guest and the kernel's log
 #	VM_ENV="NAME=VALUE..."        settings of the script's own
 #	SEED=NUMBER                   steers the chance of scripts that know it
-#	KERNEL=stock|debug|uml|umdebug  the same as -k
+#	KERNEL=stock|debug|kcsan|uml|umdebug  the same as -k
 #	FERROCE_KO=FILE               this module for the stock kernel, instead of one built now;
 #	FERROCE_KO_debug=FILE ...     and for the others
 #	VM_COLD=1                     boots instead of resuming a saved machine
@@ -53,7 +53,7 @@ PEER_DRIVER=${PEER_DRIVER:-$DRIVER}
 TOPOLOGY=${TOPOLOGY:-single}
 # How many times longer everything may take. What is said in seconds is said for the stock kernel.
 case $kernel in
-debug) SLOWNESS=5 ;;
+debug | kcsan) SLOWNESS=5 ;;
 umdebug) SLOWNESS=2 ;;
 *) SLOWNESS=1 ;;
 esac

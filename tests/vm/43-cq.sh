@@ -5,5 +5,6 @@
 #	v0 [DEV] ------ v1      the device talks to itself
 #
 # vm: TOPOLOGY=single
+# long: TOPOLOGY=single KERNEL=kcsan
 
 cd "${VM_LIB%/*}" && exec python3 cq.py ${CQ_TESTS-}

@@ -10,6 +10,7 @@
 #
 # vm: TOPOLOGY=single
 # vm: TOPOLOGY=single KERNEL=umdebug
+# long: TOPOLOGY=single KERNEL=kcsan
 
 . "$VM_LIB"
 

@@ -8,6 +8,7 @@
 #
 # vm: TOPOLOGY=single KERNEL=umdebug
 # vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
+# long: TOPOLOGY=single KERNEL=kcsan
 
 . "$VM_LIB"
 

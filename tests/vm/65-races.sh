@@ -6,6 +6,7 @@
 #	v0 [DEV] ------ v1      four processes at once
 #
 # vm: TOPOLOGY=single KERNEL=umdebug
+# long: TOPOLOGY=single KERNEL=kcsan
 
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"
