@@ -203,6 +203,26 @@ int receive(struct end *end, u64 wr_id, u32 length)
 	return ib_post_recv(end->qp, &wr, NULL);
 }
 
+int send(struct end *end, const struct end *to, u64 wr_id, int flags)
+{
+	struct ib_sge sge = piece(end, 0, 64);
+	struct ib_ud_wr wr = {
+		.wr = {
+			.wr_id = wr_id,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IB_WR_SEND,
+			.send_flags = flags,
+		},
+		/* Only datagrams look. */
+		.ah = end->ah,
+		.remote_qpn = to->qp->qp_num,
+		.remote_qkey = QKEY,
+	};
+
+	return ib_post_send(end->qp, &wr.wr, NULL);
+}
+
 int request(struct end *end, enum ib_wr_opcode opcode, u32 length, u32 ex)
 {
 	struct ib_sge sge = piece(end, 0, length);

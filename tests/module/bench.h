@@ -79,6 +79,9 @@ int completes(struct end *end, enum ib_wc_status status, struct ib_wc *wc);
 /* A receive of the first bytes of the buffer. */
 int receive(struct end *end, u64 wr_id, u32 length);
 
+/* A message of the first 64 bytes to another end; a datagram goes the way of the end. */
+int send(struct end *end, const struct end *to, u64 wr_id, int flags);
+
 /* One request whose data is the first bytes of the buffer. */
 int request(struct end *end, enum ib_wr_opcode opcode, u32 length, u32 ex);
 

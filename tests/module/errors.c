@@ -16,64 +16,42 @@
 /* More than are accepted, however they are counted. */
 #define MANY 250
 
+/* Sends that another processor posts. */
 struct sending {
 	struct work_struct work;
-	struct bench *bench;
-	int rc;
+	struct end *end, *to;
+	int flags, rc;
 };
-
-/* From one end to the other. */
-static int send(struct end *end, struct end *to, u64 number, int flags)
-{
-	struct ib_sge sge = piece(end, 0, 64);
-	struct ib_ud_wr wr = {
-		.wr = {
-			.wr_id = number,
-			.sg_list = &sge,
-			.num_sge = 1,
-			.opcode = IB_WR_SEND,
-			.send_flags = flags,
-		},
-		/* Only datagrams look. */
-		.ah = end->ah,
-		.remote_qpn = to->qp->qp_num,
-		.remote_qkey = QKEY,
-	};
-
-	return ib_post_send(end->qp, &wr.wr, NULL);
-}
 
 static void send_all(struct work_struct *work)
 {
 	struct sending *all = container_of(work, struct sending, work);
-	struct bench *bench = all->bench;
 	int i;
 
 	for (i = 0; i < SENDS && !all->rc; i++)
-		all->rc = send(&bench->a, &bench->b, i, IB_SEND_SIGNALED);
+		all->rc = send(all->end, all->to, i, all->flags);
 }
 
-/* b sends as well, unsignaled: its queue holds more than this. */
-static void answer_all(struct work_struct *work)
+static void begin(struct sending *all)
 {
-	struct sending *all = container_of(work, struct sending, work);
-	struct bench *bench = all->bench;
-	int i;
-
-	for (i = 0; i < SENDS && !all->rc; i++)
-		all->rc = send(&bench->b, &bench->a, i, 0);
+	INIT_WORK_ONSTACK(&all->work, send_all);
+	schedule_work_on(!raw_smp_processor_id(), &all->work);
 }
 
-/* Another processor posts the sends. Who posts is done when this returns, but who sends may be at work. */
+/* Who posts is done when this returns, but who sends may be at work. */
+static int finish(struct sending *all)
+{
+	flush_work(&all->work);
+	destroy_work_on_stack(&all->work);
+	return all->rc;
+}
+
 static int sent_elsewhere(struct bench *bench)
 {
-	struct sending all = { .bench = bench };
+	struct sending all = { .end = &bench->a, .to = &bench->b, .flags = IB_SEND_SIGNALED };
 
-	INIT_WORK_ONSTACK(&all.work, send_all);
-	schedule_work_on(!raw_smp_processor_id(), &all.work);
-	flush_work(&all.work);
-	destroy_work_on_stack(&all.work);
-	return all.rc;
+	begin(&all);
+	return finish(&all);
 }
 
 /* What is posted last asks for no report, so only a flush tells of it: drains wait for that. */
@@ -157,17 +135,16 @@ static int told_of_error(struct bench *bench)
 /* What b posts as soon as it knows is flushed, also when its sender is at work just then. */
 static int posts_after_error(struct bench *bench)
 {
-	struct sending own = { .bench = bench };
-	int rc;
+	/* Unsignaled: its queue holds more than this. */
+	struct sending own = { .end = &bench->b, .to = &bench->a };
+	int rc, posted;
 
 	must(receives_badly(bench));
-	INIT_WORK_ONSTACK(&own.work, answer_all);
 	must(sent_elsewhere(bench));
-	schedule_work_on(!raw_smp_processor_id(), &own.work);
+	begin(&own);
 	rc = awaits_error(&bench->b) ?: flushes_last(&bench->b, &bench->a);
-	flush_work(&own.work);
-	destroy_work_on_stack(&own.work);
-	return rc ?: own.rc ?: is_in_error(&bench->b);
+	posted = finish(&own);
+	return rc ?: posted ?: is_in_error(&bench->b);
 }
 
 static int repeated(struct bench *bench, const struct test *services, int count)

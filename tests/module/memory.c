@@ -330,21 +330,7 @@ static int post_shared(struct bench *bench)
 
 static int post_send(struct bench *bench)
 {
-	struct ib_sge sge = piece(&bench->a, 0, 64);
-	struct ib_ud_wr wr = {
-		.wr = {
-			.sg_list = &sge,
-			.num_sge = 1,
-			.opcode = IB_WR_SEND,
-			.send_flags = IB_SEND_SIGNALED,
-		},
-		/* Datagrams only; the others do not look. */
-		.ah = bench->a.ah,
-		.remote_qpn = bench->b.qp->qp_num,
-		.remote_qkey = QKEY,
-	};
-
-	return ib_post_send(bench->a.qp, &wr.wr, NULL);
+	return send(&bench->a, &bench->b, 0, IB_SEND_SIGNALED);
 }
 
 /* Posts while the first allocation is to fail; there is none. */
