@@ -30,7 +30,7 @@ from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
 import uverbs
 from bystander import Bystander
-from flood import CHARGE_BATCH, current_kernel, memory_groups, move, ring_bytes
+from flood import CHARGE_BATCH, cgroups, current_kernel, move, ring_bytes
 from rc import FULL_ACCESS, PAGE, eventually, gid_index, own_context
 from tap import equal, not_for_rxe, run, true
 from ud import gid_bytes
@@ -74,7 +74,7 @@ def kills():
 @contextlib.contextmanager
 def little_room(room=ROOM):
     """A group that has little memory. In the end nobody is in it, and it can be removed."""
-    with memory_groups():
+    with cgroups("memory"):
         os.makedirs(GROUP, exist_ok=True)
         with open(f"{GROUP}/memory.max", "w", encoding="ascii") as file:
             file.write(str(room))

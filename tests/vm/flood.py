@@ -168,16 +168,16 @@ def current_kernel(group=GROUP):
 
 
 @contextlib.contextmanager
-def memory_groups():
-    """Memory cgroups can be made. In the end this process is in the first."""
+def cgroups(controller):
+    """Groups with that controller can be made. In the end this process is in the first."""
     root = os.path.dirname(GROUP)
     if not os.path.exists(f"{root}/cgroup.controllers") and os.system(f"mount -t cgroup2 none {root} 2>/dev/null"):
         raise Skip("this kernel has no cgroups")
     with open(f"{root}/cgroup.controllers", encoding="ascii") as file:
-        if "memory" not in file.read().split():
-            raise Skip("this kernel has no memory cgroup")
+        if controller not in file.read().split():
+            raise Skip(f"this kernel has no {controller} cgroup")
     with open(f"{root}/cgroup.subtree_control", "w", encoding="ascii") as file:
-        file.write("+memory")
+        file.write(f"+{controller}")
     try:
         yield
     finally:
@@ -187,7 +187,7 @@ def memory_groups():
 @contextlib.contextmanager
 def charged_group():
     """A memory cgroup that this process is in."""
-    with memory_groups():
+    with cgroups("memory"):
         os.makedirs(GROUP, exist_ok=True)
         move(GROUP)
         yield

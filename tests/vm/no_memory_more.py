@@ -124,6 +124,14 @@ def regions_on_demand():
     domain.close()
 
 
+def reject(start, end):
+    """No allocation fails that code between these addresses waits for."""
+    for cause in ("failslab", "fail_page_alloc"):
+        for name, value in (("start", start), ("end", end)):
+            with open(f"/sys/kernel/debug/{cause}/reject-{name}", "w", encoding="ascii") as file:
+                file.write(hex(value))
+
+
 @contextlib.contextmanager
 def spared(function):
     """Memory does not run out for what that function of the kernel calls."""
@@ -131,15 +139,9 @@ def spared(function):
         symbols = [line.split()[:3] for line in file]
     start = next(int(address, 16) for address, _, name in symbols if name == function)
     end = min(int(address, 16) for address, *_ in symbols if int(address, 16) > start)
-    for cause in ("failslab", "fail_page_alloc"):
-        for name, value in (("end", end), ("start", start)):
-            with open(f"/sys/kernel/debug/{cause}/reject-{name}", "w", encoding="ascii") as file:
-                file.write(hex(value))
+    reject(start, end)
     yield
-    for cause in ("failslab", "fail_page_alloc"):
-        for name in ("start", "end"):
-            with open(f"/sys/kernel/debug/{cause}/reject-{name}", "w", encoding="ascii") as file:
-                file.write("0")
+    reject(0, 0)
 
 
 def regions_of_buffers():

@@ -13,14 +13,13 @@ from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.pd import PD
 
-from flood import move
+from flood import cgroups, move
 from rc import PORT, eventually, gid_index, own_context
-from tap import Skip, equal, run
+from tap import equal, run
 from ud import gid_text
 from verbs import refused
 
-ROOT = "/sys/fs/cgroup"
-GROUP = f"{ROOT}/verbs"
+GROUP = "/sys/fs/cgroup/verbs"
 DEVICES, OBJECTS = 2, 10
 
 
@@ -32,26 +31,16 @@ def text_of(name):
     return dict(word.split("=") for words in of_device for word in words)
 
 
-def write(path, text):
-    """Into a file of the kernel's."""
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
-
-
 @contextlib.contextmanager
 def narrow_group():
     """A group that may have few of everything. In the end it is removed."""
-    if not os.path.exists(f"{ROOT}/cgroup.controllers") and os.system(f"mount -t cgroup2 none {ROOT} 2>/dev/null"):
-        raise Skip("this kernel has no cgroups")
-    with open(f"{ROOT}/cgroup.controllers", encoding="ascii") as file:
-        if "rdma" not in file.read().split():
-            raise Skip("this kernel has no rdma cgroup")
-    write(f"{ROOT}/cgroup.subtree_control", "+rdma")
-    os.makedirs(GROUP, exist_ok=True)
-    write(f"{GROUP}/rdma.max", f"{os.environ['DEV']} hca_handle={DEVICES} hca_object={OBJECTS}")
-    yield
-    # It goes only when it is charged for nothing.
-    os.rmdir(GROUP)
+    with cgroups("rdma"):
+        os.makedirs(GROUP, exist_ok=True)
+        with open(f"{GROUP}/rdma.max", "w", encoding="ascii") as file:
+            file.write(f"{os.environ['DEV']} hca_handle={DEVICES} hca_object={OBJECTS}")
+        yield
+        # It goes only when it is charged for nothing.
+        os.rmdir(GROUP)
 
 
 def in_group(body):
