@@ -73,8 +73,6 @@ pub(crate) struct Demux {
     /// Those that get what is sent to groups.
     #[pin]
     groups: Groups,
-    /// Packets that are for no queue pair, and so for no device in particular.
-    strays: Counters,
 }
 
 impl Demux {
@@ -88,7 +86,6 @@ impl Demux {
             qps <- Table::new(),
             gsi <- new_spinlock_irq!(KVec::new(), "ferroce::Demux::gsi"),
             groups <- Groups::new(),
-            strays: Counters::new()?,
         })
     }
 
@@ -153,11 +150,6 @@ impl Demux {
     /// The multicast groups.
     pub(crate) fn groups(&self) -> &Groups {
         &self.groups
-    }
-
-    /// What was counted of packets for no queue pair.
-    pub(crate) fn strays(&self) -> &Counters {
-        &self.strays
     }
 
     /// Hands `skb`, which has come in by the interface `via`, to its queue pair.
@@ -278,7 +270,31 @@ impl Neighbours<rc::receiver::ReceiveHalf> for Demux {
     }
 }
 
-impl Receive for Demux {
+/// What comes in from one network namespace.
+pub(crate) struct Inlet {
+    demux: Arc<Demux>,
+    /// Packets that are for no queue pair, and so for no device in particular. Other namespaces do not hear of them.
+    strays: Counters,
+}
+
+impl Inlet {
+    /// Hands packets to `demux`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(demux: Arc<Demux>) -> Result<Arc<Self>> {
+        let strays = Counters::new()?;
+        Ok(Arc::new(Self { demux, strays }, GFP_KERNEL)?)
+    }
+
+    /// What was counted of packets for no queue pair.
+    pub(crate) fn strays(&self) -> &Counters {
+        &self.strays
+    }
+}
+
+impl Receive for Inlet {
     const PORT: u16 = ROCE_UDP_PORT;
 
     fn takes_bursts(&self, first: &[u8; FIRST]) -> bool {
@@ -288,7 +304,7 @@ impl Receive for Demux {
 
     fn receive(&self, skb: RxSkb, via: &NetDevBorrow) {
         let guard = rcu::read_lock();
-        if let Err(reason) = self.deliver(skb, via, &guard) {
+        if let Err(reason) = self.demux.deliver(skb, via, &guard) {
             self.strays.dropped(reason);
         }
     }

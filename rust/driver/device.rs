@@ -7,7 +7,10 @@
 
 use crate::{
     abi,
-    counters::Counter,
+    counters::{
+        Counter,
+        Counters, //
+    },
     cq,
     keys::{
         MAX_MR,
@@ -144,7 +147,7 @@ pub(crate) struct Ferroce {
     #[pin]
     apart: CountedApart<QueuePair>,
     /// Kept for as long as packets may arrive for this device.
-    _sockets: Sockets,
+    sockets: Sockets,
     guid: [u8; 8],
     /// Speed and width, as the netdev had them when the port was first asked for while it was up: asking the netdev
     /// takes locks, and warns each time that there is no answer. See [`packed`].
@@ -181,7 +184,7 @@ impl Ferroce {
                 shared,
                 port,
                 apart <- CountedApart::new(),
-                _sockets: sockets,
+                sockets,
                 guid,
                 rate: Atomic::new(UNKNOWN),
                 up: Atomic::new(false),
@@ -208,6 +211,11 @@ impl Ferroce {
     /// What the queue pairs of this device share.
     pub(crate) fn port(&self) -> &Arc<Port> {
         &self.port
+    }
+
+    /// What was counted of packets for no queue pair, in the namespace of this device.
+    pub(crate) fn strays(&self) -> &Counters {
+        self.sockets.strays()
     }
 
     /// The queue pairs that are counted apart.

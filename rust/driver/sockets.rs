@@ -5,7 +5,13 @@
 //! Owns which namespaces have sockets and how many devices use them. Does not know devices nor
 //! packets. Sockets go when the last device of their namespace goes, or with the namespace.
 
-use crate::demux::Demux;
+use crate::{
+    counters::Counters,
+    demux::{
+        Demux,
+        Inlet, //
+    }, //
+};
 use kernel::{
     new_mutex,
     prelude::*,
@@ -40,7 +46,8 @@ struct Entry {
     serial: u64,
     net: NetId,
     users: usize,
-    _sockets: UdpPort<Demux>,
+    inlet: Arc<Inlet>,
+    _sockets: UdpPort<Inlet>,
 }
 
 impl Namespaces {
@@ -71,9 +78,11 @@ impl Namespaces {
             return Ok(Sockets {
                 namespaces: self.clone(),
                 serial: entry.serial,
+                inlet: entry.inlet.clone(),
             });
         }
-        let sockets = UdpPort::open(net, self.demux.clone())?;
+        let inlet = Inlet::new(self.demux.clone())?;
+        let sockets = UdpPort::open(net, inlet.clone())?;
         let serial = list.next_serial;
         list.next_serial = serial.wrapping_add(1);
         list.entries.push(
@@ -81,6 +90,7 @@ impl Namespaces {
                 serial,
                 net: net.id(),
                 users: 1,
+                inlet: inlet.clone(),
                 _sockets: sockets,
             },
             GFP_KERNEL,
@@ -88,6 +98,7 @@ impl Namespaces {
         Ok(Sockets {
             namespaces: self.clone(),
             serial,
+            inlet,
         })
     }
 
@@ -120,6 +131,14 @@ impl Namespaces {
 pub(crate) struct Sockets {
     namespaces: Arc<Namespaces>,
     serial: u64,
+    inlet: Arc<Inlet>,
+}
+
+impl Sockets {
+    /// What was counted of packets that came in here and were for no queue pair.
+    pub(crate) fn strays(&self) -> &Counters {
+        self.inlet.strays()
+    }
 }
 
 impl Drop for Sockets {

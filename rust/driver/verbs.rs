@@ -144,8 +144,8 @@ impl Driver for Ferroce {
     }
 
     fn read_counter(dev: &Device<Self>, index: usize) -> u64 {
-        // Packets for no queue pair count with every device: none of them is the one they missed.
-        let strays = dev.shared().demux().strays().value(index);
+        // Packets for no queue pair count with every device of their namespace: none of them is the one they missed.
+        let strays = dev.strays().value(index);
         dev.port().counters().value(index).wrapping_add(strays)
     }
 
