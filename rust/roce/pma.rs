@@ -23,8 +23,8 @@ pub const MAD_LEN: usize = 256;
 /// The class of performance management.
 const CLASS: u8 = 0x04;
 
-/// Versions of the format and of the class.
-const VERSION: u8 = 1;
+/// Version of the format, the first byte of a management datagram, and of the class.
+pub const VERSION: u8 = 1;
 
 /// Methods.
 mod method {

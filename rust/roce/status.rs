@@ -189,6 +189,8 @@ drop_reasons! {
     BadPkey = "rx_bad_pkey",
     /// The queue key does not match.
     BadQkey = "rx_bad_qkey",
+    /// What came to QP 1 is no management datagram.
+    BadMad = "rx_bad_mad",
     /// No QP is attached to this multicast group.
     NoMulticastMember = "rx_no_multicast_member",
     /// Too many packets already wait for this QP.

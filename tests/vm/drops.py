@@ -31,6 +31,7 @@ ELSEWHERE = "10.0.66.1"
 RC, UC, UD = e.IBV_QPT_RC, e.IBV_QPT_UC, e.IBV_QPT_UD
 SERVICE = {RC: f.RC, UC: f.UC, UD: f.UD}
 NOTIFICATION = 0x81
+GSI_QKEY = 0x80010000
 
 
 def counts():
@@ -125,10 +126,12 @@ def misdirected():
     stranger = Stranger()
     subprocess.run(["ip", "addr", "add", f"{ELSEWHERE}/32", "dev", "lo"], check=True)
     with Victim() as rc, Victim(UD) as ud:
+        before = counter("rx_unknown_qp", os.environ["PEER_DEV"])
         stranger.dropped("unknown_qp", rc, f.SEND_ONLY, qpn=0xABCDEF)
+        equal(counter("rx_unknown_qp", os.environ["PEER_DEV"]), before, "a device of another namespace")
         stranger.dropped("wrong_service", rc, f.UC | f.SEND_ONLY)
         stranger.dropped("wrong_source", rc, f.SEND_ONLY, source=socket.inet_aton("10.0.0.77"))
-        stranger.dropped("not_our_address", ud, f.SEND_ONLY, deth(0x80010000) + bytes(256), qpn=1,
+        stranger.dropped("not_our_address", ud, f.SEND_ONLY, deth(GSI_QKEY) + bytes(256), qpn=1,
                          destination=socket.inet_aton(ELSEWHERE))
         equal(rc.state(), e.IBV_QPS_RTS)
     subprocess.run(["ip", "addr", "del", f"{ELSEWHERE}/32", "dev", "lo"], check=True)
@@ -158,6 +161,18 @@ def datagrams():
         ud.receive()
         stranger.send(ud, f.SEND_ONLY, deth())
         status(ud, OK, "the next one")
+
+
+def management():
+    """What comes to queue pair 1 and is no management datagram is counted, and has no answer"""
+    stranger = Stranger()
+    get = bytes((1, 4, 1, 1))
+    with Victim(UD) as ud:
+        sent = counter("sent_pkts", DEV)
+        for mad in (b"", get, get + bytes(251), get + bytes(256), b"\2" + bytes(255), b"\x80" + bytes(255)):
+            stranger.dropped("bad_mad", ud, f.SEND_ONLY, deth(GSI_QKEY) + mad + bytes(-len(mad) % 4), qpn=1,
+                             flags=0x40 | -len(mad) % 4 << 4)
+        equal(counter("sent_pkts", DEV), sent, "packets sent")
 
 
 def unreliable():
@@ -205,4 +220,4 @@ def answers():
 
 
 if __name__ == "__main__":
-    run([malformed, misdirected, keys, datagrams, unreliable, requests, answers])
+    run([malformed, misdirected, keys, datagrams, management, unreliable, requests, answers])

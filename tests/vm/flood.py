@@ -73,6 +73,8 @@ KINDS = {
     "queue pair 1 of no port": ("rx_not_our_address", lambda _: {
         "opcode": f.UD | f.SEND_ONLY, "qpn": 1, "body": deth(GSI_QKEY) + bytes(256),
         "destination": socket.inet_aton(ELSEWHERE)}),
+    "no management datagrams": ("rx_bad_mad", lambda _: {
+        "opcode": f.UD | f.SEND_ONLY, "qpn": 1, "body": deth(GSI_QKEY) + b"\2" + bytes(255)}),
 }
 
 

@@ -51,6 +51,7 @@ use roce::{
         Qkey,
         Qpn, //
     },
+    pma,
     segment::Payload,
     status::{
         DropReason,
@@ -121,6 +122,9 @@ impl ReceiveHalf {
             return Err(DropReason::WrongQpState);
         }
         let from = ud::admit(packet, self.qkey)?;
+        if qp.number() == Qpn::GSI.get() && !is_mad(bytes, packet) {
+            return Err(DropReason::BadMad);
+        }
         let taken = match self.held.take() {
             Some(wr) => Ok(wr),
             None => self.receives.take().ok_or(DropReason::NoReceiveBuffer)?,
@@ -208,6 +212,19 @@ impl Half for ReceiveHalf {
     fn cq(&self) -> &Arc<Cq> {
         &self.cq
     }
+}
+
+/// Whether it is a management datagram, of the only version there is (IBA 13.4.2). The core does not look how long one
+/// is, and logs each one of another version: strangers decide neither over answers longer than their requests nor
+/// over the log.
+fn is_mad(bytes: &RxRun<'_>, packet: &Packet<'_>) -> bool {
+    let mut version = [0];
+    packet.payload_len() == pma::MAD_LEN
+        && bytes
+            .first()
+            .copy(packet.payload_offset(), &mut version)
+            .is_ok()
+        && version == [pma::VERSION]
 }
 
 /// Whether a datagram, behind its IP header, is no longer than a receive.
