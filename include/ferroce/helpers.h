@@ -56,6 +56,7 @@ void ferroce_helper_rwlock_release(struct lockdep_map *map);
 /* mm.c */
 void ferroce_helper_get_page(struct page *page);
 void ferroce_helper_memcpy(void *to, const void *from, size_t len);
+u64 ferroce_helper_memory_bytes(void);
 void ferroce_helper_memmove(void *to, const void *from, size_t len);
 void *ferroce_helper_sg_virt(struct scatterlist *sg);
 struct page *ferroce_helper_virt_to_page(const void *address);

@@ -15,6 +15,11 @@ void ferroce_helper_memcpy(void *to, const void *from, size_t len)
 	memcpy(to, from, len);
 }
 
+u64 ferroce_helper_memory_bytes(void)
+{
+	return (u64)totalram_pages() << PAGE_SHIFT;
+}
+
 void ferroce_helper_memmove(void *to, const void *from, size_t len)
 {
 	memmove(to, from, len);

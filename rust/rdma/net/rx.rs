@@ -86,6 +86,7 @@ impl RxSkb {
         let mut skb = Self(unsafe { NonNull::new_unchecked(raw) });
         skb.note(Notes {
             position: 0,
+            in_sum: false,
             term: None,
         });
         skb
@@ -320,6 +321,8 @@ impl Drop for RxSkb {
 struct Notes {
     /// Index of the packet that is the next.
     position: u16,
+    /// While it waits: whether the sum of all queues counts it. See [`SkbQueue`].
+    in_sum: bool,
     /// Of a burst that was made here. See [`RxSkb::is_as_made`].
     term: Option<Term>,
 }

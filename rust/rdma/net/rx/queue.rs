@@ -2,9 +2,13 @@
 
 //! Packets that wait.
 //!
-//! Owns their order, and how much memory they may take. Does not know whom they wait for.
+//! Owns their order, and how much memory they may take, in each queue and in all together. Does not know whom they wait
+//! for.
 
-use super::RxSkb;
+use super::{
+    Notes,
+    RxSkb, //
+};
 use crate::bindings;
 use core::ptr::NonNull;
 use kernel::{
@@ -15,6 +19,25 @@ use kernel::{
     },
     types::Opaque, //
 };
+
+/// Bytes that wait in all queues, beyond the first [`UNCOUNTED`] of each. Nobody is charged for a packet that waits, so
+/// there is a limit to the sum, as UDP has one (`net.ipv4.udp_mem`).
+static SUM: Atomic<i64> = Atomic::new(0);
+
+/// Bytes that may wait in a queue however many wait in others: a queue that is emptied all the time, and few of the
+/// others are not, hardly ever has more.
+const UNCOUNTED: i32 = 32 << 10;
+
+/// The limit to the sum: an eighth of the machine's memory.
+const SHARE: u32 = 3;
+
+/// Whether the sum has reached its limit.
+fn all_full() -> bool {
+    // SAFETY: Reads a number.
+    let memory = unsafe { bindings::ferroce_helper_memory_bytes() };
+    // CAST: A sum of what is in memory, and never below 0 for long.
+    SUM.load(Relaxed).max(0) as u64 >= memory >> SHARE
+}
 
 /// Packets that wait, first in, first out, some of them in one buffer.
 ///
@@ -49,12 +72,13 @@ impl SkbQueue {
     }
 
     /// Appends a packet. For any context. `false`: the queue was full, and the packet is gone.
-    pub fn push(&self, skb: RxSkb) -> bool {
-        if self.bytes.load(Relaxed) >= self.limit {
+    pub fn push(&self, mut skb: RxSkb) -> bool {
+        let bytes = self.bytes.load(Relaxed);
+        if bytes >= self.limit || (bytes >= UNCOUNTED && all_full()) {
             skb.refuse();
             return false;
         }
-        self.bytes.add(skb.memory(), Relaxed);
+        self.enter(&mut skb);
         // INVARIANT: An `RxSkb` goes in.
         // SAFETY: Initialised, and the packet was ours.
         unsafe { bindings::skb_queue_tail(self.head.get(), skb.into_raw()) };
@@ -62,8 +86,8 @@ impl SkbQueue {
     }
 
     /// Puts back a packet that was the first.
-    pub fn unpop(&self, skb: RxSkb) {
-        self.bytes.add(skb.memory(), Relaxed);
+    pub fn unpop(&self, mut skb: RxSkb) {
+        self.enter(&mut skb);
         // INVARIANT: An `RxSkb` goes in.
         // SAFETY: Initialised, and the packet was ours.
         unsafe { bindings::skb_queue_head(self.head.get(), skb.into_raw()) };
@@ -74,8 +98,30 @@ impl SkbQueue {
     pub fn pop(&self) -> Option<RxSkb> {
         // SAFETY: Initialised.
         let skb = NonNull::new(unsafe { bindings::skb_dequeue(self.head.get()) }).map(RxSkb)?;
-        self.bytes.add(skb.memory().wrapping_neg(), Relaxed);
+        self.leave(&skb);
         Some(skb)
+    }
+
+    /// Counts a packet that is going to wait.
+    #[inline]
+    fn enter(&self, skb: &mut RxSkb) {
+        let memory = skb.memory();
+        let in_sum = self.bytes.fetch_add(memory, Relaxed) >= UNCOUNTED;
+        if in_sum {
+            SUM.add(memory.into(), Relaxed);
+        }
+        let notes = skb.notes();
+        skb.note(Notes { in_sum, ..notes });
+    }
+
+    /// Counts a packet that has waited.
+    #[inline]
+    fn leave(&self, skb: &RxSkb) {
+        let memory = skb.memory();
+        self.bytes.add(memory.wrapping_neg(), Relaxed);
+        if skb.notes().in_sum {
+            SUM.add(i64::from(memory).wrapping_neg(), Relaxed);
+        }
     }
 
     /// Buffers that wait. With nothing to synchronise with, the answer may be old.
