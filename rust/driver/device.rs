@@ -22,7 +22,10 @@ use crate::{
         MAX_ATTACHED,
         MAX_GROUPS, //
     },
-    port::Port,
+    port::{
+        Attached,
+        Port, //
+    },
     queue_pair::QueuePair,
     shared::Shared,
     sockets::Sockets, //
@@ -143,7 +146,7 @@ const PORT_CM: u32 = 1 << 16;
 #[pin_data]
 pub(crate) struct Ferroce {
     shared: Arc<Shared>,
-    port: Arc<Port>,
+    port: Attached,
     #[pin]
     apart: CountedApart<QueuePair>,
     /// Kept for as long as packets may arrive for this device.
@@ -182,7 +185,7 @@ impl Ferroce {
             )?;
             Ok(try_pin_init!(Self {
                 shared,
-                port,
+                port: Attached::new(port),
                 apart <- CountedApart::new(),
                 sockets,
                 guid,
@@ -210,7 +213,7 @@ impl Ferroce {
 
     /// What the queue pairs of this device share.
     pub(crate) fn port(&self) -> &Arc<Port> {
-        &self.port
+        self.port.shared()
     }
 
     /// What was counted of packets for no queue pair, in the namespace of this device.

@@ -14,6 +14,7 @@ use crate::{
     keys::Keys,
     threads::Threads, //
 };
+use core::ops::Deref;
 use kernel::{
     prelude::*,
     sync::{
@@ -185,5 +186,36 @@ impl Port {
     /// Lets go of the netdev. When it returns, no packet is on its way to it from here.
     pub(crate) fn detach(&self) {
         drop(self.netdev.take());
+    }
+}
+
+/// The port of a device that is there: when that goes, the port loses its netdev. Who waits for memory on demand may
+/// keep the port for long, and nobody tells it any more that the netdev is going away.
+pub(crate) struct Attached(Arc<Port>);
+
+impl Attached {
+    /// Of a port with a netdev.
+    pub(crate) fn new(port: Arc<Port>) -> Self {
+        Self(port)
+    }
+
+    /// The port as its queue pairs have it.
+    pub(crate) fn shared(&self) -> &Arc<Port> {
+        &self.0
+    }
+}
+
+impl Deref for Attached {
+    type Target = Port;
+
+    fn deref(&self) -> &Port {
+        &self.0
+    }
+}
+
+impl Drop for Attached {
+    /// Sleeps.
+    fn drop(&mut self) {
+        self.0.detach();
     }
 }

@@ -5,19 +5,27 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 
 import pyverbs.enums as e
+from pyverbs.device import Context
 from pyverbs.qp import QPAttr
 
 import mapping
+import unreliable
 import uverbs
+from counters import counter
 from mapping import HUGE, Memory, Userfault
 from odp import SEED, Region, regions
-from rc import PAGE, SLOWNESS, End, eventually, own_context, pair, readable
+from rc import DEVICE, PAGE, SLOWNESS, End, eventually, own_context, pair, readable
 from tap import Skip, equal, not_for_rxe, true
 from work import OK, READ, SEND, WRITE, pattern, status
+
+# What may wait: in a queue (rust/driver/uc.rs), in all of them, and in each although all are full
+# (rust/rdma/net/rx/queue.rs), with the burst that goes beyond.
+INBOX, WAITING_SHARE, MOST_UNCOUNTED = 4 << 20, 8, 128 << 10
 
 
 @contextlib.contextmanager
@@ -334,27 +342,97 @@ def advised(length, patience, report):
     signal.pause()
 
 
+@contextlib.contextmanager
+def apart(body, *args):
+    """A process that does this until it is killed, in the end; its number, and what it reported first."""
+    told, report = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            body(*args, report)
+        except BaseException as error:  # pylint: disable=broad-except
+            print(f"# {error!r}", flush=True)
+        os._exit(1)
+    os.close(report)
+    try:
+        yield child, os.read(told, 16)
+    finally:
+        os.close(told)
+        os.kill(child, signal.SIGKILL)
+        eventually(lambda: os.waitpid(child, os.WNOHANG)[0], "who is killed goes", 60)
+
+
 def much_advice():
     """Advice on much memory is followed by who gives it, who can be killed; advice on less by the kernel"""
     not_for_rxe("advises by other rules")
     _userfault(Memory(PAGE)).close()
     # Who is not to return has a second for it.
     for length, patience, wanted in ((PAGE, 30 * SLOWNESS, b"goes on"), ((1 << 30) + PAGE, 1, b"waits")):
-        told, report = os.pipe()
-        child = os.fork()
-        if not child:
-            try:
-                advised(length, patience, report)
-            except BaseException as error:  # pylint: disable=broad-except
-                print(f"# {error!r}", flush=True)
-            os._exit(1)
-        os.close(report)
-        found = os.read(told, 16)
-        os.close(told)
-        os.kill(child, signal.SIGKILL)
-        eventually(lambda child=child: os.waitpid(child, os.WNOHANG)[0], "who is killed goes", 60)
-        equal(found, wanted, f"advice on {length} bytes")
+        with apart(advised, length, patience) as (_, found):
+            equal(found, wanted, f"advice on {length} bytes")
+
+
+def waits_on(device, report):
+    """A process with advice on a page of that device's memory that never comes; reports when somebody waits for it."""
+    end = End(ctx=Context(name=device))
+    there = Region(end, Memory(PAGE))
+    fault = _userfault(there.held)
+    advise(end, [(there.held.address, PAGE, there.mr.lkey)], PREFETCH_WRITE, False)
+    true(readable(fault.fd, 30 * SLOWNESS), "somebody brings the page")
+    os.write(report, b"waits")
+    signal.pause()
+
+
+def nothing_is_held():
+    """A device goes, and then its interface, while a page of its memory never comes"""
+    not_for_rxe("a blocked fault blocks more than its queue pair")
+    _userfault(Memory(PAGE)).close()
+    device = DEVICE + "d"
+    for command in ("ip link add odp0 type dummy", "ip link set odp0 up",
+                    f"rdma link add {device} type {os.environ['DRIVER']} netdev odp0"):
+        subprocess.run(command.split(), check=True)
+    with apart(waits_on, device) as (child, reported):
+        equal(reported, b"waits")
+        for command in (f"rdma link del {device}", "ip link del odp0"):
+            going = subprocess.Popen(command.split())  # pylint: disable=consider-using-with
+            eventually(lambda going=going: going.poll() is not None, command, 60)
+            equal(going.returncode, 0, command)
+        equal(os.waitpid(child, os.WNOHANG)[0], 0, "the process that waits has ended")
+
+
+def fill_inbox(stack, memory):
+    """A queue pair that waits for that memory, with as many packets as it takes; how many bytes those carry."""
+    a, b = stack.enter_context(unreliable.pair(path_mtu=e.IBV_MTU_1024))
+    there = Region(b, memory)
+    stack.callback(there.close)
+    full = counter("rx_queue_full", DEVICE)
+    for flags in [0] * 9 + [e.IBV_SEND_SIGNALED]:
+        a.send(WRITE, pieces=[a.sge(0, 1 << 16)] * 4, remote=there.remote(), flags=flags)
+    status(a, OK, "sent")
+    return 10 * (4 << 16) - (counter("rx_queue_full", DEVICE) - full) * 1024
+
+
+def in_sum():
+    """Packets that wait for memory that never comes have a part of the machine's in sum, and others go on"""
+    not_for_rxe("a blocked fault blocks more than its queue pair")
+    with open("/proc/meminfo", encoding="ascii") as file:
+        memory = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemTotal"))
+    room = memory / WAITING_SHARE / INBOX
+    count = int(room * 1.5) + 1
+    # A fault is closed before its queue pairs: the pages come, and what has waited goes.
+    with contextlib.ExitStack() as stack, contextlib.closing(_userfault(Memory(HUGE))) as fault:
+        filled = [fill_inbox(stack, fault.memory) for _ in range(count)]
+        with unreliable.pair() as (a, b):
+            b.receive()
+            a.send(SEND, pieces=[a.sge(0, 3000)])
+            status(b, OK, "somebody else")
+    # The first was full by itself. A packet has overhead, of which we need not know.
+    queues = sum(filled) / filled[0]
+    print(f"# of {count} queues as much as {queues:.1f} is filled; there is room for {room:.1f}", flush=True)
+    true(room / 2 < queues < room + count * MOST_UNCOUNTED / INBOX + 1, f"{queues:.1f} queues")
+    with contextlib.ExitStack() as stack, contextlib.closing(_userfault(Memory(HUGE))) as fault:
+        true(fill_inbox(stack, fault.memory) > filled[0] * 0.9, "room for all that one may have, again")
 
 
 TESTS = [machine, stolen, dropped, late_pages, no_pages, secret_memory, gone_while_used, failed, taken_back,
-         killed, prefetch, much_advice]
+         killed, prefetch, much_advice, nothing_is_held, in_sum]
