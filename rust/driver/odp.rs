@@ -29,6 +29,7 @@ use kernel::{
     }, //
 };
 use rdma::{
+    alloc::gfp_user,
     attr::MrInit,
     device::Device,
     driver::Advice,
@@ -98,7 +99,7 @@ pub(crate) fn advise(
         Advice::PrefetchPresent => (Fetch::Present, Access::NONE),
     };
     let port = dev.port();
-    let mut wants = KVec::with_capacity(sges.len(), GFP_KERNEL_ACCOUNT)?;
+    let mut wants = KVVec::with_capacity(sges.len(), gfp_user())?;
     for sge in sges.iter().filter(|sge| sge.length != 0) {
         let want = Want {
             pd: pd.clone(),
@@ -110,7 +111,7 @@ pub(crate) fn advise(
             access,
         };
         want.find(port.keys()).ok_or(EINVAL)?;
-        wants.push(want, GFP_KERNEL_ACCOUNT)?;
+        wants.push(want, gfp_user())?;
     }
     let bytes: u64 = wants.iter().map(|want| u64::from(want.must)).sum();
     if wait || bytes > MOST_AHEAD || PENDING.load(Relaxed) >= MOST_PENDING {
@@ -141,7 +142,7 @@ fn follow(wants: &[Want], port: &Port, fetch: Fetch) -> Result {
 /// Advice that is being followed.
 #[pin_data]
 struct Prefetch {
-    wants: KVec<Want>,
+    wants: KVVec<Want>,
     fetch: Fetch,
     port: Arc<Port>,
     #[pin]

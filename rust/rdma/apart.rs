@@ -8,6 +8,7 @@
 //!
 //! C header: [`include/rdma/rdma_counter.h`](srctree/include/rdma/rdma_counter.h)
 
+use crate::alloc::gfp_user;
 use core::ptr;
 use kernel::{
     new_mutex,
@@ -33,7 +34,7 @@ pub struct CountedApart<Q> {
 }
 
 struct Inner<Q> {
-    members: KVec<Member<Q>>,
+    members: KVVec<Member<Q>>,
     /// What was given to counters, those that are gone among them.
     given: QpCounts,
 }
@@ -64,7 +65,7 @@ impl<Q> CountedApart<Q> {
         pin_init!(Self {
             inner <- new_mutex!(
                 Inner {
-                    members: KVec::new(),
+                    members: KVVec::new(),
                     given: [0; MOST],
                 },
                 "rdma::CountedApart"
@@ -92,7 +93,7 @@ impl<Q> CountedApart<Q> {
             counter,
             last: now,
         };
-        Ok(inner.members.push(member, GFP_KERNEL)?)
+        Ok(inner.members.push(member, gfp_user())?)
     }
 
     /// `qp`, which has counted `now`, belongs to no counter any more. What is new goes to `give`.
