@@ -46,12 +46,12 @@ dropped() {
 # counted NAME: a counter of DEV.
 counted() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1"; }
 
-# crowded DEVICE COMMAND...: a queue that warns, behind a narrow gate.
+# crowded RATE: a queue that warns, behind a gate of so many Mbit/s, both ways.
 crowded() {
-	local dev=$1
-	shift
-	"$@" tc qdisc replace dev "$dev" root handle 1: tbf rate 40mbit burst 20000 limit 100000 &&
-		"$@" tc qdisc add dev "$dev" parent 1: fq_codel limit 3
+	tc qdisc replace dev v0 root handle 1: tbf rate "$1mbit" burst 20000 limit 100000 &&
+		tc qdisc replace dev v0 parent 1: fq_codel limit 3 &&
+		at_peer tc qdisc replace dev v1 root handle 1: tbf rate "$1mbit" burst 20000 limit 100000 &&
+		at_peer tc qdisc replace dev v1 parent 1: fq_codel limit 3
 }
 
 if ! wire loss 0%; then
@@ -98,13 +98,14 @@ if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
 	done
 	check "packets were refused" [ "$(dropped)" -gt 0 ]
 	check "and counted as errors of sending" [ "$(counted send_err)" -gt "$before" ]
-	if crowded v0 && crowded v1 at_peer; then
+	if crowded 40; then
 		mark "a queue that warns"
 		before=$(counted tx_congested)
 		transfers
-		# Nor may it have filled the gate.
-		for _ in {1..10}; do
+		# Nor may it have filled the gate: a narrower one.
+		for rate in 20 10 5 3 2; do
 			[ "$(dropped)" = 0 ] || [ "$(counted tx_congested)" = "$before" ] || break
+			check "a gate of $rate Mbit/s" crowded "$rate"
 			perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 16
 		done
 		check "packets were dropped" [ "$(dropped)" -gt 0 ]
