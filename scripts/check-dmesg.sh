@@ -41,7 +41,8 @@ others_warn() {
 }
 
 # others_race: without the data races of others. A race is ours if one of the two accesses is, or what it was called by:
-# helpers of the kernel access memory for us. A report goes from one line of "=" to the next.
+# helpers of the kernel access memory for us. So is the one that scripts/check-planted.sh makes. A report goes from one
+# line of "=" to the next.
 others_race() {
 	awk '
 		function end(line) {
@@ -54,7 +55,7 @@ others_race() {
 		{ lines[++held] = $0 }
 		/BUG: KCSAN: / { race = 1 }
 		/ to 0x[0-9a-f]+ of [0-9]+ bytes by .* on cpu [0-9]+:$/ { frames = 2; next }
-		frames-- > 0 && / \[ferroce\]$/ { ours = 1 }
+		frames-- > 0 && / \[(ferroce|planted)\]$/ { ours = 1 }
 		END { race = 0; end() }'
 }
 

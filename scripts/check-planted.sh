@@ -4,7 +4,7 @@
 # check-planted.sh: a run on a debug kernel fails for each kind of fault that its checkers are there for, and
 # passes without one. A module (tests/module/planted.c) makes the faults.
 #
-#	KERNEL=umdebug|debug	the kernel (default: umdebug); only debug looks for leaks
+#	KERNEL=umdebug|debug|kcsan	the kernel (umdebug); only debug looks for leaks, only kcsan for data races
 #
 # A run must fail for the fault alone, and in the words of the checker in question: a machine that does not even come
 # up proves nothing. Faults after which a checker gives up have a machine of their own; the others share one, and
@@ -62,39 +62,53 @@ log_failed_for() { log_failed && grep -qE "$1" "$work/out/a/dmesg"; }
 
 dies() { [ "$rc" = 125 ] && said "$1 begins" && ! said 'all done' && grep -q 'machine a died' "$work/log"; } # FAULT
 
+# checkers: one fault for each that goes with the others.
+checkers() {
+	# In this order: lockdep, which the first two take, trusts nothing after a use of wrong memory.
+	local fault shared=(
+		'read_without_rcu suspicious RCU usage'
+		'sleep_in_atomic sleeping function called from invalid context'
+		'freed_while_active ODEBUG: free active'
+		'listed_twice list_add double add'
+		'reference_to_nothing refcount_t: addition on 0'
+		'shift UBSAN: shift-out-of-bounds'
+		'array_index UBSAN: array-index-out-of-bounds'
+		'use_after_free KASAN: slab-use-after-free'
+		'vmalloc_out_of_bounds KASAN: vmalloc-out-of-bounds'
+	)
+	# The kernel would tell of the first use of wrong memory only. A saved machine has its command line already.
+	VM_CMDLINE=kasan_multi_shot VM_COLD=1 run "$(IFS=,; echo "${shared[*]%% *}")"
+	check "a run with faults fails" log_failed
+	for fault in "${shared[@]}"; do
+		check "${fault%% *} is found" complains "${fault%% *}" "${fault#* }"
+	done
+	run lock_order
+	check "lock_order is found" log_failed_for 'possible circular locking dependency'
+	run lock_context
+	check "lock_context is found" log_failed_for 'inconsistent lock state'
+	if [ "$kernel" = debug ]; then
+		run leak
+		check "leak is found" log_failed_for 'unreferenced object'
+	fi
+	run wild_pointer
+	check "wild_pointer is found" dies wild_pointer
+}
+
+# races: the one that has a kernel of its own. It sees nothing of what was not built for it.
+races() {
+	local module=${FERROCE_KO_kcsan:-$("$SRC/scripts/build.sh" -k kcsan)}
+	check "the driver's own accesses are watched" watched "$module"
+	run race
+	check "race is found" log_failed_for 'KCSAN: data-race in contend'
+}
+
+watched() { grep -q ' U __tsan_write8$' <<<"$("$SRC/scripts/in-root.sh" nm -u "$1" </dev/null)"; } # MODULE
+
 run nothing
 check "a run with no fault passes" passed 0
 run nothing PLANTED_RC=3
 check "the script's own failure is told" passed 3
-
-# In this order: lockdep, which the first two take, trusts nothing after a use of wrong memory.
-shared=(
-	'read_without_rcu suspicious RCU usage'
-	'sleep_in_atomic sleeping function called from invalid context'
-	'freed_while_active ODEBUG: free active'
-	'listed_twice list_add double add'
-	'reference_to_nothing refcount_t: addition on 0'
-	'shift UBSAN: shift-out-of-bounds'
-	'array_index UBSAN: array-index-out-of-bounds'
-	'use_after_free KASAN: slab-use-after-free'
-	'vmalloc_out_of_bounds KASAN: vmalloc-out-of-bounds'
-)
-# The kernel would tell of the first use of wrong memory only. A saved machine has its command line already.
-VM_CMDLINE=kasan_multi_shot VM_COLD=1 run "$(IFS=,; echo "${shared[*]%% *}")"
-check "a run with faults fails" log_failed
-for fault in "${shared[@]}"; do
-	check "${fault%% *} is found" complains "${fault%% *}" "${fault#* }"
-done
-run lock_order
-check "lock_order is found" log_failed_for 'possible circular locking dependency'
-run lock_context
-check "lock_context is found" log_failed_for 'inconsistent lock state'
-if [ "$kernel" = debug ]; then
-	run leak
-	check "leak is found" log_failed_for 'unreferenced object'
-fi
-run wild_pointer
-check "wild_pointer is found" dies wild_pointer
+if [ "$kernel" = kcsan ]; then races; else checkers; fi
 
 echo "1..$number"
 exit "$failed"

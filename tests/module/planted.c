@@ -10,10 +10,12 @@
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/timer.h>
 #include <linux/vmalloc.h>
+#include <linux/workqueue.h>
 
 static char *fault = "nothing";
 module_param(fault, charp, 0);
@@ -169,6 +171,28 @@ static noinline void wild_pointer(void)
 	WRITE_ONCE(*nowhere, 1);
 }
 
+static int contended;
+
+static noinline void contend(struct work_struct *work)
+{
+	unsigned long end = jiffies + 3 * HZ;
+
+	while (time_before(jiffies, end)) {
+		contended++;
+		cond_resched();
+	}
+}
+
+/* Two processors count, and neither looks at the other. */
+static noinline void race(void)
+{
+	static DECLARE_WORK(elsewhere, contend);
+
+	schedule_work_on(!raw_smp_processor_id(), &elsewhere);
+	contend(NULL);
+	flush_work(&elsewhere);
+}
+
 #define FAULT(name) { #name, name }
 static const struct {
 	const char *name;
@@ -177,7 +201,7 @@ static const struct {
 	FAULT(nothing), FAULT(use_after_free), FAULT(vmalloc_out_of_bounds), FAULT(sleep_in_atomic),
 	FAULT(lock_order), FAULT(lock_context), FAULT(read_without_rcu), FAULT(freed_while_active),
 	FAULT(listed_twice), FAULT(reference_to_nothing), FAULT(shift), FAULT(array_index),
-	FAULT(leak), FAULT(wild_pointer),
+	FAULT(leak), FAULT(wild_pointer), FAULT(race),
 };
 
 static int __init planted_init(void)
