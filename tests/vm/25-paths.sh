@@ -68,6 +68,8 @@ gives_up() {
 	await_listener 18515
 	ip netns exec b timeout 60 ibv_rc_pingpong -d "$PEER_DEV" -g "$3" -n 50 "$ADDR" >/tmp/client 2>&1
 	check "$1" grep 'transport retry counter exceeded (12)' /tmp/client
+	# It would poll until its time is up: nobody tells it.
+	kill "$server"
 	wait "$server"
 }
 
