@@ -6,7 +6,7 @@
 #	t0 [frt] ====== t1 [fru]        t1 is in namespace b
 #	v0 [DEV] ------ v1 [PEER_DEV]   v1, too
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"

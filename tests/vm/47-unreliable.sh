@@ -5,8 +5,8 @@
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]     itself, or in namespace b
 #
-# vm: TOPOLOGY=single
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=single KERNEL=umdebug
+# vm: TOPOLOGY=netns KERNEL=umdebug
 # vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe
 
 . "$VM_LIB"

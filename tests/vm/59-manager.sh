@@ -7,7 +7,7 @@
 #
 # CM_CONNECTIONS=1000: how many connections cmtime makes. FLAPS=20: how often things change, SEED steers when.
 #
-# vm: TOPOLOGY=netns VM_TIMEOUT=1200
+# vm: TOPOLOGY=netns VM_TIMEOUT=1200 KERNEL=umdebug
 # long: TOPOLOGY=netns KERNEL=uml VM_TIMEOUT=1200 VM_ENV=CM_CONNECTIONS=1000
 
 . "$VM_LIB"

@@ -8,7 +8,8 @@
 #
 # vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe
 # vm: TOPOLOGY=netns
-# vm: TOPOLOGY=pair DRIVER=ferroce PEER_DRIVER=rxe
+# long: TOPOLOGY=pair DRIVER=ferroce PEER_DRIVER=rxe
+# long: TOPOLOGY=pair DRIVER=ferroce PEER_DRIVER=rxe KERNEL=debug
 
 . "$VM_LIB"
 

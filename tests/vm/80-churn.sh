@@ -6,7 +6,7 @@
 #
 # CHURN_ROUNDS is the number of rounds (10; 100 for a release), SEED steers the chance.
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
 . "${VM_LIB%/*}/wait.sh"
