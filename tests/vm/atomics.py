@@ -112,17 +112,25 @@ def against_the_processor():
     count = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)(entry)
     with pair(**ENDS) as (a, b):
         put(b, 0)
-        rounds, counted = 0, 3_000_000
-        thread = threading.Thread(target=count, args=(b.mr.buf, counted))
+        rounds, counted, enough = 0, [0], threading.Event()
+
+        def program():
+            while not enough.is_set():
+                count(b.mr.buf, 100_000)
+                counted[0] += 100_000
+
+        thread = threading.Thread(target=program)
         thread.start()
-        while thread.is_alive() and rounds < 20000:
-            for _ in range(16):
-                atomic(a, ADD, b.remote(), 1)
-            a.completions(16, 20)
-            rounds += 16
-        thread.join()
-        true(rounds, "something was added meanwhile")
-        equal(number(b), counted + rounds)
+        try:
+            while rounds < 160 or counted[0] < 3_000_000:
+                for _ in range(16):
+                    atomic(a, ADD, b.remote(), 1)
+                a.completions(16, 20)
+                rounds += 16
+        finally:
+            enough.set()
+            thread.join()
+        equal(number(b), counted[0] + rounds)
 
 
 def refused(wanted, remote, event=None, opcodes=(ADD, SWAP), **settings):
