@@ -46,12 +46,17 @@ dropped() {
 # counted NAME: a counter of DEV.
 counted() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1"; }
 
-# crowded RATE: a queue that warns, behind a gate of so many Mbit/s, both ways.
+# crowded RATE: a queue that warns, behind a gate of so many Mbit/s, both ways. The gate lets the longest burst pass
+# whole: one that it has to split is never warned of.
 crowded() {
-	tc qdisc replace dev v0 root handle 1: tbf rate "$1mbit" burst 20000 limit 100000 &&
-		tc qdisc replace dev v0 parent 1: fq_codel limit 3 &&
-		at_peer tc qdisc replace dev v1 root handle 1: tbf rate "$1mbit" burst 20000 limit 100000 &&
-		at_peer tc qdisc replace dev v1 parent 1: fq_codel limit 3
+	crowded_at v0 "$1" && crowded_at v1 "$1" at_peer
+}
+
+crowded_at() { # DEVICE RATE COMMAND...
+	local dev=$1 rate=$2
+	shift 2
+	"$@" tc qdisc replace dev "$dev" root handle 1: tbf rate "${rate}mbit" burst 80000 limit 200000 &&
+		"$@" tc qdisc replace dev "$dev" parent 1: fq_codel limit 2
 }
 
 if ! wire loss 0%; then
