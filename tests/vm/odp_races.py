@@ -400,16 +400,21 @@ def nothing_is_held():
         equal(os.waitpid(child, os.WNOHANG)[0], 0, "the process that waits has ended")
 
 
-def fill_inbox(stack, memory):
-    """A queue pair that waits for that memory, with as many packets as it takes; how many bytes those carry."""
-    a, b = stack.enter_context(unreliable.pair(path_mtu=e.IBV_MTU_1024))
-    there = Region(b, memory)
-    stack.callback(there.close)
+def fill_inboxes(stack, memory, count):
+    """Queue pairs that wait for that memory, with as many packets as they take; how many bytes those carry."""
+    senders = []
     full = counter("rx_queue_full", DEVICE)
-    for flags in [0] * 9 + [e.IBV_SEND_SIGNALED]:
-        a.send(WRITE, pieces=[a.sge(0, 1 << 16)] * 4, remote=there.remote(), flags=flags)
-    status(a, OK, "sent")
-    return 10 * (4 << 16) - (counter("rx_queue_full", DEVICE) - full) * 1024
+    for _ in range(count):
+        a, b = stack.enter_context(unreliable.pair(path_mtu=e.IBV_MTU_1024))
+        there = Region(b, memory)
+        stack.callback(there.close)
+        for flags in [0] * 9 + [e.IBV_SEND_SIGNALED]:
+            a.send(WRITE, pieces=[a.sge(0, 1 << 16)] * 4, remote=there.remote(), flags=flags)
+        senders.append(a)
+    # They are held back while nothing comes home, all at the same time.
+    for a in senders:
+        status(a, OK, "sent", 60)
+    return count * 10 * (4 << 16) - (counter("rx_queue_full", DEVICE) - full) * 1024
 
 
 def in_sum():
@@ -418,20 +423,20 @@ def in_sum():
     with open("/proc/meminfo", encoding="ascii") as file:
         memory = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemTotal"))
     room = memory / WAITING_SHARE / INBOX
-    count = int(room * 1.5) + 1
+    count = int(room * 1.5)
     # A fault is closed before its queue pairs: the pages come, and what has waited goes.
     with contextlib.ExitStack() as stack, contextlib.closing(_userfault(Memory(HUGE))) as fault:
-        filled = [fill_inbox(stack, fault.memory) for _ in range(count)]
+        # The first is full by itself. A packet has overhead, of which we need not know.
+        one = fill_inboxes(stack, fault.memory, 1)
+        queues = 1 + fill_inboxes(stack, fault.memory, count) / one
         with unreliable.pair() as (a, b):
             b.receive()
             a.send(SEND, pieces=[a.sge(0, 3000)])
             status(b, OK, "somebody else")
-    # The first was full by itself. A packet has overhead, of which we need not know.
-    queues = sum(filled) / filled[0]
-    print(f"# of {count} queues as much as {queues:.1f} is filled; there is room for {room:.1f}", flush=True)
+    print(f"# of {count + 1} queues as much as {queues:.1f} is filled; there is room for {room:.1f}", flush=True)
     true(room / 2 < queues < room + count * MOST_UNCOUNTED / INBOX + 1, f"{queues:.1f} queues")
     with contextlib.ExitStack() as stack, contextlib.closing(_userfault(Memory(HUGE))) as fault:
-        true(fill_inbox(stack, fault.memory) > filled[0] * 0.9, "room for all that one may have, again")
+        true(fill_inboxes(stack, fault.memory, 1) > one * 0.9, "room for all that one may have, again")
 
 
 TESTS = [machine, stolen, dropped, late_pages, no_pages, secret_memory, gone_while_used, failed, taken_back,
