@@ -34,6 +34,20 @@ static void handle(struct ib_cq *cq, struct ib_wc *wc)
 		   wc->status == IB_WC_WR_FLUSH_ERR ? &tally->flushed : &tally->others);
 }
 
+/* Within some seconds. */
+static int told_of(const struct tally *tally, int count)
+{
+	int tries;
+
+	for (tries = 0; tries < 5000; tries++) {
+		if (atomic_read(&tally->good) + atomic_read(&tally->flushed) +
+		    atomic_read(&tally->others) == count)
+			return 0;
+		usleep_range(100, 2000);
+	}
+	return -ETIMEDOUT;
+}
+
 static int receives(struct end *end, struct tally *tally, int count)
 {
 	struct ib_sge sge = piece(end, 0, 64);
@@ -56,26 +70,12 @@ static int shared_receives(struct bench *bench, struct tally *tally, int count)
 	return 0;
 }
 
+/* Datagrams go to nobody in particular. The handler stands where the number of a request would be. */
 static int sends(struct end *end, struct tally *tally, int count)
 {
-	struct ib_sge sge = piece(end, 0, 64);
-	struct ib_ud_wr wr = {
-		.wr = {
-			.wr_cqe = &tally->cqe,
-			.sg_list = &sge,
-			.num_sge = 1,
-			.opcode = IB_WR_SEND,
-			.send_flags = IB_SEND_SIGNALED,
-		},
-		/* Datagrams go to nobody in particular, the others do not look. */
-		.ah = end->ah,
-		.remote_qpn = end->qp->qp_num,
-		.remote_qkey = QKEY,
-	};
-
 	tally->cqe.done = handle;
 	while (count--)
-		must(ib_post_send(end->qp, &wr.wr, NULL));
+		must(send(end, end, (uintptr_t)&tally->cqe, IB_SEND_SIGNALED));
 	return 0;
 }
 
@@ -118,17 +118,17 @@ static int drained_unreliable(struct bench *bench)
 static void count_last(struct ib_event *event, void *context)
 {
 	if (event->event == IB_EVENT_QP_LAST_WQE_REACHED)
-		atomic_inc(context);
+		atomic_inc(&((struct tally *)context)->good);
 }
 
 /* Receives of a shared queue stay there, for others; but none is on its way when the drain returns. */
 static int drained_shared(struct bench *bench)
 {
-	static atomic_t last;
-	int good, i;
+	static struct tally last;
+	int good;
 
 	none_yet();
-	atomic_set(&last, 0);
+	last = (struct tally){};
 	/* Only now: the core would hand it to the driver. */
 	bench->b.qp->qp_context = &last;
 	bench->b.qp->registered_event_handler = count_last;
@@ -139,9 +139,7 @@ static int drained_shared(struct bench *bench)
 	equal(atomic_read(&sent.others), 0);
 	/* Without the event it would give up after a minute. The core ends the wait before it passes the event on. */
 	ib_drain_qp(bench->b.qp);
-	for (i = 0; i < 5000 && !atomic_read(&last); i++)
-		usleep_range(100, 2000);
-	equal(atomic_read(&last), 1);
+	must(told_of(&last, 1));
 	good = atomic_read(&at_b.good);
 	equal(good >= atomic_read(&sent.good), true);
 	equal(good + atomic_read(&at_b.flushed) <= 20, true);
@@ -173,20 +171,6 @@ static int no_datagram(struct bench *bench, enum ib_wr_opcode opcode)
 
 	odd.cqe.done = handle;
 	return ib_post_send(bench->a.qp, &wr.wr, NULL) ? 0 : 1;
-}
-
-/* Within some seconds. */
-static int told_of(const struct tally *tally, int count)
-{
-	int tries;
-
-	for (tries = 0; tries < 5000; tries++) {
-		if (atomic_read(&tally->good) + atomic_read(&tally->flushed) +
-		    atomic_read(&tally->others) == count)
-			return 0;
-		usleep_range(100, 2000);
-	}
-	return -ETIMEDOUT;
 }
 
 static int drained_datagrams(struct bench *bench)
