@@ -46,8 +46,7 @@ struct Entry {
     serial: u64,
     net: NetId,
     users: usize,
-    inlet: Arc<Inlet>,
-    _sockets: UdpPort<Inlet>,
+    sockets: UdpPort<Inlet>,
 }
 
 impl Namespaces {
@@ -78,7 +77,7 @@ impl Namespaces {
             return Ok(Sockets {
                 namespaces: self.clone(),
                 serial: entry.serial,
-                inlet: entry.inlet.clone(),
+                inlet: entry.sockets.receiver().clone(),
             });
         }
         let inlet = Inlet::new(self.demux.clone())?;
@@ -90,8 +89,7 @@ impl Namespaces {
                 serial,
                 net: net.id(),
                 users: 1,
-                inlet: inlet.clone(),
-                _sockets: sockets,
+                sockets,
             },
             GFP_KERNEL,
         )?;

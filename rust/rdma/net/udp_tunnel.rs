@@ -47,7 +47,7 @@ pub struct UdpPort<R: Receive> {
     _v4: Socket,
     _v6: Option<Socket>,
     /// Boxed for its alignment: C keeps flags in the low bits of the pointer.
-    _receiver: KBox<Arc<R>>,
+    receiver: KBox<Arc<R>>,
     net: NetId,
 }
 
@@ -77,9 +77,14 @@ impl<R: Receive> UdpPort<R> {
             _whole: whole,
             _v4: v4,
             _v6: v6,
-            _receiver: receiver,
+            receiver,
             net: net.id(),
         })
+    }
+
+    /// To what the packets go.
+    pub fn receiver(&self) -> &Arc<R> {
+        &self.receiver
     }
 
     /// The namespace that the port is open in.

@@ -24,19 +24,18 @@ use kernel::{
 /// there is a limit to the sum, as UDP has one (`net.ipv4.udp_mem`).
 static SUM: Atomic<i64> = Atomic::new(0);
 
-/// Bytes that may wait in a queue however many wait in others: a queue that is emptied all the time, and few of the
-/// others are not, hardly ever has more.
+/// Bytes that may wait in a queue however many wait in others. One that is emptied all the time hardly ever has more.
 const UNCOUNTED: i32 = 32 << 10;
 
 /// The limit to the sum: an eighth of the machine's memory.
-const SHARE: u32 = 3;
+const SHARE: u64 = 8;
 
 /// Whether the sum has reached its limit.
 fn all_full() -> bool {
     // SAFETY: Reads a number.
     let memory = unsafe { bindings::ferroce_helper_memory_bytes() };
-    // CAST: A sum of what is in memory, and never below 0 for long.
-    SUM.load(Relaxed).max(0) as u64 >= memory >> SHARE
+    // CAST: Never below 0, as a packet is counted before anybody can take it out.
+    SUM.load(Relaxed) as u64 >= memory / SHARE
 }
 
 /// Packets that wait, first in, first out, some of them in one buffer.
