@@ -14,12 +14,11 @@ from counters import counter
 from netns import within_namespace
 from rc import eventually
 from tap import equal, not_for_rxe, run, true
-from ud import GRH, PORT, QKEY, UdEnd
+from ud import GRH, GSI_QKEY, PORT, QKEY, UdEnd
 
 DEV, PEER = os.environ["DEV"], os.environ["PEER_DEV"]
 GID4, PEER_GID4 = int(os.environ["GID4"]), int(os.environ["PEER_GID4"])
 # Of QP 1 of every port (IBA 3.5.3).
-GSI_QKEY = 0x80010000
 UD_SEND_ONLY = 0x64
 RXE = os.environ["DRIVER"] == "rxe"
 

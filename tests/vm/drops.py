@@ -18,7 +18,7 @@ from counters import counter
 from netns import within_namespace
 from rc import PORT, End, context, eventually, gid_index
 from tap import equal, run
-from ud import QKEY, gid_text
+from ud import GSI_QKEY, QKEY, gid_text
 from unreliable import modify
 from wire import Wire
 from work import OK, READ, SEND, status
@@ -31,7 +31,6 @@ ELSEWHERE = "10.0.66.1"
 RC, UC, UD = e.IBV_QPT_RC, e.IBV_QPT_UC, e.IBV_QPT_UD
 SERVICE = {RC: f.RC, UC: f.UC, UD: f.UD}
 NOTIFICATION = 0x81
-GSI_QKEY = 0x80010000
 
 
 def counts():

@@ -27,6 +27,7 @@ from hostile_wire import NOBODY, Scene
 from netns import within_namespace
 from rc import PAGE, SLOWNESS
 from tap import Skip, not_for_rxe, run, true
+from ud import GSI_QKEY
 from wire import BATCH, Attacker, Wire
 from work import RXE
 
@@ -37,7 +38,6 @@ WORST_FACTOR = float(os.environ.get("FLOOD_FACTOR", "inf"))
 # what it gets done without one.
 SOME_ROUNDS, PATIENCE, LEAST_SHARE = 4, 30, 0.1
 GROUP = "/sys/fs/cgroup/charged"
-GSI_QKEY = 0x80010000
 MAX_SGE = 4
 # What the driver keeps of each slot of an RC send queue, out of the process's reach: a Slot of the window, the Shape of
 # the entry, and its scatter list; see Slots and Entries in rust/driver/sq.rs. The sizes of the first two are what the

@@ -23,6 +23,8 @@ from pyverbs.wr import RecvWR, SendWR, SGE
 PORT = 1
 GRH = 40
 QKEY = 0x11111111
+# That of every queue pair 1.
+GSI_QKEY = 0x80010000
 MULTICAST_QPN = 0xFFFFFF
 # enum ib_uverbs_write_cmds.
 _ATTACH, _DETACH = 30, 31
