@@ -3,17 +3,16 @@
 //! Answers to packets: what the responder sends next, if anything.
 //!
 //! Owns the order of answers: responses to READs and their like by PSN, then one acknowledgement or refusal for
-//! everything. It cannot overtake a read response, as it would say that one is lost.
+//! everything, or that a request is missing and then an acknowledgement. It cannot overtake a read response, as it would say
+//! that one is lost.
 
 use super::{
     replay::{
         Answer,
         Request, //
     },
-    responder::{
-        Reply,
-        Responder, //
-    },
+    reply::Reply,
+    responder::Responder,
 };
 use crate::{
     psn::Psn,
@@ -64,7 +63,7 @@ impl<A> ResponseBurst<'_, A> {
 
 impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Plans the answers that can be sent: read responses, in the order of their PSNs; then, if
-    /// all of them fit, an acknowledgement or a refusal if one is due.
+    /// all of them fit, an acknowledgement or a refusal, or that a request is missing and the former, if due.
     pub fn burst(&mut self, limit: BurstLimit) -> ResponseBurst<'_, A> {
         ResponseBurst {
             responder: self,
@@ -118,8 +117,8 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         self.replay.sent(count);
         self.read_end = psn.add(count);
         let last = self.read_end.sub(1);
-        if matches!(self.reply, Reply::Ack { owed } if !last.is_before(owed)) {
-            self.reply = Reply::None;
+        if self.reply.owed().is_some_and(|owed| !last.is_before(owed)) {
+            self.reply = self.reply.acknowledged();
         }
         Some(Segment {
             headers,
@@ -142,7 +141,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
                 Syndrome::ACK_UNLIMITED,
                 Some(&mut stats.acks),
             ),
-            Reply::Sequence => (
+            Reply::Sequence { .. } => (
                 self.expected,
                 Syndrome::Nak(NakCode::PsnSequence),
                 Some(&mut stats.sequence_naks),
@@ -162,7 +161,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         if let Some(count) = count {
             *count = count.wrapping_add(1);
         }
-        self.reply = Reply::None;
+        self.reply = self.reply.rest();
         Some(self.say(psn, syndrome))
     }
 

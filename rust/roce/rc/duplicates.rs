@@ -13,10 +13,8 @@ use super::{
         Answer,
         Request, //
     },
-    responder::{
-        Reply,
-        Responder, //
-    },
+    reply::Reply,
+    responder::Responder,
 };
 use crate::{
     psn::Psn,
@@ -50,6 +48,9 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         match self.reply {
             Reply::None => self.reply = Reply::Ack { owed: psn },
             Reply::Ack { owed } if owed.is_before(psn) => self.reply = Reply::Ack { owed: psn },
+            Reply::Sequence { owed } if owed.is_none_or(|owed| owed.is_before(psn)) => {
+                self.reply = Reply::Sequence { owed: Some(psn) };
+            }
             _ => {}
         }
     }

@@ -12,14 +12,14 @@
 use super::{
     refusal::Refusal,
     replay::Answer,
+    reply::Reply,
     responder::{
         Fatal,
         Message,
         Recovery,
-        RecvState, //
-        Reply,
+        RecvState,
         RequestHost,
-        Responder,
+        Responder, //
     },
 };
 use crate::{
@@ -103,7 +103,8 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         }
         if !self.recovery.told {
             self.recovery.told = true;
-            self.reply = Reply::Sequence;
+            let owed = self.reply.owed();
+            self.reply = Reply::Sequence { owed };
         }
         Err(DropReason::AheadOfSequence)
     }
@@ -140,10 +141,14 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// except for what was dropped after it.
     fn recovered(&mut self, ack_request: bool) {
         self.replay.age(self.expected);
-        let untold = matches!(self.reply, Reply::Sequence | Reply::NotReady);
+        let untold = matches!(self.reply, Reply::Sequence { .. } | Reply::NotReady);
         let missing = |latest: Psn| !latest.is_before(self.expected);
         if untold && self.recovery.latest.is_some_and(missing) {
-            self.reply = Reply::Sequence;
+            let owed = match ack_request {
+                true => Some(self.expected.sub(1)),
+                false => self.reply.owed(),
+            };
+            self.reply = Reply::Sequence { owed };
             return;
         }
         self.recovery = Recovery::default();

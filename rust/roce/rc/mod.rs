@@ -31,6 +31,7 @@ mod local;
 mod pace;
 mod questions;
 mod refusal;
+mod reply;
 mod retry;
 mod slot;
 mod transmit;

@@ -6,10 +6,10 @@
 
 use super::{
     replay::Answer,
+    reply::Reply,
     responder::{
         Fatal,
         RecvState,
-        Reply,
         Responder, //
     },
 };

@@ -7,9 +7,12 @@
 
 pub use super::answer::ResponseBurst;
 
-use super::replay::{
-    Answer,
-    Replay, //
+use super::{
+    replay::{
+        Answer,
+        Replay, //
+    },
+    reply::Reply,
 };
 use crate::{
     access::{
@@ -205,22 +208,6 @@ pub(super) enum Message {
         left: u32,
         length: u32,
     },
-}
-
-/// What is to be said after all read responses.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Reply {
-    /// Nothing.
-    None,
-    /// That everything up to here arrived, at least up to `owed`. Read responses later than that say so as
-    /// well.
-    Ack { owed: Psn },
-    /// That the expected request is missing.
-    Sequence,
-    /// That the expected request must wait.
-    NotReady,
-    /// That this request is refused for good.
-    Refusal { psn: Psn, code: NakCode },
 }
 
 /// What is known about requests that came too early.

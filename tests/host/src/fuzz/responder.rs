@@ -38,8 +38,12 @@ use roce::{
         Payload,
         Source, //
     },
-    status::WcStatus,
+    status::{
+        NakCode,
+        WcStatus, //
+    },
     wire::{
+        aeth::Syndrome,
         opcode::Operation,
         packet::Packet, //
     },
@@ -53,6 +57,9 @@ use roce::{
         Remote, //
     },
 };
+
+/// That a request is missing.
+const GAP: Syndrome = Syndrome::Nak(NakCode::PsnSequence);
 
 /// A host that grants and refuses as the fuzzer likes, and checks that it is asked properly.
 #[derive(Default)]
@@ -273,9 +280,8 @@ fn send(responder: &mut Responder<Vec<Answer>>, host: &Host, bytes: &mut Bytes<'
         bytes: bytes.number(MTU),
         packets: u32::from(bytes.byte()),
     };
-    let (mut sent, mut packets, mut final_word) = (0, 0, false);
+    let (mut sent, mut packets, mut final_word) = (0, 0, None);
     for segment in responder.burst(limit) {
-        assert!(!final_word, "nothing follows an acknowledgement");
         assert!(segment.length <= MTU);
         packets += 1;
         sent += u64::from(segment.length);
@@ -286,13 +292,23 @@ fn send(responder: &mut Responder<Vec<Answer>>, host: &Host, bytes: &mut Bytes<'
         let len = headers.len() + segment.length.next_multiple_of(4) as usize + 4;
         let packet = Packet::parse(headers.as_slice(), len).expect("a packet");
         assert!(packet.opcode().is_response());
+        let word = packet.aeth().map(|aeth| aeth.syndrome);
+        if let Some(before) = final_word {
+            let both = (before, word) == (GAP, Some(Syndrome::ACK_UNLIMITED));
+            assert!(
+                both,
+                "nothing follows but an acknowledgement, and that a gap"
+            );
+        }
         match segment.source {
             Source::Remote(remote) => {
                 assert!(host.granted(remote, segment.length, Access::REMOTE_READ));
             }
             _ => {
                 assert_eq!(segment.length, 0);
-                final_word = packet.opcode().operation() == Operation::Acknowledge;
+                if packet.opcode().operation() == Operation::Acknowledge {
+                    final_word = word;
+                }
             }
         }
     }

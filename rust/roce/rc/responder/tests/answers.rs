@@ -158,6 +158,29 @@ fn packets_in_the_wrong_order_within_a_run_are_reported_from_the_one_that_is_los
 }
 
 #[test]
+fn a_stray_request_from_far_ahead_takes_no_acknowledgement_away() {
+    let both = |psn: u32| [says(psn + 1, SEQUENCE), ack(psn)];
+    let early = Err(DropReason::AheadOfSequence);
+    let stray = || send(Position::Only, 150, 1);
+    let asked = |psn: u32| send(Position::Only, psn, 1).asking();
+    let mut bench = Bench::new();
+    (0..4).for_each(|_| bench.post(1));
+    assert_eq!(bench.gets(stray()), early);
+    bench.gets(asked(100)).unwrap();
+    assert_eq!(bench.says(), both(100), "before it");
+    bench.gets(asked(101)).unwrap();
+    bench.says();
+    bench.gets(asked(102)).unwrap();
+    assert_eq!(bench.gets(stray()), early);
+    assert_eq!(bench.says(), both(102), "behind it");
+    bench.gets(asked(103)).unwrap();
+    bench.says();
+    assert_eq!(bench.gets(stray()), early);
+    bench.gets(asked(103)).unwrap();
+    assert_eq!(bench.says(), both(103), "when it comes again");
+}
+
+#[test]
 fn a_gap_that_closes_within_the_run_is_not_reported() {
     let mut bench = Bench::new();
     bench.post(1);
