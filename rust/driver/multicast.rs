@@ -152,7 +152,7 @@ impl Groups {
     }
 
     /// Gives a copy of `skb`, which has come in by the interface `via`, to each queue pair of that
-    /// interface's device that is attached to `group`.
+    /// interface's device that is attached to `group`. An interface on top of that may be in another namespace.
     ///
     /// # Errors
     ///
@@ -167,7 +167,8 @@ impl Groups {
         let none = DropReason::NoMulticastMember;
         let chain = self.chain(group).ok_or(none)?;
         let mut members = chain.each(guard).filter(|member| {
-            member.group == *group && member.qp.common().port().takes_from(via, guard)
+            let port = member.qp.common().port();
+            member.group == *group && port.is_in(via.net_id(), guard) && port.takes_from(via, guard)
         });
         let mut last = members.next().ok_or(none)?;
         for member in members {

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # What belongs to one process or one namespace is nobody else's, whatever numbers others know of it; see isolation.py,
-# foreign_gid.py and outsider.py. Groups of processes have as much as they may; see rdma_group.py.
+# foreign_gid.py, groups_apart.py and outsider.py. Groups of processes have as much as they may; see rdma_group.py.
 #
 #	v0 [DEV], owner ------ v1 [PEER_DEV]     v1 is in namespace b, and one of the strangers
 #	v0.5                                     a VLAN that goes to namespace c and comes back
+#	m0 [Z] in c                              a macvlan over v0 in namespace c
 #	c0 [X] in c ------ d0 [Y] in d           exclusive mode: 10.0.8.1 and 10.0.8.2
 #
 # vm: TOPOLOGY=netns
@@ -48,6 +49,18 @@ moved_away() {
 	ip netns del c
 }
 
+# device_above: over an interface that is on top of DEV's, in another namespace.
+device_above() {
+	ip netns add c
+	modprobe macvlan 2>/dev/null
+	ip link add link v0 name m0 netns c type macvlan mode bridge || return
+	address m0 10.6.0.1 fd06::1 c
+	check "a device over a macvlan in c" in_c rdma link add Z type "$DRIVER" netdev m0
+	ABOVE=Z ABOVE_GID=$(gid_index Z 10.6.0.1) python_tests groups_apart.py
+	check "it goes" in_c rdma link del Z
+	ip netns del c
+}
+
 # exclusive: every namespace of ours must be gone before.
 exclusive() {
 	rdma link del "$DEV" && rdma link del "$PEER_DEV" && ip netns del b && within 20 rdma system set netns exclusive
@@ -61,6 +74,7 @@ if [ "$DRIVER" = rxe ]; then
 	skip "addresses in other namespaces" "rxe: sends from them"
 else
 	moved_away || skip "addresses in other namespaces" "this kernel has no VLANs"
+	device_above || skip "groups in other namespaces" "this kernel has no macvlans"
 fi
 
 if [ "$DRIVER" = rxe ]; then
