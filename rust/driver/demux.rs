@@ -21,12 +21,10 @@ use crate::{
     rc, //
 };
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
     sync::{
         rcu,
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     }, //
 };
 use rdma::{
@@ -39,8 +37,7 @@ use rdma::{
             FIRST, //
         }, //
     },
-    table::Table,
-    wait::synchronize_rcu_expedited, //
+    table::Table, //
 };
 use roce::{
     id::Qpn,
@@ -62,14 +59,18 @@ use roce::{
 /// Numbers of queue pairs. Those below belong to the management queue pairs.
 const NUMBERS: core::ops::Range<u32> = 16..0xff_ffff;
 
+/// Tables that the general services queue pairs are spread over.
+const TABLES: usize = 256;
+
 /// The queue pairs of all devices, by number.
 #[pin_data]
 pub(crate) struct Demux {
     #[pin]
     qps: Table<QueuePair>,
-    /// The general services queue pairs, which all have number 1: the address tells whose it is.
+    /// The general services queue pairs, which all have number 1: the address tells whose it is. Spread by namespace,
+    /// so that a packet does not cost more because others have many devices.
     #[pin]
-    gsi: SpinLockIrq<KVec<Arc<QueuePair>>>,
+    gsi: [Table<QueuePair>; TABLES],
     /// Those that get what is sent to groups.
     #[pin]
     groups: Groups,
@@ -84,7 +85,7 @@ impl Demux {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             qps <- Table::new(),
-            gsi <- new_spinlock_irq!(KVec::new(), "ferroce::Demux::gsi"),
+            gsi <- pin_init::pin_init_array_from_fn(|_| Table::new()),
             groups <- Groups::new(),
         })
     }
@@ -104,22 +105,11 @@ impl Demux {
     ///
     /// `ENOMEM`.
     pub(crate) fn insert_gsi(&self, qp: Arc<QueuePair>) -> Result {
-        let mut list = KVec::new();
-        loop {
-            // Nothing is allocated under the lock.
-            let mut gsi = self.gsi.lock();
-            if list.capacity() > gsi.len() {
-                while let Some(old) = gsi.pop() {
-                    list.push(old, GFP_ATOMIC)?;
-                }
-                list.push(qp, GFP_ATOMIC)?;
-                core::mem::swap(&mut *gsi, &mut list);
-                return Ok(());
-            }
-            let needed = gsi.len().saturating_add(1);
-            drop(gsi);
-            list.reserve(needed, GFP_KERNEL)?;
-        }
+        let net = qp.common().port().net();
+        self.gsi_of_net(net)
+            .ok_or(ENOMEM)?
+            .alloc_cyclic(0..u32::MAX, qp)?;
+        Ok(())
     }
 
     /// Takes the number back. When it returns, no packet finds the queue pair any more.
@@ -129,13 +119,23 @@ impl Demux {
 
     /// Takes a general services queue pair back. When it returns, no packet finds it any more.
     pub(crate) fn remove_gsi(&self, qp: &Arc<QueuePair>) {
-        let mut gsi = self.gsi.lock();
-        let at = gsi.iter().position(|other| Arc::ptr_eq(other, qp));
-        let removed = at.and_then(|at| gsi.remove(at).ok());
-        drop(gsi);
-        // Who has found it is under RCU, and must not be the one who lets go of it last.
-        synchronize_rcu_expedited();
-        drop(removed);
+        let Some(table) = self.gsi_of_net(qp.common().port().net()) else {
+            return;
+        };
+        let mut number = None;
+        table.for_each(|at, other| {
+            if Arc::ptr_eq(&other, qp) {
+                number = Some(at);
+            }
+        });
+        if let Some(number) = number {
+            drop(table.remove(number));
+        }
+    }
+
+    /// Where the general services queue pairs of a namespace are, with those of a few others.
+    fn gsi_of_net(&self, net: NetId) -> Option<&Table<QueuePair>> {
+        self.gsi.get(net.spread_over(TABLES))
     }
 
     /// Has the queue pairs of `port`, which has no netdev any more, let go of the routes to their peers. Sleeps.
@@ -199,7 +199,7 @@ impl Demux {
         if number == Qpn::GSI {
             let qp = self.gsi_of(&gid, via, guard);
             let qp = qp.ok_or(DropReason::NotOurAddress)?;
-            arrived(&qp, opcode, skb);
+            arrived(qp, opcode, skb);
         } else {
             arrived(self.numbered(number, via, guard)?, opcode, skb);
         }
@@ -222,20 +222,17 @@ impl Demux {
 
     /// The general services queue pair of the port with this address: the port that the packet came in by,
     /// or else another of the same namespace.
-    fn gsi_of(
-        &self,
+    fn gsi_of<'g>(
+        &'g self,
         gid: &[u8; 16],
         via: &NetDevBorrow,
-        guard: &rcu::Guard,
-    ) -> Option<Arc<QueuePair>> {
+        guard: &'g rcu::Guard,
+    ) -> Option<&'g QueuePair> {
         let net = via.net_id();
-        // Looking for an address takes long, and is not for under the lock. If the list changes meanwhile, a packet
-        // may be lost.
-        let all = (0..).map_while(|at| self.gsi.lock().get(at).cloned());
         let mut other = None;
-        for qp in all.filter(|qp| qp.common().port().is_in(net, guard)) {
+        for qp in self.gsi_of_net(net)?.each(guard) {
             let port = qp.common().port();
-            if port.owns(gid) {
+            if port.is_in(net, guard) && port.owns(gid) {
                 if port.takes_from(via, guard) {
                     return Some(qp);
                 }
@@ -304,8 +301,9 @@ impl Receive for Inlet {
 
     fn receive(&self, skb: RxSkb, via: &NetDevBorrow) {
         let guard = rcu::read_lock();
+        let packets = skb.packets();
         if let Err(reason) = self.demux.deliver(skb, via, &guard) {
-            self.strays.dropped(reason);
+            self.strays.dropped_all(reason, packets);
         }
     }
 }

@@ -40,6 +40,13 @@ impl NetId {
     pub(crate) fn of(net: *const bindings::net) -> Self {
         Self(net.addr())
     }
+
+    /// Which of `places` it belongs to, if namespaces are to be spread over these: less than `places`, or 0.
+    pub fn spread_over(self, places: usize) -> usize {
+        // The upper bits of the product depend on all of the address (Knuth 6.4).
+        let mixed = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        mixed.checked_rem(places).unwrap_or(0)
+    }
 }
 
 /// A reference that keeps a network namespace from going away. Not to be kept for long: a
