@@ -48,7 +48,9 @@ impl SleepQueue {
     ///
     /// `ENOMEM`.
     pub fn at_once(name: &'static CStr) -> Result<Self> {
-        let flags = bindings::wq_flags_WQ_HIGHPRI | bindings::wq_flags_WQ_PERCPU;
+        let flags = bindings::wq_flags_WQ_HIGHPRI
+            | bindings::wq_flags_WQ_PERCPU
+            | bindings::wq_flags_WQ_MEM_RECLAIM;
         Self::with_flags(name, flags)
     }
 
