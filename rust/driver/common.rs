@@ -38,7 +38,10 @@ use rdma::{
     wait::Alive,
     wc::Wc, //
 };
-use roce::wr::Completion;
+use roce::{
+    id::Qpn,
+    wr::Completion, //
+};
 
 /// Every state a queue pair may be in.
 const STATES: [QpState; 7] = [
@@ -59,9 +62,14 @@ fn state_of(code: u32) -> QpState {
         .unwrap_or(QpState::Err)
 }
 
+/// In place of a peer's number: there is none. Not a number of 24 bits.
+const NOBODY: u32 = u32::MAX;
+
 /// What the two halves of a queue pair share.
 pub(crate) struct Common {
     number: Atomic<u32>,
+    /// Number of the peer, or [`NOBODY`].
+    peer: Atomic<u32>,
     state: Atomic<u32>,
     port: Arc<Port>,
     traffic: Traffic,
@@ -86,6 +94,7 @@ impl Common {
     ) -> Result<Self> {
         Ok(Self {
             number: Atomic::new(0),
+            peer: Atomic::new(NOBODY),
             state: Atomic::new(QpState::Reset as u32),
             port,
             traffic: Traffic::new(),
@@ -106,13 +115,30 @@ impl Common {
         self.number.store(number, Relaxed);
     }
 
+    /// Connects the queue pair to the one with this number. To be called before packets are taken.
+    pub(crate) fn set_peer(&self, peer: Qpn) {
+        self.peer.store(peer.get(), Relaxed);
+    }
+
+    /// Whether it is connected to the queue pair with this number. For any context.
+    #[inline]
+    pub(crate) fn is_connected_to(&self, number: Qpn) -> bool {
+        self.peer.load(Relaxed) == number.get()
+    }
+
+    /// Whether it is connected to any.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.peer.load(Relaxed) != NOBODY
+    }
+
     /// The way to the peer that `attr` names.
     ///
     /// # Errors
     ///
     /// As [`Path::new`].
     pub(crate) fn path_by(&self, attr: &QpAttr) -> Result<Path> {
-        Path::new(&attr.ah, &self.port, (self.number(), attr.dest_qp_num))
+        let ends = (self.number(), attr.dest_qp_num);
+        Ok(Path::new(&attr.ah, &self.port, ends)?.between(ends))
     }
 
     /// State, as `query_qp` reports it.
@@ -175,9 +201,10 @@ impl Common {
         changed.is_ok()
     }
 
-    /// Goes to RESET, from any state.
+    /// Goes to RESET, from any state, and forgets who the peer was.
     pub(crate) fn reset(&self) {
         trace::qp_state(self.number(), self.state(), QpState::Reset);
+        self.peer.store(NOBODY, Relaxed);
         self.state.store(QpState::Reset as u32, Relaxed);
     }
 

@@ -16,7 +16,10 @@ use crate::{
         Neighbour,
         Neighbours, //
     },
-    port::Port,
+    port::{
+        Doorkeeper,
+        Port, //
+    },
     queue_pair::QueuePair,
     rc, //
 };
@@ -264,6 +267,26 @@ impl Neighbours<rc::receiver::ReceiveHalf> for Demux {
         if let Some(QueuePair::Rc(pair)) = self.qps.get(number.get(), &guard) {
             pair.as_arc_borrow().defer_receiver();
         }
+    }
+}
+
+impl Doorkeeper for Demux {
+    fn admits(&self, (from, to): (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool {
+        let common = match self.qps.get(to.get(), guard) {
+            Some(QueuePair::Rc(pair)) => pair.common(),
+            Some(QueuePair::Uc(pair)) => pair.common(),
+            Some(QueuePair::Datagram(_)) | None => return true,
+        };
+        if common.is_connected_to(from) || !common.port().is_in(net, guard) {
+            return true;
+        }
+        let reason = match common.is_connected() {
+            true => DropReason::WrongSource,
+            // Not let in either: what is on its way now may arrive when it is.
+            false => DropReason::WrongQpState,
+        };
+        common.port().counters().dropped_all(reason, packets);
+        false
     }
 }
 

@@ -179,8 +179,14 @@ impl Ferroce {
         let over = netdev.clone();
         let guid = guid_for(&over);
         let device = UnregisteredDevice::<Self>::alloc(&net, guid, |ib| {
+            let demux = shared.demux().clone();
             let port = Arc::pin_init(
-                Port::new(netdev, ib, shared.threads().clone(), shared.hands_over()),
+                Port::new(
+                    netdev,
+                    ib,
+                    (shared.threads().clone(), demux),
+                    shared.hands_over(),
+                ),
                 GFP_KERNEL,
             )?;
             Ok(try_pin_init!(Self {

@@ -38,14 +38,17 @@ use rdma::{
     },
     trace, //
 };
-use roce::wire::{
-    emit::HeaderBuf,
-    ip::{
-        Ipv4Pseudo,
-        Ipv6Pseudo,
-        Masked,
-        UdpPseudo,
-        ROCE_UDP_PORT, //
+use roce::{
+    id::Qpn,
+    wire::{
+        emit::HeaderBuf,
+        ip::{
+            Ipv4Pseudo,
+            Ipv6Pseudo,
+            Masked,
+            UdpPseudo,
+            ROCE_UDP_PORT, //
+        }, //
     }, //
 };
 
@@ -55,6 +58,8 @@ const DONT_FRAGMENT: u16 = 0x4000;
 /// The way to one peer.
 pub(crate) struct Path {
     addresses: Addresses,
+    /// Who sends and who is to take what is sent, if they are connected.
+    ends: Option<(Qpn, Qpn)>,
     /// The interface that packets leave by, unless they stay on this machine.
     ifindex: i32,
     traffic_class: u8,
@@ -117,6 +122,7 @@ impl Path {
         };
         Ok(Self {
             addresses,
+            ends: None,
             ifindex: ah.ifindex,
             traffic_class: ah.traffic_class,
             // The service level is the priority of a frame; without one, the traffic class decides.
@@ -134,6 +140,14 @@ impl Path {
             flight: None,
             refused: false,
         })
+    }
+
+    /// The same way, from a connected queue pair to its peer.
+    pub(crate) fn between(self, (qpn, dest_qpn): (u32, u32)) -> Self {
+        Self {
+            ends: Some((Qpn::new(qpn), Qpn::new(dest_qpn))),
+            ..self
+        }
     }
 
     /// The same way, whose packets are counted in `flight`.
@@ -237,7 +251,10 @@ impl Path {
         let (packets, bytes) = (burst.packets(), burst.payload_len());
         let guard = rcu::read_lock();
         let flight = self.flight.clone();
+        let ends = self.ends;
         let sent = match self.route(port, &guard) {
+            // Whoever sends them learns no more than if they had been dropped on arrival.
+            Some(route) if !may_go(ends, (port, route), packets, &guard) => Xmit::Sent,
             Some(route) => burst.send(route, flight.as_ref()),
             None => Xmit::Lost,
         };
@@ -257,6 +274,23 @@ impl Path {
             self.route = Route::lookup(netdev, self.ifindex, flow, self.traffic_class).ok();
         }
         self.route.as_ref()
+    }
+}
+
+/// Whether packets may take this way. On this machine they would be taken for those of the peer that the other queue
+/// pair is connected to, whoever that is.
+fn may_go(
+    ends: Option<(Qpn, Qpn)>,
+    (port, route): (&Port, &Route),
+    packets: u16,
+    guard: &rcu::Guard,
+) -> bool {
+    match ends {
+        Some(ends) if route.is_local() => {
+            let doorkeeper = port.doorkeeper();
+            doorkeeper.admits(ends, port.net(), packets, guard)
+        }
+        _ => true,
     }
 }
 

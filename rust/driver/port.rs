@@ -41,6 +41,7 @@ use rdma::{
     table::Table, //
 };
 use roce::{
+    id::Qpn,
     segment::Mtu,
     wire::{
         bth::BTH_LEN,
@@ -55,6 +56,14 @@ use roce::{
 /// Bytes of a packet that are not payload, at most: an RDMA WRITE with immediate data over IPv6
 /// has a RETH (16 bytes) and an ImmDt (4 bytes) behind its BTH.
 const OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
+
+/// Who knows which queue pairs of this machine are connected to whom. Packets do not tell who sent them, but for an
+/// address, and that other queue pairs have as well.
+pub(crate) trait Doorkeeper: Send + Sync {
+    /// Whether packets that do not leave the namespace `net` may go from one queue pair to another. If not, so many are
+    /// counted as dropped where they were going. What goes to no connected service is judged on arrival.
+    fn admits(&self, ends: (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool;
+}
 
 /// What the queue pairs of one device share.
 #[pin_data]
@@ -74,6 +83,7 @@ pub(crate) struct Port {
     hands_over: bool,
     ib: ARef<IbDevice>,
     threads: Arc<Threads>,
+    doorkeeper: Arc<dyn Doorkeeper>,
 }
 
 impl Port {
@@ -85,7 +95,7 @@ impl Port {
     pub(crate) fn new(
         netdev: NetDev,
         ib: ARef<IbDevice>,
-        threads: Arc<Threads>,
+        (threads, doorkeeper): (Arc<Threads>, Arc<dyn Doorkeeper>),
         hands_over: bool,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -98,6 +108,7 @@ impl Port {
             hands_over,
             ib,
             threads,
+            doorkeeper,
         })
     }
 
@@ -115,6 +126,11 @@ impl Port {
     /// Where what is not for a softirq is done.
     pub(crate) fn threads(&self) -> &Threads {
         &self.threads
+    }
+
+    /// Who knows which queue pairs are connected to whom.
+    pub(crate) fn doorkeeper(&self) -> &dyn Doorkeeper {
+        &*self.doorkeeper
     }
 
     /// Address handles of processes.

@@ -88,6 +88,7 @@ impl Service for Rc {
             min_rnr_timer: attr.min_rnr_timer,
         });
         responder.start();
+        qp.common().set_peer(Qpn::new(attr.dest_qp_num));
         let (old, _) = qp.receiver().control(|half| {
             half.set_path(path);
             half.replace_responder(responder)

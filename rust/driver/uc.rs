@@ -60,6 +60,7 @@ impl Service for Uc {
             path_mtu: path_mtu(attr),
             access: Access::from_bits(attr.access_flags),
         };
+        qp.common().set_peer(Qpn::new(attr.dest_qp_num));
         let _ = qp.receiver().control(|half| {
             half.set_path(path);
             half.receiver().configure(&config);

@@ -183,7 +183,7 @@ drop_reasons! {
     WrongService = "rx_wrong_service",
     /// The QP is not in a state in which it receives such packets.
     WrongQpState = "rx_wrong_qp_state",
-    /// The packet does not come from the address the QP is connected to.
+    /// The packet does not come from the address the QP is connected to, or on this machine from another QP.
     WrongSource = "rx_wrong_source",
     /// The partition key does not match.
     BadPkey = "rx_bad_pkey",

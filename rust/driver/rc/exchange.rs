@@ -53,6 +53,7 @@ use roce::{
         Obstacle,
         Taken, //
     },
+    id::Qpn,
     rc::{
         requester::Requester,
         responder::RecvState, //
@@ -135,6 +136,10 @@ impl SendHalf {
         let addresses = path.addresses();
         let dest = self.requester.dest_qpn();
         let peer = self.neighbours.find(dest, port.net(), &guard)?;
+        // A stranger does not so much as touch its half.
+        if !peer.common.is_connected_to(Qpn::new(qp.number())) {
+            return None;
+        }
         let mut visit = Visit {
             qp,
             peer: peer.common,
