@@ -2,7 +2,7 @@
 """A stranger who knows every number of what another process owns (keys, addresses, handles, offsets of rings), and
 gets nothing for them.
 
-	owner, root      opens DEV: PD, regions, windows, CQ, a connected pair, SRQ, AH
+	owner, root      opens DEV: PD, regions, windows, CQ, two connected pairs, of RC and of UC, SRQ, AH
 	stranger         opens DEV itself: another user, or root without capabilities, or another user in namespace b,
 	                 whose queue pairs of PEER_DEV ask those of its own of DEV
 
@@ -29,11 +29,13 @@ from pyverbs.qp import QPAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, SendWR
 
+import nldev
 import uverbs
 import windows
 from hostile_hand import device_path
 from memory import REREG_ACCESS
-from rc import FULL_ACCESS, PAGE, End, across, async_event, context, forget_events, pair
+from rc import (DEVICE, FULL_ACCESS, PAGE, QUICK_TIMEOUT, End, across, async_event, context, forget_events, gid_index,
+                pair)
 from ring import PRODUCER, Hostile, mappings, with_rings
 from tap import equal, not_for_rxe, run, true
 from work import OK, READ, SEND, WRITE, fill, held, pattern, status
@@ -44,6 +46,7 @@ RIGHTS = FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC
 SECRET = b"nobody else has a right to this. " * 300
 ADD, SEND_INV = e.IBV_WR_ATOMIC_FETCH_AND_ADD, e.IBV_WR_SEND_WITH_INV
 BIND = 8
+RC, UC = e.IBV_QPT_RC, e.IBV_QPT_UC
 # Of its own a stranger has fewer objects than this, so that the owner's numbers are nobody's in its context.
 PADDING = 20
 # By what a number would be: the object, its method that destroys it, bytes of the answer (rdma/ib_user_ioctl_cmds.h).
@@ -64,6 +67,10 @@ class Owner:
         self.padding = [PD(context()) for _ in range(PADDING)]
         self.pair = pair(b={"access": OPEN}, rights=RIGHTS)
         self.a, self.b = self.pair.__enter__()
+        self.unreliable = pair(a={"service": UC}, b={"service": UC})
+        for end in (self.a, self.b, *self.unreliable.__enter__()):
+            # One is always posted, for whoever gets through.
+            end.receive(pieces=[end.sge(4096, 500)])
         self.region = MR(self.b.pd, 4 * PAGE, OPEN)
         self.secret = SECRET[:3 * PAGE]
         ctypes.memmove(self.region.buf, self.secret, len(self.secret))
@@ -80,12 +87,16 @@ class Owner:
         """Ends it, users before what they use."""
         for part in (*self.windows, self.ah, self.srq, self.region):
             part.close()
+        self.unreliable.__exit__()
         self.pair.__exit__()
 
     def told(self):
         """Every number that it has."""
         rings = [(offset, end - start) for start, (end, offset) in mappings().items()]
+        connected = [(end.qp.qp_num, service) for ends, service in ((self.pair.ends, RC), (self.unreliable.ends, UC))
+                     for end in ends]
         return {"address": self.region.buf, "lkey": self.region.lkey, "keys": [self.region.rkey, *self.keys],
+                "connected": connected, "gid": self.a.gid(gid_index()),
                 "handles": range(self.last.handle + 1), "rings": rings, "entries": self.a.cq.cqe}
 
     def works(self):
@@ -103,12 +114,20 @@ class Owner:
             equal([wc.status for wc in a.completions(3)], [OK] * 3, "the owner's requests")
             status(b, OK, "the owner's receive")
             equal((held(a, 500, 8192), held(b, 500, 4096)), (data, data), "what the owner sends itself")
+        for this, other in (self.unreliable.ends, self.unreliable.ends[::-1]):
+            data = pattern(500, self.rounds + this.qp.qp_num)
+            fill(this, data)
+            other.receive(pieces=[other.sge(4096, 500)])
+            this.send(SEND, pieces=[this.sge(0, 500)])
+            status(this, OK, "an unreliable send of the owner")
+            status(other, OK, "its receive")
+            equal(held(other, 500, 4096), data, "what the owner sends itself unreliably")
 
     def unharmed(self):
         """Nobody has read or written anything, and everything works."""
         equal(ctypes.string_at(self.region.buf, len(self.secret)), self.secret, "the owner's bytes")
-        self.a.silent(0.01)
-        self.b.silent(0.01)
+        for end in (*self.pair.ends, *self.unreliable.ends):
+            end.silent(0.01)
         equal(async_event(0), None, "an event for the owner")
         self.works()
 
@@ -342,10 +361,39 @@ def by_offsets(told):
     queue.close()
 
 
-ATTEMPTS = [by_offsets, by_handles, by_remote_key, by_local_key, by_windows, to_invalidate, by_forged_keys]
+def _expected_by(number):
+    """The PSN that a queue pair expects next, as the core tells everybody."""
+    device = {nldev.DEV_INDEX: nldev.index_of(DEVICE)}
+    for answer in nldev.ask(nldev.RES_QP_GET, device, dump=True):
+        for entry in nldev.within(answer, nldev.RES_QP, nldev.RES_QP_ENTRY):
+            if nldev.number(nldev.within(entry, nldev.RES_LQPN)[0]) == number:
+                return nldev.number(nldev.within(entry, nldev.RES_RQ_PSN)[0])
+    raise AssertionError(f"no queue pair {number}")
+
+
+def by_connection(told):
+    """to speak for the peers of the owner's queue pairs, with the PSN that they expect: nobody hears it"""
+    there = _shared.get("elsewhere")
+    if there and "peer" not in _shared:
+        _shared["peer"] = Context(name=os.environ["PEER_DEV"])
+    way = {"gid": int(os.environ["PEER_GID4"])} if there else {}
+    for number, service in told["connected"]:
+        for opcode, remote in ((SEND, None), (WRITE, (told["address"], told["keys"][0] ^ 0x55))):
+            asking = End(ctx=_shared.get("peer"), service=service)
+            asking.to_rts(number, dgid=told["gid"], sq_psn=_expected_by(number), timeout=QUICK_TIMEOUT, retry_cnt=1,
+                          **way)
+            fill(asking, pattern(64, 9))
+            asking.send(opcode, pieces=[asking.sge(0, 64)], remote=remote)
+            wanted = e.IBV_WC_RETRY_EXC_ERR if service == RC else OK
+            status(asking, wanted, f"opcode {opcode} to queue pair {number}")
+            asking.close()
+
+
+ATTEMPTS = [by_offsets, by_handles, by_remote_key, by_local_key, by_windows, to_invalidate, by_forged_keys,
+            by_connection]
 NOT_FOR_RXE = {by_offsets: "all contexts share their offsets", by_handles: "knows fewer commands",
                by_local_key: "flushes the request", by_windows: "trusts what user space writes",
-               to_invalidate: "acknowledges it"}
+               to_invalidate: "acknowledges it", by_connection: "takes packets from every queue pair there"}
 KINDS = [nobody, powerless, elsewhere]
 
 
