@@ -2,9 +2,9 @@
 
 //! Queue pairs that are counted apart from their port, by `rdma statistic qp bind` or `qp set ... auto`.
 //!
-//! Owns the list of them, and how much of what each has counted was given to its counter. The core adds
-//! all counters of a port to what the port says, so the port leaves out what is counted here. Does not
-//! know what is counted.
+//! Owns the list of them, how much of what each has counted was given to its counter, and the numbers of the
+//! counters. The core adds all counters of a port to what the port says, so the port leaves out what is
+//! counted here. Does not know what is counted.
 //!
 //! C header: [`include/rdma/rdma_counter.h`](srctree/include/rdma/rdma_counter.h)
 
@@ -35,6 +35,10 @@ pub struct CountedApart<Q> {
 
 struct Inner<Q> {
     members: KVVec<Member<Q>>,
+    /// Counters that there are.
+    counters: KVVec<CounterId>,
+    /// The number that was given out last.
+    last: u32,
     /// What was given to counters, those that are gone among them.
     given: QpCounts,
 }
@@ -47,15 +51,30 @@ struct Member<Q> {
     last: QpCounts,
 }
 
-/// Which `struct rdma_counter` it is: its address.
+/// Which `struct rdma_counter` of the device it is: its `id`. The core leaves that to the driver, and keeps
+/// counters by it. Not 0, which a counter has that is being made.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(crate) struct CounterId(pub(crate) usize);
+pub(crate) struct CounterId(pub(crate) u32);
 
 impl<Q> Member<Q> {
     /// What is new since it was asked last.
     fn news(&mut self, now: QpCounts) -> QpCounts {
         let last = core::mem::replace(&mut self.last, now);
         minus(now, last)
+    }
+}
+
+impl<Q> Inner<Q> {
+    /// A number for a new counter: the next that no other has.
+    fn new_counter(&mut self) -> Result<CounterId> {
+        loop {
+            self.last = self.last.wrapping_add(1);
+            let id = CounterId(self.last);
+            if self.last != 0 && !self.counters.contains(&id) {
+                self.counters.push(id, gfp_user())?;
+                return Ok(id);
+            }
+        }
     }
 }
 
@@ -66,6 +85,8 @@ impl<Q> CountedApart<Q> {
             inner <- new_mutex!(
                 Inner {
                     members: KVVec::new(),
+                    counters: KVVec::new(),
+                    last: 0,
                     given: [0; MOST],
                 },
                 "rdma::CountedApart"
@@ -73,13 +94,19 @@ impl<Q> CountedApart<Q> {
         })
     }
 
-    /// `qp`, which has counted `now`, belongs to a counter from now on.
+    /// `qp`, which has counted `now`, belongs to a counter from now on; returns which. If it is `None` that it
+    /// is to belong to, that is a new one, and [`CountedApart::end`] has to follow.
     ///
     /// # Errors
     ///
     /// `EINVAL`: it belongs to one already. The core has looked, but two who bind it at a time both find that it does
     /// not. `ENOMEM`.
-    pub(crate) fn bind(&self, counter: CounterId, qp: Arc<Q>, now: QpCounts) -> Result {
+    pub(crate) fn bind(
+        &self,
+        counter: Option<CounterId>,
+        qp: Arc<Q>,
+        now: QpCounts,
+    ) -> Result<CounterId> {
         let mut inner = self.inner.lock();
         if inner
             .members
@@ -88,12 +115,24 @@ impl<Q> CountedApart<Q> {
         {
             return Err(EINVAL);
         }
+        // First, for the core does not end a counter that could not be made.
+        inner.members.reserve(1, gfp_user())?;
+        let counter = counter.map_or_else(|| inner.new_counter(), Ok)?;
         let member = Member {
             qp,
             counter,
             last: now,
         };
-        Ok(inner.members.push(member, gfp_user())?)
+        inner.members.push(member, gfp_user())?;
+        Ok(counter)
+    }
+
+    /// A counter that no queue pair belongs to goes, and its number is free.
+    pub(crate) fn end(&self, counter: CounterId) {
+        let mut inner = self.inner.lock();
+        if let Some(at) = inner.counters.iter().position(|other| *other == counter) {
+            let _ = inner.counters.remove(at);
+        }
     }
 
     /// `qp`, which has counted `now`, belongs to no counter any more. What is new goes to `give`.
@@ -118,7 +157,7 @@ impl<Q> CountedApart<Q> {
         give: impl FnOnce(QpCounts),
     ) {
         let mut inner = self.inner.lock();
-        let Inner { members, given } = &mut *inner;
+        let Inner { members, given, .. } = &mut *inner;
         let mut sum = [0; MOST];
         for member in members
             .iter_mut()

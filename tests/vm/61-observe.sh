@@ -90,6 +90,58 @@ counted_apart() {
 		cntn "$(rdma statistic qp show link "$DEV/1" | sed -n 's/.*cntn \([0-9]*\).*/\1/p')" lqpn "$qpn"
 	check "and what was counted stays with the port" [ "$(counter sent_pkts)" -ge "$sum" ]
 }
+
+# counters: each counter of queue pairs on a line; numbers and of_counter PATTERN NAME read that.
+counters() { rdma statistic qp show link "$DEV/1" | tr '\n' ' ' | sed 's/link /\n/g'; }
+numbers() { counters | sed -n 's/.* cntn \([0-9]*\) .*/\1/p' | sort -u; }
+of_counter() { counters | grep -e "$1" | sed -n "s/.* $2 \([0-9]*\).*/\1/p"; }
+# qpns: the queue pairs of the pingpongs.
+qpns() { rdma resource show qp link "$DEV/1" | sed -n 's/.*lqpn \([0-9]*\) .*state RTS.* pid .*/\1/p'; }
+# beside KIND COMMAND...: while a second pingpong runs that never ends by itself.
+beside() {
+	local ours theirs
+	timeout 600 "ibv_$1_pingpong" -d "$DEV" -g "$GID4" -p 18516 -n 100000000 -s 1024 >/dev/null 2>&1 &
+	ours=$!
+	await_listener 18516
+	at_peer timeout 600 "ibv_$1_pingpong" -d "$PEER_DEV" -g "$PEER_GID4" -p 18516 -n 100000000 -s 1024 "$ADDR" \
+		>/dev/null 2>&1 &
+	theirs=$!
+	within 60 eval '[ "$(qpns | wc -l)" = 2 ]'
+	"${@:2}"
+	kill "$ours" "$theirs"
+	wait "$ours" "$theirs" 2>/dev/null
+}
+bind_both() {
+	local qpn number
+	first=$(qpns | grep -vw "$alone") second=$alone
+	for qpn in "$first" "$second"; do
+		check "queue pair $qpn can be counted apart" rdma statistic qp bind link "$DEV/1" lqpn "$qpn"
+	done
+	check "two that are counted apart have two counters" eval '[ "$(numbers | wc -l)" = 2 ]'
+	check "none of them is number 0" eval '! numbers | grep -x 0'
+	for qpn in "$first" "$second"; do
+		check "one is that of queue pair $qpn" eval '[ "$(counters | grep -c "LQPN: <'"$qpn"'>")" = 1 ]'
+		number=$(of_counter "LQPN: <$qpn>" sent_pkts)
+		check "and it counts" within 5 rises "$number" of_counter "LQPN: <$qpn>" sent_pkts
+	done
+}
+two_apart() {
+	local alone first second sum
+	alone=$(qpns)
+	beside rc bind_both
+	# What the first has counted is the port's from now on.
+	check "the counter of the one that is gone goes" within 20 eval '[ "$(numbers | wc -l)" = 1 ]'
+	sum=$(counter sent_pkts)
+	check "the port counts what the other one sends" within 5 rises "$sum" counter sent_pkts
+	check "the other one leaves its counter" rdma statistic qp unbind link "$DEV/1" cntn "$(numbers)" lqpn "$second"
+}
+two_types() {
+	local type
+	check "two types have two counters" within 5 eval '[ "$(numbers | wc -l)" = 2 ]'
+	for type in RC UD; do
+		check "one is that of $type, and counts" within 5 rises 0 of_counter "qp-type $type" sent_pkts
+	done
+}
 by_type() {
 	check "there is a counter for each type of queue pair" within 5 rises 0 apart sent_pkts
 	check "of the type that is there" sh -c "rdma statistic qp show link $DEV/1 | grep -q 'qp-type RC'"
@@ -135,9 +187,11 @@ if [ "$DRIVER" = ferroce ]; then
 	with_traffic details
 	shared_receives
 	with_traffic counted_apart
+	with_traffic two_apart
 	rdma statistic qp set link "$DEV/1" auto type on
 	before=$(counter sent_pkts)
 	with_traffic by_type
+	with_traffic beside ud two_types
 	check "a counter whose queue pairs are gone goes" eval '[ -z "$(apart sent_pkts)" ]'
 	check "and what it had counted stays with the port" rises "$before" counter sent_pkts
 	rdma statistic qp set link "$DEV/1" auto off

@@ -2,8 +2,9 @@
 
 //! Operations on counters of queue pairs (`rdma statistic qp`).
 //!
-//! The core holds the lock of a counter in all of them but those that make it and end it. Nothing of ours
-//! hangs on a counter that no queue pair belongs to, so there is nothing to free.
+//! The core holds the lock of a counter in all of them but those that make it and end it. A counter is ours
+//! from its first queue pair on, when it gets its number: the core tells only of the end of those that have
+//! had one.
 
 use super::OpsVTable;
 use crate::{
@@ -24,7 +25,7 @@ use kernel::{
 };
 
 impl<T: Driver> OpsVTable<T> {
-    /// The core has filled it with zeros, and knows the rest.
+    /// The core has filled it with zeros, which stand for no number; and it may drop it without a word.
     pub(super) unsafe extern "C" fn counter_init(_counter: *mut bindings::rdma_counter) {}
 
     pub(super) unsafe extern "C" fn counter_alloc_stats(
@@ -48,10 +49,17 @@ impl<T: Driver> OpsVTable<T> {
                 )
             };
             let (qp_ours, now) = (data.qp.clone(), T::read_qp_counters(&data.qp));
-            dev.counted_apart()
-                .bind(CounterId(counter.addr()), qp_ours, now)?;
-            // SAFETY: The core leaves the field to the driver, under the lock of the counter.
-            unsafe { (*qp).counter = counter };
+            // SAFETY: As above. Only this writes it, before anybody else knows the counter.
+            let number = unsafe { (*counter).id };
+            let counted = (number != 0).then_some(CounterId(number));
+            let CounterId(number) = dev.counted_apart().bind(counted, qp_ours, now)?;
+            // SAFETY: The core leaves both fields to the driver, under the lock of the counter.
+            unsafe {
+                if counted.is_none() {
+                    (*counter).id = number;
+                }
+                (*qp).counter = counter;
+            }
             Ok(0)
         })
     }
@@ -79,17 +87,20 @@ impl<T: Driver> OpsVTable<T> {
         // SAFETY: See the head of `ops`.
         unsafe {
             let dev = Device::<T>::from_raw((*counter).device);
-            let id = CounterId(counter.addr());
+            let id = CounterId((*counter).id);
             let give = |news| Self::give(counter, news);
             dev.counted_apart().update(id, T::read_qp_counters, give);
         }
         0
     }
 
-    /// No queue pair belongs to it any more.
-    pub(super) unsafe extern "C" fn counter_dealloc(
-        _counter: *mut bindings::rdma_counter,
-    ) -> c_int {
+    /// No queue pair belongs to it any more, and the core has taken it off its list.
+    pub(super) unsafe extern "C" fn counter_dealloc(counter: *mut bindings::rdma_counter) -> c_int {
+        // SAFETY: See the head of `ops`.
+        unsafe {
+            let dev = Device::<T>::from_raw((*counter).device);
+            dev.counted_apart().end(CounterId((*counter).id));
+        }
         0
     }
 
