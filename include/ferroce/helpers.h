@@ -17,6 +17,7 @@ struct ib_device;
 struct ib_ucontext;
 struct ib_udata;
 struct in_device;
+struct inet6_dev;
 struct mem_cgroup;
 struct mm_struct;
 struct mmu_interval_notifier;
@@ -67,13 +68,16 @@ void ferroce_helper_arch_wb_cache_pmem(void *address, size_t size);
 void ferroce_helper_pmem_wmb(void);
 
 /* net.c */
-struct in_device *ferroce_helper___in_dev_get_rtnl(const struct net_device *dev);
 void ferroce_helper_dev_hold(struct net_device *dev);
 struct net *ferroce_helper_dev_net(const struct net_device *dev);
 struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie);
 bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst);
 bool ferroce_helper_dst_is_local(const struct dst_entry *dst);
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst);
+struct in_device *ferroce_helper_in_dev_get(const struct net_device *dev);
+void ferroce_helper_in_dev_put(struct in_device *in_dev);
+struct inet6_dev *ferroce_helper_in6_dev_get(const struct net_device *dev);
+void ferroce_helper_in6_dev_put(struct inet6_dev *idev);
 void ferroce_helper_inet_dec_convert_csum(struct sock *sk);
 struct net *ferroce_helper_maybe_get_net(struct net *net);
 bool ferroce_helper_netdev_carries(struct net_device *dev, int ifindex);

@@ -69,7 +69,8 @@ use rdma::{
         notifier::{
             NetdevEvent,
             NetdevEvents, //
-        }, //
+        },
+        rtnl::Rtnl, //
     }, //
 };
 use roce::{
@@ -336,8 +337,13 @@ impl Ferroce {
         u16::try_from(dropped).unwrap_or(u16::MAX).into()
     }
 
-    /// The netdev went up or down, or away.
-    fn on_event(device: &Device<Self>, event: NetdevEvent, netdev: &NetDevBorrow) {
+    /// The netdev went up or down, or away, or is another in some way.
+    fn on_event(device: &Device<Self>, event: NetdevEvent, (netdev, rtnl): (&NetDevBorrow, &Rtnl)) {
+        let groups = device.shared.demux().groups();
+        if event != NetdevEvent::Unregister {
+            // What it has of IP may be another by now, such as after a change of the MTU.
+            groups.renew(&device.port, netdev, rtnl);
+        }
         match event {
             NetdevEvent::Up | NetdevEvent::Down | NetdevEvent::Change => {
                 let up = is_up(netdev);
@@ -349,6 +355,7 @@ impl Ferroce {
                 }
             }
             NetdevEvent::Unregister => {
+                groups.give_up(&device.port, rtnl);
                 device.port.detach();
                 device.shared.demux().forget_routes(&device.port);
                 device.unregister_queued();
@@ -380,10 +387,10 @@ fn is_up(netdev: &NetDevBorrow) -> bool {
 }
 
 impl NetdevEvents for Shared {
-    fn event(&self, event: NetdevEvent, netdev: &NetDevBorrow) {
+    fn event(&self, event: NetdevEvent, netdev: &NetDevBorrow, rtnl: &Rtnl) {
         Ferroce::registry().for_each(|device| {
             if device.is_over(netdev) {
-                Ferroce::on_event(device, event, netdev);
+                Ferroce::on_event(device, event, (netdev, rtnl));
             }
         });
     }

@@ -2,9 +2,9 @@
 
 //! Multicast: which queue pairs get a copy of what is sent to a group.
 //!
-//! Owns the groups of all devices, and who is attached. The first queue pair of a device that is
-//! attached to a group joins the interface below to it, the last one that leaves takes that back; so
-//! packets arrive without anybody else's help. Does not know what a packet holds.
+//! Owns the groups of all devices, and who is attached. Each queue pair that is attached to a group joins
+//! the interface below to it, and takes that back when it leaves; so packets arrive without anybody else's
+//! help. Does not know what a packet holds.
 //!
 //! A packet that a machine sends to a group of its own comes back by IP, which makes a copy. So a queue
 //! pair that is attached to the group it sends to gets what it sends, as InfiniBand has it.
@@ -24,8 +24,9 @@ use kernel::{
 };
 use rdma::{
     net::{
-        multicast,
+        multicast::Membership,
         netdev::NetDevBorrow,
+        rtnl::Rtnl,
         rx::RxSkb, //
     },
     random,
@@ -46,14 +47,20 @@ pub(crate) const MAX_ATTACHED: u32 = 64;
 const CHAINS: usize = 256;
 
 /// A queue pair that is attached to a group.
+#[pin_data]
 struct Member {
-    group: [u8; 16],
+    #[pin]
+    membership: Membership,
     qp: Arc<QueuePair>,
 }
 
 impl Member {
     fn is_of(&self, port: &Port, group: &[u8; 16]) -> bool {
-        self.group == *group && core::ptr::eq(self.qp.common().port(), port)
+        self.is_at(port) && self.membership.group() == group
+    }
+
+    fn is_at(&self, port: &Port) -> bool {
+        core::ptr::eq(self.qp.common().port(), port)
     }
 }
 
@@ -103,20 +110,24 @@ impl Groups {
         if attached >= MAX_ATTACHED || attached == 0 && port.groups() >= MAX_GROUPS {
             return Err(ENOMEM);
         }
-        let member = Arc::new(
-            Member {
-                group: *group,
+        let member = Arc::pin_init(
+            pin_init!(Member {
+                membership <- Membership::new(*group),
                 qp: qp.clone(),
-            },
+            }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        let number = chain.alloc_cyclic(0..u32::MAX, member)?;
+        let number = chain.alloc_cyclic(0..u32::MAX, member.clone())?;
+        let joined = match port.hold_netdev() {
+            Some(netdev) => member.membership.join(&netdev),
+            None => Err(ENODEV),
+        };
+        joined.inspect_err(|_| {
+            drop(chain.remove(number));
+            // `renew` may have tried again meanwhile.
+            member.membership.leave();
+        })?;
         if attached == 0 {
-            let joined = match port.hold_netdev() {
-                Some(netdev) => multicast::join(&netdev, group),
-                None => Err(ENODEV),
-            };
-            joined.inspect_err(|_| drop(chain.remove(number)))?;
             port.set_groups(port.groups().saturating_add(1));
         }
         Ok(())
@@ -141,14 +152,38 @@ impl Groups {
                 }
             }
         });
-        drop(chain.remove(number.ok_or(EINVAL)?));
+        let member = chain.remove(number.ok_or(EINVAL)?);
+        if let Some(member) = member {
+            // Waits for `renew`, too, so that the member is not dropped there.
+            member.membership.leave();
+        }
         if !others {
             port.set_groups(port.groups().saturating_sub(1));
-            if let Some(netdev) = port.hold_netdev() {
-                multicast::leave(&netdev, group);
-            }
         }
         Ok(())
+    }
+
+    /// What `netdev`, which is below `port`, has of IP may be another by now: joins it again to the groups of
+    /// the queue pairs. Where that fails, it is tried again the next time.
+    pub(crate) fn renew(&self, port: &Port, netdev: &NetDevBorrow, rtnl: &Rtnl) {
+        self.for_each_at(port, |membership| {
+            let _ = membership.renew(netdev, rtnl);
+        });
+    }
+
+    /// The netdev below `port` goes, and no queue pair there joins it any more.
+    pub(crate) fn give_up(&self, port: &Port, rtnl: &Rtnl) {
+        self.for_each_at(port, |membership| membership.give_up(rtnl));
+    }
+
+    fn for_each_at(&self, port: &Port, f: impl Fn(&Membership)) {
+        for chain in &self.chains {
+            chain.for_each(|_, member| {
+                if member.is_at(port) {
+                    f(&member.membership);
+                }
+            });
+        }
     }
 
     /// Gives a copy of `skb`, which has come in by the interface `via`, to each queue pair of that
@@ -168,7 +203,9 @@ impl Groups {
         let chain = self.chain(group).ok_or(none)?;
         let mut members = chain.each(guard).filter(|member| {
             let port = member.qp.common().port();
-            member.group == *group && port.is_in(via.net_id(), guard) && port.takes_from(via, guard)
+            member.membership.group() == group
+                && port.is_in(via.net_id(), guard)
+                && port.takes_from(via, guard)
         });
         let mut last = members.next().ok_or(none)?;
         for member in members {

@@ -3,16 +3,12 @@
 #include <linux/if_vlan.h>
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
+#include <net/addrconf.h>
 #include <net/dst.h>
 #include <net/ip6_fib.h>
 #include <net/net_namespace.h>
 #include <net/sock.h>
 #include <rdma/ib_verbs.h>
-
-struct in_device *ferroce_helper___in_dev_get_rtnl(const struct net_device *dev)
-{
-	return __in_dev_get_rtnl(dev);
-}
 
 void ferroce_helper_dev_hold(struct net_device *dev)
 {
@@ -53,6 +49,26 @@ bool ferroce_helper_netdev_carries(struct net_device *dev, int ifindex)
 	guard(rcu)();
 	upper = dev_get_by_index_rcu(dev_net_rcu(dev), ifindex);
 	return upper && netdev_has_upper_dev_all_rcu(dev, upper);
+}
+
+struct in_device *ferroce_helper_in_dev_get(const struct net_device *dev)
+{
+	return in_dev_get(dev);
+}
+
+void ferroce_helper_in_dev_put(struct in_device *in_dev)
+{
+	in_dev_put(in_dev);
+}
+
+struct inet6_dev *ferroce_helper_in6_dev_get(const struct net_device *dev)
+{
+	return in6_dev_get(dev);
+}
+
+void ferroce_helper_in6_dev_put(struct inet6_dev *idev)
+{
+	in6_dev_put(idev);
 }
 
 void ferroce_helper_inet_dec_convert_csum(struct sock *sk)

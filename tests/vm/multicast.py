@@ -8,6 +8,8 @@ Both devices can be opened here; only their interfaces are in other namespaces.
 
 import errno
 import os
+import socket
+import struct
 import subprocess
 
 import pyverbs.enums as e
@@ -247,6 +249,36 @@ def limits():
         pair.close()
 
 
+@closing
+def another_part_of_ip():
+    """A group stays joined when the interface's IPv6 goes and comes again; nobody else's place is given back"""
+    not_for_rxe("joins no IPv6 group")
+    group, netdev = GROUPS[6], os.environ["NETDEV"]
+    a, later, b = opened(), opened(), opened(PEER)
+    a.attach(group)
+    a.receive(2)
+    handle = b.handle_for(group, gid(6, peer=True))
+    # IPv6 needs 1280.
+    for mtu in ("1200", os.environ.get("MTU", "4200")):
+        subprocess.run(["ip", "link", "set", netdev, "mtu", mtu], check=True)
+        equal(MACS[6] in filters(), mtu != "1200", f"joined with an MTU of {mtu}: {filters()}")
+    equal(b.send(handle, b"again"), e.IBV_WC_SUCCESS, "send")
+    equal(a.completion().byte_len, GRH + 5, "receive")
+    later.attach(group)
+    later.detach(group)
+    true(group in filters(), f"another one has come and gone: {filters()}")
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
+        place = socket.inet_pton(socket.AF_INET6, group) + struct.pack("=I", socket.if_nametoindex(netdev))
+        # Its own place alone is left, also if the queue pair's has gone with the first part of IP.
+        subprocess.run(["ip", "link", "set", netdev, "mtu", "1200"], check=True)
+        subprocess.run(["ip", "link", "set", netdev, "mtu", os.environ.get("MTU", "4200")], check=True)
+        other.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, place)
+        a.detach(group)
+        true(group in filters(), f"the socket's place: {filters()}")
+    true(group not in filters(), f"all have left: {filters()}")
+    subprocess.run(["ip", "addr", "add", f"{os.environ['ADDR6']}/64", "dev", netdev, "nodad"], check=True)
+
+
 def process_exit():
     """A process that ends leaves its groups"""
     child = os.fork()
@@ -259,7 +291,7 @@ def process_exit():
 
 
 TESTS = [over_ipv4, over_ipv6, a_copy_each, loopback, no_member_no_copy, wrong_key, number_and_address_agree,
-         twice_and_never, busy, limits, process_exit]
+         twice_and_never, busy, limits, process_exit, another_part_of_ip]
 
 if __name__ == "__main__":
     run(TESTS)

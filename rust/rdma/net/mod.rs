@@ -18,7 +18,7 @@ pub mod netdev;
 pub mod netns;
 pub mod notifier;
 pub mod route;
-pub(crate) mod rtnl;
+pub mod rtnl;
 pub mod rx;
 pub mod skb;
 pub mod udp_tunnel;

@@ -8,7 +8,10 @@
 
 use crate::{
     bindings,
-    net::netdev::NetDevBorrow, //
+    net::{
+        netdev::NetDevBorrow,
+        rtnl::Rtnl, //
+    }, //
 };
 use kernel::{
     error::to_result,
@@ -68,7 +71,7 @@ impl NetdevEvent {
 /// Told what happens to interfaces.
 pub trait NetdevEvents: Send + Sync + 'static {
     /// `event` has happened to `dev`. The RTNL lock is held; may sleep.
-    fn event(&self, event: NetdevEvent, dev: &NetDevBorrow);
+    fn event(&self, event: NetdevEvent, dev: &NetDevBorrow, rtnl: &Rtnl);
 }
 
 /// Has a [`NetdevEvents`] called until it is dropped.
@@ -145,9 +148,9 @@ unsafe extern "C" fn call<T: NetdevEvents>(
     };
     let info: *const bindings::netdev_notifier_info = info.cast();
     if let (false, Some(event)) = (block.closing.load(Relaxed), NetdevEvent::from_code(code)) {
-        // SAFETY: C passes an interface that is valid for the call.
-        let dev = unsafe { NetDevBorrow::from_raw((*info).dev) };
-        block.object.event(event, dev);
+        // SAFETY: C passes an interface that is valid for the call, and holds the lock for all of it.
+        let (dev, rtnl) = unsafe { (NetDevBorrow::from_raw((*info).dev), Rtnl::held()) };
+        block.object.event(event, dev, &rtnl);
     }
     // CAST: The value is 0.
     bindings::NOTIFY_DONE as c_int
