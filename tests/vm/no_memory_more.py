@@ -20,6 +20,7 @@ import mapping
 import nldev
 from memory import REREG_ACCESS, REREG_TRANS, owner, rereg
 from no_memory import COPIED, MOST, Injection, attempt, close, each_failure
+from netns import within_namespace
 from odp import ON_DEMAND
 from rc import FULL_ACCESS, PAGE, PORT, End, context, pair
 from ring import mappings
@@ -195,9 +196,9 @@ def questions():
     end.close()
 
 
-def add_link():
+def add_link(netdev=NETDEV):
     """What `rdma link add` asks for."""
-    nldev.ask(nldev.NEWLINK, {nldev.DEV_NAME: NEW, nldev.LINK_TYPE: os.environ["DRIVER"], nldev.NDEV_NAME: NETDEV})
+    nldev.ask(nldev.NEWLINK, {nldev.DEV_NAME: NEW, nldev.LINK_TYPE: os.environ["DRIVER"], nldev.NDEV_NAME: netdev})
     return True
 
 
@@ -228,11 +229,63 @@ def devices():
     raise AssertionError("still failing")
 
 
+def ip(*words):
+    """Runs ip."""
+    subprocess.run(["ip", *words], check=True)
+
+
+@contextlib.contextmanager
+def addresses_come_and_go():
+    """An address of an interface of its own comes and goes all the time."""
+    ip("link", "add", "d0", "type", "dummy")
+    lines = [f"addr {what} 10.8.0.1/24 dev d0" for what in ("add", "del")]
+    with subprocess.Popen(["yes", "\n".join(lines)], stdout=subprocess.PIPE) as source, \
+            subprocess.Popen(["ip", "-force", "-batch", "-"], stdin=source.stdout, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL) as changes:
+        try:
+            yield
+        finally:
+            for process in (changes, source):
+                process.kill()
+    ip("link", "del", "d0")
+
+
+def has_said(log, text):
+    """Whether the kernel's log has it, as far as it was not read."""
+    found = False
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            found |= text in os.read(log, 8192)
+    return found
+
+
+def devices_while_addresses_change():
+    """rdma link add: what the core asks of a device that it could not make, for an address elsewhere, is answered"""
+    log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    os.lseek(log, 0, os.SEEK_END)
+    ip("netns", "add", "few")
+    ip("-n", "few", "link", "add", "d1", "up", "type", "dummy")
+    failed = 0
+    with addresses_come_and_go(), within_namespace("few"):
+        # Those in the middle are of the tables that the core keeps, which it fills under its marks. Alone in
+        # its namespace, the device takes its time to go.
+        for number in 10 * list(range(15, 45)):
+            with Injection(number):
+                attempt(lambda: add_link("d1"), nldev.LACKING)
+            if exists():
+                subprocess.run(["rdma", "link", "del", NEW], check=True)
+            failed += has_said(log, b"Couldn't set up InfiniBand P_Key/GID cache")
+    print(f"# {failed} failed with tables")
+    true(failed > 0, "no table could be made to fail")
+    ip("netns", "del", "few")
+    os.close(log)
+
+
 if __name__ == "__main__":
     if os.environ["DRIVER"] == "rxe":
         TESTS = [questions]
     else:
         TESTS = [resized_queues, modified_shared_queues, regions_registered_again, regions_on_demand,
-                 regions_of_buffers, groups, questions, devices]
+                 regions_of_buffers, groups, questions, devices, devices_while_addresses_change]
     context()
     run(TESTS)

@@ -10,7 +10,8 @@
 
 use crate::{
     bindings,
-    net::netdev::NetDevBorrow, //
+    net::netdev::NetDevBorrow,
+    wait::synchronize_rcu_expedited, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -20,7 +21,14 @@ use core::{
 use kernel::{
     error::to_result,
     prelude::*,
-    sync::aref::AlwaysRefCounted,
+    sync::{
+        aref::AlwaysRefCounted,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        rcu, //
+    },
     types::Opaque, //
 };
 
@@ -106,6 +114,8 @@ pub enum PortEvent {
 #[repr(C)]
 pub struct Device<T> {
     ib: IbDevice,
+    /// Whether the data is about to be dropped. C has filled it with zeros.
+    going: Atomic<bool>,
     data: ManuallyDrop<T>,
 }
 
@@ -126,6 +136,22 @@ impl<T> Device<T> {
     pub(crate) unsafe fn from_raw<'a>(raw: *const bindings::ib_device) -> &'a Self {
         // SAFETY: As the function requires; the C part is the first field.
         unsafe { &*raw.cast() }
+    }
+
+    /// The device, unless its data was dropped or is about to be.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a device of `T` whose data was in place, and whose memory is kept for all of `'g`.
+    pub(crate) unsafe fn if_whole<'g>(
+        raw: *const bindings::ib_device,
+        _guard: &'g rcu::Guard,
+    ) -> Option<&'g Self> {
+        let this: *const Self = raw.cast();
+        // SAFETY: As the function requires; the flag stays when the data goes.
+        let going = unsafe { (*this).going.load(Relaxed) };
+        // SAFETY: `drop_data` had not waited for RCU yet, and does so before it drops the data.
+        (!going).then(|| unsafe { &*this })
     }
 
     pub(crate) fn as_raw(&self) -> *mut bindings::ib_device {
@@ -190,13 +216,16 @@ impl<T> Device<T> {
         unsafe { (&raw mut (*this.as_ptr()).data).cast() }
     }
 
-    /// Drops the driver's data.
+    /// Drops the driver's data. Sleeps.
     ///
     /// # Safety
     ///
-    /// The device is no longer reachable, and its data was in place.
+    /// The device is no longer reachable but by [`Device::if_whole`], and its data was in place.
     pub(crate) unsafe fn drop_data(this: NonNull<Self>) {
-        // SAFETY: As the function requires.
+        // SAFETY: As the function requires. Only the flag is referred to, for others look at it.
+        unsafe { (*this.as_ptr()).going.store(true, Relaxed) };
+        synchronize_rcu_expedited();
+        // SAFETY: As the function requires. Whoever has not seen the flag is done.
         unsafe { Self::place_of_data(this).drop_in_place() };
     }
 }

@@ -22,7 +22,8 @@ use kernel::{
         from_result,
         to_result, //
     },
-    prelude::*, //
+    prelude::*,
+    sync::rcu, //
 };
 
 /// Longest management datagram.
@@ -169,6 +170,10 @@ impl<T: Driver> OpsVTable<T> {
     }
 
     /// The caller gives the reference back with `dev_put`.
+    ///
+    /// The only operation that is called after [`dealloc_driver`](Self::dealloc_driver): where a registration ends
+    /// for lack of memory, the core goes on to look for the interfaces of new addresses until it forgets the device
+    /// (Linux 7.3, `ib_cache_setup_one()`).
     pub(super) unsafe extern "C" fn get_netdev(
         dev: *mut bindings::ib_device,
         port: u32,
@@ -176,9 +181,11 @@ impl<T: Driver> OpsVTable<T> {
         if port != PORT {
             return ptr::null_mut();
         }
-        // SAFETY: See the head of `ops`.
-        let dev = unsafe { Device::<T>::from_raw(dev) };
-        dev.netdev().map_or(ptr::null_mut(), NetDev::into_raw)
+        let guard = rcu::read_lock();
+        // SAFETY: See the head of `ops`: without its data, it is a device that the core has not forgotten yet.
+        let dev = unsafe { Device::<T>::if_whole(dev, &guard) };
+        dev.and_then(|dev| dev.netdev())
+            .map_or(ptr::null_mut(), NetDev::into_raw)
     }
 
     /// The device can be found from now on: it was registered, or has come back after it moved to another
@@ -193,11 +200,11 @@ impl<T: Driver> OpsVTable<T> {
         0
     }
 
-    /// The last operation of all.
+    /// The last operation of all, but for [`get_netdev`](Self::get_netdev).
     pub(super) unsafe extern "C" fn dealloc_driver(dev: *mut bindings::ib_device) {
         if let Some(device) = NonNull::new(dev.cast::<Device<T>>()) {
             T::registry().unlist(device);
-            // SAFETY: See the head of `ops`. Nobody calls an operation any more, and nobody finds
+            // SAFETY: See the head of `ops`. Nobody calls another operation any more, and nobody finds
             // the device on the list.
             unsafe { Device::<T>::drop_data(device) };
         }
