@@ -418,14 +418,23 @@ pub(crate) fn report_as(cq: &Cq, wc: &Wc, urgent: bool, after: &mut Aftermath) {
     }
 }
 
-/// Completes every receive that is the queue pair's own with a flush error.
-pub(crate) fn flush_receives(qp: &Common, cq: &Cq, receives: &mut Receives, after: &mut Aftermath) {
-    let last = receives.flush(|wr_id| {
+/// Completes receives that are the queue pair's own with a flush error, as far as the budget goes. Says whether
+/// there may be more.
+pub(crate) fn flush_receives(
+    qp: &Common,
+    cq: &Cq,
+    receives: &mut Receives,
+    after: &mut Aftermath,
+) -> Again {
+    after.last_wqe |= receives.take_last();
+    let again = receives.flush(BATCH, |wr_id| {
         let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
         report(qp, cq, &done, true, after);
     });
-    after.last_wqe |= last;
-    if let Some(later) = receives.flush_again_in() {
-        after.wake_at = Some(now().saturating_add(later));
+    if again == Again::No {
+        if let Some(later) = receives.flush_again_in() {
+            after.wake_at = Some(now().saturating_add(later));
+        }
     }
+    again
 }

@@ -4,7 +4,7 @@
 //!
 //! Owns the choice of the source, a private copy of the scatter list of the one receive that is in
 //! progress, and what is left of the source when the queue pair fails: its own receives are
-//! flushed, those of a shared queue stay there for others. Does not know what arrives.
+//! flushed, a part at a time; those of a shared queue stay there for others. Does not know what arrives.
 
 use crate::{
     abi::Sge,
@@ -24,7 +24,10 @@ use kernel::{
         SpinLockIrq, //
     }, //
 };
-use rdma::wr;
+use rdma::{
+    turn::Again,
+    wr, //
+};
 use roce::wr::{
     BadRecv,
     RecvWr, //
@@ -132,31 +135,32 @@ impl Receives {
         }
     }
 
-    /// The queue pair has failed: calls `each` with the identifier of each receive of its own.
-    ///
-    /// Returns whether the consumer is to hear that no more receives are taken from the shared queue
-    /// ("Last WQE Reached"): once for each failure.
-    pub(crate) fn flush(&mut self, mut each: impl FnMut(u64)) -> bool {
-        let first = !core::mem::replace(&mut self.flushed, true);
-        let most = match &self.source {
-            Source::Ring(ring) => ring.capacity(),
-            Source::Posted(posted) => posted.posts.lock().capacity(),
-            Source::Shared(_) => return first,
-        };
-        // As many as there is room for: the consumer may go on posting while the queue is emptied.
-        for _ in 0..=most {
+    /// The queue pair has failed: calls `each` with the identifier of each receive of its own, of up to `most`.
+    /// Says whether there may be more.
+    pub(crate) fn flush(&mut self, most: u16, mut each: impl FnMut(u64)) -> Again {
+        if let Source::Shared(_) = self.source {
+            return Again::No;
+        }
+        for _ in 0..most {
             let Some(taken) = self.take() else {
-                break;
+                return Again::No;
             };
             let (Ok(RecvWr { wr_id, .. }) | Err(BadRecv { wr_id, .. })) = taken;
             each(wr_id);
             self.look = 0;
         }
-        false
+        Again::Yes
     }
 
-    /// In how many nanoseconds to flush again. A process posts without telling the kernel, and what it
-    /// posts to a failed queue pair completes, too (IBA 10.3.1): so its ring is looked into now and then.
+    /// The queue pair has failed: whether the consumer is to hear that no more receives are taken from the
+    /// shared queue ("Last WQE Reached"). Once for each failure.
+    pub(crate) fn take_last(&mut self) -> bool {
+        let first = !core::mem::replace(&mut self.flushed, true);
+        first && matches!(self.source, Source::Shared(_))
+    }
+
+    /// In how many nanoseconds to flush again, when there was no more. A process posts without telling the kernel,
+    /// and what it posts to a failed queue pair completes, too (IBA 10.3.1): so its ring is looked into now and then.
     pub(crate) fn flush_again_in(&mut self) -> Option<u64> {
         let Source::Ring(_) = self.source else {
             return None;

@@ -110,11 +110,6 @@ impl RingReader {
         self.ring.distance(self.next, self.ring.producer())
     }
 
-    /// Most receives that can wait.
-    pub(crate) fn capacity(&self) -> u32 {
-        self.ring.entries()
-    }
-
     /// Forgets what waits.
     pub(crate) fn clear(&mut self) {
         self.next = self.ring.producer();

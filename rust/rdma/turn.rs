@@ -30,6 +30,18 @@ use kernel::{
     }, //
 };
 
+impl Again {
+    /// Of two kinds of work, whether there is more to do of either.
+    #[inline]
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match self {
+            Self::Yes => Self::Yes,
+            Self::No => other,
+        }
+    }
+}
+
 /// The lock that makes an owner. Softirqs only try it, so process context may hold it with
 /// softirqs on.
 type Lock<T> = SpinLock<T>;

@@ -186,13 +186,13 @@ impl ReceiveHalf {
 impl Half for ReceiveHalf {
     fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
         if qp.is_failed() {
-            let again = refuse_packets(qp, inbox);
+            let refused = refuse_packets(qp, inbox);
             if let Some(RecvWr { wr_id, .. }) = self.held.take() {
                 let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
                 report_as(&self.cq, &qp.completion(&done), true, after);
             }
-            flush_receives(qp, &self.cq, &mut self.receives, after);
-            return again;
+            let flushed = flush_receives(qp, &self.cq, &mut self.receives, after);
+            return refused.or(flushed);
         }
         take_packets(qp, inbox, |run, packet| {
             self.receive(qp, (run, packet), after)

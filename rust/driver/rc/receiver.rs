@@ -240,12 +240,12 @@ impl ReceiveHalf {
         }
     }
 
-    /// Completes every receive, begun or not, with a flush error.
-    fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
+    /// Completes receives, begun or not, with a flush error. Says whether there may be more.
+    fn flush(&mut self, qp: &Common, after: &mut Aftermath) -> Again {
         if let Some(done) = self.responder.abandon() {
             report(qp, &self.cq, &done, true, after);
         }
-        flush_receives(qp, &self.cq, &mut self.queue, after);
+        flush_receives(qp, &self.cq, &mut self.queue, after)
     }
 }
 
@@ -269,7 +269,8 @@ impl Half for ReceiveHalf {
         self.account(qp, after);
         // Whoever sees that all is flushed may do with the memory what it likes, so the last answers come before.
         if failed && !self.responder.has_work() {
-            self.flush(qp, after);
+            self.unfinished = 0;
+            return arrived.or(self.flush(qp, after));
         }
         if arrived == Again::No && !self.responder.has_work() {
             self.unfinished = 0;

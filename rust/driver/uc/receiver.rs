@@ -68,22 +68,21 @@ impl ReceiveHalf {
         self.path = Some(path);
     }
 
-    /// Completes every receive, begun or not, with a flush error.
-    fn flush(&mut self, qp: &Common, after: &mut Aftermath) {
+    /// Completes receives, begun or not, with a flush error. Says whether there may be more.
+    fn flush(&mut self, qp: &Common, after: &mut Aftermath) -> Again {
         self.receiver.fail();
         if let Some(done) = self.receiver.abandon() {
             report(qp, &self.cq, &done, true, after);
         }
-        flush_receives(qp, &self.cq, &mut self.receives, after);
+        flush_receives(qp, &self.cq, &mut self.receives, after)
     }
 }
 
 impl Half for ReceiveHalf {
     fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
         if qp.is_failed() {
-            let again = refuse_packets(qp, inbox);
-            self.flush(qp, after);
-            return again;
+            let refused = refuse_packets(qp, inbox);
+            return refused.or(self.flush(qp, after));
         }
         let again = take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
             let mut host = Host {
