@@ -348,6 +348,10 @@ impl<T: Service> Pair<T> {
     }
 
     fn enqueue(&self, queue: &SkbQueue, skb: RxSkb) -> bool {
+        if self.common().is_failed() {
+            self.refuse(&skb);
+            return false;
+        }
         let packets = skb.packets();
         let taken = queue.push(skb);
         if !taken {
@@ -355,6 +359,16 @@ impl<T: Service> Pair<T> {
             counters.dropped_all(DropReason::QueueFull, packets);
         }
         taken
+    }
+
+    /// Counts packets for a failed queue pair. No half takes any, and a turn would be one more look at what was posted,
+    /// for each of them.
+    fn refuse(&self, skb: &RxSkb) {
+        let (packets, bytes) = (skb.packets(), skb.udp_payload_len());
+        let counters = self.common().port().counters();
+        counters.received(packets, bytes);
+        self.common().traffic().received(packets, bytes);
+        counters.dropped_all(DropReason::WrongQpState, packets);
     }
 
     // Turns.

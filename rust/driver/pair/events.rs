@@ -29,7 +29,8 @@ use kernel::{
 };
 use rdma::{
     net::flight::Resume,
-    timer::TimerOwner, //
+    timer::TimerOwner,
+    turn::Left, //
 };
 
 /// Number of the sender's work item.
@@ -58,14 +59,16 @@ impl_has_work! {
 impl<T: Service> Pair<T> {
     /// The port has let go of its netdev, whose namespace may go before the queue pair does: so do routes.
     pub(crate) fn forget_routes(self: ArcBorrow<'_, Self>) {
-        let _ = self
-            .sender
-            .control(|half| half.path().map(Path::forget_route));
-        let _ = self
-            .receiver
-            .control(|half| half.path().map(Path::forget_route));
-        self.run_sender();
-        self.run_receiver();
+        let forget = |path: Option<&mut Path>| path.map(Path::forget_route);
+        let (_, sends) = self.sender.control(|half| forget(half.path()));
+        let (_, receives) = self.receiver.control(|half| forget(half.path()));
+        // Who came meanwhile has left it to us. There may be many queue pairs, and RTNL is held.
+        if sends == Left::Unfinished {
+            self.defer_sender();
+        }
+        if receives == Left::Unfinished {
+            self.defer_receiver();
+        }
     }
 }
 
@@ -123,9 +126,13 @@ impl<T: Service> Resume for Pair<T> {
 
 impl<T: Service> TimerOwner for Pair<T> {
     fn expired(self: ArcBorrow<'_, Self>) {
-        self.run_sender();
+        if !self.common().is_failed() {
+            self.run_sender();
+        }
+        // Many may have failed at a time, and there is always something for them to look at if their processes want
+        // it so. The sender had its turn when the state changed.
         if self.common().is_failed() {
-            self.run_receiver();
+            self.defer_receiver();
         }
     }
 }
