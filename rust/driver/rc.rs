@@ -167,9 +167,10 @@ impl Service for Rc {
     }
 
     fn sending(half: &mut SendHalf) -> (Psn, bool) {
+        let drained = half.is_drained();
         let requester = half.requester();
         let drains = requester.state() == SendState::Draining;
-        (requester.psn(), drains && !requester.is_drained())
+        (requester.psn(), drains && !drained)
     }
 
     fn expecting(half: &mut ReceiveHalf) -> Option<Psn> {

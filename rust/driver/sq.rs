@@ -26,7 +26,8 @@ use kernel::{
 };
 use rdma::{
     alloc::gfp_user,
-    ring::Ring, //
+    ring::Ring,
+    turn::Again, //
 };
 use roce::{
     rc::{
@@ -172,12 +173,17 @@ impl SendQueue {
         self.entries.mask.saturating_add(1)
     }
 
-    /// Hands every entry that the consumer has published to `requester`, as long as there are free
-    /// slots. Says how many.
-    pub(crate) fn fetch(&mut self, requester: &mut Requester<Slots>) -> u32 {
-        match &self.source {
-            Source::Ring(ring) => self.entries.fetch_ring(ring, requester),
-            Source::Posted(posts) => self.entries.fetch_posted(posts, requester),
+    /// Hands entries that the consumer has published to `requester`, up to `most`, as long as there are free
+    /// slots. Says whether there may be more.
+    pub(crate) fn fetch(&mut self, requester: &mut Requester<Slots>, most: u16) -> Again {
+        let fetched = match &self.source {
+            Source::Ring(ring) => self.entries.fetch_ring(ring, requester, most),
+            Source::Posted(posts) => self.entries.fetch_posted(posts, requester, most),
+        };
+        if fetched == most {
+            Again::Yes
+        } else {
+            Again::No
         }
     }
 
@@ -247,11 +253,11 @@ impl SendQueue {
 }
 
 impl Entries {
-    /// The producer index is read once; a ring holds at most its size of entries, so this ends.
-    fn fetch_ring(&mut self, ring: &Ring, requester: &mut Requester<Slots>) -> u32 {
+    /// Returns how many.
+    fn fetch_ring(&mut self, ring: &Ring, requester: &mut Requester<Slots>, most: u16) -> u16 {
         let end = ring.producer();
-        let mut fetched = 0u32;
-        while self.next != end && requester.free_slots() != 0 {
+        let mut fetched = 0u16;
+        while fetched < most && self.next != end && requester.free_slots() != 0 {
             let taken = match self.read(ring, SendWqe::work_request) {
                 Ok(wr) => requester.post(wr),
                 Err(Refused { wr_id, status }) => requester.reject(wr_id, WcOpcode::Send, status),
@@ -265,10 +271,15 @@ impl Entries {
         fetched
     }
 
-    /// As many as there are free slots, so this ends.
-    fn fetch_posted(&mut self, posts: &SendPosts, requester: &mut Requester<Slots>) -> u32 {
-        let mut fetched = 0u32;
-        while requester.free_slots() != 0 {
+    /// Returns how many.
+    fn fetch_posted(
+        &mut self,
+        posts: &SendPosts,
+        requester: &mut Requester<Slots>,
+        most: u16,
+    ) -> u16 {
+        let mut fetched = 0u16;
+        while fetched < most && requester.free_slots() != 0 {
             let Some(wr) = self.read_posted(posts) else {
                 break;
             };

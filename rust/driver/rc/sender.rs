@@ -25,6 +25,7 @@ use crate::{
         Half,
         SendingHalf,
         Unsent,
+        BATCH,
         BURST, //
     },
     nearby::Neighbours,
@@ -114,6 +115,11 @@ impl SendHalf {
         &mut self.requester
     }
 
+    /// Whether the send queue is drained, and all that was begun is reported.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.requester.is_drained() && !self.requester.has_work()
+    }
+
     /// Sets the way to the peer.
     pub(crate) fn set_path(&mut self, path: Path) {
         self.path = Some(path);
@@ -145,8 +151,11 @@ impl SendHalf {
             return Again::No;
         }
         let (requester, queue) = (&mut self.requester, &self.queue);
-        // Ends: each is carried out once, and there are no more than slots.
-        while requester.perform_local(|slot, _| perform(qp, queue.body(slot))) {}
+        for _ in 0..BATCH {
+            if !requester.perform_local(|slot, _| perform(qp, queue.body(slot))) {
+                break;
+            }
+        }
         self.exchange(qp, now).unwrap_or_else(|| {
             self.transmit_by_wire(qp, now);
             Again::No
@@ -186,10 +195,18 @@ impl SendHalf {
         }
     }
 
-    /// Reports what is complete and gives its elements of the ring back.
+    /// Reports what is complete, as far as the budget goes, and gives its elements of the ring back.
     fn report(&mut self, qp: &Common, after: &mut Aftermath) {
+        // Who waits for memory gets no other turn, and the memory may wait for what is reported.
+        let most = match self.paging.is_waiting() {
+            true => self.queue.slots(),
+            false => BATCH.into(),
+        };
         let mut released = 0u32;
-        while let Some(retired) = self.requester.poll_completion() {
+        for _ in 0..most {
+            let Some(retired) = self.requester.poll_completion() else {
+                break;
+            };
             released = released.wrapping_add(1);
             let Some(done) = retired.completion else {
                 continue;
@@ -239,11 +256,11 @@ impl Half for SendHalf {
         }
         let now = Instant::from_nanos(now());
         let arrived = self.take_responses(qp, inbox, now);
-        let mut more = Again::No;
+        let (mut fetches, mut more) = (Again::No, Again::No);
         if !self.paging.is_waiting() {
             // While we wait, it is not the peer's fault that time passes.
             self.requester.handle_timeout(now);
-            self.queue.fetch(&mut self.requester);
+            fetches = self.queue.fetch(&mut self.requester, BATCH);
             // Once more, with the requests in hand: they may have been posted because the queue pair had failed.
             if qp.is_failed() {
                 self.requester.fail();
@@ -254,7 +271,7 @@ impl Half for SendHalf {
         self.report(qp, after);
         self.count(qp);
         // Not before the state says so, which it does soon.
-        if self.tell_drained && qp.state() == QpState::Sqd && self.requester.is_drained() {
+        if self.tell_drained && qp.state() == QpState::Sqd && self.is_drained() {
             self.tell_drained = false;
             after.drained = true;
         }
@@ -265,12 +282,11 @@ impl Half for SendHalf {
             after.wake_at = Some(at.as_nanos());
         }
         // A consumer in the kernel may have posted more than there were slots for.
-        let fetches = was_full && self.requester.free_slots() != 0;
-        if arrived == Again::Yes || more == Again::Yes || fetches || self.requester.has_work() {
-            Again::Yes
-        } else {
-            Again::No
+        let has_room = was_full && self.requester.free_slots() != 0;
+        if has_room || self.requester.has_work() {
+            return Again::Yes;
         }
+        arrived.or(fetches).or(more)
     }
 
     fn reset(&mut self, inbox: &SkbQueue) {
