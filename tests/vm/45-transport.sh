@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The connected transports as an application sees them: operations, statuses, events, states; see transport.py,
-# mistakes.py, not_ready.py, states.py and transitions.py. UC has more in 47-unreliable.sh.
+# flushes.py, mistakes.py, not_ready.py, states.py and transitions.py. UC has more in 47-unreliable.sh.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
@@ -10,5 +10,5 @@
 # long: TOPOLOGY=single KERNEL=kcsan
 
 cd "${VM_LIB%/*}" && exec python3 -c "
-import mistakes, not_ready, states, tap, transitions, transport
-tap.run(transport.TESTS, mistakes.TESTS, not_ready.TESTS, states.TESTS, transitions.TESTS)"
+import flushes, mistakes, not_ready, states, tap, transitions, transport
+tap.run(transport.TESTS, flushes.TESTS, mistakes.TESTS, not_ready.TESTS, states.TESTS, transitions.TESTS)"

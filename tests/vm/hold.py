@@ -23,13 +23,15 @@ import subprocess
 import time
 
 import pyverbs.enums as e
-from pyverbs.qp import QPAttr
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 
 import frame as f
 from flood import KINDS, attacked, frames
 from netns import within_namespace
-from rc import across, context, pair, readable
+from rc import across, context, eventually, pair, readable
+from ring import CONSUMER, PRODUCER, with_rings
 from tap import Skip, equal, not_for_rxe, run, true
+from ud import MULTICAST_QPN, UdEnd
 from wire import BATCH, Wire
 from work import OK, READ, WRITE
 
@@ -225,6 +227,38 @@ def failures():
         true(count, "none has failed")
 
 
+@contextlib.contextmanager
+def failed_members():
+    """Datagrams to a group of as many failed queue pairs as may be in it, whose process says again and again that
+    their receive rings are full. Zeroed elements are good receives, and a full CQ stops nothing."""
+    not_for_rxe("joins no group")
+    group = "239.1.1.9"
+    with contextlib.closing(UdEnd(os.environ["DEV"])) as a, contextlib.closing(UdEnd(os.environ["PEER_DEV"])) as b, \
+            contextlib.ExitStack() as stack:
+        device = a.ctx.query_device()
+        cap = QPCap(max_send_wr=1, max_recv_wr=min(device.max_qp_wr, 16383), max_send_sge=1, max_recv_sge=1)
+        init, attr, rings = QPInitAttr(qp_type=e.IBV_QPT_UD, scq=a.cq, rcq=a.cq, cap=cap), QPAttr(port_num=1), []
+        for _ in range(device.max_mcast_qp_attach - 1):
+            qp, made = with_rings(lambda: QP(a.pd, init, attr))
+            stack.callback(qp.close)
+            rings.append(min(made, key=lambda ring: ring.element))
+            qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
+        equal(a.attach(group), len(rings) + 1, "members")
+        stack.callback(a.detach, group)
+        handle = b.handle_for(group, int(os.environ["PEER_GID4"]))
+
+        def fill():
+            for ring in rings:
+                ring.put(PRODUCER, (ring.get(CONSUMER) - 1) & ring.mask)
+            for number in range(DEPTH):
+                b.post(handle, MULTICAST_QPN, number)
+            done = 0
+            while done < DEPTH:
+                done += len(b.cq.poll(DEPTH)[1])
+        yield fill
+        eventually(lambda: all(ring.get(CONSUMER) == ring.get(PRODUCER) for ring in rings), "all are flushed", 60)
+
+
 # ---- the tests ---------------------------------------------------------------------------------------
 
 # By name: what it is, what makes it, and whether packets come through the interface in every round.
@@ -240,6 +274,7 @@ TRAFFIC = {
     "reads": ("reads of 64 MiB", lambda: streams(READ, LARGE << 6), True),
     "local": ("writes of 1 MiB within a device", lambda: streams(WRITE, LARGE, connect=pair), False),
     "failures": ("a long queue is flushed", failures, False),
+    "failed": ("datagrams to failed queue pairs with full rings", failed_members, True),
 }
 
 
