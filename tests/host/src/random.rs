@@ -7,10 +7,11 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Starts from `seed`.
+    /// Starts from `seed`. Neighbouring seeds begin far apart: a step from one to the next would give the same numbers
+    /// one later.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        Self(Self(seed).bits())
     }
 
     /// Returns 64 random bits.
