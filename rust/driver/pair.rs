@@ -9,9 +9,12 @@
 //! one turn goes to a BH work item, and answers that last for many turns go to a thread. So does, to a BH work
 //! item, what consumers in the kernel post: they may have interrupts off, where no half can be run.
 //!
-//! Does not know what a half does with its turn: that is what makes a [`Service`].
+//! Does not know what a half does with its turn: that is what makes a [`Service`], which service.rs defines.
 
 mod events;
+mod service;
+
+pub(crate) use service::Service;
 
 use events::{
     RECEIVE,
@@ -28,8 +31,7 @@ use crate::{
     },
     half::{
         give_turn,
-        Half,
-        SendingHalf, //
+        Half, //
     },
     rq::ReceivePosts, //
 };
@@ -50,7 +52,6 @@ use kernel::{
 use rdma::{
     attr::{
         QpAttr,
-        QpAttrMask,
         QpCaps, //
     },
     driver::QpQuery,
@@ -73,50 +74,6 @@ use roce::{
     psn::Psn,
     status::DropReason, //
 };
-
-/// The service that a queue pair gives.
-pub(crate) trait Service: Sized + Send + Sync + 'static {
-    /// The half that sends requests, and takes what answers them.
-    type Sender: SendingHalf;
-    /// The half that takes requests, and answers them.
-    type Receiver: Half;
-    /// Where a consumer in the kernel posts sends.
-    type Sends: Send + Sync;
-
-    /// Most bytes of packets that wait for one half, as the memory counts that they take.
-    const INBOX: i32;
-
-    /// INIT to RTR: the receiver learns whom it listens to.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for an address that cannot be; `ENOMEM`. Nothing has changed then.
-    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result;
-
-    /// RTR to RTS: the sender may start.
-    ///
-    /// # Errors
-    ///
-    /// As [`Service::ready_to_receive`].
-    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result;
-
-    /// In SQD: another way to the peer, and room for another number of its requests, as far as `mask` names
-    /// them.
-    ///
-    /// # Errors
-    ///
-    /// As [`Service::ready_to_receive`].
-    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result;
-
-    /// Sets what may change while the queue pair works: those attributes that `mask` names.
-    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask);
-
-    /// The PSN that is sent next, and whether requests that were begun before SQD are under way.
-    fn sending(half: &mut Self::Sender) -> (Psn, bool);
-
-    /// The PSN that is expected next. `None`: any.
-    fn expecting(half: &mut Self::Receiver) -> Option<Psn>;
-}
 
 /// Where a consumer in the kernel posts.
 pub(crate) struct Posts<S> {

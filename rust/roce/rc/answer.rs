@@ -3,8 +3,8 @@
 //! Answers to packets: what the responder sends next, if anything.
 //!
 //! Owns the order of answers: responses to READs and their like by PSN, then one acknowledgement or refusal for
-//! everything, or that a request is missing and then an acknowledgement. It cannot overtake a read response, as it would say
-//! that one is lost.
+//! everything, or that a request is missing and then an acknowledgement. It cannot overtake a read response, as it
+//! would say that one is lost.
 
 use super::{
     replay::{
