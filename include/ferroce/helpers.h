@@ -75,6 +75,7 @@ bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst);
 bool ferroce_helper_dst_is_local(const struct dst_entry *dst);
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst);
 struct in_device *ferroce_helper_in_dev_get(const struct net_device *dev);
+int ferroce_helper_in_dev_join(struct in_device *in_dev, __be32 group);
 void ferroce_helper_in_dev_put(struct in_device *in_dev);
 struct inet6_dev *ferroce_helper_in6_dev_get(const struct net_device *dev);
 void ferroce_helper_in6_dev_put(struct inet6_dev *idev);

@@ -122,6 +122,8 @@ impl Groups {
             Some(netdev) => member.membership.join(&netdev),
             None => Err(ENODEV),
         };
+        // It may have gone to another namespace before it was joined.
+        let joined = joined.and_then(|()| port.hold_netdev().map(drop).ok_or(ENODEV));
         joined.inspect_err(|_| {
             drop(chain.remove(number));
             // `renew` may have tried again meanwhile.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/if_vlan.h>
+#include <linux/igmp.h>
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
 #include <net/addrconf.h>
@@ -59,6 +60,18 @@ struct in_device *ferroce_helper_in_dev_get(const struct net_device *dev)
 void ferroce_helper_in_dev_put(struct in_device *in_dev)
 {
 	in_dev_put(in_dev);
+}
+
+/* The kernel does not say whether there was memory. */
+int ferroce_helper_in_dev_join(struct in_device *in_dev, __be32 group)
+{
+	const struct ip_mc_list *joined;
+
+	ip_mc_inc_group(in_dev, group);
+	for (joined = rtnl_dereference(in_dev->mc_list); joined; joined = rtnl_dereference(joined->next_rcu))
+		if (joined->multiaddr == group)
+			return 0;
+	return -ENOMEM;
 }
 
 struct inet6_dev *ferroce_helper_in6_dev_get(const struct net_device *dev)

@@ -8,7 +8,9 @@ works right after.
 
 import contextlib
 import os
+import socket
 import subprocess
+import sys
 
 import pyverbs.enums as e
 from pyverbs.mr import MR
@@ -156,23 +158,34 @@ def regions_of_buffers():
     os.close(buffer)
 
 
+def _joined(address):
+    """Whether an interface is in a group."""
+    version, table = (socket.AF_INET6, "igmp6") if ":" in address else (socket.AF_INET, "igmp")
+    group = socket.inet_pton(version, address)
+    # That of IPv4 is printed as a number of this machine.
+    group = group.hex() if ":" in address else f"{int.from_bytes(group, sys.byteorder):08X}"
+    with open("/proc/net/" + table, encoding="ascii") as groups_there:
+        return group in groups_there.read()
+
+
 def groups():
-    """attach_mcast: whoever is refused is no member, and can become one"""
+    """attach_mcast: whoever is refused is no member, who is not gets its packets; and the first can become one"""
     end = UdEnd()
-    address = "239.1.1.9"
-    # It learns the handle of its queue pair first.
-    end.attach(address)
-    end.detach(address)
-
-    def attach():
+    for address in "239.1.1.9", "ff15::109":
+        # It learns the handle of its queue pair first.
         end.attach(address)
-        return True
+        end.detach(address)
 
-    def leave(done):
-        if done:
-            end.detach(address)
+        def attach(address=address):
+            end.attach(address)
+            return True
 
-    each_time(attach, leave)
+        def leave(done, address=address):
+            equal(_joined(address), done is not None, f"the interface is in {address}")
+            if done:
+                end.detach(address)
+
+        each_time(attach, leave)
     end.close()
 
 

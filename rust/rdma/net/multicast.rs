@@ -126,9 +126,9 @@ impl Part {
     /// Joins it, which `dev` has. Under the RTNL lock.
     fn join(&self, dev: &NetDevBorrow, group: &[u8; 16]) -> Result {
         if let (Self::V4(ip), Some(group)) = (self, v4_of(group)) {
+            let group = u32::from_ne_bytes(group);
             // SAFETY: Valid, by the invariant, and RTNL is locked.
-            unsafe { bindings::ip_mc_inc_group(ip.as_ptr(), u32::from_ne_bytes(group)) };
-            return Ok(());
+            return to_result(unsafe { bindings::ferroce_helper_in_dev_join(ip.as_ptr(), group) });
         }
         let group = v6(group);
         // SAFETY: The interface is valid, and the address outlives the call.
