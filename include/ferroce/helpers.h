@@ -132,6 +132,7 @@ bool ferroce_helper_skb_forget_gso(struct sk_buff *skb);
 void *ferroce_helper_skb_destructor_arg(const struct sk_buff *skb);
 struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
 int ferroce_helper_skb_iif(const struct sk_buff *skb);
+bool ferroce_helper_is_datagram_to(const struct sk_buff *skb, const struct sock *sk, bool v4, u16 port);
 bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb);
 bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4);
 u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb);

@@ -103,7 +103,12 @@ check "its device is gone" not has_device "$DEV"
 load_driver "$DRIVER"
 check "loaded again, it makes the device again" add_device "$DEV" "$DRIVER" "$NETDEV"
 check "which is active" within 5 port_is "$DEV" ACTIVE
+datagram() { bash -c 'echo something >/dev/udp/127.0.0.1/4791'; }
+if [ "$DRIVER" = ferroce ]; then
+	check_fails "a process sends no datagram to the port" datagram
+fi
 rdma link del "$DEV"
+check "without a device it may" within 5 datagram
 unload "$DRIVER"
 
 # `rdma link add` alone must find the module: the alias rdma-link-TYPE.

@@ -169,7 +169,10 @@ states_and_drops() {
 	for step in 'from=RESET to=INIT' 'from=INIT to=RTR' 'from=RTR to=RTS' 'from=RTS to=RESET'; do
 		check "a queue pair that goes $step is traced" traced ferroce_qp_state "qpn=[0-9]* $step"
 	done
-	at_peer bash -c "echo nonsense >/dev/udp/$ADDR/4791"
+	at_peer python3 -c '
+import socket, struct, sys
+with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP) as out:
+    out.sendto(struct.pack(">HHHH8s", 0xC000, 4791, 16, 0, b"nonsense"), (sys.argv[1], 0))' "$ADDR"
 	check "dropped packets are traced with their reason" traced ferroce_packet_drop 'reason=rx_'
 	echo 0 >$T/events/ferroce/enable
 }

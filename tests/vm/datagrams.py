@@ -86,10 +86,10 @@ def longer_than_any():
     not_for_rxe("has no counter for it")
     a = UdEnd(DEV)
     before = counter("rx_bad_length", DEV)
-    with within_namespace("b"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:
+    with within_namespace("b"), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP) as attacker:
         # A base header, and more than fits behind one; in fragments of IP.
         packet = struct.pack(">BBHII", UD_SEND_ONLY, 0, 0xFFFF, a.qp.qp_num, 0) + bytes(5000)
-        attacker.sendto(packet, (os.environ["ADDR"], 4791))
+        attacker.sendto(struct.pack(">HHHH", 0xC000, 4791, 8 + len(packet), 0) + packet, (os.environ["ADDR"], 0))
         eventually(lambda: counter("rx_bad_length", DEV) == before + 1, "rx_bad_length")
     a.close()
 

@@ -29,10 +29,10 @@ from pyverbs.qp import QPAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, SendWR
 
-import nldev
 import uverbs
 import windows
 from hostile_hand import device_path
+from impostor import by_datagrams, expected_by
 from memory import REREG_ACCESS
 from rc import (DEVICE, FULL_ACCESS, PAGE, QUICK_TIMEOUT, End, across, async_event, context, forget_events, gid_index,
                 pair)
@@ -361,16 +361,6 @@ def by_offsets(told):
     queue.close()
 
 
-def _expected_by(number):
-    """The PSN that a queue pair expects next, as the core tells everybody."""
-    device = {nldev.DEV_INDEX: nldev.index_of(DEVICE)}
-    for answer in nldev.ask(nldev.RES_QP_GET, device, dump=True):
-        for entry in nldev.within(answer, nldev.RES_QP, nldev.RES_QP_ENTRY):
-            if nldev.number(nldev.within(entry, nldev.RES_LQPN)[0]) == number:
-                return nldev.number(nldev.within(entry, nldev.RES_RQ_PSN)[0])
-    raise AssertionError(f"no queue pair {number}")
-
-
 def by_connection(told):
     """to speak for the peers of the owner's queue pairs, with the PSN that they expect: nobody hears it"""
     there = _shared.get("elsewhere")
@@ -380,7 +370,7 @@ def by_connection(told):
     for number, service in told["connected"]:
         for opcode, remote in ((SEND, None), (WRITE, (told["address"], told["keys"][0] ^ 0x55))):
             asking = End(ctx=_shared.get("peer"), service=service)
-            asking.to_rts(number, dgid=told["gid"], sq_psn=_expected_by(number), timeout=QUICK_TIMEOUT, retry_cnt=1,
+            asking.to_rts(number, dgid=told["gid"], sq_psn=expected_by(number), timeout=QUICK_TIMEOUT, retry_cnt=1,
                           **way)
             fill(asking, pattern(64, 9))
             asking.send(opcode, pieces=[asking.sge(0, 64)], remote=remote)
@@ -390,10 +380,11 @@ def by_connection(told):
 
 
 ATTEMPTS = [by_offsets, by_handles, by_remote_key, by_local_key, by_windows, to_invalidate, by_forged_keys,
-            by_connection]
+            by_connection, by_datagrams]
 NOT_FOR_RXE = {by_offsets: "all contexts share their offsets", by_handles: "knows fewer commands",
                by_local_key: "flushes the request", by_windows: "trusts what user space writes",
-               to_invalidate: "acknowledges it", by_connection: "takes packets from every queue pair there"}
+               to_invalidate: "acknowledges it", by_connection: "takes packets from every queue pair there",
+               by_datagrams: "takes packets from every socket"}
 KINDS = [nobody, powerless, elsewhere]
 
 

@@ -15,6 +15,7 @@ use crate::{
             Net,
             NetId, //
         },
+        reserved::Reserved,
         rx::RxSkb,
         whole::{
             Receive,
@@ -43,6 +44,7 @@ use kernel::{
 /// [`NamespaceExit`](crate::net::netns::NamespaceExit)).
 pub struct UdpPort<R: Receive> {
     // Dropped in this order: first the hooks and sockets, then what they point to.
+    _reserved: Reserved,
     _whole: Whole,
     _v4: Socket,
     _v6: Option<Socket>,
@@ -53,7 +55,7 @@ pub struct UdpPort<R: Receive> {
 
 impl<R: Receive> UdpPort<R> {
     /// Opens the port on every address of `net`. Without IPv6 in the kernel or in the namespace, for
-    /// IPv4 alone.
+    /// IPv4 alone. From now on processes there send no datagrams to that port, of any machine.
     ///
     /// Takes socket locks; not to be called under the RTNL lock.
     ///
@@ -73,7 +75,10 @@ impl<R: Receive> UdpPort<R> {
         }
         // SAFETY: Dropped before the receiver, and with the namespace at the latest.
         let whole = unsafe { Whole::register(net, &receiver)? };
+        // SAFETY: Dropped with the namespace at the latest.
+        let reserved = unsafe { Reserved::register::<R>(net)? };
         Ok(Self {
+            _reserved: reserved,
             _whole: whole,
             _v4: v4,
             _v6: v6,

@@ -23,19 +23,21 @@ use crate::{
             IPV6_LEN,
             UDP_LEN, //
         },
+        hooks::{
+            Hooks,
+            Point, //
+        },
         lender::Term,
         netdev::NetDevBorrow,
         netns::Net,
         rx::RxSkb, //
-    },
-    wait::synchronize_rcu_expedited, //
+    }, //
 };
 use core::{
     ffi::c_void,
     slice, //
 };
 use kernel::{
-    error::to_result,
     prelude::*,
     sync::Arc, //
 };
@@ -54,23 +56,10 @@ pub trait Receive: Send + Sync + 'static {
     fn receive(&self, skb: RxSkb, via: &NetDevBorrow);
 }
 
-/// Number of hooks: one for IPv4, one for IPv6.
-const HOOKS: usize = 2;
-
 /// The hooks of one port in one namespace.
-///
-/// # Invariants
-///
-/// They are registered.
 pub(crate) struct Whole {
-    hooks: KBox<[bindings::nf_hook_ops; HOOKS]>,
-    net: *mut bindings::net,
+    _hooks: Hooks,
 }
-
-// SAFETY: Registered hooks belong to C, which locks them; the pointer is only handed to C.
-unsafe impl Send for Whole {}
-// SAFETY: See `Send`.
-unsafe impl Sync for Whole {}
 
 impl Whole {
     /// Gives bursts that come to the port of `R` in `net` to `receiver` from now on. Sleeps.
@@ -84,39 +73,10 @@ impl Whole {
     /// `ENOMEM`; `E2BIG` if there are too many hooks.
     pub(crate) unsafe fn register<R: Receive>(net: &Net, receiver: &KBox<Arc<R>>) -> Result<Self> {
         let receiver: *const Arc<R> = &raw const **receiver;
-        let mut hooks = KBox::new([pin_init::zeroed(), pin_init::zeroed()], GFP_KERNEL)?;
-        for (hook, family) in hooks
-            .iter_mut()
-            .zip([bindings::NFPROTO_IPV4, bindings::NFPROTO_IPV6])
-        {
-            let hook: &mut bindings::nf_hook_ops = hook;
-            hook.hook = Some(local_in::<R>);
-            hook.priv_ = receiver.cast_mut().cast::<c_void>();
-            // CAST: Small numbers.
-            hook.pf = family as u8;
-            hook.hooknum = bindings::nf_inet_hooks_NF_INET_LOCAL_IN;
-            hook.priority = i32::MAX;
-        }
-        // INVARIANT: Registered.
-        // SAFETY: The hooks stay where they are until they are unregistered. They expect `receiver`.
-        to_result(unsafe {
-            bindings::nf_register_net_hooks(net.as_raw(), hooks.as_ptr(), HOOKS as c_uint)
-        })?;
-        Ok(Self {
-            hooks,
-            net: net.as_raw(),
-        })
-    }
-}
-
-impl Drop for Whole {
-    fn drop(&mut self) {
-        // SAFETY: Registered, and the namespace is still there, as `register` requires.
-        unsafe {
-            bindings::nf_unregister_net_hooks(self.net, self.hooks.as_ptr(), HOOKS as c_uint);
-        }
-        // Those that are in a hook are under RCU.
-        synchronize_rcu_expedited();
+        let receiver = receiver.cast_mut().cast::<c_void>();
+        // SAFETY: The hooks expect `receiver`, and are dropped in time, as this is.
+        let hooks = unsafe { Hooks::register(net, Point::LocalIn, local_in::<R>, receiver)? };
+        Ok(Self { _hooks: hooks })
     }
 }
 

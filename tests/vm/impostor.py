@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What anybody can find out of a connection of others, and a process that writes its packets itself.
+
+For isolation.py, whose strangers try it.
+"""
+
+import os
+import socket
+
+import frame
+import nldev
+import pyverbs.enums as e
+from rc import DEVICE
+from tap import equal, true
+from work import pattern
+
+# linux/in.h.
+IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
+SERVICE = {e.IBV_QPT_RC: frame.RC, e.IBV_QPT_UC: frame.UC}
+
+
+def expected_by(number):
+    """The PSN that a queue pair expects next, as the core tells everybody."""
+    device = {nldev.DEV_INDEX: nldev.index_of(DEVICE)}
+    for answer in nldev.ask(nldev.RES_QP_GET, device, dump=True):
+        for entry in nldev.within(answer, nldev.RES_QP, nldev.RES_QP_ENTRY):
+            if nldev.number(nldev.within(entry, nldev.RES_LQPN)[0]) == number:
+                return nldev.number(nldev.within(entry, nldev.RES_RQ_PSN)[0])
+    raise AssertionError(f"no queue pair {number}")
+
+
+def by_datagrams(told):
+    """to speak for the peers of the owner's queue pairs by a socket of UDP: the kernel sends nothing"""
+    to, sent = os.environ["ADDR"], []
+    host = socket.inet_aton(to)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+        # So that all of what the checksum covers is known: such a packet has the number 0.
+        out.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+        out.bind(("", 0))
+        for number, service in told["connected"]:
+            whole = frame.build({"version": 4, "source": host, "destination": host, "ident": 0, "qpn": number,
+                                 "sport": out.getsockname()[1], "psn": expected_by(number), "body": pattern(64, 9),
+                                 "opcode": SERVICE[service] | frame.SEND_ONLY})
+            # The kernel writes the headers: Ethernet, IPv4, UDP.
+            sent.append(_sends(out, whole[14 + 20 + 8:], (to, frame.PORT)))
+        true(_sends(out, bytes(64), (to, frame.PORT + 1)), "other ports are open to all")
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as out:
+        for address in os.environ["ADDR6"], "::ffff:" + to:
+            sent.append(_sends(out, bytes(64), (address, frame.PORT)))
+    equal(sent, [False] * (len(told["connected"]) + 2), "what is sent")
+
+
+def _sends(out, datagram, address):
+    """Whether the kernel sends it."""
+    try:
+        out.sendto(datagram, address)
+    except PermissionError:
+        return False
+    return True
