@@ -13,6 +13,7 @@ KERNEL ?= stock
 all: ## build ferroce.ko
 ifdef KDIR
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+	cp rust/ferroce.ko .
 else
 	@scripts/build.sh -k $(KERNEL)
 endif

@@ -65,16 +65,24 @@ candidates() {
 		sed -n 's/^linux-headers-\([0-9.]*+deb[0-9]*\)-amd64$/\1/p' | sort -rV
 }
 
-# choose: prints the version to use. The answer for the default is kept, so that a build
+# running: prints the version of the kernel that runs here, if it is one of the series.
+running() {
+	uname -r | sed -n "s/^\(${KERNEL_SERIES//./\\.}\.[0-9]*+deb[0-9]*\)-amd64\$/\1/p"
+}
+
+# choose: prints the version to use: that which runs here, or else the default. The answer is kept, so that a build
 # without network keeps working and two builds agree.
 choose() {
-	local kept=$CACHE/kernel-instead-of-$KVER_DEFAULT version
+	local wanted kept version
 	if [ -n "${KVER-}" ]; then
 		echo "${KVER%-amd64}"
 		return
 	fi
-	if [ -e "$CACHE/kernel-$KVER_DEFAULT/release" ]; then
-		echo "$KVER_DEFAULT"
+	wanted=$(running)
+	wanted=${wanted:-$KVER_DEFAULT}
+	kept=$CACHE/kernel-instead-of-$wanted
+	if [ -e "$CACHE/kernel-$wanted/release" ]; then
+		echo "$wanted"
 		return
 	fi
 	if [ -e "$kept" ] && [ -e "$CACHE/kernel-$(<"$kept")/release" ]; then
@@ -82,10 +90,10 @@ choose() {
 		return
 	fi
 	update_lists
-	for version in "$KVER_DEFAULT" $(candidates); do
+	for version in "$wanted" "$KVER_DEFAULT" $(candidates); do
 		[ -n "$(debian_version "$version")" ] || continue
-		[ "$version" = "$KVER_DEFAULT" ] || {
-			say KERNEL "$KVER_DEFAULT is gone from the registry, taking $version"
+		[ "$version" = "$wanted" ] || {
+			say KERNEL "$wanted is not in the registry, taking $version"
 			echo "$version" >"$kept"
 		}
 		echo "$version"
