@@ -9,7 +9,6 @@
 # vm: TOPOLOGY=single
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 X=${DEV}x
 

@@ -10,7 +10,6 @@
 # vm: TOPOLOGY=netns VM_TIMEOUT=1200
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 # over NAME ADDRESS PEER_ADDRESS: traffic between the GIDs of two addresses.
 over() {

@@ -8,7 +8,6 @@
 # vm: TOPOLOGY=netns
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 cd "${VM_LIB%/*}"
 
 python_tests headers.py

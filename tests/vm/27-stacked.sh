@@ -9,7 +9,6 @@
 # vm: TOPOLOGY=netns
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 stacked() {
 	modprobe -a bonding bridge 8021q 2>/dev/null

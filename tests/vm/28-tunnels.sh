@@ -9,7 +9,6 @@
 # vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 # tunnel TYPE LOCAL REMOTE: both ends.
 tunnel() {

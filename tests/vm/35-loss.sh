@@ -8,7 +8,6 @@
 # vm: TOPOLOGY=netns
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 # wire WORD...: what netem does to packets, both ways, and nothing else: a change would keep what is not named.
 wire() {

@@ -11,7 +11,6 @@
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_ENV=VERBS_SECONDS=300
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 if [ "$DRIVER" != ferroce ] && [ -z "${HOSTILE_ANYWAY-}" ]; then
 	skip "hostile processes" "DRIVER=$DRIVER trusts what user space writes"

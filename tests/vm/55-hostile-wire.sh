@@ -12,7 +12,6 @@
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_ENV=WIRE_PACKETS=2000000
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 cd "${VM_LIB%/*}" || exit
 python_tests hostile_wire.py

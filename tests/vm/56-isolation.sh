@@ -11,7 +11,6 @@
 # vm: TOPOLOGY=netns
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 in_c() { ip netns exec c "$@"; }
 in_d() { ip netns exec d "$@"; }

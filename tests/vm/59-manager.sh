@@ -11,7 +11,6 @@
 # long: TOPOLOGY=netns KERNEL=uml VM_TIMEOUT=1200 VM_ENV=CM_CONNECTIONS=1000
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 modprobe -a rdma_ucm
 CM_CONNECTIONS=${CM_CONNECTIONS:-200}
 FLAPS=${FLAPS:-12}

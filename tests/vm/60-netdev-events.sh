@@ -9,7 +9,6 @@
 # vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 X=${DEV}x
 IP=10.0.9.1

@@ -8,7 +8,6 @@
 # vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 T=/sys/kernel/tracing
 
 counter() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1"; }

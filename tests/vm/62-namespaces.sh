@@ -8,7 +8,6 @@
 # vm: TOPOLOGY=single
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 modprobe -a rdma_ucm
 
 in_c() { ip netns exec c "$@"; }

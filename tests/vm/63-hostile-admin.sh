@@ -13,7 +13,6 @@
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=900 VM_ENV=ADMIN_SECONDS=300
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 seconds=$((${ADMIN_SECONDS:-20} * SLOWNESS))
 seed=${SEED:-4791}

@@ -9,7 +9,6 @@
 # long: TOPOLOGY=single KERNEL=kcsan
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 cd "${VM_LIB%/*}" || exit
 check "objects go while four processes use theirs" timeout 120 python3 races.py

@@ -12,7 +12,6 @@
 # vm: TOPOLOGY=netns DRIVER=rxe PEER_DRIVER=ferroce
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 # Which end is whose. Only the words differ: devices, netdevs, and where to run a command.
 if [ "$DRIVER" = ferroce ]; then

@@ -10,7 +10,6 @@
 # vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 injection=/sys/kernel/debug/failslab
 slabs=(/sys/kernel/slab/skbuff_*/failslab)

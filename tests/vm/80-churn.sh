@@ -9,7 +9,6 @@
 # vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 rounds=${CHURN_ROUNDS:-10}
 seeded

@@ -16,7 +16,6 @@
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_MEMORY=4G VM_ENV='SOAK_SECONDS=1800 SOAK_QPS=500'
 
 . "$VM_LIB"
-. "${VM_LIB%/*}/wait.sh"
 
 if [ "$DRIVER" != ferroce ] && [ -z "${HOSTILE_ANYWAY-}" ]; then
 	skip "a long time" "rdma_rxe makes no progress over such a wire"

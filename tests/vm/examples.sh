@@ -13,7 +13,6 @@
 # long: TOPOLOGY=netns VM_TIMEOUT=2400
 
 . "$VM_LIB"
-. /ferroce/wait.sh
 
 modprobe -a rdma_ucm
 TRAFFIC_SECONDS=180

@@ -8,7 +8,6 @@
 # long: TOPOLOGY=pair VM_IMAGE=suites VM_TIMEOUT=600
 
 . "$VM_LIB"
-. /ferroce/wait.sh
 
 CONFIG=/sys/kernel/config
 IQN=iqn.2024-01.org.ferroce:disk

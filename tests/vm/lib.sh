@@ -19,6 +19,8 @@
 #
 # The veth and the wire have an MTU of 4200, so that a path MTU of 4096 fits.
 
+. "${BASH_SOURCE[0]%/*}/wait.sh"
+
 MTU=${MTU:-4200}
 KO=/ferroce/ferroce.ko
 

@@ -11,7 +11,6 @@
 # long: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=3600 VM_ENV=MIDDLEWARE=all
 
 . "$VM_LIB"
-. /ferroce/wait.sh
 
 modprobe -a rdma_ucm
 export UCX_NET_DEVICES=$DEV:1,$NETDEV UCX_IB_GID_INDEX=$GID4 UCX_LOG_LEVEL=error FI_VERBS_IFACE=$NETDEV

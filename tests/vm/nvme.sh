@@ -9,7 +9,6 @@
 # vm: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1200
 
 . "$VM_LIB"
-. /ferroce/wait.sh
 
 NQN=nqn.2024-01.org.ferroce:test
 TARGET=/sys/kernel/config/nvmet

@@ -8,7 +8,6 @@
 # vm: TOPOLOGY=single VM_TIMEOUT=1500
 
 . "$VM_LIB"
-. /ferroce/wait.sh
 
 here=/tmp/selftests
 cp -r /usr/share/ferroce/selftests "$here"
