@@ -16,7 +16,7 @@ import pyverbs.enums as e
 
 from counters import counter
 from tap import equal, not_for_rxe, run, true
-from ud import GRH, MULTICAST_QPN, PORT, QKEY, UdEnd, gid_bytes
+from ud import GRH, MULTICAST_QPN, PORT, QKEY, UdEnd, filters, gid_bytes
 
 DEV, PEER = os.environ["DEV"], os.environ["PEER_DEV"]
 GROUPS = {4: "239.1.1.5", 6: "ff1e::1:5"}
@@ -28,12 +28,6 @@ RXE = os.environ["DRIVER"] == "rxe"
 def gid(family, peer=False):
     """Index of the GID of an end."""
     return int(os.environ[f"{'PEER_' if peer else ''}GID{family}"])
-
-
-def filters(netdev=None, where=()):
-    """Multicast addresses of an interface."""
-    command = [*where, "ip", "maddr", "show", "dev", netdev or os.environ["NETDEV"]]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def opened(device=DEV, **settings):

@@ -8,9 +8,7 @@ works right after.
 
 import contextlib
 import os
-import socket
 import subprocess
-import sys
 
 import pyverbs.enums as e
 from pyverbs.mr import MR
@@ -27,7 +25,7 @@ from odp import ON_DEMAND
 from rc import FULL_ACCESS, PAGE, PORT, End, context, pair
 from ring import mappings
 from tap import equal, run, true
-from ud import UdEnd
+from ud import UdEnd, filters
 from verbs import resources
 from work import OK, WRITE, status
 
@@ -158,16 +156,6 @@ def regions_of_buffers():
     os.close(buffer)
 
 
-def _joined(address):
-    """Whether an interface is in a group."""
-    version, table = (socket.AF_INET6, "igmp6") if ":" in address else (socket.AF_INET, "igmp")
-    group = socket.inet_pton(version, address)
-    # That of IPv4 is printed as a number of this machine.
-    group = group.hex() if ":" in address else f"{int.from_bytes(group, sys.byteorder):08X}"
-    with open("/proc/net/" + table, encoding="ascii") as groups_there:
-        return group in groups_there.read()
-
-
 def groups():
     """attach_mcast: whoever is refused is no member, who is not gets its packets; and the first can become one"""
     end = UdEnd()
@@ -181,7 +169,7 @@ def groups():
             return True
 
         def leave(done, address=address):
-            equal(_joined(address), done is not None, f"the interface is in {address}")
+            equal(address in filters(), done is not None, f"the interface is in {address}")
             if done:
                 end.detach(address)
 

@@ -9,6 +9,7 @@ import errno
 import ipaddress
 import os
 import struct
+import subprocess
 import time
 
 import pyverbs.enums as e
@@ -29,6 +30,12 @@ MULTICAST_QPN = 0xFFFFFF
 # enum ib_uverbs_write_cmds.
 _ATTACH, _DETACH = 30, 31
 _CLOCK = time.monotonic
+
+
+def filters(netdev=None, where=()):
+    """Multicast addresses of an interface."""
+    command = [*where, "ip", "maddr", "show", "dev", netdev or os.environ["NETDEV"]]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def gid_text(address):
