@@ -235,6 +235,12 @@ impl Common {
         &self.traffic
     }
 
+    /// Counts packets that came for it, and bytes of UDP payload, for the port as well.
+    pub(crate) fn received(&self, packets: u16, bytes: usize) {
+        self.port.counters().received(packets, bytes);
+        self.traffic.received(packets, bytes);
+    }
+
     /// The port that the queue pair belongs to.
     pub(crate) fn port(&self) -> &Port {
         &self.port

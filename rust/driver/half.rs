@@ -204,10 +204,9 @@ fn take_buffers(
             break;
         }
     }
-    let counters = qp.port().counters();
-    counters.received(tally.packets, tally.bytes);
-    counters.count_all(&[(Counter::ReceivedBursts, tally.bursts)]);
-    qp.traffic().received(tally.packets, tally.bytes);
+    let bursts = [(Counter::ReceivedBursts, tally.bursts)];
+    qp.port().counters().count_all(&bursts);
+    qp.received(tally.packets, tally.bytes);
     again
 }
 

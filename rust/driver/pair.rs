@@ -321,10 +321,9 @@ impl<T: Service> Pair<T> {
     /// Counts packets for a failed queue pair. No half takes any, and a turn would be one more look at what was posted,
     /// for each of them.
     fn refuse(&self, skb: &RxSkb) {
-        let (packets, bytes) = (skb.packets(), skb.udp_payload_len());
+        let packets = skb.packets();
+        self.common().received(packets, skb.udp_payload_len());
         let counters = self.common().port().counters();
-        counters.received(packets, bytes);
-        self.common().traffic().received(packets, bytes);
         counters.dropped_all(DropReason::WrongQpState, packets);
     }
 

@@ -178,8 +178,7 @@ impl Tally {
         if self.packets != 0 {
             from.port().counters().handed_over(self.packets, self.bytes);
             from.traffic().sent(self.packets, self.bytes);
-            to.port().counters().received(self.packets, self.bytes);
-            to.traffic().received(self.packets, self.bytes);
+            to.received(self.packets, self.bytes);
         }
     }
 }
