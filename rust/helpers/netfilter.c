@@ -3,6 +3,7 @@
 #include <linux/netfilter.h>
 #include <linux/udp.h>
 #include <net/ip.h>
+#include <net/ipv6.h>
 #include <net/netfilter/nf_conntrack.h>
 #include <net/sock.h>
 #include <net/xfrm.h>
@@ -23,17 +24,30 @@ bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4)
 }
 
 /*
- * Whether a process has sent this to that port of UDP, by a socket that leaves the headers to the kernel. There
- * may be extension headers in front of the UDP header; and SCTP may go within UDP.
+ * Whether a process has sent this to that port of UDP, by a socket that leaves the headers to the kernel. There may
+ * be extension headers in front of the UDP header. What IPsec has made of a datagram comes with the same socket, and
+ * is none any more.
  */
 bool ferroce_helper_is_datagram_to(const struct sk_buff *skb, const struct sock *sk, bool v4, u16 port)
 {
+	const struct udphdr *udp;
+	struct udphdr copy;
+	__be16 fragment;
 	u8 protocol;
+	int offset;
 
 	if (!sk || !sk_fullsock(sk) || sk->sk_kern_sock || sk->sk_type == SOCK_RAW)
 		return false;
-	protocol = v4 ? ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr;
-	if (protocol != IPPROTO_UDP && !sk_is_udp(sk))
+	if (v4) {
+		protocol = ip_hdr(skb)->protocol;
+		offset = skb_network_offset(skb) + ip_hdrlen(skb);
+	} else {
+		protocol = ipv6_hdr(skb)->nexthdr;
+		offset = skb_network_offset(skb) + sizeof(struct ipv6hdr);
+		offset = ipv6_skip_exthdr(skb, offset, &protocol, &fragment);
+	}
+	if (protocol != IPPROTO_UDP || offset < 0)
 		return false;
-	return skb_transport_header_was_set(skb) && udp_hdr(skb)->dest == htons(port);
+	udp = skb_header_pointer(skb, offset, sizeof(copy), &copy);
+	return udp && udp->dest == htons(port);
 }

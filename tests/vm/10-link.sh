@@ -103,8 +103,18 @@ load_driver "$DRIVER"
 check "loaded again, it makes the device again" add_device "$DEV" "$DRIVER" "$NETDEV"
 check "which is active" within 5 port_is "$DEV" ACTIVE
 datagram() { bash -c 'echo something >/dev/udp/127.0.0.1/4791'; }
+datagram_with_options() { # PORT
+	python3 - "$1" <<-'END'
+		import socket, sys
+		out = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+		out.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_DSTOPTS, bytes((0, 0, 1, 4, 0, 0, 0, 0)))
+		out.sendto(b"something", ("::1", int(sys.argv[1])))
+	END
+}
 if [ "$DRIVER" = ferroce ]; then
 	check_fails "a process sends no datagram to the port" datagram
+	check_fails "nor one with options of IPv6" datagram_with_options 4791
+	check "which it may send to other ports" datagram_with_options 4792
 fi
 rdma link del "$DEV"
 check "without a device it may" within 5 datagram

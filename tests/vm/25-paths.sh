@@ -106,6 +106,26 @@ else
 	skip "IPsec" "this kernel has none, or the ports are not looked at (rdma_rxe)"
 fi
 
+# Nor is what IPsec makes of a process's datagram one to port 4791, whatever number stands where the port would be.
+enciphered() { # ADDRESS PEER
+	local -a tunnel=(src "$1" dst "$2" proto esp spi 4791 mode transport)
+	local key=0x000102030405060708090a0b0c0d0e0f10111213
+	ip xfrm state add "${tunnel[@]}" aead 'rfc4106(gcm(aes))' "$key" 128 &&
+		ip xfrm policy add src "$1" dst "$2" proto udp dport 4792 dir out tmpl "${tunnel[@]}"
+}
+if enciphered "$ADDR" "$PEER_ADDR" && enciphered "$ADDR6" "$PEER_ADDR6"; then
+	for to in "$PEER_ADDR" "$PEER_ADDR6"; do
+		check "a datagram goes to $to by IPsec" bash -c "echo something >/dev/udp/$to/4792"
+	done
+	sent=$(ip -s xfrm state | grep -c '^[[:space:]]*[1-9][0-9]*(bytes), [1-9][0-9]*(packets)')
+	check "and it was IPsec's" [ "$sent" = 2 ]
+	ip xfrm policy flush
+	ip xfrm state flush
+else
+	skip "datagrams by IPsec" "this kernel has no ESP"
+	ip xfrm state flush || true
+fi
+
 # The loopback device is a netdev like others.
 X=${DEV}x
 ip netns add c

@@ -6,6 +6,9 @@
 //! datagram sent from that of this machine, and so could speak for its queue pairs, here and elsewhere. Who may
 //! write whole packets (`CAP_NET_RAW`) can write any address; that is not refused.
 //!
+//! Sockets of the kernel are not refused, also where they send for a process. Such a process may not choose how its
+//! packets begin: those of RxRPC begin with a bit that no opcode of a request or an answer has.
+//!
 //! Does not know what goes to the port, nor who may: packets of this module have no socket
 //! ([`skb`](crate::net::skb)).
 //!
