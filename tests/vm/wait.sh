@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Waiting for conditions with a limit, the driver's coming and going, and neighbours: for tests that change what the
-# set-up made. lib.sh sources it.
+# set-up made. Sourced by lib.sh.
 
 # within SECONDS COMMAND...: until the command succeeds; fails when time is up. A slow kernel gets more.
 within() {
