@@ -144,6 +144,24 @@ pub struct Region {
     pub length: u64,
 }
 
+/// Where in a region some bytes start, or `None`: [`Region::offset_of`], in unsigned integers of one width, whichever.
+///
+/// What is said of it in one width holds in all: it compares, adds and subtracts, and looks at no single bit. So the
+/// tests try every range there is in eight bits.
+macro_rules! offset_of {
+    ($iova:expr, $length:expr, $va:expr, $len:expr) => {{
+        let offset = $va.checked_sub($iova)?;
+        let available = $length.checked_sub(offset)?;
+        if $len > available {
+            return None;
+        }
+        if let Some(to_last) = $len.checked_sub(1) {
+            $va.checked_add(to_last)?;
+        }
+        Some(offset)
+    }};
+}
+
 impl Region {
     /// Returns where in the region the `len` bytes at `va` start; `None` unless all of them lie
     /// in the region.
@@ -154,15 +172,7 @@ impl Region {
     #[inline]
     #[must_use]
     pub fn offset_of(&self, va: u64, len: u64) -> Option<u64> {
-        let offset = va.checked_sub(self.iova)?;
-        let available = self.length.checked_sub(offset)?;
-        if len > available {
-            return None;
-        }
-        if let Some(to_last) = len.checked_sub(1) {
-            va.checked_add(to_last)?;
-        }
-        Some(offset)
+        offset_of!(self.iova, self.length, va, len)
     }
 }
 
@@ -194,6 +204,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// All four numbers, in a space of 256 bytes: a proof for these, and by [`offset_of!`] for any.
+    #[test]
+    fn range_check_is_exact_for_every_range_of_a_small_address_space() {
+        fn checked(iova: u8, length: u8, va: u8, len: u8) -> Option<u8> {
+            offset_of!(iova, length, va, len)
+        }
+        let mut inside = 0u32;
+        for (iova, length) in (0..=u8::MAX).flat_map(|iova| (0..=u8::MAX).map(move |l| (iova, l))) {
+            let end = (u32::from(iova) + u32::from(length)).min(1 << 8);
+            for va in 0..=u8::MAX {
+                for len in 0..=u8::MAX {
+                    let fits = va >= iova && u32::from(va) + u32::from(len) <= end;
+                    let wanted = if fits { Some(va - iova) } else { None };
+                    assert_eq!(
+                        checked(iova, length, va, len),
+                        wanted,
+                        "{iova} {length} {va} {len}"
+                    );
+                    inside += u32::from(fits);
+                }
+            }
+        }
+        assert!(inside > 0);
     }
 
     #[test]
