@@ -230,6 +230,28 @@ def devices():
     raise AssertionError("still failing")
 
 
+def removals():
+    """rdma link del: the device goes, also while a process uses it, or is there as before"""
+    stayed = 0
+    for number in range(1, MOST):
+        true(add_link(), "the device is made")
+        end = UdEnd(NEW)
+        device = {nldev.DEV_INDEX: nldev.index_of(NEW)}
+        with Injection(number) as injection:
+            attempt(lambda device=device: nldev.ask(nldev.DELLINK, device), nldev.LACKING)
+        if exists():
+            stayed += 1
+            equal(end.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_RTS, "it is as before")
+            nldev.ask(nldev.DELLINK, device)
+        true(not exists(), "it is there after it was deleted")
+        end.close()
+        if not injection.happened:
+            true(stayed < number > 1, "nothing could be made to fail")
+            print(f"# {number - 1} failures, {stayed} with the device still there")
+            return
+    raise AssertionError("still failing")
+
+
 def ip(*words):
     """Runs ip."""
     subprocess.run(["ip", *words], check=True)
@@ -287,6 +309,7 @@ if __name__ == "__main__":
         TESTS = [questions]
     else:
         TESTS = [resized_queues, modified_shared_queues, regions_registered_again, regions_on_demand,
-                 regions_of_buffers, groups, questions, devices, devices_while_addresses_change]
+                 regions_of_buffers, groups, questions, devices, removals,
+                 devices_while_addresses_change]
     context()
     run(TESTS)
