@@ -298,6 +298,8 @@ def prefetch():
             there = Region(b, Memory(4 * HUGE))
             advise(b, [(there.held.address, HUGE, there.mr.lkey), (there.held.address + 2 * HUGE, HUGE, there.mr.lkey)],
                    advice, flush)
+            # As many as a command has room for: more than fits in pages that follow each other.
+            advise(b, 4095 * [(there.held.address, 8, there.mr.lkey)], advice, flush)
             if advice == PREFETCH_PRESENT:
                 equal(there.held.resident(), 0, "nothing was there")
             elif flush:
