@@ -68,20 +68,28 @@ beside() {
 
 beside "$seed" 0
 
-# The same while the driver comes and goes.
+# The same while the driver comes and goes, with a connection at work when it goes.
 loads() {
-	local end=$((SECONDS + seconds))
+	local end=$((SECONDS + seconds)) talker met
 	seeded
 	while [ "$SECONDS" -lt "$end" ]; do
+		(set_up_device && set_up_peer)
+		python3 bystander.py >/dev/null 2>&1 &
+		talker=$!
+		within 5 has_qp "$DEV" RTS
 		sleep "0.$((RANDOM % 9))"
+		met=/dev/null
+		! has_qp "$DEV" RTS || met=/tmp/met
 		timeout 60 rmmod "$(module "$DRIVER")"
 		case $? in
-		0) echo 1 >>/tmp/loads ;;
+		0) echo 1 | tee -a "$met" >>/tmp/loads ;;
 		124) echo rmmod >>/tmp/hung ;;
 		esac
+		kill -9 "$talker"
+		wait "$talker"
 		load_driver "$DRIVER"
 	done
-}
+} >/dev/null 2>&1
 mark "the driver comes and goes"
 loads &
 loader=$!
@@ -89,7 +97,8 @@ check "the same while the driver comes and goes" reign $((seed + 1000)) 0 0
 note </tmp/reign
 wait "$loader"
 check "rmmod did not hang" [ ! -e /tmp/hung ]
-check "the driver came and went" [ "$(wc -l </tmp/loads)" -gt 0 ]
+check "the driver went while a connection was at work" [ -s /tmp/met ]
+note "it went $(wc -l </tmp/loads) times, $(wc -l </tmp/met) of them so"
 gone
 check "the driver is unloaded" within 20 unload "$DRIVER"
 load_driver "$DRIVER"
