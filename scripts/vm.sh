@@ -25,7 +25,7 @@
 # A run has passed only if the script's exit code came back over its own channel, was 0, and
 # the kernel has nothing to complain about in its log.
 # Exit codes: the script's; 124 time was up; 125 the machine died; 1 the log is not clean. A machine that the
-# emulator has killed is run again, once, and that is said in a line `ferroce: run again`.
+# emulator has killed is run again, three times at most; each is said in a line `ferroce: run again`.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"

@@ -7,6 +7,7 @@
 #
 # machine: VM_IMAGE=suites VM_TIMEOUT=1200
 # vm: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1200
+# long: TOPOLOGY=single KERNEL=debug VM_IMAGE=suites VM_TIMEOUT=2400
 
 . "$VM_LIB"
 
