@@ -85,10 +85,10 @@ make_kernel() { # STOCK DIRECTORY
 
 name=${1-}
 case $name in
-debug) parts=(common machine checkers debug) targets=(bzImage modules) minutes=15 ;;
-kcsan) parts=(common machine kcsan) targets=(bzImage modules) minutes=10 ;;
+debug) parts=(common machine checkers debug) targets=(bzImage modules) minutes=20 ;;
+kcsan) parts=(common machine kcsan) targets=(bzImage modules) minutes=20 ;;
 uml) parts=(common uml bench) targets=(linux modules) minutes=10 ;;
-umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=15 ;;
+umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=20 ;;
 *) die "usage: own-kernel.sh debug|kcsan|uml|umdebug" ;;
 esac
 read -ra args <<<"$(make_arguments "$name")"
