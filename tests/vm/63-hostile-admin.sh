@@ -10,7 +10,7 @@
 # ADMIN_SECONDS is how long, SEED steers the chance.
 #
 # vm: TOPOLOGY=netns KERNEL=umdebug
-# long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=900 VM_ENV=ADMIN_SECONDS=300
+# long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1200 VM_ENV=ADMIN_SECONDS=300
 
 . "$VM_LIB"
 

@@ -141,8 +141,10 @@ def spared(function):
     start = next(int(address, 16) for address, _, name in symbols if name == function)
     end = min(int(address, 16) for address, *_ in symbols if int(address, 16) > start)
     reject(start, end)
-    yield
-    reject(0, 0)
+    try:
+        yield
+    finally:
+        reject(0, 0)
 
 
 def regions_of_buffers():
