@@ -6,7 +6,7 @@
 # it for Debian's stock kernel, with everything that needs fetched and built in FERROCE_CACHE.
 
 export KVER FERROCE_CACHE VM_TIMEOUT
-export DRIVER PEER_DRIVER TOPOLOGY QUICK WHAT
+export DRIVER PEER_DRIVER TOPOLOGY QUICK WHAT RESUME
 
 KERNEL ?= stock
 
@@ -73,6 +73,7 @@ help: ## this
 	@echo '  PEER_DRIVER=ferroce|rxe     the driver of the second machine'
 	@echo '  VM_TIMEOUT=600              seconds until a guest run has failed'
 	@echo '  CHECK="vm/* cargo-*"        only these steps of make check'
+	@echo '  RESUME=1                    without those that have passed since the sources changed'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
 .PHONY: all install deb clippy fmt fmt-check check check-long fuzz demo bench profile vm clean help

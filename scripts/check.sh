@@ -16,6 +16,9 @@
 #
 # As many steps run at once as there are processors. Logs stay in build/check. The last line
 # is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
+#
+# RESUME=1 goes on where an earlier call ended or was stopped, or adds other steps to it: what has passed is not run
+# again while the sources are the same (but for Documentation), and counts in the sum.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -136,6 +139,31 @@ run_step() {
 	} | cat
 }
 
+# sources: what results are results of. Fails where git does not know.
+sources() {
+	git ls-files -z --cached --others --exclude-standard -- ':!Documentation' |
+		xargs -0 sha256sum 2>/dev/null | sha256sum
+}
+
+# begin RESUME: forgets what was before or, with RESUME, only what has failed.
+begin() {
+	local now result failed
+	now=$(sources) || now=
+	if [ -z "$1" ] || [ -z "$now" ] || [ "$now" != "$(cat "$LOGS/sources" 2>/dev/null)" ]; then
+		rm -rf "$LOGS"
+	fi
+	mkdir -p "$LOGS"
+	echo "$now" >"$LOGS/sources"
+	for result in "$LOGS"/*.result; do
+		[ -e "$result" ] || continue
+		read -r _ failed _ <"$result"
+		[ "$failed" = 0 ] || rm "$result"
+	done
+}
+
+# has_passed NAME: that of the pages is never kept: it looks at what does not count as a source.
+has_passed() { [ "$1" != docs ] && [ -e "$LOGS/${1//\//-}.result" ]; }
+
 # What many steps need is made first, once, and with all processors. The machines all load this one
 # build of the module for their kernel, whatever happens to the sources meanwhile.
 prepare() {
@@ -179,10 +207,9 @@ run_steps() {
 	done 3<<<"$1"
 }
 
-rm -rf "$LOGS"
-mkdir -p "$LOGS"
+begin "${RESUME-}"
 chosen=$(steps | while read -r name rest; do
-	if wanted "$name" "$@"; then echo "$name $rest"; fi
+	if wanted "$name" "$@" && ! has_passed "$name"; then echo "$name $rest"; fi
 done)
 prepare
 alone_steps=()
