@@ -23,6 +23,7 @@ use crate::{
         MAX_GROUPS, //
     },
     port::{
+        attributes::is_up,
         Attached,
         Port, //
     },
@@ -45,15 +46,11 @@ use rdma::{
     apart::CountedApart,
     attr::{
         DeviceAttr,
-        OdpCaps,
-        PhysState,
-        PortAttr,
-        PortState, //
+        OdpCaps, //
     },
     device::{
         guid_for,
         Device,
-        IbDevice,
         UnregisteredDevice, //
     },
     driver::Driver,
@@ -73,19 +70,12 @@ use rdma::{
         rtnl::Rtnl, //
     }, //
 };
-use roce::{
-    segment::Mtu,
-    status::DropReason, //
-};
 
 /// Longest send or receive queue: a ring keeps one slot free, and has a power of two of them.
 pub(crate) const MAX_WR: u32 = (1 << 14) - 1;
 
 /// Most objects of a kind of which each costs little: as many as rdma_rxe reports.
 const MANY: u32 = 1 << 20;
-
-/// Entries of the GID table: addresses of the netdev and of the VLANs on top of it.
-const GIDS: u32 = 1024;
 
 /// What works with memory on demand (`enum ib_odp_general_cap_bits`,
 /// `enum ib_odp_transport_cap_bits`).
@@ -140,9 +130,6 @@ mod cap {
 /// atomic instructions, programs among them (`IB_ATOMIC_GLOB`).
 const ATOMIC_GLOB: u32 = 2;
 
-/// Connections can be managed over the port (`IB_PORT_CM_SUP`).
-const PORT_CM: u32 = 1 << 16;
-
 /// The data of one device.
 #[pin_data]
 pub(crate) struct Ferroce {
@@ -153,9 +140,6 @@ pub(crate) struct Ferroce {
     /// Kept for as long as packets may arrive for this device.
     sockets: Sockets,
     guid: [u8; 8],
-    /// Speed and width, as the netdev had them when the port was first asked for while it was up: asking the netdev
-    /// takes locks, and warns each time that there is no answer. See [`packed`].
-    rate: Atomic<u32>,
     /// Whether the interface was up when we were last told.
     up: Atomic<bool>,
 }
@@ -196,7 +180,6 @@ impl Ferroce {
                 apart <- CountedApart::new(),
                 sockets,
                 guid,
-                rate: Atomic::new(UNKNOWN),
                 up: Atomic::new(false),
             }? Error))
         })?;
@@ -289,54 +272,6 @@ impl Ferroce {
         }
     }
 
-    /// What `query_port` reports.
-    pub(crate) fn port_attributes(&self, ib: &IbDevice) -> PortAttr {
-        let (active_speed, active_width) = self.rate(ib);
-        let guard = rcu::read_lock();
-        let netdev = self.port.netdev(&guard);
-        let (state, phys_state) = match netdev {
-            Some(netdev) if is_up(netdev) => (PortState::Active, PhysState::LinkUp),
-            Some(netdev) if netdev.is_running() => (PortState::Down, PhysState::Polling),
-            _ => (PortState::Down, PhysState::Disabled),
-        };
-        PortAttr {
-            state,
-            phys_state,
-            max_mtu: Mtu::Mtu4096.code(),
-            active_mtu: self.port.active_mtu().code(),
-            gid_tbl_len: GIDS,
-            pkey_tbl_len: 1,
-            port_cap_flags: PORT_CM,
-            max_msg_sz: abi::MAX_MESSAGE,
-            bad_pkey_cntr: self.violations(DropReason::BadPkey),
-            qkey_viol_cntr: self.violations(DropReason::BadQkey),
-            active_width,
-            active_speed,
-        }
-    }
-
-    /// Speed and width. Asks for them at most once without a link and once with one.
-    fn rate(&self, ib: &IbDevice) -> (u16, u8) {
-        let up = self
-            .port
-            .netdev(&rcu::read_lock())
-            .is_some_and(|netdev| is_up(netdev));
-        let mut rate = self.rate.load(Relaxed);
-        if rate == UNKNOWN || (up && !was_up(rate)) {
-            rate = packed(ib.ethernet_speed().unwrap_or_default(), up);
-            self.rate.store(rate, Relaxed);
-        }
-        let [_, width, speed @ ..] = rate.to_be_bytes();
-        (u16::from_be_bytes(speed), width)
-    }
-
-    /// How many packets were dropped for that reason, as far as a port's counter goes (IBA 14.2.5.6: 16
-    /// bits).
-    fn violations(&self, reason: DropReason) -> u32 {
-        let dropped = self.port.counters().dropped_for(reason);
-        u16::try_from(dropped).unwrap_or(u16::MAX).into()
-    }
-
     /// The netdev went up or down, or away, or is another in some way.
     fn on_event(device: &Device<Self>, event: NetdevEvent, (netdev, rtnl): (&NetDevBorrow, &Rtnl)) {
         let groups = device.shared.demux().groups();
@@ -364,26 +299,6 @@ impl Ferroce {
             _ => {}
         }
     }
-}
-
-/// The rate of a port that nobody has asked for.
-const UNKNOWN: u32 = 0;
-
-/// A rate in one word that is not [`UNKNOWN`], and whether there was a link when it was asked for: what has none has no
-/// speed.
-fn packed((speed, width): (u16, u8), up: bool) -> u32 {
-    let [high, low] = speed.to_be_bytes();
-    u32::from_be_bytes([1 + u8::from(up), width, high, low])
-}
-
-/// Whether there was a link when this rate was asked for.
-fn was_up(rate: u32) -> bool {
-    rate.to_be_bytes().first() == Some(&2)
-}
-
-/// Whether packets can be sent and received.
-fn is_up(netdev: &NetDevBorrow) -> bool {
-    netdev.is_running() && netdev.has_carrier()
 }
 
 impl NetdevEvents for Shared {

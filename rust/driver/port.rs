@@ -8,6 +8,8 @@
 //! Nothing holds the netdev once its unregistration has begun: [`Port::detach`] takes it away, and
 //! from then on every packet is lost.
 
+pub(crate) mod attributes;
+
 use crate::{
     ah::Ah,
     counters::Counters,
@@ -57,6 +59,9 @@ use roce::{
 /// has a RETH (16 bytes) and an ImmDt (4 bytes) behind its BTH.
 const OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
 
+/// The rate of a port that nobody has asked for.
+const UNKNOWN_RATE: u32 = 0;
+
 /// Who knows which queue pairs of this machine are connected to whom. Packets do not tell who sent them, but for an
 /// address, and that other queue pairs have as well.
 pub(crate) trait Doorkeeper: Send + Sync {
@@ -79,6 +84,9 @@ pub(crate) struct Port {
     counters: Counters,
     /// Multicast groups that somebody is attached to.
     groups: Atomic<u32>,
+    /// Speed and width, as the netdev had them when the port was first asked for while it was up: asking the netdev
+    /// takes locks, and warns each time that there is no answer. See [`attributes`].
+    rate: Atomic<u32>,
     /// Whether packets to peers on this machine are handed over, and need no network.
     hands_over: bool,
     ib: ARef<IbDevice>,
@@ -105,6 +113,7 @@ impl Port {
             ahs <- Table::new(),
             counters: Counters::new()?,
             groups: Atomic::new(0),
+            rate: Atomic::new(UNKNOWN_RATE),
             hands_over,
             ib,
             threads,

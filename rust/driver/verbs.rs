@@ -20,6 +20,7 @@ use crate::{
     moderator::Patience,
     mr::Pd,
     odp,
+    port::Port,
     posting,
     queue_pair::QueuePair,
     registration::{
@@ -104,6 +105,7 @@ impl Driver for Ferroce {
     type Srq = Srq;
     type Mr = Registered;
     type Mw = Window;
+    type Port = Port;
 
     const DRIVER_ID: u32 = DRIVER_ID_RXE;
     const ABI_VERSION: u32 = 2;
@@ -123,8 +125,12 @@ impl Driver for Ferroce {
         dev.attributes()
     }
 
-    fn query_port(dev: &Device<Self>) -> Result<PortAttr> {
-        Ok(dev.port_attributes(dev.ib()))
+    fn port(dev: &Device<Self>) -> Arc<Port> {
+        dev.port().clone()
+    }
+
+    fn query_port(port: &Port) -> Result<PortAttr> {
+        Ok(port.attributes())
     }
 
     fn query_pkey(_dev: &Device<Self>, index: u16) -> Result<u16> {

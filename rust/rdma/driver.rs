@@ -100,6 +100,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     type Mr: Send + Sync + 'static;
     /// Data of a memory window.
     type Mw: Send + Sync + 'static;
+    /// What the port of a device is asked about; it may outlive the device.
+    type Port: Send + Sync + 'static;
 
     /// `enum rdma_driver_id`.
     const DRIVER_ID: u32;
@@ -126,8 +128,11 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// What the device can do.
     fn query_device(dev: &Device<Self>) -> DeviceAttr;
 
-    /// The state of the port. Has to work before the device is registered.
-    fn query_port(dev: &Device<Self>) -> Result<PortAttr>;
+    /// The port. Must not sleep.
+    fn port(dev: &Device<Self>) -> Arc<Self::Port>;
+
+    /// The state of the port. Has to work before the device is registered, and may be asked for when it is gone.
+    fn query_port(port: &Self::Port) -> Result<PortAttr>;
 
     /// The P_Key at `index` of the table.
     fn query_pkey(dev: &Device<Self>, index: u16) -> Result<u16>;

@@ -75,6 +75,8 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
+    /// May be called after [`dealloc_driver`](Self::dealloc_driver): who reads in sysfs of a namespace that goes is
+    /// waited for by the end of that, and no more by the end of the device (Linux 7.3, `remove_one_compat_dev()`).
     pub(super) unsafe extern "C" fn query_port(
         dev: *mut bindings::ib_device,
         port: u32,
@@ -84,9 +86,13 @@ impl<T: Driver> OpsVTable<T> {
             if port != PORT {
                 return Err(EINVAL);
             }
+            let port = {
+                let guard = rcu::read_lock();
+                // SAFETY: See the head of `ops`: the core keeps the device's memory for who reads there.
+                T::port(unsafe { Device::<T>::if_whole(dev, &guard) }.ok_or(ENODEV)?)
+            };
             // SAFETY: See the head of `ops`.
-            let (dev, attr) = unsafe { (Device::<T>::from_raw(dev), &mut *attr) };
-            T::query_port(dev)?.write_to(attr);
+            T::query_port(&port)?.write_to(unsafe { &mut *attr });
             Ok(0)
         })
     }
@@ -171,9 +177,9 @@ impl<T: Driver> OpsVTable<T> {
 
     /// The caller gives the reference back with `dev_put`.
     ///
-    /// The only operation that is called after [`dealloc_driver`](Self::dealloc_driver): where a registration ends
-    /// for lack of memory, the core goes on to look for the interfaces of new addresses until it forgets the device
-    /// (Linux 7.3, `ib_cache_setup_one()`).
+    /// May be called after [`dealloc_driver`](Self::dealloc_driver): where a registration ends for lack of memory, the
+    /// core goes on to look for the interfaces of new addresses until it forgets the device (Linux 7.3,
+    /// `ib_cache_setup_one()`).
     pub(super) unsafe extern "C" fn get_netdev(
         dev: *mut bindings::ib_device,
         port: u32,
@@ -200,7 +206,7 @@ impl<T: Driver> OpsVTable<T> {
         0
     }
 
-    /// The last operation of all, but for [`get_netdev`](Self::get_netdev).
+    /// The last operation of all, but for [`get_netdev`](Self::get_netdev) and [`query_port`](Self::query_port).
     pub(super) unsafe extern "C" fn dealloc_driver(dev: *mut bindings::ib_device) {
         if let Some(device) = NonNull::new(dev.cast::<Device<T>>()) {
             T::registry().unlist(device);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a port reports about itself.
+//!
+//! Owns the answer to `query_port`, all of which the port knows: somebody may read its state in sysfs while the device
+//! in front of it goes.
+
+use super::{
+    Port,
+    UNKNOWN_RATE, //
+};
+use crate::abi;
+use kernel::sync::{
+    atomic::Relaxed,
+    rcu, //
+};
+use rdma::{
+    attr::{
+        PhysState,
+        PortAttr,
+        PortState, //
+    },
+    net::netdev::NetDevBorrow, //
+};
+use roce::{
+    segment::Mtu,
+    status::DropReason, //
+};
+
+/// Entries of the GID table: addresses of the netdev and of the VLANs on top of it.
+const GIDS: u32 = 1024;
+
+/// Connections can be managed over the port (`IB_PORT_CM_SUP`).
+const PORT_CM: u32 = 1 << 16;
+
+impl Port {
+    /// What `query_port` reports.
+    pub(crate) fn attributes(&self) -> PortAttr {
+        let (active_speed, active_width) = self.rate();
+        let guard = rcu::read_lock();
+        let netdev = self.netdev(&guard);
+        let (state, phys_state) = match netdev {
+            Some(netdev) if is_up(netdev) => (PortState::Active, PhysState::LinkUp),
+            Some(netdev) if netdev.is_running() => (PortState::Down, PhysState::Polling),
+            _ => (PortState::Down, PhysState::Disabled),
+        };
+        PortAttr {
+            state,
+            phys_state,
+            max_mtu: Mtu::Mtu4096.code(),
+            active_mtu: self.active_mtu().code(),
+            gid_tbl_len: GIDS,
+            pkey_tbl_len: 1,
+            port_cap_flags: PORT_CM,
+            max_msg_sz: abi::MAX_MESSAGE,
+            bad_pkey_cntr: self.violations(DropReason::BadPkey),
+            qkey_viol_cntr: self.violations(DropReason::BadQkey),
+            active_width,
+            active_speed,
+        }
+    }
+
+    /// Speed and width. Asks for them at most once without a link and once with one.
+    fn rate(&self) -> (u16, u8) {
+        let up = self
+            .netdev(&rcu::read_lock())
+            .is_some_and(|netdev| is_up(netdev));
+        let mut rate = self.rate.load(Relaxed);
+        if rate == UNKNOWN_RATE || (up && !was_up(rate)) {
+            rate = packed(self.ib.ethernet_speed().unwrap_or_default(), up);
+            self.rate.store(rate, Relaxed);
+        }
+        let [_, width, speed @ ..] = rate.to_be_bytes();
+        (u16::from_be_bytes(speed), width)
+    }
+
+    /// How many packets were dropped for that reason, as far as a port's counter goes (IBA 14.2.5.6: 16
+    /// bits).
+    fn violations(&self, reason: DropReason) -> u32 {
+        let dropped = self.counters().dropped_for(reason);
+        u16::try_from(dropped).unwrap_or(u16::MAX).into()
+    }
+}
+
+/// A rate in one word that is not [`UNKNOWN_RATE`], and whether there was a link when it was asked for: what has none
+/// has no speed.
+fn packed((speed, width): (u16, u8), up: bool) -> u32 {
+    let [high, low] = speed.to_be_bytes();
+    u32::from_be_bytes([1 + u8::from(up), width, high, low])
+}
+
+/// Whether there was a link when this rate was asked for.
+fn was_up(rate: u32) -> bool {
+    rate.to_be_bytes().first() == Some(&2)
+}
+
+/// Whether packets can be sent and received.
+pub(crate) fn is_up(netdev: &NetDevBorrow) -> bool {
+    netdev.is_running() && netdev.has_carrier()
+}
