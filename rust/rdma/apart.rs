@@ -136,17 +136,28 @@ impl<Q> CountedApart<Q> {
     }
 
     /// `qp`, which has counted `now`, belongs to no counter any more. What is new goes to `give`.
-    pub(crate) fn unbind(&self, qp: &Arc<Q>, now: QpCounts, give: impl FnOnce(QpCounts)) {
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: it does not belong to `counter`. The core has looked, but two who unbind it at a time both find that
+    /// it does.
+    pub(crate) fn unbind(
+        &self,
+        counter: CounterId,
+        qp: &Arc<Q>,
+        now: QpCounts,
+        give: impl FnOnce(QpCounts),
+    ) -> Result {
         let mut inner = self.inner.lock();
         let mut members = inner.members.iter();
-        let Some(at) = members.position(|member| ptr::eq(&*member.qp, &**qp)) else {
-            return;
-        };
-        if let Ok(mut member) = inner.members.remove(at) {
-            let news = member.news(now);
-            inner.given = plus(inner.given, news);
-            give(news);
-        }
+        let at = members
+            .position(|member| ptr::eq(&*member.qp, &**qp) && member.counter == counter)
+            .ok_or(EINVAL)?;
+        let mut member = inner.members.remove(at).map_err(|_| EINVAL)?;
+        let news = member.news(now);
+        inner.given = plus(inner.given, news);
+        give(news);
+        Ok(())
     }
 
     /// Gives what is new of all that belong to a counter.

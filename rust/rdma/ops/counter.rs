@@ -64,21 +64,28 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
-    /// Also before a queue pair is destroyed.
+    /// Also before a queue pair is destroyed, and then whatever the answer is. The core takes a reference away only if
+    /// this has succeeded.
     pub(super) unsafe extern "C" fn counter_unbind_qp(
         qp: *mut bindings::ib_qp,
         _port: u32,
     ) -> c_int {
-        // SAFETY: See the head of `ops`. The core asks for it only if there is a counter.
-        unsafe {
-            let dev = Device::<T>::from_raw((*qp).device);
-            let data = object::Qp::<T::Qp>::data(qp);
-            let counter = ptr::replace(&raw mut (*qp).counter, ptr::null_mut());
-            let now = T::read_qp_counters(&data.qp);
-            dev.counted_apart()
-                .unbind(&data.qp, now, |news| Self::give(counter, news));
-        }
-        0
+        from_result(|| {
+            // SAFETY: See the head of `ops`. There was a counter when the core looked.
+            unsafe {
+                let counter = (*qp).counter;
+                if counter.is_null() {
+                    return Err(EINVAL);
+                }
+                let dev = Device::<T>::from_raw((*qp).device);
+                let data = object::Qp::<T::Qp>::data(qp);
+                let (id, now) = (CounterId((*counter).id), T::read_qp_counters(&data.qp));
+                let give = |news| Self::give(counter, news);
+                dev.counted_apart().unbind(id, &data.qp, now, give)?;
+                (*qp).counter = ptr::null_mut();
+            }
+            Ok(0)
+        })
     }
 
     pub(super) unsafe extern "C" fn counter_update_stats(
