@@ -75,7 +75,11 @@ checkers() {
 		'array_index UBSAN: array-index-out-of-bounds'
 		'use_after_free KASAN: slab-use-after-free'
 		'vmalloc_out_of_bounds KASAN: vmalloc-out-of-bounds'
+		'hung blocked for more than'
+		'stuck soft lockup'
 	)
+	check "the driver's own accesses are watched" watched '__asan_(report_)?load8(_noabort)?'
+	[ "$kernel" != umdebug ] || check "so are the ways that it goes" watched __sanitizer_cov_trace_pc
 	# The kernel would tell of the first use of wrong memory only. A saved machine has its command line already.
 	VM_CMDLINE=kasan_multi_shot VM_COLD=1 run "$(IFS=,; echo "${shared[*]%% *}")"
 	check "a run with faults fails" log_failed
@@ -96,14 +100,20 @@ checkers() {
 
 # races: the one that has a kernel of its own. It sees nothing of what was not built for it.
 races() {
-	local module=${FERROCE_KO_kcsan:-$("$SRC/scripts/build.sh" -k kcsan)}
-	check "the driver's own accesses are watched" watched "$module"
+	check "the driver's own accesses are watched" watched __tsan_write8
 	run race
 	check "race is found" log_failed_for 'KCSAN: data-race in contend'
 }
 
-watched() { grep -q ' U __tsan_write8$' <<<"$("$SRC/scripts/in-root.sh" nm -u "$1" </dev/null)"; } # MODULE
+# watched FUNCTION: each crate calls what the compiler puts beside each access. The module as a whole has C in it, too.
+watched() {
+	local crate objects=$SRC/build/$kernel/rust
+	for crate in roce/lib rdma/lib driver/main; do
+		grep -qE " U $1\$" <<<"$("$SRC/scripts/in-root.sh" nm -u "$objects/$crate.o" </dev/null)" || return
+	done
+}
 
+"$SRC/scripts/build.sh" -k "$kernel" >/dev/null
 run nothing
 check "a run with no fault passes" passed 0
 run nothing PLANTED_RC=3

@@ -6,6 +6,8 @@
 
 . "$VM_LIB"
 
+# Sooner than usual: a fault that lasts is told of while it does.
+sysctl -qw kernel.hung_task_timeout_secs=5 kernel.watchdog_thresh=2 2>/dev/null
 for fault in ${FAULTS//,/ }; do
 	mark "planted $fault"
 	echo "planted: $fault begins"

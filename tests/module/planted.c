@@ -171,6 +171,24 @@ static noinline void wild_pointer(void)
 	WRITE_ONCE(*nowhere, 1);
 }
 
+/* Nobody wakes it for long. */
+static noinline void hung(void)
+{
+	set_current_state(TASK_UNINTERRUPTIBLE);
+	schedule_timeout(20 * HZ);
+}
+
+/* Nobody else runs on this processor for long. */
+static noinline void stuck(void)
+{
+	unsigned long end = jiffies + 15 * HZ;
+
+	preempt_disable();
+	while (time_before(jiffies, end))
+		cpu_relax();
+	preempt_enable();
+}
+
 static int contended;
 
 static noinline void contend(struct work_struct *work)
@@ -201,7 +219,7 @@ static const struct {
 	FAULT(nothing), FAULT(use_after_free), FAULT(vmalloc_out_of_bounds), FAULT(sleep_in_atomic),
 	FAULT(lock_order), FAULT(lock_context), FAULT(read_without_rcu), FAULT(freed_while_active),
 	FAULT(listed_twice), FAULT(reference_to_nothing), FAULT(shift), FAULT(array_index),
-	FAULT(leak), FAULT(wild_pointer), FAULT(race),
+	FAULT(leak), FAULT(wild_pointer), FAULT(race), FAULT(hung), FAULT(stuck),
 };
 
 static int __init planted_init(void)
