@@ -14,7 +14,10 @@
 . "$VM_LIB"
 
 cd "${VM_LIB%/*}" || exit
+modprobe -a rdma_ucm 2>/dev/null
 python_tests hostile_wire.py
+asked() { [ "$(cat "/sys/class/infiniband/$DEV/ports/1/cm_rx_msgs/req")" -gt 0 ]; }
+check "the connection manager was asked for connections" asked
 
 # counted NAME: the device has counted such a thing.
 counters=/sys/class/infiniband/$DEV/ports/1/hw_counters
@@ -35,6 +38,7 @@ pingpong rc 4 -n 100
 pingpong rc 6 -n 100
 REVERSE=1
 pingpong rc 4 -n 100
+managed "rping over the connection manager" "rping -s -a $ADDR -C 10 -V" "rping -c -a $ADDR -C 10 -V"
 check "the device goes" timeout 60 rdma link del "$DEV"
 check "and comes back" add_device "$DEV" "$DRIVER" "$NETDEV"
 

@@ -33,7 +33,7 @@ import frame
 from bystander import Bystander
 from rc import FULL_ACCESS, PORT, SLOWNESS, End
 from tap import equal, run, true
-from ud import QKEY
+from ud import QKEY, UdEnd
 from windows import ONE, TWO, bind
 from wire import ETH_ALL, SEED, SOL_PACKET
 
@@ -42,6 +42,7 @@ ENOUGH = 20000
 OPEN = FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC | e.IBV_ACCESS_FLUSH_GLOBAL
 REGION = 1 << 16
 GUARD = mmap.PAGESIZE
+GROUP, GROUP_RECEIVES = "239.1.1.9", 32
 SECRET = b"nobody has a key for this, or the right. "
 NOBODY = 0xF00000
 # Where the attacker's frames come from.
@@ -224,6 +225,10 @@ class Scene:
                 (e.IBV_QPT_RC, 6, {"lonely": True}), (e.IBV_QPT_RC, 4, {"srq": self.srq, "lonely": True}),
                 (e.IBV_QPT_UC, 4, {}), (e.IBV_QPT_UC, 6, {"lonely": True}), (e.IBV_QPT_UD, 4, {"lonely": True})):
             self.victims.append(Victim(self, service, version, **options))
+        self.member = UdEnd(os.environ["DEV"])
+        self.member.attach(GROUP)
+        self.member.receive(GROUP_RECEIVES)
+        self.came = 0
         # Those of type 2 are for the peer of one queue pair, and end when he says so.
         self.windows = [(MW(self.pd, kind), part) for kind, _, *part in WINDOWS]
         self.window_keys = [bind(self.victims[whose].end, window, self.windowed.mr, *part, OPEN & WINDOW_RIGHTS)
@@ -260,7 +265,8 @@ class Scene:
         places += [self.windowed.place(key, part) for key, (_, part) in zip(self.window_keys, self.windows)]
         places += [self.demand.place()] if self.demand else []
         return {"interface": os.environ["PEER_NETDEV"], "ends": ends, "keys": places, "spared": spared,
-                "secret": SECRET.hex(), "flows": [victim.told() for victim in self.victims]}
+                "secret": SECRET.hex(), "flows": [victim.told() for victim in self.victims],
+                "group": {"address": socket.inet_aton(GROUP).hex(), "ether": "01005e010109", "qkey": QKEY}}
 
     def work(self, chance):
         """Everybody does something."""
@@ -274,6 +280,10 @@ class Scene:
                 break  # Full.
         for victim in self.victims:
             victim.work(chance)
+        for wc in self.member.cq.poll(GROUP_RECEIVES)[1]:
+            equal(wc.status, e.IBV_WC_SUCCESS, "status of a datagram to the group")
+            self.came += 1
+            self.member.receive(at=wc.wr_id)
 
     def check(self):
         """Memory is as it should be."""
@@ -291,7 +301,7 @@ class Scene:
                     end.close()
         windows = [window for window, _ in self.windows]
         regions = [region.mr for region in self.regions().values()]
-        for part in (*windows, *regions, self.srq, self.pd, self.other_pd, self.a, self.b):
+        for part in (self.member, *windows, *regions, self.srq, self.pd, self.other_pd, self.a, self.b):
             part.close()
 
 
@@ -322,6 +332,8 @@ def attack():
     through = [scene.windowed.written(part) for _, part in scene.windows]
     print(f"# written to: {wrote}; through windows: {through}", flush=True)
     true("open" in wrote, "nothing that was allowed was written")
+    print(f"# {scene.came} datagrams to the group", flush=True)
+    true(scene.came > 0, "nothing came to the group")
     # Rarer, so not asked of a short run.
     true(COUNT < ENOUGH or {"windowed", "demand"} & set(scene.regions()) <= set(wrote), f"written to: only {wrote}")
     scene.close()

@@ -110,9 +110,9 @@ class UdEnd:
         route = GlobalRoute(dgid=GID(gid_text(address)), sgid_index=gid, **{**defaults, **route})
         return AH(self.pd, attr=AHAttr(gr=route, is_global=1, port_num=PORT))
 
-    def receive(self, count=1):
-        """Posts receives; each has a place of its own."""
-        for at in range(count):
+    def receive(self, count=1, at=0):
+        """Posts receives; each has a place of its own, of which the first has that number."""
+        for at in range(at, at + count):
             sge = SGE(self.mr.buf + self.mr.length // 2 + at * 256, 256, self.mr.lkey)
             self.qp.post_recv(RecvWR(wr_id=at, num_sge=1, sg=[sge]))
 

@@ -3,8 +3,9 @@
 
 It listens to its own end of the wire, and sends: packets of the real peer with some fields changed; requests and
 responses of its own making, with the PSN that is expected, keys that it should not have, and some fields changed;
-and noise. Most have a right ICRC, or all would be dropped at one place. TARGETS is a JSON file, see hostile_wire.py,
-which starts this, and gets the last line. SEED steers the chance; what is heard depends on time, too.
+management datagrams to queue pair 1, and datagrams to a group; and noise. Most have a right ICRC, or all would be
+dropped at one place. TARGETS is a JSON file, see hostile_wire.py, which starts this, and gets the last line.
+SEED steers the chance; what is heard depends on time, too.
 """
 
 import collections
@@ -18,6 +19,7 @@ import sys
 import time
 
 import frame as f
+from ud import GSI_QKEY, MULTICAST_QPN
 
 SEED = int(os.environ.get("SEED", "4791"))
 BATCH = 256
@@ -35,6 +37,11 @@ END = {f.SEND_FIRST: (f.SEND_LAST, f.SEND_LAST_IMM), f.WRITE_FIRST: (f.WRITE_LAS
 REQUESTS = (*BEGIN, *GO_ON.values(), *sum(END.values(), ()), f.SEND_LAST_INV)
 WITH_DATA = REQUESTS + (f.SEND_ONLY_INV,)
 ADDRESSED = (f.WRITE_FIRST, f.WRITE_ONLY, f.WRITE_ONLY_IMM, f.READ)
+# Management: classes, with methods and attributes that somebody may answer to. Of the subnet, its administration,
+# performance, and connections: what makes one, keeps one, ends one, or asks for a number.
+ASKED = (1, 2, 3, 5, 6)
+MANAGEMENT = ((0x01, ASKED, (1, 2, 0x10, 0x11, 0x12, 0x15)), (0x03, ASKED, (1, 0x11, 0x35, 0x38)),
+              (0x04, ASKED, (1, 0x12, 0x15, 0x1D)), (0x07, (3,), range(0x10, 0x1B)), (0x07, (3,), range(0x10, 0x1B)))
 WITH_IMM = (f.SEND_LAST_IMM, f.SEND_ONLY_IMM, f.WRITE_LAST_IMM, f.WRITE_ONLY_IMM)
 
 
@@ -168,6 +175,8 @@ class Attacker:
         """One frame's fields."""
         chance = self.chance
         flow = chance.choice(self.flows)
+        if chance.random() < 0.06:
+            return chance.choice((self.management, self.to_group))(flow)
         kind = chance.random()
         if kind < 0.2 and flow.captured:
             fields = dict(chance.choice(flow.captured))
@@ -235,6 +244,27 @@ class Attacker:
             left = mtu if opcode in GO_ON or opcode in GO_ON.values() else min(size, mtu)
             head += self.data(left)
         return self.base(flow, flow.service | opcode, flow.expected, head, size)
+
+    def management(self, flow):
+        """A management datagram, of which the header makes sense: most that do not are dropped at one place."""
+        chance = self.chance
+        kind, methods, attributes = chance.choice(MANAGEMENT)
+        if chance.random() < 0.1:
+            kind, methods = chance.randrange(256), range(0x80)
+        mad = struct.pack(">BBBBHHQHHI", 1, kind, chance.choice((1, 2)), chance.choice(methods), 0, 0,
+                          chance.getrandbits(64), chance.choice(attributes), 0, chance.getrandbits(32))
+        mad += chance.choice((bytes(232), chance.randbytes(232)))
+        body = struct.pack(">II", GSI_QKEY, chance.choice((1, flow.peer))) + mad
+        return {**self.base(flow, f.UD | f.SEND_ONLY, chance.getrandbits(24), body), "qpn": 1}
+
+    def to_group(self, flow):
+        """A datagram to a group that somebody is in, at times with a wrong key or too much in it."""
+        chance, group = self.chance, self.targets["group"]
+        qkey = group["qkey"] ^ (chance.random() < 0.1)
+        body = struct.pack(">II", qkey, flow.peer) + self.data(chance.choice((0, 8, 200, 200, 1024)))
+        ends = {"version": 4, "destination": bytes.fromhex(group["address"]), "qpn": MULTICAST_QPN,
+                "ether_to": bytes.fromhex(group["ether"]), "source": bytes.fromhex(self.targets["ends"]["4"]["source"])}
+        return {**self.base(flow, f.UD | f.SEND_ONLY, chance.getrandbits(24), body), **ends}
 
     def step(self, flow):
         """The opcode of the next packet of a message, with the message's length; sometimes of another."""
