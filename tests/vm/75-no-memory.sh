@@ -38,5 +38,8 @@ for tests in no_memory{,_more,_rest,_posts}.py; do python_tests "$tests"; done
 pingpong rc 4 -n 100
 check "the device goes" timeout 60 rdma link del "$DEV"
 check "the driver is unloaded" unload "$DRIVER"
+if [ "$DRIVER" = ferroce ]; then python_tests no_memory_module.py; fi
+check "and comes back" set_up_device
+pingpong rc 4 -n 100
 
 finish

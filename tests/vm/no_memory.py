@@ -37,11 +37,12 @@ MOST = 400
 
 class Injection:
     """`with Injection(n)`: the n-th allocation or copy of this thread from now on fails; tells whether there was
-    one."""
+    one, and how many were left before."""
 
     def __init__(self, number):
         self.number = number
         self.happened = False
+        self.left = number
 
     def __enter__(self):
         self.file = open("/proc/thread-self/fail-nth", "r+b", buffering=0)  # pylint: disable=R1732
@@ -52,7 +53,8 @@ class Injection:
         # The file has no position to be set; each write counts from its beginning. To read and to write it are
         # copies, too; what fails for that has not failed before.
         try:
-            self.happened = int(self.file.read(16)) == 0
+            self.left = int(self.file.read(16))
+            self.happened = self.left == 0
         except OSError:
             self.happened = False
         for _ in range(2):
