@@ -76,22 +76,26 @@ transfers() {
 	perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 4
 }
 
-wire loss 1%
+check "the wire loses" wire loss 1%
 mark "loss"
 transfers
 check "packets were lost" [ "$(dropped)" -gt 0 ]
-wire duplicate 5%
+before=$(counted duplicate_request)
+check "the wire repeats" wire duplicate 5%
 mark "duplicates"
 transfers
+check "requests came twice" [ "$(counted duplicate_request)" -gt "$before" ]
 if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
-	wire delay 2ms 1ms reorder 10%
+	before=$(counted out_of_seq_request)
+	check "the wire reorders" wire delay 2ms 1ms reorder 10%
 	mark "reordering"
 	transfers
-	wire loss 1% duplicate 2% delay 1ms 1ms reorder 5% corrupt 0.5%
+	check "requests overtook each other" [ "$(counted out_of_seq_request)" -gt "$before" ]
+	check "the wire does everything" wire loss 1% duplicate 2% delay 1ms 1ms reorder 5% corrupt 0.5%
 	mark "everything"
 	transfers
 	# A queue so short that most bursts find it full: what is sent is refused, or lost with a warning (NET_XMIT_CN).
-	wire limit 3 delay 5ms
+	check "the wire takes little" wire limit 3 delay 5ms
 	mark "a full queue"
 	before=$(counted send_err)
 	transfers
@@ -120,11 +124,17 @@ if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
 else
 	skip "reordering, and full queues" "rdma_rxe makes no progress"
 fi
-wire corrupt 1%
+before=$(counted rx_bad_icrc)
+check "the wire damages" wire corrupt 1%
 mark "corruption"
 transfers
+if [ "$DRIVER" = ferroce ]; then
+	check "damaged packets were noticed" [ "$(counted rx_bad_icrc)" -gt "$before" ]
+else
+	skip "damaged packets were noticed" "rdma_rxe does not count them"
+fi
 # A long wire: a round trip takes about as long as a time-out.
-wire delay 20ms
+check "the wire is long" wire delay 20ms
 mark "delay"
 patient rc 4 -n 20 -s 10000
 

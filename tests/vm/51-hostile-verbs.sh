@@ -9,6 +9,7 @@
 #
 # vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_ENV=VERBS_SECONDS=300
+# long: TOPOLOGY=netns KERNEL=kcsan
 
 . "$VM_LIB"
 

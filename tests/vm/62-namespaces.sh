@@ -77,7 +77,9 @@ server=$!
 sleep 2
 in_c timeout 60 rping -c -a 10.0.8.2 -C 100000 >/tmp/client 2>&1 &
 client=$!
-sleep 2
+at_work() { in_d rdma resource show qp | grep -q 'type RC state RTS'; }
+check "a connection is at work" within 20 at_work
+sleep 1
 ip netns del d
 pkill -9 -x rping
 wait "$server" "$client" 2>/dev/null

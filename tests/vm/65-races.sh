@@ -21,12 +21,13 @@ note "seed ${SEED:-4791}"
 for round in 1 2 3; do
 	timeout 120 python3 races.py races >/tmp/races 2>&1 &
 	races=$!
-	within 20 not no_qps
+	check "they are at work, $round" within 20 not no_qps
 	sleep "0.$((RANDOM % 9))"
 	mark "device removed, $round"
 	check "the device is removed under them, $round" timeout 60 rdma link del "$DEV"
 	check "they end, $round" within 60 not kill -0 "$races"
-	wait "$races"
+	check "with nothing to complain about, $round" wait "$races"
+	note </tmp/races
 	check "the device comes back, $round" add_device "$DEV" "$DRIVER" "$NETDEV"
 	gid_index "$DEV" "$ADDR" >/dev/null
 done

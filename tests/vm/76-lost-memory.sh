@@ -5,7 +5,8 @@
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b; each byte is looked at (bystander.py)
 #
-# LOST_PERCENT is how many allocations of buffers fail, LOST_SECONDS how long.
+# LOST_PERCENT is how many allocations of buffers fail, LOST_SECONDS how long. Which ones is the kernel's own chance,
+# which has no seed.
 #
 # vm: TOPOLOGY=netns KERNEL=umdebug
 
@@ -51,7 +52,7 @@ timeouts() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/ack_timeouts" 2>/
 note "time-outs: $(timeouts "$DEV") and $(timeouts "$PEER_DEV")"
 failed=$((MOST - $(cat "$injection/times")))
 note "allocations that failed: $failed"
-check "allocations did fail" [ "$failed" -gt 0 ]
+check "hundreds of allocations did fail" [ "$failed" -ge 100 ]
 pingpong rc 4 -n 100
 
 finish

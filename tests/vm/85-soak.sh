@@ -64,8 +64,7 @@ wire() {
 	tc qdisc del dev v0 root 2>/dev/null
 	at_peer tc qdisc del dev v1 root 2>/dev/null
 	[ $# -gt 0 ] || return 0
-	tc qdisc add dev v0 root netem "$@"
-	at_peer tc qdisc add dev v1 root netem "$@"
+	tc qdisc add dev v0 root netem "$@" && at_peer tc qdisc add dev v1 root netem "$@" || count refused
 }
 
 links_are_up() { port_is "$DEV" ACTIVE && port_is "$PEER_DEV" ACTIVE; }
@@ -205,6 +204,7 @@ check "in the second half kernel memory has not grown by more than $slack_kib Ki
 note "$(counted drops) packets dropped, $(counted flaps) flaps; $(counted tries) kills, $(counted kills_rping) of" \
 	"rping and $(counted kills_perftest) of perftest at work; $(counted finished) rpings finished"
 [ ! -e /tmp/failed ] || note </tmp/failed
+check "the wire was as bad as it should be" [ "$(counted refused)" = 0 ]
 check "netem dropped packets" many drops 1
 check "the link went down, in each half" many flaps 2
 check "programs of perftest were killed at work, in each half" many kills_perftest 2
