@@ -17,8 +17,8 @@
 # As many steps run at once as there are processors. Logs stay in build/check. The last line
 # is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
 #
-# RESUME=1 goes on where an earlier call ended or was stopped, or adds other steps to it: what has passed is not run
-# again while the sources are the same (but for Documentation), and counts in the sum.
+# RESUME=1 goes on where earlier calls ended or were stopped, in whatever clone: what has passed, which the cache
+# knows, is not run again while the sources are the same (but for Documentation), and counts in the sum.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -128,6 +128,7 @@ run_step() {
 	result=$(count "$log.log" "$rc")
 	echo "$result" >"$log.result"
 	read -r passed failed skipped <<<"$result"
+	remember "$1" "$result" "$failed"
 	[ "$passed" -gt 0 ] || verdict=SKIP
 	[ "$failed" -eq 0 ] || verdict=FAIL
 	{
@@ -139,30 +140,32 @@ run_step() {
 	} | cat
 }
 
-# sources: what results are results of. Fails where git does not know.
+# sources: a name for what results are results of; none where git does not know.
 sources() {
-	git ls-files -z --cached --others --exclude-standard -- ':!Documentation' |
-		xargs -0 sha256sum 2>/dev/null | sha256sum
+	local names
+	names=$(git ls-files --cached --others --exclude-standard -- ':!Documentation') || return 0
+	key "${KVER-}" "$(xargs -d '\n' sha256sum <<<"$names" 2>/dev/null)"
 }
 
-# begin RESUME: forgets what was before or, with RESUME, only what has failed.
+# begin: with RESUME, what has passed is known. But the pages do not count as sources, and are always looked at.
 begin() {
-	local now result failed
-	now=$(sources) || now=
-	if [ -z "$1" ] || [ -z "$now" ] || [ "$now" != "$(cat "$LOGS/sources" 2>/dev/null)" ]; then
-		rm -rf "$LOGS"
-	fi
+	local name
+	rm -rf "$LOGS"
 	mkdir -p "$LOGS"
-	echo "$now" >"$LOGS/sources"
-	for result in "$LOGS"/*.result; do
-		[ -e "$result" ] || continue
-		read -r _ failed _ <"$result"
-		[ "$failed" = 0 ] || rm "$result"
+	[ -n "${RESUME-}" ] && [ -n "$PASSED" ] && [ -d "$PASSED" ] || return 0
+	for name in "$PASSED"/*; do
+		[ "${name##*/}" = docs ] || [ ! -e "$name" ] || cp "$name" "$LOGS/${name##*/}.result"
 	done
 }
 
-# has_passed NAME: that of the pages is never kept: it looks at what does not count as a source.
-has_passed() { [ "$1" != docs ] && [ -e "$LOGS/${1//\//-}.result" ]; }
+has_passed() { [ -e "$LOGS/${1//\//-}.result" ]; } # NAME
+
+# remember NAME RESULT FAILED: that it has passed, or no longer.
+remember() {
+	[ -n "$PASSED" ] || return 0
+	mkdir -p "$PASSED"
+	if [ "$3" = 0 ]; then echo "$2" >"$PASSED/${1//\//-}"; else rm -f "$PASSED/${1//\//-}"; fi
+}
 
 # What many steps need is made first, once, and with all processors. The machines all load this one
 # build of the module for their kernel, whatever happens to the sources meanwhile.
@@ -207,7 +210,9 @@ run_steps() {
 	done 3<<<"$1"
 }
 
-begin "${RESUME-}"
+PASSED=$(sources)
+PASSED=${PASSED:+$CACHE/passed-$PASSED}
+begin
 chosen=$(steps | while read -r name rest; do
 	if wanted "$name" "$@" && ! has_passed "$name"; then echo "$name $rest"; fi
 done)
