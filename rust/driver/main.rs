@@ -94,7 +94,8 @@ module! {
 }
 
 /// The loaded module. Fields drop in this order: first nobody can add a device, then the devices
-/// go, then what they react to; then what is still on its way has to come to rest.
+/// go, then what they react to (`_namespaces` waits for whoever reads in sysfs of a namespace that ends, too); then
+/// what is still on its way has to come to rest.
 struct FerroceModule {
     _link: Registration<Ferroce>,
     _events: Notifier<Shared>,

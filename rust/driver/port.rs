@@ -2,8 +2,9 @@
 
 //! The port of a device: what its queue pairs share.
 //!
-//! Owns the keys, the counters and the hold on the netdev. Does not know the `ib_device` in front
-//! of it, so it may outlive it: a packet in flight holds the queue pair, and that holds the port.
+//! Owns the keys, the counters and the hold on the netdev. Keeps the memory of the `ib_device` in front
+//! of it, not its registration, so it may outlive that: a packet in flight holds the queue pair, and
+//! that holds the port.
 //!
 //! Nothing holds the netdev once its unregistration has begun: [`Port::detach`] takes it away, and
 //! from then on every packet is lost.

@@ -20,7 +20,6 @@ use crate::{
     moderator::Patience,
     mr::Pd,
     odp,
-    port::Port,
     posting,
     queue_pair::QueuePair,
     registration::{
@@ -105,7 +104,6 @@ impl Driver for Ferroce {
     type Srq = Srq;
     type Mr = Registered;
     type Mw = Window;
-    type Port = Port;
 
     const DRIVER_ID: u32 = DRIVER_ID_RXE;
     const ABI_VERSION: u32 = 2;
@@ -125,15 +123,15 @@ impl Driver for Ferroce {
         dev.attributes()
     }
 
-    fn port(dev: &Device<Self>) -> Arc<Port> {
-        dev.port().clone()
+    fn refresh_port(dev: &Device<Self>) {
+        dev.port().refresh_rate();
     }
 
-    fn query_port(port: &Port) -> Result<PortAttr> {
-        Ok(port.attributes())
+    fn query_port(dev: &Device<Self>) -> Result<PortAttr> {
+        Ok(dev.port().attributes())
     }
 
-    fn query_pkey(_dev: &Device<Self>, index: u16) -> Result<u16> {
+    fn query_pkey(index: u16) -> Result<u16> {
         if index == 0 {
             Ok(Pkey::DEFAULT.get())
         } else {

@@ -9,8 +9,8 @@
 //!
 //! Everything may sleep, except [`Driver::post_send`], [`Driver::post_send_kernel`],
 //! [`Driver::post_recv_kernel`], [`Driver::post_srq_recv`], [`Driver::poll_cq`],
-//! [`Driver::req_notify`], [`Driver::map_mr_sg`], and [`Driver::create_ah`] unless
-//! [`AhInit::may_sleep`] says so; consumers in the kernel may call those with interrupts off.
+//! [`Driver::req_notify`], [`Driver::map_mr_sg`], [`Driver::query_port`], and [`Driver::create_ah`]
+//! unless [`AhInit::may_sleep`] says so; consumers in the kernel may call those with interrupts off.
 //! [`Driver::netdev`] is called with and without the RTNL lock.
 //!
 //! # Lifetimes
@@ -100,8 +100,6 @@ pub trait Driver: Sized + Send + Sync + 'static {
     type Mr: Send + Sync + 'static;
     /// Data of a memory window.
     type Mw: Send + Sync + 'static;
-    /// What the port of a device is asked about; it may outlive the device.
-    type Port: Send + Sync + 'static;
 
     /// `enum rdma_driver_id`.
     const DRIVER_ID: u32;
@@ -128,14 +126,15 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// What the device can do.
     fn query_device(dev: &Device<Self>) -> DeviceAttr;
 
-    /// The port. Must not sleep.
-    fn port(dev: &Device<Self>) -> Arc<Self::Port>;
+    /// Learns of the port what [`Driver::query_port`] is about to tell and cannot ask for, as it must not sleep. Called
+    /// only while the device is registered.
+    fn refresh_port(dev: &Device<Self>);
 
-    /// The state of the port. Has to work before the device is registered, and may be asked for when it is gone.
-    fn query_port(port: &Self::Port) -> Result<PortAttr>;
+    /// The state of the port. Must not sleep. Has to work before the device is registered.
+    fn query_port(dev: &Device<Self>) -> Result<PortAttr>;
 
-    /// The P_Key at `index` of the table.
-    fn query_pkey(dev: &Device<Self>, index: u16) -> Result<u16>;
+    /// The P_Key at `index` of the table, which is that of every device.
+    fn query_pkey(index: u16) -> Result<u16>;
 
     /// Answers a management datagram that is for the port itself. `None`: it is for somebody else.
     fn process_mad(dev: &Device<Self>, request: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]>;

@@ -2,8 +2,7 @@
 
 //! What a port reports about itself.
 //!
-//! Owns the answer to `query_port`, all of which the port knows: somebody may read its state in sysfs while the device
-//! in front of it goes.
+//! Owns the answer to `query_port`, and when the netdev is asked for its speed. The rest is as it is at the time.
 
 use super::{
     Port,
@@ -36,7 +35,6 @@ const PORT_CM: u32 = 1 << 16;
 impl Port {
     /// What `query_port` reports.
     pub(crate) fn attributes(&self) -> PortAttr {
-        let (active_speed, active_width) = self.rate();
         let guard = rcu::read_lock();
         let netdev = self.netdev(&guard);
         let (state, phys_state) = match netdev {
@@ -44,6 +42,7 @@ impl Port {
             Some(netdev) if netdev.is_running() => (PortState::Down, PhysState::Polling),
             _ => (PortState::Down, PhysState::Disabled),
         };
+        let [_, active_width, speed @ ..] = self.rate.load(Relaxed).to_be_bytes();
         PortAttr {
             state,
             phys_state,
@@ -56,22 +55,20 @@ impl Port {
             bad_pkey_cntr: self.violations(DropReason::BadPkey),
             qkey_viol_cntr: self.violations(DropReason::BadQkey),
             active_width,
-            active_speed,
+            active_speed: u16::from_be_bytes(speed),
         }
     }
 
-    /// Speed and width. Asks for them at most once without a link and once with one.
-    fn rate(&self) -> (u16, u8) {
+    /// Asks for speed and width, at most once without a link and once with one. Takes the RTNL lock.
+    pub(crate) fn refresh_rate(&self) {
         let up = self
             .netdev(&rcu::read_lock())
             .is_some_and(|netdev| is_up(netdev));
-        let mut rate = self.rate.load(Relaxed);
+        let rate = self.rate.load(Relaxed);
         if rate == UNKNOWN_RATE || (up && !was_up(rate)) {
-            rate = packed(self.ib.ethernet_speed().unwrap_or_default(), up);
+            let rate = packed(self.ib.ethernet_speed().unwrap_or_default(), up);
             self.rate.store(rate, Relaxed);
         }
-        let [_, width, speed @ ..] = rate.to_be_bytes();
-        (u16::from_be_bytes(speed), width)
     }
 
     /// How many packets were dropped for that reason, as far as a port's counter goes (IBA 14.2.5.6: 16

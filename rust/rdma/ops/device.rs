@@ -5,7 +5,10 @@
 use super::OpsVTable;
 use crate::{
     bindings,
-    device::handle::Device,
+    device::handle::{
+        Device,
+        DeviceRef, //
+    },
     driver::{
         Driver,
         MAD_LEN, //
@@ -75,8 +78,11 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
-    /// May be called after [`dealloc_driver`](Self::dealloc_driver): who reads in sysfs of a namespace that goes is
-    /// waited for by the end of that, and no more by the end of the device (Linux 7.3, `remove_one_compat_dev()`).
+    /// May be called after [`dealloc_driver`](Self::dealloc_driver), by who reads in sysfs of another namespace. When
+    /// that ends, or is to see no devices any more, the core forgets what it has of the device there before it waits
+    /// for readers, so the end of the device does not wait for them (Linux 7.3, `remove_one_compat_dev()`). What keeps
+    /// the device's memory meanwhile, and this code, are the locks under which that is done: the end of a namespace
+    /// excludes `unregister_pernet_subsys()`, which the module has to call, and the rest the end of a registration.
     pub(super) unsafe extern "C" fn query_port(
         dev: *mut bindings::ib_device,
         port: u32,
@@ -86,19 +92,23 @@ impl<T: Driver> OpsVTable<T> {
             if port != PORT {
                 return Err(EINVAL);
             }
-            let port = {
-                let guard = rcu::read_lock();
-                // SAFETY: See the head of `ops`: the core keeps the device's memory for who reads there.
-                T::port(unsafe { Device::<T>::if_whole(dev, &guard) }.ok_or(ENODEV)?)
-            };
+            let this = NonNull::new(dev.cast::<Device<T>>()).ok_or(EINVAL)?;
+            // SAFETY: See the head of `ops`; the core keeps the memory, as said above.
+            if let Some(device) = unsafe { DeviceRef::try_get(this) } {
+                T::refresh_port(&device);
+            }
+            let guard = rcu::read_lock();
+            // SAFETY: As above, and the data was put in place before the core had the device.
+            let device = unsafe { Device::<T>::if_whole(dev, &guard) }.ok_or(ENODEV)?;
             // SAFETY: See the head of `ops`.
-            T::query_port(&port)?.write_to(unsafe { &mut *attr });
+            T::query_port(device)?.write_to(unsafe { &mut *attr });
             Ok(0)
         })
     }
 
+    /// As late as [`query_port`](Self::query_port).
     pub(super) unsafe extern "C" fn query_pkey(
-        dev: *mut bindings::ib_device,
+        _dev: *mut bindings::ib_device,
         port: u32,
         index: u16,
         pkey: *mut u16,
@@ -107,9 +117,7 @@ impl<T: Driver> OpsVTable<T> {
             if port != PORT {
                 return Err(EINVAL);
             }
-            // SAFETY: See the head of `ops`.
-            let dev = unsafe { Device::<T>::from_raw(dev) };
-            let found = T::query_pkey(dev, index)?;
+            let found = T::query_pkey(index)?;
             // SAFETY: See the head of `ops`.
             unsafe { pkey.write(found) };
             Ok(0)
@@ -206,7 +214,7 @@ impl<T: Driver> OpsVTable<T> {
         0
     }
 
-    /// The last operation of all, but for [`get_netdev`](Self::get_netdev) and [`query_port`](Self::query_port).
+    /// The last operation of all, but for those that say so.
     pub(super) unsafe extern "C" fn dealloc_driver(dev: *mut bindings::ib_device) {
         if let Some(device) = NonNull::new(dev.cast::<Device<T>>()) {
             T::registry().unlist(device);
