@@ -94,8 +94,8 @@ impl<Q> CountedApart<Q> {
         })
     }
 
-    /// `qp`, which has counted `now`, belongs to a counter from now on; returns which. If it is `None` that it
-    /// is to belong to, that is a new one, and [`CountedApart::end`] has to follow.
+    /// `qp`, which has counted `now`, belongs to a counter from now on; `tell` hears which, while nobody else binds or
+    /// unbinds. If it is `None` that it is to belong to, that is a new one, and [`CountedApart::end`] has to follow.
     ///
     /// # Errors
     ///
@@ -106,7 +106,8 @@ impl<Q> CountedApart<Q> {
         counter: Option<CounterId>,
         qp: Arc<Q>,
         now: QpCounts,
-    ) -> Result<CounterId> {
+        tell: impl FnOnce(CounterId),
+    ) -> Result {
         let mut inner = self.inner.lock();
         if inner
             .members
@@ -124,7 +125,8 @@ impl<Q> CountedApart<Q> {
             last: now,
         };
         inner.members.push(member, gfp_user())?;
-        Ok(counter)
+        tell(counter);
+        Ok(())
     }
 
     /// A counter that no queue pair belongs to goes, and its number is free.
@@ -135,23 +137,18 @@ impl<Q> CountedApart<Q> {
         }
     }
 
-    /// `qp`, which has counted `now`, belongs to no counter any more. What is new goes to `give`.
+    /// `qp`, which has counted `now`, belongs to no counter any more. What is new goes to `give`, while nobody else
+    /// binds or unbinds.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it does not belong to `counter`. The core has looked, but two who unbind it at a time both find that
-    /// it does.
-    pub(crate) fn unbind(
-        &self,
-        counter: CounterId,
-        qp: &Arc<Q>,
-        now: QpCounts,
-        give: impl FnOnce(QpCounts),
-    ) -> Result {
+    /// `EINVAL`: it does not belong to any. The core has looked, but two who unbind it at a time both find that it
+    /// does.
+    pub(crate) fn unbind(&self, qp: &Arc<Q>, now: QpCounts, give: impl FnOnce(QpCounts)) -> Result {
         let mut inner = self.inner.lock();
         let mut members = inner.members.iter();
         let at = members
-            .position(|member| ptr::eq(&*member.qp, &**qp) && member.counter == counter)
+            .position(|member| ptr::eq(&*member.qp, &**qp))
             .ok_or(EINVAL)?;
         let mut member = inner.members.remove(at).map_err(|_| EINVAL)?;
         let news = member.news(now);

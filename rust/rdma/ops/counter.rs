@@ -52,38 +52,42 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: As above. Only this writes it, before anybody else knows the counter.
             let number = unsafe { (*counter).id };
             let counted = (number != 0).then_some(CounterId(number));
-            let CounterId(number) = dev.counted_apart().bind(counted, qp_ours, now)?;
-            // SAFETY: The core leaves both fields to the driver, under the lock of the counter.
-            unsafe {
+            // SAFETY: The core leaves both fields to the driver. The number is written under the lock of the
+            // counter, the other where no other of these operations is.
+            let tell = |CounterId(number)| unsafe {
                 if counted.is_none() {
                     (*counter).id = number;
                 }
                 (*qp).counter = counter;
-            }
+            };
+            dev.counted_apart().bind(counted, qp_ours, now, tell)?;
             Ok(0)
         })
     }
 
-    /// Also before a queue pair is destroyed, and then whatever the answer is. The core takes a reference away only if
-    /// this has succeeded.
+    /// The core takes a reference away from the counter if this has succeeded; before a queue pair is destroyed, in any
+    /// case.
     pub(super) unsafe extern "C" fn counter_unbind_qp(
         qp: *mut bindings::ib_qp,
         _port: u32,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`. There was a counter when the core looked.
-            unsafe {
-                let counter = (*qp).counter;
-                if counter.is_null() {
-                    return Err(EINVAL);
-                }
-                let dev = Device::<T>::from_raw((*qp).device);
-                let data = object::Qp::<T::Qp>::data(qp);
-                let (id, now) = (CounterId((*counter).id), T::read_qp_counters(&data.qp));
-                let give = |news| Self::give(counter, news);
-                dev.counted_apart().unbind(id, &data.qp, now, give)?;
-                (*qp).counter = ptr::null_mut();
-            }
+            // SAFETY: See the head of `ops`.
+            let (dev, data) = unsafe {
+                (
+                    Device::<T>::from_raw((*qp).device),
+                    object::Qp::<T::Qp>::data(qp),
+                )
+            };
+            // SAFETY: It belongs to a counter, which is valid until all have left it, and this is where it leaves. The
+            // core holds the lock of that which it found, before it had the lock; of another, to which the queue
+            // pair was bound meanwhile, it should (Linux 7.3, `rdma_counter_unbind_qpn()`).
+            let give = |news| unsafe {
+                let counter = ptr::replace(&raw mut (*qp).counter, ptr::null_mut());
+                Self::give(counter, news);
+            };
+            let now = T::read_qp_counters(&data.qp);
+            dev.counted_apart().unbind(&data.qp, now, give)?;
             Ok(0)
         })
     }
