@@ -128,7 +128,7 @@ run_step() {
 	result=$(count "$log.log" "$rc")
 	echo "$result" >"$log.result"
 	read -r passed failed skipped <<<"$result"
-	remember "$1" "$result" "$failed"
+	remember "$1" "$result"
 	[ "$passed" -gt 0 ] || verdict=SKIP
 	[ "$failed" -eq 0 ] || verdict=FAIL
 	{
@@ -140,31 +140,33 @@ run_step() {
 	} | cat
 }
 
-# sources: a name for what results are results of; none where git does not know.
+# sources: a name for what results are results of, with the settings that change what a step does; none where git does
+# not know.
 sources() {
-	local names
-	names=$(git ls-files --cached --others --exclude-standard -- ':!Documentation') || return 0
-	key "${KVER-}" "$(xargs -d '\n' sha256sum <<<"$names" 2>/dev/null)"
+	git rev-parse --git-dir >/dev/null 2>&1 || return 0
+	key "${KVER-} ${DRIVER-} ${PEER_DRIVER-} ${TOPOLOGY-} ${QUICK-} ${VM_ENV-} ${VM_CMDLINE-} ${FUZZ_SECONDS-}" \
+		"$(git ls-files -z --cached --others --exclude-standard -- ':!Documentation' |
+			xargs -0 sha256sum 2>/dev/null)"
 }
 
-# begin: with RESUME, what has passed is known. But the pages do not count as sources, and are always looked at.
-begin() {
-	local name
-	rm -rf "$LOGS"
-	mkdir -p "$LOGS"
-	[ -n "${RESUME-}" ] && [ -n "$PASSED" ] && [ -d "$PASSED" ] || return 0
-	for name in "$PASSED"/*; do
-		[ "${name##*/}" = docs ] || [ ! -e "$name" ] || cp "$name" "$LOGS/${name##*/}.result"
-	done
+# has_passed NAME: and nobody wants it again; then its result is here. What looks at Documentation is always run.
+has_passed() {
+	local name=${1//\//-}
+	case $name in docs | style | unsafe) return 1 ;; esac
+	[ -n "${RESUME-}" ] && [ -s "$PASSED/$name" ] && cp "$PASSED/$name" "$LOGS/$name.result"
 }
 
-has_passed() { [ -e "$LOGS/${1//\//-}.result" ]; } # NAME
-
-# remember NAME RESULT FAILED: that it has passed, or no longer.
+# remember NAME RESULT: that it has passed or, if it has not, no longer; if nobody has changed it meanwhile.
 remember() {
-	[ -n "$PASSED" ] || return 0
-	mkdir -p "$PASSED"
-	if [ "$3" = 0 ]; then echo "$2" >"$PASSED/${1//\//-}"; else rm -f "$PASSED/${1//\//-}"; fi
+	local name=${1//\//-} passed failed
+	read -r passed failed _ <<<"$2"
+	[ -n "$KEY" ] || return 0
+	rm -f "$PASSED/$name"
+	if [ "$passed" -gt 0 ] && [ "$failed" = 0 ] && [ "$(sources)" = "$KEY" ]; then
+		mkdir -p "$PASSED"
+		echo "$2" >"$PASSED/.$name.$BASHPID"
+		mv "$PASSED/.$name.$BASHPID" "$PASSED/$name"
+	fi
 }
 
 # What many steps need is made first, once, and with all processors. The machines all load this one
@@ -210,9 +212,10 @@ run_steps() {
 	done 3<<<"$1"
 }
 
-PASSED=$(sources)
-PASSED=${PASSED:+$CACHE/passed-$PASSED}
-begin
+rm -rf "$LOGS"
+mkdir -p "$LOGS"
+KEY=$(sources)
+PASSED=$CACHE/passed-$KEY
 chosen=$(steps | while read -r name rest; do
 	if wanted "$name" "$@" && ! has_passed "$name"; then echo "$name $rest"; fi
 done)

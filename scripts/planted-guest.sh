@@ -6,12 +6,16 @@
 
 . "$VM_LIB"
 
-# Sooner than usual: a fault that lasts is told of while it does.
-sysctl -qw kernel.hung_task_timeout_secs=5 kernel.watchdog_thresh=2 2>/dev/null
+# patience SECONDS SECONDS: how long a task may hang, and half of how long a processor may be held.
+patience() { sysctl -qw kernel.hung_task_timeout_secs="$1" kernel.watchdog_thresh="$2"; }
+usual=($(sysctl -n kernel.hung_task_timeout_secs kernel.watchdog_thresh 2>/dev/null))
+
 for fault in ${FAULTS//,/ }; do
 	mark "planted $fault"
 	echo "planted: $fault begins"
+	case $fault in hung | stuck) patience 5 2 ;; esac
 	insmod /ferroce/planted.ko fault="$fault" && rmmod planted || exit 97
+	case $fault in hung | stuck) patience "${usual[@]}" ;; esac
 done
 mark "planted"
 echo "planted: all done"

@@ -164,7 +164,7 @@ not_ok() {
 # skip NAME REASON: but a debug kernel has all that "this kernel has no" is said of, or was not built as it should be.
 skip() {
 	case ${KERNEL-}-${*:2} in
-	debug-"this kernel has no"* | umdebug-"this kernel has no"*) not_ok "$1: ${*:2}" ;;
+	debug-"this kernel has no "* | umdebug-"this kernel has no "*) not_ok "$1: ${*:2}" ;;
 	*) echo "ok $((++KTAP_NUMBER)) $1 # SKIP ${*:2}" ;;
 	esac
 }

@@ -119,15 +119,17 @@ ACTIONS = (region_goes, pair_goes, queue_goes, shared_goes, many_regions)
 
 def play(number, stop, done):
     """What one process does; `done` counts what came to its end."""
-    own_context()
-    chance = random.Random(SEED + number)
+    chance, opened = random.Random(SEED + number), False
     while time.monotonic() < stop:
         at = chance.randrange(len(ACTIONS))
         try:
+            if not opened:
+                own_context()
+                opened = True
             ACTIONS[at](chance)
             done[number * len(ACTIONS) + at] += 1
         except PyverbsError:
-            pass  # A full queue, or a QP that has failed already.
+            pass  # A full queue, a QP that has failed already, or no device any more.
 
 
 def races():
