@@ -48,9 +48,9 @@ ITS_OWN = {"active_slave", "ad_info"}
 DEVICES, NAMESPACES = ("hx", "hy", "hz"), ("c", "d")
 # So many commands are carried out, if it takes LATEST times as long as was asked for.
 ENOUGH, LATEST = 20, 8
-# A command hangs after so many seconds.
-PATIENCE = 60
 SLOWNESS = int(os.environ.get("SLOWNESS", "1"))
+# A command hangs after so many seconds.
+PATIENCE = 60 * SLOWNESS
 
 
 class World:
