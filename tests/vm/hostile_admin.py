@@ -298,7 +298,9 @@ class User:
         """A connection that its user leaves in peace; whether it worked."""
         words = "ibv_rc_pingpong", "-d", device, "-g", str(index), "-p", self.port, "-n", "50"
         server = self.start(home, *words)
-        while server.poll() is None and not self.listens(home):
+        # It never does where we look if the namespace has gone meanwhile, and another has its name.
+        late = time.monotonic() + 5 * SLOWNESS
+        while server.poll() is None and not self.listens(home) and time.monotonic() < late:
             time.sleep(0.02)
         code = server.poll()
         if code is None:
