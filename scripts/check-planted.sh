@@ -113,6 +113,7 @@ watched() {
 	done
 }
 
+# What `watched` looks at, also where the module itself was handed over.
 "$SRC/scripts/build.sh" -k "$kernel" >/dev/null
 run nothing
 check "a run with no fault passes" passed 0
