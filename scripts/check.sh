@@ -18,10 +18,11 @@
 # is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
 #
 # RESUME=1 goes on where earlier calls ended or were stopped, in whatever clone: what has passed, which the cache
-# knows, is not run again while the sources are the same (but for Documentation), and counts in the sum.
+# knows, is not run again while its sources are the same (see sources.sh), and counts in the sum.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/sources.sh"
 
 cd "$SRC"
 LOGS=$SRC/build/check
@@ -140,32 +141,33 @@ run_step() {
 	} | cat
 }
 
-# sources: a name for what results are results of, with the settings that change what a step does; none where git does
-# not know.
-sources() {
-	git rev-parse --git-dir >/dev/null 2>&1 || return 0
-	key "${KVER-} ${DRIVER-} ${PEER_DRIVER-} ${TOPOLOGY-} ${QUICK-} ${VM_ENV-} ${VM_CMDLINE-} ${FUZZ_SECONDS-}" \
-		"$(git ls-files -z --cached --others --exclude-standard -- ':!Documentation' |
-			xargs -0 sha256sum 2>/dev/null)"
+# passed NAME: the file of the cache that says that this step has passed with these sources.
+passed() {
+	local from
+	from=$(sources "$REACHED" "$HASHED" "$1")
+	[ -z "$from" ] || echo "$CACHE/passed/${1//\//-}-$from"
 }
 
 # has_passed NAME: and nobody wants it again; then its result is here. What looks at Documentation is always run.
 has_passed() {
-	local name=${1//\//-}
-	case $name in docs | style | unsafe) return 1 ;; esac
-	[ -n "${RESUME-}" ] && [ -s "$PASSED/$name" ] && cp "$PASSED/$name" "$LOGS/$name.result"
+	local mark
+	case $1 in docs | style | unsafe) return 1 ;; esac
+	[ -n "${RESUME-}" ] || return 1
+	mark=$(passed "$1")
+	[ -s "$mark" ] && cp "$mark" "$LOGS/${1//\//-}.result"
 }
 
-# remember NAME RESULT: that it has passed or, if it has not, no longer; if nobody has changed it meanwhile.
+# remember NAME RESULT: that it has passed or, if it has not, no longer; if nobody has changed the sources meanwhile.
 remember() {
-	local name=${1//\//-} passed failed
+	local mark passed failed
 	read -r passed failed _ <<<"$2"
-	[ -n "$KEY" ] || return 0
-	rm -f "$PASSED/$name"
-	if [ "$passed" -gt 0 ] && [ "$failed" = 0 ] && [ "$(sources)" = "$KEY" ]; then
-		mkdir -p "$PASSED"
-		echo "$2" >"$PASSED/.$name.$BASHPID"
-		mv "$PASSED/.$name.$BASHPID" "$PASSED/$name"
+	mark=$(passed "$1")
+	[ -n "$mark" ] || return 0
+	rm -f "$mark"
+	if [ "$passed" -gt 0 ] && [ "$failed" = 0 ] && [ "$(hashed)" = "$HASHED" ]; then
+		mkdir -p "${mark%/*}"
+		echo "$2" >"$mark.$BASHPID"
+		mv "$mark.$BASHPID" "$mark"
 	fi
 }
 
@@ -214,8 +216,8 @@ run_steps() {
 
 rm -rf "$LOGS"
 mkdir -p "$LOGS"
-KEY=$(sources)
-PASSED=$CACHE/passed-$KEY
+REACHED=$(reached)
+HASHED=$(hashed)
 chosen=$(steps | while read -r name rest; do
 	if wanted "$name" "$@" && ! has_passed "$name"; then echo "$name $rest"; fi
 done)

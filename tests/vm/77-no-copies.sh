@@ -22,7 +22,7 @@ for cause in failslab fail_page_alloc fail_usercopy; do
 done
 cd "${VM_LIB%/*}" || exit
 export COPIES=1
-for tests in no_memory{,_more,_rest,_posts}.py; do python_tests "$tests"; done
+for tests in no_memory.py no_memory_more.py no_memory_rest.py no_memory_posts.py; do python_tests "$tests"; done
 pingpong rc 4 -n 100
 check "the device goes" timeout 60 rdma link del "$DEV"
 check "the driver is unloaded" unload "$DRIVER"

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Sourced by check.sh. What the result of a step is a result of: which files of the tree, with which settings. Knows
+# nothing of what a step does.
+#
+# A step on a machine does not depend on what only other scripts of tests/vm need, nor on the tests of the host. A
+# script or a program there needs what it names, written out (`name.py`, or an import), what that names, and what
+# nobody names.
+
+# reached: "SCRIPT FILE" for each script of tests/vm and each file there that it needs.
+reached() {
+	awk '
+		function need(script, file) {
+			if (!(file in names) || (script, file) in seen) return
+			seen[script, file]
+			print script, file
+			need_all(script, names[file])
+		}
+		function need_all(script, list, parts, i) {
+			for (i = split(list, parts, " "); i > 0; i--) need(script, parts[i])
+		}
+		FNR == 1 { file = FILENAME; names[file] = "" }
+		/^ *(import|from) / { names[file] = names[file] " tests/vm/" $2 ".py" }
+		{
+			for (rest = $0; match(rest, /[a-z0-9_-]+\.(py|sh)/); rest = substr(rest, RSTART + RLENGTH))
+				names[file] = names[file] " tests/vm/" substr(rest, RSTART, RLENGTH)
+		}
+		END { for (file in names) if (file ~ /\.sh$/) need(file, file) }' tests/vm/*.sh tests/vm/*.py
+}
+
+# hashed: "HASH FILE" for each file of the tree but Documentation; nothing where git does not know.
+hashed() {
+	git rev-parse --git-dir >/dev/null 2>&1 || return 0
+	git ls-files -z --cached --others --exclude-standard -- ':!Documentation' | xargs -0 sha256sum 2>/dev/null
+}
+
+# sources REACHED HASHED NAME: a name for what the result of this step is a result of, from what the functions above
+# say; nothing where git does not know.
+sources() {
+	local script=
+	[ -n "$2" ] || return 0
+	case $3 in vm/*) script=${3%%:*} script=tests/$script.sh ;; esac
+	key "${KVER-} ${DRIVER-} ${PEER_DRIVER-} ${TOPOLOGY-} ${QUICK-} ${VM_ENV-} ${VM_CMDLINE-} ${FUZZ_SECONDS-}" \
+		"$(awk -v script="$script" '
+			NR == FNR { if ($1 == script) mine[$2]; else others[$2]; next }
+			script && $2 ~ /^tests\/(bench|fuzz|host|loom)\// { next }
+			!script || $2 in mine || !($2 in others)' <(echo "$1") <(echo "$2"))"
+}
