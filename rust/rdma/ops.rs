@@ -6,7 +6,9 @@
 //! references and values, the trait's function is called, the result becomes an errno. Rules of the
 //! core that a driver should not have to know are kept here: what a udata may hold, which
 //! attributes are refused for all drivers, when a handle is cut, what is freed by whom. A destroy
-//! fails only if its udata asks for what nobody knows; it waits for everything else.
+//! does not fail, it waits; only a region may have to stay. Nor does it look at its udata: no process can give it one,
+//! and what the core passes where it takes back an object that it could not tell of is the udata of the create, which
+//! the process may have changed since.
 //!
 //! # Safety
 //!

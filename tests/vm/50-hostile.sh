@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # A process that writes garbage into the queues it shares with the kernel; see hostile.py,
-# hostile_fields.py and hostile_races.py.
+# hostile_fields.py, hostile_races.py and hostile_abort.py.
 #
 #	v0 [DEV] ------ v1      the hostile process talks to itself, and a harmless one beside it
 #
@@ -20,6 +20,7 @@ python_tests hostile.py ${HOSTILE_TESTS-}
 if [ -z "${HOSTILE_TESTS-}" ]; then
 	python_tests hostile_fields.py
 	python_tests hostile_races.py
+	python_tests hostile_abort.py
 fi
 check "the log has nothing of all that at error level" nothing_at_error_level
 check "the log is not flooded with all that" log_is_not_flooded

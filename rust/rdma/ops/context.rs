@@ -67,16 +67,11 @@ impl<T: Driver> OpsVTable<T> {
 
     pub(super) unsafe extern "C" fn dealloc_pd(
         pd: *mut bindings::ib_pd,
-        udata: *mut bindings::ib_udata,
+        _udata: *mut bindings::ib_udata,
     ) -> c_int {
-        from_result(|| {
-            // SAFETY: See the head of `ops`.
-            unsafe {
-                udata::expect_none(udata)?;
-                drop(object::Pd::<T::Pd>::take(pd));
-            }
-            Ok(0)
-        })
+        // SAFETY: See the head of `ops`.
+        drop(unsafe { object::Pd::<T::Pd>::take(pd) });
+        0
     }
 
     pub(super) unsafe extern "C" fn create_ah(

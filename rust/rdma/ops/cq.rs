@@ -19,10 +19,7 @@ use crate::{
         self,
         CqData, //
     },
-    udata::{
-        self,
-        UserContext, //
-    },
+    udata::UserContext,
     wc::WcSink, //
 };
 use kernel::{
@@ -137,23 +134,22 @@ impl<T: Driver> OpsVTable<T> {
     /// The consumer hears nothing any more from the moment that this begins.
     pub(super) unsafe extern "C" fn destroy_cq(
         cq: *mut bindings::ib_cq,
-        udata: *mut bindings::ib_udata,
+        _udata: *mut bindings::ib_udata,
     ) -> c_int {
-        from_result(|| {
-            // SAFETY: See the head of `ops`.
-            let (dev, data) = unsafe {
-                udata::expect_none(udata)?;
-                (
-                    Device::<T>::from_raw((*cq).device),
-                    object::Cq::<T::Cq>::take(cq),
-                )
-            };
-            let cut = data.handle.cut();
-            T::destroy_cq(dev, data.cq);
-            cut.wait();
-            data.handle.finish();
-            Ok(0)
-        })
+        // SAFETY: See the head of `ops`.
+        let (dev, data) = unsafe {
+            (
+                Device::<T>::from_raw((*cq).device),
+                object::Cq::<T::Cq>::data(cq),
+            )
+        };
+        // Its handler may still be at work, and may poll the queue.
+        data.handle.cut().wait();
+        data.handle.finish();
+        // SAFETY: See the head of `ops`; now nobody uses it any more.
+        let data = unsafe { object::Cq::<T::Cq>::take(cq) };
+        T::destroy_cq(dev, data.cq);
+        0
     }
 
     pub(super) unsafe extern "C" fn poll_cq(

@@ -257,12 +257,11 @@ impl<T: Driver> OpsVTable<T> {
 
     pub(super) unsafe extern "C" fn dereg_mr(
         mr: *mut bindings::ib_mr,
-        udata: *mut bindings::ib_udata,
+        _udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
             // SAFETY: See the head of `ops`; `new_mr` has made it.
             unsafe {
-                udata::expect_none(udata)?;
                 let dev = Device::<T>::from_raw((*mr).device);
                 T::dereg_mr(dev, object::Mr::<T::Mr>::data(mr))?;
                 drop(object::Mr::<T::Mr>::take(mr));

@@ -185,23 +185,23 @@ impl<T: Driver> OpsVTable<T> {
     /// The consumer hears nothing any more from the moment that this begins.
     pub(super) unsafe extern "C" fn destroy_qp(
         qp: *mut bindings::ib_qp,
-        udata: *mut bindings::ib_udata,
+        _udata: *mut bindings::ib_udata,
     ) -> c_int {
-        from_result(|| {
-            // SAFETY: See the head of `ops`.
-            let (dev, data) = unsafe {
-                udata::expect_none(udata)?;
-                (
-                    Device::<T>::from_raw((*qp).device),
-                    object::Qp::<T::Qp>::take(qp),
-                )
-            };
-            let cut = data.handle.cut();
-            T::destroy_qp(dev, data.qp);
-            cut.wait();
-            data.handle.finish();
-            Ok(0)
-        })
+        // SAFETY: See the head of `ops`.
+        let (dev, data) = unsafe {
+            (
+                Device::<T>::from_raw((*qp).device),
+                object::Qp::<T::Qp>::data(qp),
+            )
+        };
+        let cut = data.handle.cut();
+        // Its handler may still be at work, and may ask what the queue pair is like.
+        T::destroy_qp(dev, data.qp.clone());
+        cut.wait();
+        data.handle.finish();
+        // SAFETY: See the head of `ops`; now nobody uses it any more.
+        drop(unsafe { object::Qp::<T::Qp>::take(qp) });
+        0
     }
 
     /// A null list is a process's doorbell. A process may also have the core make a list, with whatever

@@ -17,10 +17,7 @@ use crate::{
         self,
         SrqData, //
     },
-    udata::{
-        self,
-        UserContext, //
-    },
+    udata::UserContext,
     wr::RecvWrList, //
 };
 use kernel::{
@@ -128,22 +125,19 @@ impl<T: Driver> OpsVTable<T> {
     /// The consumer hears nothing any more from the moment that this begins.
     pub(super) unsafe extern "C" fn destroy_srq(
         srq: *mut bindings::ib_srq,
-        udata: *mut bindings::ib_udata,
+        _udata: *mut bindings::ib_udata,
     ) -> c_int {
-        from_result(|| {
-            // SAFETY: See the head of `ops`.
-            let (dev, data) = unsafe {
-                udata::expect_none(udata)?;
-                (
-                    Device::<T>::from_raw((*srq).device),
-                    object::Srq::<T::Srq>::take(srq),
-                )
-            };
-            let cut = data.handle.cut();
-            T::destroy_srq(dev, data.srq);
-            cut.wait();
-            Ok(0)
-        })
+        // SAFETY: See the head of `ops`.
+        let (dev, data) = unsafe {
+            (
+                Device::<T>::from_raw((*srq).device),
+                object::Srq::<T::Srq>::take(srq),
+            )
+        };
+        let cut = data.handle.cut();
+        T::destroy_srq(dev, data.srq);
+        cut.wait();
+        0
     }
 
     pub(super) unsafe extern "C" fn post_srq_recv(

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A process whose commands fail after the driver's part of them was done: the core's own answer goes to where it
+cannot be written, while the driver's can. The core then takes the new object back, with the command that made it still
+at hand; and what the driver has answered stands where it asks for more, because the process has chosen the same memory
+for both.
+
+Nothing of the object may be left, and the core has nothing to complain of.
+"""
+
+import contextlib
+import ctypes
+import errno
+import mmap
+
+import pyverbs.enums as e
+from pyverbs.pd import PD
+
+import uverbs
+from rc import PAGE, own_context
+from tap import equal, run, true
+from verbs import resources
+
+# What the core answers beside the driver's part, in bytes: where the first ring is told of.
+CORES = {number: uverbs.RINGS[number][0] for number in (uverbs.CREATE_CQ, uverbs.CREATE_QP, uverbs.CREATE_SRQ)}
+CQ_CREATE = 0
+# Attributes of `ioctl`: the driver's input and answer (rdma/ib_user_ioctl_cmds.h), and those of a queue's creation.
+UHW_IN, UHW_OUT = 0x1000, 0x1001
+HANDLE, CQE, USER_HANDLE, CHANNEL, VECTOR, FLAGS, RESP_CQE, EVENT = range(8)
+
+
+@contextlib.contextmanager
+def half_writable():
+    """Two pages of which only the second can be written, once `close()` was called: they, the address between them, and
+    that function."""
+    pages = mmap.mmap(-1, 2 * PAGE)
+    held = ctypes.c_char.from_buffer(pages)
+    start = ctypes.addressof(held)
+    protect = uverbs.libc.mprotect
+
+    def close():
+        true(protect(ctypes.c_void_p(start), PAGE, mmap.PROT_READ) == 0, "mprotect")
+
+    yield pages, start + PAGE, close
+    true(protect(ctypes.c_void_p(start), PAGE, mmap.PROT_READ | mmap.PROT_WRITE) == 0, "mprotect")
+    del held
+
+
+def refused(ctx, number, *fields):
+    """Issues a command whose answer begins in memory that cannot be written, so that the driver's part of it is what
+    the command ends with; it fails, and leaves the process with what it had."""
+    before = resources()
+    with half_writable() as (pages, middle, close):
+        cores, (_, kinds, _) = CORES[number], uverbs.LAYOUTS[number]
+        true("answer" in kinds, "nobody answers")
+        plain = uverbs.command(number, middle - cores, *fields)
+        drivers = uverbs.COMMANDS[number][0] - cores
+        asked = uverbs.request(number, plain[8:] + bytes(drivers), 0)
+        start = PAGE - len(plain)
+        pages[start:start + len(asked)] = asked
+        close()
+        ctypes.set_errno(0)
+        written = uverbs.libc.write(ctx.cmd_fd, ctypes.c_void_p(middle - len(plain)), ctypes.c_size_t(len(asked)))
+        equal((written, ctypes.get_errno()), (-1, errno.EFAULT), "what the command ends with")
+        true(any(pages[PAGE:PAGE + drivers]), "the driver was not asked")
+    equal(resources(), before, "what there is after a command that failed")
+
+
+def completion_queue():
+    """A completion queue that the core cannot tell of is taken back"""
+    ctx = own_context()
+    for _ in range(3):
+        refused(ctx, uverbs.CREATE_CQ, 0, 16, 0, -1, 0)
+
+
+def queue_pair():
+    """A queue pair that the core cannot tell of is taken back"""
+    ctx = own_context()
+    pd, answer = PD(ctx), (ctypes.c_uint32 * 6)()
+    made = uverbs.command(uverbs.CREATE_CQ, ctypes.addressof(answer), 0, 16, 0, -1, 0)
+    equal(uverbs.issue(ctx.cmd_fd, made), 0, "error of a queue that can be told of")
+    queue = answer[0]
+    for kind in (e.IBV_QPT_RC, e.IBV_QPT_UC, e.IBV_QPT_UD):
+        refused(ctx, uverbs.CREATE_QP, 0, pd.handle, queue, queue, 0, 4, 4, 1, 1, 0, 0, kind, 0, 0)
+
+
+def shared_queue():
+    """A shared receive queue that the core cannot tell of is taken back"""
+    ctx = own_context()
+    pd = PD(ctx)
+    for _ in range(3):
+        refused(ctx, uverbs.CREATE_SRQ, 0, pd.handle, 16, 1, 0)
+
+
+def other_way():
+    """A completion queue whose size cannot be told of is taken back"""
+    ctx = own_context()
+    before = resources()
+    # Not to be put into the attribute itself, as what fits there is.
+    both = ctypes.create_string_buffer(16)
+    with half_writable() as (_, middle, close):
+        close()
+        given = [(HANDLE, 0, 0), (CQE, 4, 16), (USER_HANDLE, 8, 0), (VECTOR, 4, 0), (RESP_CQE, 4, middle - PAGE),
+                 (UHW_IN, len(both), ctypes.addressof(both)), (UHW_OUT, len(both), ctypes.addressof(both))]
+        error = uverbs.ioctl(ctx.cmd_fd, uverbs.OBJECTS["cq"], CQ_CREATE,
+                             [(number, size, uverbs.MANDATORY, datum) for number, size, datum in given])
+    equal(error, errno.EFAULT, "what the command ends with")
+    true(any(both.raw), "the driver was not asked")
+    equal(resources(), before, "what there is after a command that failed")
+
+
+if __name__ == "__main__":
+    run([completion_queue, queue_pair, shared_queue, other_way])
