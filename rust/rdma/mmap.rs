@@ -81,9 +81,13 @@ impl Mapping {
             GFP_KERNEL_ACCOUNT,
         )?;
         let raw = entry.raw.get();
+        // Not at offset 0: an entry that is being inserted, which may still fail, says that it begins there, and the
+        // table finds it by what it says.
         // SAFETY: The context is valid. The entry is zeroed; from here on it is the table's, which
         // gives it back through `mmap_free`.
-        to_result(unsafe { bindings::rdma_user_mmap_entry_insert(context, raw, bytes) })?;
+        to_result(unsafe {
+            bindings::rdma_user_mmap_entry_insert_range(context, raw, bytes, 1, u32::MAX)
+        })?;
         // SAFETY: The entry was filled in by the call above.
         let pgoff = unsafe { (*raw).start_pgoff };
         let info = MmapInfo {
