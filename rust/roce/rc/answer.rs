@@ -12,9 +12,13 @@ use super::{
         Request, //
     },
     reply::Reply,
-    responder::Responder,
+    responder::{
+        Fatal,
+        Responder, //
+    },
 };
 use crate::{
+    access::Access,
     psn::Psn,
     segment::{
         BurstLimit,
@@ -83,6 +87,18 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         };
         self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
         self.say(psn, Syndrome::Rnr { timer: LONG_PAUSE })
+    }
+
+    /// Refuses a READ that is not answered to the end if the right to it has gone.
+    fn withhold(&mut self) {
+        let withheld = self.replay.pending().filter(|answer| {
+            answer.request == Request::Read && !self.config.access.contains(Access::REMOTE_READ)
+        });
+        if let Some(answer) = withheld {
+            let psn = answer.first.add(answer.next);
+            self.replay.clear();
+            self.refuse(psn, NakCode::InvalidRequest, Fatal::RequestError);
+        }
     }
 
     fn response(&mut self, limit: &mut BurstLimit, run: u32, first: bool) -> Option<Segment> {
@@ -185,6 +201,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Iterator for ResponseBurst<'_, A> {
 
     fn next(&mut self) -> Option<Segment> {
         let first = core::mem::replace(&mut self.first, false);
+        self.responder.withhold();
         match self.responder.replay.pending() {
             Some(_) => self.responder.response(&mut self.limit, self.run, first),
             None => self.responder.acknowledgement(&mut self.limit, first),

@@ -17,6 +17,7 @@ use super::{
     responder::Responder,
 };
 use crate::{
+    access::Access,
     psn::Psn,
     status::DropReason,
     wire::{
@@ -57,6 +58,10 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
 
     /// Answers a READ again: all that is left of it from the PSN of the request on, or a part.
     fn repeat_read(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
+        // The right may have gone since the READ was answered.
+        if !self.config.access.contains(Access::REMOTE_READ) {
+            return Err(DropReason::UnknownDuplicate);
+        }
         let psn = packet.psn();
         let reth = packet.reth().ok_or(DropReason::UnknownDuplicate)?;
         let answer = self.replay.find(psn).ok_or(DropReason::UnknownDuplicate)?;

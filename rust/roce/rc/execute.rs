@@ -209,7 +209,12 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
                 self.check_remote(&reth, Access::REMOTE_WRITE, host)?;
                 (Remote::from(&reth), reth.len, reth.len)
             }
-            (Message::Write { next, left, length }, None) => (next, left, length),
+            // The right may have gone since the message began.
+            (Message::Write { next, left, length }, None)
+                if self.config.access.contains(Access::REMOTE_WRITE) =>
+            {
+                (next, left, length)
+            }
             _ => return Err(Refusal::INVALID),
         };
         let left = left.checked_sub(len).ok_or(Refusal::INVALID)?;

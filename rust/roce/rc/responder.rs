@@ -255,9 +255,13 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         self.forget();
     }
 
-    /// Sets what the peer may do to memory.
+    /// Sets what the peer may do to memory, from now on: of a WRITE that has begun, no more is placed without the
+    /// right, and of a READ, no more is sent. Both are refused as if they were new.
     pub fn set_access(&mut self, access: Access) {
         self.config.access = access;
+        if !access.contains(Access::REMOTE_READ) {
+            self.replay.leave_repeats();
+        }
     }
 
     /// Sets the pause to ask for where no receive is posted, a code of five bits.

@@ -303,6 +303,10 @@ impl Receiver {
     ) -> Result<(), Obstacle<DropReason>> {
         let (next, left, length) = match (message, packet.reth()) {
             (Message::None, Some(reth)) => (self.admit(&reth, host)?, reth.len, reth.len),
+            // The right may have gone since the message began.
+            (Message::Write { .. }, None) if !self.config.access.contains(Access::REMOTE_WRITE) => {
+                return Err(DropReason::AccessDenied.into());
+            }
             (Message::Write { next, left, length }, None) => (next, left, length),
             _ => return Err(DropReason::BadSequence.into()),
         };

@@ -312,11 +312,18 @@ fn memory_that_is_not_for_the_peer_is_not_written() {
     let denied = Pkt::write(Only, 102, 1, 1);
     assert_eq!(test.take(denied), Err(DropReason::AccessDenied));
     test.receiver.set_access(Access::REMOTE_WRITE);
+    test.all([Pkt::write(First, 103, 256, 600)]);
+    test.receiver.set_access(Access::NONE);
+    let denied = Pkt::write(Middle, 104, 256, 0);
+    assert_eq!(test.take(denied), Err(DropReason::AccessDenied));
+    test.receiver.set_access(Access::REMOTE_WRITE);
+    let rest = Pkt::write(Last, 105, 88, 0);
+    assert_eq!(test.take(rest), Err(DropReason::BadSequence));
     test.host.broken = true;
-    let gone = Pkt::write(Only, 103, 1, 1).with_imm();
+    let gone = Pkt::write(Only, 106, 1, 1).with_imm();
     assert_eq!(test.take(gone), Err(DropReason::AccessDenied));
     test.host.broken = false;
-    test.all([Pkt::send(Only, 104, 1)]);
+    test.all([Pkt::send(Only, 107, 1)]);
     assert_eq!(test.received(), [(1, 1)], "no receive was used");
 }
 

@@ -228,6 +228,20 @@ fn a_repetition_that_fails_is_not_acknowledged() {
 }
 
 #[test]
+fn nothing_is_read_again_without_the_right_to_it() {
+    let mut bench = Bench::new();
+    bench.is_asked([100, 101]);
+    bench.says();
+    bench.is_asked([100]);
+    bench.responder.set_access(Access::REMOTE_WRITE);
+    assert_eq!(bench.says(), [], "what was about to be");
+    let again = bench.gets(read(101, 101, 1));
+    assert_eq!(again, Err(DropReason::UnknownDuplicate));
+    assert_eq!(bench.says(), []);
+    assert_eq!(bench.responder.state(), RecvState::Ready);
+}
+
+#[test]
 fn another_storage_keeps_the_newest_reads() {
     let mut bench = Bench::new();
     bench.is_asked([100, 101]);

@@ -144,6 +144,34 @@ fn memory_that_goes_away_in_mid_message_is_refused() {
 }
 
 #[test]
+fn a_write_ends_with_the_right_to_it() {
+    let mut bench = Bench::new();
+    let first = write(Position::First, 100, 256).with_reth(0, 600);
+    bench.gets(first).unwrap();
+    bench.deeds();
+    bench.responder.set_access(Access::REMOTE_READ);
+    bench.gets(write(Position::Middle, 101, 256)).unwrap();
+    assert_eq!(bench.deeds(), []);
+    bench.is_refused(101, INVALID, Fatal::RequestError);
+}
+
+#[test]
+fn the_answer_to_a_read_ends_with_the_right_to_it() {
+    let mut bench = Bench::new();
+    bench.gets(read(100, 0, 768)).unwrap();
+    let one = BurstLimit {
+        bytes: u32::MAX,
+        packets: 1,
+    };
+    assert_eq!(bench.says_up_to(one), [data(Position::First, 100, 256)]);
+    bench.responder.set_access(Access::REMOTE_WRITE);
+    assert_eq!(bench.says(), [says(101, INVALID)]);
+    assert_eq!(bench.responder.state(), RecvState::Error);
+    assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
+    assert_eq!(bench.says(), []);
+}
+
+#[test]
 fn a_receive_that_a_failing_write_used_up_says_so() {
     let mut bench = Bench::new();
     bench.post(5);
