@@ -108,6 +108,11 @@ impl<T> Backlog<T> {
         Ok(())
     }
 
+    /// The oldest request.
+    pub(crate) fn first(&self) -> Option<&T> {
+        self.heads.first().map(|head| &head.request)
+    }
+
     /// Takes the oldest request; its scatter list or data goes to where `room` says, which is asked for as
     /// many entries as it has.
     pub(crate) fn take<'a>(

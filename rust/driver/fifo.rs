@@ -48,6 +48,12 @@ impl<T> Fifo<T> {
         }
     }
 
+    /// The oldest value.
+    pub(crate) fn first(&self) -> Option<&T> {
+        let at = self.consumed.checked_rem(self.slots.len())?;
+        self.slots.get(at)?.as_ref()
+    }
+
     /// Takes the oldest value.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let at = self.consumed.checked_rem(self.slots.len())?;

@@ -13,7 +13,8 @@ use crate::{
     supply::{
         Posts,
         RingReader,
-        ScatterList, //
+        ScatterList,
+        Taken, //
     }, //
 };
 use kernel::{
@@ -114,10 +115,21 @@ impl Receives {
     /// `None`: the consumer has posted no more. A receive that cannot be used comes with the
     /// status that it completes with.
     pub(crate) fn take(&mut self) -> Option<Result<RecvWr, BadRecv>> {
+        // None is too short for nothing.
+        self.take_for(0).ok().flatten()
+    }
+
+    /// As [`Receives::take`], for a message of `least` bytes.
+    ///
+    /// # Errors
+    ///
+    /// If it is too short: then it stays the next, and the current scatter list is none.
+    pub(crate) fn take_for(&mut self, least: u32) -> Taken {
+        let list = &mut self.current;
         match &mut self.source {
-            Source::Ring(ring) => ring.take(&mut self.current),
-            Source::Posted(posted) => posted.posts.lock().take(&mut self.current).map(Ok),
-            Source::Shared(srq) => srq.take(&mut self.current),
+            Source::Ring(ring) => ring.take(least, list),
+            Source::Posted(posted) => posted.posts.lock().take(least, list),
+            Source::Shared(srq) => srq.take(least, list),
         }
     }
 

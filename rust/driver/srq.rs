@@ -11,7 +11,8 @@ use crate::{
     supply::{
         Posts,
         ScatterList,
-        Supply, //
+        Supply,
+        Taken, //
     }, //
 };
 use kernel::{
@@ -29,11 +30,6 @@ use rdma::{
     ring::Ring,
     wr, //
 };
-use roce::wr::{
-    BadRecv,
-    RecvWr, //
-};
-
 /// Elements that a resize moves before it lets others have the lock.
 const CHUNK: u32 = 64;
 
@@ -94,10 +90,13 @@ impl Srq {
         self.max_sge
     }
 
-    /// Takes the next receive; its scatter list goes to `list`. For any context.
-    pub(crate) fn take(&self, list: &mut ScatterList) -> Option<Result<RecvWr, BadRecv>> {
+    /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`. One that is too short
+    /// stays for others. For any context.
+    pub(crate) fn take(&self, least: u32, list: &mut ScatterList) -> Taken {
         let mut stock = self.stock.lock();
-        let taken = stock.supply.take(list)?;
+        let Some(taken) = stock.supply.take(least, list)? else {
+            return Ok(None);
+        };
         let low = stock.limit != 0 && stock.supply.len() < stock.limit;
         if low {
             stock.limit = 0;
@@ -106,7 +105,7 @@ impl Srq {
         if low {
             self.handle.limit_reached();
         }
-        Some(taken)
+        Ok(Some(taken))
     }
 
     /// Adds a receive of a consumer in the kernel. For any context.

@@ -70,6 +70,13 @@ impl ScatterList {
     }
 }
 
+/// The next receive is shorter than the message that wants it, and stays the next.
+pub(crate) struct TooShort;
+
+/// What taking a receive comes to. `None`: the consumer has posted no more. A receive that cannot be used comes with
+/// the status that it completes with.
+pub(crate) type Taken = Result<Option<Result<RecvWr, BadRecv>>, TooShort>;
+
 /// The consuming end of a receive ring.
 pub(crate) struct RingReader {
     ring: Arc<Ring>,
@@ -94,15 +101,20 @@ impl RingReader {
         }
     }
 
-    /// Takes the next receive; its scatter list goes to `list`.
-    ///
-    /// `None`: user space has posted no more. An entry that cannot be used comes with the status
-    /// that it completes with.
-    pub(crate) fn take(&mut self, list: &mut ScatterList) -> Option<Result<RecvWr, BadRecv>> {
+    /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`.
+    pub(crate) fn take(&mut self, least: u32, list: &mut ScatterList) -> Taken {
         let (ring, bounds) = (&*self.ring, self.bounds);
-        let taken = ring.take(&mut self.next, |index| copy(ring, index, bounds, list))?;
-        self.taken = self.taken.wrapping_add(1);
-        Some(taken)
+        let taken = ring.take_if(&mut self.next, |index| {
+            match copy(ring, index, bounds, list) {
+                Ok(wr) if wr.length < least => Err(TooShort),
+                taken => Ok(taken),
+            }
+        });
+        let taken = taken.transpose()?;
+        if taken.is_some() {
+            self.taken = self.taken.wrapping_add(1);
+        }
+        Ok(taken)
     }
 
     /// Receives that wait, as far as user space can be believed.
@@ -241,12 +253,14 @@ impl Posts {
         })
     }
 
-    /// Takes the oldest receive; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, list: &mut ScatterList) -> Option<RecvWr> {
+    /// Takes the oldest receive, for a message of `least` bytes; its scatter list goes to `list`.
+    pub(crate) fn take(&mut self, least: u32, list: &mut ScatterList) -> Taken {
         let older = self.older.as_mut().filter(|older| older.len() != 0);
-        older
-            .unwrap_or(&mut self.newer)
-            .take(|entries| list.fill(entries))
+        let oldest = older.unwrap_or(&mut self.newer);
+        if oldest.first().is_some_and(|wr| wr.length < least) {
+            return Err(TooShort);
+        }
+        Ok(oldest.take(|entries| list.fill(entries)).map(Ok))
     }
 
     /// Takes what is in `room`, which is empty, for what is posted from now on. What is not needed any
@@ -294,11 +308,11 @@ pub(crate) enum Supply {
 }
 
 impl Supply {
-    /// Takes the next receive; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, list: &mut ScatterList) -> Option<Result<RecvWr, BadRecv>> {
+    /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`.
+    pub(crate) fn take(&mut self, least: u32, list: &mut ScatterList) -> Taken {
         match self {
-            Self::Ring(ring) => ring.take(list),
-            Self::Posts(posts) => posts.take(list).map(Ok),
+            Self::Ring(ring) => ring.take(least, list),
+            Self::Posts(posts) => posts.take(least, list),
         }
     }
 

@@ -304,8 +304,28 @@ def datagrams():
             end.close()
 
 
+def long_datagrams():
+    """Datagrams that do not fit take nothing from it, whichever queue pair they come to"""
+    not_for_rxe("a datagram that does not fit uses a receive up")
+    with Shared() as shared:
+        a = ud.UdEnd(ctx=context())
+        ends = [ud.UdEnd(ctx=context(), srq=shared.srq, pd=shared.pd) for _ in range(3)]
+        to_all = a.handle_for(os.environ["ADDR"], int(os.environ["GID4"]))
+        shared.post(1, 2)
+        for end in ends:
+            equal(a.send(to_all, bytes(SLOT - ud.GRH + 1), end.qp.qp_num), OK)
+            end.silent()
+        for number, end in zip((1, 2), reversed(ends)):
+            equal(a.send(to_all, bytes(SLOT - ud.GRH), end.qp.qp_num), OK)
+            equal((wc := end.completion()).wr_id, number)
+            equal((wc.status, wc.byte_len), (OK, SLOT))
+        to_all.close()
+        for end in (a, *ends):
+            end.close()
+
+
 TESTS = [capacities, both_take, many_pieces, domain, empty, too_long, limit, resize, resize_under_traffic,
-         last_wqe, interrupted, in_use, datagrams]
+         last_wqe, interrupted, in_use, datagrams, long_datagrams]
 
 if __name__ == "__main__":
     run(TESTS)

@@ -23,7 +23,8 @@ use crate::{
         Miss,
         Paging, //
     },
-    rq::Receives, //
+    rq::Receives,
+    supply::TooShort, //
 };
 use kernel::{
     prelude::*,
@@ -89,7 +90,7 @@ pub(crate) struct ReceiveHalf {
     receives: Receives,
     cq: Arc<Cq>,
     qkey: Qkey,
-    /// A receive that was taken: for the datagram that waits for memory, or for one that did not fit.
+    /// The receive that was taken for the datagram that waits for memory.
     held: Option<RecvWr>,
     paging: Paging,
 }
@@ -127,15 +128,14 @@ impl ReceiveHalf {
         }
         let taken = match self.held.take() {
             Some(wr) => Ok(wr),
-            None => self.receives.take().ok_or(DropReason::NoReceiveBuffer)?,
+            // Whoever knows the Q_Key may send what does not fit, and nobody else shall suffer for it: QP 1 would be
+            // lost for good, and a shared queue would be empty.
+            None => match self.receives.take_for(room_for(packet)) {
+                Err(TooShort) => return Err(DropReason::BadLength),
+                Ok(taken) => taken.ok_or(DropReason::NoReceiveBuffer)?,
+            },
         };
         let (wr_id, placed) = match taken {
-            // Whoever knows the Q_Key may send this, and nobody else shall suffer for it: QP 1 would be lost
-            // for good.
-            Ok(wr) if !fits(packet, wr) => {
-                self.held = Some(wr);
-                return Err(DropReason::BadLength);
-            }
             Ok(wr) => {
                 let placed = self.place(qp, bytes, packet);
                 match self.paging.judge(placed, WcStatus::LocProtErr) {
@@ -227,11 +227,10 @@ fn is_mad(bytes: &RxRun<'_>, packet: &Packet<'_>) -> bool {
         && version == [pma::VERSION]
 }
 
-/// Whether a datagram, behind its IP header, is no longer than a receive.
-fn fits(packet: &Packet<'_>, wr: RecvWr) -> bool {
-    let all = packet.payload_len().saturating_add(GRH_LEN as usize);
-    // CAST: `u32` to `usize`, on 64 bits.
-    all <= wr.length as usize
+/// How long a receive must be for a datagram behind its IP header, in bytes.
+fn room_for(packet: &Packet<'_>) -> u32 {
+    let payload = u32::try_from(packet.payload_len()).unwrap_or(u32::MAX);
+    payload.saturating_add(GRH_LEN)
 }
 
 /// The completion of a receive that got a datagram.

@@ -19,6 +19,7 @@ use super::{
     Release,
     Ring, //
 };
+use core::convert::Infallible;
 
 impl Ring {
     /// The position after the last element published by the producer. What the producer wrote
@@ -85,13 +86,26 @@ impl Ring {
     /// `consumer` is the consumer's own position; there is one consumer at a time.
     #[inline]
     pub fn take<R>(&self, consumer: &mut u32, read: impl FnOnce(u32) -> R) -> Option<R> {
+        let taken = self.take_if(consumer, |index| Ok::<_, Infallible>(read(index)));
+        taken.map(|Ok(element)| element)
+    }
+
+    /// As [`Ring::take`], unless `read` refuses the element: then it stays the next.
+    #[inline]
+    pub fn take_if<R, E>(
+        &self,
+        consumer: &mut u32,
+        read: impl FnOnce(u32) -> Result<R, E>,
+    ) -> Option<Result<R, E>> {
         let index = *consumer;
         if index == self.producer() {
             return None;
         }
-        let element = read(index);
-        *consumer = self.after(index);
-        self.publish_consumer(*consumer);
-        Some(element)
+        let taken = read(index);
+        if taken.is_ok() {
+            *consumer = self.after(index);
+            self.publish_consumer(*consumer);
+        }
+        Some(taken)
     }
 }
