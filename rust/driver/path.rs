@@ -89,9 +89,10 @@ impl Path {
     /// # Errors
     ///
     /// `EINVAL` when source and destination are of different families, or the source is an address of another
-    /// namespace: that of an interface which is on top of the port's, but was moved away.
+    /// namespace: that of an interface which is on top of the port's, but was moved away; or of none, as it is just
+    /// going.
     pub(crate) fn new(ah: &AhAttr, port: &Port, (qpn, dest_qpn): (u32, u32)) -> Result<Self> {
-        if ah.net.is_some_and(|net| net != port.net()) {
+        if ah.net != Some(port.net()) {
             return Err(EINVAL);
         }
         let addresses = Addresses::from_gids(&ah.sgid, &ah.dgid).ok_or(EINVAL)?;
