@@ -104,7 +104,7 @@ impl RingReader {
     /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`.
     pub(crate) fn take(&mut self, least: u32, list: &mut ScatterList) -> Taken {
         let (ring, bounds) = (&*self.ring, self.bounds);
-        let taken = ring.take_if(&mut self.next, |index| {
+        let taken = ring.take(&mut self.next, |index| {
             match copy(ring, index, bounds, list) {
                 Ok(wr) if wr.length < least => Err(TooShort),
                 taken => Ok(taken),

@@ -29,6 +29,7 @@ use loom::{
 use ring::Ring;
 use std::{
     collections::BTreeSet,
+    convert::Infallible,
     ops::RangeInclusive,
     sync::Mutex, //
 };
@@ -150,7 +151,10 @@ impl Queue {
 
     /// As a receive is taken, or a shared one.
     fn kernel_takes(&self, next: &mut u32) -> Option<u32> {
-        self.ring.take(next, |index| self.read(index))
+        let taken = self
+            .ring
+            .take(next, |index| Ok::<_, Infallible>(self.read(index)));
+        taken.map(|Ok(value)| value)
     }
 
     /// As a completion is put.
@@ -379,7 +383,8 @@ fn nonsense_does_not_lead_the_consumer_astray() {
     beside_nonsense(|ring| {
         let (mut next, mut touched) = (2, Vec::new());
         for _ in 0..3 {
-            touched.extend(ring.take(&mut next, |index| index));
+            let taken = ring.take(&mut next, Ok::<_, Infallible>);
+            touched.extend(taken.map(|Ok(index)| index));
         }
         assert_in_turn(&touched, next);
         assert!(ring.distance(next, ring.producer()) <= ring.mask());

@@ -19,7 +19,6 @@ use super::{
     Release,
     Ring, //
 };
-use core::convert::Infallible;
 
 impl Ring {
     /// The position after the last element published by the producer. What the producer wrote
@@ -80,19 +79,12 @@ impl Ring {
         Some(())
     }
 
-    /// Has `read` copy the element at `consumer`, releases it and moves on. `None` if nothing is
-    /// published.
+    /// Has `read` copy the element at `consumer`, releases it and moves on, unless `read` refuses it: then it stays
+    /// the next. `None` if nothing is published.
     ///
     /// `consumer` is the consumer's own position; there is one consumer at a time.
     #[inline]
-    pub fn take<R>(&self, consumer: &mut u32, read: impl FnOnce(u32) -> R) -> Option<R> {
-        let taken = self.take_if(consumer, |index| Ok::<_, Infallible>(read(index)));
-        taken.map(|Ok(element)| element)
-    }
-
-    /// As [`Ring::take`], unless `read` refuses the element: then it stays the next.
-    #[inline]
-    pub fn take_if<R, E>(
+    pub fn take<R, E>(
         &self,
         consumer: &mut u32,
         read: impl FnOnce(u32) -> Result<R, E>,
