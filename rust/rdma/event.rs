@@ -175,13 +175,10 @@ impl CqHandle {
         Ok(Self(link))
     }
 
-    pub(crate) fn cut(&self) -> Cut {
-        self.0.cq.cut()
-    }
-
-    /// Ends the telling. Call it when the way is cut and nobody is on it any more.
-    pub(crate) fn finish(&self) {
-        // SAFETY: Initialised by `new`. Nobody queues it again: that happens on the way only.
+    /// Ends the telling: from now on the handler is not called, and when this returns, it has come to its end.
+    pub(crate) fn end(&self) {
+        self.0.cq.cut().wait();
+        // SAFETY: Initialised by `new`. Nobody queues it again: that happens on the way only, which is cut.
         unsafe { bindings::cancel_work_sync(self.0.work.get()) };
     }
 

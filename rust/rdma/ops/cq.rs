@@ -126,8 +126,7 @@ impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn pre_destroy_cq(cq: *mut bindings::ib_cq) -> c_int {
         // SAFETY: See the head of `ops`.
         let data = unsafe { object::Cq::<T::Cq>::data(cq) };
-        data.handle.cut().wait();
-        data.handle.finish();
+        data.handle.end();
         0
     }
 
@@ -144,8 +143,7 @@ impl<T: Driver> OpsVTable<T> {
             )
         };
         // Its handler may still be at work, and may poll the queue.
-        data.handle.cut().wait();
-        data.handle.finish();
+        data.handle.end();
         // SAFETY: See the head of `ops`; now nobody uses it any more.
         let data = unsafe { object::Cq::<T::Cq>::take(cq) };
         T::destroy_cq(dev, data.cq);
