@@ -123,7 +123,7 @@ impl Receives {
     ///
     /// # Errors
     ///
-    /// If it is too short: then it stays the next, and the current scatter list is none.
+    /// If it is too short: then it stays the next, and the current scatter list is nobody's.
     pub(crate) fn take_for(&mut self, least: u32) -> Taken {
         let list = &mut self.current;
         match &mut self.source {

@@ -30,6 +30,7 @@ use rdma::{
     ring::Ring,
     wr, //
 };
+
 /// Elements that a resize moves before it lets others have the lock.
 const CHUNK: u32 = 64;
 

@@ -91,10 +91,11 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
 
     /// Refuses a READ that is not answered to the end if the right to it has gone.
     fn withhold(&mut self) {
-        let withheld = self.replay.pending().filter(|answer| {
-            answer.request == Request::Read && !self.config.access.contains(Access::REMOTE_READ)
-        });
-        if let Some(answer) = withheld {
+        if self.config.access.contains(Access::REMOTE_READ) {
+            return;
+        }
+        let pending = self.replay.pending();
+        if let Some(answer) = pending.filter(|answer| answer.request == Request::Read) {
             let psn = answer.first.add(answer.next);
             self.replay.clear();
             self.refuse(psn, NakCode::InvalidRequest, Fatal::RequestError);
