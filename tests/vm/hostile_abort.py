@@ -7,16 +7,15 @@ for both.
 Nothing of the object may be left, and the core has nothing to complain of.
 """
 
-import contextlib
 import ctypes
 import errno
-import mmap
 
 import pyverbs.enums as e
 from pyverbs.pd import PD
 
 import uverbs
-from rc import PAGE, own_context
+from mapping import PAGE, READ, Memory
+from rc import own_context
 from tap import equal, run, true
 from verbs import resources
 
@@ -28,40 +27,25 @@ UHW_IN, UHW_OUT = 0x1000, 0x1001
 HANDLE, CQE, USER_HANDLE, CHANNEL, VECTOR, FLAGS, RESP_CQE, EVENT = range(8)
 
 
-@contextlib.contextmanager
-def half_writable():
-    """Two pages of which only the second can be written, once `close()` was called: they, the address between them, and
-    that function."""
-    pages = mmap.mmap(-1, 2 * PAGE)
-    held = ctypes.c_char.from_buffer(pages)
-    start = ctypes.addressof(held)
-    protect = uverbs.libc.mprotect
-
-    def close():
-        true(protect(ctypes.c_void_p(start), PAGE, mmap.PROT_READ) == 0, "mprotect")
-
-    yield pages, start + PAGE, close
-    true(protect(ctypes.c_void_p(start), PAGE, mmap.PROT_READ | mmap.PROT_WRITE) == 0, "mprotect")
-    del held
-
-
 def refused(ctx, number, *fields):
     """Issues a command whose answer begins in memory that cannot be written, so that the driver's part of it is what
     the command ends with; it fails, and leaves the process with what it had."""
     before = resources()
-    with half_writable() as (pages, middle, close):
-        cores, (_, kinds, _) = CORES[number], uverbs.LAYOUTS[number]
-        true("answer" in kinds, "nobody answers")
-        plain = uverbs.command(number, middle - cores, *fields)
-        drivers = uverbs.COMMANDS[number][0] - cores
-        asked = uverbs.request(number, plain[8:] + bytes(drivers), 0)
-        start = PAGE - len(plain)
-        pages[start:start + len(asked)] = asked
-        close()
-        ctypes.set_errno(0)
-        written = uverbs.libc.write(ctx.cmd_fd, ctypes.c_void_p(middle - len(plain)), ctypes.c_size_t(len(asked)))
-        equal((written, ctypes.get_errno()), (-1, errno.EFAULT), "what the command ends with")
-        true(any(pages[PAGE:PAGE + drivers]), "the driver was not asked")
+    cores, (_, kinds, _) = CORES[number], uverbs.LAYOUTS[number]
+    true("answer" in kinds, "nobody answers")
+    pages = Memory(2 * PAGE)
+    first = Memory(PAGE, at=pages.address)
+    plain = uverbs.command(number, pages.address + PAGE - cores, *fields)
+    drivers = uverbs.COMMANDS[number][0] - cores
+    asked = uverbs.request(number, plain[8:] + bytes(drivers), 0)
+    start = PAGE - len(plain)
+    pages.write(asked, start)
+    first.protect(READ)
+    ctypes.set_errno(0)
+    written = uverbs.libc.write(ctx.cmd_fd, ctypes.c_void_p(pages.address + start), ctypes.c_size_t(len(asked)))
+    equal((written, ctypes.get_errno()), (-1, errno.EFAULT), "what the command ends with")
+    true(any(pages.read(drivers, PAGE)), "the driver was not asked")
+    pages.unmap()
     equal(resources(), before, "what there is after a command that failed")
 
 
@@ -97,12 +81,11 @@ def other_way():
     before = resources()
     # Not to be put into the attribute itself, as what fits there is.
     both = ctypes.create_string_buffer(16)
-    with half_writable() as (_, middle, close):
-        close()
-        given = [(HANDLE, 0, 0), (CQE, 4, 16), (USER_HANDLE, 8, 0), (VECTOR, 4, 0), (RESP_CQE, 4, middle - PAGE),
-                 (UHW_IN, len(both), ctypes.addressof(both)), (UHW_OUT, len(both), ctypes.addressof(both))]
-        error = uverbs.ioctl(ctx.cmd_fd, uverbs.OBJECTS["cq"], CQ_CREATE,
-                             [(number, size, uverbs.MANDATORY, datum) for number, size, datum in given])
+    closed = Memory(PAGE, READ)
+    given = [(HANDLE, 0, 0), (CQE, 4, 16), (USER_HANDLE, 8, 0), (VECTOR, 4, 0), (RESP_CQE, 4, closed.address),
+             (UHW_IN, len(both), ctypes.addressof(both)), (UHW_OUT, len(both), ctypes.addressof(both))]
+    error = uverbs.ioctl(ctx.cmd_fd, uverbs.OBJECTS["cq"], CQ_CREATE, uverbs.required(given))
+    closed.unmap()
     equal(error, errno.EFAULT, "what the command ends with")
     true(any(both.raw), "the driver was not asked")
     equal(resources(), before, "what there is after a command that failed")

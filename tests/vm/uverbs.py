@@ -143,13 +143,17 @@ OBJECTS = {"pd": 1, "cq": 3, "qp": 4, "srq": 5, "ah": 6, "mr": 7, "mw": 8}
 ADVISE_MR, REG_DMABUF_MR, MANDATORY = 2, 4, 1
 
 
+def required(given):
+    """Attributes (number, length, datum) that have to be understood."""
+    return [(number, size, MANDATORY, datum) for number, size, datum in given]
+
+
 def advise_mr(descriptor, pd, advice, flags, pieces):
     """ibv_advise_mr, which librxe does not have, on pieces (address, length, lkey); 0, or the error's number."""
     sges = b"".join(struct.pack("=QII", *piece) for piece in pieces)
     buffer = ctypes.create_string_buffer(sges, len(sges))
     given = [(0, 0, pd), (1, 8, advice), (2, 4, flags), (3, len(sges), ctypes.addressof(buffer))]
-    return ioctl(descriptor, OBJECTS["mr"], ADVISE_MR,
-                 [(number, size, MANDATORY, datum) for number, size, datum in given])
+    return ioctl(descriptor, OBJECTS["mr"], ADVISE_MR, required(given))
 
 
 def reg_dmabuf_mr(descriptor, pd, place, buffer, access):
@@ -158,8 +162,7 @@ def reg_dmabuf_mr(descriptor, pd, place, buffer, access):
     given = [(0, 0, 0), (1, 0, pd), *((2 + at, 8, datum) for at, datum in enumerate(place)),
              (5, 4, buffer & 0xFFFFFFFF), (6, 4, access),
              *((7 + at, 4, ctypes.addressof(key)) for at, key in enumerate(keys))]
-    error, found = attributes_of(descriptor, OBJECTS["mr"], REG_DMABUF_MR,
-                                 [(number, size, MANDATORY, datum) for number, size, datum in given])
+    error, found = attributes_of(descriptor, OBJECTS["mr"], REG_DMABUF_MR, required(given))
     return error, found[0], tuple(key.value for key in keys)
 
 
