@@ -10,14 +10,11 @@
 # reached: "SCRIPT FILE" for each script of tests/vm and each file there that it needs.
 reached() {
 	awk '
-		function need(script, file) {
+		function need(script, file, parts, i) {
 			if (!(file in names) || (script, file) in seen) return
 			seen[script, file]
 			print script, file
-			need_all(script, names[file])
-		}
-		function need_all(script, list, parts, i) {
-			for (i = split(list, parts, " "); i > 0; i--) need(script, parts[i])
+			for (i = split(names[file], parts, " "); i > 0; i--) need(script, parts[i])
 		}
 		FNR == 1 { file = FILENAME; names[file] = "" }
 		/^ *(import|from) / { names[file] = names[file] " tests/vm/" $2 ".py" }
