@@ -27,7 +27,10 @@ use crate::{
     },
     train::Train, //
 };
-use kernel::sync::Arc;
+use kernel::sync::{
+    rcu,
+    Arc, //
+};
 use rdma::{
     event::QpEvent,
     net::rx::{
@@ -150,6 +153,12 @@ pub(crate) fn give_turn(
 
 /// Does what a half waits for. Sleeps, for as long as memory takes to come. `run` gives the half a turn.
 pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common, run: impl Fn()) {
+    // The end of a queue pair does not wait for us, but it does for a grace period. Who is in a turn by then has also
+    // set the timer that the turn wants, which is taken back after that.
+    let run = || {
+        let _guard = rcu::read_lock();
+        run();
+    };
     let (wanted, left) = half.control(|half| half.paging().begin());
     if let Some((chore, turn)) = wanted {
         // Somebody came while we looked. It may be that the queue pair has failed, which is not to wait for memory.
