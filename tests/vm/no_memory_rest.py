@@ -24,7 +24,7 @@ from memory import refused
 from no_memory import COPIED, MOST, Injection, attempt, close, each_failure
 from no_memory_more import each_time
 from odp import ON_DEMAND
-from odp_races import PREFETCH_WRITE, advise
+from odp_advice import PREFETCH_WRITE, advise
 from rc import DEVICE, FULL_ACCESS, PAGE, PORT, End, context, eventually, pair
 from tap import equal, run, true
 from transitions import ERR, INIT, NAMES, RESET, RTR, RTS, SERVICES, SQD, SQE, RC, UC, UD, Traveller, mask_of

@@ -1,25 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory on demand whose pages go while they are used, come late or never, or come before they are needed."""
+"""Memory on demand whose pages go while they are used, or come late or never."""
 
 import contextlib
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 
 import pyverbs.enums as e
-from pyverbs.device import Context
 from pyverbs.qp import QPAttr
+from pyverbs.wr import RecvWR
 
 import mapping
+import ud
 import unreliable
-import uverbs
 from counters import counter
 from mapping import HUGE, Memory, Userfault
 from odp import SEED, Region, regions
-from rc import DEVICE, PAGE, SLOWNESS, End, eventually, own_context, pair, readable
+from rc import DEVICE, PAGE, eventually, own_context, pair
 from tap import Skip, equal, not_for_rxe, true
 from work import OK, READ, SEND, WRITE, pattern, status
 
@@ -99,7 +98,7 @@ def late_pages():
     """An access waits for a page as long as it takes, and goes on when it comes"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
     with regions(size=HUGE) as (a, b, here, there):
-        fault = _userfault(there.held)
+        fault = userfault(there.held)
         here.held.write(b"late")
         a.send(WRITE, pieces=here.sge(4), remote=there.remote(100))
         address = fault.wanted()
@@ -117,18 +116,18 @@ def no_pages():
     not_for_rxe("a blocked fault blocks more than its queue pair")
     # Known before the fork: the child cannot skip.
     held = Memory(HUGE)
-    _userfault(held).close()
+    userfault(held).close()
     held.unmap()
     child = os.fork()
     if child == 0:
         own_context()
         with regions(size=HUGE) as (a, _, here, there):
-            fault = _userfault(there.held)
+            fault = userfault(there.held)
             a.send(WRITE, pieces=here.sge(4), remote=there.remote())
             fault.wanted()
         with pair() as (a, b):
             here, there = Region(a, Memory(HUGE)), Region(b, Memory(HUGE))
-            again = _userfault(there.held)
+            again = userfault(there.held)
             a.send(WRITE, pieces=here.sge(4), remote=there.remote())
             again.wanted()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -143,7 +142,8 @@ def no_pages():
     equal(os.WTERMSIG(how), signal.SIGKILL, "it came to its end")
 
 
-def _userfault(held):
+def userfault(held):
+    """That memory's pages come when we say so."""
     try:
         return Userfault(held)
     except OSError as error:
@@ -201,7 +201,7 @@ def failed():
     half = 25 * PAGE
     with regions(size=2 * half) as (a, b, here, there):
         late = Region(b, Memory(PAGE))
-        fault = _userfault(late.held)
+        fault = userfault(late.held)
         there.held.write(bytes(half))
         there.held.unmap(half)
         # While the first waits, the others queue up behind it.
@@ -223,7 +223,7 @@ def failed():
 def _taken_back(length, expected, settings, state=None):
     """The sender gives up, or goes to a state in which it has to; expected: what it is told, if anything."""
     with regions(size=HUGE, **settings) as (a, b, here, there):
-        fault = _userfault(there.held)
+        fault = userfault(there.held)
         a.mr.write(b"\x11" * length, length)
         b.receive(pieces=there.sge(length))
         a.send(SEND, pieces=[a.sge(0, length)])
@@ -257,6 +257,33 @@ def taken_back():
             _taken_back(length, None, {}, e.IBV_QPS_RESET)
 
 
+def held_receive():
+    """A receive that waited for its memory with a datagram that is dropped after all serves none that does not fit"""
+    not_for_rxe("a blocked fault blocks more than its queue pair")
+    a, b = ud.UdEnd(), ud.UdEnd()
+    to_b = a.handle_for(os.environ["ADDR"], int(os.environ["GID4"]))
+    there = Region(b, Memory(PAGE))
+    fault = userfault(there.held)
+    b.qp.post_recv(RecvWR(wr_id=7, num_sge=1, sg=there.sge(ud.GRH + 8)))
+    equal(a.send(to_b, bytes(8), b.qp.qp_num), OK)
+    address = fault.wanted()
+    # What waits is not let in any more when the page has come.
+    rekeyed = QPAttr()
+    rekeyed.qkey = ud.QKEY + 1
+    b.qp.modify(rekeyed, e.IBV_QP_QKEY)
+    fault.give(address)
+    for length in (9, 8):
+        b.silent()
+        equal(a.send(to_b, bytes(length), b.qp.qp_num, ud.QKEY + 1), OK)
+    wc = b.completion()
+    equal((wc.wr_id, wc.status, wc.byte_len), (7, OK, ud.GRH + 8))
+    to_b.close()
+    fault.close()
+    there.close()
+    a.close()
+    b.close()
+
+
 def killed():
     """A process is killed while its pages come and go"""
     chance = random.Random(SEED)
@@ -278,128 +305,6 @@ def killed():
         equal(os.WTERMSIG(os.waitpid(child, 0)[1]), signal.SIGKILL, f"round {round_}")
         os.close(ready)
         os.close(go)
-
-
-PREFETCH, PREFETCH_WRITE, PREFETCH_PRESENT = 0, 1, 2
-
-
-def advise(end, pieces, advice, flush=True):
-    """Advice on pieces of an end's regions; raises OSError."""
-    error = uverbs.advise_mr(end.ctx.cmd_fd, end.pd.handle, advice, int(flush), pieces)
-    if error:
-        raise OSError(error, os.strerror(error))
-
-
-def prefetch():
-    """Advice brings memory, at once or soon, and is refused where it makes no sense"""
-    not_for_rxe("advises by other rules")
-    with pair() as (a, b):
-        for advice, flush in ((PREFETCH_WRITE, True), (PREFETCH_WRITE, False), (PREFETCH_PRESENT, True)):
-            there = Region(b, Memory(4 * HUGE))
-            advise(b, [(there.held.address, HUGE, there.mr.lkey), (there.held.address + 2 * HUGE, HUGE, there.mr.lkey)],
-                   advice, flush)
-            # As many as a command has room for: more than fits in pages that follow each other.
-            advise(b, 4095 * [(there.held.address, 8, there.mr.lkey)], advice, flush)
-            if advice == PREFETCH_PRESENT:
-                equal(there.held.resident(), 0, "nothing was there")
-            elif flush:
-                true(2 * HUGE <= there.held.resident(), "it is there")
-            else:
-                eventually(lambda held=there.held: 2 * HUGE <= held.resident(), "it comes", 30)
-            a.send(WRITE, pieces=[a.sge(0, 100)], remote=there.remote(HUGE - 50))
-            status(a, OK, "write")
-            held = there.held
-            if advice == PREFETCH_WRITE:
-                held.unmap(0, HUGE)
-                for wrong in ([(held.address, 8, there.mr.lkey)], [(held.address + 2 * HUGE, 8, there.mr.lkey ^ 0x100)],
-                              [(held.address + 4 * HUGE - 4, 8, there.mr.lkey)], [(b.mr.buf, 8, b.mr.lkey)]):
-                    try:
-                        advise(b, wrong, advice)
-                    except OSError:
-                        continue
-                    raise AssertionError(f"{wrong} was taken")
-            there.close()
-        only = Region(b, Memory(HUGE), e.IBV_ACCESS_REMOTE_READ)
-        advise(b, [(only.held.address, HUGE, only.mr.lkey)], PREFETCH)
-        try:
-            advise(b, [(only.held.address, HUGE, only.mr.lkey)], PREFETCH_WRITE)
-            raise AssertionError("a region that is not written")
-        except OSError:
-            pass
-        only.close()
-
-
-def advised(length, patience, report):
-    """A process that gives advice on memory whose pages never come; reports whether it had to wait for them."""
-    own_context()
-    end = End()
-    there = Region(end, Memory(length))
-    fault = _userfault(there.held)
-    adviser = threading.Thread(target=advise, daemon=True,
-                               args=(end, [(there.held.address, length, there.mr.lkey)], PREFETCH_WRITE, False))
-    adviser.start()
-    true(readable(fault.fd, 30), "somebody brings the first page")
-    adviser.join(patience)
-    os.write(report, b"waits" if adviser.is_alive() else b"goes on")
-    signal.pause()
-
-
-@contextlib.contextmanager
-def apart(body, *args):
-    """A process that does this until it is killed, in the end; its number, and what it reported first."""
-    told, report = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            body(*args, report)
-        except BaseException as error:  # pylint: disable=broad-except
-            print(f"# {error!r}", flush=True)
-        os._exit(1)
-    os.close(report)
-    try:
-        yield child, os.read(told, 16)
-    finally:
-        os.close(told)
-        os.kill(child, signal.SIGKILL)
-        eventually(lambda: os.waitpid(child, os.WNOHANG)[0], "who is killed goes", 60)
-
-
-def much_advice():
-    """Advice on much memory is followed by who gives it, who can be killed; advice on less by the kernel"""
-    not_for_rxe("advises by other rules")
-    _userfault(Memory(PAGE)).close()
-    # Who is not to return has a second for it.
-    for length, patience, wanted in ((PAGE, 30 * SLOWNESS, b"goes on"), ((1 << 30) + PAGE, 1, b"waits")):
-        with apart(advised, length, patience) as (_, found):
-            equal(found, wanted, f"advice on {length} bytes")
-
-
-def waits_on(device, report):
-    """A process with advice on a page of that device's memory that never comes; reports when somebody waits for it."""
-    end = End(ctx=Context(name=device))
-    there = Region(end, Memory(PAGE))
-    fault = _userfault(there.held)
-    advise(end, [(there.held.address, PAGE, there.mr.lkey)], PREFETCH_WRITE, False)
-    true(readable(fault.fd, 30 * SLOWNESS), "somebody brings the page")
-    os.write(report, b"waits")
-    signal.pause()
-
-
-def nothing_is_held():
-    """A device goes, and then its interface, while a page of its memory never comes"""
-    not_for_rxe("a blocked fault blocks more than its queue pair")
-    _userfault(Memory(PAGE)).close()
-    device = DEVICE + "d"
-    for command in ("ip link add odp0 type dummy", "ip link set odp0 up",
-                    f"rdma link add {device} type {os.environ['DRIVER']} netdev odp0"):
-        subprocess.run(command.split(), check=True)
-    with apart(waits_on, device) as (child, reported):
-        equal(reported, b"waits")
-        for command in (f"rdma link del {device}", "ip link del odp0"):
-            going = subprocess.Popen(command.split())  # pylint: disable=consider-using-with
-            eventually(lambda going=going: going.poll() is not None, command, 60)
-            equal(going.returncode, 0, command)
-        equal(os.waitpid(child, os.WNOHANG)[0], 0, "the process that waits has ended")
 
 
 def fill_inboxes(stack, memory, count):
@@ -427,7 +332,7 @@ def in_sum():
     room = memory / WAITING_SHARE / INBOX
     count = int(room * 1.5)
     # A fault is closed before its queue pairs: the pages come, and what has waited goes.
-    with contextlib.ExitStack() as stack, contextlib.closing(_userfault(Memory(HUGE))) as fault:
+    with contextlib.ExitStack() as stack, contextlib.closing(userfault(Memory(HUGE))) as fault:
         # The first is full by itself. A packet has overhead, of which we need not know.
         one = fill_inboxes(stack, fault.memory, 1)
         queues = 1 + fill_inboxes(stack, fault.memory, count) / one
@@ -437,9 +342,9 @@ def in_sum():
             status(b, OK, "somebody else")
     print(f"# of {count + 1} queues as much as {queues:.1f} is filled; there is room for {room:.1f}", flush=True)
     true(room / 2 < queues < room + count * MOST_UNCOUNTED / INBOX + 1, f"{queues:.1f} queues")
-    with contextlib.ExitStack() as stack, contextlib.closing(_userfault(Memory(HUGE))) as fault:
+    with contextlib.ExitStack() as stack, contextlib.closing(userfault(Memory(HUGE))) as fault:
         true(fill_inboxes(stack, fault.memory, 1) > one * 0.9, "room for all that one may have, again")
 
 
 TESTS = [machine, stolen, dropped, late_pages, no_pages, secret_memory, gone_while_used, failed, taken_back,
-         killed, prefetch, much_advice, nothing_is_held, in_sum]
+         held_receive, killed, in_sum]

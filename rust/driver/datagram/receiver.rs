@@ -126,11 +126,17 @@ impl ReceiveHalf {
         if qp.number() == Qpn::GSI.get() && !is_mad(bytes, packet) {
             return Err(DropReason::BadMad);
         }
+        let room = room_for(packet);
         let taken = match self.held.take() {
+            // It was taken for another, which has been dropped since.
+            Some(wr) if wr.length < room => {
+                self.held = Some(wr);
+                return Err(DropReason::BadLength);
+            }
             Some(wr) => Ok(wr),
             // Whoever knows the Q_Key may send what does not fit, and nobody else shall suffer for it: QP 1 would be
             // lost for good, and a shared queue would be empty.
-            None => match self.receives.take_for(room_for(packet)) {
+            None => match self.receives.take_for(room) {
                 Err(TooShort) => return Err(DropReason::BadLength),
                 Ok(taken) => taken.ok_or(DropReason::NoReceiveBuffer)?,
             },
