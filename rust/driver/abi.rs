@@ -308,6 +308,11 @@ pub(crate) fn total_length(sges: &[Sge]) -> Option<u32> {
     (total <= MAX_MESSAGE).then_some(total)
 }
 
+/// How long a message may be to fit in a scatter list. There may be more room than any message takes.
+pub(crate) fn room(sges: &[Sge]) -> u32 {
+    total_length(sges).unwrap_or(MAX_MESSAGE)
+}
+
 /// `enum ibv_wc_flags`: the first 40 bytes received are a GRH, or an IP header in its place.
 const WC_GRH: u32 = 1;
 

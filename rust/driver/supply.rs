@@ -149,18 +149,16 @@ fn copy(
     let mut bytes = [0; RecvWqe::LEN];
     ring.read(index, 0, &mut bytes);
     let wqe: RecvWqe = zerocopy::transmute!(bytes);
-    let bad = |status| BadRecv {
-        wr_id: wqe.wr_id(),
-        status,
-    };
     // CAST: `u32` to `usize`, on 64 bits.
     let entries = wqe
         .entries(bounds)
         .and_then(|entries| list.fill(entries as usize))
-        .ok_or(bad(WcStatus::LocQpOpErr))?;
+        .ok_or(BadRecv {
+            wr_id: wqe.wr_id(),
+            status: WcStatus::LocQpOpErr,
+        })?;
     ring.read(index, RecvWqe::LEN, entries.as_mut_bytes());
-    let length = abi::total_length(entries).ok_or(bad(WcStatus::LocLenErr))?;
-    Ok(wqe.work_request(length))
+    Ok(wqe.work_request(abi::room(entries)))
 }
 
 /// The move of what waits in a ring to one of another size, a part at a time.

@@ -302,8 +302,7 @@ pub struct RecvWr {
 pub struct BadRecv {
     /// The consumer's name for it.
     pub wr_id: u64,
-    /// What is wrong: [`WcStatus::LocQpOpErr`] or [`WcStatus::LocProtErr`]; or [`WcStatus::WrFlushErr`]: the queue
-    /// pair has failed.
+    /// What is wrong: [`WcStatus::LocQpOpErr`]; or [`WcStatus::WrFlushErr`]: the queue pair has failed.
     pub status: WcStatus,
 }
 

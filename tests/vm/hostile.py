@@ -152,7 +152,7 @@ def lengths():
 
 
 def receives():
-    """6: a receive with wild fields fails, and its QP only"""
+    """6: a receive with wild fields fails, and its QP only; one with too much room does not"""
     for number in WILD:
         with hostile_pair(b={"sge": 2}) as (a, b):
             b.post_receive(num_sge=number)
@@ -163,6 +163,12 @@ def receives():
             b.post_receive(cur_sge=number, sge_offset=number, resid=number, length=number)
             a.post(opcode=e.IBV_WR_SEND)
             equal(a.completion().status, e.IBV_WC_SUCCESS, f"cursor {number:#x}")
+    # There may be more room than the longest message takes.
+    with hostile_pair(b={"sge": 2}) as (a, b):
+        b.post_receive(pieces=[b.piece(), (b.mr.buf, 0xFFFFFFFF, b.mr.lkey)])
+        a.post(opcode=e.IBV_WR_SEND)
+        equal(b.completion().status, e.IBV_WC_SUCCESS, "4 GiB of room")
+        equal(a.completion().status, e.IBV_WC_SUCCESS, "a message with much room")
     healthy()
 
 
