@@ -244,7 +244,8 @@ impl<T: Service> Pair<T> {
     ///
     /// Not for memory that is being brought: that may take as long as its process likes, which may
     /// be the very one that waits for us. Whoever brings it holds a reference, and finds nothing
-    /// to do with it; what its last turn has set is set by now, as packets find none (see `bring`).
+    /// to do with it. A turn that it gave before RESET has set the timer by now, as there was a grace period since
+    /// (see [`bring`](crate::half::bring)).
     pub(crate) fn quiesce(self: ArcBorrow<'_, Self>) {
         self.timer.cancel();
         // Twice: one that began before RESET may have queued itself or another. Now they find nothing to do.

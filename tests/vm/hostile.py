@@ -152,7 +152,7 @@ def lengths():
 
 
 def receives():
-    """6: a receive with wild fields fails, and its QP only; one with too much room does not"""
+    """6: a receive with wild fields fails, and its QP only; one with more room than any message takes does not"""
     for number in WILD:
         with hostile_pair(b={"sge": 2}) as (a, b):
             b.post_receive(num_sge=number)

@@ -127,12 +127,11 @@ impl ReceiveHalf {
             return Err(DropReason::BadMad);
         }
         let room = room_for(packet);
+        // It may have been taken for another, which has been dropped since.
+        if self.held.is_some_and(|wr| wr.length < room) {
+            return Err(DropReason::BadLength);
+        }
         let taken = match self.held.take() {
-            // It was taken for another, which has been dropped since.
-            Some(wr) if wr.length < room => {
-                self.held = Some(wr);
-                return Err(DropReason::BadLength);
-            }
             Some(wr) => Ok(wr),
             // Whoever knows the Q_Key may send what does not fit, and nobody else shall suffer for it: QP 1 would be
             // lost for good, and a shared queue would be empty.
