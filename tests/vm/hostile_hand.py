@@ -372,10 +372,15 @@ class Hand:
         self.process.tally.add(uverbs.ANY_CALL, error)
 
     def destroy(self, name):
-        """Something goes, if the method is the one for that; where an answer is wanted, there is room for it."""
+        """Something goes, by its method and with room for the answer; or by any, and with any."""
+        chance, (method, size) = self.chance, uverbs.DESTROYING[name]
+        if chance.random() < 0.5:
+            self.supply(uverbs.DESTROY[name])
+        else:
+            method, size = chance.randrange(2), chance.choice((0, 4, 8))
         pool, handle = self.context.pools[name], self.field(name, 4)
-        attributes = [(0, 0, uverbs.MANDATORY, handle), (1, self.chance.choice((0, 4, 8)), 0, self.answer)]
-        error = uverbs.ioctl(self.context.descriptor, uverbs.OBJECTS[name], self.chance.randrange(2), attributes)
+        attributes = [(0, 0, uverbs.MANDATORY, handle), (1, size, 0, self.answer)]
+        error = uverbs.ioctl(self.context.descriptor, uverbs.OBJECTS[name], method, attributes)
         self.process.tally.add(uverbs.ANY_CALL, error)
         if not error and handle in pool:
             pool.remove(handle)

@@ -49,9 +49,6 @@ BIND = 8
 RC, UC = e.IBV_QPT_RC, e.IBV_QPT_UC
 # Of its own a stranger has fewer objects than this, so that the owner's numbers are nobody's in its context.
 PADDING = 20
-# By what a number would be: the object, its method that destroys it, bytes of the answer (rdma/ib_user_ioctl_cmds.h).
-DESTROYING = {"pd": (1, 0, 0), "cq": (3, 1, 8), "qp": (4, 1, 4), "srq": (5, 1, 4), "ah": (6, 0, 0), "mr": (7, 1, 0),
-              "mw": (8, 0, 0)}
 _MANDATORY = 1
 _CAPABILITIES_V3 = 0x20080522
 _shared = {}
@@ -331,9 +328,9 @@ def by_handles(told):
     for number in told["handles"]:
         for command in naming:
             _refused(command, number, errno.ENOENT, memory)
-        for kind, (target, method, size) in DESTROYING.items():
+        for kind, (method, size) in uverbs.DESTROYING.items():
             attributes = [(0, 0, _MANDATORY, number), (1, size, _MANDATORY, ctypes.addressof(memory))]
-            found = uverbs.ioctl(context().cmd_fd, target, method, attributes if size else attributes[:1])
+            found = uverbs.ioctl(context().cmd_fd, uverbs.OBJECTS[kind], method, attributes if size else attributes[:1])
             equal(errno.errorcode.get(found, found), "ENOENT", f"to destroy {kind} {number}")
     # The same numbers, of domains of its own.
     domains = [PD(context()) for _ in told["handles"]]
