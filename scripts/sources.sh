@@ -28,7 +28,8 @@ reached() {
 # hashed: "HASH FILE" for each file of the tree but Documentation; nothing where git does not know.
 hashed() {
 	git rev-parse --git-dir >/dev/null 2>&1 || return 0
-	git ls-files -z --cached --others --exclude-standard -- ':!Documentation' | xargs -0 sha256sum 2>/dev/null
+	# What was deleted, git may still list.
+	git ls-files -z --cached --others --exclude-standard -- ':!Documentation' | xargs -0 sha256sum 2>/dev/null || :
 }
 
 # sources REACHED HASHED NAME: a name for what the result of this step is a result of, from what the functions above
