@@ -46,6 +46,7 @@ void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev);
 void ferroce_helper_ib_wait_for_unregistration(struct ib_device *dev);
 int ferroce_helper_ib_no_udata_io(struct ib_udata *udata);
 struct ib_ucontext *ferroce_helper_rdma_udata_to_ucontext(struct ib_udata *udata);
+bool ferroce_helper_udata_has_attr(struct ib_udata *udata, unsigned int id);
 
 /* lockdep.c */
 void ferroce_helper_lockdep_init_map(struct lockdep_map *map, const char *name,

@@ -39,3 +39,8 @@ struct ib_ucontext *ferroce_helper_rdma_udata_to_ucontext(struct ib_udata *udata
 {
 	return rdma_udata_to_uverbs_attr_bundle(udata)->context;
 }
+
+bool ferroce_helper_udata_has_attr(struct ib_udata *udata, unsigned int id)
+{
+	return uverbs_attr_is_valid(rdma_udata_to_uverbs_attr_bundle(udata), id);
+}

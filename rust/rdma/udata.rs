@@ -66,6 +66,31 @@ impl<U> UserContext<U> {
         }
     }
 
+    /// As [`UserContext::from_raw`], for a verb that creates a queue. Queues lie in memory of the kernel, which the
+    /// caller maps; `buffers` are the attributes (numbers of `ib_user_ioctl_cmds.h`) that ask for his own.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`: he has given one of them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`UserContext::from_raw`].
+    pub(crate) unsafe fn for_queue(
+        udata: *mut bindings::ib_udata,
+        buffers: &[u32],
+    ) -> Result<Option<Self>> {
+        // SAFETY: As the function requires. A call that came by `write()` has no attributes, which the core says.
+        unsafe {
+            let user = Self::from_raw(udata)?;
+            let asks = |&id: &u32| bindings::ferroce_helper_udata_has_attr(udata, id);
+            match user.is_some() && buffers.iter().any(asks) {
+                true => Err(EOPNOTSUPP),
+                false => Ok(user),
+            }
+        }
+    }
+
     /// As [`UserContext::from_raw`], for the one verb whose request is not empty but the address where
     /// the answer goes (`struct rxe_modify_srq_cmd`).
     ///

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The verbs as an application calls them, through rdma-core's own Python binding; see verbs.py. What the device
-# says of itself; see limits.py. What a user may register; see memlock.py.
+# says of itself; see limits.py. What a user may register; see memlock.py. Queues by attributes; see attributes.py.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
@@ -12,4 +12,5 @@
 python_tests verbs.py
 python_tests limits.py
 python_tests memlock.py
+python_tests attributes.py
 finish

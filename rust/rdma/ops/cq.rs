@@ -28,6 +28,15 @@ use kernel::{
     sync::new_mutex, //
 };
 
+/// What would say where in a process's memory the queue is to lie.
+const BUFFERS: &[u32] = &[
+    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_VA,
+    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH,
+    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_FD,
+    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET,
+    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUF_UMEM,
+];
+
 impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn create_cq(
         cq: *mut bindings::ib_cq,
@@ -41,7 +50,7 @@ impl<T: Driver> OpsVTable<T> {
                     true => core::ptr::null_mut(),
                     false => &raw mut (*attrs).__bindgen_anon_1.__bindgen_anon_1.driver_udata,
                 };
-                let user = UserContext::<T::Ucontext>::from_raw(udata)?;
+                let user = UserContext::<T::Ucontext>::for_queue(udata, BUFFERS)?;
                 (Device::<T>::from_raw((*cq).device), &*attr, user)
             };
             if attr.flags != 0 {

@@ -37,6 +37,13 @@ use kernel::{
     sync::new_mutex, //
 };
 
+/// What would say where in a process's memory the queues are to lie.
+const BUFFERS: &[u32] = &[
+    bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_BUF_UMEM,
+    bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_RQ_BUF_UMEM,
+    bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_SQ_BUF_UMEM,
+];
+
 impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn create_qp(
         qp: *mut bindings::ib_qp,
@@ -46,7 +53,7 @@ impl<T: Driver> OpsVTable<T> {
         from_result(|| {
             // SAFETY: See the head of `ops`.
             let (dev, attr, mut user) = unsafe {
-                let user = UserContext::<T::Ucontext>::from_raw(udata)?;
+                let user = UserContext::<T::Ucontext>::for_queue(udata, BUFFERS)?;
                 (Device::<T>::from_raw((*qp).device), &mut *attr, user)
             };
             if attr.create_flags != 0 || !attr.rwq_ind_tbl.is_null() {

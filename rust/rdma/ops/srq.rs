@@ -26,6 +26,10 @@ use kernel::{
     sync::new_mutex, //
 };
 
+/// What would say where in a process's memory the queue is to lie.
+const BUFFERS: &[u32] =
+    &[bindings::uverbs_attrs_create_srq_cmd_attr_ids_UVERBS_ATTR_CREATE_SRQ_BUF_UMEM];
+
 impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn create_srq(
         srq: *mut bindings::ib_srq,
@@ -35,7 +39,7 @@ impl<T: Driver> OpsVTable<T> {
         from_result(|| {
             // SAFETY: See the head of `ops`.
             let (dev, pd, attr, mut user) = unsafe {
-                let user = UserContext::<T::Ucontext>::from_raw(udata)?;
+                let user = UserContext::<T::Ucontext>::for_queue(udata, BUFFERS)?;
                 (
                     Device::<T>::from_raw((*srq).device),
                     object::Pd::<T::Pd>::data((*srq).pd),

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Queues that are created by `ioctl`, with attributes (rdma/ib_user_ioctl_cmds.h), which librxe does not do: those that
+a driver serves, and those that it must refuse.
+
+A process may ask for a queue to lie in its own memory. Queues of this ABI lie in the kernel's, and are mapped; whoever
+creates one and is not told would look for its elements where nobody writes.
+"""
+
+import ctypes
+import errno
+import functools
+
+import pyverbs.enums as e
+
+import uverbs
+from rc import own_context
+from tap import equal, not_for_rxe, run
+from verbs import resources
+
+CREATE = 0
+UHW_IN, UHW_OUT = 0x1000, 0x1001
+# struct ib_uverbs_qp_cap, and room for any answer.
+CAPS, ANSWER = (ctypes.c_uint32 * 5), 64
+# What would say where a queue is to lie: {name: (number, length)}.
+BUFFERS = {
+    "cq": {"BUFFER_VA": (8, 8), "BUFFER_LENGTH": (9, 8), "BUFFER_FD": (10, 0), "BUFFER_OFFSET": (11, 8),
+           "BUF_UMEM": (12, 32)},
+    "qp": {"BUF_UMEM": (15, 32), "RQ_BUF_UMEM": (16, 32), "SQ_BUF_UMEM": (17, 32)},
+    "srq": {"BUF_UMEM": (14, 32)},
+}
+
+
+class Caller:
+    """A process's context, and the attributes that each kind of queue needs."""
+
+    def __init__(self):
+        self.ctx = own_context()
+        self.caps = CAPS(4, 4, 1, 1, 0)
+        self.room = [ctypes.create_string_buffer(ANSWER) for _ in range(4)]
+        # Not of pyverbs, which would have it go before the queues do.
+        equal(uverbs.issue(self.ctx.cmd_fd, uverbs.command(uverbs.ALLOC_PD, self.answer(0))), 0, "error of a domain")
+        self.pd = ctypes.c_uint32.from_address(self.answer(0)).value
+        error, self.queue = self.create("cq")
+        equal(error, 0, "error of a completion queue for queue pairs")
+
+    def create(self, kind, more=()):
+        """Creates one; 0 or the error, and its handle."""
+        attributes = uverbs.required([*getattr(self, kind)(), *self.drivers(), *more])
+        error, found = uverbs.attributes_of(self.ctx.cmd_fd, uverbs.OBJECTS[kind], CREATE, attributes)
+        return error, found[0]
+
+    def answer(self, at):
+        """Where an answer goes."""
+        return ctypes.addressof(self.room[at])
+
+    def drivers(self):
+        """The driver's own input, which is empty, and answer."""
+        return [(UHW_IN, 16, self.answer(3)), (UHW_OUT, ANSWER, self.answer(0))]
+
+    def cq(self):
+        """Entries, handle for the process, vector, and the answer: how many entries."""
+        return [(0, 0, 0), (1, 4, 16), (2, 8, 0), (4, 4, 0), (6, 4, self.answer(1))]
+
+    def qp(self):
+        """Domain, queues, handle for the process, sizes, type, and the answers: sizes and number."""
+        size = ctypes.sizeof(self.caps)
+        return [(0, 0, 0), (2, 0, self.pd), (4, 0, self.queue), (5, 0, self.queue), (7, 8, 0),
+                (8, size, ctypes.addressof(self.caps)), (9, 8, e.IBV_QPT_RC), (13, size, self.answer(1)),
+                (14, 4, self.answer(2))]
+
+    def srq(self):
+        """Domain, handle for the process, sizes, limit, type, and the answers: sizes."""
+        return [(0, 0, 0), (1, 0, self.pd), (4, 8, 0), (5, 4, 16), (6, 4, 1), (7, 4, 0), (9, 8, 0),
+                (11, 4, self.answer(1)), (12, 4, self.answer(2))]
+
+
+def served(kind):
+    """by attributes"""
+    error, _ = Caller().create(kind)
+    equal(error, 0, "error")
+
+
+def elsewhere(kind):
+    """in memory of the process's is refused, and nothing is left"""
+    not_for_rxe("does not look at these attributes")
+    caller = Caller()
+    before, where = resources(), ctypes.create_string_buffer(ANSWER)
+    for name, (number, length) in BUFFERS[kind].items():
+        datum = ctypes.addressof(where) if length > 8 else 0
+        error, _ = caller.create(kind, [(number, length, datum)])
+        equal(error, errno.EOPNOTSUPP, f"error of one with {name}")
+    equal(resources(), before, "what there is afterwards")
+    error, _ = caller.create(kind)
+    equal(error, 0, "error of one without")
+
+
+def test_of(what, kind):
+    """A test of one kind of queue."""
+    def test():
+        what(kind)
+    test.__doc__ = f"{kind.upper()} {what.__doc__}"
+    return functools.update_wrapper(test, what, assigned=("__name__",))
+
+
+if __name__ == "__main__":
+    run([test_of(what, kind) for what in (served, elsewhere) for kind in BUFFERS])
