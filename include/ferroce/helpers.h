@@ -56,7 +56,6 @@ void ferroce_helper_rwlock_acquire_read(struct lockdep_map *map);
 void ferroce_helper_rwlock_release(struct lockdep_map *map);
 
 /* mm.c */
-void ferroce_helper_get_page(struct page *page);
 void ferroce_helper_memcpy(void *to, const void *from, size_t len);
 u64 ferroce_helper_memory_bytes(void);
 void ferroce_helper_memmove(void *to, const void *from, size_t len);
@@ -127,7 +126,6 @@ void ferroce_helper_consume_skb(struct sk_buff *skb);
 int ferroce_helper_ip_local_out(struct sk_buff *skb);
 int ferroce_helper_ip6_local_out(struct sk_buff *skb);
 u32 ferroce_helper_rt_tos2priority(u8 tos);
-void ferroce_helper_skb_add_rx_frag(struct sk_buff *skb, struct page *page, int off, int size);
 void ferroce_helper_skb_detach(struct sk_buff *skb);
 bool ferroce_helper_skb_forget_gso(struct sk_buff *skb);
 void *ferroce_helper_skb_destructor_arg(const struct sk_buff *skb);
@@ -152,6 +150,5 @@ void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __
 void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset);
 void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, __be16 protocol,
 				   u32 priority);
-struct skb_shared_info *ferroce_helper_skb_shinfo(const struct sk_buff *skb);
 
 #endif /* FERROCE_HELPERS_H */

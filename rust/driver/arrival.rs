@@ -146,6 +146,6 @@ fn verify(from: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<()
     from.copy(end, &mut received)
         .map_err(|_| DropReason::TooShort)?;
     Icrc::<KernelCrc>::headers(&masked, headers)
-        .try_payload_with(|crc| Ok(from.crc32(start, end.wrapping_sub(start), crc)))?
+        .payload_with(|crc| from.crc32(start, end.wrapping_sub(start), crc))
         .verify(received)
 }

@@ -2,9 +2,9 @@
 
 //! One packet in the making: headers, payload, pad and ICRC.
 //!
-//! Owns the choice between copying the payload and sending pages, and the running CRC. Does not
-//! know which memory it is given nor who asked. A packet that cannot be finished is dropped, and
-//! the transport treats it as lost.
+//! Owns the running CRC. The payload is copied, and the CRC is that of the copy, so whoever owns the memory
+//! may write to it at any time: what leaves is what was there when it was sent. Does not know which memory it
+//! is given nor who asked. A packet that cannot be finished is dropped, and the transport treats it as lost.
 
 use kernel::prelude::*;
 use rdma::{
@@ -25,10 +25,6 @@ use roce::wire::{
     ip::Masked,
 };
 
-/// Longest payload that is copied behind the headers, in bytes. Above it, pages are lent to the
-/// network stack: a copy of this size costs about as much as taking and dropping a page.
-const COPY_BREAK: usize = 256;
-
 /// The kernel's CRC-32.
 #[derive(Clone, Copy)]
 pub(crate) struct KernelCrc;
@@ -38,15 +34,6 @@ impl Crc32 for KernelCrc {
     fn update(crc: u32, bytes: &[u8]) -> u32 {
         crc32_le(crc, bytes)
     }
-}
-
-/// How the payload gets into a packet.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Loan {
-    /// Copied: the owner may change the memory at any time.
-    Copy,
-    /// By reference to its pages: the owner must leave them alone until the request completes.
-    Pages,
 }
 
 /// What payload is appended to.
@@ -70,33 +57,18 @@ pub(crate) trait Sink {
 pub(crate) struct Frame {
     skb: TxSkb,
     icrc: Icrc<KernelCrc>,
-    loan: Loan,
     payload_len: usize,
 }
 
 impl Frame {
     /// Starts a packet whose payload will be `payload_len` bytes. `None`: no memory.
-    pub(crate) fn new(
-        masked: &Masked,
-        headers: &HeaderBuf,
-        payload_len: usize,
-        loan: Loan,
-    ) -> Option<Self> {
-        let loan = if payload_len <= COPY_BREAK {
-            Loan::Copy
-        } else {
-            loan
-        };
-        let tail = match loan {
-            Loan::Copy => payload_len.wrapping_add(trailer_len(payload_len)),
-            Loan::Pages => 0,
-        };
+    pub(crate) fn new(masked: &Masked, headers: &HeaderBuf, payload_len: usize) -> Option<Self> {
+        let tail = payload_len.wrapping_add(trailer_len(payload_len));
         let mut skb = TxSkb::new(headers.len().wrapping_add(tail))?;
         skb.put(headers.as_slice()).ok()?;
         Some(Self {
             skb,
             icrc: Icrc::headers(masked, headers.as_slice()),
-            loan,
             payload_len,
         })
     }
@@ -111,11 +83,7 @@ impl Frame {
             .first_chunk_mut::<ICRC_LEN>()?
             .copy_from_slice(&icrc);
         let trailer = trailer.get(..trailer_len(self.payload_len))?;
-        match self.loan {
-            Loan::Copy => self.skb.put(trailer),
-            Loan::Pages => self.skb.push_trailer(trailer),
-        }
-        .ok()?;
+        self.skb.put(trailer).ok()?;
         Some(self.skb)
     }
 }
@@ -129,24 +97,8 @@ impl Sink for Frame {
     fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result {
         // CAST: `u32` to `usize`, on 64 bits.
         let len = len as usize;
-        match self.loan {
-            Loan::Copy => {
-                let copy = self.skb.put_memory(memory, offset, len)?;
-                self.icrc = self.icrc.payload(copy);
-            }
-            Loan::Pages if memory.is_lendable() => {
-                self.icrc = self
-                    .icrc
-                    .try_payload_with(|crc| memory.crc32(offset, len, crc))?;
-                memory
-                    .frags(offset, len)
-                    .try_for_each(|frag| self.skb.push_frag(frag))?;
-            }
-            Loan::Pages => {
-                let copy = self.skb.push_memory(memory, offset, len)?;
-                self.icrc = self.icrc.payload(copy);
-            }
-        }
+        let copy = self.skb.put_memory(memory, offset, len)?;
+        self.icrc = self.icrc.payload(copy);
         Ok(())
     }
 }

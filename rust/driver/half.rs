@@ -13,14 +13,10 @@ use crate::{
     },
     counters::Counter,
     cq::Cq,
-    frame::{
-        Loan,
-        Sink, //
-    },
+    frame::Sink,
     paging::Paging,
     path::Path,
     rq::Receives,
-    space::pieces,
     sq::{
         Body,
         SendQueue, //
@@ -339,7 +335,6 @@ pub(crate) struct Unsent<E> {
 pub(crate) fn send_request(
     (segment, mtu): (&Segment, Mtu),
     queue: &SendQueue,
-    loan: Loan,
     path: &mut Path,
     qp: &Common,
     paging: &mut Paging,
@@ -348,11 +343,7 @@ pub(crate) fn send_request(
         Source::Slot(slot) => Some(queue.body(slot)),
         _ => None,
     };
-    let loan = |at: u32, len: u32| match (loan, body) {
-        (Loan::Pages, Some(body)) => loan_of(body, segment.offset.wrapping_add(at), len),
-        _ => loan,
-    };
-    let mut train = Train::new(path, qp.way(), (segment, mtu), loan);
+    let mut train = Train::new(path, qp.way(), (segment, mtu));
     let sent = match (segment.source, body) {
         (_, Some(body)) => {
             append_body(&mut train, qp, body, segment.offset, segment.length, paging).map(drop)
@@ -382,25 +373,6 @@ pub(crate) fn perform(qp: &Common, body: Body<'_>) -> Result<(), WcStatus> {
     match body {
         Body::Local(local) => qp.space().perform(local),
         _ => Err(WcStatus::LocQpOpErr),
-    }
-}
-
-/// Most entries of a scatter list whose memory is lent to one packet. Each takes one place more than it
-/// covers pages at worst, the ICRC takes one, and a socket buffer has 17 (`MAX_SKB_FRAGS`).
-const MOST_LENT: usize = 7;
-
-/// How `len` bytes at `offset` of the message in `body` get into a packet that may have memory lent.
-#[inline]
-fn loan_of(body: Body<'_>, offset: u32, len: u32) -> Loan {
-    match body {
-        Body::Scatter(sges)
-            if sges.len() > MOST_LENT && pieces(sges, offset, len).count() > MOST_LENT =>
-        {
-            Loan::Copy
-        }
-        // They stand in the kernel, with no page to lend.
-        Body::Inline(_) => Loan::Copy,
-        _ => Loan::Pages,
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! Owns the checks between a key and the memory of one region: generation, protection domain,
 //! rights, bounds. Does not know packets or queue pairs; whoever passes the checks gets an offset
-//! into [`Memory`], which copies but never lends.
+//! into [`Memory`], which only copies.
 //!
 //! A region of a process does not change as long as it has its place in the table. One for fast
 //! registration changes in softirq, so its readers go through a [`Gate`].

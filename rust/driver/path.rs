@@ -9,8 +9,7 @@ use crate::{
     counters::Traffic,
     frame::{
         trailer_len,
-        Frame,
-        Loan, //
+        Frame, //
     },
     port::Port, //
 };
@@ -30,7 +29,6 @@ use rdma::{
         },
         flight::Flight,
         header::IpHeader,
-        lender::Lender,
         route::{
             Addresses,
             Route, //
@@ -75,8 +73,6 @@ pub(crate) struct Path {
     route: Option<Route>,
     /// Packets that are ready, and wait for more.
     burst: Option<Burst>,
-    /// Whose memory packets may point to.
-    lender: Lender,
     /// Where packets are counted until they have left this machine.
     flight: Option<Arc<Flight>>,
     /// The network has refused something that was sent.
@@ -137,7 +133,6 @@ impl Path {
             masked,
             route: None,
             burst: None,
-            lender: Lender::of(qpn),
             flight: None,
             refused: false,
         })
@@ -169,11 +164,6 @@ impl Path {
         self.addresses
     }
 
-    /// Whose memory packets may point to.
-    pub(crate) fn lender(&self) -> Lender {
-        self.lender
-    }
-
     /// Lets go of the cached route.
     pub(crate) fn forget_route(&mut self) {
         self.route = None;
@@ -191,12 +181,7 @@ impl Path {
     }
 
     /// Starts the next packet. `None`: no memory.
-    pub(crate) fn frame(
-        &mut self,
-        headers: &HeaderBuf,
-        payload_len: usize,
-        loan: Loan,
-    ) -> Option<Frame> {
+    pub(crate) fn frame(&mut self, headers: &HeaderBuf, payload_len: usize) -> Option<Frame> {
         trace::packet_out(|| traced(headers.as_slice(), payload_len));
         let udp_payload = headers
             .len()
@@ -204,7 +189,7 @@ impl Path {
             .checked_add(trailer_len(payload_len))?;
         self.ipv4_id = self.ipv4_id.wrapping_add(1);
         self.masked.packet(self.ipv4_id, udp_payload);
-        Frame::new(&self.masked, headers, payload_len, loan)
+        Frame::new(&self.masked, headers, payload_len)
     }
 
     /// Sends the packet that was started last, together with those that come after it, until
@@ -232,12 +217,11 @@ impl Path {
         };
         self.flush((port, traffic));
         let guard = rcu::read_lock();
-        let lender = self.lender;
         // CAST: `u32` to `usize`, on 64 bits.
         let bytes = packet.payload_len() as usize;
         self.burst = self
             .route(port, &guard)
-            .map(|route| Burst::new(packet, route, lender));
+            .map(|route| Burst::new(packet, route));
         if self.burst.is_none() {
             port.counters().sent(1, bytes, Xmit::Lost);
         }

@@ -9,7 +9,6 @@ use crate::{
     counters::Traffic,
     frame::{
         Frame,
-        Loan,
         Sink, //
     },
     path::Path,
@@ -26,37 +25,29 @@ use roce::{
 };
 
 /// The packets of one segment.
-pub(crate) struct Train<'a, L> {
+pub(crate) struct Train<'a> {
     path: &'a mut Path,
     way: (&'a Port, &'a Traffic),
     packets: Packets,
-    /// How a packet gets so many bytes from here on, counted from the start of the segment.
-    loan: L,
     /// The packet in the making, and how many bytes it lacks.
     frame: Option<(Frame, u32)>,
     /// How many are not done.
     left: u32,
-    /// How many bytes of the segment were appended.
-    at: u32,
 }
 
-impl<'a, L: Fn(u32, u32) -> Loan> Train<'a, L> {
-    /// None of the packets of `segment` yet. They leave along `path`. `loan`: how a packet gets its payload, which
-    /// has this offset in the segment and this length.
+impl<'a> Train<'a> {
+    /// None of the packets of `segment` yet. They leave along `path`.
     pub(crate) fn new(
         path: &'a mut Path,
         way: (&'a Port, &'a Traffic),
         (segment, mtu): (&'a Segment, Mtu),
-        loan: L,
     ) -> Self {
         Self {
             path,
             way,
             packets: segment.cut(mtu),
-            loan,
             frame: None,
             left: segment.packets,
-            at: 0,
         }
     }
 
@@ -89,7 +80,6 @@ impl<'a, L: Fn(u32, u32) -> Loan> Train<'a, L> {
             let part = lacks.min(len.wrapping_sub(from));
             append(&mut frame, from, part)?;
             from = from.wrapping_add(part);
-            self.at = self.at.wrapping_add(part);
             match lacks.wrapping_sub(part) {
                 0 => self.send(frame),
                 lacks => self.frame = Some((frame, lacks)),
@@ -102,9 +92,8 @@ impl<'a, L: Fn(u32, u32) -> Loan> Train<'a, L> {
     #[inline]
     fn next(&mut self) -> Result<(Frame, u32)> {
         let (headers, len) = self.packets.advance().ok_or(ENOSPC)?;
-        let loan = (self.loan)(self.at, len);
         // CAST: At most one path MTU.
-        let frame = self.path.frame(headers, len as usize, loan);
+        let frame = self.path.frame(headers, len as usize);
         Ok((frame.ok_or(ENOMEM)?, len))
     }
 
@@ -119,7 +108,7 @@ impl<'a, L: Fn(u32, u32) -> Loan> Train<'a, L> {
     }
 }
 
-impl<L: Fn(u32, u32) -> Loan> Sink for Train<'_, L> {
+impl Sink for Train<'_> {
     #[inline]
     fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result {
         self.feed(len, |frame, from, len| {

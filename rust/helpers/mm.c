@@ -5,11 +5,6 @@
 #include <linux/scatterlist.h>
 #include <linux/string.h>
 
-void ferroce_helper_get_page(struct page *page)
-{
-	get_page(page);
-}
-
 void ferroce_helper_memcpy(void *to, const void *from, size_t len)
 {
 	memcpy(to, from, len);

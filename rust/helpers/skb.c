@@ -27,11 +27,6 @@ u32 ferroce_helper_rt_tos2priority(u8 tos)
 	return rt_tos2priority(tos);
 }
 
-void ferroce_helper_skb_add_rx_frag(struct sk_buff *skb, struct page *page, int off, int size)
-{
-	skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page, off, size, size);
-}
-
 void ferroce_helper_skb_detach(struct sk_buff *skb)
 {
 	skb_orphan(skb);
@@ -154,9 +149,4 @@ void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, _
 	skb_dst_set_noref(skb, dst);
 	skb->protocol = protocol;
 	skb->priority = priority;
-}
-
-struct skb_shared_info *ferroce_helper_skb_shinfo(const struct sk_buff *skb)
-{
-	return skb_shinfo(skb);
 }

@@ -2,7 +2,7 @@
 
 //! Memory that data is moved to and from.
 //!
-//! Owns the access to it. Bytes are copied, checked or lent to packets, by their offset in the region;
+//! Owns the access to it. Bytes are copied or checked, by their offset in the region;
 //! no reference to them is ever made, because a user may write to them at any time. Does not know
 //! keys or rights.
 //!
@@ -19,11 +19,7 @@ use crate::{
     bindings,
     net::rx::RxRun, //
 };
-use core::{
-    ffi::c_void,
-    marker::PhantomData,
-    ptr, //
-};
+use core::ptr;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -127,13 +123,6 @@ impl Memory {
     /// Whether its bytes stay where they are.
     pub fn stays(&self) -> bool {
         !matches!(self, Self::OnDemand(_))
-    }
-
-    /// Whether [`Memory::frags`] can lend its bytes. Memory of the kernel's own may come from an allocator that
-    /// frees parts of pages, and others may write to it with every right: a file's pages while they are written
-    /// back, for example.
-    pub fn is_lendable(&self) -> bool {
-        matches!(self, Self::User(_))
     }
 
     /// The contiguous pieces of `len` bytes at `offset`, of memory that stays where it is.
@@ -248,65 +237,5 @@ impl Memory {
             // SAFETY: The piece is there and may be written. See `read_raw`.
             unsafe { from.copy_raw(to, len) }
         })
-    }
-
-    /// Continues CRC-32 `crc` over `len` bytes at `offset`. See
-    /// [`crc32_le`](crate::crc32::crc32_le).
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT`: the memory ends before. `EAGAIN`: a page is absent.
-    pub fn crc32(&self, offset: u64, len: usize, mut crc: u32) -> Result<u32> {
-        self.each(offset, len, false, |from, len| {
-            // SAFETY: The piece is there. See `read_raw`.
-            crc = unsafe { bindings::crc32_le(crc, from.cast_const().cast(), len) };
-            Ok(())
-        })?;
-        Ok(crc)
-    }
-
-    /// The bytes at `offset`, cut at the ends of pages, to be lent to a packet. Nothing if the
-    /// memory ends before, or cannot be lent ([`Memory::is_lendable`]).
-    pub fn frags(&self, offset: u64, len: usize) -> impl Iterator<Item = PageFrag<'_>> {
-        let lendable = self.is_lendable().then_some(self);
-        let pieces = lendable.and_then(|memory| memory.pieces(offset, len, false).ok());
-        pieces.into_iter().flatten().flat_map(|(start, len)| {
-            cut::in_pages(start, len).map(|(address, len)| PageFrag {
-                address,
-                len,
-                memory: PhantomData,
-            })
-        })
-    }
-}
-
-/// Bytes in one page, which may be lent to a packet.
-///
-/// # Invariants
-///
-/// The bytes are there for as long as the memory is borrowed, and the page, which is a process's and pinned, has a
-/// count that says when it is free.
-pub struct PageFrag<'a> {
-    address: *mut u8,
-    len: usize,
-    memory: PhantomData<&'a Memory>,
-}
-
-impl PageFrag<'_> {
-    /// Number of bytes.
-    #[expect(clippy::len_without_is_empty, reason = "never empty")]
-    pub fn len(&self) -> u32 {
-        // CAST: At most a page.
-        self.len as u32
-    }
-
-    pub(crate) fn address(&self) -> *mut c_void {
-        self.address.cast()
-    }
-
-    /// The page that they are in.
-    pub(crate) fn page(&self) -> *mut bindings::page {
-        // SAFETY: The bytes are in a page of the kernel's map of all memory.
-        unsafe { bindings::ferroce_helper_virt_to_page(self.address.cast_const().cast()) }
     }
 }

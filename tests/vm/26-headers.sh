@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What packets look like on the wire: see headers.py. Then connections over the VLAN that it has made.
+# What packets look like on the wire: see headers.py. Then connections over the VLAN that it has made. Last what is in
+# packets that had to wait: see kept.py.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
 #	v0.5     ------ v1.5                  VLAN 5 on top, 10.0.55.0/24 and fd55::/64
@@ -27,4 +28,6 @@ if [ -e /sys/class/net/v0.5 ]; then
 else
 	skip "connections over a VLAN" "no VLAN was made"
 fi
+
+python_tests kept.py
 finish

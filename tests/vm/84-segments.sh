@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What it costs to give IP packets one by one, as lists of buffers, which is what the driver does, or as one buffer that
-# is segmented: figures, see "Bursts are lists of buffers" in Documentation/decisions.rst. A module (tests/module) sends
-# them in these ways, in turn, on one processor; the driver has no part in it. The figures mean something on a machine
-# that does nothing else. What is judged is that every byte arrives, and that the interface splits what it says it
-# splits.
+# What it costs to give IP packets one by one, as lists of buffers, which is what the driver does, though with payload
+# that it copies, or as one buffer that is segmented: figures, see "Bursts are lists of buffers" in
+# Documentation/decisions.rst. A module (tests/module) sends them in these ways, in turn, on one processor; the driver
+# has no part in it. The figures mean something on a machine that does nothing else. What is judged is that every byte
+# arrives, and that the interface splits what it says it splits.
 #
 #	v0 ------ v1     v1 is in namespace b
 #

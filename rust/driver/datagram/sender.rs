@@ -18,7 +18,6 @@ use crate::{
     },
     counters::Counter,
     cq::Cq,
-    frame::Loan,
     half::{
         append_body,
         report,
@@ -326,7 +325,7 @@ impl Way<'_> {
             .counted_in(self.qp.flight());
         // CAST: At most 4096.
         let len = wr.length as usize;
-        let Some(mut frame) = path.frame(&headers.emit(len), len, Loan::Copy) else {
+        let Some(mut frame) = path.frame(&headers.emit(len), len) else {
             return Ok(());
         };
         let whole = append_body(&mut frame, self.qp, body, 0, wr.length, self.paging)?;

@@ -15,7 +15,6 @@ use crate::{
     },
     counters::Counter,
     cq::Cq,
-    frame::Loan,
     half::{
         flush_receives,
         report,
@@ -326,9 +325,6 @@ impl Half for ReceiveHalf {
 
 /// Sends the packets that `segment` stands for. Loss is none of our business.
 ///
-/// Read responses are copied: the owner of the memory may write to it while it is being read,
-/// which must not break the ICRC.
-///
 /// # Errors
 ///
 /// What is wrong with the memory that the peer reads: it was checked when the request came, but
@@ -339,7 +335,7 @@ fn send(
     qp: &Common,
     paging: &mut Paging,
 ) -> Result<(), Unsent<AccessError>> {
-    let mut train = Train::new(path, qp.way(), (segment, mtu), |_, _| Loan::Copy);
+    let mut train = Train::new(path, qp.way(), (segment, mtu));
     let Source::Remote(remote) = segment.source else {
         let _ = train.finish();
         return Ok(());

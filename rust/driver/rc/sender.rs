@@ -16,7 +16,6 @@ use crate::{
     },
     counters::Counter,
     cq::Cq,
-    frame::Loan,
     half::{
         perform,
         report,
@@ -171,14 +170,7 @@ impl SendHalf {
         let mtu = self.requester.path_mtu();
         let burst = self.requester.burst(now, BURST);
         for segment in burst.by_wire().sparing(!self.near) {
-            let sent = send_request(
-                (&segment, mtu),
-                &self.queue,
-                Loan::Pages,
-                path,
-                qp,
-                &mut self.paging,
-            );
+            let sent = send_request((&segment, mtu), &self.queue, path, qp, &mut self.paging);
             if let Err(unsent) = sent {
                 refused = Some((segment.source, unsent));
                 break;
@@ -221,18 +213,10 @@ impl SendHalf {
             }
             if done.status != WcStatus::Success {
                 after.fail_now(qp);
-                self.take_back();
             }
             report(qp, &self.cq, &done, false, after);
         }
         self.queue.release(released);
-    }
-
-    /// The consumer is told that something is lost, and may use its memory again.
-    fn take_back(&self) {
-        if let Some(path) = &self.path {
-            path.lender().end_term();
-        }
     }
 
     /// Adds what happened in this turn to the counters of the port.
@@ -294,7 +278,6 @@ impl Half for SendHalf {
         self.queue.clear();
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
-        self.take_back();
         self.path = None;
         (self.by_wire, self.near, self.expecting) = (false, true, false);
     }

@@ -13,7 +13,6 @@ use crate::{
     },
     counters::Counter,
     cq::Cq,
-    frame::Loan,
     half::{
         perform,
         report,
@@ -153,7 +152,7 @@ impl SendHalf {
         let Self { queue, paging, .. } = self;
         self.sender.burst(limit).try_for_each(|segment| {
             let single = (&segment, mtu);
-            send_request(single, queue, Loan::Copy, path, qp, paging).map_err(|unsent| unsent.why)
+            send_request(single, queue, path, qp, paging).map_err(|unsent| unsent.why)
         })
     }
 

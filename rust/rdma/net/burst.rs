@@ -15,10 +15,6 @@ use crate::{
     net::{
         flight::Flight,
         header::UDP_LEN,
-        lender::{
-            Lender,
-            Term, //
-        },
         route::Route,
         skb::IpPacket, //
     },
@@ -33,11 +29,6 @@ use kernel::{
         SetOnce, //
     }, //
 };
-use zerocopy_derive::{
-    FromBytes,
-    Immutable,
-    IntoBytes, //
-};
 
 /// Most bytes of a burst, from its first IP header on: what an IPv4 header can say.
 const MAX_BYTES: u32 = u16::MAX as u32;
@@ -51,16 +42,7 @@ static MARK: SetOnce<Mark> = SetOnce::new();
 /// Nobody can guess it.
 type Mark = [u32; 4];
 
-/// What a buffer gets.
-#[derive(Clone, Copy, FromBytes, Immutable, IntoBytes)]
-#[repr(C)]
-struct Stamp {
-    mark: Mark,
-    /// Of the memory that it may lend.
-    term: Term,
-}
-
-const _: () = assert!(size_of::<Stamp>() <= 48, "the room of `cb`");
+const _: () = assert!(size_of::<Mark>() <= 48, "the room of `cb`");
 
 /// The mark for buffers that are made here. `None` while somebody else makes it, which does no harm.
 #[inline]
@@ -74,9 +56,8 @@ fn our_mark() -> Option<&'static Mark> {
 /// Who knows the buffers of this module when he sees them, and looks at those on one list.
 pub(super) struct Maker {
     mark: Option<&'static Mark>,
-    /// Of the first, while all are ours.
-    term: Option<Term>,
-    seen: bool,
+    /// All that were seen are ours; `None`: none was.
+    all: Option<bool>,
 }
 
 impl Maker {
@@ -85,8 +66,7 @@ impl Maker {
     pub(super) fn new() -> Self {
         Self {
             mark: MARK.as_ref(),
-            term: None,
-            seen: false,
+            all: None,
         }
     }
 
@@ -97,22 +77,17 @@ impl Maker {
     /// The buffer is valid.
     #[inline]
     pub(super) unsafe fn look_at(&mut self, skb: *const bindings::sk_buff) {
-        // SAFETY: As the function requires. C has initialised all of it, and any bytes are a stamp (`FromBytes`).
-        let Stamp { mark, term } =
-            unsafe { (&raw const (*skb).cb).cast::<Stamp>().read_unaligned() };
+        // SAFETY: As the function requires. C has initialised all of it, and any bytes are a mark.
+        let mark = unsafe { (&raw const (*skb).cb).cast::<Mark>().read_unaligned() };
         let ours = self.mark == Some(&mark);
-        self.term = match self.seen {
-            false => ours.then_some(term),
-            true => self.term.filter(|_| ours),
-        };
-        self.seen = true;
+        self.all = Some(ours && self.all.unwrap_or(true));
     }
 
-    /// The term of what was seen, if all was made here: those are the very buffers, so they have never left this
+    /// Whether there was one, and all were made here: those are the very buffers, so they have never left this
     /// machine.
     #[inline]
-    pub(super) fn term(&self) -> Option<Term> {
-        self.term
+    pub(super) fn made_all(&self) -> bool {
+        self.all == Some(true)
     }
 }
 
@@ -137,7 +112,6 @@ pub struct Burst {
     last: *mut bindings::sk_buff,
     /// What the buffers on the list get.
     mark: Option<&'static Mark>,
-    lender: Lender,
     packets: u16,
     bytes: u32,
     payload: u32,
@@ -151,13 +125,11 @@ unsafe impl Send for Burst {}
 unsafe impl Sync for Burst {}
 
 impl Burst {
-    /// A burst that goes along `route`, of one packet so far, with memory of `lender`'s. He ends no term before it
-    /// is sent.
-    pub fn new(first: IpPacket, route: &Route, lender: Lender) -> Self {
+    /// A burst that goes along `route`, of one packet so far.
+    pub fn new(first: IpPacket, route: &Route) -> Self {
         Self {
             last: ptr::null_mut(),
             mark: None,
-            lender,
             packets: 1,
             bytes: first.len(),
             payload: first.payload_len(),
@@ -208,12 +180,7 @@ impl Burst {
             bindings::ferroce_helper_skb_list_add(self.first.as_raw(), self.last, next);
             if let Some(&mark) = self.mark {
                 // Nothing on the way looks at the `cb` of a buffer on a list.
-                (&raw mut (*next).cb)
-                    .cast::<Stamp>()
-                    .write_unaligned(Stamp {
-                        mark,
-                        term: self.lender.term(),
-                    });
+                (&raw mut (*next).cb).cast::<Mark>().write_unaligned(mark);
             }
         }
         self.last = next;

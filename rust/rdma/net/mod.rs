@@ -4,7 +4,7 @@
 //!
 //! - [`netns`], [`netdev`]: network namespaces and interfaces; [`notifier`]: what happens to them.
 //! - [`route`]: the way to an address; [`skb`], [`header`]: packets that go it, in a [`burst`]; [`flight`]:
-//!   how much is on its way; [`lender`]: whose memory they point to.
+//!   how much is on its way.
 //! - [`rx`]: packets that have come in; [`udp_tunnel`]: the sockets that they come in through;
 //!   [`whole`]: bursts that come unsplit; `reserved`: what no process sends there; `hooks`: both in netfilter.
 //! - [`multicast`]: groups that an interface takes packets of.
@@ -13,7 +13,6 @@ pub mod burst;
 pub mod flight;
 pub mod header;
 mod hooks;
-pub mod lender;
 pub mod multicast;
 pub mod netdev;
 pub mod netns;

@@ -21,10 +21,7 @@ pub use run::RxRun;
 
 use crate::{
     bindings,
-    net::{
-        lender::Term,
-        route::Addresses, //
-    }, //
+    net::route::Addresses, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -87,21 +84,21 @@ impl RxSkb {
         skb.note(Notes {
             position: 0,
             in_sum: false,
-            term: None,
+            ours: false,
         });
         skb
     }
 
-    /// Takes over a burst that came unsplit, with its term if it was made by this module.
+    /// Takes over a burst that came unsplit; `ours`: it was made by this module.
     ///
     /// # Safety
     ///
     /// As for [`RxSkb::from_encap`]; and the buffer is as [`Burst`](crate::net::burst::Burst) makes it.
-    pub(super) unsafe fn from_burst(raw: *mut bindings::sk_buff, term: Option<Term>) -> Self {
+    pub(super) unsafe fn from_burst(raw: *mut bindings::sk_buff, ours: bool) -> Self {
         // SAFETY: As the function requires.
         let mut skb = unsafe { Self::from_encap(raw) };
         let notes = skb.notes();
-        skb.note(Notes { term, ..notes });
+        skb.note(Notes { ours, ..notes });
         skb
     }
 
@@ -248,11 +245,11 @@ impl RxSkb {
         unsafe { bindings::ferroce_helper_skb_iif(self.as_raw()) }
     }
 
-    /// Whether the buffer itself was made by this module, so that it has never left this machine, and what it holds
-    /// is what was posted: nobody who has lent memory to it has been told that it is lost.
+    /// Whether the buffer itself was made by this module, so that it has never left this machine, and holds what was
+    /// put into it.
     #[inline]
     pub fn is_as_made(&self) -> bool {
-        self.notes().term.is_some_and(|term| !term.has_ended())
+        self.notes().ours
     }
 
     /// What [`RxSkb::set_cb`] has put here; anything if it has not.
@@ -323,8 +320,8 @@ struct Notes {
     position: u16,
     /// While it waits: whether the sum of all queues counts it. See [`SkbQueue`].
     in_sum: bool,
-    /// Of a burst that was made here. See [`RxSkb::is_as_made`].
-    term: Option<Term>,
+    /// It is a burst that was made here. See [`RxSkb::is_as_made`].
+    ours: bool,
 }
 
 /// Bytes of `cb` for [`Notes`].

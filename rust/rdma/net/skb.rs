@@ -2,10 +2,10 @@
 
 //! UDP packets to be sent.
 //!
-//! Owns a packet from its first byte until it is complete. It is written front to back: first
-//! the bytes that are copied ([`TxSkb::put`]), then those that are lent ([`TxSkb::push_frag`],
-//! [`TxSkb::push_trailer`]); IP and UDP headers come last, in front ([`TxSkb::seal`]). Does not know
-//! what the payload is, nor how the packet gets on its way: see [`burst`](crate::net::burst).
+//! Owns a packet from its first byte until it is complete. Its payload is written front to back, all of it
+//! copied: what leaves is what was put in, whatever happens to the memory that it came from. IP and UDP headers come
+//! last, in front ([`TxSkb::seal`]). Does not know what the payload is, nor how the packet gets on its way: see
+//! [`burst`](crate::net::burst).
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
@@ -23,21 +23,14 @@ use crate::{
         },
         route::Addresses, //
     },
-    umem::{
-        Memory,
-        PageFrag, //
-    }, //
+    umem::Memory, //
 };
 use core::{
-    ffi::c_void,
     mem::ManuallyDrop,
     ptr::NonNull,
     slice, //
 };
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 /// What a tunnel may put in front: GENEVE with all options in IPv6, and the Ethernet header that it carries. Of a
 /// burst tunnels look at the first packet only.
@@ -47,15 +40,12 @@ const TUNNEL: u32 = 40 + 8 + 8 + 252 + 18;
 // CAST: Small numbers.
 const HEADROOM: u32 = TUNNEL + bindings::LL_MAX_HEADER + (IPV6_LEN + UDP_LEN) as u32;
 
-/// Mark of a buffer that holds pages which others may write to.
-const SHARED_FRAG: u8 = bindings::SKBFL_SHARED_FRAG as u8;
-
 /// A UDP packet in the making.
 ///
 /// # Invariants
 ///
 /// - The buffer is valid and ours alone, with at least [`HEADROOM`] bytes in front of the data.
-/// - `room` bytes are free behind the linear part, and there are no fragments if that is not 0.
+/// - `room` bytes are free behind the data, all of which is in the linear part.
 pub struct TxSkb {
     raw: NonNull<bindings::sk_buff>,
     room: usize,
@@ -67,10 +57,9 @@ unsafe impl Send for TxSkb {}
 unsafe impl Sync for TxSkb {}
 
 impl TxSkb {
-    /// A packet with room for `linear` bytes of UDP payload that are copied, besides what is lent.
-    /// For any context. `None`: no memory.
-    pub fn new(linear: usize) -> Option<Self> {
-        let size = u32::try_from(linear).ok()?.checked_add(HEADROOM)?;
+    /// A packet with room for `len` bytes of UDP payload. For any context. `None`: no memory.
+    pub fn new(len: usize) -> Option<Self> {
+        let size = u32::try_from(len).ok()?.checked_add(HEADROOM)?;
         // SAFETY: No precondition.
         let raw = unsafe {
             bindings::__alloc_skb(size, bindings::GFP_ATOMIC | bindings::__GFP_NOWARN, 0, -1)
@@ -79,7 +68,7 @@ impl TxSkb {
         // SAFETY: New, and empty.
         unsafe { bindings::ferroce_helper_skb_reserve(raw.as_ptr(), HEADROOM as c_int) };
         // INVARIANT: As allocated.
-        Some(Self { raw, room: linear })
+        Some(Self { raw, room: len })
     }
 
     #[inline]
@@ -95,12 +84,12 @@ impl TxSkb {
         unsafe { (*self.as_raw()).len as usize }
     }
 
-    /// Where the next byte of the linear part goes, if there is room for `len`.
+    /// Where the next byte goes, if there is room for `len`.
     fn tail(&mut self, len: usize) -> Result<*mut u8> {
         if len > self.room {
             return Err(ENOSPC);
         }
-        // SAFETY: Valid, and ours; by the invariant, `room` bytes follow the linear part.
+        // SAFETY: Valid, and ours; by the invariant, `room` bytes follow the data.
         Ok(unsafe {
             let fields = self.raw.as_ref();
             fields.head.add(fields.tail as usize)
@@ -116,7 +105,7 @@ impl TxSkb {
         // INVARIANT: As many bytes fewer.
         self.room = self.room.wrapping_sub(len);
         // CAST: No more than `new` was given.
-        // SAFETY: There is room, so there are no fragments either.
+        // SAFETY: There is room, and there are no fragments.
         unsafe { bindings::skb_put(self.as_raw(), len as u32) };
     }
 
@@ -124,7 +113,7 @@ impl TxSkb {
     ///
     /// # Errors
     ///
-    /// `ENOSPC`: not so much room, or something was lent already.
+    /// `ENOSPC`: not so much room.
     pub fn put(&mut self, bytes: &[u8]) -> Result {
         let tail = self.tail(bytes.len())?;
         // SAFETY: As many bytes are free there, and nobody else knows them.
@@ -135,30 +124,12 @@ impl TxSkb {
         Ok(())
     }
 
-    /// Appends `len` bytes that `fill` writes. They are zeros to begin with.
-    ///
-    /// # Errors
-    ///
-    /// `ENOSPC`: not so much room, or something was lent already. What `fill` says; the packet is
-    /// as it was then.
-    pub fn put_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> Result) -> Result {
-        let tail = self.tail(len)?;
-        // SAFETY: As many bytes are free there, and nobody else knows them.
-        unsafe {
-            tail.write_bytes(0, len);
-            fill(slice::from_raw_parts_mut(tail, len))?;
-            self.written(len);
-        }
-        Ok(())
-    }
-
     /// Appends a copy of `len` bytes at `offset` of `memory`, and returns the copy, which nobody
     /// changes any more.
     ///
     /// # Errors
     ///
-    /// `ENOSPC`: not so much room, or something was lent already. `EFAULT`: the memory has not so
-    /// many bytes.
+    /// `ENOSPC`: not so much room. `EFAULT`: the memory has not so many bytes.
     pub fn put_memory(&mut self, memory: &Memory, offset: u64, len: usize) -> Result<&[u8]> {
         let tail = self.tail(len)?;
         // SAFETY: As many bytes are free there, nobody else knows them, and `read_raw` writes all
@@ -167,102 +138,6 @@ impl TxSkb {
             memory.read_raw(offset, tail, len)?;
             self.written(len);
             Ok(slice::from_raw_parts(tail, len))
-        }
-    }
-
-    /// Appends a copy of `len` bytes at `offset` of `memory`, also after something was lent, and
-    /// returns the copy. At most a page.
-    ///
-    /// # Errors
-    ///
-    /// `ENOSPC`: the packet has too many pieces. `ENOMEM`. Those of [`Memory::read`].
-    pub fn push_memory(&mut self, memory: &Memory, offset: u64, len: usize) -> Result<&[u8]> {
-        self.shared_for_frag()?;
-        if len > PAGE_SIZE {
-            return Err(ENOSPC);
-        }
-        // CAST: At most a page.
-        let copy = piece(len as u32)?;
-        let bytes: *mut u8 = copy.as_ptr().cast();
-        // SAFETY: As long as the piece, and ours, with its reference; `read_raw` writes all of it.
-        // The packet keeps it while it is borrowed.
-        unsafe {
-            if let Err(error) = memory.read_raw(offset, bytes, len) {
-                bindings::page_frag_free(copy.as_ptr());
-                return Err(error);
-            }
-            self.attach(copy.as_ptr(), len as u32);
-            Ok(slice::from_raw_parts(bytes, len))
-        }
-    }
-
-    /// Lends the bytes of `frag` to the packet. Whoever receives it finds what is there by then, so
-    /// the owner should leave them alone.
-    ///
-    /// # Errors
-    ///
-    /// `ENOSPC`: the packet has too many pieces.
-    pub fn push_frag(&mut self, frag: PageFrag<'_>) -> Result {
-        let shared = self.shared_for_frag()?;
-        // SAFETY: The page is valid while the frag is borrowed, and has a count, by its invariant. The packet gets a
-        // reference of its own. The mark keeps the network from writing to it.
-        unsafe {
-            (*shared).flags |= SHARED_FRAG;
-            bindings::ferroce_helper_get_page(frag.page());
-            self.attach(frag.address(), frag.len());
-        }
-        Ok(())
-    }
-
-    /// Appends a copy of `bytes`, also after something was lent. At most a page.
-    ///
-    /// # Errors
-    ///
-    /// `ENOSPC`: the packet has too many pieces. `ENOMEM`.
-    pub fn push_trailer(&mut self, bytes: &[u8]) -> Result {
-        self.shared_for_frag()?;
-        let len = u32::try_from(bytes.len())
-            .ok()
-            .filter(|len| *len as usize <= PAGE_SIZE)
-            .ok_or(ENOSPC)?;
-        let place = piece(len)?.as_ptr();
-        // SAFETY: As long as `bytes`, and ours, with its reference.
-        unsafe {
-            place
-                .cast::<u8>()
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            self.attach(place, len);
-        }
-        Ok(())
-    }
-
-    /// The shared part of the buffer, if it takes another fragment.
-    fn shared_for_frag(&self) -> Result<*mut bindings::skb_shared_info> {
-        // SAFETY: Valid, and ours.
-        unsafe {
-            let shared = bindings::ferroce_helper_skb_shinfo(self.as_raw());
-            let taken = usize::from((*shared).nr_frags);
-            (taken < capacity(&raw const (*shared).frags))
-                .then_some(shared)
-                .ok_or(ENOSPC)
-        }
-    }
-
-    /// Appends `len` bytes at `address`.
-    ///
-    /// # Safety
-    ///
-    /// There is a place for another fragment. The bytes lie in one page, a reference to which goes
-    /// to the packet.
-    unsafe fn attach(&mut self, address: *mut c_void, len: u32) {
-        // INVARIANT: No more bytes in the linear part from now on.
-        self.room = 0;
-        // CAST: Both are at most a page.
-        let offset = (address.addr() & (PAGE_SIZE - 1)) as c_int;
-        // SAFETY: As the function requires.
-        unsafe {
-            let page = bindings::ferroce_helper_virt_to_page(address);
-            bindings::ferroce_helper_skb_add_rx_frag(self.as_raw(), page, offset, len as c_int);
         }
     }
 
@@ -368,23 +243,4 @@ impl IpPacket {
     pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
         ManuallyDrop::new(self.skb).as_raw()
     }
-}
-
-/// A piece of `len` bytes, at most a page, cut from memory of this CPU, with a reference to it. For any
-/// context.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-fn piece(len: u32) -> Result<NonNull<c_void>> {
-    // SAFETY: No precondition.
-    NonNull::new(unsafe { bindings::__netdev_alloc_frag_align(len, UNALIGNED) }).ok_or(ENOMEM)
-}
-
-/// The alignment mask of C that leaves addresses as they are.
-const UNALIGNED: u32 = !0;
-
-/// Length of an array behind a pointer.
-fn capacity<T, const N: usize>(_: *const [T; N]) -> usize {
-    N
 }

@@ -27,7 +27,6 @@ use crate::{
             Hooks,
             Point, //
         },
-        lender::Term,
         netdev::NetDevBorrow,
         netns::Net,
         rx::RxSkb, //
@@ -98,12 +97,12 @@ unsafe extern "C" fn local_in<R: Receive>(
     unsafe {
         let receiver = &*receiver.cast_const().cast::<Arc<R>>();
         match burst(skb, (*state).pf.into(), R::PORT) {
-            Some((first, term)) if receiver.takes_bursts(first) => {
+            Some((first, ours)) if receiver.takes_bursts(first) => {
                 let via = NetDevBorrow::from_raw((*state).in_);
                 // UDP finds the packet at its header, and so do we.
                 let headers = headers_len((*state).pf.into());
                 bindings::skb_pull(skb, headers as c_uint);
-                receiver.receive(RxSkb::from_burst(skb, term), via);
+                receiver.receive(RxSkb::from_burst(skb, ours), via);
                 bindings::NF_STOLEN
             }
             _ => bindings::NF_ACCEPT,
@@ -120,7 +119,7 @@ fn headers_len(family: u32) -> usize {
 }
 
 /// Returns the first bytes of the first UDP payload, if `skb` is a burst to `port` that may be taken as
-/// it is; and its term if this module has made it.
+/// it is; and whether this module has made it.
 ///
 /// # Safety
 ///
@@ -129,7 +128,7 @@ unsafe fn burst<'a>(
     skb: *mut bindings::sk_buff,
     family: u32,
     port: u16,
-) -> Option<(&'a [u8; FIRST], Option<Term>)> {
+) -> Option<(&'a [u8; FIRST], bool)> {
     let headers = headers_len(family).checked_add(UDP_LEN)?;
     // SAFETY: Valid. At this point the data begin with the IP header. The linear part is as long as
     // is said here.
@@ -181,7 +180,7 @@ unsafe fn burst<'a>(
             && packets == bindings::ferroce_helper_skb_packets(skb)
             && bindings::ferroce_helper_nf_ct_is_settled(skb)
             && bindings::ferroce_helper_xfrm_policy_check(skb, family == bindings::NFPROTO_IPV4);
-        whole.then_some((first, maker.term()))
+        whole.then_some((first, maker.made_all()))
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a range of a region is cut: where extents end, where pages end, where chunks meet.
+//! How a range of a region is cut: where extents end, where chunks meet.
 //!
 //! Owns the arithmetic, and nothing else. Of the kernel it knows the size of a page: `tests/host` compiles this file
 //! as well, and compares it with what single bytes say. Addresses are numbers here; nobody reads what is there.
@@ -63,20 +63,6 @@ impl Iterator for Pieces<'_> {
         self.left = self.left.wrapping_sub(len);
         Some((extent.address.wrapping_add(inside), len))
     }
-}
-
-/// `len` bytes at `start`, cut at the ends of pages.
-pub(crate) fn in_pages(start: *mut u8, len: usize) -> impl Iterator<Item = (*mut u8, usize)> {
-    let mut at = start;
-    let mut left = len;
-    core::iter::from_fn(move || {
-        let to_end = PAGE_SIZE.wrapping_sub(at.addr() & (PAGE_SIZE - 1));
-        let len = left.min(to_end);
-        let address = at;
-        at = at.wrapping_add(len);
-        left = left.wrapping_sub(len);
-        (len != 0).then_some((address, len))
-    })
 }
 
 /// Addresses of a chunk, at most. It begins at a multiple of this.

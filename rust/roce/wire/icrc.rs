@@ -117,19 +117,12 @@ impl<C: Crc32> Icrc<C> {
 
     /// Goes on with payload that only the caller can read: `update` is given the CRC so far and
     /// returns it with the payload added, as [`Crc32::update`] would.
-    ///
-    /// # Errors
-    ///
-    /// Those of `update`.
     #[inline]
-    pub fn try_payload_with<E>(
-        self,
-        update: impl FnOnce(u32) -> Result<u32, E>,
-    ) -> Result<Self, E> {
-        Ok(Self {
-            crc: update(self.crc)?,
+    pub fn payload_with(self, update: impl FnOnce(u32) -> u32) -> Self {
+        Self {
+            crc: update(self.crc),
             how: PhantomData,
-        })
+        }
     }
 
     /// Goes on with `len` pad bytes of 0; at most 3 count.

@@ -9,7 +9,6 @@ use core::ops::Range;
 use cut::{
     chunk_addresses,
     chunk_of,
-    in_pages,
     Extent,
     Parts,
     Pieces,
@@ -170,21 +169,6 @@ proptest! {
         let size = usize::try_from(end).unwrap() + 1;
         let offset = place.index(size);
         check_pieces(&extents, end, offset as u64, rest.index(size - offset) + beyond);
-    }
-
-    #[test]
-    fn pages_are_not_left(start in address(), len in 0..5 * PAGE_SIZE) {
-        prop_assume!(start.checked_add(len as u64).is_some());
-        let mut next = start;
-        for (address, size) in in_pages(at(start), len) {
-            prop_assert_eq!(address.addr() as u64, next);
-            prop_assert!(size > 0);
-            let last = next + size as u64 - 1;
-            prop_assert_eq!(next / PAGE, last / PAGE, "one page");
-            next = last + 1;
-            prop_assert!(next % PAGE == 0 || next == start + len as u64, "cut too early");
-        }
-        prop_assert_eq!(next, start + len as u64);
     }
 
     #[test]
