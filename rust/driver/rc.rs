@@ -73,8 +73,9 @@ impl Service for Rc {
     type Receiver = ReceiveHalf;
     type Sends = Arc<SendPosts>;
 
-    /// A peer that keeps to its window stays far below.
-    const INBOX: i32 = 4 << 20;
+    /// A peer that keeps to its window stays below, also one that is far away: 1024 packets of 4096 bytes, each in a
+    /// buffer of 8 KiB, the next that `kmalloc()` has, with what the kernel needs for itself.
+    const INBOX: i32 = 9 << 20;
 
     fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
         let path = qp.common().path_by(attr)?;
