@@ -29,5 +29,6 @@ else
 	skip "connections over a VLAN" "no VLAN was made"
 fi
 
+check "the neighbours are known" keep_neighbours
 python_tests kept.py
 finish

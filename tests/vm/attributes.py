@@ -17,8 +17,6 @@ from rc import own_context
 from tap import equal, not_for_rxe, run
 from verbs import resources
 
-CREATE = 0
-UHW_IN, UHW_OUT = 0x1000, 0x1001
 # struct ib_uverbs_qp_cap, and room for any answer.
 CAPS, ANSWER = (ctypes.c_uint32 * 5), 64
 # What would say where a queue is to lie: {name: (number, length)}.
@@ -46,7 +44,7 @@ class Caller:
     def create(self, kind, more=()):
         """Creates one; 0 or the error, and its handle."""
         attributes = uverbs.required([*getattr(self, kind)(), *self.drivers(), *more])
-        error, found = uverbs.attributes_of(self.ctx.cmd_fd, uverbs.OBJECTS[kind], CREATE, attributes)
+        error, found = uverbs.attributes_of(self.ctx.cmd_fd, uverbs.OBJECTS[kind], uverbs.CREATE, attributes)
         return error, found[0]
 
     def answer(self, at):
@@ -55,7 +53,7 @@ class Caller:
 
     def drivers(self):
         """The driver's own input, which is empty, and answer."""
-        return [(UHW_IN, 16, self.answer(3)), (UHW_OUT, ANSWER, self.answer(0))]
+        return [(uverbs.UHW_IN, 16, self.answer(3)), (uverbs.UHW_OUT, ANSWER, self.answer(0))]
 
     def cq(self):
         """Entries, handle for the process, vector, and the answer: how many entries."""

@@ -21,9 +21,7 @@ from verbs import resources
 
 # What the core answers beside the driver's part, in bytes: where the first ring is told of.
 CORES = {number: uverbs.RINGS[number][0] for number in (uverbs.CREATE_CQ, uverbs.CREATE_QP, uverbs.CREATE_SRQ)}
-CQ_CREATE = 0
-# Attributes of `ioctl`: the driver's input and answer (rdma/ib_user_ioctl_cmds.h), and those of a queue's creation.
-UHW_IN, UHW_OUT = 0x1000, 0x1001
+# Attributes of `ioctl` of a queue's creation (rdma/ib_user_ioctl_cmds.h).
 HANDLE, CQE, USER_HANDLE, CHANNEL, VECTOR, FLAGS, RESP_CQE, EVENT = range(8)
 
 
@@ -83,8 +81,9 @@ def other_way():
     both = ctypes.create_string_buffer(16)
     closed = Memory(PAGE, READ)
     given = [(HANDLE, 0, 0), (CQE, 4, 16), (USER_HANDLE, 8, 0), (VECTOR, 4, 0), (RESP_CQE, 4, closed.address),
-             (UHW_IN, len(both), ctypes.addressof(both)), (UHW_OUT, len(both), ctypes.addressof(both))]
-    error = uverbs.ioctl(ctx.cmd_fd, uverbs.OBJECTS["cq"], CQ_CREATE, uverbs.required(given))
+             (uverbs.UHW_IN, len(both), ctypes.addressof(both)),
+             (uverbs.UHW_OUT, len(both), ctypes.addressof(both))]
+    error = uverbs.ioctl(ctx.cmd_fd, uverbs.OBJECTS["cq"], uverbs.CREATE, uverbs.required(given))
     closed.unmap()
     equal(error, errno.EFAULT, "what the command ends with")
     true(any(both.raw), "the driver was not asked")

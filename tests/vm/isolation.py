@@ -49,7 +49,6 @@ BIND = 8
 RC, UC = e.IBV_QPT_RC, e.IBV_QPT_UC
 # Of its own a stranger has fewer objects than this, so that the owner's numbers are nobody's in its context.
 PADDING = 20
-_MANDATORY = 1
 _CAPABILITIES_V3 = 0x20080522
 _shared = {}
 
@@ -329,8 +328,8 @@ def by_handles(told):
         for command in naming:
             _refused(command, number, errno.ENOENT, memory)
         for kind, (method, size) in uverbs.DESTROYING.items():
-            attributes = [(0, 0, _MANDATORY, number), (1, size, _MANDATORY, ctypes.addressof(memory))]
-            found = uverbs.ioctl(context().cmd_fd, uverbs.OBJECTS[kind], method, attributes if size else attributes[:1])
+            attributes = uverbs.required([(0, 0, number), (1, size, ctypes.addressof(memory))][:2 if size else 1])
+            found = uverbs.ioctl(context().cmd_fd, uverbs.OBJECTS[kind], method, attributes)
             equal(errno.errorcode.get(found, found), "ENOENT", f"to destroy {kind} {number}")
     # The same numbers, of domains of its own.
     domains = [PD(context()) for _ in told["handles"]]

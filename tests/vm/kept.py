@@ -4,11 +4,10 @@ leaves is what was there when it was sent, with its ICRC.
 
 He may do so as soon as a request has completed, which a peer can have happen early, and the consumer himself by the
 error state, or by destroying the queue pair. Before that he should not; but who shares the memory with others
-does not know what these do.
+does not know what these do. Both ends know their neighbour, who would be held back as well.
 """
 
 import os
-import socket
 import subprocess
 import time
 
@@ -16,7 +15,7 @@ import pyverbs.enums as e
 from pyverbs.qp import QPAttr
 
 import frame as f
-from netns import within_namespace
+from headers import Tap
 from rc import SLOWNESS, End
 from tap import Skip, equal, run, true
 from ud import gid_text
@@ -30,31 +29,18 @@ PEER = 0x2345
 
 
 def hold():
-    """The interface holds back what it sends, but for what it needs to know its neighbour."""
-    netdev, peer = os.environ["NETDEV"], os.environ["PEER_ADDR"]
-    with within_namespace("b"), socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as there:
-        there.bind((os.environ["PEER_NETDEV"], 0))
-        mac = there.getsockname()[4].hex(":")
-    subprocess.run(["ip", "neigh", "replace", peer, "lladdr", mac, "nud", "permanent", "dev", netdev], check=True)
-    netem = ["tc", "qdisc", "replace", "dev", netdev, "root", "netem", "delay", f"{DELAY}ms"]
+    """The interface holds back what it sends."""
+    netem = ["tc", "qdisc", "replace", "dev", os.environ["NETDEV"], "root", "netem", "delay", f"{DELAY}ms"]
     if subprocess.run(netem, check=False).returncode:
         raise Skip("no sch_netem in this kernel")
 
 
-def ears():
-    """Hears what comes to the peer's interface."""
-    with within_namespace("b"):
-        found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-        found.bind((os.environ["PEER_NETDEV"], 3))
-    found.settimeout(PATIENCE)
-    return found
-
-
-def next_to_peer(heard):
+def next_to_peer(tap):
     """What comes for that queue pair: a frame, of one packet or of several that came together."""
     end = time.monotonic() + PATIENCE
+    tap.socket.settimeout(PATIENCE)
     while time.monotonic() < end:
-        data = heard.recv(1 << 16)
+        data = tap.socket.recv(1 << 16)
         fields = f.parse(data)
         if fields and fields["qpn"] == PEER:
             return data
@@ -73,7 +59,7 @@ def payloads(data):
 def sends(length, meanwhile):
     """Sends a message to nobody; its packets hold what was posted, whatever follows."""
     hold()
-    heard, end, before = ears(), End(), pattern(length, 3)
+    tap, end, before = Tap(), End(), pattern(length, 3)
     # A peer that does not answer is not given up.
     end.to_rts(PEER, dgid=gid_text(os.environ["PEER_ADDR"]), gid=int(os.environ["GID4"]), timeout=0)
     fill(end, before)
@@ -81,8 +67,8 @@ def sends(length, meanwhile):
     end.send(e.IBV_WR_SEND, pieces=[end.sge(0, length)])
     meanwhile(end)
     true(time.monotonic() - began < DELAY / 1000, "the packets may have left before that")
-    data = next_to_peer(heard)
-    heard.close()
+    data = next_to_peer(tap)
+    tap.close()
     true(b"".join(payloads(data)) == before, "what has left is not what was sent")
     if length <= MTU:
         equal(data[-ICRC:], f.icrc(data[IP:UDP], data[UDP:BTH], data[BTH:-ICRC]), "ICRC")

@@ -138,11 +138,13 @@ def ioctl(descriptor, target, method, attributes, driver=RXE):
     return attributes_of(descriptor, target, method, attributes, driver)[0]
 
 
-# Objects of the other way, two methods of one, and an attribute that has to be understood.
+# Objects of the other way; what creates a queue, two methods of a region, and a flag: it has to be understood.
 OBJECTS = {"pd": 1, "cq": 3, "qp": 4, "srq": 5, "ah": 6, "mr": 7, "mw": 8}
 # Which of their methods destroys one, and the bytes of its answer (rdma/ib_user_ioctl_cmds.h).
 DESTROYING = {"pd": (0, 0), "cq": (1, 8), "qp": (1, 4), "srq": (1, 4), "ah": (0, 0), "mr": (1, 0), "mw": (0, 0)}
-ADVISE_MR, REG_DMABUF_MR, MANDATORY = 2, 4, 1
+CREATE, ADVISE_MR, REG_DMABUF_MR, MANDATORY = 0, 2, 4, 1
+# The driver's own input and answer, an attribute each.
+UHW_IN, UHW_OUT = 0x1000, 0x1001
 
 
 def required(given):
