@@ -44,7 +44,7 @@ class Caller:
     def create(self, kind, more=()):
         """Creates one; 0 or the error, and its handle."""
         attributes = uverbs.required([*getattr(self, kind)(), *self.drivers(), *more])
-        error, found = uverbs.attributes_of(self.ctx.cmd_fd, uverbs.OBJECTS[kind], uverbs.CREATE, attributes)
+        error, found = uverbs.attributes_of(self.ctx.cmd_fd, uverbs.OBJECTS[kind], uverbs.CREATING, attributes)
         return error, found[0]
 
     def answer(self, at):

@@ -83,7 +83,7 @@ def other_way():
     given = [(HANDLE, 0, 0), (CQE, 4, 16), (USER_HANDLE, 8, 0), (VECTOR, 4, 0), (RESP_CQE, 4, closed.address),
              (uverbs.UHW_IN, len(both), ctypes.addressof(both)),
              (uverbs.UHW_OUT, len(both), ctypes.addressof(both))]
-    error = uverbs.ioctl(ctx.cmd_fd, uverbs.OBJECTS["cq"], uverbs.CREATE, uverbs.required(given))
+    error = uverbs.ioctl(ctx.cmd_fd, uverbs.OBJECTS["cq"], uverbs.CREATING, uverbs.required(given))
     closed.unmap()
     equal(error, errno.EFAULT, "what the command ends with")
     true(any(both.raw), "the driver was not asked")

@@ -142,7 +142,7 @@ def ioctl(descriptor, target, method, attributes, driver=RXE):
 OBJECTS = {"pd": 1, "cq": 3, "qp": 4, "srq": 5, "ah": 6, "mr": 7, "mw": 8}
 # Which of their methods destroys one, and the bytes of its answer (rdma/ib_user_ioctl_cmds.h).
 DESTROYING = {"pd": (0, 0), "cq": (1, 8), "qp": (1, 4), "srq": (1, 4), "ah": (0, 0), "mr": (1, 0), "mw": (0, 0)}
-CREATE, ADVISE_MR, REG_DMABUF_MR, MANDATORY = 0, 2, 4, 1
+CREATING, ADVISE_MR, REG_DMABUF_MR, MANDATORY = 0, 2, 4, 1
 # The driver's own input and answer, an attribute each.
 UHW_IN, UHW_OUT = 0x1000, 0x1001
 
