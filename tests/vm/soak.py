@@ -5,6 +5,7 @@ Some processes share the connections between DEV and PEER_DEV; what these do is 
 long, SOAK_QPS how many queue pairs there are, SEED steers the chance.
 """
 
+import ctypes
 import os
 import random
 import struct
@@ -22,6 +23,10 @@ SEED = int(os.environ.get("SEED", "4791"))
 PROCESSES = 4
 # What a process tells of each of its connections: which one, messages begun, arrived and lost.
 RESULT = struct.Struct("=IQQQ")
+# The memory of an end is a mapping, which goes with it. In the heap it would come to lie between small things that
+# stay, and the next end's behind: half a KiB for each message. User-mode Linux maps every page of a process on its
+# host, and where that allows no more mappings (vm.max_map_count) the process never goes on.
+M_MMAP_THRESHOLD, THRESHOLD = -3, 32 << 10
 
 
 def made(numbers, chance, contexts):
@@ -70,6 +75,7 @@ def begun(process, out):
 
 def soak():
     """Everything arrives, for as long as it takes"""
+    equal(ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, THRESHOLD), 1, "whether mallopt() knows this")
     back, out = os.pipe()
     children = [begun(process, out) for process in range(PROCESSES)]
     os.close(out)
