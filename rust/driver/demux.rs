@@ -199,13 +199,14 @@ impl Demux {
                 false => Err(DropReason::NoMulticastMember),
             };
         }
-        if number == Qpn::GSI {
-            let qp = self.gsi_of(&gid, via, guard);
-            let qp = qp.ok_or(DropReason::NotOurAddress)?;
-            arrived(qp, opcode, skb);
+        // A connection has a peer, whose packets have two addresses that the queue pair compares. A datagram may come
+        // from anybody, but must be for the port: there may be other networks that this namespace has a part in.
+        let qp = if number == Qpn::GSI {
+            self.gsi_of(&gid, via, guard)
         } else {
-            arrived(self.numbered(number, via, guard)?, opcode, skb);
-        }
+            Some(self.numbered(number, via, guard)?).filter(|qp| qp.common().port().owns(&gid))
+        };
+        arrived(qp.ok_or(DropReason::NotOurAddress)?, opcode, skb);
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 import os
 import socket
 import struct
+import subprocess
 
 import pyverbs.enums as e
 
@@ -58,6 +59,31 @@ def other_namespace():
     b.close()
 
 
+def other_address():
+    """A datagram to an address of the namespace that is not the device's does not reach its queue pair"""
+    not_for_rxe("looks queue pairs up by the netdev that the address is of")
+    other = "10.77.0.1"
+    a, b = UdEnd(DEV), UdEnd(PEER)
+    a.receive(1)
+    before = counter("rx_not_our_address", DEV)
+    subprocess.run(["ip", "addr", "add", other, "dev", "lo"], check=True)
+    subprocess.run(["ip", "-n", "b", "route", "add", other, "via", os.environ["ADDR"]], check=True)
+    try:
+        with b.handle_for(other, PEER_GID4) as handle:
+            equal(b.send(handle, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
+        eventually(lambda: counter("rx_not_our_address", DEV) > before, "counted")
+        a.silent()
+    finally:
+        subprocess.run(["ip", "-n", "b", "route", "del", other], check=True)
+        subprocess.run(["ip", "addr", "del", other, "dev", "lo"], check=True)
+    with b.handle_for(os.environ["ADDR"], PEER_GID4) as handle:
+        equal(b.send(handle, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
+    true(a.completion().byte_len > GRH, "to the device's own it does")
+    equal(counter("rx_not_our_address", DEV) - before, 1, "rx_not_our_address")
+    a.close()
+    b.close()
+
+
 def too_long():
     """A datagram that is longer than the receive is dropped, and the next one takes that"""
     a, b = UdEnd(DEV), UdEnd(PEER, qkey=GSI_QKEY)
@@ -95,4 +121,4 @@ def longer_than_any():
 
 
 if __name__ == "__main__":
-    run([wrong_key, other_namespace, too_long, longer_than_any])
+    run([wrong_key, other_namespace, other_address, too_long, longer_than_any])
