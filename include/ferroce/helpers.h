@@ -133,6 +133,7 @@ struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
 int ferroce_helper_skb_iif(const struct sk_buff *skb);
 bool ferroce_helper_is_datagram_to(const struct sk_buff *skb, const struct sock *sk, bool v4, u16 port);
 bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb);
+bool ferroce_helper_skb_has_master(const struct sk_buff *skb, bool v4);
 bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4);
 u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb);
 const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb);

@@ -17,6 +17,12 @@ bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb)
 	return !ct || nf_ct_is_confirmed(ct);
 }
 
+/* Came by an interface of a VRF, or of another layer-3 master. */
+bool ferroce_helper_skb_has_master(const struct sk_buff *skb, bool v4)
+{
+	return v4 ? inet_sdif(skb) : inet6_sdif(skb);
+}
+
 bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4)
 {
 	return v4 ? xfrm4_policy_check(NULL, XFRM_POLICY_IN, skb) :

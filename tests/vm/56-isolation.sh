@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # What belongs to one process or one namespace is nobody else's, whatever numbers others know of it; see isolation.py,
-# foreign_gid.py, groups_apart.py and outsider.py. Groups of processes have as much as they may; see rdma_group.py.
+# foreign_gid.py, groups_apart.py, outsider.py and vrf.py. Groups of processes have as much as they may; see
+# rdma_group.py.
 #
 #	v0 [DEV], owner ------ v1 [PEER_DEV]     v1 is in namespace b, and one of the strangers
 #	v0.5                                     a VLAN that goes to namespace c and comes back
@@ -68,6 +69,7 @@ exclusive() {
 cd "${VM_LIB%/*}" || exit
 python_tests isolation.py
 python_tests rdma_group.py
+[ "$DRIVER" = rxe ] || python_tests vrf.py
 
 if [ "$DRIVER" = rxe ]; then
 	skip "addresses in other namespaces" "rxe: sends from them"

@@ -6,7 +6,8 @@
 //! they are taken where IP hands packets to the protocols above: after every rule of a firewall for what
 //! comes in (the hook is the last of `NF_INET_LOCAL_IN`), and before UDP. Whatever is not plainly a burst of
 //! this module goes on to UDP, which splits it; so does the first packet of a flow that connection tracking
-//! has yet to confirm, and what IPsec policies do not let in.
+//! has yet to confirm, what IPsec policies do not let in, and what comes by a VRF: UDP knows which sockets may
+//! have that.
 //!
 //! C headers: [`include/linux/netfilter.h`](srctree/include/linux/netfilter.h),
 //! [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
@@ -178,9 +179,22 @@ unsafe fn burst<'a>(
         }
         let whole = len == fields.len
             && packets == bindings::ferroce_helper_skb_packets(skb)
-            && bindings::ferroce_helper_nf_ct_is_settled(skb)
-            && bindings::ferroce_helper_xfrm_policy_check(skb, family == bindings::NFPROTO_IPV4);
+            && is_for_anybody(skb, family == bindings::NFPROTO_IPV4);
         whole.then_some((first, maker.made_all()))
+    }
+}
+
+/// Whether what UDP would still ask of `skb` would not keep it from a socket of the port.
+///
+/// # Safety
+///
+/// As [`burst`].
+unsafe fn is_for_anybody(skb: *mut bindings::sk_buff, v4: bool) -> bool {
+    // SAFETY: As the function requires.
+    unsafe {
+        !bindings::ferroce_helper_skb_has_master(skb, v4)
+            && bindings::ferroce_helper_nf_ct_is_settled(skb)
+            && bindings::ferroce_helper_xfrm_policy_check(skb, v4)
     }
 }
 

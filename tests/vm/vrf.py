@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What comes in by a VRF, another network of the same namespace: what UDP does not give to sockets of no VRF is not for
+devices, either, whether it comes in bursts or one by one.
+
+	DEV over v0 ------ PEER_DEV over v1, in namespace b
+"""
+
+import os
+import subprocess
+
+from pyverbs.device import Context
+
+from rc import across
+from tap import Skip, equal, run, true
+from work import WRITE, fill, held, pattern
+
+LENGTH = 60000
+
+
+def ip(*words):
+    """Runs `ip`."""
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def written(ends, seed):
+    """What a WRITE from the second end to the first completes with."""
+    here, there = ends
+    fill(there, pattern(LENGTH, seed))
+    there.send(WRITE, pieces=[there.sge(0, LENGTH)], remote=here.remote())
+    return there.completion(20).status
+
+
+def other_network():
+    """A connection's bursts do not come in by an interface of a VRF, which its sockets do not listen to"""
+    with open("/proc/sys/net/ipv4/udp_l3mdev_accept", encoding="ascii") as file:
+        equal(file.read().strip(), "0", "net.ipv4.udp_l3mdev_accept")
+    contexts = [Context(name=os.environ[name]) for name in ("DEV", "PEER_DEV")]
+    with across({"size": LENGTH}, {"size": LENGTH}, contexts, timeout=14, retry_cnt=2) as ends:
+        equal(written(ends, 1), 0, "what a WRITE completes with")
+        equal(held(ends[0], LENGTH), pattern(LENGTH, 1), "what it has written")
+        try:
+            ip("link", "add", "red", "up", "type", "vrf", "table", "10")
+        except subprocess.CalledProcessError as error:
+            raise Skip("no VRFs in this kernel") from error
+        try:
+            ip("link", "set", os.environ["NETDEV"], "master", "red")
+            true(written(ends, 2) != 0, "a WRITE into a VRF has been acknowledged")
+            equal(held(ends[0], LENGTH), pattern(LENGTH, 1), "what is there after it")
+        finally:
+            ip("link", "del", "red")
+
+
+if __name__ == "__main__":
+    run([other_network])
