@@ -84,30 +84,31 @@ impl<T: Driver> OpsVTable<T> {
     ) -> c_int {
         from_result(|| {
             // SAFETY: See the head of `ops`.
-            let (dev, data, attr, mut user) = unsafe {
+            let (dev, data, (max_wr, limit), mut user) = unsafe {
                 let user = UserContext::<T::Ucontext>::with_answer_at(udata)?;
                 (
                     Device::<T>::from_raw((*srq).device),
                     object::Srq::<T::Srq>::data(srq),
-                    SrqAttr::from_raw(&*attr),
+                    // The core sets no others.
+                    ((*attr).max_wr, (*attr).srq_limit),
                     user,
                 )
             };
             let resizes = mask & bindings::ib_srq_attr_mask_IB_SRQ_MAX_WR != 0;
             let limits = mask & bindings::ib_srq_attr_mask_IB_SRQ_LIMIT != 0;
             // An illegal combination: nothing of it happens.
-            if resizes && limits && attr.limit > attr.max_wr {
+            if resizes && limits && limit > max_wr {
                 return Err(EINVAL);
             }
             let mut mappings = data.mappings.lock();
             if resizes {
-                T::resize_srq(dev, &data.srq, attr.max_wr, user.as_mut())?;
+                T::resize_srq(dev, &data.srq, max_wr, user.as_mut())?;
                 if let Some(user) = &mut user {
                     *mappings = user.take_mappings();
                 }
             }
             if limits {
-                T::set_srq_limit(&data.srq, attr.limit)?;
+                T::set_srq_limit(&data.srq, limit)?;
             }
             Ok(0)
         })
@@ -135,12 +136,14 @@ impl<T: Driver> OpsVTable<T> {
         let (dev, data) = unsafe {
             (
                 Device::<T>::from_raw((*srq).device),
-                object::Srq::<T::Srq>::take(srq),
+                object::Srq::<T::Srq>::data(srq),
             )
         };
-        let cut = data.handle.cut();
+        // Its handler may still be at work, and may post to the queue.
+        data.handle.cut().wait();
+        // SAFETY: See the head of `ops`; now nobody uses it any more.
+        let data = unsafe { object::Srq::<T::Srq>::take(srq) };
         T::destroy_srq(dev, data.srq);
-        cut.wait();
         0
     }
 
