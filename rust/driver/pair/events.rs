@@ -126,13 +126,13 @@ impl<T: Service> Resume for Pair<T> {
 
 impl<T: Service> TimerOwner for Pair<T> {
     fn expired(self: ArcBorrow<'_, Self>) {
-        if !self.common().is_failed() {
-            self.run_sender();
-        }
-        // Many may have failed at a time, and there is always something for them to look at if their processes want
-        // it so. The sender had its turn when the state changed.
-        if self.common().is_failed() {
-            self.defer_receiver();
+        // Not here, where all timers that have expired are served in one go: with a peer that has gone, those of many
+        // queue pairs expire together, and each sends again what may be much. Work items make way for others.
+        match self.common().is_failed() {
+            false => self.defer_sender(),
+            // There is always something for it to look at if its process wants it so. The sender had its turn when the
+            // state changed.
+            true => self.defer_receiver(),
         }
     }
 }
