@@ -67,6 +67,7 @@ use rdma::{
     },
     wait::{
         cancel_work,
+        take_back_work,
         Alive, //
     }, //
 };
@@ -254,6 +255,8 @@ impl<T: Service> Pair<T> {
             cancel_work::<_, RECEIVE>(self);
             cancel_work::<_, RECEIVE_LONG>(self);
         }
+        take_back_work::<_, SEND_PAGES>(self);
+        take_back_work::<_, RECEIVE_PAGES>(self);
         // A work item that began before RESET may have set it, or waited for the network.
         self.timer.cancel();
         self.common().flight().forget_waiter();

@@ -48,10 +48,28 @@ pub fn cancel_work<T, const ID: u64>(object: ArcBorrow<'_, T>)
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
 {
+    take_back(object, bindings::cancel_work_sync);
+}
+
+/// Takes a work item back that was queued and has not begun. One that has goes on, and nobody waits for it. For any
+/// context in which an object may be dropped.
+pub fn take_back_work<T, const ID: u64>(object: ArcBorrow<'_, T>)
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
+{
+    take_back(object, bindings::cancel_work);
+}
+
+/// Has `cancel` take the work item back, and drops the reference that it was queued with.
+fn take_back<T, const ID: u64>(
+    object: ArcBorrow<'_, T>,
+    cancel: unsafe extern "C" fn(*mut bindings::work_struct) -> bool,
+) where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
+{
     let object = Arc::into_raw(object.into());
     // SAFETY: The object is there, since we have a reference. Its item is initialised, as every `Work` is.
-    let queued =
-        unsafe { bindings::cancel_work_sync(Work::raw_get(T::raw_get_work(object.cast_mut()))) };
+    let queued = unsafe { cancel(Work::raw_get(T::raw_get_work(object.cast_mut()))) };
     // SAFETY: The reference of above.
     drop(unsafe { Arc::from_raw(object) });
     if queued {
