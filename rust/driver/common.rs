@@ -315,7 +315,7 @@ pub(crate) struct Aftermath {
     pub(crate) lasts: bool,
     /// When the half wants its next turn, in nanoseconds.
     pub(crate) wake_at: Option<u64>,
-    /// Below how many bytes on their way the sender wants its next turn.
+    /// Below how many bytes on their way the half that is held back wants its next turn.
     pub(crate) resume_below: Option<i64>,
 }
 

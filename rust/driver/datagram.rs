@@ -10,6 +10,7 @@ pub(crate) mod sender;
 
 use crate::{
     pair::{
+        Direction,
         Pair,
         Service, //
     },
@@ -42,6 +43,8 @@ impl Service for Ud {
     type Sends = Arc<SendPosts<PostedSend>>;
 
     const INBOX: i32 = 2 << 20;
+
+    const RESUMED: Direction = Direction::Send;
 
     fn ready_to_receive(_qp: &Pair<Self>, _attr: &QpAttr) -> Result {
         Ok(())

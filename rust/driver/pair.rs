@@ -14,7 +14,10 @@
 mod events;
 mod service;
 
-pub(crate) use service::Service;
+pub(crate) use service::{
+    Direction,
+    Service, //
+};
 
 use events::{
     RECEIVE,
@@ -245,7 +248,8 @@ impl<T: Service> Pair<T> {
     ///
     /// Not for memory that is being brought: that may take as long as its process likes, which may
     /// be the very one that waits for us. Whoever brings it holds a reference, and finds nothing
-    /// to do with it. A turn that it gave before RESET has set the timer by now, as there was a grace period since
+    /// to do with it; who has not begun to is not going to, or those that have gone would wait in front of others.
+    /// A turn that it gave before RESET has set the timer by now, as there was a grace period since
     /// (see [`bring`](crate::half::bring)).
     pub(crate) fn quiesce(self: ArcBorrow<'_, Self>) {
         self.timer.cancel();

@@ -75,6 +75,8 @@ pub(crate) struct Path {
     burst: Option<Burst>,
     /// Where packets are counted until they have left this machine.
     flight: Option<Arc<Flight>>,
+    /// Whether those that are sent now are.
+    counts: bool,
     /// The network has refused something that was sent.
     refused: bool,
 }
@@ -134,6 +136,7 @@ impl Path {
             route: None,
             burst: None,
             flight: None,
+            counts: true,
             refused: false,
         })
     }
@@ -152,6 +155,11 @@ impl Path {
             flight: Some(flight.clone()),
             ..self
         }
+    }
+
+    /// Whether what is flushed from now on is counted: of little, counting would be a large part of the work.
+    pub(crate) fn set_counts(&mut self, counts: bool) {
+        self.counts = counts;
     }
 
     /// Whether the network has refused something since this was last asked.
@@ -235,7 +243,7 @@ impl Path {
         };
         let (packets, bytes) = (burst.packets(), burst.payload_len());
         let guard = rcu::read_lock();
-        let flight = self.flight.clone();
+        let flight = self.flight.as_ref().filter(|_| self.counts).cloned();
         let ends = self.ends;
         let sent = match self.route(port, &guard) {
             // Whoever sends them learns no more than if they had been dropped on arrival.

@@ -12,9 +12,11 @@ pub(crate) mod sender;
 use crate::{
     modify::path_mtu,
     pair::{
+        Direction,
         Pair,
         Service, //
     },
+    path::Path,
     sends::SendPosts, //
 };
 use kernel::{
@@ -77,8 +79,10 @@ impl Service for Rc {
     /// buffer of 8 KiB, the next that `kmalloc()` has, with what the kernel needs for itself.
     const INBOX: i32 = 9 << 20;
 
+    const RESUMED: Direction = Direction::Receive;
+
     fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
-        let path = qp.common().path_by(attr)?;
+        let path = way_back(qp, attr)?;
         let mut responder = Responder::new(Answers::new(attr.max_dest_rd_atomic)?);
         responder.configure(&ResponderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -126,7 +130,7 @@ impl Service for Rc {
             false => None,
         };
         if mask.contains(QpAttrMask::AV) {
-            let (there, back) = (qp.common().path_by(attr)?, qp.common().path_by(attr)?);
+            let (there, back) = (qp.common().path_by(attr)?, way_back(qp, attr)?);
             let _ = qp.sender().control(|half| {
                 half.set_path(there);
                 half.requester().rerouted();
@@ -177,4 +181,9 @@ impl Service for Rc {
     fn expecting(half: &mut ReceiveHalf) -> Option<Psn> {
         Some(half.responder().expected_psn())
     }
+}
+
+/// The way that answers take, where those that are long are counted: they hold back who sends them.
+fn way_back(qp: &Pair<Rc>, attr: &QpAttr) -> Result<Path> {
+    Ok(qp.common().path_by(attr)?.counted_in(qp.common().flight()))
 }

@@ -11,6 +11,7 @@ pub(crate) mod sender;
 use crate::{
     modify::path_mtu,
     pair::{
+        Direction,
         Pair,
         Service, //
     },
@@ -52,6 +53,8 @@ impl Service for Uc {
 
     /// Nothing holds the peer back.
     const INBOX: i32 = 4 << 20;
+
+    const RESUMED: Direction = Direction::Send;
 
     fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
         let path = qp.common().path_by(attr)?;

@@ -50,6 +50,9 @@ grows "and what is sent over UC" "-gt 0" "$DEV" rcvd_bursts unreliable
 grows "every byte is right" "-gt 0" "$DEV" rcvd_bursts checked 4
 grows "over IPv6, too" "-gt 0" "$DEV" rcvd_bursts checked 6
 
+cd "${VM_LIB%/*}" || exit
+python_tests answers.py
+
 # A netdev that splits them: the packets come one by one, and are the same.
 ethtool -K "$PEER_NETDEV" tx-gso-list off 2>/dev/null ||
 	at_peer ethtool -K "$PEER_NETDEV" tx-gso-list off 2>/dev/null && split=1

@@ -6,6 +6,7 @@
 //! call. Each gives a half a turn; what that does is in [`pair`](super).
 
 use super::{
+    Direction,
     Pair,
     Service, //
 };
@@ -120,7 +121,10 @@ impl<T: Service> Resume for Pair<T> {
     fn resume(self: Arc<Self>) {
         // The reference goes along: the last one must not be dropped here, where nobody may sleep. Already queued
         // is as good.
-        let _ = workqueue::system_bh().enqueue::<Arc<Self>, SEND>(self);
+        let _ = match T::RESUMED {
+            Direction::Send => workqueue::system_bh().enqueue::<Arc<Self>, SEND>(self),
+            Direction::Receive => workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self),
+        };
     }
 }
 

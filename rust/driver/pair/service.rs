@@ -19,6 +19,14 @@ use rdma::attr::{
 };
 use roce::psn::Psn;
 
+/// One of the two ways of what a queue pair does.
+pub(crate) enum Direction {
+    /// Its requests, and what answers them.
+    Send,
+    /// The peer's requests, and its answers.
+    Receive,
+}
+
 /// The service that a queue pair gives.
 pub(crate) trait Service: Sized + Send + Sync + 'static {
     /// The half that sends requests, and takes what answers them.
@@ -30,6 +38,9 @@ pub(crate) trait Service: Sized + Send + Sync + 'static {
 
     /// Most bytes of packets that wait for one half, as the memory counts that they take.
     const INBOX: i32;
+
+    /// Which half is held back by what the network has yet to let go of, and goes on when it has.
+    const RESUMED: Direction;
 
     /// INIT to RTR: the receiver learns whom it listens to.
     ///

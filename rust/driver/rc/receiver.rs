@@ -70,6 +70,10 @@ use roce::{
 /// answered by then.
 const MANY_TURNS: u32 = 128;
 
+/// Most memory of answers to READs that the network of this machine may hold, in bytes: some ten bursts. One more may
+/// be added.
+const MOST_UNDER_WAY: i64 = 1 << 20;
+
 /// Storage of the responder: one entry for each READ or atomic that the peer may have in flight.
 pub(crate) struct Answers(KVVec<Answer>);
 
@@ -191,15 +195,30 @@ impl ReceiveHalf {
         Ok(taken)
     }
 
+    /// Whether to send nothing now, because the network of this machine has yet to let go of earlier answers: no peer
+    /// acknowledges them, and queues of interfaces are longer than anybody is to fill for a few requests. Then it is in
+    /// `after` when to look again; a request that comes again looks, too.
+    fn is_held(&self, qp: &Common, after: &mut Aftermath) -> bool {
+        let held = self.responder.has_work() && qp.flight().bytes() >= MOST_UNDER_WAY;
+        if held {
+            after.resume_below = Some(MOST_UNDER_WAY / 2);
+        }
+        held
+    }
+
     /// Sends the answers that are due, as far as the budget goes. `failed`: the queue pair had failed before this turn.
     fn transmit(&mut self, qp: &Common, failed: bool) {
         let Some(path) = &mut self.path else {
             return;
         };
         let mut refused = None;
+        let mut long = false;
         let mtu = self.responder.path_mtu();
         for segment in self.responder.burst(BURST).in_runs(MAX_RUN) {
             self.answered = true;
+            // An acknowledgement is no more than what asked for it.
+            long |= matches!(segment.source, Source::Remote(_));
+            path.set_counts(long);
             if let Err(unsent) = send((&segment, mtu), path, qp, &mut self.paging) {
                 refused = Some(unsent);
                 break;
@@ -262,7 +281,9 @@ impl Half for ReceiveHalf {
             self.take(qp, (&packet, run), after)
         });
         self.path = path;
-        if !self.paging.is_waiting() {
+        // Who has failed sends what was begun, to its end, and has the rest flushed.
+        let held = !failed && self.is_held(qp, after);
+        if !self.paging.is_waiting() && !held {
             self.transmit(qp, failed);
         }
         self.account(qp, after);
@@ -271,7 +292,7 @@ impl Half for ReceiveHalf {
             self.unfinished = 0;
             return arrived.or(self.flush(qp, after));
         }
-        if arrived == Again::No && !self.responder.has_work() {
+        if arrived == Again::No && (held || !self.responder.has_work()) {
             self.unfinished = 0;
             return Again::No;
         }
