@@ -252,18 +252,17 @@ impl<T: Service> Pair<T> {
     /// A turn that it gave before RESET has set the timer by now, as there was a grace period since
     /// (see [`bring`](crate::half::bring)).
     pub(crate) fn quiesce(self: ArcBorrow<'_, Self>) {
-        self.timer.cancel();
-        // Twice: one that began before RESET may have queued itself or another. Now they find nothing to do.
+        // Twice: a work item that began before RESET may have queued itself or another, set the timer, or waited for
+        // the network. Now they find nothing to do. Those two queue work items, so they are stopped first.
         for _ in 0..2 {
+            self.timer.cancel();
+            self.common().flight().forget_waiter();
             cancel_work::<_, SEND>(self);
             cancel_work::<_, RECEIVE>(self);
             cancel_work::<_, RECEIVE_LONG>(self);
         }
         take_back_work::<_, SEND_PAGES>(self);
         take_back_work::<_, RECEIVE_PAGES>(self);
-        // A work item that began before RESET may have set it, or waited for the network.
-        self.timer.cancel();
-        self.common().flight().forget_waiter();
     }
 
     // Events.

@@ -281,8 +281,7 @@ impl Half for ReceiveHalf {
             self.take(qp, (&packet, run), after)
         });
         self.path = path;
-        // Who has failed sends what was begun, to its end, and has the rest flushed.
-        let held = !failed && self.is_held(qp, after);
+        let held = self.is_held(qp, after);
         if !self.paging.is_waiting() && !held {
             self.transmit(qp, failed);
         }

@@ -33,7 +33,8 @@ use kernel::{
 
 /// Somebody who has waited for the network.
 pub trait Resume: Send + Sync {
-    /// The network has room again. Called in any context, under no lock.
+    /// The network has room again. Called in any context, with interrupts off and under a lock: for queueing
+    /// something.
     fn resume(self: Arc<Self>);
 }
 
@@ -144,22 +145,23 @@ impl Flight {
         if now >= self.wanted.load(Relaxed) {
             return;
         }
-        if let Some(waiter) = self.take_waiter() {
+        let mut waiter = self.waiter.lock();
+        self.wanted.store(0, Relaxed);
+        if let Some(waiter) = waiter.take() {
             waiter.resume();
         }
     }
 
-    /// Nobody waits any more, whoever did. To be called before its queue pair ends, which would otherwise
-    /// live until the network has room.
+    /// Nobody waits any more, whoever did: it has been resumed by now, or will not be. To be called before its queue
+    /// pair ends, which would otherwise live until the network has room.
     pub fn forget_waiter(&self) {
+        let waiter = {
+            let mut waiter = self.waiter.lock();
+            self.wanted.store(0, Relaxed);
+            waiter.take()
+        };
         // Its last reference may be this one, so not under the lock.
-        drop(self.take_waiter());
-    }
-
-    fn take_waiter(&self) -> Option<Arc<dyn Resume>> {
-        let mut waiter = self.waiter.lock();
-        self.wanted.store(0, Relaxed);
-        waiter.take()
+        drop(waiter);
     }
 }
 
