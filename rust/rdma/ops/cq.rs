@@ -23,6 +23,7 @@ use crate::{
     wc::WcSink, //
 };
 use kernel::{
+    cpu::nr_cpu_ids,
     error::from_result,
     prelude::*,
     sync::new_mutex, //
@@ -56,10 +57,8 @@ impl<T: Driver> OpsVTable<T> {
             if attr.flags != 0 {
                 return Err(EOPNOTSUPP);
             }
-            // The core asks processes for a vector that there is, but not consumers in the kernel.
-            // SAFETY: The device is registered, or about to be; the number does not change.
-            let vectors = unsafe { (*(*cq).device).num_comp_vectors };
-            if attr.cqe == 0 || i64::from(attr.comp_vector) >= i64::from(vectors) {
+            // The core asks processes for a vector that there is, but not consumers in the kernel. Each CPU has one.
+            if attr.cqe == 0 || attr.comp_vector >= nr_cpu_ids() {
                 return Err(EINVAL);
             }
             // A process is woken wherever it sleeps; a consumer in the kernel polls where it is told.
