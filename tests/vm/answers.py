@@ -10,8 +10,6 @@ import os
 import subprocess
 import time
 
-from pyverbs.device import Context
-
 from rc import SLOWNESS, across
 from tap import Skip, equal, run, true
 from work import OK, READ, fill, held, pattern
@@ -34,8 +32,7 @@ def waiting():
 
 def slow_interface():
     """Long answers over a slow interface wait in memory, not in its queue, and come whole"""
-    contexts = [Context(name=os.environ[name]) for name in ("DEV", "PEER_DEV")]
-    with across({"size": LENGTH}, {"size": LENGTH}, contexts, timeout=20) as (here, there):
+    with across({"size": LENGTH}, {"size": LENGTH}, timeout=20) as (here, there):
         fill(here, pattern(LENGTH, 3))
         try:
             # A whole burst passes at once.

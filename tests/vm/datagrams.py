@@ -7,11 +7,11 @@
 import os
 import socket
 import struct
-import subprocess
 
 import pyverbs.enums as e
 
 from counters import counter
+from headers import ip
 from netns import within_namespace
 from rc import eventually
 from tap import equal, not_for_rxe, run, true
@@ -66,16 +66,16 @@ def other_address():
     a, b = UdEnd(DEV), UdEnd(PEER)
     a.receive(1)
     before = counter("rx_not_our_address", DEV)
-    subprocess.run(["ip", "addr", "add", other, "dev", "lo"], check=True)
-    subprocess.run(["ip", "-n", "b", "route", "add", other, "via", os.environ["ADDR"]], check=True)
+    ip("addr", "add", other, "dev", "lo")
+    ip("route", "add", other, "via", os.environ["ADDR"], where="b")
     try:
         with b.handle_for(other, PEER_GID4) as handle:
             equal(b.send(handle, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
         eventually(lambda: counter("rx_not_our_address", DEV) > before, "counted")
         a.silent()
     finally:
-        subprocess.run(["ip", "-n", "b", "route", "del", other], check=True)
-        subprocess.run(["ip", "addr", "del", other, "dev", "lo"], check=True)
+        ip("route", "del", other, where="b")
+        ip("addr", "del", other, "dev", "lo")
     with b.handle_for(os.environ["ADDR"], PEER_GID4) as handle:
         equal(b.send(handle, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
     true(a.completion().byte_len > GRH, "to the device's own it does")

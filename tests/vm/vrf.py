@@ -8,18 +8,12 @@ devices, either, whether it comes in bursts or one by one.
 import os
 import subprocess
 
-from pyverbs.device import Context
-
+from headers import ip
 from rc import across
 from tap import Skip, equal, run, true
 from work import WRITE, fill, held, pattern
 
 LENGTH = 60000
-
-
-def ip(*words):
-    """Runs `ip`."""
-    subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
 def written(ends, seed):
@@ -34,8 +28,7 @@ def other_network():
     """A connection's bursts do not come in by an interface of a VRF, which its sockets do not listen to"""
     with open("/proc/sys/net/ipv4/udp_l3mdev_accept", encoding="ascii") as file:
         equal(file.read().strip(), "0", "net.ipv4.udp_l3mdev_accept")
-    contexts = [Context(name=os.environ[name]) for name in ("DEV", "PEER_DEV")]
-    with across({"size": LENGTH}, {"size": LENGTH}, contexts, timeout=14, retry_cnt=2) as ends:
+    with across({"size": LENGTH}, {"size": LENGTH}, timeout=14, retry_cnt=2) as ends:
         equal(written(ends, 1), 0, "what a WRITE completes with")
         equal(held(ends[0], LENGTH), pattern(LENGTH, 1), "what it has written")
         try:
