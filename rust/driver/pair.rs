@@ -6,8 +6,8 @@
 //! whoever has an event for it (doorbell, packet, timer) tries to become its owner, and runs it there
 //! and then. One who finds it running leaves the event behind, and the owner looks again before it
 //! leaves ([`Turn`]). Nobody waits, so nothing hops to another thread; only what exceeds the budget of
-//! one turn goes to a BH work item, and answers that last for many turns go to a thread. So does, to a BH work
-//! item, what consumers in the kernel post: they may have interrupts off, where no half can be run.
+//! one turn goes to a BH work item, and answers that last for many turns make way for a thread in between. To a BH
+//! work item goes, too, what consumers in the kernel post: they may have interrupts off, where no half can be run.
 //!
 //! Does not know what a half does with its turn: that is what makes a [`Service`], which service.rs defines.
 
@@ -68,10 +68,11 @@ use rdma::{
         Left,
         Turn, //
     },
-    wait::{
+    wait::Alive,
+    work::{
         cancel_work,
-        take_back_work,
-        Alive, //
+        enqueue_bh_on,
+        take_back_work, //
     }, //
 };
 use roce::{
@@ -123,7 +124,7 @@ pub(crate) struct Pair<T: Service> {
     send_work: Work<Self, SEND>,
     #[pin]
     receive_work: Work<Self, RECEIVE>,
-    /// The same, where there is so much to do that others would wait for long.
+    /// Queues that, where there is so much to do that others would wait for long.
     #[pin]
     receive_long: Work<Self, RECEIVE_LONG>,
     /// Bring memory that a half waits for.
@@ -258,8 +259,8 @@ impl<T: Service> Pair<T> {
             self.timer.cancel();
             self.common().flight().forget_waiter();
             cancel_work::<_, SEND>(self);
-            cancel_work::<_, RECEIVE>(self);
             cancel_work::<_, RECEIVE_LONG>(self);
+            cancel_work::<_, RECEIVE>(self);
         }
         take_back_work::<_, SEND_PAGES>(self);
         take_back_work::<_, RECEIVE_PAGES>(self);
@@ -361,7 +362,7 @@ impl<T: Service> Pair<T> {
             .run(|half| give_turn(half, self.common(), &self.requests, &mut after));
         if let Left::Unfinished = left {
             match after.lasts {
-                true => self.receive_by_thread(),
+                true => self.make_way(),
                 false => self.defer_receiver(),
             }
         }
@@ -383,8 +384,8 @@ impl<T: Service> Pair<T> {
         let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
     }
 
-    /// Gives the receiver a turn from a thread, on this CPU: packets of several would not arrive in order.
-    fn receive_by_thread(self: ArcBorrow<'_, Self>) {
+    /// Gives the receiver a turn from a work item once a thread has run on this CPU, so that others have, too.
+    fn make_way(self: ArcBorrow<'_, Self>) {
         let turns = &self.common().port().threads().turns;
         let _ = turns.enqueue::<Arc<Self>, RECEIVE_LONG>(self.into());
     }
@@ -398,6 +399,10 @@ impl<T: Service> Pair<T> {
         if let Some(bytes) = after.resume_below {
             let this: Arc<Self> = self.into();
             self.common().flight().resume_below(bytes, this);
+        }
+        if let Some(cpu) = after.receive_on {
+            // Already queued is as good: it ends up there.
+            let _ = enqueue_bh_on::<Self, RECEIVE>(cpu, self.into());
         }
         if after.established {
             self.common().handle().event(QpEvent::CommEstablished);

@@ -11,7 +11,7 @@ use rdma::sleep::SleepQueue;
 pub(crate) struct Threads {
     /// Memory on demand is brought here.
     pub(crate) pages: SleepQueue,
-    /// Turns go on here that would keep others from running for long.
+    /// Turns that would keep others from running for long go on when this one has run.
     pub(crate) turns: SleepQueue,
 }
 

@@ -56,6 +56,7 @@ pub mod udata;
 pub mod umem;
 pub mod wait;
 pub mod wc;
+pub mod work;
 pub mod wr;
 
 /// Prefix of this crate's messages: it is linked into `ferroce.ko`.

@@ -19,13 +19,7 @@ use kernel::{
             Atomic, //
         },
         Arc,
-        ArcBorrow,
         Completion, //
-    },
-    workqueue::{
-        HasWork,
-        Work,
-        WorkItem, //
     }, //
 };
 
@@ -36,46 +30,6 @@ pub use kernel::sync::rcu::rcu_barrier;
 pub fn synchronize_rcu_expedited() {
     // SAFETY: May be called from process context.
     unsafe { bindings::synchronize_rcu_expedited() };
-}
-
-/// Takes a work item back if it is queued, and waits for its end if it runs. Not from within the item itself.
-///
-/// Who queues it while this waits is told that it is queued already. What is queued is not waited for: it may
-/// have its turn only when memory has been freed, and who calls may be the one that frees it (`WQ_MEM_RECLAIM`).
-///
-/// C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
-pub fn cancel_work<T, const ID: u64>(object: ArcBorrow<'_, T>)
-where
-    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
-{
-    take_back(object, bindings::cancel_work_sync);
-}
-
-/// Takes a work item back that was queued and has not begun. One that has goes on, and nobody waits for it. For any
-/// context in which an object may be dropped.
-pub fn take_back_work<T, const ID: u64>(object: ArcBorrow<'_, T>)
-where
-    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
-{
-    take_back(object, bindings::cancel_work);
-}
-
-/// Has `cancel` take the work item back, and drops the reference that it was queued with.
-fn take_back<T, const ID: u64>(
-    object: ArcBorrow<'_, T>,
-    cancel: unsafe extern "C" fn(*mut bindings::work_struct) -> bool,
-) where
-    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
-{
-    let object = Arc::into_raw(object.into());
-    // SAFETY: The object is there, since we have a reference. Its item is initialised, as every `Work` is.
-    let queued = unsafe { cancel(Work::raw_get(T::raw_get_work(object.cast_mut()))) };
-    // SAFETY: The reference of above.
-    drop(unsafe { Arc::from_raw(object) });
-    if queued {
-        // SAFETY: An item of an `Arc` is queued with a reference, which its run takes back. This one will not run.
-        drop(unsafe { Arc::from_raw(object) });
-    }
 }
 
 /// Counts objects, so that the last one can be waited for.

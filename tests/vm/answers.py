@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Answers to READs over an interface that is slower than the processor: nobody acknowledges them, and all the same they
-do not fill its queue.
+"""Answers to READs that the network of this machine does not let go of: the interface is slower than the processor, or
+somebody keeps them. Nobody acknowledges them, and all the same they do not fill its queue, nor wait for ever.
 
 	DEV over v0, which is slow ------ PEER_DEV over v1, in namespace b
 """
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import time
 
+from counters import counter
 from rc import SLOWNESS, across
 from tap import Skip, equal, run, true
-from work import OK, READ, fill, held, pattern
+from work import FLUSHED, OK, READ, WRITE, fill, held, pattern, status
 
 # A READ takes a second or so, of 20 Mbit/s in a queue that would hold ten of them.
 LENGTH, RATE, LIMIT = 2 << 20, "20mbit", 20 << 20
@@ -52,5 +55,57 @@ def slow_interface():
     true(0 < most < MOST, f"{most} bytes waited in the queue, of {LENGTH}")
 
 
+def side_by_side():
+    """Long answers of several connections advance side by side, and nobody has to ask again"""
+    length, depth, count = 8 << 20, 2, 4
+    with contextlib.ExitStack() as stack:
+        ends = [stack.enter_context(across({"size": length}, {"size": length}, timeout=0)) for _ in range(count)]
+        done = [0] * count
+        for here, there in ends * depth:
+            there.send(READ, pieces=[there.sge()], remote=here.remote())
+        while sum(done) < 10 * count:
+            for at, (here, there) in enumerate(ends):
+                for wc in there.cq.poll(depth)[1]:
+                    equal(wc.status, OK)
+                    done[at] += 1
+                    there.send(READ, pieces=[there.sge()], remote=here.remote())
+        print(f"# READs that have completed: {done}", flush=True)
+        for _, there in ends:
+            there.completions(depth, 60)
+    # One that has a processor for itself may well have what the others have together.
+    true(6 * min(done) >= max(done), f"some connections wait for others: {done}")
+
+
+@contextlib.contextmanager
+def kept():
+    """Somebody takes copies of what leaves by the interface and does not read them: they share the buffers."""
+    every, so_rcvbufforce = 3, 33
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as reader:
+        reader.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, 32 << 20)
+        reader.bind((os.environ["NETDEV"], every))
+        yield
+
+
+def kept_answers():
+    """Long answers of which somebody keeps copies go on when they are asked for again"""
+    with across({"size": LENGTH}, {"size": LENGTH}) as (here, there):
+        fill(here, pattern(LENGTH, 5))
+        asked = counter("duplicate_request", os.environ["DEV"])
+        with kept():
+            there.send(READ, pieces=[there.sge()], remote=here.remote())
+            equal(there.completion(60).status, OK, "what the READ completes with")
+        equal(held(there, LENGTH), pattern(LENGTH, 5), "what it has read")
+        true(counter("duplicate_request", os.environ["DEV"]) > asked, "nothing was held back")
+
+
+def kept_failure():
+    """A queue pair that fails behind them flushes its receives"""
+    with across({"size": LENGTH}, {"size": LENGTH}) as (here, there), kept():
+        here.receive(wr_id=7, pieces=[])
+        there.send(READ, pieces=[there.sge()], remote=here.remote())
+        there.send(WRITE, pieces=[there.sge(0, 8)], remote=(here.mr.buf, 0xBAD))
+        equal(status(here, FLUSHED, "the receive").wr_id, 7)
+
+
 if __name__ == "__main__":
-    run([slow_interface])
+    run([slow_interface, side_by_side, kept_answers, kept_failure])

@@ -200,6 +200,20 @@ def streams(opcode, length, connections=1, both=False, connect=across):
 
 
 @contextlib.contextmanager
+def split_reads():
+    """As streams of READs; but bursts are split on the way to the interface, as with most adapters. What has been split
+    no longer counts as being on its way, so nothing holds answers back."""
+    command = ["ethtool", "-K", os.environ["NETDEV"], "tx-gso-list"]
+    if subprocess.run([*command, "off"], capture_output=True, check=False).returncode:
+        raise Skip("ethtool cannot have v0 split bursts")
+    try:
+        with streams(READ, LARGE << 6) as step:
+            yield step
+    finally:
+        subprocess.run([*command, "on"], check=True)
+
+
+@contextlib.contextmanager
 def failures():
     """A queue pair with as many receives as it may have fails, and all are flushed."""
     most = min(context().query_device().max_qp_wr, 16383)
@@ -272,6 +286,7 @@ TRAFFIC = {
     "large": ("writes of 1 MiB", lambda: streams(WRITE, LARGE), True),
     "both": ("writes of 1 MiB both ways, 8 connections", lambda: streams(WRITE, LARGE, CONNECTIONS, True), True),
     "reads": ("reads of 64 MiB", lambda: streams(READ, LARGE << 6), True),
+    "split": ("reads of 64 MiB, split", split_reads, True),
     "local": ("writes of 1 MiB within a device", lambda: streams(WRITE, LARGE, connect=pair), False),
     "failures": ("a long queue is flushed", failures, False),
     "failed": ("datagrams to failed queue pairs with full rings", failed_members, True),

@@ -18,20 +18,21 @@ use crate::{
     path::Path, //
 };
 use kernel::{
+    cpu::CpuId,
     impl_has_work,
     sync::{
+        rcu,
         Arc,
         ArcBorrow, //
     },
-    workqueue::{
-        self,
-        WorkItem, //
-    }, //
+    workqueue::WorkItem, //
 };
 use rdma::{
+    attr::QpState,
     net::flight::Resume,
     timer::TimerOwner,
-    turn::Left, //
+    turn::Left,
+    work::enqueue_bh_on, //
 };
 
 /// Number of the sender's work item.
@@ -46,7 +47,7 @@ pub(super) const SEND_PAGES: u64 = 2;
 /// Number of the work item that brings the receiver's memory.
 pub(super) const RECEIVE_PAGES: u64 = 3;
 
-/// Number of the receiver's work item for a thread.
+/// Number of the work item of a thread that queues the receiver's.
 pub(super) const RECEIVE_LONG: u64 = 4;
 
 impl_has_work! {
@@ -63,6 +64,12 @@ impl<T: Service> Pair<T> {
         let forget = |path: Option<&mut Path>| path.map(Path::forget_route);
         let (_, sends) = self.sender.control(|half| forget(half.path()));
         let (_, receives) = self.receiver.control(|half| forget(half.path()));
+        // In RESET there is nothing to do. Who destroys the queue pair goes there, and waits for RCU before it takes
+        // back what is queued, so nothing may be queued later.
+        let _guard = rcu::read_lock();
+        if self.common().state() == QpState::Reset {
+            return;
+        }
         // Who came meanwhile has left it to us. There may be many queue pairs, and RTNL is held.
         if sends == Left::Unfinished {
             self.defer_sender();
@@ -93,7 +100,8 @@ impl<T: Service> WorkItem<RECEIVE_LONG> for Pair<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.as_arc_borrow().run_receiver();
+        // No turn here: softirqs would come in between at each packet, and the answers of others in them.
+        this.as_arc_borrow().defer_receiver();
     }
 }
 
@@ -118,12 +126,12 @@ impl<T: Service> WorkItem<RECEIVE_PAGES> for Pair<T> {
 }
 
 impl<T: Service> Resume for Pair<T> {
-    fn resume(self: Arc<Self>) {
-        // The reference goes along: the last one must not be dropped here, where nobody may sleep. Already queued
-        // is as good.
+    fn resume(self: Arc<Self>, cpu: CpuId) {
+        // The reference goes along: the last one must not be dropped here, where nobody may sleep. Where it was before,
+        // since what is still on its way from there could be overtaken. Already queued is as good.
         let _ = match T::RESUMED {
-            Direction::Send => workqueue::system_bh().enqueue::<Arc<Self>, SEND>(self),
-            Direction::Receive => workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self),
+            Direction::Send => enqueue_bh_on::<Self, SEND>(cpu, self),
+            Direction::Receive => enqueue_bh_on::<Self, RECEIVE>(cpu, self),
         };
     }
 }
@@ -132,11 +140,14 @@ impl<T: Service> TimerOwner for Pair<T> {
     fn expired(self: ArcBorrow<'_, Self>) {
         // Not here, where all timers that have expired are served in one go: with a peer that has gone, those of many
         // queue pairs expire together, and each sends again what may be much. Work items make way for others.
-        match self.common().is_failed() {
-            false => self.defer_sender(),
-            // There is always something for it to look at if its process wants it so. The sender had its turn when the
-            // state changed.
-            true => self.defer_receiver(),
+        if !self.common().is_failed() {
+            self.defer_sender();
+        }
+        // Asked again, after the full barrier of queueing: who has failed it meanwhile may count on this timer. There
+        // is always something for the receiver to look at if its process wants it so. The sender had its turn when the
+        // state changed.
+        if self.common().is_failed() {
+            self.defer_receiver();
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::{
     train::Train, //
 };
 use kernel::{
+    cpu::CpuId,
     prelude::*,
     sync::Arc, //
 };
@@ -40,7 +41,9 @@ use rdma::{
         route::Addresses,
         rx::SkbQueue, //
     },
-    turn::Again, //
+    timer::now,
+    turn::Again,
+    work::is_online, //
 };
 use roce::{
     access::{
@@ -66,13 +69,17 @@ use roce::{
     wire::packet::Packet, //
 };
 
-/// How many turns in a row may leave work behind before a thread goes on. READs of a few requests' lengths are
-/// answered by then.
+/// How many turns in a row may leave work behind before a thread has to have had its turn. READs of a few requests'
+/// lengths are answered by then.
 const MANY_TURNS: u32 = 128;
 
 /// Most memory of answers to READs that the network of this machine may hold, in bytes: some ten bursts. One more may
 /// be added.
 const MOST_UNDER_WAY: i64 = 1 << 20;
+
+/// What lets go of nothing for so long, in nanoseconds, is stuck. In this time a burst leaves by an interface of
+/// 10 Mbit/s.
+const PATIENCE: u64 = 100_000_000;
 
 /// Storage of the responder: one entry for each READ or atomic that the peer may have in flight.
 pub(crate) struct Answers(KVVec<Answer>);
@@ -121,8 +128,13 @@ pub(crate) struct ReceiveHalf {
     pub(super) answered: bool,
     /// What visits of the peer have left to be done.
     pub(super) left: Aftermath,
-    /// How many turns in a row have left work behind.
+    /// How many turns in a row have left work behind, since a thread was last waited for.
     unfinished: u32,
+    /// The CPU that has sent the answers that are on their way.
+    sent_by: CpuId,
+    /// When answers began to wait for the network of this machine, in nanoseconds, and how many bytes were on their way
+    /// then; or when that was last looked at. `None`: they do not wait.
+    held: Option<(u64, i64)>,
 }
 
 impl ReceiveHalf {
@@ -138,6 +150,8 @@ impl ReceiveHalf {
             answered: false,
             left: Aftermath::default(),
             unfinished: 0,
+            sent_by: CpuId::current(),
+            held: None,
         }
     }
 
@@ -195,15 +209,52 @@ impl ReceiveHalf {
         Ok(taken)
     }
 
+    /// Whether to send nothing here, because it could overtake answers that are on their way: a link within the machine
+    /// keeps those of one CPU in order, and no others. Then it is in `after` where to go on.
+    fn overtakes(&mut self, qp: &Common, after: &mut Aftermath) -> bool {
+        let here = CpuId::current();
+        let elsewhere = self.sent_by.as_u32() != here.as_u32() && self.responder.has_work();
+        if elsewhere && qp.flight().bytes() > 0 && is_online(self.sent_by) {
+            after.receive_on = Some(self.sent_by);
+            return true;
+        }
+        self.sent_by = here;
+        false
+    }
+
     /// Whether to send nothing now, because the network of this machine has yet to let go of earlier answers: no peer
     /// acknowledges them, and queues of interfaces are longer than anybody is to fill for a few requests. Then it is in
-    /// `after` when to look again; a request that comes again looks, too.
-    fn is_held(&self, qp: &Common, after: &mut Aftermath) -> bool {
-        let held = self.responder.has_work() && qp.flight().bytes() >= MOST_UNDER_WAY;
-        if held {
-            after.resume_below = Some(MOST_UNDER_WAY / 2);
+    /// `after` when to look again.
+    ///
+    /// What is stuck there holds nothing up for ever: a request that comes again gets one burst, and a queue pair that
+    /// has `failed` gives up what it owes, or its receives would not be flushed.
+    fn is_held(&mut self, qp: &Common, failed: bool, after: &mut Aftermath) -> bool {
+        let under_way = qp.flight().bytes();
+        let most = match self.held {
+            Some(_) => MOST_UNDER_WAY / 2,
+            None => MOST_UNDER_WAY,
+        };
+        if !self.responder.has_work() || under_way < most {
+            self.held = None;
+            return false;
         }
-        held
+        let now = now();
+        let (since, before) = *self.held.get_or_insert((now, under_way));
+        if now.saturating_sub(since) >= PATIENCE {
+            self.held = Some((now, under_way));
+            if under_way >= before {
+                if failed {
+                    self.responder.silence();
+                }
+                return false;
+            }
+        }
+        after.resume_below = Some(MOST_UNDER_WAY / 2);
+        if failed {
+            // The timer is ours then.
+            after.wake_at = Some(now.saturating_add(PATIENCE));
+        }
+        true
     }
 
     /// Sends the answers that are due, as far as the budget goes. `failed`: the queue pair had failed before this turn.
@@ -281,8 +332,9 @@ impl Half for ReceiveHalf {
             self.take(qp, (&packet, run), after)
         });
         self.path = path;
-        let held = self.is_held(qp, after);
-        if !self.paging.is_waiting() && !held {
+        let held = self.is_held(qp, failed, after);
+        let overtakes = !held && self.overtakes(qp, after);
+        if !self.paging.is_waiting() && !held && !overtakes {
             self.transmit(qp, failed);
         }
         self.account(qp, after);
@@ -292,11 +344,18 @@ impl Half for ReceiveHalf {
             return arrived.or(self.flush(qp, after));
         }
         if arrived == Again::No && (held || !self.responder.has_work()) {
+            // What is held gives way to others meanwhile.
             self.unfinished = 0;
             return Again::No;
         }
+        if arrived == Again::No && overtakes {
+            return Again::No;
+        }
         self.unfinished = self.unfinished.saturating_add(1);
-        after.lasts |= self.unfinished > MANY_TURNS;
+        if self.unfinished > MANY_TURNS {
+            self.unfinished = 0;
+            after.lasts = true;
+        }
         Again::Yes
     }
 
@@ -306,6 +365,7 @@ impl Half for ReceiveHalf {
         self.responder.reset();
         self.path = None;
         self.left = Aftermath::default();
+        self.held = None;
         (self.met, self.answered, self.unfinished) = (false, false, 0);
     }
 

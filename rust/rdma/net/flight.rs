@@ -15,6 +15,7 @@ use crate::{
     wait::Alive, //
 };
 use kernel::{
+    cpu::CpuId,
     new_spinlock_irq,
     prelude::*,
     sync::{
@@ -33,10 +34,13 @@ use kernel::{
 
 /// Somebody who has waited for the network.
 pub trait Resume: Send + Sync {
-    /// The network has room again. Called in any context, with interrupts off and under a lock: for queueing
-    /// something.
-    fn resume(self: Arc<Self>);
+    /// The network has room again; `cpu` is where it was waited for. Called in any context, with interrupts off and
+    /// under a lock: for queueing something.
+    fn resume(self: Arc<Self>, cpu: CpuId);
 }
+
+/// Who waits, and the CPU where. Whoever frees the last buffer may be on another.
+type Waiter = (Arc<dyn Resume>, CpuId);
 
 /// Bytes on their way.
 #[pin_data]
@@ -47,7 +51,7 @@ pub struct Flight {
     /// Below how many bytes somebody wants to be resumed; 0 if nobody does.
     wanted: Atomic<i64>,
     #[pin]
-    waiter: SpinLockIrq<Option<Arc<dyn Resume>>>,
+    waiter: SpinLockIrq<Option<Waiter>>,
     /// The function that a buffer calls when it is freed is part of the module.
     _alive: Alive,
 }
@@ -88,7 +92,7 @@ impl Flight {
     /// Has `who` resumed when less than `bytes` are on their way, at once if that is so already. One waits
     /// at a time: who waited before is forgotten.
     pub fn resume_below(&self, bytes: i64, who: Arc<dyn Resume>) {
-        let before = self.waiter.lock().replace(who);
+        let before = self.waiter.lock().replace((who, CpuId::current()));
         drop(before);
         // Full ordering, here and in `land`: either we see what has landed, or who lands sees the wish.
         self.wanted.xchg(bytes, Full);
@@ -147,8 +151,8 @@ impl Flight {
         }
         let mut waiter = self.waiter.lock();
         self.wanted.store(0, Relaxed);
-        if let Some(waiter) = waiter.take() {
-            waiter.resume();
+        if let Some((waiter, cpu)) = waiter.take() {
+            waiter.resume(cpu);
         }
     }
 
