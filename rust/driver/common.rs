@@ -15,7 +15,6 @@ use crate::{
     space::Space, //
 };
 use kernel::{
-    cpu::CpuId,
     prelude::*,
     sync::{
         atomic::{
@@ -318,8 +317,6 @@ pub(crate) struct Aftermath {
     pub(crate) wake_at: Option<u64>,
     /// Below how many bytes on their way the half that is held back wants its next turn.
     pub(crate) resume_below: Option<i64>,
-    /// Where the receiver wants its next turn, at once: what this CPU sent would overtake what that one has.
-    pub(crate) receive_on: Option<CpuId>,
 }
 
 impl Aftermath {
@@ -333,7 +330,6 @@ impl Aftermath {
             || self.absent
             || self.wake_at.is_some()
             || self.resume_below.is_some()
-            || self.receive_on.is_some()
     }
 
     /// Adds what another turn has left behind, before this one.
@@ -347,7 +343,6 @@ impl Aftermath {
         self.lasts |= earlier.lasts;
         self.wake_at = self.wake_at.or(earlier.wake_at);
         self.resume_below = self.resume_below.or(earlier.resume_below);
-        self.receive_on = self.receive_on.or(earlier.receive_on);
     }
 
     /// Notes that the queue pair has failed; the first reason counts.

@@ -100,6 +100,9 @@ pub(crate) trait Half: Send + Unpin + 'static {
     /// Goes to ERR because the consumer wants it: what the half would still say remains unsaid.
     fn silence(&mut self) {}
 
+    /// A thread has run since the half wanted one to ([`Aftermath::lasts`]).
+    fn rested(&mut self) {}
+
     /// What a visitor has left to be done, once.
     fn take_left(&mut self) -> Aftermath {
         Aftermath::default()

@@ -71,7 +71,6 @@ use rdma::{
     wait::Alive,
     work::{
         cancel_work,
-        enqueue_bh_on,
         take_back_work, //
     }, //
 };
@@ -399,10 +398,6 @@ impl<T: Service> Pair<T> {
         if let Some(bytes) = after.resume_below {
             let this: Arc<Self> = self.into();
             self.common().flight().resume_below(bytes, this);
-        }
-        if let Some(cpu) = after.receive_on {
-            // Already queued is as good: it ends up there.
-            let _ = enqueue_bh_on::<Self, RECEIVE>(cpu, self.into());
         }
         if after.established {
             self.common().handle().event(QpEvent::CommEstablished);

@@ -23,13 +23,8 @@ use kernel::{
     }, //
 };
 
-/// Whether this CPU runs what is queued for it. It may go at any time; then another runs it.
-pub fn is_online(cpu: CpuId) -> bool {
-    // SAFETY: May be asked of any number.
-    unsafe { bindings::ferroce_helper_cpu_online(cpu.as_u32()) }
-}
-
-/// Queues a work item for the softirqs of `cpu`, or of this CPU if that one is offline. For any context.
+/// Queues a work item for the softirqs of `cpu`, or of this CPU if that one is offline; but an item that runs goes on
+/// where it does. For contexts that nothing preempts, since a CPU may go offline meanwhile.
 ///
 /// # Errors
 ///
@@ -38,12 +33,13 @@ pub fn enqueue_bh_on<T, const ID: u64>(cpu: CpuId, object: Arc<T>) -> Result<(),
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID> + Send + Sync + 'static,
 {
-    let cpu = match is_online(cpu) {
+    // SAFETY: May be asked of any number.
+    let cpu = match unsafe { bindings::ferroce_helper_cpu_online(cpu.as_u32()) } {
         // CAST: A number of a CPU.
         true => cpu.as_u32() as c_int,
         false => bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
     };
-    // SAFETY: Only an item that is queued is refused. `T` may be sent and has no lifetime. The queue is one of the
+    // SAFETY: Only an item that is queued, or is being taken back, is refused. `T` may be sent and has no lifetime. The queue is one of the
     // kernel's own, and the item is there until it has run: `__enqueue` sees to that. If the CPU goes meanwhile, the
     // item runs on another.
     unsafe {

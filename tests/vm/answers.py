@@ -63,13 +63,15 @@ def side_by_side():
         done = [0] * count
         for here, there in ends * depth:
             there.send(READ, pieces=[there.sge()], remote=here.remote())
-        while sum(done) < 10 * count:
+        end = time.monotonic() + 60 * SLOWNESS
+        while sum(done) < 10 * count and time.monotonic() < end:
             for at, (here, there) in enumerate(ends):
                 for wc in there.cq.poll(depth)[1]:
                     equal(wc.status, OK)
                     done[at] += 1
                     there.send(READ, pieces=[there.sge()], remote=here.remote())
         print(f"# READs that have completed: {done}", flush=True)
+        true(sum(done) >= 10 * count, f"not within {60 * SLOWNESS} s: {done}")
         for _, there in ends:
             there.completions(depth, 60)
     # One that has a processor for itself may well have what the others have together.

@@ -101,6 +101,8 @@ impl<T: Service> WorkItem<RECEIVE_LONG> for Pair<T> {
 
     fn run(this: Arc<Self>) {
         // No turn here: softirqs would come in between at each packet, and the answers of others in them.
+        let _ = this.receiver.control(Half::rested);
+        // Also if somebody came meanwhile and has left it to us.
         this.as_arc_borrow().defer_receiver();
     }
 }

@@ -42,8 +42,7 @@ use rdma::{
         rx::SkbQueue, //
     },
     timer::now,
-    turn::Again,
-    work::is_online, //
+    turn::Again, //
 };
 use roce::{
     access::{
@@ -131,7 +130,7 @@ pub(crate) struct ReceiveHalf {
     /// How many turns in a row have left work behind, since a thread was last waited for.
     unfinished: u32,
     /// The CPU that has sent the answers that are on their way.
-    sent_by: CpuId,
+    sent_by: u32,
     /// When answers began to wait for the network of this machine, in nanoseconds, and how many bytes were on their way
     /// then; or when that was last looked at. `None`: they do not wait.
     held: Option<(u64, i64)>,
@@ -150,7 +149,7 @@ impl ReceiveHalf {
             answered: false,
             left: Aftermath::default(),
             unfinished: 0,
-            sent_by: CpuId::current(),
+            sent_by: CpuId::current().as_u32(),
             held: None,
         }
     }
@@ -209,33 +208,29 @@ impl ReceiveHalf {
         Ok(taken)
     }
 
-    /// Whether to send nothing here, because it could overtake answers that are on their way: a link within the machine
-    /// keeps those of one CPU in order, and no others. Then it is in `after` where to go on.
-    fn overtakes(&mut self, qp: &Common, after: &mut Aftermath) -> bool {
-        let here = CpuId::current();
-        let elsewhere = self.sent_by.as_u32() != here.as_u32() && self.responder.has_work();
-        if elsewhere && qp.flight().bytes() > 0 && is_online(self.sent_by) {
-            after.receive_on = Some(self.sent_by);
-            return true;
-        }
-        self.sent_by = here;
-        false
-    }
-
     /// Whether to send nothing now, because the network of this machine has yet to let go of earlier answers: no peer
-    /// acknowledges them, and queues of interfaces are longer than anybody is to fill for a few requests. Then it is in
-    /// `after` when to look again.
+    /// acknowledges them, and queues of interfaces are longer than anybody is to fill for a few requests. Nor are any
+    /// overtaken: a link within the machine keeps those of one CPU in order, and no others. Then it is in `after` when
+    /// to look again.
     ///
     /// What is stuck there holds nothing up for ever: a request that comes again gets one burst, and a queue pair that
     /// has `failed` gives up what it owes, or its receives would not be flushed.
     fn is_held(&mut self, qp: &Common, failed: bool, after: &mut Aftermath) -> bool {
-        let under_way = qp.flight().bytes();
-        let most = match self.held {
-            Some(_) => MOST_UNDER_WAY / 2,
-            None => MOST_UNDER_WAY,
-        };
-        if !self.responder.has_work() || under_way < most {
+        if !self.responder.has_work() {
             self.held = None;
+            return false;
+        }
+        let (under_way, here) = (qp.flight().bytes(), CpuId::current().as_u32());
+        let resume_below = match self.sent_by == here {
+            true => MOST_UNDER_WAY / 2,
+            false => 1,
+        };
+        let goes_on = match self.held {
+            None if self.sent_by == here => MOST_UNDER_WAY,
+            _ => resume_below,
+        };
+        if under_way < goes_on {
+            (self.held, self.sent_by) = (None, here);
             return false;
         }
         let now = now();
@@ -243,13 +238,14 @@ impl ReceiveHalf {
         if now.saturating_sub(since) >= PATIENCE {
             self.held = Some((now, under_way));
             if under_way >= before {
+                self.sent_by = here;
                 if failed {
                     self.responder.silence();
                 }
                 return false;
             }
         }
-        after.resume_below = Some(MOST_UNDER_WAY / 2);
+        after.resume_below = Some(resume_below);
         if failed {
             // The timer is ours then.
             after.wake_at = Some(now.saturating_add(PATIENCE));
@@ -333,8 +329,7 @@ impl Half for ReceiveHalf {
         });
         self.path = path;
         let held = self.is_held(qp, failed, after);
-        let overtakes = !held && self.overtakes(qp, after);
-        if !self.paging.is_waiting() && !held && !overtakes {
+        if !self.paging.is_waiting() && !held {
             self.transmit(qp, failed);
         }
         self.account(qp, after);
@@ -348,14 +343,8 @@ impl Half for ReceiveHalf {
             self.unfinished = 0;
             return Again::No;
         }
-        if arrived == Again::No && overtakes {
-            return Again::No;
-        }
         self.unfinished = self.unfinished.saturating_add(1);
-        if self.unfinished > MANY_TURNS {
-            self.unfinished = 0;
-            after.lasts = true;
-        }
+        after.lasts |= self.unfinished > MANY_TURNS;
         Again::Yes
     }
 
@@ -367,6 +356,10 @@ impl Half for ReceiveHalf {
         self.left = Aftermath::default();
         self.held = None;
         (self.met, self.answered, self.unfinished) = (false, false, 0);
+    }
+
+    fn rested(&mut self) {
+        self.unfinished = 0;
     }
 
     fn silence(&mut self) {
