@@ -116,7 +116,7 @@ pub(crate) struct Pair<T: Service> {
     /// Requests, on their way to the receiver.
     #[pin]
     requests: SkbQueue,
-    /// When a half wants a turn: the sender, or the receiver in the error state.
+    /// When a half wants a turn.
     #[pin]
     timer: Timer<Self>,
     #[pin]

@@ -39,9 +39,9 @@ where
         true => cpu.as_u32() as c_int,
         false => bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
     };
-    // SAFETY: Only an item that is queued, or is being taken back, is refused. `T` may be sent and has no lifetime. The queue is one of the
-    // kernel's own, and the item is there until it has run: `__enqueue` sees to that. If the CPU goes meanwhile, the
-    // item runs on another.
+    // SAFETY: Only an item that is queued, or is being taken back, is refused. `T` may be sent and has no lifetime. The
+    // queue is one of the kernel's own, and the item is there until it has run: `__enqueue` sees to that. If the CPU
+    // goes after this, the item runs on another.
     unsafe {
         RawWorkItem::<ID>::__enqueue(object, |work| {
             bindings::queue_work_on(cpu, bindings::system_bh_wq, work.cast())

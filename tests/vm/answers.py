@@ -12,7 +12,6 @@ import socket
 import subprocess
 import time
 
-from counters import counter
 from rc import SLOWNESS, across
 from tap import Skip, equal, run, true
 from work import FLUSHED, OK, READ, WRITE, fill, held, pattern, status
@@ -56,7 +55,7 @@ def slow_interface():
 
 
 def side_by_side():
-    """Long answers of several connections advance side by side, and nobody has to ask again"""
+    """Long answers of several connections advance side by side"""
     length, depth, count = 8 << 20, 2, 4
     with contextlib.ExitStack() as stack:
         ends = [stack.enter_context(across({"size": length}, {"size": length}, timeout=0)) for _ in range(count)]
@@ -74,30 +73,41 @@ def side_by_side():
         true(sum(done) >= 10 * count, f"not within {60 * SLOWNESS} s: {done}")
         for _, there in ends:
             there.completions(depth, 60)
-    # One that has a processor for itself may well have what the others have together.
-    true(6 * min(done) >= max(done), f"some connections wait for others: {done}")
+    # One that has a processor for itself may well have more than the others together.
+    true(min(done) > 1, f"some connections wait for others: {done}")
 
 
 @contextlib.contextmanager
-def kept():
+def kept(most=32 << 20):
     """Somebody takes copies of what leaves by the interface and does not read them: they share the buffers."""
     every, so_rcvbufforce = 3, 33
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as reader:
-        reader.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, 32 << 20)
+        reader.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, most)
         reader.bind((os.environ["NETDEV"], every))
         yield
 
 
 def kept_answers():
-    """Long answers of which somebody keeps copies go on when they are asked for again"""
-    with across({"size": LENGTH}, {"size": LENGTH}) as (here, there):
+    """Long answers of which somebody keeps copies go on, though nobody asks again"""
+    with across({"size": LENGTH}, {"size": LENGTH}, timeout=0) as (here, there):
         fill(here, pattern(LENGTH, 5))
-        asked = counter("duplicate_request", os.environ["DEV"])
         with kept():
             there.send(READ, pieces=[there.sge()], remote=here.remote())
             equal(there.completion(60).status, OK, "what the READ completes with")
         equal(held(there, LENGTH), pattern(LENGTH, 5), "what it has read")
-        true(counter("duplicate_request", os.environ["DEV"]) > asked, "nothing was held back")
+
+
+def kept_first():
+    """Where the first answers are kept, others wait for them at most once, on whatever processor they are asked for"""
+    places, length = os.sched_getaffinity(0), 8192
+    with across({"size": length}, {"size": length}, timeout=0) as (here, there), kept(64 << 10):
+        try:
+            for place in 16 * sorted(places):
+                os.sched_setaffinity(0, {place})
+                there.send(READ, pieces=[there.sge()], remote=here.remote())
+                equal(there.completion().status, OK, "what a READ completes with")
+        finally:
+            os.sched_setaffinity(0, places)
 
 
 def kept_failure():
@@ -110,4 +120,4 @@ def kept_failure():
 
 
 if __name__ == "__main__":
-    run([slow_interface, side_by_side, kept_answers, kept_failure])
+    run([slow_interface, side_by_side, kept_answers, kept_first, kept_failure])

@@ -142,14 +142,9 @@ impl<T: Service> TimerOwner for Pair<T> {
     fn expired(self: ArcBorrow<'_, Self>) {
         // Not here, where all timers that have expired are served in one go: with a peer that has gone, those of many
         // queue pairs expire together, and each sends again what may be much. Work items make way for others.
-        if !self.common().is_failed() {
-            self.defer_sender();
-        }
-        // Asked again, after the full barrier of queueing: who has failed it meanwhile may count on this timer. There
-        // is always something for the receiver to look at if its process wants it so. The sender had its turn when the
-        // state changed.
-        if self.common().is_failed() {
-            self.defer_receiver();
-        }
+        self.defer_sender();
+        // Whose deadline it was, the halves know: a receiver's, whose answers wait for the network, or that of a queue
+        // pair that has failed. There is always something for that to look at if its process wants it so.
+        self.defer_receiver();
     }
 }

@@ -134,6 +134,8 @@ pub(crate) struct ReceiveHalf {
     /// When answers began to wait for the network of this machine, in nanoseconds, and how many bytes were on their way
     /// then; or when that was last looked at. `None`: they do not wait.
     held: Option<(u64, i64)>,
+    /// How many bytes of what is on its way have been found to be stuck.
+    stuck: i64,
 }
 
 impl ReceiveHalf {
@@ -151,6 +153,7 @@ impl ReceiveHalf {
             unfinished: 0,
             sent_by: CpuId::current().as_u32(),
             held: None,
+            stuck: 0,
         }
     }
 
@@ -213,17 +216,18 @@ impl ReceiveHalf {
     /// overtaken: a link within the machine keeps those of one CPU in order, and no others. Then it is in `after` when
     /// to look again.
     ///
-    /// What is stuck there holds nothing up for ever: a request that comes again gets one burst, and a queue pair that
-    /// has `failed` gives up what it owes, or its receives would not be flushed.
+    /// What is stuck there holds nothing up for ever: one burst goes all the same, nor does any wait for the same bytes
+    /// again; and a queue pair that has `failed` gives up what it owes, or its receives would not be flushed.
     fn is_held(&mut self, qp: &Common, failed: bool, after: &mut Aftermath) -> bool {
         if !self.responder.has_work() {
             self.held = None;
             return false;
         }
         let (under_way, here) = (qp.flight().bytes(), CpuId::current().as_u32());
+        self.stuck = self.stuck.min(under_way);
         let resume_below = match self.sent_by == here {
             true => MOST_UNDER_WAY / 2,
-            false => 1,
+            false => self.stuck.saturating_add(1),
         };
         let goes_on = match self.held {
             None if self.sent_by == here => MOST_UNDER_WAY,
@@ -238,7 +242,7 @@ impl ReceiveHalf {
         if now.saturating_sub(since) >= PATIENCE {
             self.held = Some((now, under_way));
             if under_way >= before {
-                self.sent_by = here;
+                (self.stuck, self.sent_by) = (under_way, here);
                 if failed {
                     self.responder.silence();
                 }
@@ -246,10 +250,7 @@ impl ReceiveHalf {
             }
         }
         after.resume_below = Some(resume_below);
-        if failed {
-            // The timer is ours then.
-            after.wake_at = Some(now.saturating_add(PATIENCE));
-        }
+        after.wake_at = Some(now.saturating_add(PATIENCE));
         true
     }
 
