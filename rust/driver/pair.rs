@@ -43,6 +43,10 @@ use kernel::{
     new_work,
     prelude::*,
     sync::{
+        atomic::{
+            ordering::Full,
+            AtomicFlag, //
+        },
         Arc,
         ArcBorrow,
         Mutex, //
@@ -119,6 +123,8 @@ pub(crate) struct Pair<T: Service> {
     /// When a half wants a turn.
     #[pin]
     timer: Timer<Self>,
+    /// The receiver is one that does.
+    receiver_waits: AtomicFlag,
     #[pin]
     send_work: Work<Self, SEND>,
     #[pin]
@@ -159,6 +165,7 @@ impl<T: Service> Pair<T> {
                 responses <- SkbQueue::new(T::INBOX),
                 requests <- SkbQueue::new(T::INBOX),
                 timer <- Timer::new(),
+                receiver_waits: AtomicFlag::new(false),
                 send_work <- new_work!("Pair::send_work"),
                 receive_work <- new_work!("Pair::receive_work"),
                 receive_long <- new_work!("Pair::receive_long"),
@@ -368,6 +375,10 @@ impl<T: Service> Pair<T> {
         if after.absent {
             let pages = &self.common().port().threads().pages;
             let _ = pages.enqueue::<Arc<Self>, RECEIVE_PAGES>(self.into());
+        }
+        if after.wake_at.is_some() {
+            // Before the timer is armed, and with the barrier that `Timer::arm` asks for.
+            self.receiver_waits.xchg(true, Full);
         }
         self.settle(after);
     }

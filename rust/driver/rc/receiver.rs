@@ -216,8 +216,9 @@ impl ReceiveHalf {
     /// overtaken: a link within the machine keeps those of one CPU in order, and no others. Then it is in `after` when
     /// to look again.
     ///
-    /// What is stuck there holds nothing up for ever: one burst goes all the same, nor does any wait for the same bytes
-    /// again; and a queue pair that has `failed` gives up what it owes, or its receives would not be flushed.
+    /// What is stuck there holds nothing up for ever: one burst goes all the same, nor does any on another CPU wait for
+    /// the same bytes again; and a queue pair that has `failed` gives up what it owes, or its receives would not be
+    /// flushed.
     fn is_held(&mut self, qp: &Common, failed: bool, after: &mut Aftermath) -> bool {
         if !self.responder.has_work() {
             self.held = None;
