@@ -44,7 +44,7 @@ where
     // goes after this, the item runs on another.
     unsafe {
         RawWorkItem::<ID>::__enqueue(object, |work| {
-            bindings::queue_work_on(cpu, bindings::system_bh_wq, work.cast())
+            bindings::queue_work_on(cpu, bindings::system_bh_wq, work)
         })
     }
 }

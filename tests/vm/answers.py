@@ -14,6 +14,7 @@ import time
 
 from rc import SLOWNESS, across
 from tap import Skip, equal, run, true
+from wire import ETH_ALL, SO_RCVBUFFORCE, Wire
 from work import FLUSHED, OK, READ, WRITE, fill, held, pattern, status
 
 # A READ takes a second or so, of 20 Mbit/s in a queue that would hold ten of them.
@@ -80,10 +81,8 @@ def side_by_side():
 @contextlib.contextmanager
 def kept(most=32 << 20):
     """Somebody takes copies of what leaves by the interface and does not read them: they share the buffers."""
-    every, so_rcvbufforce = 3, 33
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as reader:
-        reader.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, most)
-        reader.bind((os.environ["NETDEV"], every))
+    with Wire.opened(os.environ["NETDEV"], ETH_ALL) as reader:
+        reader.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, most)
         yield
 
 

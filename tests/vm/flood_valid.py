@@ -26,7 +26,7 @@ from rc import PORT, SLOWNESS, End, context, eventually, gid_index
 from tap import equal, run, true
 from ud import QKEY, gid_text
 from unreliable import modify
-from wire import BATCH, ETH_ALL
+from wire import BATCH, ETH_ALL, SO_RCVBUFFORCE
 
 PSN, BODY = 0x1000, 256
 # A question, and the packets of its answer, at a path MTU of 1024; how many may be open at a time.
@@ -38,7 +38,7 @@ ACKNOWLEDGE = 0x80
 DEPTH = 2 * OPEN
 # Instructions of a packet filter, as linux/filter.h has them, and what it lets through: the whole frame.
 BYTE, HALF, WORD, MASK, UNLESS, RETURN = 0x30, 0x28, 0x20, 0x54, 0x15, 0x06
-SO_ATTACH_FILTER, SO_RCVBUFFORCE, WHOLE = 26, 33, 1 << 20
+SO_ATTACH_FILTER, WHOLE = 26, 1 << 20
 # Where a frame has its kind, protocol, port, opcode, queue pair and PSN: IPv4 without options.
 KIND, PROTOCOL, TO_PORT, OPCODE, TO_PAIR, ITS_PSN = 12, 23, 36, 42, 46, 50
 # A full packet of an answer, behind the other headers; the first and the last have one of four bytes more.

@@ -24,6 +24,7 @@ from ud import GSI_QKEY, MULTICAST_QPN
 SEED = int(os.environ.get("SEED", "4791"))
 BATCH = 256
 ETH_ALL = 3
+SO_RCVBUFFORCE = 33
 SOL_PACKET, PACKET_VNET_HDR, PACKET_QDISC_BYPASS = 263, 15, 20
 PACKET_OUTGOING = 4
 # struct virtio_net_hdr: needs a checksum; VIRTIO_NET_HDR_GSO_UDP_L4.

@@ -226,15 +226,12 @@ impl ReceiveHalf {
         }
         let (under_way, here) = (qp.flight().bytes(), CpuId::current().as_u32());
         self.stuck = self.stuck.min(under_way);
-        let resume_below = match self.sent_by == here {
-            true => MOST_UNDER_WAY / 2,
-            false => self.stuck.saturating_add(1),
+        let all_but_stuck = self.stuck.saturating_add(1);
+        let (begins_below, resume_below) = match self.sent_by == here {
+            true => (MOST_UNDER_WAY, MOST_UNDER_WAY / 2),
+            false => (all_but_stuck, all_but_stuck),
         };
-        let goes_on = match self.held {
-            None if self.sent_by == here => MOST_UNDER_WAY,
-            _ => resume_below,
-        };
-        if under_way < goes_on {
+        if under_way < self.held.map_or(begins_below, |_| resume_below) {
             (self.held, self.sent_by) = (None, here);
             return false;
         }
