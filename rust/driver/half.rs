@@ -108,7 +108,7 @@ pub(crate) trait Half: Send + Unpin + 'static {
         Aftermath::default()
     }
 
-    /// There is work while the half waits for memory: a peer may have to be told to be patient.
+    /// Packets have come while the half waits for memory: a peer may have to be told to be patient.
     fn waits(&mut self, _qp: &Common) {}
 }
 
@@ -138,10 +138,14 @@ pub(crate) fn give_turn(
     }
     let mut again = Again::No;
     if half.paging().is_waiting() {
-        half.waits(qp);
+        // Not for a timer, nor for the network of this machine.
+        if half.paging().notices(inbox.buffers()) {
+            half.waits(qp);
+        }
     } else {
         again = half.turn(qp, inbox, after);
         if half.paging().is_waiting() {
+            let _ = half.paging().notices(inbox.buffers());
             after.absent = true;
             again = Again::No;
         }

@@ -194,6 +194,8 @@ pub(crate) struct Paging {
     done: Option<(Chore, Result)>,
     /// When the wait began, or when the peer was last told of it.
     since: u64,
+    /// How many buffers with packets wait as well, as far as noted.
+    behind: u32,
 }
 
 impl Paging {
@@ -211,6 +213,12 @@ impl Paging {
             self.since = now;
         }
         slow
+    }
+
+    /// While the half waits it takes no packets. Notes that `buffers` with packets are there; whether more than were
+    /// noted before.
+    pub(crate) fn notices(&mut self, buffers: u32) -> bool {
+        core::mem::replace(&mut self.behind, buffers) < buffers
     }
 
     /// Whether this access has not waited yet, so that it is worthwhile to look ahead.
@@ -290,7 +298,7 @@ impl Paging {
     /// The chore is done, or cannot be: the memory is there, or cannot be had.
     pub(crate) fn end(&mut self, turn: u32, chore: Chore, brought: Result) {
         if self.turn == turn && self.want.is_none() {
-            self.waiting = false;
+            (self.waiting, self.behind) = (false, 0);
             self.done = Some((chore, brought));
         }
     }

@@ -125,7 +125,7 @@ impl SkbQueue {
 
     /// Buffers that wait. With nothing to synchronise with, the answer may be old.
     #[inline]
-    fn buffers(&self) -> u32 {
+    pub fn buffers(&self) -> u32 {
         // SAFETY: Initialised.
         unsafe { bindings::ferroce_helper_skb_queue_len_lockless(self.head.get()) }
     }
