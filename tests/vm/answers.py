@@ -12,15 +12,20 @@ import socket
 import subprocess
 import time
 
+from mapping import PAGE, Memory
+from odp import Region
+from odp_races import userfault
 from rc import SLOWNESS, across
 from tap import Skip, equal, run, true
 from wire import ETH_ALL, SO_RCVBUFFORCE, Wire
 from work import FLUSHED, OK, READ, WRITE, fill, held, pattern, status
 
-# A READ takes a second or so, of 20 Mbit/s in a queue that would hold ten of them.
-LENGTH, RATE, LIMIT = 2 << 20, "20mbit", 20 << 20
+# A READ takes a second or so, of 20 Mbit/s in a queue that would hold ten of them; there are slower interfaces.
+LENGTH, RATE, SLOWER, LIMIT = 2 << 20, "20mbit", "2mbit", 20 << 20
 # What may wait, in bytes: a part of what a READ asks for.
-MOST = LENGTH * 3 // 4
+MOST = LENGTH // 2
+# More than may wait, with a buffer around each byte, and less by some bursts.
+KEPT = 768 << 10
 
 
 def tc(*words):
@@ -33,26 +38,66 @@ def waiting():
     return json.loads(tc("-s", "-j", "qdisc", "show", "dev", os.environ["NETDEV"], "root"))[0]["backlog"]
 
 
-def slow_interface():
-    """Long answers over a slow interface wait in memory, not in its queue, and come whole"""
+@contextlib.contextmanager
+def slow(rate):
+    """The interface takes so long for what it takes, of which a whole burst passes at once."""
+    try:
+        tc("qdisc", "replace", "dev", os.environ["NETDEV"], "root", "tbf", "rate", rate, "burst", "80000", "limit",
+           str(LIMIT))
+    except subprocess.CalledProcessError as error:
+        raise Skip("no sch_tbf in this kernel") from error
+    try:
+        yield
+    finally:
+        tc("qdisc", "del", "dev", os.environ["NETDEV"], "root")
+
+
+def read_slowly(rate):
+    """A READ over such an interface comes whole, and little of it waits there."""
     with across({"size": LENGTH}, {"size": LENGTH}, timeout=20) as (here, there):
         fill(here, pattern(LENGTH, 3))
-        try:
-            # A whole burst passes at once.
-            tc("qdisc", "replace", "dev", os.environ["NETDEV"], "root", "tbf", "rate", RATE, "burst", "80000", "limit",
-               str(LIMIT))
-        except subprocess.CalledProcessError as error:
-            raise Skip("no sch_tbf in this kernel") from error
-        there.send(READ, pieces=[there.sge()], remote=here.remote())
-        end, most, found = time.monotonic() + 60 * SLOWNESS, 0, []
-        while not found and time.monotonic() < end:
-            most = max(most, waiting())
-            found = there.cq.poll(1)[1]
-        tc("qdisc", "del", "dev", os.environ["NETDEV"], "root")
+        with slow(rate):
+            there.send(READ, pieces=[there.sge()], remote=here.remote())
+            end, most, found = time.monotonic() + 60 * SLOWNESS, 0, []
+            while not found and time.monotonic() < end:
+                most = max(most, waiting())
+                found = there.cq.poll(1)[1]
         equal([wc.status for wc in found], [OK], "what the READ completes with")
         equal(held(there, LENGTH), pattern(LENGTH, 3), "what it has read")
     print(f"# at most {most} bytes waited", flush=True)
     true(0 < most < MOST, f"{most} bytes waited in the queue, of {LENGTH}")
+
+
+def slow_interface():
+    """Long answers over a slow interface wait in memory, not in its queue, and come whole"""
+    read_slowly(RATE)
+
+
+def slower_interface():
+    """So do those over one that takes longer for each burst than it would take to tell that it is stuck"""
+    read_slowly(SLOWER)
+
+
+def late_page():
+    """A page that comes late behind them is waited for: the peer, who has not asked again, hears nothing"""
+    memory, most = Memory(LENGTH), LENGTH - PAGE
+    memory.write(pattern(most, 7))
+    with across({}, {"size": LENGTH}, timeout=20, rnr_retry=0) as (here, there):
+        region = Region(here, memory)
+        # Brings all but the last page.
+        there.send(READ, pieces=[there.sge(0, most)], remote=region.remote())
+        equal(there.completion(60).status, OK, "what the first READ completes with")
+        fault = userfault(memory)
+        with slow(RATE):
+            there.send(READ, pieces=[there.sge()], remote=region.remote())
+            address = fault.wanted()
+            there.silent(0.3)
+            fault.give(address)
+            equal(there.completion(60).status, OK, "what the READ completes with")
+        equal(held(there, LENGTH), pattern(most, 7) + bytes(PAGE), "what it has read")
+        fault.close()
+        region.close()
+    memory.unmap()
 
 
 def side_by_side():
@@ -88,12 +133,12 @@ def kept(most=32 << 20):
 
 def kept_answers():
     """Long answers of which somebody keeps copies go on, though nobody asks again"""
-    with across({"size": LENGTH}, {"size": LENGTH}, timeout=0) as (here, there):
-        fill(here, pattern(LENGTH, 5))
+    with across({"size": KEPT}, {"size": KEPT}, timeout=0) as (here, there):
+        fill(here, pattern(KEPT, 5))
         with kept():
             there.send(READ, pieces=[there.sge()], remote=here.remote())
             equal(there.completion(60).status, OK, "what the READ completes with")
-        equal(held(there, LENGTH), pattern(LENGTH, 5), "what it has read")
+        equal(held(there, KEPT), pattern(KEPT, 5), "what it has read")
 
 
 def kept_first():
@@ -111,12 +156,15 @@ def kept_first():
 
 def kept_failure():
     """A queue pair that fails behind them flushes its receives"""
-    with across({"size": LENGTH}, {"size": LENGTH}) as (here, there), kept():
+    with across({"size": KEPT}, {"size": KEPT}, timeout=0) as (here, there), kept():
         here.receive(wr_id=7, pieces=[])
         there.send(READ, pieces=[there.sge()], remote=here.remote())
+        equal(there.completion(60).status, OK, "what the READ completes with")
+        # No more than the peer asks for at a time, and several bursts, each of which would wait for twice as long.
+        there.send(READ, pieces=[there.sge(0, KEPT // 4)], remote=here.remote())
         there.send(WRITE, pieces=[there.sge(0, 8)], remote=(here.mr.buf, 0xBAD))
         equal(status(here, FLUSHED, "the receive").wr_id, 7)
 
 
 if __name__ == "__main__":
-    run([slow_interface, side_by_side, kept_answers, kept_first, kept_failure])
+    run([slow_interface, slower_interface, late_page, side_by_side, kept_answers, kept_first, kept_failure])

@@ -76,9 +76,15 @@ const MANY_TURNS: u32 = 128;
 /// be added.
 const MOST_UNDER_WAY: i64 = 1 << 20;
 
-/// What lets go of nothing for so long, in nanoseconds, is stuck. In this time a burst leaves by an interface of
-/// 10 Mbit/s.
+/// What lets go of nothing for so long, in nanoseconds, may be stuck. In this time a burst leaves by an interface of
+/// 10 Mbit/s that nobody else uses.
 const PATIENCE: u64 = 100_000_000;
+
+/// The last wait of who has failed for what lets go of nothing, in nanoseconds.
+const LAST_PATIENCE: u64 = 8 * PATIENCE;
+
+/// Longest wait for what lets go of nothing, in nanoseconds.
+const MOST_PATIENCE: u64 = 64 * PATIENCE;
 
 /// Storage of the responder: one entry for each READ or atomic that the peer may have in flight.
 pub(crate) struct Answers(KVVec<Answer>);
@@ -131,9 +137,11 @@ pub(crate) struct ReceiveHalf {
     unfinished: u32,
     /// The CPU that has sent the answers that are on their way.
     sent_by: u32,
-    /// When answers began to wait for the network of this machine, in nanoseconds, and how many bytes were on their way
-    /// then; or when that was last looked at. `None`: they do not wait.
-    held: Option<(u64, i64)>,
+    /// Answers wait for the network of this machine, which has let go of none since then, in nanoseconds, as far as
+    /// anybody has looked. `None`: they do not wait.
+    held: Option<u64>,
+    /// For how long the network may let go of none, in nanoseconds.
+    patience: u64,
     /// How many bytes of what is on its way have been found to be stuck.
     stuck: i64,
 }
@@ -153,6 +161,7 @@ impl ReceiveHalf {
             unfinished: 0,
             sent_by: CpuId::current().as_u32(),
             held: None,
+            patience: PATIENCE,
             stuck: 0,
         }
     }
@@ -217,8 +226,9 @@ impl ReceiveHalf {
     /// to look again.
     ///
     /// What is stuck there holds nothing up for ever: one burst goes all the same, nor does any on another CPU wait for
-    /// the same bytes again; and a queue pair that has `failed` gives up what it owes, or its receives would not be
-    /// flushed.
+    /// the same bytes again; and a queue pair that has `failed` gives up in the end what it owes, or its receives would
+    /// not be flushed. What only seems to be stuck, as the interface is slow, grows by no more than a few bursts: the
+    /// next wait takes twice as long.
     fn is_held(&mut self, qp: &Common, failed: bool, after: &mut Aftermath) -> bool {
         if !self.responder.has_work() {
             self.held = None;
@@ -226,29 +236,35 @@ impl ReceiveHalf {
         }
         let (under_way, here) = (qp.flight().bytes(), CpuId::current().as_u32());
         self.stuck = self.stuck.min(under_way);
-        let all_but_stuck = self.stuck.saturating_add(1);
+        let all_but_stuck = self.stuck.saturating_add(1).min(MOST_UNDER_WAY);
         let (begins_below, resume_below) = match self.sent_by == here {
             true => (MOST_UNDER_WAY, MOST_UNDER_WAY / 2),
             false => (all_but_stuck, all_but_stuck),
         };
         if under_way < self.held.map_or(begins_below, |_| resume_below) {
-            (self.held, self.sent_by) = (None, here);
+            (self.held, self.patience, self.sent_by) = (None, PATIENCE, here);
             return false;
         }
         let now = now();
-        let (since, before) = *self.held.get_or_insert((now, under_way));
-        if now.saturating_sub(since) >= PATIENCE {
-            self.held = Some((now, under_way));
-            if under_way >= before {
-                (self.stuck, self.sent_by) = (under_way, here);
-                if failed {
-                    self.responder.silence();
-                }
-                return false;
+        let moves = qp.flight().take_delay().is_some();
+        let since = self.held.filter(|_| !moves).unwrap_or(now);
+        self.held = Some(since);
+        let patience = match failed {
+            true => self.patience.min(LAST_PATIENCE),
+            false => self.patience,
+        };
+        if now.saturating_sub(since) >= patience {
+            (self.held, self.stuck, self.sent_by) = (Some(now), under_way, here);
+            if failed && patience >= LAST_PATIENCE {
+                self.responder.silence();
             }
+            if under_way >= MOST_UNDER_WAY {
+                self.patience = self.patience.saturating_mul(2).min(MOST_PATIENCE);
+            }
+            return false;
         }
         after.resume_below = Some(resume_below);
-        after.wake_at = Some(now.saturating_add(PATIENCE));
+        after.wake_at = Some(since.saturating_add(patience));
         true
     }
 
@@ -327,8 +343,9 @@ impl Half for ReceiveHalf {
             self.take(qp, (&packet, run), after)
         });
         self.path = path;
-        let held = self.is_held(qp, failed, after);
-        if !self.paging.is_waiting() && !held {
+        let waits = self.paging.is_waiting();
+        let held = !waits && self.is_held(qp, failed, after);
+        if !waits && !held {
             self.transmit(qp, failed);
         }
         self.account(qp, after);
@@ -353,7 +370,7 @@ impl Half for ReceiveHalf {
         self.responder.reset();
         self.path = None;
         self.left = Aftermath::default();
-        self.held = None;
+        (self.held, self.patience) = (None, PATIENCE);
         (self.met, self.answered, self.unfinished) = (false, false, 0);
     }
 
