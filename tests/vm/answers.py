@@ -12,10 +12,10 @@ import socket
 import subprocess
 import time
 
-from mapping import PAGE, Memory
+from mapping import DONTNEED, PAGE, Memory
 from odp import Region
 from odp_races import userfault
-from rc import SLOWNESS, across
+from rc import SLOWNESS, across, readable
 from tap import Skip, equal, run, true
 from wire import ETH_ALL, SO_RCVBUFFORCE, Wire
 from work import FLUSHED, OK, READ, WRITE, fill, held, pattern, status
@@ -82,6 +82,8 @@ def late_page():
     """A page that comes late behind them is waited for: the peer, who has not asked again, hears nothing"""
     memory, most = Memory(LENGTH), LENGTH - PAGE
     memory.write(pattern(most, 7))
+    # It may have come as a part of a huge one.
+    memory.advise(DONTNEED, most)
     with across({}, {"size": LENGTH}, timeout=20, rnr_retry=0) as (here, there):
         region = Region(here, memory)
         # Brings all but the last page.
@@ -90,6 +92,7 @@ def late_page():
         fault = userfault(memory)
         with slow(RATE):
             there.send(READ, pieces=[there.sge()], remote=region.remote())
+            true(readable(fault.fd, 30), "nobody misses the page")
             address = fault.wanted()
             there.silent(0.3)
             fault.give(address)
