@@ -43,10 +43,6 @@ use kernel::{
     new_work,
     prelude::*,
     sync::{
-        atomic::{
-            ordering::Full,
-            AtomicFlag, //
-        },
         Arc,
         ArcBorrow,
         Mutex, //
@@ -123,8 +119,6 @@ pub(crate) struct Pair<T: Service> {
     /// When a half wants a turn.
     #[pin]
     timer: Timer<Self>,
-    /// The receiver is one that does.
-    receiver_waits: AtomicFlag,
     #[pin]
     send_work: Work<Self, SEND>,
     #[pin]
@@ -165,7 +159,6 @@ impl<T: Service> Pair<T> {
                 responses <- SkbQueue::new(T::INBOX),
                 requests <- SkbQueue::new(T::INBOX),
                 timer <- Timer::new(),
-                receiver_waits: AtomicFlag::new(false),
                 send_work <- new_work!("Pair::send_work"),
                 receive_work <- new_work!("Pair::receive_work"),
                 receive_long <- new_work!("Pair::receive_long"),
@@ -375,10 +368,6 @@ impl<T: Service> Pair<T> {
         if after.absent {
             let pages = &self.common().port().threads().pages;
             let _ = pages.enqueue::<Arc<Self>, RECEIVE_PAGES>(self.into());
-        }
-        if after.wake_at.is_some() {
-            // Before the timer is armed, and with the barrier that `Timer::arm` asks for.
-            self.receiver_waits.xchg(true, Full);
         }
         self.settle(after);
     }

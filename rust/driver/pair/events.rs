@@ -21,7 +21,6 @@ use kernel::{
     cpu::CpuId,
     impl_has_work,
     sync::{
-        atomic::ordering::Full,
         rcu,
         Arc,
         ArcBorrow, //
@@ -144,10 +143,7 @@ impl<T: Service> TimerOwner for Pair<T> {
         // Not here, where all timers that have expired are served in one go: with a peer that has gone, those of many
         // queue pairs expire together, and each sends again what may be much. Work items make way for others.
         self.defer_sender();
-        // The receiver's answers may wait for the network, or it has receives to flush. Otherwise it is to have no
-        // turn: one that waits for memory would take that for the peer's asking again.
-        if self.receiver_waits.xchg(false, Full) {
-            self.defer_receiver();
-        }
+        // The receiver's answers may wait for the network, or it has receives to flush.
+        self.defer_receiver();
     }
 }
