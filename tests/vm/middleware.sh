@@ -51,7 +51,8 @@ uct() {
 	local transport=$1 test=$2
 	shift 2
 	export UCX_TLS=all
-	both "ucx_perftest uct $transport $test $*" "ucx_perftest -P 0 -p \$PORT" \
+	# The server is told the test by its client, but not the device.
+	both "ucx_perftest uct $transport $test $*" "ucx_perftest -P 0 -p \$PORT -x $transport -d $DEV:1" \
 		"ucx_perftest -P 0 -p \$PORT $ADDR -x $transport -d $DEV:1 -t $test -w 1 $*"
 }
 
