@@ -71,8 +71,7 @@ class Process:
     def opened(self):
         """Another context of the device."""
         context = Context(self.path)
-        body = struct.pack("=Q", self.answer)
-        uverbs.issue(context.descriptor, struct.pack("=IHH", uverbs.GET_CONTEXT, 4, 2) + body)
+        uverbs.get_context(context.descriptor)
         return context
 
 

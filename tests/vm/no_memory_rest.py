@@ -44,7 +44,7 @@ class Raw:
         # It is there before: that is not what shall fail.
         self.answers = mmap.mmap(-1, PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
         self.answer = ctypes.addressof(ctypes.c_char.from_buffer(self.answers))
-        os.write(self.descriptor, uverbs.struct.pack("=IHHQ", uverbs.GET_CONTEXT, 4, 2, self.answer))
+        equal(uverbs.get_context(self.descriptor), 0, "a context")
 
     def call(self, command, *values):
         """A command with these fields; those that are missing are zeros. Returns the handle of what it has made."""

@@ -6,10 +6,8 @@ domains and address handles. What memory is charged for is in bounded.py.
 """
 
 import contextlib
-import ctypes
 import errno
 import os
-import struct
 
 from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
@@ -64,11 +62,10 @@ def in_group(body):
 
 
 def opened_by_write():
-    """Whether another context can be had: 0, or the error's number. By the older of two ways: on the newer, which
-    libibverbs takes, the core keeps a process for ever that it has refused a context."""
-    descriptor, answer = os.open(device_path(), os.O_RDWR | os.O_CLOEXEC), ctypes.create_string_buffer(8)
+    """Whether another context can be had: 0, or the error's number."""
+    descriptor = os.open(device_path(), os.O_RDWR | os.O_CLOEXEC)
     try:
-        return uverbs.issue(descriptor, struct.pack("=IHHQ", uverbs.GET_CONTEXT, 4, 2, ctypes.addressof(answer)))
+        return uverbs.get_context(descriptor)
     finally:
         os.close(descriptor)
 

@@ -121,6 +121,13 @@ def issue(descriptor, data):
     return 0
 
 
+def get_context(descriptor):
+    """Has a file of the device get its context, by the older of two ways: 0, or the error's number. On the newer, which
+    libibverbs takes, the core keeps a process for ever that it has refused one, and kmemleak tells."""
+    answer = ctypes.create_string_buffer(8)
+    return issue(descriptor, struct.pack("=IHHQ", GET_CONTEXT, 4, 2, ctypes.addressof(answer)))
+
+
 def attributes_of(descriptor, target, method, attributes, driver=RXE):
     """The other way to call: attributes are (number, length, flags, datum). 0, or the error's number; and what the
     kernel made of the data: the first of something new is its handle."""
