@@ -197,6 +197,8 @@ static noinline void contend(struct work_struct *work)
 
 	while (time_before(jiffies, end)) {
 		contended++;
+		/* Each time, not once in the end; with preemption the line below is nothing. */
+		barrier();
 		cond_resched();
 	}
 }
