@@ -66,6 +66,22 @@ complaint "$(race ib_core ib_core; race ferroce ib_core)"
 complaint "$(race ib_core ib_core; printf '[    9.2] %s\n' ==================== 'BUG: KASAN: slab-use-after-free in f')"
 complaint "$(race ferroce ib_core | head -n 3)"
 
+order() { # LOCK LOCK MODULE: a lock asked for, one that is held, and by whose function
+	printf '[    9.0] %s\n' =========================== 'WARNING: possible circular locking dependency detected' \
+		'rm/480 is trying to acquire lock:' "ffff88800fae7420 ($1){+.+.}-{4:4}, at: f+0x1/0x2" 'the chain is:'
+	printf '  -> #1 (%s){++++}-{4:4}:\n' "$2"
+	printf '[    9.0] %s\n' " f+0x1/0x2 [$3]" ' Call Trace:' ' </TASK>'
+}
+locks=' debug_locks:                             0'
+{ order '&id_priv->handler_mutex' nvmet_config_sem nvmet; echo "$locks"; } >"$log"
+scripts/check-dmesg.sh "$log" 2>/dev/null
+complaint "$(order '&id_priv->handler_mutex' nvmet_config_sem ferroce)"
+complaint "$(order '&id_priv->handler_mutex' rtnl_mutex nvmet)"
+complaint "$(order rtnl_mutex nvmet_config_sem nvmet)"
+complaint "$(order '&id_priv->handler_mutex' nvmet_config_sem nvmet | head -n 8)"
+complaint "$(order rtnl_mutex nvmet_config_sem nvmet; echo "$locks")"
+complaint "$(order '&id_priv->handler_mutex' nvmet_config_sem nvmet; order rtnl_mutex lock nvmet)"
+
 . scripts/lib.sh
 . scripts/qemu.sh
 oops() { # WHAT BYTE: a console with that Oops, behind that byte
