@@ -129,20 +129,10 @@ def contexts():
     if os.path.exists("/sys/kernel/debug/kmemleak"):
         # It would tell of what the core keeps for a library's call.
         path = device_path()
-        each_failure(lambda: opened(path), os.close)
+        each_failure(lambda: uverbs.open_context(path), os.close)
     else:
         # The library looks for the device in sysfs, and says that there is none if it cannot look.
         each_failure(lambda: Context(name=DEVICE), close, (errno.ENOENT, errno.ENODEV))
-
-
-def opened(path):
-    """A file of the device that has a context, without a library."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    error = uverbs.get_context(descriptor)
-    if error:
-        os.close(descriptor)
-        raise OSError(error, os.strerror(error))
-    return descriptor
 
 
 def domains():

@@ -128,6 +128,16 @@ def get_context(descriptor):
     return issue(descriptor, struct.pack("=IHHQ", GET_CONTEXT, 4, 2, ctypes.addressof(answer)))
 
 
+def open_context(path):
+    """Another file of the device, which has got its context so; its descriptor."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    error = get_context(descriptor)
+    if error:
+        os.close(descriptor)
+        raise OSError(error, os.strerror(error))
+    return descriptor
+
+
 def attributes_of(descriptor, target, method, attributes, driver=RXE):
     """The other way to call: attributes are (number, length, flags, datum). 0, or the error's number; and what the
     kernel made of the data: the first of something new is its handle."""
