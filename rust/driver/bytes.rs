@@ -3,7 +3,7 @@
 //! The bytes of a packet at hand, wherever they stand.
 //!
 //! Owns the question how they get into memory. Does not know what memory, nor what the packet is for. Those of
-//! a packet from the network stand in a socket buffer; others are in `local`.
+//! a packet from the network stand in a socket buffer; others are in `nearby`.
 
 use kernel::prelude::*;
 use rdma::{

@@ -3,11 +3,12 @@
 //! The frame of every queue pair: two halves, and who runs them.
 //!
 //! Owns the two halves, the packets that wait for them, the timer, and the rule of who runs a half:
-//! whoever has an event for it (doorbell, packet, timer) tries to become its owner, and runs it there
-//! and then. One who finds it running leaves the event behind, and the owner looks again before it
+//! whoever has an event for it (a doorbell, a packet, memory that has come) tries to become its owner, and runs
+//! it there and then. One who finds it running leaves the event behind, and the owner looks again before it
 //! leaves ([`Turn`]). Nobody waits, so nothing hops to another thread; only what exceeds the budget of
 //! one turn goes to a BH work item, and answers that last for many turns make way for a thread in between. To a BH
-//! work item goes, too, what consumers in the kernel post: they may have interrupts off, where no half can be run.
+//! work item go, too, timers, of which many may expire together, and what consumers in the kernel post: they may have
+//! interrupts off, where no half can be run.
 //!
 //! Does not know what a half does with its turn: that is what makes a [`Service`], which service.rs defines.
 

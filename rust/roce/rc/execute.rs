@@ -2,8 +2,8 @@
 
 //! Requests to effects: what the responder makes of a packet.
 //!
-//! Owns the order of the checks: PSN, sequence of opcodes, lengths, rights, resources. A packet
-//! that fails one has had no effect. Atomic operations and their like are in `atomics`, what came
+//! Owns the order of the checks: PSN, length of the payload, sequence of opcodes, rights, length of the message,
+//! resources. A packet that fails one has had no effect. Atomic operations and their like are in `atomics`, what came
 //! before in `duplicates`. Does not know how answers are sent.
 //!
 //! IBA: section 9.7.4, inbound requests; C9-88 (length 0), C9-92 (lengths of payload), C9-94

@@ -184,6 +184,21 @@ fn a_flush_is_carried_out_and_answered() {
 }
 
 #[test]
+fn a_flush_that_comes_again_gets_its_answer_and_is_not_carried_out() {
+    let mut bench = bench();
+    bench.gets(flush(100, (1, 0), 8)).unwrap();
+    bench.gets(flush(101, (2, 1), 8)).unwrap();
+    let answers = [data(Position::Only, 100, 0), data(Position::Only, 101, 0)];
+    assert_eq!(bench.says(), answers);
+    bench.deeds();
+    bench.gets(flush(100, (1, 0), 8)).unwrap();
+    bench.gets(flush(101, (2, 1), 8)).unwrap();
+    assert_eq!(bench.says(), answers);
+    assert_eq!(bench.deeds(), []);
+    assert_eq!(bench.responder.take_stats().duplicates, 2);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_and_not_carried_out() {
     for request in [
         add(100, 0x1001, 5),
