@@ -23,12 +23,15 @@ import subprocess
 import time
 
 import pyverbs.enums as e
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 
 import frame as f
 from flood import KINDS, attacked, frames
 from netns import within_namespace
-from rc import across, context, eventually, pair, readable
+from rc import FULL_ACCESS, End, across, context, eventually, pair, readable
 from ring import CONSUMER, PRODUCER, with_rings
 from tap import Skip, equal, not_for_rxe, run, true
 from ud import MULTICAST_QPN, UdEnd
@@ -41,6 +44,7 @@ JUDGED = bool(os.environ.get("HOLD_JUDGED"))
 PLACE = max(os.sched_getaffinity(0))
 URGENT = os.sched_param(os.sched_get_priority_max(os.SCHED_FIFO))
 CONNECTIONS, DEPTH, LARGE = 8, 16, 1 << 20
+PEERS = 500
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LOCK_ALL = 3
 
@@ -242,6 +246,47 @@ def failures():
 
 
 @contextlib.contextmanager
+def timeouts():
+    """The peers of many connections go. Each has written much before, so it dares to have much on its way; then it
+    writes a little, all at almost the same time, and much after that. So their timers expire together, and each sends
+    a lot again."""
+    gids = [int(os.environ[name]) for name in ("GID4", "PEER_GID4")]
+    with contextlib.ExitStack() as stack:
+        def opened(name):
+            """Memory on a device, and the ends that share it."""
+            ctx = stack.enter_context(contextlib.closing(Context(name=os.environ[name])))
+            pd = stack.enter_context(contextlib.closing(PD(ctx)))
+            memory = stack.enter_context(contextlib.closing(MR(pd, LARGE, FULL_ACCESS)))
+            return memory, [stack.enter_context(contextlib.closing(End(ctx=ctx, pd=pd, size=8, wr=2, sge=1, cqe=2)))
+                            for _ in range(PEERS)]
+        (target, peers), (source, ends) = opened("DEV"), opened("PEER_DEV")
+        failed = 0
+
+        def write(end, length):
+            end.send(WRITE, pieces=[end.sge(mr=source, length=length)], remote=(target.buf, target.rkey))
+
+        def lose():
+            nonlocal failed
+            for end, peer in zip(ends, peers):
+                settings = {"path_mtu": e.IBV_MTU_4096, "timeout": 15, "retry_cnt": 1}
+                peer.to_rts(end.qp.qp_num, gid=gids[0], dgid=end.gid(gids[1]), **settings)
+                end.to_rts(peer.qp.qp_num, gid=gids[1], dgid=peer.gid(gids[0]), **settings)
+                write(end, LARGE)
+                equal(end.completion().status, OK)
+                peer.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            for length in (8, LARGE):
+                for end in ends:
+                    write(end, length)
+            for end in ends:
+                for status in (e.IBV_WC_RETRY_EXC_ERR, e.IBV_WC_WR_FLUSH_ERR):
+                    equal(end.completion(60).status, status)
+                end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            failed += 1
+        yield lose
+        true(failed, "none has failed")
+
+
+@contextlib.contextmanager
 def failed_members():
     """Datagrams to a group of as many failed queue pairs as may be in it, whose process says again and again that
     their receive rings are full. Zeroed elements are good receives, and a full CQ stops nothing."""
@@ -288,6 +333,7 @@ TRAFFIC = {
     "reads": ("reads of 64 MiB", lambda: streams(READ, LARGE << 6), True),
     "split": ("reads of 64 MiB, split", split_reads, True),
     "local": ("writes of 1 MiB within a device", lambda: streams(WRITE, LARGE, connect=pair), False),
+    "timeouts": (f"the peers of {PEERS} connections go", timeouts, True),
     "failures": ("a long queue is flushed", failures, False),
     "failed": ("datagrams to failed queue pairs with full rings", failed_members, True),
 }
