@@ -68,15 +68,16 @@ beside() {
 
 beside "$seed" 0
 
-# The same while the driver comes and goes, with a connection at work when it goes.
+# The same while the driver comes and goes, with a connection at work when it goes: at least once, also where programs
+# start slowly.
 loads() {
-	local end=$((SECONDS + seconds)) talker met
+	local end=$((SECONDS + seconds)) latest=$((SECONDS + 4 * seconds)) talker met
 	seeded
-	while [ "$SECONDS" -lt "$end" ]; do
+	while [ "$SECONDS" -lt "$end" ] || { [ ! -s /tmp/met ] && [ "$SECONDS" -lt "$latest" ]; }; do
 		(set_up_device && set_up_peer)
 		python3 bystander.py >/dev/null 2>&1 &
 		talker=$!
-		within 5 has_qp "$DEV" RTS
+		within 20 has_qp "$DEV" RTS
 		sleep "0.$((RANDOM % 9))"
 		met=/dev/null
 		! has_qp "$DEV" RTS || met=/tmp/met
