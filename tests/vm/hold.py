@@ -23,7 +23,6 @@ import subprocess
 import time
 
 import pyverbs.enums as e
-from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
@@ -31,10 +30,11 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 import frame as f
 from flood import KINDS, attacked, frames
 from netns import within_namespace
-from rc import FULL_ACCESS, End, across, context, eventually, pair, readable
+from rc import FULL_ACCESS, across, context, eventually, opened, pair, readable
 from ring import CONSUMER, PRODUCER, with_rings
 from tap import Skip, equal, not_for_rxe, run, true
 from ud import MULTICAST_QPN, UdEnd
+from unreliable import modify
 from wire import BATCH, Wire
 from work import OK, READ, WRITE
 
@@ -222,8 +222,8 @@ def failures():
     """A queue pair with as many receives as it may have fails, and all are flushed."""
     most = min(context().query_device().max_qp_wr, 16383)
     ends = {"size": 4096, "wr": most, "cqe": most + 16, "sge": 1}
-    with across(ends, ends) as (a, b):
-        count = 0
+    link, count = across(ends, ends), 0
+    with link as (a, b):
 
         def fail():
             nonlocal count
@@ -234,12 +234,10 @@ def failures():
             while flushed < most:
                 flushed += len(a.cq.poll(256)[1])
             for end in (a, b):
-                end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+                modify(end.qp, e.IBV_QPS_RESET)
                 while end.cq.poll(256)[1]:
                     pass
-            gids = [int(os.environ[name]) for name in ("GID4", "PEER_GID4")]
-            a.to_rts(b.qp.qp_num, gid=gids[0], dgid=b.gid(gids[1]))
-            b.to_rts(a.qp.qp_num, gid=gids[1], dgid=a.gid(gids[0]))
+            link.connect()
             count += 1
         yield fail
         true(count, "none has failed")
@@ -250,37 +248,37 @@ def timeouts():
     """The peers of many connections go. Each has written much before, so it dares to have much on its way; then it
     writes a little, all at almost the same time, and much after that. So their timers expire together, and each sends
     a lot again."""
-    gids = [int(os.environ[name]) for name in ("GID4", "PEER_GID4")]
+    few = {"size": 8, "wr": 2, "sge": 1, "cqe": 2}
+    settings = {"path_mtu": e.IBV_MTU_4096, "timeout": 15, "retry_cnt": 1}
     with contextlib.ExitStack() as stack:
-        def opened(name):
-            """Memory on a device, and the ends that share it."""
-            ctx = stack.enter_context(contextlib.closing(Context(name=os.environ[name])))
-            pd = stack.enter_context(contextlib.closing(PD(ctx)))
-            memory = stack.enter_context(contextlib.closing(MR(pd, LARGE, FULL_ACCESS)))
-            return memory, [stack.enter_context(contextlib.closing(End(ctx=ctx, pd=pd, size=8, wr=2, sge=1, cqe=2)))
-                            for _ in range(PEERS)]
-        (target, peers), (source, ends) = opened("DEV"), opened("PEER_DEV")
-        failed = 0
+        def kept(made):
+            return stack.enter_context(contextlib.closing(made))
+        contexts = [kept(opened(name)[0]) for name in ("DEV", "PEER_DEV")]
+        domains = [kept(PD(ctx)) for ctx in contexts]
+        target, source = (kept(MR(pd, LARGE, FULL_ACCESS)) for pd in domains)
+        links, failed = [], 0
+        for _ in range(PEERS):
+            links.append(across(*({**few, "pd": pd} for pd in domains), contexts=contexts, **settings))
+            stack.enter_context(links[-1])
 
         def write(end, length):
             end.send(WRITE, pieces=[end.sge(mr=source, length=length)], remote=(target.buf, target.rkey))
 
         def lose():
             nonlocal failed
-            for end, peer in zip(ends, peers):
-                settings = {"path_mtu": e.IBV_MTU_4096, "timeout": 15, "retry_cnt": 1}
-                peer.to_rts(end.qp.qp_num, gid=gids[0], dgid=end.gid(gids[1]), **settings)
-                end.to_rts(peer.qp.qp_num, gid=gids[1], dgid=peer.gid(gids[0]), **settings)
+            for peer, end in (link.ends for link in links):
                 write(end, LARGE)
                 equal(end.completion().status, OK)
-                peer.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+                modify(peer.qp, e.IBV_QPS_RESET)
             for length in (8, LARGE):
-                for end in ends:
+                for _, end in (link.ends for link in links):
                     write(end, length)
-            for end in ends:
+            for link in links:
+                end = link.ends[1]
                 for status in (e.IBV_WC_RETRY_EXC_ERR, e.IBV_WC_WR_FLUSH_ERR):
                     equal(end.completion(60).status, status)
-                end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+                modify(end.qp, e.IBV_QPS_RESET)
+                link.connect()
             failed += 1
         yield lose
         true(failed, "none has failed")
@@ -301,7 +299,7 @@ def failed_members():
             qp, made = with_rings(lambda: QP(a.pd, init, attr))
             stack.callback(qp.close)
             rings.append(min(made, key=lambda ring: ring.element))
-            qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
+            modify(qp, e.IBV_QPS_ERR)
         equal(a.attach(group), len(rings) + 1, "members")
         stack.callback(a.detach, group)
         handle = b.handle_for(group, int(os.environ["PEER_GID4"]))

@@ -174,8 +174,9 @@ class Administrator:
     def retune(self, _netdev, _where):
         """A setting of the bond or the VLAN, some of them by sysfs as well, or the MTU of what it lies upon."""
         # What is there, as a rule: on a slow machine there are few commands, and something of both is to be changed.
-        there = [name for name in ("bond9", "w0.7") if name in self.world.place and self.chance.random() < 0.9]
-        netdev = self.pick(*there or ("bond9", "w0.7"))
+        tunable = ("bond9", "w0.7")
+        there = [name for name in tunable if name in self.world.place and self.chance.random() < 0.9]
+        netdev = self.pick(*there or tunable)
         kind = NETDEVS[netdev][NETDEVS[netdev].index("type") + 1]
         where = self.world.place.get(netdev, "")
         name = self.pick(*SETTINGS[kind])

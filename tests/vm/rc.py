@@ -264,15 +264,20 @@ class across:  # pylint: disable=invalid-name
     of a pair. `contexts`: of these of this kernel, or each gets its own."""
 
     def __init__(self, a=None, b=None, contexts=None, **settings):
-        self.own = not contexts
+        self.own, self.settings = not contexts, settings
         gids = [int(os.environ[name]) for name in ("GID4", "PEER_GID4")] if contexts else []
         there = call if FAR else lambda function, *args, **named: function(*args, **named)
         if not contexts:
             contexts, gids = zip(opened("DEV"), there(opened, "DEV" if FAR else "PEER_DEV"))
+        self.gids = gids
         self.ends = [End(ctx=contexts[0], **(a or {})), there(End, ctx=contexts[1], **(b or {}))]
+        self.connect()
+
+    def connect(self):
+        """Both from RESET to RTS."""
         for this, other in ((0, 1), (1, 0)):
-            peer = self.ends[other]
-            self.ends[this].to_rts(peer.qp.qp_num, gid=gids[this], dgid=peer.gid(gids[other]), **settings)
+            peer, gid = self.ends[other], self.gids[this]
+            self.ends[this].to_rts(peer.qp.qp_num, gid=gid, dgid=peer.gid(self.gids[other]), **self.settings)
 
     def __enter__(self):
         return self.ends
