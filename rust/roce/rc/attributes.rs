@@ -10,17 +10,32 @@ use crate::{
         Qpn, //
     },
     psn::Psn,
-    segment::Mtu, //
+    segment::{
+        BurstLimit,
+        Mtu, //
+    }, //
 };
 
 /// How much may be in flight, either way: SENDs and WRITEs with their payload, READs with the
-/// responses that they ask for. At least one packet, or one READ, always may.
+/// responses that they ask for. At least one packet, or one part of a READ, always may.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Flow {
     /// Bytes of payload.
     pub bytes: u32,
     /// Packets.
     pub packets: u32,
+}
+
+impl Flow {
+    /// Returns how many packets of a READ are asked for at a time, at most: half, so that the next ones can be on their
+    /// way while those are answered.
+    pub(super) fn part(self, mtu: Mtu) -> u32 {
+        let half = BurstLimit {
+            bytes: self.bytes.div_ceil(2),
+            packets: self.packets.div_ceil(2),
+        };
+        half.full_packets(mtu)
+    }
 }
 
 /// The attributes of a requester, as they stand on the way to RTS.
@@ -34,7 +49,7 @@ pub struct RequesterConfig {
     pub first_psn: Psn,
     /// Path MTU.
     pub path_mtu: Mtu,
-    /// How many READs the peer is ready to serve at a time; exact, never rounded. With 0, a request
+    /// How many READs, or parts of them, the peer is ready to serve at a time; exact, never rounded. With 0, a request
     /// that awaits a response completes with `IB_WC_LOC_QP_OP_ERR`.
     pub max_rd_atomic: u8,
     /// Local ACK timeout, as a code of five bits; 0 waits for ever.

@@ -6,8 +6,8 @@
 //!
 //! - [`requester::Requester`] sends requests and consumes responses. It keeps the requests in
 //!   flight ([`window`]) and decides when to send again and when to give up (`retry`). What it
-//!   sends is planned in `transmit`, which of it asks for an acknowledgement in `ask`; what it is answered is judged
-//!   in `completer`.
+//!   sends is planned in `transmit`, in which parts a READ asks in `parts`, which packet asks for an acknowledgement in
+//!   `ask`; what it is answered is judged in `completer`.
 //! - [`responder::Responder`] consumes requests and sends responses. It executes in `execute` and
 //!   `atomics`, answers in `answer`, and keeps what it needs to answer a repeated request
 //!   (`duplicates`) in [`replay`].
@@ -29,6 +29,7 @@ mod duplicates;
 mod execute;
 mod local;
 mod pace;
+mod parts;
 mod questions;
 mod refusal;
 mod reply;

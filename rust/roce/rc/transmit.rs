@@ -184,12 +184,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         };
         let flow = self.flow();
         let (asked_packets, asked_bytes) = match reads {
-            true => (
-                packets.saturating_sub(index),
-                slot.wr
-                    .length
-                    .saturating_sub(mtu.offset(index, slot.wr.length)),
-            ),
+            true => {
+                let end = self.window.parts().end(index, packets);
+                let bytes = mtu.span(index, end, slot.wr.length);
+                (end.saturating_sub(index), bytes)
+            }
             false => (1, length),
         };
         let fits = flight.packets.saturating_add(asked_packets) <= flow.packets
@@ -323,10 +322,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 SendOp::SendInvalidate { rkey } => headers.ieth(Ieth { rkey }),
                 SendOp::Write { remote, .. } => headers.reth(reth(remote, wr.length)),
                 SendOp::Read { remote } | SendOp::ReadInvalidate { remote, .. } => {
-                    // Only what is missing is asked for.
-                    let offset = self.window.mtu().offset(plan.index, wr.length);
-                    let left = wr.length.saturating_sub(offset);
-                    headers.reth(reth(remote.advance(offset), left))
+                    // Only what is missing is asked for, and of that a part.
+                    let (mtu, parts) = (self.window.mtu(), self.window.parts());
+                    let end = parts.end(plan.index, plan.packets);
+                    let offset = mtu.offset(plan.index, wr.length);
+                    let length = mtu.span(plan.index, end, wr.length);
+                    headers.reth(reth(remote.advance(offset), length))
                 }
                 SendOp::Atomic { remote, op } => headers.atomic(atomic(remote, op)),
                 SendOp::AtomicWrite { remote, .. } => headers.reth(reth(remote, wr.length)),

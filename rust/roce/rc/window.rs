@@ -17,6 +17,7 @@ mod local;
 
 pub use super::slot::Slot;
 
+use super::parts::Parts;
 use crate::{
     num::u32_as_usize,
     psn::Psn,
@@ -35,7 +36,7 @@ pub struct Flight {
     pub bytes: u32,
     /// Packets.
     pub packets: u32,
-    /// Requests among them that await a response: READs, atomic operations and writes, flushes.
+    /// Requests among them that await a response: READs and parts of them, atomic operations and writes, flushes.
     pub reads: u32,
 }
 
@@ -67,6 +68,7 @@ pub(super) struct Window<S> {
     barrier: Option<u32>,
     flight: Flight,
     mtu: Mtu,
+    parts: Parts,
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
@@ -92,13 +94,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
             barrier: None,
             flight: Flight::default(),
             mtu: Mtu::default(),
+            parts: Parts::WHOLE,
         }
     }
 
-    /// Sets the PSN of the first packet and the length of all.
-    pub(super) fn configure(&mut self, first: Psn, mtu: Mtu) {
+    /// Sets the PSN of the first packet, the length of all, and in which parts READs are asked for.
+    pub(super) fn configure(&mut self, first: Psn, mtu: Mtu, parts: Parts) {
         (self.una, self.psn, self.high, self.free) = (first, first, first, first);
-        self.mtu = mtu;
+        (self.mtu, self.parts) = (mtu, parts);
     }
 
     /// Forgets every request. The next one goes to the slot after the last.
@@ -235,7 +238,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         self.begun = self.begun.wrapping_add(1);
     }
 
-    /// Notes that the next `count` packets were sent: for a READ, all the PSNs that are left of it.
+    /// Notes that the next `count` packets were sent: for a READ, all the PSNs that are left of its part.
     pub(super) fn sent(&mut self, count: u32) {
         let Some(slot) = self.slot(self.cursor).copied() else {
             return;
@@ -243,7 +246,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         let reads = slot.awaits_response();
         let from = self.psn.since(slot.first);
         let to = if reads {
-            slot.packets
+            self.parts.end(from, slot.packets)
         } else {
             from.saturating_add(count)
         };
@@ -343,12 +346,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     /// Takes packets `from` to `to` of the oldest request out of the flight.
     fn land(&mut self, slot: &Slot, from: u32, to: u32) {
         let bytes = self.payload(slot, from, to);
+        let reads = match slot.awaits_response() {
+            true => self.parts.ended(from, to, slot.packets),
+            false => 0,
+        };
         let flight = &mut self.flight;
         flight.bytes = flight.bytes.saturating_sub(bytes);
         flight.packets = flight.packets.saturating_sub(to.saturating_sub(from));
-        if slot.awaits_response() && to == slot.packets {
-            flight.reads = flight.reads.saturating_sub(1);
-        }
+        flight.reads = flight.reads.saturating_sub(reads);
     }
 
     /// Returns the payload of packets `from` to `to` of a message, in bytes.
@@ -399,6 +404,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     #[inline]
     pub(super) const fn high(&self) -> Psn {
         self.high
+    }
+
+    /// Returns in which parts READs are asked for.
+    #[inline]
+    pub(super) const fn parts(&self) -> Parts {
+        self.parts
     }
 
     /// Returns the path MTU.

@@ -399,10 +399,9 @@ impl End {
         assert!(high.since(una) <= MAX_PSNS, "{una:?} {high:?}");
         let flight = requester.flight();
         assert!(flight.reads <= u32::from(self.setup.max_rd_atomic));
-        // One packet may exceed what may be in flight, and so may one READ, by what it asks for.
+        // One packet may exceed what may be in flight.
         let within = flight.packets <= flow.packets && flight.bytes <= flow.bytes;
-        let one = flight.packets == 1 || flight.reads == 1;
-        assert!(within || one, "{flight:?}");
+        assert!(within || flight.packets == 1, "{flight:?}");
         let active = matches!(requester.state(), SendState::Ready | SendState::Draining);
         assert!(
             !active || (flight.packets == 0) == (next == una),

@@ -24,6 +24,8 @@ const SLOTS: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     request: usize,
+    /// Of its request, as READs are asked for.
+    part: usize,
     bytes: u32,
     read: bool,
     /// Sent since the last rewind.
@@ -40,16 +42,19 @@ struct Model {
     requests: Vec<(bool, u32, bool)>,
     begun: usize,
     packets: Vec<Packet>,
+    /// Packets of a part.
+    part: usize,
 }
 
 impl Model {
     fn begin(&mut self) {
         let (read, length, _) = self.requests[self.begun];
         let mut left = length;
-        loop {
+        for index in 0.. {
             let bytes = left.min(256);
             self.packets.push(Packet {
                 request: self.begun,
+                part: index / self.part,
                 bytes,
                 read,
                 in_flight: false,
@@ -91,7 +96,7 @@ impl Model {
         for packet in self
             .packets
             .iter_mut()
-            .filter(|p| p.request == first.request)
+            .filter(|p| (p.request, p.part) == (first.request, first.part))
         {
             let wanted = !packet.acked && !packet.in_flight;
             if wanted {
@@ -123,7 +128,8 @@ impl Model {
 
     fn flight(&self) -> Flight {
         let all = self.packets.iter().filter(|packet| packet.in_flight);
-        let mut reads: Vec<_> = all.clone().filter(|p| p.read).map(|p| p.request).collect();
+        let reads = all.clone().filter(|packet| packet.read);
+        let mut reads: Vec<_> = reads.map(|read| (read.request, read.part)).collect();
         reads.dedup();
         Flight {
             bytes: all.clone().map(|packet| packet.bytes).sum(),
@@ -141,12 +147,16 @@ struct Both {
 }
 
 impl Both {
-    fn new(first: Psn) -> Self {
+    fn new(first: Psn, part: u32) -> Self {
         let mut window = Window::new(vec![Slot::EMPTY; SLOTS as usize]);
-        window.configure(first, Mtu::Mtu256);
+        window.configure(first, Mtu::Mtu256, Parts::of(part));
+        let part = part as usize;
         Self {
             window,
-            model: Model::default(),
+            model: Model {
+                part,
+                ..Model::default()
+            },
             first,
         }
     }
@@ -243,7 +253,7 @@ fn the_window_agrees_with_a_model_of_single_packets() {
         (bits >> 33) % end
     };
     for round in 0..300 {
-        let mut both = Both::new(Psn::new(0xff_ffff - round % 30));
+        let mut both = Both::new(Psn::new(0xff_ffff - round % 30), 1 + round % 6);
         for _ in 0..200 {
             match below(10) {
                 0 | 1 => both.post(below(3) == 0, below(1200) as u32),
@@ -275,7 +285,7 @@ fn a_ring_whose_size_is_no_power_of_two_uses_the_largest_that_fits() {
 
 #[test]
 fn nothing_at_or_after_a_condemned_request_is_current() {
-    let mut both = Both::new(Psn::new(0));
+    let mut both = Both::new(Psn::new(0), 1);
     for _ in 0..4 {
         both.post(false, 1);
     }
@@ -300,7 +310,7 @@ fn nothing_at_or_after_a_condemned_request_is_current() {
 #[test]
 fn the_first_condemned_request_holds_back_all_that_follow() {
     for order in [[1, 3], [3, 1]] {
-        let mut both = Both::new(Psn::new(0));
+        let mut both = Both::new(Psn::new(0), 1);
         for _ in 0..4 {
             both.post(false, 1);
         }
@@ -318,7 +328,7 @@ fn the_first_condemned_request_holds_back_all_that_follow() {
 
 #[test]
 fn indices_wrap() {
-    let mut both = Both::new(Psn::new(0));
+    let mut both = Both::new(Psn::new(0), 1);
     both.window.seek(u32::MAX - 1);
     for expected in [2, 3, 0, 1] {
         let place = both.window.push(Slot::EMPTY);

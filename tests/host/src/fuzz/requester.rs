@@ -401,10 +401,10 @@ impl World {
         assert!(next <= high && high <= MAX_PSNS, "{next} {high}");
         let flight = requester.flight();
         assert!(flight.reads <= u32::from(READS));
-        // One READ may exceed what may be in flight, by what it asks for.
+        // One packet may exceed what may be in flight.
         let most = self.widest();
         let within = flight.packets <= most.packets && flight.bytes <= most.bytes;
-        assert!(within || flight.reads == 1, "{flight:?}");
+        assert!(within || flight.packets == 1, "{flight:?}");
         let active = matches!(requester.state(), SendState::Ready | SendState::Draining);
         if active {
             assert_eq!(flight.packets == 0, next == 0, "{flight:?} {next}");

@@ -9,6 +9,7 @@ mod distance;
 mod errors;
 mod local;
 mod nonposted;
+mod parts;
 mod recovery;
 mod responses;
 mod sending;

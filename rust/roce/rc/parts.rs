@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a long READ is asked for: in parts, each by a request of its own.
+//!
+//! Nothing but the request itself limits what a responder sends: a READ of 64 MiB that is asked for at once comes as
+//! fast as the peer can, past every queue on the way, and what is lost of it is known late. Parts are asked for as the
+//! window allows, like WRITEs. Where a part ends follows from its READ alone: after a loss the peer repeats what it was
+//! asked for before, and takes anything else for a mistake.
+//!
+//! Owns the cut. Does not know the window, nor how long a part is to be.
+
+use core::num::NonZeroU32;
+
+/// How READs are cut: into so many packets at most. Packets are counted from the start of a READ.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Parts(NonZeroU32);
+
+impl Parts {
+    /// None is cut.
+    pub(super) const WHOLE: Self = Self(NonZeroU32::MAX);
+
+    /// Parts of `most` packets, at least of one.
+    pub(super) const fn of(most: u32) -> Self {
+        match NonZeroU32::new(most) {
+            Some(most) => Self(most),
+            None => Self(NonZeroU32::MIN),
+        }
+    }
+
+    /// Returns before which packet the part ends to which packet `index` of `packets` belongs.
+    #[inline]
+    pub(super) fn end(self, index: u32, packets: u32) -> u32 {
+        let before = index / self.0;
+        let end = before.saturating_add(1).saturating_mul(self.0.get());
+        end.min(packets)
+    }
+
+    /// Returns how many parts end where packets `from` to `to` of `packets` do, the last not included, or between.
+    #[inline]
+    pub(super) fn ended(self, from: u32, to: u32, packets: u32) -> u32 {
+        let ended = |index: u32| match index == packets {
+            true => packets.div_ceil(self.0.get()),
+            false => index / self.0,
+        };
+        ended(to).saturating_sub(ended(from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_one_after_the_other() {
+        for most in 1..6 {
+            let parts = Parts::of(most);
+            for packets in 1..20 {
+                for index in 0..packets {
+                    let end = parts.end(index, packets);
+                    assert!(index < end && end <= packets, "{most} {packets} {index}");
+                    assert!(
+                        end == packets || end % most == 0,
+                        "{most} {packets} {index}"
+                    );
+                    assert!(end - index <= most, "{most} {packets} {index}");
+                    assert_eq!(parts.end(end - 1, packets), end, "of all its packets");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_part_ends_once() {
+        for most in 1..6 {
+            let parts = Parts::of(most);
+            for packets in 1..20 {
+                for to in 0..=packets {
+                    for from in 0..=to {
+                        let ends =
+                            (from + 1..=to).filter(|end| parts.end(end - 1, packets) == *end);
+                        assert_eq!(parts.ended(from, to, packets), ends.count() as u32);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_read_may_stay_whole() {
+        assert_eq!(Parts::WHOLE.end(0, 1 << 23), 1 << 23);
+        assert_eq!(Parts::WHOLE.ended(0, 1 << 23, 1 << 23), 1);
+        assert_eq!(Parts::of(0), Parts::of(1));
+    }
+}
