@@ -343,8 +343,10 @@ impl<'a> World<'a> {
     /// Plays a network without faults until all is done, and checks what has become of it.
     pub(super) fn finish(&mut self) {
         for at in [A, B] {
-            while self.sides[1 - at].wants_receive() && self.states[at] != QpState::Reset {
-                self.post_receive(at);
+            if self.states[at] != QpState::Reset {
+                for _ in 0..self.wanted_receives(at) {
+                    self.add_receive(at);
+                }
             }
         }
         self.settle();

@@ -72,11 +72,6 @@ impl Side {
         self.messages().count()
     }
 
-    /// Returns whether a message has no receive.
-    pub(super) fn wants_receive(&self) -> bool {
-        self.receives.len() < self.message_count()
-    }
-
     /// Forgets what was posted, all of which is done with or forgotten by the QP.
     pub(in crate::fuzz) fn forget_requests(&mut self, retired: u64) {
         self.asked.clear();

@@ -132,13 +132,30 @@ impl World<'_> {
         self.post(from, SendOp::Send { imm: None }, (0, 9), Some(status));
     }
 
-    /// Posts a receive at host `at`, long enough for whatever comes, if it may.
+    /// Returns how many receives host `at` needs so that each message finds one. What was sent before a reset may have
+    /// taken some, and may still take as many as there are frames on their way; and a probe, which is nothing new but to
+    /// a host that was reset, takes one.
+    pub(super) fn wanted_receives(&self, at: usize) -> usize {
+        let side = &self.sides[1 - at];
+        let taken = match self.torn {
+            true => self.ends[at].received.len() + self.wires[at].len() + 1,
+            false => 0,
+        };
+        (side.message_count() + taken).saturating_sub(side.receives.len())
+    }
+
+    /// Posts a receive at host `at`, if it may, and there are not too many.
     pub(super) fn post_receive(&mut self, at: usize) {
+        let side = &self.sides[1 - at];
+        if self.states[at] != QpState::Reset && side.receives.len() < side.message_count() + 8 {
+            self.add_receive(at);
+        }
+    }
+
+    /// Posts a receive at host `at`, long enough for whatever comes.
+    pub(super) fn add_receive(&mut self, at: usize) {
         let side = &mut self.sides[1 - at];
         let number = side.receives.len();
-        if self.states[at] == QpState::Reset || number >= side.message_count() + 8 {
-            return;
-        }
         let (len, bad) = match side.spoilt {
             Some((index, Spoilt::Short)) if index == number => (8, None),
             Some((index, Spoilt::Bad)) if index == number => (SHARED, Some(WcStatus::LocProtErr)),
