@@ -12,6 +12,8 @@ import socket
 import subprocess
 import time
 
+import pyverbs.enums as e
+
 from mapping import DONTNEED, PAGE, Memory
 from odp import Region
 from odp_races import userfault
@@ -22,8 +24,8 @@ from work import FLUSHED, OK, READ, WRITE, fill, held, pattern, status
 
 # A READ takes a second or so, of 20 Mbit/s in a queue that would hold ten of them; there are slower interfaces.
 LENGTH, RATE, SLOWER, LIMIT = 2 << 20, "20mbit", "2mbit", 20 << 20
-# What may wait, in bytes: a part of what a READ asks for.
-MOST = LENGTH // 2
+# What may wait, in bytes: less than what a requester asks for at a time, which is 256 packets.
+MOST = 768 << 10
 # More than may wait, with a buffer around each byte, and less by some bursts.
 KEPT = 768 << 10
 
@@ -54,7 +56,7 @@ def slow(rate):
 
 def read_slowly(rate):
     """A READ over such an interface comes whole, and little of it waits there."""
-    with across({"size": LENGTH}, {"size": LENGTH}, timeout=20) as (here, there):
+    with across({"size": LENGTH}, {"size": LENGTH}, timeout=20, path_mtu=e.IBV_MTU_4096) as (here, there):
         fill(here, pattern(LENGTH, 3))
         with slow(rate):
             there.send(READ, pieces=[there.sge()], remote=here.remote())

@@ -10,10 +10,7 @@ use crate::{
         Qpn, //
     },
     psn::Psn,
-    segment::{
-        BurstLimit,
-        Mtu, //
-    }, //
+    segment::Mtu, //
 };
 
 /// How much may be in flight, either way: SENDs and WRITEs with their payload, READs with the
@@ -24,18 +21,6 @@ pub struct Flow {
     pub bytes: u32,
     /// Packets.
     pub packets: u32,
-}
-
-impl Flow {
-    /// Returns how many packets of a READ are asked for at a time, at most: half, so that the next ones can be on their
-    /// way while those are answered.
-    pub(super) fn part(self, mtu: Mtu) -> u32 {
-        let half = BurstLimit {
-            bytes: self.bytes.div_ceil(2),
-            packets: self.packets.div_ceil(2),
-        };
-        half.full_packets(mtu)
-    }
 }
 
 /// The attributes of a requester, as they stand on the way to RTS.

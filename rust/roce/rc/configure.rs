@@ -13,7 +13,6 @@ use super::{
     },
     distance::Distance,
     pace::Pace,
-    parts::Parts,
     questions::Questions,
     requester::Requester,
     slot::Slot, //
@@ -32,9 +31,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             max_rd_atomic: config.max_rd_atomic,
             flow: config.flow,
         };
-        let parts = Parts::of(config.flow.part(config.path_mtu));
-        self.window
-            .configure(config.first_psn, config.path_mtu, parts);
+        self.window.configure(config.first_psn, config.path_mtu);
         self.questions = Questions::new(config.first_psn);
         self.pace = Pace::starting(config.first_flight);
         self.rerouted();
@@ -78,7 +75,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.config.pkey = pkey;
     }
 
-    /// Sets how much may be in flight. Into how long parts a READ is cut stays as it is.
+    /// Sets how much may be in flight.
     pub fn set_flow(&mut self, flow: Flow) {
         self.config.flow = flow;
     }

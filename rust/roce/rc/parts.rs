@@ -7,9 +7,17 @@
 //! window allows, like WRITEs. Where a part ends follows from its READ alone: after a loss the peer repeats what it was
 //! asked for before, and takes anything else for a mistake.
 //!
-//! Owns the cut. Does not know the window, nor how long a part is to be.
+//! Owns the cut. Does not know what is in flight.
 
+use super::attributes::Flow;
+use crate::segment::{
+    BurstLimit,
+    Mtu, //
+};
 use core::num::NonZeroU32;
+
+/// In how many parts a window is filled, where the peer serves as many.
+const MANY: u32 = 8;
 
 /// How READs are cut: into so many packets at most. Packets are counted from the start of a READ.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -25,6 +33,17 @@ impl Parts {
             Some(most) => Self(most),
             None => Self(NonZeroU32::MIN),
         }
+    }
+
+    /// Parts for a READ that begins when so much may be in flight, to a peer that serves `depth` at a time. As many as
+    /// that, or as are of use, fill the window: of one that is lost at its end, others behind it tell.
+    pub(super) fn filling(Flow { bytes, packets }: Flow, depth: u8, mtu: Mtu) -> Self {
+        let shift = u32::from(depth).clamp(1, MANY).ilog2();
+        let share = BurstLimit {
+            bytes: bytes.wrapping_shr(shift),
+            packets: packets.wrapping_shr(shift),
+        };
+        Self::of(share.full_packets(mtu))
     }
 
     /// Returns before which packet the part ends to which packet `index` of `packets` belongs.
@@ -83,6 +102,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn as_many_as_the_peer_serves_fill_the_window() {
+        let flow = Flow {
+            bytes: 1 << 20,
+            packets: 256,
+        };
+        let depths = [
+            (0, 256),
+            (1, 256),
+            (2, 128),
+            (3, 128),
+            (4, 64),
+            (8, 32),
+            (255, 32),
+        ];
+        for (depth, packets) in depths {
+            for mtu in [Mtu::Mtu256, Mtu::Mtu4096] {
+                assert_eq!(
+                    Parts::filling(flow, depth, mtu),
+                    Parts::of(packets),
+                    "{depth}"
+                );
+            }
+        }
+        let little = Flow {
+            bytes: 8192,
+            packets: 256,
+        };
+        assert_eq!(Parts::filling(little, 1, Mtu::Mtu4096), Parts::of(2));
+        assert_eq!(Parts::filling(little, 8, Mtu::Mtu4096), Parts::of(1));
     }
 
     #[test]

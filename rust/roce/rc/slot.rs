@@ -5,6 +5,7 @@
 //! Owns the request, the packet sequence numbers it was given and how it ended. Does not know
 //! the requests before and after it.
 
+use super::parts::Parts;
 use crate::{
     psn::Psn,
     status::WcStatus,
@@ -28,6 +29,8 @@ pub struct Slot {
     pub(super) first: Psn,
     /// Number of PSNs; 0 until they are assigned, and for what takes no packet.
     pub(super) packets: u32,
+    /// In which parts a READ is asked for, since it has PSNs.
+    pub(super) parts: Parts,
     /// How it ended, or, while it is not complete, how it shall end instead of being sent.
     pub(super) verdict: Option<WcStatus>,
 }
@@ -54,6 +57,7 @@ impl Slot {
             opcode,
             first: Psn::new(0),
             packets: 0,
+            parts: Parts::WHOLE,
             verdict,
         }
     }

@@ -9,6 +9,7 @@
 
 use super::{
     attributes::Flow,
+    parts::Parts,
     questions::Asking,
     requester::{
         Requester,
@@ -65,6 +66,9 @@ pub(super) struct Plan {
     packets: u32,
     /// How many of them are sent at a time.
     pub(super) count: u32,
+    /// In which parts a READ is asked for, and before which packet this one ends.
+    parts: Parts,
+    end: u32,
     /// Bytes of their payload.
     pub(super) length: u32,
 }
@@ -157,10 +161,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns the next packets, up to `run`, if nothing but a pause can hold them back.
     pub(super) fn plan(&self, run: u32) -> Option<Plan> {
         let (slot, place, done) = self.window.current()?;
-        if slot.is_local() {
-            return None;
-        }
-        if !self.may_go_on(done) || self.is_unservable(slot, done) {
+        if slot.is_local() || !self.may_go_on(done) || self.is_unservable(slot, done) {
             return None;
         }
         let (mtu, index) = (self.window.mtu(), done.unwrap_or(0));
@@ -183,14 +184,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             false => 0,
         };
         let flow = self.flow();
-        let (asked_packets, asked_bytes) = match reads {
-            true => {
-                let end = self.window.parts().end(index, packets);
-                let bytes = mtu.span(index, end, slot.wr.length);
-                (end.saturating_sub(index), bytes)
-            }
-            false => (1, length),
+        let parts = match (reads, done) {
+            (true, None) => Parts::filling(self.widest(), self.config.max_rd_atomic, mtu),
+            _ => slot.parts,
         };
+        let end = match reads {
+            true => parts.end(index, packets),
+            false => index.saturating_add(1),
+        };
+        let asked_packets = end.saturating_sub(index);
+        let asked_bytes = mtu.span(index, end, slot.wr.length);
         let fits = flight.packets.saturating_add(asked_packets) <= flow.packets
             && flight.bytes.saturating_add(asked_bytes) <= flow.bytes;
         if !fits && flight.packets != 0 {
@@ -207,6 +210,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             index,
             packets,
             count,
+            end,
+            parts,
             length: match count {
                 1 => length,
                 _ => mtu.span(index, index.saturating_add(count), slot.wr.length),
@@ -248,7 +253,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     fn send(&mut self, plan: &Plan, asking: Asking, now: Instant) -> Option<Segment> {
         let ask = self.asks(plan, asking);
         let headers = self.headers(plan)?.ack_request(ask);
-        self.window.begin();
+        self.window.begin(plan.parts);
         let psn = self.window.psn();
         let headers = headers.psn(psn);
         let new = psn == self.window.high();
@@ -323,10 +328,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 SendOp::Write { remote, .. } => headers.reth(reth(remote, wr.length)),
                 SendOp::Read { remote } | SendOp::ReadInvalidate { remote, .. } => {
                     // Only what is missing is asked for, and of that a part.
-                    let (mtu, parts) = (self.window.mtu(), self.window.parts());
-                    let end = parts.end(plan.index, plan.packets);
+                    let mtu = self.window.mtu();
                     let offset = mtu.offset(plan.index, wr.length);
-                    let length = mtu.span(plan.index, end, wr.length);
+                    let length = mtu.span(plan.index, plan.end, wr.length);
                     headers.reth(reth(remote.advance(offset), length))
                 }
                 SendOp::Atomic { remote, op } => headers.atomic(atomic(remote, op)),

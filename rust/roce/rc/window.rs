@@ -68,7 +68,6 @@ pub(super) struct Window<S> {
     barrier: Option<u32>,
     flight: Flight,
     mtu: Mtu,
-    parts: Parts,
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
@@ -94,14 +93,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
             barrier: None,
             flight: Flight::default(),
             mtu: Mtu::default(),
-            parts: Parts::WHOLE,
         }
     }
 
-    /// Sets the PSN of the first packet, the length of all, and in which parts READs are asked for.
-    pub(super) fn configure(&mut self, first: Psn, mtu: Mtu, parts: Parts) {
+    /// Sets the PSN of the first packet and the length of all.
+    pub(super) fn configure(&mut self, first: Psn, mtu: Mtu) {
         (self.una, self.psn, self.high, self.free) = (first, first, first, first);
-        (self.mtu, self.parts) = (mtu, parts);
+        self.mtu = mtu;
     }
 
     /// Forgets every request. The next one goes to the slot after the last.
@@ -223,8 +221,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         self.free.since(self.una).saturating_add(packets) <= MAX_PSNS
     }
 
-    /// Gives the current request its PSNs, if it has none.
-    pub(super) fn begin(&mut self) {
+    /// Gives the current request its PSNs, if it has none. If it is a READ, it is asked for in such `parts`.
+    pub(super) fn begin(&mut self, parts: Parts) {
         if self.cursor != self.begun || self.cursor == self.head {
             return;
         }
@@ -234,6 +232,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         };
         slot.first = first;
         slot.packets = mtu.packets(slot.wr.length);
+        slot.parts = parts;
         self.free = slot.end();
         self.begun = self.begun.wrapping_add(1);
     }
@@ -246,7 +245,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         let reads = slot.awaits_response();
         let from = self.psn.since(slot.first);
         let to = if reads {
-            self.parts.end(from, slot.packets)
+            slot.parts.end(from, slot.packets)
         } else {
             from.saturating_add(count)
         };
@@ -347,7 +346,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     fn land(&mut self, slot: &Slot, from: u32, to: u32) {
         let bytes = self.payload(slot, from, to);
         let reads = match slot.awaits_response() {
-            true => self.parts.ended(from, to, slot.packets),
+            true => slot.parts.ended(from, to, slot.packets),
             false => 0,
         };
         let flight = &mut self.flight;
@@ -404,12 +403,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     #[inline]
     pub(super) const fn high(&self) -> Psn {
         self.high
-    }
-
-    /// Returns in which parts READs are asked for.
-    #[inline]
-    pub(super) const fn parts(&self) -> Parts {
-        self.parts
     }
 
     /// Returns the path MTU.

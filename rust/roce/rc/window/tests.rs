@@ -142,17 +142,20 @@ impl Model {
 /// A window and its model, which are told the same.
 struct Both {
     window: Window<Vec<Slot>>,
+    parts: Parts,
     model: Model,
     first: Psn,
 }
 
 impl Both {
     fn new(first: Psn, part: u32) -> Self {
+        let parts = Parts::of(part);
         let mut window = Window::new(vec![Slot::EMPTY; SLOTS as usize]);
-        window.configure(first, Mtu::Mtu256, Parts::of(part));
+        window.configure(first, Mtu::Mtu256);
         let part = part as usize;
         Self {
             window,
+            parts,
             model: Model {
                 part,
                 ..Model::default()
@@ -211,7 +214,7 @@ impl Both {
             assert_eq!(self.model.begun, self.model.requests.len());
             return;
         }
-        self.window.begin();
+        self.window.begin(self.parts);
         self.window.sent(1);
         self.model.send();
     }
@@ -337,7 +340,7 @@ fn indices_wrap() {
     assert_eq!(both.window.free_slots(), 0);
     for _ in 0..4 {
         assert_eq!(both.window.begun, both.window.cursor);
-        both.window.begin();
+        both.window.begin(Parts::WHOLE);
         both.window.sent(1);
     }
     assert_eq!(both.window.acknowledge(Psn::new(4)), Reach::Whole);

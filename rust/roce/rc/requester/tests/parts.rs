@@ -67,14 +67,37 @@ fn the_peer_serves_no_more_parts_than_reads() {
         config.flow.packets = 8;
         config.max_rd_atomic = 1;
     });
-    bench.post(READ, 1600);
-    assert_eq!(bench.sends(), [ask(100, 0, 1024)]);
+    bench.post(READ, 4000);
+    assert_eq!(
+        bench.sends(),
+        [ask(100, 0, 2048)],
+        "all that may be in flight"
+    );
     assert_eq!(bench.requester.flight().reads, 1);
-    for psn in 100..104 {
+    for psn in 100..108 {
         assert_eq!(bench.sends(), []);
         bench.gets_data(psn, 256).unwrap();
     }
-    assert_eq!(bench.sends(), [ask(104, 1024, 576)]);
+    assert_eq!(bench.sends(), [ask(108, 2048, 1952)]);
+}
+
+#[test]
+fn who_begins_slowly_asks_for_one_at_a_time() {
+    let mut bench = Bench::with(|config| {
+        config.flow.packets = 4;
+        config.first_flight = 1;
+    });
+    bench.post(READ, 2048);
+    assert_eq!(bench.sends(), [ask(100, 0, 512)]);
+    bench.gets_data(100, 256).unwrap();
+    bench.gets_data(101, 256).unwrap();
+    assert_eq!(
+        bench.sends(),
+        [ask(102, 512, 512)],
+        "three may be in flight"
+    );
+    bench.gets_data(102, 256).unwrap();
+    assert_eq!(bench.sends(), [ask(104, 1024, 512)]);
 }
 
 #[test]
@@ -121,6 +144,100 @@ fn how_much_may_be_in_flight_changes_no_part() {
         bytes: 1 << 20,
         packets: 1000,
     });
-    bench.requester.set_max_rd_atomic(9);
-    assert_eq!(bench.sends(), [ask(104, 1024, 512), ask(106, 1536, 512)]);
+    bench.requester.set_max_rd_atomic(1);
+    assert_eq!(bench.sends(), []);
+    for psn in 100..104 {
+        bench.gets_data(psn, 256).unwrap();
+    }
+    assert_eq!(bench.sends(), [ask(104, 1024, 512)]);
+    assert!(bench.wait(T));
+    assert_eq!(bench.sends(), [ask(104, 1024, 512)]);
+    for psn in 104..106 {
+        bench.gets_data(psn, 256).unwrap();
+    }
+    assert_eq!(bench.sends(), [ask(106, 1536, 512)]);
+    bench.post(READ, 2048);
+    for psn in 106..108 {
+        bench.gets_data(psn, 256).unwrap();
+    }
+    assert_eq!(
+        bench.sends(),
+        [ask(108, 0, 2048)],
+        "the next READ is cut anew"
+    );
+}
+
+#[test]
+fn psns_wrap_in_the_middle() {
+    let mut bench = Bench::with(|config| {
+        config.flow.packets = 4;
+        config.first_psn = Psn::new(0xff_fffd);
+    });
+    bench.post(READ, 1200);
+    assert_eq!(psns(&bench.sends()), [0xff_fffd, 0xff_ffff]);
+    for psn in [0xff_fffd, 0xff_fffe, 0xff_ffff, 0] {
+        bench.gets_data(psn, 256).unwrap();
+    }
+    assert_eq!(bench.sends(), [ask(1, 1024, 176)]);
+    bench.gets_data(1, 176).unwrap();
+    assert_eq!(bench.reports(), [(1200, WcStatus::Success)]);
+}
+
+#[test]
+fn what_was_not_asked_for_yet_does_not_come() {
+    let mut bench = bench();
+    bench.post(READ, 2048);
+    bench.sends();
+    for psn in 100..103 {
+        bench.gets_data(psn, 256).unwrap();
+    }
+    // Two packets as one, of which the second is of the third part.
+    let run = Pkt::new(Operation::ReadResponse, Position::Middle, 103, 512);
+    let mut host = (&mut bench.placed, None);
+    let (requester, now) = (&mut bench.requester, bench.now);
+    let taken = run.give(|run| requester.handle_response(now, &run.standing_for(2), &mut host));
+    assert_eq!(taken, Ok(Taken::Whole));
+    assert_eq!(bench.placed.len(), 3);
+    assert_eq!(bench.reports(), [(2048, WcStatus::BadRespErr)]);
+}
+
+#[test]
+fn a_later_part_is_refused() {
+    let mut bench = bench();
+    bench.post(READ, 1200);
+    bench.sends();
+    for psn in 100..102 {
+        bench.gets_data(psn, 256).unwrap();
+    }
+    bench
+        .gets(says(102, Syndrome::Nak(NakCode::RemoteAccess)))
+        .unwrap();
+    assert_eq!(bench.reports(), [(1200, WcStatus::RemAccessErr)]);
+    assert_eq!(bench.sends(), []);
+}
+
+#[test]
+fn who_withdraws_a_read_asks_for_no_more_of_it() {
+    let mut bench = bench();
+    let slot = bench.post(READ, 1200);
+    bench.sends();
+    bench.requester.abort(slot, WcStatus::LocProtErr);
+    assert_eq!(bench.sends(), []);
+    assert_eq!(bench.reports(), [(1200, WcStatus::LocProtErr)]);
+}
+
+#[test]
+fn a_key_is_taken_back_with_the_last_part() {
+    let mut bench = bench();
+    let rkey = Rkey::new(0x1234);
+    let remote = at(0x1000);
+    bench.post(SendOp::ReadInvalidate { remote, rkey }, 1200);
+    bench.sends();
+    for psn in 100..104 {
+        bench.gets_data(psn, 256).unwrap();
+    }
+    bench.sends();
+    assert_eq!(bench.placed.len(), 4);
+    bench.gets_data(104, 176).unwrap();
+    assert_eq!(bench.placed.last(), Some(&(u32::MAX, 0x1234, 0)));
 }

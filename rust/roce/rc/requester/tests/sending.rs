@@ -244,6 +244,7 @@ fn half_of_the_sequence_space_is_the_most_in_flight() {
             bytes: u32::MAX,
             packets: u32::MAX,
         };
+        config.max_rd_atomic = 1;
     });
     bench.post(READ, MAX_MESSAGE);
     bench.post(SEND, 1);

@@ -132,9 +132,9 @@ impl World<'_> {
         self.post(from, SendOp::Send { imm: None }, (0, 9), Some(status));
     }
 
-    /// Returns how many receives host `at` needs so that each message finds one. What was sent before a reset may have
-    /// taken some, and may still take as many as there are frames on their way; and a probe, which is nothing new but to
-    /// a host that was reset, takes one.
+    /// Returns how many receives host `at` needs so that each message finds one. What was sent before a reset may
+    /// have taken some, and may still take as many as there are frames on their way; and a probe, which is nothing
+    /// new but to a host that was reset, takes one.
     pub(super) fn wanted_receives(&self, at: usize) -> usize {
         let side = &self.sides[1 - at];
         let taken = match self.torn {
