@@ -80,6 +80,19 @@ def queue_goes(chance):
     end.close()
 
 
+def resized(chance, srq, cq):
+    """Changes the size of one, of both or of none. Says whether that went well: librxe has no ring any more where it could
+    not map the new one, as the device went meanwhile, and whoever used it would end with SIGSEGV."""
+    try:
+        if chance.random() < 0.2:
+            srq.modify(SrqAttr(max_wr=chance.choice((1, 9, 500))), e.IBV_SRQ_MAX_WR)
+        if chance.random() < 0.2:
+            cq.resize(chance.choice((1, 20, 5000)))
+    except PyverbsError:
+        return False
+    return True
+
+
 def shared_goes(chance):
     """Queue pairs that share their receives fail and go while others take, and the queues change their size."""
     pd = PD(context())
@@ -91,14 +104,12 @@ def shared_goes(chance):
                 end = chance.choice((a, c))
                 end.send(e.IBV_WR_SEND, pieces=[end.sge(0, chance.choice((0, 8, 5000, 60000)))])
                 if chance.random() < 0.2:
-                    srq.modify(SrqAttr(max_wr=chance.choice((1, 9, 500))), e.IBV_SRQ_MAX_WR)
-                if chance.random() < 0.2:
                     srq.modify(SrqAttr(srq_limit=chance.randrange(9)), e.IBV_SRQ_LIMIT)
-                if chance.random() < 0.2:
-                    b.cq.resize(chance.choice((1, 20, 5000)))
                 if chance.random() < 0.1:
                     state = chance.choice((e.IBV_QPS_ERR, e.IBV_QPS_RESET))
                     chance.choice((a, b, d)).qp.modify(QPAttr(qp_state=state), e.IBV_QP_STATE)
+            if not resized(chance, srq, b.cq):
+                break
     srq.close()
     pd.close()
 
