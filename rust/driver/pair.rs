@@ -44,6 +44,10 @@ use kernel::{
     new_work,
     prelude::*,
     sync::{
+        atomic::{
+            ordering::Relaxed,
+            Atomic, //
+        },
         Arc,
         ArcBorrow,
         Mutex, //
@@ -124,6 +128,8 @@ pub(crate) struct Pair<T: Service> {
     send_work: Work<Self, SEND>,
     #[pin]
     receive_work: Work<Self, RECEIVE>,
+    /// Probably, that is queued; a hint only.
+    receive_deferred: Atomic<bool>,
     /// Queues that, where there is so much to do that others would wait for long.
     #[pin]
     receive_long: Work<Self, RECEIVE_LONG>,
@@ -162,6 +168,7 @@ impl<T: Service> Pair<T> {
                 timer <- Timer::new(),
                 send_work <- new_work!("Pair::send_work"),
                 receive_work <- new_work!("Pair::receive_work"),
+                receive_deferred: Atomic::new(false),
                 receive_long <- new_work!("Pair::receive_long"),
                 send_pages <- new_work!("Pair::send_pages"),
                 receive_pages <- new_work!("Pair::receive_pages"),
@@ -300,8 +307,14 @@ impl<T: Service> Pair<T> {
 
     /// Requests have come in.
     pub(crate) fn request_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb) {
-        if self.enqueue(&self.requests, skb) {
-            self.run_receiver();
+        if !self.enqueue(&self.requests, skb) {
+            return;
+        }
+        match self.receive_deferred.load(Relaxed) {
+            // Here, answers that a peer on this machine asks for as earlier ones arrive would all leave in one pass of
+            // the network's softirq. Already queued is as good.
+            true => self.defer_receiver(),
+            false => self.run_receiver(),
         }
     }
 
@@ -381,6 +394,7 @@ impl<T: Service> Pair<T> {
 
     /// Gives the receiver a turn from a work item.
     pub(crate) fn defer_receiver(self: ArcBorrow<'_, Self>) {
+        self.receive_deferred.store(true, Relaxed);
         let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
     }
 

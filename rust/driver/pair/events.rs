@@ -21,6 +21,7 @@ use kernel::{
     cpu::CpuId,
     impl_has_work,
     sync::{
+        atomic::ordering::Relaxed,
         rcu,
         Arc,
         ArcBorrow, //
@@ -92,6 +93,7 @@ impl<T: Service> WorkItem<RECEIVE> for Pair<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        this.receive_deferred.store(false, Relaxed);
         this.as_arc_borrow().run_receiver();
     }
 }
