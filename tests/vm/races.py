@@ -81,8 +81,8 @@ def queue_goes(chance):
 
 
 def resized(chance, srq, cq):
-    """Changes the size of one, of both or of none. Says whether that went well: librxe has no ring any more where it could
-    not map the new one, as the device went meanwhile, and whoever used it would end with SIGSEGV."""
+    """Changes the size of one, of both or of none. Says whether that went well: librxe has no ring any more where it
+    could not map the new one, as the device went meanwhile, and whoever used it would end with SIGSEGV."""
     try:
         if chance.random() < 0.2:
             srq.modify(SrqAttr(max_wr=chance.choice((1, 9, 500))), e.IBV_SRQ_MAX_WR)
