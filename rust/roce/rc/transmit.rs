@@ -66,8 +66,7 @@ pub(super) struct Plan {
     packets: u32,
     /// How many of them are sent at a time.
     pub(super) count: u32,
-    /// In which parts a READ is asked for, and before which packet this one ends.
-    parts: Parts,
+    /// Before which packet of the message the part of a READ ends that is asked for.
     end: u32,
     /// Bytes of their payload.
     pub(super) length: u32,
@@ -206,12 +205,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         };
         Some(Plan {
             place,
-            slot: *slot,
+            slot: Slot { parts, ..*slot },
             index,
             packets,
             count,
             end,
-            parts,
             length: match count {
                 1 => length,
                 _ => mtu.span(index, index.saturating_add(count), slot.wr.length),
@@ -253,7 +251,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     fn send(&mut self, plan: &Plan, asking: Asking, now: Instant) -> Option<Segment> {
         let ask = self.asks(plan, asking);
         let headers = self.headers(plan)?.ack_request(ask);
-        self.window.begin(plan.parts);
+        self.window.begin(plan.slot.parts);
         let psn = self.window.psn();
         let headers = headers.psn(psn);
         let new = psn == self.window.high();

@@ -9,6 +9,15 @@ fn bench() -> Bench {
     Bench::with(|config| config.flow.packets = 4)
 }
 
+impl Bench {
+    /// Full packets of data with these PSNs.
+    fn gets_full(&mut self, psns: impl IntoIterator<Item = u32>) {
+        for psn in psns {
+            self.gets_data(psn, 256).unwrap();
+        }
+    }
+}
+
 /// The request for `len` bytes from byte `offset` of what is read.
 fn ask(psn: u32, offset: u64, len: u32) -> Pkt {
     Pkt::new(Operation::ReadRequest, Position::Only, psn, 0)
@@ -25,9 +34,7 @@ fn a_part_is_asked_for_when_one_before_it_is_there() {
     assert_eq!(bench.sends(), []);
     bench.gets_data(101, 256).unwrap();
     assert_eq!(bench.sends(), [ask(104, 1024, 176)]);
-    for psn in [102, 103] {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full([102, 103]);
     assert_eq!(bench.reports(), []);
     bench.gets_data(104, 176).unwrap();
     assert_eq!(bench.reports(), [(1200, WcStatus::Success)]);
@@ -54,9 +61,7 @@ fn what_was_asked_for_twice_may_come_at_once() {
     bench.sends();
     assert!(bench.wait(T));
     assert_eq!(bench.requester.flight(), Flight::default());
-    for psn in 100..103 {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full(100..103);
     assert_eq!(bench.sends()[0], ask(103, 768, 256));
     assert_eq!(bench.requester.flight().reads, 2);
 }
@@ -89,8 +94,7 @@ fn who_begins_slowly_asks_for_one_at_a_time() {
     });
     bench.post(READ, 2048);
     assert_eq!(bench.sends(), [ask(100, 0, 512)]);
-    bench.gets_data(100, 256).unwrap();
-    bench.gets_data(101, 256).unwrap();
+    bench.gets_full([100, 101]);
     assert_eq!(
         bench.sends(),
         [ask(102, 512, 512)],
@@ -125,9 +129,7 @@ fn draining_asks_for_all_parts_of_what_was_begun() {
     bench.post(READ, 1);
     bench.sends();
     bench.requester.drain();
-    for psn in 100..104 {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full(100..104);
     assert_eq!(bench.sends(), [ask(104, 1024, 176)]);
     assert!(!bench.requester.is_drained());
     bench.gets_data(104, 176).unwrap();
@@ -146,20 +148,14 @@ fn how_much_may_be_in_flight_changes_no_part() {
     });
     bench.requester.set_max_rd_atomic(1);
     assert_eq!(bench.sends(), []);
-    for psn in 100..104 {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full(100..104);
     assert_eq!(bench.sends(), [ask(104, 1024, 512)]);
     assert!(bench.wait(T));
     assert_eq!(bench.sends(), [ask(104, 1024, 512)]);
-    for psn in 104..106 {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full(104..106);
     assert_eq!(bench.sends(), [ask(106, 1536, 512)]);
     bench.post(READ, 2048);
-    for psn in 106..108 {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full(106..108);
     assert_eq!(
         bench.sends(),
         [ask(108, 0, 2048)],
@@ -175,9 +171,7 @@ fn psns_wrap_in_the_middle() {
     });
     bench.post(READ, 1200);
     assert_eq!(psns(&bench.sends()), [0xff_fffd, 0xff_ffff]);
-    for psn in [0xff_fffd, 0xff_fffe, 0xff_ffff, 0] {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full([0xff_fffd, 0xff_fffe, 0xff_ffff, 0]);
     assert_eq!(bench.sends(), [ask(1, 1024, 176)]);
     bench.gets_data(1, 176).unwrap();
     assert_eq!(bench.reports(), [(1200, WcStatus::Success)]);
@@ -188,9 +182,7 @@ fn what_was_not_asked_for_yet_does_not_come() {
     let mut bench = bench();
     bench.post(READ, 2048);
     bench.sends();
-    for psn in 100..103 {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full(100..103);
     // Two packets as one, of which the second is of the third part.
     let run = Pkt::new(Operation::ReadResponse, Position::Middle, 103, 512);
     let mut host = (&mut bench.placed, None);
@@ -206,9 +198,7 @@ fn a_later_part_is_refused() {
     let mut bench = bench();
     bench.post(READ, 1200);
     bench.sends();
-    for psn in 100..102 {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full(100..102);
     bench
         .gets(says(102, Syndrome::Nak(NakCode::RemoteAccess)))
         .unwrap();
@@ -233,9 +223,7 @@ fn a_key_is_taken_back_with_the_last_part() {
     let remote = at(0x1000);
     bench.post(SendOp::ReadInvalidate { remote, rkey }, 1200);
     bench.sends();
-    for psn in 100..104 {
-        bench.gets_data(psn, 256).unwrap();
-    }
+    bench.gets_full(100..104);
     bench.sends();
     assert_eq!(bench.placed.len(), 4);
     bench.gets_data(104, 176).unwrap();
