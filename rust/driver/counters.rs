@@ -46,7 +46,7 @@ counters! {
     SentBytes = c"sent_bytes",
     /// Bytes of UDP payload that were taken in.
     ReceivedBytes = c"rcvd_bytes",
-    /// Packets that the local network stack refused; they count as lost.
+    /// Packets that the local network stack refused, or that there was no memory for; they count as lost.
     SendErrors = c"send_err",
     /// Packets that were handed to a peer on this machine, without a network in between; they count as sent,
     /// too.
@@ -243,13 +243,18 @@ impl Counters {
     /// Notes what became of a packet of `bytes` bytes.
     pub(crate) fn sent(&self, packets: u16, bytes: usize, result: Xmit) {
         match result {
-            Xmit::Lost => return self.count(Counter::SendErrors),
+            Xmit::Lost => return self.not_sent(packets.into()),
             Xmit::Congested => self.count(Counter::Congested),
             Xmit::Sent => {}
         }
         self.0.add(Counter::SentPackets as usize, packets.into());
         // CAST: `usize` to `u64`.
         self.0.add(Counter::SentBytes as usize, bytes as u64);
+    }
+
+    /// Notes packets that never got as far as the network.
+    pub(crate) fn not_sent(&self, packets: u32) {
+        self.count_all(&[(Counter::SendErrors, packets)]);
     }
 
     /// Notes packets that were handed to a peer on this machine.

@@ -368,7 +368,11 @@ pub(crate) fn send_request(
     if packets != segment.packets {
         paging.progress();
     }
-    sent.map_err(|why| Unsent { why, packets })
+    match sent {
+        Ok(()) => qp.port().counters().not_sent(packets),
+        Err(why) => return Err(Unsent { why, packets }),
+    }
+    Ok(())
 }
 
 /// Carries out the request in `body`, which is about keys.

@@ -53,6 +53,7 @@ note "time-outs: $(timeouts "$DEV") and $(timeouts "$PEER_DEV")"
 failed=$((MOST - $(cat "$injection/times")))
 note "allocations that failed: $failed"
 check "many allocations did fail" [ "$failed" -ge 10 ]
+check "so do the counters say" grep -q '[1-9]' /sys/class/infiniband/{"$DEV","$PEER_DEV"}/ports/1/hw_counters/send_err
 pingpong rc 4 -n 100
 
 finish

@@ -326,15 +326,18 @@ impl Way<'_> {
         // CAST: At most 4096.
         let len = wr.length as usize;
         let Some(mut frame) = path.frame(&headers.emit(len), len) else {
+            port.counters().not_sent(1);
             return Ok(());
         };
         let whole = append_body(&mut frame, self.qp, body, 0, wr.length, self.paging)?;
         *self.psn = self.psn.next();
-        if whole {
-            path.send(self.qp.way(), frame);
-            path.flush(self.qp.way());
-            self.pacing.sent(path.take_refused());
+        if !whole {
+            port.counters().not_sent(1);
+            return Ok(());
         }
+        path.send(self.qp.way(), frame);
+        path.flush(self.qp.way());
+        self.pacing.sent(path.take_refused());
         Ok(())
     }
 }

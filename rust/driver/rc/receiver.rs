@@ -427,6 +427,7 @@ fn send(
     let mut train = Train::new(path, qp.way(), (segment, mtu));
     let Source::Remote(remote) = segment.source else {
         let _ = train.finish();
+        qp.port().counters().not_sent(train.left());
         return Ok(());
     };
     let copied = qp.space().read_remote(remote, segment.length, &mut train);
@@ -435,5 +436,9 @@ fn send(
     if sent.is_ok() || packets != segment.packets {
         paging.progress();
     }
-    sent.map(drop).map_err(|why| Unsent { why, packets })
+    match sent {
+        Ok(_) => qp.port().counters().not_sent(packets),
+        Err(why) => return Err(Unsent { why, packets }),
+    }
+    Ok(())
 }
