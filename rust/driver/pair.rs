@@ -128,7 +128,7 @@ pub(crate) struct Pair<T: Service> {
     send_work: Work<Self, SEND>,
     #[pin]
     receive_work: Work<Self, RECEIVE>,
-    /// Probably, that is queued; a hint only.
+    /// Probably, that is queued to go on with answers; a hint only.
     receive_deferred: Atomic<bool>,
     /// Queues that, where there is so much to do that others would wait for long.
     #[pin]
@@ -376,7 +376,7 @@ impl<T: Service> Pair<T> {
         if let Left::Unfinished = left {
             match after.lasts {
                 true => self.make_way(),
-                false => self.defer_receiver(),
+                false => self.answer_later(),
             }
         }
         if after.absent {
@@ -394,8 +394,15 @@ impl<T: Service> Pair<T> {
 
     /// Gives the receiver a turn from a work item.
     pub(crate) fn defer_receiver(self: ArcBorrow<'_, Self>) {
-        self.receive_deferred.store(true, Relaxed);
         let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
+    }
+
+    /// As [`Pair::defer_receiver`], to go on. What comes meanwhile waits for that, too, where requests are answered; a
+    /// receiver of datagrams would lose them.
+    fn answer_later(self: ArcBorrow<'_, Self>) {
+        let answers = matches!(T::RESUMED, Direction::Receive);
+        self.receive_deferred.store(answers, Relaxed);
+        self.defer_receiver();
     }
 
     /// Gives the receiver a turn from a work item once a thread has run on this CPU, so that others have, too.
