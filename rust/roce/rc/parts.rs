@@ -38,7 +38,7 @@ impl Parts {
     /// Parts for a READ that begins when so much may be in flight, to a peer that serves `depth` at a time. As many as
     /// that, or as are of use, fill the window: of one that is lost at its end, others behind it tell.
     pub(super) fn filling(Flow { bytes, packets }: Flow, depth: u8, mtu: Mtu) -> Self {
-        let shift = u32::from(depth).clamp(1, MANY).ilog2();
+        let shift = u32::from(depth).min(MANY).checked_ilog2().unwrap_or(0);
         let share = BurstLimit {
             bytes: bytes.wrapping_shr(shift),
             packets: packets.wrapping_shr(shift),
