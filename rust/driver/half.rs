@@ -21,7 +21,10 @@ use crate::{
         Body,
         SendQueue, //
     },
-    train::Train, //
+    train::{
+        Train,
+        Unsent, //
+    }, //
 };
 use kernel::sync::{
     rcu,
@@ -326,14 +329,6 @@ pub(crate) fn append_body(
     }
 }
 
-/// What became of packets that were not sent.
-pub(crate) struct Unsent<E> {
-    /// Why not: memory.
-    pub(crate) why: Obstacle<E>,
-    /// How many, the last of their segment.
-    pub(crate) packets: u32,
-}
-
 /// Sends the packets of a request in `queue` that `segment` stands for. Loss is none of our business.
 ///
 /// # Errors
@@ -364,15 +359,10 @@ pub(crate) fn send_request(
             Ok(())
         }
     };
-    let packets = train.left();
-    if packets != segment.packets {
+    if train.left() != segment.packets {
         paging.progress();
     }
-    match sent {
-        Ok(()) => qp.port().counters().not_sent(packets),
-        Err(why) => return Err(Unsent { why, packets }),
-    }
-    Ok(())
+    train.end(sent)
 }
 
 /// Carries out the request in `body`, which is about keys.

@@ -17,12 +17,21 @@ use crate::{
 use kernel::prelude::*;
 use rdma::umem::Memory;
 use roce::{
+    access::Obstacle,
     run::Packets,
     segment::{
         Mtu,
         Segment, //
     }, //
 };
+
+/// What became of packets that were not sent.
+pub(crate) struct Unsent<E> {
+    /// Why not: memory.
+    pub(crate) why: Obstacle<E>,
+    /// How many, the last of their segment.
+    pub(crate) packets: u32,
+}
 
 /// The packets of one segment.
 pub(crate) struct Train<'a> {
@@ -54,6 +63,18 @@ impl<'a> Train<'a> {
     /// How many packets are not done.
     pub(crate) fn left(&self) -> u32 {
         self.left
+    }
+
+    /// Ends with what became of the payload. Packets that are not done although it could be read are lost.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not be read, and how many packets are not done.
+    pub(crate) fn end<T, E>(self, sent: Result<T, Obstacle<E>>) -> Result<(), Unsent<E>> {
+        let packets = self.left;
+        sent.map_err(|why| Unsent { why, packets })?;
+        self.way.0.counters().not_sent(packets);
+        Ok(())
     }
 
     /// Sends the packet of a segment without payload.

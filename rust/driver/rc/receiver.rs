@@ -20,14 +20,16 @@ use crate::{
         report,
         take_from_peer,
         Half,
-        Unsent,
         BURST, //
     },
     host::Host,
     paging::Paging,
     path::Path,
     rq::Receives,
-    train::Train, //
+    train::{
+        Train,
+        Unsent, //
+    }, //
 };
 use kernel::{
     cpu::CpuId,
@@ -427,18 +429,12 @@ fn send(
     let mut train = Train::new(path, qp.way(), (segment, mtu));
     let Source::Remote(remote) = segment.source else {
         let _ = train.finish();
-        qp.port().counters().not_sent(train.left());
-        return Ok(());
+        return train.end(Ok(()));
     };
     let copied = qp.space().read_remote(remote, segment.length, &mut train);
-    let packets = train.left();
     let sent = paging.judge(copied, AccessError::Fault);
-    if sent.is_ok() || packets != segment.packets {
+    if sent.is_ok() || train.left() != segment.packets {
         paging.progress();
     }
-    match sent {
-        Ok(_) => qp.port().counters().not_sent(packets),
-        Err(why) => return Err(Unsent { why, packets }),
-    }
-    Ok(())
+    train.end(sent)
 }

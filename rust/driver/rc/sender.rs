@@ -23,7 +23,6 @@ use crate::{
         take_from_peer,
         Half,
         SendingHalf,
-        Unsent,
         BATCH,
         BURST, //
     },
@@ -36,7 +35,8 @@ use crate::{
         Body,
         SendQueue,
         Slots, //
-    }, //
+    },
+    train::Unsent, //
 };
 use kernel::{
     prelude::*,
