@@ -5,7 +5,9 @@ have, and that nothing else is taken. IBA 10.3.1, table "QP state transition pro
 Then what changes in RTS do, and what query_qp tells of attributes that nobody has set.
 """
 
+import bisect
 import errno
+import multiprocessing
 import os
 import time
 from functools import partial
@@ -16,11 +18,11 @@ from pyverbs.wr import SendWR, SGE
 
 import rc
 from counters import counter
-from rc import DEVICE, FULL_ACCESS, PORT, SLOWNESS, End, eventually, gid_index
+from rc import DEVICE, FULL_ACCESS, PORT, SLOWNESS, End, eventually, gid_index, own_context
 from tap import equal, not_for_rxe, run, true
 from ud import GRH, QKEY, UdEnd
 from verbs import refused
-from work import OK, READ, SEND, WRITE, fill, held, status
+from work import OK, READ, SEND, WRITE, e_name, fill, held, status
 
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
 NAMES = "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
@@ -229,6 +231,53 @@ def rights_in_rts():
         equal(held(b, 4), b"new!")
 
 
+def writes(wire, size):
+    """In a process of its own: an end that writes all of its peer's memory again and again, each time something else,
+    until it may not; tells with which status."""
+    own_context()
+    end = End(size=2 * size)
+    fill(end, b"\xaa" * size + b"\x55" * size)
+    wire.send(end.qp.qp_num)
+    peer, remote = wire.recv()
+    end.to_rts(peer)
+    number, found = 0, OK
+    while found == OK:
+        end.send(WRITE, pieces=[end.sge(number % 2 * size, size)], remote=remote)
+        number, found = number + 1, end.completion(30).status
+    wire.send(e_name(found))
+    end.close()
+
+
+def taken_at_work(size):
+    """A right is taken from who writes; whether in the middle of a WRITE."""
+    wire, theirs = multiprocessing.Pipe()
+    writer = multiprocessing.get_context("fork").Process(target=writes, args=(theirs, size))
+    writer.start()
+    end = End(size=size)
+    end.to_rts(wire.recv())
+    wire.send((end.qp.qp_num, end.remote()))
+    eventually(lambda: held(end, 1, size - 1) != b"\0", "one WRITE is done", 30)
+    changed(end, qp_access_flags=e.IBV_ACCESS_REMOTE_READ)
+    newest = held(end, 1)
+
+    def boundary():
+        return bisect.bisect_left(range(size), True, key=lambda place: held(end, 1, place) != newest)
+
+    written = boundary()
+    equal(wire.recv(), "IBV_WC_REM_INV_REQ_ERR", "what is refused")
+    equal(boundary(), written, "up to where it has written")
+    writer.join()
+    equal(writer.exitcode, 0, "exit code of who writes")
+    end.close()
+    return written < size
+
+
+def rights_at_work():
+    """RTS: a right that is taken is gone when the call returns, also for a WRITE that has begun"""
+    not_for_rxe("places what is in its hands")
+    eventually(lambda: taken_at_work(32 << 20), "in the middle of one", 30)
+
+
 def answered_after(code):
     """How long a message takes, in seconds, that finds no receive at first, if `min_rnr_timer` changes to `code`."""
     with rc.pair(min_rnr_timer=12) as (a, b):
@@ -266,7 +315,8 @@ def key_in_rts():
     b.close()
 
 
-TESTS = [every_transition, every_attribute, current_state, told, rights_in_rts, pause_in_rts, key_in_rts]
+TESTS = [every_transition, every_attribute, current_state, told, rights_in_rts, rights_at_work, pause_in_rts,
+         key_in_rts]
 
 if __name__ == "__main__":
     run(TESTS)
