@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Datagrams to a group while memory for copies runs out: whoever gets none loses that datagram alone, and each loss is
+counted. Which allocations may fail is set in 76-lost-memory.sh.
+
+	DEV over v0 ------ PEER_DEV over v1, in namespace b
+"""
+
+import time
+
+from counters import counter
+from multicast import DEV, GROUPS, PEER, closing, gid, opened
+from tap import equal, run, true
+from ud import GRH
+from work import OK
+
+MEMBERS, ROUNDS, AT_ONCE, PLACES = 3, 100, 8, 32
+
+
+def fail(percent):
+    """So many allocations fail from now on."""
+    with open("/sys/kernel/debug/failslab/probability", "w", encoding="ascii") as file:
+        file.write(str(percent))
+
+
+def drained(member):
+    """Takes what has come to a member, posts as many receives, and returns the messages."""
+    came, end = [], time.monotonic() + 0.02
+    while time.monotonic() < end:
+        for found in member.cq.poll(16)[1]:
+            equal(found.status, OK, "receive")
+            came.append(member.received(found.wr_id)[GRH:found.byte_len])
+            member.receive(at=found.wr_id)
+    return came
+
+
+@closing
+def copies():
+    """A datagram to a group, of which there is no copy for a member, is lost for that one, and counted"""
+    lost = counter("rx_no_memory", DEV)
+    members, sender = [opened() for _ in range(MEMBERS)], opened(PEER)
+    for member in members:
+        member.attach(GROUPS[4])
+        member.receive(PLACES)
+    handle = sender.handle_for(GROUPS[4], gid(4, peer=True))
+    text, got = b"to some of you", [0] * MEMBERS
+    fail(30)
+    try:
+        for _ in range(ROUNDS):
+            for _ in range(AT_ONCE):
+                equal(sender.send(handle, text), OK, "send")
+            for at, member in enumerate(members):
+                came = drained(member)
+                equal(came, [text] * len(came), "what came")
+                got[at] += len(came)
+    finally:
+        fail(0)
+    lost = counter("rx_no_memory", DEV) - lost
+    print(f"# of {ROUNDS * AT_ONCE} sent, members got {got}; {lost} copies lost", flush=True)
+    true(lost > 0, "copies that were lost")
+    # One member gets the datagram itself, and so all that came.
+    equal(sum(got) + lost, MEMBERS * max(got), "copies that came, or were counted")
+
+
+if __name__ == "__main__":
+    run([copies])
