@@ -5,7 +5,7 @@
 #
 #	v0 [DEV], hostile processes ------ v1 [PEER_DEV]     v1 is in namespace b; a connection that must not suffer
 #
-# VERBS_SECONDS is how long, SEED steers the chance.
+# VERBS_SECONDS is how long, SEED steers the chance. With FEEDBACK=0 nothing is learnt from what is reached.
 #
 # vm: TOPOLOGY=netns KERNEL=umdebug
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_ENV=VERBS_SECONDS=300

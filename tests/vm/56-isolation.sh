@@ -100,4 +100,5 @@ elif exclusive >/tmp/exclusive; then
 else
 	skip "exclusive mode" "$(tail -n 1 /tmp/exclusive)"
 fi
+check "the log is not flooded with all that" log_is_not_flooded
 finish

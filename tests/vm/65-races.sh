@@ -37,5 +37,6 @@ check "the driver is unloaded" bash -c "rdma link del $DEV; rmmod $(module "$DRI
 load_driver "$DRIVER"
 check "and comes back" set_up_device
 check "and works" timeout 30 python3 races.py undisturbed
+check "the log is not flooded with all that" log_is_not_flooded
 
 finish

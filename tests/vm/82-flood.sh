@@ -6,8 +6,8 @@
 #	v0 [DEV] ------ v1 [PEER_DEV], flood     v1 is in namespace b
 #
 # FLOOD_FACTOR is how many times as expensive as to a closed port a packet may be; without it, that is only printed, and
-# so is how much a flood slows others down. FLOOD_TESTS names some of the tests of flood.py, for them alone. SEED
-# steers the chance.
+# so is how much a flood slows others down. FLOOD_TESTS names some of the tests of flood.py, for them alone,
+# FLOOD_PACKETS says how many packets of each kind there are. SEED steers the chance.
 #
 # vm: TOPOLOGY=netns VM_TIMEOUT=1500 KERNEL=umdebug
 # long: alone TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=FLOOD_FACTOR=5

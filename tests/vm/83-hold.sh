@@ -14,7 +14,7 @@
 #
 # long: alone TOPOLOGY=netns KERNEL=uml VM_CMDLINE=pin_cpus VM_ENV=HOLD_JUDGED=1
 # long: alone TOPOLOGY=netns KERNEL=uml VM_CMDLINE=pin_cpus DRIVER=rxe
-# long: alone TOPOLOGY=netns KERNEL=uml VM_CMDLINE=pin_cpus PEER_DRIVER=rxe VM_ENV=HOLD_TESTS=reads
+# long: alone TOPOLOGY=netns KERNEL=uml VM_CMDLINE=pin_cpus PEER_DRIVER=rxe VM_ENV='HOLD_TESTS=reads HOLD_JUDGED=1'
 
 . "$VM_LIB"
 

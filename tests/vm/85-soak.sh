@@ -10,10 +10,11 @@
 # rdma_rxe does not get through, so it is not asked to (HOSTILE_ANYWAY=1 does).
 #
 # SOAK_SECONDS is how long, SOAK_QPS how many queue pairs are verified, SEED steers the chance. These seconds are as
-# long on every kernel, those of VM_TIMEOUT are not: 1500 are 3000 on umdebug.
+# long on every kernel, those of VM_TIMEOUT are not: 1500 are 3000 on umdebug. kmemleak is on debug alone.
 #
 # vm: TOPOLOGY=netns
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_MEMORY=4G VM_ENV='SOAK_SECONDS=1800 SOAK_QPS=500'
+# long: TOPOLOGY=netns KERNEL=debug VM_TIMEOUT=1500 VM_MEMORY=4G VM_ENV='SOAK_SECONDS=1800 SOAK_QPS=500'
 
 . "$VM_LIB"
 

@@ -197,7 +197,7 @@ def threads():
             worker.start()
         for worker in workers:
             worker.join()
-        print(f"# {counted.most} of {PAGES} pages at a time, {counted.refusals} refusals", flush=True)
+        print(f"# seed {SEED}: {counted.most} of {PAGES} pages at a time, {counted.refusals} refusals", flush=True)
         equal(counted.strange, [], "what nobody expects")
         true(PAGES * 3 // 4 < counted.most <= PAGES, f"{counted.most} pages at a time")
         true(counted.refusals > THREADS, f"{counted.refusals} refusals")
