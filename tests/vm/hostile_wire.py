@@ -294,14 +294,11 @@ class Scene:
             equal(self.inbox.memory[gap:gap + SLOT - TAKEN], bytes(SLOT - TAKEN), f"memory behind receive {at}")
 
     def close(self):
-        """Ends it, users before what they use."""
-        for victim in self.victims:
-            for end in (victim.end, victim.peer):
-                if end:
-                    end.close()
+        """Ends it, users before what they use. In rdma_rxe a window keeps its queue pair, so windows go first."""
         windows = [window for window, _ in self.windows]
+        ends = [end for victim in self.victims for end in (victim.end, victim.peer) if end]
         regions = [region.mr for region in self.regions().values()]
-        for part in (self.member, *windows, *regions, self.srq, self.pd, self.other_pd, self.a, self.b):
+        for part in (*windows, *ends, self.member, *regions, self.srq, self.pd, self.other_pd, self.a, self.b):
             part.close()
 
 
