@@ -50,11 +50,11 @@ echo 0 >"$injection/probability"
 kill "$bystander"
 check "the connection delivered everything" wait "$bystander"
 note </tmp/bystander
-timeouts() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/ack_timeouts" 2>/dev/null; }
-note "time-outs: $(timeouts "$DEV") and $(timeouts "$PEER_DEV")"
+# both COUNTER: of one device, and of the other.
+both() { cat /sys/class/infiniband/{"$DEV","$PEER_DEV"}/ports/1/hw_counters/"$1"; }
+note "time-outs:" $(both ack_timeouts)
 failed=$((MOST - $(cat "$injection/times")))
-counted=$(cat /sys/class/infiniband/{"$DEV","$PEER_DEV"}/ports/1/hw_counters/send_err |
-	awk '{ sum += $1 } END { print sum }')
+counted=$(both send_err | awk '{ sum += $1 } END { print sum }')
 note "allocations that failed: $failed; packets without memory: $counted"
 check "many allocations did fail" [ "$failed" -ge 10 ]
 # Each costs one packet or more, but a few are of others.

@@ -46,8 +46,8 @@ def copies():
     fail(30)
     try:
         # In the last rounds nothing is sent: what is late comes.
-        for number in range(ROUNDS + LAST):
-            for _ in range(AT_ONCE if number < ROUNDS else 0):
+        for count in ROUNDS * [AT_ONCE] + LAST * [0]:
+            for _ in range(count):
                 equal(sender.send(handle, text), OK, "send")
             for at, member in enumerate(members):
                 came = drained(member)

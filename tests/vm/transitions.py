@@ -251,7 +251,7 @@ def writes(wire, size):
 def taken_at_work(size):
     """A right is taken from who writes; whether in the middle of a WRITE."""
     wire, theirs = multiprocessing.Pipe()
-    writer = multiprocessing.get_context("fork").Process(target=writes, args=(theirs, size))
+    writer = multiprocessing.get_context("fork").Process(target=writes, args=(theirs, size), daemon=True)
     writer.start()
     end = End(size=size)
     end.to_rts(wire.recv())
