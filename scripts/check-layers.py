@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The direction of imports, between the crates and inside each.
+"""The direction of imports, between the crates, between the folders of each, and between files.
 
-Between crates: `roce` uses core and zerocopy, `rdma` uses the kernel, the driver uses both, and only
-`rdma` knows bindings. Inside a crate the files stand in scripts/layers bottom up; a file imports only what
-stands on an earlier line, so there is no cycle. A file that the list lacks is an error.
+Between crates: `roce` uses core and zerocopy, `rdma` uses the kernel, the driver uses both, and only `rdma` knows
+bindings. Inside a crate, scripts/layers lists the folders and top-level files bottom up: each imports only those that
+stand before it. Below that, at every level of the tree, modules import each other without a cycle, where whatever a
+module contains counts as the module itself.
 
-`check-layers.py --edges` prints who imports whom, for one who edits the list.
+`check-layers.py --edges` prints which file imports which.
 """
 
 import re
@@ -85,7 +86,7 @@ class Crate:
             self.files[module] = path
             self.code[module] = source.without_tests(code)
         for module in list(self.files):
-            # Tests may know whom they like.
+            # Tests may import anything.
             if any(module[: len(test)] == test for test in tests):
                 del self.files[module], self.code[module]
         self.exports = {module: self._exports(module) for module in self.files}
@@ -170,7 +171,7 @@ def check_crate_borders(crate, report):
 
 
 def read_layers():
-    """{crate: {module: (rank, line)}} from the list; a line holds files that do not know each other."""
+    """{crate: {top-level module: (rank, line)}} from the list; the modules of a line do not import each other."""
     found, rank = {}, {}
     crate = None
     for number, line in enumerate(source.read(LAYERS).splitlines(), 1):
@@ -183,32 +184,89 @@ def read_layers():
             continue
         rank[crate] += 1
         for name in line.split():
-            found[crate][tuple(name.split("::"))] = (rank[crate], number)
+            found[crate][name] = (rank[crate], number)
     return found
 
 
 def check_order(crate, order, report):
-    """Each file against the list."""
-    for module, (_rank, line) in order.items():
-        if module not in crate.files:
-            report.add(LAYERS, line, f"{crate.name} has no file {'::'.join(module)}")
+    """Each top-level module against the list."""
+    tops = {module[0] for module in crate.files if module}
+    for name, (_rank, line) in order.items():
+        if name not in tops:
+            report.add(LAYERS, line, f"{crate.name} has no module {name}")
     for module, path in sorted(crate.files.items()):
         if not module:
-            continue  # The root declares; what it passes on is judged where it is used.
-        if module not in order:
-            report.add(path, 1, f"{'::'.join(module)} is not in {LAYERS}")
+            continue  # The root declares modules; what it re-exports is judged where it is used.
+        if module[0] not in order:
+            report.add(path, 1, f"{module[0]} is not in {LAYERS}")
             continue
         for owner, line in crate.imports(module).items():
-            if owner and owner in order and order[owner][0] >= order[module][0]:
-                report.add(path, line, f"imports {'::'.join(owner)}, which does not stand below it in {LAYERS}")
-            elif not owner and crate.name != "ferroce":
-                report.add(path, line, "imports from the crate's root")
+            if not owner:
+                if crate.name != "ferroce":
+                    report.add(path, line, "imports from the crate's root")
+            elif owner[0] != module[0] and owner[0] in order and order[owner[0]][0] >= order[module[0]][0]:
+                report.add(path, line, f"imports {'::'.join(owner)}, which does not stand below {module[0]} in {LAYERS}")
+
+
+def folded(crate):
+    """{parent: {child: {sibling: (path, line)}}}: imports between the modules of each level, what they contain folded
+    into them."""
+    levels = {}
+    for module, path in crate.files.items():
+        for owner, line in crate.imports(module).items():
+            depth = 0
+            while depth < min(len(module), len(owner)) and module[depth] == owner[depth]:
+                depth += 1
+            # An import between a module and one that contains it is none between siblings.
+            if depth < min(len(module), len(owner)):
+                siblings = levels.setdefault(module[:depth], {}).setdefault(module[depth], {})
+                siblings.setdefault(owner[depth], (path, line))
+    return levels
+
+
+def find_cycle(edges):
+    """The modules of one cycle, in order; empty if there is none."""
+    state, trail = {}, []
+
+    def visit(name):
+        state[name] = "open"
+        trail.append(name)
+        for other in sorted(edges.get(name, {})):
+            if state.get(other) == "open":
+                return trail[trail.index(other) :]
+            if other not in state:
+                cycle = visit(other)
+                if cycle:
+                    return cycle
+        state[name] = "done"
+        trail.pop()
+        return []
+
+    for name in sorted(edges):
+        if name not in state:
+            cycle = visit(name)
+            if cycle:
+                return cycle
+    return []
+
+
+def check_cycles(crate, report):
+    """No import cycle at any level. Returns the number of levels that have one."""
+    found = 0
+    for parent, edges in sorted(folded(crate).items()):
+        cycle = find_cycle(edges)
+        if cycle:
+            found += 1
+            place = "::".join((crate.name,) + parent)
+            path, line = edges[cycle[-1]][cycle[0]]
+            report.add(path, line, f"cycle in {place}: {' -> '.join(cycle + cycle[:1])}")
+    return found
 
 
 def main():
     report = source.Report("check-layers")
     layers = read_layers()
-    total = 0
+    total = cycles = 0
     for name in CRATES:
         crate = Crate(name)
         if "--edges" in sys.argv:
@@ -218,9 +276,10 @@ def main():
             continue
         check_crate_borders(crate, report)
         check_order(crate, layers.get(name, {}), report)
+        cycles += check_cycles(crate, report)
         total += len(crate.files)
     if "--edges" not in sys.argv:
-        report.finish(f"{total} files in order")
+        report.finish(f"{total} files in order, {cycles} cycles between folders or modules")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ report() {
 		objects+=(--object "$built/$target")
 	done
 	"$llvm/llvm-cov" report "$built/${targets[0]}" "${objects[@]}" --instr-profile="$profile" \
-		--sources "$SRC/rust/roce" "$SRC/rust/driver/abi.rs" "$SRC/rust/driver/abi" |
+		--sources "$SRC/rust/roce" "$SRC/rust/driver/abi/mod.rs" "$SRC/rust/driver/abi" |
 		awk '/^Filename/ || /^-/ || NF < 10 { next }
 			{ printf "%-24s %5d lines %5d reached  %s\n", $1, $8, $8 - $9, $10 }' |
 		tee "$out/coverage.txt"

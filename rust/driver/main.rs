@@ -11,62 +11,26 @@
 #![deny(unsafe_code)]
 
 mod abi;
-mod ah;
-mod arrival;
-mod backlog;
-mod bytes;
-mod common;
-mod counters;
-mod cq;
-mod create;
-mod datagram;
-mod demux;
 mod device;
-mod fifo;
-mod flush;
-mod frame;
-mod half;
-mod host;
-mod keys;
-mod moderator;
-mod modify;
-mod mr;
-mod multicast;
-mod mw;
-mod nearby;
-mod odp;
-mod pacing;
-mod paging;
-mod pair;
-mod path;
+mod limits;
+mod mem;
+mod net;
+mod packet;
 mod port;
-mod posting;
-mod queue_pair;
-mod rc;
-mod registration;
-mod rq;
-mod sends;
-mod shared;
-mod sockets;
-mod space;
-mod sq;
-mod srq;
-mod supply;
-mod threads;
-mod train;
-mod uc;
+mod qp;
+mod queue;
 mod verbs;
 
-use crate::{
-    device::Ferroce,
-    shared::Shared, //
+use crate::device::{
+    ferroce::Ferroce,
+    module_state::Shared, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 use rdma::{
-    link::Registration,
+    ib::link::Registration,
     net::{
         netns::NamespaceHook,
         notifier::Notifier, //
@@ -105,7 +69,7 @@ struct FerroceModule {
 
 impl kernel::Module for FerroceModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        arrival::verify_always(module_parameters::verify_icrc.value() != 0);
+        packet::rx_parse::verify_always(module_parameters::verify_icrc.value() != 0);
         let shared = Shared::new(module_parameters::local_path.value() != 0)?;
         Ok(Self {
             _rest: Rest(shared.clone()),

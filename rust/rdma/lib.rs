@@ -25,39 +25,12 @@
 
 mod bindings;
 
-pub mod alloc;
-pub mod apart;
-pub mod attr;
-pub mod crc32;
-pub mod device;
-pub mod driver;
-pub mod event;
-pub mod gate;
-pub mod gid;
-pub mod link;
-mod lockdep;
-pub mod mmap;
+pub mod ib;
+pub mod ib_device;
+pub mod mm;
 pub mod net;
-mod object;
-mod ops;
-pub mod random;
-pub mod restrack;
-pub mod ring;
-pub mod sleep;
-pub mod slot;
-mod stats;
-mod sysfs;
-pub mod table;
-pub mod tally;
-pub mod timer;
-pub mod trace;
-pub mod turn;
-pub mod udata;
-pub mod umem;
-pub mod wait;
-pub mod wc;
-pub mod work;
-pub mod wr;
+pub mod sync;
+pub mod util;
 
 /// Prefix of this crate's messages: it is linked into `ferroce.ko`.
 const __LOG_PREFIX: &[u8] = b"ferroce\0";

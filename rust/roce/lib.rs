@@ -46,15 +46,15 @@
 
 pub mod access;
 pub mod bind;
-pub mod host;
+pub mod congestion;
 pub mod id;
 pub mod num;
 pub mod pma;
 pub mod psn;
 pub mod qp;
 pub mod rc;
-pub mod run;
-pub mod segment;
+pub mod recv_context;
+pub mod segmentation;
 pub mod status;
 pub mod time;
 pub mod uc;

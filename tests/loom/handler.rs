@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Those who call a completion handler (`rust/rdma/event/handler.rs`), interleaved.
+//! Those who call a completion handler (`rust/rdma/ib/event/handler.rs`), interleaved.
 //!
 //! The very file that the module is built from, over a model of the kernel's atomic that promises no
 //! more than the kernel does. Checked is that one is in the handler at a time, and that the
@@ -28,13 +28,13 @@ use std::{
     sync::Mutex, //
 };
 
-/// Stands in for `rust/rdma/event.rs`.
+/// Stands in for `rust/rdma/ib/event.rs`.
 #[path = "."]
 mod handler {
     use kernel::Full;
 
     mod kernel;
-    #[path = "../../rust/rdma/event/handler.rs"]
+    #[path = "../../rust/rdma/ib/event/handler.rs"]
     mod protocol;
 
     pub(crate) type State = kernel::Atomic;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions and the timer that lets one event stand for several (`rust/driver/moderator/held.rs`),
+//! Completions and the timer that lets one event stand for several (`rust/driver/queue/cq_moderation/state.rs`),
 //! interleaved.
 //!
 //! The very file that the module is built from, over a model of the kernel's atomic that promises no
-//! more than the kernel does, and over a model of `rust/rdma/timer.rs`: who arms a timer that is queued already does
+//! more than the kernel does, and over a model of `rust/rdma/sync/timer.rs`: who arms a timer that is queued already does
 //! nothing, and finds that out without a lock. Checked is that no completion is kept back for ever, and
 //! that no event is told for nothing.
 
@@ -27,7 +27,7 @@ use moderator::{
 };
 use std::collections::BTreeSet;
 
-/// Stands in for `rust/driver/moderator.rs`.
+/// Stands in for `rust/driver/queue/cq_moderation.rs`.
 #[path = "."]
 mod moderator {
     use kernel::{
@@ -35,7 +35,7 @@ mod moderator {
         Relaxed, //
     };
 
-    #[path = "../../rust/driver/moderator/held.rs"]
+    #[path = "../../rust/driver/queue/cq_moderation/state.rs"]
     mod held;
     mod kernel;
 

@@ -34,7 +34,7 @@ use std::{
     sync::Mutex, //
 };
 
-/// Stands in for `rust/rdma/ring.rs`.
+/// Stands in for `rust/rdma/ib/ring.rs`.
 #[path = "."]
 mod ring {
     use loom::sync::atomic::{
@@ -45,7 +45,7 @@ mod ring {
         }, //
     };
 
-    #[path = "../../rust/rdma/ring/index.rs"]
+    #[path = "../../rust/rdma/ib/ring/index.rs"]
     mod index;
 
     /// The indices, which the other end may write as well, and what it cannot reach.

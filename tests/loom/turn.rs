@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The protocol of `rust/rdma/turn.rs`, in whatever order things happen.
+//! The protocol of `rust/rdma/sync/exclusive.rs`, in whatever order things happen.
 //!
 //! The very file that the module is built from, over a model of the kernel's flag, lock and
 //! barrier that promises no more than the kernel does. Checked is that there is never more than one
@@ -27,7 +27,7 @@ use turn::{
     Lock, //
 };
 
-/// Stands in for `rust/rdma/turn.rs`.
+/// Stands in for `rust/rdma/sync/exclusive.rs`.
 #[path = "."]
 mod turn {
     use loom::{
@@ -51,7 +51,7 @@ mod turn {
         DerefMut, //
     };
 
-    #[path = "../../rust/rdma/turn/ownership.rs"]
+    #[path = "../../rust/rdma/sync/exclusive/protocol.rs"]
     pub(crate) mod ownership;
 
     /// `smp_mb()`.

@@ -75,7 +75,7 @@ static int by_all(const void *a, const void *b)
 	return by_size(&((const struct times *)a)->all, &((const struct times *)b)->all);
 }
 
-/* As rust/rdma/net/burst.rs does it. */
+/* As rust/rdma/net/tx/gso_list.rs does it. */
 static int send(const struct flow *flow, struct sk_buff *skb)
 {
 	int rc;

@@ -10,7 +10,7 @@
 #include <linux/udp.h>
 #include <net/udp.h>
 
-/* As rust/rdma/net/skb.rs and burst.rs have them. */
+/* As rust/rdma/net/tx/skb.rs and burst.rs have them. */
 #define ROOM (LL_MAX_HEADER + 48 + 48)
 #define MOST 64
 #define MAGIC 0x0a110e57

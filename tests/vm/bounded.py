@@ -48,9 +48,9 @@ LEAST_SCATTERED = SCATTERED * 16 * 3 // 4
 # What is charged for one of those that are made by bare commands, at least. The core's own part of each is not, for any
 # driver: of a protection domain, that is nearly all. Sizes are what the module's debug information says; kmalloc rounds
 # them up, and 8 bytes more of each piece say whom it is charged to.
-# A domain: an Arc of 8 (Pd in rust/driver/mr.rs).
-# A handle: an Arc of 96 (Ah in rust/driver/ah.rs), and one of 32 (Handle in ah/handle.rs), which makes 144.
-# A window: 80 (Mw in rust/driver/mw.rs), an Arc of 64 (Entry in rust/driver/keys.rs), and what the table of keys needs:
+# A domain: an Arc of 8 (Pd in rust/driver/mem/mr.rs).
+# A handle: an Arc of 96 (Ah in rust/driver/port/ah.rs), and one of 32 (Handle in ah/handle.rs), which makes 144.
+# A window: 80 (Mw in rust/driver/mem/mw.rs), an Arc of 64 (Entry in rust/driver/mem/key_table.rs), and what the table of keys needs:
 # their indices are random among 2^24, so few share one of its nodes of 576, of which there are two levels. Of many the
 # upper ones are shared; what is left is more than half of 1344.
 # A small region: the same, but without the first part, and with what it has of its memory.

@@ -40,8 +40,8 @@ SOME_ROUNDS, PATIENCE, LEAST_SHARE = 4, 30, 0.1
 GROUP = "/sys/fs/cgroup/charged"
 MAX_SGE = 4
 # What the driver keeps of each slot of an RC send queue, out of the process's reach: a Slot of the window, the Shape of
-# the entry, and its scatter list; see Slots and Entries in rust/driver/sq.rs. The sizes of the first two are what the
-# module's debug information says, that of the third stands in rust/driver/abi.rs. If one shrinks, so may this.
+# the entry, and its scatter list; see Slots and Entries in rust/driver/queue/sq.rs. The sizes of the first two are what the
+# module's debug information says, that of the third stands in rust/driver/abi/mod.rs. If one shrinks, so may this.
 COPIES = (72, 40, 16 * MAX_SGE)
 # Queues of so many, which makes two slots or 64. A power of two of bytes is what kmalloc charges for that, whatever was
 # asked for; what is larger than two pages may come from elsewhere, and then costs less.

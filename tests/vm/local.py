@@ -22,7 +22,7 @@ PATIENT = {"timeout": 13, "retry_cnt": 7}
 HANDS_OVER = os.environ.get("LOCAL_PATH", "1") != "0"
 
 # What is posted within that time is one stream: only 1 ms after a post that nobody waits for, an acknowledgement is
-# asked for (PATIENCE in rust/roce/rc/ask.rs).
+# asked for (PATIENCE in rust/roce/rc/ack_request.rs).
 STREAM = 0.0008
 
 

@@ -22,7 +22,7 @@ from rc import DEVICE, PAGE, eventually, own_context, pair
 from tap import Skip, equal, not_for_rxe, true
 from work import OK, READ, SEND, WRITE, pattern, status
 
-# What may wait: in a queue (rust/driver/uc.rs), in all of them, and in each although all are full
+# What may wait: in a queue (rust/driver/qp/uc/mod.rs), in all of them, and in each although all are full
 # (rust/rdma/net/rx/queue.rs), with the burst that goes beyond.
 INBOX, WAITING_SHARE, MOST_UNCOUNTED = 4 << 20, 8, 128 << 10
 

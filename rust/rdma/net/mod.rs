@@ -9,21 +9,16 @@
 //!   [`whole`]: bursts that come unsplit; `reserved`: what no process sends there; `hooks`: both in netfilter.
 //! - [`multicast`]: groups that an interface takes packets of.
 
-pub mod burst;
-pub mod flight;
-pub mod header;
-mod hooks;
-pub mod multicast;
+pub mod hook;
+pub mod mcast;
 pub mod netdev;
 pub mod netns;
 pub mod notifier;
-mod reserved;
 pub mod route;
 pub mod rtnl;
 pub mod rx;
-pub mod skb;
-pub mod udp_tunnel;
-pub mod whole;
+pub mod tx;
+pub mod tx_inflight;
 
 use crate::bindings;
 

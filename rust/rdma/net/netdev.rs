@@ -15,7 +15,7 @@ use crate::{
         Net,
         NetId, //
     },
-    slot::RcuSlot, //
+    sync::rcu_revocable::RcuSlot, //
 };
 use core::{
     cell::UnsafeCell,

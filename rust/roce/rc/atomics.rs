@@ -11,7 +11,7 @@
 //! extensions.
 
 use super::{
-    refusal::Refusal,
+    nak::Refusal,
     replay::{
         Answer,
         Request, //
@@ -20,12 +20,12 @@ use super::{
         Message,
         RequestHost,
         Responder, //
-    },
+    }, //
 };
 use crate::{
     access::Access,
     num::usize_as_u64,
-    segment::Payload,
+    segmentation::tx_desc::Payload,
     wire::{
         ext::Feth,
         opcode::Operation,
@@ -37,7 +37,7 @@ use crate::{
         Placement,
         Remote,
         ATOMIC_BYTES, //
-    },
+    }, //
 };
 
 impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {

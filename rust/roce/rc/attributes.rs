@@ -10,7 +10,7 @@ use crate::{
         Qpn, //
     },
     psn::Psn,
-    segment::Mtu, //
+    segmentation::tx_desc::Mtu, //
 };
 
 /// How much may be in flight, either way: SENDs and WRITEs with their payload, READs with the

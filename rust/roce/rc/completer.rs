@@ -15,8 +15,8 @@ use super::{
         SendState, //
     },
     retry::Exhausted,
-    slot::Slot,
-    window::Reach, //
+    send_window::Reach,
+    slot::Slot, //
 };
 use crate::{
     access::{
@@ -28,7 +28,7 @@ use crate::{
         usize_as_u64, //
     },
     psn::Psn,
-    segment::Payload,
+    segmentation::tx_desc::Payload,
     status::{
         DropReason,
         NakCode,
@@ -40,7 +40,7 @@ use crate::{
         opcode::Operation,
         packet::Packet, //
     },
-    wr::SendOp,
+    wr::SendOp, //
 };
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {

@@ -9,12 +9,12 @@
 
 use super::{
     atomics::atomic,
+    pending_ack::Reply,
     replay::{
         Answer,
         Request, //
     },
-    reply::Reply,
-    responder::Responder,
+    responder::Responder, //
 };
 use crate::{
     access::Access,

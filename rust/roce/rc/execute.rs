@@ -10,9 +10,9 @@
 //! (longest message), C9-148 (a READ counts when it is accepted).
 
 use super::{
-    refusal::Refusal,
+    nak::Refusal,
+    pending_ack::Reply,
     replay::Answer,
-    reply::Reply,
     responder::{
         Fatal,
         Message,
@@ -20,7 +20,7 @@ use super::{
         RecvState,
         RequestHost,
         Responder, //
-    },
+    }, //
 };
 use crate::{
     access::{
@@ -33,7 +33,7 @@ use crate::{
         usize_as_u64, //
     },
     psn::Psn,
-    segment::Payload,
+    segmentation::tx_desc::Payload,
     status::{
         DropReason,
         NakCode,
@@ -49,7 +49,7 @@ use crate::{
             Operation,
             Service, //
         },
-        packet::Packet,
+        packet::Packet, //
     },
     wr::{
         BadRecv,
@@ -59,7 +59,7 @@ use crate::{
         Remote,
         WcOpcode,
         MAX_MESSAGE, //
-    },
+    }, //
 };
 
 impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {

@@ -15,24 +15,22 @@
 //! Neither touches memory. Where bytes are to be moved or looked up, the machine asks its
 //! surroundings through a small trait that is given as an argument ([`requester::ResponseHost`],
 //! [`responder::RequestHost`]); where bytes are to be sent, it says where they come from
-//! ([`Segment`](crate::segment::Segment)). A packet that gets lost is never reported: the
+//! ([`Segment`](crate::segmentation::tx_desc::Segment)). A packet that gets lost is never reported: the
 //! protocol finds out.
 
-mod answer;
-mod ask;
+mod ack_policy;
+mod ack_request;
 mod atomics;
 mod attributes;
 mod completer;
-mod configure;
-mod distance;
+mod config;
 mod duplicates;
 mod execute;
-mod local;
-mod pace;
-mod parts;
-mod questions;
-mod refusal;
-mod reply;
+mod local_ops;
+mod nak;
+mod pending_ack;
+mod read_split;
+mod respond;
 mod retry;
 mod slot;
 mod transmit;
@@ -43,4 +41,4 @@ mod testing;
 pub mod replay;
 pub mod requester;
 pub mod responder;
-pub mod window;
+pub mod send_window;

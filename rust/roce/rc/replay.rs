@@ -15,7 +15,7 @@ use crate::{
     },
     num::u32_as_usize,
     psn::Psn,
-    segment::MAX_PSNS,
+    segmentation::tx_desc::MAX_PSNS,
     wr::{
         AtomicOp,
         Remote, //

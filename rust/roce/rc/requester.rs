@@ -15,19 +15,21 @@ pub use super::{
 };
 
 use super::{
+    ack_policy::Questions,
     attributes::Config,
-    distance::Distance,
-    pace::Pace,
-    questions::Questions,
     retry::{
         Expired,
         Retry, //
     },
-    slot::Slot,
-    window::{
+    send_window::{
         Flight,
         Window, //
     },
+    slot::Slot, //
+};
+use crate::congestion::{
+    rtt::Distance,
+    window::Pace, //
 };
 use crate::{
     access::Obstacle,
@@ -36,11 +38,13 @@ use crate::{
         Rkey, //
     },
     psn::Psn,
-    run::MAX_RUN,
-    segment::{
-        Mtu,
-        Payload,
-        SlotIndex, //
+    segmentation::{
+        gso::MAX_RUN,
+        tx_desc::{
+            Mtu,
+            Payload,
+            SlotIndex, //
+        }, //
     },
     status::WcStatus,
     time::Instant,
@@ -50,7 +54,7 @@ use crate::{
         SendWr,
         WcOpcode,
         MAX_MESSAGE, //
-    },
+    }, //
 };
 
 /// What the requester must ask of whoever holds the memory.

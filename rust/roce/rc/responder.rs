@@ -5,14 +5,14 @@
 //! Owns everything that the responder remembers. How requests are carried out is in `execute`,
 //! how they are answered in `answer`. Does not know the requester of its own QP.
 
-pub use super::answer::ResponseBurst;
+pub use super::respond::ResponseBurst;
 
 use super::{
+    pending_ack::Reply,
     replay::{
         Answer,
         Replay, //
-    },
-    reply::Reply,
+    }, //
 };
 use crate::{
     access::{
@@ -20,7 +20,6 @@ use crate::{
         AccessError,
         Obstacle, //
     },
-    host::MessageHost,
     id::{
         Msn,
         Pkey,
@@ -28,7 +27,8 @@ use crate::{
         Rkey, //
     },
     psn::Psn,
-    segment::{
+    recv_context::MessageHost,
+    segmentation::tx_desc::{
         Mtu,
         Payload, //
     },
@@ -44,7 +44,7 @@ use crate::{
         RecvWr,
         Remote,
         WcOpcode, //
-    },
+    }, //
 };
 
 /// What the responder must ask of whoever holds the memory and the receive queue, beside what any

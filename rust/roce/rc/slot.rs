@@ -5,7 +5,7 @@
 //! Owns the request, the packet sequence numbers it was given and how it ended. Does not know
 //! the requests before and after it.
 
-use super::parts::Parts;
+use super::read_split::Parts;
 use crate::{
     psn::Psn,
     status::WcStatus,

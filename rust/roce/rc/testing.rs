@@ -12,7 +12,7 @@ use crate::{
         Rkey, //
     },
     psn::Psn,
-    segment::{
+    segmentation::tx_desc::{
         BurstLimit,
         Segment, //
     },
@@ -37,14 +37,14 @@ use crate::{
             Position,
             Service, //
         },
-        packet::Packet,
+        packet::Packet, //
     },
     wr::{
         Imm,
         Remote,
         SendOp,
         SendWr, //
-    },
+    }, //
 };
 use std::vec::Vec;
 

@@ -8,9 +8,9 @@
 //! IBA: section 9.7.3, generating requests.
 
 use super::{
+    ack_policy::Asking,
     attributes::Flow,
-    parts::Parts,
-    questions::Asking,
+    read_split::Parts,
     requester::{
         Requester,
         SendState, //
@@ -19,12 +19,14 @@ use super::{
 };
 use crate::{
     psn::Psn,
-    run::MAX_RUN,
-    segment::{
-        BurstLimit,
-        Segment,
-        SlotIndex,
-        Source, //
+    segmentation::{
+        gso::MAX_RUN,
+        tx_desc::{
+            BurstLimit,
+            Segment,
+            SlotIndex,
+            Source, //
+        }, //
     },
     status::WcStatus,
     time::Instant,
@@ -42,7 +44,7 @@ use crate::{
             Operation,
             Position,
             Service, //
-        },
+        }, //
     },
     wr::{
         AtomicOp,
@@ -52,7 +54,7 @@ use crate::{
         Remote,
         SendOp,
         SendWr, //
-    },
+    }, //
 };
 
 /// The next packets of one message.

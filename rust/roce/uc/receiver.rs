@@ -16,9 +16,9 @@ use crate::{
         Obstacle,
         Taken, //
     },
-    host::MessageHost,
     psn::Psn,
-    segment::{
+    recv_context::MessageHost,
+    segmentation::tx_desc::{
         Mtu,
         Payload, //
     },
@@ -35,7 +35,7 @@ use crate::{
             Operation,
             Service, //
         },
-        packet::Packet,
+        packet::Packet, //
     },
     wr::{
         BadRecv,
@@ -45,7 +45,7 @@ use crate::{
         Remote,
         WcOpcode,
         MAX_MESSAGE, //
-    },
+    }, //
 };
 
 /// How far behind the PSN that is due a packet counts as one that came again, or late: it is dropped.

@@ -13,7 +13,7 @@ use crate::{
         Qpn, //
     },
     psn::Psn,
-    segment::{
+    segmentation::tx_desc::{
         BurstLimit,
         Mtu,
         Segment,
@@ -32,7 +32,7 @@ use crate::{
             Operation,
             Position,
             Service, //
-        },
+        }, //
     },
     wr::{
         Completion,
@@ -41,7 +41,7 @@ use crate::{
         SendWr,
         WcOpcode,
         MAX_MESSAGE, //
-    },
+    }, //
 };
 
 /// The attributes of a sender, as they stand on the way to RTS.

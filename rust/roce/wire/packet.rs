@@ -106,7 +106,7 @@ impl<'a> Packet<'a> {
     }
 
     /// Says that it stands for a run of `packets` packets, at least one: see
-    /// [`Segment`](crate::segment::Segment). Its PSN is that of the first.
+    /// [`Segment`](crate::segmentation::tx_desc::Segment). Its PSN is that of the first.
     #[inline]
     #[must_use]
     pub const fn standing_for(self, packets: u32) -> Self {
@@ -127,7 +127,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Returns how many packets it stands for; see [`run`](crate::run).
+    /// Returns how many packets it stands for; see [`run`](crate::segmentation::gso).
     #[inline]
     #[must_use]
     pub const fn packets(&self) -> u32 {

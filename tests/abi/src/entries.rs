@@ -5,18 +5,24 @@
 //! What they mean is read a second time here, by offsets and numbers of `rdma_user_rxe.h` and
 //! `ib_user_verbs.h`; both readings have to agree, and nothing may get past the bounds of the queue.
 
-use crate::driver::abi::{
-    total_length,
-    Bounds,
-    Cqe,
-    Local,
-    RecvWqe,
-    SendWqe,
-    Sge,
-    Shape,
-    MAX_INLINE,
-    MAX_MESSAGE,
-    MAX_SGE, //
+use crate::{
+    abi::{
+        cqe::Cqe,
+        send_op::Local,
+        wqe::{
+            total_length,
+            Bounds,
+            RecvWqe,
+            SendWqe,
+            Sge,
+            Shape, //
+        }, //
+    },
+    limits::{
+        MAX_INLINE,
+        MAX_MESSAGE,
+        MAX_SGE, //
+    }, //
 };
 use roce::{
     status::WcStatus,
@@ -294,7 +300,7 @@ fn receive(bytes: &[u8], bounds: Bounds) {
 
 /// A completion says what it was made of, where the library looks for it.
 fn completion(raw: &Raw<'_>) {
-    let wc = crate::wc::Wc {
+    let wc = crate::ib::wc::Wc {
         wr_id: raw.u64(0),
         status: raw.u32(8),
         opcode: raw.u32(12),

@@ -17,7 +17,6 @@ use roce::{
         Obstacle,
         Taken, //
     },
-    host::MessageHost,
     id::Rkey,
     num::u32_as_usize,
     psn::Psn,
@@ -34,17 +33,20 @@ use roce::{
             RequestHost,
             Responder, //
         },
-        window::Slot, //
+        send_window::Slot, //
     },
-    run::MAX_RUN,
-    segment::{
-        BurstLimit,
-        Mtu,
-        Payload,
-        Segment,
-        SlotIndex,
-        Source,
-        MAX_PSNS, //
+    recv_context::MessageHost,
+    segmentation::{
+        gso::MAX_RUN,
+        tx_desc::{
+            BurstLimit,
+            Mtu,
+            Payload,
+            Segment,
+            SlotIndex,
+            Source,
+            MAX_PSNS, //
+        }, //
     },
     status::{
         DropReason,
@@ -65,7 +67,7 @@ use roce::{
         RecvWr,
         Remote,
         SendWr, //
-    },
+    }, //
 };
 use std::collections::VecDeque;
 

@@ -22,7 +22,7 @@ use roce::{
         Burst,
         Flow, //
     },
-    segment::{
+    segmentation::tx_desc::{
         BurstLimit,
         Mtu, //
     },
@@ -35,7 +35,7 @@ use roce::{
         Remote,
         SendOp,
         SendWr, //
-    },
+    }, //
 };
 
 /// One host of a pair.

@@ -23,7 +23,7 @@ use crate::{
 use roce::{
     id::Rkey,
     rc::requester::Flow,
-    segment::{
+    segmentation::tx_desc::{
         BurstLimit,
         Mtu, //
     },
@@ -38,7 +38,7 @@ use roce::{
         SendOp,
         SendWr,
         WcOpcode, //
-    },
+    }, //
 };
 
 mod work;

@@ -14,14 +14,14 @@ use roce::{
         AccessError,
         Obstacle, //
     },
-    host::MessageHost,
     id::{
         Pkey,
         Qpn, //
     },
     num::u32_as_usize,
     psn::Psn,
-    segment::{
+    recv_context::MessageHost,
+    segmentation::tx_desc::{
         BurstLimit,
         Mtu,
         Payload,
@@ -49,7 +49,7 @@ use roce::{
         RecvWr,
         Remote,
         SendWr, //
-    },
+    }, //
 };
 use std::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 
 //! Properties of the range check, of windows and of the rights that they give, against numbers too wide to wrap.
 //!
-//! What `rust/driver/mw.rs` does with a request to bind and with a peer's key is done here with the crate's own
+//! What `rust/driver/mem/mw.rs` does with a request to bind and with a peer's key is done here with the crate's own
 //! arithmetic: `suits` and `place_in` when it is bound, `rights`, `addresses` and `offset_of` when it is used. A
 //! region for fast registration is any range with any rights, as the regions here are.
 

@@ -7,12 +7,12 @@ use roce::{
     access::Access,
     id::Rkey,
     rc::responder::Fatal,
-    segment::Mtu,
+    segmentation::tx_desc::Mtu,
     status::WcStatus,
     wr::{
         SendOp,
         WcOpcode, //
-    },
+    }, //
 };
 use roce_tests::pair::{
     pattern,

@@ -5,7 +5,7 @@
 
 use roce::{
     access::Access,
-    segment::Mtu,
+    segmentation::tx_desc::Mtu,
     status::WcStatus,
     time::Duration,
     wire::opcode::Operation,

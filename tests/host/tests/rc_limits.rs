@@ -5,7 +5,7 @@
 use roce::{
     access::Access,
     rc::requester::Flow,
-    segment::Mtu,
+    segmentation::tx_desc::Mtu,
     status::WcStatus,
     time::{
         ack_timeout,

@@ -8,7 +8,7 @@
 use roce::{
     access::Access,
     rc::requester::Flow,
-    segment::Mtu,
+    segmentation::tx_desc::Mtu,
     time::Duration, //
 };
 use roce_tests::{

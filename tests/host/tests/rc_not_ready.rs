@@ -6,7 +6,7 @@
 
 use roce::{
     access::Access,
-    segment::{
+    segmentation::tx_desc::{
         BurstLimit,
         Mtu, //
     },

@@ -5,13 +5,13 @@
 use roce::{
     access::Access,
     rc::requester::Flow,
-    segment::Mtu,
+    segmentation::tx_desc::Mtu,
     status::WcStatus,
     wire::opcode::Operation,
     wr::{
         Imm,
         WcOpcode, //
-    },
+    }, //
 };
 use roce_tests::pair::{
     pattern,

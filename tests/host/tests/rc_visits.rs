@@ -6,7 +6,7 @@
 use roce::{
     access::Access,
     rc::requester::RequesterStats,
-    segment::Mtu,
+    segmentation::tx_desc::Mtu,
     status::WcStatus, //
 };
 use roce_tests::{

@@ -7,14 +7,14 @@ use roce::{
     access::Access,
     num::u32_as_usize,
     psn::Psn,
-    segment::Mtu,
+    segmentation::tx_desc::Mtu,
     time::Duration,
     wr::{
         Imm,
         Remote,
         SendOp,
         SendWr, //
-    },
+    }, //
 };
 use roce_tests::{
     net::{

@@ -17,7 +17,7 @@ use cut::{
 use page::PAGE_SIZE;
 use proptest::prelude::*;
 
-#[path = "../../../rust/rdma/umem/cut.rs"]
+#[path = "../../../rust/rdma/mm/extents.rs"]
 mod cut;
 
 /// Stands in for the kernel's.

@@ -10,11 +10,11 @@
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
-use super::{
+use crate::bindings;
+use crate::net::rx::skb::{
     RxSkb,
     UDP_LEN, //
 };
-use crate::bindings;
 use core::{
     ptr,
     slice, //
@@ -165,7 +165,7 @@ impl<'a> RxPacket<'a> {
     }
 
     /// Continues CRC-32 `crc` over `len` bytes at `offset` of the payload, or as many as there
-    /// are, piece by piece. See [`crc32_le`](crate::crc32::crc32_le).
+    /// are, piece by piece. See [`crc32_le`](crate::util::crc32::crc32_le).
     pub fn crc32(&self, offset: usize, len: usize, mut crc: u32) -> u32 {
         // CAST: Within a packet.
         let bound = |at: usize| self.base.wrapping_add(at.min(self.len)) as u32;
@@ -188,5 +188,18 @@ impl<'a> RxPacket<'a> {
                 done = done.wrapping_add(len);
             }
         }
+    }
+}
+
+impl RxSkb {
+    /// The packet that was kept by [`RxSkb::resume_at`], or the first.
+    #[inline]
+    pub fn current(&self) -> RxPacket<'_> {
+        let mut packet = RxPacket::first(self);
+        // Ends: fewer than there are packets.
+        for _ in 0..self.notes().position {
+            packet = packet.next().unwrap_or(packet);
+        }
+        packet
     }
 }

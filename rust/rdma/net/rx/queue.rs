@@ -5,11 +5,11 @@
 //! Owns their order, and how much memory they may take, in each queue and in all together. Does not know whom they wait
 //! for.
 
-use super::{
+use crate::bindings;
+use crate::net::rx::skb::{
     Notes,
     RxSkb, //
 };
-use crate::bindings;
 use core::ptr::NonNull;
 use kernel::{
     prelude::*,

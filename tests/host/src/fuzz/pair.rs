@@ -23,7 +23,7 @@ use roce::{
     psn::Psn,
     qp::state::QpState,
     rc::requester::Flow,
-    segment::{
+    segmentation::tx_desc::{
         BurstLimit,
         Mtu, //
     },
@@ -31,7 +31,7 @@ use roce::{
         Duration,
         Instant, //
     },
-    wire::packet::Packet,
+    wire::packet::Packet, //
 };
 use std::collections::VecDeque;
 

@@ -27,9 +27,9 @@ use roce::{
             ResponseHost,
             SendState, //
         },
-        window::Slot, //
+        send_window::Slot, //
     },
-    segment::{
+    segmentation::tx_desc::{
         BurstLimit,
         Mtu,
         Payload,
@@ -52,7 +52,7 @@ use roce::{
             Opcode,
             Operation, //
         },
-        packet::Packet,
+        packet::Packet, //
     },
     wr::{
         AtomicOp,
@@ -65,7 +65,7 @@ use roce::{
         SendWr,
         WcOpcode,
         MAX_MESSAGE, //
-    },
+    }, //
 };
 use std::collections::VecDeque;
 

@@ -16,7 +16,6 @@ use roce::{
         Obstacle,
         Taken, //
     },
-    host::MessageHost,
     id::{
         Pkey,
         Qpn,
@@ -30,9 +29,10 @@ use roce::{
             RequestHost,
             Responder,
             ResponderConfig, //
-        },
+        }, //
     },
-    segment::{
+    recv_context::MessageHost,
+    segmentation::tx_desc::{
         BurstLimit,
         Mtu,
         Payload,
@@ -55,7 +55,7 @@ use roce::{
         Placement,
         RecvWr,
         Remote, //
-    },
+    }, //
 };
 
 /// That a request is missing.

@@ -34,7 +34,7 @@ use roce::{
     },
     id::Rkey,
     psn::Psn,
-    segment::{
+    segmentation::tx_desc::{
         Mtu,
         SlotIndex, //
     },
@@ -54,7 +54,7 @@ use roce::{
         SendOp,
         SendWr,
         WcOpcode, //
-    },
+    }, //
 };
 use std::{
     cell::Cell,

@@ -34,7 +34,7 @@ use crate::{
         Pkt,
         ALL, //
     },
-    segment::{
+    segmentation::tx_desc::{
         BurstLimit,
         Mtu,
         Source, //
@@ -48,9 +48,9 @@ use crate::{
         opcode::{
             Operation,
             Position, //
-        },
+        }, //
     },
-    wr::Imm,
+    wr::Imm, //
 };
 use std::{
     vec,

@@ -4,12 +4,12 @@
 
 use super::*;
 use crate::{
-    segment::Segment,
+    segmentation::tx_desc::Segment,
     wr::{
         AtomicOp,
         FlushScope,
         Placement, //
-    },
+    }, //
 };
 
 const ADD: SendOp = SendOp::Atomic {

@@ -22,7 +22,7 @@ use crate::{
         Pkt,
         ALL, //
     },
-    segment::{
+    segmentation::tx_desc::{
         BurstLimit,
         Source, //
     },
@@ -32,7 +32,7 @@ use crate::{
         opcode::{
             Operation,
             Position, //
-        },
+        }, //
     },
     wr::{
         BadRecv,

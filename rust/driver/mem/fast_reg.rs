@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Regions of kernel consumers that a work request registers and another invalidates (FRWR, `IB_WR_REG_MR`).
+
+use crate::mem::{
+    access_request::Wish,
+    mr::Windows,
+    pd::Pd, //
+};
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    static_lock_class,
+    sync::{
+        Arc,
+        SpinLockIrq, //
+    }, //
+};
+use rdma::{
+    mm::{
+        fast_reg::{
+            Pages,
+            ScatterList, //
+        },
+        memory::Memory, //
+    },
+    sync::rw_revocable::{
+        Entered,
+        Gate, //
+    }, //
+};
+use roce::{
+    access::{
+        Access,
+        AccessError,
+        Region, //
+    },
+    bind::FastReg, //
+};
+
+/// A region for fast registration, which a work request fills with pages and another empties.
+#[pin_data]
+pub(crate) struct FastMr {
+    pub(crate) pd: Arc<Pd>,
+    /// What peers and scatter lists get; open while the region is registered.
+    #[pin]
+    active: Gate<Active>,
+    /// What the next work request registers.
+    #[pin]
+    staged: SpinLockIrq<Staged>,
+    pub(crate) windows: Windows,
+}
+
+/// A registration.
+pub(crate) struct Active {
+    pub(crate) generation: u8,
+    pub(crate) access: Access,
+    pub(crate) region: Region,
+    /// Always [`Memory::Pages`].
+    pub(crate) memory: Memory,
+}
+
+/// Pages that a consumer has listed.
+struct Staged {
+    pages: Pages,
+    /// They are not registered yet.
+    fresh: bool,
+}
+
+/// Rights that only peers need.
+const REMOTE: Access = Access::REMOTE_READ
+    .union(Access::REMOTE_WRITE)
+    .union(Access::REMOTE_ATOMIC);
+
+impl FastMr {
+    /// A region without memory, for up to `pages` pages.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(pd: Arc<Pd>, generation: u8, pages: u32) -> Result<Pin<KBox<Self>>> {
+        let nothing = Active {
+            generation,
+            access: Access::NONE,
+            region: Region { iova: 0, length: 0 },
+            memory: Memory::Pages(Pages::new(pages)?),
+        };
+        let staged = Staged {
+            pages: Pages::new(pages)?,
+            fresh: false,
+        };
+        let windows = Windows::new();
+        windows.close();
+        KBox::pin_init(
+            pin_init!(Self {
+                pd,
+                active <- Gate::shut(nothing, c"ferroce::FastMr", static_lock_class!()),
+                staged <- new_spinlock_irq!(staged, "ferroce::FastMr::staged"),
+                windows,
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    /// Notes pages for the next registration. Returns how many elements of the list were taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`ScatterList::fill`].
+    pub(crate) fn stage(&self, list: ScatterList<'_>) -> Result<u32> {
+        let mut staged = self.staged.lock();
+        let taken = list.fill(&mut staged.pages)?;
+        staged.fresh = true;
+        Ok(taken)
+    }
+
+    /// Registers the pages that were noted last. `false`: the region is registered already.
+    pub(crate) fn register(&self, reg: &FastReg) -> bool {
+        let mut active = self.active.lock();
+        if active.is_open() {
+            return false;
+        }
+        let now = active.shut();
+        let mut staged = self.staged.lock();
+        if staged.fresh {
+            if let Memory::Pages(pages) = &mut now.memory {
+                core::mem::swap(pages, &mut staged.pages);
+            }
+            staged.fresh = false;
+        }
+        drop(staged);
+        // CAST: The generation is the low byte.
+        now.generation = reg.key as u8;
+        now.access = reg.access;
+        now.region = Region {
+            iova: reg.iova,
+            length: match &now.memory {
+                Memory::Pages(pages) => pages.length(),
+                _ => 0,
+            },
+        };
+        active.open();
+        self.windows.reopen();
+        true
+    }
+
+    /// Takes the registration back. When it returns, nobody reads or writes the pages any more.
+    ///
+    /// # Errors
+    ///
+    /// `Key`: that is not its key; `Rights`: a peer has no right to it, or a window is bound.
+    pub(crate) fn invalidate(&self, generation: u8, remote: bool) -> Result<(), AccessError> {
+        let mut active = self.active.lock();
+        if active.generation != generation || (remote && !active.is_open()) {
+            return Err(AccessError::Key);
+        }
+        if remote && active.access.intersection(REMOTE) == Access::NONE {
+            return Err(AccessError::Rights);
+        }
+        if !self.windows.close() {
+            return Err(AccessError::Rights);
+        }
+        active.shut();
+        Ok(())
+    }
+
+    /// The registration, if there is one.
+    pub(crate) fn enter(&self) -> Result<Entered<'_, Active>, AccessError> {
+        self.active.enter().ok_or(AccessError::Key)
+    }
+
+    /// [`Wish::check`] for this region.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Wish::check`], the wrong generation, and no registration.
+    pub(crate) fn locate(
+        &self,
+        generation: u8,
+        wish: &Wish<'_>,
+    ) -> Result<(Entered<'_, Active>, u64), AccessError> {
+        let active = self.enter()?;
+        if active.generation != generation {
+            return Err(AccessError::Key);
+        }
+        let at = wish.check(&self.pd, active.access, active.region)?;
+        Ok((active, at))
+    }
+}

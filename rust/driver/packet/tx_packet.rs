@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One packet in the making: headers, payload, pad and ICRC.
+//!
+//! Owns the running CRC. The payload is copied, and the CRC is that of the copy, so whoever owns the memory
+//! may write to it at any time: what leaves is what was there when it was sent. Does not know which memory it
+//! is given nor who asked. A packet that cannot be finished is dropped, and the transport treats it as lost.
+
+use crate::mem::payload::Sink;
+use kernel::prelude::*;
+use rdma::{
+    mm::memory::Memory,
+    net::tx::skb::TxSkb,
+    util::crc32::crc32_le, //
+};
+use roce::wire::{
+    emit::{
+        pad_len,
+        HeaderBuf, //
+    },
+    icrc::{
+        Crc32,
+        Icrc,
+        ICRC_LEN, //
+    },
+    ip::Masked,
+};
+
+/// The kernel's CRC-32.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelCrc;
+
+impl Crc32 for KernelCrc {
+    #[inline]
+    fn update(crc: u32, bytes: &[u8]) -> u32 {
+        crc32_le(crc, bytes)
+    }
+}
+
+/// One packet in the making.
+pub(crate) struct Frame {
+    skb: TxSkb,
+    icrc: Icrc<KernelCrc>,
+    payload_len: usize,
+}
+
+impl Frame {
+    /// Starts a packet whose payload will be `payload_len` bytes. `None`: no memory.
+    pub(crate) fn new(masked: &Masked, headers: &HeaderBuf, payload_len: usize) -> Option<Self> {
+        let tail = payload_len.wrapping_add(trailer_len(payload_len));
+        let mut skb = TxSkb::new(headers.len().wrapping_add(tail))?;
+        skb.put(headers.as_slice()).ok()?;
+        Some(Self {
+            skb,
+            icrc: Icrc::headers(masked, headers.as_slice()),
+            payload_len,
+        })
+    }
+
+    /// Ends the packet with pad bytes and ICRC. `None`: no memory.
+    pub(crate) fn finish(mut self) -> Option<TxSkb> {
+        let pad = pad_len(self.payload_len);
+        let mut trailer = [0; 3 + ICRC_LEN];
+        let icrc = self.icrc.pad(pad).finish();
+        trailer
+            .get_mut(pad..)?
+            .first_chunk_mut::<ICRC_LEN>()?
+            .copy_from_slice(&icrc);
+        let trailer = trailer.get(..trailer_len(self.payload_len))?;
+        self.skb.put(trailer).ok()?;
+        Some(self.skb)
+    }
+}
+
+impl Sink for Frame {
+    fn append_bytes(&mut self, bytes: &[u8]) -> Result {
+        self.icrc = self.icrc.payload(bytes);
+        self.skb.put(bytes)
+    }
+
+    fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result {
+        // CAST: `u32` to `usize`, on 64 bits.
+        let len = len as usize;
+        let copy = self.skb.put_memory(memory, offset, len)?;
+        self.icrc = self.icrc.payload(copy);
+        Ok(())
+    }
+}
+
+/// Bytes that follow a payload: pad and ICRC.
+pub(crate) const fn trailer_len(payload_len: usize) -> usize {
+    pad_len(payload_len).wrapping_add(ICRC_LEN)
+}

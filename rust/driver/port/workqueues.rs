@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where work is done that is not for a softirq.
+//!
+//! Owns the work queues of the module. They are its own, so that nothing of it runs any more when they are gone.
+
+use kernel::prelude::*;
+use rdma::sync::workqueue::SleepQueue;
+
+/// The work queues of the module, which holds them for longer than any port.
+pub(crate) struct Threads {
+    /// Memory on demand is brought here.
+    pub(crate) pages: SleepQueue,
+    /// Turns that would keep others from running for long go on when this one has run.
+    pub(crate) turns: SleepQueue,
+}
+
+impl Threads {
+    /// Both.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            pages: SleepQueue::new(c"ferroce_pages")?,
+            turns: SleepQueue::at_once(c"ferroce_turns")?,
+        })
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `modify_qp`: from the attributes that a consumer sets to what the two halves do.
+//!
+//! Owns the checks of values and the order of what each transition does. Which transitions are legal,
+//! and which attributes they need, the RDMA core has checked before (`ib_modify_qp_is_ok`). What a
+//! service makes of the attributes it knows itself.
+
+use crate::{
+    limits::MAX_RD_ATOMIC,
+    qp::{
+        engine::{
+            Half,
+            SendingHalf, //
+        },
+        queue_pair::{
+            Pair,
+            Service, //
+        }, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::ArcBorrow, //
+};
+use rdma::ib::qp_attr::{
+    QpAttr,
+    QpAttrMask,
+    QpState, //
+};
+use roce::segmentation::tx_desc::Mtu;
+
+/// Sets the attributes of `qp` that `mask` names.
+///
+/// # Errors
+///
+/// `EINVAL` for a value out of range; `EOPNOTSUPP` for attributes that no queue pair here has.
+/// The queue pair is as it was.
+pub(crate) fn modify<T: Service>(
+    qp: ArcBorrow<'_, Pair<T>>,
+    new: &QpAttr,
+    mask: QpAttrMask,
+) -> Result {
+    if mask.intersects(QpAttrMask::OTHERS) {
+        return Err(EOPNOTSUPP);
+    }
+    check(new, mask)?;
+
+    // Held throughout: modifications of one queue pair come one after another.
+    let mut attr = qp.attr().lock();
+    let mut merged = *attr;
+    merge(&mut merged, new, mask);
+    if qp.common().state() == QpState::Sqd {
+        T::redirect(&qp, &merged, mask)?;
+    }
+    if mask.contains(QpAttrMask::STATE) {
+        // Not a property of the queue pair: asked for each time.
+        let notify = mask.contains(QpAttrMask::EN_SQD_ASYNC_NOTIFY) && new.en_sqd_async_notify;
+        let transition = (new.cur_qp_state, new.qp_state);
+        transit(qp, &mut merged, transition, notify)?;
+    }
+    T::adjust(&qp, &merged, mask);
+    *attr = merged;
+    drop(attr);
+
+    // A half may have found its state only now.
+    qp.run_sender();
+    qp.run_receiver();
+    Ok(())
+}
+
+/// Checks the values that have a range.
+fn check(new: &QpAttr, mask: QpAttrMask) -> Result {
+    let in_range = [
+        (QpAttrMask::PATH_MTU, Mtu::from_code(new.path_mtu).is_some()),
+        (QpAttrMask::PORT, new.port_num == 1),
+        (QpAttrMask::PKEY_INDEX, new.pkey_index == 0),
+        (QpAttrMask::PATH_MIG_STATE, new.path_mig_state == 0),
+        (
+            QpAttrMask::MAX_QP_RD_ATOMIC,
+            new.max_rd_atomic <= MAX_RD_ATOMIC,
+        ),
+        (
+            QpAttrMask::MAX_DEST_RD_ATOMIC,
+            new.max_dest_rd_atomic <= MAX_RD_ATOMIC,
+        ),
+        (QpAttrMask::MIN_RNR_TIMER, new.min_rnr_timer < 32),
+        (QpAttrMask::TIMEOUT, new.timeout < 32),
+        (QpAttrMask::RETRY_CNT, new.retry_cnt < 8),
+        (QpAttrMask::RNR_RETRY, new.rnr_retry < 8),
+    ];
+    if in_range.iter().all(|&(bit, ok)| ok || !mask.contains(bit)) {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// Copies the attributes that `mask` names.
+fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
+    macro_rules! take {
+        ($($bit:ident => $field:ident,)+) => {
+            $(if mask.contains(QpAttrMask::$bit) {
+                attr.$field = new.$field;
+            })+
+        };
+    }
+    take! {
+        EN_SQD_ASYNC_NOTIFY => en_sqd_async_notify,
+        ACCESS_FLAGS => access_flags,
+        PKEY_INDEX => pkey_index,
+        PORT => port_num,
+        QKEY => qkey,
+        AV => ah,
+        PATH_MTU => path_mtu,
+        TIMEOUT => timeout,
+        RETRY_CNT => retry_cnt,
+        RNR_RETRY => rnr_retry,
+        RQ_PSN => rq_psn,
+        MAX_QP_RD_ATOMIC => max_rd_atomic,
+        MIN_RNR_TIMER => min_rnr_timer,
+        SQ_PSN => sq_psn,
+        MAX_DEST_RD_ATOMIC => max_dest_rd_atomic,
+        PATH_MIG_STATE => path_mig_state,
+        DEST_QPN => dest_qp_num,
+    }
+}
+
+/// Goes from state `from` to state `to`; to the error state, if a half has failed meanwhile. `notify`: the
+/// consumer wants to know when the send queue has drained.
+fn transit<T: Service>(
+    qp: ArcBorrow<'_, Pair<T>>,
+    attr: &mut QpAttr,
+    (from, to): (QpState, QpState),
+    notify: bool,
+) -> Result {
+    match (from, to) {
+        (_, QpState::Reset) => {
+            qp.reset();
+            *attr = QpAttr::default();
+        }
+        (QpState::Reset, QpState::Init) => {
+            let _ = qp.sender().control(SendingHalf::init);
+        }
+        (QpState::Init, QpState::Rtr) => T::ready_to_receive(&qp, attr)?,
+        (QpState::Rtr, QpState::Rts) => T::ready_to_send(&qp, attr)?,
+        (QpState::Rts, QpState::Sqd) => {
+            let _ = qp.sender().control(|half| half.drain(notify));
+        }
+        _ => {}
+    }
+    attr.qp_state = to;
+    if to == QpState::Err {
+        let _ = qp.common().fail();
+        // Not in RESET, where nothing can fail.
+        if qp.common().is_failed() {
+            // A turn that began before is over then: it would not flush what is posted from now on, but send it.
+            let _ = qp.sender().control(|_| ());
+            let _ = qp.receiver().control(Half::silence);
+        }
+    } else {
+        qp.common().change_state(from, to);
+    }
+    match (from, to) {
+        (QpState::Rts, QpState::Sqd) => {
+            // A turn of datagrams that began before is over then: it would send what is posted from now on.
+            let _ = qp.sender().control(|_| ());
+        }
+        (QpState::Sqd | QpState::Sqe, QpState::Rts) => {
+            // After the change: in the old state, a turn would only fail it again.
+            let _ = qp.sender().control(SendingHalf::resume);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The path MTU, which was checked when it was set.
+pub(crate) fn path_mtu(attr: &QpAttr) -> Mtu {
+    Mtu::from_code(attr.path_mtu).unwrap_or_default()
+}

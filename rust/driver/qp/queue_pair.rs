@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The frame of every queue pair: two halves, and who runs them.
+//!
+//! Owns the two halves, the packets that wait for them, the timer, and the rule of who runs a half:
+//! whoever has an event for it (a doorbell, a packet, memory that has come) tries to become its owner, and runs
+//! it there and then. One who finds it running leaves the event behind, and the owner looks again before it
+//! leaves ([`Turn`]). Nobody waits, so nothing hops to another thread; only what exceeds the budget of
+//! one turn goes to a BH work item, and answers that last for many turns make way for a thread in between. To a BH
+//! work item go, too, timers, of which many may expire together, and what consumers in the kernel post: they may have
+//! interrupts off, where no half can be run.
+//!
+//! Does not know what a half does with its turn: that is what makes a [`Service`], which service.rs defines.
+
+mod transport;
+mod work;
+
+pub(crate) use transport::{
+    Direction,
+    Service, //
+};
+
+use self::work::{
+    RECEIVE,
+    RECEIVE_LONG,
+    RECEIVE_PAGES,
+    SEND,
+    SEND_PAGES, //
+};
+use crate::{
+    qp::{
+        actions::Aftermath,
+        engine::{
+            give_turn,
+            Half, //
+        },
+        shared::Common, //
+    },
+    queue::rq::ReceivePosts, //
+};
+use kernel::{
+    new_mutex,
+    new_work,
+    prelude::*,
+    sync::{
+        atomic::{
+            ordering::Relaxed,
+            Atomic, //
+        },
+        Arc,
+        ArcBorrow,
+        Mutex, //
+    },
+    workqueue::{
+        self,
+        Work, //
+    }, //
+};
+use rdma::{
+    ib::{
+        driver::QpQuery,
+        event::QpEvent,
+        qp_attr::{
+            QpAttr,
+            QpCaps, //
+        }, //
+    },
+    net::rx::{
+        queue::SkbQueue,
+        skb::RxSkb, //
+    },
+    sync::{
+        exclusive::{
+            Left,
+            Turn, //
+        },
+        quiesce::Alive,
+        timer::Timer,
+        work::{
+            cancel_work,
+            take_back_work, //
+        }, //
+    }, //
+};
+use roce::{
+    psn::Psn,
+    status::DropReason, //
+};
+
+/// Where a consumer in the kernel posts.
+pub(crate) struct Posts<S> {
+    /// Sends.
+    pub(crate) sends: S,
+    /// Receives, if they do not come from a shared queue.
+    pub(crate) receives: Option<Arc<ReceivePosts>>,
+}
+
+/// What a queue pair is made from, beside its halves.
+pub(crate) struct Parts<T: Service> {
+    /// What the halves share.
+    pub(crate) common: Common,
+    /// How much it holds.
+    pub(crate) caps: QpCaps,
+    /// Whether every send is reported.
+    pub(crate) signal_all: bool,
+    /// Where a consumer in the kernel posts; a process has rings.
+    pub(crate) posts: Option<Posts<T::Sends>>,
+}
+
+/// A queue pair.
+#[pin_data]
+pub(crate) struct Pair<T: Service> {
+    parts: Parts<T>,
+    /// What the consumer has set, for `query_qp`.
+    #[pin]
+    attr: Mutex<QpAttr>,
+    #[pin]
+    sender: Turn<T::Sender>,
+    #[pin]
+    receiver: Turn<T::Receiver>,
+    /// Responses, on their way to the sender.
+    #[pin]
+    responses: SkbQueue,
+    /// Requests, on their way to the receiver.
+    #[pin]
+    requests: SkbQueue,
+    /// When a half wants a turn.
+    #[pin]
+    timer: Timer<Self>,
+    #[pin]
+    send_work: Work<Self, SEND>,
+    #[pin]
+    receive_work: Work<Self, RECEIVE>,
+    /// Probably, that is queued to go on with answers; a hint only.
+    receive_deferred: Atomic<bool>,
+    /// Queues that, where there is so much to do that others would wait for long.
+    #[pin]
+    receive_long: Work<Self, RECEIVE_LONG>,
+    /// Bring memory that a half waits for.
+    #[pin]
+    send_pages: Work<Self, SEND_PAGES>,
+    #[pin]
+    receive_pages: Work<Self, RECEIVE_PAGES>,
+    /// The module cannot go while one of these is left. So it is dropped last.
+    _alive: Alive,
+}
+
+rdma::impl_has_timer! {
+    impl{T: Service} HasTimer for Pair<T> { self.timer }
+}
+
+impl<T: Service> Pair<T> {
+    /// A queue pair in RESET.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        parts: Parts<T>,
+        (sender, receiver): (T::Sender, T::Receiver),
+        alive: Alive,
+    ) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                parts,
+                attr <- new_mutex!(QpAttr::default(), "ferroce::Pair::attr"),
+                sender <- Turn::new(sender),
+                receiver <- Turn::new(receiver),
+                responses <- SkbQueue::new(T::INBOX),
+                requests <- SkbQueue::new(T::INBOX),
+                timer <- Timer::new(),
+                send_work <- new_work!("Pair::send_work"),
+                receive_work <- new_work!("Pair::receive_work"),
+                receive_deferred: Atomic::new(false),
+                receive_long <- new_work!("Pair::receive_long"),
+                send_pages <- new_work!("Pair::send_pages"),
+                receive_pages <- new_work!("Pair::receive_pages"),
+                _alive: alive,
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+
+    // Getters.
+
+    /// What the two halves share.
+    #[inline]
+    pub(crate) fn common(&self) -> &Common {
+        &self.parts.common
+    }
+
+    /// What there is to know of it, as it is now.
+    pub(crate) fn query(self: ArcBorrow<'_, Self>) -> QpQuery {
+        let mut attr = *self.attr.lock();
+        if self.common().takes_sends() {
+            let ((psn, draining), _) = self.sender.control(T::sending);
+            (attr.sq_psn, attr.sq_draining) = (psn.get(), draining);
+        }
+        if self.common().receives() {
+            let (psn, _) = self.receiver.control(T::expecting);
+            attr.rq_psn = psn.map_or(attr.rq_psn, Psn::get);
+        }
+        // Who came meanwhile has left it to us.
+        self.run_sender();
+        self.run_receiver();
+        // Last: the turns that we have waited for may have ended with a failure.
+        attr.qp_state = self.common().state();
+        attr.cur_qp_state = attr.qp_state;
+        QpQuery {
+            attr,
+            caps: self.parts.caps,
+            sq_sig_all: self.parts.signal_all,
+        }
+    }
+
+    /// Whether every send is reported.
+    pub(crate) fn signals_all(&self) -> bool {
+        self.parts.signal_all
+    }
+
+    /// Where a consumer in the kernel posts.
+    pub(crate) fn posts(&self) -> Option<&Posts<T::Sends>> {
+        self.parts.posts.as_ref()
+    }
+
+    /// What the consumer has set.
+    pub(crate) fn attr(&self) -> &Mutex<QpAttr> {
+        &self.attr
+    }
+
+    /// The half that sends requests.
+    pub(crate) fn sender(&self) -> &Turn<T::Sender> {
+        &self.sender
+    }
+
+    /// The half that answers requests.
+    pub(crate) fn receiver(&self) -> &Turn<T::Receiver> {
+        &self.receiver
+    }
+
+    // The end.
+
+    /// Goes to RESET: forgets what was posted, sent, received, and the peer.
+    pub(crate) fn reset(&self) {
+        // First, so that a turn that begins now finds nothing to do.
+        self.common().reset();
+        let _ = self.sender.control(|half| {
+            half.reset(&self.responses);
+            half.paging().reset();
+        });
+        let _ = self.receiver.control(|half| {
+            half.reset(&self.requests);
+            half.paging().reset();
+        });
+    }
+
+    /// Waits until nothing of the queue pair is on its way any more. To be called in RESET, when no
+    /// packet finds it: then nothing can start again.
+    ///
+    /// Not for memory that is being brought: that may take as long as its process likes, which may
+    /// be the very one that waits for us. Whoever brings it holds a reference, and finds nothing
+    /// to do with it; who has not begun to is not going to, or those that have gone would wait in front of others.
+    /// A turn that it gave before RESET has set the timer by now, as there was a grace period since
+    /// (see [`bring`](crate::qp::engine::bring)).
+    pub(crate) fn quiesce(self: ArcBorrow<'_, Self>) {
+        // Twice: a work item that began before RESET may have queued itself or another, set the timer, or waited for
+        // the network. Now they find nothing to do. Those two queue work items, so they are stopped first.
+        for _ in 0..2 {
+            self.timer.cancel();
+            self.common().flight().forget_waiter();
+            cancel_work::<_, SEND>(self);
+            cancel_work::<_, RECEIVE_LONG>(self);
+            cancel_work::<_, RECEIVE>(self);
+        }
+        take_back_work::<_, SEND_PAGES>(self);
+        take_back_work::<_, RECEIVE_PAGES>(self);
+    }
+
+    // Events.
+
+    /// A process has posted sends.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` before RTS.
+    pub(crate) fn doorbell(self: ArcBorrow<'_, Self>) -> Result {
+        if !self.common().takes_sends() {
+            return Err(EINVAL);
+        }
+        self.run_sender();
+        if self.common().is_failed() {
+            // There is no doorbell for receives.
+            self.run_receiver();
+        }
+        Ok(())
+    }
+
+    /// Has sends that a consumer in the kernel has posted looked at. For any context, also with
+    /// interrupts off.
+    pub(crate) fn sends_posted(self: ArcBorrow<'_, Self>) {
+        self.defer_sender();
+    }
+
+    /// As [`Pair::sends_posted`], of receives: they wait for packets, but in the error state.
+    pub(crate) fn receives_posted(self: ArcBorrow<'_, Self>) {
+        if self.common().is_failed() {
+            self.defer_receiver();
+        }
+    }
+
+    /// Requests have come in.
+    pub(crate) fn request_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb) {
+        if !self.enqueue(&self.requests, skb) {
+            return;
+        }
+        match self.receive_deferred.load(Relaxed) {
+            // Here, answers that a peer on this machine asks for as earlier ones arrive would all leave in one pass of
+            // the network's softirq. Already queued is as good.
+            true => self.defer_receiver(),
+            false => self.run_receiver(),
+        }
+    }
+
+    /// Responses have come in.
+    pub(crate) fn response_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb) {
+        if self.enqueue(&self.responses, skb) {
+            self.run_sender();
+        }
+    }
+
+    fn enqueue(&self, queue: &SkbQueue, skb: RxSkb) -> bool {
+        if self.common().is_failed() {
+            self.refuse(&skb);
+            return false;
+        }
+        let packets = skb.packets();
+        let taken = queue.push(skb);
+        if !taken {
+            let counters = self.common().port().counters();
+            counters.dropped_all(DropReason::QueueFull, packets);
+        }
+        taken
+    }
+
+    /// Counts packets for a failed queue pair. No half takes any, and a turn would be one more look at what was posted,
+    /// for each of them.
+    fn refuse(&self, skb: &RxSkb) {
+        let packets = skb.packets();
+        self.common().received(packets, skb.udp_payload_len());
+        let counters = self.common().port().counters();
+        counters.dropped_all(DropReason::WrongQpState, packets);
+    }
+
+    // Turns.
+
+    /// Gives the sender a turn, now if nobody runs it.
+    pub(crate) fn run_sender(self: ArcBorrow<'_, Self>) {
+        let mut after = Aftermath::default();
+        let left = self
+            .sender
+            .run(|half| give_turn(half, self.common(), &self.responses, &mut after));
+        if let Left::Unfinished = left {
+            self.defer_sender();
+        }
+        if after.absent {
+            let pages = &self.common().port().threads().pages;
+            // Already queued is as good.
+            let _ = pages.enqueue::<Arc<Self>, SEND_PAGES>(self.into());
+        }
+        self.settle(after);
+    }
+
+    /// Gives the receiver a turn, now if nobody runs it.
+    pub(crate) fn run_receiver(self: ArcBorrow<'_, Self>) {
+        let mut after = Aftermath::default();
+        let left = self
+            .receiver
+            .run(|half| give_turn(half, self.common(), &self.requests, &mut after));
+        if let Left::Unfinished = left {
+            match after.lasts {
+                true => self.make_way(),
+                false => self.answer_later(),
+            }
+        }
+        if after.absent {
+            let pages = &self.common().port().threads().pages;
+            let _ = pages.enqueue::<Arc<Self>, RECEIVE_PAGES>(self.into());
+        }
+        self.settle(after);
+    }
+
+    /// Gives the sender a turn from a work item.
+    fn defer_sender(self: ArcBorrow<'_, Self>) {
+        // Already queued is as good.
+        let _ = workqueue::system_bh().enqueue::<Arc<Self>, SEND>(self.into());
+    }
+
+    /// Gives the receiver a turn from a work item.
+    pub(crate) fn defer_receiver(self: ArcBorrow<'_, Self>) {
+        let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
+    }
+
+    /// As [`Pair::defer_receiver`], to go on. What comes meanwhile waits for that, too, where requests are answered; a
+    /// receiver of datagrams would lose them.
+    fn answer_later(self: ArcBorrow<'_, Self>) {
+        let answers = matches!(T::RESUMED, Direction::Receive);
+        self.receive_deferred.store(answers, Relaxed);
+        self.defer_receiver();
+    }
+
+    /// Gives the receiver a turn from a work item once a thread has run on this CPU, so that others have, too.
+    fn make_way(self: ArcBorrow<'_, Self>) {
+        let turns = &self.common().port().threads().turns;
+        let _ = turns.enqueue::<Arc<Self>, RECEIVE_LONG>(self.into());
+    }
+
+    /// Does what a half could not do while it was running: sets the timer, tells the consumer, and lets both
+    /// halves flush if it has taken the queue pair to the error state.
+    fn settle(self: ArcBorrow<'_, Self>, after: Aftermath) {
+        if let Some(at) = after.wake_at {
+            Timer::arm(self, at);
+        }
+        if let Some(bytes) = after.resume_below {
+            let this: Arc<Self> = self.into();
+            self.common().flight().resume_below(bytes, this);
+        }
+        if after.established {
+            self.common().handle().event(QpEvent::CommEstablished);
+        }
+        if after.drained {
+            self.common().handle().event(QpEvent::SqDrained);
+        }
+        if after.last_wqe {
+            self.common().handle().event(QpEvent::LastWqe);
+        }
+        let Some(event) = after.flush else {
+            return;
+        };
+        if let Some(event) = event {
+            self.common().handle().event(event);
+        }
+        self.run_sender();
+        self.run_receiver();
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What makes a queue pair one of RC, UC, or UD.
+//!
+//! Owns the terms between the frame of a queue pair and the service that it gives: its two halves, and what
+//! they take from the attributes that a consumer sets.
+//!
+//! Does not know who runs a half, and when: that is what pair.rs is for.
+
+use crate::qp::engine::{
+    Half,
+    SendingHalf, //
+};
+use crate::qp::queue_pair::Pair;
+use kernel::prelude::*;
+use rdma::ib::qp_attr::{
+    QpAttr,
+    QpAttrMask, //
+};
+use roce::psn::Psn;
+
+/// One of the two ways of what a queue pair does.
+pub(crate) enum Direction {
+    /// Its requests, and what answers them.
+    Send,
+    /// The peer's requests, and its answers.
+    Receive,
+}
+
+/// The service that a queue pair gives.
+pub(crate) trait Service: Sized + Send + Sync + 'static {
+    /// The half that sends requests, and takes what answers them.
+    type Sender: SendingHalf;
+    /// The half that takes requests, and answers them.
+    type Receiver: Half;
+    /// Where a consumer in the kernel posts sends.
+    type Sends: Send + Sync;
+
+    /// Most bytes of packets that wait for one half, as the memory counts that they take.
+    const INBOX: i32;
+
+    /// Which half is held back by what the network has yet to let go of, and goes on when it has.
+    const RESUMED: Direction;
+
+    /// INIT to RTR: the receiver learns whom it listens to.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an address that cannot be; `ENOMEM`. Nothing has changed then.
+    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result;
+
+    /// RTR to RTS: the sender may start.
+    ///
+    /// # Errors
+    ///
+    /// As [`Service::ready_to_receive`].
+    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result;
+
+    /// In SQD: another way to the peer, and room for another number of its requests, as far as `mask` names
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Service::ready_to_receive`].
+    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result;
+
+    /// Sets what may change while the queue pair works: those attributes that `mask` names.
+    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask);
+
+    /// The PSN that is sent next, and whether requests that were begun before SQD are under way.
+    fn sending(half: &mut Self::Sender) -> (Psn, bool);
+
+    /// The PSN that is expected next. `None`: any.
+    fn expecting(half: &mut Self::Receiver) -> Option<Psn>;
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the turns of a queue pair begin that no system call and no packet begins.
+//!
+//! Owns what work items, the timer, the network's way of saying that it has room again and the end of the netdev
+//! call. Each gives a half a turn; what that does is in [`pair`](super).
+
+use crate::qp::queue_pair::{
+    Direction,
+    Pair,
+    Service, //
+};
+use crate::{
+    packet::path::Path,
+    qp::engine::{
+        bring,
+        Half, //
+    }, //
+};
+use kernel::{
+    cpu::CpuId,
+    impl_has_work,
+    sync::{
+        atomic::ordering::Relaxed,
+        rcu,
+        Arc,
+        ArcBorrow, //
+    },
+    workqueue::WorkItem, //
+};
+use rdma::{
+    ib::qp_attr::QpState,
+    net::tx_inflight::Resume,
+    sync::{
+        exclusive::Left,
+        timer::TimerOwner,
+        work::enqueue_bh_on, //
+    }, //
+};
+
+/// Number of the sender's work item.
+pub(super) const SEND: u64 = 0;
+
+/// Number of the receiver's work item.
+pub(super) const RECEIVE: u64 = 1;
+
+/// Number of the work item that brings the sender's memory.
+pub(super) const SEND_PAGES: u64 = 2;
+
+/// Number of the work item that brings the receiver's memory.
+pub(super) const RECEIVE_PAGES: u64 = 3;
+
+/// Number of the work item of a thread that queues the receiver's.
+pub(super) const RECEIVE_LONG: u64 = 4;
+
+impl_has_work! {
+    impl{T: Service} HasWork<Self, SEND> for Pair<T> { self.send_work }
+    impl{T: Service} HasWork<Self, RECEIVE> for Pair<T> { self.receive_work }
+    impl{T: Service} HasWork<Self, SEND_PAGES> for Pair<T> { self.send_pages }
+    impl{T: Service} HasWork<Self, RECEIVE_PAGES> for Pair<T> { self.receive_pages }
+    impl{T: Service} HasWork<Self, RECEIVE_LONG> for Pair<T> { self.receive_long }
+}
+
+impl<T: Service> Pair<T> {
+    /// The port has let go of its netdev, whose namespace may go before the queue pair does: so do routes.
+    pub(crate) fn forget_routes(self: ArcBorrow<'_, Self>) {
+        let forget = |path: Option<&mut Path>| path.map(Path::forget_route);
+        let (_, sends) = self.sender.control(|half| forget(half.path()));
+        let (_, receives) = self.receiver.control(|half| forget(half.path()));
+        // In RESET there is nothing to do. Who destroys the queue pair goes there, and waits for RCU before it takes
+        // back what is queued, so nothing may be queued later.
+        let _guard = rcu::read_lock();
+        if self.common().state() == QpState::Reset {
+            return;
+        }
+        // Who came meanwhile has left it to us. There may be many queue pairs, and RTNL is held.
+        if sends == Left::Unfinished {
+            self.defer_sender();
+        }
+        if receives == Left::Unfinished {
+            self.defer_receiver();
+        }
+    }
+}
+
+impl<T: Service> WorkItem<SEND> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.as_arc_borrow().run_sender();
+    }
+}
+
+impl<T: Service> WorkItem<RECEIVE> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.receive_deferred.store(false, Relaxed);
+        this.as_arc_borrow().run_receiver();
+    }
+}
+
+impl<T: Service> WorkItem<RECEIVE_LONG> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // No turn here: softirqs would come in between at each packet, and the answers of others in them.
+        let _ = this.receiver.control(Half::rested);
+        // Also if somebody came meanwhile and has left it to us.
+        this.as_arc_borrow().defer_receiver();
+    }
+}
+
+impl<T: Service> WorkItem<SEND_PAGES> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        bring(&this.sender, this.common(), || {
+            this.as_arc_borrow().run_sender();
+        });
+    }
+}
+
+impl<T: Service> WorkItem<RECEIVE_PAGES> for Pair<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        bring(&this.receiver, this.common(), || {
+            this.as_arc_borrow().run_receiver();
+        });
+    }
+}
+
+impl<T: Service> Resume for Pair<T> {
+    fn resume(self: Arc<Self>, cpu: CpuId) {
+        // The reference goes along: the last one must not be dropped here, where nobody may sleep. Where it was before,
+        // since what is still on its way from there could be overtaken. Already queued is as good.
+        let _ = match T::RESUMED {
+            Direction::Send => enqueue_bh_on::<Self, SEND>(cpu, self),
+            Direction::Receive => enqueue_bh_on::<Self, RECEIVE>(cpu, self),
+        };
+    }
+}
+
+impl<T: Service> TimerOwner for Pair<T> {
+    fn expired(self: ArcBorrow<'_, Self>) {
+        // Not here, where all timers that have expired are served in one go: with a peer that has gone, those of many
+        // queue pairs expire together, and each sends again what may be much. Work items make way for others.
+        self.defer_sender();
+        // The receiver's answers may wait for the network, or it has receives to flush.
+        self.defer_receiver();
+    }
+}

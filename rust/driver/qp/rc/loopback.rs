@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A reliable connection whose two ends are on this machine.
+//!
+//! Owns what happens when a sending half visits the receiving half of its peer: packets are planned and
+//! judged as ever, but handed over as they are, with the payload copied from memory to memory, and answered
+//! on the spot. Nothing here is needed for the protocol to work: whoever cannot be visited gets its packets
+//! by the wire, and what was handed over before counts all the same.
+//!
+//! A visitor owns its own half, and only tries to own the other; it visits one only. So visits neither wait
+//! for each other nor nest.
+
+use crate::{
+    mem::page_fault::{
+        Miss,
+        Paging, //
+    },
+    packet::{
+        path::traced,
+        tx_packet::trailer_len, //
+    },
+    qp::{
+        actions::Aftermath,
+        rc::{
+            loopback_payload::{
+                Fetched,
+                Gathered, //
+            },
+            requester::{
+                Host,
+                SendHalf, //
+            },
+            responder::ReceiveHalf, //
+        },
+        shared::Common, //
+    },
+    queue::sq::{
+        Body,
+        SendQueue,
+        Slots, //
+    }, //
+};
+use kernel::sync::rcu;
+use rdma::{
+    ib::trace,
+    net::route::Addresses,
+    sync::exclusive::{
+        Again,
+        Left, //
+    }, //
+};
+use roce::{
+    access::{
+        AccessError,
+        Obstacle,
+        Taken, //
+    },
+    id::Qpn,
+    rc::{
+        requester::Requester,
+        responder::RecvState, //
+    },
+    segmentation::tx_desc::{
+        BurstLimit,
+        Segment,
+        Source, //
+    },
+    status::WcStatus,
+    time::Instant,
+    wire::{
+        emit::HeaderBuf,
+        packet::Packet, //
+    }, //
+};
+
+/// What one visit hands over at most, in either direction.
+const LIMIT: BurstLimit = BurstLimit {
+    bytes: 256 << 10,
+    packets: 256,
+};
+
+/// What a visit has come to.
+struct Outcome {
+    /// What is left to be sent has to go by the wire.
+    wire: bool,
+    /// The peer has more to say.
+    expecting: bool,
+    /// The peer has to do something that only its own turn can.
+    kick: bool,
+}
+
+impl SendHalf {
+    /// Hands requests to the peer and takes its responses, if it is on this machine and nobody uses its
+    /// receiving half. `None`: they have to go by the wire.
+    pub(super) fn exchange(&mut self, qp: &Common, now: Instant) -> Option<Again> {
+        if qp.is_failed() || !(self.expecting || self.requester.can_send()) {
+            return Some(Again::No);
+        }
+        let outcome = self.visit(qp, now);
+        let dest = self.requester.dest_qpn();
+        let expected = core::mem::take(&mut self.expecting);
+        match outcome {
+            Some(Outcome {
+                wire,
+                expecting,
+                kick,
+            }) => {
+                if kick {
+                    self.neighbours.defer(dest);
+                }
+                self.by_wire = wire;
+                self.expecting = expecting;
+                match (wire, expecting) {
+                    (true, _) => None,
+                    (false, true) => Some(Again::Yes),
+                    (false, false) => Some(Again::No),
+                }
+            }
+            None => {
+                // What it has to say does not have to wait for us.
+                if expected {
+                    self.neighbours.defer(dest);
+                }
+                None
+            }
+        }
+    }
+
+    fn visit(&mut self, qp: &Common, now: Instant) -> Option<Outcome> {
+        let port = qp.port();
+        let guard = rcu::read_lock();
+        let path = self.path.as_mut()?;
+        self.near = port.hands_over() && path.stays_here(port, &guard);
+        // While packets are on the wire, others would overtake them.
+        if !self.near || (self.by_wire && self.requester.in_flight()) {
+            return None;
+        }
+        let addresses = path.addresses();
+        let dest = self.requester.dest_qpn();
+        let peer = self.neighbours.find(dest, port.net(), &guard)?;
+        // A stranger does not so much as touch its half.
+        if !peer.common.is_connected_to(Qpn::new(qp.number())) {
+            return None;
+        }
+        let mut visit = Visit {
+            qp,
+            peer: peer.common,
+            now,
+            requester: &mut self.requester,
+            queue: &self.queue,
+            paging: &mut self.paging,
+        };
+        let (outcome, left) = peer.receiver.visit(|half| visit.make(half, &addresses))?;
+        if left == Left::Unfinished {
+            self.neighbours.defer(dest);
+        }
+        outcome
+    }
+}
+
+/// How many packets went one way, and their bytes.
+#[derive(Default)]
+struct Tally {
+    packets: u16,
+    bytes: usize,
+}
+
+impl Tally {
+    /// Notes the packets that `segment` stands for.
+    fn add(&mut self, segment: &Segment, headers: &HeaderBuf) {
+        // CAST: At most as many as `LIMIT` has.
+        self.packets = self.packets.saturating_add(segment.packets as u16);
+        // CAST: `u32` to `usize`, on 64 bits.
+        let whole = whole_len(headers, segment.length as usize);
+        self.bytes = self.bytes.saturating_add(whole);
+    }
+
+    /// Counts them at both ends, `to` of which they have reached.
+    fn count(&self, from: &Common, to: &Common) {
+        if self.packets != 0 {
+            from.port().counters().handed_over(self.packets, self.bytes);
+            from.traffic().sent(self.packets, self.bytes);
+            to.received(self.packets, self.bytes);
+        }
+    }
+}
+
+/// Bytes of a packet from the BTH to the ICRC that it would have.
+fn whole_len(headers: &HeaderBuf, payload: usize) -> usize {
+    headers
+        .len()
+        .wrapping_add(payload)
+        .wrapping_add(trailer_len(payload))
+}
+
+/// One visit of a sending half at the receiving half of its peer.
+struct Visit<'a> {
+    qp: &'a Common,
+    peer: &'a Common,
+    now: Instant,
+    requester: &'a mut Requester<Slots>,
+    queue: &'a SendQueue,
+    paging: &'a mut Paging,
+}
+
+/// What became of a request that was handed over.
+enum Handed {
+    /// The peer has dealt with it.
+    Taken,
+    /// Its payload cannot be had.
+    Withheld(Miss<WcStatus>),
+    /// The peer waits for memory, and has not seen it.
+    Absent,
+}
+
+impl Visit<'_> {
+    /// Does all there is to do, as far as the budget goes. `None`: the half is not to be visited.
+    fn make(&mut self, half: &mut ReceiveHalf, addresses: &Addresses) -> Option<Outcome> {
+        let ready = half.responder.state() == RecvState::Ready
+            && half.is_peer(addresses, self.qp.number())
+            && !half.paging.is_waiting()
+            && !self.peer.is_failed();
+        // Answers may be on the wire, and others would overtake them.
+        let answered = core::mem::take(&mut half.answered);
+        if !ready || (answered && self.requester.in_flight()) {
+            return None;
+        }
+        let mut after = Aftermath::default();
+        let run = self.catch_up(half);
+        let mut wire = self.requests(half, run, &mut after);
+        self.responses(half, run);
+        half.account(self.peer, &mut after);
+        half.left.merge(&after);
+        if wire {
+            self.requester.withdraw();
+        }
+        wire &= !self.paging.is_waiting();
+        let waits = half.paging.is_waiting();
+        half.left.absent |= waits;
+        Some(Outcome {
+            wire,
+            expecting: !waits && half.responder.has_work(),
+            kick: half.left.is_some(),
+        })
+    }
+
+    /// Learns what the peer has taken before. Returns how many packets may be handed over as one: several only
+    /// if both ends cut messages alike, and the next packet is the one that the peer expects.
+    fn catch_up(&mut self, half: &mut ReceiveHalf) -> u32 {
+        let expected = half.responder.expected_psn();
+        if self.requester.next_psn().is_before(expected) {
+            half.responder.confirm();
+            self.responses(half, 1);
+        }
+        let alike = self.requester.path_mtu() == half.responder.path_mtu();
+        match alike && self.requester.next_psn() == expected {
+            true => u32::MAX,
+            false => 1,
+        }
+    }
+
+    /// Hands over requests. Returns whether the last of them has to come again, as the peer has not seen
+    /// it.
+    fn requests(&mut self, half: &mut ReceiveHalf, run: u32, after: &mut Aftermath) -> bool {
+        let before = half.responder.expected_psn();
+        let mut tally = Tally::default();
+        let mut stopped = None;
+        for segment in self.requester.burst(self.now, LIMIT).in_runs(run) {
+            let ends = ((self.qp, self.queue), (self.peer, &mut *half));
+            match hand_over(&segment, ends, after, &mut tally) {
+                Handed::Taken if half.responder.is_content() => {}
+                Handed::Taken => break,
+                Handed::Withheld(miss) => {
+                    stopped = Some((segment.source, Some(miss)));
+                    break;
+                }
+                Handed::Absent => {
+                    stopped = Some((segment.source, None));
+                    break;
+                }
+            }
+        }
+        tally.count(self.qp, self.peer);
+        if half.responder.expected_psn() != before {
+            half.responder.confirm();
+        }
+        match stopped {
+            None => false,
+            Some((_, None)) => true,
+            Some((source, Some(miss))) => {
+                match (
+                    self.paging.judge(Err::<(), _>(miss), WcStatus::LocProtErr),
+                    source,
+                ) {
+                    (Err(Obstacle::Refused(status)), Source::Slot(slot)) => {
+                        self.requester.abort(slot, status);
+                        false
+                    }
+                    _ => true,
+                }
+            }
+        }
+    }
+
+    /// Takes what the peer has to say.
+    fn responses(&mut self, half: &mut ReceiveHalf, run: u32) {
+        let mut tally = Tally::default();
+        let mut stopped = None;
+        for segment in half.responder.burst(LIMIT).in_runs(run) {
+            // CAST: `u32` to `usize`, on 64 bits.
+            let headers = segment.headers.emit(segment.length as usize);
+            let Some(packet) = packet(&segment, &headers) else {
+                break;
+            };
+            tally.add(&segment, &headers);
+            let bytes = Fetched::new(self.peer.space(), segment.source, start_of(&headers));
+            let mut host = Host {
+                space: self.qp.space(),
+                queue: self.queue,
+                bytes: &bytes,
+                paging: self.paging,
+            };
+            match self.requester.handle_response(self.now, &packet, &mut host) {
+                Ok(Taken::Whole) => {
+                    self.paging.progress();
+                    half.paging.progress();
+                }
+                Ok(Taken::Paused) => {
+                    stopped = Some((segment.packets, bytes.take_miss()));
+                    break;
+                }
+                Err(reason) => self.qp.port().counters().dropped(reason),
+            }
+        }
+        tally.count(self.peer, self.qp);
+        match stopped {
+            None => {}
+            Some((packets, None)) => half.responder.unsend(packets),
+            Some((packets, Some(miss))) => {
+                match half.paging.judge(Err::<(), _>(miss), AccessError::Fault) {
+                    Ok(()) => {}
+                    Err(Obstacle::Absent) => half.responder.unsend(packets),
+                    Err(Obstacle::Refused(error)) => half.responder.abort_read(packets, error),
+                }
+            }
+        }
+    }
+}
+
+/// Hands one request to the peer.
+fn hand_over(
+    segment: &Segment,
+    ((qp, queue), (peer, half)): ((&Common, &SendQueue), (&Common, &mut ReceiveHalf)),
+    after: &mut Aftermath,
+    tally: &mut Tally,
+) -> Handed {
+    // CAST: `u32` to `usize`, on 64 bits.
+    let headers = segment.headers.emit(segment.length as usize);
+    let Some(packet) = packet(segment, &headers) else {
+        return Handed::Taken;
+    };
+    let value;
+    let body = match segment.source {
+        Source::Slot(slot) => queue.body(slot),
+        Source::Value(number) => {
+            value = number.to_ne_bytes();
+            Body::Inline(&value)
+        }
+        Source::None | Source::Remote(_) => Body::Inline(&[]),
+    };
+    let bytes = Gathered::new(qp.space(), body, segment.offset, start_of(&headers));
+    match half.take(peer, (&packet, &bytes), after) {
+        Ok(Taken::Whole) => {}
+        Ok(Taken::Paused) => {
+            return match bytes.take_miss() {
+                Some(miss) => Handed::Withheld(miss),
+                None => Handed::Absent,
+            };
+        }
+        Err(reason) => peer.port().counters().dropped(reason),
+    }
+    tally.add(segment, &headers);
+    Handed::Taken
+}
+
+/// The packet that `segment` describes with these headers, whose payload is elsewhere.
+fn packet<'a>(segment: &Segment, headers: &'a HeaderBuf) -> Option<Packet<'a>> {
+    // CAST: `u32` to `usize`, on 64 bits.
+    let payload = segment.length as usize;
+    trace::packet_out(|| traced(headers.as_slice(), payload));
+    trace::packet_in(|| traced(headers.as_slice(), payload));
+    // What was built can be parsed.
+    let packet = Packet::parse(headers.as_slice(), whole_len(headers, payload)).ok()?;
+    Some(packet.standing_for(segment.packets))
+}
+
+/// Where in the packet the payload would begin.
+fn start_of(headers: &HeaderBuf) -> u32 {
+    // CAST: Below 256.
+    headers.len() as u32
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Peers on the same machine.
+//!
+//! Owns what one queue pair needs to hand packets to another without a network in between: who finds the
+//! other, and the payload of such packets, which is not in them but where its owner has it. Does not know
+//! what the packets are for, nor whether the peer is there.
+
+use crate::{
+    mem::{
+        page_fault::Miss,
+        payload::{
+            Bytes,
+            Fault, //
+        },
+        sg_access::Space,
+        sg_copy::Broken, //
+    },
+    qp::shared::Common,
+    queue::sq::Body, //
+};
+use core::cell::Cell;
+use kernel::{
+    prelude::*,
+    sync::rcu, //
+};
+use rdma::{
+    mm::memory::Memory,
+    net::netns::NetId,
+    sync::exclusive::Turn, //
+};
+use roce::{
+    access::AccessError,
+    id::Qpn,
+    segmentation::tx_desc::Source,
+    status::WcStatus,
+    wr::Remote, //
+};
+
+/// A queue pair on this machine, as its peer sees it. `H` is the half of it that takes requests.
+pub(crate) struct Neighbour<'g, H> {
+    /// What its halves share.
+    pub(crate) common: &'g Common,
+    /// The half that takes requests.
+    pub(crate) receiver: &'g Turn<H>,
+}
+
+/// Who finds neighbours.
+pub(crate) trait Neighbours<H>: Send + Sync {
+    /// The queue pair with that number, if it is in the namespace `net` and has such a half.
+    fn find<'g>(
+        &'g self,
+        number: Qpn,
+        net: NetId,
+        guard: &'g rcu::Guard,
+    ) -> Option<Neighbour<'g, H>>;
+
+    /// Gives its receiving half a turn from another context, soon.
+    fn defer(&self, number: Qpn);
+}
+
+/// The payload of a request, in the memory of who sends it.
+pub(crate) struct Gathered<'a> {
+    space: Space<'a>,
+    body: Body<'a>,
+    /// Where in the message the payload begins.
+    offset: u32,
+    /// Where in the packet it would begin.
+    start: u32,
+    miss: Cell<Option<Miss<WcStatus>>>,
+}
+
+impl<'a> Gathered<'a> {
+    /// What stands at byte `offset` of the message in `body`, as if it stood in a packet from place
+    /// `start` on.
+    #[inline]
+    pub(crate) fn new(space: Space<'a>, body: Body<'a>, offset: u32, start: u32) -> Self {
+        Self {
+            space,
+            body,
+            offset,
+            start,
+            miss: Cell::new(None),
+        }
+    }
+
+    /// Why the bytes could not be had, if that was tried in vain.
+    #[inline]
+    pub(crate) fn take_miss(&self) -> Option<Miss<WcStatus>> {
+        self.miss.take()
+    }
+
+    /// Where in the message place `from` of the packet is.
+    #[inline]
+    fn place(&self, from: u32) -> u32 {
+        self.offset.saturating_add(from).saturating_sub(self.start)
+    }
+
+    /// `len` bytes of what was copied with the request.
+    fn inline(&self, from: u32, len: usize) -> Option<&[u8]> {
+        // CAST: `u32` to `usize`, on 64 bits.
+        let start = self.place(from) as usize;
+        match self.body {
+            Body::Inline(bytes) => bytes.get(start..start.saturating_add(len)),
+            _ => None,
+        }
+    }
+}
+
+impl Bytes for Gathered<'_> {
+    #[inline]
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
+        let Body::Scatter(sges) = self.body else {
+            // CAST: `u32` to `usize`, on 64 bits.
+            let bytes = self.inline(from, len as usize).ok_or_else(|| {
+                self.miss.set(Some(WcStatus::LocLenErr.into()));
+                Fault::Bytes
+            })?;
+            return memory.write(at, bytes).map_err(Fault::Memory);
+        };
+        self.space
+            .copy_out(sges, self.place(from), len, (memory, at))
+            .map_err(|broken| fault(&self.miss, broken))
+    }
+
+    fn read(&self, from: u32, to: &mut [u8]) -> Result {
+        let bytes = self.inline(from, to.len()).ok_or(EFAULT)?;
+        to.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// The payload of a response, in the memory that its request has named.
+pub(crate) struct Fetched<'a> {
+    space: Space<'a>,
+    remote: Option<Remote>,
+    /// Where in the packet it would begin.
+    start: u32,
+    miss: Cell<Option<Miss<AccessError>>>,
+}
+
+impl<'a> Fetched<'a> {
+    /// What comes from `source`, as if it stood in a packet from place `start` on.
+    #[inline]
+    pub(crate) fn new(space: Space<'a>, source: Source, start: u32) -> Self {
+        Self {
+            space,
+            remote: match source {
+                Source::Remote(remote) => Some(remote),
+                _ => None,
+            },
+            start,
+            miss: Cell::new(None),
+        }
+    }
+
+    /// Why the bytes could not be had, if that was tried in vain.
+    #[inline]
+    pub(crate) fn take_miss(&self) -> Option<Miss<AccessError>> {
+        self.miss.take()
+    }
+}
+
+impl Bytes for Fetched<'_> {
+    #[inline]
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
+        let remote = self.remote.ok_or(Fault::Bytes)?;
+        let remote = remote.advance(from.saturating_sub(self.start));
+        self.space
+            .fetch_remote(remote, len, (memory, at))
+            .map_err(|broken| fault(&self.miss, broken))
+    }
+
+    fn read(&self, _from: u32, _to: &mut [u8]) -> Result {
+        // No response is read but into memory.
+        Err(EFAULT)
+    }
+}
+
+/// Whose fault it is that a copy has not come to its end; that of the bytes is kept in `miss`.
+#[cold]
+fn fault<E>(miss: &Cell<Option<Miss<E>>>, broken: Broken<E>) -> Fault {
+    match broken {
+        Broken::Target(error) => Fault::Memory(error),
+        Broken::Source(why) => {
+            miss.set(Some(why));
+            Fault::Bytes
+        }
+    }
+}

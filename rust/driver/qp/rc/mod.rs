@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reliable connected queue pairs.
+//!
+//! Owns what the attributes of a queue pair mean to the two halves. What these do is in `sender` and
+//! `receiver`, who runs them is in `pair`.
+
+mod loopback;
+pub(crate) mod loopback_payload;
+pub(crate) mod requester;
+pub(crate) mod responder;
+
+use crate::{
+    packet::path::Path,
+    qp::{
+        modify::path_mtu,
+        queue_pair::{
+            Direction,
+            Pair,
+            Service, //
+        }, //
+    },
+    queue::posted_sends::SendPosts, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    ib::qp_attr::{
+        QpAttr,
+        QpAttrMask, //
+    },
+    sync::timer::now, //
+};
+use requester::SendHalf;
+use responder::{
+    Answers,
+    ReceiveHalf, //
+};
+use roce::{
+    access::Access,
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+    rc::{
+        requester::{
+            Flow,
+            RequesterConfig,
+            SendState, //
+        },
+        responder::{
+            Responder,
+            ResponderConfig, //
+        }, //
+    },
+    time::Instant, //
+};
+
+/// What one queue pair may have in flight to a peer that is near. More would overrun the backlog of a virtual
+/// link (`netdev_max_backlog` is 1000 packets), which several queue pairs share.
+const FLOW: Flow = Flow {
+    bytes: 1 << 20,
+    packets: 256,
+};
+
+/// What one queue pair may have in flight that has just begun, in packets: many of them must not make a queue
+/// at once that takes longer than their peers may take to answer.
+const FIRST_FLIGHT: u32 = 32;
+
+/// Reliable connection.
+pub(crate) struct Rc;
+
+impl Service for Rc {
+    type Sender = SendHalf;
+    type Receiver = ReceiveHalf;
+    type Sends = Arc<SendPosts>;
+
+    /// A peer that keeps to its window stays below, also one that is far away: 1024 packets of 4096 bytes, each in a
+    /// buffer of 8 KiB, the next that `kmalloc()` has, with what the kernel needs for itself.
+    const INBOX: i32 = 9 << 20;
+
+    const RESUMED: Direction = Direction::Receive;
+
+    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+        let path = way_back(qp, attr)?;
+        let mut responder = Responder::new(Answers::new(attr.max_dest_rd_atomic)?);
+        responder.configure(&ResponderConfig {
+            dest_qpn: Qpn::new(attr.dest_qp_num),
+            pkey: Pkey::DEFAULT,
+            expected_psn: Psn::new(attr.rq_psn),
+            path_mtu: path_mtu(attr),
+            access: Access::from_bits(attr.access_flags),
+            min_rnr_timer: attr.min_rnr_timer,
+        });
+        responder.start();
+        qp.common().set_peer(Qpn::new(attr.dest_qp_num));
+        let (old, _) = qp.receiver().control(|half| {
+            half.set_path(path);
+            half.replace_responder(responder)
+        });
+        drop(old);
+        Ok(())
+    }
+
+    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+        let path = qp.common().path_by(attr)?;
+        let config = RequesterConfig {
+            dest_qpn: Qpn::new(attr.dest_qp_num),
+            pkey: Pkey::DEFAULT,
+            first_psn: Psn::new(attr.sq_psn),
+            path_mtu: path_mtu(attr),
+            max_rd_atomic: attr.max_rd_atomic,
+            ack_timeout: attr.timeout,
+            retry_cnt: attr.retry_cnt,
+            rnr_retry: attr.rnr_retry,
+            flow: FLOW,
+            first_flight: FIRST_FLIGHT,
+        };
+        let _ = qp.sender().control(|half| {
+            half.set_path(path);
+            half.requester().configure(&config);
+            half.requester().start();
+        });
+        Ok(())
+    }
+
+    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+        let answers = match mask.contains(QpAttrMask::MAX_DEST_RD_ATOMIC) {
+            true => Some(Answers::new(attr.max_dest_rd_atomic)?),
+            false => None,
+        };
+        if mask.contains(QpAttrMask::AV) {
+            let (there, back) = (qp.common().path_by(attr)?, way_back(qp, attr)?);
+            let _ = qp.sender().control(|half| {
+                half.set_path(there);
+                half.requester().rerouted();
+            });
+            let _ = qp.receiver().control(|half| half.set_path(back));
+        }
+        let (old, _) = qp
+            .receiver()
+            .control(|half| answers.map(|answers| half.responder().replace_storage(answers)));
+        drop(old);
+        Ok(())
+    }
+
+    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) {
+        let _ = qp.sender().control(|half| {
+            let requester = half.requester();
+            if mask.contains(QpAttrMask::TIMEOUT) {
+                requester.set_ack_timeout(Instant::from_nanos(now()), attr.timeout);
+            }
+            if mask.contains(QpAttrMask::RETRY_CNT) {
+                requester.set_retry_cnt(attr.retry_cnt);
+            }
+            if mask.contains(QpAttrMask::RNR_RETRY) {
+                requester.set_rnr_retry(attr.rnr_retry);
+            }
+            if mask.contains(QpAttrMask::MAX_QP_RD_ATOMIC) {
+                requester.set_max_rd_atomic(attr.max_rd_atomic);
+            }
+        });
+        let _ = qp.receiver().control(|half| {
+            let responder = half.responder();
+            if mask.contains(QpAttrMask::ACCESS_FLAGS) {
+                responder.set_access(Access::from_bits(attr.access_flags));
+            }
+            if mask.contains(QpAttrMask::MIN_RNR_TIMER) {
+                responder.set_min_rnr_timer(attr.min_rnr_timer);
+            }
+        });
+    }
+
+    fn sending(half: &mut SendHalf) -> (Psn, bool) {
+        let drained = half.is_drained();
+        let requester = half.requester();
+        let drains = requester.state() == SendState::Draining;
+        (requester.psn(), drains && !drained)
+    }
+
+    fn expecting(half: &mut ReceiveHalf) -> Option<Psn> {
+        Some(half.responder().expected_psn())
+    }
+}
+
+/// The way that answers take, where those that are long are counted: they hold back who sends them.
+fn way_back(qp: &Pair<Rc>, attr: &QpAttr) -> Result<Path> {
+    Ok(qp.common().path_by(attr)?.counted_in(qp.common().flight()))
+}

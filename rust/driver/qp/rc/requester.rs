@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The half of a queue pair that sends requests and takes responses.
+//!
+//! Owns the requester, the send queue and the way to the peer, and does in one turn whatever
+//! there is to do: take what has arrived, look at the clock, fetch what was posted, send as much
+//! as the window allows, report what is complete. Does not decide when it gets a turn.
+
+use crate::{
+    abi::send_op::Local,
+    mem::{
+        page_fault::Paging,
+        payload::Bytes,
+        sg_access::Space, //
+    },
+    packet::{
+        path::Path,
+        rx_parse::join,
+        segmenter::Unsent, //
+    },
+    port::counters::Counter,
+    qp::{
+        actions::Aftermath,
+        engine::{
+            perform,
+            report,
+            send_request,
+            take_from_peer,
+            Half,
+            SendingHalf,
+            BATCH,
+            BURST, //
+        },
+        rc::{
+            loopback_payload::Neighbours,
+            responder::ReceiveHalf, //
+        },
+        shared::Common, //
+    },
+    queue::{
+        cq::Cq,
+        sq::{
+            Body,
+            SendQueue,
+            Slots, //
+        }, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    ib::qp_attr::QpState,
+    net::rx::queue::SkbQueue,
+    sync::{
+        exclusive::Again,
+        timer::now, //
+    }, //
+};
+use roce::{
+    access::{
+        Obstacle,
+        Taken, //
+    },
+    id::Rkey,
+    rc::requester::{
+        Requester,
+        ResponseHost, //
+    },
+    segmentation::tx_desc::{
+        Payload,
+        SlotIndex,
+        Source, //
+    },
+    status::WcStatus,
+    time::Instant, //
+};
+
+/// The half that sends requests.
+pub(crate) struct SendHalf {
+    pub(super) requester: Requester<Slots>,
+    pub(super) queue: SendQueue,
+    cq: Arc<Cq>,
+    pub(super) path: Option<Path>,
+    /// The consumer wants to know when the queue has drained.
+    tell_drained: bool,
+    pub(super) paging: Paging,
+    /// Who finds the peer if it is on this machine.
+    pub(super) neighbours: Arc<dyn Neighbours<ReceiveHalf>>,
+    /// Packets went by the wire that may not be answered yet.
+    pub(super) by_wire: bool,
+    /// The peer was on this machine when that was last looked at. What goes by the wire all the same, goes back to
+    /// the short way when it is acknowledged.
+    pub(super) near: bool,
+    /// The peer had more to say when it was visited.
+    pub(super) expecting: bool,
+}
+
+impl SendHalf {
+    /// The half in RESET, consuming `queue`.
+    pub(crate) fn new(
+        requester: Requester<Slots>,
+        queue: SendQueue,
+        cq: Arc<Cq>,
+        neighbours: Arc<dyn Neighbours<ReceiveHalf>>,
+    ) -> Self {
+        Self {
+            requester,
+            queue,
+            cq,
+            path: None,
+            tell_drained: false,
+            paging: Paging::default(),
+            neighbours,
+            by_wire: false,
+            near: true,
+            expecting: false,
+        }
+    }
+
+    /// The protocol machine, for `modify_qp`.
+    pub(crate) fn requester(&mut self) -> &mut Requester<Slots> {
+        &mut self.requester
+    }
+
+    /// Whether the send queue is drained, and all that was begun is reported.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.requester.is_drained() && !self.requester.has_work()
+    }
+
+    /// Sets the way to the peer.
+    pub(crate) fn set_path(&mut self, path: Path) {
+        self.path = Some(path);
+    }
+
+    /// Takes the responses that have arrived. Says whether there may be more.
+    fn take_responses(&mut self, qp: &Common, inbox: &SkbQueue, now: Instant) -> Again {
+        take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
+            let (due, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
+            let packet = join(run, packet, due, mtu);
+            let mut host = Host {
+                space: qp.space(),
+                queue: &self.queue,
+                bytes: &*run,
+                paging: &mut self.paging,
+            };
+            let taken = self.requester.handle_response(now, &packet, &mut host)?;
+            if taken == Taken::Whole {
+                self.paging.progress();
+            }
+            Ok(taken)
+        })
+    }
+
+    /// Sends what the window allows, as far as the budget goes: to the peer itself, or by the wire. Says
+    /// whether the peer has more to say.
+    fn transmit(&mut self, qp: &Common, now: Instant) -> Again {
+        if self.path.is_none() {
+            return Again::No;
+        }
+        let (requester, queue) = (&mut self.requester, &self.queue);
+        for _ in 0..BATCH {
+            if !requester.perform_local(|slot, _| perform(qp, queue.body(slot))) {
+                break;
+            }
+        }
+        self.exchange(qp, now).unwrap_or_else(|| {
+            self.transmit_by_wire(qp, now);
+            Again::No
+        })
+    }
+
+    fn transmit_by_wire(&mut self, qp: &Common, now: Instant) {
+        let Some(path) = &mut self.path else {
+            return;
+        };
+        self.by_wire = true;
+        let mut refused = None;
+        let mtu = self.requester.path_mtu();
+        let burst = self.requester.burst(now, BURST);
+        for segment in burst.by_wire().sparing(!self.near) {
+            let sent = send_request((&segment, mtu), &self.queue, path, qp, &mut self.paging);
+            if let Err(unsent) = sent {
+                refused = Some((segment.source, unsent));
+                break;
+            }
+        }
+        path.flush(qp.way());
+        let Some((source, Unsent { why, packets })) = refused else {
+            return;
+        };
+        match (source, why) {
+            (_, Obstacle::Absent) => self.requester.unsend(packets),
+            (Source::Slot(slot), Obstacle::Refused(status)) => self.requester.abort(slot, status),
+            _ => {}
+        }
+    }
+
+    /// Reports what is complete, as far as the budget goes, and gives its elements of the ring back.
+    fn report(&mut self, qp: &Common, after: &mut Aftermath) {
+        // Who waits for memory gets no other turn, and the memory may wait for what is reported.
+        let most = match self.paging.is_waiting() {
+            true => self.queue.slots(),
+            false => BATCH.into(),
+        };
+        let mut released = 0u32;
+        for _ in 0..most {
+            let Some(retired) = self.requester.poll_completion() else {
+                break;
+            };
+            released = released.wrapping_add(1);
+            let Some(done) = retired.completion else {
+                continue;
+            };
+            // Before the completion is visible: who sees it may post at once, into this element.
+            self.queue.release(released);
+            released = 0;
+            match done.status {
+                WcStatus::RetryExcErr => qp.port().counters().count(Counter::RetryExceeded),
+                WcStatus::RnrRetryExcErr => qp.port().counters().count(Counter::RnrRetryExceeded),
+                _ => {}
+            }
+            if done.status != WcStatus::Success {
+                after.fail_now(qp);
+            }
+            report(qp, &self.cq, &done, false, after);
+        }
+        self.queue.release(released);
+    }
+
+    /// Adds what happened in this turn to the counters of the port.
+    fn count(&mut self, qp: &Common) {
+        let stats = self.requester.take_stats();
+        qp.port().counters().count_all(&[
+            (Counter::Sends, stats.sends),
+            (Counter::Responses, stats.responses),
+            (Counter::Retries, stats.retries),
+            (Counter::Timeouts, stats.timeouts),
+            (Counter::ReceivedRnr, stats.rnr_naks),
+            (Counter::ReceivedSequence, stats.sequence_naks),
+        ]);
+    }
+}
+
+impl Half for SendHalf {
+    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        if qp.is_failed() {
+            self.requester.fail();
+        }
+        let now = Instant::from_nanos(now());
+        let arrived = self.take_responses(qp, inbox, now);
+        let (mut fetches, mut more) = (Again::No, Again::No);
+        if !self.paging.is_waiting() {
+            // While we wait, it is not the peer's fault that time passes.
+            self.requester.handle_timeout(now);
+            fetches = self.queue.fetch(&mut self.requester, BATCH);
+            // Once more, with the requests in hand: they may have been posted because the queue pair had failed.
+            if qp.is_failed() {
+                self.requester.fail();
+            }
+            more = self.transmit(qp, now);
+        }
+        let was_full = self.requester.free_slots() == 0;
+        self.report(qp, after);
+        self.count(qp);
+        // Not before the state says so, which it does soon.
+        if self.tell_drained && qp.state() == QpState::Sqd && self.is_drained() {
+            self.tell_drained = false;
+            after.drained = true;
+        }
+        if self.paging.is_waiting() {
+            return Again::No;
+        }
+        if let Some(at) = self.requester.poll_timeout() {
+            after.wake_at = Some(at.as_nanos());
+        }
+        // A consumer in the kernel may have posted more than there were slots for.
+        let has_room = was_full && self.requester.free_slots() != 0;
+        if has_room || self.requester.has_work() {
+            return Again::Yes;
+        }
+        arrived.or(fetches).or(more)
+    }
+
+    fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
+        self.queue.clear();
+        self.requester.reset();
+        self.requester.align(self.queue.next_slot());
+        self.path = None;
+        (self.by_wire, self.near, self.expecting) = (false, true, false);
+    }
+
+    fn path(&mut self) -> Option<&mut Path> {
+        self.path.as_mut()
+    }
+
+    fn paging(&mut self) -> &mut Paging {
+        &mut self.paging
+    }
+
+    fn cq(&self) -> &Arc<Cq> {
+        &self.cq
+    }
+}
+
+impl SendingHalf for SendHalf {
+    fn init(&mut self) {
+        self.requester.init();
+    }
+
+    fn drain(&mut self, notify: bool) {
+        self.requester.drain();
+        self.tell_drained = notify;
+    }
+
+    fn resume(&mut self) {
+        self.requester.resume();
+    }
+}
+
+/// What the requester needs while it handles one response.
+pub(super) struct Host<'a, B> {
+    pub(super) space: Space<'a>,
+    pub(super) queue: &'a SendQueue,
+    pub(super) bytes: &'a B,
+    pub(super) paging: &'a mut Paging,
+}
+
+impl<B: Bytes> ResponseHost for Host<'_, B> {
+    fn place(
+        &mut self,
+        slot: SlotIndex,
+        offset: u32,
+        payload: Payload,
+    ) -> Result<(), Obstacle<WcStatus>> {
+        let Body::Scatter(sges) = self.queue.body(slot) else {
+            return Err(WcStatus::LocQpOpErr.into());
+        };
+        let placed = self.space.scatter(sges, offset, self.bytes, payload);
+        self.paging.judge(placed, WcStatus::LocProtErr)
+    }
+
+    fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>> {
+        let Body::Scatter(sges) = self.queue.body(slot) else {
+            return Err(WcStatus::LocQpOpErr.into());
+        };
+        let placed = self.space.scatter_bytes(sges, 0, &found.to_ne_bytes());
+        self.paging.judge(placed, WcStatus::LocProtErr)
+    }
+
+    fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {
+        self.space.perform(&Local::Invalidate(rkey))
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a machine that receives asks while it handles one packet.
+//!
+//! Owns how memory, receives and completions of a connected queue pair are reached, whatever its service.
+//! Does not know what a packet is for.
+
+use crate::{
+    mem::{
+        flush::Flush,
+        page_fault::{
+            Miss,
+            Paging, //
+        },
+        payload::Bytes, //
+    },
+    qp::{
+        actions::Aftermath,
+        engine::report,
+        shared::Common, //
+    },
+    queue::{
+        cq::Cq,
+        rq::Receives, //
+    }, //
+};
+use roce::{
+    access::{
+        Access,
+        AccessError,
+        Obstacle, //
+    },
+    id::Rkey,
+    rc::responder::RequestHost,
+    recv_context::MessageHost,
+    segmentation::tx_desc::Payload,
+    status::WcStatus,
+    wr::{
+        AtomicOp,
+        BadRecv,
+        Completion,
+        FlushScope,
+        Placement,
+        RecvWr,
+        Remote, //
+    }, //
+};
+
+/// What the machine that receives needs while it handles the packet in `bytes`.
+pub(crate) struct Host<'a, B> {
+    pub(crate) qp: &'a Common,
+    pub(crate) queue: &'a mut Receives,
+    pub(crate) cq: &'a Cq,
+    pub(crate) bytes: &'a B,
+    pub(crate) after: &'a mut Aftermath,
+    pub(crate) paging: &'a mut Paging,
+}
+
+impl<B: Bytes> MessageHost for Host<'_, B> {
+    fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
+        let taken = self.queue.take()?;
+        // Looked at with the receive in hand: it may have been posted because the queue pair had failed. Those of a
+        // shared queue are for others, too.
+        let own = self.queue.pd().is_none();
+        Some(match taken {
+            Ok(RecvWr { wr_id, .. }) if own && self.qp.is_failed() => Err(BadRecv {
+                wr_id,
+                status: WcStatus::WrFlushErr,
+            }),
+            taken => taken,
+        })
+    }
+
+    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+        let space = self.qp.space_of(self.queue.pd());
+        let placed = space.scatter(self.queue.current(), offset, self.bytes, payload);
+        self.paging.judge(placed, WcStatus::LocProtErr)
+    }
+
+    fn check_remote(
+        &mut self,
+        remote: Remote,
+        length: u32,
+        access: Access,
+    ) -> Result<(), Obstacle<AccessError>> {
+        let ahead = self.paging.is_first_try();
+        let checked = self.qp.space().check(remote, length, access, ahead);
+        self.paging.judge(checked, AccessError::Fault)
+    }
+
+    fn place_remote(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
+        let placed = self.qp.space().write_remote(remote, self.bytes, payload);
+        self.paging.judge(placed, AccessError::Fault)
+    }
+
+    fn complete_receive(&mut self, done: Completion, solicited: bool) {
+        if done.status != WcStatus::Success {
+            self.after.fail_now(self.qp);
+        }
+        report(self.qp, self.cq, &done, solicited, self.after);
+    }
+}
+
+impl<B: Bytes> RequestHost for Host<'_, B> {
+    fn execute_atomic(
+        &mut self,
+        remote: Remote,
+        op: AtomicOp,
+    ) -> Result<u64, Obstacle<AccessError>> {
+        let found = self.qp.space().atomic(remote, op);
+        self.paging.judge(found, AccessError::Fault)
+    }
+
+    fn write_atomic(
+        &mut self,
+        remote: Remote,
+        payload: Payload,
+    ) -> Result<(), Obstacle<AccessError>> {
+        let placed = self.qp.space().write_whole(remote, self.bytes, payload);
+        self.paging.judge(placed, AccessError::Fault)
+    }
+
+    fn flush(
+        &mut self,
+        remote: Remote,
+        scope: FlushScope,
+        placement: Placement,
+    ) -> Result<(), Obstacle<AccessError>> {
+        let space = self.qp.space();
+        let flush = Flush {
+            pd: space.pd.clone(),
+            owner: space.owner,
+            remote,
+            scope,
+            placement,
+        };
+        let finished = self.paging.take_flushed(&flush);
+        let flushed = match flush.step(space.keys, 0) {
+            Ok(Some(_)) if !finished => Err(Miss::Unflushed(flush)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        self.paging.judge(flushed, AccessError::Fault)
+    }
+
+    fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
+        self.qp.space().invalidate(rkey, true)
+    }
+}

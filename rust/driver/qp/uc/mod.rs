@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Unreliable connected queue pairs.
+//!
+//! Owns what the attributes of a queue pair mean to the two halves. What these do is in `sender` and
+//! `receiver`, who runs them is in `pair`.
+
+pub(crate) mod receiver;
+pub(crate) mod sender;
+
+use crate::{
+    qp::{
+        modify::path_mtu,
+        queue_pair::{
+            Direction,
+            Pair,
+            Service, //
+        }, //
+    },
+    queue::posted_sends::SendPosts, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::ib::qp_attr::{
+    QpAttr,
+    QpAttrMask, //
+};
+use receiver::ReceiveHalf;
+use roce::{
+    access::Access,
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+    uc::{
+        receiver::ReceiverConfig,
+        sender::{
+            SendState,
+            SenderConfig, //
+        }, //
+    }, //
+};
+use sender::SendHalf;
+
+/// Unreliable connection.
+pub(crate) struct Uc;
+
+impl Service for Uc {
+    type Sender = SendHalf;
+    type Receiver = ReceiveHalf;
+    type Sends = Arc<SendPosts>;
+
+    /// Nothing holds the peer back.
+    const INBOX: i32 = 4 << 20;
+
+    const RESUMED: Direction = Direction::Send;
+
+    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+        let path = qp.common().path_by(attr)?;
+        let config = ReceiverConfig {
+            expected_psn: Psn::new(attr.rq_psn),
+            path_mtu: path_mtu(attr),
+            access: Access::from_bits(attr.access_flags),
+        };
+        qp.common().set_peer(Qpn::new(attr.dest_qp_num));
+        let _ = qp.receiver().control(|half| {
+            half.set_path(path);
+            half.receiver().configure(&config);
+            half.receiver().start();
+        });
+        Ok(())
+    }
+
+    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+        let path = qp.common().path_by(attr)?.counted_in(qp.common().flight());
+        let config = SenderConfig {
+            dest_qpn: Qpn::new(attr.dest_qp_num),
+            pkey: Pkey::DEFAULT,
+            first_psn: Psn::new(attr.sq_psn),
+            path_mtu: path_mtu(attr),
+        };
+        let _ = qp.sender().control(|half| half.start(path, &config));
+        Ok(())
+    }
+
+    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+        if mask.contains(QpAttrMask::AV) {
+            let there = qp.common().path_by(attr)?.counted_in(qp.common().flight());
+            let back = qp.common().path_by(attr)?;
+            let _ = qp.sender().control(|half| half.set_path(there));
+            let _ = qp.receiver().control(|half| half.set_path(back));
+        }
+        Ok(())
+    }
+
+    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) {
+        if mask.contains(QpAttrMask::ACCESS_FLAGS) {
+            let access = Access::from_bits(attr.access_flags);
+            let _ = qp
+                .receiver()
+                .control(|half| half.receiver().set_access(access));
+        }
+    }
+
+    fn sending(half: &mut SendHalf) -> (Psn, bool) {
+        let sender = half.sender();
+        let drains = sender.state() == SendState::Draining;
+        (sender.psn(), drains && !sender.is_drained())
+    }
+
+    fn expecting(half: &mut ReceiveHalf) -> Option<Psn> {
+        Some(half.receiver().expected_psn())
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The half of an unreliable connected queue pair that receives.
+//!
+//! Owns where receives come from, and the address of the peer. What is not for us or cannot be carried
+//! out is dropped and counted; nobody is told.
+
+use crate::{
+    mem::page_fault::Paging,
+    packet::path::Path,
+    port::counters::Counter,
+    qp::{
+        actions::Aftermath,
+        engine::{
+            flush_receives,
+            refuse_packets,
+            report,
+            take_from_peer,
+            Half, //
+        },
+        recv_context::Host,
+        shared::Common, //
+    },
+    queue::{
+        cq::Cq,
+        rq::Receives, //
+    }, //
+};
+use kernel::sync::Arc;
+use rdma::{
+    net::rx::queue::SkbQueue,
+    sync::exclusive::Again, //
+};
+use roce::{
+    access::Taken,
+    uc::receiver::Receiver, //
+};
+
+/// The half that receives.
+pub(crate) struct ReceiveHalf {
+    receiver: Receiver,
+    receives: Receives,
+    cq: Arc<Cq>,
+    path: Option<Path>,
+    /// A packet of the peer has been taken.
+    met: bool,
+    paging: Paging,
+}
+
+impl ReceiveHalf {
+    /// The half in RESET.
+    pub(crate) fn new(receives: Receives, cq: Arc<Cq>) -> Self {
+        Self {
+            receiver: Receiver::new(),
+            receives,
+            cq,
+            path: None,
+            met: false,
+            paging: Paging::default(),
+        }
+    }
+
+    /// The protocol machine, for `modify_qp`.
+    pub(crate) fn receiver(&mut self) -> &mut Receiver {
+        &mut self.receiver
+    }
+
+    /// Sets who the peer is.
+    pub(crate) fn set_path(&mut self, path: Path) {
+        self.path = Some(path);
+    }
+
+    /// Completes receives, begun or not, with a flush error. Says whether there may be more.
+    fn flush(&mut self, qp: &Common, after: &mut Aftermath) -> Again {
+        self.receiver.fail();
+        if let Some(done) = self.receiver.abandon() {
+            report(qp, &self.cq, &done, true, after);
+        }
+        flush_receives(qp, &self.cq, &mut self.receives, after)
+    }
+}
+
+impl Half for ReceiveHalf {
+    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        if qp.is_failed() {
+            let refused = refuse_packets(qp, inbox);
+            return refused.or(self.flush(qp, after));
+        }
+        let again = take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
+            let mut host = Host {
+                qp,
+                queue: &mut self.receives,
+                cq: &self.cq,
+                bytes: &*run,
+                after,
+                paging: &mut self.paging,
+            };
+            let taken = self.receiver.handle(packet, &mut host);
+            if taken != Ok(Taken::Paused) {
+                self.paging.progress();
+            }
+            if taken == Ok(Taken::Whole) {
+                after.established |= !self.met && qp.only_receives();
+                self.met = true;
+            }
+            taken
+        });
+        let receives = self.receiver.take_receives();
+        qp.port()
+            .counters()
+            .count_all(&[(Counter::Receives, receives)]);
+        if self.receiver.take_failure() {
+            after.fail(None);
+        }
+        again
+    }
+
+    fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
+        self.receives.clear();
+        self.receiver.reset();
+        self.path = None;
+        self.met = false;
+    }
+
+    fn path(&mut self) -> Option<&mut Path> {
+        self.path.as_mut()
+    }
+
+    fn paging(&mut self) -> &mut Paging {
+        &mut self.paging
+    }
+
+    fn cq(&self) -> &Arc<Cq> {
+        &self.cq
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The half of an unreliable connected queue pair that sends.
+//!
+//! Owns the send queue and the way to the peer, and hands one request after the other to the protocol
+//! machine. A request is done with when its last packet has been given to the network, whatever
+//! becomes of it there; so payload is copied, and its owner may change it at once.
+
+use crate::{
+    mem::page_fault::Paging,
+    packet::path::Path,
+    port::counters::Counter,
+    qp::{
+        actions::Aftermath,
+        engine::{
+            perform,
+            report,
+            send_request,
+            Half,
+            SendingHalf,
+            BATCH,
+            BURST, //
+        },
+        shared::Common,
+        tx_limit::Pacing, //
+    },
+    queue::{
+        cq::Cq,
+        sq::SendQueue, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    ib::qp_attr::QpState,
+    net::rx::queue::SkbQueue,
+    sync::exclusive::Again, //
+};
+use roce::{
+    access::Obstacle,
+    segmentation::tx_desc::BurstLimit,
+    status::WcStatus,
+    uc::sender::{
+        Sender,
+        SenderConfig, //
+    },
+    wr::{
+        Completion,
+        WcOpcode, //
+    }, //
+};
+
+/// The half that sends.
+pub(crate) struct SendHalf {
+    sender: Sender,
+    queue: SendQueue,
+    cq: Arc<Cq>,
+    path: Option<Path>,
+    /// The consumer wants to know when the queue has drained.
+    tell_drained: bool,
+    paging: Paging,
+    pacing: Pacing,
+}
+
+impl SendHalf {
+    /// The half in RESET, consuming `queue`.
+    pub(crate) fn new(queue: SendQueue, cq: Arc<Cq>) -> Self {
+        Self {
+            sender: Sender::new(),
+            queue,
+            cq,
+            path: None,
+            tell_drained: false,
+            paging: Paging::default(),
+            pacing: Pacing::in_order(),
+        }
+    }
+
+    /// The protocol machine, for `query_qp`.
+    pub(crate) fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    /// Sets the way to the peer.
+    pub(crate) fn set_path(&mut self, path: Path) {
+        self.path = Some(path);
+    }
+
+    /// Goes to RTS, over `path`.
+    pub(crate) fn start(&mut self, path: Path, config: &SenderConfig) {
+        self.set_path(path);
+        self.sender.configure(config);
+        self.sender.start();
+    }
+
+    /// Sends or flushes what was posted, as far as the budget goes. Says whether there may be more.
+    fn work(&mut self, qp: &Common, after: &mut Aftermath) -> Again {
+        let mut limit = BURST;
+        for _ in 0..BATCH {
+            if !self.sender.is_busy() && !self.fetch(qp) {
+                return Again::No;
+            }
+            self.sender
+                .perform_local(|slot| perform(qp, self.queue.body(slot)));
+            match self.transmit(qp, &mut limit) {
+                Ok(()) => {}
+                Err(Obstacle::Absent) => {
+                    self.sender.unsend();
+                    return Again::No;
+                }
+                Err(Obstacle::Refused(status)) => self.sender.abort(status),
+            }
+            let Some(done) = self.sender.poll_completion() else {
+                // There was more of it than the budget allows.
+                return Again::Yes;
+            };
+            // Before the completion is visible: who sees it may post at once, into this element.
+            self.queue.release(1);
+            if let Some(done) = done {
+                self.report(qp, &done, after);
+            }
+        }
+        Again::Yes
+    }
+
+    /// Hands the next request to the protocol machine. `false`: there is none, or it takes none.
+    fn fetch(&mut self, qp: &Common) -> bool {
+        if !self.sender.takes() {
+            return false;
+        }
+        match self.queue.take_request() {
+            None => return false,
+            Some((slot, Ok(wr))) => self.sender.post(slot, wr),
+            Some((slot, Err(refused))) => {
+                self.sender
+                    .reject(slot, refused.wr_id, WcOpcode::Send, refused.status);
+            }
+        }
+        // Looked at with the request in hand: it may have been posted because the queue pair had failed.
+        if qp.flushes_sends() {
+            self.sender.fail();
+        }
+        true
+    }
+
+    /// Sends packets of the request at hand, as far as `limit` goes.
+    fn transmit(&mut self, qp: &Common, limit: &mut BurstLimit) -> Result<(), Obstacle<WcStatus>> {
+        let Some(path) = &mut self.path else {
+            return Ok(());
+        };
+        let mtu = self.sender.path_mtu();
+        let Self { queue, paging, .. } = self;
+        self.sender.burst(limit).try_for_each(|segment| {
+            let single = (&segment, mtu);
+            send_request(single, queue, path, qp, paging).map_err(|unsent| unsent.why)
+        })
+    }
+
+    fn report(&self, qp: &Common, done: &Completion, after: &mut Aftermath) {
+        if !matches!(done.status, WcStatus::Success | WcStatus::WrFlushErr) {
+            qp.fail_sends();
+        }
+        report(qp, &self.cq, done, false, after);
+    }
+}
+
+impl Half for SendHalf {
+    fn turn(&mut self, qp: &Common, _inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+        if qp.flushes_sends() {
+            self.sender.fail();
+        } else if !qp.takes_sends() || self.pacing.holds(qp, after) {
+            // Who sends nothing must not wait for anything, either: in RESET, nobody stops the timer again.
+            return Again::No;
+        }
+        let again = self.work(qp, after);
+        let sends = self.sender.take_sends();
+        qp.port().counters().count_all(&[(Counter::Sends, sends)]);
+        if let Some(path) = &mut self.path {
+            path.flush(qp.way());
+            self.pacing.sent(path.take_refused());
+        }
+        // Not before the state says so, which it does soon.
+        if self.tell_drained && qp.state() == QpState::Sqd && self.sender.is_drained() {
+            self.tell_drained = false;
+            after.drained = true;
+        }
+        again
+    }
+
+    fn reset(&mut self, inbox: &SkbQueue) {
+        inbox.purge();
+        self.queue.clear();
+        self.sender.reset();
+        self.path = None;
+        self.tell_drained = false;
+    }
+
+    fn path(&mut self) -> Option<&mut Path> {
+        self.path.as_mut()
+    }
+
+    fn paging(&mut self) -> &mut Paging {
+        &mut self.paging
+    }
+
+    fn cq(&self) -> &Arc<Cq> {
+        &self.cq
+    }
+}
+
+impl SendingHalf for SendHalf {
+    fn init(&mut self) {}
+
+    fn drain(&mut self, notify: bool) {
+        self.sender.drain();
+        self.tell_drained = notify;
+    }
+
+    fn resume(&mut self) {
+        self.sender.resume();
+        self.tell_drained = false;
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Datagram queue pairs: UD, and the general services queue pair (QP 1), which is one.
+//!
+//! Owns what the attributes of a queue pair mean to the two halves. Does not know address handles nor
+//! packets.
+
+pub(crate) mod receiver;
+pub(crate) mod sender;
+
+use crate::{
+    qp::queue_pair::{
+        Direction,
+        Pair,
+        Service, //
+    },
+    queue::posted_sends::SendPosts, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::ib::qp_attr::{
+    QpAttr,
+    QpAttrMask, //
+};
+use receiver::ReceiveHalf;
+use roce::{
+    id::Qkey,
+    psn::Psn, //
+};
+use sender::{
+    PostedSend,
+    SendHalf, //
+};
+
+/// Unreliable datagrams.
+pub(crate) struct Ud;
+
+impl Service for Ud {
+    type Sender = SendHalf;
+    type Receiver = ReceiveHalf;
+    type Sends = Arc<SendPosts<PostedSend>>;
+
+    const INBOX: i32 = 2 << 20;
+
+    const RESUMED: Direction = Direction::Send;
+
+    fn ready_to_receive(_qp: &Pair<Self>, _attr: &QpAttr) -> Result {
+        Ok(())
+    }
+
+    fn ready_to_send(_qp: &Pair<Self>, _attr: &QpAttr) -> Result {
+        Ok(())
+    }
+
+    fn redirect(_qp: &Pair<Self>, _attr: &QpAttr, _mask: QpAttrMask) -> Result {
+        Ok(())
+    }
+
+    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) {
+        if mask.contains(QpAttrMask::QKEY) {
+            let qkey = Qkey::new(attr.qkey);
+            let _ = qp.sender().control(|half| half.set_qkey(qkey));
+            let _ = qp.receiver().control(|half| half.set_qkey(qkey));
+        }
+        if mask.contains(QpAttrMask::SQ_PSN) {
+            let psn = Psn::new(attr.sq_psn);
+            let _ = qp.sender().control(|half| half.set_psn(psn));
+        }
+    }
+
+    fn sending(half: &mut SendHalf) -> (Psn, bool) {
+        // Nothing is ever in progress between turns.
+        (half.psn(), false)
+    }
+
+    fn expecting(_half: &mut ReceiveHalf) -> Option<Psn> {
+        None
+    }
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The verbs: what the RDMA core asks of a device.
+//!
+//! Owns the making and the end of objects, and the checks of what they are made from. What they
+//! do in between is elsewhere.
+
+pub(crate) mod advise_mr;
+pub(crate) mod ah;
+pub(crate) mod mr;
+pub(crate) mod qp;
+mod qp_init;
+mod qp_kernel;
+pub(crate) mod srq;
+
+use crate::{
+    device::{
+        ferroce::Ferroce,
+        module_state::Shared, //
+    },
+    limits::MAX_CQE,
+    mem::pd::Pd,
+    port::counters::{
+        NAMES,
+        OF_QP, //
+    },
+    qp::{
+        any_qp::QueuePair,
+        post, //
+    },
+    queue::{
+        cq::Cq,
+        cq_moderation::Patience,
+        srq::Srq, //
+    },
+    verbs::{
+        ah::Handle,
+        mr::{
+            Registered,
+            Window, //
+        }, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::{
+    ib::{
+        attr::{
+            DeviceAttr,
+            DmaBufInit,
+            MrChange,
+            MrInit,
+            MrKeys,
+            MwType,
+            PortAttr,
+            SrqAttr, //
+        },
+        device::Device,
+        driver::{
+            Advice,
+            AhInit,
+            CqInit,
+            Driver,
+            QpCreated,
+            QpInit,
+            QpQuery,
+            SrqInit,
+            DRIVER_ID_RXE,
+            MAD_LEN, //
+        },
+        event::Notify,
+        link::Registry,
+        qp_attr::{
+            AhAttr,
+            QpAttr,
+            QpAttrMask,
+            QpState, //
+        },
+        qp_counters::{
+            CountedApart,
+            QpCounts, //
+        },
+        restrack::Details,
+        udata::UserContext,
+        wc::WcSink,
+        wr::{
+            RecvWrList,
+            SendWrList,
+            SgeList, //
+        }, //
+    },
+    mm::{
+        fast_reg::ScatterList,
+        memory::Memory, //
+    },
+    net::netdev::NetDev, //
+};
+use roce::{
+    access::Access,
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    pma,
+};
+
+/// The devices of this module.
+static DEVICES: Registry<Ferroce> = Registry::new();
+
+impl Driver for Ferroce {
+    type Common = Shared;
+    type Ucontext = ();
+    type Pd = Pd;
+    type Ah = Handle;
+    type Cq = Cq;
+    type Qp = QueuePair;
+    type Srq = Srq;
+    type Mr = Registered;
+    type Mw = Window;
+
+    const DRIVER_ID: u32 = DRIVER_ID_RXE;
+    const ABI_VERSION: u32 = 2;
+    const LINK_TYPE: &'static CStr = c"ferroce";
+    const HW_COUNTERS: &'static [&'static CStr] = &NAMES;
+    const QP_COUNTERS: &'static [usize] = &OF_QP;
+
+    fn registry() -> &'static Registry<Self> {
+        &DEVICES
+    }
+
+    fn new_link(shared: &Arc<Shared>, name: &CStr, netdev: NetDev) -> Result {
+        Ferroce::add(shared.clone(), name, netdev)
+    }
+
+    fn query_device(dev: &Device<Self>) -> DeviceAttr {
+        dev.attributes()
+    }
+
+    fn refresh_port(dev: &Device<Self>) {
+        dev.port().refresh_rate();
+    }
+
+    fn query_port(dev: &Device<Self>) -> Result<PortAttr> {
+        Ok(dev.port().attributes())
+    }
+
+    fn query_pkey(index: u16) -> Result<u16> {
+        if index == 0 {
+            Ok(Pkey::DEFAULT.get())
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    fn process_mad(dev: &Device<Self>, request: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]> {
+        pma::answer(request, &dev.port().counters().summary())
+    }
+
+    fn netdev(&self) -> Option<NetDev> {
+        self.port().hold_netdev()
+    }
+
+    fn read_counter(dev: &Device<Self>, index: usize) -> u64 {
+        // Packets for no queue pair count with every device of their namespace: none of them is the one they missed.
+        let strays = dev.strays().value(index);
+        dev.port().counters().value(index).wrapping_add(strays)
+    }
+
+    fn read_qp_counters(qp: &QueuePair) -> QpCounts {
+        qp.common().traffic().counts()
+    }
+
+    fn counted_apart(&self) -> &CountedApart<QueuePair> {
+        self.apart()
+    }
+
+    fn alloc_ucontext(_dev: &Device<Self>) -> Result<Arc<()>> {
+        Ok(Arc::new((), GFP_KERNEL_ACCOUNT)?)
+    }
+
+    fn alloc_pd(_dev: &Device<Self>, _ucontext: Option<&Arc<()>>) -> Result<Arc<Pd>> {
+        Ok(Arc::new(Pd::new(), GFP_KERNEL_ACCOUNT)?)
+    }
+
+    fn create_ah(dev: &Device<Self>, pd: &Arc<Pd>, init: AhInit<'_, Self>) -> Result<Arc<Handle>> {
+        Handle::create(dev.port(), pd, init)
+    }
+
+    fn query_ah(handle: &Handle) -> AhAttr {
+        handle.ah().attr()
+    }
+
+    fn modify_ah(handle: &Handle, attr: AhAttr) -> Result {
+        handle.ah().set_attr(attr);
+        Ok(())
+    }
+
+    fn create_cq(_dev: &Device<Self>, init: CqInit<'_, Self>) -> Result<(Arc<Cq>, u32)> {
+        if init.entries > MAX_CQE {
+            return Err(EINVAL);
+        }
+        let Some(user) = init.user else {
+            return Ok((Cq::kernel(init.handle, init.entries)?, init.entries));
+        };
+        Cq::user(init.handle, init.entries, user)
+    }
+
+    fn resize_cq(
+        _dev: &Device<Self>,
+        cq: &Cq,
+        entries: u32,
+        user: &mut UserContext<()>,
+    ) -> Result<u32> {
+        if entries > MAX_CQE {
+            return Err(EINVAL);
+        }
+        cq.resize(entries, user)
+    }
+
+    fn moderate_cq(cq: &Cq, count: u16, period: u16) {
+        cq.set_patience(Patience { count, period });
+    }
+
+    fn destroy_cq(_dev: &Device<Self>, cq: Arc<Cq>) {
+        cq.stop();
+    }
+
+    fn poll_cq(cq: &Cq, sink: &mut WcSink<'_>) {
+        while sink.free() != 0 {
+            let Some(wc) = cq.pop() else { break };
+            sink.push(&wc);
+        }
+    }
+
+    fn req_notify(cq: &Cq, what: Notify) -> bool {
+        cq.arm(what)
+    }
+
+    fn create_qp(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        init: QpInit<'_, Self>,
+    ) -> Result<(Arc<QueuePair>, QpCreated)> {
+        qp::create(dev, pd, init)
+    }
+
+    fn qp_state(qp: &QueuePair) -> QpState {
+        qp.common().state()
+    }
+
+    fn modify_qp(
+        _dev: &Device<Self>,
+        qp: &Arc<QueuePair>,
+        attr: &QpAttr,
+        mask: QpAttrMask,
+    ) -> Result {
+        qp.modify(attr, mask)
+    }
+
+    fn query_qp(qp: &QueuePair) -> QpQuery {
+        qp.query()
+    }
+
+    fn describe_qp(qp: &QueuePair, details: &mut Details) {
+        qp.describe(details);
+    }
+
+    fn describe_cq(cq: &Cq, details: &mut Details) {
+        cq.describe(details);
+    }
+
+    fn describe_srq(srq: &Srq, details: &mut Details) {
+        srq.describe(details);
+    }
+
+    fn describe_mr(dev: &Device<Self>, mr: &Registered, details: &mut Details) {
+        mr::describe(dev, mr, details);
+    }
+
+    fn destroy_qp(dev: &Device<Self>, qp: Arc<QueuePair>) {
+        let number = qp.common().number();
+        // While the end of the netdev still finds it: its routes must not be there for longer.
+        qp.reset();
+        if number == Qpn::GSI.get() {
+            dev.shared().demux().remove_gsi(&qp);
+        } else {
+            dev.shared().demux().remove(number);
+        }
+        qp.retire();
+    }
+
+    fn attach_mcast(dev: &Device<Self>, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+        dev.shared().demux().groups().attach(qp, group)
+    }
+
+    fn detach_mcast(dev: &Device<Self>, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+        dev.shared().demux().groups().detach(qp, group)
+    }
+
+    fn post_send(qp: &Arc<QueuePair>) -> Result {
+        qp.doorbell()
+    }
+
+    fn post_send_kernel(qp: &Arc<QueuePair>, list: &mut SendWrList<'_, Handle>) -> Result {
+        post::post_sends(qp, list)
+    }
+
+    fn post_recv_kernel(qp: &Arc<QueuePair>, list: &mut RecvWrList<'_>) -> Result {
+        post::post_receives(qp, list)
+    }
+
+    fn create_srq(
+        _dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        init: SrqInit<'_, Self>,
+    ) -> Result<(Arc<Srq>, SrqAttr)> {
+        srq::create(pd, init)
+    }
+
+    fn resize_srq(
+        _dev: &Device<Self>,
+        srq: &Srq,
+        max_wr: u32,
+        user: Option<&mut UserContext<()>>,
+    ) -> Result {
+        srq::resize(srq, max_wr, user)
+    }
+
+    fn set_srq_limit(srq: &Srq, limit: u32) -> Result {
+        srq.set_limit(limit)
+    }
+
+    fn query_srq(srq: &Srq) -> SrqAttr {
+        srq.query()
+    }
+
+    fn post_srq_recv(srq: &Arc<Srq>, list: &mut RecvWrList<'_>) -> Result {
+        list.try_for_each(|wr| srq.push(&wr))
+    }
+
+    fn reg_user_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        init: MrInit,
+    ) -> Result<(Arc<Registered>, MrKeys)> {
+        mr::reg_user(dev, pd, &init)
+    }
+
+    fn reg_dmabuf_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        init: DmaBufInit,
+    ) -> Result<(Arc<Registered>, MrKeys)> {
+        mr::reg_dma_buf(dev, pd, &init)
+    }
+
+    fn advise_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        advice: Advice,
+        wait: bool,
+        sges: &SgeList<'_>,
+    ) -> Result {
+        advise_mr::advise(dev, pd, advice, wait, sges)
+    }
+
+    fn get_dma_mr(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        access: u32,
+        memory: Memory,
+    ) -> Result<(Arc<Registered>, MrKeys)> {
+        mr::reg_kernel(dev, pd, Access::from_bits(access), memory)
+    }
+
+    fn alloc_mr(dev: &Device<Self>, pd: &Arc<Pd>, pages: u32) -> Result<(Arc<Registered>, MrKeys)> {
+        mr::alloc_fast(dev, pd, pages)
+    }
+
+    fn map_mr_sg(mr: &Registered, list: ScatterList<'_>) -> Result<u32> {
+        mr::stage(mr, list)
+    }
+
+    fn rereg_user_mr(
+        dev: &Device<Self>,
+        mr: &Arc<Registered>,
+        change: MrChange<'_, Arc<Pd>>,
+    ) -> Result {
+        mr::change(dev, mr, change)
+    }
+
+    fn dereg_mr(dev: &Device<Self>, mr: &Arc<Registered>) -> Result {
+        mr::dereg(dev, mr)
+    }
+
+    fn alloc_mw(dev: &Device<Self>, pd: &Arc<Pd>, mw_type: MwType) -> Result<(Arc<Window>, u32)> {
+        mr::alloc_window(dev, pd, mw_type)
+    }
+
+    fn dealloc_mw(dev: &Device<Self>, mw: Arc<Window>) {
+        mr::dealloc_window(dev, &mw);
+    }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs of consumers in the kernel.
+//!
+//! Owns where such a consumer posts. What queue pairs have in common is in `create`.
+
+use crate::verbs::qp_init::{
+    parts,
+    within_limits,
+    Halves,
+    Queues, //
+};
+use crate::{
+    abi::wqe::Bounds,
+    device::ferroce::Ferroce,
+    mem::pd::Pd,
+    qp::{
+        any_qp::QueuePair,
+        queue_pair::{
+            Pair,
+            Posts,
+            Service, //
+        },
+        ud::{
+            self,
+            sender::{
+                Posted,
+                PostedSend,
+                Requests, //
+            },
+            Ud, //
+        }, //
+    },
+    queue::{
+        posted_sends::SendPosts,
+        rq::{
+            ReceivePosts,
+            Receives,
+            Source, //
+        },
+        sq::{
+            self,
+            SendQueue, //
+        }, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use rdma::ib::{
+    device::Device,
+    driver::{
+        QpCreated,
+        QpInit, //
+    },
+    qp_attr::QpType, //
+};
+use roce::id::Qpn;
+
+/// Makes a queue pair for a consumer in the kernel, who posts to `sends`.
+fn for_kernel<T: Service>(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+    sends: T::Sends,
+    halves: impl FnOnce(&T::Sends, Receives, &QpInit<'_, Ferroce>) -> Result<Halves<T>>,
+    wrap: impl FnOnce(Arc<Pair<T>>) -> QueuePair,
+) -> Result<(Arc<QueuePair>, QpCreated)> {
+    let caps = init.caps;
+    let (receives, posts) = match init.srq.clone() {
+        Some(srq) => {
+            let max_sge = srq.max_sge();
+            (Receives::new(Source::Shared(srq), max_sge)?, None)
+        }
+        None => {
+            let posts = ReceivePosts::new(caps.max_recv_wr, caps.max_recv_sge)?;
+            let source = Source::Posted(posts.clone());
+            (Receives::new(source, caps.max_recv_sge)?, Some(posts))
+        }
+    };
+    let halves = halves(&sends, receives, &init)?;
+    let general_services = init.qp_type == QpType::Gsi;
+    let posts = Posts {
+        sends,
+        receives: posts,
+    };
+    let parts = parts(dev, pd, init, caps, Some(posts))?;
+    let qp = wrap(Pair::new(parts, halves, dev.shared().qps().join())?);
+    let qp = Arc::new(qp, GFP_KERNEL)?;
+    // The last step: packets find it from here on.
+    let qp_num = if general_services {
+        let qp_num = Qpn::GSI.get();
+        qp.common().set_number(qp_num);
+        dev.shared().demux().insert_gsi(qp.clone())?;
+        qp_num
+    } else {
+        let qp_num = dev.shared().demux().insert(qp.clone())?;
+        qp.common().set_number(qp_num);
+        qp_num
+    };
+    Ok((qp, QpCreated { qp_num, caps }))
+}
+
+/// A connected queue pair of a consumer in the kernel, with the halves that `halves` makes.
+pub(super) fn connected<T: Service<Sends = Arc<SendPosts>>>(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+    halves: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Halves<T>>,
+    wrap: impl FnOnce(Arc<Pair<T>>) -> QueuePair,
+) -> Result<(Arc<QueuePair>, QpCreated)> {
+    let mut init = init;
+    init.caps = within_limits(init.caps)?;
+    let sends = SendPosts::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
+    let halves = |sends: &Arc<SendPosts>, receive, init: &QpInit<'_, Ferroce>| {
+        let bounds = Bounds {
+            max_sge: init.caps.max_send_sge,
+            max_inline: init.caps.max_inline_data,
+        };
+        let source = sq::Source::Posted(sends.clone());
+        let send = SendQueue::new(source, bounds, init.caps.max_send_wr, init.sq_sig_all)?;
+        halves(Queues { send, receive }, init)
+    };
+    for_kernel(dev, pd, init, sends, halves, wrap)
+}
+
+/// A datagram queue pair of a consumer in the kernel. The MAD layer wants that of number 1.
+pub(super) fn ud(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+) -> Result<(Arc<QueuePair>, QpCreated)> {
+    let mut init = init;
+    init.caps = within_limits(init.caps)?;
+    let sends = SendPosts::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
+    for_kernel(dev, pd, init, sends, ud_halves, QueuePair::Datagram)
+}
+
+fn ud_halves(
+    sends: &Arc<SendPosts<PostedSend>>,
+    receives: Receives,
+    init: &QpInit<'_, Ferroce>,
+) -> Result<Halves<Ud>> {
+    let requests = Requests::Posted(Posted::new(sends.clone(), init.caps.max_send_sge)?);
+    Ok((
+        ud::sender::SendHalf::new(requests, init.send_cq.clone()),
+        ud::receiver::ReceiveHalf::new(receives, init.recv_cq.clone()),
+    ))
+}

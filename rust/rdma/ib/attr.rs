@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Attributes of devices, ports and queue pairs, as plain values.
+//!
+//! Owns the translation between the C structures and Rust values, both ways. Knows no rules: which
+//! attribute a transition needs, or which value a device can bear, is decided elsewhere. Numbers
+//! are those of the C enumerations; addresses and GUIDs are in network byte order.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use crate::bindings;
+use kernel::prelude::*;
+
+/// The keys of a memory region.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct MrKeys {
+    /// Names the region in the work requests of its owner.
+    pub lkey: u32,
+    /// Names the region to a peer.
+    pub rkey: u32,
+}
+
+/// What a user wants to register as a memory region.
+#[derive(Clone, Copy, Debug)]
+pub struct MrInit {
+    /// First byte, an address of the calling process.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The address under which work requests and peers name the first byte.
+    pub iova: u64,
+    /// `enum ib_access_flags`.
+    pub access: u32,
+}
+
+/// What a user wants to register of a DMA buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct DmaBufInit {
+    /// The descriptor of the buffer in the calling process.
+    pub fd: c_int,
+    /// First byte, counted from the start of the buffer.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The address under which work requests and peers name the first byte.
+    pub iova: u64,
+    /// `enum ib_access_flags`.
+    pub access: u32,
+}
+
+/// What is to change in a memory region.
+#[derive(Clone, Copy, Debug)]
+pub struct MrChange<'a, P> {
+    /// Its protection domain.
+    pub pd: Option<&'a P>,
+    /// Its rights: `enum ib_access_flags`.
+    pub access: Option<u32>,
+    /// The memory.
+    pub place: Option<MrPlace>,
+}
+
+/// Which memory of a process is to be a region.
+#[derive(Clone, Copy, Debug)]
+pub struct MrPlace {
+    /// First byte, an address of the calling process.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The address under which work requests and peers name the first byte.
+    pub iova: u64,
+}
+
+/// Who may use a memory window (`enum ib_mw_type`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MwType {
+    /// Every queue pair of the protection domain.
+    One,
+    /// The queue pair that binds it.
+    Two,
+}
+
+/// What a device can do (`struct ib_device_attr`).
+///
+/// Whatever is not named here is reported as zero.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(
+    missing_docs,
+    reason = "the fields of the C structure, which documents them"
+)]
+pub struct DeviceAttr {
+    pub fw_ver: u64,
+    pub sys_image_guid: [u8; 8],
+    pub max_mr_size: u64,
+    pub page_size_cap: u64,
+    pub vendor_id: u32,
+    pub vendor_part_id: u32,
+    pub hw_ver: u32,
+    pub max_qp: u32,
+    pub max_qp_wr: u32,
+    pub device_cap_flags: u64,
+    pub max_send_sge: u32,
+    pub max_recv_sge: u32,
+    pub max_sge_rd: u32,
+    pub max_cq: u32,
+    pub max_cqe: u32,
+    pub max_mr: u32,
+    pub max_pd: u32,
+    pub max_qp_rd_atom: u32,
+    pub max_res_rd_atom: u32,
+    pub max_qp_init_rd_atom: u32,
+    pub atomic_cap: u32,
+    pub max_mw: u32,
+    pub max_mcast_grp: u32,
+    pub max_mcast_qp_attach: u32,
+    pub max_total_mcast_qp_attach: u32,
+    pub max_ah: u32,
+    pub max_srq: u32,
+    pub max_srq_wr: u32,
+    pub max_srq_sge: u32,
+    pub max_fast_reg_page_list_len: u32,
+    pub odp: OdpCaps,
+    pub max_pkeys: u16,
+    pub max_cq_moderation_count: u16,
+    pub max_cq_moderation_period: u16,
+    pub local_ca_ack_delay: u8,
+}
+
+/// What works with memory on demand (`struct ib_odp_caps`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OdpCaps {
+    /// `enum ib_odp_general_cap_bits`; 0: none of it works.
+    pub general: u64,
+    /// `enum ib_odp_transport_cap_bits`, of RC.
+    pub rc: u32,
+    /// The same of UC.
+    pub uc: u32,
+    /// The same of UD.
+    pub ud: u32,
+}
+
+impl DeviceAttr {
+    pub(crate) fn write_to(&self, raw: &mut bindings::ib_device_attr) {
+        raw.fw_ver = self.fw_ver;
+        raw.sys_image_guid = u64::from_ne_bytes(self.sys_image_guid);
+        raw.max_mr_size = self.max_mr_size;
+        raw.page_size_cap = self.page_size_cap;
+        raw.vendor_id = self.vendor_id;
+        raw.vendor_part_id = self.vendor_part_id;
+        raw.hw_ver = self.hw_ver;
+        raw.max_qp = self.max_qp;
+        raw.max_qp_wr = self.max_qp_wr;
+        raw.device_cap_flags = self.device_cap_flags;
+        // `rdma link delete` goes through the core, so every device of this crate can be
+        // unregistered by the user.
+        raw.kernel_cap_flags = u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
+        if self.odp.general != 0 {
+            // The core asks this before it lets anybody register.
+            let odp = bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING;
+            raw.kernel_cap_flags |= u64::from(odp);
+        }
+        raw.odp_caps.general_caps = self.odp.general;
+        raw.odp_caps.per_transport_caps.rc_odp_caps = self.odp.rc;
+        raw.odp_caps.per_transport_caps.uc_odp_caps = self.odp.uc;
+        raw.odp_caps.per_transport_caps.ud_odp_caps = self.odp.ud;
+        raw.max_send_sge = self.max_send_sge;
+        raw.max_recv_sge = self.max_recv_sge;
+        raw.max_sge_rd = self.max_sge_rd;
+        raw.max_cq = self.max_cq;
+        raw.max_cqe = self.max_cqe;
+        raw.max_mr = self.max_mr;
+        raw.max_pd = self.max_pd;
+        raw.max_qp_rd_atom = self.max_qp_rd_atom;
+        raw.max_res_rd_atom = self.max_res_rd_atom;
+        raw.max_qp_init_rd_atom = self.max_qp_init_rd_atom;
+        raw.atomic_cap = self.atomic_cap;
+        raw.max_mw = self.max_mw;
+        raw.max_mcast_grp = self.max_mcast_grp;
+        raw.max_mcast_qp_attach = self.max_mcast_qp_attach;
+        raw.max_total_mcast_qp_attach = self.max_total_mcast_qp_attach;
+        raw.max_ah = self.max_ah;
+        raw.max_srq = self.max_srq;
+        raw.max_srq_wr = self.max_srq_wr;
+        raw.max_srq_sge = self.max_srq_sge;
+        raw.max_fast_reg_page_list_len = self.max_fast_reg_page_list_len;
+        raw.max_pkeys = self.max_pkeys;
+        raw.cq_caps.max_cq_moderation_count = self.max_cq_moderation_count;
+        raw.cq_caps.max_cq_moderation_period = self.max_cq_moderation_period;
+        raw.local_ca_ack_delay = self.local_ca_ack_delay;
+    }
+}
+
+/// What a shared receive queue holds (`struct ib_srq_attr`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SrqAttr {
+    /// Most receives that wait.
+    pub max_wr: u32,
+    /// Most entries of a scatter list.
+    pub max_sge: u32,
+    /// The consumer is told, once, when fewer receives wait; 0: not.
+    pub limit: u32,
+}
+
+impl SrqAttr {
+    pub(crate) fn from_raw(raw: &bindings::ib_srq_attr) -> Self {
+        Self {
+            max_wr: raw.max_wr,
+            max_sge: raw.max_sge,
+            limit: raw.srq_limit,
+        }
+    }
+
+    pub(crate) fn write_to(&self, raw: &mut bindings::ib_srq_attr) {
+        raw.max_wr = self.max_wr;
+        raw.max_sge = self.max_sge;
+        raw.srq_limit = self.limit;
+    }
+}
+
+/// Whether a port can carry packets (`enum ib_port_state`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PortState {
+    /// The interface is down or has no carrier.
+    Down,
+    /// The interface is up.
+    Active,
+}
+
+impl PortState {
+    fn as_raw(self) -> bindings::ib_port_state {
+        match self {
+            Self::Down => bindings::ib_port_state_IB_PORT_DOWN,
+            Self::Active => bindings::ib_port_state_IB_PORT_ACTIVE,
+        }
+    }
+}
+
+/// Where a port is on its way up (`enum ib_port_phys_state`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PhysState {
+    /// Waits for a carrier.
+    Polling,
+    /// Switched off.
+    Disabled,
+    /// Has a carrier.
+    LinkUp,
+}
+
+impl PhysState {
+    fn as_raw(self) -> u8 {
+        let raw = match self {
+            Self::Polling => bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_POLLING,
+            Self::Disabled => bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_DISABLED,
+            Self::LinkUp => bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_LINK_UP,
+        };
+        // CAST: The enumeration ends at 7.
+        raw as u8
+    }
+}
+
+/// The state of a port (`struct ib_port_attr`).
+///
+/// What has no meaning for RoCE (LIDs, the subnet manager) is reported as zero.
+#[derive(Clone, Copy, Debug)]
+pub struct PortAttr {
+    /// Whether packets can be carried.
+    pub state: PortState,
+    /// Where the port is on its way up.
+    pub phys_state: PhysState,
+    /// `enum ib_mtu`: 1 is 256 bytes, 5 is 4096.
+    pub max_mtu: u32,
+    /// `enum ib_mtu`.
+    pub active_mtu: u32,
+    /// Entries of the GID table.
+    pub gid_tbl_len: u32,
+    /// Entries of the P_Key table.
+    pub pkey_tbl_len: u16,
+    /// `enum ib_port_capability_mask_bits`.
+    pub port_cap_flags: u32,
+    /// Longest message, bytes.
+    pub max_msg_sz: u32,
+    /// Packets refused for their P_Key.
+    pub bad_pkey_cntr: u32,
+    /// Packets refused for their Q_Key.
+    pub qkey_viol_cntr: u32,
+    /// `enum ib_port_width`.
+    pub active_width: u8,
+    /// `enum ib_port_speed`.
+    pub active_speed: u16,
+}
+
+impl PortAttr {
+    pub(crate) fn write_to(&self, raw: &mut bindings::ib_port_attr) {
+        raw.state = self.state.as_raw();
+        raw.phys_state = self.phys_state.as_raw();
+        raw.max_mtu = self.max_mtu;
+        raw.active_mtu = self.active_mtu;
+        // CAST: Tables have far fewer entries.
+        raw.gid_tbl_len = self.gid_tbl_len as c_int;
+        raw.pkey_tbl_len = self.pkey_tbl_len;
+        raw.port_cap_flags = self.port_cap_flags;
+        raw.max_msg_sz = self.max_msg_sz;
+        raw.bad_pkey_cntr = self.bad_pkey_cntr;
+        raw.qkey_viol_cntr = self.qkey_viol_cntr;
+        raw.max_vl_num = 1;
+        raw.active_width = self.active_width;
+        raw.active_speed = self.active_speed;
+        // GIDs are made of IP addresses.
+        raw.set_ip_gids(1);
+    }
+}

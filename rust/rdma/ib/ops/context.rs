@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on user contexts, protection domains and address handles.
+
+use super::OpsVTable;
+use crate::{
+    bindings,
+    ib::{
+        device::Device,
+        driver::{
+            AhInit,
+            Driver, //
+        },
+        object,
+        qp_attr::AhAttr,
+        udata::{
+            self,
+            UserContext, //
+        }, //
+    }, //
+};
+use kernel::{
+    error::from_result,
+    prelude::*, //
+};
+
+impl<T: Driver> OpsVTable<T> {
+    pub(super) unsafe extern "C" fn alloc_ucontext(
+        context: *mut bindings::ib_ucontext,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`; the core puts the object in use after this.
+            unsafe {
+                udata::expect_none(udata)?;
+                let dev = Device::<T>::from_raw((*context).device);
+                object::Ucontext::<T::Ucontext>::init(context, T::alloc_ucontext(dev)?);
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn dealloc_ucontext(context: *mut bindings::ib_ucontext) {
+        // SAFETY: See the head of `ops`.
+        drop(unsafe { object::Ucontext::<T::Ucontext>::take(context) });
+    }
+
+    /// Rings are kernel memory that stays as long as it is mapped, so nothing has to be taken
+    /// from the process. That the operation exists lets the core take a device away from
+    /// processes that use it.
+    pub(super) unsafe extern "C" fn disassociate_ucontext(_context: *mut bindings::ib_ucontext) {}
+
+    pub(super) unsafe extern "C" fn alloc_pd(
+        pd: *mut bindings::ib_pd,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`.
+            unsafe {
+                let user = UserContext::<T::Ucontext>::from_raw(udata)?;
+                udata::expect_none(udata)?;
+                let dev = Device::<T>::from_raw((*pd).device);
+                let data = T::alloc_pd(dev, user.as_ref().map(UserContext::ucontext))?;
+                object::Pd::<T::Pd>::init(pd, data);
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn dealloc_pd(
+        pd: *mut bindings::ib_pd,
+        _udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        drop(unsafe { object::Pd::<T::Pd>::take(pd) });
+        0
+    }
+
+    pub(super) unsafe extern "C" fn create_ah(
+        ah: *mut bindings::ib_ah,
+        init: *mut bindings::rdma_ah_init_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
+            unsafe {
+                let mut user = UserContext::<T::Ucontext>::from_raw(udata)?;
+                let init = AhInit {
+                    attr: AhAttr::from_raw(&*(*init).ah_attr),
+                    may_sleep: (*init).flags
+                        & bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE
+                        != 0,
+                    user: user.as_mut(),
+                };
+                let dev = Device::<T>::from_raw((*ah).device);
+                let pd = object::Pd::<T::Pd>::data((*ah).pd);
+                object::Ah::<T::Ah>::init(ah, T::create_ah(dev, pd, init)?);
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn modify_ah(
+        ah: *mut bindings::ib_ah,
+        attr: *mut bindings::rdma_ah_attr,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
+            unsafe {
+                let attr = AhAttr::from_raw(&*attr);
+                T::modify_ah(object::Ah::<T::Ah>::data(ah), attr).map(|()| 0)
+            }
+        })
+    }
+
+    pub(super) unsafe extern "C" fn query_ah(
+        ah: *mut bindings::ib_ah,
+        attr: *mut bindings::rdma_ah_attr,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        unsafe {
+            attr.write(pin_init::zeroed());
+            T::query_ah(object::Ah::<T::Ah>::data(ah)).write_to(&mut *attr);
+        }
+        0
+    }
+
+    pub(super) unsafe extern "C" fn destroy_ah(ah: *mut bindings::ib_ah, _flags: u32) -> c_int {
+        // SAFETY: See the head of `ops`.
+        T::destroy_ah(unsafe { object::Ah::<T::Ah>::take(ah) });
+        0
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on queue pairs.
+
+use super::OpsVTable;
+use crate::{
+    bindings,
+    ib::{
+        device::Device,
+        driver::{
+            Driver,
+            QpInit, //
+        },
+        event::QpHandle,
+        object::{
+            self,
+            QpData, //
+        },
+        qp_attr::{
+            QpAttr,
+            QpAttrMask,
+            QpCaps,
+            QpState,
+            QpType, //
+        },
+        udata::{
+            self,
+            UserContext, //
+        },
+        wr::{
+            RecvWrList,
+            SendWrList, //
+        }, //
+    }, //
+};
+use kernel::{
+    error::from_result,
+    prelude::*,
+    sync::new_mutex, //
+};
+
+/// What would say where in a process's memory the queues are to lie.
+const BUFFERS: &[u32] = &[
+    bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_BUF_UMEM,
+    bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_RQ_BUF_UMEM,
+    bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_SQ_BUF_UMEM,
+];
+
+impl<T: Driver> OpsVTable<T> {
+    pub(super) unsafe extern "C" fn create_qp(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_init_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: See the head of `ops`.
+            let (dev, attr, mut user) = unsafe {
+                let user = UserContext::<T::Ucontext>::for_queue(udata, BUFFERS)?;
+                (Device::<T>::from_raw((*qp).device), &mut *attr, user)
+            };
+            if attr.create_flags != 0 || !attr.rwq_ind_tbl.is_null() {
+                return Err(EOPNOTSUPP);
+            }
+            if attr.send_cq.is_null() || attr.recv_cq.is_null() {
+                return Err(EINVAL);
+            }
+            let handle = QpHandle::new(qp)?;
+            let modify = KBox::pin_init(new_mutex!((), "rdma::Qp::modify"), GFP_KERNEL_ACCOUNT)?;
+            // SAFETY: See the head of `ops`; the queues are of the same device.
+            let (pd, send_cq, recv_cq, srq) = unsafe {
+                (
+                    object::Pd::<T::Pd>::data((*qp).pd),
+                    object::Cq::<T::Cq>::data(attr.send_cq),
+                    object::Cq::<T::Cq>::data(attr.recv_cq),
+                    (!attr.srq.is_null()).then(|| object::Srq::<T::Srq>::data(attr.srq)),
+                )
+            };
+            let init = QpInit {
+                qp_type: QpType::from_raw(attr.qp_type)?,
+                caps: QpCaps::from_raw(&attr.cap),
+                sq_sig_all: attr.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
+                send_cq: send_cq.cq.clone(),
+                recv_cq: recv_cq.cq.clone(),
+                srq: srq.map(|data| data.srq.clone()),
+                port_num: attr.port_num,
+                user: user.as_mut(),
+                handle: handle.clone(),
+            };
+            let (data, created) = T::create_qp(dev, pd, init)?;
+            created.caps.write_to(&mut attr.cap);
+            let data = QpData {
+                qp: data,
+                handle,
+                modify,
+                _mappings: user
+                    .as_mut()
+                    .map(UserContext::take_mappings)
+                    .unwrap_or_default(),
+            };
+            // SAFETY: See the head of `ops`.
+            unsafe {
+                (*qp).qp_num = created.qp_num;
+                object::Qp::<T::Qp>::init(qp, data);
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn modify_qp(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_attr,
+        mask: c_int,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            let mask = QpAttrMask::from_raw(mask);
+            // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
+            let (dev, data, mut attr, qp_type) = unsafe {
+                udata::expect_none(udata)?;
+                (
+                    Device::<T>::from_raw((*qp).device),
+                    object::Qp::<T::Qp>::data(qp),
+                    QpAttr::from_raw(&*attr, mask)?,
+                    (*qp).qp_type,
+                )
+            };
+            let _one_at_a_time = data.modify.lock();
+            let current = T::qp_state(&data.qp);
+            if mask.contains(QpAttrMask::CUR_STATE) && attr.cur_qp_state != current {
+                return Err(EINVAL);
+            }
+            // What is legal now may not be in the state that comes next.
+            attr.cur_qp_state = current;
+            let next = match mask.contains(QpAttrMask::STATE) {
+                true => attr.qp_state,
+                false => current,
+            };
+            // What lets processes in adds the port to an address vector that comes alone in SQD, which
+            // the table knows of RC only.
+            let asked = match qp_type {
+                bindings::ib_qp_type_IB_QPT_UC
+                    if current == QpState::Sqd && mask.contains(QpAttrMask::AV) =>
+                {
+                    mask.without(QpAttrMask::PORT)
+                }
+                _ => mask,
+            };
+            // SAFETY: Pure function of numbers.
+            let legal = unsafe {
+                bindings::ib_modify_qp_is_ok(current as u32, next as u32, qp_type, asked.as_raw())
+            };
+            if !legal {
+                return Err(EINVAL);
+            }
+            T::modify_qp(dev, &data.qp, &attr, mask)?;
+            Ok(0)
+        })
+    }
+
+    pub(super) unsafe extern "C" fn query_qp(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_attr,
+        _mask: c_int,
+        init: *mut bindings::ib_qp_init_attr,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let data = unsafe { object::Qp::<T::Qp>::data(qp) };
+        // SAFETY: See the head of `ops`. The memory may be uninitialised, and goes to user space.
+        let (attr, init) = unsafe {
+            attr.write(pin_init::zeroed());
+            init.write(pin_init::zeroed());
+            (&mut *attr, &mut *init)
+        };
+        let query = T::query_qp(&data.qp);
+        query.attr.write_to(attr);
+        query.caps.write_to(&mut attr.cap);
+        query.caps.write_to(&mut init.cap);
+        init.sq_sig_type = match query.sq_sig_all {
+            true => bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
+            false => bindings::ib_sig_type_IB_SIGNAL_REQ_WR,
+        };
+        // SAFETY: See the head of `ops`.
+        unsafe {
+            init.event_handler = (*qp).event_handler;
+            init.qp_context = (*qp).qp_context;
+            init.send_cq = (*qp).send_cq;
+            init.recv_cq = (*qp).recv_cq;
+            init.srq = (*qp).srq;
+            init.qp_type = (*qp).qp_type;
+        }
+        0
+    }
+
+    /// The consumer hears nothing any more from the moment that this begins.
+    pub(super) unsafe extern "C" fn destroy_qp(
+        qp: *mut bindings::ib_qp,
+        _udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let (dev, data) = unsafe {
+            (
+                Device::<T>::from_raw((*qp).device),
+                object::Qp::<T::Qp>::data(qp),
+            )
+        };
+        let cut = data.handle.cut();
+        // Its handler may still be at work, and may ask what the queue pair is like.
+        T::destroy_qp(dev, data.qp.clone());
+        cut.wait();
+        data.handle.finish();
+        // SAFETY: See the head of `ops`; now nobody uses it any more.
+        drop(unsafe { object::Qp::<T::Qp>::take(qp) });
+        0
+    }
+
+    /// A null list is a process's doorbell. A process may also have the core make a list, with whatever
+    /// addresses in it: that is refused.
+    pub(super) unsafe extern "C" fn post_send(
+        qp: *mut bindings::ib_qp,
+        wr: *const bindings::ib_send_wr,
+        bad: *mut *const bindings::ib_send_wr,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let (data, of_process) =
+            unsafe { (object::Qp::<T::Qp>::data(qp), !(*qp).uobject.is_null()) };
+        let (posted, last) = match (wr.is_null(), of_process) {
+            (true, _) => (T::post_send(&data.qp), wr),
+            (false, true) => (Err(EINVAL), wr),
+            (false, false) => {
+                // SAFETY: See the head of `ops`; what is no process's is a consumer's in the kernel.
+                let mut list = unsafe { SendWrList::<T::Ah>::from_raw(wr, (*qp).qp_type) };
+                (T::post_send_kernel(&data.qp, &mut list), list.current())
+            }
+        };
+        if posted.is_err() && !bad.is_null() {
+            // SAFETY: See the head of `ops`.
+            unsafe { bad.write(last) };
+        }
+        from_result(|| posted.map(|()| 0))
+    }
+
+    pub(super) unsafe extern "C" fn post_recv(
+        qp: *mut bindings::ib_qp,
+        wr: *const bindings::ib_recv_wr,
+        bad: *mut *const bindings::ib_recv_wr,
+    ) -> c_int {
+        // SAFETY: See the head of `ops`.
+        let (data, mut list) = unsafe { (object::Qp::<T::Qp>::data(qp), RecvWrList::from_raw(wr)) };
+        let posted = T::post_recv_kernel(&data.qp, &mut list);
+        if posted.is_err() && !bad.is_null() {
+            // SAFETY: See the head of `ops`.
+            unsafe { bad.write(list.current()) };
+        }
+        from_result(|| posted.map(|()| 0))
+    }
+}

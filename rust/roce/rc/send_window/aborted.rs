@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that end without being sent, and hold up all that were posted after them.
+//!
+//! Owns where sending stops. Does not know why a request is condemned.
+
+use super::{
+    Slot,
+    Window, //
+};
+use crate::{
+    psn::Psn,
+    segmentation::tx_desc::SlotIndex,
+    status::WcStatus, //
+};
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
+    /// Says that the request in slot `place`, if not complete, shall end with `status`, unsent. Returns
+    /// the PSN of its first packet, or that of the next that was never sent.
+    pub(crate) fn condemn(&mut self, place: SlotIndex, status: WcStatus) -> Option<Psn> {
+        // The distance from the oldest, on the ring, tells which request has the slot.
+        let mask = self.capacity.wrapping_sub(1);
+        let index = self
+            .acked
+            .wrapping_add(place.0.wrapping_sub(self.acked) & mask);
+        if index.wrapping_sub(self.acked) >= self.head.wrapping_sub(self.acked) {
+            return None;
+        }
+        let high = self.high;
+        let slot = self.slot_mut(index)?;
+        slot.verdict.get_or_insert(status);
+        let first = match slot.packets {
+            0 => high,
+            _ => slot.first,
+        };
+        self.raise_barrier(index);
+        Some(first)
+    }
+
+    /// Lets nothing be sent from this request on.
+    pub(super) fn raise_barrier(&mut self, index: u32) {
+        let distance = |index: u32| index.wrapping_sub(self.acked);
+        if self
+            .barrier
+            .is_none_or(|barrier| distance(index) < distance(barrier))
+        {
+            self.barrier = Some(index);
+        }
+    }
+}
