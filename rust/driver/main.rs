@@ -23,7 +23,7 @@ mod verbs;
 
 use crate::device::{
     ferroce::Ferroce,
-    module_state::Shared, //
+    module_state::ModuleState, //
 };
 use kernel::{
     prelude::*,
@@ -62,15 +62,15 @@ module! {
 /// what is still on its way has to come to rest.
 struct FerroceModule {
     _link: Registration<Ferroce>,
-    _events: Notifier<Shared>,
-    _namespaces: NamespaceHook<Shared>,
+    _events: Notifier<ModuleState>,
+    _namespaces: NamespaceHook<ModuleState>,
     _rest: Rest,
 }
 
 impl kernel::Module for FerroceModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
         packet::rx_parse::verify_always(module_parameters::verify_icrc.value() != 0);
-        let shared = Shared::new(module_parameters::local_path.value() != 0)?;
+        let shared = ModuleState::new(module_parameters::local_path.value() != 0)?;
         Ok(Self {
             _rest: Rest(shared.clone()),
             _namespaces: NamespaceHook::new(shared.clone())?,
@@ -81,7 +81,7 @@ impl kernel::Module for FerroceModule {
 }
 
 /// Dropped last: waits until the last queue pair is gone.
-struct Rest(Arc<Shared>);
+struct Rest(Arc<ModuleState>);
 
 impl Drop for Rest {
     fn drop(&mut self) {

@@ -75,7 +75,7 @@ mod layout {
 
     #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
     #[repr(C)]
-    pub(super) struct Header {
+    pub(super) struct MadHeader {
         pub(super) base_version: u8,
         pub(super) class: u8,
         pub(super) class_version: u8,
@@ -91,7 +91,7 @@ mod layout {
     #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
     #[repr(C)]
     pub(super) struct Mad {
-        pub(super) header: Header,
+        pub(super) header: MadHeader,
         pub(super) reserved: [u8; 40],
         pub(super) data: [u8; 192],
     }

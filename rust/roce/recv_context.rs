@@ -10,7 +10,7 @@ use crate::{
         AccessError,
         Obstacle, //
     },
-    segmentation::tx_desc::Payload,
+    segmentation::tx_desc::RxPayload,
     status::WcStatus,
     wr::{
         BadRecv,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// What a receiver of messages must ask of whoever holds the memory and the receive queue.
-pub trait MessageHost {
+pub trait RecvContext {
     /// Takes the next receive work request, whose scatter list becomes the receive in progress.
     /// `None` if there is none; [`BadRecv`] if it is taken, but cannot be used.
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>>;
@@ -33,7 +33,7 @@ pub trait MessageHost {
     ///
     /// The status with which the receive shall complete, for example [`WcStatus::LocProtErr`]; or that
     /// its memory is absent at present.
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>>;
+    fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>>;
 
     /// Checks that the peer may do `access` to `length` bytes at `remote`. Never called for 0
     /// bytes (C9-88).
@@ -57,7 +57,7 @@ pub trait MessageHost {
     fn place_remote(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>>;
 
     /// Reports a receive as complete. `solicited` says that the peer asks to wake the consumer.

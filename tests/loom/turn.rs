@@ -20,8 +20,8 @@ use loom::{
 use turn::{
     ownership::{
         self,
-        Again,
-        Left, //
+        More,
+        Pending, //
     },
     Flag,
     Lock, //
@@ -183,34 +183,34 @@ impl World {
     }
 
     /// Posts a piece of work, and has it done.
-    fn bring(&self, piece: usize, rounds: u32, budget: Budget) -> Left {
+    fn bring(&self, piece: usize, rounds: u32, budget: Budget) -> Pending {
         self.posted[piece].store(true, Relaxed);
         self.run(rounds, budget)
     }
 
-    fn run(&self, rounds: u32, budget: Budget) -> Left {
+    fn run(&self, rounds: u32, budget: Budget) -> Pending {
         ownership::run(&self.pending, &self.done, rounds, |done| {
             for (posted, done) in self.posted.iter().zip(done.iter_mut()) {
                 if !*done && posted.load(Relaxed) {
                     *done = true;
                     if let Budget::One = budget {
-                        return Again::Yes;
+                        return More::Yes;
                     }
                 }
             }
-            Again::No
+            More::No
         })
     }
 
-    fn control(&self) -> Left {
+    fn enter(&self) -> Pending {
         // Becoming the owner is an access: the model finds out if there is another one.
-        let ((), left) = ownership::control(&self.pending, &self.done, |_| ());
+        let ((), left) = ownership::enter(&self.pending, &self.done, |_| ());
         left
     }
 
     /// Comes with work that it does itself, if nobody else is the owner.
-    fn visit(&self, piece: usize) -> Left {
-        let visited = ownership::visit(&self.pending, &self.done, |done| done[piece] = true);
+    fn try_enter(&self, piece: usize) -> Pending {
+        let visited = ownership::try_enter(&self.pending, &self.done, |done| done[piece] = true);
         match visited {
             Some(((), left)) => left,
             // It finds another way.
@@ -219,15 +219,15 @@ impl World {
     }
 
     /// Everybody has gone and has said what is left.
-    fn check(&self, pieces: usize, left: &[Left]) {
+    fn check(&self, pieces: usize, left: &[Pending]) {
         let all_done = |done: &[bool; PIECES]| done[..pieces].iter().all(|done| *done);
-        if !left.contains(&Left::Unfinished) {
+        if !left.contains(&Pending::Work) {
             assert!(all_done(&self.done.lock()), "work was lost");
             assert!(!self.pending.is_set(), "work was left, and nobody knows");
             return;
         }
         // The one who knows of it sees to it.
-        while self.run(1, Budget::All) == Left::Unfinished {}
+        while self.run(1, Budget::All) == Pending::Work {}
         assert!(all_done(&self.done.lock()), "work was forgotten");
     }
 }
@@ -241,9 +241,9 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
 /// Runs `first` and `second` in threads, and `third` here.
 fn together(
     world: &Arc<World>,
-    contexts: [fn(&World) -> Left; 2],
-    here: fn(&World) -> Left,
-) -> [Left; 3] {
+    contexts: [fn(&World) -> Pending; 2],
+    here: fn(&World) -> Pending,
+) -> [Pending; 3] {
     let [first, second] = contexts.map(|context| {
         let world = world.clone();
         thread::spawn(move || context(&world))
@@ -261,7 +261,7 @@ fn two_contexts_lose_no_work() {
             thread::spawn(move || world.bring(0, 4, Budget::All))
         };
         let left = [world.bring(1, 4, Budget::All), other.join().unwrap()];
-        assert_eq!(left, [Left::Nothing; 2]);
+        assert_eq!(left, [Pending::None; 2]);
         world.check(2, &left);
     });
 }
@@ -278,7 +278,7 @@ fn three_contexts_lose_no_work() {
             ],
             |world| world.bring(2, 8, Budget::All),
         );
-        assert_eq!(left, [Left::Nothing; 3]);
+        assert_eq!(left, [Pending::None; 3]);
         world.check(3, &left);
     });
 }
@@ -313,7 +313,7 @@ fn an_owner_with_a_budget_comes_back() {
 }
 
 /// Two come with work of their own, and `here` happens beside them; `pieces` in all.
-fn beside_two(pieces: usize, here: fn(&World) -> Left) {
+fn beside_two(pieces: usize, here: fn(&World) -> Pending) {
     model(move || {
         let world = World::new();
         let left = together(
@@ -330,12 +330,12 @@ fn beside_two(pieces: usize, here: fn(&World) -> Left) {
 
 #[test]
 fn control_waits_and_loses_no_work() {
-    beside_two(2, World::control);
+    beside_two(2, World::enter);
 }
 
 #[test]
 fn a_visitor_loses_no_work_of_others() {
-    beside_two(3, |world| world.visit(2));
+    beside_two(3, |world| world.try_enter(2));
 }
 
 /// The two ends of a connection. Each visits the half of the other that receives, while it owns its own
@@ -344,22 +344,22 @@ fn a_visitor_loses_no_work_of_others() {
 fn owners_that_visit_each_other_do_not_wait() {
     model(|| {
         let receivers = [World::new(), World::new()];
-        let visit = |peer: &World| {
+        let try_enter = |peer: &World| {
             let sender = World::new();
-            let mut left = Left::Nothing;
+            let mut left = Pending::None;
             let own = ownership::run(&sender.pending, &sender.done, 4, |_| {
-                left = peer.visit(0);
-                Again::No
+                left = peer.try_enter(0);
+                More::No
             });
-            assert_eq!(own, Left::Nothing);
+            assert_eq!(own, Pending::None);
             left
         };
         let other = {
             let [first, second] = receivers.clone();
-            thread::spawn(move || (visit(&first), second.bring(1, 4, Budget::All)))
+            thread::spawn(move || (try_enter(&first), second.bring(1, 4, Budget::All)))
         };
         let [first, second] = &receivers;
-        let to_second = visit(second);
+        let to_second = try_enter(second);
         let (to_first, wire) = other.join().unwrap();
         first.check(1, &[to_first]);
         second.check(2, &[to_second, wire]);

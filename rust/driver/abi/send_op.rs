@@ -64,7 +64,7 @@ pub(super) const UNION: usize = 120;
 
 /// The part of an entry that says what it asks for, copied out of it.
 #[derive(Clone, Copy)]
-pub(super) struct Order {
+pub(super) struct WqeOp {
     /// Opcode.
     pub(super) opcode: u32,
     /// Immediate data, or a key to be taken back.
@@ -79,7 +79,7 @@ pub(super) struct Order {
 
 /// An operation on keys, which needs no packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Local {
+pub(crate) enum LocalRequest {
     /// This key is taken back.
     Invalidate(Rkey),
     /// A memory window is bound.
@@ -91,7 +91,7 @@ pub(crate) enum Local {
 /// Union of an RDMA operation, and of an atomic write.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
-struct Rdma {
+struct RdmaArgs {
     remote_addr: u64,
     rkey: u32,
 }
@@ -99,7 +99,7 @@ struct Rdma {
 /// Union of an atomic operation.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
-struct Atomic {
+struct AtomicArgs {
     remote_addr: u64,
     compare_add: u64,
     swap: u64,
@@ -109,7 +109,7 @@ struct Atomic {
 /// Union of a flush.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
-struct Flush {
+struct FlushArgs {
     remote_addr: u64,
     /// Not set by the library, which gives the length of the entry instead.
     _length: u32,
@@ -121,7 +121,7 @@ struct Flush {
 /// Union of a datagram.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
-pub(super) struct Datagram {
+pub(super) struct DatagramArgs {
     pub(super) remote_qpn: u32,
     pub(super) remote_qkey: u32,
     _pkey_index: u16,
@@ -132,7 +132,7 @@ pub(super) struct Datagram {
 /// Union of a bind.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
-struct Window {
+struct BindArgs {
     addr: u64,
     length: u64,
     mr_lkey: u32,
@@ -141,7 +141,7 @@ struct Window {
     access: u32,
 }
 
-impl Order {
+impl WqeOp {
     /// The operation; `None` if it is none that a process can ask for.
     pub(super) fn operation(&self) -> Option<SendOp> {
         let imm = Some(Imm(self.ex));
@@ -177,16 +177,16 @@ impl Order {
     }
 
     /// The operation on keys, if it is one.
-    pub(super) fn local(&self) -> Option<Local> {
+    pub(super) fn local(&self) -> Option<LocalRequest> {
         match self.opcode {
-            opcode::LOCAL_INV => Some(Local::Invalidate(self.key())),
-            opcode::BIND_MW => self.bind().map(Local::Bind),
+            opcode::LOCAL_INV => Some(LocalRequest::Invalidate(self.key())),
+            opcode::BIND_MW => self.bind().map(LocalRequest::Bind),
             _ => None,
         }
     }
 
     /// What it means for a datagram, and whether immediate data goes with it.
-    pub(super) fn datagram(&self) -> Option<(Datagram, Option<Imm>)> {
+    pub(super) fn datagram(&self) -> Option<(DatagramArgs, Option<Imm>)> {
         let imm = match self.opcode {
             opcode::SEND => None,
             opcode::SEND_WITH_IMM => Some(Imm(self.ex)),
@@ -196,12 +196,12 @@ impl Order {
     }
 
     fn remote(&self) -> Option<Remote> {
-        let Rdma { remote_addr, rkey } = self.union()?;
+        let RdmaArgs { remote_addr, rkey } = self.union()?;
         Some(place(remote_addr, rkey))
     }
 
     fn atomic(&self) -> Option<SendOp> {
-        let union: Atomic = self.union()?;
+        let union: AtomicArgs = self.union()?;
         let op = if self.opcode == opcode::ATOMIC_CMP_AND_SWP {
             AtomicOp::CompareSwap {
                 compare: union.compare_add,
@@ -219,7 +219,7 @@ impl Order {
     }
 
     fn flush(&self) -> Option<SendOp> {
-        let union: Flush = self.union()?;
+        let union: FlushArgs = self.union()?;
         Some(SendOp::Flush {
             remote: place(union.remote_addr, union.rkey),
             scope: match union.level {
@@ -232,7 +232,7 @@ impl Order {
     }
 
     fn bind(&self) -> Option<Bind> {
-        let union: Window = self.union()?;
+        let union: BindArgs = self.union()?;
         Some(Bind {
             window: Rkey::new(union.mw_rkey),
             // CAST: The low byte is for the consumer to choose.
@@ -267,9 +267,9 @@ fn place(va: u64, rkey: u32) -> Remote {
 }
 
 const _: () = {
-    assert!(core::mem::offset_of!(Atomic, rkey) == 48 - 24);
-    assert!(core::mem::offset_of!(Flush, rkey) == 36 - 24);
-    assert!(core::mem::offset_of!(Flush, placement) == 40 - 24);
-    assert!(core::mem::offset_of!(Datagram, ah) == 36 - 24);
-    assert!(core::mem::offset_of!(Window, access) == 52 - 24);
+    assert!(core::mem::offset_of!(AtomicArgs, rkey) == 48 - 24);
+    assert!(core::mem::offset_of!(FlushArgs, rkey) == 36 - 24);
+    assert!(core::mem::offset_of!(FlushArgs, placement) == 40 - 24);
+    assert!(core::mem::offset_of!(DatagramArgs, ah) == 36 - 24);
+    assert!(core::mem::offset_of!(BindArgs, access) == 52 - 24);
 };

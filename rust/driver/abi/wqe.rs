@@ -9,8 +9,8 @@
 
 use crate::{
     abi::send_op::{
-        Local,
-        Order,
+        LocalRequest,
+        WqeOp,
         UNION, //
     },
     limits::MAX_MESSAGE, //
@@ -48,7 +48,7 @@ mod flag {
 /// One scatter/gather entry (`struct rxe_sge`).
 #[derive(Clone, Copy, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
-pub(crate) struct Sge {
+pub(crate) struct WqeSge {
     /// Address in the region that `lkey` names.
     pub(crate) addr: u64,
     /// Bytes.
@@ -57,7 +57,7 @@ pub(crate) struct Sge {
     pub(crate) lkey: u32,
 }
 
-impl From<wr::Sge> for Sge {
+impl From<wr::Sge> for WqeSge {
     #[inline]
     fn from(sge: wr::Sge) -> Self {
         Self {
@@ -116,7 +116,7 @@ pub(crate) enum Shape {
     /// In memory: this many scatter/gather entries.
     Scatter(u32),
     /// There is no message, but something to be done here.
-    Local(Local),
+    LocalRequest(LocalRequest),
 }
 
 impl Shape {
@@ -126,15 +126,15 @@ impl Shape {
             // CAST: At most `MAX_INLINE`.
             Self::Inline(bytes) => bytes as usize,
             // CAST: At most `MAX_SGE`.
-            Self::Scatter(entries) => entries as usize * size_of::<Sge>(),
-            Self::Local(_) => 0,
+            Self::Scatter(entries) => entries as usize * size_of::<WqeSge>(),
+            Self::LocalRequest(_) => 0,
         }
     }
 }
 
 /// A work request that completes with an error in its turn, instead of being carried out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RejectedWqe {
     /// Identifier given by the consumer.
     pub(crate) wr_id: u64,
     /// Status that it completes with.
@@ -143,7 +143,7 @@ pub(crate) struct Refused {
 
 /// What the queue pair was created with: bounds of every entry of its rings.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct WqeBounds {
     /// Scatter/gather entries of one work request.
     pub(crate) max_sge: u32,
     /// Inline bytes of one work request.
@@ -162,10 +162,10 @@ impl SendWqe {
     /// # Errors
     ///
     /// `IB_WC_LOC_QP_OP_ERR` for more entries or inline bytes than the queue pair was created with.
-    pub(crate) fn shape(&self, bounds: Bounds) -> Result<Shape, Refused> {
+    pub(crate) fn shape(&self, bounds: WqeBounds) -> Result<Shape, RejectedWqe> {
         let order = self.order();
         let shape = match (order.local(), order.operation()) {
-            (Some(local), _) => Shape::Local(local),
+            (Some(local), _) => Shape::LocalRequest(local),
             // What they carry is in the fixed part, if they carry anything.
             (_, Some(SendOp::AtomicWrite { .. } | SendOp::Flush { .. })) => Shape::Scatter(0),
             // What is fetched is scattered: its entry cannot be the destination.
@@ -175,7 +175,7 @@ impl SendWqe {
             _ => Shape::Scatter(self.dma.num_sge),
         };
         match shape {
-            Shape::Local(_) => Ok(shape),
+            Shape::LocalRequest(_) => Ok(shape),
             Shape::Inline(bytes) if bytes <= bounds.max_inline => Ok(shape),
             Shape::Scatter(entries) if entries <= bounds.max_sge => Ok(shape),
             _ => Err(self.refused(WcStatus::LocQpOpErr)),
@@ -188,7 +188,7 @@ impl SendWqe {
     ///
     /// `IB_WC_LOC_QP_OP_ERR` for an operation that user space cannot ask for; `IB_WC_LOC_LEN_ERR` for
     /// an atomic operation whose result has no room.
-    pub(crate) fn work_request(&self, length: u32, signal_all: bool) -> Result<SendWr, Refused> {
+    pub(crate) fn work_request(&self, length: u32, signal_all: bool) -> Result<SendWr, RejectedWqe> {
         let op = self
             .order()
             .operation()
@@ -221,7 +221,7 @@ impl SendWqe {
         &self,
         length: u32,
         signal_all: bool,
-    ) -> Result<(DatagramWr, u32), Refused> {
+    ) -> Result<(DatagramWr, u32), RejectedWqe> {
         let (datagram, imm) = self
             .order()
             .datagram()
@@ -239,8 +239,8 @@ impl SendWqe {
     }
 
     /// The same entry, completing with `status` in its turn.
-    pub(crate) fn refused(&self, status: WcStatus) -> Refused {
-        Refused {
+    pub(crate) fn refused(&self, status: WcStatus) -> RejectedWqe {
+        RejectedWqe {
             wr_id: self.wr_id,
             status,
         }
@@ -251,8 +251,8 @@ impl SendWqe {
     }
 
     /// What it asks for.
-    fn order(&self) -> Order {
-        Order {
+    fn order(&self) -> WqeOp {
+        WqeOp {
             opcode: self.opcode,
             ex: self.ex,
             union: self.union,
@@ -272,7 +272,7 @@ impl RecvWqe {
     }
 
     /// Scatter/gather entries that follow, if they are no more than the queue was created with.
-    pub(crate) fn entries(&self, bounds: Bounds) -> Option<u32> {
+    pub(crate) fn entries(&self, bounds: WqeBounds) -> Option<u32> {
         (self.dma.num_sge <= bounds.max_sge).then_some(self.dma.num_sge)
     }
 
@@ -286,7 +286,7 @@ impl RecvWqe {
 }
 
 /// Adds up the bytes of a scatter list; `None` above [`MAX_MESSAGE`].
-pub(crate) fn total_length(sges: &[Sge]) -> Option<u32> {
+pub(crate) fn total_length(sges: &[WqeSge]) -> Option<u32> {
     let total = sges
         .iter()
         .try_fold(0u32, |sum, sge| sum.checked_add(sge.length))?;
@@ -294,12 +294,12 @@ pub(crate) fn total_length(sges: &[Sge]) -> Option<u32> {
 }
 
 /// How long a message may be to fit in a scatter list. There may be more room than any message takes.
-pub(crate) fn room(sges: &[Sge]) -> u32 {
+pub(crate) fn room(sges: &[WqeSge]) -> u32 {
     total_length(sges).unwrap_or(MAX_MESSAGE)
 }
 
 const _: () = {
-    assert!(size_of::<Sge>() == 16);
+    assert!(size_of::<WqeSge>() == 16);
     assert!(SendWqe::LEN == 208);
     assert!(core::mem::offset_of!(SendWqe, union) == 24);
     assert!(core::mem::offset_of!(SendWqe, dma) == 184);

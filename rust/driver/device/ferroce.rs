@@ -6,7 +6,7 @@
 //! netdev. Does not implement verbs; those are in `verbs`.
 
 use crate::{
-    device::module_state::Shared,
+    device::module_state::ModuleState,
     limits::{
         MAX_CQE,
         MAX_FAST_REG_PAGES,
@@ -31,7 +31,7 @@ use crate::{
             Port, //
         }, //
     },
-    qp::any_qp::QueuePair, //
+    qp::any_qp::AnyQp, //
 };
 use kernel::{
     prelude::*,
@@ -52,7 +52,7 @@ use rdma::{
         },
         device::Device,
         driver::Driver,
-        qp_counters::CountedApart,
+        qp_counters::QpCounters,
         unregistered::{
             guid_for,
             UnregisteredDevice, //
@@ -131,10 +131,10 @@ const ATOMIC_GLOB: u32 = 2;
 /// The data of one device.
 #[pin_data]
 pub(crate) struct Ferroce {
-    shared: Arc<Shared>,
+    shared: Arc<ModuleState>,
     port: Attached,
     #[pin]
-    apart: CountedApart<QueuePair>,
+    qp_counters: QpCounters<AnyQp>,
     /// Kept for as long as packets may arrive for this device.
     sockets: Sockets,
     guid: [u8; 8],
@@ -149,7 +149,7 @@ impl Ferroce {
     ///
     /// `EADDRINUSE` if somebody else has port 4791 of the namespace; `EEXIST` if the netdev has a
     /// device; those of the registration.
-    pub(crate) fn add(shared: Arc<Shared>, name: &CStr, netdev: NetDev) -> Result {
+    pub(crate) fn add(shared: Arc<ModuleState>, name: &CStr, netdev: NetDev) -> Result {
         let net = netdev.net().ok_or(ENODEV)?;
         let sockets = shared.namespaces().open(&net).inspect_err(|error| {
             if *error == EADDRINUSE {
@@ -167,15 +167,15 @@ impl Ferroce {
                 Port::new(
                     netdev,
                     ib,
-                    (shared.threads().clone(), demux),
-                    shared.hands_over(),
+                    (shared.workqueues().clone(), demux),
+                    shared.uses_loopback(),
                 ),
                 GFP_KERNEL,
             )?;
             Ok(try_pin_init!(Self {
                 shared,
                 port: Attached::new(port),
-                apart <- CountedApart::new(),
+                qp_counters <- QpCounters::new(),
                 sockets,
                 guid,
                 up: Atomic::new(false),
@@ -195,7 +195,7 @@ impl Ferroce {
     }
 
     /// What all devices share.
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &ModuleState {
         &self.shared
     }
 
@@ -205,13 +205,13 @@ impl Ferroce {
     }
 
     /// What was counted of packets for no queue pair, in the namespace of this device.
-    pub(crate) fn strays(&self) -> &Counters {
-        self.sockets.strays()
+    pub(crate) fn unmatched(&self) -> &Counters {
+        self.sockets.unmatched()
     }
 
     /// The queue pairs that are counted apart.
-    pub(crate) fn apart(&self) -> &CountedApart<QueuePair> {
-        &self.apart
+    pub(crate) fn qp_counters(&self) -> &QpCounters<AnyQp> {
+        &self.qp_counters
     }
 
     fn is_over(&self, netdev: &NetDevBorrow) -> bool {
@@ -299,7 +299,7 @@ impl Ferroce {
     }
 }
 
-impl NetdevEvents for Shared {
+impl NetdevEvents for ModuleState {
     fn event(&self, event: NetdevEvent, netdev: &NetDevBorrow, rtnl: &Rtnl) {
         Ferroce::registry().for_each(|device| {
             if device.is_over(netdev) {
@@ -309,7 +309,7 @@ impl NetdevEvents for Shared {
     }
 }
 
-impl NamespaceExit for Shared {
+impl NamespaceExit for ModuleState {
     fn namespace_exit(&self, net: NetId) {
         Ferroce::registry().settle();
         self.namespaces().gone(net);

@@ -10,41 +10,41 @@ use crate::{
         demux::Demux,
         sockets::Namespaces, //
     },
-    port::workqueues::Threads, //
+    port::workqueues::Workqueues, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::sync::quiesce::Population;
+use rdma::sync::quiesce::LiveCount;
 
 /// What all devices of the module share.
-pub(crate) struct Shared {
+pub(crate) struct ModuleState {
     demux: Arc<Demux>,
     namespaces: Arc<Namespaces>,
-    qps: Population,
-    threads: Arc<Threads>,
-    hands_over: bool,
+    qps: LiveCount,
+    workqueues: Arc<Workqueues>,
+    uses_loopback: bool,
 }
 
-impl Shared {
-    /// A module without devices. `hands_over`: see [`Port::hands_over`](crate::port::state::Port::hands_over).
+impl ModuleState {
+    /// A module without devices. `uses_loopback`: see [`Port::uses_loopback`](crate::port::state::Port::hands_over).
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(hands_over: bool) -> Result<Arc<Self>> {
+    pub(crate) fn new(uses_loopback: bool) -> Result<Arc<Self>> {
         let demux = Arc::pin_init(Demux::new(), GFP_KERNEL)?;
         let namespaces = Namespaces::new(demux.clone())?;
-        let qps = Population::new()?;
-        let threads = Arc::new(Threads::new()?, GFP_KERNEL)?;
+        let qps = LiveCount::new()?;
+        let workqueues = Arc::new(Workqueues::new()?, GFP_KERNEL)?;
         Ok(Arc::new(
             Self {
                 demux,
                 namespaces,
                 qps,
-                threads,
-                hands_over,
+                workqueues,
+                uses_loopback,
             },
             GFP_KERNEL,
         )?)
@@ -61,17 +61,17 @@ impl Shared {
     }
 
     /// The work queues.
-    pub(crate) fn threads(&self) -> &Arc<Threads> {
-        &self.threads
+    pub(crate) fn workqueues(&self) -> &Arc<Workqueues> {
+        &self.workqueues
     }
 
     /// Whether packets to peers on this machine are handed over.
-    pub(crate) fn hands_over(&self) -> bool {
-        self.hands_over
+    pub(crate) fn uses_loopback(&self) -> bool {
+        self.uses_loopback
     }
 
     /// Queue pairs that still exist, whether or not anybody can reach them.
-    pub(crate) fn qps(&self) -> &Population {
+    pub(crate) fn qps(&self) -> &LiveCount {
         &self.qps
     }
 }

@@ -12,7 +12,7 @@ use roce::access::{
 
 /// What somebody wants of memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct AccessRequest<'a> {
     /// Protection domain of the queue pair.
     pub(crate) pd: &'a Arc<Pd>,
     /// First address.
@@ -23,7 +23,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) access: Access,
 }
 
-impl Wish<'_> {
+impl AccessRequest<'_> {
     /// Checks it against what a region or a window gives, and says where in it the bytes are (C9-88).
     ///
     /// # Errors

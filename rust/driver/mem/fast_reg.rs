@@ -3,8 +3,8 @@
 //! Regions of kernel consumers that a work request registers and another invalidates (FRWR, `IB_WR_REG_MR`).
 
 use crate::mem::{
-    access_request::Wish,
-    mr::Windows,
+    access_request::AccessRequest,
+    mr::BoundWindows,
     pd::Pd, //
 };
 use kernel::{
@@ -19,14 +19,14 @@ use kernel::{
 use rdma::{
     mm::{
         fast_reg::{
-            Pages,
+            FastRegPages,
             ScatterList, //
         },
         memory::Memory, //
     },
     sync::rw_revocable::{
-        Entered,
-        Gate, //
+        RwGuard,
+        RwRevocable, //
     }, //
 };
 use roce::{
@@ -44,25 +44,25 @@ pub(crate) struct FastMr {
     pub(crate) pd: Arc<Pd>,
     /// What peers and scatter lists get; open while the region is registered.
     #[pin]
-    active: Gate<Active>,
+    active: RwRevocable<FastRegistration>,
     /// What the next work request registers.
     #[pin]
-    staged: SpinLockIrq<Staged>,
-    pub(crate) windows: Windows,
+    staged: SpinLockIrq<StagedPages>,
+    pub(crate) windows: BoundWindows,
 }
 
 /// A registration.
-pub(crate) struct Active {
+pub(crate) struct FastRegistration {
     pub(crate) generation: u8,
     pub(crate) access: Access,
     pub(crate) region: Region,
-    /// Always [`Memory::Pages`].
+    /// Always [`Memory::FastRegPages`].
     pub(crate) memory: Memory,
 }
 
 /// Pages that a consumer has listed.
-struct Staged {
-    pages: Pages,
+struct StagedPages {
+    pages: FastRegPages,
     /// They are not registered yet.
     fresh: bool,
 }
@@ -79,22 +79,22 @@ impl FastMr {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: Arc<Pd>, generation: u8, pages: u32) -> Result<Pin<KBox<Self>>> {
-        let nothing = Active {
+        let nothing = FastRegistration {
             generation,
             access: Access::NONE,
             region: Region { iova: 0, length: 0 },
-            memory: Memory::Pages(Pages::new(pages)?),
+            memory: Memory::FastRegPages(FastRegPages::new(pages)?),
         };
-        let staged = Staged {
-            pages: Pages::new(pages)?,
+        let staged = StagedPages {
+            pages: FastRegPages::new(pages)?,
             fresh: false,
         };
-        let windows = Windows::new();
+        let windows = BoundWindows::new();
         windows.close();
         KBox::pin_init(
             pin_init!(Self {
                 pd,
-                active <- Gate::shut(nothing, c"ferroce::FastMr", static_lock_class!()),
+                active <- RwRevocable::shut(nothing, c"ferroce::FastMr", static_lock_class!()),
                 staged <- new_spinlock_irq!(staged, "ferroce::FastMr::staged"),
                 windows,
             }),
@@ -123,7 +123,7 @@ impl FastMr {
         let now = active.shut();
         let mut staged = self.staged.lock();
         if staged.fresh {
-            if let Memory::Pages(pages) = &mut now.memory {
+            if let Memory::FastRegPages(pages) = &mut now.memory {
                 core::mem::swap(pages, &mut staged.pages);
             }
             staged.fresh = false;
@@ -135,7 +135,7 @@ impl FastMr {
         now.region = Region {
             iova: reg.iova,
             length: match &now.memory {
-                Memory::Pages(pages) => pages.length(),
+                Memory::FastRegPages(pages) => pages.length(),
                 _ => 0,
             },
         };
@@ -165,20 +165,20 @@ impl FastMr {
     }
 
     /// The registration, if there is one.
-    pub(crate) fn enter(&self) -> Result<Entered<'_, Active>, AccessError> {
+    pub(crate) fn enter(&self) -> Result<RwGuard<'_, FastRegistration>, AccessError> {
         self.active.enter().ok_or(AccessError::Key)
     }
 
-    /// [`Wish::check`] for this region.
+    /// [`AccessRequest::check`] for this region.
     ///
     /// # Errors
     ///
-    /// Those of [`Wish::check`], the wrong generation, and no registration.
+    /// Those of [`AccessRequest::check`], the wrong generation, and no registration.
     pub(crate) fn locate(
         &self,
         generation: u8,
-        wish: &Wish<'_>,
-    ) -> Result<(Entered<'_, Active>, u64), AccessError> {
+        wish: &AccessRequest<'_>,
+    ) -> Result<(RwGuard<'_, FastRegistration>, u64), AccessError> {
         let active = self.enter()?;
         if active.generation != generation {
             return Err(AccessError::Key);

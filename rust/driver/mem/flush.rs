@@ -8,9 +8,9 @@
 //! IBA: annex A19, memory placement extensions.
 
 use crate::mem::{
-    access_request::Wish,
-    key_table::Keys,
-    mw::Owner,
+    access_request::AccessRequest,
+    key_table::KeyTable,
+    mw::QpIdentity,
     pd::Pd, //
 };
 use kernel::{
@@ -22,7 +22,7 @@ use kernel::{
 };
 use rdma::{
     mm::memory::Memory,
-    sync::workqueue::give_way, //
+    sync::workqueue::cond_resched, //
 };
 use roce::{
     access::{
@@ -44,7 +44,7 @@ pub(crate) struct Flush {
     /// Protection domain of the queue pair.
     pub(crate) pd: Arc<Pd>,
     /// The queue pair.
-    pub(crate) owner: Owner,
+    pub(crate) owner: QpIdentity,
     /// Key, and first address.
     pub(crate) remote: Remote,
     /// Which bytes.
@@ -64,14 +64,14 @@ impl Flush {
     ///
     /// # Errors
     ///
-    /// What [`Keys::remote`] or [`Mr::grants`](crate::mem::mr::Mr::grants) finds wrong; `Rights`: the memory is
+    /// What [`KeyTable::remote`] or [`Mr::grants`](crate::mem::mr::Mr::grants) finds wrong; `Rights`: the memory is
     /// not persistent, whatever a window says.
-    pub(crate) fn step(&self, keys: &Keys, done: u64) -> Result<Option<u64>, AccessError> {
+    pub(crate) fn step(&self, keys: &KeyTable, done: u64) -> Result<Option<u64>, AccessError> {
         let guard = rcu::read_lock();
         let (key, access) = (self.remote.rkey.get(), self.placement.access());
         match self.scope {
             FlushScope::Range(len) => {
-                let wish = Wish {
+                let wish = AccessRequest {
                     pd: &self.pd,
                     va: self.remote.va,
                     len,
@@ -112,11 +112,11 @@ impl Flush {
     /// # Errors
     ///
     /// `EFAULT`: as [`Flush::step`].
-    pub(crate) fn finish(&self, keys: &Keys) -> Result {
+    pub(crate) fn finish(&self, keys: &KeyTable) -> Result {
         let mut done = 0;
         while let Some(next) = self.step(keys, done).map_err(|_| EFAULT)? {
             done = next;
-            give_way();
+            cond_resched();
         }
         Ok(())
     }

@@ -15,17 +15,17 @@ use crate::{
         MAX_MW, //
     },
     mem::{
-        access_request::Wish,
+        access_request::AccessRequest,
         fast_reg::{
-            Active,
+            FastRegistration,
             FastMr, //
         },
         mr::Mr,
         mw::{
             Binding,
             Mw,
-            Owner,
-            Place, //
+            QpIdentity,
+            WindowPlace, //
         },
         pd::Pd, //
     }, //
@@ -41,8 +41,8 @@ use rdma::{
     ib::attr::MrKeys,
     mm::memory::Memory,
     sync::{
-        rcu_table::Table,
-        rw_revocable::Entered, //
+        rcu_table::RcuTable,
+        rw_revocable::RwGuard, //
     },
     util::random, //
 };
@@ -69,7 +69,7 @@ const INDICES: core::ops::Range<u32> = 1..1 << (u32::BITS - GENERATION_BITS);
 const _: () = assert!(MAX_MR + MAX_MW == INDICES.end - INDICES.start);
 
 /// What an index stands for.
-pub(crate) enum Entry {
+pub(crate) enum KeyEntry {
     /// Memory of a process, or all of the kernel's.
     Region(Mr),
     /// Pages that a consumer in the kernel registers and invalidates by work requests.
@@ -79,27 +79,27 @@ pub(crate) enum Entry {
 }
 
 /// Memory that may be used, for as long as this is kept.
-pub(crate) struct Located<'g> {
-    held: Held<'g>,
-    _window: Option<Entered<'g, Binding>>,
+pub(crate) struct Mapped<'g> {
+    held: MappedHold<'g>,
+    _window: Option<RwGuard<'g, Binding>>,
     at: u64,
 }
 
 /// What keeps the memory.
-enum Held<'g> {
+enum MappedHold<'g> {
     /// RCU: it stays until its readers are gone.
     Region(&'g Memory),
     /// A registration, which is not invalidated before its reader is gone.
-    Fast(Entered<'g, Active>),
+    Fast(RwGuard<'g, FastRegistration>),
 }
 
-impl Located<'_> {
+impl Mapped<'_> {
     /// The memory.
     #[inline]
     pub(crate) fn memory(&self) -> &Memory {
         match &self.held {
-            Held::Region(memory) => memory,
-            Held::Fast(active) => &active.memory,
+            MappedHold::Region(memory) => memory,
+            MappedHold::Fast(active) => &active.memory,
         }
     }
 
@@ -112,9 +112,9 @@ impl Located<'_> {
 
 /// The keys of one device.
 #[pin_data]
-pub(crate) struct Keys {
+pub(crate) struct KeyTable {
     #[pin]
-    table: Table<Entry>,
+    table: RcuTable<KeyEntry>,
 }
 
 /// Index and generation of a key.
@@ -124,7 +124,7 @@ fn split(key: u32) -> (u32, u8) {
     (key >> GENERATION_BITS, key as u8)
 }
 
-fn join(index: u32, generation: u8) -> u32 {
+fn coalesce(index: u32, generation: u8) -> u32 {
     index << GENERATION_BITS | u32::from(generation)
 }
 
@@ -133,10 +133,10 @@ fn random_generation() -> u8 {
     random::u32() as u8
 }
 
-impl Keys {
+impl KeyTable {
     /// A device without regions.
     pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self { table <- Table::new() })
+        pin_init!(Self { table <- RcuTable::new() })
     }
 
     /// Gives `memory` a key: local and remote key are the same number.
@@ -153,8 +153,8 @@ impl Keys {
     ) -> Result<MrKeys> {
         let generation = random_generation();
         let mr = Mr::new(pd, generation, access, region, memory);
-        let entry = Arc::new(Entry::Region(mr), GFP_KERNEL_ACCOUNT)?;
-        let key = join(self.table.alloc_random(INDICES, entry)?, generation);
+        let entry = Arc::new(KeyEntry::Region(mr), GFP_KERNEL_ACCOUNT)?;
+        let key = coalesce(self.table.alloc_random(INDICES, entry)?, generation);
         Ok(MrKeys {
             lkey: key,
             rkey: key,
@@ -162,16 +162,16 @@ impl Keys {
     }
 
     /// Makes a region for fast registration of up to `pages` pages. Returns its entry as well, which
-    /// is an [`Entry::Fast`].
+    /// is an [`KeyEntry::Fast`].
     ///
     /// # Errors
     ///
-    /// As [`Keys::add_region`].
-    pub(crate) fn add_fast(&self, pd: Arc<Pd>, pages: u32) -> Result<(Arc<Entry>, MrKeys)> {
+    /// As [`KeyTable::add_region`].
+    pub(crate) fn add_fast(&self, pd: Arc<Pd>, pages: u32) -> Result<(Arc<KeyEntry>, MrKeys)> {
         let generation = random_generation();
         let fast = FastMr::new(pd, generation, pages)?;
-        let entry = Arc::new(Entry::Fast(fast), GFP_KERNEL_ACCOUNT)?;
-        let key = join(self.table.alloc_random(INDICES, entry.clone())?, generation);
+        let entry = Arc::new(KeyEntry::Fast(fast), GFP_KERNEL_ACCOUNT)?;
+        let key = coalesce(self.table.alloc_random(INDICES, entry.clone())?, generation);
         let keys = MrKeys {
             lkey: key,
             rkey: key,
@@ -183,13 +183,13 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// As [`Keys::add_region`].
+    /// As [`KeyTable::add_region`].
     pub(crate) fn add_window(&self, pd: Arc<Pd>, window_type: WindowType) -> Result<u32> {
         let generation = random_generation();
         let window = Mw::new(pd, window_type, generation)?;
-        let entry = Arc::new(Entry::Window(window), GFP_KERNEL_ACCOUNT)?;
+        let entry = Arc::new(KeyEntry::Window(window), GFP_KERNEL_ACCOUNT)?;
         let index = self.table.alloc_random(INDICES, entry)?;
-        Ok(join(index, generation))
+        Ok(coalesce(index, generation))
     }
 
     /// Puts what `change` makes of a region in its place, under the same key. When it returns, nobody
@@ -205,11 +205,11 @@ impl Keys {
             let guard = rcu::read_lock();
             self.table.borrow(index, &guard).map(Arc::from)
         };
-        let old: Arc<Entry> = found.ok_or(EINVAL)?;
-        let Entry::Region(mr) = &*old else {
+        let old: Arc<KeyEntry> = found.ok_or(EINVAL)?;
+        let KeyEntry::Region(mr) = &*old else {
             return Err(EINVAL);
         };
-        let new = Arc::new(Entry::Region(change(mr)?), GFP_KERNEL_ACCOUNT)?;
+        let new = Arc::new(KeyEntry::Region(change(mr)?), GFP_KERNEL_ACCOUNT)?;
         if !mr.windows.close() {
             return Err(EBUSY);
         }
@@ -227,8 +227,8 @@ impl Keys {
         let closed = {
             let guard = rcu::read_lock();
             match self.table.get(index, &guard) {
-                Some(Entry::Region(mr)) => mr.windows.close(),
-                Some(Entry::Fast(fast)) => fast.windows.close(),
+                Some(KeyEntry::Region(mr)) => mr.windows.close(),
+                Some(KeyEntry::Fast(fast)) => fast.windows.close(),
                 _ => true,
             }
         };
@@ -246,7 +246,7 @@ impl Keys {
         let Some(entry) = self.table.remove(index) else {
             return;
         };
-        if let Entry::Window(mw) = &*entry {
+        if let KeyEntry::Window(mw) = &*entry {
             if let Some(region) = mw.region() {
                 self.let_go(region, &rcu::read_lock());
             }
@@ -259,10 +259,10 @@ impl Keys {
     /// # Errors
     ///
     /// `IB_WC_MW_BIND_ERR`: C10-72 to C10-75 and what is about [`Bind`]. Nothing has changed then.
-    pub(crate) fn bind(&self, pd: &Arc<Pd>, owner: Owner, bind: &Bind) -> Result<(), WcStatus> {
+    pub(crate) fn bind(&self, pd: &Arc<Pd>, owner: QpIdentity, bind: &Bind) -> Result<(), WcStatus> {
         let guard = rcu::read_lock();
         let (index, _) = split(bind.window.get());
-        let Some(Entry::Window(mw)) = self.table.get(index, &guard) else {
+        let Some(KeyEntry::Window(mw)) = self.table.get(index, &guard) else {
             return Err(WcStatus::MwBindErr);
         };
         // C10-72: the window's domain is the queue pair's.
@@ -279,13 +279,13 @@ impl Keys {
     }
 
     /// Finds the region that a window is to be bound to, and counts the window.
-    fn hold(&self, pd: &Arc<Pd>, bind: &Bind, guard: &rcu::Guard) -> Option<Place> {
+    fn hold(&self, pd: &Arc<Pd>, bind: &Bind, guard: &rcu::Guard) -> Option<WindowPlace> {
         let (region, generation) = split(bind.region.get());
         let entry = self.table.get(region, guard)?;
         let (windows, domain) = match entry {
-            Entry::Region(mr) => (&mr.windows, &mr.pd),
-            Entry::Fast(fast) => (&fast.windows, &fast.pd),
-            Entry::Window(_) => return None,
+            KeyEntry::Region(mr) => (&mr.windows, &mr.pd),
+            KeyEntry::Fast(fast) => (&fast.windows, &fast.pd),
+            KeyEntry::Window(_) => return None,
         };
         // A stranger's window does not count, not even for a moment: the region could not go.
         if !Arc::ptr_eq(domain, pd) {
@@ -295,34 +295,34 @@ impl Keys {
         if !windows.enter() {
             return None;
         }
-        let wish = Wish {
+        let wish = AccessRequest {
             pd,
             va: bind.range.iova,
             len: 0,
             access: Access::NONE,
         };
         let offset = match entry {
-            Entry::Region(mr) => mr.locate(generation, &wish).ok().and_then(|_| {
+            KeyEntry::Region(mr) => mr.locate(generation, &wish).ok().and_then(|_| {
                 // Its rights and its bounds.
                 bind.place_in(mr.access, mr.region)
             }),
-            Entry::Fast(fast) => fast
+            KeyEntry::Fast(fast) => fast
                 .locate(generation, &wish)
                 .ok()
                 .and_then(|(active, _)| bind.place_in(active.access, active.region)),
-            Entry::Window(_) => None,
+            KeyEntry::Window(_) => None,
         };
         if offset.is_none() {
             windows.leave();
         }
-        offset.map(|offset| Place { region, offset })
+        offset.map(|offset| WindowPlace { region, offset })
     }
 
     /// A window is not bound to a region any more.
     fn let_go(&self, region: u32, guard: &rcu::Guard) {
         match self.table.get(region, guard) {
-            Some(Entry::Region(mr)) => mr.windows.leave(),
-            Some(Entry::Fast(fast)) => fast.windows.leave(),
+            Some(KeyEntry::Region(mr)) => mr.windows.leave(),
+            Some(KeyEntry::Fast(fast)) => fast.windows.leave(),
             _ => {}
         }
     }
@@ -338,7 +338,7 @@ impl Keys {
         let guard = rcu::read_lock();
         let (index, _) = split(reg.key);
         match self.table.get(index, &guard) {
-            Some(Entry::Fast(fast)) if Arc::ptr_eq(&fast.pd, pd) && fast.register(reg) => Ok(()),
+            Some(KeyEntry::Fast(fast)) if Arc::ptr_eq(&fast.pd, pd) && fast.register(reg) => Ok(()),
             _ => Err(WcStatus::MwBindErr),
         }
     }
@@ -353,7 +353,7 @@ impl Keys {
     pub(crate) fn invalidate(
         &self,
         pd: &Arc<Pd>,
-        owner: Owner,
+        owner: QpIdentity,
         key: u32,
         remote: bool,
     ) -> Result<(), AccessError> {
@@ -361,17 +361,17 @@ impl Keys {
         let (index, generation) = split(key);
         let entry = self.table.get(index, &guard).ok_or(AccessError::Key)?;
         let domain = match entry {
-            Entry::Region(mr) => &mr.pd,
-            Entry::Fast(fast) => &fast.pd,
-            Entry::Window(mw) => &mw.pd,
+            KeyEntry::Region(mr) => &mr.pd,
+            KeyEntry::Fast(fast) => &fast.pd,
+            KeyEntry::Window(mw) => &mw.pd,
         };
         if !Arc::ptr_eq(domain, pd) {
             return Err(AccessError::ProtectionDomain);
         }
         match entry {
-            Entry::Region(_) => Err(AccessError::Rights),
-            Entry::Fast(fast) => fast.invalidate(generation, remote),
-            Entry::Window(mw) => {
+            KeyEntry::Region(_) => Err(AccessError::Rights),
+            KeyEntry::Fast(fast) => fast.invalidate(generation, remote),
+            KeyEntry::Window(mw) => {
                 let region = mw.invalidate(owner, generation)?;
                 self.let_go(region, &guard);
                 Ok(())
@@ -383,7 +383,7 @@ impl Keys {
     pub(crate) fn region<'g>(&'g self, key: u32, guard: &'g rcu::Guard) -> Option<(&'g Mr, u8)> {
         let (index, generation) = split(key);
         match self.table.get(index, guard) {
-            Some(Entry::Region(mr)) => Some((mr, generation)),
+            Some(KeyEntry::Region(mr)) => Some((mr, generation)),
             _ => None,
         }
     }
@@ -392,25 +392,25 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// Those of [`Wish::check`], and a key that names no region.
+    /// Those of [`AccessRequest::check`], and a key that names no region.
     #[inline]
     pub(crate) fn local<'g>(
         &'g self,
         lkey: u32,
-        wish: &Wish<'_>,
+        wish: &AccessRequest<'_>,
         guard: &'g rcu::Guard,
-    ) -> Result<Located<'g>, AccessError> {
+    ) -> Result<Mapped<'g>, AccessError> {
         let (index, generation) = split(lkey);
         match self.table.get(index, guard) {
-            Some(Entry::Region(mr)) => Ok(Located {
+            Some(KeyEntry::Region(mr)) => Ok(Mapped {
                 at: mr.locate(generation, wish)?,
-                held: Held::Region(&mr.memory),
+                held: MappedHold::Region(&mr.memory),
                 _window: None,
             }),
-            Some(Entry::Fast(fast)) => {
+            Some(KeyEntry::Fast(fast)) => {
                 let (active, at) = fast.locate(generation, wish)?;
-                Ok(Located {
-                    held: Held::Fast(active),
+                Ok(Mapped {
+                    held: MappedHold::Fast(active),
                     _window: None,
                     at,
                 })
@@ -423,27 +423,27 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// Those of [`Wish::check`], and a key that names nothing.
+    /// Those of [`AccessRequest::check`], and a key that names nothing.
     #[inline]
     pub(crate) fn remote<'g>(
         &'g self,
-        owner: Owner,
+        owner: QpIdentity,
         rkey: u32,
-        wish: &Wish<'_>,
+        wish: &AccessRequest<'_>,
         guard: &'g rcu::Guard,
-    ) -> Result<Located<'g>, AccessError> {
+    ) -> Result<Mapped<'g>, AccessError> {
         let (index, generation) = split(rkey);
-        let Some(Entry::Window(mw)) = self.table.get(index, guard) else {
+        let Some(KeyEntry::Window(mw)) = self.table.get(index, guard) else {
             return self.local(rkey, wish, guard);
         };
         let (binding, place) = mw.locate(owner, generation, wish)?;
         // The region has not gone, because the window is bound to it.
         let held = match self.table.get(place.region, guard) {
-            Some(Entry::Region(mr)) => Held::Region(&mr.memory),
-            Some(Entry::Fast(fast)) => Held::Fast(fast.enter()?),
+            Some(KeyEntry::Region(mr)) => MappedHold::Region(&mr.memory),
+            Some(KeyEntry::Fast(fast)) => MappedHold::Fast(fast.enter()?),
             _ => return Err(AccessError::Key),
         };
-        Ok(Located {
+        Ok(Mapped {
             held,
             _window: Some(binding),
             at: place.offset,

@@ -7,10 +7,10 @@
 //! into [`Memory`], which only copies.
 //!
 //! A region of a process does not change as long as it has its place in the table. One for fast
-//! registration changes in softirq, so its readers go through a [`Gate`].
+//! registration changes in softirq, so its readers go through a [`RwRevocable`].
 
 use crate::mem::{
-    access_request::Wish,
+    access_request::AccessRequest,
     pd::Pd, //
 };
 use kernel::sync::{
@@ -29,12 +29,12 @@ use roce::access::{
 };
 
 /// Counts the windows that are bound to a region, so that it does not go while there are any.
-pub(crate) struct Windows(Atomic<i32>);
+pub(crate) struct BoundWindows(Atomic<i32>);
 
 /// No window may be bound.
 const CLOSED: i32 = -1;
 
-impl Windows {
+impl BoundWindows {
     pub(crate) fn new() -> Self {
         Self(Atomic::new(0))
     }
@@ -68,7 +68,7 @@ impl Windows {
         matches!(self.0.cmpxchg(0, CLOSED, Full), Ok(_) | Err(CLOSED))
     }
 
-    /// Takes [`Windows::close`] back.
+    /// Takes [`BoundWindows::close`] back.
     pub(crate) fn reopen(&self) {
         let _ = self.0.cmpxchg(CLOSED, 0, Full);
     }
@@ -83,7 +83,7 @@ pub(crate) struct Mr {
     pub(crate) region: Region,
     /// Shared with the region that takes the place of this one when it is changed.
     pub(crate) memory: Arc<Memory>,
-    pub(crate) windows: Windows,
+    pub(crate) windows: BoundWindows,
 }
 
 impl Mr {
@@ -101,16 +101,16 @@ impl Mr {
             access,
             region,
             memory,
-            windows: Windows::new(),
+            windows: BoundWindows::new(),
         }
     }
 
-    /// [`Wish::check`] for this region.
+    /// [`AccessRequest::check`] for this region.
     ///
     /// # Errors
     ///
-    /// Those of [`Wish::check`], and the wrong generation.
-    pub(crate) fn locate(&self, generation: u8, wish: &Wish<'_>) -> Result<u64, AccessError> {
+    /// Those of [`AccessRequest::check`], and the wrong generation.
+    pub(crate) fn locate(&self, generation: u8, wish: &AccessRequest<'_>) -> Result<u64, AccessError> {
         if self.generation != generation {
             return Err(AccessError::Key);
         }
@@ -128,7 +128,7 @@ impl Mr {
         pd: &Arc<Pd>,
         access: Access,
     ) -> Result<(), AccessError> {
-        let start = Wish {
+        let start = AccessRequest {
             pd,
             va: self.region.iova,
             len: 0,

@@ -7,7 +7,7 @@
 //! window has to see to it that the region stays.
 
 use crate::mem::{
-    access_request::Wish,
+    access_request::AccessRequest,
     pd::Pd, //
 };
 use kernel::{
@@ -22,8 +22,8 @@ use kernel::{
     }, //
 };
 use rdma::sync::rw_revocable::{
-    Entered,
-    Gate, //
+    RwGuard,
+    RwRevocable, //
 };
 use roce::{
     access::{
@@ -39,9 +39,9 @@ use roce::{
 
 /// A queue pair, for what only it and its peer may use. Its number will not do: it is given out again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Owner(u64);
+pub(crate) struct QpIdentity(u64);
 
-impl Owner {
+impl QpIdentity {
     /// Nobody.
     const NONE: Self = Self(0);
 
@@ -59,7 +59,7 @@ pub(crate) struct Mw {
     window_type: WindowType,
     /// Open while the window is bound.
     #[pin]
-    binding: Gate<Binding>,
+    binding: RwRevocable<Binding>,
 }
 
 /// What a window is bound to.
@@ -67,15 +67,15 @@ pub(crate) struct Binding {
     /// The low byte of the key, also while it is bound to nothing.
     generation: u8,
     /// Who has bound it.
-    owner: Owner,
+    owner: QpIdentity,
     access: Access,
     addresses: Region,
-    place: Option<Place>,
+    place: Option<WindowPlace>,
 }
 
 /// Where in which region a window is.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct WindowPlace {
     /// Index of the region.
     pub(crate) region: u32,
     /// First byte of the window.
@@ -95,7 +95,7 @@ impl Mw {
     ) -> Result<Pin<KBox<Self>>> {
         let nothing = Binding {
             generation,
-            owner: Owner::NONE,
+            owner: QpIdentity::NONE,
             access: Access::NONE,
             addresses: Region { iova: 0, length: 0 },
             place: None,
@@ -104,7 +104,7 @@ impl Mw {
             pin_init!(Self {
                 pd,
                 window_type,
-                binding <- Gate::shut(nothing, c"ferroce::Window", static_lock_class!()),
+                binding <- RwRevocable::shut(nothing, c"ferroce::Window", static_lock_class!()),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -121,9 +121,9 @@ impl Mw {
     /// Nothing has changed then.
     pub(crate) fn bind(
         &self,
-        owner: Owner,
+        owner: QpIdentity,
         bind: &Bind,
-        hold: impl FnOnce() -> Option<Place>,
+        hold: impl FnOnce() -> Option<WindowPlace>,
     ) -> Option<Option<u32>> {
         let mut binding = self.binding.lock();
         // CAST: The generation is the low byte.
@@ -158,7 +158,7 @@ impl Mw {
     ///
     /// `Key`: that is not its key, or it is not bound; `Rights`: it is of type 1 (o10-37.2.26), or
     /// another queue pair has bound it.
-    pub(crate) fn invalidate(&self, owner: Owner, generation: u8) -> Result<u32, AccessError> {
+    pub(crate) fn invalidate(&self, owner: QpIdentity, generation: u8) -> Result<u32, AccessError> {
         let mut binding = self.binding.lock();
         if binding.generation != generation {
             return Err(AccessError::Key);
@@ -183,13 +183,13 @@ impl Mw {
     ///
     /// # Errors
     ///
-    /// As [`Wish::check`]; the wrong generation, the wrong queue pair, no binding.
+    /// As [`AccessRequest::check`]; the wrong generation, the wrong queue pair, no binding.
     pub(crate) fn locate(
         &self,
-        owner: Owner,
+        owner: QpIdentity,
         generation: u8,
-        wish: &Wish<'_>,
-    ) -> Result<(Entered<'_, Binding>, Place), AccessError> {
+        wish: &AccessRequest<'_>,
+    ) -> Result<(RwGuard<'_, Binding>, WindowPlace), AccessError> {
         let binding = self.binding.enter().ok_or(AccessError::Key)?;
         if binding.generation != generation {
             return Err(AccessError::Key);
@@ -202,7 +202,7 @@ impl Mw {
         let offset = place.offset.wrapping_add(at);
         Ok((
             binding,
-            Place {
+            WindowPlace {
                 region: place.region,
                 offset,
             },

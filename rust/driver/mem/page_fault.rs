@@ -15,10 +15,10 @@
 //! sleep.
 
 use crate::mem::{
-    access_request::Wish,
+    access_request::AccessRequest,
     flush::Flush,
-    key_table::Keys,
-    mw::Owner,
+    key_table::KeyTable,
+    mw::QpIdentity,
     pd::Pd, //
 };
 use kernel::{
@@ -53,11 +53,11 @@ pub(crate) const MOST_AHEAD: u32 = 2 << 20;
 
 /// Memory that an access missed.
 #[derive(Clone)]
-pub(crate) struct Want {
+pub(crate) struct FaultRequest {
     /// Protection domain of who asks.
     pub(crate) pd: Arc<Pd>,
     /// The queue pair, if it is its peer who asks.
-    pub(crate) peer_of: Option<Owner>,
+    pub(crate) peer_of: Option<QpIdentity>,
     /// Key of the region or window.
     pub(crate) key: u32,
     /// Address of the first byte.
@@ -70,13 +70,13 @@ pub(crate) struct Want {
     pub(crate) access: Access,
 }
 
-impl Want {
+impl FaultRequest {
     /// Brings the memory. Sleeps.
     ///
     /// # Errors
     ///
     /// Why it cannot be had; see [`OnDemand::fault`].
-    pub(crate) fn bring(&self, keys: &Keys) -> Result {
+    pub(crate) fn bring(&self, keys: &KeyTable) -> Result {
         let (region, offset) = self.find(keys).ok_or(EFAULT)?;
         let fetch = if self.access.writes() {
             Fetch::Write
@@ -97,8 +97,8 @@ impl Want {
     ///
     /// # Errors
     ///
-    /// As [`Want::bring`].
-    pub(crate) fn prefetch(&self, keys: &Keys, fetch: Fetch) -> Result {
+    /// As [`FaultRequest::bring`].
+    pub(crate) fn prefetch(&self, keys: &KeyTable, fetch: Fetch) -> Result {
         let (region, offset) = self.find(keys).ok_or(EFAULT)?;
         region.fault(offset, self.must.into(), fetch)
     }
@@ -110,9 +110,9 @@ impl Want {
     }
 
     /// The region on demand that the memory is in, and where.
-    pub(crate) fn find(&self, keys: &Keys) -> Option<(Arc<OnDemand>, u64)> {
+    pub(crate) fn find(&self, keys: &KeyTable) -> Option<(Arc<OnDemand>, u64)> {
         let guard = rcu::read_lock();
-        let wish = Wish {
+        let wish = AccessRequest {
             pd: &self.pd,
             va: self.va,
             len: self.must,
@@ -131,20 +131,20 @@ impl Want {
 }
 
 /// What a half waits for, and a work item does.
-pub(crate) enum Chore {
+pub(crate) enum DeferredWork {
     /// This is brought.
-    Bring(Want),
+    Bring(FaultRequest),
     /// All of this is flushed.
     Flush(Flush),
 }
 
-impl Chore {
+impl DeferredWork {
     /// Does it. Sleeps.
     ///
     /// # Errors
     ///
-    /// Those of [`Want::bring`] and [`Flush::finish`].
-    pub(crate) fn carry_out(&self, keys: &Keys) -> Result {
+    /// Those of [`FaultRequest::bring`] and [`Flush::finish`].
+    pub(crate) fn carry_out(&self, keys: &KeyTable) -> Result {
         match self {
             Self::Bring(want) => want.bring(keys),
             Self::Flush(flush) => flush.finish(keys),
@@ -162,18 +162,18 @@ impl Chore {
 }
 
 /// Why an access to memory did not happen.
-pub(crate) enum Miss<E> {
+pub(crate) enum AccessFailure<E> {
     /// This is not there at present.
-    Absent(Want),
+    Absent(FaultRequest),
     /// What was to be copied is not there at present, and somebody else knows of it.
-    Elsewhere,
+    AbsentElsewhere,
     /// This takes long.
     Unflushed(Flush),
     /// It cannot be done.
     Refused(E),
 }
 
-impl<E> From<E> for Miss<E> {
+impl<E> From<E> for AccessFailure<E> {
     fn from(error: E) -> Self {
         Self::Refused(error)
     }
@@ -181,23 +181,23 @@ impl<E> From<E> for Miss<E> {
 
 /// What a half knows about memory that it waits for.
 #[derive(Default)]
-pub(crate) struct Paging {
-    want: Option<Chore>,
+pub(crate) struct FaultWait {
+    want: Option<DeferredWork>,
     /// Somebody is bringing it, for the wait with the number `turn`.
     turn: u32,
     waiting: bool,
     /// How often the access at hand has waited.
     tries: u32,
     /// What was done last, and how that went, until an access was made.
-    done: Option<(Chore, Result)>,
+    done: Option<(DeferredWork, Result)>,
     /// When the wait began, or when the peer was last told of it.
     since: u64,
     /// How many buffers with packets wait as well, as far as noted.
     behind: u32,
 }
 
-impl Paging {
-    /// Whether the half has to do nothing until [`Paging::end`].
+impl FaultWait {
+    /// Whether the half has to do nothing until [`FaultWait::end`].
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting
@@ -241,17 +241,17 @@ impl Paging {
 
     /// What is to become of an access that ended like this: the half waits, or fails with `hopeless`
     /// where waiting was in vain.
-    pub(crate) fn judge<T, E>(
+    pub(crate) fn resolve<T, E>(
         &mut self,
-        outcome: Result<T, Miss<E>>,
+        outcome: Result<T, AccessFailure<E>>,
         hopeless: E,
     ) -> Result<T, Obstacle<E>> {
         let chore = match outcome {
             Ok(value) => return Ok(value),
-            Err(Miss::Refused(error)) => return Err(Obstacle::Refused(error)),
-            Err(Miss::Elsewhere) => return Err(Obstacle::Absent),
-            Err(Miss::Absent(want)) => Chore::Bring(want),
-            Err(Miss::Unflushed(flush)) => Chore::Flush(flush),
+            Err(AccessFailure::Refused(error)) => return Err(Obstacle::Refused(error)),
+            Err(AccessFailure::AbsentElsewhere) => return Err(Obstacle::Absent),
+            Err(AccessFailure::Absent(want)) => DeferredWork::Bring(want),
+            Err(AccessFailure::Unflushed(flush)) => DeferredWork::Flush(flush),
         };
         if self.has_failed(&chore) || self.tries >= MOST_TRIES {
             return Err(Obstacle::Refused(hopeless));
@@ -266,7 +266,7 @@ impl Paging {
     }
 
     /// Whether the memory of an access could not be had when the half has waited for it.
-    fn has_failed(&self, chore: &Chore) -> bool {
+    fn has_failed(&self, chore: &DeferredWork) -> bool {
         match &self.done {
             // One that was stolen again and again may be there next time.
             Some((done, Err(error))) => *error != EBUSY && *error != EAGAIN && done.is_for(chore),
@@ -277,7 +277,7 @@ impl Paging {
     /// Whether `flush` was done while the half has waited. Says so once.
     pub(crate) fn take_flushed(&mut self, flush: &Flush) -> bool {
         match &self.done {
-            Some((Chore::Flush(done), Ok(()))) if done.is_same(flush) => {
+            Some((DeferredWork::Flush(done), Ok(()))) if done.is_same(flush) => {
                 self.done = None;
                 true
             }
@@ -285,16 +285,16 @@ impl Paging {
         }
     }
 
-    /// What is to be brought, and a number to give to [`Paging::end`]. Nothing if somebody else does
+    /// What is to be brought, and a number to give to [`FaultWait::end`]. Nothing if somebody else does
     /// it, or nobody waits any more.
-    pub(crate) fn begin(&mut self) -> Option<(Chore, u32)> {
+    pub(crate) fn begin(&mut self) -> Option<(DeferredWork, u32)> {
         let chore = self.want.take()?;
         self.turn = self.turn.wrapping_add(1);
         Some((chore, self.turn))
     }
 
     /// The chore is done, or cannot be: the memory is there, or cannot be had.
-    pub(crate) fn end(&mut self, turn: u32, chore: Chore, brought: Result) {
+    pub(crate) fn end(&mut self, turn: u32, chore: DeferredWork, brought: Result) {
         if self.turn == turn && self.want.is_none() {
             (self.waiting, self.behind) = (false, 0);
             self.done = Some((chore, brought));

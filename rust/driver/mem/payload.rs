@@ -8,7 +8,7 @@
 use kernel::prelude::*;
 use rdma::{
     mm::memory::Memory,
-    net::rx::coalesced::RxRun, //
+    net::rx::coalesced::CoalescedPackets, //
 };
 
 /// Why bytes of a packet did not get into memory.
@@ -16,11 +16,11 @@ pub(crate) enum Fault {
     /// The memory is to blame: `EAGAIN` if it is absent.
     Memory(Error),
     /// The bytes cannot be had at present. Whoever has given the packet knows why.
-    Bytes,
+    PayloadSource,
 }
 
 /// The bytes of a packet at hand. Places in it are counted from the start of its BTH.
-pub(crate) trait Bytes {
+pub(crate) trait PayloadSource {
     /// Copies `len` bytes from place `from` on to `at` of `memory`.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ pub(crate) trait Bytes {
     fn read(&self, from: u32, to: &mut [u8]) -> Result;
 }
 
-impl Bytes for RxRun<'_> {
+impl PayloadSource for CoalescedPackets<'_> {
     #[inline]
     fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
         // CAST: `u32` to `usize`, on 64 bits.
@@ -52,7 +52,7 @@ impl Bytes for RxRun<'_> {
 }
 
 /// What payload is appended to.
-pub(crate) trait Sink {
+pub(crate) trait PayloadSink {
     /// Appends `len` bytes at `offset` of `memory`.
     ///
     /// # Errors

@@ -11,25 +11,25 @@
 
 use crate::{
     abi::{
-        send_op::Local,
-        wqe::Sge, //
+        send_op::LocalRequest,
+        wqe::WqeSge, //
     },
     mem::{
-        access_request::Wish,
+        access_request::AccessRequest,
         key_table::{
-            Keys,
-            Located, //
+            KeyTable,
+            Mapped, //
         },
-        mw::Owner,
+        mw::QpIdentity,
         page_fault::{
-            Miss,
-            Want,
+            AccessFailure,
+            FaultRequest,
             MOST_AHEAD, //
         },
         payload::{
-            Bytes,
+            PayloadSource,
             Fault,
-            Sink, //
+            PayloadSink, //
         },
         pd::Pd, //
     }, //
@@ -47,7 +47,7 @@ use roce::{
         AccessError, //
     },
     id::Rkey,
-    segmentation::tx_desc::Payload,
+    segmentation::tx_desc::RxPayload,
     status::WcStatus,
     wr::{
         AtomicOp,
@@ -58,17 +58,17 @@ use roce::{
 
 /// The memory that one queue pair can reach.
 #[derive(Clone, Copy)]
-pub(crate) struct Space<'a> {
+pub(crate) struct QpMemory<'a> {
     /// Keys of the device.
-    pub(crate) keys: &'a Keys,
+    pub(crate) keys: &'a KeyTable,
     /// Protection domain of the queue pair.
     pub(crate) pd: &'a Arc<Pd>,
     /// The queue pair.
-    pub(crate) owner: Owner,
+    pub(crate) owner: QpIdentity,
 }
 
 /// One run of bytes of a message that stands in one region.
-pub(crate) struct Piece {
+pub(crate) struct SgPiece {
     lkey: u32,
     va: u64,
     pub(super) len: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Piece {
 /// Most bytes that are brought ahead where it is not known how long the message will be.
 const SHORT_AHEAD: u32 = 64 << 10;
 
-impl Space<'_> {
+impl QpMemory<'_> {
     /// Copies `payload` of the packet in `bytes` to byte `offset` of the message that `sges` describes.
     ///
     /// # Errors
@@ -88,11 +88,11 @@ impl Space<'_> {
     /// too short.
     pub(crate) fn scatter(
         &self,
-        sges: &[Sge],
+        sges: &[WqeSge],
         offset: u32,
-        bytes: &impl Bytes,
-        payload: Payload,
-    ) -> Result<(), Miss<WcStatus>> {
+        bytes: &impl PayloadSource,
+        payload: RxPayload,
+    ) -> Result<(), AccessFailure<WcStatus>> {
         let guard = rcu::read_lock();
         let mut from = payload.offset;
         let mut left = payload.len;
@@ -101,7 +101,7 @@ impl Space<'_> {
             bytes
                 .copy_to(from, found.memory(), found.at(), piece.len)
                 .map_err(|fault| match fault {
-                    Fault::Bytes => Miss::Elsewhere,
+                    Fault::PayloadSource => AccessFailure::AbsentElsewhere,
                     Fault::Memory(error) => {
                         self.missed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
                     }
@@ -120,13 +120,13 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Space::scatter`].
+    /// As [`QpMemory::scatter`].
     pub(crate) fn scatter_bytes(
         &self,
-        sges: &[Sge],
+        sges: &[WqeSge],
         offset: u32,
         bytes: &[u8],
-    ) -> Result<(), Miss<WcStatus>> {
+    ) -> Result<(), AccessFailure<WcStatus>> {
         let guard = rcu::read_lock();
         let mut left = bytes;
         let len = u32::try_from(bytes.len()).map_err(|_| WcStatus::LocLenErr)?;
@@ -151,14 +151,14 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Space::scatter`]; `Ok(false)` when memory for the packet ran out.
+    /// As [`QpMemory::scatter`]; `Ok(false)` when memory for the packet ran out.
     pub(crate) fn gather(
         &self,
-        sges: &[Sge],
+        sges: &[WqeSge],
         offset: u32,
         len: u32,
-        to: &mut impl Sink,
-    ) -> Result<bool, Miss<WcStatus>> {
+        to: &mut impl PayloadSink,
+    ) -> Result<bool, AccessFailure<WcStatus>> {
         let guard = rcu::read_lock();
         let mut left = len;
         for piece in pieces(sges, offset, len) {
@@ -184,14 +184,14 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// What [`Keys::remote`] finds wrong.
+    /// What [`KeyTable::remote`] finds wrong.
     pub(crate) fn check(
         &self,
         remote: Remote,
         len: u32,
         access: Access,
         ahead: bool,
-    ) -> Result<(), Miss<AccessError>> {
+    ) -> Result<(), AccessFailure<AccessError>> {
         let guard = rcu::read_lock();
         let found = self.remote(remote, len, access, &guard)?;
         if !ahead || found.memory().stays() {
@@ -203,7 +203,7 @@ impl Space<'_> {
             .probe(found.at(), soon as usize, access.writes())
         {
             // Nothing of it must be there, before it is used.
-            Err(EAGAIN) => Err(Miss::Absent(Want {
+            Err(EAGAIN) => Err(AccessFailure::Absent(FaultRequest {
                 pd: self.pd.clone(),
                 peer_of: Some(self.owner),
                 key: remote.rkey.get(),
@@ -220,20 +220,20 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// What [`Keys::remote`] finds wrong.
+    /// What [`KeyTable::remote`] finds wrong.
     pub(crate) fn write_remote(
         &self,
         remote: Remote,
-        bytes: &impl Bytes,
-        payload: Payload,
-    ) -> Result<(), Miss<AccessError>> {
+        bytes: &impl PayloadSource,
+        payload: RxPayload,
+    ) -> Result<(), AccessFailure<AccessError>> {
         let access = Access::REMOTE_WRITE;
         let guard = rcu::read_lock();
         let found = self.remote(remote, payload.len, access, &guard)?;
         bytes
             .copy_to(payload.offset, found.memory(), found.at(), payload.len)
             .map_err(|fault| match fault {
-                Fault::Bytes => Miss::Elsewhere,
+                Fault::PayloadSource => AccessFailure::AbsentElsewhere,
                 Fault::Memory(error) => self.missed_remote(error, remote, payload.len, access),
             })
     }
@@ -242,13 +242,13 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// What [`Keys::remote`] finds wrong; `Ok(false)` when memory for the packet ran out.
+    /// What [`KeyTable::remote`] finds wrong; `Ok(false)` when memory for the packet ran out.
     pub(crate) fn read_remote(
         &self,
         remote: Remote,
         len: u32,
-        to: &mut impl Sink,
-    ) -> Result<bool, Miss<AccessError>> {
+        to: &mut impl PayloadSink,
+    ) -> Result<bool, AccessFailure<AccessError>> {
         let access = Access::REMOTE_READ;
         let guard = rcu::read_lock();
         let found = self.remote(remote, len, access, &guard)?;
@@ -263,8 +263,8 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// What [`Keys::remote`] finds wrong; nothing has changed then.
-    pub(crate) fn atomic(&self, remote: Remote, op: AtomicOp) -> Result<u64, Miss<AccessError>> {
+    /// What [`KeyTable::remote`] finds wrong; nothing has changed then.
+    pub(crate) fn atomic(&self, remote: Remote, op: AtomicOp) -> Result<u64, AccessFailure<AccessError>> {
         let access = Access::REMOTE_ATOMIC;
         let guard = rcu::read_lock();
         let found = self.remote(remote, ATOMIC_BYTES, access, &guard)?;
@@ -281,13 +281,13 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// What [`Keys::remote`] finds wrong; nothing has changed then.
+    /// What [`KeyTable::remote`] finds wrong; nothing has changed then.
     pub(crate) fn write_whole(
         &self,
         remote: Remote,
-        bytes: &impl Bytes,
-        payload: Payload,
-    ) -> Result<(), Miss<AccessError>> {
+        bytes: &impl PayloadSource,
+        payload: RxPayload,
+    ) -> Result<(), AccessFailure<AccessError>> {
         let access = Access::REMOTE_WRITE;
         let mut value = [0; ATOMIC_BYTES as usize];
         bytes
@@ -306,13 +306,13 @@ impl Space<'_> {
     /// # Errors
     ///
     /// The status that the request completes with.
-    pub(crate) fn perform(&self, local: &Local) -> Result<(), WcStatus> {
+    pub(crate) fn perform(&self, local: &LocalRequest) -> Result<(), WcStatus> {
         match local {
-            Local::Invalidate(rkey) => self
+            LocalRequest::Invalidate(rkey) => self
                 .invalidate(*rkey, false)
                 .map_err(|_| WcStatus::LocQpOpErr),
-            Local::Bind(bind) => self.keys.bind(self.pd, self.owner, bind),
-            Local::Register(reg) => self.keys.register(self.pd, reg),
+            LocalRequest::Bind(bind) => self.keys.bind(self.pd, self.owner, bind),
+            LocalRequest::Register(reg) => self.keys.register(self.pd, reg),
         }
     }
 
@@ -329,15 +329,15 @@ impl Space<'_> {
     /// What it means that memory of a work request was not accessed.
     pub(super) fn missed_piece(
         &self,
-        piece: &Piece,
+        piece: &SgPiece,
         error: Error,
         access: Access,
         ahead: u32,
-    ) -> Miss<WcStatus> {
+    ) -> AccessFailure<WcStatus> {
         if error != EAGAIN {
-            return Miss::Refused(WcStatus::LocProtErr);
+            return AccessFailure::Refused(WcStatus::LocProtErr);
         }
-        Miss::Absent(Want {
+        AccessFailure::Absent(FaultRequest {
             pd: self.pd.clone(),
             peer_of: None,
             key: piece.lkey,
@@ -355,11 +355,11 @@ impl Space<'_> {
         remote: Remote,
         len: u32,
         access: Access,
-    ) -> Miss<AccessError> {
+    ) -> AccessFailure<AccessError> {
         if error != EAGAIN {
-            return Miss::Refused(AccessError::Bounds);
+            return AccessFailure::Refused(AccessError::Bounds);
         }
-        Miss::Absent(Want {
+        AccessFailure::Absent(FaultRequest {
             pd: self.pd.clone(),
             peer_of: Some(self.owner),
             key: remote.rkey.get(),
@@ -372,11 +372,11 @@ impl Space<'_> {
 
     pub(super) fn local<'g>(
         &'g self,
-        piece: &Piece,
+        piece: &SgPiece,
         access: Access,
         guard: &'g rcu::Guard,
-    ) -> Result<Located<'g>, WcStatus> {
-        let wish = Wish {
+    ) -> Result<Mapped<'g>, WcStatus> {
+        let wish = AccessRequest {
             pd: self.pd,
             va: piece.va,
             len: piece.len,
@@ -393,8 +393,8 @@ impl Space<'_> {
         len: u32,
         access: Access,
         guard: &'g rcu::Guard,
-    ) -> Result<Located<'g>, AccessError> {
-        let wish = Wish {
+    ) -> Result<Mapped<'g>, AccessError> {
+        let wish = AccessRequest {
             pd: self.pd,
             va: remote.va,
             len,
@@ -406,7 +406,7 @@ impl Space<'_> {
 }
 
 /// Cuts bytes `offset..offset + len` of a message out of its scatter list.
-pub(crate) fn pieces(sges: &[Sge], offset: u32, len: u32) -> impl Iterator<Item = Piece> + '_ {
+pub(crate) fn pieces(sges: &[WqeSge], offset: u32, len: u32) -> impl Iterator<Item = SgPiece> + '_ {
     let mut skip = offset;
     let mut left = len;
     sges.iter().filter_map(move |sge| {
@@ -414,7 +414,7 @@ pub(crate) fn pieces(sges: &[Sge], offset: u32, len: u32) -> impl Iterator<Item 
         skip = skip.wrapping_sub(passed);
         let taken = left.min(sge.length.wrapping_sub(passed));
         left = left.wrapping_sub(taken);
-        (taken != 0).then_some(Piece {
+        (taken != 0).then_some(SgPiece {
             lkey: sge.lkey,
             va: sge.addr.wrapping_add(u64::from(passed)),
             len: taken,

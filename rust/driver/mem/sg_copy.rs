@@ -6,12 +6,12 @@
 
 use crate::mem::sg_access::{
     pieces,
-    Space, //
+    QpMemory, //
 };
 use crate::{
-    abi::wqe::Sge,
+    abi::wqe::WqeSge,
     mem::page_fault::{
-        Miss,
+        AccessFailure,
         MOST_AHEAD, //
     }, //
 };
@@ -33,34 +33,34 @@ use roce::{
 };
 
 /// Which end of a copy between two memories could not be accessed.
-pub(crate) enum Broken<E> {
+pub(crate) enum SgCopyError<E> {
     /// The one that was asked for.
-    Source(Miss<E>),
+    Source(AccessFailure<E>),
     /// The other.
     Target(Error),
 }
 
-impl<E> From<E> for Broken<E> {
+impl<E> From<E> for SgCopyError<E> {
     fn from(error: E) -> Self {
         Self::Source(error.into())
     }
 }
 
-impl Space<'_> {
+impl QpMemory<'_> {
     /// Copies `len` bytes from byte `offset` of the message that `sges` describes to a place in another
     /// memory.
     ///
     /// # Errors
     ///
-    /// Which end is to blame; for the message, as [`Space::scatter`].
+    /// Which end is to blame; for the message, as [`QpMemory::scatter`].
     #[inline]
     pub(crate) fn copy_out(
         &self,
-        sges: &[Sge],
+        sges: &[WqeSge],
         offset: u32,
         len: u32,
         (to, at): (&Memory, u64),
-    ) -> Result<(), Broken<WcStatus>> {
+    ) -> Result<(), SgCopyError<WcStatus>> {
         let guard = rcu::read_lock();
         let mut done = 0u32;
         for piece in pieces(sges, offset, len) {
@@ -69,9 +69,9 @@ impl Space<'_> {
             // CAST: `u32` to `usize`, on 64 bits.
             to.copy_from(at, (found.memory(), found.at()), piece.len as usize)
                 .map_err(|broken| match broken {
-                    CopyError::Target(error) => Broken::Target(error),
+                    CopyError::Target(error) => SgCopyError::Target(error),
                     CopyError::Source(error) => {
-                        Broken::Source(self.missed_piece(&piece, error, Access::NONE, MOST_AHEAD))
+                        SgCopyError::Source(self.missed_piece(&piece, error, Access::NONE, MOST_AHEAD))
                     }
                 })?;
             done = done.wrapping_add(piece.len);
@@ -87,23 +87,23 @@ impl Space<'_> {
     ///
     /// # Errors
     ///
-    /// Which end is to blame; for `remote`, what [`Keys::remote`] finds wrong.
+    /// Which end is to blame; for `remote`, what [`KeyTable::remote`] finds wrong.
     #[inline]
     pub(crate) fn fetch_remote(
         &self,
         remote: Remote,
         len: u32,
         (to, at): (&Memory, u64),
-    ) -> Result<(), Broken<AccessError>> {
+    ) -> Result<(), SgCopyError<AccessError>> {
         let access = Access::REMOTE_READ;
         let guard = rcu::read_lock();
         let found = self.remote(remote, len, access, &guard)?;
         // CAST: `u32` to `usize`, on 64 bits.
         to.copy_from(at, (found.memory(), found.at()), len as usize)
             .map_err(|broken| match broken {
-                CopyError::Target(error) => Broken::Target(error),
+                CopyError::Target(error) => SgCopyError::Target(error),
                 CopyError::Source(error) => {
-                    Broken::Source(self.missed_remote(error, remote, len, access))
+                    SgCopyError::Source(self.missed_remote(error, remote, len, access))
                 }
             })
     }

@@ -13,20 +13,20 @@ use crate::{
     port::{
         counters::Counters,
         state::{
-            Doorkeeper,
+            LoopbackFilter,
             Port, //
         }, //
     },
     qp::{
-        any_qp::QueuePair,
+        any_qp::AnyQp,
         rc::{
             self,
             loopback_payload::{
-                Neighbour,
-                Neighbours, //
+                LocalPeer,
+                PeerLookup, //
             }, //
         },
-        ud::receiver::Origin, //
+        ud::receiver::RxOrigin, //
     }, //
 };
 use kernel::{
@@ -42,13 +42,13 @@ use rdma::{
         netns::NetId,
         rx::{
             receive::{
-                Receive,
-                FIRST, //
+                PacketReceiver,
+                BTH_PEEK_LEN, //
             },
             skb::RxSkb, //
         }, //
     },
-    sync::rcu_table::Table, //
+    sync::rcu_table::RcuTable, //
 };
 use roce::{
     id::Qpn,
@@ -77,11 +77,11 @@ const TABLES: usize = 256;
 #[pin_data]
 pub(crate) struct Demux {
     #[pin]
-    qps: Table<QueuePair>,
+    qps: RcuTable<AnyQp>,
     /// The general services queue pairs, which all have number 1: the address tells whose it is. Spread by namespace,
     /// so that a packet does not cost more because others have many devices.
     #[pin]
-    gsi: [Table<QueuePair>; TABLES],
+    gsi: [RcuTable<AnyQp>; TABLES],
     /// Those that get what is sent to groups.
     #[pin]
     groups: Groups,
@@ -95,8 +95,8 @@ impl Demux {
     /// `ENOMEM`.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            qps <- Table::new(),
-            gsi <- pin_init::pin_init_array_from_fn(|_| Table::new()),
+            qps <- RcuTable::new(),
+            gsi <- pin_init::pin_init_array_from_fn(|_| RcuTable::new()),
             groups <- Groups::new(),
         })
     }
@@ -106,7 +106,7 @@ impl Demux {
     /// # Errors
     ///
     /// `ENOMEM`, also when every number is taken.
-    pub(crate) fn insert(&self, qp: Arc<QueuePair>) -> Result<u32> {
+    pub(crate) fn insert(&self, qp: Arc<AnyQp>) -> Result<u32> {
         self.qps.alloc_cyclic(NUMBERS, qp)
     }
 
@@ -115,7 +115,7 @@ impl Demux {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn insert_gsi(&self, qp: Arc<QueuePair>) -> Result {
+    pub(crate) fn insert_gsi(&self, qp: Arc<AnyQp>) -> Result {
         let net = qp.common().port().net();
         self.gsi_of_net(net)
             .ok_or(ENOMEM)?
@@ -129,7 +129,7 @@ impl Demux {
     }
 
     /// Takes a general services queue pair back. When it returns, no packet finds it any more.
-    pub(crate) fn remove_gsi(&self, qp: &Arc<QueuePair>) {
+    pub(crate) fn remove_gsi(&self, qp: &Arc<AnyQp>) {
         let Some(table) = self.gsi_of_net(qp.common().port().net()) else {
             return;
         };
@@ -145,7 +145,7 @@ impl Demux {
     }
 
     /// Where the general services queue pairs of a namespace are, with those of a few others.
-    fn gsi_of_net(&self, net: NetId) -> Option<&Table<QueuePair>> {
+    fn gsi_of_net(&self, net: NetId) -> Option<&RcuTable<AnyQp>> {
         self.gsi.get(net.spread_over(TABLES))
     }
 
@@ -183,7 +183,7 @@ impl Demux {
             return Err(DropReason::BadLength);
         }
         if opcode.service() == Service::Ud {
-            Origin::note(&mut skb, via);
+            RxOrigin::note(&mut skb, via);
             return self.deliver_datagram((opcode, number), skb, via, guard);
         }
         arrived(self.numbered(number, via, guard)?, opcode, skb);
@@ -225,7 +225,7 @@ impl Demux {
         number: Qpn,
         via: &NetDevBorrow,
         guard: &'g rcu::Guard,
-    ) -> Result<&'g QueuePair, DropReason> {
+    ) -> Result<&'g AnyQp, DropReason> {
         self.qps
             .get(number.get(), guard)
             .filter(|qp| qp.common().port().is_in(via.net_id(), guard))
@@ -239,7 +239,7 @@ impl Demux {
         gid: &[u8; 16],
         via: &NetDevBorrow,
         guard: &'g rcu::Guard,
-    ) -> Option<&'g QueuePair> {
+    ) -> Option<&'g AnyQp> {
         let net = via.net_id();
         let mut other = None;
         for qp in self.gsi_of_net(net)?.each(guard) {
@@ -255,15 +255,15 @@ impl Demux {
     }
 }
 
-impl Neighbours<rc::responder::ReceiveHalf> for Demux {
+impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
     fn find<'g>(
         &'g self,
         number: Qpn,
         net: NetId,
         guard: &'g rcu::Guard,
-    ) -> Option<Neighbour<'g, rc::responder::ReceiveHalf>> {
+    ) -> Option<LocalPeer<'g, rc::responder::RcRecvEngine>> {
         match self.qps.get(number.get(), guard)? {
-            QueuePair::Rc(pair) if pair.common().port().is_in(net, guard) => Some(Neighbour {
+            AnyQp::Rc(pair) if pair.common().port().is_in(net, guard) => Some(LocalPeer {
                 common: pair.common(),
                 receiver: pair.receiver(),
             }),
@@ -273,18 +273,18 @@ impl Neighbours<rc::responder::ReceiveHalf> for Demux {
 
     fn defer(&self, number: Qpn) {
         let guard = rcu::read_lock();
-        if let Some(QueuePair::Rc(pair)) = self.qps.get(number.get(), &guard) {
+        if let Some(AnyQp::Rc(pair)) = self.qps.get(number.get(), &guard) {
             pair.as_arc_borrow().defer_receiver();
         }
     }
 }
 
-impl Doorkeeper for Demux {
+impl LoopbackFilter for Demux {
     fn admits(&self, (from, to): (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool {
         let common = match self.qps.get(to.get(), guard) {
-            Some(QueuePair::Rc(pair)) => pair.common(),
-            Some(QueuePair::Uc(pair)) => pair.common(),
-            Some(QueuePair::Datagram(_)) | None => return true,
+            Some(AnyQp::Rc(pair)) => pair.common(),
+            Some(AnyQp::Uc(pair)) => pair.common(),
+            Some(AnyQp::Ud(_)) | None => return true,
         };
         if common.is_connected_to(from) || !common.port().is_in(net, guard) {
             return true;
@@ -300,33 +300,33 @@ impl Doorkeeper for Demux {
 }
 
 /// What comes in from one network namespace.
-pub(crate) struct Inlet {
+pub(crate) struct NetnsRx {
     demux: Arc<Demux>,
     /// Packets that are for no queue pair, and so for no device in particular. Other namespaces do not hear of them.
-    strays: Counters,
+    unmatched: Counters,
 }
 
-impl Inlet {
+impl NetnsRx {
     /// Hands packets to `demux`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(demux: Arc<Demux>) -> Result<Arc<Self>> {
-        let strays = Counters::new()?;
-        Ok(Arc::new(Self { demux, strays }, GFP_KERNEL)?)
+        let unmatched = Counters::new()?;
+        Ok(Arc::new(Self { demux, unmatched }, GFP_KERNEL)?)
     }
 
     /// What was counted of packets for no queue pair.
-    pub(crate) fn strays(&self) -> &Counters {
-        &self.strays
+    pub(crate) fn unmatched(&self) -> &Counters {
+        &self.unmatched
     }
 }
 
-impl Receive for Inlet {
+impl PacketReceiver for NetnsRx {
     const PORT: u16 = ROCE_UDP_PORT;
 
-    fn takes_bursts(&self, first: &[u8; FIRST]) -> bool {
+    fn takes_gso(&self, first: &[u8; BTH_PEEK_LEN]) -> bool {
         // Datagrams of one sender may be for several queue pairs.
         Packet::destination(first).is_ok_and(|(opcode, _)| opcode.service() != Service::Ud)
     }
@@ -335,7 +335,7 @@ impl Receive for Inlet {
         let guard = rcu::read_lock();
         let packets = skb.packets();
         if let Err(reason) = self.demux.deliver(skb, via, &guard) {
-            self.strays.dropped_all(reason, packets);
+            self.unmatched.dropped_all(reason, packets);
         }
     }
 }
@@ -343,7 +343,7 @@ impl Receive for Inlet {
 /// Gives `skb` to `qp`, if that gives the service that it is for. If not, the reason is counted where the
 /// packet was going.
 #[inline]
-fn arrived(qp: &QueuePair, opcode: Opcode, skb: RxSkb) {
+fn arrived(qp: &AnyQp, opcode: Opcode, skb: RxSkb) {
     if qp.serves(opcode) {
         qp.arrived(opcode, skb);
     } else {

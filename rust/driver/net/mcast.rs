@@ -15,7 +15,7 @@ use crate::{
         MAX_MCAST_GROUPS, //
     },
     port::state::Port,
-    qp::any_qp::QueuePair, //
+    qp::any_qp::AnyQp, //
 };
 use kernel::{
     new_mutex,
@@ -33,7 +33,7 @@ use rdma::{
         rtnl::Rtnl,
         rx::skb::RxSkb, //
     },
-    sync::rcu_table::Table,
+    sync::rcu_table::RcuTable,
     util::random, //
 };
 use roce::{
@@ -46,13 +46,13 @@ const CHAINS: usize = 256;
 
 /// A queue pair that is attached to a group.
 #[pin_data]
-struct Member {
+struct McastMember {
     #[pin]
     membership: Membership,
-    qp: Arc<QueuePair>,
+    qp: Arc<AnyQp>,
 }
 
-impl Member {
+impl McastMember {
     fn is_of(&self, port: &Port, group: &[u8; 16]) -> bool {
         self.is_at(port) && self.membership.group() == group
     }
@@ -66,7 +66,7 @@ impl Member {
 #[pin_data]
 pub(crate) struct Groups {
     #[pin]
-    chains: [Table<Member>; CHAINS],
+    chains: [RcuTable<McastMember>; CHAINS],
     /// Nobody knows which groups share a chain.
     seed: u32,
     /// One attaches or leaves at a time. Outside RTNL.
@@ -78,7 +78,7 @@ impl Groups {
     /// No groups.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            chains <- pin_init::pin_init_array_from_fn(|_| Table::new()),
+            chains <- pin_init::pin_init_array_from_fn(|_| RcuTable::new()),
             seed: random::u32(),
             changing <- new_mutex!((), "ferroce::Groups"),
         })
@@ -90,7 +90,7 @@ impl Groups {
     ///
     /// `EEXIST` if it is; `ENOMEM` for more than was reported, or without memory; `EADDRNOTAVAIL` if
     /// the interface does not speak that version of IP; `ENODEV` if it is going away.
-    pub(crate) fn attach(&self, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+    pub(crate) fn attach(&self, qp: &Arc<AnyQp>, group: &[u8; 16]) -> Result {
         let port = qp.common().port();
         let _changing = self.changing.lock();
         let chain = self.chain(group).ok_or(ENOMEM)?;
@@ -109,7 +109,7 @@ impl Groups {
             return Err(ENOMEM);
         }
         let member = Arc::pin_init(
-            pin_init!(Member {
+            pin_init!(McastMember {
                 membership <- Membership::new(*group),
                 qp: qp.clone(),
             }),
@@ -138,7 +138,7 @@ impl Groups {
     /// # Errors
     ///
     /// `EINVAL` if it is not attached.
-    pub(crate) fn detach(&self, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+    pub(crate) fn detach(&self, qp: &Arc<AnyQp>, group: &[u8; 16]) -> Result {
         let port = qp.common().port();
         let _changing = self.changing.lock();
         let chain = self.chain(group).ok_or(EINVAL)?;
@@ -225,7 +225,7 @@ impl Groups {
     }
 
     /// Where the queue pairs of `group` are.
-    fn chain(&self, group: &[u8; 16]) -> Option<&Table<Member>> {
+    fn chain(&self, group: &[u8; 16]) -> Option<&RcuTable<McastMember>> {
         let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
         let hash = group.iter().fold(self.seed, mix);
         // CAST: `u32` to `usize`, on 64 bits.

@@ -8,7 +8,7 @@
 use crate::{
     net::demux::{
         Demux,
-        Inlet, //
+        NetnsRx, //
     },
     port::counters::Counters, //
 };
@@ -37,16 +37,16 @@ pub(crate) struct Namespaces {
 }
 
 struct List {
-    entries: KVec<Entry>,
+    entries: KVec<NetnsEntry>,
     /// Tells a namespace from one that has its address later.
     next_serial: u64,
 }
 
-struct Entry {
+struct NetnsEntry {
     serial: u64,
     net: NetId,
     users: usize,
-    sockets: UdpPort<Inlet>,
+    sockets: UdpPort<NetnsRx>,
 }
 
 impl Namespaces {
@@ -80,12 +80,12 @@ impl Namespaces {
                 inlet: entry.sockets.receiver().clone(),
             });
         }
-        let inlet = Inlet::new(self.demux.clone())?;
+        let inlet = NetnsRx::new(self.demux.clone())?;
         let sockets = UdpPort::open(net, inlet.clone())?;
         let serial = list.next_serial;
         list.next_serial = serial.wrapping_add(1);
         list.entries.push(
-            Entry {
+            NetnsEntry {
                 serial,
                 net: net.id(),
                 users: 1,
@@ -117,7 +117,7 @@ impl Namespaces {
 
     /// Takes out the one entry that `which` wants out, and closes its sockets. Under the lock, so
     /// that nobody tries to open others before the port is free.
-    fn remove(&self, which: impl FnMut(&mut Entry) -> bool) {
+    fn remove(&self, which: impl FnMut(&mut NetnsEntry) -> bool) {
         let mut list = self.list.lock();
         if let Some(at) = list.entries.iter_mut().position(which) {
             drop(list.entries.remove(at));
@@ -129,13 +129,13 @@ impl Namespaces {
 pub(crate) struct Sockets {
     namespaces: Arc<Namespaces>,
     serial: u64,
-    inlet: Arc<Inlet>,
+    inlet: Arc<NetnsRx>,
 }
 
 impl Sockets {
     /// What was counted of packets that came in here and were for no queue pair.
-    pub(crate) fn strays(&self) -> &Counters {
-        self.inlet.strays()
+    pub(crate) fn unmatched(&self) -> &Counters {
+        self.inlet.unmatched()
     }
 }
 

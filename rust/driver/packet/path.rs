@@ -8,7 +8,7 @@
 use crate::{
     packet::tx_packet::{
         trailer_len,
-        Frame, //
+        TxPacket, //
     },
     port::{
         counters::Traffic,
@@ -34,12 +34,12 @@ use rdma::{
         },
         tx::{
             gso_list::{
-                Burst,
+                GsoList,
                 Xmit, //
             },
             header::IpHeader, //
         },
-        tx_inflight::Flight, //
+        tx_inflight::TxInflight, //
     }, //
 };
 use roce::{
@@ -78,9 +78,9 @@ pub(crate) struct Path {
     masked: Masked,
     route: Option<Route>,
     /// Packets that are ready, and wait for more.
-    burst: Option<Burst>,
+    burst: Option<GsoList>,
     /// Where packets are counted until they have left this machine.
-    flight: Option<Arc<Flight>>,
+    flight: Option<Arc<TxInflight>>,
     /// Whether those that are sent now are.
     counts: bool,
     /// The network has refused something that was sent.
@@ -156,7 +156,7 @@ impl Path {
     }
 
     /// The same way, whose packets are counted in `flight`.
-    pub(crate) fn counted_in(self, flight: &Arc<Flight>) -> Self {
+    pub(crate) fn counted_in(self, flight: &Arc<TxInflight>) -> Self {
         Self {
             flight: Some(flight.clone()),
             ..self
@@ -195,7 +195,7 @@ impl Path {
     }
 
     /// Starts the next packet. `None`: no memory.
-    pub(crate) fn frame(&mut self, headers: &HeaderBuf, payload_len: usize) -> Option<Frame> {
+    pub(crate) fn frame(&mut self, headers: &HeaderBuf, payload_len: usize) -> Option<TxPacket> {
         trace::packet_out(|| traced(headers.as_slice(), payload_len));
         let udp_payload = headers
             .len()
@@ -203,12 +203,12 @@ impl Path {
             .checked_add(trailer_len(payload_len))?;
         self.ipv4_id = self.ipv4_id.wrapping_add(1);
         self.masked.packet(self.ipv4_id, udp_payload);
-        Frame::new(&self.masked, headers, payload_len)
+        TxPacket::new(&self.masked, headers, payload_len)
     }
 
     /// Sends the packet that was started last, together with those that come after it, until
     /// [`Path::flush`] at the latest.
-    pub(crate) fn send(&mut self, (port, traffic): (&Port, &Traffic), frame: Frame) {
+    pub(crate) fn send(&mut self, (port, traffic): (&Port, &Traffic), frame: TxPacket) {
         let ip = IpHeader {
             addresses: self.addresses,
             traffic_class: self.traffic_class,
@@ -235,7 +235,7 @@ impl Path {
         let bytes = packet.payload_len() as usize;
         self.burst = self
             .route(port, &guard)
-            .map(|route| Burst::new(packet, route));
+            .map(|route| GsoList::new(packet, route));
         if self.burst.is_none() {
             port.counters().sent(1, bytes, Xmit::Lost);
         }
@@ -286,8 +286,8 @@ fn may_go(
 ) -> bool {
     match ends {
         Some(ends) if route.is_local() => {
-            let doorkeeper = port.doorkeeper();
-            doorkeeper.admits(ends, port.net(), packets, guard)
+            let loopback_filter = port.loopback_filter();
+            loopback_filter.admits(ends, port.net(), packets, guard)
         }
         _ => true,
     }

@@ -14,8 +14,8 @@ use rdma::{
     ib::trace,
     net::rx::{
         coalesced::{
-            Cut,
-            RxRun, //
+            PayloadLayout,
+            CoalescedPackets, //
         },
         packet::RxPacket, //
     }, //
@@ -73,11 +73,11 @@ pub(crate) fn packet<'a>(
 /// `due`: what is repeated, or comes too early, is judged packet by packet. Whatever else comes next, and what is
 /// wrong with it, is found when it is looked at by itself.
 #[inline]
-pub(crate) fn join<'a>(run: &mut RxRun<'_>, first: &Packet<'a>, due: Psn, mtu: Mtu) -> Packet<'a> {
+pub(crate) fn coalesce<'a>(run: &mut CoalescedPackets<'_>, first: &Packet<'a>, due: Psn, mtu: Mtu) -> Packet<'a> {
     if first.psn() != due {
         return *first;
     }
-    let cut = Cut {
+    let split = PayloadLayout {
         start: first.payload_offset(),
         skip: BTH_LEN,
         // CAST: `u32` to `usize`, on 64 bits.
@@ -88,7 +88,7 @@ pub(crate) fn join<'a>(run: &mut RxRun<'_>, first: &Packet<'a>, due: Psn, mtu: M
     while let Some(next) = run.next() {
         let mut room = [0; MAX_HEADERS];
         let joined = parse(&next, &mut room).ok().and_then(|(headers, found)| {
-            let joined = packet.join(&found, mtu)?;
+            let joined = packet.coalesce(&found, mtu)?;
             verify(&next, headers, &found).ok()?;
             traced(&next, &found);
             Some(joined)
@@ -97,7 +97,7 @@ pub(crate) fn join<'a>(run: &mut RxRun<'_>, first: &Packet<'a>, due: Psn, mtu: M
             break;
         };
         packet = joined;
-        run.push(next, cut);
+        run.push(next, split);
     }
     packet
 }

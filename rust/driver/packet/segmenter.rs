@@ -6,10 +6,10 @@
 //! them. Does not know where the payload comes from.
 
 use crate::{
-    mem::payload::Sink,
+    mem::payload::PayloadSink,
     packet::{
         path::Path,
-        tx_packet::Frame, //
+        tx_packet::TxPacket, //
     },
     port::{
         counters::Traffic,
@@ -21,10 +21,10 @@ use rdma::mm::memory::Memory;
 use roce::{
     access::Obstacle,
     segmentation::{
-        gso::Packets,
+        gso::PacketSplitter,
         tx_desc::{
             Mtu,
-            Segment, //
+            TxDesc, //
         }, //
     }, //
 };
@@ -38,27 +38,27 @@ pub(crate) struct Unsent<E> {
 }
 
 /// The packets of one segment.
-pub(crate) struct Train<'a> {
+pub(crate) struct Segmenter<'a> {
     path: &'a mut Path,
     way: (&'a Port, &'a Traffic),
-    packets: Packets,
+    packets: PacketSplitter,
     /// The packet in the making, and how many bytes it lacks.
-    frame: Option<(Frame, u32)>,
+    frame: Option<(TxPacket, u32)>,
     /// How many are not done.
     left: u32,
 }
 
-impl<'a> Train<'a> {
+impl<'a> Segmenter<'a> {
     /// None of the packets of `segment` yet. They leave along `path`.
     pub(crate) fn new(
         path: &'a mut Path,
         way: (&'a Port, &'a Traffic),
-        (segment, mtu): (&'a Segment, Mtu),
+        (segment, mtu): (&'a TxDesc, Mtu),
     ) -> Self {
         Self {
             path,
             way,
-            packets: segment.cut(mtu),
+            packets: segment.split(mtu),
             frame: None,
             left: segment.packets,
         }
@@ -94,7 +94,7 @@ impl<'a> Train<'a> {
 
     /// Has `append` append `len` bytes, each time those of a packet that begin at this one of them.
     #[inline]
-    fn feed(&mut self, len: u32, mut append: impl FnMut(&mut Frame, u32, u32) -> Result) -> Result {
+    fn feed(&mut self, len: u32, mut append: impl FnMut(&mut TxPacket, u32, u32) -> Result) -> Result {
         let mut from = 0u32;
         // Ends: each round fills a packet or is the last.
         while from < len {
@@ -115,25 +115,25 @@ impl<'a> Train<'a> {
 
     /// Starts the next packet.
     #[inline]
-    fn next(&mut self) -> Result<(Frame, u32)> {
+    fn next(&mut self) -> Result<(TxPacket, u32)> {
         let (headers, len) = self.packets.advance().ok_or(ENOSPC)?;
         // CAST: At most one path MTU.
         let frame = self.path.frame(headers, len as usize);
         Ok((frame.ok_or(ENOMEM)?, len))
     }
 
-    /// Whoever appends may be inside of the [`Gate`](rdma::sync::rw_revocable::Gate) of the memory, and a burst that is full
+    /// Whoever appends may be inside of the [`RwRevocable`](rdma::sync::rw_revocable::Gate) of the memory, and a burst that is full
     /// leaves from here. That is safe: on its way out a packet is received by nobody, as devices put what is for
     /// this machine in a queue, for a softirq that does not run before the gate is left; and who waits for the
     /// network to have room gets a work item.
     #[inline]
-    fn send(&mut self, frame: Frame) {
+    fn send(&mut self, frame: TxPacket) {
         self.path.send(self.way, frame);
         self.left = self.left.saturating_sub(1);
     }
 }
 
-impl Sink for Train<'_> {
+impl PayloadSink for Segmenter<'_> {
     #[inline]
     fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result {
         self.feed(len, |frame, from, len| {

@@ -6,7 +6,7 @@
 //! may write to it at any time: what leaves is what was there when it was sent. Does not know which memory it
 //! is given nor who asked. A packet that cannot be finished is dropped, and the transport treats it as lost.
 
-use crate::mem::payload::Sink;
+use crate::mem::payload::PayloadSink;
 use kernel::prelude::*;
 use rdma::{
     mm::memory::Memory,
@@ -38,13 +38,13 @@ impl Crc32 for KernelCrc {
 }
 
 /// One packet in the making.
-pub(crate) struct Frame {
+pub(crate) struct TxPacket {
     skb: TxSkb,
     icrc: Icrc<KernelCrc>,
     payload_len: usize,
 }
 
-impl Frame {
+impl TxPacket {
     /// Starts a packet whose payload will be `payload_len` bytes. `None`: no memory.
     pub(crate) fn new(masked: &Masked, headers: &HeaderBuf, payload_len: usize) -> Option<Self> {
         let tail = payload_len.wrapping_add(trailer_len(payload_len));
@@ -72,7 +72,7 @@ impl Frame {
     }
 }
 
-impl Sink for Frame {
+impl PayloadSink for TxPacket {
     fn append_bytes(&mut self, bytes: &[u8]) -> Result {
         self.icrc = self.icrc.payload(bytes);
         self.skb.put(bytes)

@@ -18,7 +18,7 @@ use rdma::{
         trace, //
     },
     net::tx::gso_list::Xmit,
-    sync::percpu_counter::Tally, //
+    sync::percpu_counter::PercpuCounters, //
 };
 use roce::{
     pma::Counts,
@@ -60,7 +60,7 @@ counters! {
     /// SENDs that are complete.
     Sends = c"rdma_sends",
     /// Receives that got a message.
-    Receives = c"rdma_recvs",
+    RecvQueue = c"rdma_recvs",
     /// Responses that were handed to whoever waits for them; what the name says is rdma_rxe's matter.
     Responses = c"ack_deferred",
     /// Requests that came again.
@@ -171,7 +171,7 @@ impl Traffic {
 }
 
 /// The counters of one device.
-pub(crate) struct Counters(Tally);
+pub(crate) struct Counters(PercpuCounters);
 
 impl Counters {
     /// All at 0.
@@ -180,7 +180,7 @@ impl Counters {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        Tally::new(COUNT).map(Self)
+        PercpuCounters::new(COUNT).map(Self)
     }
 
     /// Value of the counter at `index`; 0 if there is none.

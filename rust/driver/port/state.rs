@@ -10,11 +10,11 @@
 //! from then on every packet is lost.
 
 use crate::{
-    mem::key_table::Keys,
+    mem::key_table::KeyTable,
     port::{
         ah::Ah,
         counters::Counters,
-        workqueues::Threads, //
+        workqueues::Workqueues, //
     }, //
 };
 use core::ops::Deref;
@@ -41,7 +41,7 @@ use rdma::{
         },
         netns::NetId, //
     },
-    sync::rcu_table::Table, //
+    sync::rcu_table::RcuTable, //
 };
 use roce::{
     id::Qpn,
@@ -65,7 +65,7 @@ pub(super) const UNKNOWN_RATE: u32 = 0;
 
 /// Who knows which queue pairs of this machine are connected to whom. Packets do not tell who sent them, but for an
 /// address, and that other queue pairs have as well.
-pub(crate) trait Doorkeeper: Send + Sync {
+pub(crate) trait LoopbackFilter: Send + Sync {
     /// Whether packets that do not leave the namespace `net` may go from one queue pair to another. If not, so many are
     /// counted as dropped where they were going. What goes to no connected service is judged on arrival.
     fn admits(&self, ends: (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool;
@@ -78,10 +78,10 @@ pub(crate) struct Port {
     /// The namespace of the netdev. An interface that moves to another is taken away first.
     net: NetId,
     #[pin]
-    keys: Keys,
+    keys: KeyTable,
     /// Address handles of processes, by the numbers they know them by.
     #[pin]
-    ahs: Table<Ah>,
+    ahs: RcuTable<Ah>,
     counters: Counters,
     /// Multicast groups that somebody is attached to.
     groups: Atomic<u32>,
@@ -89,10 +89,10 @@ pub(crate) struct Port {
     /// takes locks, and warns each time that there is no answer. See [`attributes`].
     pub(super) rate: Atomic<u32>,
     /// Whether packets to peers on this machine are handed over, and need no network.
-    hands_over: bool,
+    uses_loopback: bool,
     pub(super) ib: ARef<IbDevice>,
-    threads: Arc<Threads>,
-    doorkeeper: Arc<dyn Doorkeeper>,
+    workqueues: Arc<Workqueues>,
+    loopback_filter: Arc<dyn LoopbackFilter>,
 }
 
 impl Port {
@@ -104,47 +104,47 @@ impl Port {
     pub(crate) fn new(
         netdev: NetDev,
         ib: ARef<IbDevice>,
-        (threads, doorkeeper): (Arc<Threads>, Arc<dyn Doorkeeper>),
-        hands_over: bool,
+        (workqueues, loopback_filter): (Arc<Workqueues>, Arc<dyn LoopbackFilter>),
+        uses_loopback: bool,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             net: netdev.net_id(),
             netdev: PortDev::new(netdev),
-            keys <- Keys::new(),
-            ahs <- Table::new(),
+            keys <- KeyTable::new(),
+            ahs <- RcuTable::new(),
             counters: Counters::new()?,
             groups: Atomic::new(0),
             rate: Atomic::new(UNKNOWN_RATE),
-            hands_over,
+            uses_loopback,
             ib,
-            threads,
-            doorkeeper,
+            workqueues,
+            loopback_filter,
         })
     }
 
     /// Whether packets to peers on this machine are handed over, and need no network.
     #[inline]
-    pub(crate) fn hands_over(&self) -> bool {
-        self.hands_over
+    pub(crate) fn uses_loopback(&self) -> bool {
+        self.uses_loopback
     }
 
     /// Keys of the device.
-    pub(crate) fn keys(&self) -> &Keys {
+    pub(crate) fn keys(&self) -> &KeyTable {
         &self.keys
     }
 
     /// Where what is not for a softirq is done.
-    pub(crate) fn threads(&self) -> &Threads {
-        &self.threads
+    pub(crate) fn workqueues(&self) -> &Workqueues {
+        &self.workqueues
     }
 
     /// Who knows which queue pairs are connected to whom.
-    pub(crate) fn doorkeeper(&self) -> &dyn Doorkeeper {
-        &*self.doorkeeper
+    pub(crate) fn loopback_filter(&self) -> &dyn LoopbackFilter {
+        &*self.loopback_filter
     }
 
     /// Address handles of processes.
-    pub(crate) fn ahs(&self) -> &Table<Ah> {
+    pub(crate) fn ahs(&self) -> &RcuTable<Ah> {
         &self.ahs
     }
 

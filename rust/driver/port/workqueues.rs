@@ -5,17 +5,17 @@
 //! Owns the work queues of the module. They are its own, so that nothing of it runs any more when they are gone.
 
 use kernel::prelude::*;
-use rdma::sync::workqueue::SleepQueue;
+use rdma::sync::workqueue::Workqueue;
 
 /// The work queues of the module, which holds them for longer than any port.
-pub(crate) struct Threads {
+pub(crate) struct Workqueues {
     /// Memory on demand is brought here.
-    pub(crate) pages: SleepQueue,
+    pub(crate) pages: Workqueue,
     /// Turns that would keep others from running for long go on when this one has run.
-    pub(crate) turns: SleepQueue,
+    pub(crate) turns: Workqueue,
 }
 
-impl Threads {
+impl Workqueues {
     /// Both.
     ///
     /// # Errors
@@ -23,8 +23,8 @@ impl Threads {
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
-            pages: SleepQueue::new(c"ferroce_pages")?,
-            turns: SleepQueue::at_once(c"ferroce_turns")?,
+            pages: Workqueue::new(c"ferroce_pages")?,
+            turns: Workqueue::at_once(c"ferroce_turns")?,
         })
     }
 }

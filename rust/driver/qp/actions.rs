@@ -4,12 +4,12 @@
 //!
 //! An engine fills in [`Actions`](Aftermath) while it runs; `queue_pair` applies them once the engine is free again.
 
-use crate::qp::shared::Common;
+use crate::qp::shared::QpShared;
 use rdma::ib::event::QpEvent;
 
 /// What a half leaves behind after its turn: what it could not do while it was running.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Aftermath {
+pub(crate) struct Actions {
     /// The queue pair has to go to the error state, for this reason if there is one to tell.
     failed: Option<Option<QpEvent>>,
     /// It has gone there already: who sees the completion that says so may rely on it.
@@ -25,14 +25,14 @@ pub(crate) struct Aftermath {
     /// The half waits for memory, which has to be brought.
     pub(crate) absent: bool,
     /// The half has had work for so long that a thread should run before it goes on.
-    pub(crate) lasts: bool,
+    pub(crate) wants_yield: bool,
     /// When the half wants its next turn, in nanoseconds.
     pub(crate) wake_at: Option<u64>,
     /// Below how many bytes on their way the half that is held back wants its next turn.
     pub(crate) resume_below: Option<i64>,
 }
 
-impl Aftermath {
+impl Actions {
     /// Whether anything is to be done.
     pub(crate) fn is_some(&self) -> bool {
         self.failed.is_some()
@@ -53,7 +53,7 @@ impl Aftermath {
         self.drained |= earlier.drained;
         self.last_wqe |= earlier.last_wqe;
         self.absent |= earlier.absent;
-        self.lasts |= earlier.lasts;
+        self.wants_yield |= earlier.wants_yield;
         self.wake_at = self.wake_at.or(earlier.wake_at);
         self.resume_below = self.resume_below.or(earlier.resume_below);
     }
@@ -63,15 +63,15 @@ impl Aftermath {
         self.failed.get_or_insert(event);
     }
 
-    /// As [`Aftermath::fail`], with the state changed at once: to be called before the completion is visible that
+    /// As [`Actions::fail`], with the state changed at once: to be called before the completion is visible that
     /// says so. Whoever has seen it expects that what he posts then is flushed.
-    pub(crate) fn fail_now(&mut self, qp: &Common) {
+    pub(crate) fn fail_now(&mut self, qp: &QpShared) {
         self.has_failed |= qp.fail();
     }
 
     /// At the end of a turn: the queue pair goes to the error state, if it has failed. Not later, or it could
     /// be another connection's by then: going to RESET waits for the turn.
-    pub(crate) fn take_effect(&mut self, qp: &Common) {
+    pub(crate) fn take_effect(&mut self, qp: &QpShared) {
         let failed = self.failed.take();
         // A consumer who has meanwhile taken it to RESET does not hear of it.
         let has_failed = core::mem::take(&mut self.has_failed) && qp.is_failed();

@@ -7,18 +7,18 @@
 
 use crate::{
     qp::{
-        engine::Half,
+        engine::Engine,
         modify,
         queue_pair::{
             self,
-            Pair, //
+            Qp, //
         },
         rc::Rc,
-        shared::Common,
+        shared::QpShared,
         uc::Uc,
         ud::Ud, //
     },
-    queue::rq::ReceivePosts, //
+    queue::rq::PostedRecvs, //
 };
 use kernel::{
     prelude::*,
@@ -44,30 +44,30 @@ use roce::{
 };
 
 /// A queue pair, by the service it gives.
-pub(crate) enum QueuePair {
+pub(crate) enum AnyQp {
     /// Reliable connection.
-    Rc(Arc<Pair<Rc>>),
+    Rc(Arc<Qp<Rc>>),
     /// Unreliable connection.
-    Uc(Arc<Pair<Uc>>),
+    Uc(Arc<Qp<Uc>>),
     /// Unreliable datagrams, and general services.
-    Datagram(Arc<Pair<Ud>>),
+    Ud(Arc<Qp<Ud>>),
 }
 
-/// Evaluates an expression with the pair in a [`QueuePair`], whatever its service.
+/// Evaluates an expression with the pair in a [`AnyQp`], whatever its service.
 macro_rules! with_pair {
     ($qp:expr, $pair:ident => $what:expr) => {
         match $qp {
-            QueuePair::Rc($pair) => $what,
-            QueuePair::Uc($pair) => $what,
-            QueuePair::Datagram($pair) => $what,
+            AnyQp::Rc($pair) => $what,
+            AnyQp::Uc($pair) => $what,
+            AnyQp::Ud($pair) => $what,
         }
     };
 }
 
-impl QueuePair {
+impl AnyQp {
     /// What every queue pair has.
     #[inline]
-    pub(crate) fn common(&self) -> &Common {
+    pub(crate) fn common(&self) -> &QpShared {
         with_pair!(self, pair => pair.common())
     }
 
@@ -134,7 +134,7 @@ impl QueuePair {
     }
 
     /// Where a consumer in the kernel posts receives.
-    pub(crate) fn receive_posts(&self) -> Option<&ReceivePosts> {
+    pub(crate) fn receive_posts(&self) -> Option<&PostedRecvs> {
         with_pair!(self, pair => pair.posts().and_then(|posts| posts.receives.as_deref()))
     }
 
@@ -150,7 +150,7 @@ impl QueuePair {
             == match self {
                 Self::Rc(_) => Service::Rc,
                 Self::Uc(_) => Service::Uc,
-                Self::Datagram(_) => Service::Ud,
+                Self::Ud(_) => Service::Ud,
             }
     }
 
@@ -171,11 +171,11 @@ fn path_mtu(code: u32) -> u32 {
 }
 
 /// Takes back what `pair` has reported to consumers in the kernel and they have not seen. Nothing of it is on its way.
-fn forget_completions<T: queue_pair::Service>(pair: &Pair<T>) {
+fn forget_completions<T: queue_pair::Transport>(pair: &Qp<T>) {
     if pair.posts().is_some() {
         let qp = pair.common().handle().token();
-        let (cq, _) = pair.sender().control(|half| half.cq().clone());
-        let (other, _) = pair.receiver().control(|half| half.cq().clone());
+        let (cq, _) = pair.sender().enter(|half| half.cq().clone());
+        let (other, _) = pair.receiver().enter(|half| half.cq().clone());
         cq.forget(qp);
         if !Arc::ptr_eq(&cq, &other) {
             other.forget(qp);

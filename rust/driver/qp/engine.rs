@@ -7,27 +7,27 @@
 
 use crate::{
     mem::{
-        page_fault::Paging,
-        payload::Sink, //
+        page_fault::FaultWait,
+        payload::PayloadSink, //
     },
     packet::{
         path::Path,
         rx_parse::packet,
         segmenter::{
-            Train,
+            Segmenter,
             Unsent, //
         }, //
     },
     port::counters::Counter,
     qp::{
-        actions::Aftermath,
-        shared::Common, //
+        actions::Actions,
+        shared::QpShared, //
     },
     queue::{
         cq::Cq,
-        rq::Receives,
+        rq::RecvQueue,
         sq::{
-            Body,
+            SendBody,
             SendQueue, //
         }, //
     }, //
@@ -42,15 +42,15 @@ use rdma::{
         wc::Wc, //
     },
     net::rx::{
-        coalesced::RxRun,
+        coalesced::CoalescedPackets,
         queue::SkbQueue,
         skb::RxSkb, //
     },
     sync::{
         exclusive::{
-            Again,
-            Left,
-            Turn, //
+            More,
+            Pending,
+            Exclusive, //
         },
         timer::now, //
     }, //
@@ -64,8 +64,8 @@ use roce::{
     segmentation::tx_desc::{
         BurstLimit,
         Mtu,
-        Segment,
-        Source, //
+        TxDesc,
+        TxPayload, //
     },
     status::{
         DropReason,
@@ -82,25 +82,25 @@ use roce::{
 };
 
 /// Most packets and bytes that one turn sends before it looks at what has arrived.
-pub(crate) const BURST: BurstLimit = BurstLimit {
+pub(crate) const TX_BURST: BurstLimit = BurstLimit {
     bytes: 60 << 10,
     packets: 64,
 };
 
 /// Most packets or requests that one turn takes before it looks at the rest of its work.
-pub(crate) const BATCH: u16 = 64;
+pub(crate) const RX_BATCH_PACKETS: u16 = 64;
 
 /// What a queue pair does in one direction. One context at a time has it.
-pub(crate) trait Half: Send + Unpin + 'static {
+pub(crate) trait Engine: Send + Unpin + 'static {
     /// Does what there is to do: with the packets in `inbox`, with what was posted, with what the
     /// state of `qp` asks for. What it cannot do itself it leaves in `after`.
-    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again;
+    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More;
 
     /// Goes to RESET: forgets what was posted, sent and received.
     fn reset(&mut self, inbox: &SkbQueue);
 
     /// The memory that the half waits for. While it does, it gets no turn, but in the error state.
-    fn paging(&mut self) -> &mut Paging;
+    fn paging(&mut self) -> &mut FaultWait;
 
     /// Where it reports what is complete.
     fn cq(&self) -> &Arc<Cq>;
@@ -111,22 +111,22 @@ pub(crate) trait Half: Send + Unpin + 'static {
     }
 
     /// Goes to ERR because the consumer wants it: what the half would still say remains unsaid.
-    fn silence(&mut self) {}
+    fn abort_replies(&mut self) {}
 
-    /// A thread has run since the half wanted one to ([`Aftermath::lasts`]).
-    fn rested(&mut self) {}
+    /// A thread has run since the half wanted one to ([`Actions::wants_yield`]).
+    fn on_yield(&mut self) {}
 
     /// What a visitor has left to be done, once.
-    fn take_left(&mut self) -> Aftermath {
-        Aftermath::default()
+    fn take_deferred(&mut self) -> Actions {
+        Actions::default()
     }
 
     /// Packets have come while the half waits for memory: a peer may have to be told to be patient.
-    fn waits(&mut self, _qp: &Common) {}
+    fn waits(&mut self, _qp: &QpShared) {}
 }
 
 /// The half that sends requests.
-pub(crate) trait SendingHalf: Half {
+pub(crate) trait SendEngine: Engine {
     /// Goes to INIT: what is posted waits.
     fn init(&mut self);
 
@@ -139,17 +139,17 @@ pub(crate) trait SendingHalf: Half {
 }
 
 /// Gives `half` a turn, unless it waits for memory. A queue pair that has failed does not wait.
-pub(crate) fn give_turn(
-    half: &mut impl Half,
-    qp: &Common,
+pub(crate) fn poll_engine(
+    half: &mut impl Engine,
+    qp: &QpShared,
     inbox: &SkbQueue,
-    after: &mut Aftermath,
-) -> Again {
-    after.merge(&half.take_left());
+    after: &mut Actions,
+) -> More {
+    after.merge(&half.take_deferred());
     if qp.is_failed() {
         half.paging().reset();
     }
-    let mut again = Again::No;
+    let mut again = More::No;
     if half.paging().is_waiting() {
         // Not for a timer, nor for the network of this machine.
         if half.paging().notices(inbox.buffers()) {
@@ -160,7 +160,7 @@ pub(crate) fn give_turn(
         if half.paging().is_waiting() {
             let _ = half.paging().notices(inbox.buffers());
             after.absent = true;
-            again = Again::No;
+            again = More::No;
         }
     }
     after.take_effect(qp);
@@ -168,21 +168,21 @@ pub(crate) fn give_turn(
 }
 
 /// Does what a half waits for. Sleeps, for as long as memory takes to come. `run` gives the half a turn.
-pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common, run: impl Fn()) {
+pub(crate) fn bring<H: Engine>(half: &Exclusive<H>, qp: &QpShared, run: impl Fn()) {
     // The end of a queue pair does not wait for us, but it does for a grace period. Who is in a turn by then has also
     // set the timer that the turn wants, which is taken back after that.
     let run = || {
         let _guard = rcu::read_lock();
         run();
     };
-    let (wanted, left) = half.control(|half| half.paging().begin());
+    let (wanted, left) = half.enter(|half| half.paging().begin());
     if let Some((chore, turn)) = wanted {
         // Somebody came while we looked. It may be that the queue pair has failed, which is not to wait for memory.
-        if left == Left::Unfinished {
+        if left == Pending::Work {
             run();
         }
         let brought = chore.carry_out(qp.port().keys());
-        let _ = half.control(|half| half.paging().end(turn, chore, brought));
+        let _ = half.enter(|half| half.paging().end(turn, chore, brought));
     }
     run();
 }
@@ -191,26 +191,26 @@ pub(crate) fn bring<H: Half>(half: &Turn<H>, qp: &Common, run: impl Fn()) {
 /// dropped. Says whether there may be more. A packet that has to wait for memory stays the first.
 #[inline]
 pub(crate) fn take_packets(
-    qp: &Common,
+    qp: &QpShared,
     inbox: &SkbQueue,
-    mut handle: impl FnMut(&mut RxRun<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
-) -> Again {
+    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+) -> More {
     take_buffers(qp, inbox, |_| true, &mut handle)
 }
 
 /// As [`take_packets`], of the buffers that `admit` lets in. The others come from a wrong source.
 #[inline]
 fn take_buffers(
-    qp: &Common,
+    qp: &QpShared,
     inbox: &SkbQueue,
     admit: impl Fn(&RxSkb) -> bool,
-    handle: &mut impl FnMut(&mut RxRun<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
-) -> Again {
-    let mut tally = Tally::default();
-    let mut again = Again::Yes;
-    while tally.seen < BATCH {
+    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+) -> More {
+    let mut tally = RxCount::default();
+    let mut again = More::Yes;
+    while tally.seen < RX_BATCH_PACKETS {
         let Some(mut skb) = inbox.pop() else {
-            again = Again::No;
+            again = More::No;
             break;
         };
         if !admit(&skb) {
@@ -225,7 +225,7 @@ fn take_buffers(
         if let Some(index) = take_buffer(qp, &skb, &mut tally, handle) {
             skb.resume_at(index);
             inbox.unpop(skb);
-            again = Again::No;
+            again = More::No;
             break;
         }
     }
@@ -237,7 +237,7 @@ fn take_buffers(
 
 /// What was taken in.
 #[derive(Default)]
-struct Tally {
+struct RxCount {
     /// Packets that were looked at, also those that were dropped: others may bring them as fast as that.
     seen: u16,
     bursts: u32,
@@ -249,16 +249,16 @@ struct Tally {
 /// wait for memory.
 #[inline]
 fn take_buffer(
-    qp: &Common,
+    qp: &QpShared,
     skb: &RxSkb,
-    tally: &mut Tally,
-    handle: &mut impl FnMut(&mut RxRun<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+    tally: &mut RxCount,
+    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
 ) -> Option<u16> {
     let mut next = Some(skb.current());
     // Ends: a buffer has 64 packets at most.
     while let Some(from) = next {
         let mut room = [0; MAX_HEADERS];
-        let mut run = RxRun::new(from);
+        let mut run = CoalescedPackets::new(from);
         let taken = packet(&from, &mut room).and_then(|packet| {
             // The first is why the buffer is here; the others have to be of the same flow.
             if from.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
@@ -287,7 +287,7 @@ fn take_buffer(
 
 /// Drops what has come: the queue pair is in no state in which it takes packets. Says whether there may be
 /// more.
-pub(crate) fn refuse_packets(qp: &Common, inbox: &SkbQueue) -> Again {
+pub(crate) fn refuse_packets(qp: &QpShared, inbox: &SkbQueue) -> More {
     take_packets(qp, inbox, |_, _| Err(DropReason::WrongQpState))
 }
 
@@ -295,11 +295,11 @@ pub(crate) fn refuse_packets(qp: &Common, inbox: &SkbQueue) -> Again {
 /// peer, and what has come is for nobody.
 #[inline]
 pub(crate) fn take_from_peer(
-    qp: &Common,
+    qp: &QpShared,
     inbox: &SkbQueue,
     path: Option<&Path>,
-    mut handle: impl FnMut(&mut RxRun<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
-) -> Again {
+    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+) -> More {
     let Some(path) = path else {
         return refuse_packets(qp, inbox);
     };
@@ -315,27 +315,27 @@ pub(crate) fn take_from_peer(
 /// absent, and the half waits for it.
 #[inline]
 pub(crate) fn append_body(
-    to: &mut impl Sink,
-    qp: &Common,
-    body: Body<'_>,
+    to: &mut impl PayloadSink,
+    qp: &QpShared,
+    body: SendBody<'_>,
     offset: u32,
     len: u32,
-    paging: &mut Paging,
+    paging: &mut FaultWait,
 ) -> Result<bool, Obstacle<WcStatus>> {
     match body {
-        Body::Inline(bytes) => {
+        SendBody::Inline(bytes) => {
             // CAST: `u32` to `usize`, on 64 bits.
             let (start, end) = (offset as usize, offset.saturating_add(len) as usize);
             let bytes = bytes.get(start..end);
             Ok(bytes.is_some_and(|bytes| to.append_bytes(bytes).is_ok()))
         }
-        Body::Scatter(sges) => {
+        SendBody::Scatter(sges) => {
             let copied = qp.space().gather(sges, offset, len, to);
-            let whole = paging.judge(copied, WcStatus::LocProtErr)?;
+            let whole = paging.resolve(copied, WcStatus::LocProtErr)?;
             paging.progress();
             Ok(whole)
         }
-        Body::Local(_) => Err(WcStatus::LocQpOpErr.into()),
+        SendBody::LocalRequest(_) => Err(WcStatus::LocQpOpErr.into()),
     }
 }
 
@@ -345,22 +345,22 @@ pub(crate) fn append_body(
 ///
 /// As [`append_body`], and how many packets were not sent.
 pub(crate) fn send_request(
-    (segment, mtu): (&Segment, Mtu),
+    (segment, mtu): (&TxDesc, Mtu),
     queue: &SendQueue,
     path: &mut Path,
-    qp: &Common,
-    paging: &mut Paging,
+    qp: &QpShared,
+    paging: &mut FaultWait,
 ) -> Result<(), Unsent<WcStatus>> {
     let body = match segment.source {
-        Source::Slot(slot) => Some(queue.body(slot)),
+        TxPayload::Slot(slot) => Some(queue.body(slot)),
         _ => None,
     };
-    let mut train = Train::new(path, qp.way(), (segment, mtu));
+    let mut train = Segmenter::new(path, qp.way(), (segment, mtu));
     let sent = match (segment.source, body) {
         (_, Some(body)) => {
             append_body(&mut train, qp, body, segment.offset, segment.length, paging).map(drop)
         }
-        (Source::Value(value), _) => {
+        (TxPayload::Value(value), _) => {
             let _ = train.append_bytes(&value.to_ne_bytes());
             Ok(())
         }
@@ -380,9 +380,9 @@ pub(crate) fn send_request(
 /// # Errors
 ///
 /// The status that it completes with.
-pub(crate) fn perform(qp: &Common, body: Body<'_>) -> Result<(), WcStatus> {
+pub(crate) fn perform(qp: &QpShared, body: SendBody<'_>) -> Result<(), WcStatus> {
     match body {
-        Body::Local(local) => qp.space().perform(local),
+        SendBody::LocalRequest(local) => qp.space().perform(local),
         _ => Err(WcStatus::LocQpOpErr),
     }
 }
@@ -391,11 +391,11 @@ pub(crate) fn perform(qp: &Common, body: Body<'_>) -> Result<(), WcStatus> {
 /// for such only; failures always do.
 #[inline]
 pub(crate) fn report(
-    qp: &Common,
+    qp: &QpShared,
     cq: &Cq,
     done: &Completion,
     solicited: bool,
-    after: &mut Aftermath,
+    after: &mut Actions,
 ) {
     let urgent = solicited || done.status != WcStatus::Success;
     report_as(cq, &qp.completion(done), urgent, after);
@@ -403,7 +403,7 @@ pub(crate) fn report(
 
 /// As [`report`], of a completion that says more.
 #[inline]
-pub(crate) fn report_as(cq: &Cq, wc: &Wc, urgent: bool, after: &mut Aftermath) {
+pub(crate) fn report_as(cq: &Cq, wc: &Wc, urgent: bool, after: &mut Actions) {
     if cq.push(wc, urgent).is_err() {
         after.fail(Some(QpEvent::Fatal));
     }
@@ -412,17 +412,17 @@ pub(crate) fn report_as(cq: &Cq, wc: &Wc, urgent: bool, after: &mut Aftermath) {
 /// Completes receives that are the queue pair's own with a flush error, as far as the budget goes. Says whether
 /// there may be more.
 pub(crate) fn flush_receives(
-    qp: &Common,
+    qp: &QpShared,
     cq: &Cq,
-    receives: &mut Receives,
-    after: &mut Aftermath,
-) -> Again {
+    receives: &mut RecvQueue,
+    after: &mut Actions,
+) -> More {
     after.last_wqe |= receives.take_last();
-    let again = receives.flush(BATCH, |wr_id| {
+    let again = receives.flush(RX_BATCH_PACKETS, |wr_id| {
         let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
         report(qp, cq, &done, true, after);
     });
-    if again == Again::No {
+    if again == More::No {
         if let Some(later) = receives.flush_again_in() {
             after.wake_at = Some(now().saturating_add(later));
         }

@@ -10,12 +10,12 @@ use crate::{
     limits::MAX_RD_ATOMIC,
     qp::{
         engine::{
-            Half,
-            SendingHalf, //
+            Engine,
+            SendEngine, //
         },
         queue_pair::{
-            Pair,
-            Service, //
+            Qp,
+            Transport, //
         }, //
     }, //
 };
@@ -26,7 +26,7 @@ use kernel::{
 use rdma::ib::qp_attr::{
     QpAttr,
     QpAttrMask,
-    QpState, //
+    IbQpState, //
 };
 use roce::segmentation::tx_desc::Mtu;
 
@@ -36,8 +36,8 @@ use roce::segmentation::tx_desc::Mtu;
 ///
 /// `EINVAL` for a value out of range; `EOPNOTSUPP` for attributes that no queue pair here has.
 /// The queue pair is as it was.
-pub(crate) fn modify<T: Service>(
-    qp: ArcBorrow<'_, Pair<T>>,
+pub(crate) fn modify<T: Transport>(
+    qp: ArcBorrow<'_, Qp<T>>,
     new: &QpAttr,
     mask: QpAttrMask,
 ) -> Result {
@@ -50,7 +50,7 @@ pub(crate) fn modify<T: Service>(
     let mut attr = qp.attr().lock();
     let mut merged = *attr;
     merge(&mut merged, new, mask);
-    if qp.common().state() == QpState::Sqd {
+    if qp.common().state() == IbQpState::Sqd {
         T::redirect(&qp, &merged, mask)?;
     }
     if mask.contains(QpAttrMask::STATE) {
@@ -128,47 +128,47 @@ fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
 
 /// Goes from state `from` to state `to`; to the error state, if a half has failed meanwhile. `notify`: the
 /// consumer wants to know when the send queue has drained.
-fn transit<T: Service>(
-    qp: ArcBorrow<'_, Pair<T>>,
+fn transit<T: Transport>(
+    qp: ArcBorrow<'_, Qp<T>>,
     attr: &mut QpAttr,
-    (from, to): (QpState, QpState),
+    (from, to): (IbQpState, IbQpState),
     notify: bool,
 ) -> Result {
     match (from, to) {
-        (_, QpState::Reset) => {
+        (_, IbQpState::Reset) => {
             qp.reset();
             *attr = QpAttr::default();
         }
-        (QpState::Reset, QpState::Init) => {
-            let _ = qp.sender().control(SendingHalf::init);
+        (IbQpState::Reset, IbQpState::Init) => {
+            let _ = qp.sender().enter(SendEngine::init);
         }
-        (QpState::Init, QpState::Rtr) => T::ready_to_receive(&qp, attr)?,
-        (QpState::Rtr, QpState::Rts) => T::ready_to_send(&qp, attr)?,
-        (QpState::Rts, QpState::Sqd) => {
-            let _ = qp.sender().control(|half| half.drain(notify));
+        (IbQpState::Init, IbQpState::Rtr) => T::ready_to_receive(&qp, attr)?,
+        (IbQpState::Rtr, IbQpState::Rts) => T::ready_to_send(&qp, attr)?,
+        (IbQpState::Rts, IbQpState::Sqd) => {
+            let _ = qp.sender().enter(|half| half.drain(notify));
         }
         _ => {}
     }
     attr.qp_state = to;
-    if to == QpState::Err {
+    if to == IbQpState::Err {
         let _ = qp.common().fail();
         // Not in RESET, where nothing can fail.
         if qp.common().is_failed() {
             // A turn that began before is over then: it would not flush what is posted from now on, but send it.
-            let _ = qp.sender().control(|_| ());
-            let _ = qp.receiver().control(Half::silence);
+            let _ = qp.sender().enter(|_| ());
+            let _ = qp.receiver().enter(Engine::abort_replies);
         }
     } else {
         qp.common().change_state(from, to);
     }
     match (from, to) {
-        (QpState::Rts, QpState::Sqd) => {
+        (IbQpState::Rts, IbQpState::Sqd) => {
             // A turn of datagrams that began before is over then: it would send what is posted from now on.
-            let _ = qp.sender().control(|_| ());
+            let _ = qp.sender().enter(|_| ());
         }
-        (QpState::Sqd | QpState::Sqe, QpState::Rts) => {
+        (IbQpState::Sqd | IbQpState::Sqe, IbQpState::Rts) => {
             // After the change: in the old state, a turn would only fail it again.
-            let _ = qp.sender().control(SendingHalf::resume);
+            let _ = qp.sender().enter(SendEngine::resume);
         }
         _ => {}
     }

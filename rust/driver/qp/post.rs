@@ -7,33 +7,33 @@
 //! turn finds them.
 
 use crate::{
-    abi::send_op::Local,
+    abi::send_op::LocalRequest,
     port::ah::Ah,
     qp::{
-        any_qp::QueuePair,
+        any_qp::AnyQp,
         queue_pair::{
-            Pair,
-            Service, //
+            Qp,
+            Transport, //
         },
         ud::{
-            sender::PostedSend,
+            sender::PostedDatagram,
             Ud, //
         }, //
     },
-    queue::posted_sends::SendPosts, //
+    queue::posted_sends::PostedSends, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 use rdma::ib::{
-    qp_attr::QpState,
+    qp_attr::IbQpState,
     wr::{
         RecvWrList,
         SendWrList, //
     },
     wr_op::{
-        Operation,
+        WrOp,
         RemoteAddr, //
     }, //
 };
@@ -64,7 +64,7 @@ use roce::{
 /// `EINVAL` before RTS, and for a request that cannot be; `EOPNOTSUPP` for one that the queue pair
 /// cannot carry out; `ENOMEM` when too many are posted.
 pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(
-    qp: &QueuePair,
+    qp: &AnyQp,
     list: &mut SendWrList<'_, A>,
 ) -> Result {
     if !qp.common().takes_sends() {
@@ -73,17 +73,17 @@ pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(
         return Err(EINVAL);
     }
     match qp {
-        QueuePair::Rc(qp) => {
+        AnyQp::Rc(qp) => {
             let posted = post_connected(qp, list);
             qp.as_arc_borrow().sends_posted();
             posted
         }
-        QueuePair::Uc(qp) => {
+        AnyQp::Uc(qp) => {
             let posted = post_connected(qp, list);
             qp.as_arc_borrow().sends_posted();
             posted
         }
-        QueuePair::Datagram(qp) => {
+        AnyQp::Ud(qp) => {
             let posted = post_datagrams(qp, list);
             qp.as_arc_borrow().sends_posted();
             posted
@@ -97,18 +97,18 @@ pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(
 ///
 /// `EINVAL` in RESET, for too long a scatter list, or when receives come from a shared queue; `ENOMEM`
 /// when too many are posted.
-pub(crate) fn post_receives(qp: &QueuePair, list: &mut RecvWrList<'_>) -> Result {
+pub(crate) fn post_receives(qp: &AnyQp, list: &mut RecvWrList<'_>) -> Result {
     let posted = list.try_for_each(|wr| {
-        let open = || qp.common().state() != QpState::Reset;
+        let open = || qp.common().state() != IbQpState::Reset;
         qp.receive_posts().ok_or(EINVAL)?.push(open, &wr)
     });
     qp.receives_posted();
     posted
 }
 
-fn post_connected<T, A>(qp: &Pair<T>, list: &mut SendWrList<'_, A>) -> Result
+fn post_connected<T, A>(qp: &Qp<T>, list: &mut SendWrList<'_, A>) -> Result
 where
-    T: Service<Sends = Arc<SendPosts>>,
+    T: Transport<Sends = Arc<PostedSends>>,
 {
     let posts = qp.posts();
     let open = || qp.common().takes_sends();
@@ -146,36 +146,36 @@ where
 }
 
 /// What the requester makes of `operation`, and what the driver carries out itself.
-fn operation(operation: Operation) -> (SendOp, Option<Local>) {
+fn operation(operation: WrOp) -> (SendOp, Option<LocalRequest>) {
     let op = match operation {
-        Operation::Send {
+        WrOp::Send {
             invalidate: Some(rkey),
             ..
         } => SendOp::SendInvalidate {
             rkey: Rkey::new(rkey),
         },
-        Operation::Send {
+        WrOp::Send {
             imm,
             invalidate: None,
         } => SendOp::Send { imm: imm.map(Imm) },
-        Operation::Write { remote, imm } => SendOp::Write {
+        WrOp::Write { remote, imm } => SendOp::Write {
             remote: place(remote),
             imm: imm.map(Imm),
         },
-        Operation::Read {
+        WrOp::Read {
             remote,
             invalidate: None,
         } => SendOp::Read {
             remote: place(remote),
         },
-        Operation::Read {
+        WrOp::Read {
             remote,
             invalidate: Some(rkey),
         } => SendOp::ReadInvalidate {
             remote: place(remote),
             rkey: Rkey::new(rkey),
         },
-        Operation::CompareSwap {
+        WrOp::CompareSwap {
             remote,
             compare,
             swap,
@@ -183,16 +183,16 @@ fn operation(operation: Operation) -> (SendOp, Option<Local>) {
             remote: place(remote),
             op: AtomicOp::CompareSwap { compare, swap },
         },
-        Operation::FetchAdd { remote, add } => SendOp::Atomic {
+        WrOp::FetchAdd { remote, add } => SendOp::Atomic {
             remote: place(remote),
             op: AtomicOp::FetchAdd { add },
         },
-        Operation::Invalidate { key } => {
-            let local = Local::Invalidate(Rkey::new(key));
+        WrOp::Invalidate { key } => {
+            let local = LocalRequest::Invalidate(Rkey::new(key));
             return (SendOp::Local(LocalOp::Invalidate), Some(local));
         }
-        Operation::Register { key, iova, access } => {
-            let local = Local::Register(FastReg {
+        WrOp::Register { key, iova, access } => {
+            let local = LocalRequest::Register(FastReg {
                 key,
                 access: Access::from_bits(access),
                 iova,
@@ -210,13 +210,13 @@ fn place(remote: RemoteAddr) -> Remote {
     }
 }
 
-fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Pair<Ud>, list: &mut SendWrList<'_, A>) -> Result {
+fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Qp<Ud>, list: &mut SendWrList<'_, A>) -> Result {
     let posts = qp.posts();
     let open = || qp.common().takes_sends();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
         let ud = wr.ud().ok_or(EINVAL)?;
-        let request = |length| PostedSend {
+        let request = |length| PostedDatagram {
             wr: DatagramWr {
                 wr_id: wr.wr_id(),
                 remote_qpn: Qpn::new(ud.remote_qpn),

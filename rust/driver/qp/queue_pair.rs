@@ -5,19 +5,19 @@
 //! Owns the two halves, the packets that wait for them, the timer, and the rule of who runs a half:
 //! whoever has an event for it (a doorbell, a packet, memory that has come) tries to become its owner, and runs
 //! it there and then. One who finds it running leaves the event behind, and the owner looks again before it
-//! leaves ([`Turn`]). Nobody waits, so nothing hops to another thread; only what exceeds the budget of
+//! leaves ([`Exclusive`]). Nobody waits, so nothing hops to another thread; only what exceeds the budget of
 //! one turn goes to a BH work item, and answers that last for many turns make way for a thread in between. To a BH
 //! work item go, too, timers, of which many may expire together, and what consumers in the kernel post: they may have
 //! interrupts off, where no half can be run.
 //!
-//! Does not know what a half does with its turn: that is what makes a [`Service`], which service.rs defines.
+//! Does not know what a half does with its turn: that is what makes a [`Transport`], which service.rs defines.
 
 mod transport;
 mod work;
 
 pub(crate) use transport::{
     Direction,
-    Service, //
+    Transport, //
 };
 
 use self::work::{
@@ -29,14 +29,14 @@ use self::work::{
 };
 use crate::{
     qp::{
-        actions::Aftermath,
+        actions::Actions,
         engine::{
-            give_turn,
-            Half, //
+            poll_engine,
+            Engine, //
         },
-        shared::Common, //
+        shared::QpShared, //
     },
-    queue::rq::ReceivePosts, //
+    queue::rq::PostedRecvs, //
 };
 use kernel::{
     new_mutex,
@@ -71,10 +71,10 @@ use rdma::{
     },
     sync::{
         exclusive::{
-            Left,
-            Turn, //
+            Pending,
+            Exclusive, //
         },
-        quiesce::Alive,
+        quiesce::LiveRef,
         timer::Timer,
         work::{
             cancel_work,
@@ -88,36 +88,36 @@ use roce::{
 };
 
 /// Where a consumer in the kernel posts.
-pub(crate) struct Posts<S> {
+pub(crate) struct KernelPosts<S> {
     /// Sends.
     pub(crate) sends: S,
     /// Receives, if they do not come from a shared queue.
-    pub(crate) receives: Option<Arc<ReceivePosts>>,
+    pub(crate) receives: Option<Arc<PostedRecvs>>,
 }
 
 /// What a queue pair is made from, beside its halves.
-pub(crate) struct Parts<T: Service> {
+pub(crate) struct QpConfig<T: Transport> {
     /// What the halves share.
-    pub(crate) common: Common,
+    pub(crate) common: QpShared,
     /// How much it holds.
     pub(crate) caps: QpCaps,
     /// Whether every send is reported.
     pub(crate) signal_all: bool,
     /// Where a consumer in the kernel posts; a process has rings.
-    pub(crate) posts: Option<Posts<T::Sends>>,
+    pub(crate) posts: Option<KernelPosts<T::Sends>>,
 }
 
 /// A queue pair.
 #[pin_data]
-pub(crate) struct Pair<T: Service> {
-    parts: Parts<T>,
+pub(crate) struct Qp<T: Transport> {
+    parts: QpConfig<T>,
     /// What the consumer has set, for `query_qp`.
     #[pin]
     attr: Mutex<QpAttr>,
     #[pin]
-    sender: Turn<T::Sender>,
+    sender: Exclusive<T::Sender>,
     #[pin]
-    receiver: Turn<T::Receiver>,
+    receiver: Exclusive<T::Receiver>,
     /// Responses, on their way to the sender.
     #[pin]
     responses: SkbQueue,
@@ -142,39 +142,39 @@ pub(crate) struct Pair<T: Service> {
     #[pin]
     receive_pages: Work<Self, RECEIVE_PAGES>,
     /// The module cannot go while one of these is left. So it is dropped last.
-    _alive: Alive,
+    _alive: LiveRef,
 }
 
 rdma::impl_has_timer! {
-    impl{T: Service} HasTimer for Pair<T> { self.timer }
+    impl{T: Transport} HasTimer for Qp<T> { self.timer }
 }
 
-impl<T: Service> Pair<T> {
+impl<T: Transport> Qp<T> {
     /// A queue pair in RESET.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        parts: Parts<T>,
+        parts: QpConfig<T>,
         (sender, receiver): (T::Sender, T::Receiver),
-        alive: Alive,
+        alive: LiveRef,
     ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 parts,
-                attr <- new_mutex!(QpAttr::default(), "ferroce::Pair::attr"),
-                sender <- Turn::new(sender),
-                receiver <- Turn::new(receiver),
+                attr <- new_mutex!(QpAttr::default(), "ferroce::Qp::attr"),
+                sender <- Exclusive::new(sender),
+                receiver <- Exclusive::new(receiver),
                 responses <- SkbQueue::new(T::INBOX),
                 requests <- SkbQueue::new(T::INBOX),
                 timer <- Timer::new(),
-                send_work <- new_work!("Pair::send_work"),
-                receive_work <- new_work!("Pair::receive_work"),
+                send_work <- new_work!("Qp::send_work"),
+                receive_work <- new_work!("Qp::receive_work"),
                 receive_deferred: Atomic::new(false),
-                receive_long <- new_work!("Pair::receive_long"),
-                send_pages <- new_work!("Pair::send_pages"),
-                receive_pages <- new_work!("Pair::receive_pages"),
+                receive_long <- new_work!("Qp::receive_long"),
+                send_pages <- new_work!("Qp::send_pages"),
+                receive_pages <- new_work!("Qp::receive_pages"),
                 _alive: alive,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -185,7 +185,7 @@ impl<T: Service> Pair<T> {
 
     /// What the two halves share.
     #[inline]
-    pub(crate) fn common(&self) -> &Common {
+    pub(crate) fn common(&self) -> &QpShared {
         &self.parts.common
     }
 
@@ -193,11 +193,11 @@ impl<T: Service> Pair<T> {
     pub(crate) fn query(self: ArcBorrow<'_, Self>) -> QpQuery {
         let mut attr = *self.attr.lock();
         if self.common().takes_sends() {
-            let ((psn, draining), _) = self.sender.control(T::sending);
+            let ((psn, draining), _) = self.sender.enter(T::sending);
             (attr.sq_psn, attr.sq_draining) = (psn.get(), draining);
         }
         if self.common().receives() {
-            let (psn, _) = self.receiver.control(T::expecting);
+            let (psn, _) = self.receiver.enter(T::expecting);
             attr.rq_psn = psn.map_or(attr.rq_psn, Psn::get);
         }
         // Who came meanwhile has left it to us.
@@ -219,7 +219,7 @@ impl<T: Service> Pair<T> {
     }
 
     /// Where a consumer in the kernel posts.
-    pub(crate) fn posts(&self) -> Option<&Posts<T::Sends>> {
+    pub(crate) fn posts(&self) -> Option<&KernelPosts<T::Sends>> {
         self.parts.posts.as_ref()
     }
 
@@ -229,12 +229,12 @@ impl<T: Service> Pair<T> {
     }
 
     /// The half that sends requests.
-    pub(crate) fn sender(&self) -> &Turn<T::Sender> {
+    pub(crate) fn sender(&self) -> &Exclusive<T::Sender> {
         &self.sender
     }
 
     /// The half that answers requests.
-    pub(crate) fn receiver(&self) -> &Turn<T::Receiver> {
+    pub(crate) fn receiver(&self) -> &Exclusive<T::Receiver> {
         &self.receiver
     }
 
@@ -244,11 +244,11 @@ impl<T: Service> Pair<T> {
     pub(crate) fn reset(&self) {
         // First, so that a turn that begins now finds nothing to do.
         self.common().reset();
-        let _ = self.sender.control(|half| {
+        let _ = self.sender.enter(|half| {
             half.reset(&self.responses);
             half.paging().reset();
         });
-        let _ = self.receiver.control(|half| {
+        let _ = self.receiver.enter(|half| {
             half.reset(&self.requests);
             half.paging().reset();
         });
@@ -301,7 +301,7 @@ impl<T: Service> Pair<T> {
         self.defer_sender();
     }
 
-    /// As [`Pair::sends_posted`], of receives: they wait for packets, but in the error state.
+    /// As [`Qp::sends_posted`], of receives: they wait for packets, but in the error state.
     pub(crate) fn receives_posted(self: ArcBorrow<'_, Self>) {
         if self.common().is_failed() {
             self.defer_receiver();
@@ -355,38 +355,38 @@ impl<T: Service> Pair<T> {
 
     /// Gives the sender a turn, now if nobody runs it.
     pub(crate) fn run_sender(self: ArcBorrow<'_, Self>) {
-        let mut after = Aftermath::default();
+        let mut after = Actions::default();
         let left = self
             .sender
-            .run(|half| give_turn(half, self.common(), &self.responses, &mut after));
-        if let Left::Unfinished = left {
+            .run(|half| poll_engine(half, self.common(), &self.responses, &mut after));
+        if let Pending::Work = left {
             self.defer_sender();
         }
         if after.absent {
-            let pages = &self.common().port().threads().pages;
+            let pages = &self.common().port().workqueues().pages;
             // Already queued is as good.
             let _ = pages.enqueue::<Arc<Self>, SEND_PAGES>(self.into());
         }
-        self.settle(after);
+        self.apply(after);
     }
 
     /// Gives the receiver a turn, now if nobody runs it.
     pub(crate) fn run_receiver(self: ArcBorrow<'_, Self>) {
-        let mut after = Aftermath::default();
+        let mut after = Actions::default();
         let left = self
             .receiver
-            .run(|half| give_turn(half, self.common(), &self.requests, &mut after));
-        if let Left::Unfinished = left {
-            match after.lasts {
-                true => self.make_way(),
+            .run(|half| poll_engine(half, self.common(), &self.requests, &mut after));
+        if let Pending::Work = left {
+            match after.wants_yield {
+                true => self.yield_cpu(),
                 false => self.answer_later(),
             }
         }
         if after.absent {
-            let pages = &self.common().port().threads().pages;
+            let pages = &self.common().port().workqueues().pages;
             let _ = pages.enqueue::<Arc<Self>, RECEIVE_PAGES>(self.into());
         }
-        self.settle(after);
+        self.apply(after);
     }
 
     /// Gives the sender a turn from a work item.
@@ -400,7 +400,7 @@ impl<T: Service> Pair<T> {
         let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
     }
 
-    /// As [`Pair::defer_receiver`], to go on. What comes meanwhile waits for that, too, where requests are answered; a
+    /// As [`Qp::defer_receiver`], to go on. What comes meanwhile waits for that, too, where requests are answered; a
     /// receiver of datagrams would lose them.
     fn answer_later(self: ArcBorrow<'_, Self>) {
         let answers = matches!(T::RESUMED, Direction::Receive);
@@ -409,14 +409,14 @@ impl<T: Service> Pair<T> {
     }
 
     /// Gives the receiver a turn from a work item once a thread has run on this CPU, so that others have, too.
-    fn make_way(self: ArcBorrow<'_, Self>) {
-        let turns = &self.common().port().threads().turns;
+    fn yield_cpu(self: ArcBorrow<'_, Self>) {
+        let turns = &self.common().port().workqueues().turns;
         let _ = turns.enqueue::<Arc<Self>, RECEIVE_LONG>(self.into());
     }
 
     /// Does what a half could not do while it was running: sets the timer, tells the consumer, and lets both
     /// halves flush if it has taken the queue pair to the error state.
-    fn settle(self: ArcBorrow<'_, Self>, after: Aftermath) {
+    fn apply(self: ArcBorrow<'_, Self>, after: Actions) {
         if let Some(at) = after.wake_at {
             Timer::arm(self, at);
         }

@@ -9,19 +9,19 @@ use crate::{
     mem::{
         flush::Flush,
         page_fault::{
-            Miss,
-            Paging, //
+            AccessFailure,
+            FaultWait, //
         },
-        payload::Bytes, //
+        payload::PayloadSource, //
     },
     qp::{
-        actions::Aftermath,
+        actions::Actions,
         engine::report,
-        shared::Common, //
+        shared::QpShared, //
     },
     queue::{
         cq::Cq,
-        rq::Receives, //
+        rq::RecvQueue, //
     }, //
 };
 use roce::{
@@ -31,9 +31,9 @@ use roce::{
         Obstacle, //
     },
     id::Rkey,
-    rc::responder::RequestHost,
-    recv_context::MessageHost,
-    segmentation::tx_desc::Payload,
+    rc::responder::RequestContext,
+    recv_context::RecvContext,
+    segmentation::tx_desc::RxPayload,
     status::WcStatus,
     wr::{
         AtomicOp,
@@ -48,15 +48,15 @@ use roce::{
 
 /// What the machine that receives needs while it handles the packet in `bytes`.
 pub(crate) struct Host<'a, B> {
-    pub(crate) qp: &'a Common,
-    pub(crate) queue: &'a mut Receives,
+    pub(crate) qp: &'a QpShared,
+    pub(crate) queue: &'a mut RecvQueue,
     pub(crate) cq: &'a Cq,
     pub(crate) bytes: &'a B,
-    pub(crate) after: &'a mut Aftermath,
-    pub(crate) paging: &'a mut Paging,
+    pub(crate) after: &'a mut Actions,
+    pub(crate) paging: &'a mut FaultWait,
 }
 
-impl<B: Bytes> MessageHost for Host<'_, B> {
+impl<B: PayloadSource> RecvContext for Host<'_, B> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let taken = self.queue.take()?;
         // Looked at with the receive in hand: it may have been posted because the queue pair had failed. Those of a
@@ -71,10 +71,10 @@ impl<B: Bytes> MessageHost for Host<'_, B> {
         })
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+    fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
         let space = self.qp.space_of(self.queue.pd());
         let placed = space.scatter(self.queue.current(), offset, self.bytes, payload);
-        self.paging.judge(placed, WcStatus::LocProtErr)
+        self.paging.resolve(placed, WcStatus::LocProtErr)
     }
 
     fn check_remote(
@@ -85,16 +85,16 @@ impl<B: Bytes> MessageHost for Host<'_, B> {
     ) -> Result<(), Obstacle<AccessError>> {
         let ahead = self.paging.is_first_try();
         let checked = self.qp.space().check(remote, length, access, ahead);
-        self.paging.judge(checked, AccessError::Fault)
+        self.paging.resolve(checked, AccessError::Fault)
     }
 
     fn place_remote(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         let placed = self.qp.space().write_remote(remote, self.bytes, payload);
-        self.paging.judge(placed, AccessError::Fault)
+        self.paging.resolve(placed, AccessError::Fault)
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {
@@ -105,23 +105,23 @@ impl<B: Bytes> MessageHost for Host<'_, B> {
     }
 }
 
-impl<B: Bytes> RequestHost for Host<'_, B> {
+impl<B: PayloadSource> RequestContext for Host<'_, B> {
     fn execute_atomic(
         &mut self,
         remote: Remote,
         op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>> {
         let found = self.qp.space().atomic(remote, op);
-        self.paging.judge(found, AccessError::Fault)
+        self.paging.resolve(found, AccessError::Fault)
     }
 
     fn write_atomic(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         let placed = self.qp.space().write_whole(remote, self.bytes, payload);
-        self.paging.judge(placed, AccessError::Fault)
+        self.paging.resolve(placed, AccessError::Fault)
     }
 
     fn flush(
@@ -140,11 +140,11 @@ impl<B: Bytes> RequestHost for Host<'_, B> {
         };
         let finished = self.paging.take_flushed(&flush);
         let flushed = match flush.step(space.keys, 0) {
-            Ok(Some(_)) if !finished => Err(Miss::Unflushed(flush)),
+            Ok(Some(_)) if !finished => Err(AccessFailure::Unflushed(flush)),
             Ok(_) => Ok(()),
             Err(error) => Err(error.into()),
         };
-        self.paging.judge(flushed, AccessError::Fault)
+        self.paging.resolve(flushed, AccessError::Fault)
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {

@@ -4,13 +4,13 @@
 //!
 //! Owns the number, the state that `query_qp` reports, and the ways to the port, to the memory and
 //! to the consumer. Does not know the halves: each is handed this with its turn, and leaves an
-//! [`Aftermath`].
+//! [`Actions`].
 
 use crate::{
     mem::{
-        mw::Owner,
+        mw::QpIdentity,
         pd::Pd,
-        sg_access::Space, //
+        sg_access::QpMemory, //
     },
     packet::path::Path,
     port::{
@@ -33,13 +33,13 @@ use rdma::{
         event::QpHandle,
         qp_attr::{
             QpAttr,
-            QpState, //
+            IbQpState, //
         },
         trace,
         wc::Wc, //
     },
-    net::tx_inflight::Flight,
-    sync::quiesce::Alive, //
+    net::tx_inflight::TxInflight,
+    sync::quiesce::LiveRef, //
 };
 use roce::{
     id::Qpn,
@@ -47,29 +47,29 @@ use roce::{
 };
 
 /// Every state a queue pair may be in.
-const STATES: [QpState; 7] = [
-    QpState::Reset,
-    QpState::Init,
-    QpState::Rtr,
-    QpState::Rts,
-    QpState::Sqd,
-    QpState::Sqe,
-    QpState::Err,
+const STATES: [IbQpState; 7] = [
+    IbQpState::Reset,
+    IbQpState::Init,
+    IbQpState::Rtr,
+    IbQpState::Rts,
+    IbQpState::Sqd,
+    IbQpState::Sqe,
+    IbQpState::Err,
 ];
 
 /// The state with that number.
-fn state_of(code: u32) -> QpState {
+fn state_of(code: u32) -> IbQpState {
     let mut states = STATES.into_iter();
     states
         .find(|&state| state as u32 == code)
-        .unwrap_or(QpState::Err)
+        .unwrap_or(IbQpState::Err)
 }
 
 /// In place of a peer's number: there is none. Not a number of 24 bits.
 const NOBODY: u32 = u32::MAX;
 
 /// What the two halves of a queue pair share.
-pub(crate) struct Common {
+pub(crate) struct QpShared {
     number: Atomic<u32>,
     /// Number of the peer, or [`NOBODY`].
     peer: Atomic<u32>,
@@ -78,12 +78,12 @@ pub(crate) struct Common {
     traffic: Traffic,
     pd: Arc<Pd>,
     /// What its windows know it by.
-    owner: Owner,
+    owner: QpIdentity,
     handle: QpHandle,
-    flight: Arc<Flight>,
+    flight: Arc<TxInflight>,
 }
 
-impl Common {
+impl QpShared {
     /// A queue pair in RESET, without a number.
     ///
     /// # Errors
@@ -93,18 +93,18 @@ impl Common {
         port: Arc<Port>,
         pd: Arc<Pd>,
         handle: QpHandle,
-        alive: Alive,
+        alive: LiveRef,
     ) -> Result<Self> {
         Ok(Self {
             number: Atomic::new(0),
             peer: Atomic::new(NOBODY),
-            state: Atomic::new(QpState::Reset as u32),
+            state: Atomic::new(IbQpState::Reset as u32),
             port,
             traffic: Traffic::new(),
             pd,
-            owner: Owner::new(),
+            owner: QpIdentity::new(),
             handle,
-            flight: Flight::new(alive)?,
+            flight: TxInflight::new(alive)?,
         })
     }
 
@@ -145,37 +145,37 @@ impl Common {
     }
 
     /// State, as `query_qp` reports it.
-    pub(crate) fn state(&self) -> QpState {
+    pub(crate) fn state(&self) -> IbQpState {
         state_of(self.state.load(Relaxed))
     }
 
     /// Whether everything that is posted completes with an error.
     #[inline]
     pub(crate) fn is_failed(&self) -> bool {
-        self.state.load(Relaxed) == QpState::Err as u32
+        self.state.load(Relaxed) == IbQpState::Err as u32
     }
 
     /// Whether sends are taken, be it to flush them.
     pub(crate) fn takes_sends(&self) -> bool {
-        !matches!(self.state(), QpState::Reset | QpState::Init | QpState::Rtr)
+        !matches!(self.state(), IbQpState::Reset | IbQpState::Init | IbQpState::Rtr)
     }
 
     /// Whether sends are carried out or flushed.
     pub(crate) fn sends(&self) -> bool {
-        matches!(self.state(), QpState::Rts | QpState::Sqe | QpState::Err)
+        matches!(self.state(), IbQpState::Rts | IbQpState::Sqe | IbQpState::Err)
     }
 
     /// Whether sends complete with an error, and perhaps nothing else does.
     pub(crate) fn flushes_sends(&self) -> bool {
-        matches!(self.state(), QpState::Sqe | QpState::Err)
+        matches!(self.state(), IbQpState::Sqe | IbQpState::Err)
     }
 
     /// Goes to the send queue error state: a send of an unreliable service has failed, and those behind
     /// it are flushed. Receiving goes on.
     pub(crate) fn fail_sends(&self) {
         // The consumer may go from one to the other meanwhile; or, once this is done, back to RTS.
-        while let from @ (QpState::Rts | QpState::Sqd) = self.state() {
-            if self.change_state(from, QpState::Sqe) {
+        while let from @ (IbQpState::Rts | IbQpState::Sqd) = self.state() {
+            if self.change_state(from, IbQpState::Sqe) {
                 break;
             }
         }
@@ -185,17 +185,17 @@ impl Common {
     pub(crate) fn receives(&self) -> bool {
         matches!(
             self.state(),
-            QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe
+            IbQpState::Rtr | IbQpState::Rts | IbQpState::Sqd | IbQpState::Sqe
         )
     }
 
     /// Whether nothing is sent yet but answers. Packets may be taken just before the state says RTR.
     pub(crate) fn only_receives(&self) -> bool {
-        matches!(self.state(), QpState::Init | QpState::Rtr)
+        matches!(self.state(), IbQpState::Init | IbQpState::Rtr)
     }
 
     /// Goes from state `from` to state `to`; not if a half has failed meanwhile. Says whether it did.
-    pub(crate) fn change_state(&self, from: QpState, to: QpState) -> bool {
+    pub(crate) fn change_state(&self, from: IbQpState, to: IbQpState) -> bool {
         // For a consumer, a state that is another by now can only be one of the error states, which then stays.
         let changed = self.state.cmpxchg(from as u32, to as u32, Relaxed);
         if changed.is_ok() {
@@ -206,20 +206,20 @@ impl Common {
 
     /// Goes to RESET, from any state, and forgets who the peer was.
     pub(crate) fn reset(&self) {
-        trace::qp_state(self.number(), self.state(), QpState::Reset);
+        trace::qp_state(self.number(), self.state(), IbQpState::Reset);
         self.peer.store(NOBODY, Relaxed);
-        self.state.store(QpState::Reset as u32, Relaxed);
+        self.state.store(IbQpState::Reset as u32, Relaxed);
     }
 
     /// Goes to the error state, but from RESET, where nothing can fail. Says whether it was in another
     /// before.
     pub(crate) fn fail(&self) -> bool {
-        let error = QpState::Err as u32;
+        let error = IbQpState::Err as u32;
         let mut state = self.state.load(Relaxed);
-        while state != error && state != QpState::Reset as u32 {
+        while state != error && state != IbQpState::Reset as u32 {
             match self.state.cmpxchg(state, error, Relaxed) {
                 Ok(_) => {
-                    trace::qp_state(self.number(), state_of(state), QpState::Err);
+                    trace::qp_state(self.number(), state_of(state), IbQpState::Err);
                     return true;
                 }
                 Err(other) => state = other,
@@ -255,8 +255,8 @@ impl Common {
     }
 
     /// What the queue pair can reach.
-    pub(crate) fn space(&self) -> Space<'_> {
-        Space {
+    pub(crate) fn space(&self) -> QpMemory<'_> {
+        QpMemory {
             keys: self.port.keys(),
             pd: &self.pd,
             owner: self.owner,
@@ -264,8 +264,8 @@ impl Common {
     }
 
     /// What receives can reach that belong to protection domain `pd`, or to the queue pair's own.
-    pub(crate) fn space_of<'a>(&'a self, pd: Option<&'a Arc<Pd>>) -> Space<'a> {
-        Space {
+    pub(crate) fn space_of<'a>(&'a self, pd: Option<&'a Arc<Pd>>) -> QpMemory<'a> {
+        QpMemory {
             pd: pd.unwrap_or(&self.pd),
             ..self.space()
         }
@@ -277,7 +277,7 @@ impl Common {
     }
 
     /// What it has on its way, if its service counts that.
-    pub(crate) fn flight(&self) -> &Arc<Flight> {
+    pub(crate) fn flight(&self) -> &Arc<TxInflight> {
         &self.flight
     }
 

@@ -7,8 +7,8 @@
 //! on another machine is none of its business: such a service loses packets.
 
 use crate::qp::{
-    actions::Aftermath,
-    shared::Common, //
+    actions::Actions,
+    shared::QpShared, //
 };
 use kernel::cpu::CpuId;
 use rdma::sync::timer::now;
@@ -35,7 +35,7 @@ const REFUSED: u64 = 100_000;
 const PATIENCE: u64 = 20_000_000;
 
 /// When a sender may go on.
-pub(crate) struct Pacing {
+pub(crate) struct TxLimit {
     /// Bytes that may be under way: fewer while they take long.
     most: i64,
     /// What lands before this time was sent before that was changed.
@@ -48,7 +48,7 @@ pub(crate) struct Pacing {
     sent_by: Option<u32>,
 }
 
-impl Default for Pacing {
+impl Default for TxLimit {
     fn default() -> Self {
         Self {
             most: FIRST,
@@ -60,7 +60,7 @@ impl Default for Pacing {
     }
 }
 
-impl Pacing {
+impl TxLimit {
     /// Pacing of packets that have to arrive in order. A link within the machine keeps those of one CPU in
     /// order, and no others: each CPU has a backlog of its own.
     pub(crate) fn in_order() -> Self {
@@ -71,7 +71,7 @@ impl Pacing {
     }
 
     /// Whether to send nothing now. Then it is in `after` when to look again.
-    pub(crate) fn holds(&mut self, qp: &Common, after: &mut Aftermath) -> bool {
+    pub(crate) fn holds(&mut self, qp: &QpShared, after: &mut Actions) -> bool {
         let under_way = qp.flight().bytes();
         self.adapt(qp, under_way);
         let here = CpuId::current().as_u32();
@@ -102,7 +102,7 @@ impl Pacing {
 
     /// Lets more or less be under way, by how long it has taken. More than keeps the link busy is of no use: when the
     /// link stops for a while, all of it waits.
-    fn adapt(&mut self, qp: &Common, under_way: i64) {
+    fn adapt(&mut self, qp: &QpShared, under_way: i64) {
         let Some(delay) = qp.flight().take_delay() else {
             return;
         };

@@ -11,7 +11,7 @@ use crate::{
     queue::{
         cq_moderation::{
             Moderator,
-            Patience, //
+            ModerationParams, //
         },
         fifo::Fifo, //
     }, //
@@ -53,17 +53,17 @@ pub(crate) struct Cq {
 
 /// What the lock guards.
 struct Queue {
-    entries: Entries,
+    entries: CqEntries,
     /// What the consumer waits for.
     armed: Option<Notify>,
     /// How long it waits.
-    patience: Patience,
+    patience: ModerationParams,
     /// `IB_EVENT_CQ_ERR` was raised: the consumer has lost completions.
     overflowed: bool,
 }
 
 /// Where completions stand until they are polled.
-enum Entries {
+enum CqEntries {
     /// In a ring that user space reads.
     User {
         ring: Arc<Ring>,
@@ -89,7 +89,7 @@ impl Cq {
     ) -> Result<(Arc<Self>, u32)> {
         let (ring, info) = offer(entries, user)?;
         let entries = ring.entries();
-        let queue = Entries::User {
+        let queue = CqEntries::User {
             ring,
             info,
             producer: 0,
@@ -103,15 +103,15 @@ impl Cq {
     ///
     /// `ENOMEM`.
     pub(crate) fn kernel(handle: CqHandle, entries: u32) -> Result<Arc<Self>> {
-        Self::with(handle, Entries::Kernel(Fifo::new(entries)?))
+        Self::with(handle, CqEntries::Kernel(Fifo::new(entries)?))
     }
 
-    fn with(handle: CqHandle, entries: Entries) -> Result<Arc<Self>> {
+    fn with(handle: CqHandle, entries: CqEntries) -> Result<Arc<Self>> {
         let moderator = Moderator::new(handle.clone())?;
         let queue = Queue {
             entries,
             armed: None,
-            patience: Patience::default(),
+            patience: ModerationParams::default(),
             overflowed: false,
         };
         Arc::pin_init(
@@ -135,8 +135,8 @@ impl Cq {
     /// `EINVAL`, `EFAULT`: the answer cannot be given; `ENOMEM`. The queue is as it was.
     pub(crate) fn resize<U>(&self, entries: u32, user: &mut UserContext<U>) -> Result<u32> {
         let (present, info) = match &self.queue.lock().entries {
-            Entries::User { ring, info, .. } => (ring.entries(), *info),
-            Entries::Kernel(_) => return Err(EINVAL),
+            CqEntries::User { ring, info, .. } => (ring.entries(), *info),
+            CqEntries::Kernel(_) => return Err(EINVAL),
         };
         if entries <= present {
             user.respond(&info)?;
@@ -144,7 +144,7 @@ impl Cq {
         }
         let (ring, info) = offer(entries, user)?;
         let entries = ring.entries();
-        let mut moving = Move {
+        let mut moving = CqResize {
             ring,
             info,
             next: None,
@@ -190,7 +190,7 @@ impl Cq {
     }
 
     /// Lets events wait for more completions.
-    pub(crate) fn set_patience(&self, patience: Patience) {
+    pub(crate) fn set_patience(&self, patience: ModerationParams) {
         self.queue.lock().patience = patience;
         // What was kept back by other rules must not wait for ever.
         self.moderator.release();
@@ -228,21 +228,21 @@ impl Cq {
     /// address.
     pub(crate) fn forget(&self, qp: QpToken) {
         match &mut self.queue.lock().entries {
-            Entries::Kernel(fifo) => fifo.remove(|wc| wc.qp == qp),
-            Entries::User { .. } => {}
+            CqEntries::Kernel(fifo) => fifo.remove(|wc| wc.qp == qp),
+            CqEntries::User { .. } => {}
         }
     }
 
     /// Takes the oldest completion of a consumer in the kernel.
     pub(crate) fn pop(&self) -> Option<Wc> {
         match &mut self.queue.lock().entries {
-            Entries::Kernel(fifo) => fifo.pop(),
-            Entries::User { .. } => None,
+            CqEntries::Kernel(fifo) => fifo.pop(),
+            CqEntries::User { .. } => None,
         }
     }
 }
 
-impl Entries {
+impl CqEntries {
     fn push(&mut self, wc: &Wc) -> Result<(), Overflow> {
         match self {
             Self::User { ring, producer, .. } => {
@@ -286,7 +286,7 @@ fn offer<U>(entries: u32, user: &mut UserContext<U>) -> Result<(Arc<Ring>, MmapI
 const CHUNK: u32 = 64;
 
 /// The move of what waits to a larger ring, a part at a time.
-struct Move {
+struct CqResize {
     ring: Arc<Ring>,
     info: MmapInfo,
     /// The next element of the old ring.
@@ -294,15 +294,15 @@ struct Move {
     moved: u32,
 }
 
-impl Move {
+impl CqResize {
     /// Moves a part. Says whether that was all: then the queue goes on in the new ring, and the old
     /// one is here.
     ///
     /// # Errors
     ///
     /// `EINVAL` if more waits than can: the process takes completions all the same.
-    fn step(&mut self, entries: &mut Entries) -> Result<bool> {
-        let Entries::User {
+    fn step(&mut self, entries: &mut CqEntries) -> Result<bool> {
+        let CqEntries::User {
             ring,
             info,
             producer,

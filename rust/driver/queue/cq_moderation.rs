@@ -31,14 +31,14 @@ use state::Step;
 
 /// How long and how many completions an event may wait for others. Zero of either: not at all.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct ModerationParams {
     /// Completions that one event may stand for.
     pub(crate) count: u16,
     /// Microseconds after the first of them.
     pub(crate) period: u16,
 }
 
-impl Patience {
+impl ModerationParams {
     /// Whether events wait.
     pub(crate) fn is_some(self) -> bool {
         self.count > 1 && self.period != 0
@@ -80,7 +80,7 @@ impl Moderator {
 
     /// A completion has come; `wanted`: the consumer wants an event. For any context; call it without
     /// a lock.
-    pub(crate) fn completed(self: ArcBorrow<'_, Self>, wanted: bool, patience: Patience) {
+    pub(crate) fn completed(self: ArcBorrow<'_, Self>, wanted: bool, patience: ModerationParams) {
         match state::completed(&self.held, wanted, patience.count.into()) {
             Step::None => {}
             Step::Tell => self.handle.notify(),

@@ -8,7 +8,7 @@
 use crate::{
     abi::{
         self,
-        wqe::Sge, //
+        wqe::WqeSge, //
     },
     queue::fifo::Fifo, //
 };
@@ -22,10 +22,10 @@ use rdma::{
 };
 
 /// Requests of a consumer in the kernel that wait.
-pub(crate) struct Backlog<T> {
+pub(crate) struct PostedFifo<T> {
     heads: Fifo<Head<T>>,
     /// Scatter lists or inline data, each with the room of the longest list.
-    lists: KVVec<Sge>,
+    lists: KVVec<WqeSge>,
     max_sge: usize,
     /// Which of them is next.
     next: usize,
@@ -39,7 +39,7 @@ struct Head<T> {
     entries: usize,
 }
 
-impl<T> Backlog<T> {
+impl<T> PostedFifo<T> {
     /// Room for `max_wr` requests with up to `max_sge` entries each, or as many bytes of inline data as
     /// fit there.
     ///
@@ -52,7 +52,7 @@ impl<T> Backlog<T> {
         let lists = slots.checked_mul(max_sge).ok_or(ENOMEM)?;
         Ok(Self {
             heads: Fifo::new(max_wr)?,
-            lists: KVVec::from_elem(Sge::default(), lists, gfp_user())?,
+            lists: KVVec::from_elem(WqeSge::default(), lists, gfp_user())?,
             max_sge,
             next: 0,
         })
@@ -80,14 +80,14 @@ impl<T> Backlog<T> {
     pub(crate) fn push_inline(&mut self, data: &InlineData<'_>, request: T) -> Result {
         // CAST: `u32` to `usize`, on 64 bits.
         let bytes = data.len() as usize;
-        self.add(bytes.div_ceil(size_of::<Sge>()), |room| {
+        self.add(bytes.div_ceil(size_of::<WqeSge>()), |room| {
             data.copy_to(room.as_mut_bytes().get_mut(..bytes).ok_or(EINVAL)?)?;
             Ok(request)
         })
     }
 
     /// Adds the request that `fill` makes when it has filled room of so many entries.
-    fn add(&mut self, entries: usize, fill: impl FnOnce(&mut [Sge]) -> Result<T>) -> Result {
+    fn add(&mut self, entries: usize, fill: impl FnOnce(&mut [WqeSge]) -> Result<T>) -> Result {
         if entries > self.max_sge {
             return Err(EINVAL);
         }
@@ -117,7 +117,7 @@ impl<T> Backlog<T> {
     /// many entries as it has.
     pub(crate) fn take<'a>(
         &mut self,
-        room: impl FnOnce(usize) -> Option<&'a mut [Sge]>,
+        room: impl FnOnce(usize) -> Option<&'a mut [WqeSge]>,
     ) -> Option<T> {
         let Head {
             request,
@@ -148,7 +148,7 @@ impl<T> Backlog<T> {
 }
 
 /// The room of one scatter list.
-fn list(lists: &mut [Sge], slot: usize, max_sge: usize) -> &mut [Sge] {
+fn list(lists: &mut [WqeSge], slot: usize, max_sge: usize) -> &mut [WqeSge] {
     let start = slot.saturating_mul(max_sge);
     lists
         .get_mut(start..start.saturating_add(max_sge))

@@ -7,13 +7,13 @@
 
 use crate::{
     abi::{
-        send_op::Local,
+        send_op::LocalRequest,
         wqe::{
-            Sge,
+            WqeSge,
             Shape, //
         }, //
     },
-    queue::posted::Backlog, //
+    queue::posted::PostedFifo, //
 };
 use kernel::{
     new_spinlock_irq,
@@ -31,15 +31,15 @@ use roce::wr::SendWr;
 
 /// Requests that wait; of connections unless told otherwise.
 #[pin_data]
-pub(crate) struct SendPosts<T = SendWr> {
+pub(crate) struct PostedSends<T = SendWr> {
     #[pin]
     queue: SpinLockIrq<Queue<T>>,
 }
 
 /// What the lock guards: each request, and where its data is.
-type Queue<T> = Backlog<(T, Shape)>;
+type Queue<T> = PostedFifo<(T, Shape)>;
 
-impl<T> SendPosts<T> {
+impl<T> PostedSends<T> {
     /// Room for `max_wr` requests with up to `max_sge` entries each, or as many bytes of inline data as fit
     /// there.
     ///
@@ -49,7 +49,7 @@ impl<T> SendPosts<T> {
     pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Arc<Self>> {
         let queue = Queue::new(max_wr, max_sge)?;
         Arc::pin_init(
-            pin_init!(Self { queue <- new_spinlock_irq!(queue, "ferroce::SendPosts") }),
+            pin_init!(Self { queue <- new_spinlock_irq!(queue, "ferroce::PostedSends") }),
             GFP_KERNEL_ACCOUNT,
         )
     }
@@ -96,10 +96,10 @@ impl<T> SendPosts<T> {
     pub(crate) fn push_local(
         &self,
         open: impl FnOnce() -> bool,
-        local: Local,
+        local: LocalRequest,
         request: T,
     ) -> Result {
-        let request = (request, Shape::Local(local));
+        let request = (request, Shape::LocalRequest(local));
         self.add(open, |queue| queue.push(&SgeList::default(), |_| request))
     }
 
@@ -119,7 +119,7 @@ impl<T> SendPosts<T> {
 
     /// Takes the oldest request; its scatter list or data goes to the start of `room`. Returns it, and
     /// where its data is.
-    pub(crate) fn take(&self, room: &mut [Sge]) -> Option<(T, Shape)> {
+    pub(crate) fn take(&self, room: &mut [WqeSge]) -> Option<(T, Shape)> {
         self.queue.lock().take(|entries| room.get_mut(..entries))
     }
 

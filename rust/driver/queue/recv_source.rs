@@ -11,12 +11,12 @@ use crate::{
     abi::{
         self,
         wqe::{
-            Bounds,
+            WqeBounds,
             RecvWqe,
-            Sge, //
+            WqeSge, //
         }, //
     },
-    queue::posted::Backlog, //
+    queue::posted::PostedFifo, //
 };
 use kernel::{
     prelude::*,
@@ -38,12 +38,12 @@ use roce::{
 };
 
 /// The scatter list of a receive that was taken: a copy that nobody else can reach.
-pub(crate) struct ScatterList {
-    entries: KVVec<Sge>,
+pub(crate) struct SgeList {
+    entries: KVVec<WqeSge>,
     used: usize,
 }
 
-impl ScatterList {
+impl SgeList {
     /// An empty list with room for `max_sge` entries.
     ///
     /// # Errors
@@ -51,12 +51,12 @@ impl ScatterList {
     /// `ENOMEM`.
     pub(crate) fn new(max_sge: u32) -> Result<Self> {
         // CAST: At most `MAX_SGE`.
-        let entries = KVVec::from_elem(Sge::default(), max_sge as usize, gfp_user())?;
+        let entries = KVVec::from_elem(WqeSge::default(), max_sge as usize, gfp_user())?;
         Ok(Self { entries, used: 0 })
     }
 
     /// The entries.
-    pub(crate) fn entries(&self) -> &[Sge] {
+    pub(crate) fn entries(&self) -> &[WqeSge] {
         self.entries.get(..self.used).unwrap_or_default()
     }
 
@@ -66,7 +66,7 @@ impl ScatterList {
     }
 
     /// Room for a list of `count` entries, which is the list from here on; `None` if it is too long.
-    fn fill(&mut self, count: usize) -> Option<&mut [Sge]> {
+    fn fill(&mut self, count: usize) -> Option<&mut [WqeSge]> {
         self.used = 0;
         let room = self.entries.get_mut(..count)?;
         self.used = count;
@@ -88,7 +88,7 @@ pub(crate) struct RingReader {
     next: u32,
     /// Elements read since the ring was made; runs free.
     taken: u32,
-    bounds: Bounds,
+    bounds: WqeBounds,
 }
 
 impl RingReader {
@@ -98,7 +98,7 @@ impl RingReader {
             ring,
             next: 0,
             taken: 0,
-            bounds: Bounds {
+            bounds: WqeBounds {
                 max_sge,
                 max_inline: 0,
             },
@@ -106,7 +106,7 @@ impl RingReader {
     }
 
     /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, least: u32, list: &mut ScatterList) -> Taken {
+    pub(crate) fn take(&mut self, least: u32, list: &mut SgeList) -> Taken {
         let (ring, bounds) = (&*self.ring, self.bounds);
         let taken = ring.take(&mut self.next, |index| {
             match copy(ring, index, bounds, list) {
@@ -133,8 +133,8 @@ impl RingReader {
     }
 
     /// Begins the move to `ring`. What user space posts until it is done is lost.
-    pub(crate) fn begin_move(&self, ring: Arc<Ring>) -> Move {
-        Move {
+    pub(crate) fn begin_move(&self, ring: Arc<Ring>) -> RingResize {
+        RingResize {
             ring,
             start: self.taken,
             moved: self.taken,
@@ -147,8 +147,8 @@ impl RingReader {
 fn copy(
     ring: &Ring,
     index: u32,
-    bounds: Bounds,
-    list: &mut ScatterList,
+    bounds: WqeBounds,
+    list: &mut SgeList,
 ) -> Result<RecvWr, BadRecv> {
     let mut bytes = [0; RecvWqe::LEN];
     ring.read(index, 0, &mut bytes);
@@ -168,7 +168,7 @@ fn copy(
 /// The move of what waits in a ring to one of another size, a part at a time.
 ///
 /// Positions count the elements that were ever in the old ring, and run free.
-pub(crate) struct Move {
+pub(crate) struct RingResize {
     ring: Arc<Ring>,
     /// What stands first in the new ring.
     start: u32,
@@ -176,7 +176,7 @@ pub(crate) struct Move {
     end: u32,
 }
 
-impl Move {
+impl RingResize {
     /// Moves up to `most` elements. Says whether that was all: then `reader` reads from the new ring,
     /// and the old one is here.
     ///
@@ -221,13 +221,13 @@ impl Move {
 }
 
 /// Receives of a consumer in the kernel: copies, in the order in which they were posted.
-pub(crate) struct Posts {
-    newer: Backlog<RecvWr>,
+pub(crate) struct RecvFifo {
+    newer: PostedFifo<RecvWr>,
     /// Those from before the last resize, which are taken first. They stay where they are.
-    older: Option<Backlog<RecvWr>>,
+    older: Option<PostedFifo<RecvWr>>,
 }
 
-impl Posts {
+impl RecvFifo {
     /// Room for `max_wr` receives with up to `max_sge` entries each.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ impl Posts {
     /// `ENOMEM`.
     pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Self> {
         Ok(Self {
-            newer: Backlog::new(max_wr, max_sge)?,
+            newer: PostedFifo::new(max_wr, max_sge)?,
             older: None,
         })
     }
@@ -245,7 +245,7 @@ impl Posts {
     /// # Errors
     ///
     /// `EINVAL` if its scatter list is too long, in entries or in bytes; `ENOMEM` if there is no room.
-    pub(crate) fn push(&mut self, wr: &wr::RecvWr<'_>) -> Result {
+    pub(crate) fn push(&mut self, wr: &wr::KernelRecvWr<'_>) -> Result {
         if self.len() >= self.capacity() {
             return Err(ENOMEM);
         }
@@ -256,7 +256,7 @@ impl Posts {
     }
 
     /// Takes the oldest receive, for a message of `least` bytes; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, least: u32, list: &mut ScatterList) -> Taken {
+    pub(crate) fn take(&mut self, least: u32, list: &mut SgeList) -> Taken {
         let older = self.older.as_mut().filter(|older| older.len() != 0);
         let oldest = older.unwrap_or(&mut self.newer);
         if oldest.first().is_some_and(|wr| wr.length < least) {
@@ -285,7 +285,7 @@ impl Posts {
 
     /// Receives that wait.
     pub(crate) fn len(&self) -> u32 {
-        let older = self.older.as_ref().map_or(0, Backlog::len);
+        let older = self.older.as_ref().map_or(0, PostedFifo::len);
         self.newer.len().saturating_add(older)
     }
 
@@ -296,25 +296,25 @@ impl Posts {
 
     /// Forgets what waits.
     pub(crate) fn clear(&mut self) {
-        self.older.iter_mut().for_each(Backlog::clear);
+        self.older.iter_mut().for_each(PostedFifo::clear);
         self.newer.clear();
     }
 }
 
 /// A supply of either kind.
-pub(crate) enum Supply {
+pub(crate) enum RecvSource {
     /// Of a process.
     Ring(RingReader),
     /// Of a consumer in the kernel.
-    Posts(Posts),
+    RecvFifo(RecvFifo),
 }
 
-impl Supply {
+impl RecvSource {
     /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, least: u32, list: &mut ScatterList) -> Taken {
+    pub(crate) fn take(&mut self, least: u32, list: &mut SgeList) -> Taken {
         match self {
             Self::Ring(ring) => ring.take(least, list),
-            Self::Posts(posts) => posts.take(least, list),
+            Self::RecvFifo(posts) => posts.take(least, list),
         }
     }
 
@@ -322,7 +322,7 @@ impl Supply {
     pub(crate) fn len(&self) -> u32 {
         match self {
             Self::Ring(ring) => ring.len(),
-            Self::Posts(posts) => posts.len(),
+            Self::RecvFifo(posts) => posts.len(),
         }
     }
 }

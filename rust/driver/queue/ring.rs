@@ -4,7 +4,7 @@
 
 use crate::abi::wqe::{
     RecvWqe,
-    Sge, //
+    WqeSge, //
 };
 use kernel::{
     prelude::*,
@@ -20,7 +20,7 @@ pub(crate) fn receive_ring(max_sge: u32, entries: u32) -> Result<Arc<Ring>> {
 /// A ring of `entries` elements with room for `fixed` bytes and a scatter list.
 pub(crate) fn ring(fixed: usize, max_sge: u32, entries: u32) -> Result<Arc<Ring>> {
     // CAST: At most `MAX_SGE`.
-    let list = (max_sge as usize).saturating_mul(size_of::<Sge>());
+    let list = (max_sge as usize).saturating_mul(size_of::<WqeSge>());
     let ring = Ring::new(fixed.saturating_add(list), entries)?;
     Ok(Arc::new(ring, GFP_KERNEL_ACCOUNT)?)
 }

@@ -7,13 +7,13 @@
 //! flushed, a part at a time; those of a shared queue stay there for others. Does not know what arrives.
 
 use crate::{
-    abi::wqe::Sge,
+    abi::wqe::WqeSge,
     mem::pd::Pd,
     queue::{
         recv_source::{
-            Posts,
+            RecvFifo,
             RingReader,
-            ScatterList,
+            SgeList,
             Taken, //
         },
         srq::Srq, //
@@ -29,7 +29,7 @@ use kernel::{
 };
 use rdma::{
     ib::wr,
-    sync::exclusive::Again, //
+    sync::exclusive::More, //
 };
 use roce::wr::{
     BadRecv,
@@ -38,21 +38,21 @@ use roce::wr::{
 
 /// Receives that a consumer in the kernel has posted to one queue pair.
 #[pin_data]
-pub(crate) struct ReceivePosts {
+pub(crate) struct PostedRecvs {
     #[pin]
-    posts: SpinLockIrq<Posts>,
+    posts: SpinLockIrq<RecvFifo>,
 }
 
-impl ReceivePosts {
+impl PostedRecvs {
     /// Room for `max_wr` receives with up to `max_sge` entries each.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Arc<Self>> {
-        let posts = Posts::new(max_wr, max_sge)?;
+        let posts = RecvFifo::new(max_wr, max_sge)?;
         Arc::pin_init(
-            pin_init!(Self { posts <- new_spinlock_irq!(posts, "ferroce::ReceivePosts") }),
+            pin_init!(Self { posts <- new_spinlock_irq!(posts, "ferroce::PostedRecvs") }),
             GFP_KERNEL_ACCOUNT,
         )
     }
@@ -63,7 +63,7 @@ impl ReceivePosts {
     ///
     /// `EINVAL` if not, or if its scatter list is too long; `ENOMEM` when more are posted than the queue pair
     /// was created for.
-    pub(crate) fn push(&self, open: impl FnOnce() -> bool, wr: &wr::RecvWr<'_>) -> Result {
+    pub(crate) fn push(&self, open: impl FnOnce() -> bool, wr: &wr::KernelRecvWr<'_>) -> Result {
         let mut posts = self.posts.lock();
         // Asked here, as of sends.
         if !open() {
@@ -78,35 +78,35 @@ const FIRST_LOOK: u64 = 1_000_000;
 const LAST_LOOK: u64 = 128_000_000;
 
 /// Where receives come from.
-pub(crate) enum Source {
+pub(crate) enum RqSource {
     /// A ring of a process, which nobody else reads.
     Ring(RingReader),
     /// Posts of a consumer in the kernel, for this queue pair alone.
-    Posted(Arc<ReceivePosts>),
+    Posted(Arc<PostedRecvs>),
     /// A queue that other queue pairs use as well.
     Shared(Arc<Srq>),
 }
 
 /// The receives of one queue pair.
-pub(crate) struct Receives {
-    source: Source,
-    current: ScatterList,
+pub(crate) struct RecvQueue {
+    source: RqSource,
+    current: SgeList,
     /// The queue pair has failed, and what follows from that is done.
     flushed: bool,
     /// The time between the last two looks into the ring of the failed queue pair, in nanoseconds.
     look: u64,
 }
 
-impl Receives {
+impl RecvQueue {
     /// The receives that come from `source`, with up to `max_sge` entries each.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(source: Source, max_sge: u32) -> Result<Self> {
+    pub(crate) fn new(source: RqSource, max_sge: u32) -> Result<Self> {
         Ok(Self {
             source,
-            current: ScatterList::new(max_sge)?,
+            current: SgeList::new(max_sge)?,
             flushed: false,
             look: 0,
         })
@@ -121,7 +121,7 @@ impl Receives {
         self.take_for(0).ok().flatten()
     }
 
-    /// As [`Receives::take`], for a message of `least` bytes.
+    /// As [`RecvQueue::take`], for a message of `least` bytes.
     ///
     /// # Errors
     ///
@@ -129,14 +129,14 @@ impl Receives {
     pub(crate) fn take_for(&mut self, least: u32) -> Taken {
         let list = &mut self.current;
         match &mut self.source {
-            Source::Ring(ring) => ring.take(least, list),
-            Source::Posted(posted) => posted.posts.lock().take(least, list),
-            Source::Shared(srq) => srq.take(least, list),
+            RqSource::Ring(ring) => ring.take(least, list),
+            RqSource::Posted(posted) => posted.posts.lock().take(least, list),
+            RqSource::Shared(srq) => srq.take(least, list),
         }
     }
 
     /// Scatter list of the receive that was taken last.
-    pub(crate) fn current(&self) -> &[Sge] {
+    pub(crate) fn current(&self) -> &[WqeSge] {
         self.current.entries()
     }
 
@@ -144,39 +144,39 @@ impl Receives {
     /// pair.
     pub(crate) fn pd(&self) -> Option<&Arc<Pd>> {
         match &self.source {
-            Source::Shared(srq) => Some(srq.pd()),
+            RqSource::Shared(srq) => Some(srq.pd()),
             _ => None,
         }
     }
 
     /// The queue pair has failed: calls `each` with the identifier of each receive of its own, of up to `most`.
     /// Says whether there may be more.
-    pub(crate) fn flush(&mut self, most: u16, mut each: impl FnMut(u64)) -> Again {
-        if let Source::Shared(_) = self.source {
-            return Again::No;
+    pub(crate) fn flush(&mut self, most: u16, mut each: impl FnMut(u64)) -> More {
+        if let RqSource::Shared(_) = self.source {
+            return More::No;
         }
         for _ in 0..most {
             let Some(taken) = self.take() else {
-                return Again::No;
+                return More::No;
             };
             let (Ok(RecvWr { wr_id, .. }) | Err(BadRecv { wr_id, .. })) = taken;
             each(wr_id);
             self.look = 0;
         }
-        Again::Yes
+        More::Yes
     }
 
     /// The queue pair has failed: whether the consumer is to hear that no more receives are taken from the
     /// shared queue ("Last WQE Reached"). Once for each failure.
     pub(crate) fn take_last(&mut self) -> bool {
         let first = !core::mem::replace(&mut self.flushed, true);
-        first && matches!(self.source, Source::Shared(_))
+        first && matches!(self.source, RqSource::Shared(_))
     }
 
     /// In how many nanoseconds to flush again, when there was no more. A process posts without telling the kernel,
     /// and what it posts to a failed queue pair completes, too (IBA 10.3.1): so its ring is looked into now and then.
     pub(crate) fn flush_again_in(&mut self) -> Option<u64> {
-        let Source::Ring(_) = self.source else {
+        let RqSource::Ring(_) = self.source else {
             return None;
         };
         self.look = self.look.saturating_mul(2).clamp(FIRST_LOOK, LAST_LOOK);
@@ -186,9 +186,9 @@ impl Receives {
     /// Forgets what was posted to this queue pair: it goes to RESET.
     pub(crate) fn clear(&mut self) {
         match &mut self.source {
-            Source::Ring(ring) => ring.clear(),
-            Source::Posted(posted) => posted.posts.lock().clear(),
-            Source::Shared(_) => {}
+            RqSource::Ring(ring) => ring.clear(),
+            RqSource::Posted(posted) => posted.posts.lock().clear(),
+            RqSource::Shared(_) => {}
         }
         self.current.clear();
         self.flushed = false;

@@ -11,16 +11,16 @@
 use crate::{
     abi::{
         self,
-        send_op::Local,
+        send_op::LocalRequest,
         wqe::{
-            Bounds,
-            Refused,
+            WqeBounds,
+            RejectedWqe,
             SendWqe,
-            Sge,
+            WqeSge,
             Shape, //
         }, //
     },
-    queue::posted_sends::SendPosts, //
+    queue::posted_sends::PostedSends, //
 };
 use kernel::{
     prelude::*,
@@ -28,7 +28,7 @@ use kernel::{
 };
 use rdma::{
     ib::ring::Ring,
-    sync::exclusive::Again,
+    sync::exclusive::More,
     util::alloc::gfp_user, //
 };
 use roce::{
@@ -46,9 +46,9 @@ use roce::{
 };
 
 /// Storage of the requester's window.
-pub(crate) struct Slots(KVVec<Slot>);
+pub(crate) struct SendSlots(KVVec<Slot>);
 
-impl Slots {
+impl SendSlots {
     /// Room for `count` requests, a power of two.
     ///
     /// # Errors
@@ -61,14 +61,14 @@ impl Slots {
     }
 }
 
-impl AsRef<[Slot]> for Slots {
+impl AsRef<[Slot]> for SendSlots {
     #[inline]
     fn as_ref(&self) -> &[Slot] {
         &self.0
     }
 }
 
-impl AsMut<[Slot]> for Slots {
+impl AsMut<[Slot]> for SendSlots {
     #[inline]
     fn as_mut(&mut self) -> &mut [Slot] {
         &mut self.0
@@ -77,18 +77,18 @@ impl AsMut<[Slot]> for Slots {
 
 /// Where the bytes of a request stand.
 #[derive(Clone, Copy)]
-pub(crate) enum Body<'a> {
+pub(crate) enum SendBody<'a> {
     /// Here: they were copied with the entry.
     Inline(&'a [u8]),
     /// In memory regions.
-    Scatter(&'a [Sge]),
+    Scatter(&'a [WqeSge]),
     /// There are none: it is about keys.
-    Local(&'a Local),
+    LocalRequest(&'a LocalRequest),
 }
 
-impl<'a> Body<'a> {
+impl<'a> SendBody<'a> {
     /// The body of that shape that starts at the start of `room`.
-    pub(crate) fn new(shape: &'a Shape, room: &'a [Sge]) -> Self {
+    pub(crate) fn new(shape: &'a Shape, room: &'a [WqeSge]) -> Self {
         match shape {
             Shape::Inline(bytes) => {
                 Self::Inline(room.as_bytes().get(..*bytes as usize).unwrap_or_default())
@@ -96,38 +96,38 @@ impl<'a> Body<'a> {
             Shape::Scatter(entries) => {
                 Self::Scatter(room.get(..*entries as usize).unwrap_or_default())
             }
-            Shape::Local(local) => Self::Local(local),
+            Shape::LocalRequest(local) => Self::LocalRequest(local),
         }
     }
 }
 
 /// Where requests come from.
-pub(crate) enum Source {
+pub(crate) enum SqSource {
     /// A ring of a process.
     Ring(Arc<Ring>),
     /// Posts of a consumer in the kernel.
-    Posted(Arc<SendPosts>),
+    Posted(Arc<PostedSends>),
 }
 
 /// The consuming end of a send queue.
 pub(crate) struct SendQueue {
-    source: Source,
+    source: SqSource,
     /// Oldest element still in progress, masked; a ring holds the published copy.
     oldest: u32,
-    entries: Entries,
+    entries: SqEntries,
 }
 
 /// Private copies of the entries that are in progress.
-struct Entries {
+struct SqEntries {
     /// Number of slots, a power of two, less one.
     mask: u32,
     /// Slot of the next entry, masked; that of a ring has the same number.
     next: u32,
-    bounds: Bounds,
+    bounds: WqeBounds,
     signal_all: bool,
     shapes: KVVec<Shape>,
     /// `bounds.max_sge` entries for each slot, or as many bytes of inline data.
-    bodies: KVVec<Sge>,
+    bodies: KVVec<WqeSge>,
 }
 
 impl SendQueue {
@@ -138,14 +138,14 @@ impl SendQueue {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        source: Source,
-        bounds: Bounds,
+        source: SqSource,
+        bounds: WqeBounds,
         max_wr: u32,
         signal_all: bool,
     ) -> Result<Self> {
         let mask = match &source {
-            Source::Ring(ring) => ring.mask(),
-            Source::Posted(_) => {
+            SqSource::Ring(ring) => ring.mask(),
+            SqSource::Posted(_) => {
                 let slots = max_wr.checked_next_power_of_two().ok_or(EINVAL)?;
                 slots.saturating_sub(1)
             }
@@ -155,13 +155,13 @@ impl SendQueue {
         let room = slots
             .checked_mul(bounds.max_sge as usize)
             .ok_or(EOVERFLOW)?;
-        let entries = Entries {
+        let entries = SqEntries {
             mask,
             next: 0,
             bounds,
             signal_all,
             shapes: KVVec::from_elem(Shape::Scatter(0), slots, gfp_user())?,
-            bodies: KVVec::from_elem(Sge::default(), room, gfp_user())?,
+            bodies: KVVec::from_elem(WqeSge::default(), room, gfp_user())?,
         };
         Ok(Self {
             source,
@@ -177,26 +177,26 @@ impl SendQueue {
 
     /// Hands entries that the consumer has published to `requester`, up to `most`, as long as there are free
     /// slots. Says whether there may be more.
-    pub(crate) fn fetch(&mut self, requester: &mut Requester<Slots>, most: u16) -> Again {
+    pub(crate) fn fetch(&mut self, requester: &mut Requester<SendSlots>, most: u16) -> More {
         let fetched = match &self.source {
-            Source::Ring(ring) => self.entries.fetch_ring(ring, requester, most),
-            Source::Posted(posts) => self.entries.fetch_posted(posts, requester, most),
+            SqSource::Ring(ring) => self.entries.fetch_ring(ring, requester, most),
+            SqSource::Posted(posts) => self.entries.fetch_posted(posts, requester, most),
         };
         if fetched == most {
-            Again::Yes
+            More::Yes
         } else {
-            Again::No
+            More::No
         }
     }
 
     /// Takes the next entry of a queue pair that sends one request after the other, and the slot, which
     /// is to be [released](Self::release) when it is done.
-    pub(crate) fn take_request(&mut self) -> Option<(SlotIndex, Result<SendWr, Refused>)> {
+    pub(crate) fn take_request(&mut self) -> Option<(SlotIndex, Result<SendWr, RejectedWqe>)> {
         let slot = self.next_slot();
         let taken = match &self.source {
-            Source::Ring(ring) if self.entries.next == ring.producer() => return None,
-            Source::Ring(ring) => self.entries.read(ring, SendWqe::work_request),
-            Source::Posted(posts) => Ok(self.entries.read_posted(posts)?),
+            SqSource::Ring(ring) if self.entries.next == ring.producer() => return None,
+            SqSource::Ring(ring) => self.entries.read(ring, SendWqe::work_request),
+            SqSource::Posted(posts) => Ok(self.entries.read_posted(posts)?),
         };
         self.entries.advance();
         Some((slot, taken))
@@ -206,8 +206,8 @@ impl SendQueue {
     /// address handle, and the slot, which is to be [released](Self::release) when it is done.
     pub(crate) fn take_datagram(
         &mut self,
-    ) -> Option<Result<(DatagramWr, u32, SlotIndex), Refused>> {
-        let Source::Ring(ring) = &self.source else {
+    ) -> Option<Result<(DatagramWr, u32, SlotIndex), RejectedWqe>> {
+        let SqSource::Ring(ring) = &self.source else {
             return None;
         };
         if self.entries.next == ring.producer() {
@@ -220,7 +220,7 @@ impl SendQueue {
     }
 
     /// Where the bytes of the request in `slot` stand.
-    pub(crate) fn body(&self, slot: SlotIndex) -> Body<'_> {
+    pub(crate) fn body(&self, slot: SlotIndex) -> SendBody<'_> {
         self.entries.body(slot)
     }
 
@@ -235,15 +235,15 @@ impl SendQueue {
     /// Forgets every entry, read or not (the queue pair goes to RESET).
     pub(crate) fn clear(&mut self) {
         match &self.source {
-            Source::Ring(ring) => self.entries.next = ring.producer(),
-            Source::Posted(posts) => posts.clear(),
+            SqSource::Ring(ring) => self.entries.next = ring.producer(),
+            SqSource::Posted(posts) => posts.clear(),
         }
         self.oldest = self.entries.next;
         self.publish();
     }
 
     fn publish(&self) {
-        if let Source::Ring(ring) = &self.source {
+        if let SqSource::Ring(ring) = &self.source {
             ring.publish_consumer(self.oldest);
         }
     }
@@ -254,15 +254,15 @@ impl SendQueue {
     }
 }
 
-impl Entries {
+impl SqEntries {
     /// Returns how many.
-    fn fetch_ring(&mut self, ring: &Ring, requester: &mut Requester<Slots>, most: u16) -> u16 {
+    fn fetch_ring(&mut self, ring: &Ring, requester: &mut Requester<SendSlots>, most: u16) -> u16 {
         let end = ring.producer();
         let mut fetched = 0u16;
         while fetched < most && self.next != end && requester.free_slots() != 0 {
             let taken = match self.read(ring, SendWqe::work_request) {
                 Ok(wr) => requester.post(wr),
-                Err(Refused { wr_id, status }) => requester.reject(wr_id, WcOpcode::Send, status),
+                Err(RejectedWqe { wr_id, status }) => requester.reject(wr_id, WcOpcode::Send, status),
             };
             if taken.is_none() {
                 break;
@@ -276,8 +276,8 @@ impl Entries {
     /// Returns how many.
     fn fetch_posted(
         &mut self,
-        posts: &SendPosts,
-        requester: &mut Requester<Slots>,
+        posts: &PostedSends,
+        requester: &mut Requester<SendSlots>,
         most: u16,
     ) -> u16 {
         let mut fetched = 0u16;
@@ -295,7 +295,7 @@ impl Entries {
     }
 
     /// Copies the oldest of `posts` to the next slot.
-    fn read_posted(&mut self, posts: &SendPosts) -> Option<SendWr> {
+    fn read_posted(&mut self, posts: &PostedSends) -> Option<SendWr> {
         // CAST: Below the number of slots; `u32` to `usize`, on 64 bits.
         let (index, stride) = (self.next as usize, self.bounds.max_sge as usize);
         let start = index.saturating_mul(stride);
@@ -316,8 +316,8 @@ impl Entries {
     fn read<T>(
         &mut self,
         ring: &Ring,
-        decode: impl FnOnce(&SendWqe, u32, bool) -> Result<T, Refused>,
-    ) -> Result<T, Refused> {
+        decode: impl FnOnce(&SendWqe, u32, bool) -> Result<T, RejectedWqe>,
+    ) -> Result<T, RejectedWqe> {
         let mut bytes = [0; SendWqe::HEAD];
         ring.read(self.next, 0, &mut bytes);
         let wqe: SendWqe = zerocopy::transmute!(bytes);
@@ -345,20 +345,20 @@ impl Entries {
                 .get(..entries as usize)
                 .and_then(abi::wqe::total_length)
                 .ok_or(wqe.refused(WcStatus::LocLenErr))?,
-            Shape::Local(_) => 0,
+            Shape::LocalRequest(_) => 0,
         };
         *self.shapes.get_mut(index).ok_or(full)? = shape;
         decode(&wqe, length, self.signal_all)
     }
 
-    fn body(&self, slot: SlotIndex) -> Body<'_> {
+    fn body(&self, slot: SlotIndex) -> SendBody<'_> {
         // CAST: Below the number of slots.
         let index = slot.0 as usize;
         let start = index.saturating_mul(self.bounds.max_sge as usize);
         let room = self.bodies.get(start..).unwrap_or_default();
         match self.shapes.get(index) {
-            Some(shape) => Body::new(shape, room),
-            None => Body::Inline(&[]),
+            Some(shape) => SendBody::new(shape, room),
+            None => SendBody::Inline(&[]),
         }
     }
 }

@@ -9,9 +9,9 @@
 use crate::{
     mem::pd::Pd,
     queue::recv_source::{
-        Posts,
-        ScatterList,
-        Supply,
+        RecvFifo,
+        SgeList,
+        RecvSource,
         Taken, //
     }, //
 };
@@ -41,12 +41,12 @@ pub(crate) struct Srq {
     handle: SrqHandle,
     max_sge: u32,
     #[pin]
-    stock: SpinLockIrq<Stock>,
+    stock: SpinLockIrq<SrqState>,
 }
 
 /// What the lock guards.
-struct Stock {
-    supply: Supply,
+struct SrqState {
+    supply: RecvSource,
     /// What the consumer was promised room for.
     max_wr: u32,
     /// The consumer is told, once, when fewer receives than these wait; 0: not.
@@ -63,7 +63,7 @@ impl Srq {
         pd: Arc<Pd>,
         handle: SrqHandle,
         attr: SrqAttr,
-        supply: Supply,
+        supply: RecvSource,
     ) -> Result<Arc<Self>> {
         let SrqAttr {
             max_wr,
@@ -75,7 +75,7 @@ impl Srq {
                 pd,
                 handle,
                 max_sge,
-                stock <- new_spinlock_irq!(Stock { supply, max_wr, limit }, "ferroce::Srq"),
+                stock <- new_spinlock_irq!(SrqState { supply, max_wr, limit }, "ferroce::Srq"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -93,7 +93,7 @@ impl Srq {
 
     /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`. One that is too short
     /// stays for others. For any context.
-    pub(crate) fn take(&self, least: u32, list: &mut ScatterList) -> Taken {
+    pub(crate) fn take(&self, least: u32, list: &mut SgeList) -> Taken {
         let mut stock = self.stock.lock();
         let Some(taken) = stock.supply.take(least, list)? else {
             return Ok(None);
@@ -115,10 +115,10 @@ impl Srq {
     ///
     /// `EINVAL` if its scatter list is too long, or if the queue is a process's; `ENOMEM` if there is
     /// no room.
-    pub(crate) fn push(&self, wr: &wr::RecvWr<'_>) -> Result {
+    pub(crate) fn push(&self, wr: &wr::KernelRecvWr<'_>) -> Result {
         match &mut self.stock.lock().supply {
-            Supply::Posts(posts) => posts.push(wr),
-            Supply::Ring(_) => Err(EINVAL),
+            RecvSource::RecvFifo(posts) => posts.push(wr),
+            RecvSource::Ring(_) => Err(EINVAL),
         }
     }
 
@@ -175,7 +175,7 @@ impl Srq {
             if stock.limit > ring.entries() {
                 return Err(EINVAL);
             }
-            let Supply::Ring(reader) = &mut stock.supply else {
+            let RecvSource::Ring(reader) = &mut stock.supply else {
                 return Err(EINVAL);
             };
             let moving = moving.get_or_insert_with(|| reader.begin_move(ring.clone()));
@@ -190,16 +190,16 @@ impl Srq {
     ///
     /// # Errors
     ///
-    /// As [`Posts::resize`]; `EINVAL` for less than the limit, or if the queue is a process's;
+    /// As [`RecvFifo::resize`]; `EINVAL` for less than the limit, or if the queue is a process's;
     /// `ENOMEM`.
     pub(crate) fn resize_posts(&self, max_wr: u32) -> Result {
         // Dropped after the lock is released.
-        let mut room = Some(Posts::new(max_wr, self.max_sge)?);
+        let mut room = Some(RecvFifo::new(max_wr, self.max_sge)?);
         let mut stock = self.stock.lock();
         if stock.limit > max_wr {
             return Err(EINVAL);
         }
-        let Supply::Posts(posts) = &mut stock.supply else {
+        let RecvSource::RecvFifo(posts) = &mut stock.supply else {
             return Err(EINVAL);
         };
         posts.resize(&mut room)?;

@@ -9,7 +9,7 @@
 use crate::{
     device::ferroce::Ferroce,
     mem::{
-        page_fault::Want,
+        page_fault::FaultRequest,
         pd::Pd, //
     },
     port::state::Port, //
@@ -42,7 +42,7 @@ use rdma::{
         memory::Memory,
         on_demand::OnDemand, //
     },
-    sync::quiesce::Alive,
+    sync::quiesce::LiveRef,
     util::alloc::gfp_user, //
 };
 use roce::access::Access;
@@ -105,7 +105,7 @@ pub(crate) fn advise(
     let port = dev.port();
     let mut wants = KVVec::with_capacity(sges.len(), gfp_user())?;
     for sge in sges.iter().filter(|sge| sge.length != 0) {
-        let want = Want {
+        let want = FaultRequest {
             pd: pd.clone(),
             peer_of: None,
             key: sge.lkey,
@@ -133,11 +133,11 @@ pub(crate) fn advise(
     )?;
     PENDING.add(1, Relaxed);
     // A new item cannot be queued already.
-    let _ = port.threads().pages.enqueue(prefetch);
+    let _ = port.workqueues().pages.enqueue(prefetch);
     Ok(())
 }
 
-fn follow(wants: &[Want], port: &Port, fetch: Fetch) -> Result {
+fn follow(wants: &[FaultRequest], port: &Port, fetch: Fetch) -> Result {
     wants
         .iter()
         .try_for_each(|want| want.prefetch(port.keys(), fetch))
@@ -146,13 +146,13 @@ fn follow(wants: &[Want], port: &Port, fetch: Fetch) -> Result {
 /// Advice that is being followed.
 #[pin_data]
 struct Prefetch {
-    wants: KVVec<Want>,
+    wants: KVVec<FaultRequest>,
     fetch: Fetch,
     port: Arc<Port>,
     #[pin]
     work: Work<Self>,
     /// The module cannot go while one of these is left. So it is dropped last.
-    _alive: Alive,
+    _alive: LiveRef,
 }
 
 impl_has_work! {

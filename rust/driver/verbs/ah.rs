@@ -31,12 +31,12 @@ struct CreatedAh {
 }
 
 /// What a consumer holds: the handle, and its number if it is a process.
-pub(crate) struct Handle {
+pub(crate) struct AhHandle {
     ah: Arc<Ah>,
     numbered: Option<(u32, Arc<Port>)>,
 }
 
-impl Handle {
+impl AhHandle {
     /// Makes an address handle that holders of `pd` may use.
     ///
     /// # Errors
@@ -78,13 +78,13 @@ impl Handle {
     }
 }
 
-impl AsRef<Arc<Ah>> for Handle {
+impl AsRef<Arc<Ah>> for AhHandle {
     fn as_ref(&self) -> &Arc<Ah> {
         &self.ah
     }
 }
 
-impl Drop for Handle {
+impl Drop for AhHandle {
     fn drop(&mut self) {
         // Only processes have numbers, and they may sleep.
         if let Some((number, port)) = &self.numbered {

@@ -16,7 +16,7 @@ pub(crate) mod srq;
 use crate::{
     device::{
         ferroce::Ferroce,
-        module_state::Shared, //
+        module_state::ModuleState, //
     },
     limits::MAX_CQE,
     mem::pd::Pd,
@@ -25,19 +25,19 @@ use crate::{
         OF_QP, //
     },
     qp::{
-        any_qp::QueuePair,
+        any_qp::AnyQp,
         post, //
     },
     queue::{
         cq::Cq,
-        cq_moderation::Patience,
+        cq_moderation::ModerationParams,
         srq::Srq, //
     },
     verbs::{
-        ah::Handle,
+        ah::AhHandle,
         mr::{
-            Registered,
-            Window, //
+            MrHandle,
+            MwHandle, //
         }, //
     }, //
 };
@@ -76,10 +76,10 @@ use rdma::{
             AhAttr,
             QpAttr,
             QpAttrMask,
-            QpState, //
+            IbQpState, //
         },
         qp_counters::{
-            CountedApart,
+            QpCounters,
             QpCounts, //
         },
         restrack::Details,
@@ -110,15 +110,15 @@ use roce::{
 static DEVICES: Registry<Ferroce> = Registry::new();
 
 impl Driver for Ferroce {
-    type Common = Shared;
+    type Common = ModuleState;
     type Ucontext = ();
     type Pd = Pd;
-    type Ah = Handle;
+    type Ah = AhHandle;
     type Cq = Cq;
-    type Qp = QueuePair;
+    type Qp = AnyQp;
     type Srq = Srq;
-    type Mr = Registered;
-    type Mw = Window;
+    type Mr = MrHandle;
+    type Mw = MwHandle;
 
     const DRIVER_ID: u32 = DRIVER_ID_RXE;
     const ABI_VERSION: u32 = 2;
@@ -130,7 +130,7 @@ impl Driver for Ferroce {
         &DEVICES
     }
 
-    fn new_link(shared: &Arc<Shared>, name: &CStr, netdev: NetDev) -> Result {
+    fn new_link(shared: &Arc<ModuleState>, name: &CStr, netdev: NetDev) -> Result {
         Ferroce::add(shared.clone(), name, netdev)
     }
 
@@ -164,16 +164,16 @@ impl Driver for Ferroce {
 
     fn read_counter(dev: &Device<Self>, index: usize) -> u64 {
         // Packets for no queue pair count with every device of their namespace: none of them is the one they missed.
-        let strays = dev.strays().value(index);
-        dev.port().counters().value(index).wrapping_add(strays)
+        let unmatched = dev.unmatched().value(index);
+        dev.port().counters().value(index).wrapping_add(unmatched)
     }
 
-    fn read_qp_counters(qp: &QueuePair) -> QpCounts {
+    fn read_qp_counters(qp: &AnyQp) -> QpCounts {
         qp.common().traffic().counts()
     }
 
-    fn counted_apart(&self) -> &CountedApart<QueuePair> {
-        self.apart()
+    fn counted_apart(&self) -> &QpCounters<AnyQp> {
+        self.qp_counters()
     }
 
     fn alloc_ucontext(_dev: &Device<Self>) -> Result<Arc<()>> {
@@ -184,15 +184,15 @@ impl Driver for Ferroce {
         Ok(Arc::new(Pd::new(), GFP_KERNEL_ACCOUNT)?)
     }
 
-    fn create_ah(dev: &Device<Self>, pd: &Arc<Pd>, init: AhInit<'_, Self>) -> Result<Arc<Handle>> {
-        Handle::create(dev.port(), pd, init)
+    fn create_ah(dev: &Device<Self>, pd: &Arc<Pd>, init: AhInit<'_, Self>) -> Result<Arc<AhHandle>> {
+        AhHandle::create(dev.port(), pd, init)
     }
 
-    fn query_ah(handle: &Handle) -> AhAttr {
+    fn query_ah(handle: &AhHandle) -> AhAttr {
         handle.ah().attr()
     }
 
-    fn modify_ah(handle: &Handle, attr: AhAttr) -> Result {
+    fn modify_ah(handle: &AhHandle, attr: AhAttr) -> Result {
         handle.ah().set_attr(attr);
         Ok(())
     }
@@ -220,7 +220,7 @@ impl Driver for Ferroce {
     }
 
     fn moderate_cq(cq: &Cq, count: u16, period: u16) {
-        cq.set_patience(Patience { count, period });
+        cq.set_patience(ModerationParams { count, period });
     }
 
     fn destroy_cq(_dev: &Device<Self>, cq: Arc<Cq>) {
@@ -242,28 +242,28 @@ impl Driver for Ferroce {
         dev: &Device<Self>,
         pd: &Arc<Pd>,
         init: QpInit<'_, Self>,
-    ) -> Result<(Arc<QueuePair>, QpCreated)> {
+    ) -> Result<(Arc<AnyQp>, QpCreated)> {
         qp::create(dev, pd, init)
     }
 
-    fn qp_state(qp: &QueuePair) -> QpState {
+    fn qp_state(qp: &AnyQp) -> IbQpState {
         qp.common().state()
     }
 
     fn modify_qp(
         _dev: &Device<Self>,
-        qp: &Arc<QueuePair>,
+        qp: &Arc<AnyQp>,
         attr: &QpAttr,
         mask: QpAttrMask,
     ) -> Result {
         qp.modify(attr, mask)
     }
 
-    fn query_qp(qp: &QueuePair) -> QpQuery {
+    fn query_qp(qp: &AnyQp) -> QpQuery {
         qp.query()
     }
 
-    fn describe_qp(qp: &QueuePair, details: &mut Details) {
+    fn describe_qp(qp: &AnyQp, details: &mut Details) {
         qp.describe(details);
     }
 
@@ -275,11 +275,11 @@ impl Driver for Ferroce {
         srq.describe(details);
     }
 
-    fn describe_mr(dev: &Device<Self>, mr: &Registered, details: &mut Details) {
+    fn describe_mr(dev: &Device<Self>, mr: &MrHandle, details: &mut Details) {
         mr::describe(dev, mr, details);
     }
 
-    fn destroy_qp(dev: &Device<Self>, qp: Arc<QueuePair>) {
+    fn destroy_qp(dev: &Device<Self>, qp: Arc<AnyQp>) {
         let number = qp.common().number();
         // While the end of the netdev still finds it: its routes must not be there for longer.
         qp.reset();
@@ -291,23 +291,23 @@ impl Driver for Ferroce {
         qp.retire();
     }
 
-    fn attach_mcast(dev: &Device<Self>, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+    fn attach_mcast(dev: &Device<Self>, qp: &Arc<AnyQp>, group: &[u8; 16]) -> Result {
         dev.shared().demux().groups().attach(qp, group)
     }
 
-    fn detach_mcast(dev: &Device<Self>, qp: &Arc<QueuePair>, group: &[u8; 16]) -> Result {
+    fn detach_mcast(dev: &Device<Self>, qp: &Arc<AnyQp>, group: &[u8; 16]) -> Result {
         dev.shared().demux().groups().detach(qp, group)
     }
 
-    fn post_send(qp: &Arc<QueuePair>) -> Result {
+    fn post_send(qp: &Arc<AnyQp>) -> Result {
         qp.doorbell()
     }
 
-    fn post_send_kernel(qp: &Arc<QueuePair>, list: &mut SendWrList<'_, Handle>) -> Result {
+    fn post_send_kernel(qp: &Arc<AnyQp>, list: &mut SendWrList<'_, AhHandle>) -> Result {
         post::post_sends(qp, list)
     }
 
-    fn post_recv_kernel(qp: &Arc<QueuePair>, list: &mut RecvWrList<'_>) -> Result {
+    fn post_recv_kernel(qp: &Arc<AnyQp>, list: &mut RecvWrList<'_>) -> Result {
         post::post_receives(qp, list)
     }
 
@@ -344,7 +344,7 @@ impl Driver for Ferroce {
         dev: &Device<Self>,
         pd: &Arc<Pd>,
         init: MrInit,
-    ) -> Result<(Arc<Registered>, MrKeys)> {
+    ) -> Result<(Arc<MrHandle>, MrKeys)> {
         mr::reg_user(dev, pd, &init)
     }
 
@@ -352,7 +352,7 @@ impl Driver for Ferroce {
         dev: &Device<Self>,
         pd: &Arc<Pd>,
         init: DmaBufInit,
-    ) -> Result<(Arc<Registered>, MrKeys)> {
+    ) -> Result<(Arc<MrHandle>, MrKeys)> {
         mr::reg_dma_buf(dev, pd, &init)
     }
 
@@ -371,35 +371,35 @@ impl Driver for Ferroce {
         pd: &Arc<Pd>,
         access: u32,
         memory: Memory,
-    ) -> Result<(Arc<Registered>, MrKeys)> {
+    ) -> Result<(Arc<MrHandle>, MrKeys)> {
         mr::reg_kernel(dev, pd, Access::from_bits(access), memory)
     }
 
-    fn alloc_mr(dev: &Device<Self>, pd: &Arc<Pd>, pages: u32) -> Result<(Arc<Registered>, MrKeys)> {
+    fn alloc_mr(dev: &Device<Self>, pd: &Arc<Pd>, pages: u32) -> Result<(Arc<MrHandle>, MrKeys)> {
         mr::alloc_fast(dev, pd, pages)
     }
 
-    fn map_mr_sg(mr: &Registered, list: ScatterList<'_>) -> Result<u32> {
+    fn map_mr_sg(mr: &MrHandle, list: ScatterList<'_>) -> Result<u32> {
         mr::stage(mr, list)
     }
 
     fn rereg_user_mr(
         dev: &Device<Self>,
-        mr: &Arc<Registered>,
+        mr: &Arc<MrHandle>,
         change: MrChange<'_, Arc<Pd>>,
     ) -> Result {
         mr::change(dev, mr, change)
     }
 
-    fn dereg_mr(dev: &Device<Self>, mr: &Arc<Registered>) -> Result {
+    fn dereg_mr(dev: &Device<Self>, mr: &Arc<MrHandle>) -> Result {
         mr::dereg(dev, mr)
     }
 
-    fn alloc_mw(dev: &Device<Self>, pd: &Arc<Pd>, mw_type: MwType) -> Result<(Arc<Window>, u32)> {
+    fn alloc_mw(dev: &Device<Self>, pd: &Arc<Pd>, mw_type: MwType) -> Result<(Arc<MwHandle>, u32)> {
         mr::alloc_window(dev, pd, mw_type)
     }
 
-    fn dealloc_mw(dev: &Device<Self>, mw: Arc<Window>) {
+    fn dealloc_mw(dev: &Device<Self>, mw: Arc<MwHandle>) {
         mr::dealloc_window(dev, &mw);
     }
 }

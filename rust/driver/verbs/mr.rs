@@ -9,7 +9,7 @@ use crate::{
     device::ferroce::Ferroce,
     limits::MAX_FAST_REG_PAGES,
     mem::{
-        key_table::Entry,
+        key_table::KeyEntry,
         mr::Mr,
         pd::Pd, //
     },
@@ -64,14 +64,14 @@ const SUPPORTED: Access = Access::LOCAL_WRITE
     .union(Access::RELAXED_ORDERING);
 
 /// A region as its consumer holds it: the key, under which the device finds it.
-pub(crate) struct Registered {
+pub(crate) struct MrHandle {
     key: u32,
     /// For fast registration.
-    fast: Option<Arc<Entry>>,
+    fast: Option<Arc<KeyEntry>>,
 }
 
 /// A window as its consumer holds it.
-pub(crate) struct Window {
+pub(crate) struct MwHandle {
     key: u32,
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn reg_user(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: &MrInit,
-) -> Result<(Arc<Registered>, MrKeys)> {
+) -> Result<(Arc<MrHandle>, MrKeys)> {
     let (access, region, memory) = self::memory(dev, init)?;
     add(dev, pd, access, region, memory)
 }
@@ -138,7 +138,7 @@ pub(crate) fn reg_dma_buf(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: &DmaBufInit,
-) -> Result<(Arc<Registered>, MrKeys)> {
+) -> Result<(Arc<MrHandle>, MrKeys)> {
     let access = supported(init.access)?;
     let buffer = DmaBuf::map(dev.ib(), init.fd, init.offset, init.length, init.access)?;
     let region = Region {
@@ -159,7 +159,7 @@ pub(crate) fn reg_kernel(
     pd: &Arc<Pd>,
     access: Access,
     memory: Memory,
-) -> Result<(Arc<Registered>, MrKeys)> {
+) -> Result<(Arc<MrHandle>, MrKeys)> {
     let everything = Region {
         iova: 0,
         length: u64::MAX,
@@ -174,13 +174,13 @@ fn add(
     access: Access,
     region: Region,
     memory: Arc<Memory>,
-) -> Result<(Arc<Registered>, MrKeys)> {
+) -> Result<(Arc<MrHandle>, MrKeys)> {
     let held = UniqueArc::new_uninit(GFP_KERNEL_ACCOUNT)?;
     let keys = dev
         .port()
         .keys()
         .add_region(pd.clone(), access, region, memory)?;
-    let registered = Registered {
+    let registered = MrHandle {
         key: keys.lkey,
         fast: None,
     };
@@ -196,13 +196,13 @@ pub(crate) fn alloc_fast(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     pages: u32,
-) -> Result<(Arc<Registered>, MrKeys)> {
+) -> Result<(Arc<MrHandle>, MrKeys)> {
     if pages > MAX_FAST_REG_PAGES {
         return Err(EINVAL);
     }
     let held = UniqueArc::new_uninit(GFP_KERNEL)?;
     let (entry, keys) = dev.port().keys().add_fast(pd.clone(), pages)?;
-    let registered = Registered {
+    let registered = MrHandle {
         key: keys.lkey,
         fast: Some(entry),
     };
@@ -214,9 +214,9 @@ pub(crate) fn alloc_fast(
 /// # Errors
 ///
 /// `EINVAL`: not such a region; those of [`ScatterList::fill`].
-pub(crate) fn stage(mr: &Registered, list: ScatterList<'_>) -> Result<u32> {
+pub(crate) fn stage(mr: &MrHandle, list: ScatterList<'_>) -> Result<u32> {
     match mr.fast.as_deref() {
-        Some(Entry::Fast(fast)) => fast.stage(list),
+        Some(KeyEntry::Fast(fast)) => fast.stage(list),
         _ => Err(EINVAL),
     }
 }
@@ -228,7 +228,7 @@ pub(crate) fn stage(mr: &Registered, list: ScatterList<'_>) -> Result<u32> {
 /// As [`reg_user`]; `EBUSY` if a window is bound to it. The region is as it was then.
 pub(crate) fn change(
     dev: &Device<Ferroce>,
-    mr: &Registered,
+    mr: &MrHandle,
     change: MrChange<'_, Arc<Pd>>,
 ) -> Result {
     dev.port().keys().change_region(mr.key, |old| {
@@ -274,10 +274,10 @@ fn with_rights(dev: &Device<Ferroce>, mr: &Mr, access: Access) -> Result<Arc<Mem
 }
 
 /// Tells what the core does not know of a region.
-pub(crate) fn describe(dev: &Device<Ferroce>, mr: &Registered, details: &mut Details) {
+pub(crate) fn describe(dev: &Device<Ferroce>, mr: &MrHandle, details: &mut Details) {
     let guard = rcu::read_lock();
     let windows = match mr.fast.as_deref() {
-        Some(Entry::Fast(fast)) => &fast.windows,
+        Some(KeyEntry::Fast(fast)) => &fast.windows,
         _ => match dev.port().keys().region(mr.key, &guard) {
             Some((region, _)) => {
                 let on_demand = matches!(&*region.memory, Memory::OnDemand(_));
@@ -299,7 +299,7 @@ pub(crate) fn describe(dev: &Device<Ferroce>, mr: &Registered, details: &mut Det
 /// # Errors
 ///
 /// `EBUSY`: a window is bound to it.
-pub(crate) fn dereg(dev: &Device<Ferroce>, mr: &Registered) -> Result {
+pub(crate) fn dereg(dev: &Device<Ferroce>, mr: &MrHandle) -> Result {
     dev.port().keys().remove_region(mr.key)
 }
 
@@ -312,17 +312,17 @@ pub(crate) fn alloc_window(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     mw_type: MwType,
-) -> Result<(Arc<Window>, u32)> {
+) -> Result<(Arc<MwHandle>, u32)> {
     let window_type = match mw_type {
         MwType::One => WindowType::One,
         MwType::Two => WindowType::TwoB,
     };
     let held = UniqueArc::new_uninit(GFP_KERNEL_ACCOUNT)?;
     let key = dev.port().keys().add_window(pd.clone(), window_type)?;
-    Ok((held.write(Window { key }).into(), key))
+    Ok((held.write(MwHandle { key }).into(), key))
 }
 
 /// Ends a window.
-pub(crate) fn dealloc_window(dev: &Device<Ferroce>, mw: &Window) {
+pub(crate) fn dealloc_window(dev: &Device<Ferroce>, mw: &MwHandle) {
     dev.port().keys().remove_window(mw.key);
 }

@@ -6,20 +6,20 @@
 
 use crate::{
     abi::wqe::{
-        Bounds,
+        WqeBounds,
         SendWqe, //
     },
     device::ferroce::Ferroce,
     mem::pd::Pd,
     qp::{
-        any_qp::QueuePair,
+        any_qp::AnyQp,
         queue_pair::{
-            Pair,
-            Service, //
+            Qp,
+            Transport, //
         },
         rc::{
             self,
-            responder::Answers,
+            responder::ReplayStorage,
             Rc, //
         },
         uc::{
@@ -28,7 +28,7 @@ use crate::{
         },
         ud::{
             self,
-            sender::Requests,
+            sender::UdRequests,
             Ud, //
         }, //
     },
@@ -39,13 +39,13 @@ use crate::{
             ring, //
         },
         rq::{
-            Receives,
-            Source, //
+            RecvQueue,
+            RqSource, //
         },
         sq::{
             self,
             SendQueue,
-            Slots, //
+            SendSlots, //
         },
         srq::Srq, //
     },
@@ -53,7 +53,7 @@ use crate::{
         qp_init::{
             parts,
             within_limits,
-            Halves,
+            Engines,
             Queues, //
         },
         qp_kernel, //
@@ -101,7 +101,7 @@ fn map_queues<U>(
     signal_all: bool,
     srq: Option<Arc<Srq>>,
 ) -> Result<(Queues, Created)> {
-    let send_bounds = Bounds {
+    let send_bounds = WqeBounds {
         max_sge: caps.max_send_sge,
         max_inline: caps.max_inline_data,
     };
@@ -112,16 +112,16 @@ fn map_queues<U>(
     };
     let receive = if let Some(srq) = srq {
         let max_sge = srq.max_sge();
-        Receives::new(Source::Shared(srq), max_sge)?
+        RecvQueue::new(RqSource::Shared(srq), max_sge)?
     } else {
         let ring = receive_ring(caps.max_recv_sge, caps.max_recv_wr)?;
         created.receive = user.map_ring(&ring)?;
         let reader = RingReader::new(ring, caps.max_recv_sge);
-        Receives::new(Source::Ring(reader), caps.max_recv_sge)?
+        RecvQueue::new(RqSource::Ring(reader), caps.max_recv_sge)?
     };
     let queues = Queues {
         send: SendQueue::new(
-            sq::Source::Ring(send),
+            sq::SqSource::Ring(send),
             send_bounds,
             caps.max_send_wr,
             signal_all,
@@ -141,14 +141,14 @@ pub(crate) fn create(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
-) -> Result<(Arc<QueuePair>, QpCreated)> {
+) -> Result<(Arc<AnyQp>, QpCreated)> {
     let mut init = init;
     match (init.qp_type, init.user.take()) {
-        (QpType::Rc, Some(user)) => for_process(dev, pd, init, user, rc(dev), QueuePair::Rc),
-        (QpType::Uc, Some(user)) => for_process(dev, pd, init, user, uc, QueuePair::Uc),
-        (QpType::Ud, Some(user)) => for_process(dev, pd, init, user, ud, QueuePair::Datagram),
-        (QpType::Rc, None) => qp_kernel::connected(dev, pd, init, rc(dev), QueuePair::Rc),
-        (QpType::Uc, None) => qp_kernel::connected(dev, pd, init, uc, QueuePair::Uc),
+        (QpType::Rc, Some(user)) => for_process(dev, pd, init, user, rc(dev), AnyQp::Rc),
+        (QpType::Uc, Some(user)) => for_process(dev, pd, init, user, uc, AnyQp::Uc),
+        (QpType::Ud, Some(user)) => for_process(dev, pd, init, user, ud, AnyQp::Ud),
+        (QpType::Rc, None) => qp_kernel::connected(dev, pd, init, rc(dev), AnyQp::Rc),
+        (QpType::Uc, None) => qp_kernel::connected(dev, pd, init, uc, AnyQp::Uc),
         (QpType::Ud | QpType::Gsi, None) => qp_kernel::ud(dev, pd, init),
         (QpType::Gsi, Some(_)) => Err(EINVAL),
     }
@@ -157,51 +157,51 @@ pub(crate) fn create(
 /// The halves of a reliable connected queue pair.
 fn rc(
     dev: &Device<Ferroce>,
-) -> impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Halves<Rc>> + use<'_> {
+) -> impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<Rc>> + use<'_> {
     |queues, init| {
-        let requester = Requester::new(Slots::new(queues.send.slots())?);
-        let responder = Responder::new(Answers::new(0)?);
+        let requester = Requester::new(SendSlots::new(queues.send.slots())?);
+        let responder = Responder::new(ReplayStorage::new(0)?);
         let (send_cq, recv_cq) = (init.send_cq.clone(), init.recv_cq.clone());
-        let neighbours = dev.shared().demux().clone();
+        let peers = dev.shared().demux().clone();
         Ok((
-            rc::requester::SendHalf::new(requester, queues.send, send_cq, neighbours),
-            rc::responder::ReceiveHalf::new(responder, queues.receive, recv_cq),
+            rc::requester::RcSendEngine::new(requester, queues.send, send_cq, peers),
+            rc::responder::RcRecvEngine::new(responder, queues.receive, recv_cq),
         ))
     }
 }
 
 /// The halves of an unreliable connected queue pair.
-fn uc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Halves<Uc>> {
+fn uc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Uc>> {
     Ok((
-        uc::sender::SendHalf::new(queues.send, init.send_cq.clone()),
-        uc::receiver::ReceiveHalf::new(queues.receive, init.recv_cq.clone()),
+        uc::sender::UcSendEngine::new(queues.send, init.send_cq.clone()),
+        uc::receiver::UcRecvEngine::new(queues.receive, init.recv_cq.clone()),
     ))
 }
 
 /// The halves of a datagram queue pair.
-fn ud(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Halves<Ud>> {
-    let requests = Requests::Ring(queues.send);
+fn ud(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Ud>> {
+    let requests = UdRequests::Ring(queues.send);
     Ok((
-        ud::sender::SendHalf::new(requests, init.send_cq.clone()),
-        ud::receiver::ReceiveHalf::new(queues.receive, init.recv_cq.clone()),
+        ud::sender::UdSendEngine::new(requests, init.send_cq.clone()),
+        ud::receiver::UdRecvEngine::new(queues.receive, init.recv_cq.clone()),
     ))
 }
 
 /// Makes a queue pair for a process.
-fn for_process<T: Service>(
+fn for_process<T: Transport>(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
     user: &mut UserContext<()>,
-    halves: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Halves<T>>,
-    wrap: impl FnOnce(Arc<Pair<T>>) -> QueuePair,
-) -> Result<(Arc<QueuePair>, QpCreated)> {
+    halves: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
+    wrap: impl FnOnce(Arc<Qp<T>>) -> AnyQp,
+) -> Result<(Arc<AnyQp>, QpCreated)> {
     let caps = granted(init.caps, init.srq.is_some())?;
     let (queues, created) = map_queues(user, caps, init.sq_sig_all, init.srq.clone())?;
     let halves = halves(queues, &init)?;
     let parts = parts(dev, pd, init, caps, None)?;
     let qp = Arc::new(
-        wrap(Pair::new(parts, halves, dev.shared().qps().join())?),
+        wrap(Qp::new(parts, halves, dev.shared().qps().join())?),
         GFP_KERNEL_ACCOUNT,
     )?;
     user.respond(&created)?;

@@ -3,7 +3,7 @@
 //! What making a queue pair for a process and for a kernel consumer have in common.
 
 use crate::{
-    abi::wqe::Sge,
+    abi::wqe::WqeSge,
     device::ferroce::Ferroce,
     limits::{
         MAX_INLINE,
@@ -13,14 +13,14 @@ use crate::{
     mem::pd::Pd,
     qp::{
         queue_pair::{
-            Parts,
-            Posts,
-            Service, //
+            QpConfig,
+            KernelPosts,
+            Transport, //
         },
-        shared::Common, //
+        shared::QpShared, //
     },
     queue::{
-        rq::Receives,
+        rq::RecvQueue,
         sq::SendQueue, //
     }, //
 };
@@ -37,27 +37,27 @@ use rdma::ib::{
 /// The queues of a process's queue pair.
 pub(super) struct Queues {
     pub(super) send: SendQueue,
-    pub(super) receive: Receives,
+    pub(super) receive: RecvQueue,
 }
 
 /// The halves of a queue pair of service `T`.
-pub(super) type Halves<T> = (<T as Service>::Sender, <T as Service>::Receiver);
+pub(super) type Engines<T> = (<T as Transport>::Sender, <T as Transport>::Receiver);
 
 /// What every queue pair has.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(super) fn parts<T: Service>(
+pub(super) fn parts<T: Transport>(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
     caps: QpCaps,
-    posts: Option<Posts<T::Sends>>,
-) -> Result<Parts<T>> {
+    posts: Option<KernelPosts<T::Sends>>,
+) -> Result<QpConfig<T>> {
     let alive = dev.shared().qps().join();
-    Ok(Parts {
-        common: Common::new(dev.port().clone(), pd.clone(), init.handle, alive)?,
+    Ok(QpConfig {
+        common: QpShared::new(dev.port().clone(), pd.clone(), init.handle, alive)?,
         caps,
         signal_all: init.sq_sig_all,
         posts,
@@ -80,7 +80,7 @@ pub(super) fn within_limits(asked: QpCaps) -> Result<QpCaps> {
         return Err(EINVAL);
     }
     // CAST: 16.
-    let entry = size_of::<Sge>() as u32;
+    let entry = size_of::<WqeSge>() as u32;
     let entries = asked.max_inline_data.div_ceil(entry);
     let max_send_sge = asked.max_send_sge.max(entries).max(1);
     Ok(QpCaps {

@@ -7,36 +7,36 @@
 use crate::verbs::qp_init::{
     parts,
     within_limits,
-    Halves,
+    Engines,
     Queues, //
 };
 use crate::{
-    abi::wqe::Bounds,
+    abi::wqe::WqeBounds,
     device::ferroce::Ferroce,
     mem::pd::Pd,
     qp::{
-        any_qp::QueuePair,
+        any_qp::AnyQp,
         queue_pair::{
-            Pair,
-            Posts,
-            Service, //
+            Qp,
+            KernelPosts,
+            Transport, //
         },
         ud::{
             self,
             sender::{
                 Posted,
-                PostedSend,
-                Requests, //
+                PostedDatagram,
+                UdRequests, //
             },
             Ud, //
         }, //
     },
     queue::{
-        posted_sends::SendPosts,
+        posted_sends::PostedSends,
         rq::{
-            ReceivePosts,
-            Receives,
-            Source, //
+            PostedRecvs,
+            RecvQueue,
+            RqSource, //
         },
         sq::{
             self,
@@ -59,34 +59,34 @@ use rdma::ib::{
 use roce::id::Qpn;
 
 /// Makes a queue pair for a consumer in the kernel, who posts to `sends`.
-fn for_kernel<T: Service>(
+fn for_kernel<T: Transport>(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
     sends: T::Sends,
-    halves: impl FnOnce(&T::Sends, Receives, &QpInit<'_, Ferroce>) -> Result<Halves<T>>,
-    wrap: impl FnOnce(Arc<Pair<T>>) -> QueuePair,
-) -> Result<(Arc<QueuePair>, QpCreated)> {
+    halves: impl FnOnce(&T::Sends, RecvQueue, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
+    wrap: impl FnOnce(Arc<Qp<T>>) -> AnyQp,
+) -> Result<(Arc<AnyQp>, QpCreated)> {
     let caps = init.caps;
     let (receives, posts) = match init.srq.clone() {
         Some(srq) => {
             let max_sge = srq.max_sge();
-            (Receives::new(Source::Shared(srq), max_sge)?, None)
+            (RecvQueue::new(RqSource::Shared(srq), max_sge)?, None)
         }
         None => {
-            let posts = ReceivePosts::new(caps.max_recv_wr, caps.max_recv_sge)?;
-            let source = Source::Posted(posts.clone());
-            (Receives::new(source, caps.max_recv_sge)?, Some(posts))
+            let posts = PostedRecvs::new(caps.max_recv_wr, caps.max_recv_sge)?;
+            let source = RqSource::Posted(posts.clone());
+            (RecvQueue::new(source, caps.max_recv_sge)?, Some(posts))
         }
     };
     let halves = halves(&sends, receives, &init)?;
     let general_services = init.qp_type == QpType::Gsi;
-    let posts = Posts {
+    let posts = KernelPosts {
         sends,
         receives: posts,
     };
     let parts = parts(dev, pd, init, caps, Some(posts))?;
-    let qp = wrap(Pair::new(parts, halves, dev.shared().qps().join())?);
+    let qp = wrap(Qp::new(parts, halves, dev.shared().qps().join())?);
     let qp = Arc::new(qp, GFP_KERNEL)?;
     // The last step: packets find it from here on.
     let qp_num = if general_services {
@@ -103,22 +103,22 @@ fn for_kernel<T: Service>(
 }
 
 /// A connected queue pair of a consumer in the kernel, with the halves that `halves` makes.
-pub(super) fn connected<T: Service<Sends = Arc<SendPosts>>>(
+pub(super) fn connected<T: Transport<Sends = Arc<PostedSends>>>(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
-    halves: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Halves<T>>,
-    wrap: impl FnOnce(Arc<Pair<T>>) -> QueuePair,
-) -> Result<(Arc<QueuePair>, QpCreated)> {
+    halves: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
+    wrap: impl FnOnce(Arc<Qp<T>>) -> AnyQp,
+) -> Result<(Arc<AnyQp>, QpCreated)> {
     let mut init = init;
     init.caps = within_limits(init.caps)?;
-    let sends = SendPosts::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
-    let halves = |sends: &Arc<SendPosts>, receive, init: &QpInit<'_, Ferroce>| {
-        let bounds = Bounds {
+    let sends = PostedSends::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
+    let halves = |sends: &Arc<PostedSends>, receive, init: &QpInit<'_, Ferroce>| {
+        let bounds = WqeBounds {
             max_sge: init.caps.max_send_sge,
             max_inline: init.caps.max_inline_data,
         };
-        let source = sq::Source::Posted(sends.clone());
+        let source = sq::SqSource::Posted(sends.clone());
         let send = SendQueue::new(source, bounds, init.caps.max_send_wr, init.sq_sig_all)?;
         halves(Queues { send, receive }, init)
     };
@@ -130,21 +130,21 @@ pub(super) fn ud(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
-) -> Result<(Arc<QueuePair>, QpCreated)> {
+) -> Result<(Arc<AnyQp>, QpCreated)> {
     let mut init = init;
     init.caps = within_limits(init.caps)?;
-    let sends = SendPosts::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
-    for_kernel(dev, pd, init, sends, ud_halves, QueuePair::Datagram)
+    let sends = PostedSends::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
+    for_kernel(dev, pd, init, sends, ud_halves, AnyQp::Ud)
 }
 
 fn ud_halves(
-    sends: &Arc<SendPosts<PostedSend>>,
-    receives: Receives,
+    sends: &Arc<PostedSends<PostedDatagram>>,
+    receives: RecvQueue,
     init: &QpInit<'_, Ferroce>,
-) -> Result<Halves<Ud>> {
-    let requests = Requests::Posted(Posted::new(sends.clone(), init.caps.max_send_sge)?);
+) -> Result<Engines<Ud>> {
+    let requests = UdRequests::Posted(Posted::new(sends.clone(), init.caps.max_send_sge)?);
     Ok((
-        ud::sender::SendHalf::new(requests, init.send_cq.clone()),
-        ud::receiver::ReceiveHalf::new(receives, init.recv_cq.clone()),
+        ud::sender::UdSendEngine::new(requests, init.send_cq.clone()),
+        ud::receiver::UdRecvEngine::new(receives, init.recv_cq.clone()),
     ))
 }

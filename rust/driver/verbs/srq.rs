@@ -13,7 +13,7 @@ use crate::{
         recv_source::{
             self,
             RingReader,
-            Supply, //
+            RecvSource, //
         },
         ring::receive_ring,
         srq::Srq, //
@@ -67,9 +67,9 @@ pub(crate) fn create(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Sr
             };
             user.respond(&created)?;
             asked.max_wr = ring.entries();
-            Supply::Ring(RingReader::new(ring, asked.max_sge))
+            RecvSource::Ring(RingReader::new(ring, asked.max_sge))
         }
-        None => Supply::Posts(recv_source::Posts::new(asked.max_wr, asked.max_sge)?),
+        None => RecvSource::RecvFifo(recv_source::RecvFifo::new(asked.max_wr, asked.max_sge)?),
     };
     let srq = Srq::new(pd.clone(), init.handle, asked, supply)?;
     Ok((srq, asked))

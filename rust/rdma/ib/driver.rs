@@ -46,11 +46,11 @@ use crate::{
             QpAttr,
             QpAttrMask,
             QpCaps,
-            QpState,
+            IbQpState,
             QpType, //
         },
         qp_counters::{
-            CountedApart,
+            QpCounters,
             QpCounts, //
         },
         registry::Registry,
@@ -118,7 +118,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const HW_COUNTERS: &'static [&'static CStr] = &[];
 
     /// Places in [`Driver::HW_COUNTERS`] of what each queue pair counts for itself, too; at most
-    /// [`MOST`](crate::ib::qp_counters::MOST).
+    /// [`MAX_QP_COUNTERS`](crate::ib::qp_counters::MAX_QP_COUNTERS).
     const QP_COUNTERS: &'static [usize] = &[];
 
     /// The devices of this driver, a static.
@@ -155,7 +155,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     fn read_qp_counters(qp: &Self::Qp) -> QpCounts;
 
     /// The queue pairs of the device that are counted apart.
-    fn counted_apart(&self) -> &CountedApart<Self::Qp>;
+    fn counted_apart(&self) -> &QpCounters<Self::Qp>;
 
     /// A process opens the device.
     fn alloc_ucontext(dev: &Device<Self>) -> Result<Arc<Self::Ucontext>>;
@@ -216,7 +216,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     ) -> Result<(Arc<Self::Qp>, QpCreated)>;
 
     /// The state of a queue pair. Only [`Driver::modify_qp`] changes it, but to an error state.
-    fn qp_state(qp: &Self::Qp) -> QpState;
+    fn qp_state(qp: &Self::Qp) -> IbQpState;
 
     /// Sets the attributes in `mask`. One call at a time for one queue pair.
     ///

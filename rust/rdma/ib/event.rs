@@ -62,9 +62,9 @@ pub enum QpEvent {
 }
 
 /// A pointer that is valid for RCU readers until it is cut.
-struct Way<C>(Atomic<*mut C>);
+struct EventLink<C>(Atomic<*mut C>);
 
-impl<C> Way<C> {
+impl<C> EventLink<C> {
     fn new(object: *mut C) -> Self {
         Self(Atomic::new(object))
     }
@@ -79,18 +79,18 @@ impl<C> Way<C> {
         drop(guard);
     }
 
-    fn cut(&self) -> Cut {
+    fn sever(&self) -> Severed {
         self.0.store(ptr::null_mut(), Release);
         // SAFETY: No precondition.
-        Cut(unsafe { bindings::get_state_synchronize_rcu() })
+        Severed(unsafe { bindings::get_state_synchronize_rcu() })
     }
 }
 
 /// A way has been cut, but somebody may still be on it.
 #[must_use]
-pub(crate) struct Cut(c_ulong);
+pub(crate) struct Severed(c_ulong);
 
-impl Cut {
+impl Severed {
     /// Waits until nobody is on the way. Free if another grace period was waited for meanwhile.
     pub(crate) fn wait(self) {
         // SAFETY: The caller may sleep; the cookie came from `get_state_synchronize_rcu`.
@@ -103,7 +103,7 @@ type State = Atomic<u32>;
 
 #[pin_data]
 struct CqLink {
-    cq: Way<bindings::ib_cq>,
+    cq: EventLink<bindings::ib_cq>,
     handler: State,
     /// The CPU that the completion handler is to run on.
     home: Option<u32>,
@@ -154,7 +154,7 @@ impl CqHandle {
     pub(crate) fn new(cq: *mut bindings::ib_cq, home: Option<u32>) -> Result<Self> {
         let link = Arc::pin_init(
             pin_init!(CqLink {
-                cq: Way::new(cq),
+                cq: EventLink::new(cq),
                 handler: State::new(handler::IDLE),
                 home,
                 work <- Opaque::ffi_init(|slot| {
@@ -177,7 +177,7 @@ impl CqHandle {
 
     /// Ends the telling: from now on the handler is not called, and when this returns, it has come to its end.
     pub(crate) fn end(&self) {
-        self.0.cq.cut().wait();
+        self.0.cq.sever().wait();
         // SAFETY: Initialised by `new`. Nobody queues it again: that happens on the way only, which is cut.
         unsafe { bindings::cancel_work_sync(self.0.work.get()) };
     }
@@ -226,15 +226,15 @@ impl CqHandle {
 
 /// The way from a driver's shared receive queue to its consumer.
 #[derive(Clone)]
-pub struct SrqHandle(Arc<Way<bindings::ib_srq>>);
+pub struct SrqHandle(Arc<EventLink<bindings::ib_srq>>);
 
 impl SrqHandle {
     pub(crate) fn new(srq: *mut bindings::ib_srq) -> Result<Self> {
-        Ok(Self(Arc::new(Way::new(srq), GFP_KERNEL_ACCOUNT)?))
+        Ok(Self(Arc::new(EventLink::new(srq), GFP_KERNEL_ACCOUNT)?))
     }
 
-    pub(crate) fn cut(&self) -> Cut {
-        self.0.cut()
+    pub(crate) fn sever(&self) -> Severed {
+        self.0.sever()
     }
 
     /// Tells the consumer that fewer receives wait than it wanted
@@ -258,7 +258,7 @@ impl SrqHandle {
 
 #[pin_data]
 struct QpLink {
-    qp: Way<bindings::ib_qp>,
+    qp: EventLink<bindings::ib_qp>,
     token: QpToken,
     /// Events that have been raised and not told: bit `n` is the one with the number `n`.
     pending: Atomic<u32>,
@@ -280,7 +280,7 @@ impl QpHandle {
         let link = Arc::pin_init(
             pin_init!(QpLink {
                 token: QpToken(qp),
-                qp: Way::new(qp),
+                qp: EventLink::new(qp),
                 pending: Atomic::new(0),
                 work <- Opaque::ffi_init(|slot| {
                     // SAFETY: The place does not move, and lives until `finish` has been called.
@@ -300,8 +300,8 @@ impl QpHandle {
         Ok(Self(link))
     }
 
-    pub(crate) fn cut(&self) -> Cut {
-        self.0.qp.cut()
+    pub(crate) fn sever(&self) -> Severed {
+        self.0.qp.sever()
     }
 
     /// Ends the telling. Call it when the way is cut and nobody is on it any more.

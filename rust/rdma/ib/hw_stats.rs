@@ -14,7 +14,7 @@ use crate::{
         driver::Driver,
         qp_counters::{
             QpCounts,
-            MOST, //
+            MAX_QP_COUNTERS, //
         }, //
     }, //
 };
@@ -34,13 +34,13 @@ const MAX: usize = 64;
 const LIFESPAN: c_ulong = 10;
 
 /// The counters of the driver `T`.
-pub(crate) struct Counters<T: Driver>(PhantomData<T>);
+pub(crate) struct HwCounters<T: Driver>(PhantomData<T>);
 
-impl<T: Driver> Counters<T> {
+impl<T: Driver> HwCounters<T> {
     const COUNT: usize = T::HW_COUNTERS.len();
 
     const DESCS: [bindings::rdma_stat_desc; MAX] = {
-        assert!(Self::COUNT <= MAX && T::QP_COUNTERS.len() <= MOST);
+        assert!(Self::COUNT <= MAX && T::QP_COUNTERS.len() <= MAX_QP_COUNTERS);
         let mut descs = [const { pin_init::zeroed::<bindings::rdma_stat_desc>() }; MAX];
         let mut at = 0;
         while at < Self::COUNT {

@@ -45,7 +45,7 @@ pub struct MmapInfo {
 }
 
 #[repr(C)]
-struct Entry {
+struct MmapEntry {
     raw: Opaque<bindings::rdma_user_mmap_entry>,
     ring: Arc<Ring>,
 }
@@ -55,14 +55,14 @@ struct Entry {
 /// # Invariants
 ///
 /// The entry is in the table, and one of its references is ours. The user context lives.
-struct Mapping(NonNull<Entry>);
+struct RingMapping(NonNull<MmapEntry>);
 
 // SAFETY: The entry may be removed from any task.
-unsafe impl Send for Mapping {}
+unsafe impl Send for RingMapping {}
 // SAFETY: There is nothing to share.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for RingMapping {}
 
-impl Mapping {
+impl RingMapping {
     /// Offers `ring` to the owner of `context`.
     ///
     /// # Safety
@@ -74,7 +74,7 @@ impl Mapping {
     ) -> Result<(Self, MmapInfo)> {
         let (_, bytes) = ring.memory();
         let entry = KBox::new(
-            Entry {
+            MmapEntry {
                 raw: Opaque::zeroed(),
                 ring,
             },
@@ -105,7 +105,7 @@ impl Mapping {
 
 /// The rings of one verb object that user space may map.
 #[derive(Default)]
-pub(crate) struct Mappings([Option<Mapping>; 2]);
+pub(crate) struct Mappings([Option<RingMapping>; 2]);
 
 impl Mappings {
     /// Nothing was offered.
@@ -130,13 +130,13 @@ impl Mappings {
         let free = self.0.iter_mut().find(|slot| slot.is_none());
         let free = free.ok_or(ENOSPC)?;
         // SAFETY: As the function requires.
-        let (mapping, info) = unsafe { Mapping::new(context, ring) }?;
+        let (mapping, info) = unsafe { RingMapping::new(context, ring) }?;
         *free = Some(mapping);
         Ok(info)
     }
 }
 
-impl Drop for Mapping {
+impl Drop for RingMapping {
     fn drop(&mut self) {
         // SAFETY: By the invariants, in the table with a reference of ours.
         unsafe {
@@ -149,13 +149,13 @@ impl Drop for Mapping {
 ///
 /// # Safety
 ///
-/// `entry` came from [`Mapping::new`] and is no longer in the table.
+/// `entry` came from [`RingMapping::new`] and is no longer in the table.
 pub(crate) unsafe extern "C" fn mmap_free(entry: *mut bindings::rdma_user_mmap_entry) {
     // SAFETY: As the function requires; the C part is the first field.
-    drop(unsafe { KBox::from_raw(entry.cast::<Entry>()) });
+    drop(unsafe { KBox::from_raw(entry.cast::<MmapEntry>()) });
 }
 
-const _: () = assert!(offset_of!(Entry, raw) == 0);
+const _: () = assert!(offset_of!(MmapEntry, raw) == 0);
 
 /// `ib_device_ops.mmap`: maps a ring, if the offset names one and the length is its length.
 ///
@@ -170,8 +170,8 @@ pub(crate) unsafe extern "C" fn mmap(
         // SAFETY: As the function requires. Refuses private mappings and wrong lengths.
         let entry = unsafe { bindings::rdma_user_mmap_entry_get(context, vma) };
         let entry = NonNull::new(entry).ok_or(EINVAL)?;
-        // SAFETY: Every entry of a context came from `Mapping::new`, and we hold this one.
-        let ring = unsafe { &entry.cast::<Entry>().as_ref().ring };
+        // SAFETY: Every entry of a context came from `RingMapping::new`, and we hold this one.
+        let ring = unsafe { &entry.cast::<MmapEntry>().as_ref().ring };
         // SAFETY: The area is being set up by the caller.
         let mapped = map(unsafe { VmaNew::from_raw(vma) }, ring);
         // SAFETY: Gives back the reference that was taken above.

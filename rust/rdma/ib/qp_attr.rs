@@ -49,7 +49,7 @@ impl QpType {
 /// The state of a queue pair (`enum ib_qp_state`, IBA 10.3.1).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u32)]
-pub enum QpState {
+pub enum IbQpState {
     /// Nothing is posted, nothing arrives.
     #[default]
     Reset = bindings::ib_qp_state_IB_QPS_RESET,
@@ -67,7 +67,7 @@ pub enum QpState {
     Err = bindings::ib_qp_state_IB_QPS_ERR,
 }
 
-impl QpState {
+impl IbQpState {
     pub(crate) fn from_raw(raw: bindings::ib_qp_state) -> Result<Self> {
         match raw {
             bindings::ib_qp_state_IB_QPS_RESET => Ok(Self::Reset),
@@ -303,9 +303,9 @@ impl QpAttrMask {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QpAttr {
     /// The state, or the state to go to.
-    pub qp_state: QpState,
+    pub qp_state: IbQpState,
     /// The state that the caller assumes.
-    pub cur_qp_state: QpState,
+    pub cur_qp_state: IbQpState,
     /// `enum ib_mtu`: 1 is 256 bytes, 5 is 4096. Unchecked.
     pub path_mtu: u32,
     /// `enum ib_mig_state`: 0 is migrated. Unchecked.
@@ -350,8 +350,8 @@ impl QpAttr {
     /// See [`AhAttr::from_raw`], for the primary path.
     pub(crate) unsafe fn from_raw(raw: &bindings::ib_qp_attr, mask: QpAttrMask) -> Result<Self> {
         let state = |bit, value| match mask.contains(bit) {
-            true => QpState::from_raw(value),
-            false => Ok(QpState::Reset),
+            true => IbQpState::from_raw(value),
+            false => Ok(IbQpState::Reset),
         };
         Ok(Self {
             qp_state: state(QpAttrMask::STATE, raw.qp_state)?,

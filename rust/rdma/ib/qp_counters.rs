@@ -20,21 +20,21 @@ use kernel::{
 };
 
 /// Most counters of a queue pair.
-pub const MOST: usize = 8;
+pub const MAX_QP_COUNTERS: usize = 8;
 
 /// Values of the counters of a queue pair, in the order of
 /// [`Driver::QP_COUNTERS`](crate::ib::driver::Driver::QP_COUNTERS).
-pub type QpCounts = [u64; MOST];
+pub type QpCounts = [u64; MAX_QP_COUNTERS];
 
 /// The queue pairs of a device that are counted apart.
 #[pin_data]
-pub struct CountedApart<Q> {
+pub struct QpCounters<Q> {
     #[pin]
     inner: Mutex<Inner<Q>>,
 }
 
 struct Inner<Q> {
-    members: KVVec<Member<Q>>,
+    members: KVVec<CountedQp<Q>>,
     /// Counters that there are.
     counters: KVVec<CounterId>,
     /// The number that was given out last.
@@ -43,7 +43,7 @@ struct Inner<Q> {
     given: QpCounts,
 }
 
-struct Member<Q> {
+struct CountedQp<Q> {
     qp: Arc<Q>,
     /// Which counter it belongs to.
     counter: CounterId,
@@ -56,7 +56,7 @@ struct Member<Q> {
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) struct CounterId(pub(crate) u32);
 
-impl<Q> Member<Q> {
+impl<Q> CountedQp<Q> {
     /// What is new since it was asked last.
     fn news(&mut self, now: QpCounts) -> QpCounts {
         let last = core::mem::replace(&mut self.last, now);
@@ -78,7 +78,7 @@ impl<Q> Inner<Q> {
     }
 }
 
-impl<Q> CountedApart<Q> {
+impl<Q> QpCounters<Q> {
     /// No queue pair.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -87,15 +87,15 @@ impl<Q> CountedApart<Q> {
                     members: KVVec::new(),
                     counters: KVVec::new(),
                     last: 0,
-                    given: [0; MOST],
+                    given: [0; MAX_QP_COUNTERS],
                 },
-                "rdma::CountedApart"
+                "rdma::QpCounters"
             ),
         })
     }
 
     /// `qp`, which has counted `now`, belongs to a counter from now on; `tell` hears which, while nobody else binds or
-    /// unbinds. If it is `None` that it is to belong to, that is a new one, and [`CountedApart::end`] has to follow.
+    /// unbinds. If it is `None` that it is to belong to, that is a new one, and [`QpCounters::end`] has to follow.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl<Q> CountedApart<Q> {
         // First, for the core does not end a counter that could not be made.
         inner.members.reserve(1, gfp_user())?;
         let counter = counter.map_or_else(|| inner.new_counter(), Ok)?;
-        let member = Member {
+        let member = CountedQp {
             qp,
             counter,
             last: now,
@@ -166,7 +166,7 @@ impl<Q> CountedApart<Q> {
     ) {
         let mut inner = self.inner.lock();
         let Inner { members, given, .. } = &mut *inner;
-        let mut sum = [0; MOST];
+        let mut sum = [0; MAX_QP_COUNTERS];
         for member in members
             .iter_mut()
             .filter(|member| member.counter == counter)
@@ -181,7 +181,7 @@ impl<Q> CountedApart<Q> {
     /// What was ever counted apart.
     pub(crate) fn total(&self, read: impl Fn(&Q) -> QpCounts) -> QpCounts {
         let inner = self.inner.lock();
-        let news = |member: &Member<Q>| minus(read(&member.qp), member.last);
+        let news = |member: &CountedQp<Q>| minus(read(&member.qp), member.last);
         inner.members.iter().map(news).fold(inner.given, plus)
     }
 }

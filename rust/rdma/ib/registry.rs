@@ -67,11 +67,11 @@ const READY: u32 = 2;
 /// initialised and only shared.
 pub struct Registry<T, C> {
     state: Atomic<u32>,
-    shared: UnsafeCell<MaybeUninit<Shared<T, C>>>,
+    shared: UnsafeCell<MaybeUninit<RegistryShared<T, C>>>,
 }
 
 #[pin_data]
-struct Shared<T, C> {
+struct RegistryShared<T, C> {
     module: *mut bindings::module,
     ops: Opaque<bindings::rdma_link_ops>,
     #[pin]
@@ -116,7 +116,7 @@ impl<T, C> Registry<T, C> {
         }
     }
 
-    fn shared(&self) -> Option<&Shared<T, C>> {
+    fn shared(&self) -> Option<&RegistryShared<T, C>> {
         if self.state.load(Acquire) != READY {
             return None;
         }
@@ -136,13 +136,13 @@ impl<T, C> Registry<T, C> {
         common: Arc<C>,
     ) -> Result<*mut bindings::rdma_link_ops> {
         if self.state.cmpxchg(EMPTY, FILLING, Full).is_ok() {
-            let init = pin_init!(Shared {
+            let init = pin_init!(RegistryShared {
                 module: module.as_ptr(),
                 ops: Opaque::new(ops),
                 devices <- new_mutex!(KVec::new(), "rdma::Registry::devices"),
                 common <- new_mutex!(None, "rdma::Registry::common"),
             });
-            let slot: *mut Shared<T, C> = self.shared.get().cast();
+            let slot: *mut RegistryShared<T, C> = self.shared.get().cast();
             // SAFETY: Exclusive access, by the invariants; a static does not move.
             unsafe { pin_init::raw_init(slot, init) };
             self.state.store(READY, Release);

@@ -17,12 +17,12 @@ use kernel::{
 
 /// Structures that C code reads, and nobody writes.
 #[repr(transparent)]
-struct Shared<T>(T);
+struct SyncStatic<T>(T);
 
 // SAFETY: Nobody writes it.
-unsafe impl<T> Sync for Shared<T> {}
+unsafe impl<T> Sync for SyncStatic<T> {}
 
-static PARENT: Shared<bindings::device_attribute> = Shared(bindings::device_attribute {
+static PARENT: SyncStatic<bindings::device_attribute> = SyncStatic(bindings::device_attribute {
     attr: {
         // It has more fields where locks are checked, so it is not written as a whole.
         let mut attr: bindings::attribute = pin_init::zeroed();
@@ -34,10 +34,10 @@ static PARENT: Shared<bindings::device_attribute> = Shared(bindings::device_attr
     ..pin_init::zeroed()
 });
 
-static ATTRIBUTES: Shared<[*const bindings::attribute; 2]> =
-    Shared([&raw const PARENT.0.attr, ptr::null()]);
+static ATTRIBUTES: SyncStatic<[*const bindings::attribute; 2]> =
+    SyncStatic([&raw const PARENT.0.attr, ptr::null()]);
 
-static GROUP: Shared<bindings::attribute_group> = Shared(bindings::attribute_group {
+static GROUP: SyncStatic<bindings::attribute_group> = SyncStatic(bindings::attribute_group {
     __bindgen_anon_2: bindings::attribute_group__bindgen_ty_2 {
         attrs_const: (&raw const ATTRIBUTES.0).cast(),
     },

@@ -30,7 +30,7 @@ mod some {
     use crate::{
         bindings,
         ib::{
-            qp_attr::QpState,
+            qp_attr::IbQpState,
             trace::Packet, //
         }, //
     };
@@ -81,7 +81,7 @@ mod some {
 
     /// A queue pair goes from one state to another.
     #[inline]
-    pub fn qp_state(qpn: u32, from: QpState, to: QpState) {
+    pub fn qp_state(qpn: u32, from: IbQpState, to: IbQpState) {
         // SAFETY: A tracepoint that C has defined.
         if unsafe {
             static_branch_unlikely!(bindings::__tracepoint_ferroce_qp_state, tracepoint, key)
@@ -94,7 +94,7 @@ mod some {
 
 #[cfg(not(CONFIG_TRACEPOINTS))]
 mod none {
-    use crate::ib::qp_attr::QpState;
+    use crate::ib::qp_attr::IbQpState;
     use crate::ib::trace::Packet;
     use kernel::prelude::*;
 
@@ -112,5 +112,5 @@ mod none {
 
     /// A queue pair goes from one state to another.
     #[inline]
-    pub fn qp_state(_qpn: u32, _from: QpState, _to: QpState) {}
+    pub fn qp_state(_qpn: u32, _from: IbQpState, _to: IbQpState) {}
 }

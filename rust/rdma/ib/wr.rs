@@ -149,14 +149,14 @@ impl<A> SendWrList<'_, A> {
 }
 
 impl<'a, A> Iterator for SendWrList<'a, A> {
-    type Item = SendWr<'a, A>;
+    type Item = KernelSendWr<'a, A>;
 
-    fn next(&mut self) -> Option<SendWr<'a, A>> {
+    fn next(&mut self) -> Option<KernelSendWr<'a, A>> {
         // SAFETY: Null or an element of the list, as `from_raw` requires.
         let raw = unsafe { self.next.as_ref() }?;
         self.current = self.next;
         self.next = raw.next;
-        Some(SendWr {
+        Some(KernelSendWr {
             raw,
             datagram: self.datagrams,
             _ah: PhantomData,
@@ -165,7 +165,7 @@ impl<'a, A> Iterator for SendWrList<'a, A> {
 }
 
 /// One send work request (`struct ib_send_wr`).
-pub struct SendWr<'a, A> {
+pub struct KernelSendWr<'a, A> {
     pub(super) raw: &'a bindings::ib_send_wr,
     datagram: bool,
     _ah: PhantomData<Arc<A>>,
@@ -183,7 +183,7 @@ pub struct UdWr<'a, A> {
     pub pkey_index: u16,
 }
 
-impl<'a, A> SendWr<'a, A> {
+impl<'a, A> KernelSendWr<'a, A> {
     /// Identifier that comes back with the completion.
     pub fn wr_id(&self) -> u64 {
         // SAFETY: Both variants are 64 bits that may have any value.
@@ -298,23 +298,23 @@ impl RecvWrList<'_> {
 }
 
 impl<'a> Iterator for RecvWrList<'a> {
-    type Item = RecvWr<'a>;
+    type Item = KernelRecvWr<'a>;
 
-    fn next(&mut self) -> Option<RecvWr<'a>> {
+    fn next(&mut self) -> Option<KernelRecvWr<'a>> {
         // SAFETY: Null or an element of the list, as `from_raw` requires.
         let raw = unsafe { self.next.as_ref() }?;
         self.current = self.next;
         self.next = raw.next;
-        Some(RecvWr { raw })
+        Some(KernelRecvWr { raw })
     }
 }
 
 /// One receive work request (`struct ib_recv_wr`).
-pub struct RecvWr<'a> {
+pub struct KernelRecvWr<'a> {
     raw: &'a bindings::ib_recv_wr,
 }
 
-impl<'a> RecvWr<'a> {
+impl<'a> KernelRecvWr<'a> {
     /// Identifier that comes back with the completion.
     pub fn wr_id(&self) -> u64 {
         // SAFETY: Both variants are 64 bits that may have any value.

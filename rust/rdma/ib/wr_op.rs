@@ -3,12 +3,12 @@
 //! What a send work request of a consumer in the kernel asks for.
 //!
 //! Owns the way from an opcode to the structure around `struct ib_send_wr` that goes with it. Datagrams
-//! are told apart by their queue pair: see [`SendWr::ud`].
+//! are told apart by their queue pair: see [`KernelSendWr::ud`].
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::bindings;
-use crate::ib::wr::SendWr;
+use crate::ib::wr::KernelSendWr;
 use core::ptr;
 
 /// Memory of the peer.
@@ -22,7 +22,7 @@ pub struct RemoteAddr {
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug)]
-pub enum Operation {
+pub enum WrOp {
     /// A message.
     Send {
         /// Immediate data, in network byte order.
@@ -76,41 +76,41 @@ pub enum Operation {
     },
 }
 
-impl<A> SendWr<'_, A> {
+impl<A> KernelSendWr<'_, A> {
     /// What the request asks for; `None` for an opcode that is not known here.
-    pub fn operation(&self) -> Option<Operation> {
+    pub fn operation(&self) -> Option<WrOp> {
         Some(match self.opcode() {
-            bindings::ib_wr_opcode_IB_WR_SEND => Operation::Send {
+            bindings::ib_wr_opcode_IB_WR_SEND => WrOp::Send {
                 imm: None,
                 invalidate: None,
             },
-            bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM => Operation::Send {
+            bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM => WrOp::Send {
                 imm: Some(self.imm()),
                 invalidate: None,
             },
-            bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV => Operation::Send {
+            bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV => WrOp::Send {
                 imm: None,
                 invalidate: Some(self.invalidate()),
             },
-            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE => Operation::Write {
+            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE => WrOp::Write {
                 remote: self.rdma(),
                 imm: None,
             },
-            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM => Operation::Write {
+            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM => WrOp::Write {
                 remote: self.rdma(),
                 imm: Some(self.imm()),
             },
-            bindings::ib_wr_opcode_IB_WR_RDMA_READ => Operation::Read {
+            bindings::ib_wr_opcode_IB_WR_RDMA_READ => WrOp::Read {
                 remote: self.rdma(),
                 invalidate: None,
             },
-            bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV => Operation::Read {
+            bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV => WrOp::Read {
                 remote: self.rdma(),
                 invalidate: Some(self.invalidate()),
             },
             bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP => {
                 let (remote, compare, swap) = self.atomic();
-                Operation::CompareSwap {
+                WrOp::CompareSwap {
                     remote,
                     compare,
                     swap,
@@ -118,9 +118,9 @@ impl<A> SendWr<'_, A> {
             }
             bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD => {
                 let (remote, add, _) = self.atomic();
-                Operation::FetchAdd { remote, add }
+                WrOp::FetchAdd { remote, add }
             }
-            bindings::ib_wr_opcode_IB_WR_LOCAL_INV => Operation::Invalidate {
+            bindings::ib_wr_opcode_IB_WR_LOCAL_INV => WrOp::Invalidate {
                 key: self.invalidate(),
             },
             bindings::ib_wr_opcode_IB_WR_REG_MR => self.register(),
@@ -158,11 +158,11 @@ impl<A> SendWr<'_, A> {
     }
 
     /// Only for the registration of a region.
-    fn register(&self) -> Operation {
+    fn register(&self) -> WrOp {
         let wr: *const bindings::ib_reg_wr = ptr::from_ref(self.raw).cast();
         // SAFETY: As in `rdma`, of an `ib_reg_wr`.
         let wr = unsafe { &*wr };
-        Operation::Register {
+        WrOp::Register {
             key: wr.key,
             // SAFETY: The region lives until the request has completed, and does not change meanwhile.
             iova: unsafe { (*wr.mr).iova },

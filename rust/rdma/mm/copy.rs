@@ -70,8 +70,8 @@ impl Memory {
                     copy(to, from, len)
                 });
                 copied.map_err(|broken| match broken {
-                    Broken::Outer(error) => CopyError::Source(error),
-                    Broken::Inner(error) => CopyError::Target(error),
+                    CopyBroken::Outer(error) => CopyError::Source(error),
+                    CopyBroken::Inner(error) => CopyError::Target(error),
                 })
             }
             (Self::OnDemand(_), _) => {
@@ -80,8 +80,8 @@ impl Memory {
                     copy(to, from, len);
                 });
                 copied.map_err(|broken| match broken {
-                    Broken::Outer(error) => CopyError::Target(error),
-                    Broken::Inner(error) => CopyError::Source(error),
+                    CopyBroken::Outer(error) => CopyError::Target(error),
+                    CopyBroken::Inner(error) => CopyError::Source(error),
                 })
             }
             _ => {
@@ -112,7 +112,7 @@ fn copy_pieces(mut to: Pieces<'_>, mut from: Pieces<'_>) {
 }
 
 /// Which end of a pair could not be accessed.
-enum Broken {
+enum CopyBroken {
     Outer(Error),
     Inner(Error),
 }
@@ -125,7 +125,7 @@ fn each_pair(
     inner: &End<'_>,
     len: usize,
     mut f: impl FnMut(*mut u8, *mut u8, usize),
-) -> Result<(), Broken> {
+) -> Result<(), CopyBroken> {
     let mut at = inner.at;
     let mut broken = None;
     outer
@@ -140,7 +140,7 @@ fn each_pair(
             at = at.wrapping_add(len as u64);
             walked.inspect_err(|&error| broken = Some(error))
         })
-        .map_err(|error| broken.map_or(Broken::Outer(error), Broken::Inner))
+        .map_err(|error| broken.map_or(CopyBroken::Outer(error), CopyBroken::Inner))
 }
 
 /// Copies by way of the stack.

@@ -109,12 +109,12 @@ impl Drop for Attachment {
 }
 
 /// A buffer that is pinned, and mapped as a whole.
-struct Mapping {
+struct DmaMapping {
     attachment: Attachment,
     map: bindings::iosys_map,
 }
 
-impl Mapping {
+impl DmaMapping {
     fn new(attachment: Attachment) -> Result<Self> {
         let mut map = pin_init::zeroed();
         let buffer = attachment.buffer.0.as_ptr();
@@ -135,7 +135,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for DmaMapping {
     fn drop(&mut self) {
         let buffer = self.attachment.buffer.0.as_ptr();
         // SAFETY: Mapped and pinned by `new`.
@@ -158,7 +158,7 @@ pub struct DmaBuf {
     pub(super) extents: [Extent; 1],
     pub(super) len: u64,
     pub(super) writable: bool,
-    mapping: Mapping,
+    mapping: DmaMapping,
 }
 
 // SAFETY: The mapping belongs to no task, and does not change.
@@ -187,7 +187,7 @@ impl DmaBuf {
         if writable && !buffer.is_writable() {
             return Err(EACCES);
         }
-        let mapping = Mapping::new(Attachment::new(device, buffer)?)?;
+        let mapping = DmaMapping::new(Attachment::new(device, buffer)?)?;
         if mapping.map.is_iomem {
             return Err(EOPNOTSUPP);
         }

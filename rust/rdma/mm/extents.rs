@@ -69,9 +69,9 @@ impl Iterator for Pieces<'_> {
 pub(crate) const CHUNK: u64 = 2 << 20;
 
 /// Addresses, cut where chunks meet.
-pub(crate) struct Parts(Range<u64>);
+pub(crate) struct ChunkRanges(Range<u64>);
 
-impl Parts {
+impl ChunkRanges {
     /// The addresses of `count` bytes at `offset`, of a region of `len` bytes at `start`, which ends inside of the
     /// address space. `None`: it ends before.
     pub(crate) fn new(start: u64, len: u64, offset: u64, count: u64) -> Option<Self> {
@@ -81,7 +81,7 @@ impl Parts {
     }
 }
 
-impl Iterator for Parts {
+impl Iterator for ChunkRanges {
     type Item = Range<u64>;
 
     #[inline]

@@ -31,7 +31,7 @@ use kernel::{
 ///
 /// `extents` begin at 0, rise, and together with `len` describe bytes of a consumer in the kernel
 /// that are there for as long as it has them registered.
-pub struct Pages {
+pub struct FastRegPages {
     pub(super) extents: KVVec<Extent>,
     pub(super) len: u64,
     /// Pages that were listed; neighbours share an extent.
@@ -39,7 +39,7 @@ pub struct Pages {
     limit: u32,
 }
 
-impl Pages {
+impl FastRegPages {
     /// An empty list with room for `limit` pages.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ pub struct ScatterList<'a> {
 #[repr(C)]
 struct Builder<'a> {
     mr: bindings::ib_mr,
-    pages: &'a mut Pages,
+    pages: &'a mut FastRegPages,
 }
 
 impl ScatterList<'_> {
@@ -148,7 +148,7 @@ impl ScatterList<'_> {
     ///
     /// `EINVAL`: the size of a page is no power of two, or there is nothing to list; `ENOMEM`: not
     /// even the first element fits.
-    pub fn fill(self, pages: &mut Pages) -> Result<u32> {
+    pub fn fill(self, pages: &mut FastRegPages) -> Result<u32> {
         pages.clear();
         // SAFETY: Valid, by the contract of `from_raw`, and ours for the time of the call.
         let size = unsafe { self.mr.as_ref() }.page_size;

@@ -3,7 +3,7 @@
 //! A short run of a process's addresses, and the pages that stand behind them at present.
 //!
 //! Owns the subscription to what the memory management does to those addresses. Pages come with
-//! [`Chunk::fault`], which sleeps, and go when the memory management wants them. No page is held: a
+//! [`HmmRange::fault`], which sleeps, and go when the memory management wants them. No page is held: a
 //! copy runs under a lock that the memory management waits for before it takes pages away, so each
 //! page that a copy finds is there until the copy ends. Does not know regions.
 //!
@@ -70,7 +70,7 @@ pub enum Fetch {
 ///   it is `PRESENT`, and `lock` is held, the process has that page at that place, to write as well
 ///   if it is `WRITABLE`.
 #[pin_data(PinnedDrop)]
-pub(super) struct Chunk {
+pub(super) struct HmmRange {
     start: u64,
     pages: KVec<Atomic<usize>>,
     /// Held for reading by a copy, for writing by who changes what is present.
@@ -85,15 +85,15 @@ pub(super) struct Chunk {
 }
 
 // SAFETY: The pages belong to no task; everything has its lock.
-unsafe impl Send for Chunk {}
+unsafe impl Send for HmmRange {}
 // SAFETY: See `Send`.
-unsafe impl Sync for Chunk {}
+unsafe impl Sync for HmmRange {}
 
 /// The lock of a chunk, held by a copy.
-struct Copying<'a>(&'a Chunk);
+struct Copying<'a>(&'a HmmRange);
 
 impl<'a> Copying<'a> {
-    fn new(chunk: &'a Chunk) -> Self {
+    fn new(chunk: &'a HmmRange) -> Self {
         // SAFETY: Initialised. Writers disable softirqs, so readers in softirq do not deadlock.
         unsafe { bindings::ferroce_helper_read_lock(chunk.lock.get()) };
         Self(chunk)
@@ -108,10 +108,10 @@ impl Drop for Copying<'_> {
 }
 
 /// The lock of a chunk, held by who changes what is present.
-struct Changing<'a>(&'a Chunk);
+struct Changing<'a>(&'a HmmRange);
 
 impl<'a> Changing<'a> {
-    fn new(chunk: &'a Chunk) -> Self {
+    fn new(chunk: &'a HmmRange) -> Self {
         // SAFETY: Initialised.
         unsafe { bindings::ferroce_helper_write_lock_bh(chunk.lock.get()) };
         Self(chunk)
@@ -125,7 +125,7 @@ impl Drop for Changing<'_> {
     }
 }
 
-impl Chunk {
+impl HmmRange {
     const OPS: &'static bindings::mmu_interval_notifier_ops =
         &bindings::mmu_interval_notifier_ops {
             invalidate: Some(invalidate),
@@ -149,7 +149,7 @@ impl Chunk {
             lock <- Opaque::ffi_init(|lock| unsafe {
                 bindings::ferroce_helper_rwlock_init(lock);
             }),
-            leaving <- new_spinlock!((), "Chunk::leaving"),
+            leaving <- new_spinlock!((), "HmmRange::leaving"),
             // SAFETY: The process is there, and so is everything else that `invalidate` needs. The
             // place does not move, and is taken off the list before it goes.
             notifier <- Opaque::try_ffi_init(|notifier| to_result(unsafe {
@@ -316,7 +316,7 @@ impl Chunk {
 }
 
 #[pinned_drop]
-impl PinnedDrop for Chunk {
+impl PinnedDrop for HmmRange {
     fn drop(self: Pin<&mut Self>) {
         self.forget(0..u64::MAX, None);
         // SAFETY: Subscribed, by the invariant. Waits for calls that are on their way.
@@ -328,7 +328,7 @@ impl PinnedDrop for Chunk {
 ///
 /// # Safety
 ///
-/// `notifier` is that of a [`Chunk`].
+/// `notifier` is that of a [`HmmRange`].
 unsafe extern "C" fn invalidate(
     notifier: *mut bindings::mmu_interval_notifier,
     range: *const bindings::mmu_notifier_range,
@@ -337,7 +337,7 @@ unsafe extern "C" fn invalidate(
     // SAFETY: As the function requires; the range is the caller's.
     let (chunk, addresses) = unsafe {
         let notifier = Opaque::cast_from(notifier);
-        let chunk = &*container_of!(notifier, Chunk, notifier);
+        let chunk = &*container_of!(notifier, HmmRange, notifier);
         (chunk, (*range).start as u64..(*range).end as u64)
     };
     // Nothing sleeps, so it does not matter whether it may.

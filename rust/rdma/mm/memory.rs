@@ -7,7 +7,7 @@
 //! keys or rights.
 //!
 //! On 64 bits every page has an address in the kernel, so pinned memory ([`Umem`]), a DMA buffer
-//! ([`DmaBuf`]) and what a consumer in the kernel lists ([`Pages`]) is a list of extents, each contiguous for
+//! ([`DmaBuf`]) and what a consumer in the kernel lists ([`FastRegPages`]) is a list of extents, each contiguous for
 //! the kernel.
 //! Memory on demand is not pinned ([`OnDemand`]): an access may find that pages are absent
 //! (`EAGAIN`), and is to be done again, all of it, when they have been brought in. All functions but
@@ -23,7 +23,7 @@ use crate::{
             Extent,
             Pieces, //
         },
-        fast_reg::Pages,
+        fast_reg::FastRegPages,
         on_demand::OnDemand,
         pinned::Umem, //
     }, //
@@ -69,7 +69,7 @@ pub enum Memory {
     /// Memory of the kernel.
     Kernel(KernelMemory),
     /// Pages that a consumer in the kernel has listed.
-    Pages(Pages),
+    FastRegPages(FastRegPages),
 }
 
 impl Memory {
@@ -79,7 +79,7 @@ impl Memory {
             Self::User(umem) => umem.allows(access),
             Self::OnDemand(region) => region.allows(access),
             Self::DmaBuf(buffer) => buffer.allows(access),
-            Self::Kernel(_) | Self::Pages(_) => false,
+            Self::Kernel(_) | Self::FastRegPages(_) => false,
         }
     }
 
@@ -89,7 +89,7 @@ impl Memory {
         match self {
             Self::User(umem) => umem.origin(),
             Self::OnDemand(region) => region.origin(),
-            Self::DmaBuf(_) | Self::Kernel(_) | Self::Pages(_) => None,
+            Self::DmaBuf(_) | Self::Kernel(_) | Self::FastRegPages(_) => None,
         }
     }
 
@@ -100,7 +100,7 @@ impl Memory {
             Self::OnDemand(_) => (&[], 0, false),
             Self::DmaBuf(buffer) => (&buffer.extents, buffer.len, buffer.writable),
             Self::Kernel(_) => (KernelMemory::EXTENTS, u64::MAX, true),
-            Self::Pages(pages) => (&pages.extents, pages.len, true),
+            Self::FastRegPages(pages) => (&pages.extents, pages.len, true),
         }
     }
 

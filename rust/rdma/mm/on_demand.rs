@@ -11,16 +11,16 @@ use crate::mm::{
     extents::{
         chunk_addresses,
         chunk_of,
-        Parts, //
+        ChunkRanges, //
     },
     hmm_range::{
-        Chunk,
+        HmmRange,
         Fetch, //
     }, //
 };
 use crate::{
     bindings,
-    sync::rcu_table::Table, //
+    sync::rcu_table::RcuTable, //
 };
 use kernel::{
     current,
@@ -61,7 +61,7 @@ pub struct OnDemand {
     writable: bool,
     /// By their distance from the chunk that has the first byte.
     #[pin]
-    chunks: Table<Chunk>,
+    chunks: RcuTable<HmmRange>,
     #[pin]
     made: Mutex<Made>,
 }
@@ -92,7 +92,7 @@ impl OnDemand {
                 start,
                 len,
                 writable,
-                chunks <- Table::new(),
+                chunks <- RcuTable::new(),
                 made <- new_mutex!(Made {
                     numbers: KVVec::new(),
                     oldest: 0,
@@ -166,7 +166,7 @@ impl OnDemand {
         result
     }
 
-    fn fault_parts(&self, parts: Parts, mm: &MmWithUser, fetch: Fetch) -> Result {
+    fn fault_parts(&self, parts: ChunkRanges, mm: &MmWithUser, fetch: Fetch) -> Result {
         let _charge = Charge::to(mm);
         for addresses in parts {
             if current!().signal_pending() {
@@ -180,8 +180,8 @@ impl OnDemand {
     }
 
     /// The addresses of `len` bytes at `offset`, cut where chunks meet.
-    fn parts(&self, offset: u64, len: u64, write: bool) -> Result<Parts> {
-        let parts = Parts::new(self.start, self.len, offset, len).ok_or(EFAULT)?;
+    fn parts(&self, offset: u64, len: u64, write: bool) -> Result<ChunkRanges> {
+        let parts = ChunkRanges::new(self.start, self.len, offset, len).ok_or(EFAULT)?;
         if write && !self.writable {
             return Err(EACCES);
         }
@@ -194,7 +194,7 @@ impl OnDemand {
     }
 
     /// The chunk with that number, a new one if need be.
-    fn chunk(&self, number: u32, mm: &MmWithUser) -> Result<Arc<Chunk>> {
+    fn chunk(&self, number: u32, mm: &MmWithUser) -> Result<Arc<HmmRange>> {
         if let Some(chunk) = self.existing(number) {
             return Ok(chunk);
         }
@@ -203,7 +203,7 @@ impl OnDemand {
             return Ok(chunk);
         }
         let addresses = chunk_addresses(self.start, self.len, number).ok_or(EFAULT)?;
-        let chunk = Arc::pin_init(Chunk::new(mm, addresses), GFP_KERNEL_ACCOUNT)?;
+        let chunk = Arc::pin_init(HmmRange::new(mm, addresses), GFP_KERNEL_ACCOUNT)?;
         if made.numbers.len() < MAX_CHUNKS {
             made.numbers.push(number, GFP_KERNEL_ACCOUNT)?;
         } else {
@@ -217,7 +217,7 @@ impl OnDemand {
         Ok(chunk)
     }
 
-    fn existing(&self, number: u32) -> Option<Arc<Chunk>> {
+    fn existing(&self, number: u32) -> Option<Arc<HmmRange>> {
         let guard = rcu::read_lock();
         self.chunks.borrow(number, &guard).map(Arc::from)
     }

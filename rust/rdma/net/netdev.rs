@@ -15,7 +15,7 @@ use crate::{
         Net,
         NetId, //
     },
-    sync::rcu_revocable::RcuSlot, //
+    sync::rcu_revocable::RcuRevocable, //
 };
 use core::{
     cell::UnsafeCell,
@@ -31,7 +31,7 @@ use kernel::{
 pub const MAC_LEN: usize = 6;
 
 /// The interface under the port of a device, until its unregistration begins.
-pub type PortDev = RcuSlot<NetDev>;
+pub type PortDev = RcuRevocable<NetDev>;
 
 /// An interface that is kept by somebody else for as long as this is borrowed.
 #[repr(transparent)]

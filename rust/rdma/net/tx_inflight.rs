@@ -12,7 +12,7 @@
 use crate::{
     bindings,
     sync::{
-        quiesce::Alive,
+        quiesce::LiveRef,
         timer::now, //
     }, //
 };
@@ -46,7 +46,7 @@ type Waiter = (Arc<dyn Resume>, CpuId);
 
 /// Bytes on their way.
 #[pin_data]
-pub struct Flight {
+pub struct TxInflight {
     bytes: Atomic<i64>,
     /// How long a buffer was on its way, the longest since somebody asked, in nanoseconds.
     delay: Atomic<u64>,
@@ -55,30 +55,30 @@ pub struct Flight {
     #[pin]
     waiter: SpinLockIrq<Option<Waiter>>,
     /// The function that a buffer calls when it is freed is part of the module.
-    _alive: Alive,
+    _alive: LiveRef,
 }
 
 /// What a buffer knows of its flight.
 struct Ticket {
-    flight: Arc<Flight>,
+    flight: Arc<TxInflight>,
     bytes: i64,
     /// When it was given to the network, in nanoseconds.
     since: u64,
 }
 
-impl Flight {
+impl TxInflight {
     /// Nothing on its way. The module stays for as long as `alive`, and so for as long as something is.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(alive: Alive) -> Result<Arc<Self>> {
+    pub fn new(alive: LiveRef) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 bytes: Atomic::new(0),
                 delay: Atomic::new(0),
                 wanted: Atomic::new(0),
-                waiter <- new_spinlock_irq!(None, "rdma::Flight"),
+                waiter <- new_spinlock_irq!(None, "rdma::TxInflight"),
                 _alive: alive,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -175,7 +175,7 @@ impl Flight {
 ///
 /// # Safety
 ///
-/// Called by C, once, with a buffer that went through [`Flight::board`].
+/// Called by C, once, with a buffer that went through [`TxInflight::board`].
 unsafe extern "C" fn landed(skb: *mut bindings::sk_buff) {
     // Who waits for the module's last code waits for RCU, too.
     let _guard = rcu::read_lock();

@@ -5,13 +5,13 @@
 //! Owns a value that several contexts have work for: system calls, softirqs, timers. Whoever brings
 //! work tries to become the owner. One who finds it owned leaves at once; the owner sees that there
 //! is more to do before it leaves. Does not know what the work is, nor where it waits. The protocol
-//! itself, without the kernel, is in `ownership`, where it is also checked in a model.
+//! itself, without the kernel, is in `protocol`, where it is also checked in a model.
 
 mod protocol;
 
 pub use protocol::{
-    Again,
-    Left, //
+    More,
+    Pending, //
 };
 
 use kernel::{
@@ -30,7 +30,7 @@ use kernel::{
     }, //
 };
 
-impl Again {
+impl More {
     /// Of two kinds of work, whether there is more to do of either.
     #[inline]
     #[must_use]
@@ -91,25 +91,25 @@ fn full_barrier() {
 }
 
 /// Most times that one owner looks at the work before it leaves the rest to another context.
-const ROUNDS: u32 = 4;
+const MAX_ROUNDS: u32 = 4;
 
 /// A value that is worked on by one context at a time.
 ///
-/// There are three ways in. [`Turn::run`] never waits, and makes sure that work is looked at after it
-/// was called, here or elsewhere. [`Turn::visit`] never waits either, and is for what can be done
-/// otherwise if there is an owner. [`Turn::control`] waits, for changes that are no work.
+/// There are three ways in. [`Exclusive::run`] never waits, and makes sure that work is looked at after it
+/// was called, here or elsewhere. [`Exclusive::try_enter`] never waits either, and is for what can be done
+/// otherwise if there is an owner. [`Exclusive::enter`] waits, for changes that are no work.
 #[pin_data]
-pub struct Turn<T> {
+pub struct Exclusive<T> {
     #[pin]
     state: Lock<T>,
     pending: Flag,
 }
 
-impl<T: Unpin> Turn<T> {
+impl<T: Unpin> Exclusive<T> {
     /// Nobody's turn, and no work.
     pub fn new(state: T) -> impl PinInit<Self> {
         pin_init!(Self {
-            state <- new_spinlock!(state, "rdma::Turn"),
+            state <- new_spinlock!(state, "rdma::Exclusive"),
             pending: Flag::new(),
         })
     }
@@ -118,29 +118,29 @@ impl<T: Unpin> Turn<T> {
     /// context but hard interrupts.
     ///
     /// `f` looks at all work there is, as far as its budget goes, and says whether some is left. It
-    /// is called until nothing is left, but not for ever: if the result is [`Left::Unfinished`], the
-    /// caller has to see to it that [`Turn::run`] is called again, from another context.
+    /// is called until nothing is left, but not for ever: if the result is [`Pending::Work`], the
+    /// caller has to see to it that [`Exclusive::run`] is called again, from another context.
     #[inline]
-    pub fn run(&self, f: impl FnMut(&mut T) -> Again) -> Left {
-        protocol::run(&self.pending, &self.state, ROUNDS, f)
+    pub fn run(&self, f: impl FnMut(&mut T) -> More) -> Pending {
+        protocol::run(&self.pending, &self.state, MAX_ROUNDS, f)
     }
 
     /// Becomes the owner and calls `f`, unless there is an owner. For any context but hard interrupts,
     /// also from within `f` of another value.
     ///
-    /// If work has come in meanwhile, the second result is [`Left::Unfinished`], and the caller has
-    /// to see to it that [`Turn::run`] is called.
+    /// If work has come in meanwhile, the second result is [`Pending::Work`], and the caller has
+    /// to see to it that [`Exclusive::run`] is called.
     #[inline]
-    pub fn visit<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<(R, Left)> {
-        protocol::visit(&self.pending, &self.state, f)
+    pub fn try_enter<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<(R, Pending)> {
+        protocol::try_enter(&self.pending, &self.state, f)
     }
 
     /// Becomes the owner, waiting for the present one, and calls `f`. For process context, and not
     /// from within `f` of either kind.
     ///
-    /// If work has come in meanwhile, the second result is [`Left::Unfinished`], and the caller has
-    /// to see to it that [`Turn::run`] is called.
-    pub fn control<R>(&self, f: impl FnOnce(&mut T) -> R) -> (R, Left) {
-        protocol::control(&self.pending, &self.state, f)
+    /// If work has come in meanwhile, the second result is [`Pending::Work`], and the caller has
+    /// to see to it that [`Exclusive::run`] is called.
+    pub fn enter<R>(&self, f: impl FnOnce(&mut T) -> R) -> (R, Pending) {
+        protocol::enter(&self.pending, &self.state, f)
     }
 }

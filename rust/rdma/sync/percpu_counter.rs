@@ -16,18 +16,18 @@ use kernel::prelude::*;
 /// # Invariants
 ///
 /// `words` comes from `__alloc_percpu` for `len` words, and is freed when this is dropped.
-pub struct Tally {
+pub struct PercpuCounters {
     words: NonNull<u64>,
     len: usize,
 }
 
 // SAFETY: Memory per CPU belongs to no task.
-unsafe impl Send for Tally {}
+unsafe impl Send for PercpuCounters {}
 // SAFETY: A CPU adds to its own words only, in one instruction or with interrupts off; others read
 // whole words.
-unsafe impl Sync for Tally {}
+unsafe impl Sync for PercpuCounters {}
 
-impl Tally {
+impl PercpuCounters {
     /// `len` counters, all at 0. Sleeps.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Tally {
     }
 }
 
-impl Drop for Tally {
+impl Drop for PercpuCounters {
     fn drop(&mut self) {
         // SAFETY: By the invariant; nobody else has it.
         unsafe { bindings::free_percpu(self.words.as_ptr().cast()) }

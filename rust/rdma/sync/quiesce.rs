@@ -36,17 +36,17 @@ pub fn synchronize_rcu_expedited() {
 ///
 /// For module exit: an object that is on its way out of a softirq or a work item runs code of the
 /// module until it is gone.
-pub struct Population(Arc<Count>);
+pub struct LiveCount(Arc<Count>);
 
 #[pin_data]
 struct Count {
-    /// Objects, and one for the [`Population`].
+    /// Objects, and one for the [`LiveCount`].
     members: Atomic<i64>,
     #[pin]
     empty: Completion,
 }
 
-impl Population {
+impl LiveCount {
     /// Nobody.
     ///
     /// # Errors
@@ -64,9 +64,9 @@ impl Population {
     }
 
     /// A new member. For any context.
-    pub fn join(&self) -> Alive {
+    pub fn join(&self) -> LiveRef {
         self.0.members.add(1, Relaxed);
-        Alive(self.0.clone())
+        LiveRef(self.0.clone())
     }
 
     /// Waits until no member is left, and until the code that dropped the last ones has run to its
@@ -87,10 +87,10 @@ impl Count {
     }
 }
 
-/// Proof that its owner counts as a member of a [`Population`].
-pub struct Alive(Arc<Count>);
+/// Proof that its owner counts as a member of a [`LiveCount`].
+pub struct LiveRef(Arc<Count>);
 
-impl Drop for Alive {
+impl Drop for LiveRef {
     fn drop(&mut self) {
         self.0.leave();
     }

@@ -23,23 +23,23 @@ use kernel::sync::{
 
 /// Holds a value that any number of readers use, and that is taken out at most once.
 ///
-/// [`RcuSlot::get`] costs one load. [`RcuSlot::take`] waits for the readers.
+/// [`RcuRevocable::get`] costs one load. [`RcuRevocable::take`] waits for the readers.
 ///
 /// # Invariants
 ///
 /// While `full` is set, `value` is initialised and only shared. Whoever clears `full` owns `value`
 /// once every reader that may have seen it set has left its RCU read-side critical section.
-pub struct RcuSlot<T> {
+pub struct RcuRevocable<T> {
     full: AtomicFlag,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
 // SAFETY: Sending the slot sends the value.
-unsafe impl<T: Send> Send for RcuSlot<T> {}
+unsafe impl<T: Send> Send for RcuRevocable<T> {}
 // SAFETY: References to the value are handed out to many tasks, and any of them may take it.
-unsafe impl<T: Send + Sync> Sync for RcuSlot<T> {}
+unsafe impl<T: Send + Sync> Sync for RcuRevocable<T> {}
 
-impl<T> RcuSlot<T> {
+impl<T> RcuRevocable<T> {
     /// A slot that holds `value`.
     pub const fn new(value: T) -> Self {
         // INVARIANT: Initialised, and not shared yet.
@@ -72,7 +72,7 @@ impl<T> RcuSlot<T> {
     }
 }
 
-impl<T> Drop for RcuSlot<T> {
+impl<T> Drop for RcuRevocable<T> {
     fn drop(&mut self) {
         if self.full.load(Relaxed) {
             // SAFETY: Initialised, by the invariant. Readers borrow the slot, so there is none.

@@ -42,7 +42,7 @@ use kernel::{
 ///   sooner than a grace period after the entry was erased.
 /// - `next` is accessed under the lock of `entries` alone.
 #[pin_data(PinnedDrop)]
-pub struct Table<T: 'static> {
+pub struct RcuTable<T: 'static> {
     #[pin]
     entries: Opaque<bindings::xarray>,
     next: UnsafeCell<u32>,
@@ -51,11 +51,11 @@ pub struct Table<T: 'static> {
 
 // SAFETY: The table has its own lock; objects are handed out to many tasks, and may be dropped by
 // any.
-unsafe impl<T: Send + Sync> Send for Table<T> {}
+unsafe impl<T: Send + Sync> Send for RcuTable<T> {}
 // SAFETY: See `Send`.
-unsafe impl<T: Send + Sync> Sync for Table<T> {}
+unsafe impl<T: Send + Sync> Sync for RcuTable<T> {}
 
-impl<T: 'static> Table<T> {
+impl<T: 'static> RcuTable<T> {
     /// An empty table.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -84,7 +84,7 @@ impl<T: 'static> Table<T> {
     ///
     /// # Errors
     ///
-    /// As [`Table::alloc_cyclic`].
+    /// As [`RcuTable::alloc_cyclic`].
     pub fn alloc_random(&self, range: Range<u32>, object: Arc<T>) -> Result<u32> {
         let count = range.end.wrapping_sub(range.start);
         let distance = random::u32().checked_rem(count).ok_or(ENOMEM)?;
@@ -183,7 +183,7 @@ impl<T: 'static> Table<T> {
         unsafe { bindings::xa_find(xa, at, u32::MAX as usize, bindings::XA_PRESENT) }
     }
 
-    /// As [`Table::get`], for those who want to keep the object.
+    /// As [`RcuTable::get`], for those who want to keep the object.
     #[inline]
     pub fn borrow<'g>(&'g self, id: u32, guard: &'g rcu::Guard) -> Option<ArcBorrow<'g, T>> {
         let entry = self.load(id, guard);
@@ -270,7 +270,7 @@ impl<T: 'static> Table<T> {
 }
 
 #[pinned_drop]
-impl<T: 'static> PinnedDrop for Table<T> {
+impl<T: 'static> PinnedDrop for RcuTable<T> {
     fn drop(self: Pin<&mut Self>) {
         let xa = self.entries.get();
         let mut at = 0;

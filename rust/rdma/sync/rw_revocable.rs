@@ -55,10 +55,10 @@ impl Drop for BottomHalvesOff {
     }
 }
 
-/// In [`Gate::state`]: the gate is shut. The rest counts readers.
+/// In [`RwRevocable::state`]: the gate is shut. The rest counts readers.
 const SHUT: i32 = 1 << 30;
 
-/// Guards a value. [`Gate::enter`] to read, [`Gate::lock`] to change.
+/// Guards a value. [`RwRevocable::enter`] to read, [`RwRevocable::lock`] to change.
 ///
 /// # Invariants
 ///
@@ -66,7 +66,7 @@ const SHUT: i32 = 1 << 30;
 /// - While the gate is shut, and no reader is inside that came before, only the owner of `writer`
 ///   touches `value`.
 #[pin_data]
-pub struct Gate<T> {
+pub struct RwRevocable<T> {
     state: Atomic<i32>,
     #[pin]
     writer: SpinLock<()>,
@@ -76,11 +76,11 @@ pub struct Gate<T> {
 }
 
 // SAFETY: Sending the gate sends the value.
-unsafe impl<T: Send> Send for Gate<T> {}
+unsafe impl<T: Send> Send for RwRevocable<T> {}
 // SAFETY: The value is shared among readers, and changed by any task.
-unsafe impl<T: Send + Sync> Sync for Gate<T> {}
+unsafe impl<T: Send + Sync> Sync for RwRevocable<T> {}
 
-impl<T> Gate<T> {
+impl<T> RwRevocable<T> {
     /// A gate that is shut. Gates of one `class` are not shut by who is inside of another; lockdep calls
     /// their readers `name`.
     pub fn shut(
@@ -90,7 +90,7 @@ impl<T> Gate<T> {
     ) -> impl PinInit<Self> {
         pin_init!(Self {
             state: Atomic::new(SHUT),
-            writer <- new_spinlock!((), "rdma::Gate::writer"),
+            writer <- new_spinlock!((), "rdma::RwRevocable::writer"),
             readers <- Inside::new(name, class),
             value: UnsafeCell::new(value),
         })
@@ -98,7 +98,7 @@ impl<T> Gate<T> {
 
     /// Goes in, unless the gate is shut. No writer changes the value until the result is dropped.
     #[inline]
-    pub fn enter(&self) -> Option<Entered<'_, T>> {
+    pub fn enter(&self) -> Option<RwGuard<'_, T>> {
         let bottom_halves = BottomHalvesOff::new();
         // Those who come too late should not keep the writer waiting.
         if self.state.load(Relaxed) & SHUT != 0 {
@@ -109,7 +109,7 @@ impl<T> Gate<T> {
             return None;
         }
         self.readers.enter();
-        Some(Entered {
+        Some(RwGuard {
             gate: self,
             _bottom_halves: bottom_halves,
         })
@@ -127,12 +127,12 @@ impl<T> Gate<T> {
 }
 
 /// A reader inside.
-pub struct Entered<'a, T> {
-    gate: &'a Gate<T>,
+pub struct RwGuard<'a, T> {
+    gate: &'a RwRevocable<T>,
     _bottom_halves: BottomHalvesOff,
 }
 
-impl<T> Deref for Entered<'_, T> {
+impl<T> Deref for RwGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -143,7 +143,7 @@ impl<T> Deref for Entered<'_, T> {
     }
 }
 
-impl<T> Drop for Entered<'_, T> {
+impl<T> Drop for RwGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.gate.readers.leave();
@@ -155,7 +155,7 @@ impl<T> Drop for Entered<'_, T> {
 pub struct Writer<'a, T> {
     // Dropped in this order.
     _lock: SpinLockGuard<'a, ()>,
-    gate: &'a Gate<T>,
+    gate: &'a RwRevocable<T>,
     _bottom_halves: BottomHalvesOff,
 }
 

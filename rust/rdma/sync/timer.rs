@@ -112,7 +112,7 @@ impl<O: TimerOwner> Timer<O> {
     ///
     /// Who finds that out takes no lock. So that what was done before this is seen by
     /// [`TimerOwner::expired`], a full barrier has to come after it, and another before `expired` looks for
-    /// it; [`Turn`](crate::sync::exclusive::Turn) has both.
+    /// it; [`Exclusive`](crate::sync::exclusive::Turn) has both.
     #[inline]
     pub fn arm(owner: ArcBorrow<'_, O>, at: u64) {
         if at < owner.timer().deadline.load(Relaxed) {

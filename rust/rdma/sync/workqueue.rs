@@ -19,20 +19,20 @@ use kernel::{
 
 /// Lets others have the processor now and then, in the middle of what takes long. Not where nothing may
 /// sleep.
-pub fn give_way() {
+pub fn cond_resched() {
     // SAFETY: May sleep, as the caller may.
     unsafe { crate::bindings::ferroce_helper_cond_resched() };
 }
 
 /// A work queue. When it is dropped, everything in it has run.
-pub struct SleepQueue(NonNull<bindings::workqueue_struct>);
+pub struct Workqueue(NonNull<bindings::workqueue_struct>);
 
 // SAFETY: Work queues have their own locks.
-unsafe impl Send for SleepQueue {}
+unsafe impl Send for Workqueue {}
 // SAFETY: See `Send`.
-unsafe impl Sync for SleepQueue {}
+unsafe impl Sync for Workqueue {}
 
-impl SleepQueue {
+impl Workqueue {
     /// A queue that runs as many items at a time as there can be.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl SleepQueue {
     }
 }
 
-impl Deref for SleepQueue {
+impl Deref for Workqueue {
     type Target = Queue;
 
     fn deref(&self) -> &Queue {
@@ -74,7 +74,7 @@ impl Deref for SleepQueue {
     }
 }
 
-impl Drop for SleepQueue {
+impl Drop for Workqueue {
     fn drop(&mut self) {
         // SAFETY: Ours, and nobody can put anything in any more. Waits for what is in it.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };

@@ -23,9 +23,9 @@ const MOST: u32 = 4;
 
 /// How far the peer is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Distance {
+pub(crate) struct RttEstimator {
     /// What is measured.
-    watched: Option<Watched>,
+    watched: Option<RttSample>,
     /// The shortest round trip, in nanoseconds.
     shortest: u64,
     factor: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Distance {
 
 /// Something that was sent, and that the peer answers at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Watched {
+struct RttSample {
     /// What the oldest PSN is when it is answered.
     after: Psn,
     since: Instant,
@@ -41,7 +41,7 @@ struct Watched {
     full: bool,
 }
 
-impl Distance {
+impl RttEstimator {
     /// Of a peer that has not answered yet.
     pub(crate) const UNKNOWN: Self = Self {
         watched: None,
@@ -65,7 +65,7 @@ impl Distance {
     /// `full`: there is so much in flight that more may be of use.
     #[inline]
     pub(crate) fn sent(&mut self, after: Psn, since: Instant, full: bool) {
-        self.watched.get_or_insert(Watched { after, since, full });
+        self.watched.get_or_insert(RttSample { after, since, full });
     }
 
     /// What was sent is to be sent again, or did not leave: an answer would not say to which of them.
@@ -116,7 +116,7 @@ mod tests {
         Instant::from_nanos(0).saturating_add(Duration::from_micros(micros))
     }
 
-    impl Distance {
+    impl RttEstimator {
         /// Answers took so many microseconds each.
         fn takes<const N: usize>(&mut self, trips: [u64; N]) -> [u32; N] {
             trips.map(|trip| {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn of<const N: usize>(trips: [u64; N]) -> [u32; N] {
-        let mut distance = Distance::UNKNOWN;
+        let mut distance = RttEstimator::UNKNOWN;
         distance.takes(trips)
     }
 
@@ -141,21 +141,21 @@ mod tests {
 
     #[test]
     fn it_is_1_for_a_peer_that_is_near() {
-        let mut distance = Distance::UNKNOWN;
+        let mut distance = RttEstimator::UNKNOWN;
         assert_eq!(distance.factor(), 1);
         assert_eq!(distance.takes([1_999, 1_999, 0, 5_000]), [1; 4]);
     }
 
     #[test]
     fn it_grows_only_where_it_is_of_use() {
-        let mut distance = Distance::UNKNOWN;
+        let mut distance = RttEstimator::UNKNOWN;
         distance.took(9_000_000, false);
         assert_eq!(distance.factor(), 1);
     }
 
     #[test]
     fn a_queue_on_the_way_makes_it_smaller() {
-        let mut distance = Distance::UNKNOWN;
+        let mut distance = RttEstimator::UNKNOWN;
         assert_eq!(distance.takes([8_000; 3])[2], 4);
         let trips = [10_000, 12_000, 16_000, 16_001, 16_001, 10_000];
         assert_eq!(distance.takes(trips), [4, 4, 4, 2, 1, 2]);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_loss_halves_it() {
-        let mut distance = Distance::UNKNOWN;
+        let mut distance = RttEstimator::UNKNOWN;
         assert_eq!(distance.takes([20_000; 3])[2], 4);
         for factor in [2, 1, 1] {
             distance.on_loss();
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn nothing_is_measured_by_what_was_answered_before() {
-        let mut distance = Distance::UNKNOWN;
+        let mut distance = RttEstimator::UNKNOWN;
         distance.sent(Psn::new(0), at(0), true);
         distance.on_progress(Psn::new(0xFF_FFFF), at(2_000));
         assert_eq!(distance.factor(), 1);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn nothing_is_measured_by_what_was_sent_twice() {
-        let mut distance = Distance::UNKNOWN;
+        let mut distance = RttEstimator::UNKNOWN;
         distance.sent(Psn::new(1), at(0), true);
         distance.forget();
         distance.on_progress(Psn::new(1), at(9_000));

@@ -17,7 +17,7 @@ const SLOWLY: u32 = 16;
 
 /// How much may be in flight, in packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Pace {
+pub(crate) struct CongestionWindow {
     most: u32,
     /// From here on it grows slowly.
     calm: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Pace {
     earned: u32,
 }
 
-impl Pace {
+impl CongestionWindow {
     /// Of a requester that sends nothing.
     pub(crate) const NONE: Self = Self::starting(0);
 
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_loss_halves_it_and_what_arrives_lets_it_grow() {
-        let mut pace = Pace::starting(100);
+        let mut pace = CongestionWindow::starting(100);
         assert_eq!(pace.of(100), 100);
         pace.on_loss(100);
         assert_eq!(pace.of(100), 50);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn it_begins_small() {
-        let mut pace = Pace::starting(20);
+        let mut pace = CongestionWindow::starting(20);
         assert_eq!(pace.of(100), 20);
         pace.on_progress(20);
         assert_eq!(pace.of(100), 40);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn after_silence_it_grows_slowly_beyond_what_was_left() {
-        let mut pace = Pace::starting(100);
+        let mut pace = CongestionWindow::starting(100);
         pace.on_loss(100);
         pace.on_silence();
         assert_eq!(pace.of(100), 50);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn it_never_stops() {
-        let mut pace = Pace::starting(256);
+        let mut pace = CongestionWindow::starting(256);
         for _ in 0..40 {
             pace.on_loss(256);
         }

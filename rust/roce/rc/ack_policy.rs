@@ -11,16 +11,16 @@ use crate::{
 
 /// How often packets ask for an acknowledgement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Asking {
+pub(super) enum AckRequestMode {
     /// At the end of each message.
-    Promptly,
+    EveryMessage,
     /// Where one is waited for.
-    Sparingly,
+    WhenNeeded,
 }
 
 /// What was sent since an acknowledgement was last asked for; or how much may be.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Unasked {
+pub(super) struct SinceRequest {
     pub(super) packets: u32,
     pub(super) bytes: u32,
     pub(super) messages: u32,
@@ -28,8 +28,8 @@ pub(super) struct Unasked {
 
 /// What was asked for, and what was not.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Questions {
-    pub(super) unasked: Unasked,
+pub(super) struct AckRequests {
+    pub(super) unasked: SinceRequest,
     /// The next packet has to ask.
     pub(super) overdue: bool,
     /// The PSN after the last one that was asked for.
@@ -42,11 +42,11 @@ pub(super) struct Questions {
     pub(super) heard: bool,
 }
 
-impl Questions {
+impl AckRequests {
     /// Those of a connection whose first PSN is `first`.
     pub(super) fn new(first: Psn) -> Self {
         Self {
-            unasked: Unasked::default(),
+            unasked: SinceRequest::default(),
             overdue: false,
             asked: first,
             before: first,

@@ -6,7 +6,7 @@
 //!
 //! One that is asked for costs both ends a packet, and is of use only to who waits for it: the consumer for
 //! a completion, the window and the send queue for room, a local operation for its turn. So within a stream
-//! of requests that are not signaled, there are fewer ([`Asking::Sparingly`]). When such a stream stops, nobody knows
+//! of requests that are not signaled, there are fewer ([`AckRequestMode::WhenNeeded`]). When such a stream stops, nobody knows
 //! that it does: what is not asked for within [`PATIENCE`] is then asked for by a *probe*, a SEND without payload and
 //! with the PSN before the oldest in flight. That is a duplicate at any rate, so the peer answers with how far it has
 //! come, and does nothing (IBA: C9-105). It needs none of the consumer's memory, which may be gone if the consumer
@@ -16,11 +16,11 @@
 
 use super::{
     ack_policy::{
-        Asking,
-        Questions,
-        Unasked, //
+        AckRequestMode,
+        AckRequests,
+        SinceRequest, //
     },
-    attributes::Flow,
+    attributes::FlowLimit,
     requester::{
         Requester,
         SendState, //
@@ -31,8 +31,8 @@ use super::{
 use crate::{
     psn::Psn,
     segmentation::tx_desc::{
-        Segment,
-        Source, //
+        TxDesc,
+        TxPayload, //
     },
     time::{
         Duration,
@@ -61,7 +61,7 @@ const PROMPT: u32 = 16;
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns whether the planned packet asks for an acknowledgement: the last of a message for which somebody
     /// waits does, and enough of the others that neither window nor send queue can fill up unanswered.
-    pub(super) fn asks(&self, plan: &Plan, asking: Asking) -> bool {
+    pub(super) fn asks(&self, plan: &Plan, asking: AckRequestMode) -> bool {
         let most = self.most_unasked(asking);
         let unasked = self.questions.unasked.with(plan);
         (plan.is_last() && self.is_awaited(plan, asking))
@@ -72,7 +72,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Returns how many full packets of a message go before one has to ask for an acknowledgement, with that one.
-    pub(super) fn until_asked(&self, asking: Asking) -> u32 {
+    pub(super) fn until_asked(&self, asking: AckRequestMode) -> u32 {
         if self.questions.overdue {
             return 1;
         }
@@ -86,8 +86,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Notes that the planned packets were sent at `now`, the last of which asks.
     #[inline]
     pub(super) fn asked(&mut self, now: Instant) {
-        self.questions = Questions {
-            unasked: Unasked::default(),
+        self.questions = AckRequests {
+            unasked: SinceRequest::default(),
             overdue: false,
             asked: self.window.psn(),
             before: self.questions.asked,
@@ -117,8 +117,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Notes that nothing is in flight that was not asked for.
     pub(super) fn nothing_to_ask(&mut self) {
-        self.questions = Questions {
-            unasked: Unasked::default(),
+        self.questions = AckRequests {
+            unasked: SinceRequest::default(),
             overdue: false,
             asked: self.window.una(),
             before: self.window.una(),
@@ -131,7 +131,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// has the next, or a probe, if something else went unasked.
     pub(super) fn did_not_leave(&mut self, first: Psn) {
         self.distance.forget();
-        let Questions { asked, before, .. } = self.questions;
+        let AckRequests { asked, before, .. } = self.questions;
         let sent = first.since(self.window.una());
         if self.known(asked) > sent {
             self.questions.asked = before;
@@ -190,14 +190,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Makes the packet that only asks, once [`probes`](Self::probes) says so.
-    pub(super) fn probe(&mut self, now: Instant) -> Option<Segment> {
+    pub(super) fn probe(&mut self, now: Instant) -> Option<TxDesc> {
         let opcode = Opcode::of(Service::Rc, Operation::Send, Position::Only, false)?;
         let known = self.window.una().sub(1);
         self.asked(now);
-        Some(Segment {
+        Some(TxDesc {
             headers: Headers::new(opcode, self.config.pkey, self.config.dest_qpn, known)
                 .ack_request(true),
-            source: Source::None,
+            source: TxPayload::None,
             offset: 0,
             length: 0,
             packets: 1,
@@ -209,20 +209,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// nothing yet may not know where the connection begins: rdma_rxe answers a duplicate with what its queue
     /// pair has last done, even if that was in another connection. These are asked for promptly, and so is
     /// what is no stream.
-    pub(super) fn asking(&self, wish: Asking, now: Instant) -> Asking {
+    pub(super) fn asking(&self, wish: AckRequestMode, now: Instant) -> AckRequestMode {
         let questions = &self.questions;
         let streams = !questions.sent.saturating_add(PATIENCE).is_before(now);
         let new = self.window.psn() == self.window.high();
         let patient = self.retry.waits_for(LEAST_TIMEOUT) && !self.pace.was_silent();
         match streams && new && patient && questions.heard {
             true => wish,
-            false => Asking::Promptly,
+            false => AckRequestMode::EveryMessage,
         }
     }
 
     /// Returns whether anybody waits for the end of the planned message.
-    fn is_awaited(&self, plan: &Plan, asking: Asking) -> bool {
-        asking == Asking::Promptly
+    fn is_awaited(&self, plan: &Plan, asking: AckRequestMode) -> bool {
+        asking == AckRequestMode::EveryMessage
             || plan.slot.wr.signaled
             || plan.slot.awaits_response()
             || self.state == SendState::Draining
@@ -230,15 +230,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Returns how much may go unasked.
-    fn most_unasked(&self, asking: Asking) -> Unasked {
-        let Flow { bytes, packets } = self.flow();
+    fn most_unasked(&self, asking: AckRequestMode) -> SinceRequest {
+        let FlowLimit { bytes, packets } = self.flow();
         match asking {
-            Asking::Promptly => Unasked {
+            AckRequestMode::EveryMessage => SinceRequest {
                 packets: PROMPT.min(packets.wrapping_shr(1)),
                 bytes: bytes.wrapping_shr(1),
                 messages: u32::MAX,
             },
-            Asking::Sparingly => Unasked {
+            AckRequestMode::WhenNeeded => SinceRequest {
                 packets: packets.wrapping_shr(2),
                 bytes: bytes.wrapping_shr(2),
                 messages: self.window.capacity().wrapping_shr(2),
@@ -247,7 +247,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 }
 
-impl Unasked {
+impl SinceRequest {
     /// These, and the planned packets.
     #[inline]
     fn with(self, plan: &Plan) -> Self {

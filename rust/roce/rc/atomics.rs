@@ -11,21 +11,21 @@
 //! extensions.
 
 use super::{
-    nak::Refusal,
+    nak::NakReason,
     replay::{
-        Answer,
+        ReplayEntry,
         Request, //
     },
     responder::{
-        Message,
-        RequestHost,
+        RcMessage,
+        RequestContext,
         Responder, //
     }, //
 };
 use crate::{
     access::Access,
     num::usize_as_u64,
-    segmentation::tx_desc::Payload,
+    segmentation::tx_desc::RxPayload,
     wire::{
         ext::Feth,
         opcode::Operation,
@@ -40,14 +40,14 @@ use crate::{
     }, //
 };
 
-impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Carries out an atomic operation.
     pub(super) fn on_atomic(
         &mut self,
         packet: &Packet<'_>,
-        host: &mut impl RequestHost,
-    ) -> Result<(), Refusal> {
-        let (op, remote) = atomic(packet).ok_or(Refusal::INVALID)?;
+        host: &mut impl RequestContext,
+    ) -> Result<(), NakReason> {
+        let (op, remote) = atomic(packet).ok_or(NakReason::INVALID)?;
         self.admit(packet, 0, Access::REMOTE_ATOMIC)?;
         check_alignment(remote)?;
         self.make_room()?;
@@ -59,17 +59,17 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     pub(super) fn on_atomic_write(
         &mut self,
         packet: &Packet<'_>,
-        host: &mut impl RequestHost,
-    ) -> Result<(), Refusal> {
-        let reth = packet.reth().ok_or(Refusal::INVALID)?;
+        host: &mut impl RequestContext,
+    ) -> Result<(), NakReason> {
+        let reth = packet.reth().ok_or(NakReason::INVALID)?;
         let remote = Remote::from(&reth);
         self.admit(packet, ATOMIC_BYTES, Access::REMOTE_WRITE)?;
         if reth.len != ATOMIC_BYTES {
-            return Err(Refusal::INVALID);
+            return Err(NakReason::INVALID);
         }
         check_alignment(remote)?;
         self.make_room()?;
-        let payload = Payload::of(packet).ok_or(Refusal::INVALID)?;
+        let payload = RxPayload::of(packet).ok_or(NakReason::INVALID)?;
         host.write_atomic(remote, payload)?;
         self.answer(Request::AtomicWrite, remote)
     }
@@ -78,14 +78,14 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     pub(super) fn on_flush(
         &mut self,
         packet: &Packet<'_>,
-        host: &mut impl RequestHost,
-    ) -> Result<(), Refusal> {
-        let (feth, reth) = packet.feth().zip(packet.reth()).ok_or(Refusal::INVALID)?;
-        let placement = Placement::from_bits(feth.placement).ok_or(Refusal::INVALID)?;
+        host: &mut impl RequestContext,
+    ) -> Result<(), NakReason> {
+        let (feth, reth) = packet.feth().zip(packet.reth()).ok_or(NakReason::INVALID)?;
+        let placement = Placement::from_bits(feth.placement).ok_or(NakReason::INVALID)?;
         let scope = match feth.selectivity {
             Feth::RANGE => FlushScope::Range(reth.len),
             Feth::MR => FlushScope::Region,
-            _ => return Err(Refusal::INVALID),
+            _ => return Err(NakReason::INVALID),
         };
         let remote = Remote::from(&reth);
         self.admit(packet, 0, placement.access())?;
@@ -98,23 +98,23 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
 
     /// Checks that no message is under way, that the payload is as long as it must be, and that the
     /// peer may do `access` at all.
-    fn admit(&self, packet: &Packet<'_>, payload: u32, access: Access) -> Result<(), Refusal> {
+    fn admit(&self, packet: &Packet<'_>, payload: u32, access: Access) -> Result<(), NakReason> {
         let fits = usize_as_u64(packet.payload_len()) == u64::from(payload);
-        let idle = self.message == Message::None;
+        let idle = self.message == RcMessage::None;
         (fits && idle && self.config.access.contains(access))
             .then_some(())
-            .ok_or(Refusal::INVALID)
+            .ok_or(NakReason::INVALID)
     }
 
-    fn make_room(&mut self) -> Result<(), Refusal> {
+    fn make_room(&mut self) -> Result<(), NakReason> {
         let room = self.replay.make_room(self.expected, 1);
-        room.map_err(|_| Refusal::INVALID)
+        room.map_err(|_| NakReason::INVALID)
     }
 
     /// Notes the answer to the expected request, which is carried out.
-    fn answer(&mut self, request: Request, remote: Remote) -> Result<(), Refusal> {
-        let answer = Answer::done(self.expected, request, remote, self.msn.next());
-        self.replay.push(answer).map_err(|_| Refusal::INVALID)?;
+    fn answer(&mut self, request: Request, remote: Remote) -> Result<(), NakReason> {
+        let answer = ReplayEntry::done(self.expected, request, remote, self.msn.next());
+        self.replay.push(answer).map_err(|_| NakReason::INVALID)?;
         self.expected = self.expected.next();
         self.finish();
         Ok(())
@@ -141,9 +141,9 @@ pub(super) fn atomic(packet: &Packet<'_>) -> Option<(AtomicOp, Remote)> {
     Some((op, remote))
 }
 
-fn check_alignment(remote: Remote) -> Result<(), Refusal> {
+fn check_alignment(remote: Remote) -> Result<(), NakReason> {
     match remote.va & u64::from(ATOMIC_BYTES.wrapping_sub(1)) {
         0 => Ok(()),
-        _ => Err(Refusal::INVALID),
+        _ => Err(NakReason::INVALID),
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 /// How much may be in flight, either way: SENDs and WRITEs with their payload, READs with the
 /// responses that they ask for. At least one packet, or one part of a READ, always may.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Flow {
+pub struct FlowLimit {
     /// Bytes of payload.
     pub bytes: u32,
     /// Packets.
@@ -45,9 +45,9 @@ pub struct RequesterConfig {
     pub rnr_retry: u8,
     /// How much may be in flight to a peer that is near. To one that is farther away than a millisecond it becomes
     /// more, in proportion, up to 4 times as much, as long as the way becomes no longer and nothing gets lost.
-    pub flow: Flow,
+    pub flow: FlowLimit,
     /// How many packets may be in flight before any is acknowledged. The rest is earned.
-    pub first_flight: u32,
+    pub initial_window: u32,
 }
 
 /// How often things happened since the counts were last taken.
@@ -79,7 +79,7 @@ pub(super) struct Config {
     pub(super) dest_qpn: Qpn,
     pub(super) pkey: Pkey,
     pub(super) max_rd_atomic: u8,
-    pub(super) flow: Flow,
+    pub(super) flow: FlowLimit,
 }
 
 impl Config {
@@ -88,7 +88,7 @@ impl Config {
         dest_qpn: Qpn::GSI,
         pkey: Pkey::DEFAULT,
         max_rd_atomic: 0,
-        flow: Flow {
+        flow: FlowLimit {
             bytes: 0,
             packets: 0,
         },

@@ -11,7 +11,7 @@
 use super::{
     requester::{
         Requester,
-        ResponseHost,
+        ResponseContext,
         SendState, //
     },
     retry::Exhausted,
@@ -28,7 +28,7 @@ use crate::{
         usize_as_u64, //
     },
     psn::Psn,
-    segmentation::tx_desc::Payload,
+    segmentation::tx_desc::RxPayload,
     status::{
         DropReason,
         NakCode,
@@ -58,7 +58,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         &mut self,
         now: Instant,
         packet: &Packet<'_>,
-        host: &mut impl ResponseHost,
+        host: &mut impl ResponseContext,
     ) -> Result<Taken, DropReason> {
         if !matches!(self.state, SendState::Ready | SendState::Draining) {
             return Err(DropReason::WrongQpState);
@@ -115,7 +115,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         &mut self,
         now: Instant,
         packet: &Packet<'_>,
-        host: &mut impl ResponseHost,
+        host: &mut impl ResponseContext,
     ) -> Result<Taken, DropReason> {
         let slot = self.answered(now, packet)?;
         if matches!(slot.wr.op, SendOp::Atomic { .. }) {
@@ -130,7 +130,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             self.end(WcStatus::BadRespErr);
             return Ok(Taken::Whole);
         }
-        if let Some(payload) = Payload::of(packet) {
+        if let Some(payload) = RxPayload::of(packet) {
             let offset = mtu.offset(index, slot.wr.length);
             match host.place(self.window.oldest_place(), offset, payload) {
                 Ok(()) => {}
@@ -157,7 +157,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         &mut self,
         now: Instant,
         packet: &Packet<'_>,
-        host: &mut impl ResponseHost,
+        host: &mut impl ResponseContext,
     ) -> Result<Taken, DropReason> {
         let slot = self.answered(now, packet)?;
         let found = packet.atomic_ack().ok_or(DropReason::BadSequence)?.original;
@@ -188,7 +188,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let Some((slot, true)) = self.window.oldest() else {
             return Err(DropReason::StaleResponse);
         };
-        if self.window.una() != psn || !slot.awaits_response() || slot.verdict.is_some() {
+        if self.window.una() != psn || !slot.awaits_response() || slot.status.is_some() {
             return Err(DropReason::BadSequence);
         }
         Ok(*slot)

@@ -6,18 +6,18 @@
 //! state is for the caller to know (`ib_modify_qp_is_ok`).
 
 use super::{
-    ack_policy::Questions,
+    ack_policy::AckRequests,
     attributes::{
         Config,
-        Flow,
+        FlowLimit,
         RequesterConfig, //
     },
     requester::Requester,
     slot::Slot, //
 };
 use crate::congestion::{
-    rtt::Distance,
-    window::Pace, //
+    rtt::RttEstimator,
+    window::CongestionWindow, //
 };
 use crate::{
     id::Pkey,
@@ -34,8 +34,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             flow: config.flow,
         };
         self.window.configure(config.first_psn, config.path_mtu);
-        self.questions = Questions::new(config.first_psn);
-        self.pace = Pace::starting(config.first_flight);
+        self.questions = AckRequests::new(config.first_psn);
+        self.pace = CongestionWindow::starting(config.initial_window);
         self.rerouted();
         self.retry.clear();
         self.retry.set_timeout(config.ack_timeout);
@@ -45,7 +45,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Says that there is another way to the peer.
     pub fn rerouted(&mut self) {
-        self.distance = Distance::UNKNOWN;
+        self.distance = RttEstimator::UNKNOWN;
     }
 
     /// Sets the local ACK timeout, a code of five bits, from the next packet on; and if so far there was none, for
@@ -78,7 +78,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Sets how much may be in flight.
-    pub fn set_flow(&mut self, flow: Flow) {
+    pub fn set_flow(&mut self, flow: FlowLimit) {
         self.config.flow = flow;
     }
 }

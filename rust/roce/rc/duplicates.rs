@@ -9,9 +9,9 @@
 
 use super::{
     atomics::atomic,
-    pending_ack::Reply,
+    pending_ack::PendingReply,
     replay::{
-        Answer,
+        ReplayEntry,
         Request, //
     },
     responder::Responder, //
@@ -27,7 +27,7 @@ use crate::{
     wr::Remote, //
 };
 
-impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Answers a request again that was carried out already.
     pub(super) fn on_duplicate(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
         self.stats.duplicates = self.stats.duplicates.wrapping_add(1);
@@ -47,10 +47,10 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Acknowledges a SEND or WRITE again, if nothing else is to be said.
     fn acknowledge_again(&mut self, psn: Psn) {
         match self.reply {
-            Reply::None => self.reply = Reply::Ack { owed: psn },
-            Reply::Ack { owed } if owed.is_before(psn) => self.reply = Reply::Ack { owed: psn },
-            Reply::Sequence { owed } if owed.is_none_or(|owed| owed.is_before(psn)) => {
-                self.reply = Reply::Sequence { owed: Some(psn) };
+            PendingReply::None => self.reply = PendingReply::Ack { owed: psn },
+            PendingReply::Ack { owed } if owed.is_before(psn) => self.reply = PendingReply::Ack { owed: psn },
+            PendingReply::Sequence { owed } if owed.is_none_or(|owed| owed.is_before(psn)) => {
+                self.reply = PendingReply::Sequence { owed: Some(psn) };
             }
             _ => {}
         }

@@ -10,15 +10,15 @@
 //! (longest message), C9-148 (a READ counts when it is accepted).
 
 use super::{
-    nak::Refusal,
-    pending_ack::Reply,
-    replay::Answer,
+    nak::NakReason,
+    pending_ack::PendingReply,
+    replay::ReplayEntry,
     responder::{
         Fatal,
-        Message,
+        RcMessage,
         Recovery,
         RecvState,
-        RequestHost,
+        RequestContext,
         Responder, //
     }, //
 };
@@ -33,7 +33,7 @@ use crate::{
         usize_as_u64, //
     },
     psn::Psn,
-    segmentation::tx_desc::Payload,
+    segmentation::tx_desc::RxPayload,
     status::{
         DropReason,
         NakCode,
@@ -62,7 +62,7 @@ use crate::{
     }, //
 };
 
-impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Takes a request of the peer. Its answer, if it has one, leaves with the next
     /// [`burst`](Self::burst), whatever is returned here.
     ///
@@ -75,7 +75,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     pub fn handle_request(
         &mut self,
         packet: &Packet<'_>,
-        host: &mut impl RequestHost,
+        host: &mut impl RequestContext,
     ) -> Result<Taken, DropReason> {
         if self.state != RecvState::Ready {
             return Err(DropReason::WrongQpState);
@@ -104,7 +104,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         if !self.recovery.told {
             self.recovery.told = true;
             let owed = self.reply.owed();
-            self.reply = Reply::Sequence { owed };
+            self.reply = PendingReply::Sequence { owed };
         }
         Err(DropReason::AheadOfSequence)
     }
@@ -112,7 +112,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     fn on_expected(
         &mut self,
         packet: &Packet<'_>,
-        host: &mut impl RequestHost,
+        host: &mut impl RequestContext,
     ) -> Result<Taken, DropReason> {
         let outcome = match packet.opcode().operation() {
             Operation::Send | Operation::SendInvalidate => self.on_send(packet, host),
@@ -121,18 +121,18 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
             Operation::AtomicWrite => self.on_atomic_write(packet, host),
             Operation::Flush => self.on_flush(packet, host),
-            _ => Err(Refusal::INVALID),
+            _ => Err(NakReason::INVALID),
         };
         match outcome {
             Ok(()) => self.recovered(packet.ack_request()),
-            Err(Refusal::Absent) => return Ok(Taken::Paused),
-            Err(Refusal::NotReady) => {
+            Err(NakReason::Absent) => return Ok(Taken::Paused),
+            Err(NakReason::NotReady) => {
                 self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
-                self.reply = Reply::NotReady;
+                self.reply = PendingReply::NotReady;
                 // What follows is dropped in silence: the peer will send it again anyway.
                 self.recovery.told = true;
             }
-            Err(Refusal::Final(code, fatal)) => self.refuse(self.expected, code, fatal),
+            Err(NakReason::Final(code, fatal)) => self.refuse(self.expected, code, fatal),
         }
         Ok(Taken::Whole)
     }
@@ -141,14 +141,14 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// except for what was dropped after it.
     fn recovered(&mut self, ack_request: bool) {
         self.replay.age(self.expected);
-        let untold = matches!(self.reply, Reply::Sequence { .. } | Reply::NotReady);
+        let untold = matches!(self.reply, PendingReply::Sequence { .. } | PendingReply::NotReady);
         let missing = |latest: Psn| !latest.is_before(self.expected);
         if untold && self.recovery.latest.is_some_and(missing) {
             let owed = match ack_request {
                 true => Some(self.expected.sub(1)),
                 false => self.reply.owed(),
             };
-            self.reply = Reply::Sequence { owed };
+            self.reply = PendingReply::Sequence { owed };
             return;
         }
         self.recovery = Recovery::default();
@@ -158,24 +158,24 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     }
 
     pub(super) fn owe_ack(&mut self) {
-        self.reply = Reply::Ack {
+        self.reply = PendingReply::Ack {
             owed: self.expected.sub(1),
         };
     }
 
     // Operations. Each advances the expected PSN when it is done.
 
-    fn on_send(&mut self, packet: &Packet<'_>, host: &mut impl RequestHost) -> Result<(), Refusal> {
+    fn on_send(&mut self, packet: &Packet<'_>, host: &mut impl RequestContext) -> Result<(), NakReason> {
         let opcode = packet.opcode();
         self.checked_len(packet)?;
         let (wr, received) = match (self.message, opcode.starts_message()) {
-            (Message::None, true) => (self.take_receive(host, WcOpcode::Recv)?, 0),
-            (Message::Send { wr, received }, false) => (wr, received),
-            _ => return Err(Refusal::INVALID),
+            (RcMessage::None, true) => (self.take_receive(host, WcOpcode::Recv)?, 0),
+            (RcMessage::Send { wr, received }, false) => (wr, received),
+            _ => return Err(NakReason::INVALID),
         };
         match take_payload(packet, wr, received, host) {
             Ok(end) => {
-                self.message = Message::Send { wr, received: end };
+                self.message = RcMessage::Send { wr, received: end };
                 self.expected = self.expected.add(packet.packets());
                 if opcode.ends_message() {
                     self.complete(wr, WcOpcode::Recv, end, packet, host);
@@ -186,13 +186,13 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
                 if received == 0 {
                     self.held = Some(wr);
                 }
-                Err(Refusal::Absent)
+                Err(NakReason::Absent)
             }
             Err(Obstacle::Refused((status, nak))) => {
-                self.message = Message::None;
+                self.message = RcMessage::None;
                 let failed = Completion::failed(wr.wr_id, WcOpcode::Recv, status);
                 host.complete_receive(failed, packet.solicited());
-                Err(Refusal::Final(nak, Fatal::LocalError))
+                Err(NakReason::Final(nak, Fatal::LocalError))
             }
         }
     }
@@ -200,32 +200,32 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     fn on_write(
         &mut self,
         packet: &Packet<'_>,
-        host: &mut impl RequestHost,
-    ) -> Result<(), Refusal> {
+        host: &mut impl RequestContext,
+    ) -> Result<(), NakReason> {
         let opcode = packet.opcode();
         let len = self.checked_len(packet)?;
         let (next, left, length) = match (self.message, packet.reth()) {
-            (Message::None, Some(reth)) => {
+            (RcMessage::None, Some(reth)) => {
                 self.check_remote(&reth, Access::REMOTE_WRITE, host)?;
                 (Remote::from(&reth), reth.len, reth.len)
             }
             // The right may have gone since the message began.
-            (Message::Write { next, left, length }, None)
+            (RcMessage::Write { next, left, length }, None)
                 if self.config.access.contains(Access::REMOTE_WRITE) =>
             {
                 (next, left, length)
             }
-            _ => return Err(Refusal::INVALID),
+            _ => return Err(NakReason::INVALID),
         };
-        let left = left.checked_sub(len).ok_or(Refusal::INVALID)?;
+        let left = left.checked_sub(len).ok_or(NakReason::INVALID)?;
         if opcode.ends_message() != (left == 0) {
-            return Err(Refusal::INVALID);
+            return Err(NakReason::INVALID);
         }
         let wr = match packet.imm() {
             Some(_) => Some(self.take_receive(host, WcOpcode::RecvRdmaWithImm)?),
             None => None,
         };
-        let payload = Payload::of(packet);
+        let payload = RxPayload::of(packet);
         let placed = payload.map_or(Ok(()), |payload| host.place_remote(next, payload));
         if let Err(obstacle) = placed {
             if let (Obstacle::Absent, Some(wr)) = (obstacle, wr) {
@@ -238,7 +238,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             return Err(obstacle.into());
         }
         self.expected = self.expected.add(packet.packets());
-        self.message = Message::Write {
+        self.message = RcMessage::Write {
             next: next.advance(len),
             left,
             length,
@@ -252,21 +252,21 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         Ok(())
     }
 
-    fn on_read(&mut self, packet: &Packet<'_>, host: &mut impl RequestHost) -> Result<(), Refusal> {
-        let reth = packet.reth().ok_or(Refusal::INVALID)?;
-        if self.message != Message::None || packet.payload_len() != 0 {
-            return Err(Refusal::INVALID);
+    fn on_read(&mut self, packet: &Packet<'_>, host: &mut impl RequestContext) -> Result<(), NakReason> {
+        let reth = packet.reth().ok_or(NakReason::INVALID)?;
+        if self.message != RcMessage::None || packet.payload_len() != 0 {
+            return Err(NakReason::INVALID);
         }
         let packets = self.config.path_mtu.packets(reth.len);
         self.check_remote(&reth, Access::REMOTE_READ, host)?;
-        let answer = Answer::new(
+        let answer = ReplayEntry::new(
             self.expected,
             packets,
             Remote::from(&reth),
             reth.len,
             self.msn.next(),
         );
-        self.replay.push(answer).map_err(|_| Refusal::INVALID)?;
+        self.replay.push(answer).map_err(|_| NakReason::INVALID)?;
         self.expected = self.expected.add(packets);
         self.finish();
         Ok(())
@@ -279,7 +279,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         opcode: WcOpcode,
         byte_len: u32,
         packet: &Packet<'_>,
-        host: &mut impl RequestHost,
+        host: &mut impl RequestContext,
     ) {
         self.finish();
         self.stats.receives = self.stats.receives.wrapping_add(1);
@@ -296,20 +296,20 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
 
     /// Counts the end of a message.
     pub(super) fn finish(&mut self) {
-        self.message = Message::None;
+        self.message = RcMessage::None;
         self.msn = self.msn.next();
     }
 
     // Checks.
 
     /// Returns the length of the payload if it is one that a packet in this position can have.
-    fn checked_len(&self, packet: &Packet<'_>) -> Result<u32, Refusal> {
-        let len = u32::try_from(packet.payload_len()).map_err(|_| Refusal::INVALID)?;
+    fn checked_len(&self, packet: &Packet<'_>) -> Result<u32, NakReason> {
+        let len = u32::try_from(packet.payload_len()).map_err(|_| NakReason::INVALID)?;
         self.config
             .path_mtu
             .admits_run(packet.opcode().position(), packet.packets(), len)
             .then_some(len)
-            .ok_or(Refusal::INVALID)
+            .ok_or(NakReason::INVALID)
     }
 
     /// Checks that the peer may do `access` to the memory that it names. Memory of length 0 is
@@ -318,10 +318,10 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         &self,
         reth: &Reth,
         access: Access,
-        host: &mut impl RequestHost,
-    ) -> Result<(), Refusal> {
+        host: &mut impl RequestContext,
+    ) -> Result<(), NakReason> {
         if !self.config.access.contains(access) || reth.len > MAX_MESSAGE {
-            return Err(Refusal::INVALID);
+            return Err(NakReason::INVALID);
         }
         if reth.len == 0 {
             return Ok(());
@@ -333,18 +333,18 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// memory was absent, or the next. One that cannot be used completes at once.
     fn take_receive(
         &mut self,
-        host: &mut impl RequestHost,
+        host: &mut impl RequestContext,
         opcode: WcOpcode,
-    ) -> Result<RecvWr, Refusal> {
+    ) -> Result<RecvWr, NakReason> {
         if let Some(wr) = self.held.take() {
             return Ok(wr);
         }
         match host.take_receive() {
-            None => Err(Refusal::NotReady),
+            None => Err(NakReason::NotReady),
             Some(Ok(wr)) => Ok(wr),
             Some(Err(BadRecv { wr_id, status })) => {
                 host.complete_receive(Completion::failed(wr_id, opcode, status), false);
-                Err(Refusal::Final(
+                Err(NakReason::Final(
                     NakCode::RemoteOperational,
                     Fatal::LocalError,
                 ))
@@ -360,14 +360,14 @@ fn take_payload(
     packet: &Packet<'_>,
     wr: RecvWr,
     received: u32,
-    host: &mut impl RequestHost,
+    host: &mut impl RequestContext,
 ) -> Result<u32, Obstacle<(WcStatus, NakCode)>> {
     let len = low_u32(usize_as_u64(packet.payload_len()));
     let end = received
         .checked_add(len)
         .filter(|&end| end <= wr.length)
         .ok_or((WcStatus::LocLenErr, NakCode::InvalidRequest))?;
-    Payload::of(packet)
+    RxPayload::of(packet)
         .map_or(Ok(()), |payload| host.place_receive(received, payload))
         .map_err(|obstacle| obstacle.map(|status| (status, NakCode::RemoteOperational)))?;
     if let Some(Ieth { rkey }) = packet.ieth() {

@@ -13,9 +13,9 @@
 //!   (`duplicates`) in [`replay`].
 //!
 //! Neither touches memory. Where bytes are to be moved or looked up, the machine asks its
-//! surroundings through a small trait that is given as an argument ([`requester::ResponseHost`],
-//! [`responder::RequestHost`]); where bytes are to be sent, it says where they come from
-//! ([`Segment`](crate::segmentation::tx_desc::Segment)). A packet that gets lost is never reported: the
+//! surroundings through a small trait that is given as an argument ([`requester::ResponseContext`],
+//! [`responder::RequestContext`]); where bytes are to be sent, it says where they come from
+//! ([`TxDesc`](crate::segmentation::tx_desc::Segment)). A packet that gets lost is never reported: the
 //! protocol finds out.
 
 mod ack_policy;

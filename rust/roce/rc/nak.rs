@@ -5,8 +5,8 @@
 //! Owns the kinds of no. Does not know how the peer is told.
 
 use super::{
-    pending_ack::Reply,
-    replay::Answer,
+    pending_ack::PendingReply,
+    replay::ReplayEntry,
     responder::{
         Fatal,
         RecvState,
@@ -26,7 +26,7 @@ use crate::{
 const MOST_LAST_WORDS: u32 = 2048;
 
 /// Why a request is not carried out.
-pub(super) enum Refusal {
+pub(super) enum NakReason {
     /// It must come again later.
     NotReady,
     /// It must be looked at again later.
@@ -35,7 +35,7 @@ pub(super) enum Refusal {
     Final(NakCode, Fatal),
 }
 
-impl Refusal {
+impl NakReason {
     /// The request makes no sense.
     pub(super) const INVALID: Self = Self::Final(NakCode::InvalidRequest, Fatal::RequestError);
 
@@ -43,7 +43,7 @@ impl Refusal {
     pub(super) const ACCESS: Self = Self::Final(NakCode::RemoteAccess, Fatal::AccessError);
 }
 
-impl From<Obstacle<AccessError>> for Refusal {
+impl From<Obstacle<AccessError>> for NakReason {
     fn from(obstacle: Obstacle<AccessError>) -> Self {
         match obstacle {
             Obstacle::Absent => Self::Absent,
@@ -52,7 +52,7 @@ impl From<Obstacle<AccessError>> for Refusal {
     }
 }
 
-impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Refuses the request with this PSN for good. Answers to those before it come first, unless that would take
     /// long: the queue pair is in the error state by then, and nobody expects that its memory is still read.
     pub(super) fn refuse(&mut self, psn: Psn, code: NakCode, fatal: Fatal) {
@@ -68,7 +68,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             None => (psn, code),
         };
         self.state = RecvState::Error;
-        self.reply = Reply::Refusal { psn, code };
+        self.reply = PendingReply::NakReason { psn, code };
         self.fatal = Some(fatal);
         self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
     }

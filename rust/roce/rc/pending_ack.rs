@@ -11,29 +11,29 @@ use crate::{
 
 /// What is to be said after all read responses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Reply {
+pub(super) enum PendingReply {
     /// Nothing.
     None,
     /// That everything up to here arrived, at least up to `owed`. Read responses later than that say so as
     /// well.
     Ack { owed: Psn },
-    /// That the expected request is missing; and then what is owed as with [`Reply::Ack`]. A peer that has not sent the
+    /// That the expected request is missing; and then what is owed as with [`PendingReply::Ack`]. A peer that has not sent the
     /// expected request takes no notice of the former: somebody else may have sent a later one in its name. Others
     /// know the latter from the former.
     Sequence { owed: Option<Psn> },
     /// That the expected request must wait.
     NotReady,
     /// That this request is refused for good.
-    Refusal { psn: Psn, code: NakCode },
+    NakReason { psn: Psn, code: NakCode },
 }
 
-impl Reply {
+impl PendingReply {
     /// The acknowledgement that is owed.
     pub(super) const fn owed(self) -> Option<Psn> {
         match self {
             Self::Ack { owed } => Some(owed),
             Self::Sequence { owed } => owed,
-            Self::None | Self::NotReady | Self::Refusal { .. } => None,
+            Self::None | Self::NotReady | Self::NakReason { .. } => None,
         }
     }
 

@@ -9,7 +9,7 @@
 //!
 //! Owns the cut. Does not know what is in flight.
 
-use super::attributes::Flow;
+use super::attributes::FlowLimit;
 use crate::segmentation::tx_desc::{
     BurstLimit,
     Mtu, //
@@ -21,9 +21,9 @@ const MANY: u32 = 8;
 
 /// How READs are cut: into so many packets at most. Packets are counted from the start of a READ.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Parts(NonZeroU32);
+pub(super) struct ReadSplit(NonZeroU32);
 
-impl Parts {
+impl ReadSplit {
     /// None is cut.
     pub(super) const WHOLE: Self = Self(NonZeroU32::MAX);
 
@@ -37,7 +37,7 @@ impl Parts {
 
     /// Parts for a READ that begins when so much may be in flight, to a peer that serves `depth` at a time. As many as
     /// that, or as are of use, fill the window: of one that is lost at its end, others behind it tell.
-    pub(super) fn filling(Flow { bytes, packets }: Flow, depth: u8, mtu: Mtu) -> Self {
+    pub(super) fn filling(FlowLimit { bytes, packets }: FlowLimit, depth: u8, mtu: Mtu) -> Self {
         let shift = u32::from(depth).min(MANY).checked_ilog2().unwrap_or(0);
         let share = BurstLimit {
             bytes: bytes.wrapping_shr(shift),
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn parts_lie_one_after_the_other() {
         for most in 1..6 {
-            let parts = Parts::of(most);
+            let parts = ReadSplit::of(most);
             for packets in 1..20 {
                 for index in 0..packets {
                     let end = parts.end(index, packets);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn each_part_ends_once() {
         for most in 1..6 {
-            let parts = Parts::of(most);
+            let parts = ReadSplit::of(most);
             for packets in 1..20 {
                 for to in 0..=packets {
                     for from in 0..=to {
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn as_many_as_the_peer_serves_fill_the_window() {
-        let flow = Flow {
+        let flow = FlowLimit {
             bytes: 1 << 20,
             packets: 256,
         };
@@ -122,24 +122,24 @@ mod tests {
         for (depth, packets) in depths {
             for mtu in [Mtu::Mtu256, Mtu::Mtu4096] {
                 assert_eq!(
-                    Parts::filling(flow, depth, mtu),
-                    Parts::of(packets),
+                    ReadSplit::filling(flow, depth, mtu),
+                    ReadSplit::of(packets),
                     "{depth}"
                 );
             }
         }
-        let little = Flow {
+        let little = FlowLimit {
             bytes: 8192,
             packets: 256,
         };
-        assert_eq!(Parts::filling(little, 1, Mtu::Mtu4096), Parts::of(2));
-        assert_eq!(Parts::filling(little, 8, Mtu::Mtu4096), Parts::of(1));
+        assert_eq!(ReadSplit::filling(little, 1, Mtu::Mtu4096), ReadSplit::of(2));
+        assert_eq!(ReadSplit::filling(little, 8, Mtu::Mtu4096), ReadSplit::of(1));
     }
 
     #[test]
     fn the_longest_read_may_stay_whole() {
-        assert_eq!(Parts::WHOLE.end(0, 1 << 23), 1 << 23);
-        assert_eq!(Parts::WHOLE.ended(0, 1 << 23, 1 << 23), 1);
-        assert_eq!(Parts::of(0), Parts::of(1));
+        assert_eq!(ReadSplit::WHOLE.end(0, 1 << 23), 1 << 23);
+        assert_eq!(ReadSplit::WHOLE.ended(0, 1 << 23, 1 << 23), 1);
+        assert_eq!(ReadSplit::of(0), ReadSplit::of(1));
     }
 }

@@ -24,9 +24,9 @@ use crate::{
 
 /// The answer to a request, and how far it is given. Packets are counted from its start.
 ///
-/// [`Answer::EMPTY`] is for the caller to fill its storage with.
+/// [`ReplayEntry::EMPTY`] is for the caller to fill its storage with.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
+pub struct ReplayEntry {
     /// PSN of the first packet of the response.
     pub(super) first: Psn,
     /// Number of packets of the response.
@@ -49,7 +49,7 @@ pub struct Answer {
     fresh: bool,
 }
 
-impl Answer {
+impl ReplayEntry {
     /// An answer to nothing.
     pub const EMPTY: Self = Self {
         first: Psn::new(0),
@@ -103,7 +103,7 @@ impl Answer {
     }
 }
 
-impl Default for Answer {
+impl Default for ReplayEntry {
     fn default() -> Self {
         Self::EMPTY
     }
@@ -139,7 +139,7 @@ pub(super) struct Replay<A> {
     sent_fresh: bool,
 }
 
-impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
+impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
     /// Makes an empty queue, for as many READs as there is room in `answers`.
     pub(super) const fn new(answers: A) -> Self {
         Self {
@@ -180,7 +180,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
     /// # Errors
     ///
     /// As [`make_room`](Self::make_room).
-    pub(super) fn push(&mut self, answer: Answer) -> Result<(), Full> {
+    pub(super) fn push(&mut self, answer: ReplayEntry) -> Result<(), Full> {
         self.make_room(answer.first, answer.packets)?;
         let index = self.len;
         *self.get_mut(index).ok_or(Full)? = answer;
@@ -230,7 +230,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
     }
 
     /// Returns the answer to which the packet with this PSN belongs.
-    pub(super) fn find(&self, psn: Psn) -> Option<&Answer> {
+    pub(super) fn find(&self, psn: Psn) -> Option<&ReplayEntry> {
         let index = self.position(psn)?;
         self.get(index)
     }
@@ -273,7 +273,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
 
     /// Returns the oldest answer of which something is to be sent.
     #[inline]
-    pub(super) fn pending(&self) -> Option<&Answer> {
+    pub(super) fn pending(&self) -> Option<&ReplayEntry> {
         match self.settled < self.len {
             true => self.get(self.settled),
             false => None,
@@ -348,7 +348,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
 
     /// Looks for the first answer that is pending, from `index` on.
     fn settle(&mut self, index: u32) {
-        let pending = |&index: &u32| self.get(index).is_some_and(Answer::is_pending);
+        let pending = |&index: &u32| self.get(index).is_some_and(ReplayEntry::is_pending);
         self.settled = (index..self.len).find(pending).unwrap_or(self.len);
     }
 
@@ -362,12 +362,12 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Replay<A> {
     }
 
     #[inline]
-    fn get(&self, index: u32) -> Option<&Answer> {
+    fn get(&self, index: u32) -> Option<&ReplayEntry> {
         self.answers.as_ref().get(u32_as_usize(self.place(index)))
     }
 
     #[inline]
-    fn get_mut(&mut self, index: u32) -> Option<&mut Answer> {
+    fn get_mut(&mut self, index: u32) -> Option<&mut ReplayEntry> {
         let place = u32_as_usize(self.place(index));
         self.answers.as_mut().get_mut(place)
     }

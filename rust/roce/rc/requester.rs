@@ -7,29 +7,29 @@
 
 pub use super::{
     attributes::{
-        Flow,
+        FlowLimit,
         RequesterConfig,
         RequesterStats, //
     },
-    transmit::Burst,
+    transmit::RequestBurst,
 };
 
 use super::{
-    ack_policy::Questions,
+    ack_policy::AckRequests,
     attributes::Config,
     retry::{
         Expired,
         Retry, //
     },
     send_window::{
-        Flight,
-        Window, //
+        InFlight,
+        SendWindow, //
     },
     slot::Slot, //
 };
 use crate::congestion::{
-    rtt::Distance,
-    window::Pace, //
+    rtt::RttEstimator,
+    window::CongestionWindow, //
 };
 use crate::{
     access::Obstacle,
@@ -39,10 +39,10 @@ use crate::{
     },
     psn::Psn,
     segmentation::{
-        gso::MAX_RUN,
+        gso::MAX_GSO_PACKETS,
         tx_desc::{
             Mtu,
-            Payload,
+            RxPayload,
             SlotIndex, //
         }, //
     },
@@ -58,7 +58,7 @@ use crate::{
 };
 
 /// What the requester must ask of whoever holds the memory.
-pub trait ResponseHost {
+pub trait ResponseContext {
     /// Copies `payload` of the packet at hand into the memory of the request in `slot`, from
     /// byte `offset` of the message on.
     ///
@@ -71,7 +71,7 @@ pub trait ResponseHost {
         &mut self,
         slot: SlotIndex,
         offset: u32,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<WcStatus>>;
 
     /// Writes `found`, what an atomic operation found, into the memory of the request in `slot`: the
@@ -140,12 +140,12 @@ pub struct Retired {
 #[derive(Debug)]
 pub struct Requester<S> {
     pub(super) state: SendState,
-    pub(super) window: Window<S>,
+    pub(super) window: SendWindow<S>,
     pub(super) retry: Retry,
-    pub(super) pace: Pace,
-    pub(super) distance: Distance,
+    pub(super) pace: CongestionWindow,
+    pub(super) distance: RttEstimator,
     pub(super) config: Config,
-    pub(super) questions: Questions,
+    pub(super) questions: AckRequests,
     pub(super) stats: RequesterStats,
     error: Option<WcStatus>,
 }
@@ -155,12 +155,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub fn new(storage: S) -> Self {
         Self {
             state: SendState::Reset,
-            window: Window::new(storage),
+            window: SendWindow::new(storage),
             retry: Retry::new(),
-            pace: Pace::NONE,
-            distance: Distance::UNKNOWN,
+            pace: CongestionWindow::NONE,
+            distance: RttEstimator::UNKNOWN,
             config: Config::NONE,
-            questions: Questions::new(Psn::new(0)),
+            questions: AckRequests::new(Psn::new(0)),
             stats: RequesterStats::default(),
             error: None,
         }
@@ -211,7 +211,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.state = SendState::Reset;
         self.window.clear();
         self.retry.clear();
-        self.pace = Pace::NONE;
+        self.pace = CongestionWindow::NONE;
         self.nothing_to_ask();
         self.error = None;
     }
@@ -228,8 +228,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     ///
     /// One that is longer than [`MAX_MESSAGE`] is rejected with [`WcStatus::LocLenErr`].
     pub fn post(&mut self, wr: SendWr) -> Option<SlotIndex> {
-        let verdict = (wr.length > MAX_MESSAGE).then_some(WcStatus::LocLenErr);
-        self.push(Slot::new(wr, wr.op.wc_opcode(), verdict))
+        let status = (wr.length > MAX_MESSAGE).then_some(WcStatus::LocLenErr);
+        self.push(Slot::new(wr, wr.op.wc_opcode(), status))
     }
 
     /// Takes the place of a work request that makes no sense. It completes with `status` when
@@ -251,7 +251,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// is sent any more; it completes with `status` when all before it are complete; then the
     /// QP is in the error state. Does nothing to a request that is complete.
     pub fn abort(&mut self, slot: SlotIndex, status: WcStatus) {
-        if let Some(first) = self.window.condemn(slot, status) {
+        if let Some(first) = self.window.abort_slot(slot, status) {
             self.did_not_leave(first);
             self.settle();
         }
@@ -260,7 +260,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Says that memory of what was planned last is absent: its last `packets` packets were not sent, and are
     /// the next to be planned.
     pub fn unsend(&mut self, packets: u32) {
-        for _ in 0..packets.min(MAX_RUN) {
+        for _ in 0..packets.min(MAX_GSO_PACKETS) {
             self.window.unsend();
         }
         self.did_not_leave(self.window.psn());
@@ -275,7 +275,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             None => return false,
             Some(Expired::Pause) => {}
             Some(Expired::Patience) => self.ask_next(),
-            Some(Expired::Answer) => {
+            Some(Expired::ReplayEntry) => {
                 if !self.window.in_flight() {
                     return false;
                 }
@@ -386,7 +386,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns what is in flight.
     #[inline]
     #[must_use]
-    pub const fn flight(&self) -> Flight {
+    pub const fn flight(&self) -> InFlight {
         self.window.flight()
     }
 
@@ -428,7 +428,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             SendState::Draining => begun,
             SendState::Reset | SendState::Idle | SendState::Error => false,
         };
-        if let (true, Some(status)) = (turn, slot.verdict) {
+        if let (true, Some(status)) = (turn, slot.status) {
             self.end(status);
         }
     }
@@ -441,7 +441,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         if slot.waits_for_others() {
             self.is_waited_for();
         }
-        if slot.verdict.is_some() {
+        if slot.status.is_some() {
             self.settle();
         }
         Some(place)

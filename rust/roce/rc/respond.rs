@@ -7,9 +7,9 @@
 //! would say that one is lost.
 
 use super::{
-    pending_ack::Reply,
+    pending_ack::PendingReply,
     replay::{
-        Answer,
+        ReplayEntry,
         Request, //
     },
     responder::{
@@ -22,8 +22,8 @@ use crate::{
     psn::Psn,
     segmentation::tx_desc::{
         BurstLimit,
-        Segment,
-        Source, //
+        TxDesc,
+        TxPayload, //
     },
     status::NakCode,
     wire::{
@@ -60,12 +60,12 @@ pub struct ResponseBurst<'a, A> {
 impl<A> ResponseBurst<'_, A> {
     /// Makes each segment a run of up to `run` packets.
     #[must_use]
-    pub fn in_runs(self, run: u32) -> Self {
+    pub fn coalescing(self, run: u32) -> Self {
         Self { run, ..self }
     }
 }
 
-impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Plans the answers that can be sent: read responses, in the order of their PSNs; then, if
     /// all of them fit, an acknowledgement or a refusal, or that a request is missing and the former, if due.
     pub fn burst(&mut self, limit: BurstLimit) -> ResponseBurst<'_, A> {
@@ -80,13 +80,13 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Asks the peer for patience, with an RNR NAK for the next packet that is not answered, while
     /// memory is being brought. When it is there, what has arrived is taken and answered
     /// nevertheless.
-    pub fn stall(&mut self) -> Segment {
+    pub fn stall(&mut self) -> TxDesc {
         let psn = match self.replay.pending() {
             Some(answer) => answer.first.add(answer.next),
             None => self.expected,
         };
         self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
-        self.say(psn, Syndrome::Rnr { timer: LONG_PAUSE })
+        self.ack_desc(psn, Syndrome::Rnr { timer: LONG_PAUSE })
     }
 
     /// Refuses a READ that is not answered to the end if the right to it has gone.
@@ -102,7 +102,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         }
     }
 
-    fn response(&mut self, limit: &mut BurstLimit, run: u32, first: bool) -> Option<Segment> {
+    fn response(&mut self, limit: &mut BurstLimit, run: u32, first: bool) -> Option<TxDesc> {
         let answer = *self.replay.pending()?;
         let (mtu, index) = (self.config.path_mtu, answer.next);
         let left = answer.end.saturating_sub(index);
@@ -137,11 +137,11 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         if self.reply.owed().is_some_and(|owed| !last.is_before(owed)) {
             self.reply = self.reply.acknowledged();
         }
-        Some(Segment {
+        Some(TxDesc {
             headers,
             source: match length {
-                0 => Source::None,
-                _ => Source::Remote(answer.remote.advance(mtu.offset(index, answer.length))),
+                0 => TxPayload::None,
+                _ => TxPayload::Remote(answer.remote.advance(mtu.offset(index, answer.length))),
             },
             offset: 0,
             length,
@@ -149,28 +149,28 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
         })
     }
 
-    fn acknowledgement(&mut self, limit: &mut BurstLimit, first: bool) -> Option<Segment> {
+    fn acknowledgement(&mut self, limit: &mut BurstLimit, first: bool) -> Option<TxDesc> {
         let stats = &mut self.stats;
         let (psn, syndrome, count) = match self.reply {
-            Reply::None => return None,
-            Reply::Ack { owed } => (
+            PendingReply::None => return None,
+            PendingReply::Ack { owed } => (
                 self.replay.acknowledged(owed, self.expected),
                 Syndrome::ACK_UNLIMITED,
                 Some(&mut stats.acks),
             ),
-            Reply::Sequence { .. } => (
+            PendingReply::Sequence { .. } => (
                 self.expected,
                 Syndrome::Nak(NakCode::PsnSequence),
                 Some(&mut stats.sequence_naks),
             ),
-            Reply::NotReady => (
+            PendingReply::NotReady => (
                 self.expected,
                 Syndrome::Rnr {
                     timer: self.config.min_rnr_timer,
                 },
                 None,
             ),
-            Reply::Refusal { psn, code } => (psn, Syndrome::Nak(code), None),
+            PendingReply::NakReason { psn, code } => (psn, Syndrome::Nak(code), None),
         };
         if !limit.take(1, 0, first) {
             return None;
@@ -179,17 +179,17 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             *count = count.wrapping_add(1);
         }
         self.reply = self.reply.rest();
-        Some(self.say(psn, syndrome))
+        Some(self.ack_desc(psn, syndrome))
     }
 
-    fn say(&self, psn: Psn, syndrome: Syndrome) -> Segment {
+    fn ack_desc(&self, psn: Psn, syndrome: Syndrome) -> TxDesc {
         let aeth = Aeth {
             syndrome,
             msn: self.msn,
         };
-        Segment {
+        TxDesc {
             headers: Headers::ack(self.config.pkey, self.config.dest_qpn, psn, aeth),
-            source: Source::None,
+            source: TxPayload::None,
             offset: 0,
             length: 0,
             packets: 1,
@@ -197,10 +197,10 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     }
 }
 
-impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Iterator for ResponseBurst<'_, A> {
-    type Item = Segment;
+impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Iterator for ResponseBurst<'_, A> {
+    type Item = TxDesc;
 
-    fn next(&mut self) -> Option<Segment> {
+    fn next(&mut self) -> Option<TxDesc> {
         let first = core::mem::replace(&mut self.first, false);
         self.responder.withhold();
         match self.responder.replay.pending() {

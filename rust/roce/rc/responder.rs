@@ -8,9 +8,9 @@
 pub use super::respond::ResponseBurst;
 
 use super::{
-    pending_ack::Reply,
+    pending_ack::PendingReply,
     replay::{
-        Answer,
+        ReplayEntry,
         Replay, //
     }, //
 };
@@ -27,10 +27,10 @@ use crate::{
         Rkey, //
     },
     psn::Psn,
-    recv_context::MessageHost,
+    recv_context::RecvContext,
     segmentation::tx_desc::{
         Mtu,
-        Payload, //
+        RxPayload, //
     },
     status::{
         NakCode,
@@ -49,7 +49,7 @@ use crate::{
 
 /// What the responder must ask of whoever holds the memory and the receive queue, beside what any
 /// receiver of messages asks.
-pub trait RequestHost: MessageHost {
+pub trait RequestContext: RecvContext {
     /// Does `op` to the eight bytes at `remote`, an aligned address, if the peer may do
     /// [`Access::REMOTE_ATOMIC`] to them. Returns what they were, in the order of this machine.
     ///
@@ -70,7 +70,7 @@ pub trait RequestHost: MessageHost {
     fn write_atomic(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>>;
 
     /// Brings what was written to where it shall be, if the peer may ask for that. Not for 0 bytes.
@@ -182,12 +182,12 @@ pub struct Responder<A> {
     pub(super) expected: Psn,
     /// Number of messages completed.
     pub(super) msn: Msn,
-    pub(super) message: Message,
+    pub(super) message: RcMessage,
     /// A receive that was taken for a message of which nothing could be placed yet: memory was
     /// absent.
     pub(super) held: Option<RecvWr>,
     pub(super) replay: Replay<A>,
-    pub(super) reply: Reply,
+    pub(super) reply: PendingReply,
     pub(super) recovery: Recovery,
     /// PSN after the read response that was planned last.
     pub(super) read_end: Psn,
@@ -197,7 +197,7 @@ pub struct Responder<A> {
 
 /// The message of which a part has arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Message {
+pub(super) enum RcMessage {
     /// None.
     None,
     /// A SEND, into this receive.
@@ -219,7 +219,7 @@ pub(super) struct Recovery {
     pub(super) latest: Option<Psn>,
 }
 
-impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
+impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Makes a responder in the reset state.
     pub fn new(storage: A) -> Self {
         Self {
@@ -234,10 +234,10 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
             },
             expected: Psn::new(0),
             msn: Msn::new(0),
-            message: Message::None,
+            message: RcMessage::None,
             held: None,
             replay: Replay::new(storage),
-            reply: Reply::None,
+            reply: PendingReply::None,
             recovery: Recovery::default(),
             read_end: Psn::new(0),
             stats: ResponderStats::default(),
@@ -297,21 +297,21 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// responder itself was the first to fail: its last answers still leave.
     pub fn fail(&mut self) {
         if self.state != RecvState::Error {
-            self.silence();
+            self.abort_replies();
         }
     }
 
     /// As [`fail`](Self::fail), and nothing leaves any more: the consumer wants it so.
-    pub fn silence(&mut self) {
+    pub fn abort_replies(&mut self) {
         self.state = RecvState::Error;
         self.replay.clear();
-        self.reply = Reply::None;
+        self.reply = PendingReply::None;
     }
 
     /// Forgets everything but the attributes (to RESET).
     pub fn reset(&mut self) {
         self.state = RecvState::Reset;
-        self.message = Message::None;
+        self.message = RcMessage::None;
         self.held = None;
         self.fatal = None;
         self.forget();
@@ -342,7 +342,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Acknowledges what has arrived with the next [`burst`](Self::burst), even if the peer did not ask for
     /// it.
     pub fn confirm(&mut self) {
-        if self.reply == Reply::None && self.state == RecvState::Ready {
+        if self.reply == PendingReply::None && self.state == RecvState::Ready {
             self.owe_ack();
         }
     }
@@ -357,9 +357,9 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     /// Takes the receive in progress, as flushed. To be called in the error state, before the
     /// receives that are only posted are flushed.
     pub fn abandon(&mut self) -> Option<Completion> {
-        let wr = match core::mem::replace(&mut self.message, Message::None) {
-            Message::Send { wr, .. } => Some(wr),
-            Message::None | Message::Write { .. } => self.held.take(),
+        let wr = match core::mem::replace(&mut self.message, RcMessage::None) {
+            RcMessage::Send { wr, .. } => Some(wr),
+            RcMessage::None | RcMessage::Write { .. } => self.held.take(),
         }?;
         Some(Completion::failed(
             wr.wr_id,
@@ -388,14 +388,14 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
     #[inline]
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.reply != Reply::None || self.replay.pending().is_some()
+        self.reply != PendingReply::None || self.replay.pending().is_some()
     }
 
     /// Returns whether further requests make sense: none is missing, must wait or is refused.
     #[inline]
     #[must_use]
-    pub const fn is_content(&self) -> bool {
-        matches!(self.reply, Reply::None | Reply::Ack { .. })
+    pub const fn is_in_sync(&self) -> bool {
+        matches!(self.reply, PendingReply::None | PendingReply::Ack { .. })
     }
 
     /// Returns the path MTU.
@@ -426,7 +426,7 @@ impl<A: AsRef<[Answer]> + AsMut<[Answer]>> Responder<A> {
 
     fn forget(&mut self) {
         self.replay.clear();
-        self.reply = Reply::None;
+        self.reply = PendingReply::None;
         self.recovery = Recovery::default();
     }
 }

@@ -39,7 +39,7 @@ pub(super) struct Exhausted;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Expired {
     /// The peer did not answer.
-    Answer,
+    ReplayEntry,
     /// The peer had asked for a pause.
     Pause,
     /// An acknowledgement was not asked for until then.
@@ -48,11 +48,11 @@ pub(super) enum Expired {
 
 /// What the requester waits for, with the time until which it does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Timer {
+enum RetryTimer {
     /// Nothing.
     Idle,
     /// An answer of any kind.
-    Answer { deadline: Instant },
+    ReplayEntry { deadline: Instant },
     /// The end of the pause that a peer asked for that was not ready to receive.
     Pause { until: Instant },
 }
@@ -60,7 +60,7 @@ enum Timer {
 /// The counters and the timer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retry {
-    timer: Timer,
+    timer: RetryTimer,
     /// `None` waits for ever.
     timeout: Option<Duration>,
     limit: u8,
@@ -79,7 +79,7 @@ impl Retry {
     /// Waits for ever and never tries again.
     pub(super) const fn new() -> Self {
         Self {
-            timer: Timer::Idle,
+            timer: RetryTimer::Idle,
             timeout: None,
             limit: 0,
             rnr_limit: 0,
@@ -133,7 +133,7 @@ impl Retry {
     /// An answer is due. That it is since before `now`, if nobody has waited for it so far, does not count.
     #[inline]
     pub(super) fn is_due(&mut self, now: Instant) {
-        if matches!(self.timer, Timer::Idle) {
+        if matches!(self.timer, RetryTimer::Idle) {
             self.expect_answer(now);
         }
     }
@@ -157,8 +157,8 @@ impl Retry {
     /// The peer was asked for nothing that it has not answered.
     #[inline]
     pub(super) fn nothing_asked(&mut self) {
-        if matches!(self.timer, Timer::Answer { .. }) {
-            self.timer = Timer::Idle;
+        if matches!(self.timer, RetryTimer::ReplayEntry { .. }) {
+            self.timer = RetryTimer::Idle;
         }
     }
 
@@ -168,7 +168,7 @@ impl Retry {
         (self.used, self.rnr_used, self.doublings) = (0, 0, 0);
         self.pause = Duration::ZERO;
         self.gap_answered = false;
-        self.timer = Timer::Idle;
+        self.timer = RetryTimer::Idle;
         if awaited {
             self.expect_answer(now);
         }
@@ -176,7 +176,7 @@ impl Retry {
 
     /// Something got lost, and everything from it on is to be sent again.
     pub(super) fn on_loss(&mut self) -> Result<(), Exhausted> {
-        self.timer = Timer::Idle;
+        self.timer = RetryTimer::Idle;
         if self.used >= self.limit {
             return Err(Exhausted);
         }
@@ -209,7 +209,7 @@ impl Retry {
         let longer = self.pause.saturating_mul(2).min(LONGEST_SHORT_PAUSE);
         self.pause = rnr_timeout(code).max(longer);
         let until = now.saturating_add(self.pause);
-        self.timer = Timer::Pause { until };
+        self.timer = RetryTimer::Pause { until };
         Ok(())
     }
 
@@ -217,14 +217,14 @@ impl Retry {
     pub(super) fn expire(&mut self, now: Instant) -> Option<Expired> {
         let passed = |at: Instant| !now.is_before(at);
         let what = match self.timer {
-            Timer::Answer { deadline } if passed(deadline) => Expired::Answer,
-            Timer::Pause { until } if passed(until) => Expired::Pause,
+            RetryTimer::ReplayEntry { deadline } if passed(deadline) => Expired::ReplayEntry,
+            RetryTimer::Pause { until } if passed(until) => Expired::Pause,
             _ => {
                 self.ask_by.take_if(|at| passed(*at))?;
                 return Some(Expired::Patience);
             }
         };
-        self.timer = Timer::Idle;
+        self.timer = RetryTimer::Idle;
         Some(what)
     }
 
@@ -240,16 +240,16 @@ impl Retry {
     /// Returns whether the peer asked for a pause that nobody has ended.
     #[inline]
     pub(super) const fn is_paused(&self) -> bool {
-        matches!(self.timer, Timer::Pause { .. })
+        matches!(self.timer, RetryTimer::Pause { .. })
     }
 
     /// Returns when to look again at the latest.
     #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {
         let awaited = match self.timer {
-            Timer::Idle => return self.ask_by,
-            Timer::Answer { deadline } => deadline,
-            Timer::Pause { until } => until,
+            RetryTimer::Idle => return self.ask_by,
+            RetryTimer::ReplayEntry { deadline } => deadline,
+            RetryTimer::Pause { until } => until,
         };
         match self.ask_by {
             Some(sooner) if sooner.is_before(awaited) => Some(sooner),
@@ -261,12 +261,12 @@ impl Retry {
     #[inline]
     pub(super) fn expect_answer(&mut self, now: Instant) {
         self.timer = match self.timeout {
-            Some(timeout) => Timer::Answer {
+            Some(timeout) => RetryTimer::ReplayEntry {
                 deadline: now.saturating_add(
                     timeout.saturating_mul(1_u64.wrapping_shl(self.doublings.into())),
                 ),
             },
-            None => Timer::Idle,
+            None => RetryTimer::Idle,
         };
     }
 }
@@ -309,7 +309,7 @@ mod tests {
             retry.on_asked(START);
             assert_eq!(retry.deadline(), Some(after(units)));
             assert_eq!(retry.expire(after(units - 1)), None);
-            assert_eq!(retry.expire(after(units)), Some(Expired::Answer));
+            assert_eq!(retry.expire(after(units)), Some(Expired::ReplayEntry));
             assert_eq!(retry.expire(after(99)), None, "once");
             assert_eq!(retry.on_silence(), Ok(()));
         }

@@ -17,7 +17,7 @@ mod local_ops;
 
 pub use super::slot::Slot;
 
-use super::read_split::Parts;
+use super::read_split::ReadSplit;
 use crate::{
     num::u32_as_usize,
     psn::Psn,
@@ -31,7 +31,7 @@ use crate::{
 
 /// What is sent and not acknowledged. A READ counts as what it asks for.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Flight {
+pub struct InFlight {
     /// Bytes of payload.
     pub bytes: u32,
     /// Packets.
@@ -51,7 +51,7 @@ pub(super) enum Reach {
 
 /// The requests of a send queue that are not reported as complete.
 #[derive(Debug)]
-pub(super) struct Window<S> {
+pub(super) struct SendWindow<S> {
     slots: S,
     capacity: u32,
     tail: u32,
@@ -65,12 +65,12 @@ pub(super) struct Window<S> {
     /// First PSN that no request has.
     free: Psn,
     /// The first condemned request, at which sending stops.
-    barrier: Option<u32>,
-    flight: Flight,
+    stop_at: Option<u32>,
+    flight: InFlight,
     mtu: Mtu,
 }
 
-impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     /// Makes an empty window. Of a storage whose length is no power of two, the largest power of
     /// two that fits is used.
     pub(super) fn new(slots: S) -> Self {
@@ -90,8 +90,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
             psn: Psn::new(0),
             high: Psn::new(0),
             free: Psn::new(0),
-            barrier: None,
-            flight: Flight::default(),
+            stop_at: None,
+            flight: InFlight::default(),
             mtu: Mtu::default(),
         }
     }
@@ -111,8 +111,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     pub(super) fn seek(&mut self, next: u32) {
         (self.tail, self.acked, self.cursor) = (next, next, next);
         (self.begun, self.head) = (next, next);
-        self.barrier = None;
-        self.flight = Flight::default();
+        self.stop_at = None;
+        self.flight = InFlight::default();
     }
 
     // Posting and reporting.
@@ -124,8 +124,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         }
         let index = self.head;
         *self.slot_mut(index)? = slot;
-        if slot.verdict.is_some() {
-            self.raise_barrier(index);
+        if slot.status.is_some() {
+            self.raise_stop(index);
         }
         self.head = self.head.wrapping_add(1);
         Some(self.place(index))
@@ -188,7 +188,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         let Some(slot) = self.slot_mut(index) else {
             return;
         };
-        slot.verdict = Some(status);
+        slot.status = Some(status);
         if self.begun == index {
             self.begun = index.wrapping_add(1);
         }
@@ -206,7 +206,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     #[inline]
     pub(super) fn current(&self) -> Option<(&Slot, SlotIndex, Option<u32>)> {
         let distance = |index: u32| index.wrapping_sub(self.acked);
-        let end = self.barrier.unwrap_or(self.head);
+        let end = self.stop_at.unwrap_or(self.head);
         if distance(self.cursor) >= distance(end) {
             return None;
         }
@@ -222,7 +222,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     }
 
     /// Gives the current request its PSNs, if it has none. If it is a READ, it is asked for in such `parts`.
-    pub(super) fn begin(&mut self, parts: Parts) {
+    pub(super) fn begin(&mut self, parts: ReadSplit) {
         if self.cursor != self.begun || self.cursor == self.head {
             return;
         }
@@ -250,7 +250,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
             from.saturating_add(count)
         };
         self.psn = slot.first.add(to);
-        self.flight = Flight {
+        self.flight = InFlight {
             bytes: self
                 .flight
                 .bytes
@@ -291,13 +291,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     pub(super) fn rewind(&mut self) {
         self.psn = self.una;
         self.cursor = self.acked;
-        self.flight = Flight::default();
+        self.flight = InFlight::default();
         self.skip_local();
     }
 
     // Acknowledging.
 
-    /// Acknowledges every packet before `upto`, which must not be after [`Window::high`]; stops
+    /// Acknowledges every packet before `upto`, which must not be after [`SendWindow::high`]; stops
     /// at a request that wants data, and at one that is condemned.
     pub(super) fn acknowledge(&mut self, upto: Psn) -> Reach {
         // Each round completes a request, of which there are at most `capacity`.
@@ -305,7 +305,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
             let Some((slot, true)) = self.oldest() else {
                 return Reach::Gap;
             };
-            if slot.verdict.is_some() {
+            if slot.status.is_some() {
                 return Reach::Whole;
             }
             if slot.awaits_response() {
@@ -369,7 +369,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         psn.since(self.una) < self.high.since(self.una)
     }
 
-    /// Returns whether any packet is in flight since the last [`Window::rewind`].
+    /// Returns whether any packet is in flight since the last [`SendWindow::rewind`].
     #[inline]
     pub(super) fn in_flight(&self) -> bool {
         self.psn != self.una
@@ -381,9 +381,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         self.acked == self.begun
     }
 
-    /// Returns what is in flight since the last [`Window::rewind`].
+    /// Returns what is in flight since the last [`SendWindow::rewind`].
     #[inline]
-    pub(super) const fn flight(&self) -> Flight {
+    pub(super) const fn flight(&self) -> InFlight {
         self.flight
     }
 

@@ -5,7 +5,7 @@
 //! Owns the request, the packet sequence numbers it was given and how it ended. Does not know
 //! the requests before and after it.
 
-use super::read_split::Parts;
+use super::read_split::ReadSplit;
 use crate::{
     psn::Psn,
     status::WcStatus,
@@ -30,9 +30,9 @@ pub struct Slot {
     /// Number of PSNs; 0 until they are assigned, and for what takes no packet.
     pub(super) packets: u32,
     /// In which parts a READ is asked for, since it has PSNs.
-    pub(super) parts: Parts,
+    pub(super) parts: ReadSplit,
     /// How it ended, or, while it is not complete, how it shall end instead of being sent.
-    pub(super) verdict: Option<WcStatus>,
+    pub(super) status: Option<WcStatus>,
 }
 
 impl Slot {
@@ -51,20 +51,20 @@ impl Slot {
     );
 
     /// Makes a slot without PSNs.
-    pub(super) const fn new(wr: SendWr, opcode: WcOpcode, verdict: Option<WcStatus>) -> Self {
+    pub(super) const fn new(wr: SendWr, opcode: WcOpcode, status: Option<WcStatus>) -> Self {
         Self {
             wr,
             opcode,
             first: Psn::new(0),
             packets: 0,
-            parts: Parts::WHOLE,
-            verdict,
+            parts: ReadSplit::WHOLE,
+            status,
         }
     }
 
     /// Returns what to tell the consumer; `None` for the success of a request that was not signaled.
     pub(super) fn completion(&self) -> Option<Completion> {
-        match self.verdict.unwrap_or(WcStatus::Success) {
+        match self.status.unwrap_or(WcStatus::Success) {
             WcStatus::Success => self.wr.signaled.then_some(Completion {
                 wr_id: self.wr.wr_id,
                 status: WcStatus::Success,
@@ -80,7 +80,7 @@ impl Slot {
     /// Returns whether it was a SEND, and succeeded.
     #[inline]
     pub(super) fn was_sent(&self) -> bool {
-        let succeeded = matches!(self.verdict, None | Some(WcStatus::Success));
+        let succeeded = matches!(self.status, None | Some(WcStatus::Success));
         succeeded && self.opcode == WcOpcode::Send
     }
 

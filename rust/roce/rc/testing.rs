@@ -14,7 +14,7 @@ use crate::{
     psn::Psn,
     segmentation::tx_desc::{
         BurstLimit,
-        Segment, //
+        TxDesc, //
     },
     time::Instant,
     wire::{
@@ -147,7 +147,7 @@ impl Pkt {
     }
 
     /// Reads a planned packet.
-    pub(super) fn of(segment: &Segment) -> Self {
+    pub(super) fn of(segment: &TxDesc) -> Self {
         let buffer = segment.headers.emit(segment.length as usize);
         let len = buffer.len() + (segment.length as usize).next_multiple_of(4) + 4;
         let packet = Packet::parse(buffer.as_slice(), len).unwrap();

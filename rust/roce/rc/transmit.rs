@@ -2,15 +2,15 @@
 
 //! Requests to packets: what the requester sends next, if anything.
 //!
-//! Owns the rules of what holds a packet back. `plan` only looks; `Burst` carries out what it found,
+//! Owns the rules of what holds a packet back. `plan` only looks; `RequestBurst` carries out what it found,
 //! packet by packet. When an acknowledgement is asked for is the subject of `ask`.
 //!
 //! IBA: section 9.7.3, generating requests.
 
 use super::{
-    ack_policy::Asking,
-    attributes::Flow,
-    read_split::Parts,
+    ack_policy::AckRequestMode,
+    attributes::FlowLimit,
+    read_split::ReadSplit,
     requester::{
         Requester,
         SendState, //
@@ -20,12 +20,12 @@ use super::{
 use crate::{
     psn::Psn,
     segmentation::{
-        gso::MAX_RUN,
+        gso::MAX_GSO_PACKETS,
         tx_desc::{
             BurstLimit,
-            Segment,
+            TxDesc,
             SlotIndex,
-            Source, //
+            TxPayload, //
         }, //
     },
     status::WcStatus,
@@ -78,7 +78,7 @@ pub(super) struct Plan {
 ///
 /// Made by [`Requester::burst`].
 #[derive(Debug)]
-pub struct Burst<'a, S> {
+pub struct RequestBurst<'a, S> {
     requester: &'a mut Requester<S>,
     now: Instant,
     limit: BurstLimit,
@@ -87,13 +87,13 @@ pub struct Burst<'a, S> {
     run: u32,
     /// Whether a segment ends where an acknowledgement is to be asked for.
     by_wire: bool,
-    asking: Asking,
+    asking: AckRequestMode,
 }
 
-impl<S> Burst<'_, S> {
+impl<S> RequestBurst<'_, S> {
     /// Makes each segment a run of up to `run` packets.
     #[must_use]
-    pub fn in_runs(self, run: u32) -> Self {
+    pub fn coalescing(self, run: u32) -> Self {
         Self { run, ..self }
     }
 
@@ -102,7 +102,7 @@ impl<S> Burst<'_, S> {
     #[must_use]
     pub fn by_wire(self) -> Self {
         Self {
-            run: MAX_RUN,
+            run: MAX_GSO_PACKETS,
             by_wire: true,
             ..self
         }
@@ -113,8 +113,8 @@ impl<S> Burst<'_, S> {
     #[must_use]
     pub fn sparing(self, sparing: bool) -> Self {
         let asking = match sparing {
-            true => Asking::Sparingly,
-            false => Asking::Promptly,
+            true => AckRequestMode::WhenNeeded,
+            false => AckRequestMode::EveryMessage,
         };
         Self { asking, ..self }
     }
@@ -123,15 +123,15 @@ impl<S> Burst<'_, S> {
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Plans the packets that can be sent at `now`, consecutive ones by PSN, of as many messages
     /// as fit.
-    pub fn burst(&mut self, now: Instant, limit: BurstLimit) -> Burst<'_, S> {
-        Burst {
+    pub fn burst(&mut self, now: Instant, limit: BurstLimit) -> RequestBurst<'_, S> {
+        RequestBurst {
             requester: self,
             now,
             limit,
             first: true,
             run: 1,
             by_wire: false,
-            asking: Asking::Promptly,
+            asking: AckRequestMode::EveryMessage,
         }
     }
 
@@ -186,7 +186,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         };
         let flow = self.flow();
         let parts = match (reads, done) {
-            (true, None) => Parts::filling(self.widest(), self.config.max_rd_atomic, mtu),
+            (true, None) => ReadSplit::filling(self.widest(), self.config.max_rd_atomic, mtu),
             _ => slot.parts,
         };
         let end = match reads {
@@ -250,7 +250,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Builds the planned packet and notes that it was sent.
-    fn send(&mut self, plan: &Plan, asking: Asking, now: Instant) -> Option<Segment> {
+    fn send(&mut self, plan: &Plan, asking: AckRequestMode, now: Instant) -> Option<TxDesc> {
         let ask = self.asks(plan, asking);
         let headers = self.headers(plan)?.ack_request(ask);
         self.window.begin(plan.slot.parts);
@@ -265,12 +265,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             true => self.asked(now),
             false => self.did_not_ask(plan, now),
         }
-        Some(Segment {
+        Some(TxDesc {
             headers,
             source: match (plan.length, plan.slot.wr.op) {
-                (0, _) => Source::None,
-                (_, SendOp::AtomicWrite { value, .. }) => Source::Value(value),
-                _ => Source::Slot(plan.place),
+                (0, _) => TxPayload::None,
+                (_, SendOp::AtomicWrite { value, .. }) => TxPayload::Value(value),
+                _ => TxPayload::Slot(plan.place),
             },
             offset: match plan.length {
                 0 => 0,
@@ -296,18 +296,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Returns how much may be in flight at present.
-    pub(super) fn flow(&self) -> Flow {
-        let Flow { bytes, packets } = self.widest();
-        Flow {
+    pub(super) fn flow(&self) -> FlowLimit {
+        let FlowLimit { bytes, packets } = self.widest();
+        FlowLimit {
             bytes,
             packets: self.pace.of(packets),
         }
     }
 
     /// Returns how much may be in flight to a peer as far as ours.
-    pub(super) fn widest(&self) -> Flow {
-        let (Flow { bytes, packets }, factor) = (self.config.flow, self.distance.factor());
-        Flow {
+    pub(super) fn widest(&self) -> FlowLimit {
+        let (FlowLimit { bytes, packets }, factor) = (self.config.flow, self.distance.factor());
+        FlowLimit {
             bytes: bytes.saturating_mul(factor),
             packets: packets.saturating_mul(factor),
         }
@@ -410,9 +410,9 @@ impl Plan {
     }
 }
 
-impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Burst<'_, S> {
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> RequestBurst<'_, S> {
     /// Makes the packet that only asks for an acknowledgement, if it is time for one.
-    fn probe(&mut self) -> Option<Segment> {
+    fn probe(&mut self) -> Option<TxDesc> {
         if !self.requester.probes() || !self.limit.take(1, 0, self.first) {
             return None;
         }
@@ -421,10 +421,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Burst<'_, S> {
     }
 }
 
-impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for Burst<'_, S> {
-    type Item = Segment;
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for RequestBurst<'_, S> {
+    type Item = TxDesc;
 
-    fn next(&mut self) -> Option<Segment> {
+    fn next(&mut self) -> Option<TxDesc> {
         if !self.requester.retry.may_send(self.now) {
             return None;
         }

@@ -12,7 +12,7 @@ use crate::{
     num::u32_as_usize,
     segmentation::tx_desc::{
         Mtu,
-        Segment, //
+        TxDesc, //
     },
     wire::{
         bth::BTH_LEN,
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Most packets of a run that is cut or joined: more are in no buffer.
-pub const MAX_RUN: u32 = 64;
+pub const MAX_GSO_PACKETS: u32 = 64;
 
 /// Returns where packets are in a message that include its first one or not, and its last one or not.
 #[inline]
@@ -44,9 +44,9 @@ const fn position(starts: bool, ends: bool) -> Position {
 
 /// The packets of one segment, one after the other. They are not made anew: what differs is changed.
 ///
-/// Made by [`Segment::cut`].
+/// Made by [`TxDesc::split`].
 #[derive(Clone, Debug)]
-pub struct Packets {
+pub struct PacketSplitter {
     headers: HeaderBuf,
     mtu: Mtu,
     /// The opcode of all together, and that of the packet at hand.
@@ -60,11 +60,11 @@ pub struct Packets {
     begun: bool,
 }
 
-impl Segment {
+impl TxDesc {
     /// Cuts the run into packets.
     #[inline]
     #[must_use]
-    pub fn cut(&self, mtu: Mtu) -> Packets {
+    pub fn split(&self, mtu: Mtu) -> PacketSplitter {
         let opcode = self.headers.opcode();
         let mut headers = self.headers.emit(u32_as_usize(self.length));
         let bth = headers.bth_mut();
@@ -73,7 +73,7 @@ impl Segment {
             bth.set_ack_request(false);
             bth.set_solicited(false);
         }
-        Packets {
+        PacketSplitter {
             headers,
             mtu,
             opcodes: (opcode, opcode),
@@ -85,7 +85,7 @@ impl Segment {
     }
 }
 
-impl Packets {
+impl PacketSplitter {
     /// Goes to the next packet. Returns its headers, and how long its payload is; `None` after the last.
     #[inline]
     pub fn advance(&mut self) -> Option<(&HeaderBuf, u32)> {
@@ -130,13 +130,13 @@ impl Packet<'_> {
     /// asks for anything in between. Both are for the same connection, whose path MTU is `mtu`.
     #[inline]
     #[must_use]
-    pub fn join(&self, next: &Packet<'_>, mtu: Mtu) -> Option<Self> {
+    pub fn coalesce(&self, next: &Packet<'_>, mtu: Mtu) -> Option<Self> {
         let (before, after) = (self.opcode(), next.opcode());
         // Every packet of a message but the last is full.
-        let full = mtu.bytes().wrapping_mul(self.packets().min(MAX_RUN));
+        let full = mtu.bytes().wrapping_mul(self.packets().min(MAX_GSO_PACKETS));
         let len = u32::try_from(next.payload_len()).ok()?;
         let fits = self.payload_len() == u32_as_usize(full)
-            && self.packets() < MAX_RUN
+            && self.packets() < MAX_GSO_PACKETS
             && mtu.admits(after.position(), len)
             && next.payload_offset() == BTH_LEN;
         let goes_on = !before.ends_message()

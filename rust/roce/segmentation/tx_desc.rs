@@ -165,10 +165,10 @@ pub struct SlotIndex(pub u32);
 
 /// Where the payload of a packet comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Source {
+pub enum TxPayload {
     /// There is none.
     None,
-    /// The memory of the send work request in this slot, from [`Segment::offset`] on.
+    /// The memory of the send work request in this slot, from [`TxDesc::offset`] on.
     Slot(SlotIndex),
     /// Memory that the peer asked to read, from exactly this address on.
     Remote(Remote),
@@ -181,12 +181,12 @@ pub enum Source {
 /// payload is theirs together and whose opcode says where in the message they are together. For a network it
 /// is cut into packets: see [`run`](crate::segmentation::gso).
 #[derive(Clone, Copy, Debug)]
-pub struct Segment {
-    /// Its headers; [`Headers::emit`] takes [`Segment::length`].
+pub struct TxDesc {
+    /// Its headers; [`Headers::emit`] takes [`TxDesc::length`].
     pub headers: Headers,
     /// Where its payload comes from.
-    pub source: Source,
-    /// Where the payload starts in the message of a [`Source::Slot`], in bytes; otherwise 0.
+    pub source: TxPayload,
+    /// Where the payload starts in the message of a [`TxPayload::Slot`], in bytes; otherwise 0.
     pub offset: u32,
     /// Length of the payload in bytes, without pad bytes.
     pub length: u32,
@@ -229,14 +229,14 @@ impl BurstLimit {
 
 /// Where the payload of a received packet is, in the packet that the caller holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Payload {
+pub struct RxPayload {
     /// First byte, counted from the start of the BTH.
     pub offset: u32,
     /// Number of bytes.
     pub len: u32,
 }
 
-impl Payload {
+impl RxPayload {
     /// Returns where the payload of `packet` is, if it has one.
     #[must_use]
     pub fn of(packet: &Packet<'_>) -> Option<Self> {

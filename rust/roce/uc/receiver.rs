@@ -17,10 +17,10 @@ use crate::{
         Taken, //
     },
     psn::Psn,
-    recv_context::MessageHost,
+    recv_context::RecvContext,
     segmentation::tx_desc::{
         Mtu,
-        Payload, //
+        RxPayload, //
     },
     status::{
         DropReason,
@@ -88,7 +88,7 @@ pub struct Receiver {
     config: ReceiverConfig,
     /// PSN of the next packet.
     expected: Psn,
-    message: Message,
+    message: UcRecvMessage,
     /// The receive that was taken and is not complete.
     held: Option<RecvWr>,
     failed: bool,
@@ -97,7 +97,7 @@ pub struct Receiver {
 
 /// The message of which a part has arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Message {
+enum UcRecvMessage {
     /// None, or one that will not be delivered.
     None,
     /// A SEND, into the receive that is held.
@@ -122,7 +122,7 @@ impl Receiver {
                 access: Access::NONE,
             },
             expected: Psn::new(0),
-            message: Message::None,
+            message: UcRecvMessage::None,
             held: None,
             failed: false,
             receives: 0,
@@ -152,13 +152,13 @@ impl Receiver {
     /// Drops packets from now on (to ERR).
     pub fn fail(&mut self) {
         self.state = RecvState::Error;
-        self.message = Message::None;
+        self.message = UcRecvMessage::None;
     }
 
     /// Forgets everything but the attributes (to RESET).
     pub fn reset(&mut self) {
         self.state = RecvState::Idle;
-        self.message = Message::None;
+        self.message = UcRecvMessage::None;
         self.held = None;
         self.failed = false;
     }
@@ -178,7 +178,7 @@ impl Receiver {
     pub fn handle(
         &mut self,
         packet: &Packet<'_>,
-        host: &mut impl MessageHost,
+        host: &mut impl RecvContext,
     ) -> Result<Taken, DropReason> {
         if self.state != RecvState::Ready {
             return Err(DropReason::WrongQpState);
@@ -196,12 +196,12 @@ impl Receiver {
         let before = (self.expected, self.message);
         let interrupted = behind != 0 || opcode.starts_message();
         let message = match interrupted {
-            true => Message::None,
+            true => UcRecvMessage::None,
             false => self.message,
         };
         self.expected = psn.next();
         // Only a packet that is carried out puts it back.
-        self.message = Message::None;
+        self.message = UcRecvMessage::None;
         let carried_out = match opcode.operation() {
             Operation::Send => self.on_send(message, packet, host),
             Operation::RdmaWrite => self.on_write(message, packet, host),
@@ -259,13 +259,13 @@ impl Receiver {
 
     fn on_send(
         &mut self,
-        message: Message,
+        message: UcRecvMessage,
         packet: &Packet<'_>,
-        host: &mut impl MessageHost,
+        host: &mut impl RecvContext,
     ) -> Result<(), Obstacle<DropReason>> {
         let received = match (message, packet.opcode().starts_message()) {
-            (Message::None, true) => 0,
-            (Message::Send { received }, false) => received,
+            (UcRecvMessage::None, true) => 0,
+            (UcRecvMessage::Send { received }, false) => received,
             _ => return Err(DropReason::BadSequence.into()),
         };
         let len = self.checked_len(packet)?;
@@ -274,7 +274,7 @@ impl Receiver {
             .checked_add(len)
             .filter(|&end| end <= wr.length)
             .ok_or(DropReason::BadLength)?;
-        if let Some(payload) = Payload::of(packet) {
+        if let Some(payload) = RxPayload::of(packet) {
             match host.place_receive(received, payload) {
                 Ok(()) => {}
                 Err(Obstacle::Absent) => return Err(Obstacle::Absent),
@@ -290,24 +290,24 @@ impl Receiver {
         if packet.opcode().ends_message() {
             self.complete(wr, WcOpcode::Recv, end, packet, host);
         } else {
-            self.message = Message::Send { received: end };
+            self.message = UcRecvMessage::Send { received: end };
         }
         Ok(())
     }
 
     fn on_write(
         &mut self,
-        message: Message,
+        message: UcRecvMessage,
         packet: &Packet<'_>,
-        host: &mut impl MessageHost,
+        host: &mut impl RecvContext,
     ) -> Result<(), Obstacle<DropReason>> {
         let (next, left, length) = match (message, packet.reth()) {
-            (Message::None, Some(reth)) => (self.admit(&reth, host)?, reth.len, reth.len),
+            (UcRecvMessage::None, Some(reth)) => (self.admit(&reth, host)?, reth.len, reth.len),
             // The right may have gone since the message began.
-            (Message::Write { .. }, None) if !self.config.access.contains(Access::REMOTE_WRITE) => {
+            (UcRecvMessage::Write { .. }, None) if !self.config.access.contains(Access::REMOTE_WRITE) => {
                 return Err(DropReason::AccessDenied.into());
             }
-            (Message::Write { next, left, length }, None) => (next, left, length),
+            (UcRecvMessage::Write { next, left, length }, None) => (next, left, length),
             _ => return Err(DropReason::BadSequence.into()),
         };
         let len = self.checked_len(packet)?;
@@ -320,7 +320,7 @@ impl Receiver {
             Some(_) => Some(self.hold_receive(host, WcOpcode::RecvRdmaWithImm)?),
             None => None,
         };
-        if let Some(payload) = Payload::of(packet) {
+        if let Some(payload) = RxPayload::of(packet) {
             host.place_remote(next, payload)
                 .map_err(|obstacle| obstacle.map(|_| DropReason::AccessDenied))?;
         }
@@ -328,7 +328,7 @@ impl Receiver {
             Some(wr) => self.complete(wr, WcOpcode::RecvRdmaWithImm, length, packet, host),
             None if ends => {}
             None => {
-                self.message = Message::Write {
+                self.message = UcRecvMessage::Write {
                     next: next.advance(len),
                     left,
                     length,
@@ -345,7 +345,7 @@ impl Receiver {
         opcode: WcOpcode,
         byte_len: u32,
         packet: &Packet<'_>,
-        host: &mut impl MessageHost,
+        host: &mut impl RecvContext,
     ) {
         self.held = None;
         self.receives = self.receives.wrapping_add(1);
@@ -383,7 +383,7 @@ impl Receiver {
     fn admit(
         &self,
         reth: &Reth,
-        host: &mut impl MessageHost,
+        host: &mut impl RecvContext,
     ) -> Result<Remote, Obstacle<DropReason>> {
         let remote = Remote::from(reth);
         let access = Access::REMOTE_WRITE;
@@ -401,7 +401,7 @@ impl Receiver {
     /// `opcode`, and this is the end.
     fn hold_receive(
         &mut self,
-        host: &mut impl MessageHost,
+        host: &mut impl RecvContext,
         opcode: WcOpcode,
     ) -> Result<RecvWr, DropReason> {
         if let Some(wr) = self.held {

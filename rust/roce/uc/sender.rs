@@ -16,9 +16,9 @@ use crate::{
     segmentation::tx_desc::{
         BurstLimit,
         Mtu,
-        Segment,
+        TxDesc,
         SlotIndex,
-        Source, //
+        TxPayload, //
     },
     status::WcStatus,
     wire::{
@@ -88,13 +88,13 @@ pub struct Sender {
     state: SendState,
     config: SenderConfig,
     psn: Psn,
-    message: Option<Message>,
+    message: Option<UcSendMessage>,
     sends: u32,
 }
 
 /// The request at hand.
 #[derive(Clone, Copy, Debug)]
-struct Message {
+struct UcSendMessage {
     slot: SlotIndex,
     wr: SendWr,
     opcode: WcOpcode,
@@ -237,8 +237,8 @@ impl Sender {
     // Results.
 
     /// Plans packets of the request at hand, as many as `limit` allows, and takes them off it.
-    pub fn burst<'a>(&'a mut self, limit: &'a mut BurstLimit) -> Burst<'a> {
-        Burst {
+    pub fn burst<'a>(&'a mut self, limit: &'a mut BurstLimit) -> UcBurst<'a> {
+        UcBurst {
             sender: self,
             limit,
         }
@@ -329,7 +329,7 @@ impl Sender {
         if verdict.is_some() {
             self.state = SendState::Error;
         }
-        self.message = Some(Message {
+        self.message = Some(UcSendMessage {
             slot,
             wr,
             opcode,
@@ -346,7 +346,7 @@ impl Default for Sender {
     }
 }
 
-impl Message {
+impl UcSendMessage {
     /// Returns whether something is left to be done of it.
     #[inline]
     const fn is_due(&self) -> bool {
@@ -369,7 +369,7 @@ impl Message {
     }
 
     /// Returns the next packet; `None` for a request that takes none.
-    fn segment(&self, config: &SenderConfig, psn: Psn) -> Option<Segment> {
+    fn segment(&self, config: &SenderConfig, psn: Psn) -> Option<TxDesc> {
         let (wr, mtu) = (&self.wr, config.path_mtu);
         let position = self.position();
         let (operation, remote, imm) = match wr.op {
@@ -395,10 +395,10 @@ impl Message {
         }
         let length = mtu.payload(self.sent, wr.length);
         let (source, offset) = match length {
-            0 => (Source::None, 0),
-            _ => (Source::Slot(self.slot), mtu.offset(self.sent, wr.length)),
+            0 => (TxPayload::None, 0),
+            _ => (TxPayload::Slot(self.slot), mtu.offset(self.sent, wr.length)),
         };
-        Some(Segment {
+        Some(TxDesc {
             headers,
             source,
             offset,
@@ -412,15 +412,15 @@ impl Message {
 ///
 /// Made by [`Sender::burst`].
 #[derive(Debug)]
-pub struct Burst<'a> {
+pub struct UcBurst<'a> {
     sender: &'a mut Sender,
     limit: &'a mut BurstLimit,
 }
 
-impl Iterator for Burst<'_> {
-    type Item = Segment;
+impl Iterator for UcBurst<'_> {
+    type Item = TxDesc;
 
-    fn next(&mut self) -> Option<Segment> {
+    fn next(&mut self) -> Option<TxDesc> {
         let sender = &mut *self.sender;
         let message = sender.message.as_mut().filter(|message| message.is_due())?;
         let segment = message.segment(&sender.config, sender.psn)?;

@@ -64,13 +64,13 @@ pub(crate) const fn pad_bits(payload_len: usize) -> u8 {
 #[derive(Clone, Copy, Debug)]
 pub struct Headers {
     opcode: Opcode,
-    layout: Layout,
+    layout: HeaderLayout,
 }
 
 /// BTH and room for the longest extension headers.
 #[derive(Clone, Copy, Debug, Immutable, IntoBytes)]
 #[repr(C)]
-struct Layout {
+struct HeaderLayout {
     bth: Bth,
     extensions: [u8; MAX_HEADERS - BTH_LEN],
 }
@@ -89,7 +89,7 @@ impl Headers {
         }
         Self {
             opcode,
-            layout: Layout {
+            layout: HeaderLayout {
                 bth,
                 extensions: [0; MAX_HEADERS - BTH_LEN],
             },
@@ -233,7 +233,7 @@ impl Headers {
 /// The headers of one packet, from the BTH on, as they go on the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderBuf {
-    layout: Layout,
+    layout: HeaderLayout,
     len: usize,
 }
 

@@ -11,7 +11,7 @@ use super::{
     bth::VARIANT_BYTE,
     header::MAX_HEADERS,
     ip::{
-        Layout,
+        IpLayout,
         Masked, //
     },
 };
@@ -68,8 +68,8 @@ impl<C: Crc32> Icrc<C> {
     #[inline]
     pub fn headers(masked: &Masked, headers: &[u8]) -> Self {
         match masked.layout() {
-            Layout::V4(ip_udp) => Self::start(*ip_udp, headers),
-            Layout::V6(ip_udp) => Self::start(*ip_udp, headers),
+            IpLayout::V4(ip_udp) => Self::start(*ip_udp, headers),
+            IpLayout::V6(ip_udp) => Self::start(*ip_udp, headers),
         }
     }
 

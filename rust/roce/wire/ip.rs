@@ -85,10 +85,10 @@ pub struct UdpPseudo {
 ///
 /// For the packets of a burst, make it once and change what differs with [`Masked::packet`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Masked(Layout);
+pub struct Masked(IpLayout);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Layout {
+pub(super) enum IpLayout {
     V4(Ipv4Udp),
     V6(Ipv6Udp),
 }
@@ -98,7 +98,7 @@ impl Masked {
     #[inline]
     #[must_use]
     pub fn ipv4(ip: &Ipv4Pseudo, udp: &UdpPseudo) -> Self {
-        Self(Layout::V4(Ipv4Udp {
+        Self(IpLayout::V4(Ipv4Udp {
             version_ihl: VERSION_IHL,
             tos: ONES,
             total_len: U16::new(ip.total_len),
@@ -117,7 +117,7 @@ impl Masked {
     #[inline]
     #[must_use]
     pub fn ipv6(ip: &Ipv6Pseudo, udp: &UdpPseudo) -> Self {
-        Self(Layout::V6(Ipv6Udp {
+        Self(IpLayout::V6(Ipv6Udp {
             version_class_flow: VERSION_CLASS_FLOW,
             payload_len: U16::new(ip.payload_len),
             next_header: PROTOCOL_UDP,
@@ -145,12 +145,12 @@ impl Masked {
             4 => {
                 let (raw, _) =
                     Ipv4Udp::read_from_prefix(bytes).map_err(|_| DropReason::TooShort)?;
-                raw.masked().map(|masked| Self(Layout::V4(masked)))
+                raw.masked().map(|masked| Self(IpLayout::V4(masked)))
             }
             6 => {
                 let (raw, _) =
                     Ipv6Udp::read_from_prefix(bytes).map_err(|_| DropReason::TooShort)?;
-                raw.masked().map(|masked| Self(Layout::V6(masked)))
+                raw.masked().map(|masked| Self(IpLayout::V6(masked)))
             }
             _ => Err(DropReason::BadIpHeader),
         }
@@ -162,12 +162,12 @@ impl Masked {
     pub fn packet(&mut self, id: u16, udp_payload_len: usize) {
         let udp_len = udp_payload_len.saturating_add(UDP_LEN);
         match &mut self.0 {
-            Layout::V4(v4) => {
+            IpLayout::V4(v4) => {
                 v4.id = U16::new(id);
                 v4.total_len = U16::new(saturating_u16(udp_len.saturating_add(IPV4_LEN)));
                 v4.udp.len = U16::new(saturating_u16(udp_len));
             }
-            Layout::V6(v6) => {
+            IpLayout::V6(v6) => {
                 v6.payload_len = U16::new(saturating_u16(udp_len));
                 v6.udp.len = U16::new(saturating_u16(udp_len));
             }
@@ -179,8 +179,8 @@ impl Masked {
     #[inline]
     pub fn of_burst(&mut self, index: u16, udp_payload_len: usize) {
         let first = match &self.0 {
-            Layout::V4(v4) => v4.id.get(),
-            Layout::V6(_) => 0,
+            IpLayout::V4(v4) => v4.id.get(),
+            IpLayout::V6(_) => 0,
         };
         self.packet(first.wrapping_add(index), udp_payload_len);
     }
@@ -190,14 +190,14 @@ impl Masked {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Layout::V4(v4) => v4.as_bytes(),
-            Layout::V6(v6) => v6.as_bytes(),
+            IpLayout::V4(v4) => v4.as_bytes(),
+            IpLayout::V6(v6) => v6.as_bytes(),
         }
     }
 
     /// Returns the layout of the masked bytes.
     #[inline]
-    pub(super) const fn layout(&self) -> &Layout {
+    pub(super) const fn layout(&self) -> &IpLayout {
         &self.0
     }
 }

@@ -106,7 +106,7 @@ impl<'a> Packet<'a> {
     }
 
     /// Says that it stands for a run of `packets` packets, at least one: see
-    /// [`Segment`](crate::segmentation::tx_desc::Segment). Its PSN is that of the first.
+    /// [`TxDesc`](crate::segmentation::tx_desc::Segment). Its PSN is that of the first.
     #[inline]
     #[must_use]
     pub const fn standing_for(self, packets: u32) -> Self {

@@ -8,13 +8,13 @@
 use crate::{
     abi::{
         cqe::Cqe,
-        send_op::Local,
+        send_op::LocalRequest,
         wqe::{
             total_length,
-            Bounds,
+            WqeBounds,
             RecvWqe,
             SendWqe,
-            Sge,
+            WqeSge,
             Shape, //
         }, //
     },
@@ -104,7 +104,7 @@ impl Raw<'_> {
 /// If a promise is broken.
 pub fn entries(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    let bounds = Bounds {
+    let bounds = WqeBounds {
         max_sge: u32::from(bytes.byte()) % (MAX_SGE + 1),
         max_inline: (u32::from(bytes.byte()) * 2).min(MAX_INLINE),
     };
@@ -129,14 +129,14 @@ pub fn entries(data: &[u8]) {
 }
 
 /// Where the message stands.
-fn shape(raw: &Raw<'_>, wqe: &SendWqe, bounds: Bounds) {
+fn shape(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
     let opcode = raw.opcode();
     let with_payload = matches!(opcode, WRITE | WRITE_IMM | SEND | SEND_IMM | SEND_INV);
     match wqe.shape(bounds) {
-        Ok(Shape::Local(Local::Invalidate(rkey))) => {
+        Ok(Shape::LocalRequest(LocalRequest::Invalidate(rkey))) => {
             assert_eq!((opcode, rkey.get()), (LOCAL_INV, raw.u32(20)));
         }
-        Ok(Shape::Local(Local::Bind(bind))) => {
+        Ok(Shape::LocalRequest(LocalRequest::Bind(bind))) => {
             assert_eq!(opcode, BIND);
             assert_eq!(
                 (bind.range.iova, bind.range.length),
@@ -151,7 +151,7 @@ fn shape(raw: &Raw<'_>, wqe: &SendWqe, bounds: Bounds) {
                 (raw.u32(48) & 0xff, raw.u32(52))
             );
         }
-        Ok(Shape::Local(Local::Register(_))) => {
+        Ok(Shape::LocalRequest(LocalRequest::Register(_))) => {
             panic!("no process may register pages by a request")
         }
         Ok(shape @ Shape::Inline(length)) => {
@@ -285,7 +285,7 @@ fn datagram(raw: &Raw<'_>, wqe: &SendWqe, signal_all: bool) {
 }
 
 /// An entry of a receive queue.
-fn receive(bytes: &[u8], bounds: Bounds) {
+fn receive(bytes: &[u8], bounds: WqeBounds) {
     let raw = Raw(bytes);
     let wqe = RecvWqe::read_from_bytes(&bytes[..RecvWqe::LEN]).expect("so many bytes");
     assert_eq!(wqe.wr_id(), raw.u64(0));
@@ -336,9 +336,9 @@ fn completion(raw: &Raw<'_>) {
 
 /// Lengths of a scatter list are added up without a carry that is lost.
 fn lengths(bytes: &[u8]) {
-    let sges: Vec<Sge> = bytes
-        .chunks_exact(size_of::<Sge>())
-        .map(|chunk| Sge::read_from_bytes(chunk).expect("so many bytes"))
+    let sges: Vec<WqeSge> = bytes
+        .chunks_exact(size_of::<WqeSge>())
+        .map(|chunk| WqeSge::read_from_bytes(chunk).expect("so many bytes"))
         .collect();
     for many in 0..=sges.len() {
         let sum: u64 = sges[..many].iter().map(|sge| u64::from(sge.length)).sum();

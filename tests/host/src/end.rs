@@ -21,30 +21,30 @@ use roce::{
     num::u32_as_usize,
     psn::Psn,
     rc::{
-        replay::Answer,
+        replay::ReplayEntry,
         requester::{
-            Flow,
+            FlowLimit,
             Requester,
-            ResponseHost,
+            ResponseContext,
             SendState, //
         },
         responder::{
             Fatal,
-            RequestHost,
+            RequestContext,
             Responder, //
         },
         send_window::Slot, //
     },
-    recv_context::MessageHost,
+    recv_context::RecvContext,
     segmentation::{
-        gso::MAX_RUN,
+        gso::MAX_GSO_PACKETS,
         tx_desc::{
             BurstLimit,
             Mtu,
-            Payload,
-            Segment,
+            RxPayload,
+            TxDesc,
             SlotIndex,
-            Source,
+            TxPayload,
             MAX_PSNS, //
         }, //
     },
@@ -78,7 +78,7 @@ mod visit;
 
 use frames::{
     all_of_it,
-    cut,
+    split,
     frame,
     join,
     request_payload, //
@@ -105,7 +105,7 @@ pub struct End {
     /// The half that sends.
     pub requester: Requester<Vec<Slot>>,
     /// The half that receives.
-    pub responder: Responder<Vec<Answer>>,
+    pub responder: Responder<Vec<ReplayEntry>>,
     /// The memory.
     pub memory: Memory,
     /// Completions of what was sent, in the order in which they were reported.
@@ -162,7 +162,7 @@ impl End {
         requester.configure(&requester_config(setup, which, send_psn));
         requester.start();
         let room = usize::from(setup.max_dest_rd_atomic);
-        let mut responder = Responder::new(vec![Answer::EMPTY; room]);
+        let mut responder = Responder::new(vec![ReplayEntry::EMPTY; room]);
         responder.init();
         responder.configure(&responder_config(setup, which, recv_psn));
         responder.start();
@@ -320,12 +320,12 @@ impl End {
                     // The first packets of it may be there.
                     let sent = self.absences.chances.below(u32_as_usize(segment.packets));
                     let bytes = all_of_it(&segment, &self.memory, &self.locals);
-                    frames.extend(cut(&segment, self.setup.mtu, &bytes).take(sent));
+                    frames.extend(split(&segment, self.setup.mtu, &bytes).take(sent));
                     return Some(segment.packets - sent as u32);
                 }
                 Err(obstacle) => return self.stopped_by(obstacle).then_some(1),
             };
-            frames.extend(cut(&segment, self.setup.mtu, &bytes));
+            frames.extend(split(&segment, self.setup.mtu, &bytes));
         }
         None
     }
@@ -348,11 +348,11 @@ impl End {
         frames: &mut Vec<Vec<u8>>,
         refused: &mut Option<(u32, AccessError)>,
     ) -> Option<u32> {
-        let run = if self.setup.runs { MAX_RUN } else { 1 };
-        for segment in self.responder.burst(limit).in_runs(run) {
+        let run = if self.setup.runs { MAX_GSO_PACKETS } else { 1 };
+        for segment in self.responder.burst(limit).coalescing(run) {
             let mut sent = segment.packets;
             let bytes = match segment.source {
-                Source::Remote(remote) => {
+                TxPayload::Remote(remote) => {
                     if self.absences.strike() {
                         sent = self.absences.chances.below(u32_as_usize(sent)) as u32;
                     }
@@ -365,7 +365,7 @@ impl End {
                 }
                 _ => &[],
             };
-            frames.extend(cut(&segment, self.setup.mtu, bytes).take(u32_as_usize(sent)));
+            frames.extend(split(&segment, self.setup.mtu, bytes).take(u32_as_usize(sent)));
             if sent != segment.packets {
                 return Some(segment.packets - sent);
             }
@@ -387,7 +387,7 @@ impl End {
     /// # Panics
     ///
     /// If it does not.
-    pub fn check_within(&self, flow: Flow) {
+    pub fn check_within(&self, flow: FlowLimit) {
         let requester = &self.requester;
         let (una, next, high) = (
             requester.oldest_psn(),

@@ -19,8 +19,8 @@ use roce::{
     id::Rkey,
     psn::Psn,
     rc::requester::{
-        Burst,
-        Flow, //
+        RequestBurst,
+        FlowLimit, //
     },
     segmentation::tx_desc::{
         BurstLimit,
@@ -73,7 +73,7 @@ pub struct Setup {
     /// Pause if not ready, a code.
     pub min_rnr_timer: u8,
     /// What may be in flight.
-    pub flow: Flow,
+    pub flow: FlowLimit,
     /// Slots of each send ring.
     pub slots: usize,
     /// What one burst may hold.
@@ -94,7 +94,7 @@ pub struct Setup {
 
 impl Setup {
     /// Returns `burst` as it goes by a network.
-    pub(crate) fn applied_to<'a, S>(&self, burst: Burst<'a, S>) -> Burst<'a, S> {
+    pub(crate) fn applied_to<'a, S>(&self, burst: RequestBurst<'a, S>) -> RequestBurst<'a, S> {
         let burst = match self.runs {
             true => burst.by_wire(),
             false => burst,
@@ -115,7 +115,7 @@ impl Default for Setup {
             retry_cnt: 7,
             rnr_retry: 7,
             min_rnr_timer: 1,
-            flow: Flow {
+            flow: FlowLimit {
                 bytes: 256 << 10,
                 packets: 256,
             },

@@ -22,7 +22,7 @@ use crate::{
 };
 use roce::{
     id::Rkey,
-    rc::requester::Flow,
+    rc::requester::FlowLimit,
     segmentation::tx_desc::{
         BurstLimit,
         Mtu, //
@@ -324,7 +324,7 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
         retry_cnt: 7,
         rnr_retry: 7,
         min_rnr_timer: 1 + random.below(8) as u8,
-        flow: Flow {
+        flow: FlowLimit {
             bytes: 1 + random.below(32 << 10) as u32,
             packets: 1 + random.below(48) as u32,
         },

@@ -20,11 +20,11 @@ use roce::{
     },
     num::u32_as_usize,
     psn::Psn,
-    recv_context::MessageHost,
+    recv_context::RecvContext,
     segmentation::tx_desc::{
         BurstLimit,
         Mtu,
-        Payload,
+        RxPayload,
         SlotIndex, //
     },
     status::WcStatus,
@@ -66,13 +66,13 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    fn payload(&self, payload: Payload) -> Vec<u8> {
+    fn payload(&self, payload: RxPayload) -> Vec<u8> {
         let start = u32_as_usize(payload.offset);
         self.frame[start..start + u32_as_usize(payload.len)].to_vec()
     }
 }
 
-impl MessageHost for Host<'_> {
+impl RecvContext for Host<'_> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let va = self.receives.pop_front()?;
         *self.current = Some(va);
@@ -82,7 +82,7 @@ impl MessageHost for Host<'_> {
         }))
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+    fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
         let va = self.current.expect("a receive was taken");
         let bytes = self.payload(payload);
         assert!(u32_as_usize(offset) + bytes.len() <= LONGEST);
@@ -102,7 +102,7 @@ impl MessageHost for Host<'_> {
     fn place_remote(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         self.memory
             .check(remote, payload.len, Access::REMOTE_WRITE)?;

@@ -4,7 +4,7 @@
 
 use roce::{
     access::Access,
-    rc::requester::Flow,
+    rc::requester::FlowLimit,
     segmentation::tx_desc::Mtu,
     status::WcStatus,
     time::{
@@ -213,7 +213,7 @@ fn the_window_is_full_but_never_over_full() {
     for (bytes, packets, full) in [(8 << 10, 1000, 8), (1 << 30, 5, 5), (100, 1000, 1)] {
         let mut pair = Pair::new(Setup {
             mtu: Mtu::Mtu1024,
-            flow: Flow { bytes, packets },
+            flow: FlowLimit { bytes, packets },
             ..Setup::default()
         });
         pair.receive(B, 100 << 10);

@@ -7,7 +7,7 @@
 
 use roce::{
     access::Access,
-    rc::requester::Flow,
+    rc::requester::FlowLimit,
     segmentation::tx_desc::Mtu,
     time::Duration, //
 };
@@ -33,7 +33,7 @@ fn transfer(read: bool, loss: usize, window: u32) -> u64 {
     let mut pair = Pair::new(Setup {
         mtu: Mtu::Mtu4096,
         ack_timeout: 9, // two milliseconds
-        flow: Flow {
+        flow: FlowLimit {
             bytes: window,
             packets: u32::MAX,
         },

@@ -4,7 +4,7 @@
 
 use roce::{
     access::Access,
-    rc::requester::Flow,
+    rc::requester::FlowLimit,
     segmentation::tx_desc::Mtu,
     status::WcStatus,
     wire::opcode::Operation,
@@ -28,7 +28,7 @@ const WINDOW: u32 = 16 << 10;
 fn setup(mtu: Mtu) -> Setup {
     Setup {
         mtu,
-        flow: Flow {
+        flow: FlowLimit {
             bytes: WINDOW,
             packets: 32,
         },

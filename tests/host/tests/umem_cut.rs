@@ -6,11 +6,11 @@
 extern crate self as kernel;
 
 use core::ops::Range;
-use cut::{
+use split::{
     chunk_addresses,
     chunk_of,
     Extent,
-    Parts,
+    ChunkRanges,
     Pieces,
     CHUNK, //
 };
@@ -18,7 +18,7 @@ use page::PAGE_SIZE;
 use proptest::prelude::*;
 
 #[path = "../../../rust/rdma/mm/extents.rs"]
-mod cut;
+mod split;
 
 /// Stands in for the kernel's.
 pub mod page {
@@ -183,7 +183,7 @@ proptest! {
         let len = len.min(u64::MAX - start);
         let region = start..start + len;
         let inside = u128::from(offset) + u128::from(count) <= u128::from(len);
-        let Some(parts) = Parts::new(start, len, offset, count) else {
+        let Some(parts) = ChunkRanges::new(start, len, offset, count) else {
             prop_assert!(!inside);
             return Ok(());
         };

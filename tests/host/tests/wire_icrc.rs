@@ -227,8 +227,8 @@ fn headers_that_the_icrc_does_not_define_are_dropped() {
     assert_eq!(with(&v6, 6, 44), bad, "an extension header");
     for headers in [v4, v6] {
         for len in 0..headers.len() {
-            let cut = Masked::received(&headers[..len]);
-            assert_eq!(cut, Err(DropReason::TooShort));
+            let split = Masked::received(&headers[..len]);
+            assert_eq!(split, Err(DropReason::TooShort));
         }
     }
 }

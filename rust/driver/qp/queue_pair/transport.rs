@@ -8,10 +8,10 @@
 //! Does not know who runs a half, and when: that is what pair.rs is for.
 
 use crate::qp::engine::{
-    Half,
-    SendingHalf, //
+    Engine,
+    SendEngine, //
 };
-use crate::qp::queue_pair::Pair;
+use crate::qp::queue_pair::Qp;
 use kernel::prelude::*;
 use rdma::ib::qp_attr::{
     QpAttr,
@@ -28,11 +28,11 @@ pub(crate) enum Direction {
 }
 
 /// The service that a queue pair gives.
-pub(crate) trait Service: Sized + Send + Sync + 'static {
+pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// The half that sends requests, and takes what answers them.
-    type Sender: SendingHalf;
+    type Sender: SendEngine;
     /// The half that takes requests, and answers them.
-    type Receiver: Half;
+    type Receiver: Engine;
     /// Where a consumer in the kernel posts sends.
     type Sends: Send + Sync;
 
@@ -47,25 +47,25 @@ pub(crate) trait Service: Sized + Send + Sync + 'static {
     /// # Errors
     ///
     /// `EINVAL` for an address that cannot be; `ENOMEM`. Nothing has changed then.
-    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result;
+    fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result;
 
     /// RTR to RTS: the sender may start.
     ///
     /// # Errors
     ///
-    /// As [`Service::ready_to_receive`].
-    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result;
+    /// As [`Transport::ready_to_receive`].
+    fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result;
 
     /// In SQD: another way to the peer, and room for another number of its requests, as far as `mask` names
     /// them.
     ///
     /// # Errors
     ///
-    /// As [`Service::ready_to_receive`].
-    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result;
+    /// As [`Transport::ready_to_receive`].
+    fn redirect(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result;
 
     /// Sets what may change while the queue pair works: those attributes that `mask` names.
-    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask);
+    fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask);
 
     /// The PSN that is sent next, and whether requests that were begun before SQD are under way.
     fn sending(half: &mut Self::Sender) -> (Psn, bool);

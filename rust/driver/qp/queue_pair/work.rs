@@ -7,14 +7,14 @@
 
 use crate::qp::queue_pair::{
     Direction,
-    Pair,
-    Service, //
+    Qp,
+    Transport, //
 };
 use crate::{
     packet::path::Path,
     qp::engine::{
         bring,
-        Half, //
+        Engine, //
     }, //
 };
 use kernel::{
@@ -29,10 +29,10 @@ use kernel::{
     workqueue::WorkItem, //
 };
 use rdma::{
-    ib::qp_attr::QpState,
+    ib::qp_attr::IbQpState,
     net::tx_inflight::Resume,
     sync::{
-        exclusive::Left,
+        exclusive::Pending,
         timer::TimerOwner,
         work::enqueue_bh_on, //
     }, //
@@ -54,36 +54,36 @@ pub(super) const RECEIVE_PAGES: u64 = 3;
 pub(super) const RECEIVE_LONG: u64 = 4;
 
 impl_has_work! {
-    impl{T: Service} HasWork<Self, SEND> for Pair<T> { self.send_work }
-    impl{T: Service} HasWork<Self, RECEIVE> for Pair<T> { self.receive_work }
-    impl{T: Service} HasWork<Self, SEND_PAGES> for Pair<T> { self.send_pages }
-    impl{T: Service} HasWork<Self, RECEIVE_PAGES> for Pair<T> { self.receive_pages }
-    impl{T: Service} HasWork<Self, RECEIVE_LONG> for Pair<T> { self.receive_long }
+    impl{T: Transport} HasWork<Self, SEND> for Qp<T> { self.send_work }
+    impl{T: Transport} HasWork<Self, RECEIVE> for Qp<T> { self.receive_work }
+    impl{T: Transport} HasWork<Self, SEND_PAGES> for Qp<T> { self.send_pages }
+    impl{T: Transport} HasWork<Self, RECEIVE_PAGES> for Qp<T> { self.receive_pages }
+    impl{T: Transport} HasWork<Self, RECEIVE_LONG> for Qp<T> { self.receive_long }
 }
 
-impl<T: Service> Pair<T> {
+impl<T: Transport> Qp<T> {
     /// The port has let go of its netdev, whose namespace may go before the queue pair does: so do routes.
     pub(crate) fn forget_routes(self: ArcBorrow<'_, Self>) {
         let forget = |path: Option<&mut Path>| path.map(Path::forget_route);
-        let (_, sends) = self.sender.control(|half| forget(half.path()));
-        let (_, receives) = self.receiver.control(|half| forget(half.path()));
+        let (_, sends) = self.sender.enter(|half| forget(half.path()));
+        let (_, receives) = self.receiver.enter(|half| forget(half.path()));
         // In RESET there is nothing to do. Who destroys the queue pair goes there, and waits for RCU before it takes
         // back what is queued, so nothing may be queued later.
         let _guard = rcu::read_lock();
-        if self.common().state() == QpState::Reset {
+        if self.common().state() == IbQpState::Reset {
             return;
         }
         // Who came meanwhile has left it to us. There may be many queue pairs, and RTNL is held.
-        if sends == Left::Unfinished {
+        if sends == Pending::Work {
             self.defer_sender();
         }
-        if receives == Left::Unfinished {
+        if receives == Pending::Work {
             self.defer_receiver();
         }
     }
 }
 
-impl<T: Service> WorkItem<SEND> for Pair<T> {
+impl<T: Transport> WorkItem<SEND> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -91,7 +91,7 @@ impl<T: Service> WorkItem<SEND> for Pair<T> {
     }
 }
 
-impl<T: Service> WorkItem<RECEIVE> for Pair<T> {
+impl<T: Transport> WorkItem<RECEIVE> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -100,18 +100,18 @@ impl<T: Service> WorkItem<RECEIVE> for Pair<T> {
     }
 }
 
-impl<T: Service> WorkItem<RECEIVE_LONG> for Pair<T> {
+impl<T: Transport> WorkItem<RECEIVE_LONG> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
         // No turn here: softirqs would come in between at each packet, and the answers of others in them.
-        let _ = this.receiver.control(Half::rested);
+        let _ = this.receiver.enter(Engine::on_yield);
         // Also if somebody came meanwhile and has left it to us.
         this.as_arc_borrow().defer_receiver();
     }
 }
 
-impl<T: Service> WorkItem<SEND_PAGES> for Pair<T> {
+impl<T: Transport> WorkItem<SEND_PAGES> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -121,7 +121,7 @@ impl<T: Service> WorkItem<SEND_PAGES> for Pair<T> {
     }
 }
 
-impl<T: Service> WorkItem<RECEIVE_PAGES> for Pair<T> {
+impl<T: Transport> WorkItem<RECEIVE_PAGES> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -131,7 +131,7 @@ impl<T: Service> WorkItem<RECEIVE_PAGES> for Pair<T> {
     }
 }
 
-impl<T: Service> Resume for Pair<T> {
+impl<T: Transport> Resume for Qp<T> {
     fn resume(self: Arc<Self>, cpu: CpuId) {
         // The reference goes along: the last one must not be dropped here, where nobody may sleep. Where it was before,
         // since what is still on its way from there could be overtaken. Already queued is as good.
@@ -142,7 +142,7 @@ impl<T: Service> Resume for Pair<T> {
     }
 }
 
-impl<T: Service> TimerOwner for Pair<T> {
+impl<T: Transport> TimerOwner for Qp<T> {
     fn expired(self: ArcBorrow<'_, Self>) {
         // Not here, where all timers that have expired are served in one go: with a peer that has gone, those of many
         // queue pairs expire together, and each sends again what may be much. Work items make way for others.

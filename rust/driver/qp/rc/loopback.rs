@@ -12,32 +12,32 @@
 
 use crate::{
     mem::page_fault::{
-        Miss,
-        Paging, //
+        AccessFailure,
+        FaultWait, //
     },
     packet::{
         path::traced,
         tx_packet::trailer_len, //
     },
     qp::{
-        actions::Aftermath,
+        actions::Actions,
         rc::{
             loopback_payload::{
-                Fetched,
-                Gathered, //
+                FetchedPayload,
+                GatheredPayload, //
             },
             requester::{
                 Host,
-                SendHalf, //
+                RcSendEngine, //
             },
-            responder::ReceiveHalf, //
+            responder::RcRecvEngine, //
         },
-        shared::Common, //
+        shared::QpShared, //
     },
     queue::sq::{
-        Body,
+        SendBody,
         SendQueue,
-        Slots, //
+        SendSlots, //
     }, //
 };
 use kernel::sync::rcu;
@@ -45,8 +45,8 @@ use rdma::{
     ib::trace,
     net::route::Addresses,
     sync::exclusive::{
-        Again,
-        Left, //
+        More,
+        Pending, //
     }, //
 };
 use roce::{
@@ -62,8 +62,8 @@ use roce::{
     },
     segmentation::tx_desc::{
         BurstLimit,
-        Segment,
-        Source, //
+        TxDesc,
+        TxPayload, //
     },
     status::WcStatus,
     time::Instant,
@@ -80,7 +80,7 @@ const LIMIT: BurstLimit = BurstLimit {
 };
 
 /// What a visit has come to.
-struct Outcome {
+struct LoopbackOutcome {
     /// What is left to be sent has to go by the wire.
     wire: bool,
     /// The peer has more to say.
@@ -89,60 +89,60 @@ struct Outcome {
     kick: bool,
 }
 
-impl SendHalf {
+impl RcSendEngine {
     /// Hands requests to the peer and takes its responses, if it is on this machine and nobody uses its
     /// receiving half. `None`: they have to go by the wire.
-    pub(super) fn exchange(&mut self, qp: &Common, now: Instant) -> Option<Again> {
+    pub(super) fn exchange(&mut self, qp: &QpShared, now: Instant) -> Option<More> {
         if qp.is_failed() || !(self.expecting || self.requester.can_send()) {
-            return Some(Again::No);
+            return Some(More::No);
         }
         let outcome = self.visit(qp, now);
         let dest = self.requester.dest_qpn();
         let expected = core::mem::take(&mut self.expecting);
         match outcome {
-            Some(Outcome {
+            Some(LoopbackOutcome {
                 wire,
                 expecting,
                 kick,
             }) => {
                 if kick {
-                    self.neighbours.defer(dest);
+                    self.peers.defer(dest);
                 }
                 self.by_wire = wire;
                 self.expecting = expecting;
                 match (wire, expecting) {
                     (true, _) => None,
-                    (false, true) => Some(Again::Yes),
-                    (false, false) => Some(Again::No),
+                    (false, true) => Some(More::Yes),
+                    (false, false) => Some(More::No),
                 }
             }
             None => {
                 // What it has to say does not have to wait for us.
                 if expected {
-                    self.neighbours.defer(dest);
+                    self.peers.defer(dest);
                 }
                 None
             }
         }
     }
 
-    fn visit(&mut self, qp: &Common, now: Instant) -> Option<Outcome> {
+    fn visit(&mut self, qp: &QpShared, now: Instant) -> Option<LoopbackOutcome> {
         let port = qp.port();
         let guard = rcu::read_lock();
         let path = self.path.as_mut()?;
-        self.near = port.hands_over() && path.stays_here(port, &guard);
+        self.near = port.uses_loopback() && path.stays_here(port, &guard);
         // While packets are on the wire, others would overtake them.
         if !self.near || (self.by_wire && self.requester.in_flight()) {
             return None;
         }
         let addresses = path.addresses();
         let dest = self.requester.dest_qpn();
-        let peer = self.neighbours.find(dest, port.net(), &guard)?;
+        let peer = self.peers.find(dest, port.net(), &guard)?;
         // A stranger does not so much as touch its half.
         if !peer.common.is_connected_to(Qpn::new(qp.number())) {
             return None;
         }
-        let mut visit = Visit {
+        let mut visit = LoopbackPass {
             qp,
             peer: peer.common,
             now,
@@ -150,9 +150,9 @@ impl SendHalf {
             queue: &self.queue,
             paging: &mut self.paging,
         };
-        let (outcome, left) = peer.receiver.visit(|half| visit.make(half, &addresses))?;
-        if left == Left::Unfinished {
-            self.neighbours.defer(dest);
+        let (outcome, left) = peer.receiver.try_enter(|half| visit.make(half, &addresses))?;
+        if left == Pending::Work {
+            self.peers.defer(dest);
         }
         outcome
     }
@@ -160,14 +160,14 @@ impl SendHalf {
 
 /// How many packets went one way, and their bytes.
 #[derive(Default)]
-struct Tally {
+struct LoopbackCount {
     packets: u16,
     bytes: usize,
 }
 
-impl Tally {
+impl LoopbackCount {
     /// Notes the packets that `segment` stands for.
-    fn add(&mut self, segment: &Segment, headers: &HeaderBuf) {
+    fn add(&mut self, segment: &TxDesc, headers: &HeaderBuf) {
         // CAST: At most as many as `LIMIT` has.
         self.packets = self.packets.saturating_add(segment.packets as u16);
         // CAST: `u32` to `usize`, on 64 bits.
@@ -176,7 +176,7 @@ impl Tally {
     }
 
     /// Counts them at both ends, `to` of which they have reached.
-    fn count(&self, from: &Common, to: &Common) {
+    fn count(&self, from: &QpShared, to: &QpShared) {
         if self.packets != 0 {
             from.port().counters().handed_over(self.packets, self.bytes);
             from.traffic().sent(self.packets, self.bytes);
@@ -194,28 +194,28 @@ fn whole_len(headers: &HeaderBuf, payload: usize) -> usize {
 }
 
 /// One visit of a sending half at the receiving half of its peer.
-struct Visit<'a> {
-    qp: &'a Common,
-    peer: &'a Common,
+struct LoopbackPass<'a> {
+    qp: &'a QpShared,
+    peer: &'a QpShared,
     now: Instant,
-    requester: &'a mut Requester<Slots>,
+    requester: &'a mut Requester<SendSlots>,
     queue: &'a SendQueue,
-    paging: &'a mut Paging,
+    paging: &'a mut FaultWait,
 }
 
 /// What became of a request that was handed over.
-enum Handed {
+enum Delivery {
     /// The peer has dealt with it.
     Taken,
     /// Its payload cannot be had.
-    Withheld(Miss<WcStatus>),
+    Withheld(AccessFailure<WcStatus>),
     /// The peer waits for memory, and has not seen it.
     Absent,
 }
 
-impl Visit<'_> {
+impl LoopbackPass<'_> {
     /// Does all there is to do, as far as the budget goes. `None`: the half is not to be visited.
-    fn make(&mut self, half: &mut ReceiveHalf, addresses: &Addresses) -> Option<Outcome> {
+    fn make(&mut self, half: &mut RcRecvEngine, addresses: &Addresses) -> Option<LoopbackOutcome> {
         let ready = half.responder.state() == RecvState::Ready
             && half.is_peer(addresses, self.qp.number())
             && !half.paging.is_waiting()
@@ -225,7 +225,7 @@ impl Visit<'_> {
         if !ready || (answered && self.requester.in_flight()) {
             return None;
         }
-        let mut after = Aftermath::default();
+        let mut after = Actions::default();
         let run = self.catch_up(half);
         let mut wire = self.requests(half, run, &mut after);
         self.responses(half, run);
@@ -237,7 +237,7 @@ impl Visit<'_> {
         wire &= !self.paging.is_waiting();
         let waits = half.paging.is_waiting();
         half.left.absent |= waits;
-        Some(Outcome {
+        Some(LoopbackOutcome {
             wire,
             expecting: !waits && half.responder.has_work(),
             kick: half.left.is_some(),
@@ -246,7 +246,7 @@ impl Visit<'_> {
 
     /// Learns what the peer has taken before. Returns how many packets may be handed over as one: several only
     /// if both ends cut messages alike, and the next packet is the one that the peer expects.
-    fn catch_up(&mut self, half: &mut ReceiveHalf) -> u32 {
+    fn catch_up(&mut self, half: &mut RcRecvEngine) -> u32 {
         let expected = half.responder.expected_psn();
         if self.requester.next_psn().is_before(expected) {
             half.responder.confirm();
@@ -261,20 +261,20 @@ impl Visit<'_> {
 
     /// Hands over requests. Returns whether the last of them has to come again, as the peer has not seen
     /// it.
-    fn requests(&mut self, half: &mut ReceiveHalf, run: u32, after: &mut Aftermath) -> bool {
+    fn requests(&mut self, half: &mut RcRecvEngine, run: u32, after: &mut Actions) -> bool {
         let before = half.responder.expected_psn();
-        let mut tally = Tally::default();
+        let mut tally = LoopbackCount::default();
         let mut stopped = None;
-        for segment in self.requester.burst(self.now, LIMIT).in_runs(run) {
+        for segment in self.requester.burst(self.now, LIMIT).coalescing(run) {
             let ends = ((self.qp, self.queue), (self.peer, &mut *half));
             match hand_over(&segment, ends, after, &mut tally) {
-                Handed::Taken if half.responder.is_content() => {}
-                Handed::Taken => break,
-                Handed::Withheld(miss) => {
+                Delivery::Taken if half.responder.is_in_sync() => {}
+                Delivery::Taken => break,
+                Delivery::Withheld(miss) => {
                     stopped = Some((segment.source, Some(miss)));
                     break;
                 }
-                Handed::Absent => {
+                Delivery::Absent => {
                     stopped = Some((segment.source, None));
                     break;
                 }
@@ -289,10 +289,10 @@ impl Visit<'_> {
             Some((_, None)) => true,
             Some((source, Some(miss))) => {
                 match (
-                    self.paging.judge(Err::<(), _>(miss), WcStatus::LocProtErr),
+                    self.paging.resolve(Err::<(), _>(miss), WcStatus::LocProtErr),
                     source,
                 ) {
-                    (Err(Obstacle::Refused(status)), Source::Slot(slot)) => {
+                    (Err(Obstacle::Refused(status)), TxPayload::Slot(slot)) => {
                         self.requester.abort(slot, status);
                         false
                     }
@@ -303,17 +303,17 @@ impl Visit<'_> {
     }
 
     /// Takes what the peer has to say.
-    fn responses(&mut self, half: &mut ReceiveHalf, run: u32) {
-        let mut tally = Tally::default();
+    fn responses(&mut self, half: &mut RcRecvEngine, run: u32) {
+        let mut tally = LoopbackCount::default();
         let mut stopped = None;
-        for segment in half.responder.burst(LIMIT).in_runs(run) {
+        for segment in half.responder.burst(LIMIT).coalescing(run) {
             // CAST: `u32` to `usize`, on 64 bits.
             let headers = segment.headers.emit(segment.length as usize);
             let Some(packet) = packet(&segment, &headers) else {
                 break;
             };
             tally.add(&segment, &headers);
-            let bytes = Fetched::new(self.peer.space(), segment.source, start_of(&headers));
+            let bytes = FetchedPayload::new(self.peer.space(), segment.source, start_of(&headers));
             let mut host = Host {
                 space: self.qp.space(),
                 queue: self.queue,
@@ -337,7 +337,7 @@ impl Visit<'_> {
             None => {}
             Some((packets, None)) => half.responder.unsend(packets),
             Some((packets, Some(miss))) => {
-                match half.paging.judge(Err::<(), _>(miss), AccessError::Fault) {
+                match half.paging.resolve(Err::<(), _>(miss), AccessError::Fault) {
                     Ok(()) => {}
                     Err(Obstacle::Absent) => half.responder.unsend(packets),
                     Err(Obstacle::Refused(error)) => half.responder.abort_read(packets, error),
@@ -349,42 +349,42 @@ impl Visit<'_> {
 
 /// Hands one request to the peer.
 fn hand_over(
-    segment: &Segment,
-    ((qp, queue), (peer, half)): ((&Common, &SendQueue), (&Common, &mut ReceiveHalf)),
-    after: &mut Aftermath,
-    tally: &mut Tally,
-) -> Handed {
+    segment: &TxDesc,
+    ((qp, queue), (peer, half)): ((&QpShared, &SendQueue), (&QpShared, &mut RcRecvEngine)),
+    after: &mut Actions,
+    tally: &mut LoopbackCount,
+) -> Delivery {
     // CAST: `u32` to `usize`, on 64 bits.
     let headers = segment.headers.emit(segment.length as usize);
     let Some(packet) = packet(segment, &headers) else {
-        return Handed::Taken;
+        return Delivery::Taken;
     };
     let value;
     let body = match segment.source {
-        Source::Slot(slot) => queue.body(slot),
-        Source::Value(number) => {
+        TxPayload::Slot(slot) => queue.body(slot),
+        TxPayload::Value(number) => {
             value = number.to_ne_bytes();
-            Body::Inline(&value)
+            SendBody::Inline(&value)
         }
-        Source::None | Source::Remote(_) => Body::Inline(&[]),
+        TxPayload::None | TxPayload::Remote(_) => SendBody::Inline(&[]),
     };
-    let bytes = Gathered::new(qp.space(), body, segment.offset, start_of(&headers));
+    let bytes = GatheredPayload::new(qp.space(), body, segment.offset, start_of(&headers));
     match half.take(peer, (&packet, &bytes), after) {
         Ok(Taken::Whole) => {}
         Ok(Taken::Paused) => {
             return match bytes.take_miss() {
-                Some(miss) => Handed::Withheld(miss),
-                None => Handed::Absent,
+                Some(miss) => Delivery::Withheld(miss),
+                None => Delivery::Absent,
             };
         }
         Err(reason) => peer.port().counters().dropped(reason),
     }
     tally.add(segment, &headers);
-    Handed::Taken
+    Delivery::Taken
 }
 
 /// The packet that `segment` describes with these headers, whose payload is elsewhere.
-fn packet<'a>(segment: &Segment, headers: &'a HeaderBuf) -> Option<Packet<'a>> {
+fn packet<'a>(segment: &TxDesc, headers: &'a HeaderBuf) -> Option<Packet<'a>> {
     // CAST: `u32` to `usize`, on 64 bits.
     let payload = segment.length as usize;
     trace::packet_out(|| traced(headers.as_slice(), payload));

@@ -8,16 +8,16 @@
 
 use crate::{
     mem::{
-        page_fault::Miss,
+        page_fault::AccessFailure,
         payload::{
-            Bytes,
+            PayloadSource,
             Fault, //
         },
-        sg_access::Space,
-        sg_copy::Broken, //
+        sg_access::QpMemory,
+        sg_copy::SgCopyError, //
     },
-    qp::shared::Common,
-    queue::sq::Body, //
+    qp::shared::QpShared,
+    queue::sq::SendBody, //
 };
 use core::cell::Cell;
 use kernel::{
@@ -27,54 +27,54 @@ use kernel::{
 use rdma::{
     mm::memory::Memory,
     net::netns::NetId,
-    sync::exclusive::Turn, //
+    sync::exclusive::Exclusive, //
 };
 use roce::{
     access::AccessError,
     id::Qpn,
-    segmentation::tx_desc::Source,
+    segmentation::tx_desc::TxPayload,
     status::WcStatus,
     wr::Remote, //
 };
 
 /// A queue pair on this machine, as its peer sees it. `H` is the half of it that takes requests.
-pub(crate) struct Neighbour<'g, H> {
+pub(crate) struct LocalPeer<'g, H> {
     /// What its halves share.
-    pub(crate) common: &'g Common,
+    pub(crate) common: &'g QpShared,
     /// The half that takes requests.
-    pub(crate) receiver: &'g Turn<H>,
+    pub(crate) receiver: &'g Exclusive<H>,
 }
 
 /// Who finds neighbours.
-pub(crate) trait Neighbours<H>: Send + Sync {
+pub(crate) trait PeerLookup<H>: Send + Sync {
     /// The queue pair with that number, if it is in the namespace `net` and has such a half.
     fn find<'g>(
         &'g self,
         number: Qpn,
         net: NetId,
         guard: &'g rcu::Guard,
-    ) -> Option<Neighbour<'g, H>>;
+    ) -> Option<LocalPeer<'g, H>>;
 
     /// Gives its receiving half a turn from another context, soon.
     fn defer(&self, number: Qpn);
 }
 
 /// The payload of a request, in the memory of who sends it.
-pub(crate) struct Gathered<'a> {
-    space: Space<'a>,
-    body: Body<'a>,
+pub(crate) struct GatheredPayload<'a> {
+    space: QpMemory<'a>,
+    body: SendBody<'a>,
     /// Where in the message the payload begins.
     offset: u32,
     /// Where in the packet it would begin.
     start: u32,
-    miss: Cell<Option<Miss<WcStatus>>>,
+    miss: Cell<Option<AccessFailure<WcStatus>>>,
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> GatheredPayload<'a> {
     /// What stands at byte `offset` of the message in `body`, as if it stood in a packet from place
     /// `start` on.
     #[inline]
-    pub(crate) fn new(space: Space<'a>, body: Body<'a>, offset: u32, start: u32) -> Self {
+    pub(crate) fn new(space: QpMemory<'a>, body: SendBody<'a>, offset: u32, start: u32) -> Self {
         Self {
             space,
             body,
@@ -86,7 +86,7 @@ impl<'a> Gathered<'a> {
 
     /// Why the bytes could not be had, if that was tried in vain.
     #[inline]
-    pub(crate) fn take_miss(&self) -> Option<Miss<WcStatus>> {
+    pub(crate) fn take_miss(&self) -> Option<AccessFailure<WcStatus>> {
         self.miss.take()
     }
 
@@ -101,20 +101,20 @@ impl<'a> Gathered<'a> {
         // CAST: `u32` to `usize`, on 64 bits.
         let start = self.place(from) as usize;
         match self.body {
-            Body::Inline(bytes) => bytes.get(start..start.saturating_add(len)),
+            SendBody::Inline(bytes) => bytes.get(start..start.saturating_add(len)),
             _ => None,
         }
     }
 }
 
-impl Bytes for Gathered<'_> {
+impl PayloadSource for GatheredPayload<'_> {
     #[inline]
     fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
-        let Body::Scatter(sges) = self.body else {
+        let SendBody::Scatter(sges) = self.body else {
             // CAST: `u32` to `usize`, on 64 bits.
             let bytes = self.inline(from, len as usize).ok_or_else(|| {
                 self.miss.set(Some(WcStatus::LocLenErr.into()));
-                Fault::Bytes
+                Fault::PayloadSource
             })?;
             return memory.write(at, bytes).map_err(Fault::Memory);
         };
@@ -131,22 +131,22 @@ impl Bytes for Gathered<'_> {
 }
 
 /// The payload of a response, in the memory that its request has named.
-pub(crate) struct Fetched<'a> {
-    space: Space<'a>,
+pub(crate) struct FetchedPayload<'a> {
+    space: QpMemory<'a>,
     remote: Option<Remote>,
     /// Where in the packet it would begin.
     start: u32,
-    miss: Cell<Option<Miss<AccessError>>>,
+    miss: Cell<Option<AccessFailure<AccessError>>>,
 }
 
-impl<'a> Fetched<'a> {
+impl<'a> FetchedPayload<'a> {
     /// What comes from `source`, as if it stood in a packet from place `start` on.
     #[inline]
-    pub(crate) fn new(space: Space<'a>, source: Source, start: u32) -> Self {
+    pub(crate) fn new(space: QpMemory<'a>, source: TxPayload, start: u32) -> Self {
         Self {
             space,
             remote: match source {
-                Source::Remote(remote) => Some(remote),
+                TxPayload::Remote(remote) => Some(remote),
                 _ => None,
             },
             start,
@@ -156,15 +156,15 @@ impl<'a> Fetched<'a> {
 
     /// Why the bytes could not be had, if that was tried in vain.
     #[inline]
-    pub(crate) fn take_miss(&self) -> Option<Miss<AccessError>> {
+    pub(crate) fn take_miss(&self) -> Option<AccessFailure<AccessError>> {
         self.miss.take()
     }
 }
 
-impl Bytes for Fetched<'_> {
+impl PayloadSource for FetchedPayload<'_> {
     #[inline]
     fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
-        let remote = self.remote.ok_or(Fault::Bytes)?;
+        let remote = self.remote.ok_or(Fault::PayloadSource)?;
         let remote = remote.advance(from.saturating_sub(self.start));
         self.space
             .fetch_remote(remote, len, (memory, at))
@@ -179,12 +179,12 @@ impl Bytes for Fetched<'_> {
 
 /// Whose fault it is that a copy has not come to its end; that of the bytes is kept in `miss`.
 #[cold]
-fn fault<E>(miss: &Cell<Option<Miss<E>>>, broken: Broken<E>) -> Fault {
+fn fault<E>(miss: &Cell<Option<AccessFailure<E>>>, broken: SgCopyError<E>) -> Fault {
     match broken {
-        Broken::Target(error) => Fault::Memory(error),
-        Broken::Source(why) => {
+        SgCopyError::Target(error) => Fault::Memory(error),
+        SgCopyError::Source(why) => {
             miss.set(Some(why));
-            Fault::Bytes
+            Fault::PayloadSource
         }
     }
 }

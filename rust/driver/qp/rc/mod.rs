@@ -16,11 +16,11 @@ use crate::{
         modify::path_mtu,
         queue_pair::{
             Direction,
-            Pair,
-            Service, //
+            Qp,
+            Transport, //
         }, //
     },
-    queue::posted_sends::SendPosts, //
+    queue::posted_sends::PostedSends, //
 };
 use kernel::{
     prelude::*,
@@ -33,10 +33,10 @@ use rdma::{
     },
     sync::timer::now, //
 };
-use requester::SendHalf;
+use requester::RcSendEngine;
 use responder::{
-    Answers,
-    ReceiveHalf, //
+    ReplayStorage,
+    RcRecvEngine, //
 };
 use roce::{
     access::Access,
@@ -47,7 +47,7 @@ use roce::{
     psn::Psn,
     rc::{
         requester::{
-            Flow,
+            FlowLimit,
             RequesterConfig,
             SendState, //
         },
@@ -61,22 +61,22 @@ use roce::{
 
 /// What one queue pair may have in flight to a peer that is near. More would overrun the backlog of a virtual
 /// link (`netdev_max_backlog` is 1000 packets), which several queue pairs share.
-const FLOW: Flow = Flow {
+const MAX_WINDOW: FlowLimit = FlowLimit {
     bytes: 1 << 20,
     packets: 256,
 };
 
 /// What one queue pair may have in flight that has just begun, in packets: many of them must not make a queue
 /// at once that takes longer than their peers may take to answer.
-const FIRST_FLIGHT: u32 = 32;
+const INITIAL_WINDOW: u32 = 32;
 
 /// Reliable connection.
 pub(crate) struct Rc;
 
-impl Service for Rc {
-    type Sender = SendHalf;
-    type Receiver = ReceiveHalf;
-    type Sends = Arc<SendPosts>;
+impl Transport for Rc {
+    type Sender = RcSendEngine;
+    type Receiver = RcRecvEngine;
+    type Sends = Arc<PostedSends>;
 
     /// A peer that keeps to its window stays below, also one that is far away: 1024 packets of 4096 bytes, each in a
     /// buffer of 8 KiB, the next that `kmalloc()` has, with what the kernel needs for itself.
@@ -84,9 +84,9 @@ impl Service for Rc {
 
     const RESUMED: Direction = Direction::Receive;
 
-    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+    fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
         let path = way_back(qp, attr)?;
-        let mut responder = Responder::new(Answers::new(attr.max_dest_rd_atomic)?);
+        let mut responder = Responder::new(ReplayStorage::new(attr.max_dest_rd_atomic)?);
         responder.configure(&ResponderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -97,7 +97,7 @@ impl Service for Rc {
         });
         responder.start();
         qp.common().set_peer(Qpn::new(attr.dest_qp_num));
-        let (old, _) = qp.receiver().control(|half| {
+        let (old, _) = qp.receiver().enter(|half| {
             half.set_path(path);
             half.replace_responder(responder)
         });
@@ -105,7 +105,7 @@ impl Service for Rc {
         Ok(())
     }
 
-    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+    fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
         let path = qp.common().path_by(attr)?;
         let config = RequesterConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -116,10 +116,10 @@ impl Service for Rc {
             ack_timeout: attr.timeout,
             retry_cnt: attr.retry_cnt,
             rnr_retry: attr.rnr_retry,
-            flow: FLOW,
-            first_flight: FIRST_FLIGHT,
+            flow: MAX_WINDOW,
+            initial_window: INITIAL_WINDOW,
         };
-        let _ = qp.sender().control(|half| {
+        let _ = qp.sender().enter(|half| {
             half.set_path(path);
             half.requester().configure(&config);
             half.requester().start();
@@ -127,28 +127,28 @@ impl Service for Rc {
         Ok(())
     }
 
-    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+    fn redirect(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
         let answers = match mask.contains(QpAttrMask::MAX_DEST_RD_ATOMIC) {
-            true => Some(Answers::new(attr.max_dest_rd_atomic)?),
+            true => Some(ReplayStorage::new(attr.max_dest_rd_atomic)?),
             false => None,
         };
         if mask.contains(QpAttrMask::AV) {
             let (there, back) = (qp.common().path_by(attr)?, way_back(qp, attr)?);
-            let _ = qp.sender().control(|half| {
+            let _ = qp.sender().enter(|half| {
                 half.set_path(there);
                 half.requester().rerouted();
             });
-            let _ = qp.receiver().control(|half| half.set_path(back));
+            let _ = qp.receiver().enter(|half| half.set_path(back));
         }
         let (old, _) = qp
             .receiver()
-            .control(|half| answers.map(|answers| half.responder().replace_storage(answers)));
+            .enter(|half| answers.map(|answers| half.responder().replace_storage(answers)));
         drop(old);
         Ok(())
     }
 
-    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) {
-        let _ = qp.sender().control(|half| {
+    fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
+        let _ = qp.sender().enter(|half| {
             let requester = half.requester();
             if mask.contains(QpAttrMask::TIMEOUT) {
                 requester.set_ack_timeout(Instant::from_nanos(now()), attr.timeout);
@@ -163,7 +163,7 @@ impl Service for Rc {
                 requester.set_max_rd_atomic(attr.max_rd_atomic);
             }
         });
-        let _ = qp.receiver().control(|half| {
+        let _ = qp.receiver().enter(|half| {
             let responder = half.responder();
             if mask.contains(QpAttrMask::ACCESS_FLAGS) {
                 responder.set_access(Access::from_bits(attr.access_flags));
@@ -174,19 +174,19 @@ impl Service for Rc {
         });
     }
 
-    fn sending(half: &mut SendHalf) -> (Psn, bool) {
+    fn sending(half: &mut RcSendEngine) -> (Psn, bool) {
         let drained = half.is_drained();
         let requester = half.requester();
         let drains = requester.state() == SendState::Draining;
         (requester.psn(), drains && !drained)
     }
 
-    fn expecting(half: &mut ReceiveHalf) -> Option<Psn> {
+    fn expecting(half: &mut RcRecvEngine) -> Option<Psn> {
         Some(half.responder().expected_psn())
     }
 }
 
 /// The way that answers take, where those that are long are counted: they hold back who sends them.
-fn way_back(qp: &Pair<Rc>, attr: &QpAttr) -> Result<Path> {
+fn way_back(qp: &Qp<Rc>, attr: &QpAttr) -> Result<Path> {
     Ok(qp.common().path_by(attr)?.counted_in(qp.common().flight()))
 }

@@ -7,42 +7,42 @@
 //! as the window allows, report what is complete. Does not decide when it gets a turn.
 
 use crate::{
-    abi::send_op::Local,
+    abi::send_op::LocalRequest,
     mem::{
-        page_fault::Paging,
-        payload::Bytes,
-        sg_access::Space, //
+        page_fault::FaultWait,
+        payload::PayloadSource,
+        sg_access::QpMemory, //
     },
     packet::{
         path::Path,
-        rx_parse::join,
+        rx_parse::coalesce,
         segmenter::Unsent, //
     },
     port::counters::Counter,
     qp::{
-        actions::Aftermath,
+        actions::Actions,
         engine::{
             perform,
             report,
             send_request,
             take_from_peer,
-            Half,
-            SendingHalf,
-            BATCH,
-            BURST, //
+            Engine,
+            SendEngine,
+            RX_BATCH_PACKETS,
+            TX_BURST, //
         },
         rc::{
-            loopback_payload::Neighbours,
-            responder::ReceiveHalf, //
+            loopback_payload::PeerLookup,
+            responder::RcRecvEngine, //
         },
-        shared::Common, //
+        shared::QpShared, //
     },
     queue::{
         cq::Cq,
         sq::{
-            Body,
+            SendBody,
             SendQueue,
-            Slots, //
+            SendSlots, //
         }, //
     }, //
 };
@@ -51,10 +51,10 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    ib::qp_attr::QpState,
+    ib::qp_attr::IbQpState,
     net::rx::queue::SkbQueue,
     sync::{
-        exclusive::Again,
+        exclusive::More,
         timer::now, //
     }, //
 };
@@ -66,28 +66,28 @@ use roce::{
     id::Rkey,
     rc::requester::{
         Requester,
-        ResponseHost, //
+        ResponseContext, //
     },
     segmentation::tx_desc::{
-        Payload,
+        RxPayload,
         SlotIndex,
-        Source, //
+        TxPayload, //
     },
     status::WcStatus,
     time::Instant, //
 };
 
 /// The half that sends requests.
-pub(crate) struct SendHalf {
-    pub(super) requester: Requester<Slots>,
+pub(crate) struct RcSendEngine {
+    pub(super) requester: Requester<SendSlots>,
     pub(super) queue: SendQueue,
     cq: Arc<Cq>,
     pub(super) path: Option<Path>,
     /// The consumer wants to know when the queue has drained.
     tell_drained: bool,
-    pub(super) paging: Paging,
+    pub(super) paging: FaultWait,
     /// Who finds the peer if it is on this machine.
-    pub(super) neighbours: Arc<dyn Neighbours<ReceiveHalf>>,
+    pub(super) peers: Arc<dyn PeerLookup<RcRecvEngine>>,
     /// Packets went by the wire that may not be answered yet.
     pub(super) by_wire: bool,
     /// The peer was on this machine when that was last looked at. What goes by the wire all the same, goes back to
@@ -97,13 +97,13 @@ pub(crate) struct SendHalf {
     pub(super) expecting: bool,
 }
 
-impl SendHalf {
+impl RcSendEngine {
     /// The half in RESET, consuming `queue`.
     pub(crate) fn new(
-        requester: Requester<Slots>,
+        requester: Requester<SendSlots>,
         queue: SendQueue,
         cq: Arc<Cq>,
-        neighbours: Arc<dyn Neighbours<ReceiveHalf>>,
+        peers: Arc<dyn PeerLookup<RcRecvEngine>>,
     ) -> Self {
         Self {
             requester,
@@ -111,8 +111,8 @@ impl SendHalf {
             cq,
             path: None,
             tell_drained: false,
-            paging: Paging::default(),
-            neighbours,
+            paging: FaultWait::default(),
+            peers,
             by_wire: false,
             near: true,
             expecting: false,
@@ -120,7 +120,7 @@ impl SendHalf {
     }
 
     /// The protocol machine, for `modify_qp`.
-    pub(crate) fn requester(&mut self) -> &mut Requester<Slots> {
+    pub(crate) fn requester(&mut self) -> &mut Requester<SendSlots> {
         &mut self.requester
     }
 
@@ -135,10 +135,10 @@ impl SendHalf {
     }
 
     /// Takes the responses that have arrived. Says whether there may be more.
-    fn take_responses(&mut self, qp: &Common, inbox: &SkbQueue, now: Instant) -> Again {
+    fn take_responses(&mut self, qp: &QpShared, inbox: &SkbQueue, now: Instant) -> More {
         take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
             let (due, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
-            let packet = join(run, packet, due, mtu);
+            let packet = coalesce(run, packet, due, mtu);
             let mut host = Host {
                 space: qp.space(),
                 queue: &self.queue,
@@ -155,30 +155,30 @@ impl SendHalf {
 
     /// Sends what the window allows, as far as the budget goes: to the peer itself, or by the wire. Says
     /// whether the peer has more to say.
-    fn transmit(&mut self, qp: &Common, now: Instant) -> Again {
+    fn transmit(&mut self, qp: &QpShared, now: Instant) -> More {
         if self.path.is_none() {
-            return Again::No;
+            return More::No;
         }
         let (requester, queue) = (&mut self.requester, &self.queue);
-        for _ in 0..BATCH {
+        for _ in 0..RX_BATCH_PACKETS {
             if !requester.perform_local(|slot, _| perform(qp, queue.body(slot))) {
                 break;
             }
         }
         self.exchange(qp, now).unwrap_or_else(|| {
             self.transmit_by_wire(qp, now);
-            Again::No
+            More::No
         })
     }
 
-    fn transmit_by_wire(&mut self, qp: &Common, now: Instant) {
+    fn transmit_by_wire(&mut self, qp: &QpShared, now: Instant) {
         let Some(path) = &mut self.path else {
             return;
         };
         self.by_wire = true;
         let mut refused = None;
         let mtu = self.requester.path_mtu();
-        let burst = self.requester.burst(now, BURST);
+        let burst = self.requester.burst(now, TX_BURST);
         for segment in burst.by_wire().sparing(!self.near) {
             let sent = send_request((&segment, mtu), &self.queue, path, qp, &mut self.paging);
             if let Err(unsent) = sent {
@@ -192,17 +192,17 @@ impl SendHalf {
         };
         match (source, why) {
             (_, Obstacle::Absent) => self.requester.unsend(packets),
-            (Source::Slot(slot), Obstacle::Refused(status)) => self.requester.abort(slot, status),
+            (TxPayload::Slot(slot), Obstacle::Refused(status)) => self.requester.abort(slot, status),
             _ => {}
         }
     }
 
     /// Reports what is complete, as far as the budget goes, and gives its elements of the ring back.
-    fn report(&mut self, qp: &Common, after: &mut Aftermath) {
+    fn report(&mut self, qp: &QpShared, after: &mut Actions) {
         // Who waits for memory gets no other turn, and the memory may wait for what is reported.
         let most = match self.paging.is_waiting() {
             true => self.queue.slots(),
-            false => BATCH.into(),
+            false => RX_BATCH_PACKETS.into(),
         };
         let mut released = 0u32;
         for _ in 0..most {
@@ -230,7 +230,7 @@ impl SendHalf {
     }
 
     /// Adds what happened in this turn to the counters of the port.
-    fn count(&mut self, qp: &Common) {
+    fn count(&mut self, qp: &QpShared) {
         let stats = self.requester.take_stats();
         qp.port().counters().count_all(&[
             (Counter::Sends, stats.sends),
@@ -243,18 +243,18 @@ impl SendHalf {
     }
 }
 
-impl Half for SendHalf {
-    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+impl Engine for RcSendEngine {
+    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More {
         if qp.is_failed() {
             self.requester.fail();
         }
         let now = Instant::from_nanos(now());
         let arrived = self.take_responses(qp, inbox, now);
-        let (mut fetches, mut more) = (Again::No, Again::No);
+        let (mut fetches, mut more) = (More::No, More::No);
         if !self.paging.is_waiting() {
             // While we wait, it is not the peer's fault that time passes.
             self.requester.handle_timeout(now);
-            fetches = self.queue.fetch(&mut self.requester, BATCH);
+            fetches = self.queue.fetch(&mut self.requester, RX_BATCH_PACKETS);
             // Once more, with the requests in hand: they may have been posted because the queue pair had failed.
             if qp.is_failed() {
                 self.requester.fail();
@@ -265,12 +265,12 @@ impl Half for SendHalf {
         self.report(qp, after);
         self.count(qp);
         // Not before the state says so, which it does soon.
-        if self.tell_drained && qp.state() == QpState::Sqd && self.is_drained() {
+        if self.tell_drained && qp.state() == IbQpState::Sqd && self.is_drained() {
             self.tell_drained = false;
             after.drained = true;
         }
         if self.paging.is_waiting() {
-            return Again::No;
+            return More::No;
         }
         if let Some(at) = self.requester.poll_timeout() {
             after.wake_at = Some(at.as_nanos());
@@ -278,7 +278,7 @@ impl Half for SendHalf {
         // A consumer in the kernel may have posted more than there were slots for.
         let has_room = was_full && self.requester.free_slots() != 0;
         if has_room || self.requester.has_work() {
-            return Again::Yes;
+            return More::Yes;
         }
         arrived.or(fetches).or(more)
     }
@@ -296,7 +296,7 @@ impl Half for SendHalf {
         self.path.as_mut()
     }
 
-    fn paging(&mut self) -> &mut Paging {
+    fn paging(&mut self) -> &mut FaultWait {
         &mut self.paging
     }
 
@@ -305,7 +305,7 @@ impl Half for SendHalf {
     }
 }
 
-impl SendingHalf for SendHalf {
+impl SendEngine for RcSendEngine {
     fn init(&mut self) {
         self.requester.init();
     }
@@ -322,35 +322,35 @@ impl SendingHalf for SendHalf {
 
 /// What the requester needs while it handles one response.
 pub(super) struct Host<'a, B> {
-    pub(super) space: Space<'a>,
+    pub(super) space: QpMemory<'a>,
     pub(super) queue: &'a SendQueue,
     pub(super) bytes: &'a B,
-    pub(super) paging: &'a mut Paging,
+    pub(super) paging: &'a mut FaultWait,
 }
 
-impl<B: Bytes> ResponseHost for Host<'_, B> {
+impl<B: PayloadSource> ResponseContext for Host<'_, B> {
     fn place(
         &mut self,
         slot: SlotIndex,
         offset: u32,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<WcStatus>> {
-        let Body::Scatter(sges) = self.queue.body(slot) else {
+        let SendBody::Scatter(sges) = self.queue.body(slot) else {
             return Err(WcStatus::LocQpOpErr.into());
         };
         let placed = self.space.scatter(sges, offset, self.bytes, payload);
-        self.paging.judge(placed, WcStatus::LocProtErr)
+        self.paging.resolve(placed, WcStatus::LocProtErr)
     }
 
     fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>> {
-        let Body::Scatter(sges) = self.queue.body(slot) else {
+        let SendBody::Scatter(sges) = self.queue.body(slot) else {
             return Err(WcStatus::LocQpOpErr.into());
         };
         let placed = self.space.scatter_bytes(sges, 0, &found.to_ne_bytes());
-        self.paging.judge(placed, WcStatus::LocProtErr)
+        self.paging.resolve(placed, WcStatus::LocProtErr)
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {
-        self.space.perform(&Local::Invalidate(rkey))
+        self.space.perform(&LocalRequest::Invalidate(rkey))
     }
 }

@@ -8,33 +8,33 @@
 
 use crate::{
     mem::{
-        page_fault::Paging,
-        payload::Bytes, //
+        page_fault::FaultWait,
+        payload::PayloadSource, //
     },
     packet::{
         path::Path,
-        rx_parse::join,
+        rx_parse::coalesce,
         segmenter::{
-            Train,
+            Segmenter,
             Unsent, //
         }, //
     },
     port::counters::Counter,
     qp::{
-        actions::Aftermath,
+        actions::Actions,
         engine::{
             flush_receives,
             report,
             take_from_peer,
-            Half,
-            BURST, //
+            Engine,
+            TX_BURST, //
         },
         recv_context::Host,
-        shared::Common, //
+        shared::QpShared, //
     },
     queue::{
         cq::Cq,
-        rq::Receives, //
+        rq::RecvQueue, //
     }, //
 };
 use kernel::{
@@ -49,7 +49,7 @@ use rdma::{
         rx::queue::SkbQueue, //
     },
     sync::{
-        exclusive::Again,
+        exclusive::More,
         timer::now, //
     },
     util::alloc::gfp_user, //
@@ -62,18 +62,18 @@ use roce::{
     },
     id::Qpn,
     rc::{
-        replay::Answer,
+        replay::ReplayEntry,
         responder::{
             Fatal,
             Responder, //
         }, //
     },
     segmentation::{
-        gso::MAX_RUN,
+        gso::MAX_GSO_PACKETS,
         tx_desc::{
             Mtu,
-            Segment,
-            Source, //
+            TxDesc,
+            TxPayload, //
         }, //
     },
     status::DropReason,
@@ -99,9 +99,9 @@ const LAST_PATIENCE: u64 = 8 * PATIENCE;
 const MOST_PATIENCE: u64 = 64 * PATIENCE;
 
 /// Storage of the responder: one entry for each READ or atomic that the peer may have in flight.
-pub(crate) struct Answers(KVVec<Answer>);
+pub(crate) struct ReplayStorage(KVVec<ReplayEntry>);
 
-impl Answers {
+impl ReplayStorage {
     /// Room for `count` answers, or for as many as the next power of two: what rdma_rxe asks for at a time when it
     /// is told `count`.
     ///
@@ -113,38 +113,38 @@ impl Answers {
             0 => 0,
             _ => usize::from(count).next_power_of_two(),
         };
-        let answers = KVVec::from_elem(Answer::EMPTY, room, gfp_user())?;
+        let answers = KVVec::from_elem(ReplayEntry::EMPTY, room, gfp_user())?;
         Ok(Self(answers))
     }
 }
 
-impl AsRef<[Answer]> for Answers {
+impl AsRef<[ReplayEntry]> for ReplayStorage {
     #[inline]
-    fn as_ref(&self) -> &[Answer] {
+    fn as_ref(&self) -> &[ReplayEntry] {
         &self.0
     }
 }
 
-impl AsMut<[Answer]> for Answers {
+impl AsMut<[ReplayEntry]> for ReplayStorage {
     #[inline]
-    fn as_mut(&mut self) -> &mut [Answer] {
+    fn as_mut(&mut self) -> &mut [ReplayEntry] {
         &mut self.0
     }
 }
 
 /// The half that answers requests.
-pub(crate) struct ReceiveHalf {
-    pub(super) responder: Responder<Answers>,
-    queue: Receives,
+pub(crate) struct RcRecvEngine {
+    pub(super) responder: Responder<ReplayStorage>,
+    queue: RecvQueue,
     cq: Arc<Cq>,
     path: Option<Path>,
-    pub(super) paging: Paging,
+    pub(super) paging: FaultWait,
     /// A packet of the peer has been taken.
     met: bool,
     /// Answers went by the wire since the peer was here.
     pub(super) answered: bool,
     /// What visits of the peer have left to be done.
-    pub(super) left: Aftermath,
+    pub(super) left: Actions,
     /// How many turns in a row have left work behind, since a thread was last waited for.
     unfinished: u32,
     /// The CPU that has sent the answers that are on their way.
@@ -158,18 +158,18 @@ pub(crate) struct ReceiveHalf {
     stuck: i64,
 }
 
-impl ReceiveHalf {
+impl RcRecvEngine {
     /// The half in RESET, consuming `queue`.
-    pub(crate) fn new(responder: Responder<Answers>, queue: Receives, cq: Arc<Cq>) -> Self {
+    pub(crate) fn new(responder: Responder<ReplayStorage>, queue: RecvQueue, cq: Arc<Cq>) -> Self {
         Self {
             responder,
             queue,
             cq,
             path: None,
-            paging: Paging::default(),
+            paging: FaultWait::default(),
             met: false,
             answered: false,
-            left: Aftermath::default(),
+            left: Actions::default(),
             unfinished: 0,
             sent_by: CpuId::current().as_u32(),
             held: None,
@@ -179,15 +179,15 @@ impl ReceiveHalf {
     }
 
     /// The protocol machine, for `modify_qp`.
-    pub(crate) fn responder(&mut self) -> &mut Responder<Answers> {
+    pub(crate) fn responder(&mut self) -> &mut Responder<ReplayStorage> {
         &mut self.responder
     }
 
     /// Replaces the protocol machine: another number of answers is to be kept.
     pub(crate) fn replace_responder(
         &mut self,
-        responder: Responder<Answers>,
-    ) -> Responder<Answers> {
+        responder: Responder<ReplayStorage>,
+    ) -> Responder<ReplayStorage> {
         core::mem::replace(&mut self.responder, responder)
     }
 
@@ -211,9 +211,9 @@ impl ReceiveHalf {
     #[inline]
     pub(super) fn take(
         &mut self,
-        qp: &Common,
-        (packet, bytes): (&Packet<'_>, &impl Bytes),
-        after: &mut Aftermath,
+        qp: &QpShared,
+        (packet, bytes): (&Packet<'_>, &impl PayloadSource),
+        after: &mut Actions,
     ) -> Result<Taken, DropReason> {
         let mut host = Host {
             qp,
@@ -241,7 +241,7 @@ impl ReceiveHalf {
     /// the same bytes again; and a queue pair that has `failed` gives up in the end what it owes, or its receives would
     /// not be flushed. What only seems to be stuck, as the interface is slow, grows by no more than a few bursts: the
     /// next wait takes twice as long.
-    fn is_held(&mut self, qp: &Common, failed: bool, after: &mut Aftermath) -> bool {
+    fn is_held(&mut self, qp: &QpShared, failed: bool, after: &mut Actions) -> bool {
         if !self.responder.has_work() {
             self.held = None;
             return false;
@@ -268,7 +268,7 @@ impl ReceiveHalf {
         if now.saturating_sub(since) >= patience {
             (self.held, self.stuck, self.sent_by) = (Some(now), under_way, here);
             if failed && patience >= LAST_PATIENCE {
-                self.responder.silence();
+                self.responder.abort_replies();
             }
             if under_way >= MOST_UNDER_WAY {
                 self.patience = self.patience.saturating_mul(2).min(MOST_PATIENCE);
@@ -281,17 +281,17 @@ impl ReceiveHalf {
     }
 
     /// Sends the answers that are due, as far as the budget goes. `failed`: the queue pair had failed before this turn.
-    fn transmit(&mut self, qp: &Common, failed: bool) {
+    fn transmit(&mut self, qp: &QpShared, failed: bool) {
         let Some(path) = &mut self.path else {
             return;
         };
         let mut refused = None;
         let mut long = false;
         let mtu = self.responder.path_mtu();
-        for segment in self.responder.burst(BURST).in_runs(MAX_RUN) {
+        for segment in self.responder.burst(TX_BURST).coalescing(MAX_GSO_PACKETS) {
             self.answered = true;
             // An acknowledgement is no more than what asked for it.
-            long |= matches!(segment.source, Source::Remote(_));
+            long |= matches!(segment.source, TxPayload::Remote(_));
             path.set_counts(long);
             if let Err(unsent) = send((&segment, mtu), path, qp, &mut self.paging) {
                 refused = Some(unsent);
@@ -315,10 +315,10 @@ impl ReceiveHalf {
     }
 
     /// Counts what has happened, and notes if it was the end.
-    pub(super) fn account(&mut self, qp: &Common, after: &mut Aftermath) {
+    pub(super) fn account(&mut self, qp: &QpShared, after: &mut Actions) {
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
-            (Counter::Receives, stats.receives),
+            (Counter::RecvQueue, stats.receives),
             (Counter::Duplicates, stats.duplicates),
             (Counter::OutOfSequence, stats.out_of_sequence),
             (Counter::SentRnr, stats.rnr_naks),
@@ -333,7 +333,7 @@ impl ReceiveHalf {
     }
 
     /// Completes receives, begun or not, with a flush error. Says whether there may be more.
-    fn flush(&mut self, qp: &Common, after: &mut Aftermath) -> Again {
+    fn flush(&mut self, qp: &QpShared, after: &mut Actions) -> More {
         if let Some(done) = self.responder.abandon() {
             report(qp, &self.cq, &done, true, after);
         }
@@ -341,8 +341,8 @@ impl ReceiveHalf {
     }
 }
 
-impl Half for ReceiveHalf {
-    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+impl Engine for RcRecvEngine {
+    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More {
         let failed = qp.is_failed();
         if failed {
             self.responder.fail();
@@ -351,7 +351,7 @@ impl Half for ReceiveHalf {
         let path = self.path.take();
         let arrived = take_from_peer(qp, inbox, path.as_ref(), |run, packet| {
             let (due, mtu) = (self.responder.expected_psn(), self.responder.path_mtu());
-            let packet = join(run, packet, due, mtu);
+            let packet = coalesce(run, packet, due, mtu);
             self.take(qp, (&packet, run), after)
         });
         self.path = path;
@@ -366,14 +366,14 @@ impl Half for ReceiveHalf {
             self.unfinished = 0;
             return arrived.or(self.flush(qp, after));
         }
-        if arrived == Again::No && (held || !self.responder.has_work()) {
+        if arrived == More::No && (held || !self.responder.has_work()) {
             // What is held gives way to others meanwhile.
             self.unfinished = 0;
-            return Again::No;
+            return More::No;
         }
         self.unfinished = self.unfinished.saturating_add(1);
-        after.lasts |= self.unfinished > MANY_TURNS;
-        Again::Yes
+        after.wants_yield |= self.unfinished > MANY_TURNS;
+        More::Yes
     }
 
     fn reset(&mut self, inbox: &SkbQueue) {
@@ -381,20 +381,20 @@ impl Half for ReceiveHalf {
         self.queue.clear();
         self.responder.reset();
         self.path = None;
-        self.left = Aftermath::default();
+        self.left = Actions::default();
         (self.held, self.patience) = (None, PATIENCE);
         (self.met, self.answered, self.unfinished) = (false, false, 0);
     }
 
-    fn rested(&mut self) {
+    fn on_yield(&mut self) {
         self.unfinished = 0;
     }
 
-    fn silence(&mut self) {
-        self.responder.silence();
+    fn abort_replies(&mut self) {
+        self.responder.abort_replies();
     }
 
-    fn take_left(&mut self) -> Aftermath {
+    fn take_deferred(&mut self) -> Actions {
         core::mem::take(&mut self.left)
     }
 
@@ -402,7 +402,7 @@ impl Half for ReceiveHalf {
         self.path.as_mut()
     }
 
-    fn paging(&mut self) -> &mut Paging {
+    fn paging(&mut self) -> &mut FaultWait {
         &mut self.paging
     }
 
@@ -410,7 +410,7 @@ impl Half for ReceiveHalf {
         &self.cq
     }
 
-    fn waits(&mut self, qp: &Common) {
+    fn waits(&mut self, qp: &QpShared) {
         let Some(path) = &mut self.path else {
             return;
         };
@@ -431,18 +431,18 @@ impl Half for ReceiveHalf {
 /// What is wrong with the memory that the peer reads: it was checked when the request came, but
 /// may be gone, or absent. And how many packets were not sent.
 fn send(
-    (segment, mtu): (&Segment, Mtu),
+    (segment, mtu): (&TxDesc, Mtu),
     path: &mut Path,
-    qp: &Common,
-    paging: &mut Paging,
+    qp: &QpShared,
+    paging: &mut FaultWait,
 ) -> Result<(), Unsent<AccessError>> {
-    let mut train = Train::new(path, qp.way(), (segment, mtu));
-    let Source::Remote(remote) = segment.source else {
+    let mut train = Segmenter::new(path, qp.way(), (segment, mtu));
+    let TxPayload::Remote(remote) = segment.source else {
         let _ = train.finish();
         return train.end(Ok(()));
     };
     let copied = qp.space().read_remote(remote, segment.length, &mut train);
-    let sent = paging.judge(copied, AccessError::Fault);
+    let sent = paging.resolve(copied, AccessError::Fault);
     if sent.is_ok() || train.left() != segment.packets {
         paging.progress();
     }

@@ -13,11 +13,11 @@ use crate::{
         modify::path_mtu,
         queue_pair::{
             Direction,
-            Pair,
-            Service, //
+            Qp,
+            Transport, //
         }, //
     },
-    queue::posted_sends::SendPosts, //
+    queue::posted_sends::PostedSends, //
 };
 use kernel::{
     prelude::*,
@@ -27,7 +27,7 @@ use rdma::ib::qp_attr::{
     QpAttr,
     QpAttrMask, //
 };
-use receiver::ReceiveHalf;
+use receiver::UcRecvEngine;
 use roce::{
     access::Access,
     id::{
@@ -43,22 +43,22 @@ use roce::{
         }, //
     }, //
 };
-use sender::SendHalf;
+use sender::UcSendEngine;
 
 /// Unreliable connection.
 pub(crate) struct Uc;
 
-impl Service for Uc {
-    type Sender = SendHalf;
-    type Receiver = ReceiveHalf;
-    type Sends = Arc<SendPosts>;
+impl Transport for Uc {
+    type Sender = UcSendEngine;
+    type Receiver = UcRecvEngine;
+    type Sends = Arc<PostedSends>;
 
     /// Nothing holds the peer back.
     const INBOX: i32 = 4 << 20;
 
     const RESUMED: Direction = Direction::Send;
 
-    fn ready_to_receive(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+    fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
         let path = qp.common().path_by(attr)?;
         let config = ReceiverConfig {
             expected_psn: Psn::new(attr.rq_psn),
@@ -66,7 +66,7 @@ impl Service for Uc {
             access: Access::from_bits(attr.access_flags),
         };
         qp.common().set_peer(Qpn::new(attr.dest_qp_num));
-        let _ = qp.receiver().control(|half| {
+        let _ = qp.receiver().enter(|half| {
             half.set_path(path);
             half.receiver().configure(&config);
             half.receiver().start();
@@ -74,7 +74,7 @@ impl Service for Uc {
         Ok(())
     }
 
-    fn ready_to_send(qp: &Pair<Self>, attr: &QpAttr) -> Result {
+    fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
         let path = qp.common().path_by(attr)?.counted_in(qp.common().flight());
         let config = SenderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -82,36 +82,36 @@ impl Service for Uc {
             first_psn: Psn::new(attr.sq_psn),
             path_mtu: path_mtu(attr),
         };
-        let _ = qp.sender().control(|half| half.start(path, &config));
+        let _ = qp.sender().enter(|half| half.start(path, &config));
         Ok(())
     }
 
-    fn redirect(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+    fn redirect(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
         if mask.contains(QpAttrMask::AV) {
             let there = qp.common().path_by(attr)?.counted_in(qp.common().flight());
             let back = qp.common().path_by(attr)?;
-            let _ = qp.sender().control(|half| half.set_path(there));
-            let _ = qp.receiver().control(|half| half.set_path(back));
+            let _ = qp.sender().enter(|half| half.set_path(there));
+            let _ = qp.receiver().enter(|half| half.set_path(back));
         }
         Ok(())
     }
 
-    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) {
+    fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
         if mask.contains(QpAttrMask::ACCESS_FLAGS) {
             let access = Access::from_bits(attr.access_flags);
             let _ = qp
                 .receiver()
-                .control(|half| half.receiver().set_access(access));
+                .enter(|half| half.receiver().set_access(access));
         }
     }
 
-    fn sending(half: &mut SendHalf) -> (Psn, bool) {
+    fn sending(half: &mut UcSendEngine) -> (Psn, bool) {
         let sender = half.sender();
         let drains = sender.state() == SendState::Draining;
         (sender.psn(), drains && !sender.is_drained())
     }
 
-    fn expecting(half: &mut ReceiveHalf) -> Option<Psn> {
+    fn expecting(half: &mut UcRecvEngine) -> Option<Psn> {
         Some(half.receiver().expected_psn())
     }
 }

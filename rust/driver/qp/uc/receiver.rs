@@ -6,30 +6,30 @@
 //! out is dropped and counted; nobody is told.
 
 use crate::{
-    mem::page_fault::Paging,
+    mem::page_fault::FaultWait,
     packet::path::Path,
     port::counters::Counter,
     qp::{
-        actions::Aftermath,
+        actions::Actions,
         engine::{
             flush_receives,
             refuse_packets,
             report,
             take_from_peer,
-            Half, //
+            Engine, //
         },
         recv_context::Host,
-        shared::Common, //
+        shared::QpShared, //
     },
     queue::{
         cq::Cq,
-        rq::Receives, //
+        rq::RecvQueue, //
     }, //
 };
 use kernel::sync::Arc;
 use rdma::{
     net::rx::queue::SkbQueue,
-    sync::exclusive::Again, //
+    sync::exclusive::More, //
 };
 use roce::{
     access::Taken,
@@ -37,26 +37,26 @@ use roce::{
 };
 
 /// The half that receives.
-pub(crate) struct ReceiveHalf {
+pub(crate) struct UcRecvEngine {
     receiver: Receiver,
-    receives: Receives,
+    receives: RecvQueue,
     cq: Arc<Cq>,
     path: Option<Path>,
     /// A packet of the peer has been taken.
     met: bool,
-    paging: Paging,
+    paging: FaultWait,
 }
 
-impl ReceiveHalf {
+impl UcRecvEngine {
     /// The half in RESET.
-    pub(crate) fn new(receives: Receives, cq: Arc<Cq>) -> Self {
+    pub(crate) fn new(receives: RecvQueue, cq: Arc<Cq>) -> Self {
         Self {
             receiver: Receiver::new(),
             receives,
             cq,
             path: None,
             met: false,
-            paging: Paging::default(),
+            paging: FaultWait::default(),
         }
     }
 
@@ -71,7 +71,7 @@ impl ReceiveHalf {
     }
 
     /// Completes receives, begun or not, with a flush error. Says whether there may be more.
-    fn flush(&mut self, qp: &Common, after: &mut Aftermath) -> Again {
+    fn flush(&mut self, qp: &QpShared, after: &mut Actions) -> More {
         self.receiver.fail();
         if let Some(done) = self.receiver.abandon() {
             report(qp, &self.cq, &done, true, after);
@@ -80,8 +80,8 @@ impl ReceiveHalf {
     }
 }
 
-impl Half for ReceiveHalf {
-    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+impl Engine for UcRecvEngine {
+    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More {
         if qp.is_failed() {
             let refused = refuse_packets(qp, inbox);
             return refused.or(self.flush(qp, after));
@@ -108,7 +108,7 @@ impl Half for ReceiveHalf {
         let receives = self.receiver.take_receives();
         qp.port()
             .counters()
-            .count_all(&[(Counter::Receives, receives)]);
+            .count_all(&[(Counter::RecvQueue, receives)]);
         if self.receiver.take_failure() {
             after.fail(None);
         }
@@ -127,7 +127,7 @@ impl Half for ReceiveHalf {
         self.path.as_mut()
     }
 
-    fn paging(&mut self) -> &mut Paging {
+    fn paging(&mut self) -> &mut FaultWait {
         &mut self.paging
     }
 

@@ -7,22 +7,22 @@
 //! becomes of it there; so payload is copied, and its owner may change it at once.
 
 use crate::{
-    mem::page_fault::Paging,
+    mem::page_fault::FaultWait,
     packet::path::Path,
     port::counters::Counter,
     qp::{
-        actions::Aftermath,
+        actions::Actions,
         engine::{
             perform,
             report,
             send_request,
-            Half,
-            SendingHalf,
-            BATCH,
-            BURST, //
+            Engine,
+            SendEngine,
+            RX_BATCH_PACKETS,
+            TX_BURST, //
         },
-        shared::Common,
-        tx_limit::Pacing, //
+        shared::QpShared,
+        tx_limit::TxLimit, //
     },
     queue::{
         cq::Cq,
@@ -34,9 +34,9 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    ib::qp_attr::QpState,
+    ib::qp_attr::IbQpState,
     net::rx::queue::SkbQueue,
-    sync::exclusive::Again, //
+    sync::exclusive::More, //
 };
 use roce::{
     access::Obstacle,
@@ -53,18 +53,18 @@ use roce::{
 };
 
 /// The half that sends.
-pub(crate) struct SendHalf {
+pub(crate) struct UcSendEngine {
     sender: Sender,
     queue: SendQueue,
     cq: Arc<Cq>,
     path: Option<Path>,
     /// The consumer wants to know when the queue has drained.
     tell_drained: bool,
-    paging: Paging,
-    pacing: Pacing,
+    paging: FaultWait,
+    pacing: TxLimit,
 }
 
-impl SendHalf {
+impl UcSendEngine {
     /// The half in RESET, consuming `queue`.
     pub(crate) fn new(queue: SendQueue, cq: Arc<Cq>) -> Self {
         Self {
@@ -73,8 +73,8 @@ impl SendHalf {
             cq,
             path: None,
             tell_drained: false,
-            paging: Paging::default(),
-            pacing: Pacing::in_order(),
+            paging: FaultWait::default(),
+            pacing: TxLimit::in_order(),
         }
     }
 
@@ -96,11 +96,11 @@ impl SendHalf {
     }
 
     /// Sends or flushes what was posted, as far as the budget goes. Says whether there may be more.
-    fn work(&mut self, qp: &Common, after: &mut Aftermath) -> Again {
-        let mut limit = BURST;
-        for _ in 0..BATCH {
+    fn work(&mut self, qp: &QpShared, after: &mut Actions) -> More {
+        let mut limit = TX_BURST;
+        for _ in 0..RX_BATCH_PACKETS {
             if !self.sender.is_busy() && !self.fetch(qp) {
-                return Again::No;
+                return More::No;
             }
             self.sender
                 .perform_local(|slot| perform(qp, self.queue.body(slot)));
@@ -108,13 +108,13 @@ impl SendHalf {
                 Ok(()) => {}
                 Err(Obstacle::Absent) => {
                     self.sender.unsend();
-                    return Again::No;
+                    return More::No;
                 }
                 Err(Obstacle::Refused(status)) => self.sender.abort(status),
             }
             let Some(done) = self.sender.poll_completion() else {
                 // There was more of it than the budget allows.
-                return Again::Yes;
+                return More::Yes;
             };
             // Before the completion is visible: who sees it may post at once, into this element.
             self.queue.release(1);
@@ -122,11 +122,11 @@ impl SendHalf {
                 self.report(qp, &done, after);
             }
         }
-        Again::Yes
+        More::Yes
     }
 
     /// Hands the next request to the protocol machine. `false`: there is none, or it takes none.
-    fn fetch(&mut self, qp: &Common) -> bool {
+    fn fetch(&mut self, qp: &QpShared) -> bool {
         if !self.sender.takes() {
             return false;
         }
@@ -146,7 +146,7 @@ impl SendHalf {
     }
 
     /// Sends packets of the request at hand, as far as `limit` goes.
-    fn transmit(&mut self, qp: &Common, limit: &mut BurstLimit) -> Result<(), Obstacle<WcStatus>> {
+    fn transmit(&mut self, qp: &QpShared, limit: &mut BurstLimit) -> Result<(), Obstacle<WcStatus>> {
         let Some(path) = &mut self.path else {
             return Ok(());
         };
@@ -158,7 +158,7 @@ impl SendHalf {
         })
     }
 
-    fn report(&self, qp: &Common, done: &Completion, after: &mut Aftermath) {
+    fn report(&self, qp: &QpShared, done: &Completion, after: &mut Actions) {
         if !matches!(done.status, WcStatus::Success | WcStatus::WrFlushErr) {
             qp.fail_sends();
         }
@@ -166,13 +166,13 @@ impl SendHalf {
     }
 }
 
-impl Half for SendHalf {
-    fn turn(&mut self, qp: &Common, _inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+impl Engine for UcSendEngine {
+    fn turn(&mut self, qp: &QpShared, _inbox: &SkbQueue, after: &mut Actions) -> More {
         if qp.flushes_sends() {
             self.sender.fail();
         } else if !qp.takes_sends() || self.pacing.holds(qp, after) {
             // Who sends nothing must not wait for anything, either: in RESET, nobody stops the timer again.
-            return Again::No;
+            return More::No;
         }
         let again = self.work(qp, after);
         let sends = self.sender.take_sends();
@@ -182,7 +182,7 @@ impl Half for SendHalf {
             self.pacing.sent(path.take_refused());
         }
         // Not before the state says so, which it does soon.
-        if self.tell_drained && qp.state() == QpState::Sqd && self.sender.is_drained() {
+        if self.tell_drained && qp.state() == IbQpState::Sqd && self.sender.is_drained() {
             self.tell_drained = false;
             after.drained = true;
         }
@@ -201,7 +201,7 @@ impl Half for SendHalf {
         self.path.as_mut()
     }
 
-    fn paging(&mut self) -> &mut Paging {
+    fn paging(&mut self) -> &mut FaultWait {
         &mut self.paging
     }
 
@@ -210,7 +210,7 @@ impl Half for SendHalf {
     }
 }
 
-impl SendingHalf for SendHalf {
+impl SendEngine for UcSendEngine {
     fn init(&mut self) {}
 
     fn drain(&mut self, notify: bool) {

@@ -11,10 +11,10 @@ pub(crate) mod sender;
 use crate::{
     qp::queue_pair::{
         Direction,
-        Pair,
-        Service, //
+        Qp,
+        Transport, //
     },
-    queue::posted_sends::SendPosts, //
+    queue::posted_sends::PostedSends, //
 };
 use kernel::{
     prelude::*,
@@ -24,58 +24,58 @@ use rdma::ib::qp_attr::{
     QpAttr,
     QpAttrMask, //
 };
-use receiver::ReceiveHalf;
+use receiver::UdRecvEngine;
 use roce::{
     id::Qkey,
     psn::Psn, //
 };
 use sender::{
-    PostedSend,
-    SendHalf, //
+    PostedDatagram,
+    UdSendEngine, //
 };
 
 /// Unreliable datagrams.
 pub(crate) struct Ud;
 
-impl Service for Ud {
-    type Sender = SendHalf;
-    type Receiver = ReceiveHalf;
-    type Sends = Arc<SendPosts<PostedSend>>;
+impl Transport for Ud {
+    type Sender = UdSendEngine;
+    type Receiver = UdRecvEngine;
+    type Sends = Arc<PostedSends<PostedDatagram>>;
 
     const INBOX: i32 = 2 << 20;
 
     const RESUMED: Direction = Direction::Send;
 
-    fn ready_to_receive(_qp: &Pair<Self>, _attr: &QpAttr) -> Result {
+    fn ready_to_receive(_qp: &Qp<Self>, _attr: &QpAttr) -> Result {
         Ok(())
     }
 
-    fn ready_to_send(_qp: &Pair<Self>, _attr: &QpAttr) -> Result {
+    fn ready_to_send(_qp: &Qp<Self>, _attr: &QpAttr) -> Result {
         Ok(())
     }
 
-    fn redirect(_qp: &Pair<Self>, _attr: &QpAttr, _mask: QpAttrMask) -> Result {
+    fn redirect(_qp: &Qp<Self>, _attr: &QpAttr, _mask: QpAttrMask) -> Result {
         Ok(())
     }
 
-    fn adjust(qp: &Pair<Self>, attr: &QpAttr, mask: QpAttrMask) {
+    fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
         if mask.contains(QpAttrMask::QKEY) {
             let qkey = Qkey::new(attr.qkey);
-            let _ = qp.sender().control(|half| half.set_qkey(qkey));
-            let _ = qp.receiver().control(|half| half.set_qkey(qkey));
+            let _ = qp.sender().enter(|half| half.set_qkey(qkey));
+            let _ = qp.receiver().enter(|half| half.set_qkey(qkey));
         }
         if mask.contains(QpAttrMask::SQ_PSN) {
             let psn = Psn::new(attr.sq_psn);
-            let _ = qp.sender().control(|half| half.set_psn(psn));
+            let _ = qp.sender().enter(|half| half.set_psn(psn));
         }
     }
 
-    fn sending(half: &mut SendHalf) -> (Psn, bool) {
+    fn sending(half: &mut UdSendEngine) -> (Psn, bool) {
         // Nothing is ever in progress between turns.
         (half.psn(), false)
     }
 
-    fn expecting(_half: &mut ReceiveHalf) -> Option<Psn> {
+    fn expecting(_half: &mut UdRecvEngine) -> Option<Psn> {
         None
     }
 }

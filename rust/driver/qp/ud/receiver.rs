@@ -7,25 +7,25 @@
 
 use crate::{
     mem::page_fault::{
-        Miss,
-        Paging, //
+        AccessFailure,
+        FaultWait, //
     },
     port::counters::Counter,
     qp::{
-        actions::Aftermath,
+        actions::Actions,
         engine::{
             flush_receives,
             refuse_packets,
             report_as,
             take_packets,
-            Half, //
+            Engine, //
         },
-        shared::Common, //
+        shared::QpShared, //
     },
     queue::{
         cq::Cq,
         recv_source::TooShort,
-        rq::Receives, //
+        rq::RecvQueue, //
     }, //
 };
 use kernel::{
@@ -38,12 +38,12 @@ use rdma::{
         netdev::NetDevBorrow,
         route::Addresses,
         rx::{
-            coalesced::RxRun,
+            coalesced::CoalescedPackets,
             queue::SkbQueue,
             skb::RxSkb, //
         }, //
     },
-    sync::exclusive::Again, //
+    sync::exclusive::More, //
 };
 use roce::{
     access::{
@@ -55,7 +55,7 @@ use roce::{
         Qpn, //
     },
     pma,
-    segmentation::tx_desc::Payload,
+    segmentation::tx_desc::RxPayload,
     status::{
         DropReason,
         WcStatus, //
@@ -88,24 +88,24 @@ mod network {
 }
 
 /// The half that receives.
-pub(crate) struct ReceiveHalf {
-    receives: Receives,
+pub(crate) struct UdRecvEngine {
+    receives: RecvQueue,
     cq: Arc<Cq>,
     qkey: Qkey,
     /// The receive that was taken for the datagram that waits for memory.
     held: Option<RecvWr>,
-    paging: Paging,
+    paging: FaultWait,
 }
 
-impl ReceiveHalf {
+impl UdRecvEngine {
     /// The half in RESET.
-    pub(crate) fn new(receives: Receives, cq: Arc<Cq>) -> Self {
+    pub(crate) fn new(receives: RecvQueue, cq: Arc<Cq>) -> Self {
         Self {
             receives,
             cq,
             qkey: Qkey::new(0),
             held: None,
-            paging: Paging::default(),
+            paging: FaultWait::default(),
         }
     }
 
@@ -117,9 +117,9 @@ impl ReceiveHalf {
     /// Takes one datagram.
     fn receive(
         &mut self,
-        qp: &Common,
-        (bytes, packet): (&RxRun<'_>, &Packet<'_>),
-        after: &mut Aftermath,
+        qp: &QpShared,
+        (bytes, packet): (&CoalescedPackets<'_>, &Packet<'_>),
+        after: &mut Actions,
     ) -> Result<Taken, DropReason> {
         if !qp.receives() {
             return Err(DropReason::WrongQpState);
@@ -145,7 +145,7 @@ impl ReceiveHalf {
         let (wr_id, placed) = match taken {
             Ok(wr) => {
                 let placed = self.place(qp, bytes, packet);
-                match self.paging.judge(placed, WcStatus::LocProtErr) {
+                match self.paging.resolve(placed, WcStatus::LocProtErr) {
                     Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
                     Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
                     Err(Obstacle::Absent) => {
@@ -159,7 +159,7 @@ impl ReceiveHalf {
         self.paging.progress();
         let wc = match placed {
             Ok(byte_len) => {
-                qp.port().counters().count(Counter::Receives);
+                qp.port().counters().count(Counter::RecvQueue);
                 datagram(qp, bytes.first().skb(), packet, from, wr_id, byte_len)
             }
             Err(status) => {
@@ -176,22 +176,22 @@ impl ReceiveHalf {
     /// bytes.
     fn place(
         &self,
-        qp: &Common,
-        bytes: &RxRun<'_>,
+        qp: &QpShared,
+        bytes: &CoalescedPackets<'_>,
         packet: &Packet<'_>,
-    ) -> Result<u32, Miss<WcStatus>> {
+    ) -> Result<u32, AccessFailure<WcStatus>> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
         let sges = self.receives.current();
         let space = qp.space_of(self.receives.pd());
         space.scatter_bytes(sges, 0, &route_header(bytes.first().skb()))?;
         let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
-        space.scatter(sges, GRH_LEN, bytes, Payload { offset, len })?;
+        space.scatter(sges, GRH_LEN, bytes, RxPayload { offset, len })?;
         Ok(len.saturating_add(GRH_LEN))
     }
 }
 
-impl Half for ReceiveHalf {
-    fn turn(&mut self, qp: &Common, inbox: &SkbQueue, after: &mut Aftermath) -> Again {
+impl Engine for UdRecvEngine {
+    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More {
         if qp.is_failed() {
             let refused = refuse_packets(qp, inbox);
             if let Some(RecvWr { wr_id, .. }) = self.held.take() {
@@ -212,7 +212,7 @@ impl Half for ReceiveHalf {
         self.receives.clear();
     }
 
-    fn paging(&mut self) -> &mut Paging {
+    fn paging(&mut self) -> &mut FaultWait {
         &mut self.paging
     }
 
@@ -224,7 +224,7 @@ impl Half for ReceiveHalf {
 /// Whether it is a management datagram, of the only version there is (IBA 13.4.2). The core does not look how long one
 /// is, and logs each one of another version: strangers decide neither over answers longer than their requests nor
 /// over the log.
-fn is_mad(bytes: &RxRun<'_>, packet: &Packet<'_>) -> bool {
+fn is_mad(bytes: &CoalescedPackets<'_>, packet: &Packet<'_>) -> bool {
     let mut version = [0];
     packet.payload_len() == pma::MAD_LEN
         && bytes
@@ -242,7 +242,7 @@ fn room_for(packet: &Packet<'_>) -> u32 {
 
 /// The completion of a receive that got a datagram.
 fn datagram(
-    qp: &Common,
+    qp: &QpShared,
     skb: &RxSkb,
     packet: &Packet<'_>,
     from: Qpn,
@@ -260,7 +260,7 @@ fn datagram(
     Wc {
         src_qp: from.get(),
         grh: true,
-        vlan_id: Origin::of(skb).vlan_id(),
+        vlan_id: RxOrigin::of(skb).vlan_id(),
         network_hdr_type: Some(match skb.addresses() {
             Addresses::V4 { .. } => network::IPV4,
             Addresses::V6 { .. } => network::IPV6,
@@ -272,12 +272,12 @@ fn datagram(
 /// By what a datagram has come in, which is known when it does; kept with it.
 #[derive(FromBytes, Immutable, IntoBytes)]
 #[repr(C)]
-pub(crate) struct Origin {
+pub(crate) struct RxOrigin {
     vlan_id: u16,
     is_vlan: u16,
 }
 
-impl Origin {
+impl RxOrigin {
     /// Notes that `skb` has come in by the interface `via`.
     pub(crate) fn note(skb: &mut RxSkb, via: &NetDevBorrow) {
         let vlan_id = via.vlan_id();

@@ -8,32 +8,32 @@
 
 use crate::{
     abi::wqe::{
-        Refused,
-        Sge, //
+        RejectedWqe,
+        WqeSge, //
     },
-    mem::page_fault::Paging,
+    mem::page_fault::FaultWait,
     packet::path::Path,
     port::{
         ah::Ah,
         counters::Counter, //
     },
     qp::{
-        actions::Aftermath,
+        actions::Actions,
         engine::{
             append_body,
             report,
-            Half,
-            SendingHalf,
-            BATCH, //
+            Engine,
+            SendEngine,
+            RX_BATCH_PACKETS, //
         },
-        shared::Common,
-        tx_limit::Pacing, //
+        shared::QpShared,
+        tx_limit::TxLimit, //
     },
     queue::{
         cq::Cq,
-        posted_sends::SendPosts,
+        posted_sends::PostedSends,
         sq::{
-            Body,
+            SendBody,
             SendQueue, //
         }, //
     }, //
@@ -46,9 +46,9 @@ use kernel::{
     }, //
 };
 use rdma::{
-    ib::qp_attr::QpState,
+    ib::qp_attr::IbQpState,
     net::rx::queue::SkbQueue,
-    sync::exclusive::Again, //
+    sync::exclusive::More, //
 };
 use roce::{
     access::Obstacle,
@@ -71,7 +71,7 @@ use roce::{
 };
 
 /// Where requests come from.
-pub(crate) enum Requests {
+pub(crate) enum UdRequests {
     /// A ring of a process.
     Ring(SendQueue),
     /// Posts of a consumer in the kernel.
@@ -79,7 +79,7 @@ pub(crate) enum Requests {
 }
 
 /// A datagram that a consumer in the kernel has posted.
-pub(crate) struct PostedSend {
+pub(crate) struct PostedDatagram {
     /// The request.
     pub(crate) wr: DatagramWr,
     /// Where it goes.
@@ -88,8 +88,8 @@ pub(crate) struct PostedSend {
 
 /// Posts of a consumer in the kernel, and room for the scatter list or the data of one.
 pub(crate) struct Posted {
-    posts: Arc<SendPosts<PostedSend>>,
-    room: KVVec<Sge>,
+    posts: Arc<PostedSends<PostedDatagram>>,
+    room: KVVec<WqeSge>,
 }
 
 impl Posted {
@@ -98,16 +98,16 @@ impl Posted {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(posts: Arc<SendPosts<PostedSend>>, max_sge: u32) -> Result<Self> {
+    pub(crate) fn new(posts: Arc<PostedSends<PostedDatagram>>, max_sge: u32) -> Result<Self> {
         // CAST: `u32` to `usize`, on 64 bits.
-        let room = KVVec::from_elem(Sge::default(), max_sge as usize, GFP_KERNEL)?;
+        let room = KVVec::from_elem(WqeSge::default(), max_sge as usize, GFP_KERNEL)?;
         Ok(Self { posts, room })
     }
 }
 
 /// The half that sends.
-pub(crate) struct SendHalf {
-    requests: Requests,
+pub(crate) struct UdSendEngine {
+    requests: UdRequests,
     cq: Arc<Cq>,
     qkey: Qkey,
     psn: Psn,
@@ -115,13 +115,13 @@ pub(crate) struct SendHalf {
     tell_drained: bool,
     /// A request that waits for memory: with the number of its address handle, and its slot.
     held: Option<(DatagramWr, u32, SlotIndex)>,
-    paging: Paging,
-    pacing: Pacing,
+    paging: FaultWait,
+    pacing: TxLimit,
 }
 
-impl SendHalf {
+impl UdSendEngine {
     /// The half in RESET.
-    pub(crate) fn new(requests: Requests, cq: Arc<Cq>) -> Self {
+    pub(crate) fn new(requests: UdRequests, cq: Arc<Cq>) -> Self {
         Self {
             requests,
             cq,
@@ -129,8 +129,8 @@ impl SendHalf {
             psn: Psn::new(0),
             tell_drained: false,
             held: None,
-            paging: Paging::default(),
-            pacing: Pacing::default(),
+            paging: FaultWait::default(),
+            pacing: TxLimit::default(),
         }
     }
 
@@ -150,8 +150,8 @@ impl SendHalf {
     }
 
     /// Sends or flushes the oldest request. `None`: there is none, or it waits for memory.
-    fn next(&mut self, qp: &Common) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
-        let mut way = Way {
+    fn next(&mut self, qp: &QpShared) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
+        let mut way = UdTx {
             qp,
             qkey: self.qkey,
             psn: &mut self.psn,
@@ -159,7 +159,7 @@ impl SendHalf {
             pacing: &mut self.pacing,
         };
         Some(match &mut self.requests {
-            Requests::Ring(queue) => {
+            UdRequests::Ring(queue) => {
                 let taken = match self.held.take() {
                     Some(held) => Ok(held),
                     None => queue.take_datagram()?,
@@ -167,7 +167,7 @@ impl SendHalf {
                 // Looked at with the request in hand: it may have been posted because the queue pair had failed.
                 let flushes = qp.flushes_sends();
                 let sent = match taken {
-                    Ok((DatagramWr { wr_id, .. }, ..)) | Err(Refused { wr_id, .. }) if flushes => {
+                    Ok((DatagramWr { wr_id, .. }, ..)) | Err(RejectedWqe { wr_id, .. }) if flushes => {
                         Err((wr_id, WcStatus::WrFlushErr))
                     }
                     Err(refused) => Err((refused.wr_id, refused.status)),
@@ -183,12 +183,12 @@ impl SendHalf {
                 queue.release(1);
                 sent
             }
-            Requests::Posted(posted) => {
-                let (PostedSend { wr, ah }, shape) = posted.posts.take(&mut posted.room)?;
+            UdRequests::Posted(posted) => {
+                let (PostedDatagram { wr, ah }, shape) = posted.posts.take(&mut posted.room)?;
                 if qp.flushes_sends() {
                     return Some(Err((wr.wr_id, WcStatus::WrFlushErr)));
                 }
-                match way.send(Body::new(&shape, &posted.room), &wr, &ah) {
+                match way.send(SendBody::new(&shape, &posted.room), &wr, &ah) {
                     Ok(()) => Ok(wr),
                     Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
                     // The kernel's memory is always there.
@@ -200,9 +200,9 @@ impl SendHalf {
 
     fn report(
         &self,
-        qp: &Common,
+        qp: &QpShared,
         sent: Result<DatagramWr, (u64, WcStatus)>,
-        after: &mut Aftermath,
+        after: &mut Actions,
     ) {
         if sent.is_ok() {
             qp.port().counters().count(Counter::Sends);
@@ -228,25 +228,25 @@ impl SendHalf {
     }
 }
 
-impl Half for SendHalf {
-    fn turn(&mut self, qp: &Common, _inbox: &SkbQueue, after: &mut Aftermath) -> Again {
-        if qp.state() == QpState::Sqd && core::mem::take(&mut self.tell_drained) {
+impl Engine for UdSendEngine {
+    fn turn(&mut self, qp: &QpShared, _inbox: &SkbQueue, after: &mut Actions) -> More {
+        if qp.state() == IbQpState::Sqd && core::mem::take(&mut self.tell_drained) {
             // Nothing is ever in progress between turns.
             after.drained = true;
         }
         if !qp.sends() {
-            return Again::No;
+            return More::No;
         }
-        for _ in 0..BATCH {
+        for _ in 0..RX_BATCH_PACKETS {
             if !qp.flushes_sends() && self.pacing.holds(qp, after) {
-                return Again::No;
+                return More::No;
             }
             let Some(sent) = self.next(qp) else {
-                return Again::No;
+                return More::No;
             };
             self.report(qp, sent, after);
         }
-        Again::Yes
+        More::Yes
     }
 
     fn reset(&mut self, inbox: &SkbQueue) {
@@ -254,12 +254,12 @@ impl Half for SendHalf {
         self.tell_drained = false;
         self.held = None;
         match &mut self.requests {
-            Requests::Ring(queue) => queue.clear(),
-            Requests::Posted(posted) => posted.posts.clear(),
+            UdRequests::Ring(queue) => queue.clear(),
+            UdRequests::Posted(posted) => posted.posts.clear(),
         }
     }
 
-    fn paging(&mut self) -> &mut Paging {
+    fn paging(&mut self) -> &mut FaultWait {
         &mut self.paging
     }
 
@@ -268,7 +268,7 @@ impl Half for SendHalf {
     }
 }
 
-impl SendingHalf for SendHalf {
+impl SendEngine for UdSendEngine {
     fn init(&mut self) {}
 
     fn drain(&mut self, notify: bool) {
@@ -281,19 +281,19 @@ impl SendingHalf for SendHalf {
 }
 
 /// What one datagram needs on its way.
-struct Way<'a> {
-    qp: &'a Common,
+struct UdTx<'a> {
+    qp: &'a QpShared,
     qkey: Qkey,
     psn: &'a mut Psn,
-    paging: &'a mut Paging,
-    pacing: &'a mut Pacing,
+    paging: &'a mut FaultWait,
+    pacing: &'a mut TxLimit,
 }
 
-impl Way<'_> {
+impl UdTx<'_> {
     /// Sends a datagram of a process, through the address handle with that number.
     fn send_from(
         &mut self,
-        body: Body<'_>,
+        body: SendBody<'_>,
         wr: &DatagramWr,
         number: u32,
     ) -> Result<(), Obstacle<WcStatus>> {
@@ -312,7 +312,7 @@ impl Way<'_> {
     /// # Errors
     ///
     /// The status that the request completes with; or that its memory is absent.
-    fn send(&mut self, body: Body<'_>, wr: &DatagramWr, ah: &Ah) -> Result<(), Obstacle<WcStatus>> {
+    fn send(&mut self, body: SendBody<'_>, wr: &DatagramWr, ah: &Ah) -> Result<(), Obstacle<WcStatus>> {
         let port = self.qp.port();
         if wr.length > port.active_mtu().bytes() {
             return Err(WcStatus::LocLenErr.into());

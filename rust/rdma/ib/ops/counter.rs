@@ -12,7 +12,7 @@ use crate::{
     ib::{
         device::Device,
         driver::Driver,
-        hw_stats::Counters,
+        hw_stats::HwCounters,
         object,
         qp_counters::{
             CounterId,
@@ -34,7 +34,7 @@ impl<T: Driver> OpsVTable<T> {
         counter: *mut bindings::rdma_counter,
     ) -> *mut bindings::rdma_hw_stats {
         // SAFETY: See the head of `ops`.
-        unsafe { Counters::<T>::alloc((*counter).device, (*counter).port) }
+        unsafe { HwCounters::<T>::alloc((*counter).device, (*counter).port) }
     }
 
     pub(super) unsafe extern "C" fn counter_bind_qp(
@@ -124,7 +124,7 @@ impl<T: Driver> OpsVTable<T> {
     /// The counter is valid, and the core holds its lock.
     unsafe fn give(counter: *mut bindings::rdma_counter, news: QpCounts) {
         // SAFETY: `counter_alloc_stats` has made them; with the lock nobody else uses them.
-        let values = unsafe { Counters::<T>::values((*counter).stats) };
-        Counters::<T>::change(values, news, u64::wrapping_add);
+        let values = unsafe { HwCounters::<T>::values((*counter).stats) };
+        HwCounters::<T>::change(values, news, u64::wrapping_add);
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     bindings,
     ib::{
         driver::Driver,
-        hw_stats::Counters,
+        hw_stats::HwCounters,
         mmap,
         object, //
     }, //
@@ -55,7 +55,7 @@ impl<T: Driver> OpsVTable<T> {
         uverbs_abi_ver: T::ABI_VERSION,
 
         advise_mr: Some(Self::advise_mr),
-        alloc_hw_port_stats: Some(Counters::<T>::alloc),
+        alloc_hw_port_stats: Some(HwCounters::<T>::alloc),
         alloc_mr: Some(Self::alloc_mr),
         alloc_mw: Some(Self::alloc_mw),
         alloc_pd: Some(Self::alloc_pd),
@@ -89,7 +89,7 @@ impl<T: Driver> OpsVTable<T> {
         fill_res_qp_entry: Some(Self::fill_res_qp_entry),
         fill_res_srq_entry: Some(Self::fill_res_srq_entry),
         get_dma_mr: Some(Self::get_dma_mr),
-        get_hw_stats: Some(Counters::<T>::get),
+        get_hw_stats: Some(HwCounters::<T>::get),
         get_link_layer: Some(Self::get_link_layer),
         get_netdev: Some(Self::get_netdev),
         get_port_immutable: Some(Self::get_port_immutable),

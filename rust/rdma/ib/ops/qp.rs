@@ -20,7 +20,7 @@ use crate::{
             QpAttr,
             QpAttrMask,
             QpCaps,
-            QpState,
+            IbQpState,
             QpType, //
         },
         udata::{
@@ -139,7 +139,7 @@ impl<T: Driver> OpsVTable<T> {
             // the table knows of RC only.
             let asked = match qp_type {
                 bindings::ib_qp_type_IB_QPT_UC
-                    if current == QpState::Sqd && mask.contains(QpAttrMask::AV) =>
+                    if current == IbQpState::Sqd && mask.contains(QpAttrMask::AV) =>
                 {
                     mask.without(QpAttrMask::PORT)
                 }
@@ -203,10 +203,10 @@ impl<T: Driver> OpsVTable<T> {
                 object::Qp::<T::Qp>::data(qp),
             )
         };
-        let cut = data.handle.cut();
+        let sever = data.handle.sever();
         // Its handler may still be at work, and may ask what the queue pair is like.
         T::destroy_qp(dev, data.qp.clone());
-        cut.wait();
+        sever.wait();
         data.handle.finish();
         // SAFETY: See the head of `ops`; now nobody uses it any more.
         drop(unsafe { object::Qp::<T::Qp>::take(qp) });

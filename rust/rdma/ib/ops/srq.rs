@@ -142,7 +142,7 @@ impl<T: Driver> OpsVTable<T> {
             )
         };
         // Its handler may still be at work, and may post to the queue.
-        data.handle.cut().wait();
+        data.handle.sever().wait();
         // SAFETY: See the head of `ops`; now nobody uses it any more.
         let data = unsafe { object::Srq::<T::Srq>::take(srq) };
         T::destroy_srq(dev, data.srq);

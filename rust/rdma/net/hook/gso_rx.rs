@@ -16,21 +16,21 @@ use crate::{
     bindings,
     net::{
         hook::nf_hooks::{
-            Hooks,
-            Point, //
+            NfHooks,
+            HookPoint, //
         },
         netdev::NetDevBorrow,
         netns::Net,
         rx::{
             receive::{
-                Receive,
-                FIRST, //
+                PacketReceiver,
+                BTH_PEEK_LEN, //
             },
             skb::RxSkb, //
         },
         tx::{
             gso_list::{
-                Maker,
+                MadeHere,
                 MAX_PACKETS, //
             },
             header::{
@@ -51,11 +51,11 @@ use kernel::{
 };
 
 /// The hooks of one port in one namespace.
-pub(crate) struct Whole {
-    _hooks: Hooks,
+pub(crate) struct GsoHook {
+    _hooks: NfHooks,
 }
 
-impl Whole {
+impl GsoHook {
     /// Gives bursts that come to the port of `R` in `net` to `receiver` from now on. Sleeps.
     ///
     /// # Safety
@@ -65,11 +65,11 @@ impl Whole {
     /// # Errors
     ///
     /// `ENOMEM`; `E2BIG` if there are too many hooks.
-    pub(crate) unsafe fn register<R: Receive>(net: &Net, receiver: &KBox<Arc<R>>) -> Result<Self> {
+    pub(crate) unsafe fn register<R: PacketReceiver>(net: &Net, receiver: &KBox<Arc<R>>) -> Result<Self> {
         let receiver: *const Arc<R> = &raw const **receiver;
         let receiver = receiver.cast_mut().cast::<c_void>();
         // SAFETY: The hooks expect `receiver`, and are dropped in time, as this is.
-        let hooks = unsafe { Hooks::register(net, Point::LocalIn, local_in::<R>, receiver)? };
+        let hooks = unsafe { NfHooks::register(net, HookPoint::LocalIn, local_in::<R>, receiver)? };
         Ok(Self { _hooks: hooks })
     }
 }
@@ -78,8 +78,8 @@ impl Whole {
 ///
 /// # Safety
 ///
-/// Called by C under RCU, with what [`Whole::register`] has set for `R`.
-unsafe extern "C" fn local_in<R: Receive>(
+/// Called by C under RCU, with what [`GsoHook::register`] has set for `R`.
+unsafe extern "C" fn local_in<R: PacketReceiver>(
     receiver: *mut c_void,
     skb: *mut bindings::sk_buff,
     state: *const bindings::nf_hook_state,
@@ -92,7 +92,7 @@ unsafe extern "C" fn local_in<R: Receive>(
     unsafe {
         let receiver = &*receiver.cast_const().cast::<Arc<R>>();
         match burst(skb, (*state).pf.into(), R::PORT) {
-            Some((first, ours)) if receiver.takes_bursts(first) => {
+            Some((first, ours)) if receiver.takes_gso(first) => {
                 let via = NetDevBorrow::from_raw((*state).in_);
                 // UDP finds the packet at its header, and so do we.
                 let headers = headers_len((*state).pf.into());
@@ -123,7 +123,7 @@ unsafe fn burst<'a>(
     skb: *mut bindings::sk_buff,
     family: u32,
     port: u16,
-) -> Option<(&'a [u8; FIRST], bool)> {
+) -> Option<(&'a [u8; BTH_PEEK_LEN], bool)> {
     let headers = headers_len(family).checked_add(UDP_LEN)?;
     // SAFETY: Valid. At this point the data begin with the IP header. The linear part is as long as
     // is said here.
@@ -160,7 +160,7 @@ unsafe fn burst<'a>(
         }
         let mut packet = bindings::ferroce_helper_skb_packet_list(skb);
         let mut packets = 1u16;
-        let mut maker = Maker::new();
+        let mut maker = MadeHere::new();
         while !packet.is_null() {
             packets = packets.checked_add(1).filter(|&n| n <= MAX_PACKETS)?;
             len = len.checked_add((*packet).len)?;

@@ -20,7 +20,7 @@ use kernel::{
 
 /// Where packets of a namespace pass (`enum nf_inet_hooks`).
 #[derive(Clone, Copy)]
-pub(crate) enum Point {
+pub(crate) enum HookPoint {
     /// IP is about to hand what has come in to the protocols above.
     LocalIn = bindings::nf_inet_hooks_NF_INET_LOCAL_IN as isize,
     /// The protocols above have handed what goes out to IP.
@@ -43,17 +43,17 @@ const HOOKS: usize = 2;
 /// # Invariants
 ///
 /// They are registered.
-pub(crate) struct Hooks {
+pub(crate) struct NfHooks {
     hooks: KBox<[bindings::nf_hook_ops; HOOKS]>,
     net: *mut bindings::net,
 }
 
 // SAFETY: Registered hooks belong to C, which locks them; the pointer is only handed to C.
-unsafe impl Send for Hooks {}
+unsafe impl Send for NfHooks {}
 // SAFETY: See `Send`.
-unsafe impl Sync for Hooks {}
+unsafe impl Sync for NfHooks {}
 
-impl Hooks {
+impl NfHooks {
     /// Has `hook` called with `argument` from now on, for each packet that passes `point` in `net`. Sleeps.
     ///
     /// # Safety
@@ -65,7 +65,7 @@ impl Hooks {
     /// `ENOMEM`; `E2BIG` if there are too many hooks.
     pub(crate) unsafe fn register(
         net: &Net,
-        point: Point,
+        point: HookPoint,
         hook: Hook,
         argument: *mut c_void,
     ) -> Result<Self> {
@@ -93,7 +93,7 @@ impl Hooks {
     }
 }
 
-impl Drop for Hooks {
+impl Drop for NfHooks {
     fn drop(&mut self) {
         // SAFETY: Registered, and the namespace is still there, as `register` requires.
         unsafe {

@@ -19,11 +19,11 @@ use crate::{
     bindings,
     net::{
         hook::nf_hooks::{
-            Hooks,
-            Point, //
+            NfHooks,
+            HookPoint, //
         },
         netns::Net,
-        rx::receive::Receive, //
+        rx::receive::PacketReceiver, //
     }, //
 };
 use core::{
@@ -33,11 +33,11 @@ use core::{
 use kernel::prelude::*;
 
 /// One port of UDP in one namespace, for as long as this is there.
-pub(crate) struct Reserved {
-    _hooks: Hooks,
+pub(crate) struct PortGuard {
+    _hooks: NfHooks,
 }
 
-impl Reserved {
+impl PortGuard {
     /// Has datagrams of processes in `net` to the port of `R` refused from now on, with `EPERM`. Sleeps.
     ///
     /// # Safety
@@ -47,10 +47,10 @@ impl Reserved {
     /// # Errors
     ///
     /// `ENOMEM`; `E2BIG` if there are too many hooks.
-    pub(crate) unsafe fn register<R: Receive>(net: &Net) -> Result<Self> {
+    pub(crate) unsafe fn register<R: PacketReceiver>(net: &Net) -> Result<Self> {
         // SAFETY: The hooks expect nothing, and are dropped in time, as this is.
         let hooks =
-            unsafe { Hooks::register(net, Point::LocalOut, local_out::<R>, ptr::null_mut())? };
+            unsafe { NfHooks::register(net, HookPoint::LocalOut, local_out::<R>, ptr::null_mut())? };
         Ok(Self { _hooks: hooks })
     }
 }
@@ -60,7 +60,7 @@ impl Reserved {
 /// # Safety
 ///
 /// Called by C under RCU, with a packet that IP is about to send.
-unsafe extern "C" fn local_out<R: Receive>(
+unsafe extern "C" fn local_out<R: PacketReceiver>(
     _: *mut c_void,
     skb: *mut bindings::sk_buff,
     state: *const bindings::nf_hook_state,

@@ -11,8 +11,8 @@ use crate::{
     bindings,
     net::{
         hook::{
-            gso_rx::Whole,
-            port_guard::Reserved, //
+            gso_rx::GsoHook,
+            port_guard::PortGuard, //
         },
         netdev::NetDevBorrow,
         netns::{
@@ -20,7 +20,7 @@ use crate::{
             NetId, //
         },
         rx::{
-            receive::Receive,
+            receive::PacketReceiver,
             skb::RxSkb, //
         }, //
     },
@@ -44,10 +44,10 @@ use kernel::{
 ///
 /// The namespace does not wait for it: it has to be dropped when the namespace goes away (see
 /// [`NamespaceExit`](crate::net::netns::NamespaceExit)).
-pub struct UdpPort<R: Receive> {
+pub struct UdpPort<R: PacketReceiver> {
     // Dropped in this order: first the hooks and sockets, then what they point to.
-    _reserved: Reserved,
-    _whole: Whole,
+    _reserved: PortGuard,
+    _whole: GsoHook,
     _v4: Socket,
     _v6: Option<Socket>,
     /// Boxed for its alignment: C keeps flags in the low bits of the pointer.
@@ -55,7 +55,7 @@ pub struct UdpPort<R: Receive> {
     net: NetId,
 }
 
-impl<R: Receive> UdpPort<R> {
+impl<R: PacketReceiver> UdpPort<R> {
     /// Opens the port on every address of `net`. Without IPv6 in the kernel or in the namespace, for
     /// IPv4 alone. From now on processes there send no datagrams to that port, of any machine.
     ///
@@ -76,9 +76,9 @@ impl<R: Receive> UdpPort<R> {
             unsafe { socket.deliver_to::<R>(net, &receiver) };
         }
         // SAFETY: Dropped before the receiver, and with the namespace at the latest.
-        let whole = unsafe { Whole::register(net, &receiver)? };
+        let whole = unsafe { GsoHook::register(net, &receiver)? };
         // SAFETY: Dropped with the namespace at the latest.
-        let reserved = unsafe { Reserved::register::<R>(net)? };
+        let reserved = unsafe { PortGuard::register::<R>(net)? };
         Ok(Self {
             _reserved: reserved,
             _whole: whole,
@@ -142,7 +142,7 @@ impl Socket {
     /// # Safety
     ///
     /// The socket is dropped before `receiver` is.
-    unsafe fn deliver_to<R: Receive>(&self, net: &Net, receiver: &KBox<Arc<R>>) {
+    unsafe fn deliver_to<R: PacketReceiver>(&self, net: &Net, receiver: &KBox<Arc<R>>) {
         const { assert!(align_of::<Arc<R>>() >= 8) };
         let receiver: *const Arc<R> = &raw const **receiver;
         let mut config: bindings::udp_tunnel_sock_cfg = pin_init::zeroed();
@@ -174,7 +174,7 @@ impl Drop for Socket {
 ///
 /// Called by C under RCU, with a socket of [`Socket::deliver_to`] for `R` and a packet that goes to
 /// this function.
-unsafe extern "C" fn encap_rcv<R: Receive>(
+unsafe extern "C" fn encap_rcv<R: PacketReceiver>(
     sock: *mut bindings::sock,
     skb: *mut bindings::sk_buff,
 ) -> c_int {

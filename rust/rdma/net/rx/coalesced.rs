@@ -15,18 +15,18 @@ use kernel::prelude::*;
 
 /// One packet, or several that follow each other.
 #[derive(Clone, Copy)]
-pub struct RxRun<'a> {
+pub struct CoalescedPackets<'a> {
     first: RxPacket<'a>,
     last: RxPacket<'a>,
     packets: u16,
     /// UDP payload of all packets.
     bytes: usize,
-    cut: Cut,
+    cut: PayloadLayout,
 }
 
 /// How the payload is cut, if there are several packets.
 #[derive(Clone, Copy)]
-pub struct Cut {
+pub struct PayloadLayout {
     /// Where it begins in the first packet.
     pub start: usize,
     /// Where it begins in the others.
@@ -35,7 +35,7 @@ pub struct Cut {
     pub each: usize,
 }
 
-impl<'a> RxRun<'a> {
+impl<'a> CoalescedPackets<'a> {
     /// One packet.
     #[inline]
     pub fn new(first: RxPacket<'a>) -> Self {
@@ -45,7 +45,7 @@ impl<'a> RxRun<'a> {
             packets: 1,
             bytes: first.udp_payload_len(),
             // All of it is in the first.
-            cut: Cut {
+            cut: PayloadLayout {
                 start: 0,
                 skip: 0,
                 each: usize::MAX,
@@ -53,9 +53,9 @@ impl<'a> RxRun<'a> {
         }
     }
 
-    /// Appends the packet after the last, which is [`RxRun::next`]. The payload of all is cut like this.
+    /// Appends the packet after the last, which is [`CoalescedPackets::next`]. The payload of all is cut like this.
     #[inline]
-    pub fn push(&mut self, next: RxPacket<'a>, cut: Cut) {
+    pub fn push(&mut self, next: RxPacket<'a>, cut: PayloadLayout) {
         self.bytes = self.bytes.wrapping_add(next.udp_payload_len());
         self.packets = self.packets.wrapping_add(1);
         self.last = next;
@@ -101,8 +101,8 @@ impl<'a> RxRun<'a> {
 
     /// Where the bytes at `offset` are.
     #[inline]
-    fn cursor(&self, offset: usize) -> Cursor<'a> {
-        let mut cursor = Cursor {
+    fn cursor(&self, offset: usize) -> PayloadCursor<'a> {
+        let mut cursor = PayloadCursor {
             packet: self.first,
             at: offset,
             left: self.cut.start.saturating_add(self.cut.each),
@@ -117,16 +117,16 @@ impl<'a> RxRun<'a> {
 }
 
 /// A place in a run.
-pub(crate) struct Cursor<'a> {
+pub(crate) struct PayloadCursor<'a> {
     packet: RxPacket<'a>,
     /// Where in the packet.
     at: usize,
     /// Bytes from there on that are the run's.
     left: usize,
-    cut: Cut,
+    cut: PayloadLayout,
 }
 
-impl Cursor<'_> {
+impl PayloadCursor<'_> {
     /// Goes to byte `offset` of the packets after this one. Returns how many there are in its packet.
     #[cold]
     fn pass(&mut self, mut offset: usize) -> usize {

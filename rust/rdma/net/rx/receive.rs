@@ -8,16 +8,16 @@ use crate::net::{
 };
 
 /// Bytes of the first payload that a receiver is asked with.
-pub const FIRST: usize = 12;
+pub const BTH_PEEK_LEN: usize = 12;
 
 /// Takes packets.
-pub trait Receive: Send + Sync + 'static {
+pub trait PacketReceiver: Send + Sync + 'static {
     /// The UDP port.
     const PORT: u16;
 
     /// Whether it takes a burst as one whose first UDP payload begins with these bytes. If not, it gets
-    /// the packets one by one. Called as [`Receive::receive`] is.
-    fn takes_bursts(&self, first: &[u8; FIRST]) -> bool;
+    /// the packets one by one. Called as [`PacketReceiver::receive`] is.
+    fn takes_gso(&self, first: &[u8; BTH_PEEK_LEN]) -> bool;
 
     /// A packet has come in by the interface `via`, or a burst. Called in softirq, under RCU, on many CPUs at
     /// once.

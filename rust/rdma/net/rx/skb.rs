@@ -84,7 +84,7 @@ impl RxSkb {
     ///
     /// # Safety
     ///
-    /// As for [`RxSkb::from_encap`]; and the buffer is as [`Burst`](crate::net::tx::gso_list::Burst) makes it.
+    /// As for [`RxSkb::from_encap`]; and the buffer is as [`GsoList`](crate::net::tx::gso_list::Burst) makes it.
     pub(in crate::net) unsafe fn from_burst(raw: *mut bindings::sk_buff, ours: bool) -> Self {
         // SAFETY: As the function requires.
         let mut skb = unsafe { Self::from_encap(raw) };

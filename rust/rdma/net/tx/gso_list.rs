@@ -18,7 +18,7 @@ use crate::{
             header::UDP_LEN,
             skb::IpPacket, //
         },
-        tx_inflight::Flight, //
+        tx_inflight::TxInflight, //
     },
     util::random, //
 };
@@ -56,13 +56,13 @@ fn our_mark() -> Option<&'static Mark> {
 }
 
 /// Who knows the buffers of this module when he sees them, and looks at those on one list.
-pub(in crate::net) struct Maker {
+pub(in crate::net) struct MadeHere {
     mark: Option<&'static Mark>,
     /// All that were seen are ours; `None`: none was.
     all: Option<bool>,
 }
 
-impl Maker {
+impl MadeHere {
     /// Has seen none.
     #[inline]
     pub(in crate::net) fn new() -> Self {
@@ -109,7 +109,7 @@ pub enum Xmit {
 /// # Invariants
 ///
 /// `last` is null, or the last buffer on the list of the first packet's, which owns it.
-pub struct Burst {
+pub struct GsoList {
     first: IpPacket,
     last: *mut bindings::sk_buff,
     /// What the buffers on the list get.
@@ -122,11 +122,11 @@ pub struct Burst {
 }
 
 // SAFETY: The buffers are ours alone.
-unsafe impl Send for Burst {}
+unsafe impl Send for GsoList {}
 // SAFETY: Nothing is changed through a shared reference.
-unsafe impl Sync for Burst {}
+unsafe impl Sync for GsoList {}
 
-impl Burst {
+impl GsoList {
     /// A burst that goes along `route`, of one packet so far.
     pub fn new(first: IpPacket, route: &Route) -> Self {
         Self {
@@ -194,7 +194,7 @@ impl Burst {
 
     /// Gives the packets to the network, and counts them in `flight`, if there is one. For any context but
     /// hard interrupts.
-    pub fn send(self, route: &Route, flight: Option<&Arc<Flight>>) -> Xmit {
+    pub fn send(self, route: &Route, flight: Option<&Arc<TxInflight>>) -> Xmit {
         let (traffic_class, priority) = self.first.class();
         let v4 = self.first.is_v4();
         let ethertype = match v4 {
@@ -240,7 +240,7 @@ impl Burst {
 
     /// Counts the packets in `flight`. The last is freed with all the others, or when they are taken apart;
     /// the first is not asked, as IP on its way in has nothing depend on its sender any more.
-    fn board(&self, flight: &Arc<Flight>) {
+    fn board(&self, flight: &Arc<TxInflight>) {
         let first = self.first.as_raw();
         let counted = match self.last.is_null() {
             true => first,

@@ -25,7 +25,7 @@ use super::{
 
 /// Whether there is more to do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Again {
+pub enum More {
     /// There is, or may be.
     Yes,
     /// Everything that was there is done.
@@ -35,11 +35,11 @@ pub enum Again {
 /// What an owner leaves behind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
-pub enum Left {
+pub enum Pending {
     /// Nothing, or somebody else has it.
-    Nothing,
+    None,
     /// Work that nobody else will do.
-    Unfinished,
+    Work,
 }
 
 /// Sets the flag, and does the work unless somebody else will.
@@ -48,64 +48,64 @@ pub(crate) fn run<T: Unpin>(
     pending: &Flag,
     lock: &Lock<T>,
     mut rounds: u32,
-    mut f: impl FnMut(&mut T) -> Again,
-) -> Left {
+    mut f: impl FnMut(&mut T) -> More,
+) -> Pending {
     pending.set();
     loop {
         let Some(mut state) = lock.try_lock() else {
-            return Left::Nothing;
+            return Pending::None;
         };
         while pending.is_set() {
-            let Some(left) = rounds.checked_sub(1) else {
-                return Left::Unfinished;
+            let Some(pending_after) = rounds.checked_sub(1) else {
+                return Pending::Work;
             };
-            rounds = left;
+            rounds = pending_after;
             pending.clear();
-            if f(&mut state) == Again::Yes {
+            if f(&mut state) == More::Yes {
                 pending.set();
             }
         }
         drop(state);
         full_barrier();
         if !pending.is_set() {
-            return Left::Nothing;
+            return Pending::None;
         }
     }
 }
 
 /// Calls `f` as the owner unless there is one, and says whether work has come in meanwhile.
 #[inline]
-pub(crate) fn visit<T: Unpin, R>(
+pub(crate) fn try_enter<T: Unpin, R>(
     pending: &Flag,
     lock: &Lock<T>,
     f: impl FnOnce(&mut T) -> R,
-) -> Option<(R, Left)> {
+) -> Option<(R, Pending)> {
     let mut state = lock.try_lock()?;
     let result = f(&mut state);
     drop(state);
-    Some((result, left(pending)))
+    Some((result, pending_after(pending)))
 }
 
 /// Calls `f` as the owner, and says whether work has come in meanwhile.
 #[inline]
-pub(crate) fn control<T: Unpin, R>(
+pub(crate) fn enter<T: Unpin, R>(
     pending: &Flag,
     lock: &Lock<T>,
     f: impl FnOnce(&mut T) -> R,
-) -> (R, Left) {
+) -> (R, Pending) {
     let mut state = lock.lock();
     let result = f(&mut state);
     drop(state);
-    (result, left(pending))
+    (result, pending_after(pending))
 }
 
 /// What one leaves who was the owner, and has not looked at the work.
 #[inline]
-fn left(pending: &Flag) -> Left {
+fn pending_after(pending: &Flag) -> Pending {
     full_barrier();
     if pending.is_set() {
-        Left::Unfinished
+        Pending::Work
     } else {
-        Left::Nothing
+        Pending::None
     }
 }

@@ -5,17 +5,17 @@
 use super::*;
 use crate::rc::testing::at;
 
-fn replay() -> Replay<[Answer; 3]> {
-    Replay::new([Answer::EMPTY; 3])
+fn replay() -> Replay<[ReplayEntry; 3]> {
+    Replay::new([ReplayEntry::EMPTY; 3])
 }
 
-fn answer(first: u32, packets: u32) -> Answer {
+fn answer(first: u32, packets: u32) -> ReplayEntry {
     let first = Psn::new(first);
-    Answer::new(first, packets, at(0), packets, Msn::new(0))
+    ReplayEntry::new(first, packets, at(0), packets, Msn::new(0))
 }
 
 /// Sends all that is pending and returns the PSNs.
-fn send_all(replay: &mut Replay<[Answer; 3]>) -> [Option<u32>; 8] {
+fn send_all(replay: &mut Replay<[ReplayEntry; 3]>) -> [Option<u32>; 8] {
     let mut sent = [None; 8];
     for place in &mut sent {
         *place = replay

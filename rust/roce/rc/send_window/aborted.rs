@@ -6,7 +6,7 @@
 
 use super::{
     Slot,
-    Window, //
+    SendWindow, //
 };
 use crate::{
     psn::Psn,
@@ -14,10 +14,10 @@ use crate::{
     status::WcStatus, //
 };
 
-impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     /// Says that the request in slot `place`, if not complete, shall end with `status`, unsent. Returns
     /// the PSN of its first packet, or that of the next that was never sent.
-    pub(crate) fn condemn(&mut self, place: SlotIndex, status: WcStatus) -> Option<Psn> {
+    pub(crate) fn abort_slot(&mut self, place: SlotIndex, status: WcStatus) -> Option<Psn> {
         // The distance from the oldest, on the ring, tells which request has the slot.
         let mask = self.capacity.wrapping_sub(1);
         let index = self
@@ -28,23 +28,23 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
         }
         let high = self.high;
         let slot = self.slot_mut(index)?;
-        slot.verdict.get_or_insert(status);
+        slot.status.get_or_insert(status);
         let first = match slot.packets {
             0 => high,
             _ => slot.first,
         };
-        self.raise_barrier(index);
+        self.raise_stop(index);
         Some(first)
     }
 
     /// Lets nothing be sent from this request on.
-    pub(super) fn raise_barrier(&mut self, index: u32) {
+    pub(super) fn raise_stop(&mut self, index: u32) {
         let distance = |index: u32| index.wrapping_sub(self.acked);
         if self
-            .barrier
-            .is_none_or(|barrier| distance(index) < distance(barrier))
+            .stop_at
+            .is_none_or(|stop_at| distance(index) < distance(stop_at))
         {
-            self.barrier = Some(index);
+            self.stop_at = Some(index);
         }
     }
 }

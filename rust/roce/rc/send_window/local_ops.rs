@@ -7,14 +7,14 @@
 
 use super::{
     Slot,
-    Window, //
+    SendWindow, //
 };
 use crate::{
     segmentation::tx_desc::SlotIndex,
     status::WcStatus, //
 };
 
-impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     /// Returns the local operation whose turn it is, if it is one's, with its place, and whether
     /// everything before it is complete.
     #[inline]
@@ -46,7 +46,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
                 self.cursor = self.begun;
             }
             Err(status) => {
-                let _ = self.condemn(place, status);
+                let _ = self.abort_slot(place, status);
             }
         }
         self.complete_local();
@@ -56,7 +56,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Window<S> {
     pub(super) fn complete_local(&mut self) {
         // Each round completes a request, of which there are at most `capacity`.
         while let Some((slot, true)) = self.oldest() {
-            if !slot.is_local() || slot.verdict.is_some() {
+            if !slot.is_local() || slot.status.is_some() {
                 return;
             }
             self.complete_oldest(WcStatus::Success);

@@ -126,12 +126,12 @@ impl Model {
         Reach::Whole
     }
 
-    fn flight(&self) -> Flight {
+    fn flight(&self) -> InFlight {
         let all = self.packets.iter().filter(|packet| packet.in_flight);
         let reads = all.clone().filter(|packet| packet.read);
         let mut reads: Vec<_> = reads.map(|read| (read.request, read.part)).collect();
         reads.dedup();
-        Flight {
+        InFlight {
             bytes: all.clone().map(|packet| packet.bytes).sum(),
             packets: all.count() as u32,
             reads: reads.len() as u32,
@@ -141,16 +141,16 @@ impl Model {
 
 /// A window and its model, which are told the same.
 struct Both {
-    window: Window<Vec<Slot>>,
-    parts: Parts,
+    window: SendWindow<Vec<Slot>>,
+    parts: ReadSplit,
     model: Model,
     first: Psn,
 }
 
 impl Both {
     fn new(first: Psn, part: u32) -> Self {
-        let parts = Parts::of(part);
-        let mut window = Window::new(vec![Slot::EMPTY; SLOTS as usize]);
+        let parts = ReadSplit::of(part);
+        let mut window = SendWindow::new(vec![Slot::EMPTY; SLOTS as usize]);
         window.configure(first, Mtu::Mtu256);
         let part = part as usize;
         Self {
@@ -242,7 +242,7 @@ impl Both {
         if let (Some((index, slot)), Some(place)) = (retired, place) {
             assert_eq!(index.0, place as u32 % SLOTS);
             assert_eq!(slot.wr.length, self.model.requests[place].1);
-            assert_eq!(slot.verdict, Some(WcStatus::Success));
+            assert_eq!(slot.status, Some(WcStatus::Success));
             self.model.requests[place].2 = true;
         }
     }
@@ -278,7 +278,7 @@ fn the_window_agrees_with_a_model_of_single_packets() {
 #[test]
 fn a_ring_whose_size_is_no_power_of_two_uses_the_largest_that_fits() {
     for (len, capacity) in [(0, 0), (1, 1), (3, 2), (4, 4), (7, 4)] {
-        let mut window = Window::new(vec![Slot::EMPTY; len]);
+        let mut window = SendWindow::new(vec![Slot::EMPTY; len]);
         assert_eq!(window.free_slots(), capacity);
         let slot = Slot::EMPTY;
         let pushed = (0..10).filter_map(|_| window.push(slot)).count();
@@ -297,7 +297,7 @@ fn nothing_at_or_after_a_condemned_request_is_current() {
     }
     assert!(both
         .window
-        .condemn(SlotIndex(1), WcStatus::LocProtErr)
+        .abort_slot(SlotIndex(1), WcStatus::LocProtErr)
         .is_some());
     assert!(both.window.current().is_none());
     both.window.rewind();
@@ -306,7 +306,7 @@ fn nothing_at_or_after_a_condemned_request_is_current() {
     assert_eq!(both.window.una(), Psn::new(1), "nor is it acknowledged");
     assert!(both
         .window
-        .condemn(SlotIndex(0), WcStatus::LocProtErr)
+        .abort_slot(SlotIndex(0), WcStatus::LocProtErr)
         .is_none());
 }
 
@@ -320,7 +320,7 @@ fn the_first_condemned_request_holds_back_all_that_follow() {
         for place in order {
             assert!(both
                 .window
-                .condemn(SlotIndex(place), WcStatus::LocProtErr)
+                .abort_slot(SlotIndex(place), WcStatus::LocProtErr)
                 .is_some());
         }
         both.send();
@@ -340,7 +340,7 @@ fn indices_wrap() {
     assert_eq!(both.window.free_slots(), 0);
     for _ in 0..4 {
         assert_eq!(both.window.begun, both.window.cursor);
-        both.window.begin(Parts::WHOLE);
+        both.window.begin(ReadSplit::WHOLE);
         both.window.sent(1);
     }
     assert_eq!(both.window.acknowledge(Psn::new(4)), Reach::Whole);

@@ -15,7 +15,7 @@ use crate::{
     psn::Psn,
     segmentation::tx_desc::{
         SlotIndex,
-        Source, //
+        TxPayload, //
     },
     wire::{
         aeth::{
@@ -57,7 +57,7 @@ const KINDS: [(Operation, bool); 6] = [
 ];
 
 /// A run of packets, which asks for everything that one can ask for.
-fn run(kind: (Operation, bool), position: Position, length: u32) -> Segment {
+fn run(kind: (Operation, bool), position: Position, length: u32) -> TxDesc {
     let opcode = Opcode::of(Service::Rc, kind.0, position, kind.1).unwrap();
     let headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(5), Psn::new(0xff_fffe))
         .reth(RETH)
@@ -71,9 +71,9 @@ fn run(kind: (Operation, bool), position: Position, length: u32) -> Segment {
         })
         .ack_request(true)
         .solicited(true);
-    Segment {
+    TxDesc {
         headers,
-        source: Source::Slot(SlotIndex(0)),
+        source: TxPayload::Slot(SlotIndex(0)),
         offset: 0,
         length,
         packets: MTU.packets(length),
@@ -81,8 +81,8 @@ fn run(kind: (Operation, bool), position: Position, length: u32) -> Segment {
 }
 
 /// The headers of its packets, with the lengths of their payload.
-fn cut(segment: &Segment) -> Vec<(HeaderBuf, usize)> {
-    let mut packets = segment.cut(MTU);
+fn split(segment: &TxDesc) -> Vec<(HeaderBuf, usize)> {
+    let mut packets = segment.split(MTU);
     let mut all = Vec::new();
     while let Some((headers, len)) = packets.advance() {
         all.push((*headers, len as usize));
@@ -103,11 +103,11 @@ fn a_message_is_cut_into_the_packets_that_it_has() {
             .map(move |&length| (kind, length))
     }) {
         let segment = run(kind, Position::Only, length);
-        let cut = cut(&segment);
-        assert_eq!(cut.len(), segment.packets as usize);
+        let split = split(&segment);
+        assert_eq!(split.len(), segment.packets as usize);
         let mut sum = 0;
-        for (index, packet) in cut.iter().map(parse).enumerate() {
-            let (starts, ends) = (index == 0, index + 1 == cut.len());
+        for (index, packet) in split.iter().map(parse).enumerate() {
+            let (starts, ends) = (index == 0, index + 1 == split.len());
             let opcode = packet.opcode();
             assert_eq!(
                 (opcode.starts_message(), opcode.ends_message()),
@@ -148,12 +148,12 @@ fn what_was_cut_is_joined() {
             Position::First | Position::Middle => 5 * 1024,
         };
         let segment = run(kind, position, length);
-        let cut = cut(&segment);
-        let packets: Vec<Packet<'_>> = cut.iter().map(parse).collect();
+        let split = split(&segment);
+        let packets: Vec<Packet<'_>> = split.iter().map(parse).collect();
         let mut joined = packets[0];
         let mut count = 1;
         for next in &packets[1..] {
-            let Some(longer) = joined.join(next, MTU) else {
+            let Some(longer) = joined.coalesce(next, MTU) else {
                 break;
             };
             joined = longer;
@@ -192,7 +192,7 @@ fn joins(position: Position, change: impl FnOnce(Headers) -> Headers, len: usize
     let next = Opcode::of(Service::Rc, Operation::Send, position, false).unwrap();
     let next = Headers::new(next, Pkey::DEFAULT, Qpn::new(5), Psn::new(0xff_ffff));
     let next = (change(next).emit(len), len);
-    parse(&first).join(&parse(&next), MTU).is_some()
+    parse(&first).coalesce(&parse(&next), MTU).is_some()
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn nothing_is_joined_to_what_asks_or_is_short() {
     let next = (next.psn(Psn::new(0xff_ffff)).emit(1024), 1024);
     let first = |headers: Headers, len: usize| {
         let first = (headers.emit(len), len);
-        parse(&first).join(&parse(&next), MTU).is_some()
+        parse(&first).coalesce(&parse(&next), MTU).is_some()
     };
     let headers = run(kind, Position::First, 1024).headers;
     let silent = headers.ack_request(false).solicited(false);

@@ -42,12 +42,12 @@ struct Host {
     absent: bool,
 }
 
-impl MessageHost for Host {
+impl RecvContext for Host {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         self.receives.pop_front()
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+    fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
         if self.absent {
             return Err(Obstacle::Absent);
         }
@@ -75,7 +75,7 @@ impl MessageHost for Host {
     fn place_remote(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         if self.absent {
             return Err(Obstacle::Absent);

@@ -44,7 +44,7 @@ fn sent(sender: &mut Sender, limit: &mut BurstLimit) -> Vec<(Pkt, u32)> {
             let len = headers.len() + segment.length as usize;
             let pad = segment.length.wrapping_neg() as usize % 4;
             let packet = Packet::parse(headers.as_slice(), len + pad + 4).unwrap();
-            assert_eq!(segment.source == Source::None, segment.length == 0);
+            assert_eq!(segment.source == TxPayload::None, segment.length == 0);
             (Pkt::of(&packet), segment.offset)
         })
         .collect()

@@ -8,14 +8,14 @@ use super::*;
 
 /// What a request carries. If its own memory is bad, the slot that asked, and how it shall end.
 pub(super) fn request_payload(
-    segment: &Segment,
+    segment: &TxDesc,
     memory: &Memory,
     locals: &[Option<u64>],
     absences: &mut Absences,
 ) -> Result<Vec<u8>, Obstacle<(SlotIndex, WcStatus)>> {
     match segment.source {
-        Source::Value(number) => Ok(number.to_ne_bytes().to_vec()),
-        Source::Slot(slot) => {
+        TxPayload::Value(number) => Ok(number.to_ne_bytes().to_vec()),
+        TxPayload::Slot(slot) => {
             let va = locals[u32_as_usize(slot.0)]
                 .ok_or(Obstacle::Refused((slot, WcStatus::LocProtErr)))?;
             if absences.strike() {
@@ -29,7 +29,7 @@ pub(super) fn request_payload(
 }
 
 /// What a request whose memory is there carries.
-pub(super) fn all_of_it(segment: &Segment, memory: &Memory, locals: &[Option<u64>]) -> Vec<u8> {
+pub(super) fn all_of_it(segment: &TxDesc, memory: &Memory, locals: &[Option<u64>]) -> Vec<u8> {
     let mut present = Absences {
         chances: Random::new(0),
         chance: 0,
@@ -38,12 +38,12 @@ pub(super) fn all_of_it(segment: &Segment, memory: &Memory, locals: &[Option<u64
 }
 
 /// Returns the frames of the packets that `segment` stands for.
-pub(super) fn cut<'a>(
-    segment: &Segment,
+pub(super) fn split<'a>(
+    segment: &TxDesc,
     mtu: Mtu,
     payload: &'a [u8],
 ) -> impl Iterator<Item = Vec<u8>> + use<'a> {
-    let mut packets = segment.cut(mtu);
+    let mut packets = segment.split(mtu);
     let mut left = payload;
     std::iter::from_fn(move || {
         let (headers, length) = packets.advance()?;
@@ -65,7 +65,7 @@ pub(super) fn join<'a>(
         let Ok(next) = Packet::parse(frame, frame.len() + 4) else {
             break;
         };
-        let Some(joined) = packet.join(&next, mtu) else {
+        let Some(joined) = packet.coalesce(&next, mtu) else {
             break;
         };
         packet = joined;
@@ -75,7 +75,7 @@ pub(super) fn join<'a>(
 }
 
 /// Returns a frame from the BTH to the pad.
-pub(super) fn frame(segment: &Segment, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(segment: &TxDesc, payload: &[u8]) -> Vec<u8> {
     assert_eq!(payload.len(), u32_as_usize(segment.length));
     frame_of(&segment.headers.emit(payload.len()), payload)
 }

@@ -33,18 +33,18 @@ impl Host<'_> {
         }
     }
 
-    fn bytes(&self, payload: Payload) -> &[u8] {
+    fn bytes(&self, payload: RxPayload) -> &[u8] {
         let start = u32_as_usize(payload.offset);
         &self.frame[start..start + u32_as_usize(payload.len)]
     }
 }
 
-impl ResponseHost for Host<'_> {
+impl ResponseContext for Host<'_> {
     fn place(
         &mut self,
         slot: SlotIndex,
         offset: u32,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<WcStatus>> {
         let va = self.locals[u32_as_usize(slot.0)].ok_or(WcStatus::LocProtErr)?;
         let bytes = self.bytes(payload).to_vec();
@@ -65,7 +65,7 @@ impl ResponseHost for Host<'_> {
     }
 }
 
-impl MessageHost for Host<'_> {
+impl RecvContext for Host<'_> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let posted = self.queue.posted.pop_front()?;
         if let Some(status) = posted.bad {
@@ -76,7 +76,7 @@ impl MessageHost for Host<'_> {
         Some(Ok(posted.wr))
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+    fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
         let receive = self.queue.in_progress.expect("a receive is in progress");
         assert!(
             offset + payload.len <= receive.wr.length,
@@ -101,7 +101,7 @@ impl MessageHost for Host<'_> {
     fn place_remote(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         self.memory
             .check(remote, payload.len, Access::REMOTE_WRITE)?;
@@ -115,7 +115,7 @@ impl MessageHost for Host<'_> {
     }
 }
 
-impl RequestHost for Host<'_> {
+impl RequestContext for Host<'_> {
     fn execute_atomic(
         &mut self,
         remote: Remote,
@@ -130,7 +130,7 @@ impl RequestHost for Host<'_> {
     fn write_atomic(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         assert_eq!((payload.len, remote.va % 8), (8, 0));
         self.place_remote(remote, payload)?;

@@ -43,7 +43,7 @@ pub(super) const fn requester_config(
         retry_cnt: setup.retry_cnt,
         rnr_retry: setup.rnr_retry,
         flow: setup.flow,
-        first_flight: setup.flow.packets,
+        initial_window: setup.flow.packets,
     }
 }
 

@@ -43,7 +43,7 @@ impl End {
 
     /// Hands over requests. Returns whether the last was not seen by the peer.
     fn hand_over(&mut self, now: Instant, limit: BurstLimit, run: u32, peer: &mut Self) -> bool {
-        for segment in self.requester.burst(now, limit).in_runs(run) {
+        for segment in self.requester.burst(now, limit).coalescing(run) {
             let found = request_payload(&segment, &self.memory, &self.locals, &mut self.absences);
             let bytes = match found {
                 Ok(bytes) => bytes,
@@ -53,7 +53,7 @@ impl End {
             if peer.take_as(now, &frame, segment.packets) == Some(Taken::Paused) {
                 return true;
             }
-            if !peer.responder.is_content() {
+            if !peer.responder.is_in_sync() {
                 return false;
             }
         }
@@ -63,9 +63,9 @@ impl End {
     /// Takes what the peer has to say.
     fn hear(&mut self, now: Instant, limit: BurstLimit, run: u32, peer: &mut Self) {
         let mut refused = None;
-        for segment in peer.responder.burst(limit).in_runs(run) {
+        for segment in peer.responder.burst(limit).coalescing(run) {
             let bytes = match segment.source {
-                Source::Remote(remote) => {
+                TxPayload::Remote(remote) => {
                     let access = Access::REMOTE_READ;
                     if let Err(error) = peer.memory.check(remote, segment.length, access) {
                         refused = Some((segment.packets, error));

@@ -22,7 +22,7 @@ use roce::{
     id::Rkey,
     psn::Psn,
     qp::state::QpState,
-    rc::requester::Flow,
+    rc::requester::FlowLimit,
     segmentation::tx_desc::{
         BurstLimit,
         Mtu, //
@@ -328,7 +328,7 @@ impl<'a> World<'a> {
         let flow = self.setup.flow;
         let factor = self.now.saturating_since(START).as_nanos() / 1_000_000;
         let factor = factor.clamp(1, 4) as u32;
-        let widest = Flow {
+        let widest = FlowLimit {
             bytes: flow.bytes * factor,
             packets: flow.packets * factor,
         };
@@ -401,7 +401,7 @@ fn setup(bytes: &mut Bytes<'_>) -> Setup {
         max_dest_rd_atomic: reads,
         ack_timeout: 8 + (choice >> 2) % 8,
         retry_cnt: RETRIES,
-        flow: Flow {
+        flow: FlowLimit {
             bytes: 1 + u32::from(bytes.byte()) * 32,
             packets: 1 + u32::from(bytes.byte()) % 24,
         },

@@ -21,10 +21,10 @@ use roce::{
     psn::Psn,
     rc::{
         requester::{
-            Flow,
+            FlowLimit,
             Requester,
             RequesterConfig,
-            ResponseHost,
+            ResponseContext,
             SendState, //
         },
         send_window::Slot, //
@@ -32,9 +32,9 @@ use roce::{
     segmentation::tx_desc::{
         BurstLimit,
         Mtu,
-        Payload,
+        RxPayload,
         SlotIndex,
-        Source,
+        TxPayload,
         MAX_PSNS, //
     },
     status::WcStatus,
@@ -78,7 +78,7 @@ const SLOTS: usize = 8;
 const READS: u8 = 3;
 
 /// What may be in flight.
-const FLOW: Flow = Flow {
+const FLOW: FlowLimit = FlowLimit {
     bytes: 16 * MTU,
     packets: 20,
 };
@@ -117,12 +117,12 @@ struct Host<'a> {
     refuse: bool,
 }
 
-impl ResponseHost for Host<'_> {
+impl ResponseContext for Host<'_> {
     fn place(
         &mut self,
         slot: SlotIndex,
         offset: u32,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<WcStatus>> {
         let posted = self.posted.iter().find(|posted| posted.slot == slot);
         let posted = posted.expect("a request that is not done with");
@@ -206,7 +206,7 @@ impl World {
             retry_cnt: 7,
             rnr_retry: 7,
             flow: FLOW,
-            first_flight: FLOW.packets,
+            initial_window: FLOW.packets,
         });
         self.requester.start();
         self.failed = false;
@@ -305,7 +305,7 @@ impl World {
                 }
                 _ => next.next(),
             };
-            if let Source::Slot(slot) = segment.source {
+            if let TxPayload::Slot(slot) = segment.source {
                 let posted = self.posted.iter().find(|posted| posted.slot == slot);
                 let posted = posted.expect("a request that is not done with");
                 assert!(segment.offset + segment.length <= posted.length);

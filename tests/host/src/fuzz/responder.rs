@@ -23,20 +23,20 @@ use roce::{
     },
     psn::Psn,
     rc::{
-        replay::Answer,
+        replay::ReplayEntry,
         responder::{
             RecvState,
-            RequestHost,
+            RequestContext,
             Responder,
             ResponderConfig, //
         }, //
     },
-    recv_context::MessageHost,
+    recv_context::RecvContext,
     segmentation::tx_desc::{
         BurstLimit,
         Mtu,
-        Payload,
-        Source, //
+        RxPayload,
+        TxPayload, //
     },
     status::{
         NakCode,
@@ -106,7 +106,7 @@ impl Host {
     }
 }
 
-impl MessageHost for Host {
+impl RecvContext for Host {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let bad = self.refuses();
         self.posted = self.posted.checked_sub(1)?;
@@ -122,7 +122,7 @@ impl MessageHost for Host {
         Some(Ok(wr))
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+    fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
         let wr = self.in_progress.expect("a receive in progress");
         assert!(payload.len > 0 && payload.len <= MTU);
         assert!(
@@ -150,7 +150,7 @@ impl MessageHost for Host {
     fn place_remote(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         assert!(payload.len > 0 && payload.len <= MTU);
         assert!(self.granted(remote, payload.len, Access::REMOTE_WRITE));
@@ -165,7 +165,7 @@ impl MessageHost for Host {
     }
 }
 
-impl RequestHost for Host {
+impl RequestContext for Host {
     fn execute_atomic(
         &mut self,
         remote: Remote,
@@ -181,7 +181,7 @@ impl RequestHost for Host {
     fn write_atomic(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         assert_eq!((remote.va % 8, payload.len), (0, 8));
         match self.refuses() {
@@ -219,7 +219,7 @@ impl RequestHost for Host {
 pub fn responder(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut host = Host::default();
-    let mut responder = Responder::new(vec![Answer::EMPTY; bytes.below(4)]);
+    let mut responder = Responder::new(vec![ReplayEntry::EMPTY; bytes.below(4)]);
     start(&mut responder, &mut bytes);
     while !bytes.is_empty() {
         match bytes.below(16) {
@@ -228,7 +228,7 @@ pub fn responder(data: &[u8]) {
             11 | 12 => send(&mut responder, &host, &mut bytes),
             13 => host.refuse = bytes.byte(),
             14 => {
-                responder.replace_storage(vec![Answer::EMPTY; bytes.below(4)]);
+                responder.replace_storage(vec![ReplayEntry::EMPTY; bytes.below(4)]);
             }
             _ => control(&mut responder, &mut host, &mut bytes),
         }
@@ -237,7 +237,7 @@ pub fn responder(data: &[u8]) {
     }
 }
 
-fn start(responder: &mut Responder<Vec<Answer>>, bytes: &mut Bytes<'_>) {
+fn start(responder: &mut Responder<Vec<ReplayEntry>>, bytes: &mut Bytes<'_>) {
     responder.init();
     responder.configure(&ResponderConfig {
         dest_qpn: Qpn::new(2),
@@ -250,7 +250,7 @@ fn start(responder: &mut Responder<Vec<Answer>>, bytes: &mut Bytes<'_>) {
     responder.start();
 }
 
-fn handle(responder: &mut Responder<Vec<Answer>>, host: &mut Host, bytes: &mut Bytes<'_>) {
+fn handle(responder: &mut Responder<Vec<ReplayEntry>>, host: &mut Host, bytes: &mut Bytes<'_>) {
     let (calls, before) = (host.calls, responder.expected_psn());
     let ready = responder.state() == RecvState::Ready;
     let (psn, outcome) = packet(bytes, before, |packet| {
@@ -275,7 +275,7 @@ fn handle(responder: &mut Responder<Vec<Answer>>, host: &mut Host, bytes: &mut B
     }
 }
 
-fn send(responder: &mut Responder<Vec<Answer>>, host: &Host, bytes: &mut Bytes<'_>) {
+fn send(responder: &mut Responder<Vec<ReplayEntry>>, host: &Host, bytes: &mut Bytes<'_>) {
     let limit = BurstLimit {
         bytes: bytes.number(MTU),
         packets: u32::from(bytes.byte()),
@@ -301,7 +301,7 @@ fn send(responder: &mut Responder<Vec<Answer>>, host: &Host, bytes: &mut Bytes<'
             );
         }
         match segment.source {
-            Source::Remote(remote) => {
+            TxPayload::Remote(remote) => {
                 assert!(host.granted(remote, segment.length, Access::REMOTE_READ));
             }
             _ => {
@@ -314,7 +314,7 @@ fn send(responder: &mut Responder<Vec<Answer>>, host: &Host, bytes: &mut Bytes<'
     }
 }
 
-fn control(responder: &mut Responder<Vec<Answer>>, host: &mut Host, bytes: &mut Bytes<'_>) {
+fn control(responder: &mut Responder<Vec<ReplayEntry>>, host: &mut Host, bytes: &mut Bytes<'_>) {
     match bytes.below(4) {
         0 => {
             let before = responder.state();

@@ -7,7 +7,7 @@ use super::*;
 /// One that may have four packets in flight to a peer that is near, and has sent a message of a hundred.
 fn far() -> Bench {
     let mut bench = Bench::with(|config| {
-        config.flow = Flow {
+        config.flow = FlowLimit {
             bytes: 1024,
             packets: 8,
         };

@@ -37,7 +37,7 @@ use crate::{
     segmentation::tx_desc::{
         BurstLimit,
         Mtu,
-        Source, //
+        TxPayload, //
     },
     status::{
         DropReason,
@@ -74,12 +74,12 @@ struct Bench {
     refuse: Option<Obstacle<WcStatus>>,
 }
 
-impl ResponseHost for (&mut Vec<(u32, u32, u32)>, Option<Obstacle<WcStatus>>) {
+impl ResponseContext for (&mut Vec<(u32, u32, u32)>, Option<Obstacle<WcStatus>>) {
     fn place(
         &mut self,
         slot: SlotIndex,
         offset: u32,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<WcStatus>> {
         if let Some(obstacle) = self.1 {
             return Err(obstacle);
@@ -125,11 +125,11 @@ impl Bench {
             ack_timeout: 5,
             retry_cnt: 2,
             rnr_retry: 2,
-            flow: Flow {
+            flow: FlowLimit {
                 bytes: 1 << 20,
                 packets: 1000,
             },
-            first_flight: u32::MAX,
+            initial_window: u32::MAX,
         };
         change(&mut config);
         let mut requester = Requester::new(vec![Slot::EMPTY; slots]);

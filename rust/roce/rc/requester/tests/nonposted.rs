@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::{
-    segmentation::tx_desc::Segment,
+    segmentation::tx_desc::TxDesc,
     wr::{
         AtomicOp,
         FlushScope,
@@ -90,11 +90,11 @@ fn an_atomic_operation_says_what_and_places_what_it_found() {
 fn an_atomic_write_carries_its_value_and_no_memory() {
     let mut bench = Bench::new();
     bench.post(WRITE_WHOLE, 8);
-    let segments: Vec<Segment> = bench.requester.burst(bench.now, ALL).collect();
+    let segments: Vec<TxDesc> = bench.requester.burst(bench.now, ALL).collect();
     let [segment] = &segments[..] else {
         panic!("one packet: {segments:?}");
     };
-    assert_eq!(segment.source, Source::Value(0x0102_0304_0506_0708));
+    assert_eq!(segment.source, TxPayload::Value(0x0102_0304_0506_0708));
     assert_eq!(
         Pkt::of(segment),
         Pkt {

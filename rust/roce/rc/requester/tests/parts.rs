@@ -60,7 +60,7 @@ fn what_was_asked_for_twice_may_come_at_once() {
     bench.post(READ, 1200);
     bench.sends();
     assert!(bench.wait(T));
-    assert_eq!(bench.requester.flight(), Flight::default());
+    assert_eq!(bench.requester.flight(), InFlight::default());
     bench.gets_full(100..103);
     assert_eq!(bench.sends()[0], ask(103, 768, 256));
     assert_eq!(bench.requester.flight().reads, 2);
@@ -90,7 +90,7 @@ fn the_peer_serves_no_more_parts_than_reads() {
 fn who_begins_slowly_asks_for_one_at_a_time() {
     let mut bench = Bench::with(|config| {
         config.flow.packets = 4;
-        config.first_flight = 1;
+        config.initial_window = 1;
     });
     bench.post(READ, 2048);
     assert_eq!(bench.sends(), [ask(100, 0, 512)]);
@@ -142,7 +142,7 @@ fn how_much_may_be_in_flight_changes_no_part() {
     let mut bench = bench();
     bench.post(READ, 2048);
     assert_eq!(psns(&bench.sends()), [100, 102]);
-    bench.requester.set_flow(Flow {
+    bench.requester.set_flow(FlowLimit {
         bytes: 1 << 20,
         packets: 1000,
     });

@@ -190,7 +190,7 @@ fn the_window_is_counted_in_packets_and_in_bytes() {
 #[test]
 fn one_packet_may_always_be_in_flight() {
     let mut bench = Bench::with(|config| {
-        config.flow = Flow {
+        config.flow = FlowLimit {
             bytes: 0,
             packets: 0,
         };
@@ -240,7 +240,7 @@ fn a_fence_waits_for_the_reads_before_it() {
 #[test]
 fn half_of_the_sequence_space_is_the_most_in_flight() {
     let mut bench = Bench::with(|config| {
-        config.flow = Flow {
+        config.flow = FlowLimit {
             bytes: u32::MAX,
             packets: u32::MAX,
         };
@@ -307,7 +307,7 @@ fn attributes_can_be_changed_on_the_way() {
     bench.requester.set_max_rd_atomic(1);
     assert_eq!(psns(&bench.sends()), [100]);
     bench.requester.set_max_rd_atomic(9);
-    let flow = Flow {
+    let flow = FlowLimit {
         bytes: 1 << 20,
         packets: 3,
     };
@@ -332,15 +332,15 @@ fn a_packet_says_where_its_payload_is() {
     let places: Vec<_> = burst
         .map(|segment| (segment.source, segment.offset, segment.length))
         .collect();
-    let slot = Source::Slot(SlotIndex(0));
+    let slot = TxPayload::Slot(SlotIndex(0));
     assert_eq!(
         places,
         [
             (slot, 0, 256),
             (slot, 256, 256),
             (slot, 512, 88),
-            (Source::None, 0, 0),
-            (Source::None, 0, 0),
+            (TxPayload::None, 0, 0),
+            (TxPayload::None, 0, 0),
         ]
     );
 }
@@ -400,11 +400,11 @@ fn what_was_sent_again_can_be_taken_back_too() {
 #[test]
 fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
     for flow in [
-        Flow {
+        FlowLimit {
             bytes: 64 << 10,
             packets: 256,
         },
-        Flow {
+        FlowLimit {
             bytes: 1500,
             packets: 9,
         },
@@ -419,7 +419,7 @@ fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
             bench.post(SendOp::Write { remote: at(0), imm }, 5000);
             bench.post(SEND, 0);
         }
-        let (mut expected, mut cut, mut segments) = (Vec::new(), Vec::new(), 0);
+        let (mut expected, mut split, mut segments) = (Vec::new(), Vec::new(), 0);
         for limit in [1000, 5000, u32::MAX, u32::MAX] {
             let limit = BurstLimit {
                 bytes: limit,
@@ -431,9 +431,9 @@ fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
             }
             for segment in runs.requester.burst(runs.now, limit).by_wire() {
                 segments += 1;
-                let mut packets = segment.cut(Mtu::Mtu256);
+                let mut packets = segment.split(Mtu::Mtu256);
                 while let Some((headers, length)) = packets.advance() {
-                    cut.push((headers.as_slice().to_vec(), length));
+                    split.push((headers.as_slice().to_vec(), length));
                 }
             }
             assert_eq!(single.requester.flight(), runs.requester.flight());
@@ -442,7 +442,7 @@ fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
                 let _ = bench.gets(ack(last));
             }
         }
-        assert_eq!(cut, expected);
+        assert_eq!(split, expected);
         assert!(segments < expected.len(), "{segments} {}", expected.len());
     }
 }

@@ -297,13 +297,13 @@ fn nothing_is_confirmed_that_is_refused_or_must_come_again() {
         Syndrome::Nak(NakCode::InvalidRequest),
     ] {
         let mut bench = Bench::new();
-        assert!(bench.responder.is_content());
+        assert!(bench.responder.is_in_sync());
         let position = match syndrome {
             Syndrome::Rnr { .. } => Position::Only,
             _ => Position::Last,
         };
         bench.gets(send(position, 100, 1)).unwrap();
-        assert!(!bench.responder.is_content());
+        assert!(!bench.responder.is_in_sync());
         bench.responder.confirm();
         assert_eq!(bench.says(), [says(100, syndrome)]);
     }

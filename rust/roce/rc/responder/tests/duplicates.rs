@@ -246,13 +246,13 @@ fn another_storage_keeps_the_newest_reads() {
     let mut bench = Bench::new();
     bench.is_asked([100, 101]);
     bench.says();
-    let old = bench.responder.replace_storage(vec![Answer::EMPTY]);
+    let old = bench.responder.replace_storage(vec![ReplayEntry::EMPTY]);
     assert_eq!(old.len(), 2);
     let forgotten = Err(DropReason::UnknownDuplicate);
     assert_eq!(bench.gets(read(100, 100, 1)), forgotten);
     bench.is_asked([101]);
     assert_eq!(bench.reads(), [(101, 1)]);
-    bench.responder.replace_storage(vec![Answer::EMPTY; 3]);
+    bench.responder.replace_storage(vec![ReplayEntry::EMPTY; 3]);
     bench.is_asked([102, 103, 101]);
     assert_eq!(bench.reads(), [(101, 1), (102, 1), (103, 1)]);
 }

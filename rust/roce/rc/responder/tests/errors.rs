@@ -327,7 +327,7 @@ fn nothing_leaves_once_the_consumer_wants_it_so() {
         bench.gets(read(psn, 0, 1)).unwrap();
     }
     assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
-    bench.responder.silence();
+    bench.responder.abort_replies();
     assert!(!bench.responder.has_work());
     assert_eq!(bench.says(), []);
 }

@@ -24,7 +24,7 @@ use crate::{
     },
     segmentation::tx_desc::{
         BurstLimit,
-        Source, //
+        TxPayload, //
     },
     status::DropReason,
     wire::{
@@ -89,7 +89,7 @@ struct Host {
     absent: bool,
 }
 
-impl MessageHost for Host {
+impl RecvContext for Host {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         match self.receives.is_empty() {
             true => None,
@@ -97,7 +97,7 @@ impl MessageHost for Host {
         }
     }
 
-    fn place_receive(&mut self, offset: u32, payload: Payload) -> Result<(), Obstacle<WcStatus>> {
+    fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
         if core::mem::take(&mut self.absent) {
             return Err(Obstacle::Absent);
         }
@@ -118,7 +118,7 @@ impl MessageHost for Host {
     fn place_remote(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         if core::mem::take(&mut self.absent) {
             return Err(Obstacle::Absent);
@@ -139,7 +139,7 @@ impl MessageHost for Host {
     }
 }
 
-impl RequestHost for Host {
+impl RequestContext for Host {
     fn execute_atomic(
         &mut self,
         remote: Remote,
@@ -156,7 +156,7 @@ impl RequestHost for Host {
     fn write_atomic(
         &mut self,
         remote: Remote,
-        payload: Payload,
+        payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         assert_eq!(payload.len, 8);
         self.access_fault.map_or(Ok(()), Err)?;
@@ -187,7 +187,7 @@ impl RequestHost for Host {
 
 /// A responder of MTU 256 that expects PSN 100 and keeps two READs, and its host.
 struct Bench {
-    responder: Responder<Vec<Answer>>,
+    responder: Responder<Vec<ReplayEntry>>,
     host: Host,
 }
 
@@ -206,7 +206,7 @@ impl Bench {
             min_rnr_timer: PAUSE,
         };
         change(&mut config);
-        let mut responder = Responder::new(vec![Answer::EMPTY; 2]);
+        let mut responder = Responder::new(vec![ReplayEntry::EMPTY; 2]);
         responder.init();
         responder.configure(&config);
         responder.start();
@@ -254,7 +254,7 @@ impl Bench {
         let burst = self.responder.burst(ALL);
         burst
             .filter_map(|segment| match segment.source {
-                Source::Remote(remote) => Some((remote.va, segment.length)),
+                TxPayload::Remote(remote) => Some((remote.va, segment.length)),
                 _ => None,
             })
             .collect()

@@ -132,7 +132,7 @@ fn psns_wrap() {
 
 #[test]
 fn nothing_is_carried_out_before_the_start() {
-    let mut responder = Responder::new(vec![Answer::EMPTY; 2]);
+    let mut responder = Responder::new(vec![ReplayEntry::EMPTY; 2]);
     let mut host = Host::default();
     let packet = write(Position::Only, 0, 0).with_reth(0, 0);
     let mut gets = |responder: &mut Responder<_>| {

@@ -6,10 +6,10 @@ use super::*;
 
 impl World {
     /// How much may be in flight at most: no round trip took longer than all of this.
-    pub(super) fn widest(&self) -> Flow {
+    pub(super) fn widest(&self) -> FlowLimit {
         let trips = self.now.as_nanos() / 1_000_000;
         let factor = trips.clamp(1, 4) as u32;
-        Flow {
+        FlowLimit {
             bytes: FLOW.bytes * factor,
             packets: FLOW.packets * factor,
         }
