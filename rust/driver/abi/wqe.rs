@@ -188,7 +188,11 @@ impl SendWqe {
     ///
     /// `IB_WC_LOC_QP_OP_ERR` for an operation that user space cannot ask for; `IB_WC_LOC_LEN_ERR` for
     /// an atomic operation whose result has no room.
-    pub(crate) fn work_request(&self, length: u32, signal_all: bool) -> Result<SendWr, RejectedWqe> {
+    pub(crate) fn work_request(
+        &self,
+        length: u32,
+        signal_all: bool,
+    ) -> Result<SendWr, RejectedWqe> {
         let op = self
             .order()
             .operation()

@@ -177,13 +177,13 @@ impl FastMr {
     pub(crate) fn locate(
         &self,
         generation: u8,
-        wish: &AccessRequest<'_>,
+        request: &AccessRequest<'_>,
     ) -> Result<(RwGuard<'_, FastRegistration>, u64), AccessError> {
         let active = self.enter()?;
         if active.generation != generation {
             return Err(AccessError::Key);
         }
-        let at = wish.check(&self.pd, active.access, active.region)?;
+        let at = request.check(&self.pd, active.access, active.region)?;
         Ok((active, at))
     }
 }

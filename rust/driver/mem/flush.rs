@@ -44,7 +44,7 @@ pub(crate) struct Flush {
     /// Protection domain of the queue pair.
     pub(crate) pd: Arc<Pd>,
     /// The queue pair.
-    pub(crate) owner: QpIdentity,
+    pub(crate) identity: QpIdentity,
     /// Key, and first address.
     pub(crate) remote: Remote,
     /// Which bytes.
@@ -71,13 +71,13 @@ impl Flush {
         let (key, access) = (self.remote.rkey.get(), self.placement.access());
         match self.scope {
             FlushScope::Range(len) => {
-                let wish = AccessRequest {
+                let request = AccessRequest {
                     pd: &self.pd,
                     va: self.remote.va,
                     len,
                     access,
                 };
-                let found = keys.remote(self.owner, key, &wish, &guard)?;
+                let found = keys.remote(self.identity, key, &request, &guard)?;
                 self.write_back(found.memory(), found.at(), (done, len.into()))
             }
             FlushScope::Region => {

@@ -17,8 +17,8 @@ use crate::{
     mem::{
         access_request::AccessRequest,
         fast_reg::{
-            FastRegistration,
             FastMr, //
+            FastRegistration,
         },
         mr::Mr,
         mw::{
@@ -253,13 +253,18 @@ impl KeyTable {
         }
     }
 
-    /// Binds a window to a part of a region, or to nothing, for queue pair `owner` of the domain `pd`.
+    /// Binds a window to a part of a region, or to nothing, for queue pair `identity` of the domain `pd`.
     /// For any context but hard interrupts.
     ///
     /// # Errors
     ///
     /// `IB_WC_MW_BIND_ERR`: C10-72 to C10-75 and what is about [`Bind`]. Nothing has changed then.
-    pub(crate) fn bind(&self, pd: &Arc<Pd>, owner: QpIdentity, bind: &Bind) -> Result<(), WcStatus> {
+    pub(crate) fn bind(
+        &self,
+        pd: &Arc<Pd>,
+        identity: QpIdentity,
+        bind: &Bind,
+    ) -> Result<(), WcStatus> {
         let guard = rcu::read_lock();
         let (index, _) = split(bind.window.get());
         let Some(KeyEntry::Window(mw)) = self.table.get(index, &guard) else {
@@ -270,7 +275,7 @@ impl KeyTable {
             return Err(WcStatus::MwBindErr);
         }
         let before = mw
-            .bind(owner, bind, || self.hold(pd, bind, &guard))
+            .bind(identity, bind, || self.hold(pd, bind, &guard))
             .ok_or(WcStatus::MwBindErr)?;
         if let Some(region) = before {
             self.let_go(region, &guard);
@@ -295,19 +300,19 @@ impl KeyTable {
         if !windows.enter() {
             return None;
         }
-        let wish = AccessRequest {
+        let request = AccessRequest {
             pd,
             va: bind.range.iova,
             len: 0,
             access: Access::NONE,
         };
         let offset = match entry {
-            KeyEntry::Region(mr) => mr.locate(generation, &wish).ok().and_then(|_| {
+            KeyEntry::Region(mr) => mr.locate(generation, &request).ok().and_then(|_| {
                 // Its rights and its bounds.
                 bind.place_in(mr.access, mr.region)
             }),
             KeyEntry::Fast(fast) => fast
-                .locate(generation, &wish)
+                .locate(generation, &request)
                 .ok()
                 .and_then(|(active, _)| bind.place_in(active.access, active.region)),
             KeyEntry::Window(_) => None,
@@ -343,7 +348,7 @@ impl KeyTable {
         }
     }
 
-    /// Takes back what a work request has registered or bound, for queue pair `owner` of the domain
+    /// Takes back what a work request has registered or bound, for queue pair `identity` of the domain
     /// `pd`, or for its peer if `remote`. When it returns, nobody reads or writes by that key any
     /// more. For any context but hard interrupts.
     ///
@@ -353,7 +358,7 @@ impl KeyTable {
     pub(crate) fn invalidate(
         &self,
         pd: &Arc<Pd>,
-        owner: QpIdentity,
+        identity: QpIdentity,
         key: u32,
         remote: bool,
     ) -> Result<(), AccessError> {
@@ -372,7 +377,7 @@ impl KeyTable {
             KeyEntry::Region(_) => Err(AccessError::Rights),
             KeyEntry::Fast(fast) => fast.invalidate(generation, remote),
             KeyEntry::Window(mw) => {
-                let region = mw.invalidate(owner, generation)?;
+                let region = mw.invalidate(identity, generation)?;
                 self.let_go(region, &guard);
                 Ok(())
             }
@@ -397,18 +402,18 @@ impl KeyTable {
     pub(crate) fn local<'g>(
         &'g self,
         lkey: u32,
-        wish: &AccessRequest<'_>,
+        request: &AccessRequest<'_>,
         guard: &'g rcu::Guard,
     ) -> Result<Mapped<'g>, AccessError> {
         let (index, generation) = split(lkey);
         match self.table.get(index, guard) {
             Some(KeyEntry::Region(mr)) => Ok(Mapped {
-                at: mr.locate(generation, wish)?,
+                at: mr.locate(generation, request)?,
                 held: MappedHold::Region(&mr.memory),
                 _window: None,
             }),
             Some(KeyEntry::Fast(fast)) => {
-                let (active, at) = fast.locate(generation, wish)?;
+                let (active, at) = fast.locate(generation, request)?;
                 Ok(Mapped {
                     held: MappedHold::Fast(active),
                     _window: None,
@@ -419,7 +424,7 @@ impl KeyTable {
         }
     }
 
-    /// Finds memory that the peer of queue pair `owner` names.
+    /// Finds memory that the peer of queue pair `identity` names.
     ///
     /// # Errors
     ///
@@ -427,16 +432,16 @@ impl KeyTable {
     #[inline]
     pub(crate) fn remote<'g>(
         &'g self,
-        owner: QpIdentity,
+        identity: QpIdentity,
         rkey: u32,
-        wish: &AccessRequest<'_>,
+        request: &AccessRequest<'_>,
         guard: &'g rcu::Guard,
     ) -> Result<Mapped<'g>, AccessError> {
         let (index, generation) = split(rkey);
         let Some(KeyEntry::Window(mw)) = self.table.get(index, guard) else {
-            return self.local(rkey, wish, guard);
+            return self.local(rkey, request, guard);
         };
-        let (binding, place) = mw.locate(owner, generation, wish)?;
+        let (binding, place) = mw.locate(identity, generation, request)?;
         // The region has not gone, because the window is bound to it.
         let held = match self.table.get(place.region, guard) {
             Some(KeyEntry::Region(mr)) => MappedHold::Region(&mr.memory),

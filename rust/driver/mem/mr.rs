@@ -110,11 +110,15 @@ impl Mr {
     /// # Errors
     ///
     /// Those of [`AccessRequest::check`], and the wrong generation.
-    pub(crate) fn locate(&self, generation: u8, wish: &AccessRequest<'_>) -> Result<u64, AccessError> {
+    pub(crate) fn locate(
+        &self,
+        generation: u8,
+        request: &AccessRequest<'_>,
+    ) -> Result<u64, AccessError> {
         if self.generation != generation {
             return Err(AccessError::Key);
         }
-        wish.check(&self.pd, self.access, self.region)
+        request.check(&self.pd, self.access, self.region)
     }
 
     /// Checks that a holder of `pd` may do `access` to all of the region.

@@ -67,7 +67,7 @@ pub(crate) struct Binding {
     /// The low byte of the key, also while it is bound to nothing.
     generation: u8,
     /// Who has bound it.
-    owner: QpIdentity,
+    identity: QpIdentity,
     access: Access,
     addresses: Region,
     place: Option<WindowPlace>,
@@ -95,7 +95,7 @@ impl Mw {
     ) -> Result<Pin<KBox<Self>>> {
         let nothing = Binding {
             generation,
-            owner: QpIdentity::NONE,
+            identity: QpIdentity::NONE,
             access: Access::NONE,
             addresses: Region { iova: 0, length: 0 },
             place: None,
@@ -110,7 +110,7 @@ impl Mw {
         )
     }
 
-    /// Binds the window for queue pair `owner`; returns the region that it was bound to, which is to
+    /// Binds the window for queue pair `identity`; returns the region that it was bound to, which is to
     /// be let go.
     ///
     /// `hold` looks the new region up and holds it; it is called only if the rest is in order.
@@ -121,7 +121,7 @@ impl Mw {
     /// Nothing has changed then.
     pub(crate) fn bind(
         &self,
-        owner: QpIdentity,
+        identity: QpIdentity,
         bind: &Bind,
         hold: impl FnOnce() -> Option<WindowPlace>,
     ) -> Option<Option<u32>> {
@@ -139,7 +139,7 @@ impl Mw {
             binding.shut(),
             Binding {
                 generation: bind.key,
-                owner,
+                identity,
                 access: bind.rights(),
                 addresses: bind.addresses(),
                 place,
@@ -151,14 +151,18 @@ impl Mw {
         Some(before.place.map(|place| place.region))
     }
 
-    /// Takes the binding of queue pair `owner` back; returns the region, which is to be let go. When it
+    /// Takes the binding of queue pair `identity` back; returns the region, which is to be let go. When it
     /// returns, nobody reads or writes through the window any more.
     ///
     /// # Errors
     ///
     /// `Key`: that is not its key, or it is not bound; `Rights`: it is of type 1 (o10-37.2.26), or
     /// another queue pair has bound it.
-    pub(crate) fn invalidate(&self, owner: QpIdentity, generation: u8) -> Result<u32, AccessError> {
+    pub(crate) fn invalidate(
+        &self,
+        identity: QpIdentity,
+        generation: u8,
+    ) -> Result<u32, AccessError> {
         let mut binding = self.binding.lock();
         if binding.generation != generation {
             return Err(AccessError::Key);
@@ -167,7 +171,7 @@ impl Mw {
             return Err(AccessError::Rights);
         }
         let place = binding.place.ok_or(AccessError::Key)?;
-        if binding.owner != owner {
+        if binding.identity != identity {
             return Err(AccessError::Rights);
         }
         binding.shut().place = None;
@@ -179,25 +183,25 @@ impl Mw {
         self.binding.lock().place.map(|place| place.region)
     }
 
-    /// Checks that a peer of queue pair `owner` may have what it wishes, and says where it is.
+    /// Checks that a peer of queue pair `identity` may have what it wishes, and says where it is.
     ///
     /// # Errors
     ///
     /// As [`AccessRequest::check`]; the wrong generation, the wrong queue pair, no binding.
     pub(crate) fn locate(
         &self,
-        owner: QpIdentity,
+        identity: QpIdentity,
         generation: u8,
-        wish: &AccessRequest<'_>,
+        request: &AccessRequest<'_>,
     ) -> Result<(RwGuard<'_, Binding>, WindowPlace), AccessError> {
         let binding = self.binding.enter().ok_or(AccessError::Key)?;
         if binding.generation != generation {
             return Err(AccessError::Key);
         }
-        if self.window_type == WindowType::TwoB && binding.owner != owner {
+        if self.window_type == WindowType::TwoB && binding.identity != identity {
             return Err(AccessError::Rights);
         }
-        let at = wish.check(&self.pd, binding.access, binding.addresses)?;
+        let at = request.check(&self.pd, binding.access, binding.addresses)?;
         let place = binding.place.ok_or(AccessError::Key)?;
         let offset = place.offset.wrapping_add(at);
         Ok((

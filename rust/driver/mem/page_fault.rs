@@ -112,15 +112,15 @@ impl FaultRequest {
     /// The region on demand that the memory is in, and where.
     pub(crate) fn find(&self, keys: &KeyTable) -> Option<(Arc<OnDemand>, u64)> {
         let guard = rcu::read_lock();
-        let wish = AccessRequest {
+        let request = AccessRequest {
             pd: &self.pd,
             va: self.va,
             len: self.must,
             access: self.access,
         };
         let found = match self.peer_of {
-            None => keys.local(self.key, &wish, &guard),
-            Some(owner) => keys.remote(owner, self.key, &wish, &guard),
+            None => keys.local(self.key, &request, &guard),
+            Some(identity) => keys.remote(identity, self.key, &request, &guard),
         }
         .ok()?;
         match found.memory() {
@@ -146,7 +146,7 @@ impl DeferredWork {
     /// Those of [`FaultRequest::bring`] and [`Flush::finish`].
     pub(crate) fn carry_out(&self, keys: &KeyTable) -> Result {
         match self {
-            Self::Bring(want) => want.bring(keys),
+            Self::Bring(request) => request.bring(keys),
             Self::Flush(flush) => flush.finish(keys),
         }
     }
@@ -154,7 +154,7 @@ impl DeferredWork {
     /// Whether it is for the same access.
     fn is_for(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Bring(want), Self::Bring(other)) => want.is_for(other),
+            (Self::Bring(request), Self::Bring(other)) => request.is_for(other),
             (Self::Flush(flush), Self::Flush(other)) => flush.is_same(other),
             _ => false,
         }
@@ -182,9 +182,9 @@ impl<E> From<E> for AccessFailure<E> {
 /// What a half knows about memory that it waits for.
 #[derive(Default)]
 pub(crate) struct FaultWait {
-    want: Option<DeferredWork>,
-    /// Somebody is bringing it, for the wait with the number `turn`.
-    turn: u32,
+    request: Option<DeferredWork>,
+    /// Somebody is bringing it, for the wait with the number `serial`.
+    serial: u32,
     waiting: bool,
     /// How often the access at hand has waited.
     tries: u32,
@@ -246,14 +246,14 @@ impl FaultWait {
         outcome: Result<T, AccessFailure<E>>,
         hopeless: E,
     ) -> Result<T, Obstacle<E>> {
-        let chore = match outcome {
+        let work = match outcome {
             Ok(value) => return Ok(value),
             Err(AccessFailure::Refused(error)) => return Err(Obstacle::Refused(error)),
             Err(AccessFailure::AbsentElsewhere) => return Err(Obstacle::Absent),
-            Err(AccessFailure::Absent(want)) => DeferredWork::Bring(want),
+            Err(AccessFailure::Absent(request)) => DeferredWork::Bring(request),
             Err(AccessFailure::Unflushed(flush)) => DeferredWork::Flush(flush),
         };
-        if self.has_failed(&chore) || self.tries >= MOST_TRIES {
+        if self.has_failed(&work) || self.tries >= MOST_TRIES {
             return Err(Obstacle::Refused(hopeless));
         }
         if self.tries == 0 {
@@ -261,15 +261,15 @@ impl FaultWait {
         }
         self.tries = self.tries.saturating_add(1);
         self.waiting = true;
-        self.want = Some(chore);
+        self.request = Some(work);
         Err(Obstacle::Absent)
     }
 
     /// Whether the memory of an access could not be had when the half has waited for it.
-    fn has_failed(&self, chore: &DeferredWork) -> bool {
+    fn has_failed(&self, work: &DeferredWork) -> bool {
         match &self.done {
             // One that was stolen again and again may be there next time.
-            Some((done, Err(error))) => *error != EBUSY && *error != EAGAIN && done.is_for(chore),
+            Some((done, Err(error))) => *error != EBUSY && *error != EAGAIN && done.is_for(work),
             _ => false,
         }
     }
@@ -288,23 +288,23 @@ impl FaultWait {
     /// What is to be brought, and a number to give to [`FaultWait::end`]. Nothing if somebody else does
     /// it, or nobody waits any more.
     pub(crate) fn begin(&mut self) -> Option<(DeferredWork, u32)> {
-        let chore = self.want.take()?;
-        self.turn = self.turn.wrapping_add(1);
-        Some((chore, self.turn))
+        let work = self.request.take()?;
+        self.serial = self.serial.wrapping_add(1);
+        Some((work, self.serial))
     }
 
     /// The chore is done, or cannot be: the memory is there, or cannot be had.
-    pub(crate) fn end(&mut self, turn: u32, chore: DeferredWork, brought: Result) {
-        if self.turn == turn && self.want.is_none() {
+    pub(crate) fn end(&mut self, serial: u32, work: DeferredWork, brought: Result) {
+        if self.serial == serial && self.request.is_none() {
             (self.waiting, self.behind) = (false, 0);
-            self.done = Some((chore, brought));
+            self.done = Some((work, brought));
         }
     }
 
     /// Forgets the wait, and what comes of it.
     pub(crate) fn reset(&mut self) {
         *self = Self {
-            turn: self.turn.wrapping_add(1),
+            serial: self.serial.wrapping_add(1),
             ..Self::default()
         };
     }

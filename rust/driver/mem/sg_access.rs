@@ -27,9 +27,9 @@ use crate::{
             MOST_AHEAD, //
         },
         payload::{
-            PayloadSource,
             Fault,
             PayloadSink, //
+            PayloadSource,
         },
         pd::Pd, //
     }, //
@@ -64,7 +64,7 @@ pub(crate) struct QpMemory<'a> {
     /// Protection domain of the queue pair.
     pub(crate) pd: &'a Arc<Pd>,
     /// The queue pair.
-    pub(crate) owner: QpIdentity,
+    pub(crate) identity: QpIdentity,
 }
 
 /// One run of bytes of a message that stands in one region.
@@ -103,7 +103,7 @@ impl QpMemory<'_> {
                 .map_err(|fault| match fault {
                     Fault::PayloadSource => AccessFailure::AbsentElsewhere,
                     Fault::Memory(error) => {
-                        self.missed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
+                        self.failed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
                     }
                 })?;
             from = from.wrapping_add(piece.len);
@@ -136,7 +136,7 @@ impl QpMemory<'_> {
                 .split_at_checked(piece.len as usize)
                 .ok_or(WcStatus::LocLenErr)?;
             found.memory().write(found.at(), now).map_err(|error| {
-                self.missed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
+                self.failed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
             })?;
             left = later;
         }
@@ -166,7 +166,7 @@ impl QpMemory<'_> {
             match to.append(found.memory(), found.at(), piece.len) {
                 Ok(()) => {}
                 Err(EAGAIN) => {
-                    return Err(self.missed_piece(&piece, EAGAIN, Access::NONE, MOST_AHEAD))
+                    return Err(self.failed_piece(&piece, EAGAIN, Access::NONE, MOST_AHEAD))
                 }
                 Err(_) => return Ok(false),
             }
@@ -205,7 +205,7 @@ impl QpMemory<'_> {
             // Nothing of it must be there, before it is used.
             Err(EAGAIN) => Err(AccessFailure::Absent(FaultRequest {
                 pd: self.pd.clone(),
-                peer_of: Some(self.owner),
+                peer_of: Some(self.identity),
                 key: remote.rkey.get(),
                 va: remote.va,
                 must: 0,
@@ -234,7 +234,7 @@ impl QpMemory<'_> {
             .copy_to(payload.offset, found.memory(), found.at(), payload.len)
             .map_err(|fault| match fault {
                 Fault::PayloadSource => AccessFailure::AbsentElsewhere,
-                Fault::Memory(error) => self.missed_remote(error, remote, payload.len, access),
+                Fault::Memory(error) => self.failed_remote(error, remote, payload.len, access),
             })
     }
 
@@ -254,7 +254,7 @@ impl QpMemory<'_> {
         let found = self.remote(remote, len, access, &guard)?;
         match to.append(found.memory(), found.at(), len) {
             Ok(()) => Ok(true),
-            Err(EAGAIN) => Err(self.missed_remote(EAGAIN, remote, len, access)),
+            Err(EAGAIN) => Err(self.failed_remote(EAGAIN, remote, len, access)),
             Err(_) => Ok(false),
         }
     }
@@ -264,7 +264,11 @@ impl QpMemory<'_> {
     /// # Errors
     ///
     /// What [`KeyTable::remote`] finds wrong; nothing has changed then.
-    pub(crate) fn atomic(&self, remote: Remote, op: AtomicOp) -> Result<u64, AccessFailure<AccessError>> {
+    pub(crate) fn atomic(
+        &self,
+        remote: Remote,
+        op: AtomicOp,
+    ) -> Result<u64, AccessFailure<AccessError>> {
         let access = Access::REMOTE_ATOMIC;
         let guard = rcu::read_lock();
         let found = self.remote(remote, ATOMIC_BYTES, access, &guard)?;
@@ -273,7 +277,7 @@ impl QpMemory<'_> {
             AtomicOp::CompareSwap { compare, swap } => memory.compare_swap(at, compare, swap),
             AtomicOp::FetchAdd { add } => memory.fetch_add(at, add),
         }
-        .map_err(|error| self.missed_remote(error, remote, ATOMIC_BYTES, access))
+        .map_err(|error| self.failed_remote(error, remote, ATOMIC_BYTES, access))
     }
 
     /// Copies `payload` of the packet in `bytes`, eight bytes, to `remote`, at once and after everything that was
@@ -298,7 +302,7 @@ impl QpMemory<'_> {
         found
             .memory()
             .store_release(found.at(), u64::from_ne_bytes(value))
-            .map_err(|error| self.missed_remote(error, remote, ATOMIC_BYTES, access))
+            .map_err(|error| self.failed_remote(error, remote, ATOMIC_BYTES, access))
     }
 
     /// Carries out an operation on keys.
@@ -311,7 +315,7 @@ impl QpMemory<'_> {
             LocalRequest::Invalidate(rkey) => self
                 .invalidate(*rkey, false)
                 .map_err(|_| WcStatus::LocQpOpErr),
-            LocalRequest::Bind(bind) => self.keys.bind(self.pd, self.owner, bind),
+            LocalRequest::Bind(bind) => self.keys.bind(self.pd, self.identity, bind),
             LocalRequest::Register(reg) => self.keys.register(self.pd, reg),
         }
     }
@@ -323,11 +327,11 @@ impl QpMemory<'_> {
     /// Why it cannot be taken back.
     pub(crate) fn invalidate(&self, rkey: Rkey, remote: bool) -> Result<(), AccessError> {
         self.keys
-            .invalidate(self.pd, self.owner, rkey.get(), remote)
+            .invalidate(self.pd, self.identity, rkey.get(), remote)
     }
 
     /// What it means that memory of a work request was not accessed.
-    pub(super) fn missed_piece(
+    pub(super) fn failed_piece(
         &self,
         piece: &SgPiece,
         error: Error,
@@ -349,7 +353,7 @@ impl QpMemory<'_> {
     }
 
     /// What it means that memory that a peer asks for was not accessed.
-    pub(super) fn missed_remote(
+    pub(super) fn failed_remote(
         &self,
         error: Error,
         remote: Remote,
@@ -361,7 +365,7 @@ impl QpMemory<'_> {
         }
         AccessFailure::Absent(FaultRequest {
             pd: self.pd.clone(),
-            peer_of: Some(self.owner),
+            peer_of: Some(self.identity),
             key: remote.rkey.get(),
             va: remote.va,
             must: len,
@@ -376,14 +380,14 @@ impl QpMemory<'_> {
         access: Access,
         guard: &'g rcu::Guard,
     ) -> Result<Mapped<'g>, WcStatus> {
-        let wish = AccessRequest {
+        let request = AccessRequest {
             pd: self.pd,
             va: piece.va,
             len: piece.len,
             access,
         };
         self.keys
-            .local(piece.lkey, &wish, guard)
+            .local(piece.lkey, &request, guard)
             .map_err(|_| WcStatus::LocProtErr)
     }
 
@@ -394,14 +398,14 @@ impl QpMemory<'_> {
         access: Access,
         guard: &'g rcu::Guard,
     ) -> Result<Mapped<'g>, AccessError> {
-        let wish = AccessRequest {
+        let request = AccessRequest {
             pd: self.pd,
             va: remote.va,
             len,
             access,
         };
         self.keys
-            .remote(self.owner, remote.rkey.get(), &wish, guard)
+            .remote(self.identity, remote.rkey.get(), &request, guard)
     }
 }
 

@@ -70,9 +70,12 @@ impl QpMemory<'_> {
             to.copy_from(at, (found.memory(), found.at()), piece.len as usize)
                 .map_err(|broken| match broken {
                     CopyError::Target(error) => SgCopyError::Target(error),
-                    CopyError::Source(error) => {
-                        SgCopyError::Source(self.missed_piece(&piece, error, Access::NONE, MOST_AHEAD))
-                    }
+                    CopyError::Source(error) => SgCopyError::Source(self.failed_piece(
+                        &piece,
+                        error,
+                        Access::NONE,
+                        MOST_AHEAD,
+                    )),
                 })?;
             done = done.wrapping_add(piece.len);
         }
@@ -103,7 +106,7 @@ impl QpMemory<'_> {
             .map_err(|broken| match broken {
                 CopyError::Target(error) => SgCopyError::Target(error),
                 CopyError::Source(error) => {
-                    SgCopyError::Source(self.missed_remote(error, remote, len, access))
+                    SgCopyError::Source(self.failed_remote(error, remote, len, access))
                 }
             })
     }

@@ -116,7 +116,7 @@ impl Demux {
     ///
     /// `ENOMEM`.
     pub(crate) fn insert_gsi(&self, qp: Arc<AnyQp>) -> Result {
-        let net = qp.common().port().net();
+        let net = qp.shared().port().net();
         self.gsi_of_net(net)
             .ok_or(ENOMEM)?
             .alloc_cyclic(0..u32::MAX, qp)?;
@@ -130,7 +130,7 @@ impl Demux {
 
     /// Takes a general services queue pair back. When it returns, no packet finds it any more.
     pub(crate) fn remove_gsi(&self, qp: &Arc<AnyQp>) {
-        let Some(table) = self.gsi_of_net(qp.common().port().net()) else {
+        let Some(table) = self.gsi_of_net(qp.shared().port().net()) else {
             return;
         };
         let mut number = None;
@@ -152,7 +152,7 @@ impl Demux {
     /// Has the queue pairs of `port`, which has no netdev any more, let go of the routes to their peers. Sleeps.
     pub(crate) fn forget_routes(&self, port: &Port) {
         self.qps.for_each(|_, qp| {
-            if core::ptr::eq(qp.common().port(), port) {
+            if core::ptr::eq(qp.shared().port(), port) {
                 qp.forget_routes();
             }
         });
@@ -212,7 +212,7 @@ impl Demux {
         let qp = if number == Qpn::GSI {
             self.gsi_of(&gid, via, guard)
         } else {
-            Some(self.numbered(number, via, guard)?).filter(|qp| qp.common().port().owns(&gid))
+            Some(self.numbered(number, via, guard)?).filter(|qp| qp.shared().port().owns(&gid))
         };
         arrived(qp.ok_or(DropReason::NotOurAddress)?, opcode, skb);
         Ok(())
@@ -228,7 +228,7 @@ impl Demux {
     ) -> Result<&'g AnyQp, DropReason> {
         self.qps
             .get(number.get(), guard)
-            .filter(|qp| qp.common().port().is_in(via.net_id(), guard))
+            .filter(|qp| qp.shared().port().is_in(via.net_id(), guard))
             .ok_or(DropReason::UnknownQp)
     }
 
@@ -243,7 +243,7 @@ impl Demux {
         let net = via.net_id();
         let mut other = None;
         for qp in self.gsi_of_net(net)?.each(guard) {
-            let port = qp.common().port();
+            let port = qp.shared().port();
             if port.is_in(net, guard) && port.owns(gid) {
                 if port.takes_from(via, guard) {
                     return Some(qp);
@@ -263,8 +263,8 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
         guard: &'g rcu::Guard,
     ) -> Option<LocalPeer<'g, rc::responder::RcRecvEngine>> {
         match self.qps.get(number.get(), guard)? {
-            AnyQp::Rc(pair) if pair.common().port().is_in(net, guard) => Some(LocalPeer {
-                common: pair.common(),
+            AnyQp::Rc(pair) if pair.shared().port().is_in(net, guard) => Some(LocalPeer {
+                shared: pair.shared(),
                 receiver: pair.receiver(),
             }),
             _ => None,
@@ -281,20 +281,20 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
 
 impl LoopbackFilter for Demux {
     fn admits(&self, (from, to): (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool {
-        let common = match self.qps.get(to.get(), guard) {
-            Some(AnyQp::Rc(pair)) => pair.common(),
-            Some(AnyQp::Uc(pair)) => pair.common(),
+        let shared = match self.qps.get(to.get(), guard) {
+            Some(AnyQp::Rc(pair)) => pair.shared(),
+            Some(AnyQp::Uc(pair)) => pair.shared(),
             Some(AnyQp::Ud(_)) | None => return true,
         };
-        if common.is_connected_to(from) || !common.port().is_in(net, guard) {
+        if shared.is_connected_to(from) || !shared.port().is_in(net, guard) {
             return true;
         }
-        let reason = match common.is_connected() {
+        let reason = match shared.is_connected() {
             true => DropReason::WrongSource,
             // Not let in either: what is on its way now may arrive when it is.
             false => DropReason::WrongQpState,
         };
-        common.port().counters().dropped_all(reason, packets);
+        shared.port().counters().dropped_all(reason, packets);
         false
     }
 }
@@ -351,7 +351,7 @@ fn arrived(qp: &AnyQp, opcode: Opcode, skb: RxSkb) {
             Opcode::CNP => DropReason::CongestionNotification,
             _ => DropReason::WrongService,
         };
-        let counters = qp.common().port().counters();
+        let counters = qp.shared().port().counters();
         counters.dropped_all(reason, skb.packets());
     }
 }

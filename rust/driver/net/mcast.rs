@@ -58,7 +58,7 @@ impl McastMember {
     }
 
     fn is_at(&self, port: &Port) -> bool {
-        core::ptr::eq(self.qp.common().port(), port)
+        core::ptr::eq(self.qp.shared().port(), port)
     }
 }
 
@@ -91,7 +91,7 @@ impl Groups {
     /// `EEXIST` if it is; `ENOMEM` for more than was reported, or without memory; `EADDRNOTAVAIL` if
     /// the interface does not speak that version of IP; `ENODEV` if it is going away.
     pub(crate) fn attach(&self, qp: &Arc<AnyQp>, group: &[u8; 16]) -> Result {
-        let port = qp.common().port();
+        let port = qp.shared().port();
         let _changing = self.changing.lock();
         let chain = self.chain(group).ok_or(ENOMEM)?;
         let attached = {
@@ -139,7 +139,7 @@ impl Groups {
     ///
     /// `EINVAL` if it is not attached.
     pub(crate) fn detach(&self, qp: &Arc<AnyQp>, group: &[u8; 16]) -> Result {
-        let port = qp.common().port();
+        let port = qp.shared().port();
         let _changing = self.changing.lock();
         let chain = self.chain(group).ok_or(EINVAL)?;
         let (mut number, mut others) = (None, false);
@@ -202,7 +202,7 @@ impl Groups {
         let none = DropReason::NoMulticastMember;
         let chain = self.chain(group).ok_or(none)?;
         let mut members = chain.each(guard).filter(|member| {
-            let port = member.qp.common().port();
+            let port = member.qp.shared().port();
             member.membership.group() == group
                 && port.is_in(via.net_id(), guard)
                 && port.takes_from(via, guard)
@@ -213,7 +213,7 @@ impl Groups {
                 Some(copy) => last.qp.arrived(opcode, copy),
                 None => last
                     .qp
-                    .common()
+                    .shared()
                     .port()
                     .counters()
                     .dropped(DropReason::NoMemory),

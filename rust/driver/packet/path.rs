@@ -80,7 +80,7 @@ pub(crate) struct Path {
     /// Packets that are ready, and wait for more.
     burst: Option<GsoList>,
     /// Where packets are counted until they have left this machine.
-    flight: Option<Arc<TxInflight>>,
+    tx_inflight: Option<Arc<TxInflight>>,
     /// Whether those that are sent now are.
     counts: bool,
     /// The network has refused something that was sent.
@@ -141,7 +141,7 @@ impl Path {
             masked,
             route: None,
             burst: None,
-            flight: None,
+            tx_inflight: None,
             counts: true,
             refused: false,
         })
@@ -155,10 +155,10 @@ impl Path {
         }
     }
 
-    /// The same way, whose packets are counted in `flight`.
-    pub(crate) fn counted_in(self, flight: &Arc<TxInflight>) -> Self {
+    /// The same way, whose packets are counted in `tx_inflight`.
+    pub(crate) fn counted_in(self, tx_inflight: &Arc<TxInflight>) -> Self {
         Self {
-            flight: Some(flight.clone()),
+            tx_inflight: Some(tx_inflight.clone()),
             ..self
         }
     }
@@ -195,7 +195,11 @@ impl Path {
     }
 
     /// Starts the next packet. `None`: no memory.
-    pub(crate) fn frame(&mut self, headers: &HeaderBuf, payload_len: usize) -> Option<TxPacket> {
+    pub(crate) fn tx_packet(
+        &mut self,
+        headers: &HeaderBuf,
+        payload_len: usize,
+    ) -> Option<TxPacket> {
         trace::packet_out(|| traced(headers.as_slice(), payload_len));
         let udp_payload = headers
             .len()
@@ -208,7 +212,7 @@ impl Path {
 
     /// Sends the packet that was started last, together with those that come after it, until
     /// [`Path::flush`] at the latest.
-    pub(crate) fn send(&mut self, (port, traffic): (&Port, &Traffic), frame: TxPacket) {
+    pub(crate) fn send(&mut self, (port, traffic): (&Port, &Traffic), tx_packet: TxPacket) {
         let ip = IpHeader {
             addresses: self.addresses,
             traffic_class: self.traffic_class,
@@ -218,7 +222,7 @@ impl Path {
             ipv4_id: self.ipv4_id,
         };
         let ports = (self.source_port, ROCE_UDP_PORT);
-        let sealed = frame.finish().and_then(|skb| skb.seal(&ip, ports));
+        let sealed = tx_packet.finish().and_then(|skb| skb.seal(&ip, ports));
         let Some(packet) = sealed else {
             return port.counters().sent(1, 0, Xmit::Lost);
         };
@@ -249,12 +253,12 @@ impl Path {
         };
         let (packets, bytes) = (burst.packets(), burst.payload_len());
         let guard = rcu::read_lock();
-        let flight = self.flight.as_ref().filter(|_| self.counts).cloned();
+        let tx_inflight = self.tx_inflight.as_ref().filter(|_| self.counts).cloned();
         let ends = self.ends;
         let sent = match self.route(port, &guard) {
             // Whoever sends them learns no more than if they had been dropped on arrival.
             Some(route) if !may_go(ends, (port, route), packets, &guard) => Xmit::Sent,
-            Some(route) => burst.send(route, flight.as_ref()),
+            Some(route) => burst.send(route, tx_inflight.as_ref()),
             None => Xmit::Lost,
         };
         self.refused |= sent != Xmit::Sent;

@@ -14,8 +14,8 @@ use rdma::{
     ib::trace,
     net::rx::{
         coalesced::{
-            PayloadLayout,
             CoalescedPackets, //
+            PayloadLayout,
         },
         packet::RxPacket, //
     }, //
@@ -73,7 +73,12 @@ pub(crate) fn packet<'a>(
 /// `due`: what is repeated, or comes too early, is judged packet by packet. Whatever else comes next, and what is
 /// wrong with it, is found when it is looked at by itself.
 #[inline]
-pub(crate) fn coalesce<'a>(run: &mut CoalescedPackets<'_>, first: &Packet<'a>, due: Psn, mtu: Mtu) -> Packet<'a> {
+pub(crate) fn coalesce<'a>(
+    run: &mut CoalescedPackets<'_>,
+    first: &Packet<'a>,
+    due: Psn,
+    mtu: Mtu,
+) -> Packet<'a> {
     if first.psn() != due {
         return *first;
     }

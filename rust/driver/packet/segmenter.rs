@@ -43,7 +43,7 @@ pub(crate) struct Segmenter<'a> {
     way: (&'a Port, &'a Traffic),
     packets: PacketSplitter,
     /// The packet in the making, and how many bytes it lacks.
-    frame: Option<(TxPacket, u32)>,
+    tx_packet: Option<(TxPacket, u32)>,
     /// How many are not done.
     left: u32,
 }
@@ -59,7 +59,7 @@ impl<'a> Segmenter<'a> {
             path,
             way,
             packets: segment.split(mtu),
-            frame: None,
+            tx_packet: None,
             left: segment.packets,
         }
     }
@@ -87,27 +87,31 @@ impl<'a> Segmenter<'a> {
     ///
     /// `ENOMEM`.
     pub(crate) fn finish(&mut self) -> Result {
-        let (frame, _) = self.next()?;
-        self.send(frame);
+        let (tx_packet, _) = self.next()?;
+        self.send(tx_packet);
         Ok(())
     }
 
     /// Has `append` append `len` bytes, each time those of a packet that begin at this one of them.
     #[inline]
-    fn feed(&mut self, len: u32, mut append: impl FnMut(&mut TxPacket, u32, u32) -> Result) -> Result {
+    fn feed(
+        &mut self,
+        len: u32,
+        mut append: impl FnMut(&mut TxPacket, u32, u32) -> Result,
+    ) -> Result {
         let mut from = 0u32;
         // Ends: each round fills a packet or is the last.
         while from < len {
-            let (mut frame, lacks) = match self.frame.take() {
+            let (mut tx_packet, lacks) = match self.tx_packet.take() {
                 Some(begun) => begun,
                 None => self.next()?,
             };
             let part = lacks.min(len.wrapping_sub(from));
-            append(&mut frame, from, part)?;
+            append(&mut tx_packet, from, part)?;
             from = from.wrapping_add(part);
             match lacks.wrapping_sub(part) {
-                0 => self.send(frame),
-                lacks => self.frame = Some((frame, lacks)),
+                0 => self.send(tx_packet),
+                lacks => self.tx_packet = Some((tx_packet, lacks)),
             }
         }
         Ok(())
@@ -118,8 +122,8 @@ impl<'a> Segmenter<'a> {
     fn next(&mut self) -> Result<(TxPacket, u32)> {
         let (headers, len) = self.packets.advance().ok_or(ENOSPC)?;
         // CAST: At most one path MTU.
-        let frame = self.path.frame(headers, len as usize);
-        Ok((frame.ok_or(ENOMEM)?, len))
+        let tx_packet = self.path.tx_packet(headers, len as usize);
+        Ok((tx_packet.ok_or(ENOMEM)?, len))
     }
 
     /// Whoever appends may be inside of the [`RwRevocable`](rdma::sync::rw_revocable::Gate) of the memory, and a burst that is full
@@ -127,8 +131,8 @@ impl<'a> Segmenter<'a> {
     /// this machine in a queue, for a softirq that does not run before the gate is left; and who waits for the
     /// network to have room gets a work item.
     #[inline]
-    fn send(&mut self, frame: TxPacket) {
-        self.path.send(self.way, frame);
+    fn send(&mut self, tx_packet: TxPacket) {
+        self.path.send(self.way, tx_packet);
         self.left = self.left.saturating_sub(1);
     }
 }
@@ -136,17 +140,17 @@ impl<'a> Segmenter<'a> {
 impl PayloadSink for Segmenter<'_> {
     #[inline]
     fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result {
-        self.feed(len, |frame, from, len| {
-            frame.append(memory, offset.wrapping_add(from.into()), len)
+        self.feed(len, |tx_packet, from, len| {
+            tx_packet.append(memory, offset.wrapping_add(from.into()), len)
         })
     }
 
     fn append_bytes(&mut self, bytes: &[u8]) -> Result {
         let len = u32::try_from(bytes.len()).map_err(|_| ENOSPC)?;
-        self.feed(len, |frame, from, len| {
+        self.feed(len, |tx_packet, from, len| {
             // CAST: `u32` to `usize`, on 64 bits.
             let rest = bytes.get(from as usize..).ok_or(ENOSPC)?;
-            frame.append_bytes(rest.get(..len as usize).ok_or(ENOSPC)?)
+            tx_packet.append_bytes(rest.get(..len as usize).ok_or(ENOSPC)?)
         })
     }
 }

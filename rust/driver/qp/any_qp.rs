@@ -2,7 +2,7 @@
 
 //! A queue pair of any service: what a number stands for.
 //!
-//! Owns the closed list of services. What they have in common is said once, in `pair`, and called
+//! Owns the closed list of services. What they have in common is said once, in `qp`, and called
 //! here for whichever it is.
 
 use crate::{
@@ -53,13 +53,13 @@ pub(crate) enum AnyQp {
     Ud(Arc<Qp<Ud>>),
 }
 
-/// Evaluates an expression with the pair in a [`AnyQp`], whatever its service.
-macro_rules! with_pair {
-    ($qp:expr, $pair:ident => $what:expr) => {
-        match $qp {
-            AnyQp::Rc($pair) => $what,
-            AnyQp::Uc($pair) => $what,
-            AnyQp::Ud($pair) => $what,
+/// Evaluates an expression with the queue pair in an [`AnyQp`], whatever its service.
+macro_rules! with_qp {
+    ($any:expr, $qp:ident => $what:expr) => {
+        match $any {
+            AnyQp::Rc($qp) => $what,
+            AnyQp::Uc($qp) => $what,
+            AnyQp::Ud($qp) => $what,
         }
     };
 }
@@ -67,8 +67,8 @@ macro_rules! with_pair {
 impl AnyQp {
     /// What every queue pair has.
     #[inline]
-    pub(crate) fn common(&self) -> &QpShared {
-        with_pair!(self, pair => pair.common())
+    pub(crate) fn shared(&self) -> &QpShared {
+        with_qp!(self, qp => qp.shared())
     }
 
     /// Sets the attributes that `mask` names.
@@ -77,12 +77,12 @@ impl AnyQp {
     ///
     /// See [`modify`](modify::modify).
     pub(crate) fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result {
-        with_pair!(self, pair => modify::modify(pair.as_arc_borrow(), attr, mask))
+        with_qp!(self, qp => modify::modify(qp.as_arc_borrow(), attr, mask))
     }
 
     /// What there is to know of it.
     pub(crate) fn query(&self) -> QpQuery {
-        with_pair!(self, pair => pair.as_arc_borrow().query())
+        with_qp!(self, qp => qp.as_arc_borrow().query())
     }
 
     /// Tells what the core does not know of it.
@@ -99,28 +99,28 @@ impl AnyQp {
             details.put(c"max_rd_atomic", attr.max_rd_atomic.into());
             details.put(c"max_dest_rd_atomic", attr.max_dest_rd_atomic.into());
         }
-        for (name, value) in self.common().traffic().values() {
+        for (name, value) in self.shared().traffic().values() {
             details.put(name, value);
         }
     }
 
     /// Goes to RESET. Packets may still find it.
     pub(crate) fn reset(&self) {
-        with_pair!(self, pair => pair.reset());
+        with_qp!(self, qp => qp.reset());
     }
 
     /// Ends it. No packet finds it any more; when this returns, nothing of it is on its way.
     pub(crate) fn retire(&self) {
-        with_pair!(self, pair => {
-            pair.reset();
-            pair.as_arc_borrow().quiesce();
-            forget_completions(pair);
+        with_qp!(self, qp => {
+            qp.reset();
+            qp.as_arc_borrow().quiesce();
+            forget_completions(qp);
         });
     }
 
     /// Lets go of the routes to its peer. The port has no netdev any more.
     pub(crate) fn forget_routes(&self) {
-        with_pair!(self, pair => pair.as_arc_borrow().forget_routes());
+        with_qp!(self, qp => qp.as_arc_borrow().forget_routes());
     }
 
     /// A process has posted sends.
@@ -130,17 +130,17 @@ impl AnyQp {
     /// `EINVAL` before RTS.
     #[inline]
     pub(crate) fn doorbell(&self) -> Result {
-        with_pair!(self, pair => pair.as_arc_borrow().doorbell())
+        with_qp!(self, qp => qp.as_arc_borrow().doorbell())
     }
 
     /// Where a consumer in the kernel posts receives.
     pub(crate) fn receive_posts(&self) -> Option<&PostedRecvs> {
-        with_pair!(self, pair => pair.posts().and_then(|posts| posts.receives.as_deref()))
+        with_qp!(self, qp => qp.posts().and_then(|posts| posts.receives.as_deref()))
     }
 
     /// A consumer in the kernel has posted receives.
     pub(crate) fn receives_posted(&self) {
-        with_pair!(self, pair => pair.as_arc_borrow().receives_posted());
+        with_qp!(self, qp => qp.as_arc_borrow().receives_posted());
     }
 
     /// Whether packets with this opcode are for queue pairs of this kind.
@@ -157,10 +157,10 @@ impl AnyQp {
     /// Packets have come in, the first with an opcode that this queue pair [serves](Self::serves).
     #[inline]
     pub(crate) fn arrived(&self, opcode: Opcode, skb: RxSkb) {
-        with_pair!(self, pair => if opcode.is_request() {
-            pair.as_arc_borrow().request_arrived(skb);
+        with_qp!(self, qp => if opcode.is_request() {
+            qp.as_arc_borrow().request_arrived(skb);
         } else {
-            pair.as_arc_borrow().response_arrived(skb);
+            qp.as_arc_borrow().response_arrived(skb);
         });
     }
 }
@@ -170,15 +170,15 @@ fn path_mtu(code: u32) -> u32 {
     Mtu::from_code(code).map_or(0, Mtu::bytes)
 }
 
-/// Takes back what `pair` has reported to consumers in the kernel and they have not seen. Nothing of it is on its way.
-fn forget_completions<T: queue_pair::Transport>(pair: &Qp<T>) {
-    if pair.posts().is_some() {
-        let qp = pair.common().handle().token();
-        let (cq, _) = pair.sender().enter(|half| half.cq().clone());
-        let (other, _) = pair.receiver().enter(|half| half.cq().clone());
-        cq.forget(qp);
+/// Takes back what `qp` has reported to consumers in the kernel and they have not seen. Nothing of it is on its way.
+fn forget_completions<T: queue_pair::Transport>(qp: &Qp<T>) {
+    if qp.posts().is_some() {
+        let token = qp.shared().handle().token();
+        let (cq, _) = qp.sender().enter(|engine| engine.cq().clone());
+        let (other, _) = qp.receiver().enter(|engine| engine.cq().clone());
+        cq.forget(token);
         if !Arc::ptr_eq(&cq, &other) {
-            other.forget(qp);
+            other.forget(token);
         }
     }
 }

@@ -48,9 +48,9 @@ use rdma::{
     },
     sync::{
         exclusive::{
+            Exclusive, //
             More,
             Pending,
-            Exclusive, //
         },
         timer::now, //
     }, //
@@ -93,14 +93,14 @@ pub(crate) const RX_BATCH_PACKETS: u16 = 64;
 /// What a queue pair does in one direction. One context at a time has it.
 pub(crate) trait Engine: Send + Unpin + 'static {
     /// Does what there is to do: with the packets in `inbox`, with what was posted, with what the
-    /// state of `qp` asks for. What it cannot do itself it leaves in `after`.
-    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More;
+    /// state of `qp` asks for. What it cannot do itself it leaves in `actions`.
+    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More;
 
     /// Goes to RESET: forgets what was posted, sent and received.
     fn reset(&mut self, inbox: &SkbQueue);
 
     /// The memory that the half waits for. While it does, it gets no turn, but in the error state.
-    fn paging(&mut self) -> &mut FaultWait;
+    fn fault_wait(&mut self) -> &mut FaultWait;
 
     /// Where it reports what is complete.
     fn cq(&self) -> &Arc<Cq>;
@@ -138,51 +138,51 @@ pub(crate) trait SendEngine: Engine {
     fn resume(&mut self);
 }
 
-/// Gives `half` a turn, unless it waits for memory. A queue pair that has failed does not wait.
+/// Gives `engine` a turn, unless it waits for memory. A queue pair that has failed does not wait.
 pub(crate) fn poll_engine(
-    half: &mut impl Engine,
+    engine: &mut impl Engine,
     qp: &QpShared,
     inbox: &SkbQueue,
-    after: &mut Actions,
+    actions: &mut Actions,
 ) -> More {
-    after.merge(&half.take_deferred());
+    actions.merge(&engine.take_deferred());
     if qp.is_failed() {
-        half.paging().reset();
+        engine.fault_wait().reset();
     }
     let mut again = More::No;
-    if half.paging().is_waiting() {
+    if engine.fault_wait().is_waiting() {
         // Not for a timer, nor for the network of this machine.
-        if half.paging().notices(inbox.buffers()) {
-            half.waits(qp);
+        if engine.fault_wait().notices(inbox.buffers()) {
+            engine.waits(qp);
         }
     } else {
-        again = half.turn(qp, inbox, after);
-        if half.paging().is_waiting() {
-            let _ = half.paging().notices(inbox.buffers());
-            after.absent = true;
+        again = engine.run(qp, inbox, actions);
+        if engine.fault_wait().is_waiting() {
+            let _ = engine.fault_wait().notices(inbox.buffers());
+            actions.absent = true;
             again = More::No;
         }
     }
-    after.take_effect(qp);
+    actions.take_effect(qp);
     again
 }
 
 /// Does what a half waits for. Sleeps, for as long as memory takes to come. `run` gives the half a turn.
-pub(crate) fn bring<H: Engine>(half: &Exclusive<H>, qp: &QpShared, run: impl Fn()) {
+pub(crate) fn service_fault<H: Engine>(engine: &Exclusive<H>, qp: &QpShared, run: impl Fn()) {
     // The end of a queue pair does not wait for us, but it does for a grace period. Who is in a turn by then has also
     // set the timer that the turn wants, which is taken back after that.
     let run = || {
         let _guard = rcu::read_lock();
         run();
     };
-    let (wanted, left) = half.enter(|half| half.paging().begin());
-    if let Some((chore, turn)) = wanted {
+    let (wanted, left) = engine.enter(|engine| engine.fault_wait().begin());
+    if let Some((work, serial)) = wanted {
         // Somebody came while we looked. It may be that the queue pair has failed, which is not to wait for memory.
         if left == Pending::Work {
             run();
         }
-        let brought = chore.carry_out(qp.port().keys());
-        let _ = half.enter(|half| half.paging().end(turn, chore, brought));
+        let brought = work.carry_out(qp.port().keys());
+        let _ = engine.enter(|engine| engine.fault_wait().end(serial, work, brought));
     }
     run();
 }
@@ -320,7 +320,7 @@ pub(crate) fn append_body(
     body: SendBody<'_>,
     offset: u32,
     len: u32,
-    paging: &mut FaultWait,
+    fault_wait: &mut FaultWait,
 ) -> Result<bool, Obstacle<WcStatus>> {
     match body {
         SendBody::Inline(bytes) => {
@@ -330,9 +330,9 @@ pub(crate) fn append_body(
             Ok(bytes.is_some_and(|bytes| to.append_bytes(bytes).is_ok()))
         }
         SendBody::Scatter(sges) => {
-            let copied = qp.space().gather(sges, offset, len, to);
-            let whole = paging.resolve(copied, WcStatus::LocProtErr)?;
-            paging.progress();
+            let copied = qp.qp_memory().gather(sges, offset, len, to);
+            let whole = fault_wait.resolve(copied, WcStatus::LocProtErr)?;
+            fault_wait.progress();
             Ok(whole)
         }
         SendBody::LocalRequest(_) => Err(WcStatus::LocQpOpErr.into()),
@@ -349,30 +349,36 @@ pub(crate) fn send_request(
     queue: &SendQueue,
     path: &mut Path,
     qp: &QpShared,
-    paging: &mut FaultWait,
+    fault_wait: &mut FaultWait,
 ) -> Result<(), Unsent<WcStatus>> {
     let body = match segment.source {
         TxPayload::Slot(slot) => Some(queue.body(slot)),
         _ => None,
     };
-    let mut train = Segmenter::new(path, qp.way(), (segment, mtu));
+    let mut segmenter = Segmenter::new(path, qp.way(), (segment, mtu));
     let sent = match (segment.source, body) {
-        (_, Some(body)) => {
-            append_body(&mut train, qp, body, segment.offset, segment.length, paging).map(drop)
-        }
+        (_, Some(body)) => append_body(
+            &mut segmenter,
+            qp,
+            body,
+            segment.offset,
+            segment.length,
+            fault_wait,
+        )
+        .map(drop),
         (TxPayload::Value(value), _) => {
-            let _ = train.append_bytes(&value.to_ne_bytes());
+            let _ = segmenter.append_bytes(&value.to_ne_bytes());
             Ok(())
         }
         _ => {
-            let _ = train.finish();
+            let _ = segmenter.finish();
             Ok(())
         }
     };
-    if train.left() != segment.packets {
-        paging.progress();
+    if segmenter.left() != segment.packets {
+        fault_wait.progress();
     }
-    train.end(sent)
+    segmenter.end(sent)
 }
 
 /// Carries out the request in `body`, which is about keys.
@@ -382,7 +388,7 @@ pub(crate) fn send_request(
 /// The status that it completes with.
 pub(crate) fn perform(qp: &QpShared, body: SendBody<'_>) -> Result<(), WcStatus> {
     match body {
-        SendBody::LocalRequest(local) => qp.space().perform(local),
+        SendBody::LocalRequest(local) => qp.qp_memory().perform(local),
         _ => Err(WcStatus::LocQpOpErr),
     }
 }
@@ -395,17 +401,17 @@ pub(crate) fn report(
     cq: &Cq,
     done: &Completion,
     solicited: bool,
-    after: &mut Actions,
+    actions: &mut Actions,
 ) {
     let urgent = solicited || done.status != WcStatus::Success;
-    report_as(cq, &qp.completion(done), urgent, after);
+    report_as(cq, &qp.completion(done), urgent, actions);
 }
 
 /// As [`report`], of a completion that says more.
 #[inline]
-pub(crate) fn report_as(cq: &Cq, wc: &Wc, urgent: bool, after: &mut Actions) {
+pub(crate) fn report_as(cq: &Cq, wc: &Wc, urgent: bool, actions: &mut Actions) {
     if cq.push(wc, urgent).is_err() {
-        after.fail(Some(QpEvent::Fatal));
+        actions.fail(Some(QpEvent::Fatal));
     }
 }
 
@@ -415,16 +421,16 @@ pub(crate) fn flush_receives(
     qp: &QpShared,
     cq: &Cq,
     receives: &mut RecvQueue,
-    after: &mut Actions,
+    actions: &mut Actions,
 ) -> More {
-    after.last_wqe |= receives.take_last();
+    actions.last_wqe |= receives.take_last();
     let again = receives.flush(RX_BATCH_PACKETS, |wr_id| {
         let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
-        report(qp, cq, &done, true, after);
+        report(qp, cq, &done, true, actions);
     });
     if again == More::No {
         if let Some(later) = receives.flush_again_in() {
-            after.wake_at = Some(now().saturating_add(later));
+            actions.wake_at = Some(now().saturating_add(later));
         }
     }
     again

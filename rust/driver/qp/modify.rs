@@ -24,9 +24,9 @@ use kernel::{
     sync::ArcBorrow, //
 };
 use rdma::ib::qp_attr::{
+    IbQpState, //
     QpAttr,
     QpAttrMask,
-    IbQpState, //
 };
 use roce::segmentation::tx_desc::Mtu;
 
@@ -50,7 +50,7 @@ pub(crate) fn modify<T: Transport>(
     let mut attr = qp.attr().lock();
     let mut merged = *attr;
     merge(&mut merged, new, mask);
-    if qp.common().state() == IbQpState::Sqd {
+    if qp.shared().state() == IbQpState::Sqd {
         T::redirect(&qp, &merged, mask)?;
     }
     if mask.contains(QpAttrMask::STATE) {
@@ -145,21 +145,21 @@ fn transit<T: Transport>(
         (IbQpState::Init, IbQpState::Rtr) => T::ready_to_receive(&qp, attr)?,
         (IbQpState::Rtr, IbQpState::Rts) => T::ready_to_send(&qp, attr)?,
         (IbQpState::Rts, IbQpState::Sqd) => {
-            let _ = qp.sender().enter(|half| half.drain(notify));
+            let _ = qp.sender().enter(|engine| engine.drain(notify));
         }
         _ => {}
     }
     attr.qp_state = to;
     if to == IbQpState::Err {
-        let _ = qp.common().fail();
+        let _ = qp.shared().fail();
         // Not in RESET, where nothing can fail.
-        if qp.common().is_failed() {
+        if qp.shared().is_failed() {
             // A turn that began before is over then: it would not flush what is posted from now on, but send it.
             let _ = qp.sender().enter(|_| ());
             let _ = qp.receiver().enter(Engine::abort_replies);
         }
     } else {
-        qp.common().change_state(from, to);
+        qp.shared().change_state(from, to);
     }
     match (from, to) {
         (IbQpState::Rts, IbQpState::Sqd) => {

@@ -33,8 +33,8 @@ use rdma::ib::{
         SendWrList, //
     },
     wr_op::{
-        WrOp,
         RemoteAddr, //
+        WrOp,
     }, //
 };
 use roce::{
@@ -63,11 +63,8 @@ use roce::{
 ///
 /// `EINVAL` before RTS, and for a request that cannot be; `EOPNOTSUPP` for one that the queue pair
 /// cannot carry out; `ENOMEM` when too many are posted.
-pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(
-    qp: &AnyQp,
-    list: &mut SendWrList<'_, A>,
-) -> Result {
-    if !qp.common().takes_sends() {
+pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(qp: &AnyQp, list: &mut SendWrList<'_, A>) -> Result {
+    if !qp.shared().takes_sends() {
         // The list knows which request is to blame once it has yielded it.
         let _ = list.next();
         return Err(EINVAL);
@@ -99,7 +96,7 @@ pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(
 /// when too many are posted.
 pub(crate) fn post_receives(qp: &AnyQp, list: &mut RecvWrList<'_>) -> Result {
     let posted = list.try_for_each(|wr| {
-        let open = || qp.common().state() != IbQpState::Reset;
+        let open = || qp.shared().state() != IbQpState::Reset;
         qp.receive_posts().ok_or(EINVAL)?.push(open, &wr)
     });
     qp.receives_posted();
@@ -111,7 +108,7 @@ where
     T: Transport<Sends = Arc<PostedSends>>,
 {
     let posts = qp.posts();
-    let open = || qp.common().takes_sends();
+    let open = || qp.shared().takes_sends();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
         let (op, local) = operation(wr.operation().ok_or(EOPNOTSUPP)?);
@@ -212,7 +209,7 @@ fn place(remote: RemoteAddr) -> Remote {
 
 fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Qp<Ud>, list: &mut SendWrList<'_, A>) -> Result {
     let posts = qp.posts();
-    let open = || qp.common().takes_sends();
+    let open = || qp.shared().takes_sends();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
         let ud = wr.ud().ok_or(EINVAL)?;

@@ -22,10 +22,10 @@ pub(crate) use transport::{
 
 use self::work::{
     RECEIVE,
-    RECEIVE_LONG,
-    RECEIVE_PAGES,
+    RECEIVE_FAULT,
+    RECEIVE_YIELD,
     SEND,
-    SEND_PAGES, //
+    SEND_FAULT, //
 };
 use crate::{
     qp::{
@@ -71,8 +71,8 @@ use rdma::{
     },
     sync::{
         exclusive::{
-            Pending,
             Exclusive, //
+            Pending,
         },
         quiesce::LiveRef,
         timer::Timer,
@@ -98,7 +98,7 @@ pub(crate) struct KernelPosts<S> {
 /// What a queue pair is made from, beside its halves.
 pub(crate) struct QpConfig<T: Transport> {
     /// What the halves share.
-    pub(crate) common: QpShared,
+    pub(crate) shared: QpShared,
     /// How much it holds.
     pub(crate) caps: QpCaps,
     /// Whether every send is reported.
@@ -135,12 +135,12 @@ pub(crate) struct Qp<T: Transport> {
     receive_deferred: Atomic<bool>,
     /// Queues that, where there is so much to do that others would wait for long.
     #[pin]
-    receive_long: Work<Self, RECEIVE_LONG>,
+    receive_yield: Work<Self, RECEIVE_YIELD>,
     /// Bring memory that a half waits for.
     #[pin]
-    send_pages: Work<Self, SEND_PAGES>,
+    send_fault: Work<Self, SEND_FAULT>,
     #[pin]
-    receive_pages: Work<Self, RECEIVE_PAGES>,
+    receive_fault: Work<Self, RECEIVE_FAULT>,
     /// The module cannot go while one of these is left. So it is dropped last.
     _alive: LiveRef,
 }
@@ -166,15 +166,15 @@ impl<T: Transport> Qp<T> {
                 attr <- new_mutex!(QpAttr::default(), "ferroce::Qp::attr"),
                 sender <- Exclusive::new(sender),
                 receiver <- Exclusive::new(receiver),
-                responses <- SkbQueue::new(T::INBOX),
-                requests <- SkbQueue::new(T::INBOX),
+                responses <- SkbQueue::new(T::INBOX_BYTES),
+                requests <- SkbQueue::new(T::INBOX_BYTES),
                 timer <- Timer::new(),
                 send_work <- new_work!("Qp::send_work"),
                 receive_work <- new_work!("Qp::receive_work"),
                 receive_deferred: Atomic::new(false),
-                receive_long <- new_work!("Qp::receive_long"),
-                send_pages <- new_work!("Qp::send_pages"),
-                receive_pages <- new_work!("Qp::receive_pages"),
+                receive_yield <- new_work!("Qp::receive_long"),
+                send_fault <- new_work!("Qp::send_pages"),
+                receive_fault <- new_work!("Qp::receive_pages"),
                 _alive: alive,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -185,18 +185,18 @@ impl<T: Transport> Qp<T> {
 
     /// What the two halves share.
     #[inline]
-    pub(crate) fn common(&self) -> &QpShared {
-        &self.parts.common
+    pub(crate) fn shared(&self) -> &QpShared {
+        &self.parts.shared
     }
 
     /// What there is to know of it, as it is now.
     pub(crate) fn query(self: ArcBorrow<'_, Self>) -> QpQuery {
         let mut attr = *self.attr.lock();
-        if self.common().takes_sends() {
+        if self.shared().takes_sends() {
             let ((psn, draining), _) = self.sender.enter(T::sending);
             (attr.sq_psn, attr.sq_draining) = (psn.get(), draining);
         }
-        if self.common().receives() {
+        if self.shared().receives() {
             let (psn, _) = self.receiver.enter(T::expecting);
             attr.rq_psn = psn.map_or(attr.rq_psn, Psn::get);
         }
@@ -204,7 +204,7 @@ impl<T: Transport> Qp<T> {
         self.run_sender();
         self.run_receiver();
         // Last: the turns that we have waited for may have ended with a failure.
-        attr.qp_state = self.common().state();
+        attr.qp_state = self.shared().state();
         attr.cur_qp_state = attr.qp_state;
         QpQuery {
             attr,
@@ -243,14 +243,14 @@ impl<T: Transport> Qp<T> {
     /// Goes to RESET: forgets what was posted, sent, received, and the peer.
     pub(crate) fn reset(&self) {
         // First, so that a turn that begins now finds nothing to do.
-        self.common().reset();
-        let _ = self.sender.enter(|half| {
-            half.reset(&self.responses);
-            half.paging().reset();
+        self.shared().reset();
+        let _ = self.sender.enter(|engine| {
+            engine.reset(&self.responses);
+            engine.fault_wait().reset();
         });
-        let _ = self.receiver.enter(|half| {
-            half.reset(&self.requests);
-            half.paging().reset();
+        let _ = self.receiver.enter(|engine| {
+            engine.reset(&self.requests);
+            engine.fault_wait().reset();
         });
     }
 
@@ -261,19 +261,19 @@ impl<T: Transport> Qp<T> {
     /// be the very one that waits for us. Whoever brings it holds a reference, and finds nothing
     /// to do with it; who has not begun to is not going to, or those that have gone would wait in front of others.
     /// A turn that it gave before RESET has set the timer by now, as there was a grace period since
-    /// (see [`bring`](crate::qp::engine::bring)).
+    /// (see [`service_fault`](crate::qp::engine::bring)).
     pub(crate) fn quiesce(self: ArcBorrow<'_, Self>) {
         // Twice: a work item that began before RESET may have queued itself or another, set the timer, or waited for
         // the network. Now they find nothing to do. Those two queue work items, so they are stopped first.
         for _ in 0..2 {
             self.timer.cancel();
-            self.common().flight().forget_waiter();
+            self.shared().tx_inflight().forget_waiter();
             cancel_work::<_, SEND>(self);
-            cancel_work::<_, RECEIVE_LONG>(self);
+            cancel_work::<_, RECEIVE_YIELD>(self);
             cancel_work::<_, RECEIVE>(self);
         }
-        take_back_work::<_, SEND_PAGES>(self);
-        take_back_work::<_, RECEIVE_PAGES>(self);
+        take_back_work::<_, SEND_FAULT>(self);
+        take_back_work::<_, RECEIVE_FAULT>(self);
     }
 
     // Events.
@@ -284,11 +284,11 @@ impl<T: Transport> Qp<T> {
     ///
     /// `EINVAL` before RTS.
     pub(crate) fn doorbell(self: ArcBorrow<'_, Self>) -> Result {
-        if !self.common().takes_sends() {
+        if !self.shared().takes_sends() {
             return Err(EINVAL);
         }
         self.run_sender();
-        if self.common().is_failed() {
+        if self.shared().is_failed() {
             // There is no doorbell for receives.
             self.run_receiver();
         }
@@ -303,7 +303,7 @@ impl<T: Transport> Qp<T> {
 
     /// As [`Qp::sends_posted`], of receives: they wait for packets, but in the error state.
     pub(crate) fn receives_posted(self: ArcBorrow<'_, Self>) {
-        if self.common().is_failed() {
+        if self.shared().is_failed() {
             self.defer_receiver();
         }
     }
@@ -329,14 +329,14 @@ impl<T: Transport> Qp<T> {
     }
 
     fn enqueue(&self, queue: &SkbQueue, skb: RxSkb) -> bool {
-        if self.common().is_failed() {
+        if self.shared().is_failed() {
             self.refuse(&skb);
             return false;
         }
         let packets = skb.packets();
         let taken = queue.push(skb);
         if !taken {
-            let counters = self.common().port().counters();
+            let counters = self.shared().port().counters();
             counters.dropped_all(DropReason::QueueFull, packets);
         }
         taken
@@ -346,8 +346,8 @@ impl<T: Transport> Qp<T> {
     /// for each of them.
     fn refuse(&self, skb: &RxSkb) {
         let packets = skb.packets();
-        self.common().received(packets, skb.udp_payload_len());
-        let counters = self.common().port().counters();
+        self.shared().received(packets, skb.udp_payload_len());
+        let counters = self.shared().port().counters();
         counters.dropped_all(DropReason::WrongQpState, packets);
     }
 
@@ -355,38 +355,38 @@ impl<T: Transport> Qp<T> {
 
     /// Gives the sender a turn, now if nobody runs it.
     pub(crate) fn run_sender(self: ArcBorrow<'_, Self>) {
-        let mut after = Actions::default();
+        let mut actions = Actions::default();
         let left = self
             .sender
-            .run(|half| poll_engine(half, self.common(), &self.responses, &mut after));
+            .run(|engine| poll_engine(engine, self.shared(), &self.responses, &mut actions));
         if let Pending::Work = left {
             self.defer_sender();
         }
-        if after.absent {
-            let pages = &self.common().port().workqueues().pages;
+        if actions.absent {
+            let pages = &self.shared().port().workqueues().pages;
             // Already queued is as good.
-            let _ = pages.enqueue::<Arc<Self>, SEND_PAGES>(self.into());
+            let _ = pages.enqueue::<Arc<Self>, SEND_FAULT>(self.into());
         }
-        self.apply(after);
+        self.apply(actions);
     }
 
     /// Gives the receiver a turn, now if nobody runs it.
     pub(crate) fn run_receiver(self: ArcBorrow<'_, Self>) {
-        let mut after = Actions::default();
+        let mut actions = Actions::default();
         let left = self
             .receiver
-            .run(|half| poll_engine(half, self.common(), &self.requests, &mut after));
+            .run(|engine| poll_engine(engine, self.shared(), &self.requests, &mut actions));
         if let Pending::Work = left {
-            match after.wants_yield {
+            match actions.wants_yield {
                 true => self.yield_cpu(),
-                false => self.answer_later(),
+                false => self.defer_responses(),
             }
         }
-        if after.absent {
-            let pages = &self.common().port().workqueues().pages;
-            let _ = pages.enqueue::<Arc<Self>, RECEIVE_PAGES>(self.into());
+        if actions.absent {
+            let pages = &self.shared().port().workqueues().pages;
+            let _ = pages.enqueue::<Arc<Self>, RECEIVE_FAULT>(self.into());
         }
-        self.apply(after);
+        self.apply(actions);
     }
 
     /// Gives the sender a turn from a work item.
@@ -402,7 +402,7 @@ impl<T: Transport> Qp<T> {
 
     /// As [`Qp::defer_receiver`], to go on. What comes meanwhile waits for that, too, where requests are answered; a
     /// receiver of datagrams would lose them.
-    fn answer_later(self: ArcBorrow<'_, Self>) {
+    fn defer_responses(self: ArcBorrow<'_, Self>) {
         let answers = matches!(T::RESUMED, Direction::Receive);
         self.receive_deferred.store(answers, Relaxed);
         self.defer_receiver();
@@ -410,34 +410,34 @@ impl<T: Transport> Qp<T> {
 
     /// Gives the receiver a turn from a work item once a thread has run on this CPU, so that others have, too.
     fn yield_cpu(self: ArcBorrow<'_, Self>) {
-        let turns = &self.common().port().workqueues().turns;
-        let _ = turns.enqueue::<Arc<Self>, RECEIVE_LONG>(self.into());
+        let turns = &self.shared().port().workqueues().turns;
+        let _ = turns.enqueue::<Arc<Self>, RECEIVE_YIELD>(self.into());
     }
 
     /// Does what a half could not do while it was running: sets the timer, tells the consumer, and lets both
     /// halves flush if it has taken the queue pair to the error state.
-    fn apply(self: ArcBorrow<'_, Self>, after: Actions) {
-        if let Some(at) = after.wake_at {
+    fn apply(self: ArcBorrow<'_, Self>, actions: Actions) {
+        if let Some(at) = actions.wake_at {
             Timer::arm(self, at);
         }
-        if let Some(bytes) = after.resume_below {
+        if let Some(bytes) = actions.resume_below {
             let this: Arc<Self> = self.into();
-            self.common().flight().resume_below(bytes, this);
+            self.shared().tx_inflight().resume_below(bytes, this);
         }
-        if after.established {
-            self.common().handle().event(QpEvent::CommEstablished);
+        if actions.established {
+            self.shared().handle().event(QpEvent::CommEstablished);
         }
-        if after.drained {
-            self.common().handle().event(QpEvent::SqDrained);
+        if actions.drained {
+            self.shared().handle().event(QpEvent::SqDrained);
         }
-        if after.last_wqe {
-            self.common().handle().event(QpEvent::LastWqe);
+        if actions.last_wqe {
+            self.shared().handle().event(QpEvent::LastWqe);
         }
-        let Some(event) = after.flush else {
+        let Some(event) = actions.flush else {
             return;
         };
         if let Some(event) = event {
-            self.common().handle().event(event);
+            self.shared().handle().event(event);
         }
         self.run_sender();
         self.run_receiver();

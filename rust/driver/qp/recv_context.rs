@@ -52,8 +52,8 @@ pub(crate) struct Host<'a, B> {
     pub(crate) queue: &'a mut RecvQueue,
     pub(crate) cq: &'a Cq,
     pub(crate) bytes: &'a B,
-    pub(crate) after: &'a mut Actions,
-    pub(crate) paging: &'a mut FaultWait,
+    pub(crate) actions: &'a mut Actions,
+    pub(crate) fault_wait: &'a mut FaultWait,
 }
 
 impl<B: PayloadSource> RecvContext for Host<'_, B> {
@@ -72,9 +72,9 @@ impl<B: PayloadSource> RecvContext for Host<'_, B> {
     }
 
     fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
-        let space = self.qp.space_of(self.queue.pd());
-        let placed = space.scatter(self.queue.current(), offset, self.bytes, payload);
-        self.paging.resolve(placed, WcStatus::LocProtErr)
+        let qp_memory = self.qp.qp_memory_of(self.queue.pd());
+        let placed = qp_memory.scatter(self.queue.current(), offset, self.bytes, payload);
+        self.fault_wait.resolve(placed, WcStatus::LocProtErr)
     }
 
     fn check_remote(
@@ -83,9 +83,9 @@ impl<B: PayloadSource> RecvContext for Host<'_, B> {
         length: u32,
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
-        let ahead = self.paging.is_first_try();
-        let checked = self.qp.space().check(remote, length, access, ahead);
-        self.paging.resolve(checked, AccessError::Fault)
+        let ahead = self.fault_wait.is_first_try();
+        let checked = self.qp.qp_memory().check(remote, length, access, ahead);
+        self.fault_wait.resolve(checked, AccessError::Fault)
     }
 
     fn place_remote(
@@ -93,15 +93,18 @@ impl<B: PayloadSource> RecvContext for Host<'_, B> {
         remote: Remote,
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
-        let placed = self.qp.space().write_remote(remote, self.bytes, payload);
-        self.paging.resolve(placed, AccessError::Fault)
+        let placed = self
+            .qp
+            .qp_memory()
+            .write_remote(remote, self.bytes, payload);
+        self.fault_wait.resolve(placed, AccessError::Fault)
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {
         if done.status != WcStatus::Success {
-            self.after.fail_now(self.qp);
+            self.actions.fail_now(self.qp);
         }
-        report(self.qp, self.cq, &done, solicited, self.after);
+        report(self.qp, self.cq, &done, solicited, self.actions);
     }
 }
 
@@ -111,8 +114,8 @@ impl<B: PayloadSource> RequestContext for Host<'_, B> {
         remote: Remote,
         op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>> {
-        let found = self.qp.space().atomic(remote, op);
-        self.paging.resolve(found, AccessError::Fault)
+        let found = self.qp.qp_memory().atomic(remote, op);
+        self.fault_wait.resolve(found, AccessError::Fault)
     }
 
     fn write_atomic(
@@ -120,8 +123,8 @@ impl<B: PayloadSource> RequestContext for Host<'_, B> {
         remote: Remote,
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
-        let placed = self.qp.space().write_whole(remote, self.bytes, payload);
-        self.paging.resolve(placed, AccessError::Fault)
+        let placed = self.qp.qp_memory().write_whole(remote, self.bytes, payload);
+        self.fault_wait.resolve(placed, AccessError::Fault)
     }
 
     fn flush(
@@ -130,24 +133,24 @@ impl<B: PayloadSource> RequestContext for Host<'_, B> {
         scope: FlushScope,
         placement: Placement,
     ) -> Result<(), Obstacle<AccessError>> {
-        let space = self.qp.space();
+        let qp_memory = self.qp.qp_memory();
         let flush = Flush {
-            pd: space.pd.clone(),
-            owner: space.owner,
+            pd: qp_memory.pd.clone(),
+            identity: qp_memory.identity,
             remote,
             scope,
             placement,
         };
-        let finished = self.paging.take_flushed(&flush);
-        let flushed = match flush.step(space.keys, 0) {
+        let finished = self.fault_wait.take_flushed(&flush);
+        let flushed = match flush.step(qp_memory.keys, 0) {
             Ok(Some(_)) if !finished => Err(AccessFailure::Unflushed(flush)),
             Ok(_) => Ok(()),
             Err(error) => Err(error.into()),
         };
-        self.paging.resolve(flushed, AccessError::Fault)
+        self.fault_wait.resolve(flushed, AccessError::Fault)
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
-        self.qp.space().invalidate(rkey, true)
+        self.qp.qp_memory().invalidate(rkey, true)
     }
 }

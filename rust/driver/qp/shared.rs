@@ -32,8 +32,8 @@ use rdma::{
     ib::{
         event::QpHandle,
         qp_attr::{
-            QpAttr,
             IbQpState, //
+            QpAttr,
         },
         trace,
         wc::Wc, //
@@ -78,9 +78,9 @@ pub(crate) struct QpShared {
     traffic: Traffic,
     pd: Arc<Pd>,
     /// What its windows know it by.
-    owner: QpIdentity,
+    identity: QpIdentity,
     handle: QpHandle,
-    flight: Arc<TxInflight>,
+    tx_inflight: Arc<TxInflight>,
 }
 
 impl QpShared {
@@ -102,9 +102,9 @@ impl QpShared {
             port,
             traffic: Traffic::new(),
             pd,
-            owner: QpIdentity::new(),
+            identity: QpIdentity::new(),
             handle,
-            flight: TxInflight::new(alive)?,
+            tx_inflight: TxInflight::new(alive)?,
         })
     }
 
@@ -157,12 +157,18 @@ impl QpShared {
 
     /// Whether sends are taken, be it to flush them.
     pub(crate) fn takes_sends(&self) -> bool {
-        !matches!(self.state(), IbQpState::Reset | IbQpState::Init | IbQpState::Rtr)
+        !matches!(
+            self.state(),
+            IbQpState::Reset | IbQpState::Init | IbQpState::Rtr
+        )
     }
 
     /// Whether sends are carried out or flushed.
     pub(crate) fn sends(&self) -> bool {
-        matches!(self.state(), IbQpState::Rts | IbQpState::Sqe | IbQpState::Err)
+        matches!(
+            self.state(),
+            IbQpState::Rts | IbQpState::Sqe | IbQpState::Err
+        )
     }
 
     /// Whether sends complete with an error, and perhaps nothing else does.
@@ -255,19 +261,19 @@ impl QpShared {
     }
 
     /// What the queue pair can reach.
-    pub(crate) fn space(&self) -> QpMemory<'_> {
+    pub(crate) fn qp_memory(&self) -> QpMemory<'_> {
         QpMemory {
             keys: self.port.keys(),
             pd: &self.pd,
-            owner: self.owner,
+            identity: self.identity,
         }
     }
 
     /// What receives can reach that belong to protection domain `pd`, or to the queue pair's own.
-    pub(crate) fn space_of<'a>(&'a self, pd: Option<&'a Arc<Pd>>) -> QpMemory<'a> {
+    pub(crate) fn qp_memory_of<'a>(&'a self, pd: Option<&'a Arc<Pd>>) -> QpMemory<'a> {
         QpMemory {
             pd: pd.unwrap_or(&self.pd),
-            ..self.space()
+            ..self.qp_memory()
         }
     }
 
@@ -277,8 +283,8 @@ impl QpShared {
     }
 
     /// What it has on its way, if its service counts that.
-    pub(crate) fn flight(&self) -> &Arc<TxInflight> {
-        &self.flight
+    pub(crate) fn tx_inflight(&self) -> &Arc<TxInflight> {
+        &self.tx_inflight
     }
 
     /// A completion, as a completion queue takes it.

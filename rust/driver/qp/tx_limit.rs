@@ -70,9 +70,9 @@ impl TxLimit {
         }
     }
 
-    /// Whether to send nothing now. Then it is in `after` when to look again.
-    pub(crate) fn holds(&mut self, qp: &QpShared, after: &mut Actions) -> bool {
-        let under_way = qp.flight().bytes();
+    /// Whether to send nothing now. Then it is in `actions` when to look again.
+    pub(crate) fn holds(&mut self, qp: &QpShared, actions: &mut Actions) -> bool {
+        let under_way = qp.tx_inflight().bytes();
         self.adapt(qp, under_way);
         let here = CpuId::current().as_u32();
         let overtakes = under_way > 0 && self.sent_by.is_some_and(|cpu| cpu != here);
@@ -83,7 +83,7 @@ impl TxLimit {
         }
         let now = now();
         if let Some(time) = self.not_before.filter(|&time| now < time) {
-            after.wake_at = Some(time);
+            actions.wake_at = Some(time);
             return true;
         }
         self.not_before = None;
@@ -95,15 +95,15 @@ impl TxLimit {
             self.goes_on(here);
             return false;
         }
-        after.wake_at = Some(patience);
-        after.resume_below = Some(if overtakes { 1 } else { self.most / 2 });
+        actions.wake_at = Some(patience);
+        actions.resume_below = Some(if overtakes { 1 } else { self.most / 2 });
         true
     }
 
     /// Lets more or less be under way, by how long it has taken. More than keeps the link busy is of no use: when the
     /// link stops for a while, all of it waits.
     fn adapt(&mut self, qp: &QpShared, under_way: i64) {
-        let Some(delay) = qp.flight().take_delay() else {
+        let Some(delay) = qp.tx_inflight().take_delay() else {
             return;
         };
         let idle = under_way == 0 && delay < SLOW / 2;

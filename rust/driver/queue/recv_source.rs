@@ -11,8 +11,8 @@ use crate::{
     abi::{
         self,
         wqe::{
-            WqeBounds,
             RecvWqe,
+            WqeBounds,
             WqeSge, //
         }, //
     },
@@ -144,12 +144,7 @@ impl RingReader {
 }
 
 /// Copies the receive at `index` of `ring`, and its scatter list to `list`.
-fn copy(
-    ring: &Ring,
-    index: u32,
-    bounds: WqeBounds,
-    list: &mut SgeList,
-) -> Result<RecvWr, BadRecv> {
+fn copy(ring: &Ring, index: u32, bounds: WqeBounds, list: &mut SgeList) -> Result<RecvWr, BadRecv> {
     let mut bytes = [0; RecvWqe::LEN];
     ring.read(index, 0, &mut bytes);
     let wqe: RecvWqe = zerocopy::transmute!(bytes);

@@ -13,11 +13,11 @@ use crate::{
         self,
         send_op::LocalRequest,
         wqe::{
-            WqeBounds,
             RejectedWqe,
             SendWqe,
-            WqeSge,
             Shape, //
+            WqeBounds,
+            WqeSge,
         }, //
     },
     queue::posted_sends::PostedSends, //
@@ -262,7 +262,9 @@ impl SqEntries {
         while fetched < most && self.next != end && requester.free_slots() != 0 {
             let taken = match self.read(ring, SendWqe::work_request) {
                 Ok(wr) => requester.post(wr),
-                Err(RejectedWqe { wr_id, status }) => requester.reject(wr_id, WcOpcode::Send, status),
+                Err(RejectedWqe { wr_id, status }) => {
+                    requester.reject(wr_id, WcOpcode::Send, status)
+                }
             };
             if taken.is_none() {
                 break;

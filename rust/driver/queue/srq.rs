@@ -10,8 +10,8 @@ use crate::{
     mem::pd::Pd,
     queue::recv_source::{
         RecvFifo,
-        SgeList,
         RecvSource,
+        SgeList,
         Taken, //
     }, //
 };
@@ -46,7 +46,7 @@ pub(crate) struct Srq {
 
 /// What the lock guards.
 struct SrqState {
-    supply: RecvSource,
+    source: RecvSource,
     /// What the consumer was promised room for.
     max_wr: u32,
     /// The consumer is told, once, when fewer receives than these wait; 0: not.
@@ -63,7 +63,7 @@ impl Srq {
         pd: Arc<Pd>,
         handle: SrqHandle,
         attr: SrqAttr,
-        supply: RecvSource,
+        source: RecvSource,
     ) -> Result<Arc<Self>> {
         let SrqAttr {
             max_wr,
@@ -75,7 +75,7 @@ impl Srq {
                 pd,
                 handle,
                 max_sge,
-                stock <- new_spinlock_irq!(SrqState { supply, max_wr, limit }, "ferroce::Srq"),
+                stock <- new_spinlock_irq!(SrqState { source, max_wr, limit }, "ferroce::Srq"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -95,10 +95,10 @@ impl Srq {
     /// stays for others. For any context.
     pub(crate) fn take(&self, least: u32, list: &mut SgeList) -> Taken {
         let mut stock = self.stock.lock();
-        let Some(taken) = stock.supply.take(least, list)? else {
+        let Some(taken) = stock.source.take(least, list)? else {
             return Ok(None);
         };
-        let low = stock.limit != 0 && stock.supply.len() < stock.limit;
+        let low = stock.limit != 0 && stock.source.len() < stock.limit;
         if low {
             stock.limit = 0;
         }
@@ -116,7 +116,7 @@ impl Srq {
     /// `EINVAL` if its scatter list is too long, or if the queue is a process's; `ENOMEM` if there is
     /// no room.
     pub(crate) fn push(&self, wr: &wr::KernelRecvWr<'_>) -> Result {
-        match &mut self.stock.lock().supply {
+        match &mut self.stock.lock().source {
             RecvSource::RecvFifo(posts) => posts.push(wr),
             RecvSource::Ring(_) => Err(EINVAL),
         }
@@ -139,7 +139,7 @@ impl Srq {
             max_sge,
             limit,
         } = self.query();
-        let waiting = self.stock.lock().supply.len();
+        let waiting = self.stock.lock().source.len();
         details.put(c"max_wr", max_wr.into());
         details.put(c"max_sge", max_sge.into());
         details.put(c"limit", limit.into());
@@ -175,7 +175,7 @@ impl Srq {
             if stock.limit > ring.entries() {
                 return Err(EINVAL);
             }
-            let RecvSource::Ring(reader) = &mut stock.supply else {
+            let RecvSource::Ring(reader) = &mut stock.source else {
                 return Err(EINVAL);
             };
             let moving = moving.get_or_insert_with(|| reader.begin_move(ring.clone()));
@@ -199,7 +199,7 @@ impl Srq {
         if stock.limit > max_wr {
             return Err(EINVAL);
         }
-        let RecvSource::RecvFifo(posts) = &mut stock.supply else {
+        let RecvSource::RecvFifo(posts) = &mut stock.source else {
             return Err(EINVAL);
         };
         posts.resize(&mut room)?;

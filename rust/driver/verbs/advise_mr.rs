@@ -4,7 +4,7 @@
 //! to bring before it is needed.
 //!
 //! Owns which registrations are on demand, and the work items that follow advice. What happens when
-//! memory is absent in the middle of a message is elsewhere (`paging`).
+//! memory is absent in the middle of a message is elsewhere (`fault_wait`).
 
 use crate::{
     device::ferroce::Ferroce,
@@ -105,7 +105,7 @@ pub(crate) fn advise(
     let port = dev.port();
     let mut wants = KVVec::with_capacity(sges.len(), gfp_user())?;
     for sge in sges.iter().filter(|sge| sge.length != 0) {
-        let want = FaultRequest {
+        let request = FaultRequest {
             pd: pd.clone(),
             peer_of: None,
             key: sge.lkey,
@@ -114,10 +114,10 @@ pub(crate) fn advise(
             may: 0,
             access,
         };
-        want.find(port.keys()).ok_or(EINVAL)?;
-        wants.push(want, gfp_user())?;
+        request.find(port.keys()).ok_or(EINVAL)?;
+        wants.push(request, gfp_user())?;
     }
-    let bytes: u64 = wants.iter().map(|want| u64::from(want.must)).sum();
+    let bytes: u64 = wants.iter().map(|request| u64::from(request.must)).sum();
     if wait || bytes > MOST_AHEAD || PENDING.load(Relaxed) >= MOST_PENDING {
         return follow(&wants, port, fetch);
     }
@@ -140,7 +140,7 @@ pub(crate) fn advise(
 fn follow(wants: &[FaultRequest], port: &Port, fetch: Fetch) -> Result {
     wants
         .iter()
-        .try_for_each(|want| want.prefetch(port.keys(), fetch))
+        .try_for_each(|request| request.prefetch(port.keys(), fetch))
 }
 
 /// Advice that is being followed.

@@ -74,9 +74,9 @@ use rdma::{
         link::Registry,
         qp_attr::{
             AhAttr,
+            IbQpState, //
             QpAttr,
             QpAttrMask,
-            IbQpState, //
         },
         qp_counters::{
             QpCounters,
@@ -169,7 +169,7 @@ impl Driver for Ferroce {
     }
 
     fn read_qp_counters(qp: &AnyQp) -> QpCounts {
-        qp.common().traffic().counts()
+        qp.shared().traffic().counts()
     }
 
     fn counted_apart(&self) -> &QpCounters<AnyQp> {
@@ -184,7 +184,11 @@ impl Driver for Ferroce {
         Ok(Arc::new(Pd::new(), GFP_KERNEL_ACCOUNT)?)
     }
 
-    fn create_ah(dev: &Device<Self>, pd: &Arc<Pd>, init: AhInit<'_, Self>) -> Result<Arc<AhHandle>> {
+    fn create_ah(
+        dev: &Device<Self>,
+        pd: &Arc<Pd>,
+        init: AhInit<'_, Self>,
+    ) -> Result<Arc<AhHandle>> {
         AhHandle::create(dev.port(), pd, init)
     }
 
@@ -247,15 +251,10 @@ impl Driver for Ferroce {
     }
 
     fn qp_state(qp: &AnyQp) -> IbQpState {
-        qp.common().state()
+        qp.shared().state()
     }
 
-    fn modify_qp(
-        _dev: &Device<Self>,
-        qp: &Arc<AnyQp>,
-        attr: &QpAttr,
-        mask: QpAttrMask,
-    ) -> Result {
+    fn modify_qp(_dev: &Device<Self>, qp: &Arc<AnyQp>, attr: &QpAttr, mask: QpAttrMask) -> Result {
         qp.modify(attr, mask)
     }
 
@@ -280,7 +279,7 @@ impl Driver for Ferroce {
     }
 
     fn destroy_qp(dev: &Device<Self>, qp: Arc<AnyQp>) {
-        let number = qp.common().number();
+        let number = qp.shared().number();
         // While the end of the netdev still finds it: its routes must not be there for longer.
         qp.reset();
         if number == Qpn::GSI.get() {

@@ -6,8 +6,8 @@
 
 use crate::{
     abi::wqe::{
-        WqeBounds,
         SendWqe, //
+        WqeBounds,
     },
     device::ferroce::Ferroce,
     mem::pd::Pd,
@@ -207,7 +207,7 @@ fn for_process<T: Transport>(
     user.respond(&created)?;
     // The last step: packets find it from here on.
     let qp_num = dev.shared().demux().insert(qp.clone())?;
-    qp.common().set_number(qp_num);
+    qp.shared().set_number(qp_num);
     Ok((qp, QpCreated { qp_num, caps }))
 }
 

@@ -13,8 +13,8 @@ use crate::{
     mem::pd::Pd,
     qp::{
         queue_pair::{
-            QpConfig,
             KernelPosts,
+            QpConfig,
             Transport, //
         },
         shared::QpShared, //
@@ -57,7 +57,7 @@ pub(super) fn parts<T: Transport>(
 ) -> Result<QpConfig<T>> {
     let alive = dev.shared().qps().join();
     Ok(QpConfig {
-        common: QpShared::new(dev.port().clone(), pd.clone(), init.handle, alive)?,
+        shared: QpShared::new(dev.port().clone(), pd.clone(), init.handle, alive)?,
         caps,
         signal_all: init.sq_sig_all,
         posts,

@@ -17,8 +17,8 @@ use crate::{
     qp::{
         any_qp::AnyQp,
         queue_pair::{
-            Qp,
             KernelPosts,
+            Qp,
             Transport, //
         },
         ud::{
@@ -91,12 +91,12 @@ fn for_kernel<T: Transport>(
     // The last step: packets find it from here on.
     let qp_num = if general_services {
         let qp_num = Qpn::GSI.get();
-        qp.common().set_number(qp_num);
+        qp.shared().set_number(qp_num);
         dev.shared().demux().insert_gsi(qp.clone())?;
         qp_num
     } else {
         let qp_num = dev.shared().demux().insert(qp.clone())?;
-        qp.common().set_number(qp_num);
+        qp.shared().set_number(qp_num);
         qp_num
     };
     Ok((qp, QpCreated { qp_num, caps }))

@@ -12,8 +12,8 @@ use crate::{
     queue::{
         recv_source::{
             self,
-            RingReader,
             RecvSource, //
+            RingReader,
         },
         ring::receive_ring,
         srq::Srq, //
@@ -57,7 +57,7 @@ pub(crate) fn create(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Sr
     {
         return Err(EINVAL);
     }
-    let supply = match init.user {
+    let source = match init.user {
         Some(user) => {
             let ring = receive_ring(asked.max_sge, asked.max_wr)?;
             let created = CreatedSrq {
@@ -71,7 +71,7 @@ pub(crate) fn create(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Sr
         }
         None => RecvSource::RecvFifo(recv_source::RecvFifo::new(asked.max_wr, asked.max_sge)?),
     };
-    let srq = Srq::new(pd.clone(), init.handle, asked, supply)?;
+    let srq = Srq::new(pd.clone(), init.handle, asked, source)?;
     Ok((srq, asked))
 }
 

@@ -43,10 +43,10 @@ use crate::{
         },
         qp_attr::{
             AhAttr,
+            IbQpState,
             QpAttr,
             QpAttrMask,
             QpCaps,
-            IbQpState,
             QpType, //
         },
         qp_counters::{

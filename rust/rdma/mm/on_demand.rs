@@ -14,8 +14,8 @@ use crate::mm::{
         ChunkRanges, //
     },
     hmm_range::{
-        HmmRange,
         Fetch, //
+        HmmRange,
     }, //
 };
 use crate::{

@@ -16,19 +16,19 @@ use crate::{
 
 /// The round trip for which nothing more has to be in flight; for n of them, n times as much. With a megabyte for a
 /// peer that is near, that is a gigabyte per second.
-const NEAR: u64 = 1_000_000;
+const NEAR_RTT_NS: u64 = 1_000_000;
 
 /// The largest factor: what is in flight should have room in the queue of a receiver that pauses.
-const MOST: u32 = 4;
+const MAX_BDP_FACTOR: u32 = 4;
 
 /// How far the peer is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct RttEstimator {
     /// What is measured.
-    watched: Option<RttSample>,
+    sample: Option<RttSample>,
     /// The shortest round trip, in nanoseconds.
-    shortest: u64,
-    factor: u32,
+    min_rtt_ns: u64,
+    bdp_factor: u32,
 }
 
 /// Something that was sent, and that the peer answers at once.
@@ -44,66 +44,73 @@ struct RttSample {
 impl RttEstimator {
     /// Of a peer that has not answered yet.
     pub(crate) const UNKNOWN: Self = Self {
-        watched: None,
-        shortest: u64::MAX,
-        factor: 1,
+        sample: None,
+        min_rtt_ns: u64::MAX,
+        bdp_factor: 1,
     };
 
     /// Returns how many times as much may be in flight as to a peer that is near.
     #[inline]
-    pub(crate) const fn factor(&self) -> u32 {
-        self.factor
+    pub(crate) const fn bdp_factor(&self) -> u32 {
+        self.bdp_factor
     }
 
     /// Returns whether an answer is awaited already. Only one is at a time.
     #[inline]
     pub(crate) const fn is_measuring(&self) -> bool {
-        self.watched.is_some()
+        self.sample.is_some()
     }
 
     /// Something was sent at `since` for the first time that the peer answers at once; `after` is the oldest PSN then.
     /// `full`: there is so much in flight that more may be of use.
     #[inline]
-    pub(crate) fn sent(&mut self, after: Psn, since: Instant, full: bool) {
-        self.watched.get_or_insert(RttSample { after, since, full });
+    pub(crate) fn on_sent(&mut self, after: Psn, since: Instant, full: bool) {
+        self.sample.get_or_insert(RttSample { after, since, full });
     }
 
     /// What was sent is to be sent again, or did not leave: an answer would not say to which of them.
     #[inline]
-    pub(crate) fn forget(&mut self) {
-        self.watched = None;
+    pub(crate) fn cancel_sample(&mut self) {
+        self.sample = None;
     }
 
     /// More is acknowledged at `now`: `oldest` is the first that is not.
     #[inline]
-    pub(crate) fn on_progress(&mut self, oldest: Psn, now: Instant) {
-        if let Some(watched) = self.watched {
-            if oldest.since(watched.after) <= MAX_PSNS {
-                self.watched = None;
-                self.took(now.saturating_since(watched.since).as_nanos(), watched.full);
+    pub(crate) fn on_ack(&mut self, oldest: Psn, now: Instant) {
+        if let Some(sample) = self.sample {
+            if oldest.since(sample.after) <= MAX_PSNS {
+                self.sample = None;
+                self.on_sample(now.saturating_since(sample.since).as_nanos(), sample.full);
             }
         }
     }
 
-    fn took(&mut self, trip: u64, full: bool) {
-        self.shortest = self.shortest.min(trip);
+    fn on_sample(&mut self, rtt_ns: u64, full: bool) {
+        self.min_rtt_ns = self.min_rtt_ns.min(rtt_ns);
         let needed = self.needed();
-        if trip > self.shortest.saturating_mul(2) || self.factor > needed {
+        if rtt_ns > self.min_rtt_ns.saturating_mul(2) || self.bdp_factor > needed {
             self.on_loss();
-        } else if full && trip <= self.shortest.saturating_add(self.shortest.wrapping_shr(2)) {
-            self.factor = self.factor.saturating_add(1).min(needed);
+        } else if full
+            && rtt_ns
+                <= self
+                    .min_rtt_ns
+                    .saturating_add(self.min_rtt_ns.wrapping_shr(2))
+        {
+            self.bdp_factor = self.bdp_factor.saturating_add(1).min(needed);
         }
     }
 
     /// As much as covers the shortest trip.
     fn needed(&self) -> u32 {
-        let trips = self.shortest.checked_div(NEAR).unwrap_or(0);
-        u32::try_from(trips).unwrap_or(MOST).clamp(1, MOST)
+        let trips = self.min_rtt_ns.checked_div(NEAR_RTT_NS).unwrap_or(0);
+        u32::try_from(trips)
+            .unwrap_or(MAX_BDP_FACTOR)
+            .clamp(1, MAX_BDP_FACTOR)
     }
 
     /// Something got lost.
     pub(crate) fn on_loss(&mut self) {
-        self.factor = self.factor.wrapping_shr(1).max(1);
+        self.bdp_factor = self.bdp_factor.wrapping_shr(1).max(1);
     }
 }
 
@@ -119,17 +126,17 @@ mod tests {
     impl RttEstimator {
         /// Answers took so many microseconds each.
         fn takes<const N: usize>(&mut self, trips: [u64; N]) -> [u32; N] {
-            trips.map(|trip| {
-                self.sent(Psn::new(5), at(100), true);
-                self.on_progress(Psn::new(5), at(trip.saturating_add(100)));
-                self.factor()
+            trips.map(|rtt_ns| {
+                self.on_sent(Psn::new(5), at(100), true);
+                self.on_ack(Psn::new(5), at(rtt_ns.saturating_add(100)));
+                self.bdp_factor()
             })
         }
     }
 
     fn of<const N: usize>(trips: [u64; N]) -> [u32; N] {
-        let mut distance = RttEstimator::UNKNOWN;
-        distance.takes(trips)
+        let mut rtt = RttEstimator::UNKNOWN;
+        rtt.takes(trips)
     }
 
     #[test]
@@ -141,24 +148,24 @@ mod tests {
 
     #[test]
     fn it_is_1_for_a_peer_that_is_near() {
-        let mut distance = RttEstimator::UNKNOWN;
-        assert_eq!(distance.factor(), 1);
-        assert_eq!(distance.takes([1_999, 1_999, 0, 5_000]), [1; 4]);
+        let mut rtt = RttEstimator::UNKNOWN;
+        assert_eq!(rtt.bdp_factor(), 1);
+        assert_eq!(rtt.takes([1_999, 1_999, 0, 5_000]), [1; 4]);
     }
 
     #[test]
     fn it_grows_only_where_it_is_of_use() {
-        let mut distance = RttEstimator::UNKNOWN;
-        distance.took(9_000_000, false);
-        assert_eq!(distance.factor(), 1);
+        let mut rtt = RttEstimator::UNKNOWN;
+        rtt.on_sample(9_000_000, false);
+        assert_eq!(rtt.bdp_factor(), 1);
     }
 
     #[test]
     fn a_queue_on_the_way_makes_it_smaller() {
-        let mut distance = RttEstimator::UNKNOWN;
-        assert_eq!(distance.takes([8_000; 3])[2], 4);
+        let mut rtt = RttEstimator::UNKNOWN;
+        assert_eq!(rtt.takes([8_000; 3])[2], 4);
         let trips = [10_000, 12_000, 16_000, 16_001, 16_001, 10_000];
-        assert_eq!(distance.takes(trips), [4, 4, 4, 2, 1, 2]);
+        assert_eq!(rtt.takes(trips), [4, 4, 4, 2, 1, 2]);
     }
 
     #[test]
@@ -171,31 +178,31 @@ mod tests {
 
     #[test]
     fn a_loss_halves_it() {
-        let mut distance = RttEstimator::UNKNOWN;
-        assert_eq!(distance.takes([20_000; 3])[2], 4);
-        for factor in [2, 1, 1] {
-            distance.on_loss();
-            assert_eq!(distance.factor(), factor);
+        let mut rtt = RttEstimator::UNKNOWN;
+        assert_eq!(rtt.takes([20_000; 3])[2], 4);
+        for bdp_factor in [2, 1, 1] {
+            rtt.on_loss();
+            assert_eq!(rtt.bdp_factor(), bdp_factor);
         }
     }
 
     #[test]
     fn nothing_is_measured_by_what_was_answered_before() {
-        let mut distance = RttEstimator::UNKNOWN;
-        distance.sent(Psn::new(0), at(0), true);
-        distance.on_progress(Psn::new(0xFF_FFFF), at(2_000));
-        assert_eq!(distance.factor(), 1);
-        distance.sent(Psn::new(3), at(3_900), true);
-        distance.on_progress(Psn::new(0), at(4_000));
-        assert_eq!(distance.factor(), 2, "the first of two that are under way");
+        let mut rtt = RttEstimator::UNKNOWN;
+        rtt.on_sent(Psn::new(0), at(0), true);
+        rtt.on_ack(Psn::new(0xFF_FFFF), at(2_000));
+        assert_eq!(rtt.bdp_factor(), 1);
+        rtt.on_sent(Psn::new(3), at(3_900), true);
+        rtt.on_ack(Psn::new(0), at(4_000));
+        assert_eq!(rtt.bdp_factor(), 2, "the first of two that are under way");
     }
 
     #[test]
     fn nothing_is_measured_by_what_was_sent_twice() {
-        let mut distance = RttEstimator::UNKNOWN;
-        distance.sent(Psn::new(1), at(0), true);
-        distance.forget();
-        distance.on_progress(Psn::new(1), at(9_000));
-        assert_eq!(distance.factor(), 1);
+        let mut rtt = RttEstimator::UNKNOWN;
+        rtt.on_sent(Psn::new(1), at(0), true);
+        rtt.cancel_sample();
+        rtt.on_ack(Psn::new(1), at(9_000));
+        assert_eq!(rtt.bdp_factor(), 1);
     }
 }

@@ -130,7 +130,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Notes that the packets from `first` on that were planned last were not sent after all. If one of them asked, so
     /// has the next, or a probe, if something else went unasked.
     pub(super) fn did_not_leave(&mut self, first: Psn) {
-        self.distance.forget();
+        self.rtt.cancel_sample();
         let AckRequests { asked, before, .. } = self.questions;
         let sent = first.since(self.window.una());
         if self.known(asked) > sent {
@@ -213,7 +213,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let questions = &self.questions;
         let streams = !questions.sent.saturating_add(PATIENCE).is_before(now);
         let new = self.window.psn() == self.window.high();
-        let patient = self.retry.waits_for(LEAST_TIMEOUT) && !self.pace.was_silent();
+        let patient = self.retry.waits_for(LEAST_TIMEOUT) && !self.cwnd.has_timed_out();
         match streams && new && patient && questions.heard {
             true => wish,
             false => AckRequestMode::EveryMessage,

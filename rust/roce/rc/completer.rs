@@ -210,8 +210,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     fn progress(&mut self, now: Instant, packets: u32) {
-        self.pace.on_progress(packets);
-        self.distance.on_progress(self.window.una(), now);
+        self.cwnd.on_ack(packets);
+        self.rtt.on_ack(self.window.una(), now);
         let due = self.is_answer_due();
         self.retry.on_progress(now, due);
         if !self.window.in_flight() {
@@ -274,7 +274,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         match may {
             Ok(()) => {
                 self.go_back();
-                self.distance.on_loss();
+                self.rtt.on_loss();
             }
             Err(_) => self.end(WcStatus::RetryExcErr),
         }

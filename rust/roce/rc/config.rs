@@ -35,7 +35,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         };
         self.window.configure(config.first_psn, config.path_mtu);
         self.questions = AckRequests::new(config.first_psn);
-        self.pace = CongestionWindow::starting(config.initial_window);
+        self.cwnd = CongestionWindow::with_initial(config.initial_window);
         self.rerouted();
         self.retry.clear();
         self.retry.set_timeout(config.ack_timeout);
@@ -45,7 +45,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Says that there is another way to the peer.
     pub fn rerouted(&mut self) {
-        self.distance = RttEstimator::UNKNOWN;
+        self.rtt = RttEstimator::UNKNOWN;
     }
 
     /// Sets the local ACK timeout, a code of five bits, from the next packet on; and if so far there was none, for

@@ -48,7 +48,9 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     fn acknowledge_again(&mut self, psn: Psn) {
         match self.reply {
             PendingReply::None => self.reply = PendingReply::Ack { owed: psn },
-            PendingReply::Ack { owed } if owed.is_before(psn) => self.reply = PendingReply::Ack { owed: psn },
+            PendingReply::Ack { owed } if owed.is_before(psn) => {
+                self.reply = PendingReply::Ack { owed: psn }
+            }
             PendingReply::Sequence { owed } if owed.is_none_or(|owed| owed.is_before(psn)) => {
                 self.reply = PendingReply::Sequence { owed: Some(psn) };
             }

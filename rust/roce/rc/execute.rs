@@ -141,7 +141,10 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// except for what was dropped after it.
     fn recovered(&mut self, ack_request: bool) {
         self.replay.age(self.expected);
-        let untold = matches!(self.reply, PendingReply::Sequence { .. } | PendingReply::NotReady);
+        let untold = matches!(
+            self.reply,
+            PendingReply::Sequence { .. } | PendingReply::NotReady
+        );
         let missing = |latest: Psn| !latest.is_before(self.expected);
         if untold && self.recovery.latest.is_some_and(missing) {
             let owed = match ack_request {
@@ -165,7 +168,11 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
 
     // Operations. Each advances the expected PSN when it is done.
 
-    fn on_send(&mut self, packet: &Packet<'_>, host: &mut impl RequestContext) -> Result<(), NakReason> {
+    fn on_send(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut impl RequestContext,
+    ) -> Result<(), NakReason> {
         let opcode = packet.opcode();
         self.checked_len(packet)?;
         let (wr, received) = match (self.message, opcode.starts_message()) {
@@ -252,7 +259,11 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         Ok(())
     }
 
-    fn on_read(&mut self, packet: &Packet<'_>, host: &mut impl RequestContext) -> Result<(), NakReason> {
+    fn on_read(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut impl RequestContext,
+    ) -> Result<(), NakReason> {
         let reth = packet.reth().ok_or(NakReason::INVALID)?;
         if self.message != RcMessage::None || packet.payload_len() != 0 {
             return Err(NakReason::INVALID);

@@ -132,8 +132,14 @@ mod tests {
             bytes: 8192,
             packets: 256,
         };
-        assert_eq!(ReadSplit::filling(little, 1, Mtu::Mtu4096), ReadSplit::of(2));
-        assert_eq!(ReadSplit::filling(little, 8, Mtu::Mtu4096), ReadSplit::of(1));
+        assert_eq!(
+            ReadSplit::filling(little, 1, Mtu::Mtu4096),
+            ReadSplit::of(2)
+        );
+        assert_eq!(
+            ReadSplit::filling(little, 8, Mtu::Mtu4096),
+            ReadSplit::of(1)
+        );
     }
 
     #[test]

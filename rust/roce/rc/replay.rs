@@ -241,8 +241,8 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
     /// with its PSN for the answer itself.
     pub(super) fn acknowledged(&self, owed: Psn, expected: Psn) -> Psn {
         let after_owed = |first: Psn| {
-            let distance = expected.since(first);
-            distance != 0 && distance < expected.since(owed)
+            let rtt = expected.since(first);
+            rtt != 0 && rtt < expected.since(owed)
         };
         let mut last = expected.sub(1);
         for answer in (0..self.len).rev().filter_map(|index| self.get(index)) {

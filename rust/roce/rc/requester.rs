@@ -142,8 +142,8 @@ pub struct Requester<S> {
     pub(super) state: SendState,
     pub(super) window: SendWindow<S>,
     pub(super) retry: Retry,
-    pub(super) pace: CongestionWindow,
-    pub(super) distance: RttEstimator,
+    pub(super) cwnd: CongestionWindow,
+    pub(super) rtt: RttEstimator,
     pub(super) config: Config,
     pub(super) questions: AckRequests,
     pub(super) stats: RequesterStats,
@@ -157,8 +157,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             state: SendState::Reset,
             window: SendWindow::new(storage),
             retry: Retry::new(),
-            pace: CongestionWindow::NONE,
-            distance: RttEstimator::UNKNOWN,
+            cwnd: CongestionWindow::NONE,
+            rtt: RttEstimator::UNKNOWN,
             config: Config::NONE,
             questions: AckRequests::new(Psn::new(0)),
             stats: RequesterStats::default(),
@@ -211,7 +211,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.state = SendState::Reset;
         self.window.clear();
         self.retry.clear();
-        self.pace = CongestionWindow::NONE;
+        self.cwnd = CongestionWindow::NONE;
         self.nothing_to_ask();
         self.error = None;
     }
@@ -285,9 +285,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                     return self.has_work();
                 }
                 self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
-                let may = self.retry.on_silence();
+                let may = self.retry.on_timeout();
                 self.resend(may);
-                self.pace.on_silence();
+                self.cwnd.on_timeout();
             }
         }
         self.has_work()
@@ -407,7 +407,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Starts again at the oldest packet that is not acknowledged.
     pub(super) fn go_back(&mut self) {
         self.stats.retries = self.stats.retries.wrapping_add(1);
-        self.pace.on_loss(self.widest().packets);
+        self.cwnd.on_loss(self.widest().packets);
         self.withdraw();
     }
 

@@ -10,8 +10,8 @@ pub use super::respond::ResponseBurst;
 use super::{
     pending_ack::PendingReply,
     replay::{
-        ReplayEntry,
         Replay, //
+        ReplayEntry,
     }, //
 };
 use crate::{

@@ -185,7 +185,7 @@ impl Retry {
     }
 
     /// The peer did not answer in time.
-    pub(super) fn on_silence(&mut self) -> Result<(), Exhausted> {
+    pub(super) fn on_timeout(&mut self) -> Result<(), Exhausted> {
         self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);
         self.on_loss()
     }
@@ -311,7 +311,7 @@ mod tests {
             assert_eq!(retry.expire(after(units - 1)), None);
             assert_eq!(retry.expire(after(units)), Some(Expired::ReplayEntry));
             assert_eq!(retry.expire(after(99)), None, "once");
-            assert_eq!(retry.on_silence(), Ok(()));
+            assert_eq!(retry.on_timeout(), Ok(()));
         }
         retry.on_progress(START, true);
         assert_eq!(retry.deadline(), Some(after(1)));
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn what_happened_is_forgotten_and_the_attributes_are_not() {
         let mut retry = retry(1, 1);
-        retry.on_silence().unwrap();
+        retry.on_timeout().unwrap();
         retry.on_not_ready(START, 1).unwrap();
         retry.on_gap();
         retry.clear();
@@ -393,15 +393,15 @@ mod tests {
     fn a_pause_shows_that_the_peer_is_alive() {
         let mut retry = retry(1, 7);
         for _ in 0..100 {
-            assert_eq!(retry.on_silence(), Ok(()));
+            assert_eq!(retry.on_timeout(), Ok(()));
             assert_eq!(retry.on_not_ready(START, 1), Ok(()));
         }
-        assert_eq!(retry.on_silence(), Ok(()));
+        assert_eq!(retry.on_timeout(), Ok(()));
         retry.on_asked(START);
         assert_eq!(retry.deadline(), Some(after(2)), "doubled once");
         let mut retry = self::retry(1, 1);
         assert_eq!(retry.on_not_ready(START, 1), Ok(()));
-        assert_eq!(retry.on_silence(), Ok(()));
+        assert_eq!(retry.on_timeout(), Ok(()));
         assert_eq!(retry.on_not_ready(START, 1), Err(Exhausted), "not so here");
     }
 

@@ -205,9 +205,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     /// come before; `None` if it has no PSNs yet. There is none at and after a condemned request.
     #[inline]
     pub(super) fn current(&self) -> Option<(&Slot, SlotIndex, Option<u32>)> {
-        let distance = |index: u32| index.wrapping_sub(self.acked);
+        let rtt = |index: u32| index.wrapping_sub(self.acked);
         let end = self.stop_at.unwrap_or(self.head);
-        if distance(self.cursor) >= distance(end) {
+        if rtt(self.cursor) >= rtt(end) {
             return None;
         }
         let slot = self.slot(self.cursor)?;

@@ -23,8 +23,8 @@ use crate::{
         gso::MAX_GSO_PACKETS,
         tx_desc::{
             BurstLimit,
-            TxDesc,
             SlotIndex,
+            TxDesc,
             TxPayload, //
         }, //
     },
@@ -155,7 +155,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// not acknowledged is planned again. No retry is counted.
     pub fn withdraw(&mut self) {
         self.window.rewind();
-        self.distance.forget();
+        self.rtt.cancel_sample();
         self.nothing_to_ask();
     }
 
@@ -258,7 +258,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let headers = headers.psn(psn);
         let new = psn == self.window.high();
         self.window.sent(plan.count);
-        if new && (ask || plan.slot.awaits_response()) && !self.distance.is_measuring() {
+        if new && (ask || plan.slot.awaits_response()) && !self.rtt.is_measuring() {
             self.watch(plan, psn, now);
         }
         match ask {
@@ -292,7 +292,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let (flow, flight) = (self.flow(), self.window.flight());
         let full = flight.bytes >= flow.bytes.wrapping_shr(1)
             || flight.packets >= flow.packets.wrapping_shr(1);
-        self.distance.sent(after, now, full);
+        self.rtt.on_sent(after, now, full);
     }
 
     /// Returns how much may be in flight at present.
@@ -300,13 +300,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let FlowLimit { bytes, packets } = self.widest();
         FlowLimit {
             bytes,
-            packets: self.pace.of(packets),
+            packets: self.cwnd.limited_to(packets),
         }
     }
 
     /// Returns how much may be in flight to a peer as far as ours.
     pub(super) fn widest(&self) -> FlowLimit {
-        let (FlowLimit { bytes, packets }, factor) = (self.config.flow, self.distance.factor());
+        let (FlowLimit { bytes, packets }, factor) = (self.config.flow, self.rtt.bdp_factor());
         FlowLimit {
             bytes: bytes.saturating_mul(factor),
             packets: packets.saturating_mul(factor),

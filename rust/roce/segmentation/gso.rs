@@ -133,7 +133,9 @@ impl Packet<'_> {
     pub fn coalesce(&self, next: &Packet<'_>, mtu: Mtu) -> Option<Self> {
         let (before, after) = (self.opcode(), next.opcode());
         // Every packet of a message but the last is full.
-        let full = mtu.bytes().wrapping_mul(self.packets().min(MAX_GSO_PACKETS));
+        let full = mtu
+            .bytes()
+            .wrapping_mul(self.packets().min(MAX_GSO_PACKETS));
         let len = u32::try_from(next.payload_len()).ok()?;
         let fits = self.payload_len() == u32_as_usize(full)
             && self.packets() < MAX_GSO_PACKETS

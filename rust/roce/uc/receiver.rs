@@ -304,7 +304,9 @@ impl Receiver {
         let (next, left, length) = match (message, packet.reth()) {
             (UcRecvMessage::None, Some(reth)) => (self.admit(&reth, host)?, reth.len, reth.len),
             // The right may have gone since the message began.
-            (UcRecvMessage::Write { .. }, None) if !self.config.access.contains(Access::REMOTE_WRITE) => {
+            (UcRecvMessage::Write { .. }, None)
+                if !self.config.access.contains(Access::REMOTE_WRITE) =>
+            {
                 return Err(DropReason::AccessDenied.into());
             }
             (UcRecvMessage::Write { next, left, length }, None) => (next, left, length),

@@ -16,8 +16,8 @@ use crate::{
     segmentation::tx_desc::{
         BurstLimit,
         Mtu,
-        TxDesc,
         SlotIndex,
+        TxDesc,
         TxPayload, //
     },
     status::WcStatus,

@@ -11,11 +11,11 @@ use crate::{
         send_op::LocalRequest,
         wqe::{
             total_length,
-            WqeBounds,
             RecvWqe,
             SendWqe,
-            WqeSge,
             Shape, //
+            WqeBounds,
+            WqeSge,
         }, //
     },
     limits::{

@@ -42,8 +42,8 @@ use roce::{
             BurstLimit,
             Mtu,
             RxPayload,
-            TxDesc,
             SlotIndex,
+            TxDesc,
             TxPayload,
             MAX_PSNS, //
         }, //
@@ -78,10 +78,10 @@ mod visit;
 
 use frames::{
     all_of_it,
-    split,
     frame,
     join,
     request_payload, //
+    split,
 };
 use host::{
     Host,

@@ -19,8 +19,8 @@ use roce::{
     id::Rkey,
     psn::Psn,
     rc::requester::{
-        RequestBurst,
         FlowLimit, //
+        RequestBurst,
     },
     segmentation::tx_desc::{
         BurstLimit,

@@ -6,16 +6,16 @@
 extern crate self as kernel;
 
 use core::ops::Range;
+use page::PAGE_SIZE;
+use proptest::prelude::*;
 use split::{
     chunk_addresses,
     chunk_of,
-    Extent,
     ChunkRanges,
+    Extent,
     Pieces,
     CHUNK, //
 };
-use page::PAGE_SIZE;
-use proptest::prelude::*;
 
 #[path = "../../../rust/rdma/mm/extents.rs"]
 mod split;

@@ -37,7 +37,7 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     type Sends: Send + Sync;
 
     /// Most bytes of packets that wait for one half, as the memory counts that they take.
-    const INBOX: i32;
+    const INBOX_BYTES: i32;
 
     /// Which half is held back by what the network has yet to let go of, and goes on when it has.
     const RESUMED: Direction;
@@ -68,8 +68,8 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask);
 
     /// The PSN that is sent next, and whether requests that were begun before SQD are under way.
-    fn sending(half: &mut Self::Sender) -> (Psn, bool);
+    fn sending(engine: &mut Self::Sender) -> (Psn, bool);
 
     /// The PSN that is expected next. `None`: any.
-    fn expecting(half: &mut Self::Receiver) -> Option<Psn>;
+    fn expecting(engine: &mut Self::Receiver) -> Option<Psn>;
 }

@@ -13,7 +13,7 @@ use crate::qp::queue_pair::{
 use crate::{
     packet::path::Path,
     qp::engine::{
-        bring,
+        service_fault,
         Engine, //
     }, //
 };
@@ -45,32 +45,32 @@ pub(super) const SEND: u64 = 0;
 pub(super) const RECEIVE: u64 = 1;
 
 /// Number of the work item that brings the sender's memory.
-pub(super) const SEND_PAGES: u64 = 2;
+pub(super) const SEND_FAULT: u64 = 2;
 
 /// Number of the work item that brings the receiver's memory.
-pub(super) const RECEIVE_PAGES: u64 = 3;
+pub(super) const RECEIVE_FAULT: u64 = 3;
 
 /// Number of the work item of a thread that queues the receiver's.
-pub(super) const RECEIVE_LONG: u64 = 4;
+pub(super) const RECEIVE_YIELD: u64 = 4;
 
 impl_has_work! {
     impl{T: Transport} HasWork<Self, SEND> for Qp<T> { self.send_work }
     impl{T: Transport} HasWork<Self, RECEIVE> for Qp<T> { self.receive_work }
-    impl{T: Transport} HasWork<Self, SEND_PAGES> for Qp<T> { self.send_pages }
-    impl{T: Transport} HasWork<Self, RECEIVE_PAGES> for Qp<T> { self.receive_pages }
-    impl{T: Transport} HasWork<Self, RECEIVE_LONG> for Qp<T> { self.receive_long }
+    impl{T: Transport} HasWork<Self, SEND_FAULT> for Qp<T> { self.send_fault }
+    impl{T: Transport} HasWork<Self, RECEIVE_FAULT> for Qp<T> { self.receive_fault }
+    impl{T: Transport} HasWork<Self, RECEIVE_YIELD> for Qp<T> { self.receive_yield }
 }
 
 impl<T: Transport> Qp<T> {
     /// The port has let go of its netdev, whose namespace may go before the queue pair does: so do routes.
     pub(crate) fn forget_routes(self: ArcBorrow<'_, Self>) {
         let forget = |path: Option<&mut Path>| path.map(Path::forget_route);
-        let (_, sends) = self.sender.enter(|half| forget(half.path()));
-        let (_, receives) = self.receiver.enter(|half| forget(half.path()));
+        let (_, sends) = self.sender.enter(|engine| forget(engine.path()));
+        let (_, receives) = self.receiver.enter(|engine| forget(engine.path()));
         // In RESET there is nothing to do. Who destroys the queue pair goes there, and waits for RCU before it takes
         // back what is queued, so nothing may be queued later.
         let _guard = rcu::read_lock();
-        if self.common().state() == IbQpState::Reset {
+        if self.shared().state() == IbQpState::Reset {
             return;
         }
         // Who came meanwhile has left it to us. There may be many queue pairs, and RTNL is held.
@@ -100,7 +100,7 @@ impl<T: Transport> WorkItem<RECEIVE> for Qp<T> {
     }
 }
 
-impl<T: Transport> WorkItem<RECEIVE_LONG> for Qp<T> {
+impl<T: Transport> WorkItem<RECEIVE_YIELD> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -111,21 +111,21 @@ impl<T: Transport> WorkItem<RECEIVE_LONG> for Qp<T> {
     }
 }
 
-impl<T: Transport> WorkItem<SEND_PAGES> for Qp<T> {
+impl<T: Transport> WorkItem<SEND_FAULT> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        bring(&this.sender, this.common(), || {
+        service_fault(&this.sender, this.shared(), || {
             this.as_arc_borrow().run_sender();
         });
     }
 }
 
-impl<T: Transport> WorkItem<RECEIVE_PAGES> for Qp<T> {
+impl<T: Transport> WorkItem<RECEIVE_FAULT> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        bring(&this.receiver, this.common(), || {
+        service_fault(&this.receiver, this.shared(), || {
             this.as_arc_borrow().run_receiver();
         });
     }

@@ -84,7 +84,7 @@ struct LoopbackOutcome {
     /// What is left to be sent has to go by the wire.
     wire: bool,
     /// The peer has more to say.
-    expecting: bool,
+    peer_has_work: bool,
     /// The peer has to do something that only its own turn can.
     kick: bool,
 }
@@ -93,24 +93,24 @@ impl RcSendEngine {
     /// Hands requests to the peer and takes its responses, if it is on this machine and nobody uses its
     /// receiving half. `None`: they have to go by the wire.
     pub(super) fn exchange(&mut self, qp: &QpShared, now: Instant) -> Option<More> {
-        if qp.is_failed() || !(self.expecting || self.requester.can_send()) {
+        if qp.is_failed() || !(self.peer_has_work || self.requester.can_send()) {
             return Some(More::No);
         }
         let outcome = self.visit(qp, now);
         let dest = self.requester.dest_qpn();
-        let expected = core::mem::take(&mut self.expecting);
+        let expected = core::mem::take(&mut self.peer_has_work);
         match outcome {
             Some(LoopbackOutcome {
                 wire,
-                expecting,
+                peer_has_work,
                 kick,
             }) => {
                 if kick {
                     self.peers.defer(dest);
                 }
-                self.by_wire = wire;
-                self.expecting = expecting;
-                match (wire, expecting) {
+                self.on_wire = wire;
+                self.peer_has_work = peer_has_work;
+                match (wire, peer_has_work) {
                     (true, _) => None,
                     (false, true) => Some(More::Yes),
                     (false, false) => Some(More::No),
@@ -130,27 +130,29 @@ impl RcSendEngine {
         let port = qp.port();
         let guard = rcu::read_lock();
         let path = self.path.as_mut()?;
-        self.near = port.uses_loopback() && path.stays_here(port, &guard);
+        self.is_local = port.uses_loopback() && path.stays_here(port, &guard);
         // While packets are on the wire, others would overtake them.
-        if !self.near || (self.by_wire && self.requester.in_flight()) {
+        if !self.is_local || (self.on_wire && self.requester.in_flight()) {
             return None;
         }
         let addresses = path.addresses();
         let dest = self.requester.dest_qpn();
         let peer = self.peers.find(dest, port.net(), &guard)?;
         // A stranger does not so much as touch its half.
-        if !peer.common.is_connected_to(Qpn::new(qp.number())) {
+        if !peer.shared.is_connected_to(Qpn::new(qp.number())) {
             return None;
         }
         let mut visit = LoopbackPass {
             qp,
-            peer: peer.common,
+            peer: peer.shared,
             now,
             requester: &mut self.requester,
             queue: &self.queue,
-            paging: &mut self.paging,
+            fault_wait: &mut self.fault_wait,
         };
-        let (outcome, left) = peer.receiver.try_enter(|half| visit.make(half, &addresses))?;
+        let (outcome, left) = peer
+            .receiver
+            .try_enter(|engine| visit.make(engine, &addresses))?;
         if left == Pending::Work {
             self.peers.defer(dest);
         }
@@ -200,7 +202,7 @@ struct LoopbackPass<'a> {
     now: Instant,
     requester: &'a mut Requester<SendSlots>,
     queue: &'a SendQueue,
-    paging: &'a mut FaultWait,
+    fault_wait: &'a mut FaultWait,
 }
 
 /// What became of a request that was handed over.
@@ -215,44 +217,48 @@ enum Delivery {
 
 impl LoopbackPass<'_> {
     /// Does all there is to do, as far as the budget goes. `None`: the half is not to be visited.
-    fn make(&mut self, half: &mut RcRecvEngine, addresses: &Addresses) -> Option<LoopbackOutcome> {
-        let ready = half.responder.state() == RecvState::Ready
-            && half.is_peer(addresses, self.qp.number())
-            && !half.paging.is_waiting()
+    fn make(
+        &mut self,
+        engine: &mut RcRecvEngine,
+        addresses: &Addresses,
+    ) -> Option<LoopbackOutcome> {
+        let ready = engine.responder.state() == RecvState::Ready
+            && engine.is_peer(addresses, self.qp.number())
+            && !engine.fault_wait.is_waiting()
             && !self.peer.is_failed();
         // Answers may be on the wire, and others would overtake them.
-        let answered = core::mem::take(&mut half.answered);
+        let answered = core::mem::take(&mut engine.answered);
         if !ready || (answered && self.requester.in_flight()) {
             return None;
         }
-        let mut after = Actions::default();
-        let run = self.catch_up(half);
-        let mut wire = self.requests(half, run, &mut after);
-        self.responses(half, run);
-        half.account(self.peer, &mut after);
-        half.left.merge(&after);
+        let mut actions = Actions::default();
+        let run = self.catch_up(engine);
+        let mut wire = self.requests(engine, run, &mut actions);
+        self.responses(engine, run);
+        engine.account(self.peer, &mut actions);
+        engine.left.merge(&actions);
         if wire {
             self.requester.withdraw();
         }
-        wire &= !self.paging.is_waiting();
-        let waits = half.paging.is_waiting();
-        half.left.absent |= waits;
+        wire &= !self.fault_wait.is_waiting();
+        let waits = engine.fault_wait.is_waiting();
+        engine.left.absent |= waits;
         Some(LoopbackOutcome {
             wire,
-            expecting: !waits && half.responder.has_work(),
-            kick: half.left.is_some(),
+            peer_has_work: !waits && engine.responder.has_work(),
+            kick: engine.left.is_some(),
         })
     }
 
     /// Learns what the peer has taken before. Returns how many packets may be handed over as one: several only
     /// if both ends cut messages alike, and the next packet is the one that the peer expects.
-    fn catch_up(&mut self, half: &mut RcRecvEngine) -> u32 {
-        let expected = half.responder.expected_psn();
+    fn catch_up(&mut self, engine: &mut RcRecvEngine) -> u32 {
+        let expected = engine.responder.expected_psn();
         if self.requester.next_psn().is_before(expected) {
-            half.responder.confirm();
-            self.responses(half, 1);
+            engine.responder.confirm();
+            self.responses(engine, 1);
         }
-        let alike = self.requester.path_mtu() == half.responder.path_mtu();
+        let alike = self.requester.path_mtu() == engine.responder.path_mtu();
         match alike && self.requester.next_psn() == expected {
             true => u32::MAX,
             false => 1,
@@ -261,17 +267,17 @@ impl LoopbackPass<'_> {
 
     /// Hands over requests. Returns whether the last of them has to come again, as the peer has not seen
     /// it.
-    fn requests(&mut self, half: &mut RcRecvEngine, run: u32, after: &mut Actions) -> bool {
-        let before = half.responder.expected_psn();
+    fn requests(&mut self, engine: &mut RcRecvEngine, run: u32, actions: &mut Actions) -> bool {
+        let before = engine.responder.expected_psn();
         let mut tally = LoopbackCount::default();
         let mut stopped = None;
         for segment in self.requester.burst(self.now, LIMIT).coalescing(run) {
-            let ends = ((self.qp, self.queue), (self.peer, &mut *half));
-            match hand_over(&segment, ends, after, &mut tally) {
-                Delivery::Taken if half.responder.is_in_sync() => {}
+            let ends = ((self.qp, self.queue), (self.peer, &mut *engine));
+            match hand_over(&segment, ends, actions, &mut tally) {
+                Delivery::Taken if engine.responder.is_in_sync() => {}
                 Delivery::Taken => break,
-                Delivery::Withheld(miss) => {
-                    stopped = Some((segment.source, Some(miss)));
+                Delivery::Withheld(failure) => {
+                    stopped = Some((segment.source, Some(failure)));
                     break;
                 }
                 Delivery::Absent => {
@@ -281,15 +287,16 @@ impl LoopbackPass<'_> {
             }
         }
         tally.count(self.qp, self.peer);
-        if half.responder.expected_psn() != before {
-            half.responder.confirm();
+        if engine.responder.expected_psn() != before {
+            engine.responder.confirm();
         }
         match stopped {
             None => false,
             Some((_, None)) => true,
-            Some((source, Some(miss))) => {
+            Some((source, Some(failure))) => {
                 match (
-                    self.paging.resolve(Err::<(), _>(miss), WcStatus::LocProtErr),
+                    self.fault_wait
+                        .resolve(Err::<(), _>(failure), WcStatus::LocProtErr),
                     source,
                 ) {
                     (Err(Obstacle::Refused(status)), TxPayload::Slot(slot)) => {
@@ -303,30 +310,31 @@ impl LoopbackPass<'_> {
     }
 
     /// Takes what the peer has to say.
-    fn responses(&mut self, half: &mut RcRecvEngine, run: u32) {
+    fn responses(&mut self, engine: &mut RcRecvEngine, run: u32) {
         let mut tally = LoopbackCount::default();
         let mut stopped = None;
-        for segment in half.responder.burst(LIMIT).coalescing(run) {
+        for segment in engine.responder.burst(LIMIT).coalescing(run) {
             // CAST: `u32` to `usize`, on 64 bits.
             let headers = segment.headers.emit(segment.length as usize);
             let Some(packet) = packet(&segment, &headers) else {
                 break;
             };
             tally.add(&segment, &headers);
-            let bytes = FetchedPayload::new(self.peer.space(), segment.source, start_of(&headers));
+            let bytes =
+                FetchedPayload::new(self.peer.qp_memory(), segment.source, start_of(&headers));
             let mut host = Host {
-                space: self.qp.space(),
+                qp_memory: self.qp.qp_memory(),
                 queue: self.queue,
                 bytes: &bytes,
-                paging: self.paging,
+                fault_wait: self.fault_wait,
             };
             match self.requester.handle_response(self.now, &packet, &mut host) {
                 Ok(Taken::Whole) => {
-                    self.paging.progress();
-                    half.paging.progress();
+                    self.fault_wait.progress();
+                    engine.fault_wait.progress();
                 }
                 Ok(Taken::Paused) => {
-                    stopped = Some((segment.packets, bytes.take_miss()));
+                    stopped = Some((segment.packets, bytes.take_failure()));
                     break;
                 }
                 Err(reason) => self.qp.port().counters().dropped(reason),
@@ -335,12 +343,15 @@ impl LoopbackPass<'_> {
         tally.count(self.peer, self.qp);
         match stopped {
             None => {}
-            Some((packets, None)) => half.responder.unsend(packets),
-            Some((packets, Some(miss))) => {
-                match half.paging.resolve(Err::<(), _>(miss), AccessError::Fault) {
+            Some((packets, None)) => engine.responder.unsend(packets),
+            Some((packets, Some(failure))) => {
+                match engine
+                    .fault_wait
+                    .resolve(Err::<(), _>(failure), AccessError::Fault)
+                {
                     Ok(()) => {}
-                    Err(Obstacle::Absent) => half.responder.unsend(packets),
-                    Err(Obstacle::Refused(error)) => half.responder.abort_read(packets, error),
+                    Err(Obstacle::Absent) => engine.responder.unsend(packets),
+                    Err(Obstacle::Refused(error)) => engine.responder.abort_read(packets, error),
                 }
             }
         }
@@ -350,8 +361,8 @@ impl LoopbackPass<'_> {
 /// Hands one request to the peer.
 fn hand_over(
     segment: &TxDesc,
-    ((qp, queue), (peer, half)): ((&QpShared, &SendQueue), (&QpShared, &mut RcRecvEngine)),
-    after: &mut Actions,
+    ((qp, queue), (peer, engine)): ((&QpShared, &SendQueue), (&QpShared, &mut RcRecvEngine)),
+    actions: &mut Actions,
     tally: &mut LoopbackCount,
 ) -> Delivery {
     // CAST: `u32` to `usize`, on 64 bits.
@@ -368,12 +379,12 @@ fn hand_over(
         }
         TxPayload::None | TxPayload::Remote(_) => SendBody::Inline(&[]),
     };
-    let bytes = GatheredPayload::new(qp.space(), body, segment.offset, start_of(&headers));
-    match half.take(peer, (&packet, &bytes), after) {
+    let bytes = GatheredPayload::new(qp.qp_memory(), body, segment.offset, start_of(&headers));
+    match engine.take(peer, (&packet, &bytes), actions) {
         Ok(Taken::Whole) => {}
         Ok(Taken::Paused) => {
-            return match bytes.take_miss() {
-                Some(miss) => Delivery::Withheld(miss),
+            return match bytes.take_failure() {
+                Some(failure) => Delivery::Withheld(failure),
                 None => Delivery::Absent,
             };
         }

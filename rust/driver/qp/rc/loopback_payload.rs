@@ -10,8 +10,8 @@ use crate::{
     mem::{
         page_fault::AccessFailure,
         payload::{
-            PayloadSource,
             Fault, //
+            PayloadSource,
         },
         sg_access::QpMemory,
         sg_copy::SgCopyError, //
@@ -40,7 +40,7 @@ use roce::{
 /// A queue pair on this machine, as its peer sees it. `H` is the half of it that takes requests.
 pub(crate) struct LocalPeer<'g, H> {
     /// What its halves share.
-    pub(crate) common: &'g QpShared,
+    pub(crate) shared: &'g QpShared,
     /// The half that takes requests.
     pub(crate) receiver: &'g Exclusive<H>,
 }
@@ -61,33 +61,38 @@ pub(crate) trait PeerLookup<H>: Send + Sync {
 
 /// The payload of a request, in the memory of who sends it.
 pub(crate) struct GatheredPayload<'a> {
-    space: QpMemory<'a>,
+    qp_memory: QpMemory<'a>,
     body: SendBody<'a>,
     /// Where in the message the payload begins.
     offset: u32,
     /// Where in the packet it would begin.
     start: u32,
-    miss: Cell<Option<AccessFailure<WcStatus>>>,
+    failure: Cell<Option<AccessFailure<WcStatus>>>,
 }
 
 impl<'a> GatheredPayload<'a> {
     /// What stands at byte `offset` of the message in `body`, as if it stood in a packet from place
     /// `start` on.
     #[inline]
-    pub(crate) fn new(space: QpMemory<'a>, body: SendBody<'a>, offset: u32, start: u32) -> Self {
+    pub(crate) fn new(
+        qp_memory: QpMemory<'a>,
+        body: SendBody<'a>,
+        offset: u32,
+        start: u32,
+    ) -> Self {
         Self {
-            space,
+            qp_memory,
             body,
             offset,
             start,
-            miss: Cell::new(None),
+            failure: Cell::new(None),
         }
     }
 
     /// Why the bytes could not be had, if that was tried in vain.
     #[inline]
-    pub(crate) fn take_miss(&self) -> Option<AccessFailure<WcStatus>> {
-        self.miss.take()
+    pub(crate) fn take_failure(&self) -> Option<AccessFailure<WcStatus>> {
+        self.failure.take()
     }
 
     /// Where in the message place `from` of the packet is.
@@ -113,14 +118,14 @@ impl PayloadSource for GatheredPayload<'_> {
         let SendBody::Scatter(sges) = self.body else {
             // CAST: `u32` to `usize`, on 64 bits.
             let bytes = self.inline(from, len as usize).ok_or_else(|| {
-                self.miss.set(Some(WcStatus::LocLenErr.into()));
+                self.failure.set(Some(WcStatus::LocLenErr.into()));
                 Fault::PayloadSource
             })?;
             return memory.write(at, bytes).map_err(Fault::Memory);
         };
-        self.space
+        self.qp_memory
             .copy_out(sges, self.place(from), len, (memory, at))
-            .map_err(|broken| fault(&self.miss, broken))
+            .map_err(|broken| fault(&self.failure, broken))
     }
 
     fn read(&self, from: u32, to: &mut [u8]) -> Result {
@@ -132,32 +137,32 @@ impl PayloadSource for GatheredPayload<'_> {
 
 /// The payload of a response, in the memory that its request has named.
 pub(crate) struct FetchedPayload<'a> {
-    space: QpMemory<'a>,
+    qp_memory: QpMemory<'a>,
     remote: Option<Remote>,
     /// Where in the packet it would begin.
     start: u32,
-    miss: Cell<Option<AccessFailure<AccessError>>>,
+    failure: Cell<Option<AccessFailure<AccessError>>>,
 }
 
 impl<'a> FetchedPayload<'a> {
     /// What comes from `source`, as if it stood in a packet from place `start` on.
     #[inline]
-    pub(crate) fn new(space: QpMemory<'a>, source: TxPayload, start: u32) -> Self {
+    pub(crate) fn new(qp_memory: QpMemory<'a>, source: TxPayload, start: u32) -> Self {
         Self {
-            space,
+            qp_memory,
             remote: match source {
                 TxPayload::Remote(remote) => Some(remote),
                 _ => None,
             },
             start,
-            miss: Cell::new(None),
+            failure: Cell::new(None),
         }
     }
 
     /// Why the bytes could not be had, if that was tried in vain.
     #[inline]
-    pub(crate) fn take_miss(&self) -> Option<AccessFailure<AccessError>> {
-        self.miss.take()
+    pub(crate) fn take_failure(&self) -> Option<AccessFailure<AccessError>> {
+        self.failure.take()
     }
 }
 
@@ -166,9 +171,9 @@ impl PayloadSource for FetchedPayload<'_> {
     fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
         let remote = self.remote.ok_or(Fault::PayloadSource)?;
         let remote = remote.advance(from.saturating_sub(self.start));
-        self.space
+        self.qp_memory
             .fetch_remote(remote, len, (memory, at))
-            .map_err(|broken| fault(&self.miss, broken))
+            .map_err(|broken| fault(&self.failure, broken))
     }
 
     fn read(&self, _from: u32, _to: &mut [u8]) -> Result {
@@ -177,13 +182,13 @@ impl PayloadSource for FetchedPayload<'_> {
     }
 }
 
-/// Whose fault it is that a copy has not come to its end; that of the bytes is kept in `miss`.
+/// Whose fault it is that a copy has not come to its end; that of the bytes is kept in `failure`.
 #[cold]
-fn fault<E>(miss: &Cell<Option<AccessFailure<E>>>, broken: SgCopyError<E>) -> Fault {
+fn fault<E>(failure: &Cell<Option<AccessFailure<E>>>, broken: SgCopyError<E>) -> Fault {
     match broken {
         SgCopyError::Target(error) => Fault::Memory(error),
         SgCopyError::Source(why) => {
-            miss.set(Some(why));
+            failure.set(Some(why));
             Fault::PayloadSource
         }
     }

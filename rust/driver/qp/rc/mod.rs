@@ -35,8 +35,8 @@ use rdma::{
 };
 use requester::RcSendEngine;
 use responder::{
-    ReplayStorage,
     RcRecvEngine, //
+    ReplayStorage,
 };
 use roce::{
     access::Access,
@@ -80,7 +80,7 @@ impl Transport for Rc {
 
     /// A peer that keeps to its window stays below, also one that is far away: 1024 packets of 4096 bytes, each in a
     /// buffer of 8 KiB, the next that `kmalloc()` has, with what the kernel needs for itself.
-    const INBOX: i32 = 9 << 20;
+    const INBOX_BYTES: i32 = 9 << 20;
 
     const RESUMED: Direction = Direction::Receive;
 
@@ -96,17 +96,17 @@ impl Transport for Rc {
             min_rnr_timer: attr.min_rnr_timer,
         });
         responder.start();
-        qp.common().set_peer(Qpn::new(attr.dest_qp_num));
-        let (old, _) = qp.receiver().enter(|half| {
-            half.set_path(path);
-            half.replace_responder(responder)
+        qp.shared().set_peer(Qpn::new(attr.dest_qp_num));
+        let (old, _) = qp.receiver().enter(|engine| {
+            engine.set_path(path);
+            engine.replace_responder(responder)
         });
         drop(old);
         Ok(())
     }
 
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = qp.common().path_by(attr)?;
+        let path = qp.shared().path_by(attr)?;
         let config = RequesterConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -119,10 +119,10 @@ impl Transport for Rc {
             flow: MAX_WINDOW,
             initial_window: INITIAL_WINDOW,
         };
-        let _ = qp.sender().enter(|half| {
-            half.set_path(path);
-            half.requester().configure(&config);
-            half.requester().start();
+        let _ = qp.sender().enter(|engine| {
+            engine.set_path(path);
+            engine.requester().configure(&config);
+            engine.requester().start();
         });
         Ok(())
     }
@@ -133,23 +133,23 @@ impl Transport for Rc {
             false => None,
         };
         if mask.contains(QpAttrMask::AV) {
-            let (there, back) = (qp.common().path_by(attr)?, way_back(qp, attr)?);
-            let _ = qp.sender().enter(|half| {
-                half.set_path(there);
-                half.requester().rerouted();
+            let (there, back) = (qp.shared().path_by(attr)?, way_back(qp, attr)?);
+            let _ = qp.sender().enter(|engine| {
+                engine.set_path(there);
+                engine.requester().rerouted();
             });
-            let _ = qp.receiver().enter(|half| half.set_path(back));
+            let _ = qp.receiver().enter(|engine| engine.set_path(back));
         }
         let (old, _) = qp
             .receiver()
-            .enter(|half| answers.map(|answers| half.responder().replace_storage(answers)));
+            .enter(|engine| answers.map(|answers| engine.responder().replace_storage(answers)));
         drop(old);
         Ok(())
     }
 
     fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
-        let _ = qp.sender().enter(|half| {
-            let requester = half.requester();
+        let _ = qp.sender().enter(|engine| {
+            let requester = engine.requester();
             if mask.contains(QpAttrMask::TIMEOUT) {
                 requester.set_ack_timeout(Instant::from_nanos(now()), attr.timeout);
             }
@@ -163,8 +163,8 @@ impl Transport for Rc {
                 requester.set_max_rd_atomic(attr.max_rd_atomic);
             }
         });
-        let _ = qp.receiver().enter(|half| {
-            let responder = half.responder();
+        let _ = qp.receiver().enter(|engine| {
+            let responder = engine.responder();
             if mask.contains(QpAttrMask::ACCESS_FLAGS) {
                 responder.set_access(Access::from_bits(attr.access_flags));
             }
@@ -174,19 +174,22 @@ impl Transport for Rc {
         });
     }
 
-    fn sending(half: &mut RcSendEngine) -> (Psn, bool) {
-        let drained = half.is_drained();
-        let requester = half.requester();
+    fn sending(engine: &mut RcSendEngine) -> (Psn, bool) {
+        let drained = engine.is_drained();
+        let requester = engine.requester();
         let drains = requester.state() == SendState::Draining;
         (requester.psn(), drains && !drained)
     }
 
-    fn expecting(half: &mut RcRecvEngine) -> Option<Psn> {
-        Some(half.responder().expected_psn())
+    fn expecting(engine: &mut RcRecvEngine) -> Option<Psn> {
+        Some(engine.responder().expected_psn())
     }
 }
 
 /// The way that answers take, where those that are long are counted: they hold back who sends them.
 fn way_back(qp: &Qp<Rc>, attr: &QpAttr) -> Result<Path> {
-    Ok(qp.common().path_by(attr)?.counted_in(qp.common().flight()))
+    Ok(qp
+        .shared()
+        .path_by(attr)?
+        .counted_in(qp.shared().tx_inflight()))
 }

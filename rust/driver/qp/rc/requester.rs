@@ -85,16 +85,16 @@ pub(crate) struct RcSendEngine {
     pub(super) path: Option<Path>,
     /// The consumer wants to know when the queue has drained.
     tell_drained: bool,
-    pub(super) paging: FaultWait,
+    pub(super) fault_wait: FaultWait,
     /// Who finds the peer if it is on this machine.
     pub(super) peers: Arc<dyn PeerLookup<RcRecvEngine>>,
     /// Packets went by the wire that may not be answered yet.
-    pub(super) by_wire: bool,
+    pub(super) on_wire: bool,
     /// The peer was on this machine when that was last looked at. What goes by the wire all the same, goes back to
     /// the short way when it is acknowledged.
-    pub(super) near: bool,
+    pub(super) is_local: bool,
     /// The peer had more to say when it was visited.
-    pub(super) expecting: bool,
+    pub(super) peer_has_work: bool,
 }
 
 impl RcSendEngine {
@@ -111,11 +111,11 @@ impl RcSendEngine {
             cq,
             path: None,
             tell_drained: false,
-            paging: FaultWait::default(),
+            fault_wait: FaultWait::default(),
             peers,
-            by_wire: false,
-            near: true,
-            expecting: false,
+            on_wire: false,
+            is_local: true,
+            peer_has_work: false,
         }
     }
 
@@ -140,14 +140,14 @@ impl RcSendEngine {
             let (due, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
             let packet = coalesce(run, packet, due, mtu);
             let mut host = Host {
-                space: qp.space(),
+                qp_memory: qp.qp_memory(),
                 queue: &self.queue,
                 bytes: &*run,
-                paging: &mut self.paging,
+                fault_wait: &mut self.fault_wait,
             };
             let taken = self.requester.handle_response(now, &packet, &mut host)?;
             if taken == Taken::Whole {
-                self.paging.progress();
+                self.fault_wait.progress();
             }
             Ok(taken)
         })
@@ -175,12 +175,12 @@ impl RcSendEngine {
         let Some(path) = &mut self.path else {
             return;
         };
-        self.by_wire = true;
+        self.on_wire = true;
         let mut refused = None;
         let mtu = self.requester.path_mtu();
         let burst = self.requester.burst(now, TX_BURST);
-        for segment in burst.by_wire().sparing(!self.near) {
-            let sent = send_request((&segment, mtu), &self.queue, path, qp, &mut self.paging);
+        for segment in burst.by_wire().sparing(!self.is_local) {
+            let sent = send_request((&segment, mtu), &self.queue, path, qp, &mut self.fault_wait);
             if let Err(unsent) = sent {
                 refused = Some((segment.source, unsent));
                 break;
@@ -192,15 +192,17 @@ impl RcSendEngine {
         };
         match (source, why) {
             (_, Obstacle::Absent) => self.requester.unsend(packets),
-            (TxPayload::Slot(slot), Obstacle::Refused(status)) => self.requester.abort(slot, status),
+            (TxPayload::Slot(slot), Obstacle::Refused(status)) => {
+                self.requester.abort(slot, status)
+            }
             _ => {}
         }
     }
 
     /// Reports what is complete, as far as the budget goes, and gives its elements of the ring back.
-    fn report(&mut self, qp: &QpShared, after: &mut Actions) {
+    fn report(&mut self, qp: &QpShared, actions: &mut Actions) {
         // Who waits for memory gets no other turn, and the memory may wait for what is reported.
-        let most = match self.paging.is_waiting() {
+        let most = match self.fault_wait.is_waiting() {
             true => self.queue.slots(),
             false => RX_BATCH_PACKETS.into(),
         };
@@ -222,9 +224,9 @@ impl RcSendEngine {
                 _ => {}
             }
             if done.status != WcStatus::Success {
-                after.fail_now(qp);
+                actions.fail_now(qp);
             }
-            report(qp, &self.cq, &done, false, after);
+            report(qp, &self.cq, &done, false, actions);
         }
         self.queue.release(released);
     }
@@ -244,14 +246,14 @@ impl RcSendEngine {
 }
 
 impl Engine for RcSendEngine {
-    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.is_failed() {
             self.requester.fail();
         }
         let now = Instant::from_nanos(now());
         let arrived = self.take_responses(qp, inbox, now);
         let (mut fetches, mut more) = (More::No, More::No);
-        if !self.paging.is_waiting() {
+        if !self.fault_wait.is_waiting() {
             // While we wait, it is not the peer's fault that time passes.
             self.requester.handle_timeout(now);
             fetches = self.queue.fetch(&mut self.requester, RX_BATCH_PACKETS);
@@ -262,18 +264,18 @@ impl Engine for RcSendEngine {
             more = self.transmit(qp, now);
         }
         let was_full = self.requester.free_slots() == 0;
-        self.report(qp, after);
+        self.report(qp, actions);
         self.count(qp);
         // Not before the state says so, which it does soon.
         if self.tell_drained && qp.state() == IbQpState::Sqd && self.is_drained() {
             self.tell_drained = false;
-            after.drained = true;
+            actions.drained = true;
         }
-        if self.paging.is_waiting() {
+        if self.fault_wait.is_waiting() {
             return More::No;
         }
         if let Some(at) = self.requester.poll_timeout() {
-            after.wake_at = Some(at.as_nanos());
+            actions.wake_at = Some(at.as_nanos());
         }
         // A consumer in the kernel may have posted more than there were slots for.
         let has_room = was_full && self.requester.free_slots() != 0;
@@ -289,15 +291,15 @@ impl Engine for RcSendEngine {
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
         self.path = None;
-        (self.by_wire, self.near, self.expecting) = (false, true, false);
+        (self.on_wire, self.is_local, self.peer_has_work) = (false, true, false);
     }
 
     fn path(&mut self) -> Option<&mut Path> {
         self.path.as_mut()
     }
 
-    fn paging(&mut self) -> &mut FaultWait {
-        &mut self.paging
+    fn fault_wait(&mut self) -> &mut FaultWait {
+        &mut self.fault_wait
     }
 
     fn cq(&self) -> &Arc<Cq> {
@@ -322,10 +324,10 @@ impl SendEngine for RcSendEngine {
 
 /// What the requester needs while it handles one response.
 pub(super) struct Host<'a, B> {
-    pub(super) space: QpMemory<'a>,
+    pub(super) qp_memory: QpMemory<'a>,
     pub(super) queue: &'a SendQueue,
     pub(super) bytes: &'a B,
-    pub(super) paging: &'a mut FaultWait,
+    pub(super) fault_wait: &'a mut FaultWait,
 }
 
 impl<B: PayloadSource> ResponseContext for Host<'_, B> {
@@ -338,19 +340,19 @@ impl<B: PayloadSource> ResponseContext for Host<'_, B> {
         let SendBody::Scatter(sges) = self.queue.body(slot) else {
             return Err(WcStatus::LocQpOpErr.into());
         };
-        let placed = self.space.scatter(sges, offset, self.bytes, payload);
-        self.paging.resolve(placed, WcStatus::LocProtErr)
+        let placed = self.qp_memory.scatter(sges, offset, self.bytes, payload);
+        self.fault_wait.resolve(placed, WcStatus::LocProtErr)
     }
 
     fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>> {
         let SendBody::Scatter(sges) = self.queue.body(slot) else {
             return Err(WcStatus::LocQpOpErr.into());
         };
-        let placed = self.space.scatter_bytes(sges, 0, &found.to_ne_bytes());
-        self.paging.resolve(placed, WcStatus::LocProtErr)
+        let placed = self.qp_memory.scatter_bytes(sges, 0, &found.to_ne_bytes());
+        self.fault_wait.resolve(placed, WcStatus::LocProtErr)
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {
-        self.space.perform(&LocalRequest::Invalidate(rkey))
+        self.qp_memory.perform(&LocalRequest::Invalidate(rkey))
     }
 }

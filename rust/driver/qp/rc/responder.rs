@@ -138,7 +138,7 @@ pub(crate) struct RcRecvEngine {
     queue: RecvQueue,
     cq: Arc<Cq>,
     path: Option<Path>,
-    pub(super) paging: FaultWait,
+    pub(super) fault_wait: FaultWait,
     /// A packet of the peer has been taken.
     met: bool,
     /// Answers went by the wire since the peer was here.
@@ -166,7 +166,7 @@ impl RcRecvEngine {
             queue,
             cq,
             path: None,
-            paging: FaultWait::default(),
+            fault_wait: FaultWait::default(),
             met: false,
             answered: false,
             left: Actions::default(),
@@ -213,20 +213,20 @@ impl RcRecvEngine {
         &mut self,
         qp: &QpShared,
         (packet, bytes): (&Packet<'_>, &impl PayloadSource),
-        after: &mut Actions,
+        actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
         let mut host = Host {
             qp,
             queue: &mut self.queue,
             cq: &self.cq,
             bytes,
-            after,
-            paging: &mut self.paging,
+            actions,
+            fault_wait: &mut self.fault_wait,
         };
         let taken = self.responder.handle_request(packet, &mut host)?;
         if taken == Taken::Whole {
-            self.paging.progress();
-            after.established |= !self.met && qp.only_receives();
+            self.fault_wait.progress();
+            actions.established |= !self.met && qp.only_receives();
             self.met = true;
         }
         Ok(taken)
@@ -234,19 +234,19 @@ impl RcRecvEngine {
 
     /// Whether to send nothing now, because the network of this machine has yet to let go of earlier answers: no peer
     /// acknowledges them, and queues of interfaces are longer than anybody is to fill for a few requests. Nor are any
-    /// overtaken: a link within the machine keeps those of one CPU in order, and no others. Then it is in `after` when
+    /// overtaken: a link within the machine keeps those of one CPU in order, and no others. Then it is in `actions` when
     /// to look again.
     ///
     /// What is stuck there holds nothing up for ever: one burst goes all the same, nor does any on another CPU wait for
     /// the same bytes again; and a queue pair that has `failed` gives up in the end what it owes, or its receives would
     /// not be flushed. What only seems to be stuck, as the interface is slow, grows by no more than a few bursts: the
     /// next wait takes twice as long.
-    fn is_held(&mut self, qp: &QpShared, failed: bool, after: &mut Actions) -> bool {
+    fn is_held(&mut self, qp: &QpShared, failed: bool, actions: &mut Actions) -> bool {
         if !self.responder.has_work() {
             self.held = None;
             return false;
         }
-        let (under_way, here) = (qp.flight().bytes(), CpuId::current().as_u32());
+        let (under_way, here) = (qp.tx_inflight().bytes(), CpuId::current().as_u32());
         self.stuck = self.stuck.min(under_way);
         let all_but_stuck = self.stuck.saturating_add(1).min(MOST_UNDER_WAY);
         let (begins_below, resume_below) = match self.sent_by == here {
@@ -258,7 +258,7 @@ impl RcRecvEngine {
             return false;
         }
         let now = now();
-        let moves = qp.flight().take_delay().is_some();
+        let moves = qp.tx_inflight().take_delay().is_some();
         let since = self.held.filter(|_| !moves).unwrap_or(now);
         self.held = Some(since);
         let patience = match failed {
@@ -275,8 +275,8 @@ impl RcRecvEngine {
             }
             return false;
         }
-        after.resume_below = Some(resume_below);
-        after.wake_at = Some(since.saturating_add(patience));
+        actions.resume_below = Some(resume_below);
+        actions.wake_at = Some(since.saturating_add(patience));
         true
     }
 
@@ -293,7 +293,7 @@ impl RcRecvEngine {
             // An acknowledgement is no more than what asked for it.
             long |= matches!(segment.source, TxPayload::Remote(_));
             path.set_counts(long);
-            if let Err(unsent) = send((&segment, mtu), path, qp, &mut self.paging) {
+            if let Err(unsent) = send((&segment, mtu), path, qp, &mut self.fault_wait) {
                 refused = Some(unsent);
                 break;
             }
@@ -305,7 +305,7 @@ impl RcRecvEngine {
         match why {
             // Nobody would wait for it.
             Obstacle::Absent if failed => {
-                self.paging.reset();
+                self.fault_wait.reset();
                 self.responder.abort_read(packets, AccessError::Fault);
             }
             Obstacle::Absent => self.responder.unsend(packets),
@@ -315,7 +315,7 @@ impl RcRecvEngine {
     }
 
     /// Counts what has happened, and notes if it was the end.
-    pub(super) fn account(&mut self, qp: &QpShared, after: &mut Actions) {
+    pub(super) fn account(&mut self, qp: &QpShared, actions: &mut Actions) {
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
             (Counter::RecvQueue, stats.receives),
@@ -324,7 +324,7 @@ impl RcRecvEngine {
             (Counter::SentRnr, stats.rnr_naks),
         ]);
         if let Some(fatal) = self.responder.take_event() {
-            after.fail(match fatal {
+            actions.fail(match fatal {
                 Fatal::AccessError => Some(QpEvent::AccessError),
                 Fatal::RequestError => Some(QpEvent::RequestError),
                 Fatal::LocalError => None,
@@ -333,16 +333,16 @@ impl RcRecvEngine {
     }
 
     /// Completes receives, begun or not, with a flush error. Says whether there may be more.
-    fn flush(&mut self, qp: &QpShared, after: &mut Actions) -> More {
+    fn flush(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
         if let Some(done) = self.responder.abandon() {
-            report(qp, &self.cq, &done, true, after);
+            report(qp, &self.cq, &done, true, actions);
         }
-        flush_receives(qp, &self.cq, &mut self.queue, after)
+        flush_receives(qp, &self.cq, &mut self.queue, actions)
     }
 }
 
 impl Engine for RcRecvEngine {
-    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
         let failed = qp.is_failed();
         if failed {
             self.responder.fail();
@@ -352,19 +352,19 @@ impl Engine for RcRecvEngine {
         let arrived = take_from_peer(qp, inbox, path.as_ref(), |run, packet| {
             let (due, mtu) = (self.responder.expected_psn(), self.responder.path_mtu());
             let packet = coalesce(run, packet, due, mtu);
-            self.take(qp, (&packet, run), after)
+            self.take(qp, (&packet, run), actions)
         });
         self.path = path;
-        let waits = self.paging.is_waiting();
-        let held = !waits && self.is_held(qp, failed, after);
+        let waits = self.fault_wait.is_waiting();
+        let held = !waits && self.is_held(qp, failed, actions);
         if !waits && !held {
             self.transmit(qp, failed);
         }
-        self.account(qp, after);
+        self.account(qp, actions);
         // Whoever sees that all is flushed may do with the memory what it likes, so the last answers come before.
         if failed && !self.responder.has_work() {
             self.unfinished = 0;
-            return arrived.or(self.flush(qp, after));
+            return arrived.or(self.flush(qp, actions));
         }
         if arrived == More::No && (held || !self.responder.has_work()) {
             // What is held gives way to others meanwhile.
@@ -372,7 +372,7 @@ impl Engine for RcRecvEngine {
             return More::No;
         }
         self.unfinished = self.unfinished.saturating_add(1);
-        after.wants_yield |= self.unfinished > MANY_TURNS;
+        actions.wants_yield |= self.unfinished > MANY_TURNS;
         More::Yes
     }
 
@@ -402,8 +402,8 @@ impl Engine for RcRecvEngine {
         self.path.as_mut()
     }
 
-    fn paging(&mut self) -> &mut FaultWait {
-        &mut self.paging
+    fn fault_wait(&mut self) -> &mut FaultWait {
+        &mut self.fault_wait
     }
 
     fn cq(&self) -> &Arc<Cq> {
@@ -414,11 +414,11 @@ impl Engine for RcRecvEngine {
         let Some(path) = &mut self.path else {
             return;
         };
-        if self.paging.is_slow() {
+        if self.fault_wait.is_slow() {
             let patience = self.responder.stall();
             let mtu = self.responder.path_mtu();
             // It names no memory, so there is nothing that could be absent.
-            let _ = send((&patience, mtu), path, qp, &mut self.paging);
+            let _ = send((&patience, mtu), path, qp, &mut self.fault_wait);
             path.flush(qp.way());
         }
     }
@@ -434,17 +434,19 @@ fn send(
     (segment, mtu): (&TxDesc, Mtu),
     path: &mut Path,
     qp: &QpShared,
-    paging: &mut FaultWait,
+    fault_wait: &mut FaultWait,
 ) -> Result<(), Unsent<AccessError>> {
-    let mut train = Segmenter::new(path, qp.way(), (segment, mtu));
+    let mut segmenter = Segmenter::new(path, qp.way(), (segment, mtu));
     let TxPayload::Remote(remote) = segment.source else {
-        let _ = train.finish();
-        return train.end(Ok(()));
+        let _ = segmenter.finish();
+        return segmenter.end(Ok(()));
     };
-    let copied = qp.space().read_remote(remote, segment.length, &mut train);
-    let sent = paging.resolve(copied, AccessError::Fault);
-    if sent.is_ok() || train.left() != segment.packets {
-        paging.progress();
+    let copied = qp
+        .qp_memory()
+        .read_remote(remote, segment.length, &mut segmenter);
+    let sent = fault_wait.resolve(copied, AccessError::Fault);
+    if sent.is_ok() || segmenter.left() != segment.packets {
+        fault_wait.progress();
     }
-    train.end(sent)
+    segmenter.end(sent)
 }

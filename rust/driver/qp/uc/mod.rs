@@ -54,44 +54,50 @@ impl Transport for Uc {
     type Sends = Arc<PostedSends>;
 
     /// Nothing holds the peer back.
-    const INBOX: i32 = 4 << 20;
+    const INBOX_BYTES: i32 = 4 << 20;
 
     const RESUMED: Direction = Direction::Send;
 
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = qp.common().path_by(attr)?;
+        let path = qp.shared().path_by(attr)?;
         let config = ReceiverConfig {
             expected_psn: Psn::new(attr.rq_psn),
             path_mtu: path_mtu(attr),
             access: Access::from_bits(attr.access_flags),
         };
-        qp.common().set_peer(Qpn::new(attr.dest_qp_num));
-        let _ = qp.receiver().enter(|half| {
-            half.set_path(path);
-            half.receiver().configure(&config);
-            half.receiver().start();
+        qp.shared().set_peer(Qpn::new(attr.dest_qp_num));
+        let _ = qp.receiver().enter(|engine| {
+            engine.set_path(path);
+            engine.receiver().configure(&config);
+            engine.receiver().start();
         });
         Ok(())
     }
 
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = qp.common().path_by(attr)?.counted_in(qp.common().flight());
+        let path = qp
+            .shared()
+            .path_by(attr)?
+            .counted_in(qp.shared().tx_inflight());
         let config = SenderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
             first_psn: Psn::new(attr.sq_psn),
             path_mtu: path_mtu(attr),
         };
-        let _ = qp.sender().enter(|half| half.start(path, &config));
+        let _ = qp.sender().enter(|engine| engine.start(path, &config));
         Ok(())
     }
 
     fn redirect(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
         if mask.contains(QpAttrMask::AV) {
-            let there = qp.common().path_by(attr)?.counted_in(qp.common().flight());
-            let back = qp.common().path_by(attr)?;
-            let _ = qp.sender().enter(|half| half.set_path(there));
-            let _ = qp.receiver().enter(|half| half.set_path(back));
+            let there = qp
+                .shared()
+                .path_by(attr)?
+                .counted_in(qp.shared().tx_inflight());
+            let back = qp.shared().path_by(attr)?;
+            let _ = qp.sender().enter(|engine| engine.set_path(there));
+            let _ = qp.receiver().enter(|engine| engine.set_path(back));
         }
         Ok(())
     }
@@ -101,17 +107,17 @@ impl Transport for Uc {
             let access = Access::from_bits(attr.access_flags);
             let _ = qp
                 .receiver()
-                .enter(|half| half.receiver().set_access(access));
+                .enter(|engine| engine.receiver().set_access(access));
         }
     }
 
-    fn sending(half: &mut UcSendEngine) -> (Psn, bool) {
-        let sender = half.sender();
+    fn sending(engine: &mut UcSendEngine) -> (Psn, bool) {
+        let sender = engine.sender();
         let drains = sender.state() == SendState::Draining;
         (sender.psn(), drains && !sender.is_drained())
     }
 
-    fn expecting(half: &mut UcRecvEngine) -> Option<Psn> {
-        Some(half.receiver().expected_psn())
+    fn expecting(engine: &mut UcRecvEngine) -> Option<Psn> {
+        Some(engine.receiver().expected_psn())
     }
 }

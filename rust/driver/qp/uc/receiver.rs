@@ -44,7 +44,7 @@ pub(crate) struct UcRecvEngine {
     path: Option<Path>,
     /// A packet of the peer has been taken.
     met: bool,
-    paging: FaultWait,
+    fault_wait: FaultWait,
 }
 
 impl UcRecvEngine {
@@ -56,7 +56,7 @@ impl UcRecvEngine {
             cq,
             path: None,
             met: false,
-            paging: FaultWait::default(),
+            fault_wait: FaultWait::default(),
         }
     }
 
@@ -71,20 +71,20 @@ impl UcRecvEngine {
     }
 
     /// Completes receives, begun or not, with a flush error. Says whether there may be more.
-    fn flush(&mut self, qp: &QpShared, after: &mut Actions) -> More {
+    fn flush(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
         self.receiver.fail();
         if let Some(done) = self.receiver.abandon() {
-            report(qp, &self.cq, &done, true, after);
+            report(qp, &self.cq, &done, true, actions);
         }
-        flush_receives(qp, &self.cq, &mut self.receives, after)
+        flush_receives(qp, &self.cq, &mut self.receives, actions)
     }
 }
 
 impl Engine for UcRecvEngine {
-    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.is_failed() {
             let refused = refuse_packets(qp, inbox);
-            return refused.or(self.flush(qp, after));
+            return refused.or(self.flush(qp, actions));
         }
         let again = take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
             let mut host = Host {
@@ -92,15 +92,15 @@ impl Engine for UcRecvEngine {
                 queue: &mut self.receives,
                 cq: &self.cq,
                 bytes: &*run,
-                after,
-                paging: &mut self.paging,
+                actions,
+                fault_wait: &mut self.fault_wait,
             };
             let taken = self.receiver.handle(packet, &mut host);
             if taken != Ok(Taken::Paused) {
-                self.paging.progress();
+                self.fault_wait.progress();
             }
             if taken == Ok(Taken::Whole) {
-                after.established |= !self.met && qp.only_receives();
+                actions.established |= !self.met && qp.only_receives();
                 self.met = true;
             }
             taken
@@ -110,7 +110,7 @@ impl Engine for UcRecvEngine {
             .counters()
             .count_all(&[(Counter::RecvQueue, receives)]);
         if self.receiver.take_failure() {
-            after.fail(None);
+            actions.fail(None);
         }
         again
     }
@@ -127,8 +127,8 @@ impl Engine for UcRecvEngine {
         self.path.as_mut()
     }
 
-    fn paging(&mut self) -> &mut FaultWait {
-        &mut self.paging
+    fn fault_wait(&mut self) -> &mut FaultWait {
+        &mut self.fault_wait
     }
 
     fn cq(&self) -> &Arc<Cq> {

@@ -60,8 +60,8 @@ pub(crate) struct UcSendEngine {
     path: Option<Path>,
     /// The consumer wants to know when the queue has drained.
     tell_drained: bool,
-    paging: FaultWait,
-    pacing: TxLimit,
+    fault_wait: FaultWait,
+    tx_limit: TxLimit,
 }
 
 impl UcSendEngine {
@@ -73,8 +73,8 @@ impl UcSendEngine {
             cq,
             path: None,
             tell_drained: false,
-            paging: FaultWait::default(),
-            pacing: TxLimit::in_order(),
+            fault_wait: FaultWait::default(),
+            tx_limit: TxLimit::in_order(),
         }
     }
 
@@ -96,7 +96,7 @@ impl UcSendEngine {
     }
 
     /// Sends or flushes what was posted, as far as the budget goes. Says whether there may be more.
-    fn work(&mut self, qp: &QpShared, after: &mut Actions) -> More {
+    fn work(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
         let mut limit = TX_BURST;
         for _ in 0..RX_BATCH_PACKETS {
             if !self.sender.is_busy() && !self.fetch(qp) {
@@ -119,7 +119,7 @@ impl UcSendEngine {
             // Before the completion is visible: who sees it may post at once, into this element.
             self.queue.release(1);
             if let Some(done) = done {
-                self.report(qp, &done, after);
+                self.report(qp, &done, actions);
             }
         }
         More::Yes
@@ -146,45 +146,51 @@ impl UcSendEngine {
     }
 
     /// Sends packets of the request at hand, as far as `limit` goes.
-    fn transmit(&mut self, qp: &QpShared, limit: &mut BurstLimit) -> Result<(), Obstacle<WcStatus>> {
+    fn transmit(
+        &mut self,
+        qp: &QpShared,
+        limit: &mut BurstLimit,
+    ) -> Result<(), Obstacle<WcStatus>> {
         let Some(path) = &mut self.path else {
             return Ok(());
         };
         let mtu = self.sender.path_mtu();
-        let Self { queue, paging, .. } = self;
+        let Self {
+            queue, fault_wait, ..
+        } = self;
         self.sender.burst(limit).try_for_each(|segment| {
             let single = (&segment, mtu);
-            send_request(single, queue, path, qp, paging).map_err(|unsent| unsent.why)
+            send_request(single, queue, path, qp, fault_wait).map_err(|unsent| unsent.why)
         })
     }
 
-    fn report(&self, qp: &QpShared, done: &Completion, after: &mut Actions) {
+    fn report(&self, qp: &QpShared, done: &Completion, actions: &mut Actions) {
         if !matches!(done.status, WcStatus::Success | WcStatus::WrFlushErr) {
             qp.fail_sends();
         }
-        report(qp, &self.cq, done, false, after);
+        report(qp, &self.cq, done, false, actions);
     }
 }
 
 impl Engine for UcSendEngine {
-    fn turn(&mut self, qp: &QpShared, _inbox: &SkbQueue, after: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpShared, _inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.flushes_sends() {
             self.sender.fail();
-        } else if !qp.takes_sends() || self.pacing.holds(qp, after) {
+        } else if !qp.takes_sends() || self.tx_limit.holds(qp, actions) {
             // Who sends nothing must not wait for anything, either: in RESET, nobody stops the timer again.
             return More::No;
         }
-        let again = self.work(qp, after);
+        let again = self.work(qp, actions);
         let sends = self.sender.take_sends();
         qp.port().counters().count_all(&[(Counter::Sends, sends)]);
         if let Some(path) = &mut self.path {
             path.flush(qp.way());
-            self.pacing.sent(path.take_refused());
+            self.tx_limit.sent(path.take_refused());
         }
         // Not before the state says so, which it does soon.
         if self.tell_drained && qp.state() == IbQpState::Sqd && self.sender.is_drained() {
             self.tell_drained = false;
-            after.drained = true;
+            actions.drained = true;
         }
         again
     }
@@ -201,8 +207,8 @@ impl Engine for UcSendEngine {
         self.path.as_mut()
     }
 
-    fn paging(&mut self) -> &mut FaultWait {
-        &mut self.paging
+    fn fault_wait(&mut self) -> &mut FaultWait {
+        &mut self.fault_wait
     }
 
     fn cq(&self) -> &Arc<Cq> {

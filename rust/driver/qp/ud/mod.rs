@@ -42,7 +42,7 @@ impl Transport for Ud {
     type Receiver = UdRecvEngine;
     type Sends = Arc<PostedSends<PostedDatagram>>;
 
-    const INBOX: i32 = 2 << 20;
+    const INBOX_BYTES: i32 = 2 << 20;
 
     const RESUMED: Direction = Direction::Send;
 
@@ -61,18 +61,18 @@ impl Transport for Ud {
     fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
         if mask.contains(QpAttrMask::QKEY) {
             let qkey = Qkey::new(attr.qkey);
-            let _ = qp.sender().enter(|half| half.set_qkey(qkey));
-            let _ = qp.receiver().enter(|half| half.set_qkey(qkey));
+            let _ = qp.sender().enter(|engine| engine.set_qkey(qkey));
+            let _ = qp.receiver().enter(|engine| engine.set_qkey(qkey));
         }
         if mask.contains(QpAttrMask::SQ_PSN) {
             let psn = Psn::new(attr.sq_psn);
-            let _ = qp.sender().enter(|half| half.set_psn(psn));
+            let _ = qp.sender().enter(|engine| engine.set_psn(psn));
         }
     }
 
-    fn sending(half: &mut UdSendEngine) -> (Psn, bool) {
+    fn sending(engine: &mut UdSendEngine) -> (Psn, bool) {
         // Nothing is ever in progress between turns.
-        (half.psn(), false)
+        (engine.psn(), false)
     }
 
     fn expecting(_half: &mut UdRecvEngine) -> Option<Psn> {

@@ -94,7 +94,7 @@ pub(crate) struct UdRecvEngine {
     qkey: Qkey,
     /// The receive that was taken for the datagram that waits for memory.
     held: Option<RecvWr>,
-    paging: FaultWait,
+    fault_wait: FaultWait,
 }
 
 impl UdRecvEngine {
@@ -105,7 +105,7 @@ impl UdRecvEngine {
             cq,
             qkey: Qkey::new(0),
             held: None,
-            paging: FaultWait::default(),
+            fault_wait: FaultWait::default(),
         }
     }
 
@@ -119,7 +119,7 @@ impl UdRecvEngine {
         &mut self,
         qp: &QpShared,
         (bytes, packet): (&CoalescedPackets<'_>, &Packet<'_>),
-        after: &mut Actions,
+        actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
         if !qp.receives() {
             return Err(DropReason::WrongQpState);
@@ -145,7 +145,7 @@ impl UdRecvEngine {
         let (wr_id, placed) = match taken {
             Ok(wr) => {
                 let placed = self.place(qp, bytes, packet);
-                match self.paging.resolve(placed, WcStatus::LocProtErr) {
+                match self.fault_wait.resolve(placed, WcStatus::LocProtErr) {
                     Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
                     Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
                     Err(Obstacle::Absent) => {
@@ -156,19 +156,19 @@ impl UdRecvEngine {
             }
             Err(bad) => (bad.wr_id, Err(bad.status)),
         };
-        self.paging.progress();
+        self.fault_wait.progress();
         let wc = match placed {
             Ok(byte_len) => {
                 qp.port().counters().count(Counter::RecvQueue);
                 datagram(qp, bytes.first().skb(), packet, from, wr_id, byte_len)
             }
             Err(status) => {
-                after.fail_now(qp);
+                actions.fail_now(qp);
                 qp.completion(&Completion::failed(wr_id, WcOpcode::Recv, status))
             }
         };
         let urgent = packet.solicited() || placed.is_err();
-        report_as(&self.cq, &wc, urgent, after);
+        report_as(&self.cq, &wc, urgent, actions);
         Ok(Taken::Whole)
     }
 
@@ -182,27 +182,27 @@ impl UdRecvEngine {
     ) -> Result<u32, AccessFailure<WcStatus>> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
         let sges = self.receives.current();
-        let space = qp.space_of(self.receives.pd());
-        space.scatter_bytes(sges, 0, &route_header(bytes.first().skb()))?;
+        let qp_memory = qp.qp_memory_of(self.receives.pd());
+        qp_memory.scatter_bytes(sges, 0, &route_header(bytes.first().skb()))?;
         let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
-        space.scatter(sges, GRH_LEN, bytes, RxPayload { offset, len })?;
+        qp_memory.scatter(sges, GRH_LEN, bytes, RxPayload { offset, len })?;
         Ok(len.saturating_add(GRH_LEN))
     }
 }
 
 impl Engine for UdRecvEngine {
-    fn turn(&mut self, qp: &QpShared, inbox: &SkbQueue, after: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.is_failed() {
             let refused = refuse_packets(qp, inbox);
             if let Some(RecvWr { wr_id, .. }) = self.held.take() {
                 let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
-                report_as(&self.cq, &qp.completion(&done), true, after);
+                report_as(&self.cq, &qp.completion(&done), true, actions);
             }
-            let flushed = flush_receives(qp, &self.cq, &mut self.receives, after);
+            let flushed = flush_receives(qp, &self.cq, &mut self.receives, actions);
             return refused.or(flushed);
         }
         take_packets(qp, inbox, |run, packet| {
-            self.receive(qp, (run, packet), after)
+            self.receive(qp, (run, packet), actions)
         })
     }
 
@@ -212,8 +212,8 @@ impl Engine for UdRecvEngine {
         self.receives.clear();
     }
 
-    fn paging(&mut self) -> &mut FaultWait {
-        &mut self.paging
+    fn fault_wait(&mut self) -> &mut FaultWait {
+        &mut self.fault_wait
     }
 
     fn cq(&self) -> &Arc<Cq> {

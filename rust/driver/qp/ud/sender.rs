@@ -115,8 +115,8 @@ pub(crate) struct UdSendEngine {
     tell_drained: bool,
     /// A request that waits for memory: with the number of its address handle, and its slot.
     held: Option<(DatagramWr, u32, SlotIndex)>,
-    paging: FaultWait,
-    pacing: TxLimit,
+    fault_wait: FaultWait,
+    tx_limit: TxLimit,
 }
 
 impl UdSendEngine {
@@ -129,8 +129,8 @@ impl UdSendEngine {
             psn: Psn::new(0),
             tell_drained: false,
             held: None,
-            paging: FaultWait::default(),
-            pacing: TxLimit::default(),
+            fault_wait: FaultWait::default(),
+            tx_limit: TxLimit::default(),
         }
     }
 
@@ -155,8 +155,8 @@ impl UdSendEngine {
             qp,
             qkey: self.qkey,
             psn: &mut self.psn,
-            paging: &mut self.paging,
-            pacing: &mut self.pacing,
+            fault_wait: &mut self.fault_wait,
+            tx_limit: &mut self.tx_limit,
         };
         Some(match &mut self.requests {
             UdRequests::Ring(queue) => {
@@ -167,7 +167,9 @@ impl UdSendEngine {
                 // Looked at with the request in hand: it may have been posted because the queue pair had failed.
                 let flushes = qp.flushes_sends();
                 let sent = match taken {
-                    Ok((DatagramWr { wr_id, .. }, ..)) | Err(RejectedWqe { wr_id, .. }) if flushes => {
+                    Ok((DatagramWr { wr_id, .. }, ..)) | Err(RejectedWqe { wr_id, .. })
+                        if flushes =>
+                    {
                         Err((wr_id, WcStatus::WrFlushErr))
                     }
                     Err(refused) => Err((refused.wr_id, refused.status)),
@@ -202,7 +204,7 @@ impl UdSendEngine {
         &self,
         qp: &QpShared,
         sent: Result<DatagramWr, (u64, WcStatus)>,
-        after: &mut Actions,
+        actions: &mut Actions,
     ) {
         if sent.is_ok() {
             qp.port().counters().count(Counter::Sends);
@@ -224,27 +226,27 @@ impl UdSendEngine {
                 Completion::failed(wr_id, WcOpcode::Send, status)
             }
         };
-        report(qp, &self.cq, &done, false, after);
+        report(qp, &self.cq, &done, false, actions);
     }
 }
 
 impl Engine for UdSendEngine {
-    fn turn(&mut self, qp: &QpShared, _inbox: &SkbQueue, after: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpShared, _inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.state() == IbQpState::Sqd && core::mem::take(&mut self.tell_drained) {
             // Nothing is ever in progress between turns.
-            after.drained = true;
+            actions.drained = true;
         }
         if !qp.sends() {
             return More::No;
         }
         for _ in 0..RX_BATCH_PACKETS {
-            if !qp.flushes_sends() && self.pacing.holds(qp, after) {
+            if !qp.flushes_sends() && self.tx_limit.holds(qp, actions) {
                 return More::No;
             }
             let Some(sent) = self.next(qp) else {
                 return More::No;
             };
-            self.report(qp, sent, after);
+            self.report(qp, sent, actions);
         }
         More::Yes
     }
@@ -259,8 +261,8 @@ impl Engine for UdSendEngine {
         }
     }
 
-    fn paging(&mut self) -> &mut FaultWait {
-        &mut self.paging
+    fn fault_wait(&mut self) -> &mut FaultWait {
+        &mut self.fault_wait
     }
 
     fn cq(&self) -> &Arc<Cq> {
@@ -285,8 +287,8 @@ struct UdTx<'a> {
     qp: &'a QpShared,
     qkey: Qkey,
     psn: &'a mut Psn,
-    paging: &'a mut FaultWait,
-    pacing: &'a mut TxLimit,
+    fault_wait: &'a mut FaultWait,
+    tx_limit: &'a mut TxLimit,
 }
 
 impl UdTx<'_> {
@@ -312,7 +314,12 @@ impl UdTx<'_> {
     /// # Errors
     ///
     /// The status that the request completes with; or that its memory is absent.
-    fn send(&mut self, body: SendBody<'_>, wr: &DatagramWr, ah: &Ah) -> Result<(), Obstacle<WcStatus>> {
+    fn send(
+        &mut self,
+        body: SendBody<'_>,
+        wr: &DatagramWr,
+        ah: &Ah,
+    ) -> Result<(), Obstacle<WcStatus>> {
         let port = self.qp.port();
         if wr.length > port.active_mtu().bytes() {
             return Err(WcStatus::LocLenErr.into());
@@ -326,22 +333,22 @@ impl UdTx<'_> {
         let path = Path::new(&ah.attr(), port, (self.qp.number(), wr.remote_qpn.get()));
         let mut path = path
             .map_err(|_| WcStatus::LocQpOpErr)?
-            .counted_in(self.qp.flight());
+            .counted_in(self.qp.tx_inflight());
         // CAST: At most 4096.
         let len = wr.length as usize;
-        let Some(mut frame) = path.frame(&headers.emit(len), len) else {
+        let Some(mut tx_packet) = path.tx_packet(&headers.emit(len), len) else {
             port.counters().not_sent(1);
             return Ok(());
         };
-        let whole = append_body(&mut frame, self.qp, body, 0, wr.length, self.paging)?;
+        let whole = append_body(&mut tx_packet, self.qp, body, 0, wr.length, self.fault_wait)?;
         *self.psn = self.psn.next();
         if !whole {
             port.counters().not_sent(1);
             return Ok(());
         }
-        path.send(self.qp.way(), frame);
+        path.send(self.qp.way(), tx_packet);
         path.flush(self.qp.way());
-        self.pacing.sent(path.take_refused());
+        self.tx_limit.sent(path.take_refused());
         Ok(())
     }
 }

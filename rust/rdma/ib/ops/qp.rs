@@ -17,10 +17,10 @@ use crate::{
             QpData, //
         },
         qp_attr::{
+            IbQpState,
             QpAttr,
             QpAttrMask,
             QpCaps,
-            IbQpState,
             QpType, //
         },
         udata::{

@@ -16,8 +16,8 @@ use crate::{
     bindings,
     net::{
         hook::nf_hooks::{
-            NfHooks,
             HookPoint, //
+            NfHooks,
         },
         netdev::NetDevBorrow,
         netns::Net,
@@ -65,7 +65,10 @@ impl GsoHook {
     /// # Errors
     ///
     /// `ENOMEM`; `E2BIG` if there are too many hooks.
-    pub(crate) unsafe fn register<R: PacketReceiver>(net: &Net, receiver: &KBox<Arc<R>>) -> Result<Self> {
+    pub(crate) unsafe fn register<R: PacketReceiver>(
+        net: &Net,
+        receiver: &KBox<Arc<R>>,
+    ) -> Result<Self> {
         let receiver: *const Arc<R> = &raw const **receiver;
         let receiver = receiver.cast_mut().cast::<c_void>();
         // SAFETY: The hooks expect `receiver`, and are dropped in time, as this is.

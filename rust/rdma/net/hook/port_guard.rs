@@ -19,8 +19,8 @@ use crate::{
     bindings,
     net::{
         hook::nf_hooks::{
-            NfHooks,
             HookPoint, //
+            NfHooks,
         },
         netns::Net,
         rx::receive::PacketReceiver, //
@@ -49,8 +49,9 @@ impl PortGuard {
     /// `ENOMEM`; `E2BIG` if there are too many hooks.
     pub(crate) unsafe fn register<R: PacketReceiver>(net: &Net) -> Result<Self> {
         // SAFETY: The hooks expect nothing, and are dropped in time, as this is.
-        let hooks =
-            unsafe { NfHooks::register(net, HookPoint::LocalOut, local_out::<R>, ptr::null_mut())? };
+        let hooks = unsafe {
+            NfHooks::register(net, HookPoint::LocalOut, local_out::<R>, ptr::null_mut())?
+        };
         Ok(Self { _hooks: hooks })
     }
 }

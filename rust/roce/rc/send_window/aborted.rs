@@ -5,8 +5,8 @@
 //! Owns where sending stops. Does not know why a request is condemned.
 
 use super::{
-    Slot,
     SendWindow, //
+    Slot,
 };
 use crate::{
     psn::Psn,
@@ -39,11 +39,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
 
     /// Lets nothing be sent from this request on.
     pub(super) fn raise_stop(&mut self, index: u32) {
-        let distance = |index: u32| index.wrapping_sub(self.acked);
-        if self
-            .stop_at
-            .is_none_or(|stop_at| distance(index) < distance(stop_at))
-        {
+        let rtt = |index: u32| index.wrapping_sub(self.acked);
+        if self.stop_at.is_none_or(|stop_at| rtt(index) < rtt(stop_at)) {
             self.stop_at = Some(index);
         }
     }

@@ -6,8 +6,8 @@
 //! complete when everything before it is. Does not know whose turn it may be.
 
 use super::{
-    Slot,
     SendWindow, //
+    Slot,
 };
 use crate::{
     segmentation::tx_desc::SlotIndex,

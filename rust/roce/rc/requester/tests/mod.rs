@@ -4,14 +4,14 @@
 
 extern crate std;
 
-mod asking;
-mod distance;
+mod ack_request;
 mod errors;
 mod local;
 mod nonposted;
-mod parts;
+mod read_split;
 mod recovery;
 mod responses;
+mod rtt;
 mod sending;
 
 use super::*;

@@ -4,11 +4,11 @@
 
 extern crate std;
 
-mod answers;
 mod atomics;
 mod duplicates;
 mod errors;
 mod requests;
+mod responses;
 
 use super::*;
 use crate::{
