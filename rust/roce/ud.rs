@@ -55,7 +55,7 @@ pub struct DatagramWr {
 
 /// The queue pair that a datagram comes from.
 #[derive(Clone, Copy, Debug)]
-pub struct Sender {
+pub struct UdSender {
     /// Its number.
     pub qpn: Qpn,
     /// Its own Q_Key.
@@ -69,7 +69,7 @@ pub struct Sender {
 /// A Q_Key with the highest bit set belongs to the system: who asks for one sends its queue pair's
 /// own instead.
 #[must_use]
-pub fn headers(wr: &DatagramWr, from: Sender, psn: Psn) -> Option<Headers> {
+pub fn headers(wr: &DatagramWr, from: UdSender, psn: Psn) -> Option<Headers> {
     let imm = wr.imm.is_some();
     let opcode = Opcode::of(Service::Ud, Operation::Send, Position::Only, imm)?;
     let qkey = if wr.remote_qkey.is_privileged() {
@@ -109,7 +109,7 @@ pub fn admit(packet: &Packet<'_>, qkey: Qkey) -> Result<Qpn, DropReason> {
 mod tests {
     use super::*;
 
-    const FROM: Sender = Sender {
+    const FROM: UdSender = UdSender {
         qpn: Qpn::new(0x12),
         qkey: Qkey::new(0x8001_0000),
         pkey: Pkey::DEFAULT,

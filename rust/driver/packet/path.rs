@@ -298,9 +298,9 @@ fn may_go(
 }
 
 /// A packet for the tracepoint: what its base transport header says.
-pub(crate) fn traced(headers: &[u8], payload_len: usize) -> Option<trace::Packet> {
+pub(crate) fn traced(headers: &[u8], payload_len: usize) -> Option<trace::TracedPacket> {
     let (&[opcode, _, _, _, _, q0, q1, q2, _, p0, p1, p2], _) = headers.split_first_chunk()?;
-    Some(trace::Packet {
+    Some(trace::TracedPacket {
         dest_qpn: u32::from_be_bytes([0, q0, q1, q2]),
         opcode,
         psn: u32::from_be_bytes([0, p0, p1, p2]),

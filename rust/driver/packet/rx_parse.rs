@@ -122,7 +122,7 @@ fn parse<'a>(
 #[inline]
 fn traced(from: &RxPacket<'_>, packet: &Packet<'_>) {
     trace::packet_in(|| {
-        Some(trace::Packet {
+        Some(trace::TracedPacket {
             dest_qpn: packet.dest_qpn().get(),
             opcode: packet.opcode().to_byte(),
             psn: packet.psn().get(),

@@ -47,7 +47,7 @@ use roce::{
 };
 
 /// What the machine that receives needs while it handles the packet in `bytes`.
-pub(crate) struct Host<'a, B> {
+pub(crate) struct QpRecvContext<'a, B> {
     pub(crate) qp: &'a QpShared,
     pub(crate) queue: &'a mut RecvQueue,
     pub(crate) cq: &'a Cq,
@@ -56,7 +56,7 @@ pub(crate) struct Host<'a, B> {
     pub(crate) fault_wait: &'a mut FaultWait,
 }
 
-impl<B: PayloadSource> RecvContext for Host<'_, B> {
+impl<B: PayloadSource> RecvContext for QpRecvContext<'_, B> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let taken = self.queue.take()?;
         // Looked at with the receive in hand: it may have been posted because the queue pair had failed. Those of a
@@ -108,7 +108,7 @@ impl<B: PayloadSource> RecvContext for Host<'_, B> {
     }
 }
 
-impl<B: PayloadSource> RequestContext for Host<'_, B> {
+impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
     fn execute_atomic(
         &mut self,
         remote: Remote,

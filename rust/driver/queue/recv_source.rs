@@ -38,12 +38,12 @@ use roce::{
 };
 
 /// The scatter list of a receive that was taken: a copy that nobody else can reach.
-pub(crate) struct SgeList {
+pub(crate) struct RecvSges {
     entries: KVVec<WqeSge>,
     used: usize,
 }
 
-impl SgeList {
+impl RecvSges {
     /// An empty list with room for `max_sge` entries.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl RingReader {
     }
 
     /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, least: u32, list: &mut SgeList) -> Taken {
+    pub(crate) fn take(&mut self, least: u32, list: &mut RecvSges) -> Taken {
         let (ring, bounds) = (&*self.ring, self.bounds);
         let taken = ring.take(&mut self.next, |index| {
             match copy(ring, index, bounds, list) {
@@ -144,7 +144,12 @@ impl RingReader {
 }
 
 /// Copies the receive at `index` of `ring`, and its scatter list to `list`.
-fn copy(ring: &Ring, index: u32, bounds: WqeBounds, list: &mut SgeList) -> Result<RecvWr, BadRecv> {
+fn copy(
+    ring: &Ring,
+    index: u32,
+    bounds: WqeBounds,
+    list: &mut RecvSges,
+) -> Result<RecvWr, BadRecv> {
     let mut bytes = [0; RecvWqe::LEN];
     ring.read(index, 0, &mut bytes);
     let wqe: RecvWqe = zerocopy::transmute!(bytes);
@@ -251,7 +256,7 @@ impl RecvFifo {
     }
 
     /// Takes the oldest receive, for a message of `least` bytes; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, least: u32, list: &mut SgeList) -> Taken {
+    pub(crate) fn take(&mut self, least: u32, list: &mut RecvSges) -> Taken {
         let older = self.older.as_mut().filter(|older| older.len() != 0);
         let oldest = older.unwrap_or(&mut self.newer);
         if oldest.first().is_some_and(|wr| wr.length < least) {
@@ -306,7 +311,7 @@ pub(crate) enum RecvSource {
 
 impl RecvSource {
     /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, least: u32, list: &mut SgeList) -> Taken {
+    pub(crate) fn take(&mut self, least: u32, list: &mut RecvSges) -> Taken {
         match self {
             Self::Ring(ring) => ring.take(least, list),
             Self::RecvFifo(posts) => posts.take(least, list),

@@ -12,8 +12,8 @@ use crate::{
     queue::{
         recv_source::{
             RecvFifo,
+            RecvSges,
             RingReader,
-            SgeList,
             Taken, //
         },
         srq::Srq, //
@@ -90,7 +90,7 @@ pub(crate) enum RqSource {
 /// The receives of one queue pair.
 pub(crate) struct RecvQueue {
     source: RqSource,
-    current: SgeList,
+    current: RecvSges,
     /// The queue pair has failed, and what follows from that is done.
     flushed: bool,
     /// The time between the last two looks into the ring of the failed queue pair, in nanoseconds.
@@ -106,7 +106,7 @@ impl RecvQueue {
     pub(crate) fn new(source: RqSource, max_sge: u32) -> Result<Self> {
         Ok(Self {
             source,
-            current: SgeList::new(max_sge)?,
+            current: RecvSges::new(max_sge)?,
             flushed: false,
             look: 0,
         })

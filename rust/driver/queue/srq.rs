@@ -10,8 +10,8 @@ use crate::{
     mem::pd::Pd,
     queue::recv_source::{
         RecvFifo,
+        RecvSges,
         RecvSource,
-        SgeList,
         Taken, //
     }, //
 };
@@ -93,7 +93,7 @@ impl Srq {
 
     /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`. One that is too short
     /// stays for others. For any context.
-    pub(crate) fn take(&self, least: u32, list: &mut SgeList) -> Taken {
+    pub(crate) fn take(&self, least: u32, list: &mut RecvSges) -> Taken {
         let mut stock = self.stock.lock();
         let Some(taken) = stock.source.take(least, list)? else {
             return Ok(None);

@@ -14,7 +14,7 @@ pub use some::*;
 
 /// A packet, as its tracepoints show it.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet {
+pub struct TracedPacket {
     /// The queue pair it is for.
     pub dest_qpn: u32,
     /// The operation code of its base transport header.
@@ -31,7 +31,7 @@ mod some {
         bindings,
         ib::{
             qp_attr::IbQpState,
-            trace::Packet, //
+            trace::TracedPacket, //
         }, //
     };
     use kernel::{
@@ -45,10 +45,10 @@ mod some {
         ($(#[$doc:meta])* $name:ident, $tracepoint:ident, $call:ident) => {
             $(#[$doc])*
             #[inline]
-            pub fn $name(packet: impl FnOnce() -> Option<Packet>) {
+            pub fn $name(packet: impl FnOnce() -> Option<TracedPacket>) {
                 // SAFETY: A tracepoint that C has defined.
                 if unsafe { static_branch_unlikely!(bindings::$tracepoint, tracepoint, key) } {
-                    if let Some(Packet { dest_qpn, opcode, psn, bytes }) = packet() {
+                    if let Some(TracedPacket { dest_qpn, opcode, psn, bytes }) = packet() {
                         // CAST: At most 64 KiB. SAFETY: Numbers.
                         unsafe { bindings::$call(dest_qpn, opcode, psn, bytes as u32) };
                     }
@@ -95,16 +95,16 @@ mod some {
 #[cfg(not(CONFIG_TRACEPOINTS))]
 mod none {
     use crate::ib::qp_attr::IbQpState;
-    use crate::ib::trace::Packet;
+    use crate::ib::trace::TracedPacket;
     use kernel::prelude::*;
 
     /// A packet has come in.
     #[inline]
-    pub fn packet_in(_packet: impl FnOnce() -> Option<Packet>) {}
+    pub fn packet_in(_packet: impl FnOnce() -> Option<TracedPacket>) {}
 
     /// A packet is about to be sent.
     #[inline]
-    pub fn packet_out(_packet: impl FnOnce() -> Option<Packet>) {}
+    pub fn packet_out(_packet: impl FnOnce() -> Option<TracedPacket>) {}
 
     /// A packet that has come in was dropped.
     #[inline]

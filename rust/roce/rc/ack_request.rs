@@ -23,7 +23,7 @@ use super::{
     attributes::FlowLimit,
     requester::{
         Requester,
-        SendState, //
+        RequesterState, //
     },
     slot::Slot,
     transmit::Plan, //
@@ -181,7 +181,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// mean something else to the peer.
     #[inline]
     pub(super) fn probes(&self) -> bool {
-        let alive = matches!(self.state, SendState::Ready | SendState::Draining);
+        let alive = matches!(self.state, RequesterState::Ready | RequesterState::Draining);
         self.questions.overdue
             && self.questions.heard
             && alive
@@ -225,7 +225,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         asking == AckRequestMode::EveryMessage
             || plan.slot.wr.signaled
             || plan.slot.awaits_response()
-            || self.state == SendState::Draining
+            || self.state == RequesterState::Draining
             || self.window.is_before_waiting()
     }
 

@@ -11,8 +11,8 @@
 use super::{
     requester::{
         Requester,
+        RequesterState, //
         ResponseContext,
-        SendState, //
     },
     retry::Exhausted,
     send_window::Reach,
@@ -60,7 +60,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         packet: &Packet<'_>,
         host: &mut impl ResponseContext,
     ) -> Result<Taken, DropReason> {
-        if !matches!(self.state, SendState::Ready | SendState::Draining) {
+        if !matches!(self.state, RequesterState::Ready | RequesterState::Draining) {
             return Err(DropReason::WrongQpState);
         }
         let psn = packet.psn();

@@ -17,9 +17,9 @@ use super::{
         Fatal,
         RcMessage,
         Recovery,
-        RecvState,
         RequestContext,
         Responder, //
+        ResponderState,
     }, //
 };
 use crate::{
@@ -77,7 +77,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
     ) -> Result<Taken, DropReason> {
-        if self.state != RecvState::Ready {
+        if self.state != ResponderState::Ready {
             return Err(DropReason::WrongQpState);
         }
         let opcode = packet.opcode();

@@ -9,7 +9,7 @@
 use super::{
     requester::{
         Requester,
-        SendState, //
+        RequesterState, //
     },
     slot::Slot, //
 };
@@ -52,6 +52,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             LocalOp::Invalidate => !alone,
             LocalOp::Bind | LocalOp::Register => fenced,
         };
-        (self.state == SendState::Ready && !waits).then_some((place, op))
+        (self.state == RequesterState::Ready && !waits).then_some((place, op))
     }
 }

@@ -9,8 +9,8 @@ use super::{
     replay::ReplayEntry,
     responder::{
         Fatal,
-        RecvState,
         Responder, //
+        ResponderState,
     }, //
 };
 use crate::{
@@ -67,7 +67,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             }
             None => (psn, code),
         };
-        self.state = RecvState::Error;
+        self.state = ResponderState::Error;
         self.reply = PendingReply::NakReason { psn, code };
         self.fatal = Some(fatal);
         self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);

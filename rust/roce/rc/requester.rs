@@ -92,7 +92,7 @@ pub trait ResponseContext {
 
 /// What a requester does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SendState {
+pub enum RequesterState {
     /// Nothing; nothing can be posted.
     Reset,
     /// Requests are kept, not sent (INIT, RTR).
@@ -139,7 +139,7 @@ pub struct Retired {
 /// of the ring is `i` here; [`align`](Self::align) keeps it so if the ring skips slots.
 #[derive(Debug)]
 pub struct Requester<S> {
-    pub(super) state: SendState,
+    pub(super) state: RequesterState,
     pub(super) window: SendWindow<S>,
     pub(super) retry: Retry,
     pub(super) cwnd: CongestionWindow,
@@ -154,7 +154,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Makes a requester in the reset state.
     pub fn new(storage: S) -> Self {
         Self {
-            state: SendState::Reset,
+            state: RequesterState::Reset,
             window: SendWindow::new(storage),
             retry: Retry::new(),
             cwnd: CongestionWindow::NONE,
@@ -170,45 +170,45 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Accepts requests without sending them (to INIT).
     pub fn init(&mut self) {
-        if self.state == SendState::Reset {
-            self.state = SendState::Idle;
+        if self.state == RequesterState::Reset {
+            self.state = RequesterState::Idle;
         }
     }
 
     /// Starts sending (to RTS).
     pub fn start(&mut self) {
-        if matches!(self.state, SendState::Reset | SendState::Idle) {
-            self.state = SendState::Ready;
+        if matches!(self.state, RequesterState::Reset | RequesterState::Idle) {
+            self.state = RequesterState::Ready;
             self.settle();
         }
     }
 
     /// Stops beginning requests (to SQD). See [`is_drained`](Self::is_drained).
     pub fn drain(&mut self) {
-        if self.state == SendState::Ready {
-            self.state = SendState::Draining;
+        if self.state == RequesterState::Ready {
+            self.state = RequesterState::Draining;
             self.is_waited_for();
         }
     }
 
     /// Begins requests again (SQD to RTS).
     pub fn resume(&mut self) {
-        if self.state == SendState::Draining {
-            self.state = SendState::Ready;
+        if self.state == RequesterState::Draining {
+            self.state = RequesterState::Ready;
             self.settle();
         }
     }
 
     /// Flushes every request that is not complete, and every one yet to be posted (to ERR).
     pub fn fail(&mut self) {
-        self.state = SendState::Error;
+        self.state = RequesterState::Error;
         self.retry.clear();
         self.nothing_to_ask();
     }
 
     /// Forgets every request without a completion (to RESET). The ring goes on where it is.
     pub fn reset(&mut self) {
-        self.state = SendState::Reset;
+        self.state = RequesterState::Reset;
         self.window.clear();
         self.retry.clear();
         self.cwnd = CongestionWindow::NONE;
@@ -301,7 +301,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Takes the next request that is done with, in the order of posting.
     pub fn poll_completion(&mut self) -> Option<Retired> {
-        if self.state == SendState::Error
+        if self.state == RequesterState::Error
             && !self.window.has_complete()
             && self.window.has_pending()
         {
@@ -320,7 +320,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns what the requester does.
     #[inline]
     #[must_use]
-    pub const fn state(&self) -> SendState {
+    pub const fn state(&self) -> RequesterState {
         self.state
     }
 
@@ -335,7 +335,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns whether there is something to send or to report at once.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        let flush = self.state == SendState::Error && self.window.has_pending();
+        let flush = self.state == RequesterState::Error && self.window.has_pending();
         flush || self.window.has_complete() || self.local_turn().is_some() || self.can_send()
     }
 
@@ -358,7 +358,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     #[inline]
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.state == SendState::Draining && self.window.is_drained()
+        self.state == RequesterState::Draining && self.window.is_drained()
     }
 
     /// Returns how many requests can be posted.
@@ -424,9 +424,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             return;
         };
         let turn = match self.state {
-            SendState::Ready => true,
-            SendState::Draining => begun,
-            SendState::Reset | SendState::Idle | SendState::Error => false,
+            RequesterState::Ready => true,
+            RequesterState::Draining => begun,
+            RequesterState::Reset | RequesterState::Idle | RequesterState::Error => false,
         };
         if let (true, Some(status)) = (turn, slot.status) {
             self.end(status);
@@ -434,7 +434,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     fn push(&mut self, slot: Slot) -> Option<SlotIndex> {
-        if self.state == SendState::Reset {
+        if self.state == RequesterState::Reset {
             return None;
         }
         let place = self.window.push(slot)?;

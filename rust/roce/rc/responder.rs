@@ -112,7 +112,7 @@ pub struct ResponderConfig {
 
 /// What a responder does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum RecvState {
+pub enum ResponderState {
     /// Nothing.
     Reset,
     /// Requests are dropped (INIT).
@@ -176,7 +176,7 @@ pub struct ResponderStats {
 /// as the peer may have outstanding (`max_dest_rd_atomic`).
 #[derive(Debug)]
 pub struct Responder<A> {
-    pub(super) state: RecvState,
+    pub(super) state: ResponderState,
     pub(super) config: ResponderConfig,
     /// PSN of the next request.
     pub(super) expected: Psn,
@@ -223,7 +223,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Makes a responder in the reset state.
     pub fn new(storage: A) -> Self {
         Self {
-            state: RecvState::Reset,
+            state: ResponderState::Reset,
             config: ResponderConfig {
                 dest_qpn: Qpn::default(),
                 pkey: Pkey::DEFAULT,
@@ -281,36 +281,36 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
 
     /// Receives may be posted, requests are still dropped (to INIT).
     pub fn init(&mut self) {
-        if self.state == RecvState::Reset {
-            self.state = RecvState::Init;
+        if self.state == ResponderState::Reset {
+            self.state = ResponderState::Init;
         }
     }
 
     /// Starts to carry out requests (to RTR).
     pub fn start(&mut self) {
-        if matches!(self.state, RecvState::Reset | RecvState::Init) {
-            self.state = RecvState::Ready;
+        if matches!(self.state, ResponderState::Reset | ResponderState::Init) {
+            self.state = ResponderState::Ready;
         }
     }
 
     /// Drops requests from now on (to ERR). What is not answered yet stays so, unless the
     /// responder itself was the first to fail: its last answers still leave.
     pub fn fail(&mut self) {
-        if self.state != RecvState::Error {
+        if self.state != ResponderState::Error {
             self.abort_replies();
         }
     }
 
     /// As [`fail`](Self::fail), and nothing leaves any more: the consumer wants it so.
     pub fn abort_replies(&mut self) {
-        self.state = RecvState::Error;
+        self.state = ResponderState::Error;
         self.replay.clear();
         self.reply = PendingReply::None;
     }
 
     /// Forgets everything but the attributes (to RESET).
     pub fn reset(&mut self) {
-        self.state = RecvState::Reset;
+        self.state = ResponderState::Reset;
         self.message = RcMessage::None;
         self.held = None;
         self.fatal = None;
@@ -342,7 +342,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Acknowledges what has arrived with the next [`burst`](Self::burst), even if the peer did not ask for
     /// it.
     pub fn confirm(&mut self) {
-        if self.reply == PendingReply::None && self.state == RecvState::Ready {
+        if self.reply == PendingReply::None && self.state == ResponderState::Ready {
             self.owe_ack();
         }
     }
@@ -373,7 +373,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Returns what the responder does.
     #[inline]
     #[must_use]
-    pub const fn state(&self) -> RecvState {
+    pub const fn state(&self) -> ResponderState {
         self.state
     }
 

@@ -13,7 +13,7 @@ use super::{
     read_split::ReadSplit,
     requester::{
         Requester,
-        SendState, //
+        RequesterState, //
     },
     slot::Slot, //
 };
@@ -243,9 +243,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// packets sent in this state.
     fn may_go_on(&self, done: Option<u32>) -> bool {
         match self.state {
-            SendState::Ready => true,
-            SendState::Draining => done.is_some(),
-            SendState::Reset | SendState::Idle | SendState::Error => false,
+            RequesterState::Ready => true,
+            RequesterState::Draining => done.is_some(),
+            RequesterState::Reset | RequesterState::Idle | RequesterState::Error => false,
         }
     }
 

@@ -2,8 +2,8 @@
 
 //! Unreliable connections (UC): messages of any length to one peer, which answers nothing.
 //!
-//! Two machines that share nothing: [`sender::Sender`] cuts messages into packets, and is done with
-//! each when its last packet was planned; [`receiver::Receiver`] puts them together, and delivers a
+//! Two machines that share nothing: [`sender::UcSender`] cuts messages into packets, and is done with
+//! each when its last packet was planned; [`receiver::UcReceiver`] puts them together, and delivers a
 //! message whole or not at all.
 //!
 //! IBA: section 9.8, unreliable service.

@@ -68,7 +68,7 @@ pub struct ReceiverConfig {
 
 /// What a receiver does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum RecvState {
+pub enum UcRecvState {
     /// Packets are dropped (RESET, INIT).
     Idle,
     /// Packets are taken (RTR and all that follow).
@@ -83,8 +83,8 @@ pub enum RecvState {
 /// afterwards, take the QP to the error state; there, [`abandon`](Self::abandon) yields the receive in
 /// progress.
 #[derive(Debug)]
-pub struct Receiver {
-    state: RecvState,
+pub struct UcReceiver {
+    state: UcRecvState,
     config: ReceiverConfig,
     /// PSN of the next packet.
     expected: Psn,
@@ -110,12 +110,12 @@ enum UcRecvMessage {
     },
 }
 
-impl Receiver {
+impl UcReceiver {
     /// Makes an idle receiver.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            state: RecvState::Idle,
+            state: UcRecvState::Idle,
             config: ReceiverConfig {
                 expected_psn: Psn::new(0),
                 path_mtu: Mtu::default(),
@@ -144,20 +144,20 @@ impl Receiver {
 
     /// Starts to take packets (to RTR).
     pub fn start(&mut self) {
-        if self.state == RecvState::Idle {
-            self.state = RecvState::Ready;
+        if self.state == UcRecvState::Idle {
+            self.state = UcRecvState::Ready;
         }
     }
 
     /// Drops packets from now on (to ERR).
     pub fn fail(&mut self) {
-        self.state = RecvState::Error;
+        self.state = UcRecvState::Error;
         self.message = UcRecvMessage::None;
     }
 
     /// Forgets everything but the attributes (to RESET).
     pub fn reset(&mut self) {
-        self.state = RecvState::Idle;
+        self.state = UcRecvState::Idle;
         self.message = UcRecvMessage::None;
         self.held = None;
         self.failed = false;
@@ -180,7 +180,7 @@ impl Receiver {
         packet: &Packet<'_>,
         host: &mut impl RecvContext,
     ) -> Result<Taken, DropReason> {
-        if self.state != RecvState::Ready {
+        if self.state != UcRecvState::Ready {
             return Err(DropReason::WrongQpState);
         }
         let opcode = packet.opcode();
@@ -244,7 +244,7 @@ impl Receiver {
     /// Returns what the receiver does.
     #[inline]
     #[must_use]
-    pub const fn state(&self) -> RecvState {
+    pub const fn state(&self) -> UcRecvState {
         self.state
     }
 
@@ -423,7 +423,7 @@ impl Receiver {
     }
 }
 
-impl Default for Receiver {
+impl Default for UcReceiver {
     fn default() -> Self {
         Self::new()
     }

@@ -59,7 +59,7 @@ pub struct SenderConfig {
 
 /// What a sender does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SendState {
+pub enum UcSendState {
     /// Nothing (RESET, INIT, RTR).
     Idle,
     /// Requests are sent (RTS).
@@ -84,8 +84,8 @@ pub enum SendState {
 /// It holds one request at a time. While [`takes`](Self::takes) says so, give it the next; then call
 /// `burst` and `poll_completion`, until the latter returns something.
 #[derive(Debug)]
-pub struct Sender {
-    state: SendState,
+pub struct UcSender {
+    state: UcSendState,
     config: SenderConfig,
     psn: Psn,
     message: Option<UcSendMessage>,
@@ -106,12 +106,12 @@ struct UcSendMessage {
     verdict: Option<WcStatus>,
 }
 
-impl Sender {
+impl UcSender {
     /// Makes an idle sender.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            state: SendState::Idle,
+            state: UcSendState::Idle,
             config: SenderConfig {
                 dest_qpn: Qpn::default(),
                 pkey: Pkey::DEFAULT,
@@ -134,28 +134,28 @@ impl Sender {
 
     /// Starts sending (to RTS).
     pub fn start(&mut self) {
-        if self.state == SendState::Idle {
-            self.state = SendState::Ready;
+        if self.state == UcSendState::Idle {
+            self.state = UcSendState::Ready;
         }
     }
 
     /// Stops beginning messages (to SQD). See [`is_drained`](Self::is_drained).
     pub fn drain(&mut self) {
-        if self.state == SendState::Ready {
-            self.state = SendState::Draining;
+        if self.state == UcSendState::Ready {
+            self.state = UcSendState::Draining;
         }
     }
 
     /// Begins messages again (SQD or SQE to RTS).
     pub fn resume(&mut self) {
-        if matches!(self.state, SendState::Draining | SendState::Error) {
-            self.state = SendState::Ready;
+        if matches!(self.state, UcSendState::Draining | UcSendState::Error) {
+            self.state = UcSendState::Ready;
         }
     }
 
     /// Flushes the request at hand unless it is done, and every one yet to be posted (to ERR).
     pub fn fail(&mut self) {
-        self.state = SendState::Error;
+        self.state = UcSendState::Error;
         if let Some(message) = self.message.as_mut().filter(|message| !message.is_sent()) {
             message.verdict.get_or_insert(WcStatus::WrFlushErr);
         }
@@ -163,7 +163,7 @@ impl Sender {
 
     /// Forgets the request at hand without a completion (to RESET).
     pub fn reset(&mut self) {
-        self.state = SendState::Idle;
+        self.state = UcSendState::Idle;
         self.message = None;
     }
 
@@ -221,7 +221,7 @@ impl Sender {
     pub fn abort(&mut self, status: WcStatus) {
         if let Some(message) = &mut self.message {
             message.verdict = Some(status);
-            self.state = SendState::Error;
+            self.state = UcSendState::Error;
         }
     }
 
@@ -279,7 +279,7 @@ impl Sender {
     /// Returns what the sender does.
     #[inline]
     #[must_use]
-    pub const fn state(&self) -> SendState {
+    pub const fn state(&self) -> UcSendState {
         self.state
     }
 
@@ -287,7 +287,7 @@ impl Sender {
     #[inline]
     #[must_use]
     pub const fn takes(&self) -> bool {
-        self.message.is_none() && matches!(self.state, SendState::Ready | SendState::Error)
+        self.message.is_none() && matches!(self.state, UcSendState::Ready | UcSendState::Error)
     }
 
     /// Returns whether a request is at hand.
@@ -301,7 +301,7 @@ impl Sender {
     #[inline]
     #[must_use]
     pub const fn is_drained(&self) -> bool {
-        matches!(self.state, SendState::Draining) && self.message.is_none()
+        matches!(self.state, UcSendState::Draining) && self.message.is_none()
     }
 
     /// Returns the path MTU.
@@ -323,11 +323,11 @@ impl Sender {
             return;
         }
         let verdict = match self.state {
-            SendState::Error => Some(WcStatus::WrFlushErr),
+            UcSendState::Error => Some(WcStatus::WrFlushErr),
             _ => verdict,
         };
         if verdict.is_some() {
-            self.state = SendState::Error;
+            self.state = UcSendState::Error;
         }
         self.message = Some(UcSendMessage {
             slot,
@@ -340,7 +340,7 @@ impl Sender {
     }
 }
 
-impl Default for Sender {
+impl Default for UcSender {
     fn default() -> Self {
         Self::new()
     }
@@ -410,10 +410,10 @@ impl UcSendMessage {
 
 /// Packets of one message, planned as they are taken. Each counts as sent once it is yielded.
 ///
-/// Made by [`Sender::burst`].
+/// Made by [`UcSender::burst`].
 #[derive(Debug)]
 pub struct UcBurst<'a> {
-    sender: &'a mut Sender,
+    sender: &'a mut UcSender,
     limit: &'a mut BurstLimit,
 }
 

@@ -55,7 +55,7 @@ mod layout {
 
     #[derive(FromBytes, Immutable, IntoBytes, Unaligned)]
     #[repr(C)]
-    pub(crate) struct Reth {
+    pub(crate) struct RawReth {
         pub(super) va: U64,
         pub(super) rkey: U32,
         pub(super) len: U32,
@@ -63,7 +63,7 @@ mod layout {
 
     #[derive(FromBytes, Immutable, IntoBytes, Unaligned)]
     #[repr(C)]
-    pub(crate) struct AtomicEth {
+    pub(crate) struct RawAtomicEth {
         pub(super) va: U64,
         pub(super) rkey: U32,
         pub(super) swap_or_add: U64,
@@ -72,7 +72,7 @@ mod layout {
 
     #[derive(FromBytes, Immutable, IntoBytes, Unaligned)]
     #[repr(C)]
-    pub(crate) struct Deth {
+    pub(crate) struct RawDeth {
         pub(super) qkey: U32,
         pub(super) src_qpn: U32,
     }
@@ -92,7 +92,7 @@ pub struct Reth {
 
 impl Extension for Reth {
     const HEADER: Header = Header::Reth;
-    type Layout = layout::Reth;
+    type Layout = layout::RawReth;
 
     #[inline]
     fn decode(layout: Self::Layout) -> Self {
@@ -105,7 +105,7 @@ impl Extension for Reth {
 
     #[inline]
     fn encode(self) -> Self::Layout {
-        layout::Reth {
+        layout::RawReth {
             va: U64::new(self.va),
             rkey: U32::new(self.rkey.get()),
             len: U32::new(self.len),
@@ -128,7 +128,7 @@ pub struct AtomicEth {
 
 impl Extension for AtomicEth {
     const HEADER: Header = Header::AtomicEth;
-    type Layout = layout::AtomicEth;
+    type Layout = layout::RawAtomicEth;
 
     #[inline]
     fn decode(layout: Self::Layout) -> Self {
@@ -142,7 +142,7 @@ impl Extension for AtomicEth {
 
     #[inline]
     fn encode(self) -> Self::Layout {
-        layout::AtomicEth {
+        layout::RawAtomicEth {
             va: U64::new(self.va),
             rkey: U32::new(self.rkey.get()),
             swap_or_add: U64::new(self.swap_or_add),
@@ -186,7 +186,7 @@ pub struct Deth {
 
 impl Extension for Deth {
     const HEADER: Header = Header::Deth;
-    type Layout = layout::Deth;
+    type Layout = layout::RawDeth;
 
     #[inline]
     fn decode(layout: Self::Layout) -> Self {
@@ -198,7 +198,7 @@ impl Extension for Deth {
 
     #[inline]
     fn encode(self) -> Self::Layout {
-        layout::Deth {
+        layout::RawDeth {
             qkey: U32::new(self.qkey.get()),
             src_qpn: U32::new(self.src_qpn.get()),
         }

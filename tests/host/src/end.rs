@@ -25,8 +25,8 @@ use roce::{
         requester::{
             FlowLimit,
             Requester,
+            RequesterState, //
             ResponseContext,
-            SendState, //
         },
         responder::{
             Fatal,
@@ -404,7 +404,10 @@ impl End {
         // One packet may exceed what may be in flight.
         let within = flight.packets <= flow.packets && flight.bytes <= flow.bytes;
         assert!(within || flight.packets == 1, "{flight:?}");
-        let active = matches!(requester.state(), SendState::Ready | SendState::Draining);
+        let active = matches!(
+            requester.state(),
+            RequesterState::Ready | RequesterState::Draining
+        );
         assert!(
             !active || (flight.packets == 0) == (next == una),
             "{flight:?} {una:?} {next:?}"

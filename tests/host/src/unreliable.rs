@@ -34,12 +34,12 @@ use roce::{
     },
     uc::{
         receiver::{
-            Receiver,
             ReceiverConfig, //
+            UcReceiver,
         },
         sender::{
-            Sender,
             SenderConfig, //
+            UcSender,
         }, //
     },
     wire::packet::Packet,
@@ -126,9 +126,9 @@ pub struct Connection {
     /// Path MTU.
     pub mtu: Mtu,
     /// The half that sends.
-    pub sender: Sender,
+    pub sender: UcSender,
     /// The half that receives.
-    pub receiver: Receiver,
+    pub receiver: UcReceiver,
     /// The memory of the receiving host.
     pub memory: Memory,
     /// Receives that are posted there: their addresses, and numbers.
@@ -142,7 +142,7 @@ impl Connection {
     /// Connects two halves.
     #[must_use]
     pub fn new(mtu: Mtu, psn: Psn, net: Net) -> Self {
-        let mut sender = Sender::new();
+        let mut sender = UcSender::new();
         sender.configure(&SenderConfig {
             dest_qpn: Qpn::new(0x12),
             pkey: Pkey::DEFAULT,
@@ -150,7 +150,7 @@ impl Connection {
             path_mtu: mtu,
         });
         sender.start();
-        let mut receiver = Receiver::new();
+        let mut receiver = UcReceiver::new();
         receiver.configure(&ReceiverConfig {
             expected_psn: psn,
             path_mtu: mtu,

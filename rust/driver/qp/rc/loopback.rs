@@ -27,7 +27,7 @@ use crate::{
                 GatheredPayload, //
             },
             requester::{
-                Host,
+                QpResponseContext,
                 RcSendEngine, //
             },
             responder::RcRecvEngine, //
@@ -58,7 +58,7 @@ use roce::{
     id::Qpn,
     rc::{
         requester::Requester,
-        responder::RecvState, //
+        responder::ResponderState, //
     },
     segmentation::tx_desc::{
         BurstLimit,
@@ -222,7 +222,7 @@ impl LoopbackPass<'_> {
         engine: &mut RcRecvEngine,
         addresses: &Addresses,
     ) -> Option<LoopbackOutcome> {
-        let ready = engine.responder.state() == RecvState::Ready
+        let ready = engine.responder.state() == ResponderState::Ready
             && engine.is_peer(addresses, self.qp.number())
             && !engine.fault_wait.is_waiting()
             && !self.peer.is_failed();
@@ -322,7 +322,7 @@ impl LoopbackPass<'_> {
             tally.add(&segment, &headers);
             let bytes =
                 FetchedPayload::new(self.peer.qp_memory(), segment.source, start_of(&headers));
-            let mut host = Host {
+            let mut host = QpResponseContext {
                 qp_memory: self.qp.qp_memory(),
                 queue: self.queue,
                 bytes: &bytes,

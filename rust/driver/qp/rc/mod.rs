@@ -49,7 +49,7 @@ use roce::{
         requester::{
             FlowLimit,
             RequesterConfig,
-            SendState, //
+            RequesterState, //
         },
         responder::{
             Responder,
@@ -177,7 +177,7 @@ impl Transport for Rc {
     fn sending(engine: &mut RcSendEngine) -> (Psn, bool) {
         let drained = engine.is_drained();
         let requester = engine.requester();
-        let drains = requester.state() == SendState::Draining;
+        let drains = requester.state() == RequesterState::Draining;
         (requester.psn(), drains && !drained)
     }
 

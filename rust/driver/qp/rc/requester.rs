@@ -139,7 +139,7 @@ impl RcSendEngine {
         take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
             let (due, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
             let packet = coalesce(run, packet, due, mtu);
-            let mut host = Host {
+            let mut host = QpResponseContext {
                 qp_memory: qp.qp_memory(),
                 queue: &self.queue,
                 bytes: &*run,
@@ -323,14 +323,14 @@ impl SendEngine for RcSendEngine {
 }
 
 /// What the requester needs while it handles one response.
-pub(super) struct Host<'a, B> {
+pub(super) struct QpResponseContext<'a, B> {
     pub(super) qp_memory: QpMemory<'a>,
     pub(super) queue: &'a SendQueue,
     pub(super) bytes: &'a B,
     pub(super) fault_wait: &'a mut FaultWait,
 }
 
-impl<B: PayloadSource> ResponseContext for Host<'_, B> {
+impl<B: PayloadSource> ResponseContext for QpResponseContext<'_, B> {
     fn place(
         &mut self,
         slot: SlotIndex,

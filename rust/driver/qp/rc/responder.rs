@@ -29,7 +29,7 @@ use crate::{
             Engine,
             TX_BURST, //
         },
-        recv_context::Host,
+        recv_context::QpRecvContext,
         shared::QpShared, //
     },
     queue::{
@@ -215,7 +215,7 @@ impl RcRecvEngine {
         (packet, bytes): (&Packet<'_>, &impl PayloadSource),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
-        let mut host = Host {
+        let mut host = QpRecvContext {
             qp,
             queue: &mut self.queue,
             cq: &self.cq,

@@ -38,8 +38,8 @@ use roce::{
     uc::{
         receiver::ReceiverConfig,
         sender::{
-            SendState,
             SenderConfig, //
+            UcSendState,
         }, //
     }, //
 };
@@ -113,7 +113,7 @@ impl Transport for Uc {
 
     fn sending(engine: &mut UcSendEngine) -> (Psn, bool) {
         let sender = engine.sender();
-        let drains = sender.state() == SendState::Draining;
+        let drains = sender.state() == UcSendState::Draining;
         (sender.psn(), drains && !sender.is_drained())
     }
 

@@ -18,7 +18,7 @@ use crate::{
             take_from_peer,
             Engine, //
         },
-        recv_context::Host,
+        recv_context::QpRecvContext,
         shared::QpShared, //
     },
     queue::{
@@ -33,12 +33,12 @@ use rdma::{
 };
 use roce::{
     access::Taken,
-    uc::receiver::Receiver, //
+    uc::receiver::UcReceiver, //
 };
 
 /// The half that receives.
 pub(crate) struct UcRecvEngine {
-    receiver: Receiver,
+    receiver: UcReceiver,
     receives: RecvQueue,
     cq: Arc<Cq>,
     path: Option<Path>,
@@ -51,7 +51,7 @@ impl UcRecvEngine {
     /// The half in RESET.
     pub(crate) fn new(receives: RecvQueue, cq: Arc<Cq>) -> Self {
         Self {
-            receiver: Receiver::new(),
+            receiver: UcReceiver::new(),
             receives,
             cq,
             path: None,
@@ -61,7 +61,7 @@ impl UcRecvEngine {
     }
 
     /// The protocol machine, for `modify_qp`.
-    pub(crate) fn receiver(&mut self) -> &mut Receiver {
+    pub(crate) fn receiver(&mut self) -> &mut UcReceiver {
         &mut self.receiver
     }
 
@@ -87,7 +87,7 @@ impl Engine for UcRecvEngine {
             return refused.or(self.flush(qp, actions));
         }
         let again = take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
-            let mut host = Host {
+            let mut host = QpRecvContext {
                 qp,
                 queue: &mut self.receives,
                 cq: &self.cq,

@@ -43,8 +43,8 @@ use roce::{
     segmentation::tx_desc::BurstLimit,
     status::WcStatus,
     uc::sender::{
-        Sender,
         SenderConfig, //
+        UcSender,
     },
     wr::{
         Completion,
@@ -54,7 +54,7 @@ use roce::{
 
 /// The half that sends.
 pub(crate) struct UcSendEngine {
-    sender: Sender,
+    sender: UcSender,
     queue: SendQueue,
     cq: Arc<Cq>,
     path: Option<Path>,
@@ -68,7 +68,7 @@ impl UcSendEngine {
     /// The half in RESET, consuming `queue`.
     pub(crate) fn new(queue: SendQueue, cq: Arc<Cq>) -> Self {
         Self {
-            sender: Sender::new(),
+            sender: UcSender::new(),
             queue,
             cq,
             path: None,
@@ -79,7 +79,7 @@ impl UcSendEngine {
     }
 
     /// The protocol machine, for `query_qp`.
-    pub(crate) fn sender(&self) -> &Sender {
+    pub(crate) fn sender(&self) -> &UcSender {
         &self.sender
     }
 

@@ -324,7 +324,7 @@ impl UdTx<'_> {
         if wr.length > port.active_mtu().bytes() {
             return Err(WcStatus::LocLenErr.into());
         }
-        let from = ud::Sender {
+        let from = ud::UdSender {
             qpn: Qpn::new(self.qp.number()),
             qkey: self.qkey,
             pkey: Pkey::DEFAULT,

@@ -94,14 +94,14 @@ impl RecvContext for Host {
 
 /// A receiver in RTR, its host, and what they made of packets.
 struct Test {
-    receiver: Receiver,
+    receiver: UcReceiver,
     host: Host,
 }
 
 impl Test {
     /// The path MTU is 256, the PSN that is due 100; `receives` of 600 bytes are numbered from 1.
     fn new(receives: u64) -> Self {
-        let mut receiver = Receiver::new();
+        let mut receiver = UcReceiver::new();
         receiver.configure(&ReceiverConfig {
             expected_psn: Psn::new(100),
             path_mtu: Mtu::Mtu256,

@@ -23,8 +23,8 @@ use std::{
 const SLOT: SlotIndex = SlotIndex(3);
 
 /// A sender in RTS whose path MTU is 256 and whose next PSN is `psn`.
-fn ready(psn: u32) -> Sender {
-    let mut sender = Sender::new();
+fn ready(psn: u32) -> UcSender {
+    let mut sender = UcSender::new();
     sender.configure(&SenderConfig {
         dest_qpn: Qpn::new(5),
         pkey: Pkey::DEFAULT,
@@ -36,7 +36,7 @@ fn ready(psn: u32) -> Sender {
 }
 
 /// Takes packets as far as `limit` goes, with their offsets.
-fn sent(sender: &mut Sender, limit: &mut BurstLimit) -> Vec<(Pkt, u32)> {
+fn sent(sender: &mut UcSender, limit: &mut BurstLimit) -> Vec<(Pkt, u32)> {
     let burst = sender.burst(limit);
     burst
         .map(|segment| {
@@ -50,7 +50,7 @@ fn sent(sender: &mut Sender, limit: &mut BurstLimit) -> Vec<(Pkt, u32)> {
         .collect()
 }
 
-fn all(sender: &mut Sender) -> Vec<(Pkt, u32)> {
+fn all(sender: &mut UcSender) -> Vec<(Pkt, u32)> {
     let mut limit = BurstLimit {
         bytes: u32::MAX,
         packets: u32::MAX,
@@ -58,7 +58,7 @@ fn all(sender: &mut Sender) -> Vec<(Pkt, u32)> {
     sent(sender, &mut limit)
 }
 
-fn status(sender: &mut Sender) -> Option<WcStatus> {
+fn status(sender: &mut UcSender) -> Option<WcStatus> {
     sender
         .poll_completion()
         .map(|done| done.map_or(WcStatus::Success, |done| done.status))
@@ -177,7 +177,7 @@ fn what_cannot_be_sent_takes_the_send_queue_to_error_until_it_is_resumed() {
         sender.post(SLOT, wr);
         assert_eq!(all(&mut sender), vec![]);
         assert_eq!(status(&mut sender), Some(expected));
-        assert_eq!(sender.state(), SendState::Error);
+        assert_eq!(sender.state(), UcSendState::Error);
 
         sender.post(SLOT, request(send, 1));
         assert_eq!(all(&mut sender), vec![]);
@@ -221,7 +221,7 @@ fn a_local_request_that_fails_takes_the_send_queue_to_error() {
     sender.perform_local(|_| Err(WcStatus::MwBindErr));
     sender.perform_local(|_| panic!("not again"));
     assert_eq!(status(&mut sender), Some(WcStatus::MwBindErr));
-    assert_eq!(sender.state(), SendState::Error);
+    assert_eq!(sender.state(), UcSendState::Error);
     sender.post(SLOT, request(SendOp::Local(LocalOp::Bind), 0));
     sender.perform_local(|_| panic!("it is flushed"));
     assert_eq!(status(&mut sender), Some(WcStatus::WrFlushErr));
@@ -242,7 +242,7 @@ fn a_request_that_makes_no_sense_completes_in_its_turn() {
     sender.reject(SLOT, 42, WcOpcode::Send, WcStatus::LocQpOpErr);
     let done = sender.poll_completion().unwrap().unwrap();
     assert_eq!((done.wr_id, done.status), (42, WcStatus::LocQpOpErr));
-    assert_eq!(sender.state(), SendState::Error);
+    assert_eq!(sender.state(), UcSendState::Error);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use roce::{
         admit,
         headers,
         DatagramWr,
-        Sender, //
+        UdSender, //
     },
     wire::{
         ext::ImmDt,
@@ -49,7 +49,7 @@ pub fn datagrams(data: &[u8]) {
         signaled: true,
         solicited: flags & 2 != 0,
     };
-    let from = Sender {
+    let from = UdSender {
         qpn: Qpn::new(bytes.number(MTU) & 0xff_ffff),
         qkey: Qkey::new(bytes.number(MTU)),
         pkey: Pkey::DEFAULT,
@@ -60,7 +60,7 @@ pub fn datagrams(data: &[u8]) {
 }
 
 /// What holds for a datagram that was asked for.
-fn sent(wr: &DatagramWr, from: Sender, psn: Psn) {
+fn sent(wr: &DatagramWr, from: UdSender, psn: Psn) {
     let headers = headers(wr, from, psn)
         .expect("a datagram")
         .emit(wr.length as usize);

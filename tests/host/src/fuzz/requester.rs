@@ -24,8 +24,8 @@ use roce::{
             FlowLimit,
             Requester,
             RequesterConfig,
+            RequesterState, //
             ResponseContext,
-            SendState, //
         },
         send_window::Slot, //
     },
@@ -239,7 +239,7 @@ impl World {
         let full = self.posted.len() == SLOTS;
         assert_eq!(
             slot.is_none(),
-            full || self.requester.state() == SendState::Reset
+            full || self.requester.state() == RequesterState::Reset
         );
         if let Some(slot) = slot {
             self.next_id += 1;
@@ -382,7 +382,7 @@ impl World {
                     assert_eq!(posted.performed, local);
                 }
                 WcStatus::WrFlushErr => {
-                    assert_eq!(self.requester.state(), SendState::Error);
+                    assert_eq!(self.requester.state(), RequesterState::Error);
                     self.failed = true;
                 }
                 status => {
@@ -405,7 +405,10 @@ impl World {
         let most = self.widest();
         let within = flight.packets <= most.packets && flight.bytes <= most.bytes;
         assert!(within || flight.packets == 1, "{flight:?}");
-        let active = matches!(requester.state(), SendState::Ready | SendState::Draining);
+        let active = matches!(
+            requester.state(),
+            RequesterState::Ready | RequesterState::Draining
+        );
         if active {
             assert_eq!(flight.packets == 0, next == 0, "{flight:?} {next}");
             let waits = requester.poll_timeout().is_some() || requester.has_work();

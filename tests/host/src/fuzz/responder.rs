@@ -25,10 +25,10 @@ use roce::{
     rc::{
         replay::ReplayEntry,
         responder::{
-            RecvState,
             RequestContext,
             Responder,
             ResponderConfig, //
+            ResponderState,
         }, //
     },
     recv_context::RecvContext,
@@ -252,7 +252,7 @@ fn start(responder: &mut Responder<Vec<ReplayEntry>>, bytes: &mut Bytes<'_>) {
 
 fn handle(responder: &mut Responder<Vec<ReplayEntry>>, host: &mut Host, bytes: &mut Bytes<'_>) {
     let (calls, before) = (host.calls, responder.expected_psn());
-    let ready = responder.state() == RecvState::Ready;
+    let ready = responder.state() == ResponderState::Ready;
     let (psn, outcome) = packet(bytes, before, |packet| {
         loop {
             // Memory that is absent comes before the refusals run out.
@@ -270,7 +270,7 @@ fn handle(responder: &mut Responder<Vec<ReplayEntry>>, host: &mut Host, bytes: &
         assert_eq!(host.calls, calls, "and only it has an effect");
     }
     assert!(moved <= 1 << 23);
-    if responder.state() == RecvState::Error {
+    if responder.state() == ResponderState::Error {
         assert_eq!(moved, 0);
     }
 }

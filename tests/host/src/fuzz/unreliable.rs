@@ -42,11 +42,11 @@ use roce::{
     time::Duration,
     uc::{
         receiver::{
-            Receiver,
             ReceiverConfig,
-            RecvState, //
+            UcReceiver,
+            UcRecvState, //
         },
-        sender::SendState, //
+        sender::UcSendState, //
     },
     wr::{
         Imm,
@@ -192,7 +192,7 @@ fn fail(connection: &mut Connection, bytes: &mut Bytes<'_>) {
         }
     };
     for status in [status, WcStatus::WrFlushErr] {
-        assert_eq!(sender.state(), SendState::Error);
+        assert_eq!(sender.state(), UcSendState::Error);
         let done = sender.poll_completion().expect("done with");
         assert_eq!(done.expect("a failure is told").status, status);
         assert_eq!(sender.poll_completion(), None, "once");
@@ -246,7 +246,7 @@ fn check(connection: &Connection, messages: &[Message], surely: usize) {
 /// A receiver alone.
 fn receiver(mut bytes: Bytes<'_>) {
     let mut host = Host::default();
-    let mut receiver = Receiver::new();
+    let mut receiver = UcReceiver::new();
     start(&mut receiver, &mut bytes);
     while !bytes.is_empty() {
         match bytes.below(8) {
@@ -260,7 +260,7 @@ fn receiver(mut bytes: Bytes<'_>) {
     }
 }
 
-fn start(receiver: &mut Receiver, bytes: &mut Bytes<'_>) {
+fn start(receiver: &mut UcReceiver, bytes: &mut Bytes<'_>) {
     receiver.configure(&ReceiverConfig {
         expected_psn: Psn::new(bytes.number(1 << 19)),
         path_mtu: Mtu::Mtu256,
@@ -270,7 +270,7 @@ fn start(receiver: &mut Receiver, bytes: &mut Bytes<'_>) {
     assert_eq!(Mtu::Mtu256.bytes(), MTU);
 }
 
-fn handle(receiver: &mut Receiver, host: &mut Host, bytes: &mut Bytes<'_>) {
+fn handle(receiver: &mut UcReceiver, host: &mut Host, bytes: &mut Bytes<'_>) {
     let before = receiver.expected_psn();
     let (calls, state) = (host.calls, receiver.state());
     let (psn, outcome) = packet(bytes, before, |packet| loop {
@@ -283,7 +283,7 @@ fn handle(receiver: &mut Receiver, host: &mut Host, bytes: &mut Bytes<'_>) {
         }
     });
     let late = psn != before && before.since(psn) <= roce::uc::receiver::STALE;
-    if late || state != RecvState::Ready {
+    if late || state != UcRecvState::Ready {
         assert!(outcome.is_err());
         assert_eq!(host.calls, calls, "what comes late has no effect");
         assert_eq!(receiver.expected_psn(), before);
@@ -291,11 +291,11 @@ fn handle(receiver: &mut Receiver, host: &mut Host, bytes: &mut Bytes<'_>) {
     let failed = receiver.take_failure();
     assert_eq!(
         failed,
-        state == RecvState::Ready && receiver.state() == RecvState::Error
+        state == UcRecvState::Ready && receiver.state() == UcRecvState::Error
     );
 }
 
-fn control(receiver: &mut Receiver, host: &mut Host, bytes: &mut Bytes<'_>) {
+fn control(receiver: &mut UcReceiver, host: &mut Host, bytes: &mut Bytes<'_>) {
     let reset = bytes.flag();
     receiver.fail();
     let open = host.in_progress.take().map(|wr| wr.wr_id);

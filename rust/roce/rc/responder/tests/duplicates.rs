@@ -206,7 +206,7 @@ fn what_can_be_read_no_more_is_not_repeated() {
     assert_eq!(bench.says_up_to(one), [data(Position::First, 101, 256)]);
     bench.responder.abort_read(1, AccessError::Key);
     assert_eq!(bench.responder.take_event(), None);
-    assert_eq!(bench.responder.state(), RecvState::Ready);
+    assert_eq!(bench.responder.state(), ResponderState::Ready);
     let later = data(Position::Only, 103, 1);
     assert_eq!(bench.says(), [later], "the others are not the worse for it");
     bench.is_asked([104]);
@@ -238,7 +238,7 @@ fn nothing_is_read_again_without_the_right_to_it() {
     let again = bench.gets(read(101, 101, 1));
     assert_eq!(again, Err(DropReason::UnknownDuplicate));
     assert_eq!(bench.says(), []);
-    assert_eq!(bench.responder.state(), RecvState::Ready);
+    assert_eq!(bench.responder.state(), ResponderState::Ready);
 }
 
 #[test]

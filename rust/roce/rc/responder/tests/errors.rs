@@ -166,7 +166,7 @@ fn the_answer_to_a_read_ends_with_the_right_to_it() {
     assert_eq!(bench.says_up_to(one), [data(Position::First, 100, 256)]);
     bench.responder.set_access(Access::REMOTE_WRITE);
     assert_eq!(bench.says(), [says(101, INVALID)]);
-    assert_eq!(bench.responder.state(), RecvState::Error);
+    assert_eq!(bench.responder.state(), ResponderState::Error);
     assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
     assert_eq!(bench.says(), []);
 }

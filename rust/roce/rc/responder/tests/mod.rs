@@ -266,7 +266,7 @@ impl Bench {
 
     /// Checks that the last packet was refused for good and changed nothing else.
     fn is_refused(&mut self, psn: u32, syndrome: Syndrome, fatal: Fatal) {
-        assert_eq!(self.responder.state(), RecvState::Error);
+        assert_eq!(self.responder.state(), ResponderState::Error);
         assert_eq!(self.responder.take_event(), Some(fatal));
         assert_eq!(self.responder.take_event(), None);
         assert_eq!(self.says(), [says(psn, syndrome)]);

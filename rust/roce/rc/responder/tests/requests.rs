@@ -140,7 +140,7 @@ fn nothing_is_carried_out_before_the_start() {
     };
     assert_eq!(gets(&mut responder), Err(DropReason::WrongQpState));
     responder.init();
-    assert_eq!(responder.state(), RecvState::Init);
+    assert_eq!(responder.state(), ResponderState::Init);
     assert_eq!(gets(&mut responder), Err(DropReason::WrongQpState));
     responder.start();
     assert_eq!(gets(&mut responder), Ok(Taken::Whole));
@@ -172,7 +172,7 @@ fn a_reset_forgets_everything_but_the_attributes() {
     bench.responder.reset();
     assert_eq!(bench.says(), []);
     assert_eq!(bench.responder.abandon(), None);
-    assert_eq!(bench.responder.state(), RecvState::Reset);
+    assert_eq!(bench.responder.state(), ResponderState::Reset);
 }
 
 #[test]
