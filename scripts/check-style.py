@@ -11,7 +11,7 @@ import re
 
 import source
 
-FILE_LINES = 450
+FILE_LINES = 600
 FUNCTION_LINES = 60
 COLUMNS = 120
 CODE = (".rs", ".c", ".h", ".py", ".sh")
