@@ -40,14 +40,6 @@ pub const fn low_u8(value: u32) -> u8 {
     value as u8
 }
 
-/// Keeps the low 16 bits of `value`.
-#[inline]
-#[must_use]
-#[expect(clippy::as_conversions, reason = "cuts on purpose")]
-pub const fn low_u16(value: u32) -> u16 {
-    value as u16
-}
-
 /// Keeps the low 32 bits of `value`.
 #[inline]
 #[must_use]
@@ -71,13 +63,6 @@ pub fn saturating_u16(value: usize) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
 }
 
-/// Narrows `value`, or gives `u32::MAX` where it does not fit.
-#[inline]
-#[must_use]
-pub fn saturating_u32(value: usize) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +76,6 @@ mod tests {
     #[test]
     fn cutting_keeps_the_low_bits() {
         assert_eq!(low_u8(0x1234_5678), 0x78);
-        assert_eq!(low_u16(0x1234_5678), 0x5678);
         assert_eq!(low_u32(0x1234_5678_9abc_def0), 0x9abc_def0);
     }
 
@@ -105,6 +89,5 @@ mod tests {
     fn saturating_stops_at_the_largest() {
         assert_eq!(saturating_u16(0xffff), 0xffff);
         assert_eq!(saturating_u16(0x1_0000), 0xffff);
-        assert_eq!(saturating_u32(0x1_0000), 0x1_0000);
     }
 }

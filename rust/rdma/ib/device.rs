@@ -27,18 +27,6 @@ use kernel::sync::{
     rcu, //
 };
 
-/// Something that happened to the port (`enum ib_event_type`).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u32)]
-pub enum PortEvent {
-    /// Packets can be carried.
-    Active = bindings::ib_event_type_IB_EVENT_PORT_ACTIVE,
-    /// Packets can no longer be carried.
-    Err = bindings::ib_event_type_IB_EVENT_PORT_ERR,
-    /// The GID table has changed.
-    GidChange = bindings::ib_event_type_IB_EVENT_GID_CHANGE,
-}
-
 /// A device of the driver `T`. Dereferences to the driver's data.
 #[repr(C)]
 pub struct Device<T> {
@@ -119,20 +107,6 @@ impl<T> Device<T> {
         };
         // SAFETY: Both are valid.
         unsafe { bindings::ib_dispatch_port_state_event(self.as_raw(), netdev.as_raw()) };
-    }
-
-    /// Raises an event of the port, if the device is registered.
-    pub fn dispatch_event(&self, what: PortEvent) {
-        // See `dispatch_port_state`.
-        let Some(_registered) = self.try_get() else {
-            return;
-        };
-        let mut event: bindings::ib_event = pin_init::zeroed();
-        event.device = self.as_raw();
-        event.event = what as u32;
-        event.element.port_num = 1;
-        // SAFETY: The event is complete, and the device valid.
-        unsafe { bindings::ib_dispatch_event(&event) };
     }
 
     /// The place of the driver's data. Only an address is computed.

@@ -54,20 +54,6 @@ unsafe impl Send for GidAttr {}
 // SAFETY: See `Send`.
 unsafe impl Sync for GidAttr {}
 
-impl GidAttr {
-    /// The address, in network byte order; an IPv4 address is mapped into IPv6.
-    pub fn gid(&self) -> [u8; 16] {
-        // SAFETY: The entry is held. Any bytes are a GID.
-        unsafe { self.0.as_ref().gid.raw }
-    }
-
-    /// The place in the table.
-    pub fn index(&self) -> u16 {
-        // SAFETY: The entry is held.
-        unsafe { self.0.as_ref().index }
-    }
-}
-
 impl Drop for GidAttr {
     fn drop(&mut self) {
         // SAFETY: The reference is ours, by the invariant.

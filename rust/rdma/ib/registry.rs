@@ -10,10 +10,7 @@
 
 use crate::{
     bindings,
-    ib::device::{
-        Device,
-        DeviceRef, //
-    },
+    ib::device::Device,
     ib_device::IbDevice,
     net::{
         netdev::NetDevBorrow,
@@ -303,12 +300,5 @@ impl<T, C> Registry<T, C> {
             let devices = shared.devices.lock();
             devices.iter().filter_map(Listed::device).for_each(f);
         }
-    }
-
-    /// The first registered device that `wanted` is true for.
-    pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<DeviceRef<T>> {
-        let devices = self.shared()?.devices.lock();
-        let mut all = devices.iter().filter_map(Listed::device);
-        all.find_map(|device| wanted(device).then(|| device.try_get())?)
     }
 }

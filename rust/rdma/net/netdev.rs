@@ -132,13 +132,6 @@ impl NetDevBorrow {
         unsafe { bindings::ferroce_helper_netif_carrier_ok(self.as_raw()) }
     }
 
-    /// Whether this is the loopback interface of a namespace.
-    pub fn is_loopback(&self) -> bool {
-        // SAFETY: Only an address is computed.
-        let flags = self.read(|dev| unsafe { &raw const (*dev).flags });
-        flags & bindings::net_device_flags_IFF_LOOPBACK != 0
-    }
-
     /// Whether `upper` is on top of this interface, such as a VLAN: its packets come in by both. To be
     /// called under RCU.
     pub fn has_upper(&self, upper: &Self, _guard: &rcu::Guard) -> bool {

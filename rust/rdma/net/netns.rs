@@ -7,6 +7,8 @@
 //!
 //! C header: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
 
+mod listener;
+
 use crate::bindings;
 use core::{
     ffi::c_void,
@@ -31,6 +33,7 @@ use kernel::{
     },
     types::Opaque, //
 };
+use listener::Listener;
 
 /// Identity of a network namespace, for comparison. It may name a namespace that is gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -99,9 +102,12 @@ pub trait NamespaceExit: Send + Sync + 'static {
     fn namespace_exit(&self, net: NetId);
 }
 
-/// Who is told: the object of the only [`NamespaceHook`], or null. C calls the hook with nothing
-/// that could lead to it.
-static LISTENER: Atomic<*mut c_void> = Atomic::new(ptr::null_mut());
+/// What `listener` is made of.
+type Pointer = Atomic<*mut c_void>;
+type Flag = Atomic<bool>;
+
+/// The object of the only [`NamespaceHook`].
+static LISTENER: Listener = Listener::new(Atomic::new(ptr::null_mut()), Atomic::new(false));
 
 /// Has a [`NamespaceExit`] called until it is dropped. There can be one at a time.
 ///
@@ -131,13 +137,13 @@ impl<T: NamespaceExit> NamespaceHook<T> {
         ops.exit = Some(exit::<T>);
         let ops = KBox::new(Opaque::new(ops), GFP_KERNEL)?;
         let raw = Arc::as_ptr(&object).cast_mut().cast();
-        LISTENER
-            .cmpxchg(ptr::null_mut(), raw, Full)
-            .map_err(|_| EBUSY)?;
+        if !LISTENER.claim(raw) {
+            return Err(EBUSY);
+        }
         // SAFETY: The operations are complete, and do not move until `drop` has unregistered them.
         let registered = to_result(unsafe { bindings::register_pernet_subsys(ops.get()) });
         if let Err(error) = registered {
-            LISTENER.store(ptr::null_mut(), Release);
+            LISTENER.release();
             return Err(error);
         }
         // INVARIANT: Both were just done.
@@ -150,11 +156,11 @@ impl<T: NamespaceExit> NamespaceHook<T> {
 
 impl<T: NamespaceExit> Drop for NamespaceHook<T> {
     fn drop(&mut self) {
-        // C is about to call the hook for every namespace there is.
-        LISTENER.store(ptr::null_mut(), Release);
-        // SAFETY: Registered, by the invariant. Waits for calls that are being made, so that the
-        // object is not used afterwards.
-        unsafe { bindings::unregister_pernet_subsys(self.ops.get()) };
+        LISTENER.close(|| {
+            // SAFETY: Registered, by the invariant. Waits for calls that are being made, so that the object is not
+            // used afterwards.
+            unsafe { bindings::unregister_pernet_subsys(self.ops.get()) };
+        });
     }
 }
 
@@ -162,12 +168,13 @@ impl<T: NamespaceExit> Drop for NamespaceHook<T> {
 ///
 /// # Safety
 ///
-/// Called by C, for the hook of a `T`, with a valid namespace.
+/// Called by C, for the registered hook of a `T`, with a valid namespace.
 unsafe extern "C" fn exit<T: NamespaceExit>(net: *mut bindings::net) {
-    let object: *const T = LISTENER.load(Acquire).cast_const().cast();
-    // SAFETY: If there is an object, it is that of the hook that this function was registered for,
-    // which keeps it until after this call.
-    if let Some(object) = unsafe { object.as_ref() } {
-        object.namespace_exit(NetId::of(net));
-    }
+    let Some(object) = LISTENER.get() else {
+        return;
+    };
+    let object: *const T = object.cast_const().cast();
+    // SAFETY: The hook is registered, so the object is its own, a `T`: another takes its place only when `close` has
+    // ended, which waits for this call. The hook keeps the object until then.
+    unsafe { &*object }.namespace_exit(NetId::of(net));
 }

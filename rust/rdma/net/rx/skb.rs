@@ -197,11 +197,6 @@ impl RxSkb {
         }
     }
 
-    /// Explicit congestion notification (RFC 3168): 3 if the network was congested.
-    pub fn ecn(&self) -> u8 {
-        self.traffic_class() & 3
-    }
-
     /// IPv4 time to live or IPv6 hop limit.
     pub fn hop_limit(&self) -> u8 {
         match self.ip() {
