@@ -17,10 +17,12 @@ use crate::{
     }, //
 };
 use kernel::{
+    new_mutex,
     new_spinlock_irq,
     prelude::*,
     sync::{
         Arc,
+        Mutex,
         SpinLockIrq, //
     }, //
 };
@@ -37,6 +39,9 @@ use rdma::ib::{
     wc::Wc, //
 };
 
+/// Completions that a resize moves, or a removal looks at, before it releases the lock.
+const STEP_ENTRIES: u32 = 64;
+
 /// The queue had no room: the completion is not in it.
 #[derive(Debug)]
 #[must_use]
@@ -49,6 +54,9 @@ pub(crate) struct Cq {
     moderator: Arc<Moderator>,
     #[pin]
     queue: SpinLockIrq<Queue>,
+    /// Held while completions of one queue pair are removed.
+    #[pin]
+    removal: Mutex<()>,
 }
 
 /// What the lock guards.
@@ -119,6 +127,7 @@ impl Cq {
                 moderator,
                 handle,
                 queue <- new_spinlock_irq!(queue, "ferroce::Cq"),
+                removal <- new_mutex!((), "ferroce::Cq::removal"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -224,12 +233,21 @@ impl Cq {
         details.put(c"overflowed", overflowed.into());
     }
 
-    /// Forgets the completions of this queue pair, which is no more: to a consumer in the kernel, they name it by its
-    /// address.
+    /// Removes the completions of this queue pair, which is being destroyed and completes nothing more: to a kernel
+    /// consumer, they name it by its address. Releases the lock after every few completions. Sleeps.
     pub(crate) fn forget(&self, qp: QpToken) {
-        match &mut self.queue.lock().entries {
-            CqEntries::Kernel(fifo) => fifo.remove(|wc| wc.qp == qp),
-            CqEntries::User { .. } => {}
+        let _one_at_a_time = self.removal.lock();
+        if let CqEntries::Kernel(fifo) = &mut self.queue.lock().entries {
+            fifo.begin_removal();
+        }
+        loop {
+            let complete = match &mut self.queue.lock().entries {
+                CqEntries::Kernel(fifo) => fifo.remove_step(STEP_ENTRIES, |wc| wc.qp == qp),
+                CqEntries::User { .. } => true,
+            };
+            if complete {
+                return;
+            }
         }
     }
 
@@ -282,9 +300,6 @@ fn offer<U>(entries: u32, user: &mut UserContext<U>) -> Result<(Arc<Ring>, MmapI
     Ok((ring, info))
 }
 
-/// Completions that a resize moves before it lets others have the lock.
-const CHUNK: u32 = 64;
-
 /// The move of what waits to a larger ring, a part at a time.
 struct CqResize {
     ring: Arc<Ring>,
@@ -311,7 +326,7 @@ impl CqResize {
             return Err(EINVAL);
         };
         let mut next = self.next.unwrap_or_else(|| ring.consumer());
-        for _ in 0..CHUNK {
+        for _ in 0..STEP_ENTRIES {
             if next == *producer {
                 self.ring.publish_producer(self.moved);
                 core::mem::swap(ring, &mut self.ring);

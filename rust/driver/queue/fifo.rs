@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bounded queues in our own memory.
-//!
-//! Owns the room for as many entries as it was made for, so that adding one allocates nothing. Knows
-//! neither locks nor what it holds.
+//! A bounded queue in kernel memory: what a kernel consumer posts, and its completions. The caller locks it.
 
+use core::ops::Range;
 use kernel::prelude::*;
 use rdma::util::alloc::gfp_user;
 
-/// A queue of at most as many values as it was made for. Indices run free.
+/// A queue of at most as many values as it was made for; adding one allocates nothing.
+///
+/// Positions count up without end; a value stands in the slot that its position is modulo the capacity.
 pub(crate) struct Fifo<T> {
     slots: KVVec<Option<T>>,
+    /// Position of the next value that is added.
     produced: usize,
+    /// Position of the oldest value.
     consumed: usize,
+    /// Positions without a value, while a removal is in progress. Values older than these were not looked at yet.
+    gap: Option<Range<usize>>,
 }
 
 impl<T> Fifo<T> {
@@ -32,58 +36,91 @@ impl<T> Fifo<T> {
             slots,
             produced: 0,
             consumed: 0,
+            gap: None,
         })
     }
 
-    /// Adds a value; gives it back if there is no room.
+    /// Adds a value; returns it if there is no room.
     pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
-        let at = self.produced.checked_rem(self.slots.len());
-        match at.and_then(|at| self.slots.get_mut(at)) {
+        let next = self.produced.wrapping_add(1);
+        match self.slot(self.produced) {
             Some(slot) if slot.is_none() => {
                 *slot = Some(value);
-                self.produced = self.produced.wrapping_add(1);
+                self.produced = next;
                 Ok(())
             }
             _ => Err(value),
         }
     }
 
-    /// The oldest value.
+    /// The oldest value. Not to be called while a removal is in progress.
     pub(crate) fn first(&self) -> Option<&T> {
-        let at = self.consumed.checked_rem(self.slots.len())?;
-        self.slots.get(at)?.as_ref()
+        let index = self.consumed.checked_rem(self.slots.len())?;
+        self.slots.get(index)?.as_ref()
     }
 
     /// Takes the oldest value.
     pub(crate) fn pop(&mut self) -> Option<T> {
-        let at = self.consumed.checked_rem(self.slots.len())?;
-        let value = self.slots.get_mut(at)?.take()?;
+        self.skip_gap();
+        let value = self.slot(self.consumed)?.take()?;
         self.consumed = self.consumed.wrapping_add(1);
         Some(value)
     }
 
-    /// Drops the values that are `unwanted`. Takes as long as there are values.
-    pub(crate) fn remove(&mut self, unwanted: impl Fn(&T) -> bool) {
-        for _ in 0..self.len() {
-            let Some(value) = self.pop() else {
-                break;
+    /// Begins to remove values: those that are in the queue now. Then [`Fifo::remove_step`] must be called until it
+    /// returns true. One removal at a time.
+    pub(crate) fn begin_removal(&mut self) {
+        self.gap = Some(self.produced..self.produced);
+    }
+
+    /// Looks at up to `count` values, the newest first, and drops those that are `unwanted`. The others keep their
+    /// order, also with those that are added or taken between two steps. Returns whether the removal is complete.
+    pub(crate) fn remove_step(&mut self, count: u32, unwanted: impl Fn(&T) -> bool) -> bool {
+        for _ in 0..count {
+            self.skip_gap();
+            let Some(Range { start, end }) = self.gap.clone() else {
+                return true;
             };
-            if !unwanted(&value) {
-                // There is the room that it had.
-                let _ = self.push(value);
+            let start = start.wrapping_sub(1);
+            let mut gap = start..end;
+            if let Some(value) = self.slot(start).and_then(Option::take) {
+                if !unwanted(&value) {
+                    gap.end = end.wrapping_sub(1);
+                    // The slot is the gap's last, or the one that the value was just taken from.
+                    if let Some(slot) = self.slot(gap.end) {
+                        *slot = Some(value);
+                    }
+                }
             }
+            self.gap = Some(gap);
         }
+        self.skip_gap();
+        self.gap.is_none()
     }
 
     /// Values in it.
     pub(crate) fn len(&self) -> u32 {
+        let gap = self.gap.clone().unwrap_or(0..0);
+        let all = self.produced.wrapping_sub(self.consumed);
         // CAST: No more than there is room for.
-        self.produced.wrapping_sub(self.consumed) as u32
+        all.wrapping_sub(gap.end.wrapping_sub(gap.start)) as u32
     }
 
     /// Most values that can be in it.
     pub(crate) fn capacity(&self) -> u32 {
-        // CAST: As many as were asked for, by a `u32`.
+        // CAST: The capacity was a `u32`.
         self.slots.len() as u32
+    }
+
+    fn slot(&mut self, position: usize) -> Option<&mut Option<T>> {
+        let index = position.checked_rem(self.slots.len())?;
+        self.slots.get_mut(index)
+    }
+
+    /// If nothing older than the gap is left, the removal is complete and the gap goes.
+    fn skip_gap(&mut self) {
+        if let Some(gap) = self.gap.take_if(|gap| gap.start == self.consumed) {
+            self.consumed = gap.end;
+        }
     }
 }

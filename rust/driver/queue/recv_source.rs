@@ -306,7 +306,7 @@ pub(crate) enum RecvSource {
     /// Of a process.
     Ring(RingReader),
     /// Of a consumer in the kernel.
-    RecvFifo(RecvFifo),
+    Posted(RecvFifo),
 }
 
 impl RecvSource {
@@ -314,7 +314,7 @@ impl RecvSource {
     pub(crate) fn take(&mut self, least: u32, list: &mut RecvSges) -> Taken {
         match self {
             Self::Ring(ring) => ring.take(least, list),
-            Self::RecvFifo(posts) => posts.take(least, list),
+            Self::Posted(posts) => posts.take(least, list),
         }
     }
 
@@ -322,7 +322,7 @@ impl RecvSource {
     pub(crate) fn len(&self) -> u32 {
         match self {
             Self::Ring(ring) => ring.len(),
-            Self::RecvFifo(posts) => posts.len(),
+            Self::Posted(posts) => posts.len(),
         }
     }
 }

@@ -117,7 +117,7 @@ impl Srq {
     /// no room.
     pub(crate) fn push(&self, wr: &wr::KernelRecvWr<'_>) -> Result {
         match &mut self.stock.lock().source {
-            RecvSource::RecvFifo(posts) => posts.push(wr),
+            RecvSource::Posted(posts) => posts.push(wr),
             RecvSource::Ring(_) => Err(EINVAL),
         }
     }
@@ -199,7 +199,7 @@ impl Srq {
         if stock.limit > max_wr {
             return Err(EINVAL);
         }
-        let RecvSource::RecvFifo(posts) = &mut stock.source else {
+        let RecvSource::Posted(posts) = &mut stock.source else {
             return Err(EINVAL);
         };
         posts.resize(&mut room)?;

@@ -69,7 +69,7 @@ pub(crate) fn create(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Sr
             asked.max_wr = ring.entries();
             RecvSource::Ring(RingReader::new(ring, asked.max_sge))
         }
-        None => RecvSource::RecvFifo(recv_source::RecvFifo::new(asked.max_wr, asked.max_sge)?),
+        None => RecvSource::Posted(recv_source::RecvFifo::new(asked.max_wr, asked.max_sge)?),
     };
     let srq = Srq::new(pd.clone(), init.handle, asked, source)?;
     Ok((srq, asked))

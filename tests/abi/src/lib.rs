@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a process may write into its queues, on the host.
+//! Files of the driver that need little of the kernel, on the host.
 //!
-//! The very files of `rust/driver/abi` that the module is built from, over values that stand in for those of
-//! `rust/rdma`, and the body of a fuzz target, which also runs for a bounded time as a test.
+//! The very files that the module is built from, over stand-ins for the little of the `kernel` and `rdma` crates that
+//! they use: the entries of the user ABI, with the body of a fuzz target, which also runs for a bounded time as a test,
+//! and the queue of a kernel consumer's completions.
 
 // The driver's files call it by this name.
+extern crate self as kernel;
 extern crate self as rdma;
 
 pub mod entries;
+#[cfg(test)]
+mod fifo_props;
 
 /// Stands in for `rust/rdma/ib`.
 pub mod ib {
@@ -60,3 +64,61 @@ pub(crate) mod abi;
 #[path = "../../../rust/driver/limits.rs"]
 #[allow(dead_code, reason = "not all that the module uses is tried here")]
 mod limits;
+
+#[path = "../../../rust/driver/queue/fifo.rs"]
+#[allow(dead_code, reason = "not all that the module uses is tried here")]
+mod fifo;
+
+/// Stands in for the prelude of the `kernel` crate.
+pub mod prelude {
+    /// The only flags there are.
+    pub const GFP_KERNEL_ACCOUNT: () = ();
+
+    /// No allocation fails on the host.
+    pub type Result<T = (), E = ()> = core::result::Result<T, E>;
+
+    /// A vector.
+    pub struct KVVec<T>(Vec<T>);
+
+    impl<T> KVVec<T> {
+        /// See `kernel::alloc::Vec`.
+        pub fn with_capacity(capacity: usize, _flags: ()) -> Result<Self> {
+            Ok(Self(Vec::with_capacity(capacity)))
+        }
+
+        /// See `kernel::alloc::Vec`.
+        pub fn push(&mut self, value: T, _flags: ()) -> Result<()> {
+            self.0.push(value);
+            Ok(())
+        }
+
+        /// Number of values.
+        pub fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        /// Whether there are none.
+        pub fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
+
+        /// See `slice::get`.
+        pub fn get(&self, index: usize) -> Option<&T> {
+            self.0.get(index)
+        }
+
+        /// See `slice::get_mut`.
+        pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+            self.0.get_mut(index)
+        }
+    }
+}
+
+/// Stands in for `rust/rdma/util`.
+pub mod util {
+    /// Stands in for `rust/rdma/util/alloc.rs`.
+    pub mod alloc {
+        /// The only flags there are.
+        pub const fn gfp_user() {}
+    }
+}
