@@ -34,9 +34,12 @@ apt() {
 
 update_lists() {
 	mkdir -p "$APT/lists/partial" "$APT/partial"
-	echo "deb $MIRROR $BACKPORTS main" >"$APT/sources.list"
+	# From where the root itself came.
+	sed -n "s|^deb \(\[[^]]*\] \)\?\([^ ]*\) $SUITE .*|deb \1\2 $BACKPORTS main|p" \
+		"$("$SRC/scripts/toolchain.sh")/etc/apt/sources.list" | sed -n 1p >"$APT/sources.list"
+	[ -s "$APT/sources.list" ] || die "the toolchain root names no archive of $SUITE"
 	say APT "package lists of $BACKPORTS"
-	apt apt-get -qq update >&2 || die "cannot fetch the package lists from $MIRROR"
+	apt apt-get -qq update >&2 || die "cannot fetch the package lists: $(<"$APT/sources.list")"
 }
 
 # package_version PACKAGE...: prints "NAME VERSION" of each that the registry holds.

@@ -30,6 +30,16 @@ lock() {
 	flock "$lock_fd"
 }
 
+# debian_mirror: prints the archive that this machine's own apt reads Debian from, or FERROCE_MIRROR if that is set;
+# nothing if the machine has none.
+debian_mirror() {
+	if [ -n "${FERROCE_MIRROR-}" ]; then
+		echo "$FERROCE_MIRROR"
+	elif command -v apt-get >/dev/null; then
+		apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Label: Debian' 2>/dev/null | sed -n 1p
+	fi
+}
+
 # apt_install COMMAND PACKAGE: unless somebody else has done so meanwhile.
 apt_install() {
 	command -v "$1" >/dev/null && return

@@ -19,17 +19,19 @@ esac
 root=$CACHE/root-$(key "$SUITE" "$packages")
 
 build() {
-	local new=$root.new log=$CACHE/root.log
+	local new=$root.new log=$CACHE/root.log mirror
 	need mmdebstrap mmdebstrap
 	need unshare util-linux
 	as_root rm -rf "$new"
 	say ROOT "Debian $SUITE with $what, about a minute"
 	mkdir "$new"
+	# Without one, mmdebstrap takes its own default.
+	mirror=$(debian_mirror)
 	# A tar stream rather than a directory: whoever unpacks it owns the files, and
 	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power
 	# cut before the root has its name, so dpkg need not wait for the disk.
 	if ! mmdebstrap --variant=minbase --dpkgopt=force-unsafe-io --include="${packages// /,}" --format=tar \
-		"$SUITE" - "$MIRROR" 2>"$log" </dev/null |
+		"$SUITE" - ${mirror:+"$mirror"} 2>"$log" </dev/null |
 		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
 		tail -n 20 "$log" >&2
 		die "cannot make the root; the whole log is $log"
