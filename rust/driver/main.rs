@@ -2,10 +2,20 @@
 
 //! ferroce: an RDMA provider that speaks RoCEv2 over any netdev.
 //!
-//! The module's beginning and end. What happens in between starts in `verbs` for a consumer, in
-//! `demux` for a packet, and in `device` for an event of the netdev.
+//! Module load and unload. A consumer's calls enter in `verbs`, packets in `net::demux`, and netdev events in `device`.
 //!
-//! Modules are listed bottom up: each imports only those above it.
+//! Folders, bottom up; each uses only those before it (checked by `scripts/check-layers.py`):
+//!
+//! - `limits`: every limit of a device;
+//! - `abi`: the entries of the queues that user space maps;
+//! - `mem`: memory regions, memory windows, keys, and access to the bytes behind them;
+//! - `queue`: SQ, RQ, SRQ, CQ;
+//! - `port`: what the queue pairs of a device share: counters, address handles, work queues;
+//! - `packet`: one packet, received or sent;
+//! - `qp`: the queue pair and its services RC, UC and UD;
+//! - `net`: from a socket to a queue pair;
+//! - `device`: one `ib_device`, and the state of the module;
+//! - `verbs`: the operations that the core calls.
 
 #![crate_name = "ferroce"]
 #![deny(unsafe_code)]
@@ -57,9 +67,9 @@ module! {
     },
 }
 
-/// The loaded module. Fields drop in this order: first nobody can add a device, then the devices
-/// go, then what they react to (`_namespaces` waits for whoever reads in sysfs of a namespace that ends, too); then
-/// what is still on its way has to come to rest.
+/// The loaded module. Fields drop in this order: `_link` refuses new devices and unregisters those that exist; then
+/// the notifiers of netdevs and namespaces go (`_namespaces` also waits for sysfs readers of a namespace that ends);
+/// last, `_rest` waits for what is still in flight.
 struct FerroceModule {
     _link: Registration<Ferroce>,
     _events: Notifier<ModuleState>,
@@ -80,7 +90,7 @@ impl kernel::Module for FerroceModule {
     }
 }
 
-/// Dropped last: waits until the last queue pair is gone.
+/// Waits, when dropped, until the last queue pair is freed.
 struct Rest(Arc<ModuleState>);
 
 impl Drop for Rest {

@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe abstractions over the RDMA core and the parts of the network stack that a RoCE provider
-//! needs. Shaped as if they were part of the kernel crate: all `unsafe` code of the project is
-//! here, and a driver on top needs none.
+//! Safe abstractions over the RDMA core and the parts of the network stack that a RoCE provider needs.
 //!
-//! # Map
+//! They are shaped as if they were part of the kernel crate. All `unsafe` code of the module is here, so the driver on
+//! top needs none.
 //!
-//! From the bottom up; a module uses those above it in this list.
+//! Folders, bottom up; each uses only those before it:
 //!
-//! - [`attr`], [`wc`]: values that pass between the core and a driver.
-//! - [`ring`]: memory that a queue shares with user space; [`mmap`]: how it gets there.
-//! - [`event`], [`udata`], [`wr`]: what a verb brings along, and the way back to its consumer.
-//! - [`wait`], [`slot`], [`table`]: what is found under RCU, and waiting for those who found it.
-//! - [`tally`]: counters of each CPU.
-//! - [`gate`]: a value that is taken away from its readers without sleeping.
-//! - [`turn`], [`timer`], [`sleep`]: who runs when.
-//! - [`trace`], [`restrack`], [`apart`]: tracepoints, details and counters for those who ask.
-//! - [`umem`], [`crc32`]: memory that data is moved to and from.
-//! - [`net`]: interfaces, packets, routes.
-//! - [`driver`]: the trait that a driver implements.
-//! - [`device`], [`link`], [`gid`]: the life of a device, how it is found, its addresses.
+//! - [`util`]: allocation flags, CRC-32, random numbers;
+//! - [`sync`]: ownership of a value by one CPU at a time, RCU look-ups, timers, work items, waiting for the last user;
+//! - [`ib_device`]: the core's part of a device;
+//! - [`mm`]: the memory behind a region, and copies to and from it;
+//! - [`net`]: namespaces, netdevs, routes; packets received and sent; the sockets and hooks that they come through;
+//! - [`ib`]: the trait that a driver implements, what the core passes to it, and the life of a device.
 
 #![crate_name = "rdma"]
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RoCEv2 transport, without I/O, without allocation and without a clock.
+//! The RoCEv2 transport as a sans-IO library: no I/O, no allocation, no clock.
 //!
-//! Values in, values out. Time is an argument; memory is described and never touched; nothing
-//! here prints, locks or calls back. The same files are compiled by Kbuild into the module and
-//! by Cargo for the tests on the host.
+//! Time is an argument. Memory is described and never touched: where bytes must move, the caller passes a context whose
+//! methods the core calls ([`recv_context`], [`rc::requester::ResponseContext`]). Nothing here prints or locks. Kbuild
+//! compiles these files into the module, and Cargo compiles them for the tests on the host.
 //!
-//! Layers, each of which knows only those above it in this list:
+//! Modules, bottom up; each uses only those before it:
 //!
 //! - values: [`num`], [`psn`], [`id`], [`time`], [`status`];
-//! - packets: [`wire`], which parses and emits headers and computes the ICRC;
-//! - requests: [`wr`], what is asked for; [`access`] and [`bind`], which memory is whose;
-//!   [`segment`], how a message is cut into packets;
-//! - transports: [`rc`], the reliable connection;
-//! - queue pairs: [`qp`];
-//! - management: [`pma`], the counters of a port.
+//! - [`wire`]: parsing and building packets, ICRC;
+//! - [`access`], [`wr`], [`bind`]: access rights, work requests, memory windows; [`pma`]: port counters by MAD;
+//! - [`segmentation`]: messages to packets and back; [`ud`]: datagrams;
+//! - [`recv_context`], [`congestion`]: the callbacks of a receiver, and how much may be in flight;
+//! - [`rc`], [`uc`]: the reliable and the unreliable connection;
+//! - [`qp`]: the states of a queue pair.
 //!
-//! No path in this crate may panic: a remote peer chooses the bytes, and a panic in the kernel
-//! is a crash of the machine. The lints below keep out what could.
+//! No path in this crate may panic: a remote peer chooses the bytes, and a panic in the kernel stops the machine. The
+//! lints below reject the operations that could.
 
 #![crate_name = "roce"]
 #![cfg_attr(not(MODULE), no_std)] // Kbuild already passes it.
