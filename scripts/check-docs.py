@@ -5,12 +5,17 @@
 Links to files of the tree lead somewhere; a link whose text is the name of a function or type finds that
 name defined in the file; a ``path/in/the/tree`` in literal quotes is there; each page is reachable from
 the index; `make TARGET` names a target. The same paths are checked in comments of the sources.
+
+Pages stay short: a page has at most PAGE_WORDS words, and all together have at most ALL_WORDS.
 """
 
 import os
 import re
 
 import source
+
+PAGE_WORDS = 3500
+ALL_WORDS = 18500
 
 RST_LINK = re.compile(r"`([^`<]+?)\s*<([^>`]+)>`__?")
 RST_LITERAL = re.compile(r"``([^`]+)``")
@@ -100,6 +105,19 @@ def check_comments(report):
                     report.add(path, number, f"{match.group(1)} does not exist")
 
 
+def check_words(report, pages):
+    """Length of the pages. Returns the number of words of all, and the longest page with its own."""
+    words = {page: len(source.read(page).split()) for page in pages}
+    for page, count in words.items():
+        if count > PAGE_WORDS:
+            report.add(page, 1, f"has {count} words, the limit is {PAGE_WORDS}")
+    total = sum(words.values())
+    if total > ALL_WORDS:
+        report.add("Documentation", 1, f"has {total} words, the limit is {ALL_WORDS}")
+    longest = max(words, key=words.get)
+    return total, longest, words[longest]
+
+
 def main():
     report = source.Report("check-docs")
     targets = set(re.findall(r"^([a-z][a-z-]*):", source.read("Makefile"), re.MULTILINE))
@@ -108,7 +126,8 @@ def main():
         check_page(report, page, targets)
     check_index(report, pages)
     check_comments(report)
-    report.finish(f"{len(pages)} pages")
+    total, longest, most = check_words(report, pages)
+    report.finish(f"{len(pages)} pages of {total} words, {total // len(pages)} on average, {longest} has {most}")
 
 
 if __name__ == "__main__":
