@@ -29,7 +29,7 @@ pub(crate) struct Actions {
     /// Time of the next run, in nanoseconds.
     pub(crate) wake_at_ns: Option<u64>,
     /// The engine is stopped by the tx in-flight limit, and runs again below this number of bytes.
-    pub(crate) resume_below: Option<i64>,
+    pub(crate) resume_below_bytes: Option<i64>,
 }
 
 impl Actions {
@@ -42,7 +42,7 @@ impl Actions {
             || self.last_wqe
             || self.page_fault
             || self.wake_at_ns.is_some()
-            || self.resume_below.is_some()
+            || self.resume_below_bytes.is_some()
     }
 
     /// Adds the actions of an earlier run.
@@ -55,7 +55,7 @@ impl Actions {
         self.page_fault |= earlier.page_fault;
         self.wants_yield |= earlier.wants_yield;
         self.wake_at_ns = self.wake_at_ns.or(earlier.wake_at_ns);
-        self.resume_below = self.resume_below.or(earlier.resume_below);
+        self.resume_below_bytes = self.resume_below_bytes.or(earlier.resume_below_bytes);
     }
 
     /// Records that the QP failed; the first event counts.

@@ -42,7 +42,7 @@ pub(crate) const TX_BURST_LIMIT: BurstLimit = BurstLimit {
     packets: 64,
 };
 
-/// Budget of one engine run: packets or requests that it takes.
+/// Budget of one engine run: packets or requests that it processes.
 pub(crate) const RX_BATCH_PACKETS: u16 = 64;
 
 /// One direction of a QP. One context at a time owns it.
@@ -106,7 +106,7 @@ pub(crate) fn poll_engine(
     }
     let mut more = More::No;
     if engine.fault_wait().is_waiting() {
-        // Only new packets matter here. The timer and room in the stack do not call `stall_peer`.
+        // Only for new packets: the timer and freed buffers also poll the engine.
         if engine.fault_wait().notices(inbox.buffers()) {
             engine.stall_peer(qp);
         }

@@ -4,10 +4,11 @@
 //!
 //! A context that has an event for an engine (doorbell, packet, serviced page fault) tries to become its
 //! owner and runs it. If the engine is owned, the context sets the pending flag and returns; the owner looks
-//! again before it releases the engine ([`Exclusive`]). No context waits, so no event hops to another thread.
+//! again before it releases the engine ([`Exclusive`]). No event waits for an owner, so none hops to another
+//! thread.
 //!
 //! BH work items run an engine where its work exceeds the budget, where timers expire (many may expire
-//! together), and where a ULP posts (it may have interrupts off, which no engine run tolerates). A receive
+//! together), and where a ULP posts (it may have interrupts off, and an engine must not run then). A receive
 //! engine that stays busy for many runs yields the CPU to threads in between.
 //!
 //! [`Transport`] defines the services; `work` holds the work items and the timer.
@@ -124,7 +125,7 @@ pub(crate) struct Qp<T: Transport> {
     /// Inbox of the receive engine.
     #[pin]
     request_inbox: SkbQueue,
-    /// Time of the next run that an engine asked for.
+    /// Runs the engines at the time that one of them asked for.
     #[pin]
     timer: Timer<Self>,
     #[pin]
@@ -136,9 +137,10 @@ pub(crate) struct Qp<T: Transport> {
     /// Queues `receive_work` once threads have run on this CPU.
     #[pin]
     receive_yield: Work<Self, RECEIVE_YIELD_WORK>,
-    /// Service page faults of the engines.
+    /// Services page faults of the send engine.
     #[pin]
     send_fault: Work<Self, SEND_FAULT_WORK>,
+    /// Services page faults of the receive engine.
     #[pin]
     receive_fault: Work<Self, RECEIVE_FAULT_WORK>,
     /// Keeps the module loaded. Dropped last.
@@ -425,7 +427,7 @@ impl<T: Transport> Qp<T> {
         if let Some(at) = actions.wake_at_ns {
             Timer::arm(self, at);
         }
-        if let Some(below_bytes) = actions.resume_below {
+        if let Some(below_bytes) = actions.resume_below_bytes {
             let this: Arc<Self> = self.into();
             self.shared().tx_inflight().resume_below(below_bytes, this);
         }

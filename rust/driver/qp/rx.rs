@@ -123,12 +123,12 @@ fn process_buffer(
 ) -> Option<u16> {
     let mut next = Some(skb.current());
     // Terminates: a buffer has at most 64 packets.
-    while let Some(from) = next {
+    while let Some(first) = next {
         let mut header_buf = [0; MAX_HEADERS];
-        let mut coalesced = CoalescedPackets::new(from);
-        let taken = packet(&from, &mut header_buf).and_then(|packet| {
+        let mut coalesced = CoalescedPackets::new(first);
+        let taken = packet(&first, &mut header_buf).and_then(|packet| {
             // The demux looked at the first packet only. The others must have the same destination QP.
-            if from.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
+            if first.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
                 return Err(DropReason::UnknownQp);
             }
             let taken = handle(&mut coalesced, &packet);
@@ -140,7 +140,7 @@ fn process_buffer(
         });
         match taken {
             Ok(Taken::Whole) => {}
-            Ok(Taken::Paused) => return Some(from.index()),
+            Ok(Taken::Paused) => return Some(first.index()),
             Err(reason) => {
                 let counters = qp.port().counters();
                 counters.dropped_all(reason, coalesced.packets());

@@ -77,7 +77,7 @@ pub(crate) struct QpShared {
     port: Arc<Port>,
     traffic: Traffic,
     pd: Arc<Pd>,
-    /// Identity that memory windows of type 2 check.
+    /// Identity that memory windows bound to this QP check.
     identity: QpIdentity,
     handle: QpHandle,
     tx_inflight: Arc<TxInflight>,

@@ -66,9 +66,7 @@ pub(crate) fn append_body(
 }
 
 /// Sends the packets of `desc`, which belongs to a request in `queue`. The transport recovers from loss.
-
 ///
-
 /// # Errors
 ///
 /// As [`append_body`], with the number of packets that were not sent.

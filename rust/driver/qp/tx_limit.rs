@@ -80,7 +80,7 @@ impl TxLimit {
         let would_reorder = inflight > 0 && self.tx_cpu.is_some_and(|tx_cpu| tx_cpu != cpu);
         let full = would_reorder || inflight >= self.limit_bytes;
         if !full && self.backoff_until_ns.is_none() {
-            self.admit(cpu);
+            self.start_on(cpu);
             return false;
         }
         let now = now();
@@ -96,11 +96,11 @@ impl TxLimit {
             false => now,
         };
         if now >= stall_deadline_ns {
-            self.admit(cpu);
+            self.start_on(cpu);
             return false;
         }
         actions.wake_at_ns = Some(stall_deadline_ns);
-        actions.resume_below = Some(if would_reorder {
+        actions.resume_below_bytes = Some(if would_reorder {
             1
         } else {
             self.limit_bytes / 2
@@ -129,8 +129,8 @@ impl TxLimit {
         }
     }
 
-    /// Records that packets are sent from this CPU.
-    fn admit(&mut self, cpu: u32) {
+    /// Ends the wait: packets are sent from `cpu`.
+    fn start_on(&mut self, cpu: u32) {
         self.stall_deadline_ns = None;
         self.tx_cpu = self.tx_cpu.map(|_| cpu);
     }

@@ -3,7 +3,7 @@
 //! The interface between a QP and its service: the two engines, and the attributes that they use.
 //!
 //! [`Rc`](crate::qp::rc::Rc), [`Uc`](crate::qp::uc::Uc) and [`Ud`](crate::qp::ud::Ud) implement it.
-//! `modify_qp` and `query_qp` call it in process context, with the QP's attributes locked.
+//! `modify_qp` (with the QP's attributes locked) and `query_qp` call it in process context.
 
 use crate::qp::engine::{
     Engine,

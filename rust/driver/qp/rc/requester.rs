@@ -90,7 +90,7 @@ pub(crate) struct RcSendEngine {
     pub(super) fault_wait: FaultWait,
     /// Finds the peer if it is on this host.
     pub(super) peer_lookup: Arc<dyn PeerLookup<RcRecvEngine>>,
-    /// Packets sent by the network may not be acknowledged yet.
+    /// Packets sent over the network may not be acknowledged yet.
     pub(super) on_wire: bool,
     /// Whether the peer was on this host at the last look. Sends over the network return to loopback once
     /// they are acknowledged.
@@ -137,7 +137,7 @@ impl RcSendEngine {
     }
 
     /// Processes received responses, up to the budget. Returns whether there may be more.
-    fn take_responses(&mut self, qp: &QpShared, inbox: &SkbQueue, now: Instant) -> More {
+    fn process_responses(&mut self, qp: &QpShared, inbox: &SkbQueue, now: Instant) -> More {
         process_from_peer(qp, inbox, self.path.as_ref(), |coalesced, packet| {
             let (psn, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
             let packet = coalesce(coalesced, packet, psn, mtu);
@@ -155,7 +155,7 @@ impl RcSendEngine {
         })
     }
 
-    /// Sends what the window allows, up to the budget: by loopback, or else by the network. Returns whether
+    /// Sends what the window allows, up to the budget: by loopback, or else over the network. Returns whether
     /// the peer has more responses.
     fn transmit(&mut self, qp: &QpShared, now: Instant) -> More {
         if self.path.is_none() {
@@ -178,18 +178,18 @@ impl RcSendEngine {
             return;
         };
         self.on_wire = true;
-        let mut unsent_desc = None;
+        let mut unsent_request = None;
         let mtu = self.requester.path_mtu();
         let burst = self.requester.burst(now, TX_BURST_LIMIT);
         for desc in burst.by_wire().sparing(!self.is_local) {
             let sent = send_request((&desc, mtu), &self.queue, path, qp, &mut self.fault_wait);
             if let Err(unsent) = sent {
-                unsent_desc = Some((desc.source, unsent));
+                unsent_request = Some((desc.source, unsent));
                 break;
             }
         }
         path.flush(qp.port_and_traffic());
-        let Some((source, Unsent { why, packets })) = unsent_desc else {
+        let Some((source, Unsent { why, packets })) = unsent_request else {
             return;
         };
         match (source, why) {
@@ -254,7 +254,7 @@ impl Engine for RcSendEngine {
             self.requester.fail();
         }
         let now = Instant::from_nanos(now());
-        let arrived = self.take_responses(qp, inbox, now);
+        let arrived = self.process_responses(qp, inbox, now);
         let (mut fetched, mut more) = (More::No, More::No);
         if !self.fault_wait.is_waiting() {
             // While the engine waits, elapsed time is not the peer's fault.

@@ -94,10 +94,10 @@ const MAX_INFLIGHT_BYTES: i64 = 1 << 20;
 /// Mbit/s in this time.
 const STALL_TIMEOUT_NS: u64 = 100_000_000;
 
-/// The same for the last wait of a failed QP.
+/// Upper limit of the timeout of a failed QP, which then drops the responses that it owes.
 const FAILED_STALL_TIMEOUT_NS: u64 = 8 * STALL_TIMEOUT_NS;
 
-/// Upper limit of the same.
+/// Upper limit of the timeout, which doubles while no buffer is freed.
 const MAX_STALL_TIMEOUT_NS: u64 = 64 * STALL_TIMEOUT_NS;
 
 /// Replay storage of the responder: one entry for each READ or atomic that the peer may have outstanding.
@@ -143,7 +143,7 @@ pub(crate) struct RcRecvEngine {
     pub(super) fault_wait: FaultWait,
     /// A packet of the peer was processed.
     peer_seen: bool,
-    /// Responses were sent by the network since the last loopback pass.
+    /// Responses were sent over the network since the last loopback pass.
     pub(super) responded_on_wire: bool,
     /// Actions that loopback passes of the peer left for the next run.
     pub(super) deferred: Actions,
@@ -238,7 +238,7 @@ impl RcRecvEngine {
     /// responses, so the bytes in flight in the local stack are capped at 1 MiB. Responses also stay on one
     /// CPU, because per-CPU backlogs do not preserve order across CPUs.
     ///
-    /// Stuck buffers do not block the engine for ever. After the timeout one burst is sent anyway, and
+    /// Stuck buffers do not block the engine forever. After the timeout one burst is sent anyway, and
     /// another CPU does not wait for the stuck bytes again. A slow interface may look stuck: each timeout
     /// adds one burst and doubles the next timeout. A QP that has `failed` finally drops the responses that
     /// it owes, so that its receives are flushed.
@@ -250,11 +250,15 @@ impl RcRecvEngine {
         let (inflight, cpu) = (qp.tx_inflight().bytes(), CpuId::current().as_u32());
         self.stuck_bytes = self.stuck_bytes.min(inflight);
         let stuck_limit = self.stuck_bytes.saturating_add(1).min(MAX_INFLIGHT_BYTES);
-        let (start_below, resume_below) = match self.tx_cpu == cpu {
+        let (start_below, resume_below_bytes) = match self.tx_cpu == cpu {
             true => (MAX_INFLIGHT_BYTES, MAX_INFLIGHT_BYTES / 2),
             false => (stuck_limit, stuck_limit),
         };
-        if inflight < self.stalled_since_ns.map_or(start_below, |_| resume_below) {
+        if inflight
+            < self
+                .stalled_since_ns
+                .map_or(start_below, |_| resume_below_bytes)
+        {
             (self.stalled_since_ns, self.stall_timeout_ns, self.tx_cpu) =
                 (None, STALL_TIMEOUT_NS, cpu);
             return false;
@@ -280,7 +284,7 @@ impl RcRecvEngine {
             }
             return false;
         }
-        actions.resume_below = Some(resume_below);
+        actions.resume_below_bytes = Some(resume_below_bytes);
         actions.wake_at_ns = Some(since_ns.saturating_add(timeout_ns));
         true
     }
@@ -299,7 +303,7 @@ impl RcRecvEngine {
             .coalescing(MAX_GSO_PACKETS)
         {
             self.responded_on_wire = true;
-            // An acknowledgement is no longer than the request that caused it.
+            // Only read responses count as in flight: an acknowledgement is no longer than its request.
             has_reads |= matches!(desc.source, TxPayload::Remote(_));
             path.set_counts(has_reads);
             if let Err(error) = send_response((&desc, mtu), path, qp, &mut self.fault_wait) {
@@ -356,7 +360,7 @@ impl Engine for RcRecvEngine {
         if failed {
             self.responder.fail();
         }
-        // Borrowed apart from `self` while packets are processed.
+        // Taken out of `self`, so that the closure may borrow the rest.
         let path = self.path.take();
         let arrived = process_from_peer(qp, inbox, path.as_ref(), |coalesced, packet| {
             let (psn, mtu) = (self.responder.expected_psn(), self.responder.path_mtu());

@@ -120,14 +120,14 @@ impl UdRecvEngine {
     fn receive(
         &mut self,
         qp: &QpShared,
-        (coalesced, packet): (&CoalescedPackets<'_>, &Packet<'_>),
+        (packets, packet): (&CoalescedPackets<'_>, &Packet<'_>),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
         if !qp.accepts_packets() {
             return Err(DropReason::WrongQpState);
         }
         let src_qpn = ud::admit(packet, self.qkey)?;
-        if qp.number() == Qpn::GSI.get() && !is_mad(coalesced, packet) {
+        if qp.number() == Qpn::GSI.get() && !is_mad(packets, packet) {
             return Err(DropReason::BadMad);
         }
         let required = required_len(packet);
@@ -146,7 +146,7 @@ impl UdRecvEngine {
         };
         let (wr_id, placed) = match taken {
             Ok(wr) => {
-                let placed = self.place(qp, coalesced, packet);
+                let placed = self.place(qp, packets, packet);
                 match self.fault_wait.resolve(placed, WcStatus::LocProtErr) {
                     Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
                     Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
@@ -162,14 +162,7 @@ impl UdRecvEngine {
         let wc = match placed {
             Ok(byte_len) => {
                 qp.port().counters().count(Counter::RecvQueue);
-                datagram_wc(
-                    qp,
-                    coalesced.first().skb(),
-                    packet,
-                    src_qpn,
-                    wr_id,
-                    byte_len,
-                )
+                datagram_wc(qp, packets.first().skb(), packet, src_qpn, wr_id, byte_len)
             }
             Err(status) => {
                 actions.fail_now(qp);
@@ -185,15 +178,15 @@ impl UdRecvEngine {
     fn place(
         &self,
         qp: &QpShared,
-        coalesced: &CoalescedPackets<'_>,
+        packets: &CoalescedPackets<'_>,
         packet: &Packet<'_>,
     ) -> Result<u32, AccessFailure<WcStatus>> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
         let sges = self.receives.current();
         let qp_memory = qp.recv_memory(self.receives.pd());
-        qp_memory.scatter_bytes(sges, 0, &grh(coalesced.first().skb()))?;
+        qp_memory.scatter_bytes(sges, 0, &grh(packets.first().skb()))?;
         let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
-        qp_memory.scatter(sges, GRH_LEN, coalesced, RxPayload { offset, len })?;
+        qp_memory.scatter(sges, GRH_LEN, packets, RxPayload { offset, len })?;
         Ok(len.saturating_add(GRH_LEN))
     }
 }
@@ -209,8 +202,8 @@ impl Engine for UdRecvEngine {
             let flushed = flush_receives(qp, &self.cq, &mut self.receives, actions);
             return dropped.or(flushed);
         }
-        process_packets(qp, inbox, |coalesced, packet| {
-            self.receive(qp, (coalesced, packet), actions)
+        process_packets(qp, inbox, |packets, packet| {
+            self.receive(qp, (packets, packet), actions)
         })
     }
 
@@ -232,10 +225,10 @@ impl Engine for UdRecvEngine {
 /// Returns whether the datagram is a MAD of the only defined version (IBA 13.4.2). The core checks neither
 /// length nor version quietly: without this check, a remote sender could get replies longer than its
 /// requests, and fill the log.
-fn is_mad(coalesced: &CoalescedPackets<'_>, packet: &Packet<'_>) -> bool {
+fn is_mad(packets: &CoalescedPackets<'_>, packet: &Packet<'_>) -> bool {
     let mut version = [0];
     packet.payload_len() == pma::MAD_LEN
-        && coalesced
+        && packets
             .first()
             .copy(packet.payload_offset(), &mut version)
             .is_ok()
