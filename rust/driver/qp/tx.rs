@@ -65,7 +65,7 @@ pub(crate) fn append_body(
     }
 }
 
-/// Sends the packets of `desc`, which belongs to a request in `queue`. The transport recovers from loss.
+/// Sends the packets of `desc`, which belongs to a request in `queue`. Lost packets are not reported.
 ///
 /// # Errors
 ///

@@ -438,7 +438,7 @@ impl Engine for RcRecvEngine {
     }
 }
 
-/// Sends the packets of `desc`. The transport recovers from loss.
+/// Sends the packets of `desc`. The requester recovers from loss.
 ///
 /// # Errors
 ///
