@@ -1,81 +1,81 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an engine leaves for after its run: side effects that it must not cause while it owns its state.
+//! Side effects of an engine run that must not happen while the engine is owned: events, timers, work items.
 //!
-//! An engine fills in [`Actions`](Aftermath) while it runs; `queue_pair` applies them once the engine is free again.
+//! An engine fills in [`Actions`] while it runs. `queue_pair` applies them after the engine is released.
 
 use crate::qp::shared::QpShared;
 use rdma::ib::event::QpEvent;
 
-/// What a half leaves behind after its turn: what it could not do while it was running.
+/// Side effects to apply after an engine run.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Actions {
-    /// The queue pair has to go to the error state, for this reason if there is one to tell.
+    /// The QP must go to the error state. The inner value is the event to report, if any.
     failed: Option<Option<QpEvent>>,
-    /// It has gone there already: who sees the completion that says so may rely on it.
-    has_failed: bool,
-    /// It has gone there, for that reason, and both halves have to flush.
+    /// The QP is in the error state already: the consumer of the failed completion may rely on it.
+    entered_error: bool,
+    /// The QP went to the error state, with this event. Both engines must flush.
     pub(crate) flush: Option<Option<QpEvent>>,
-    /// The peer's first packet came before the state was RTS.
+    /// The first packet of the peer arrived before RTS.
     pub(crate) established: bool,
-    /// The send queue has drained, and the consumer wants to know.
+    /// The send queue has drained, and the consumer asked for the event.
     pub(crate) drained: bool,
-    /// No more receives are taken from the shared queue, and the consumer wants to know.
+    /// No more receives are taken from the SRQ: the consumer gets Last WQE Reached.
     pub(crate) last_wqe: bool,
-    /// The half waits for memory, which has to be brought.
-    pub(crate) absent: bool,
-    /// The half has had work for so long that a thread should run before it goes on.
+    /// The engine waits for a page fault that a work item must service.
+    pub(crate) page_fault: bool,
+    /// The receive engine has been busy for so many runs that it should yield the CPU before the next one.
     pub(crate) wants_yield: bool,
-    /// When the half wants its next turn, in nanoseconds.
-    pub(crate) wake_at: Option<u64>,
-    /// Below how many bytes on their way the half that is held back wants its next turn.
-    pub(crate) resume_below: Option<i64>,
+    /// Time of the next run, in nanoseconds.
+    pub(crate) wake_at_ns: Option<u64>,
+    /// The engine is stopped by the tx in-flight limit, and runs again below this number of bytes.
+    pub(crate) resume_below_bytes: Option<i64>,
 }
 
 impl Actions {
-    /// Whether anything is to be done.
-    pub(crate) fn is_some(&self) -> bool {
+    /// Returns whether there is anything to apply.
+    pub(crate) fn has_any(&self) -> bool {
         self.failed.is_some()
-            || self.has_failed
+            || self.entered_error
             || self.established
             || self.drained
             || self.last_wqe
-            || self.absent
-            || self.wake_at.is_some()
-            || self.resume_below.is_some()
+            || self.page_fault
+            || self.wake_at_ns.is_some()
+            || self.resume_below_bytes.is_some()
     }
 
-    /// Adds what another turn has left behind, before this one.
+    /// Adds the actions of an earlier run.
     pub(crate) fn merge(&mut self, earlier: &Self) {
         self.failed = earlier.failed.or(self.failed);
-        self.has_failed |= earlier.has_failed;
+        self.entered_error |= earlier.entered_error;
         self.established |= earlier.established;
         self.drained |= earlier.drained;
         self.last_wqe |= earlier.last_wqe;
-        self.absent |= earlier.absent;
+        self.page_fault |= earlier.page_fault;
         self.wants_yield |= earlier.wants_yield;
-        self.wake_at = self.wake_at.or(earlier.wake_at);
-        self.resume_below = self.resume_below.or(earlier.resume_below);
+        self.wake_at_ns = self.wake_at_ns.or(earlier.wake_at_ns);
+        self.resume_below_bytes = self.resume_below_bytes.or(earlier.resume_below_bytes);
     }
 
-    /// Notes that the queue pair has failed; the first reason counts.
+    /// Records that the QP failed; the first event counts.
     pub(crate) fn fail(&mut self, event: Option<QpEvent>) {
         self.failed.get_or_insert(event);
     }
 
-    /// As [`Actions::fail`], with the state changed at once: to be called before the completion is visible that
-    /// says so. Whoever has seen it expects that what he posts then is flushed.
+    /// As [`Actions::fail`], but changes the state at once. Called before the failed completion is visible: a
+    /// consumer that has seen it expects that requests posted from then on are flushed.
     pub(crate) fn fail_now(&mut self, qp: &QpShared) {
-        self.has_failed |= qp.fail();
+        self.entered_error |= qp.fail();
     }
 
-    /// At the end of a turn: the queue pair goes to the error state, if it has failed. Not later, or it could
-    /// be another connection's by then: going to RESET waits for the turn.
-    pub(crate) fn take_effect(&mut self, qp: &QpShared) {
+    /// Moves the QP to the error state, if it failed. Called at the end of a run, while the engine is owned:
+    /// a reset waits for the owner, so the QP cannot be a new connection yet.
+    pub(crate) fn commit_failure(&mut self, qp: &QpShared) {
         let failed = self.failed.take();
-        // A consumer who has meanwhile taken it to RESET does not hear of it.
-        let has_failed = core::mem::take(&mut self.has_failed) && qp.is_failed();
-        if has_failed || (failed.is_some() && qp.fail()) {
+        // Does not report the failure if the consumer has reset the QP meanwhile.
+        let entered_error = core::mem::take(&mut self.entered_error) && qp.is_failed();
+        if entered_error || (failed.is_some() && qp.fail()) {
             self.flush = Some(failed.flatten());
         }
     }

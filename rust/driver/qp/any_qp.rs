@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue pair of any service: what a number stands for.
+//! A QP of any service: the object behind a QP number.
 //!
-//! Owns the closed list of services. What they have in common is said once, in `qp`, and called
-//! here for whichever it is.
+//! The list of services is closed, so dispatch is a `match`, not a call through a function pointer.
 
 use crate::{
     qp::{
@@ -43,29 +42,29 @@ use roce::{
     }, //
 };
 
-/// A queue pair, by the service it gives.
+/// A QP, by service.
 pub(crate) enum AnyQp {
     /// Reliable connection.
     Rc(Arc<Qp<Rc>>),
     /// Unreliable connection.
     Uc(Arc<Qp<Uc>>),
-    /// Unreliable datagrams, and general services.
+    /// Unreliable datagrams, and the general services QP.
     Ud(Arc<Qp<Ud>>),
 }
 
-/// Evaluates an expression with the queue pair in an [`AnyQp`], whatever its service.
+/// Evaluates `$body` with `$qp` bound to the [`Qp`] in an [`AnyQp`].
 macro_rules! with_qp {
-    ($any:expr, $qp:ident => $what:expr) => {
+    ($any:expr, $qp:ident => $body:expr) => {
         match $any {
-            AnyQp::Rc($qp) => $what,
-            AnyQp::Uc($qp) => $what,
-            AnyQp::Ud($qp) => $what,
+            AnyQp::Rc($qp) => $body,
+            AnyQp::Uc($qp) => $body,
+            AnyQp::Ud($qp) => $body,
         }
     };
 }
 
 impl AnyQp {
-    /// What every queue pair has.
+    /// Returns the state that both engines use.
     #[inline]
     pub(crate) fn shared(&self) -> &QpShared {
         with_qp!(self, qp => qp.shared())
@@ -80,12 +79,12 @@ impl AnyQp {
         with_qp!(self, qp => modify::modify(qp.as_arc_borrow(), attr, mask))
     }
 
-    /// What there is to know of it.
+    /// Returns the current attributes.
     pub(crate) fn query(&self) -> QpQuery {
         with_qp!(self, qp => qp.as_arc_borrow().query())
     }
 
-    /// Tells what the core does not know of it.
+    /// Adds the driver's details for `rdma resource show qp`.
     pub(crate) fn describe(&self, details: &mut Details) {
         let query = self.query();
         let (attr, caps) = (query.attr, query.caps);
@@ -104,26 +103,27 @@ impl AnyQp {
         }
     }
 
-    /// Goes to RESET. Packets may still find it.
+    /// Goes to RESET. Packets may still find the QP.
     pub(crate) fn reset(&self) {
         with_qp!(self, qp => qp.reset());
     }
 
-    /// Ends it. No packet finds it any more; when this returns, nothing of it is on its way.
+    /// Shuts the QP down, after it was removed from the demux. On return nothing uses it, except page faults
+    /// in progress. Sleeps.
     pub(crate) fn retire(&self) {
         with_qp!(self, qp => {
             qp.reset();
             qp.as_arc_borrow().quiesce();
-            forget_completions(qp);
+            purge_completions(qp);
         });
     }
 
-    /// Lets go of the routes to its peer. The port has no netdev any more.
+    /// Drops cached routes: the port has lost its netdev.
     pub(crate) fn forget_routes(&self) {
         with_qp!(self, qp => qp.as_arc_borrow().forget_routes());
     }
 
-    /// A process has posted sends.
+    /// Handles a doorbell of a process: it has posted sends.
     ///
     /// # Errors
     ///
@@ -133,17 +133,17 @@ impl AnyQp {
         with_qp!(self, qp => qp.as_arc_borrow().doorbell())
     }
 
-    /// Where a consumer in the kernel posts receives.
+    /// Returns the posted receives of a ULP.
     pub(crate) fn receive_posts(&self) -> Option<&PostedRecvs> {
         with_qp!(self, qp => qp.posts().and_then(|posts| posts.receives.as_deref()))
     }
 
-    /// A consumer in the kernel has posted receives.
+    /// Handles receives that a ULP has posted. For any context.
     pub(crate) fn receives_posted(&self) {
         with_qp!(self, qp => qp.as_arc_borrow().receives_posted());
     }
 
-    /// Whether packets with this opcode are for queue pairs of this kind.
+    /// Returns whether packets with this opcode belong to QPs of this service.
     #[inline]
     pub(crate) fn serves(&self, opcode: Opcode) -> bool {
         opcode.service()
@@ -154,7 +154,7 @@ impl AnyQp {
             }
     }
 
-    /// Packets have come in, the first with an opcode that this queue pair [serves](Self::serves).
+    /// Receives packets, the first with an opcode that this QP [serves](Self::serves). Softirq.
     #[inline]
     pub(crate) fn arrived(&self, opcode: Opcode, skb: RxSkb) {
         with_qp!(self, qp => if opcode.is_request() {
@@ -165,20 +165,20 @@ impl AnyQp {
     }
 }
 
-/// The bytes of a path MTU; 0 if there is none yet.
+/// Returns the bytes of a path MTU code; 0 if it is not set.
 fn path_mtu(code: u32) -> u32 {
     Mtu::from_code(code).map_or(0, Mtu::bytes)
 }
 
-/// Takes back what `qp` has reported to consumers in the kernel and they have not seen. Nothing of it is on its way.
-fn forget_completions<T: queue_pair::Transport>(qp: &Qp<T>) {
+/// Removes completions that a ULP has not polled yet. The QP is quiesced.
+fn purge_completions<T: queue_pair::Transport>(qp: &Qp<T>) {
     if qp.posts().is_some() {
         let token = qp.shared().handle().token();
-        let (cq, _) = qp.sender().enter(|engine| engine.cq().clone());
-        let (other, _) = qp.receiver().enter(|engine| engine.cq().clone());
-        cq.forget(token);
-        if !Arc::ptr_eq(&cq, &other) {
-            other.forget(token);
+        let (send_cq, _) = qp.sender().enter(|engine| engine.cq().clone());
+        let (recv_cq, _) = qp.receiver().enter(|engine| engine.cq().clone());
+        send_cq.forget(token);
+        if !Arc::ptr_eq(&send_cq, &recv_cq) {
+            recv_cq.forget(token);
         }
     }
 }

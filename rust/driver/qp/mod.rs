@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queue pair: two engines, one for each direction, their inboxes, work items and timer.
+//! Queue pairs: the send engine, the receive engine, and the code that runs them.
 //!
-//! [`queue_pair`] runs the engines; [`rc`], [`uc`] and [`ud`] are the services; [`any_qp`] is the closed list of them.
+//! - [`any_qp`]: the closed list of services. [`queue_pair`]: a QP of any service, and which context runs its engines.
+//! - `engine`, `rx`, `tx`: code that the engines of all services share. `actions`: their side effects. [`shared`]:
+//!   state that both engines use. `recv_context`: callbacks of a message receiver. `tx_limit`: local transmit limit.
+//! - `modify`: `modify_qp`. [`post`]: posting by ULPs. [`rc`], [`uc`], [`ud`]: the services.
 //!
-//! May use: `abi`, `mem`, `queue`, `port`, `packet`.
+//! May use `limits`, `abi`, `mem`, `queue`, `port` and `packet`.
 
-pub(crate) mod actions;
+mod actions;
 pub(crate) mod any_qp;
-pub(crate) mod engine;
-pub(crate) mod modify;
+mod engine;
+mod modify;
 pub(crate) mod post;
 pub(crate) mod queue_pair;
 pub(crate) mod rc;
-pub(crate) mod recv_context;
+mod recv_context;
+mod rx;
 pub(crate) mod shared;
-pub(crate) mod tx_limit;
+mod tx;
+mod tx_limit;
 pub(crate) mod uc;
 pub(crate) mod ud;

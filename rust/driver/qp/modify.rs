@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `modify_qp`: from the attributes that a consumer sets to what the two halves do.
+//! `modify_qp`: value checks, the steps of each state transition, and their order.
 //!
-//! Owns the checks of values and the order of what each transition does. Which transitions are legal,
-//! and which attributes they need, the RDMA core has checked before (`ib_modify_qp_is_ok`). What a
-//! service makes of the attributes it knows itself.
+//! Called in process context. Holds the mutex of the QP's attributes throughout. The core has checked that
+//! the transition is legal and has the required attributes (`ib_modify_qp_is_ok`). [`Transport`] applies the
+//! attributes to the engines.
 
 use crate::{
     limits::MAX_RD_ATOMIC,
@@ -34,8 +34,8 @@ use roce::segmentation::tx_desc::Mtu;
 ///
 /// # Errors
 ///
-/// `EINVAL` for a value out of range; `EOPNOTSUPP` for attributes that no queue pair here has.
-/// The queue pair is as it was.
+/// `EINVAL` for a value out of range; `EOPNOTSUPP` for attributes that no QP of this driver has. The QP is
+/// unchanged then.
 pub(crate) fn modify<T: Transport>(
     qp: ArcBorrow<'_, Qp<T>>,
     new: &QpAttr,
@@ -44,33 +44,33 @@ pub(crate) fn modify<T: Transport>(
     if mask.intersects(QpAttrMask::OTHERS) {
         return Err(EOPNOTSUPP);
     }
-    check(new, mask)?;
+    check_ranges(new, mask)?;
 
-    // Held throughout: modifications of one queue pair come one after another.
+    // Held throughout: modifications of a QP are serialised.
     let mut attr = qp.attr().lock();
     let mut merged = *attr;
     merge(&mut merged, new, mask);
     if qp.shared().state() == IbQpState::Sqd {
-        T::redirect(&qp, &merged, mask)?;
+        T::modify_in_sqd(&qp, &merged, mask)?;
     }
     if mask.contains(QpAttrMask::STATE) {
-        // Not a property of the queue pair: asked for each time.
+        // Not an attribute of the QP: it applies to this call only.
         let notify = mask.contains(QpAttrMask::EN_SQD_ASYNC_NOTIFY) && new.en_sqd_async_notify;
         let transition = (new.cur_qp_state, new.qp_state);
-        transit(qp, &mut merged, transition, notify)?;
+        transition_to(qp, &mut merged, transition, notify)?;
     }
-    T::adjust(&qp, &merged, mask);
+    T::apply_attrs(&qp, &merged, mask);
     *attr = merged;
     drop(attr);
 
-    // A half may have found its state only now.
+    // Run the engines: one may have posted requests that the new state allows.
     qp.run_sender();
     qp.run_receiver();
     Ok(())
 }
 
-/// Checks the values that have a range.
-fn check(new: &QpAttr, mask: QpAttrMask) -> Result {
+/// Checks values that have a range.
+fn check_ranges(new: &QpAttr, mask: QpAttrMask) -> Result {
     let in_range = [
         (QpAttrMask::PATH_MTU, Mtu::from_code(new.path_mtu).is_some()),
         (QpAttrMask::PORT, new.port_num == 1),
@@ -98,14 +98,14 @@ fn check(new: &QpAttr, mask: QpAttrMask) -> Result {
 
 /// Copies the attributes that `mask` names.
 fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
-    macro_rules! take {
+    macro_rules! copy {
         ($($bit:ident => $field:ident,)+) => {
             $(if mask.contains(QpAttrMask::$bit) {
                 attr.$field = new.$field;
             })+
         };
     }
-    take! {
+    copy! {
         EN_SQD_ASYNC_NOTIFY => en_sqd_async_notify,
         ACCESS_FLAGS => access_flags,
         PKEY_INDEX => pkey_index,
@@ -126,9 +126,9 @@ fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
     }
 }
 
-/// Goes from state `from` to state `to`; to the error state, if a half has failed meanwhile. `notify`: the
-/// consumer wants to know when the send queue has drained.
-fn transit<T: Transport>(
+/// Goes from state `from` to state `to`, or to ERR if an engine has failed meanwhile. `notify`: the consumer
+/// asked for the event when the send queue has drained.
+fn transition_to<T: Transport>(
     qp: ArcBorrow<'_, Qp<T>>,
     attr: &mut QpAttr,
     (from, to): (IbQpState, IbQpState),
@@ -154,7 +154,8 @@ fn transit<T: Transport>(
         let _ = qp.shared().fail();
         // Not in RESET, where nothing can fail.
         if qp.shared().is_failed() {
-            // A turn that began before is over then: it would not flush what is posted from now on, but send it.
+            // Waits for a run that began in the old state: it would send requests posted from now on instead
+            // of flushing them.
             let _ = qp.sender().enter(|_| ());
             let _ = qp.receiver().enter(Engine::abort_replies);
         }
@@ -163,11 +164,11 @@ fn transit<T: Transport>(
     }
     match (from, to) {
         (IbQpState::Rts, IbQpState::Sqd) => {
-            // A turn of datagrams that began before is over then: it would send what is posted from now on.
+            // Waits for a UD run that began in the old state: it would send requests posted from now on.
             let _ = qp.sender().enter(|_| ());
         }
         (IbQpState::Sqd | IbQpState::Sqe, IbQpState::Rts) => {
-            // After the change: in the old state, a turn would only fail it again.
+            // After the state change: in SQE, a run would fail the engine again.
             let _ = qp.sender().enter(SendEngine::resume);
         }
         _ => {}
@@ -175,7 +176,7 @@ fn transit<T: Transport>(
     Ok(())
 }
 
-/// The path MTU, which was checked when it was set.
+/// Returns the path MTU, which was checked when it was set.
 pub(crate) fn path_mtu(attr: &QpAttr) -> Mtu {
     Mtu::from_code(attr.path_mtu).unwrap_or_default()
 }

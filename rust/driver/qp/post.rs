@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests of consumers in the kernel, as they are posted.
+//! Posting of work requests by ULPs: conversion and checks.
 //!
-//! Owns the way from what a consumer asks for to what a queue pair does, and the checks in between. Any
-//! context may post, also with interrupts off; so requests are only put where the queue pair's next
-//! turn finds them.
+//! Any context may post, also with interrupts off. Requests are only queued here; the engine's next run
+//! processes them.
 
 use crate::{
     abi::send_op::LocalRequest,
@@ -57,15 +56,15 @@ use roce::{
     }, //
 };
 
-/// Takes the sends in `list`.
+/// Posts the sends in `list`.
 ///
 /// # Errors
 ///
-/// `EINVAL` before RTS, and for a request that cannot be; `EOPNOTSUPP` for one that the queue pair
-/// cannot carry out; `ENOMEM` when too many are posted.
+/// `EINVAL` before RTS, and for an invalid request; `EOPNOTSUPP` for one that the QP does not support;
+/// `ENOMEM` if the queue is full.
 pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(qp: &AnyQp, list: &mut SendWrList<'_, A>) -> Result {
-    if !qp.shared().takes_sends() {
-        // The list knows which request is to blame once it has yielded it.
+    if !qp.shared().accepts_sends() {
+        // The list reports the request that was yielded last as the bad one.
         let _ = list.next();
         return Err(EINVAL);
     }
@@ -88,16 +87,16 @@ pub(crate) fn post_sends<A: AsRef<Arc<Ah>>>(qp: &AnyQp, list: &mut SendWrList<'_
     }
 }
 
-/// Takes the receives in `list`.
+/// Posts the receives in `list`.
 ///
 /// # Errors
 ///
-/// `EINVAL` in RESET, for too long a scatter list, or when receives come from a shared queue; `ENOMEM`
-/// when too many are posted.
+/// `EINVAL` in RESET, if the scatter list is too long, or if the QP uses an SRQ; `ENOMEM` if the queue is
+/// full.
 pub(crate) fn post_receives(qp: &AnyQp, list: &mut RecvWrList<'_>) -> Result {
     let posted = list.try_for_each(|wr| {
-        let open = || qp.shared().state() != IbQpState::Reset;
-        qp.receive_posts().ok_or(EINVAL)?.push(open, &wr)
+        let is_accepting = || qp.shared().state() != IbQpState::Reset;
+        qp.receive_posts().ok_or(EINVAL)?.push(is_accepting, &wr)
     });
     qp.receives_posted();
     posted
@@ -108,42 +107,42 @@ where
     T: Transport<Sends = Arc<PostedSends>>,
 {
     let posts = qp.posts();
-    let open = || qp.shared().takes_sends();
+    let is_accepting = || qp.shared().accepts_sends();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
-        let (op, local) = operation(wr.operation().ok_or(EOPNOTSUPP)?);
+        let (op, local) = convert(wr.operation().ok_or(EOPNOTSUPP)?);
         let atomic = matches!(op, SendOp::Atomic { .. });
-        let room = || {
+        let sge_bytes = || {
             wr.sges()
                 .iter()
                 .map(|sge| u64::from(sge.length))
                 .sum::<u64>()
         };
-        if atomic && u64::from(ATOMIC_BYTES) > room() {
+        if atomic && u64::from(ATOMIC_BYTES) > sge_bytes() {
             return Err(EINVAL);
         }
         let request = |length| SendWr {
             wr_id: wr.wr_id(),
             op,
-            // The result takes no more, whatever room there is.
+            // An atomic returns 8 bytes, however long the scatter list is.
             length: if atomic { ATOMIC_BYTES } else { length },
             signaled: wr.is_signaled() || qp.signals_all(),
             solicited: wr.is_solicited(),
             fence: wr.is_fenced(),
         };
         match (local, wr.inline_data()) {
-            (Some(local), _) => posts.sends.push_local(open, local, request(0)),
+            (Some(local), _) => posts.sends.push_local(is_accepting, local, request(0)),
             (None, Some(data)) if op.sends_payload() => {
-                posts.sends.push_inline(open, &data, request)
+                posts.sends.push_inline(is_accepting, &data, request)
             }
-            // What is fetched is scattered.
-            _ => posts.sends.push(open, &wr.sges(), request),
+            // The data of READs and atomics is scattered, never inline.
+            _ => posts.sends.push(is_accepting, &wr.sges(), request),
         }
     })
 }
 
-/// What the requester makes of `operation`, and what the driver carries out itself.
-fn operation(operation: WrOp) -> (SendOp, Option<LocalRequest>) {
+/// Converts `operation` for the requester. A request that the driver performs itself comes as a second value.
+fn convert(operation: WrOp) -> (SendOp, Option<LocalRequest>) {
     let op = match operation {
         WrOp::Send {
             invalidate: Some(rkey),
@@ -156,20 +155,20 @@ fn operation(operation: WrOp) -> (SendOp, Option<LocalRequest>) {
             invalidate: None,
         } => SendOp::Send { imm: imm.map(Imm) },
         WrOp::Write { remote, imm } => SendOp::Write {
-            remote: place(remote),
+            remote: remote_of(remote),
             imm: imm.map(Imm),
         },
         WrOp::Read {
             remote,
             invalidate: None,
         } => SendOp::Read {
-            remote: place(remote),
+            remote: remote_of(remote),
         },
         WrOp::Read {
             remote,
             invalidate: Some(rkey),
         } => SendOp::ReadInvalidate {
-            remote: place(remote),
+            remote: remote_of(remote),
             rkey: Rkey::new(rkey),
         },
         WrOp::CompareSwap {
@@ -177,11 +176,11 @@ fn operation(operation: WrOp) -> (SendOp, Option<LocalRequest>) {
             compare,
             swap,
         } => SendOp::Atomic {
-            remote: place(remote),
+            remote: remote_of(remote),
             op: AtomicOp::CompareSwap { compare, swap },
         },
         WrOp::FetchAdd { remote, add } => SendOp::Atomic {
-            remote: place(remote),
+            remote: remote_of(remote),
             op: AtomicOp::FetchAdd { add },
         },
         WrOp::Invalidate { key } => {
@@ -200,7 +199,7 @@ fn operation(operation: WrOp) -> (SendOp, Option<LocalRequest>) {
     (op, None)
 }
 
-fn place(remote: RemoteAddr) -> Remote {
+fn remote_of(remote: RemoteAddr) -> Remote {
     Remote {
         va: remote.addr,
         rkey: Rkey::new(remote.rkey),
@@ -209,7 +208,7 @@ fn place(remote: RemoteAddr) -> Remote {
 
 fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Qp<Ud>, list: &mut SendWrList<'_, A>) -> Result {
     let posts = qp.posts();
-    let open = || qp.shared().takes_sends();
+    let is_accepting = || qp.shared().accepts_sends();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
         let ud = wr.ud().ok_or(EINVAL)?;
@@ -226,8 +225,8 @@ fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Qp<Ud>, list: &mut SendWrList<'_, A>) 
             ah: ud.ah.as_ref().as_ref().clone(),
         };
         match wr.inline_data() {
-            Some(data) => posts.sends.push_inline(open, &data, request),
-            None => posts.sends.push(open, &wr.sges(), request),
+            Some(data) => posts.sends.push_inline(is_accepting, &data, request),
+            None => posts.sends.push(is_accepting, &wr.sges(), request),
         }
     })
 }

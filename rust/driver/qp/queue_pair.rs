@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The frame of every queue pair: two halves, and who runs them.
+//! The QP of any service: its two engines, and which context runs them.
 //!
-//! Owns the two halves, the packets that wait for them, the timer, and the rule of who runs a half:
-//! whoever has an event for it (a doorbell, a packet, memory that has come) tries to become its owner, and runs
-//! it there and then. One who finds it running leaves the event behind, and the owner looks again before it
-//! leaves ([`Exclusive`]). Nobody waits, so nothing hops to another thread; only what exceeds the budget of
-//! one turn goes to a BH work item, and answers that last for many turns make way for a thread in between. To a BH
-//! work item go, too, timers, of which many may expire together, and what consumers in the kernel post: they may have
-//! interrupts off, where no half can be run.
+//! A context that has an event for an engine (doorbell, packet, serviced page fault) tries to become its
+//! owner and runs it. If the engine is owned, the context sets the pending flag and returns; the owner looks
+//! again before it releases the engine ([`Exclusive`]). No event waits for an owner, so none hops to another
+//! thread.
 //!
-//! Does not know what a half does with its turn: that is what makes a [`Transport`], which service.rs defines.
+//! BH work items run an engine where its work exceeds the budget, where timers expire (many may expire
+//! together), and where a ULP posts (it may have interrupts off, and an engine must not run then). A receive
+//! engine that stays busy for many runs yields the CPU to threads in between.
+//!
+//! [`Transport`] defines the services; `work` holds the work items and the timer.
 
 mod transport;
 mod work;
@@ -21,11 +22,11 @@ pub(crate) use transport::{
 };
 
 use self::work::{
-    RECEIVE,
-    RECEIVE_FAULT,
-    RECEIVE_YIELD,
-    SEND,
-    SEND_FAULT, //
+    RECEIVE_FAULT_WORK,
+    RECEIVE_WORK,
+    RECEIVE_YIELD_WORK,
+    SEND_FAULT_WORK, //
+    SEND_WORK,
 };
 use crate::{
     qp::{
@@ -87,62 +88,63 @@ use roce::{
     status::DropReason, //
 };
 
-/// Where a consumer in the kernel posts.
+/// Posted requests of a ULP.
 pub(crate) struct KernelPosts<S> {
     /// Sends.
     pub(crate) sends: S,
-    /// Receives, if they do not come from a shared queue.
+    /// Receives, unless they come from an SRQ.
     pub(crate) receives: Option<Arc<PostedRecvs>>,
 }
 
-/// What a queue pair is made from, beside its halves.
+/// Parameters of a QP, apart from its engines.
 pub(crate) struct QpConfig<T: Transport> {
-    /// What the halves share.
+    /// State that both engines use.
     pub(crate) shared: QpShared,
-    /// How much it holds.
+    /// Capabilities of the QP.
     pub(crate) caps: QpCaps,
-    /// Whether every send is reported.
+    /// Whether every send is signaled.
     pub(crate) signal_all: bool,
-    /// Where a consumer in the kernel posts; a process has rings.
+    /// Posted requests of a ULP. `None` for a process, which has rings.
     pub(crate) posts: Option<KernelPosts<T::Sends>>,
 }
 
 /// A queue pair.
 #[pin_data]
 pub(crate) struct Qp<T: Transport> {
-    parts: QpConfig<T>,
-    /// What the consumer has set, for `query_qp`.
+    config: QpConfig<T>,
+    /// Attributes that the consumer has set, for `query_qp`. Held for all of `modify_qp`.
     #[pin]
     attr: Mutex<QpAttr>,
     #[pin]
     sender: Exclusive<T::Sender>,
     #[pin]
     receiver: Exclusive<T::Receiver>,
-    /// Responses, on their way to the sender.
+    /// Inbox of the send engine.
     #[pin]
-    responses: SkbQueue,
-    /// Requests, on their way to the receiver.
+    response_inbox: SkbQueue,
+    /// Inbox of the receive engine.
     #[pin]
-    requests: SkbQueue,
-    /// When a half wants a turn.
+    request_inbox: SkbQueue,
+    /// Runs the engines at the time that one of them asked for.
     #[pin]
     timer: Timer<Self>,
     #[pin]
-    send_work: Work<Self, SEND>,
+    send_work: Work<Self, SEND_WORK>,
     #[pin]
-    receive_work: Work<Self, RECEIVE>,
-    /// Probably, that is queued to go on with answers; a hint only.
+    receive_work: Work<Self, RECEIVE_WORK>,
+    /// Hint: the receive work item is probably queued to continue with responses.
     receive_deferred: Atomic<bool>,
-    /// Queues that, where there is so much to do that others would wait for long.
+    /// Queues `receive_work` once threads have run on this CPU.
     #[pin]
-    receive_yield: Work<Self, RECEIVE_YIELD>,
-    /// Bring memory that a half waits for.
+    receive_yield: Work<Self, RECEIVE_YIELD_WORK>,
+    /// Services page faults of the send engine.
     #[pin]
-    send_fault: Work<Self, SEND_FAULT>,
+    send_fault: Work<Self, SEND_FAULT_WORK>,
+    /// Services page faults of the receive engine.
     #[pin]
-    receive_fault: Work<Self, RECEIVE_FAULT>,
-    /// The module cannot go while one of these is left. So it is dropped last.
-    _alive: LiveRef,
+    receive_fault: Work<Self, RECEIVE_FAULT_WORK>,
+    /// Keeps the module loaded. Dropped last.
+    _live_ref: LiveRef,
 }
 
 rdma::impl_has_timer! {
@@ -150,279 +152,284 @@ rdma::impl_has_timer! {
 }
 
 impl<T: Transport> Qp<T> {
-    /// A queue pair in RESET.
+    /// Creates a QP in RESET.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        parts: QpConfig<T>,
+        config: QpConfig<T>,
         (sender, receiver): (T::Sender, T::Receiver),
-        alive: LiveRef,
+        live_ref: LiveRef,
     ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                parts,
+                config,
                 attr <- new_mutex!(QpAttr::default(), "ferroce::Qp::attr"),
                 sender <- Exclusive::new(sender),
                 receiver <- Exclusive::new(receiver),
-                responses <- SkbQueue::new(T::INBOX_BYTES),
-                requests <- SkbQueue::new(T::INBOX_BYTES),
+                response_inbox <- SkbQueue::new(T::INBOX_BYTES),
+                request_inbox <- SkbQueue::new(T::INBOX_BYTES),
                 timer <- Timer::new(),
                 send_work <- new_work!("Qp::send_work"),
                 receive_work <- new_work!("Qp::receive_work"),
                 receive_deferred: Atomic::new(false),
-                receive_yield <- new_work!("Qp::receive_long"),
-                send_fault <- new_work!("Qp::send_pages"),
-                receive_fault <- new_work!("Qp::receive_pages"),
-                _alive: alive,
+                receive_yield <- new_work!("Qp::receive_yield"),
+                send_fault <- new_work!("Qp::send_fault"),
+                receive_fault <- new_work!("Qp::receive_fault"),
+                _live_ref: live_ref,
             }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
-    // Getters.
+    // Accessors.
 
-    /// What the two halves share.
+    /// Returns the state that both engines use.
     #[inline]
     pub(crate) fn shared(&self) -> &QpShared {
-        &self.parts.shared
+        &self.config.shared
     }
 
-    /// What there is to know of it, as it is now.
+    /// Returns the current attributes. Process context; waits for the owners of the engines.
     pub(crate) fn query(self: ArcBorrow<'_, Self>) -> QpQuery {
         let mut attr = *self.attr.lock();
-        if self.shared().takes_sends() {
-            let ((psn, draining), _) = self.sender.enter(T::sending);
+        if self.shared().accepts_sends() {
+            let ((psn, draining), _) = self.sender.enter(T::send_progress);
             (attr.sq_psn, attr.sq_draining) = (psn.get(), draining);
         }
-        if self.shared().receives() {
-            let (psn, _) = self.receiver.enter(T::expecting);
+        if self.shared().accepts_packets() {
+            let (psn, _) = self.receiver.enter(T::expected_psn);
             attr.rq_psn = psn.map_or(attr.rq_psn, Psn::get);
         }
-        // Who came meanwhile has left it to us.
+        // Run the engines: an event that arrived meanwhile was left to us.
         self.run_sender();
         self.run_receiver();
-        // Last: the turns that we have waited for may have ended with a failure.
+        // Last: the runs that `enter` waited for may have failed the QP.
         attr.qp_state = self.shared().state();
         attr.cur_qp_state = attr.qp_state;
         QpQuery {
             attr,
-            caps: self.parts.caps,
-            sq_sig_all: self.parts.signal_all,
+            caps: self.config.caps,
+            sq_sig_all: self.config.signal_all,
         }
     }
 
-    /// Whether every send is reported.
+    /// Returns whether every send is signaled.
     pub(crate) fn signals_all(&self) -> bool {
-        self.parts.signal_all
+        self.config.signal_all
     }
 
-    /// Where a consumer in the kernel posts.
+    /// Returns the posted requests of a ULP.
     pub(crate) fn posts(&self) -> Option<&KernelPosts<T::Sends>> {
-        self.parts.posts.as_ref()
+        self.config.posts.as_ref()
     }
 
-    /// What the consumer has set.
+    /// Returns the attributes that the consumer has set.
     pub(crate) fn attr(&self) -> &Mutex<QpAttr> {
         &self.attr
     }
 
-    /// The half that sends requests.
+    /// Returns the send engine.
     pub(crate) fn sender(&self) -> &Exclusive<T::Sender> {
         &self.sender
     }
 
-    /// The half that answers requests.
+    /// Returns the receive engine.
     pub(crate) fn receiver(&self) -> &Exclusive<T::Receiver> {
         &self.receiver
     }
 
-    // The end.
+    // Reset and teardown.
 
-    /// Goes to RESET: forgets what was posted, sent, received, and the peer.
+    /// Goes to RESET: discards posted requests, packets, replies, and the peer. Process context; waits for
+    /// the owners of the engines.
     pub(crate) fn reset(&self) {
-        // First, so that a turn that begins now finds nothing to do.
+        // First, so that a run that begins now finds nothing to do.
         self.shared().reset();
         let _ = self.sender.enter(|engine| {
-            engine.reset(&self.responses);
+            engine.reset(&self.response_inbox);
             engine.fault_wait().reset();
         });
         let _ = self.receiver.enter(|engine| {
-            engine.reset(&self.requests);
+            engine.reset(&self.request_inbox);
             engine.fault_wait().reset();
         });
     }
 
-    /// Waits until nothing of the queue pair is on its way any more. To be called in RESET, when no
-    /// packet finds it: then nothing can start again.
+    /// Waits until no work item, timer or transmit callback uses the QP. Sleeps. The QP must be in RESET, a
+    /// grace period must have passed since it was removed from the demux, and no packet may find it: then
+    /// nothing starts again.
     ///
-    /// Not for memory that is being brought: that may take as long as its process likes, which may
-    /// be the very one that waits for us. Whoever brings it holds a reference, and finds nothing
-    /// to do with it; who has not begun to is not going to, or those that have gone would wait in front of others.
-    /// A turn that it gave before RESET has set the timer by now, as there was a grace period since
-    /// (see [`service_fault`](crate::qp::engine::bring)).
+    /// Does not wait for page faults in progress: the faulting process controls how long they take and may
+    /// itself be waiting for us. A running fault holds its own reference and finds the QP in RESET. Queued
+    /// faults are cancelled, so that they do not delay those of other QPs. A run that a fault started before
+    /// RESET has armed the timer by now, because of the grace period (see
+    /// [`service_fault`](crate::qp::engine::service_fault)).
     pub(crate) fn quiesce(self: ArcBorrow<'_, Self>) {
-        // Twice: a work item that began before RESET may have queued itself or another, set the timer, or waited for
-        // the network. Now they find nothing to do. Those two queue work items, so they are stopped first.
+        // Twice: a work item that began before RESET may have queued itself or another one, armed the timer,
+        // or registered for room in the stack. After the first pass, work items find nothing to do. The timer
+        // and the callback queue work items, so they are stopped first.
         for _ in 0..2 {
             self.timer.cancel();
             self.shared().tx_inflight().forget_waiter();
-            cancel_work::<_, SEND>(self);
-            cancel_work::<_, RECEIVE_YIELD>(self);
-            cancel_work::<_, RECEIVE>(self);
+            cancel_work::<_, SEND_WORK>(self);
+            cancel_work::<_, RECEIVE_YIELD_WORK>(self);
+            cancel_work::<_, RECEIVE_WORK>(self);
         }
-        take_back_work::<_, SEND_FAULT>(self);
-        take_back_work::<_, RECEIVE_FAULT>(self);
+        take_back_work::<_, SEND_FAULT_WORK>(self);
+        take_back_work::<_, RECEIVE_FAULT_WORK>(self);
     }
 
     // Events.
 
-    /// A process has posted sends.
+    /// Handles a doorbell of a process: it has posted sends.
     ///
     /// # Errors
     ///
     /// `EINVAL` before RTS.
     pub(crate) fn doorbell(self: ArcBorrow<'_, Self>) -> Result {
-        if !self.shared().takes_sends() {
+        if !self.shared().accepts_sends() {
             return Err(EINVAL);
         }
         self.run_sender();
         if self.shared().is_failed() {
-            // There is no doorbell for receives.
+            // Receives have no doorbell.
             self.run_receiver();
         }
         Ok(())
     }
 
-    /// Has sends that a consumer in the kernel has posted looked at. For any context, also with
-    /// interrupts off.
+    /// Schedules a run for sends that a ULP posted. For any context, also with interrupts off.
     pub(crate) fn sends_posted(self: ArcBorrow<'_, Self>) {
         self.defer_sender();
     }
 
-    /// As [`Qp::sends_posted`], of receives: they wait for packets, but in the error state.
+    /// Schedules a run for receives that a ULP posted, in the error state. Otherwise receives wait for
+    /// packets.
     pub(crate) fn receives_posted(self: ArcBorrow<'_, Self>) {
         if self.shared().is_failed() {
             self.defer_receiver();
         }
     }
 
-    /// Requests have come in.
+    /// Queues received requests and runs the receive engine. Softirq.
     pub(crate) fn request_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb) {
-        if !self.enqueue(&self.requests, skb) {
+        if !self.enqueue(&self.request_inbox, skb) {
             return;
         }
         match self.receive_deferred.load(Relaxed) {
-            // Here, answers that a peer on this machine asks for as earlier ones arrive would all leave in one pass of
-            // the network's softirq. Already queued is as good.
+            // Leave them to the queued work item. Running here would send all responses in one pass of the
+            // network softirq if a peer on this host requests more as the earlier ones arrive.
             true => self.defer_receiver(),
             false => self.run_receiver(),
         }
     }
 
-    /// Responses have come in.
+    /// Queues received responses and runs the send engine. Softirq.
     pub(crate) fn response_arrived(self: ArcBorrow<'_, Self>, skb: RxSkb) {
-        if self.enqueue(&self.responses, skb) {
+        if self.enqueue(&self.response_inbox, skb) {
             self.run_sender();
         }
     }
 
-    fn enqueue(&self, queue: &SkbQueue, skb: RxSkb) -> bool {
+    fn enqueue(&self, inbox: &SkbQueue, skb: RxSkb) -> bool {
         if self.shared().is_failed() {
-            self.refuse(&skb);
+            self.drop_packets(&skb);
             return false;
         }
         let packets = skb.packets();
-        let taken = queue.push(skb);
-        if !taken {
+        let queued = inbox.push(skb);
+        if !queued {
             let counters = self.shared().port().counters();
             counters.dropped_all(DropReason::QueueFull, packets);
         }
-        taken
+        queued
     }
 
-    /// Counts packets for a failed queue pair. No half takes any, and a turn would be one more look at what was posted,
-    /// for each of them.
-    fn refuse(&self, skb: &RxSkb) {
+    /// Counts packets for a QP in the error state. Running an engine for each would only scan the posted
+    /// requests again.
+    fn drop_packets(&self, skb: &RxSkb) {
         let packets = skb.packets();
-        self.shared().received(packets, skb.udp_payload_len());
+        self.shared().count_received(packets, skb.udp_payload_len());
         let counters = self.shared().port().counters();
         counters.dropped_all(DropReason::WrongQpState, packets);
     }
 
-    // Turns.
+    // Running the engines.
 
-    /// Gives the sender a turn, now if nobody runs it.
+    /// Runs the send engine, here unless another context owns it. For any context but hard interrupts.
     pub(crate) fn run_sender(self: ArcBorrow<'_, Self>) {
         let mut actions = Actions::default();
-        let left = self
+        let pending = self
             .sender
-            .run(|engine| poll_engine(engine, self.shared(), &self.responses, &mut actions));
-        if let Pending::Work = left {
+            .run(|engine| poll_engine(engine, self.shared(), &self.response_inbox, &mut actions));
+        if let Pending::Work = pending {
             self.defer_sender();
         }
-        if actions.absent {
-            let pages = &self.shared().port().workqueues().pages;
-            // Already queued is as good.
-            let _ = pages.enqueue::<Arc<Self>, SEND_FAULT>(self.into());
+        if actions.page_fault {
+            let page_faults = &self.shared().port().workqueues().pages;
+            // A work item that is queued already will do.
+            let _ = page_faults.enqueue::<Arc<Self>, SEND_FAULT_WORK>(self.into());
         }
         self.apply(actions);
     }
 
-    /// Gives the receiver a turn, now if nobody runs it.
+    /// Runs the receive engine, here unless another context owns it. For any context but hard interrupts.
     pub(crate) fn run_receiver(self: ArcBorrow<'_, Self>) {
         let mut actions = Actions::default();
-        let left = self
+        let pending = self
             .receiver
-            .run(|engine| poll_engine(engine, self.shared(), &self.requests, &mut actions));
-        if let Pending::Work = left {
+            .run(|engine| poll_engine(engine, self.shared(), &self.request_inbox, &mut actions));
+        if let Pending::Work = pending {
             match actions.wants_yield {
                 true => self.yield_cpu(),
                 false => self.defer_responses(),
             }
         }
-        if actions.absent {
-            let pages = &self.shared().port().workqueues().pages;
-            let _ = pages.enqueue::<Arc<Self>, RECEIVE_FAULT>(self.into());
+        if actions.page_fault {
+            let page_faults = &self.shared().port().workqueues().pages;
+            let _ = page_faults.enqueue::<Arc<Self>, RECEIVE_FAULT_WORK>(self.into());
         }
         self.apply(actions);
     }
 
-    /// Gives the sender a turn from a work item.
+    /// Runs the send engine from a BH work item.
     fn defer_sender(self: ArcBorrow<'_, Self>) {
-        // Already queued is as good.
-        let _ = workqueue::system_bh().enqueue::<Arc<Self>, SEND>(self.into());
+        // A work item that is queued already will do.
+        let _ = workqueue::system_bh().enqueue::<Arc<Self>, SEND_WORK>(self.into());
     }
 
-    /// Gives the receiver a turn from a work item.
+    /// Runs the receive engine from a BH work item.
     pub(crate) fn defer_receiver(self: ArcBorrow<'_, Self>) {
-        let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE>(self.into());
+        let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE_WORK>(self.into());
     }
 
-    /// As [`Qp::defer_receiver`], to go on. What comes meanwhile waits for that, too, where requests are answered; a
-    /// receiver of datagrams would lose them.
+    /// As [`Qp::defer_receiver`], to continue after the budget is used up. An RC responder leaves requests
+    /// that arrive meanwhile to the work item. A receiver of datagrams runs for each, or its inbox would
+    /// overflow.
     fn defer_responses(self: ArcBorrow<'_, Self>) {
-        let answers = matches!(T::RESUMED, Direction::Receive);
-        self.receive_deferred.store(answers, Relaxed);
+        let leave_packets = matches!(T::TX_LIMITED, Direction::Receive);
+        self.receive_deferred.store(leave_packets, Relaxed);
         self.defer_receiver();
     }
 
-    /// Gives the receiver a turn from a work item once a thread has run on this CPU, so that others have, too.
+    /// Queues a thread that runs the receive engine from a BH work item. Threads and other softirqs run
+    /// before it.
     fn yield_cpu(self: ArcBorrow<'_, Self>) {
-        let turns = &self.shared().port().workqueues().turns;
-        let _ = turns.enqueue::<Arc<Self>, RECEIVE_YIELD>(self.into());
+        let yields = &self.shared().port().workqueues().turns;
+        let _ = yields.enqueue::<Arc<Self>, RECEIVE_YIELD_WORK>(self.into());
     }
 
-    /// Does what a half could not do while it was running: sets the timer, tells the consumer, and lets both
-    /// halves flush if it has taken the queue pair to the error state.
+    /// Applies the side effects of a run: arms the timer, reports events, and runs both engines to flush if
+    /// the run failed the QP.
     fn apply(self: ArcBorrow<'_, Self>, actions: Actions) {
-        if let Some(at) = actions.wake_at {
+        if let Some(at) = actions.wake_at_ns {
             Timer::arm(self, at);
         }
-        if let Some(bytes) = actions.resume_below {
+        if let Some(below_bytes) = actions.resume_below_bytes {
             let this: Arc<Self> = self.into();
-            self.shared().tx_inflight().resume_below(bytes, this);
+            self.shared().tx_inflight().resume_below(below_bytes, this);
         }
         if actions.established {
             self.shared().handle().event(QpEvent::CommEstablished);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a machine that receives asks while it handles one packet.
+//! Callbacks of a message receiver (RC responder, UC receiver): take a receive WR, place payload, check an
+//! rkey, complete.
 //!
-//! Owns how memory, receives and completions of a connected queue pair are reached, whatever its service.
-//! Does not know what a packet is for.
+//! Called from a run of the receive engine, or by a local peer that owns it, in process context or softirq.
 
 use crate::{
     mem::{
@@ -16,7 +16,7 @@ use crate::{
     },
     qp::{
         actions::Actions,
-        engine::report,
+        engine::push_completion,
         shared::QpShared, //
     },
     queue::{
@@ -46,12 +46,12 @@ use roce::{
     }, //
 };
 
-/// What the machine that receives needs while it handles the packet in `bytes`.
+/// Context of one packet, whose payload is in `source`.
 pub(crate) struct QpRecvContext<'a, B> {
     pub(crate) qp: &'a QpShared,
     pub(crate) queue: &'a mut RecvQueue,
     pub(crate) cq: &'a Cq,
-    pub(crate) bytes: &'a B,
+    pub(crate) source: &'a B,
     pub(crate) actions: &'a mut Actions,
     pub(crate) fault_wait: &'a mut FaultWait,
 }
@@ -59,11 +59,11 @@ pub(crate) struct QpRecvContext<'a, B> {
 impl<B: PayloadSource> RecvContext for QpRecvContext<'_, B> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let taken = self.queue.take()?;
-        // Looked at with the receive in hand: it may have been posted because the queue pair had failed. Those of a
-        // shared queue are for others, too.
-        let own = self.queue.pd().is_none();
+        // Check the state after taking the receive: it may have been posted because the QP had failed.
+        // Receives of an SRQ are not flushed; other QPs use them.
+        let is_own_queue = self.queue.pd().is_none();
         Some(match taken {
-            Ok(RecvWr { wr_id, .. }) if own && self.qp.is_failed() => Err(BadRecv {
+            Ok(RecvWr { wr_id, .. }) if is_own_queue && self.qp.is_failed() => Err(BadRecv {
                 wr_id,
                 status: WcStatus::WrFlushErr,
             }),
@@ -72,9 +72,9 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, B> {
     }
 
     fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
-        let qp_memory = self.qp.qp_memory_of(self.queue.pd());
-        let placed = qp_memory.scatter(self.queue.current(), offset, self.bytes, payload);
-        self.fault_wait.resolve(placed, WcStatus::LocProtErr)
+        let qp_memory = self.qp.recv_memory(self.queue.pd());
+        let result = qp_memory.scatter(self.queue.current(), offset, self.source, payload);
+        self.fault_wait.resolve(result, WcStatus::LocProtErr)
     }
 
     fn check_remote(
@@ -83,9 +83,12 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, B> {
         length: u32,
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
-        let ahead = self.fault_wait.is_first_try();
-        let checked = self.qp.qp_memory().check(remote, length, access, ahead);
-        self.fault_wait.resolve(checked, AccessError::Fault)
+        let fault_around = self.fault_wait.is_first_try();
+        let result = self
+            .qp
+            .qp_memory()
+            .check(remote, length, access, fault_around);
+        self.fault_wait.resolve(result, AccessError::Fault)
     }
 
     fn place_remote(
@@ -93,18 +96,18 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, B> {
         remote: Remote,
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
-        let placed = self
+        let result = self
             .qp
             .qp_memory()
-            .write_remote(remote, self.bytes, payload);
-        self.fault_wait.resolve(placed, AccessError::Fault)
+            .write_remote(remote, self.source, payload);
+        self.fault_wait.resolve(result, AccessError::Fault)
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {
         if done.status != WcStatus::Success {
             self.actions.fail_now(self.qp);
         }
-        report(self.qp, self.cq, &done, solicited, self.actions);
+        push_completion(self.qp, self.cq, &done, solicited, self.actions);
     }
 }
 
@@ -114,8 +117,8 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
         remote: Remote,
         op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>> {
-        let found = self.qp.qp_memory().atomic(remote, op);
-        self.fault_wait.resolve(found, AccessError::Fault)
+        let result = self.qp.qp_memory().atomic(remote, op);
+        self.fault_wait.resolve(result, AccessError::Fault)
     }
 
     fn write_atomic(
@@ -123,8 +126,11 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
         remote: Remote,
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
-        let placed = self.qp.qp_memory().write_whole(remote, self.bytes, payload);
-        self.fault_wait.resolve(placed, AccessError::Fault)
+        let result = self
+            .qp
+            .qp_memory()
+            .write_whole(remote, self.source, payload);
+        self.fault_wait.resolve(result, AccessError::Fault)
     }
 
     fn flush(
@@ -141,13 +147,13 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
             scope,
             placement,
         };
-        let finished = self.fault_wait.take_flushed(&flush);
-        let flushed = match flush.step(qp_memory.keys, 0) {
-            Ok(Some(_)) if !finished => Err(AccessFailure::Unflushed(flush)),
+        let is_flushed = self.fault_wait.take_flushed(&flush);
+        let result = match flush.step(qp_memory.keys, 0) {
+            Ok(Some(_)) if !is_flushed => Err(AccessFailure::Unflushed(flush)),
             Ok(_) => Ok(()),
             Err(error) => Err(error.into()),
         };
-        self.fault_wait.resolve(flushed, AccessError::Fault)
+        self.fault_wait.resolve(result, AccessError::Fault)
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {

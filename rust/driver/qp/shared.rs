@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the two halves of a queue pair share.
+//! State that both engines of a QP and every other context may use: number, peer, state, port, PD, memory,
+//! events.
 //!
-//! Owns the number, the state that `query_qp` reports, and the ways to the port, to the memory and
-//! to the consumer. Does not know the halves: each is handed this with its turn, and leaves an
-//! [`Actions`].
+//! All methods are lock-free and work in any context, unless they say otherwise. An engine gets a reference
+//! for each run, and leaves its side effects in [`Actions`](crate::qp::actions::Actions).
 
 use crate::{
     mem::{
@@ -46,7 +46,7 @@ use roce::{
     wr::Completion, //
 };
 
-/// Every state a queue pair may be in.
+/// All states of a QP.
 const STATES: [IbQpState; 7] = [
     IbQpState::Reset,
     IbQpState::Init,
@@ -57,7 +57,7 @@ const STATES: [IbQpState; 7] = [
     IbQpState::Err,
 ];
 
-/// The state with that number.
+/// Returns the state with this code.
 fn state_of(code: u32) -> IbQpState {
     let mut states = STATES.into_iter();
     states
@@ -65,26 +65,26 @@ fn state_of(code: u32) -> IbQpState {
         .unwrap_or(IbQpState::Err)
 }
 
-/// In place of a peer's number: there is none. Not a number of 24 bits.
-const NOBODY: u32 = u32::MAX;
+/// Peer number of a QP without a peer. Not a number of 24 bits.
+const NO_PEER: u32 = u32::MAX;
 
-/// What the two halves of a queue pair share.
+/// State that both engines of a QP share.
 pub(crate) struct QpShared {
     number: Atomic<u32>,
-    /// Number of the peer, or [`NOBODY`].
+    /// Number of the peer, or [`NO_PEER`].
     peer: Atomic<u32>,
     state: Atomic<u32>,
     port: Arc<Port>,
     traffic: Traffic,
     pd: Arc<Pd>,
-    /// What its windows know it by.
+    /// Identity that memory windows bound to this QP check.
     identity: QpIdentity,
     handle: QpHandle,
     tx_inflight: Arc<TxInflight>,
 }
 
 impl QpShared {
-    /// A queue pair in RESET, without a number.
+    /// Creates a QP in RESET, without a number.
     ///
     /// # Errors
     ///
@@ -93,93 +93,94 @@ impl QpShared {
         port: Arc<Port>,
         pd: Arc<Pd>,
         handle: QpHandle,
-        alive: LiveRef,
+        live_ref: LiveRef,
     ) -> Result<Self> {
         Ok(Self {
             number: Atomic::new(0),
-            peer: Atomic::new(NOBODY),
+            peer: Atomic::new(NO_PEER),
             state: Atomic::new(IbQpState::Reset as u32),
             port,
             traffic: Traffic::new(),
             pd,
             identity: QpIdentity::new(),
             handle,
-            tx_inflight: TxInflight::new(alive)?,
+            tx_inflight: TxInflight::new(live_ref)?,
         })
     }
 
-    /// Number of the queue pair.
+    /// Returns the number of the QP.
     pub(crate) fn number(&self) -> u32 {
         self.number.load(Relaxed)
     }
 
-    /// Gives the queue pair its number, before anyone can connect to it.
+    /// Sets the number of the QP, before a peer can connect to it.
     pub(crate) fn set_number(&self, number: u32) {
         self.number.store(number, Relaxed);
     }
 
-    /// Connects the queue pair to the one with this number. To be called before packets are taken.
+    /// Sets the number of the peer. Must precede the first packet that is processed.
     pub(crate) fn set_peer(&self, peer: Qpn) {
         self.peer.store(peer.get(), Relaxed);
     }
 
-    /// Whether it is connected to the queue pair with this number. For any context.
+    /// Returns whether the QP is connected to the one with this number. For any context.
     #[inline]
     pub(crate) fn is_connected_to(&self, number: Qpn) -> bool {
         self.peer.load(Relaxed) == number.get()
     }
 
-    /// Whether it is connected to any.
+    /// Returns whether the QP has a peer.
     pub(crate) fn is_connected(&self) -> bool {
-        self.peer.load(Relaxed) != NOBODY
+        self.peer.load(Relaxed) != NO_PEER
     }
 
-    /// The way to the peer that `attr` names.
+    /// Returns a path to the peer that `attr` names. Process context.
     ///
     /// # Errors
     ///
     /// As [`Path::new`].
-    pub(crate) fn path_by(&self, attr: &QpAttr) -> Result<Path> {
-        let ends = (self.number(), attr.dest_qp_num);
-        Ok(Path::new(&attr.ah, &self.port, ends)?.between(ends))
+    pub(crate) fn path_to(&self, attr: &QpAttr) -> Result<Path> {
+        let qpns = (self.number(), attr.dest_qp_num);
+        Ok(Path::new(&attr.ah, &self.port, qpns)?.between(qpns))
     }
 
-    /// State, as `query_qp` reports it.
+    /// Returns the state that `query_qp` reports.
     pub(crate) fn state(&self) -> IbQpState {
         state_of(self.state.load(Relaxed))
     }
 
-    /// Whether everything that is posted completes with an error.
+    /// Returns whether the QP is in ERR, where everything posted is flushed.
     #[inline]
     pub(crate) fn is_failed(&self) -> bool {
         self.state.load(Relaxed) == IbQpState::Err as u32
     }
 
-    /// Whether sends are taken, be it to flush them.
-    pub(crate) fn takes_sends(&self) -> bool {
+    /// Returns whether sends may be posted, if only to be flushed.
+    pub(crate) fn accepts_sends(&self) -> bool {
         !matches!(
             self.state(),
             IbQpState::Reset | IbQpState::Init | IbQpState::Rtr
         )
     }
 
-    /// Whether sends are carried out or flushed.
-    pub(crate) fn sends(&self) -> bool {
+    /// Returns whether posted sends are sent or flushed.
+    pub(crate) fn processes_sends(&self) -> bool {
         matches!(
             self.state(),
             IbQpState::Rts | IbQpState::Sqe | IbQpState::Err
         )
     }
 
-    /// Whether sends complete with an error, and perhaps nothing else does.
+    /// Returns whether posted sends are flushed; in SQE, receives are not.
     pub(crate) fn flushes_sends(&self) -> bool {
         matches!(self.state(), IbQpState::Sqe | IbQpState::Err)
     }
 
-    /// Goes to the send queue error state: a send of an unreliable service has failed, and those behind
-    /// it are flushed. Receiving goes on.
+    /// Goes to SQE: a send of an unreliable service failed, and the sends behind it are flushed. Receives go
+    /// on.
     pub(crate) fn fail_sends(&self) {
-        // The consumer may go from one to the other meanwhile; or, once this is done, back to RTS.
+        // The consumer may move between RTS and SQD meanwhile; once the state is SQE, the consumer may move
+        // it back to RTS.
         while let from @ (IbQpState::Rts | IbQpState::Sqd) = self.state() {
             if self.change_state(from, IbQpState::Sqe) {
                 break;
@@ -187,22 +188,25 @@ impl QpShared {
         }
     }
 
-    /// Whether packets are taken.
-    pub(crate) fn receives(&self) -> bool {
+    /// Returns whether packets are accepted.
+    pub(crate) fn accepts_packets(&self) -> bool {
         matches!(
             self.state(),
             IbQpState::Rtr | IbQpState::Rts | IbQpState::Sqd | IbQpState::Sqe
         )
     }
 
-    /// Whether nothing is sent yet but answers. Packets may be taken just before the state says RTR.
-    pub(crate) fn only_receives(&self) -> bool {
+    /// Returns whether the QP sends no requests yet. Packets may be processed just before the state becomes
+    /// RTR.
+    pub(crate) fn is_before_rts(&self) -> bool {
         matches!(self.state(), IbQpState::Init | IbQpState::Rtr)
     }
 
-    /// Goes from state `from` to state `to`; not if a half has failed meanwhile. Says whether it did.
+    /// Changes the state from `from` to `to`, unless an engine has failed meanwhile. Returns whether it
+    /// changed.
     pub(crate) fn change_state(&self, from: IbQpState, to: IbQpState) -> bool {
-        // For a consumer, a state that is another by now can only be one of the error states, which then stays.
+        // Modifications are serialised, so a state other than `from` is one of the error states, which then
+        // stays.
         let changed = self.state.cmpxchg(from as u32, to as u32, Relaxed);
         if changed.is_ok() {
             trace::qp_state(self.number(), from, to);
@@ -210,15 +214,14 @@ impl QpShared {
         changed.is_ok()
     }
 
-    /// Goes to RESET, from any state, and forgets who the peer was.
+    /// Goes to RESET, from any state, and clears the peer.
     pub(crate) fn reset(&self) {
         trace::qp_state(self.number(), self.state(), IbQpState::Reset);
-        self.peer.store(NOBODY, Relaxed);
+        self.peer.store(NO_PEER, Relaxed);
         self.state.store(IbQpState::Reset as u32, Relaxed);
     }
 
-    /// Goes to the error state, but from RESET, where nothing can fail. Says whether it was in another
-    /// before.
+    /// Goes to the error state, except from RESET. Returns whether this call changed the state.
     pub(crate) fn fail(&self) -> bool {
         let error = IbQpState::Err as u32;
         let mut state = self.state.load(Relaxed);
@@ -234,33 +237,33 @@ impl QpShared {
         false
     }
 
-    /// What its packets go through, and are counted by.
-    pub(crate) fn way(&self) -> (&Port, &Traffic) {
+    /// Returns the port and the traffic counters, which packets are sent through and counted in.
+    pub(crate) fn port_and_traffic(&self) -> (&Port, &Traffic) {
         (&self.port, &self.traffic)
     }
 
-    /// What it has sent and received.
+    /// Returns the traffic counters of the QP.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// Counts packets that came for it, and bytes of UDP payload, for the port as well.
-    pub(crate) fn received(&self, packets: u16, bytes: usize) {
+    /// Counts received packets and bytes of UDP payload, for the QP and its port.
+    pub(crate) fn count_received(&self, packets: u16, bytes: usize) {
         self.port.counters().received(packets, bytes);
         self.traffic.received(packets, bytes);
     }
 
-    /// The port that the queue pair belongs to.
+    /// Returns the port.
     pub(crate) fn port(&self) -> &Port {
         &self.port
     }
 
-    /// The protection domain.
+    /// Returns the PD.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// What the queue pair can reach.
+    /// Returns the memory that the QP can reach.
     pub(crate) fn qp_memory(&self) -> QpMemory<'_> {
         QpMemory {
             keys: self.port.keys(),
@@ -269,25 +272,26 @@ impl QpShared {
         }
     }
 
-    /// What receives can reach that belong to protection domain `pd`, or to the queue pair's own.
-    pub(crate) fn qp_memory_of<'a>(&'a self, pd: Option<&'a Arc<Pd>>) -> QpMemory<'a> {
+    /// Returns the memory that receives of `pd` can reach; `None` means the PD of the QP. An SRQ may have
+    /// another PD.
+    pub(crate) fn recv_memory<'a>(&'a self, pd: Option<&'a Arc<Pd>>) -> QpMemory<'a> {
         QpMemory {
             pd: pd.unwrap_or(&self.pd),
             ..self.qp_memory()
         }
     }
 
-    /// The consumer.
+    /// Returns the handle for events to the consumer.
     pub(crate) fn handle(&self) -> &QpHandle {
         &self.handle
     }
 
-    /// What it has on its way, if its service counts that.
+    /// Returns the counter of bytes in flight in the local stack, if the service limits them.
     pub(crate) fn tx_inflight(&self) -> &Arc<TxInflight> {
         &self.tx_inflight
     }
 
-    /// A completion, as a completion queue takes it.
+    /// Converts a completion to a work completion of this QP.
     pub(crate) fn completion(&self, done: &Completion) -> Wc {
         Wc {
             wr_id: done.wr_id,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What holds a sender back whom nobody acknowledges anything.
+//! Local transmit limit for unacknowledged services (UC, UD).
 //!
-//! Owns how much an unreliable queue pair may have under way on its own machine, how long it pauses after
-//! the network has refused something, and that packets do not overtake each other. A peer that is too slow
-//! on another machine is none of its business: such a service loses packets.
+//! Limits the bytes that a QP has in flight in the local stack, backs off after the stack refused packets,
+//! and prevents reordering across CPUs. A slow peer on another host does not limit the sender: these services
+//! lose packets.
+//!
+//! Used by the send engine while it is owned. Takes no lock.
 
 use crate::qp::{
     actions::Actions,
@@ -13,121 +15,130 @@ use crate::qp::{
 use kernel::cpu::CpuId;
 use rdma::sync::timer::now;
 
-/// Most memory of packets that the network may hold, in bytes: some ten bursts.
-const MOST: i64 = 1 << 20;
+/// Upper limit of the memory of packets in flight in the local stack: about ten bursts.
+const MAX_INFLIGHT_BYTES: i64 = 1 << 20;
 
-/// What it may hold of one that has just begun.
-const FIRST: i64 = MOST / 16;
+/// Limit of a QP that has just started.
+const INITIAL_INFLIGHT_BYTES: i64 = MAX_INFLIGHT_BYTES / 16;
 
-/// What it may hold on the slowest link. A turn may add one burst.
-const LEAST: i64 = 16 << 10;
+/// Lower limit, on the slowest link; also the step by which the limit grows. A run may exceed the limit by
+/// one burst.
+const MIN_INFLIGHT_BYTES: i64 = 16 << 10;
 
-/// How long packets may be under way on this machine, in nanoseconds. The queue of an interface (fq_codel) begins
-/// to drop where they wait for 5 ms, and tells nobody.
-const SLOW: u64 = 2_000_000;
+/// Delay in the local stack above which the limit shrinks. Interface queues (fq_codel) begin to drop packets
+/// that wait for 5 ms, without notice.
+const MAX_DELAY_NS: u64 = 2_000_000;
 
-/// How long to wait when the network has refused a burst, in nanoseconds.
-const REFUSED: u64 = 100_000;
+/// Pause after the stack refused a burst.
+const REFUSED_BACKOFF_NS: u64 = 100_000;
 
-/// The longest wait for the network to let go of what it holds, in nanoseconds. What is stuck there, or in
-/// the queue of a receiver that waits for memory, may be stuck for long, and the consumer wants to hear
-/// that its requests are done.
-const PATIENCE: u64 = 20_000_000;
+/// Longest wait for the stack to free buffers. They may be stuck there, or in the inbox of a receiver that
+/// waits for a page fault, and the consumer needs its completions.
+const TX_STALL_TIMEOUT_NS: u64 = 20_000_000;
 
-/// When a sender may go on.
+/// Local transmit limit of one sender.
 pub(crate) struct TxLimit {
-    /// Bytes that may be under way: fewer while they take long.
-    most: i64,
-    /// What lands before this time was sent before that was changed.
-    changed_until: u64,
-    /// Not before this time, whatever happens.
-    not_before: Option<u64>,
-    /// At this time, even if what is under way has not become less.
-    patience: Option<u64>,
-    /// If the order matters, the CPU that has sent what is under way.
-    sent_by: Option<u32>,
+    /// Limit of bytes in flight. It shrinks while delays are long.
+    limit_bytes: i64,
+    /// The limit does not shrink again before this time: packets freed until then were sent before it shrank.
+    no_decrease_before_ns: u64,
+    /// End of the pause after a refused burst.
+    backoff_until_ns: Option<u64>,
+    /// End of the wait for the stack to free buffers.
+    stall_deadline_ns: Option<u64>,
+    /// CPU that sent the packets in flight, for an ordered sender.
+    tx_cpu: Option<u32>,
 }
 
 impl Default for TxLimit {
     fn default() -> Self {
         Self {
-            most: FIRST,
-            changed_until: 0,
-            not_before: None,
-            patience: None,
-            sent_by: None,
+            limit_bytes: INITIAL_INFLIGHT_BYTES,
+            no_decrease_before_ns: 0,
+            backoff_until_ns: None,
+            stall_deadline_ns: None,
+            tx_cpu: None,
         }
     }
 }
 
 impl TxLimit {
-    /// Pacing of packets that have to arrive in order. A link within the machine keeps those of one CPU in
-    /// order, and no others: each CPU has a backlog of its own.
+    /// Creates the limit of a sender whose packets must stay in order. A link within the host preserves the
+    /// order of packets sent from one CPU only: each CPU has its own backlog.
     pub(crate) fn in_order() -> Self {
         Self {
-            sent_by: Some(CpuId::current().as_u32()),
+            tx_cpu: Some(CpuId::current().as_u32()),
             ..Self::default()
         }
     }
 
-    /// Whether to send nothing now. Then it is in `actions` when to look again.
-    pub(crate) fn holds(&mut self, qp: &QpShared, actions: &mut Actions) -> bool {
-        let under_way = qp.tx_inflight().bytes();
-        self.adapt(qp, under_way);
-        let here = CpuId::current().as_u32();
-        let overtakes = under_way > 0 && self.sent_by.is_some_and(|cpu| cpu != here);
-        let full = overtakes || under_way >= self.most;
-        if !full && self.not_before.is_none() {
-            self.goes_on(here);
+    /// Returns whether the sender must wait. If so, `actions` holds when it runs again.
+    pub(crate) fn must_wait(&mut self, qp: &QpShared, actions: &mut Actions) -> bool {
+        let inflight = qp.tx_inflight().bytes();
+        self.adapt(qp, inflight);
+        let cpu = CpuId::current().as_u32();
+        let would_reorder = inflight > 0 && self.tx_cpu.is_some_and(|tx_cpu| tx_cpu != cpu);
+        let full = would_reorder || inflight >= self.limit_bytes;
+        if !full && self.backoff_until_ns.is_none() {
+            self.start_on(cpu);
             return false;
         }
         let now = now();
-        if let Some(time) = self.not_before.filter(|&time| now < time) {
-            actions.wake_at = Some(time);
+        if let Some(until) = self.backoff_until_ns.filter(|&until| now < until) {
+            actions.wake_at_ns = Some(until);
             return true;
         }
-        self.not_before = None;
-        let patience = match full {
-            true => *self.patience.get_or_insert(now.saturating_add(PATIENCE)),
+        self.backoff_until_ns = None;
+        let stall_deadline_ns = match full {
+            true => *self
+                .stall_deadline_ns
+                .get_or_insert(now.saturating_add(TX_STALL_TIMEOUT_NS)),
             false => now,
         };
-        if now >= patience {
-            self.goes_on(here);
+        if now >= stall_deadline_ns {
+            self.start_on(cpu);
             return false;
         }
-        actions.wake_at = Some(patience);
-        actions.resume_below = Some(if overtakes { 1 } else { self.most / 2 });
+        actions.wake_at_ns = Some(stall_deadline_ns);
+        actions.resume_below_bytes = Some(if would_reorder {
+            1
+        } else {
+            self.limit_bytes / 2
+        });
         true
     }
 
-    /// Lets more or less be under way, by how long it has taken. More than keeps the link busy is of no use: when the
-    /// link stops for a while, all of it waits.
-    fn adapt(&mut self, qp: &QpShared, under_way: i64) {
-        let Some(delay) = qp.tx_inflight().take_delay() else {
+    /// Adapts the limit to the delay in the stack. A limit above what keeps the link busy only adds to the
+    /// queue that builds up when the link stops.
+    fn adapt(&mut self, qp: &QpShared, inflight: i64) {
+        let Some(delay_ns) = qp.tx_inflight().take_delay() else {
             return;
         };
-        let idle = under_way == 0 && delay < SLOW / 2;
-        if idle || delay < SLOW / 8 {
-            self.most = self.most.saturating_add(LEAST).min(MOST);
-        } else if delay > SLOW {
+        let idle = inflight == 0 && delay_ns < MAX_DELAY_NS / 2;
+        if idle || delay_ns < MAX_DELAY_NS / 8 {
+            self.limit_bytes = self
+                .limit_bytes
+                .saturating_add(MIN_INFLIGHT_BYTES)
+                .min(MAX_INFLIGHT_BYTES);
+        } else if delay_ns > MAX_DELAY_NS {
             let now = now();
-            if now >= self.changed_until {
-                self.most = (self.most / 2).max(LEAST);
-                self.changed_until = now.saturating_add(delay);
+            if now >= self.no_decrease_before_ns {
+                self.limit_bytes = (self.limit_bytes / 2).max(MIN_INFLIGHT_BYTES);
+                self.no_decrease_before_ns = now.saturating_add(delay_ns);
             }
         }
     }
 
-    /// Packets are sent, by the CPU `here`.
-    fn goes_on(&mut self, here: u32) {
-        self.patience = None;
-        self.sent_by = self.sent_by.map(|_| here);
+    /// Ends the wait: packets are sent from `cpu`.
+    fn start_on(&mut self, cpu: u32) {
+        self.stall_deadline_ns = None;
+        self.tx_cpu = self.tx_cpu.map(|_| cpu);
     }
 
-    /// The network has taken what it was given, or has `refused` some of it.
-    pub(crate) fn sent(&mut self, refused: bool) {
+    /// Records the result of a transmission: `refused` if the stack refused part of it.
+    pub(crate) fn on_transmit(&mut self, refused: bool) {
         if refused {
-            self.not_before = Some(now().saturating_add(REFUSED));
+            self.backoff_until_ns = Some(now().saturating_add(REFUSED_BACKOFF_NS));
         }
     }
 }

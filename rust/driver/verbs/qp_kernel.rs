@@ -24,8 +24,8 @@ use crate::{
         ud::{
             self,
             sender::{
-                Posted,
                 PostedDatagram,
+                UdPostedSends,
                 UdRequests, //
             },
             Ud, //
@@ -142,7 +142,7 @@ fn ud_halves(
     receives: RecvQueue,
     init: &QpInit<'_, Ferroce>,
 ) -> Result<Engines<Ud>> {
-    let requests = UdRequests::Posted(Posted::new(sends.clone(), init.caps.max_send_sge)?);
+    let requests = UdRequests::Posted(UdPostedSends::new(sends.clone(), init.caps.max_send_sge)?);
     Ok((
         ud::sender::UdSendEngine::new(requests, init.send_cq.clone()),
         ud::receiver::UdRecvEngine::new(receives, init.recv_cq.clone()),

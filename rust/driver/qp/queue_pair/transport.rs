@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What makes a queue pair one of RC, UC, or UD.
+//! The interface between a QP and its service: the two engines, and the attributes that they use.
 //!
-//! Owns the terms between the frame of a queue pair and the service that it gives: its two halves, and what
-//! they take from the attributes that a consumer sets.
-//!
-//! Does not know who runs a half, and when: that is what pair.rs is for.
+//! [`Rc`](crate::qp::rc::Rc), [`Uc`](crate::qp::uc::Uc) and [`Ud`](crate::qp::ud::Ud) implement it.
+//! `modify_qp` (with the QP's attributes locked) and `query_qp` call it in process context.
 
 use crate::qp::engine::{
     Engine,
@@ -19,57 +17,57 @@ use rdma::ib::qp_attr::{
 };
 use roce::psn::Psn;
 
-/// One of the two ways of what a queue pair does.
+/// One of the two engines of a QP.
 pub(crate) enum Direction {
-    /// Its requests, and what answers them.
+    /// The send engine: requests of this QP and the responses to them.
     Send,
-    /// The peer's requests, and its answers.
+    /// The receive engine: requests of the peer and the responses to them.
     Receive,
 }
 
-/// The service that a queue pair gives.
+/// The service of a QP.
 pub(crate) trait Transport: Sized + Send + Sync + 'static {
-    /// The half that sends requests, and takes what answers them.
+    /// The engine that sends requests and processes responses.
     type Sender: SendEngine;
-    /// The half that takes requests, and answers them.
+    /// The engine that processes requests and sends responses.
     type Receiver: Engine;
-    /// Where a consumer in the kernel posts sends.
+    /// Posted sends of a ULP.
     type Sends: Send + Sync;
 
-    /// Most bytes of packets that wait for one half, as the memory counts that they take.
+    /// Limit of one inbox, in bytes of memory (`truesize`) of the buffers.
     const INBOX_BYTES: i32;
 
-    /// Which half is held back by what the network has yet to let go of, and goes on when it has.
-    const RESUMED: Direction;
+    /// The engine that the tx in-flight limit stops. It runs again when the stack frees buffers.
+    const TX_LIMITED: Direction;
 
-    /// INIT to RTR: the receiver learns whom it listens to.
+    /// INIT to RTR: gives the receive engine its peer.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an address that cannot be; `ENOMEM`. Nothing has changed then.
+    /// `EINVAL` for an invalid address; `ENOMEM`. Nothing has changed then.
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result;
 
-    /// RTR to RTS: the sender may start.
+    /// RTR to RTS: starts the send engine.
     ///
     /// # Errors
     ///
     /// As [`Transport::ready_to_receive`].
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result;
 
-    /// In SQD: another way to the peer, and room for another number of its requests, as far as `mask` names
-    /// them.
+    /// Sets the attributes that may change in SQD only, as far as `mask` names them: the path, and the number
+    /// of outstanding READs and atomics of the peer.
     ///
     /// # Errors
     ///
     /// As [`Transport::ready_to_receive`].
-    fn redirect(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result;
+    fn modify_in_sqd(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result;
 
-    /// Sets what may change while the queue pair works: those attributes that `mask` names.
-    fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask);
+    /// Sets the attributes that `mask` names and that may change while the QP works.
+    fn apply_attrs(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask);
 
-    /// The PSN that is sent next, and whether requests that were begun before SQD are under way.
-    fn sending(engine: &mut Self::Sender) -> (Psn, bool);
+    /// Returns the next PSN to send, and whether requests from before SQD are in progress.
+    fn send_progress(engine: &mut Self::Sender) -> (Psn, bool);
 
-    /// The PSN that is expected next. `None`: any.
-    fn expecting(engine: &mut Self::Receiver) -> Option<Psn>;
+    /// Returns the expected PSN. `None`: any.
+    fn expected_psn(engine: &mut Self::Receiver) -> Option<Psn>;
 }

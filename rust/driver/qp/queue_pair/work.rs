@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the turns of a queue pair begin that no system call and no packet begins.
+//! Entry points that run the engines: work items, the timer, and the callback when the stack has freed
+//! buffers. Also drops cached routes when the netdev goes away.
 //!
-//! Owns what work items, the timer, the network's way of saying that it has room again and the end of the netdev
-//! call. Each gives a half a turn; what that does is in [`pair`](super).
+//! Each runs an engine; [`queue_pair`](super) defines how.
 
 use crate::qp::queue_pair::{
     Direction,
@@ -38,52 +38,54 @@ use rdma::{
     }, //
 };
 
-/// Number of the sender's work item.
-pub(super) const SEND: u64 = 0;
+/// Id of the work item that runs the send engine.
+pub(super) const SEND_WORK: u64 = 0;
 
-/// Number of the receiver's work item.
-pub(super) const RECEIVE: u64 = 1;
+/// Id of the work item that runs the receive engine.
+pub(super) const RECEIVE_WORK: u64 = 1;
 
-/// Number of the work item that brings the sender's memory.
-pub(super) const SEND_FAULT: u64 = 2;
+/// Id of the work item that services page faults of the send engine.
+pub(super) const SEND_FAULT_WORK: u64 = 2;
 
-/// Number of the work item that brings the receiver's memory.
-pub(super) const RECEIVE_FAULT: u64 = 3;
+/// Id of the work item that services page faults of the receive engine.
+pub(super) const RECEIVE_FAULT_WORK: u64 = 3;
 
-/// Number of the work item of a thread that queues the receiver's.
-pub(super) const RECEIVE_YIELD: u64 = 4;
+/// Id of the work item of a thread that queues [`RECEIVE_WORK`].
+pub(super) const RECEIVE_YIELD_WORK: u64 = 4;
 
 impl_has_work! {
-    impl{T: Transport} HasWork<Self, SEND> for Qp<T> { self.send_work }
-    impl{T: Transport} HasWork<Self, RECEIVE> for Qp<T> { self.receive_work }
-    impl{T: Transport} HasWork<Self, SEND_FAULT> for Qp<T> { self.send_fault }
-    impl{T: Transport} HasWork<Self, RECEIVE_FAULT> for Qp<T> { self.receive_fault }
-    impl{T: Transport} HasWork<Self, RECEIVE_YIELD> for Qp<T> { self.receive_yield }
+    impl{T: Transport} HasWork<Self, SEND_WORK> for Qp<T> { self.send_work }
+    impl{T: Transport} HasWork<Self, RECEIVE_WORK> for Qp<T> { self.receive_work }
+    impl{T: Transport} HasWork<Self, SEND_FAULT_WORK> for Qp<T> { self.send_fault }
+    impl{T: Transport} HasWork<Self, RECEIVE_FAULT_WORK> for Qp<T> { self.receive_fault }
+    impl{T: Transport} HasWork<Self, RECEIVE_YIELD_WORK> for Qp<T> { self.receive_yield }
 }
 
 impl<T: Transport> Qp<T> {
-    /// The port has let go of its netdev, whose namespace may go before the queue pair does: so do routes.
+    /// Drops cached routes: the port has lost its netdev, whose namespace may go away before the QP. Process
+    /// context, under RTNL.
     pub(crate) fn forget_routes(self: ArcBorrow<'_, Self>) {
         let forget = |path: Option<&mut Path>| path.map(Path::forget_route);
-        let (_, sends) = self.sender.enter(|engine| forget(engine.path()));
-        let (_, receives) = self.receiver.enter(|engine| forget(engine.path()));
-        // In RESET there is nothing to do. Who destroys the queue pair goes there, and waits for RCU before it takes
-        // back what is queued, so nothing may be queued later.
+        let (_, send_pending) = self.sender.enter(|engine| forget(engine.path()));
+        let (_, receive_pending) = self.receiver.enter(|engine| forget(engine.path()));
+        // In RESET there is nothing to do. `destroy_qp` resets the QP and waits for RCU before it cancels
+        // queued work, so nothing may be queued after that.
         let _guard = rcu::read_lock();
         if self.shared().state() == IbQpState::Reset {
             return;
         }
-        // Who came meanwhile has left it to us. There may be many queue pairs, and RTNL is held.
-        if sends == Pending::Work {
+        // Events that arrived meanwhile were left to us. Work items handle them: there may be many QPs, and
+        // RTNL is held.
+        if send_pending == Pending::Work {
             self.defer_sender();
         }
-        if receives == Pending::Work {
+        if receive_pending == Pending::Work {
             self.defer_receiver();
         }
     }
 }
 
-impl<T: Transport> WorkItem<SEND> for Qp<T> {
+impl<T: Transport> WorkItem<SEND_WORK> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -91,7 +93,7 @@ impl<T: Transport> WorkItem<SEND> for Qp<T> {
     }
 }
 
-impl<T: Transport> WorkItem<RECEIVE> for Qp<T> {
+impl<T: Transport> WorkItem<RECEIVE_WORK> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -100,18 +102,19 @@ impl<T: Transport> WorkItem<RECEIVE> for Qp<T> {
     }
 }
 
-impl<T: Transport> WorkItem<RECEIVE_YIELD> for Qp<T> {
+impl<T: Transport> WorkItem<RECEIVE_YIELD_WORK> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // No turn here: softirqs would come in between at each packet, and the answers of others in them.
+        // Does not run the engine here: softirqs would interrupt this thread at each packet, and send the
+        // responses of other QPs.
         let _ = this.receiver.enter(Engine::on_yield);
-        // Also if somebody came meanwhile and has left it to us.
+        // Also covers an event that arrived during `enter`.
         this.as_arc_borrow().defer_receiver();
     }
 }
 
-impl<T: Transport> WorkItem<SEND_FAULT> for Qp<T> {
+impl<T: Transport> WorkItem<SEND_FAULT_WORK> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -121,7 +124,7 @@ impl<T: Transport> WorkItem<SEND_FAULT> for Qp<T> {
     }
 }
 
-impl<T: Transport> WorkItem<RECEIVE_FAULT> for Qp<T> {
+impl<T: Transport> WorkItem<RECEIVE_FAULT_WORK> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -133,21 +136,22 @@ impl<T: Transport> WorkItem<RECEIVE_FAULT> for Qp<T> {
 
 impl<T: Transport> Resume for Qp<T> {
     fn resume(self: Arc<Self>, cpu: CpuId) {
-        // The reference goes along: the last one must not be dropped here, where nobody may sleep. Where it was before,
-        // since what is still on its way from there could be overtaken. Already queued is as good.
-        let _ = match T::RESUMED {
-            Direction::Send => enqueue_bh_on::<Self, SEND>(cpu, self),
-            Direction::Receive => enqueue_bh_on::<Self, RECEIVE>(cpu, self),
+        // Passes the reference on to the work item: dropping the last one may sleep, which this context must
+        // not. Uses the CPU on which the engine stopped, because packets sent from another CPU could overtake
+        // those in flight. A work item that is queued already will do.
+        let _ = match T::TX_LIMITED {
+            Direction::Send => enqueue_bh_on::<Self, SEND_WORK>(cpu, self),
+            Direction::Receive => enqueue_bh_on::<Self, RECEIVE_WORK>(cpu, self),
         };
     }
 }
 
 impl<T: Transport> TimerOwner for Qp<T> {
     fn expired(self: ArcBorrow<'_, Self>) {
-        // Not here, where all timers that have expired are served in one go: with a peer that has gone, those of many
-        // queue pairs expire together, and each sends again what may be much. Work items make way for others.
+        // Does not run an engine here: the timers of many QPs may expire together when their peer is gone, in
+        // one softirq pass, and each may retransmit much. Work items yield to others.
         self.defer_sender();
-        // The receiver's answers may wait for the network, or it has receives to flush.
+        // The receive engine may wait for room in the stack, or have receives to flush.
         self.defer_receiver();
     }
 }

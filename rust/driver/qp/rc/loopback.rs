@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A reliable connection whose two ends are on this machine.
+//! RC loopback: both ends of the connection are on this host.
 //!
-//! Owns what happens when a sending half visits the receiving half of its peer: packets are planned and
-//! judged as ever, but handed over as they are, with the payload copied from memory to memory, and answered
-//! on the spot. Nothing here is needed for the protocol to work: whoever cannot be visited gets its packets
-//! by the wire, and what was handed over before counts all the same.
+//! The requester plans packets as usual, but passes their headers to the responder directly. Payload is
+//! copied from memory to memory, and responses are processed at once. The protocol does not depend on it: if
+//! the peer cannot be owned, packets go over the network, and earlier loopback packets still count.
 //!
-//! A visitor owns its own half, and only tries to own the other; it visits one only. So visits neither wait
-//! for each other nor nest.
+//! Called from a run of the send engine, in process context or softirq. That context owns the send engine and
+//! tries to own one other engine, the peer's receive engine. It never waits, so passes neither deadlock nor
+//! nest.
 
 use crate::{
     mem::page_fault::{
@@ -73,76 +73,76 @@ use roce::{
     }, //
 };
 
-/// What one visit hands over at most, in either direction.
-const LIMIT: BurstLimit = BurstLimit {
+/// Limit of one loopback pass, in each direction.
+const LOOPBACK_PASS_LIMIT: BurstLimit = BurstLimit {
     bytes: 256 << 10,
     packets: 256,
 };
 
-/// What a visit has come to.
+/// Result of a loopback pass.
 struct LoopbackOutcome {
-    /// What is left to be sent has to go by the wire.
-    wire: bool,
-    /// The peer has more to say.
+    /// The rest must be sent over the network.
+    use_wire: bool,
+    /// The peer has more responses.
     peer_has_work: bool,
-    /// The peer has to do something that only its own turn can.
-    kick: bool,
+    /// The peer has actions that only its own run can apply.
+    wake_peer: bool,
 }
 
 impl RcSendEngine {
-    /// Hands requests to the peer and takes its responses, if it is on this machine and nobody uses its
-    /// receiving half. `None`: they have to go by the wire.
-    pub(super) fn exchange(&mut self, qp: &QpShared, now: Instant) -> Option<More> {
+    /// Sends requests to the peer and processes its responses by loopback. `None`: they must go over the
+    /// network, because the peer is on another host or its receive engine is owned by another context.
+    pub(super) fn transmit_loopback(&mut self, qp: &QpShared, now: Instant) -> Option<More> {
         if qp.is_failed() || !(self.peer_has_work || self.requester.can_send()) {
             return Some(More::No);
         }
-        let outcome = self.visit(qp, now);
+        let outcome = self.try_loopback(qp, now);
         let dest = self.requester.dest_qpn();
-        let expected = core::mem::take(&mut self.peer_has_work);
+        let peer_had_work = core::mem::take(&mut self.peer_has_work);
         match outcome {
             Some(LoopbackOutcome {
-                wire,
+                use_wire,
                 peer_has_work,
-                kick,
+                wake_peer,
             }) => {
-                if kick {
-                    self.peers.defer(dest);
+                if wake_peer {
+                    self.peer_lookup.defer(dest);
                 }
-                self.on_wire = wire;
+                self.on_wire = use_wire;
                 self.peer_has_work = peer_has_work;
-                match (wire, peer_has_work) {
+                match (use_wire, peer_has_work) {
                     (true, _) => None,
                     (false, true) => Some(More::Yes),
                     (false, false) => Some(More::No),
                 }
             }
             None => {
-                // What it has to say does not have to wait for us.
-                if expected {
-                    self.peers.defer(dest);
+                // The peer's responses need not wait for this engine.
+                if peer_had_work {
+                    self.peer_lookup.defer(dest);
                 }
                 None
             }
         }
     }
 
-    fn visit(&mut self, qp: &QpShared, now: Instant) -> Option<LoopbackOutcome> {
+    fn try_loopback(&mut self, qp: &QpShared, now: Instant) -> Option<LoopbackOutcome> {
         let port = qp.port();
         let guard = rcu::read_lock();
         let path = self.path.as_mut()?;
         self.is_local = port.uses_loopback() && path.stays_here(port, &guard);
-        // While packets are on the wire, others would overtake them.
+        // Loopback packets would overtake those in flight in the network.
         if !self.is_local || (self.on_wire && self.requester.in_flight()) {
             return None;
         }
         let addresses = path.addresses();
         let dest = self.requester.dest_qpn();
-        let peer = self.peers.find(dest, port.net(), &guard)?;
-        // A stranger does not so much as touch its half.
+        let peer = self.peer_lookup.find(dest, port.net(), &guard)?;
+        // Only the connected QP may own the engine.
         if !peer.shared.is_connected_to(Qpn::new(qp.number())) {
             return None;
         }
-        let mut visit = LoopbackPass {
+        let mut pass = LoopbackPass {
             qp,
             peer: peer.shared,
             now,
@@ -150,17 +150,17 @@ impl RcSendEngine {
             queue: &self.queue,
             fault_wait: &mut self.fault_wait,
         };
-        let (outcome, left) = peer
+        let (outcome, pending) = peer
             .receiver
-            .try_enter(|engine| visit.make(engine, &addresses))?;
-        if left == Pending::Work {
-            self.peers.defer(dest);
+            .try_enter(|engine| pass.run(engine, &addresses))?;
+        if pending == Pending::Work {
+            self.peer_lookup.defer(dest);
         }
         outcome
     }
 }
 
-/// How many packets went one way, and their bytes.
+/// Packets and bytes of one direction.
 #[derive(Default)]
 struct LoopbackCount {
     packets: u16,
@@ -168,34 +168,34 @@ struct LoopbackCount {
 }
 
 impl LoopbackCount {
-    /// Notes the packets that `segment` stands for.
-    fn add(&mut self, segment: &TxDesc, headers: &HeaderBuf) {
-        // CAST: At most as many as `LIMIT` has.
-        self.packets = self.packets.saturating_add(segment.packets as u16);
+    /// Adds the packets of `desc`.
+    fn add(&mut self, desc: &TxDesc, headers: &HeaderBuf) {
+        // CAST: At most `LOOPBACK_PASS_LIMIT.packets`.
+        self.packets = self.packets.saturating_add(desc.packets as u16);
         // CAST: `u32` to `usize`, on 64 bits.
-        let whole = whole_len(headers, segment.length as usize);
-        self.bytes = self.bytes.saturating_add(whole);
+        let bytes = packet_len(headers, desc.length as usize);
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Counts them at both ends, `to` of which they have reached.
+    /// Counts them as sent by `from` and received by `to`.
     fn count(&self, from: &QpShared, to: &QpShared) {
         if self.packets != 0 {
             from.port().counters().handed_over(self.packets, self.bytes);
             from.traffic().sent(self.packets, self.bytes);
-            to.received(self.packets, self.bytes);
+            to.count_received(self.packets, self.bytes);
         }
     }
 }
 
-/// Bytes of a packet from the BTH to the ICRC that it would have.
-fn whole_len(headers: &HeaderBuf, payload: usize) -> usize {
+/// Returns the bytes of the packet from its BTH to its ICRC.
+fn packet_len(headers: &HeaderBuf, payload: usize) -> usize {
     headers
         .len()
         .wrapping_add(payload)
         .wrapping_add(trailer_len(payload))
 }
 
-/// One visit of a sending half at the receiving half of its peer.
+/// One loopback pass: the send engine of `qp` works on the receive engine of `peer`.
 struct LoopbackPass<'a> {
     qp: &'a QpShared,
     peer: &'a QpShared,
@@ -205,92 +205,98 @@ struct LoopbackPass<'a> {
     fault_wait: &'a mut FaultWait,
 }
 
-/// What became of a request that was handed over.
+/// Result of delivering a request.
 enum Delivery {
-    /// The peer has dealt with it.
-    Taken,
-    /// Its payload cannot be had.
-    Withheld(AccessFailure<WcStatus>),
-    /// The peer waits for memory, and has not seen it.
-    Absent,
+    /// The peer has processed it.
+    Processed,
+    /// Its payload cannot be read.
+    SourceFailed(AccessFailure<WcStatus>),
+    /// The peer waits for a page fault, and has not processed it.
+    PeerFaulting,
 }
 
 impl LoopbackPass<'_> {
-    /// Does all there is to do, as far as the budget goes. `None`: the half is not to be visited.
-    fn make(
-        &mut self,
-        engine: &mut RcRecvEngine,
-        addresses: &Addresses,
-    ) -> Option<LoopbackOutcome> {
+    /// Delivers requests and responses, up to the limit. `None`: loopback is not possible now.
+    fn run(&mut self, engine: &mut RcRecvEngine, addresses: &Addresses) -> Option<LoopbackOutcome> {
         let ready = engine.responder.state() == ResponderState::Ready
             && engine.is_peer(addresses, self.qp.number())
             && !engine.fault_wait.is_waiting()
             && !self.peer.is_failed();
-        // Answers may be on the wire, and others would overtake them.
-        let answered = core::mem::take(&mut engine.answered);
-        if !ready || (answered && self.requester.in_flight()) {
+        // Loopback responses would overtake those in flight in the network.
+        let responded = core::mem::take(&mut engine.responded_on_wire);
+        if !ready || (responded && self.requester.in_flight()) {
             return None;
         }
         let mut actions = Actions::default();
-        let run = self.catch_up(engine);
-        let mut wire = self.requests(engine, run, &mut actions);
-        self.responses(engine, run);
-        engine.account(self.peer, &mut actions);
-        engine.left.merge(&actions);
-        if wire {
+        let max_packets = self.sync_psn(engine);
+        let mut use_wire = self.deliver_requests(engine, max_packets, &mut actions);
+        self.deliver_responses(engine, max_packets);
+        engine.finish_run(self.peer, &mut actions);
+        engine.deferred.merge(&actions);
+        if use_wire {
             self.requester.withdraw();
         }
-        wire &= !self.fault_wait.is_waiting();
-        let waits = engine.fault_wait.is_waiting();
-        engine.left.absent |= waits;
+        use_wire &= !self.fault_wait.is_waiting();
+        let is_waiting = engine.fault_wait.is_waiting();
+        engine.deferred.page_fault |= is_waiting;
         Some(LoopbackOutcome {
-            wire,
-            peer_has_work: !waits && engine.responder.has_work(),
-            kick: engine.left.is_some(),
+            use_wire,
+            peer_has_work: !is_waiting && engine.responder.has_work(),
+            wake_peer: engine.deferred.has_any(),
         })
     }
 
-    /// Learns what the peer has taken before. Returns how many packets may be handed over as one: several only
-    /// if both ends cut messages alike, and the next packet is the one that the peer expects.
-    fn catch_up(&mut self, engine: &mut RcRecvEngine) -> u32 {
-        let expected = engine.responder.expected_psn();
-        if self.requester.next_psn().is_before(expected) {
+    /// Learns which packets the peer has received before. Returns the maximum length of a super-packet: more
+    /// than one packet only if both ends have the same path MTU and the next PSN is the one that the peer
+    /// expects.
+    fn sync_psn(&mut self, engine: &mut RcRecvEngine) -> u32 {
+        let expected_psn = engine.responder.expected_psn();
+        if self.requester.next_psn().is_before(expected_psn) {
             engine.responder.confirm();
-            self.responses(engine, 1);
+            self.deliver_responses(engine, 1);
         }
-        let alike = self.requester.path_mtu() == engine.responder.path_mtu();
-        match alike && self.requester.next_psn() == expected {
+        let same_mtu = self.requester.path_mtu() == engine.responder.path_mtu();
+        match same_mtu && self.requester.next_psn() == expected_psn {
             true => u32::MAX,
             false => 1,
         }
     }
 
-    /// Hands over requests. Returns whether the last of them has to come again, as the peer has not seen
+    /// Delivers requests. Returns whether the last one must be sent again, because the peer has not processed
     /// it.
-    fn requests(&mut self, engine: &mut RcRecvEngine, run: u32, actions: &mut Actions) -> bool {
+    fn deliver_requests(
+        &mut self,
+        engine: &mut RcRecvEngine,
+        max_packets: u32,
+        actions: &mut Actions,
+    ) -> bool {
         let before = engine.responder.expected_psn();
-        let mut tally = LoopbackCount::default();
-        let mut stopped = None;
-        for segment in self.requester.burst(self.now, LIMIT).coalescing(run) {
+        let mut count = LoopbackCount::default();
+        let mut stopped_at = None;
+        for desc in self
+            .requester
+            .burst(self.now, LOOPBACK_PASS_LIMIT)
+            .coalescing(max_packets)
+        {
             let ends = ((self.qp, self.queue), (self.peer, &mut *engine));
-            match hand_over(&segment, ends, actions, &mut tally) {
-                Delivery::Taken if engine.responder.is_in_sync() => {}
-                Delivery::Taken => break,
-                Delivery::Withheld(failure) => {
-                    stopped = Some((segment.source, Some(failure)));
+            match deliver_request(&desc, ends, actions, &mut count) {
+                Delivery::Processed if engine.responder.is_in_sync() => {}
+                Delivery::Processed => break,
+                Delivery::SourceFailed(failure) => {
+                    stopped_at = Some((desc.source, Some(failure)));
                     break;
                 }
-                Delivery::Absent => {
-                    stopped = Some((segment.source, None));
+                Delivery::PeerFaulting => {
+                    stopped_at = Some((desc.source, None));
                     break;
                 }
             }
         }
-        tally.count(self.qp, self.peer);
+        count.count(self.qp, self.peer);
         if engine.responder.expected_psn() != before {
             engine.responder.confirm();
         }
-        match stopped {
+        match stopped_at {
             None => false,
             Some((_, None)) => true,
             Some((source, Some(failure))) => {
@@ -309,39 +315,46 @@ impl LoopbackPass<'_> {
         }
     }
 
-    /// Takes what the peer has to say.
-    fn responses(&mut self, engine: &mut RcRecvEngine, run: u32) {
-        let mut tally = LoopbackCount::default();
-        let mut stopped = None;
-        for segment in engine.responder.burst(LIMIT).coalescing(run) {
+    /// Processes the responses of the peer.
+    fn deliver_responses(&mut self, engine: &mut RcRecvEngine, max_packets: u32) {
+        let mut count = LoopbackCount::default();
+        let mut stopped_at = None;
+        for desc in engine
+            .responder
+            .burst(LOOPBACK_PASS_LIMIT)
+            .coalescing(max_packets)
+        {
             // CAST: `u32` to `usize`, on 64 bits.
-            let headers = segment.headers.emit(segment.length as usize);
-            let Some(packet) = packet(&segment, &headers) else {
+            let headers = desc.headers.emit(desc.length as usize);
+            let Some(packet) = build_packet(&desc, &headers) else {
                 break;
             };
-            tally.add(&segment, &headers);
-            let bytes =
-                FetchedPayload::new(self.peer.qp_memory(), segment.source, start_of(&headers));
-            let mut host = QpResponseContext {
+            count.add(&desc, &headers);
+            let payload =
+                FetchedPayload::new(self.peer.qp_memory(), desc.source, payload_start(&headers));
+            let mut context = QpResponseContext {
                 qp_memory: self.qp.qp_memory(),
                 queue: self.queue,
-                bytes: &bytes,
+                source: &payload,
                 fault_wait: self.fault_wait,
             };
-            match self.requester.handle_response(self.now, &packet, &mut host) {
+            match self
+                .requester
+                .handle_response(self.now, &packet, &mut context)
+            {
                 Ok(Taken::Whole) => {
                     self.fault_wait.progress();
                     engine.fault_wait.progress();
                 }
                 Ok(Taken::Paused) => {
-                    stopped = Some((segment.packets, bytes.take_failure()));
+                    stopped_at = Some((desc.packets, payload.take_failure()));
                     break;
                 }
                 Err(reason) => self.qp.port().counters().dropped(reason),
             }
         }
-        tally.count(self.peer, self.qp);
-        match stopped {
+        count.count(self.peer, self.qp);
+        match stopped_at {
             None => {}
             Some((packets, None)) => engine.responder.unsend(packets),
             Some((packets, Some(failure))) => {
@@ -358,20 +371,20 @@ impl LoopbackPass<'_> {
     }
 }
 
-/// Hands one request to the peer.
-fn hand_over(
-    segment: &TxDesc,
+/// Delivers one request to the peer.
+fn deliver_request(
+    desc: &TxDesc,
     ((qp, queue), (peer, engine)): ((&QpShared, &SendQueue), (&QpShared, &mut RcRecvEngine)),
     actions: &mut Actions,
-    tally: &mut LoopbackCount,
+    count: &mut LoopbackCount,
 ) -> Delivery {
     // CAST: `u32` to `usize`, on 64 bits.
-    let headers = segment.headers.emit(segment.length as usize);
-    let Some(packet) = packet(segment, &headers) else {
-        return Delivery::Taken;
+    let headers = desc.headers.emit(desc.length as usize);
+    let Some(packet) = build_packet(desc, &headers) else {
+        return Delivery::Processed;
     };
     let value;
-    let body = match segment.source {
+    let body = match desc.source {
         TxPayload::Slot(slot) => queue.body(slot),
         TxPayload::Value(number) => {
             value = number.to_ne_bytes();
@@ -379,34 +392,34 @@ fn hand_over(
         }
         TxPayload::None | TxPayload::Remote(_) => SendBody::Inline(&[]),
     };
-    let bytes = GatheredPayload::new(qp.qp_memory(), body, segment.offset, start_of(&headers));
-    match engine.take(peer, (&packet, &bytes), actions) {
+    let payload = GatheredPayload::new(qp.qp_memory(), body, desc.offset, payload_start(&headers));
+    match engine.handle_request(peer, (&packet, &payload), actions) {
         Ok(Taken::Whole) => {}
         Ok(Taken::Paused) => {
-            return match bytes.take_failure() {
-                Some(failure) => Delivery::Withheld(failure),
-                None => Delivery::Absent,
+            return match payload.take_failure() {
+                Some(failure) => Delivery::SourceFailed(failure),
+                None => Delivery::PeerFaulting,
             };
         }
         Err(reason) => peer.port().counters().dropped(reason),
     }
-    tally.add(segment, &headers);
-    Delivery::Taken
+    count.add(desc, &headers);
+    Delivery::Processed
 }
 
-/// The packet that `segment` describes with these headers, whose payload is elsewhere.
-fn packet<'a>(segment: &TxDesc, headers: &'a HeaderBuf) -> Option<Packet<'a>> {
+/// Returns the packet of `desc` with these headers. Its payload is elsewhere.
+fn build_packet<'a>(desc: &TxDesc, headers: &'a HeaderBuf) -> Option<Packet<'a>> {
     // CAST: `u32` to `usize`, on 64 bits.
-    let payload = segment.length as usize;
+    let payload = desc.length as usize;
     trace::packet_out(|| traced(headers.as_slice(), payload));
     trace::packet_in(|| traced(headers.as_slice(), payload));
-    // What was built can be parsed.
-    let packet = Packet::parse(headers.as_slice(), whole_len(headers, payload)).ok()?;
-    Some(packet.standing_for(segment.packets))
+    // Headers that this driver built can be parsed.
+    let packet = Packet::parse(headers.as_slice(), packet_len(headers, payload)).ok()?;
+    Some(packet.standing_for(desc.packets))
 }
 
-/// Where in the packet the payload would begin.
-fn start_of(headers: &HeaderBuf) -> u32 {
+/// Returns the offset that the payload would have in the packet.
+fn payload_start(headers: &HeaderBuf) -> u32 {
     // CAST: Below 256.
     headers.len() as u32
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peers on the same machine.
+//! Peer lookup and payload of loopback passes: both ends of an RC connection are on this host.
 //!
-//! Owns what one queue pair needs to hand packets to another without a network in between: who finds the
-//! other, and the payload of such packets, which is not in them but where its owner has it. Does not know
-//! what the packets are for, nor whether the peer is there.
+//! The payload of a request or response stays in its owner's memory and is copied from there. Called by
+//! [`loopback`](super::loopback), which owns both engines, in process context or softirq.
 
 use crate::{
     mem::{
@@ -37,74 +36,76 @@ use roce::{
     wr::Remote, //
 };
 
-/// A queue pair on this machine, as its peer sees it. `H` is the half of it that takes requests.
-pub(crate) struct LocalPeer<'g, H> {
-    /// What its halves share.
+/// A QP on this host, as its peer sees it. `H` is its receive engine.
+pub(crate) struct LocalPeer<'g, E> {
+    /// State that both engines use.
     pub(crate) shared: &'g QpShared,
-    /// The half that takes requests.
-    pub(crate) receiver: &'g Exclusive<H>,
+    /// The receive engine.
+    pub(crate) receiver: &'g Exclusive<E>,
 }
 
-/// Who finds neighbours.
-pub(crate) trait PeerLookup<H>: Send + Sync {
-    /// The queue pair with that number, if it is in the namespace `net` and has such a half.
+/// Finds local peers.
+pub(crate) trait PeerLookup<E>: Send + Sync {
+    /// Returns the QP with this number, if it is in the namespace `net` and has such an engine.
     fn find<'g>(
         &'g self,
         number: Qpn,
         net: NetId,
         guard: &'g rcu::Guard,
-    ) -> Option<LocalPeer<'g, H>>;
+    ) -> Option<LocalPeer<'g, E>>;
 
-    /// Gives its receiving half a turn from another context, soon.
+    /// Schedules a run of its receive engine.
     fn defer(&self, number: Qpn);
 }
 
-/// The payload of a request, in the memory of who sends it.
+/// Payload of a request, in the memory of the sender.
 pub(crate) struct GatheredPayload<'a> {
     qp_memory: QpMemory<'a>,
     body: SendBody<'a>,
-    /// Where in the message the payload begins.
-    offset: u32,
-    /// Where in the packet it would begin.
-    start: u32,
+    /// Offset of the payload in the message.
+    message_offset: u32,
+    /// Offset that the payload would have in the packet.
+    packet_offset: u32,
     failure: Cell<Option<AccessFailure<WcStatus>>>,
 }
 
 impl<'a> GatheredPayload<'a> {
-    /// What stands at byte `offset` of the message in `body`, as if it stood in a packet from place
-    /// `start` on.
+    /// Returns the bytes from `offset` of the message in `body`, as if they began at offset `start` of a
+    /// packet.
     #[inline]
     pub(crate) fn new(
         qp_memory: QpMemory<'a>,
         body: SendBody<'a>,
-        offset: u32,
-        start: u32,
+        message_offset: u32,
+        packet_offset: u32,
     ) -> Self {
         Self {
             qp_memory,
             body,
-            offset,
-            start,
+            message_offset,
+            packet_offset,
             failure: Cell::new(None),
         }
     }
 
-    /// Why the bytes could not be had, if that was tried in vain.
+    /// Returns why reading the payload failed, if it did.
     #[inline]
     pub(crate) fn take_failure(&self) -> Option<AccessFailure<WcStatus>> {
         self.failure.take()
     }
 
-    /// Where in the message place `from` of the packet is.
+    /// Converts the packet offset `from` to a message offset.
     #[inline]
-    fn place(&self, from: u32) -> u32 {
-        self.offset.saturating_add(from).saturating_sub(self.start)
+    fn to_message_offset(&self, from: u32) -> u32 {
+        self.message_offset
+            .saturating_add(from)
+            .saturating_sub(self.packet_offset)
     }
 
-    /// `len` bytes of what was copied with the request.
+    /// Returns `len` bytes of inline data.
     fn inline(&self, from: u32, len: usize) -> Option<&[u8]> {
         // CAST: `u32` to `usize`, on 64 bits.
-        let start = self.place(from) as usize;
+        let start = self.to_message_offset(from) as usize;
         match self.body {
             SendBody::Inline(bytes) => bytes.get(start..start.saturating_add(len)),
             _ => None,
@@ -124,8 +125,8 @@ impl PayloadSource for GatheredPayload<'_> {
             return memory.write(at, bytes).map_err(Fault::Memory);
         };
         self.qp_memory
-            .copy_out(sges, self.place(from), len, (memory, at))
-            .map_err(|broken| fault(&self.failure, broken))
+            .copy_out(sges, self.to_message_offset(from), len, (memory, at))
+            .map_err(|error| to_fault(&self.failure, error))
     }
 
     fn read(&self, from: u32, to: &mut [u8]) -> Result {
@@ -135,31 +136,31 @@ impl PayloadSource for GatheredPayload<'_> {
     }
 }
 
-/// The payload of a response, in the memory that its request has named.
+/// Payload of a response, in the memory that its request named.
 pub(crate) struct FetchedPayload<'a> {
     qp_memory: QpMemory<'a>,
     remote: Option<Remote>,
-    /// Where in the packet it would begin.
-    start: u32,
+    /// Offset that the payload would have in the packet.
+    packet_offset: u32,
     failure: Cell<Option<AccessFailure<AccessError>>>,
 }
 
 impl<'a> FetchedPayload<'a> {
-    /// What comes from `source`, as if it stood in a packet from place `start` on.
+    /// Returns the bytes of `source`, as if they began at offset `start` of a packet.
     #[inline]
-    pub(crate) fn new(qp_memory: QpMemory<'a>, source: TxPayload, start: u32) -> Self {
+    pub(crate) fn new(qp_memory: QpMemory<'a>, source: TxPayload, packet_offset: u32) -> Self {
         Self {
             qp_memory,
             remote: match source {
                 TxPayload::Remote(remote) => Some(remote),
                 _ => None,
             },
-            start,
+            packet_offset,
             failure: Cell::new(None),
         }
     }
 
-    /// Why the bytes could not be had, if that was tried in vain.
+    /// Returns why reading the payload failed, if it did.
     #[inline]
     pub(crate) fn take_failure(&self) -> Option<AccessFailure<AccessError>> {
         self.failure.take()
@@ -170,22 +171,22 @@ impl PayloadSource for FetchedPayload<'_> {
     #[inline]
     fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
         let remote = self.remote.ok_or(Fault::PayloadSource)?;
-        let remote = remote.advance(from.saturating_sub(self.start));
+        let remote = remote.advance(from.saturating_sub(self.packet_offset));
         self.qp_memory
             .fetch_remote(remote, len, (memory, at))
-            .map_err(|broken| fault(&self.failure, broken))
+            .map_err(|error| to_fault(&self.failure, error))
     }
 
     fn read(&self, _from: u32, _to: &mut [u8]) -> Result {
-        // No response is read but into memory.
+        // Response payload is only ever copied into memory.
         Err(EFAULT)
     }
 }
 
-/// Whose fault it is that a copy has not come to its end; that of the bytes is kept in `failure`.
+/// Converts the failure of a copy. A failure of the source is stored in `failure`.
 #[cold]
-fn fault<E>(failure: &Cell<Option<AccessFailure<E>>>, broken: SgCopyError<E>) -> Fault {
-    match broken {
+fn to_fault<E>(failure: &Cell<Option<AccessFailure<E>>>, error: SgCopyError<E>) -> Fault {
+    match error {
         SgCopyError::Target(error) => Fault::Memory(error),
         SgCopyError::Source(why) => {
             failure.set(Some(why));

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reliable connected queue pairs.
+//! Reliable connected QPs.
 //!
-//! Owns what the attributes of a queue pair mean to the two halves. What these do is in `sender` and
-//! `receiver`, who runs them is in `pair`.
+//! - `requester`: the send engine; `responder`: the receive engine; `loopback`: both ends on this host,
+//!   without packets.
+//! - This file applies the QP attributes to the two engines, in process context.
+//!
+//! May use the rest of `qp` except `any_qp` and `post`, and the folders below `qp`.
 
 mod loopback;
 pub(crate) mod loopback_payload;
@@ -59,16 +62,15 @@ use roce::{
     time::Instant, //
 };
 
-/// What one queue pair may have in flight to a peer that is near. More would overrun the backlog of a virtual
-/// link (`netdev_max_backlog` is 1000 packets), which several queue pairs share.
+/// Window limit of a QP with a short RTT. More would overrun the backlog of a virtual link
+/// (`netdev_max_backlog` is 1000 packets), which several QPs share.
 const MAX_WINDOW: FlowLimit = FlowLimit {
     bytes: 1 << 20,
     packets: 256,
 };
 
-/// What one queue pair may have in flight that has just begun, in packets: many of them must not make a queue
-/// at once that takes longer than their peers may take to answer.
-const INITIAL_WINDOW: u32 = 32;
+/// Initial window. Many new QPs must not build up a queue that outlasts the ACK timeout of their peers.
+const INITIAL_WINDOW_PACKETS: u32 = 32;
 
 /// Reliable connection.
 pub(crate) struct Rc;
@@ -78,14 +80,14 @@ impl Transport for Rc {
     type Receiver = RcRecvEngine;
     type Sends = Arc<PostedSends>;
 
-    /// A peer that keeps to its window stays below, also one that is far away: 1024 packets of 4096 bytes, each in a
-    /// buffer of 8 KiB, the next that `kmalloc()` has, with what the kernel needs for itself.
+    /// A peer that respects its window stays below, even with a long RTT: 1024 packets of 4096 bytes, each in
+    /// a buffer of 8 KiB (the next size of `kmalloc()`), plus the overhead of the kernel.
     const INBOX_BYTES: i32 = 9 << 20;
 
-    const RESUMED: Direction = Direction::Receive;
+    const TX_LIMITED: Direction = Direction::Receive;
 
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = way_back(qp, attr)?;
+        let path = make_response_path(qp, attr)?;
         let mut responder = Responder::new(ReplayStorage::new(attr.max_dest_rd_atomic)?);
         responder.configure(&ResponderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -106,7 +108,7 @@ impl Transport for Rc {
     }
 
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = qp.shared().path_by(attr)?;
+        let path = qp.shared().path_to(attr)?;
         let config = RequesterConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -117,7 +119,7 @@ impl Transport for Rc {
             retry_cnt: attr.retry_cnt,
             rnr_retry: attr.rnr_retry,
             flow: MAX_WINDOW,
-            initial_window: INITIAL_WINDOW,
+            initial_window: INITIAL_WINDOW_PACKETS,
         };
         let _ = qp.sender().enter(|engine| {
             engine.set_path(path);
@@ -127,27 +129,28 @@ impl Transport for Rc {
         Ok(())
     }
 
-    fn redirect(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
-        let answers = match mask.contains(QpAttrMask::MAX_DEST_RD_ATOMIC) {
+    fn modify_in_sqd(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+        let storage = match mask.contains(QpAttrMask::MAX_DEST_RD_ATOMIC) {
             true => Some(ReplayStorage::new(attr.max_dest_rd_atomic)?),
             false => None,
         };
         if mask.contains(QpAttrMask::AV) {
-            let (there, back) = (qp.shared().path_by(attr)?, way_back(qp, attr)?);
+            let (request_path, response_path) =
+                (qp.shared().path_to(attr)?, make_response_path(qp, attr)?);
             let _ = qp.sender().enter(|engine| {
-                engine.set_path(there);
+                engine.set_path(request_path);
                 engine.requester().rerouted();
             });
-            let _ = qp.receiver().enter(|engine| engine.set_path(back));
+            let _ = qp.receiver().enter(|engine| engine.set_path(response_path));
         }
         let (old, _) = qp
             .receiver()
-            .enter(|engine| answers.map(|answers| engine.responder().replace_storage(answers)));
+            .enter(|engine| storage.map(|storage| engine.responder().replace_storage(storage)));
         drop(old);
         Ok(())
     }
 
-    fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
+    fn apply_attrs(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
         let _ = qp.sender().enter(|engine| {
             let requester = engine.requester();
             if mask.contains(QpAttrMask::TIMEOUT) {
@@ -174,22 +177,22 @@ impl Transport for Rc {
         });
     }
 
-    fn sending(engine: &mut RcSendEngine) -> (Psn, bool) {
+    fn send_progress(engine: &mut RcSendEngine) -> (Psn, bool) {
         let drained = engine.is_drained();
         let requester = engine.requester();
-        let drains = requester.state() == RequesterState::Draining;
-        (requester.psn(), drains && !drained)
+        let is_draining = requester.state() == RequesterState::Draining;
+        (requester.psn(), is_draining && !drained)
     }
 
-    fn expecting(engine: &mut RcRecvEngine) -> Option<Psn> {
+    fn expected_psn(engine: &mut RcRecvEngine) -> Option<Psn> {
         Some(engine.responder().expected_psn())
     }
 }
 
-/// The way that answers take, where those that are long are counted: they hold back who sends them.
-fn way_back(qp: &Qp<Rc>, attr: &QpAttr) -> Result<Path> {
+/// Returns the path of responses. Long responses are counted as in flight, which limits the responder.
+fn make_response_path(qp: &Qp<Rc>, attr: &QpAttr) -> Result<Path> {
     Ok(qp
         .shared()
-        .path_by(attr)?
+        .path_to(attr)?
         .counted_in(qp.shared().tx_inflight()))
 }

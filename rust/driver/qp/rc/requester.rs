@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The half of a queue pair that sends requests and takes responses.
+//! Send engine of an RC QP: sends requests and processes responses.
 //!
-//! Owns the requester, the send queue and the way to the peer, and does in one turn whatever
-//! there is to do: take what has arrived, look at the clock, fetch what was posted, send as much
-//! as the window allows, report what is complete. Does not decide when it gets a turn.
+//! One run processes received responses, handles timeouts, fetches posted requests, sends as much as the
+//! window allows, and reports completions. Runs in process context or softirq, under the lock of its
+//! [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
     abi::send_op::LocalRequest,
@@ -22,20 +22,22 @@ use crate::{
     qp::{
         actions::Actions,
         engine::{
-            perform,
-            report,
-            send_request,
-            take_from_peer,
+            push_completion,
             Engine,
             SendEngine,
             RX_BATCH_PACKETS,
-            TX_BURST, //
+            TX_BURST_LIMIT, //
         },
         rc::{
             loopback_payload::PeerLookup,
             responder::RcRecvEngine, //
         },
-        shared::QpShared, //
+        rx::process_from_peer,
+        shared::QpShared,
+        tx::{
+            perform_local_request,
+            send_request, //
+        }, //
     },
     queue::{
         cq::Cq,
@@ -77,75 +79,75 @@ use roce::{
     time::Instant, //
 };
 
-/// The half that sends requests.
+/// Send engine of an RC QP.
 pub(crate) struct RcSendEngine {
     pub(super) requester: Requester<SendSlots>,
     pub(super) queue: SendQueue,
     cq: Arc<Cq>,
     pub(super) path: Option<Path>,
-    /// The consumer wants to know when the queue has drained.
-    tell_drained: bool,
+    /// The consumer asked for an event when the queue has drained.
+    notify_drained: bool,
     pub(super) fault_wait: FaultWait,
-    /// Who finds the peer if it is on this machine.
-    pub(super) peers: Arc<dyn PeerLookup<RcRecvEngine>>,
-    /// Packets went by the wire that may not be answered yet.
+    /// Finds the peer if it is on this host.
+    pub(super) peer_lookup: Arc<dyn PeerLookup<RcRecvEngine>>,
+    /// Packets sent over the network may not be acknowledged yet.
     pub(super) on_wire: bool,
-    /// The peer was on this machine when that was last looked at. What goes by the wire all the same, goes back to
-    /// the short way when it is acknowledged.
+    /// Whether the peer was on this host at the last look. Sends over the network return to loopback once
+    /// they are acknowledged.
     pub(super) is_local: bool,
-    /// The peer had more to say when it was visited.
+    /// The peer had more responses at the end of the last loopback pass.
     pub(super) peer_has_work: bool,
 }
 
 impl RcSendEngine {
-    /// The half in RESET, consuming `queue`.
+    /// Creates the engine in RESET, as the consumer of `queue`.
     pub(crate) fn new(
         requester: Requester<SendSlots>,
         queue: SendQueue,
         cq: Arc<Cq>,
-        peers: Arc<dyn PeerLookup<RcRecvEngine>>,
+        peer_lookup: Arc<dyn PeerLookup<RcRecvEngine>>,
     ) -> Self {
         Self {
             requester,
             queue,
             cq,
             path: None,
-            tell_drained: false,
+            notify_drained: false,
             fault_wait: FaultWait::default(),
-            peers,
+            peer_lookup,
             on_wire: false,
             is_local: true,
             peer_has_work: false,
         }
     }
 
-    /// The protocol machine, for `modify_qp`.
+    /// Returns the protocol state machine, for `modify_qp`.
     pub(crate) fn requester(&mut self) -> &mut Requester<SendSlots> {
         &mut self.requester
     }
 
-    /// Whether the send queue is drained, and all that was begun is reported.
+    /// Returns whether the send queue has drained and every completion is reported.
     pub(crate) fn is_drained(&self) -> bool {
         self.requester.is_drained() && !self.requester.has_work()
     }
 
-    /// Sets the way to the peer.
+    /// Sets the path to the peer.
     pub(crate) fn set_path(&mut self, path: Path) {
         self.path = Some(path);
     }
 
-    /// Takes the responses that have arrived. Says whether there may be more.
-    fn take_responses(&mut self, qp: &QpShared, inbox: &SkbQueue, now: Instant) -> More {
-        take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
-            let (due, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
-            let packet = coalesce(run, packet, due, mtu);
-            let mut host = QpResponseContext {
+    /// Processes received responses, up to the budget. Returns whether there may be more.
+    fn process_responses(&mut self, qp: &QpShared, inbox: &SkbQueue, now: Instant) -> More {
+        process_from_peer(qp, inbox, self.path.as_ref(), |coalesced, packet| {
+            let (psn, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
+            let packet = coalesce(coalesced, packet, psn, mtu);
+            let mut context = QpResponseContext {
                 qp_memory: qp.qp_memory(),
                 queue: &self.queue,
-                bytes: &*run,
+                source: &*coalesced,
                 fault_wait: &mut self.fault_wait,
             };
-            let taken = self.requester.handle_response(now, &packet, &mut host)?;
+            let taken = self.requester.handle_response(now, &packet, &mut context)?;
             if taken == Taken::Whole {
                 self.fault_wait.progress();
             }
@@ -153,41 +155,41 @@ impl RcSendEngine {
         })
     }
 
-    /// Sends what the window allows, as far as the budget goes: to the peer itself, or by the wire. Says
-    /// whether the peer has more to say.
+    /// Sends what the window allows, up to the budget: by loopback, or else over the network. Returns whether
+    /// the peer has more responses.
     fn transmit(&mut self, qp: &QpShared, now: Instant) -> More {
         if self.path.is_none() {
             return More::No;
         }
         let (requester, queue) = (&mut self.requester, &self.queue);
         for _ in 0..RX_BATCH_PACKETS {
-            if !requester.perform_local(|slot, _| perform(qp, queue.body(slot))) {
+            if !requester.perform_local(|slot, _| perform_local_request(qp, queue.body(slot))) {
                 break;
             }
         }
-        self.exchange(qp, now).unwrap_or_else(|| {
-            self.transmit_by_wire(qp, now);
+        self.transmit_loopback(qp, now).unwrap_or_else(|| {
+            self.transmit_on_wire(qp, now);
             More::No
         })
     }
 
-    fn transmit_by_wire(&mut self, qp: &QpShared, now: Instant) {
+    fn transmit_on_wire(&mut self, qp: &QpShared, now: Instant) {
         let Some(path) = &mut self.path else {
             return;
         };
         self.on_wire = true;
-        let mut refused = None;
+        let mut unsent_request = None;
         let mtu = self.requester.path_mtu();
-        let burst = self.requester.burst(now, TX_BURST);
-        for segment in burst.by_wire().sparing(!self.is_local) {
-            let sent = send_request((&segment, mtu), &self.queue, path, qp, &mut self.fault_wait);
+        let burst = self.requester.burst(now, TX_BURST_LIMIT);
+        for desc in burst.by_wire().sparing(!self.is_local) {
+            let sent = send_request((&desc, mtu), &self.queue, path, qp, &mut self.fault_wait);
             if let Err(unsent) = sent {
-                refused = Some((segment.source, unsent));
+                unsent_request = Some((desc.source, unsent));
                 break;
             }
         }
-        path.flush(qp.way());
-        let Some((source, Unsent { why, packets })) = refused else {
+        path.flush(qp.port_and_traffic());
+        let Some((source, Unsent { why, packets })) = unsent_request else {
             return;
         };
         match (source, why) {
@@ -199,15 +201,16 @@ impl RcSendEngine {
         }
     }
 
-    /// Reports what is complete, as far as the budget goes, and gives its elements of the ring back.
-    fn report(&mut self, qp: &QpShared, actions: &mut Actions) {
-        // Who waits for memory gets no other turn, and the memory may wait for what is reported.
-        let most = match self.fault_wait.is_waiting() {
+    /// Reports completions, up to the budget, and releases their SQ entries.
+    fn report_completions(&mut self, qp: &QpShared, actions: &mut Actions) {
+        // An engine that waits for a page fault does not run again until then, and the fault may depend on
+        // these completions.
+        let max_completions = match self.fault_wait.is_waiting() {
             true => self.queue.slots(),
             false => RX_BATCH_PACKETS.into(),
         };
         let mut released = 0u32;
-        for _ in 0..most {
+        for _ in 0..max_completions {
             let Some(retired) = self.requester.poll_completion() else {
                 break;
             };
@@ -215,7 +218,7 @@ impl RcSendEngine {
             let Some(done) = retired.completion else {
                 continue;
             };
-            // Before the completion is visible: who sees it may post at once, into this element.
+            // Before the completion is visible: the consumer that sees it may post into this entry at once.
             self.queue.release(released);
             released = 0;
             match done.status {
@@ -226,13 +229,13 @@ impl RcSendEngine {
             if done.status != WcStatus::Success {
                 actions.fail_now(qp);
             }
-            report(qp, &self.cq, &done, false, actions);
+            push_completion(qp, &self.cq, &done, false, actions);
         }
         self.queue.release(released);
     }
 
-    /// Adds what happened in this turn to the counters of the port.
-    fn count(&mut self, qp: &QpShared) {
+    /// Adds the events of this run to the port counters.
+    fn count_stats(&mut self, qp: &QpShared) {
         let stats = self.requester.take_stats();
         qp.port().counters().count_all(&[
             (Counter::Sends, stats.sends),
@@ -251,38 +254,38 @@ impl Engine for RcSendEngine {
             self.requester.fail();
         }
         let now = Instant::from_nanos(now());
-        let arrived = self.take_responses(qp, inbox, now);
-        let (mut fetches, mut more) = (More::No, More::No);
+        let arrived = self.process_responses(qp, inbox, now);
+        let (mut fetched, mut more) = (More::No, More::No);
         if !self.fault_wait.is_waiting() {
-            // While we wait, it is not the peer's fault that time passes.
+            // While the engine waits, elapsed time is not the peer's fault.
             self.requester.handle_timeout(now);
-            fetches = self.queue.fetch(&mut self.requester, RX_BATCH_PACKETS);
-            // Once more, with the requests in hand: they may have been posted because the queue pair had failed.
+            fetched = self.queue.fetch(&mut self.requester, RX_BATCH_PACKETS);
+            // Check the state again, after fetching: requests may have been posted because the QP had failed.
             if qp.is_failed() {
                 self.requester.fail();
             }
             more = self.transmit(qp, now);
         }
         let was_full = self.requester.free_slots() == 0;
-        self.report(qp, actions);
-        self.count(qp);
-        // Not before the state says so, which it does soon.
-        if self.tell_drained && qp.state() == IbQpState::Sqd && self.is_drained() {
-            self.tell_drained = false;
+        self.report_completions(qp, actions);
+        self.count_stats(qp);
+        // Not before the state is SQD, which follows soon.
+        if self.notify_drained && qp.state() == IbQpState::Sqd && self.is_drained() {
+            self.notify_drained = false;
             actions.drained = true;
         }
         if self.fault_wait.is_waiting() {
             return More::No;
         }
         if let Some(at) = self.requester.poll_timeout() {
-            actions.wake_at = Some(at.as_nanos());
+            actions.wake_at_ns = Some(at.as_nanos());
         }
-        // A consumer in the kernel may have posted more than there were slots for.
-        let has_room = was_full && self.requester.free_slots() != 0;
-        if has_room || self.requester.has_work() {
+        // A ULP may have posted more than there were slots for.
+        let has_free_slots = was_full && self.requester.free_slots() != 0;
+        if has_free_slots || self.requester.has_work() {
             return More::Yes;
         }
-        arrived.or(fetches).or(more)
+        arrived.or(fetched).or(more)
     }
 
     fn reset(&mut self, inbox: &SkbQueue) {
@@ -314,7 +317,7 @@ impl SendEngine for RcSendEngine {
 
     fn drain(&mut self, notify: bool) {
         self.requester.drain();
-        self.tell_drained = notify;
+        self.notify_drained = notify;
     }
 
     fn resume(&mut self) {
@@ -322,11 +325,11 @@ impl SendEngine for RcSendEngine {
     }
 }
 
-/// What the requester needs while it handles one response.
+/// Context of one response, whose payload is in `source`.
 pub(super) struct QpResponseContext<'a, B> {
     pub(super) qp_memory: QpMemory<'a>,
     pub(super) queue: &'a SendQueue,
-    pub(super) bytes: &'a B,
+    pub(super) source: &'a B,
     pub(super) fault_wait: &'a mut FaultWait,
 }
 
@@ -340,16 +343,16 @@ impl<B: PayloadSource> ResponseContext for QpResponseContext<'_, B> {
         let SendBody::Scatter(sges) = self.queue.body(slot) else {
             return Err(WcStatus::LocQpOpErr.into());
         };
-        let placed = self.qp_memory.scatter(sges, offset, self.bytes, payload);
-        self.fault_wait.resolve(placed, WcStatus::LocProtErr)
+        let result = self.qp_memory.scatter(sges, offset, self.source, payload);
+        self.fault_wait.resolve(result, WcStatus::LocProtErr)
     }
 
-    fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>> {
+    fn place_value(&mut self, slot: SlotIndex, value: u64) -> Result<(), Obstacle<WcStatus>> {
         let SendBody::Scatter(sges) = self.queue.body(slot) else {
             return Err(WcStatus::LocQpOpErr.into());
         };
-        let placed = self.qp_memory.scatter_bytes(sges, 0, &found.to_ne_bytes());
-        self.fault_wait.resolve(placed, WcStatus::LocProtErr)
+        let result = self.qp_memory.scatter_bytes(sges, 0, &value.to_ne_bytes());
+        self.fault_wait.resolve(result, WcStatus::LocProtErr)
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {

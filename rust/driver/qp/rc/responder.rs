@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The half of a queue pair that takes requests and answers them.
+//! Receive engine of an RC QP: processes requests and sends responses.
 //!
-//! Owns the responder, the receive queue and the way back to the peer. In one turn it handles the
-//! requests that have arrived, as a run, and then sends what they call for: read responses, and
-//! one acknowledgement for all. Does not decide when it gets a turn.
+//! One run processes received requests, then sends what they call for: read responses, and one
+//! acknowledgement for all. Runs in process context or softirq, under the lock of its
+//! [`Exclusive`](rdma::sync::exclusive::Exclusive). A local peer may own it for a loopback pass.
 
 use crate::{
     mem::{
@@ -23,13 +23,15 @@ use crate::{
     qp::{
         actions::Actions,
         engine::{
-            flush_receives,
-            report,
-            take_from_peer,
+            push_completion,
             Engine,
-            TX_BURST, //
+            TX_BURST_LIMIT, //
         },
         recv_context::QpRecvContext,
+        rx::{
+            flush_receives,
+            process_from_peer, //
+        },
         shared::QpShared, //
     },
     queue::{
@@ -80,41 +82,41 @@ use roce::{
     wire::packet::Packet, //
 };
 
-/// How many turns in a row may leave work behind before a thread has to have had its turn. READs of a few requests'
-/// lengths are answered by then.
-const MANY_TURNS: u32 = 128;
+/// Consecutive runs with work left after which the engine yields the CPU to threads. That is enough to
+/// respond to a few READs.
+const YIELD_AFTER_RUNS: u32 = 128;
 
-/// Most memory of answers to READs that the network of this machine may hold, in bytes: some ten bursts. One more may
-/// be added.
-const MOST_UNDER_WAY: i64 = 1 << 20;
+/// Limit of the memory of read responses in flight in the local stack: about ten bursts. One more burst may
+/// exceed it.
+const MAX_INFLIGHT_BYTES: i64 = 1 << 20;
 
-/// What lets go of nothing for so long, in nanoseconds, may be stuck. In this time a burst leaves by an interface of
-/// 10 Mbit/s that nobody else uses.
-const PATIENCE: u64 = 100_000_000;
+/// Time without freed buffers after which they may be stuck. A burst leaves an otherwise idle interface of 10
+/// Mbit/s in this time.
+const STALL_TIMEOUT_NS: u64 = 100_000_000;
 
-/// The last wait of who has failed for what lets go of nothing, in nanoseconds.
-const LAST_PATIENCE: u64 = 8 * PATIENCE;
+/// Upper limit of the timeout of a failed QP, which then drops the responses that it owes.
+const FAILED_STALL_TIMEOUT_NS: u64 = 8 * STALL_TIMEOUT_NS;
 
-/// Longest wait for what lets go of nothing, in nanoseconds.
-const MOST_PATIENCE: u64 = 64 * PATIENCE;
+/// Upper limit of the timeout, which doubles while no buffer is freed.
+const MAX_STALL_TIMEOUT_NS: u64 = 64 * STALL_TIMEOUT_NS;
 
-/// Storage of the responder: one entry for each READ or atomic that the peer may have in flight.
+/// Replay storage of the responder: one entry for each READ or atomic that the peer may have outstanding.
 pub(crate) struct ReplayStorage(KVVec<ReplayEntry>);
 
 impl ReplayStorage {
-    /// Room for `count` answers, or for as many as the next power of two: what rdma_rxe asks for at a time when it
-    /// is told `count`.
+    /// Creates storage for `count` responses, rounded up to a power of two: rdma_rxe rounds its own limit up
+    /// in that way.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(count: u8) -> Result<Self> {
-        let room = match count {
+        let entries = match count {
             0 => 0,
             _ => usize::from(count).next_power_of_two(),
         };
-        let answers = KVVec::from_elem(ReplayEntry::EMPTY, room, gfp_user())?;
-        Ok(Self(answers))
+        let storage = KVVec::from_elem(ReplayEntry::EMPTY, entries, gfp_user())?;
+        Ok(Self(storage))
     }
 }
 
@@ -132,34 +134,34 @@ impl AsMut<[ReplayEntry]> for ReplayStorage {
     }
 }
 
-/// The half that answers requests.
+/// Receive engine of an RC QP.
 pub(crate) struct RcRecvEngine {
     pub(super) responder: Responder<ReplayStorage>,
     queue: RecvQueue,
     cq: Arc<Cq>,
     path: Option<Path>,
     pub(super) fault_wait: FaultWait,
-    /// A packet of the peer has been taken.
-    met: bool,
-    /// Answers went by the wire since the peer was here.
-    pub(super) answered: bool,
-    /// What visits of the peer have left to be done.
-    pub(super) left: Actions,
-    /// How many turns in a row have left work behind, since a thread was last waited for.
-    unfinished: u32,
-    /// The CPU that has sent the answers that are on their way.
-    sent_by: u32,
-    /// Answers wait for the network of this machine, which has let go of none since then, in nanoseconds, as far as
-    /// anybody has looked. `None`: they do not wait.
-    held: Option<u64>,
-    /// For how long the network may let go of none, in nanoseconds.
-    patience: u64,
-    /// How many bytes of what is on its way have been found to be stuck.
-    stuck: i64,
+    /// A packet of the peer was processed.
+    peer_seen: bool,
+    /// Responses were sent over the network since the last loopback pass.
+    pub(super) responded_on_wire: bool,
+    /// Actions that loopback passes of the peer left for the next run.
+    pub(super) deferred: Actions,
+    /// Consecutive runs with work left, since the last yield.
+    busy_runs: u32,
+    /// CPU that sent the responses in flight.
+    tx_cpu: u32,
+    /// Time of the last progress of the stack that was observed, in nanoseconds, while responses wait for it.
+    /// `None`: they do not wait.
+    stalled_since_ns: Option<u64>,
+    /// Time without freed buffers after which a burst is sent anyway.
+    stall_timeout_ns: u64,
+    /// Bytes in flight that seem to be stuck.
+    stuck_bytes: i64,
 }
 
 impl RcRecvEngine {
-    /// The half in RESET, consuming `queue`.
+    /// Creates the engine in RESET, as the consumer of `queue`.
     pub(crate) fn new(responder: Responder<ReplayStorage>, queue: RecvQueue, cq: Arc<Cq>) -> Self {
         Self {
             responder,
@@ -167,23 +169,23 @@ impl RcRecvEngine {
             cq,
             path: None,
             fault_wait: FaultWait::default(),
-            met: false,
-            answered: false,
-            left: Actions::default(),
-            unfinished: 0,
-            sent_by: CpuId::current().as_u32(),
-            held: None,
-            patience: PATIENCE,
-            stuck: 0,
+            peer_seen: false,
+            responded_on_wire: false,
+            deferred: Actions::default(),
+            busy_runs: 0,
+            tx_cpu: CpuId::current().as_u32(),
+            stalled_since_ns: None,
+            stall_timeout_ns: STALL_TIMEOUT_NS,
+            stuck_bytes: 0,
         }
     }
 
-    /// The protocol machine, for `modify_qp`.
+    /// Returns the protocol state machine, for `modify_qp`.
     pub(crate) fn responder(&mut self) -> &mut Responder<ReplayStorage> {
         &mut self.responder
     }
 
-    /// Replaces the protocol machine: another number of answers is to be kept.
+    /// Replaces the protocol state machine: the new one has replay storage of another size.
     pub(crate) fn replace_responder(
         &mut self,
         responder: Responder<ReplayStorage>,
@@ -191,131 +193,142 @@ impl RcRecvEngine {
         core::mem::replace(&mut self.responder, responder)
     }
 
-    /// Sets the way to the peer.
+    /// Sets the path to the peer.
     pub(crate) fn set_path(&mut self, path: Path) {
         self.path = Some(path);
     }
 
-    /// Whether requests from `from` may be the peer's, and answers go to the queue pair with this number.
+    /// Returns whether requests with the addresses `from`, sent by the QP `number`, come from the peer.
     pub(super) fn is_peer(&self, from: &Addresses, number: u32) -> bool {
         let path = self.path.as_ref();
         path.is_some_and(|path| path.is_from_peer(from))
             && self.responder.dest_qpn() == Qpn::new(number)
     }
 
-    /// Takes one request of the peer.
+    /// Processes one request of the peer.
     ///
     /// # Errors
     ///
     /// As [`Responder::handle_request`].
     #[inline]
-    pub(super) fn take(
+    pub(super) fn handle_request(
         &mut self,
         qp: &QpShared,
-        (packet, bytes): (&Packet<'_>, &impl PayloadSource),
+        (packet, source): (&Packet<'_>, &impl PayloadSource),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
-        let mut host = QpRecvContext {
+        let mut context = QpRecvContext {
             qp,
             queue: &mut self.queue,
             cq: &self.cq,
-            bytes,
+            source,
             actions,
             fault_wait: &mut self.fault_wait,
         };
-        let taken = self.responder.handle_request(packet, &mut host)?;
+        let taken = self.responder.handle_request(packet, &mut context)?;
         if taken == Taken::Whole {
             self.fault_wait.progress();
-            actions.established |= !self.met && qp.only_receives();
-            self.met = true;
+            actions.established |= !self.peer_seen && qp.is_before_rts();
+            self.peer_seen = true;
         }
         Ok(taken)
     }
 
-    /// Whether to send nothing now, because the network of this machine has yet to let go of earlier answers: no peer
-    /// acknowledges them, and queues of interfaces are longer than anybody is to fill for a few requests. Nor are any
-    /// overtaken: a link within the machine keeps those of one CPU in order, and no others. Then it is in `actions` when
-    /// to look again.
+    /// Returns true if responses must wait; `actions` holds when to run again. Nothing acknowledges read
+    /// responses, so the bytes in flight in the local stack are capped at 1 MiB. Responses also stay on one
+    /// CPU, because per-CPU backlogs do not preserve order across CPUs.
     ///
-    /// What is stuck there holds nothing up for ever: one burst goes all the same, nor does any on another CPU wait for
-    /// the same bytes again; and a queue pair that has `failed` gives up in the end what it owes, or its receives would
-    /// not be flushed. What only seems to be stuck, as the interface is slow, grows by no more than a few bursts: the
-    /// next wait takes twice as long.
-    fn is_held(&mut self, qp: &QpShared, failed: bool, actions: &mut Actions) -> bool {
+    /// Stuck buffers do not block the engine forever. After the timeout one burst is sent anyway, and
+    /// another CPU does not wait for the stuck bytes again. A slow interface may look stuck: each timeout
+    /// adds one burst and doubles the next timeout. A QP that has `failed` finally drops the responses that
+    /// it owes, so that its receives are flushed.
+    fn must_wait(&mut self, qp: &QpShared, failed: bool, actions: &mut Actions) -> bool {
         if !self.responder.has_work() {
-            self.held = None;
+            self.stalled_since_ns = None;
             return false;
         }
-        let (under_way, here) = (qp.tx_inflight().bytes(), CpuId::current().as_u32());
-        self.stuck = self.stuck.min(under_way);
-        let all_but_stuck = self.stuck.saturating_add(1).min(MOST_UNDER_WAY);
-        let (begins_below, resume_below) = match self.sent_by == here {
-            true => (MOST_UNDER_WAY, MOST_UNDER_WAY / 2),
-            false => (all_but_stuck, all_but_stuck),
+        let (inflight, cpu) = (qp.tx_inflight().bytes(), CpuId::current().as_u32());
+        self.stuck_bytes = self.stuck_bytes.min(inflight);
+        let stuck_limit = self.stuck_bytes.saturating_add(1).min(MAX_INFLIGHT_BYTES);
+        let (start_below, resume_below_bytes) = match self.tx_cpu == cpu {
+            true => (MAX_INFLIGHT_BYTES, MAX_INFLIGHT_BYTES / 2),
+            false => (stuck_limit, stuck_limit),
         };
-        if under_way < self.held.map_or(begins_below, |_| resume_below) {
-            (self.held, self.patience, self.sent_by) = (None, PATIENCE, here);
+        if inflight
+            < self
+                .stalled_since_ns
+                .map_or(start_below, |_| resume_below_bytes)
+        {
+            (self.stalled_since_ns, self.stall_timeout_ns, self.tx_cpu) =
+                (None, STALL_TIMEOUT_NS, cpu);
             return false;
         }
         let now = now();
-        let moves = qp.tx_inflight().take_delay().is_some();
-        let since = self.held.filter(|_| !moves).unwrap_or(now);
-        self.held = Some(since);
-        let patience = match failed {
-            true => self.patience.min(LAST_PATIENCE),
-            false => self.patience,
+        let is_moving = qp.tx_inflight().take_delay().is_some();
+        let since_ns = self.stalled_since_ns.filter(|_| !is_moving).unwrap_or(now);
+        self.stalled_since_ns = Some(since_ns);
+        let timeout_ns = match failed {
+            true => self.stall_timeout_ns.min(FAILED_STALL_TIMEOUT_NS),
+            false => self.stall_timeout_ns,
         };
-        if now.saturating_sub(since) >= patience {
-            (self.held, self.stuck, self.sent_by) = (Some(now), under_way, here);
-            if failed && patience >= LAST_PATIENCE {
+        if now.saturating_sub(since_ns) >= timeout_ns {
+            (self.stalled_since_ns, self.stuck_bytes, self.tx_cpu) = (Some(now), inflight, cpu);
+            if failed && timeout_ns >= FAILED_STALL_TIMEOUT_NS {
                 self.responder.abort_replies();
             }
-            if under_way >= MOST_UNDER_WAY {
-                self.patience = self.patience.saturating_mul(2).min(MOST_PATIENCE);
+            if inflight >= MAX_INFLIGHT_BYTES {
+                self.stall_timeout_ns = self
+                    .stall_timeout_ns
+                    .saturating_mul(2)
+                    .min(MAX_STALL_TIMEOUT_NS);
             }
             return false;
         }
-        actions.resume_below = Some(resume_below);
-        actions.wake_at = Some(since.saturating_add(patience));
+        actions.resume_below_bytes = Some(resume_below_bytes);
+        actions.wake_at_ns = Some(since_ns.saturating_add(timeout_ns));
         true
     }
 
-    /// Sends the answers that are due, as far as the budget goes. `failed`: the queue pair had failed before this turn.
+    /// Sends the responses that are due, up to the budget. `failed`: the QP had failed before this run.
     fn transmit(&mut self, qp: &QpShared, failed: bool) {
         let Some(path) = &mut self.path else {
             return;
         };
-        let mut refused = None;
-        let mut long = false;
+        let mut unsent = None;
+        let mut has_reads = false;
         let mtu = self.responder.path_mtu();
-        for segment in self.responder.burst(TX_BURST).coalescing(MAX_GSO_PACKETS) {
-            self.answered = true;
-            // An acknowledgement is no more than what asked for it.
-            long |= matches!(segment.source, TxPayload::Remote(_));
-            path.set_counts(long);
-            if let Err(unsent) = send((&segment, mtu), path, qp, &mut self.fault_wait) {
-                refused = Some(unsent);
+        for desc in self
+            .responder
+            .burst(TX_BURST_LIMIT)
+            .coalescing(MAX_GSO_PACKETS)
+        {
+            self.responded_on_wire = true;
+            // Only read responses count as in flight: an acknowledgement is no longer than its request.
+            has_reads |= matches!(desc.source, TxPayload::Remote(_));
+            path.set_counts(has_reads);
+            if let Err(error) = send_response((&desc, mtu), path, qp, &mut self.fault_wait) {
+                unsent = Some(error);
                 break;
             }
         }
-        path.flush(qp.way());
-        let Some(Unsent { why, packets }) = refused else {
+        path.flush(qp.port_and_traffic());
+        let Some(Unsent { why, packets }) = unsent else {
             return;
         };
         match why {
-            // Nobody would wait for it.
+            // A failed QP does not wait for page faults.
             Obstacle::Absent if failed => {
                 self.fault_wait.reset();
                 self.responder.abort_read(packets, AccessError::Fault);
             }
             Obstacle::Absent => self.responder.unsend(packets),
-            // The refusal leaves with the next burst.
+            // The NAK leaves with the next burst.
             Obstacle::Refused(error) => self.responder.abort_read(packets, error),
         }
     }
 
-    /// Counts what has happened, and notes if it was the end.
-    pub(super) fn account(&mut self, qp: &QpShared, actions: &mut Actions) {
+    /// Updates the port counters, and records a fatal event of the responder.
+    pub(super) fn finish_run(&mut self, qp: &QpShared, actions: &mut Actions) {
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
             (Counter::RecvQueue, stats.receives),
@@ -332,10 +345,10 @@ impl RcRecvEngine {
         }
     }
 
-    /// Completes receives, begun or not, with a flush error. Says whether there may be more.
+    /// Completes receives, started or not, with a flush error. Returns whether there may be more.
     fn flush(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
         if let Some(done) = self.responder.abandon() {
-            report(qp, &self.cq, &done, true, actions);
+            push_completion(qp, &self.cq, &done, true, actions);
         }
         flush_receives(qp, &self.cq, &mut self.queue, actions)
     }
@@ -347,32 +360,33 @@ impl Engine for RcRecvEngine {
         if failed {
             self.responder.fail();
         }
-        // For the time of the walk, the way stands beside the rest.
+        // Taken out of `self`, so that the closure may borrow the rest.
         let path = self.path.take();
-        let arrived = take_from_peer(qp, inbox, path.as_ref(), |run, packet| {
-            let (due, mtu) = (self.responder.expected_psn(), self.responder.path_mtu());
-            let packet = coalesce(run, packet, due, mtu);
-            self.take(qp, (&packet, run), actions)
+        let arrived = process_from_peer(qp, inbox, path.as_ref(), |coalesced, packet| {
+            let (psn, mtu) = (self.responder.expected_psn(), self.responder.path_mtu());
+            let packet = coalesce(coalesced, packet, psn, mtu);
+            self.handle_request(qp, (&packet, coalesced), actions)
         });
         self.path = path;
-        let waits = self.fault_wait.is_waiting();
-        let held = !waits && self.is_held(qp, failed, actions);
-        if !waits && !held {
+        let waiting = self.fault_wait.is_waiting();
+        let blocked = !waiting && self.must_wait(qp, failed, actions);
+        if !waiting && !blocked {
             self.transmit(qp, failed);
         }
-        self.account(qp, actions);
-        // Whoever sees that all is flushed may do with the memory what it likes, so the last answers come before.
+        self.finish_run(qp, actions);
+        // The last responses precede the flush: a consumer that has seen all flushed receives may reuse the
+        // memory.
         if failed && !self.responder.has_work() {
-            self.unfinished = 0;
+            self.busy_runs = 0;
             return arrived.or(self.flush(qp, actions));
         }
-        if arrived == More::No && (held || !self.responder.has_work()) {
-            // What is held gives way to others meanwhile.
-            self.unfinished = 0;
+        if arrived == More::No && (blocked || !self.responder.has_work()) {
+            // An engine that waits for the stack lets others run meanwhile.
+            self.busy_runs = 0;
             return More::No;
         }
-        self.unfinished = self.unfinished.saturating_add(1);
-        actions.wants_yield |= self.unfinished > MANY_TURNS;
+        self.busy_runs = self.busy_runs.saturating_add(1);
+        actions.wants_yield |= self.busy_runs > YIELD_AFTER_RUNS;
         More::Yes
     }
 
@@ -381,13 +395,13 @@ impl Engine for RcRecvEngine {
         self.queue.clear();
         self.responder.reset();
         self.path = None;
-        self.left = Actions::default();
-        (self.held, self.patience) = (None, PATIENCE);
-        (self.met, self.answered, self.unfinished) = (false, false, 0);
+        self.deferred = Actions::default();
+        (self.stalled_since_ns, self.stall_timeout_ns) = (None, STALL_TIMEOUT_NS);
+        (self.peer_seen, self.responded_on_wire, self.busy_runs) = (false, false, 0);
     }
 
     fn on_yield(&mut self) {
-        self.unfinished = 0;
+        self.busy_runs = 0;
     }
 
     fn abort_replies(&mut self) {
@@ -395,7 +409,7 @@ impl Engine for RcRecvEngine {
     }
 
     fn take_deferred(&mut self) -> Actions {
-        core::mem::take(&mut self.left)
+        core::mem::take(&mut self.deferred)
     }
 
     fn path(&mut self) -> Option<&mut Path> {
@@ -410,42 +424,42 @@ impl Engine for RcRecvEngine {
         &self.cq
     }
 
-    fn waits(&mut self, qp: &QpShared) {
+    fn stall_peer(&mut self, qp: &QpShared) {
         let Some(path) = &mut self.path else {
             return;
         };
         if self.fault_wait.is_slow() {
-            let patience = self.responder.stall();
+            let rnr_nak = self.responder.stall();
             let mtu = self.responder.path_mtu();
-            // It names no memory, so there is nothing that could be absent.
-            let _ = send((&patience, mtu), path, qp, &mut self.fault_wait);
-            path.flush(qp.way());
+            // An RNR NAK has no payload, so no memory can be absent.
+            let _ = send_response((&rnr_nak, mtu), path, qp, &mut self.fault_wait);
+            path.flush(qp.port_and_traffic());
         }
     }
 }
 
-/// Sends the packets that `segment` stands for. Loss is none of our business.
+/// Sends the packets of `desc`. The requester recovers from loss.
 ///
 /// # Errors
 ///
-/// What is wrong with the memory that the peer reads: it was checked when the request came, but
-/// may be gone, or absent. And how many packets were not sent.
-fn send(
-    (segment, mtu): (&TxDesc, Mtu),
+/// The error of the memory that the peer reads, with the number of packets that were not sent. The memory was
+/// checked with the request, but may have been deregistered or paged out since.
+fn send_response(
+    (desc, mtu): (&TxDesc, Mtu),
     path: &mut Path,
     qp: &QpShared,
     fault_wait: &mut FaultWait,
 ) -> Result<(), Unsent<AccessError>> {
-    let mut segmenter = Segmenter::new(path, qp.way(), (segment, mtu));
-    let TxPayload::Remote(remote) = segment.source else {
+    let mut segmenter = Segmenter::new(path, qp.port_and_traffic(), (desc, mtu));
+    let TxPayload::Remote(remote) = desc.source else {
         let _ = segmenter.finish();
         return segmenter.end(Ok(()));
     };
-    let copied = qp
+    let result = qp
         .qp_memory()
-        .read_remote(remote, segment.length, &mut segmenter);
-    let sent = fault_wait.resolve(copied, AccessError::Fault);
-    if sent.is_ok() || segmenter.left() != segment.packets {
+        .read_remote(remote, desc.length, &mut segmenter);
+    let sent = fault_wait.resolve(result, AccessError::Fault);
+    if sent.is_ok() || segmenter.left() != desc.packets {
         fault_wait.progress();
     }
     segmenter.end(sent)

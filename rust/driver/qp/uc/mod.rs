@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable connected queue pairs.
+//! Unreliable connected QPs.
 //!
-//! Owns what the attributes of a queue pair mean to the two halves. What these do is in `sender` and
-//! `receiver`, who runs them is in `pair`.
+//! - `sender`: the send engine; `receiver`: the receive engine.
+//! - This file applies the QP attributes to them, in process context.
+//!
+//! May use the rest of `qp` except `any_qp`, `post` and the other services, and the folders below `qp`.
 
 pub(crate) mod receiver;
 pub(crate) mod sender;
@@ -53,13 +55,13 @@ impl Transport for Uc {
     type Receiver = UcRecvEngine;
     type Sends = Arc<PostedSends>;
 
-    /// Nothing holds the peer back.
+    /// No flow control limits the peer.
     const INBOX_BYTES: i32 = 4 << 20;
 
-    const RESUMED: Direction = Direction::Send;
+    const TX_LIMITED: Direction = Direction::Send;
 
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = qp.shared().path_by(attr)?;
+        let path = qp.shared().path_to(attr)?;
         let config = ReceiverConfig {
             expected_psn: Psn::new(attr.rq_psn),
             path_mtu: path_mtu(attr),
@@ -77,7 +79,7 @@ impl Transport for Uc {
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
         let path = qp
             .shared()
-            .path_by(attr)?
+            .path_to(attr)?
             .counted_in(qp.shared().tx_inflight());
         let config = SenderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -89,20 +91,20 @@ impl Transport for Uc {
         Ok(())
     }
 
-    fn redirect(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+    fn modify_in_sqd(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
         if mask.contains(QpAttrMask::AV) {
-            let there = qp
+            let send_path = qp
                 .shared()
-                .path_by(attr)?
+                .path_to(attr)?
                 .counted_in(qp.shared().tx_inflight());
-            let back = qp.shared().path_by(attr)?;
-            let _ = qp.sender().enter(|engine| engine.set_path(there));
-            let _ = qp.receiver().enter(|engine| engine.set_path(back));
+            let recv_path = qp.shared().path_to(attr)?;
+            let _ = qp.sender().enter(|engine| engine.set_path(send_path));
+            let _ = qp.receiver().enter(|engine| engine.set_path(recv_path));
         }
         Ok(())
     }
 
-    fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
+    fn apply_attrs(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
         if mask.contains(QpAttrMask::ACCESS_FLAGS) {
             let access = Access::from_bits(attr.access_flags);
             let _ = qp
@@ -111,13 +113,13 @@ impl Transport for Uc {
         }
     }
 
-    fn sending(engine: &mut UcSendEngine) -> (Psn, bool) {
+    fn send_progress(engine: &mut UcSendEngine) -> (Psn, bool) {
         let sender = engine.sender();
-        let drains = sender.state() == UcSendState::Draining;
-        (sender.psn(), drains && !sender.is_drained())
+        let is_draining = sender.state() == UcSendState::Draining;
+        (sender.psn(), is_draining && !sender.is_drained())
     }
 
-    fn expecting(engine: &mut UcRecvEngine) -> Option<Psn> {
+    fn expected_psn(engine: &mut UcRecvEngine) -> Option<Psn> {
         Some(engine.receiver().expected_psn())
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The half of an unreliable connected queue pair that receives.
+//! Receive engine of a UC QP.
 //!
-//! Owns where receives come from, and the address of the peer. What is not for us or cannot be carried
-//! out is dropped and counted; nobody is told.
+//! Drops and counts packets that are not from the peer or cannot be processed; nothing is reported to the
+//! peer. Runs in process context or softirq, under the lock of its
+//! [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
     mem::page_fault::FaultWait,
@@ -12,13 +13,15 @@ use crate::{
     qp::{
         actions::Actions,
         engine::{
-            flush_receives,
-            refuse_packets,
-            report,
-            take_from_peer,
+            push_completion,
             Engine, //
         },
         recv_context::QpRecvContext,
+        rx::{
+            drop_packets,
+            flush_receives,
+            process_from_peer, //
+        },
         shared::QpShared, //
     },
     queue::{
@@ -36,72 +39,72 @@ use roce::{
     uc::receiver::UcReceiver, //
 };
 
-/// The half that receives.
+/// Receive engine of a UC QP.
 pub(crate) struct UcRecvEngine {
     receiver: UcReceiver,
-    receives: RecvQueue,
+    queue: RecvQueue,
     cq: Arc<Cq>,
     path: Option<Path>,
-    /// A packet of the peer has been taken.
-    met: bool,
+    /// A packet of the peer was processed.
+    peer_seen: bool,
     fault_wait: FaultWait,
 }
 
 impl UcRecvEngine {
-    /// The half in RESET.
-    pub(crate) fn new(receives: RecvQueue, cq: Arc<Cq>) -> Self {
+    /// Creates the engine in RESET.
+    pub(crate) fn new(queue: RecvQueue, cq: Arc<Cq>) -> Self {
         Self {
             receiver: UcReceiver::new(),
-            receives,
+            queue,
             cq,
             path: None,
-            met: false,
+            peer_seen: false,
             fault_wait: FaultWait::default(),
         }
     }
 
-    /// The protocol machine, for `modify_qp`.
+    /// Returns the protocol state machine, for `modify_qp`.
     pub(crate) fn receiver(&mut self) -> &mut UcReceiver {
         &mut self.receiver
     }
 
-    /// Sets who the peer is.
+    /// Sets the path to the peer, whose address received packets must have.
     pub(crate) fn set_path(&mut self, path: Path) {
         self.path = Some(path);
     }
 
-    /// Completes receives, begun or not, with a flush error. Says whether there may be more.
+    /// Completes receives, started or not, with a flush error. Returns whether there may be more.
     fn flush(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
         self.receiver.fail();
         if let Some(done) = self.receiver.abandon() {
-            report(qp, &self.cq, &done, true, actions);
+            push_completion(qp, &self.cq, &done, true, actions);
         }
-        flush_receives(qp, &self.cq, &mut self.receives, actions)
+        flush_receives(qp, &self.cq, &mut self.queue, actions)
     }
 }
 
 impl Engine for UcRecvEngine {
     fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.is_failed() {
-            let refused = refuse_packets(qp, inbox);
-            return refused.or(self.flush(qp, actions));
+            let dropped = drop_packets(qp, inbox);
+            return dropped.or(self.flush(qp, actions));
         }
-        let again = take_from_peer(qp, inbox, self.path.as_ref(), |run, packet| {
-            let mut host = QpRecvContext {
+        let more = process_from_peer(qp, inbox, self.path.as_ref(), |coalesced, packet| {
+            let mut context = QpRecvContext {
                 qp,
-                queue: &mut self.receives,
+                queue: &mut self.queue,
                 cq: &self.cq,
-                bytes: &*run,
+                source: &*coalesced,
                 actions,
                 fault_wait: &mut self.fault_wait,
             };
-            let taken = self.receiver.handle(packet, &mut host);
+            let taken = self.receiver.handle(packet, &mut context);
             if taken != Ok(Taken::Paused) {
                 self.fault_wait.progress();
             }
             if taken == Ok(Taken::Whole) {
-                actions.established |= !self.met && qp.only_receives();
-                self.met = true;
+                actions.established |= !self.peer_seen && qp.is_before_rts();
+                self.peer_seen = true;
             }
             taken
         });
@@ -112,15 +115,15 @@ impl Engine for UcRecvEngine {
         if self.receiver.take_failure() {
             actions.fail(None);
         }
-        again
+        more
     }
 
     fn reset(&mut self, inbox: &SkbQueue) {
         inbox.purge();
-        self.receives.clear();
+        self.queue.clear();
         self.receiver.reset();
         self.path = None;
-        self.met = false;
+        self.peer_seen = false;
     }
 
     fn path(&mut self) -> Option<&mut Path> {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The half of an unreliable connected queue pair that sends.
+//! Send engine of a UC QP.
 //!
-//! Owns the send queue and the way to the peer, and hands one request after the other to the protocol
-//! machine. A request is done with when its last packet has been given to the network, whatever
-//! becomes of it there; so payload is copied, and its owner may change it at once.
+//! Passes one request at a time to the protocol state machine. A request is complete once its last packet has
+//! been given to the stack, even if the stack drops it. The payload is copied, so the consumer may reuse its
+//! memory then. Runs in process context or softirq, under the lock of its
+//! [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
     mem::page_fault::FaultWait,
@@ -13,15 +14,17 @@ use crate::{
     qp::{
         actions::Actions,
         engine::{
-            perform,
-            report,
-            send_request,
+            push_completion,
             Engine,
             SendEngine,
             RX_BATCH_PACKETS,
-            TX_BURST, //
+            TX_BURST_LIMIT, //
         },
         shared::QpShared,
+        tx::{
+            perform_local_request,
+            send_request, //
+        },
         tx_limit::TxLimit, //
     },
     queue::{
@@ -52,58 +55,58 @@ use roce::{
     }, //
 };
 
-/// The half that sends.
+/// Send engine of a UC QP.
 pub(crate) struct UcSendEngine {
     sender: UcSender,
     queue: SendQueue,
     cq: Arc<Cq>,
     path: Option<Path>,
-    /// The consumer wants to know when the queue has drained.
-    tell_drained: bool,
+    /// The consumer asked for an event when the queue has drained.
+    notify_drained: bool,
     fault_wait: FaultWait,
     tx_limit: TxLimit,
 }
 
 impl UcSendEngine {
-    /// The half in RESET, consuming `queue`.
+    /// Creates the engine in RESET, as the consumer of `queue`.
     pub(crate) fn new(queue: SendQueue, cq: Arc<Cq>) -> Self {
         Self {
             sender: UcSender::new(),
             queue,
             cq,
             path: None,
-            tell_drained: false,
+            notify_drained: false,
             fault_wait: FaultWait::default(),
             tx_limit: TxLimit::in_order(),
         }
     }
 
-    /// The protocol machine, for `query_qp`.
+    /// Returns the protocol state machine, for `query_qp`.
     pub(crate) fn sender(&self) -> &UcSender {
         &self.sender
     }
 
-    /// Sets the way to the peer.
+    /// Sets the path to the peer.
     pub(crate) fn set_path(&mut self, path: Path) {
         self.path = Some(path);
     }
 
-    /// Goes to RTS, over `path`.
+    /// Goes to RTS, with `path` to the peer.
     pub(crate) fn start(&mut self, path: Path, config: &SenderConfig) {
         self.set_path(path);
         self.sender.configure(config);
         self.sender.start();
     }
 
-    /// Sends or flushes what was posted, as far as the budget goes. Says whether there may be more.
-    fn work(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
-        let mut limit = TX_BURST;
+    /// Sends or flushes posted requests, up to the budget. Returns whether there may be more.
+    fn process(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
+        let mut limit = TX_BURST_LIMIT;
         for _ in 0..RX_BATCH_PACKETS {
             if !self.sender.is_busy() && !self.fetch(qp) {
                 return More::No;
             }
             self.sender
-                .perform_local(|slot| perform(qp, self.queue.body(slot)));
+                .perform_local(|slot| perform_local_request(qp, self.queue.body(slot)));
             match self.transmit(qp, &mut limit) {
                 Ok(()) => {}
                 Err(Obstacle::Absent) => {
@@ -113,10 +116,10 @@ impl UcSendEngine {
                 Err(Obstacle::Refused(status)) => self.sender.abort(status),
             }
             let Some(done) = self.sender.poll_completion() else {
-                // There was more of it than the budget allows.
+                // The request exceeds the budget.
                 return More::Yes;
             };
-            // Before the completion is visible: who sees it may post at once, into this element.
+            // Before the completion is visible: the consumer that sees it may post into this entry at once.
             self.queue.release(1);
             if let Some(done) = done {
                 self.report(qp, &done, actions);
@@ -125,7 +128,8 @@ impl UcSendEngine {
         More::Yes
     }
 
-    /// Hands the next request to the protocol machine. `false`: there is none, or it takes none.
+    /// Passes the next request to the protocol state machine. Returns false if there is none, or the state
+    /// machine accepts none.
     fn fetch(&mut self, qp: &QpShared) -> bool {
         if !self.sender.takes() {
             return false;
@@ -133,19 +137,19 @@ impl UcSendEngine {
         match self.queue.take_request() {
             None => return false,
             Some((slot, Ok(wr))) => self.sender.post(slot, wr),
-            Some((slot, Err(refused))) => {
+            Some((slot, Err(rejected))) => {
                 self.sender
-                    .reject(slot, refused.wr_id, WcOpcode::Send, refused.status);
+                    .reject(slot, rejected.wr_id, WcOpcode::Send, rejected.status);
             }
         }
-        // Looked at with the request in hand: it may have been posted because the queue pair had failed.
+        // Check the state after taking the request: it may have been posted because the QP had failed.
         if qp.flushes_sends() {
             self.sender.fail();
         }
         true
     }
 
-    /// Sends packets of the request at hand, as far as `limit` goes.
+    /// Sends packets of the current request, up to `limit`.
     fn transmit(
         &mut self,
         qp: &QpShared,
@@ -158,9 +162,9 @@ impl UcSendEngine {
         let Self {
             queue, fault_wait, ..
         } = self;
-        self.sender.burst(limit).try_for_each(|segment| {
-            let single = (&segment, mtu);
-            send_request(single, queue, path, qp, fault_wait).map_err(|unsent| unsent.why)
+        self.sender.burst(limit).try_for_each(|desc| {
+            let desc_and_mtu = (&desc, mtu);
+            send_request(desc_and_mtu, queue, path, qp, fault_wait).map_err(|unsent| unsent.why)
         })
     }
 
@@ -168,7 +172,7 @@ impl UcSendEngine {
         if !matches!(done.status, WcStatus::Success | WcStatus::WrFlushErr) {
             qp.fail_sends();
         }
-        report(qp, &self.cq, done, false, actions);
+        push_completion(qp, &self.cq, done, false, actions);
     }
 }
 
@@ -176,23 +180,24 @@ impl Engine for UcSendEngine {
     fn run(&mut self, qp: &QpShared, _inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.flushes_sends() {
             self.sender.fail();
-        } else if !qp.takes_sends() || self.tx_limit.holds(qp, actions) {
-            // Who sends nothing must not wait for anything, either: in RESET, nobody stops the timer again.
+        } else if !qp.accepts_sends() || self.tx_limit.must_wait(qp, actions) {
+            // An engine that sends nothing must not arm the timer either: in RESET, nothing would cancel it
+            // again.
             return More::No;
         }
-        let again = self.work(qp, actions);
+        let more = self.process(qp, actions);
         let sends = self.sender.take_sends();
         qp.port().counters().count_all(&[(Counter::Sends, sends)]);
         if let Some(path) = &mut self.path {
-            path.flush(qp.way());
-            self.tx_limit.sent(path.take_refused());
+            path.flush(qp.port_and_traffic());
+            self.tx_limit.on_transmit(path.take_refused());
         }
-        // Not before the state says so, which it does soon.
-        if self.tell_drained && qp.state() == IbQpState::Sqd && self.sender.is_drained() {
-            self.tell_drained = false;
+        // Not before the state is SQD, which follows soon.
+        if self.notify_drained && qp.state() == IbQpState::Sqd && self.sender.is_drained() {
+            self.notify_drained = false;
             actions.drained = true;
         }
-        again
+        more
     }
 
     fn reset(&mut self, inbox: &SkbQueue) {
@@ -200,7 +205,7 @@ impl Engine for UcSendEngine {
         self.queue.clear();
         self.sender.reset();
         self.path = None;
-        self.tell_drained = false;
+        self.notify_drained = false;
     }
 
     fn path(&mut self) -> Option<&mut Path> {
@@ -221,11 +226,11 @@ impl SendEngine for UcSendEngine {
 
     fn drain(&mut self, notify: bool) {
         self.sender.drain();
-        self.tell_drained = notify;
+        self.notify_drained = notify;
     }
 
     fn resume(&mut self) {
         self.sender.resume();
-        self.tell_drained = false;
+        self.notify_drained = false;
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Datagram queue pairs: UD, and the general services queue pair (QP 1), which is one.
+//! Unreliable datagram QPs: UD, and the general services QP (QP 1), which behaves like one.
 //!
-//! Owns what the attributes of a queue pair mean to the two halves. Does not know address handles nor
-//! packets.
+//! - `sender`: the send engine; `receiver`: the receive engine.
+//! - This file applies the QP attributes to them, in process context.
+//!
+//! May use the rest of `qp` except `any_qp`, `post` and the other services, and the folders below `qp`.
 
 pub(crate) mod receiver;
 pub(crate) mod sender;
@@ -44,7 +46,7 @@ impl Transport for Ud {
 
     const INBOX_BYTES: i32 = 2 << 20;
 
-    const RESUMED: Direction = Direction::Send;
+    const TX_LIMITED: Direction = Direction::Send;
 
     fn ready_to_receive(_qp: &Qp<Self>, _attr: &QpAttr) -> Result {
         Ok(())
@@ -54,11 +56,11 @@ impl Transport for Ud {
         Ok(())
     }
 
-    fn redirect(_qp: &Qp<Self>, _attr: &QpAttr, _mask: QpAttrMask) -> Result {
+    fn modify_in_sqd(_qp: &Qp<Self>, _attr: &QpAttr, _mask: QpAttrMask) -> Result {
         Ok(())
     }
 
-    fn adjust(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
+    fn apply_attrs(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) {
         if mask.contains(QpAttrMask::QKEY) {
             let qkey = Qkey::new(attr.qkey);
             let _ = qp.sender().enter(|engine| engine.set_qkey(qkey));
@@ -70,12 +72,12 @@ impl Transport for Ud {
         }
     }
 
-    fn sending(engine: &mut UdSendEngine) -> (Psn, bool) {
-        // Nothing is ever in progress between turns.
+    fn send_progress(engine: &mut UdSendEngine) -> (Psn, bool) {
+        // No request stays in progress between runs.
         (engine.psn(), false)
     }
 
-    fn expecting(_half: &mut UdRecvEngine) -> Option<Psn> {
+    fn expected_psn(_engine: &mut UdRecvEngine) -> Option<Psn> {
         None
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The half of a datagram queue pair that receives.
+//! Receive engine of a UD QP: checks datagrams, places them behind a GRH, and completes receives.
 //!
-//! Owns what lets datagrams in. A datagram that nobody waits for is dropped: that is what
-//! "unreliable" means.
+//! A datagram without a receive is dropped, as the service allows. Runs in process context or softirq, under
+//! the lock of its [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
     mem::page_fault::{
@@ -14,11 +14,13 @@ use crate::{
     qp::{
         actions::Actions,
         engine::{
-            flush_receives,
-            refuse_packets,
-            report_as,
-            take_packets,
+            push_wc,
             Engine, //
+        },
+        rx::{
+            drop_packets,
+            flush_receives,
+            process_packets, //
         },
         shared::QpShared, //
     },
@@ -87,69 +89,69 @@ mod network {
     pub(super) const IPV6: u8 = 3;
 }
 
-/// The half that receives.
+/// Receive engine of a UD QP.
 pub(crate) struct UdRecvEngine {
     receives: RecvQueue,
     cq: Arc<Cq>,
     qkey: Qkey,
-    /// The receive that was taken for the datagram that waits for memory.
-    held: Option<RecvWr>,
+    /// Receive taken for the datagram that waits for a page fault.
+    waiting_recv: Option<RecvWr>,
     fault_wait: FaultWait,
 }
 
 impl UdRecvEngine {
-    /// The half in RESET.
+    /// Creates the engine in RESET.
     pub(crate) fn new(receives: RecvQueue, cq: Arc<Cq>) -> Self {
         Self {
             receives,
             cq,
             qkey: Qkey::new(0),
-            held: None,
+            waiting_recv: None,
             fault_wait: FaultWait::default(),
         }
     }
 
-    /// Sets the Q_Key that lets datagrams in.
+    /// Sets the Q_Key that datagrams must carry.
     pub(crate) fn set_qkey(&mut self, qkey: Qkey) {
         self.qkey = qkey;
     }
 
-    /// Takes one datagram.
+    /// Processes one datagram.
     fn receive(
         &mut self,
         qp: &QpShared,
-        (bytes, packet): (&CoalescedPackets<'_>, &Packet<'_>),
+        (packets, packet): (&CoalescedPackets<'_>, &Packet<'_>),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
-        if !qp.receives() {
+        if !qp.accepts_packets() {
             return Err(DropReason::WrongQpState);
         }
-        let from = ud::admit(packet, self.qkey)?;
-        if qp.number() == Qpn::GSI.get() && !is_mad(bytes, packet) {
+        let src_qpn = ud::admit(packet, self.qkey)?;
+        if qp.number() == Qpn::GSI.get() && !is_mad(packets, packet) {
             return Err(DropReason::BadMad);
         }
-        let room = room_for(packet);
-        // It may have been taken for another, which has been dropped since.
-        if self.held.is_some_and(|wr| wr.length < room) {
+        let required = required_len(packet);
+        // The receive may have been taken for another datagram, dropped since.
+        if self.waiting_recv.is_some_and(|wr| wr.length < required) {
             return Err(DropReason::BadLength);
         }
-        let taken = match self.held.take() {
+        let taken = match self.waiting_recv.take() {
             Some(wr) => Ok(wr),
-            // Whoever knows the Q_Key may send what does not fit, and nobody else shall suffer for it: QP 1 would be
-            // lost for good, and a shared queue would be empty.
-            None => match self.receives.take_for(room) {
+            // A peer that knows the Q_Key may send datagrams that are too long. They must not use up
+            // receives, or QP 1 would fail and an SRQ would run empty.
+            None => match self.receives.take_for(required) {
                 Err(TooShort) => return Err(DropReason::BadLength),
                 Ok(taken) => taken.ok_or(DropReason::NoReceiveBuffer)?,
             },
         };
         let (wr_id, placed) = match taken {
             Ok(wr) => {
-                let placed = self.place(qp, bytes, packet);
+                let placed = self.place(qp, packets, packet);
                 match self.fault_wait.resolve(placed, WcStatus::LocProtErr) {
                     Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
                     Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
                     Err(Obstacle::Absent) => {
-                        self.held = Some(wr);
+                        self.waiting_recv = Some(wr);
                         return Ok(Taken::Paused);
                     }
                 }
@@ -160,7 +162,7 @@ impl UdRecvEngine {
         let wc = match placed {
             Ok(byte_len) => {
                 qp.port().counters().count(Counter::RecvQueue);
-                datagram(qp, bytes.first().skb(), packet, from, wr_id, byte_len)
+                datagram_wc(qp, packets.first().skb(), packet, src_qpn, wr_id, byte_len)
             }
             Err(status) => {
                 actions.fail_now(qp);
@@ -168,24 +170,23 @@ impl UdRecvEngine {
             }
         };
         let urgent = packet.solicited() || placed.is_err();
-        report_as(&self.cq, &wc, urgent, actions);
+        push_wc(&self.cq, &wc, urgent, actions);
         Ok(Taken::Whole)
     }
 
-    /// Copies a datagram, behind its IP header, into the current receive, where it fits. Returns how many
-    /// bytes.
+    /// Copies a datagram behind its GRH into the current receive, if it fits. Returns the number of bytes.
     fn place(
         &self,
         qp: &QpShared,
-        bytes: &CoalescedPackets<'_>,
+        packets: &CoalescedPackets<'_>,
         packet: &Packet<'_>,
     ) -> Result<u32, AccessFailure<WcStatus>> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
         let sges = self.receives.current();
-        let qp_memory = qp.qp_memory_of(self.receives.pd());
-        qp_memory.scatter_bytes(sges, 0, &route_header(bytes.first().skb()))?;
+        let qp_memory = qp.recv_memory(self.receives.pd());
+        qp_memory.scatter_bytes(sges, 0, &grh(packets.first().skb()))?;
         let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
-        qp_memory.scatter(sges, GRH_LEN, bytes, RxPayload { offset, len })?;
+        qp_memory.scatter(sges, GRH_LEN, packets, RxPayload { offset, len })?;
         Ok(len.saturating_add(GRH_LEN))
     }
 }
@@ -193,22 +194,22 @@ impl UdRecvEngine {
 impl Engine for UdRecvEngine {
     fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.is_failed() {
-            let refused = refuse_packets(qp, inbox);
-            if let Some(RecvWr { wr_id, .. }) = self.held.take() {
+            let dropped = drop_packets(qp, inbox);
+            if let Some(RecvWr { wr_id, .. }) = self.waiting_recv.take() {
                 let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
-                report_as(&self.cq, &qp.completion(&done), true, actions);
+                push_wc(&self.cq, &qp.completion(&done), true, actions);
             }
             let flushed = flush_receives(qp, &self.cq, &mut self.receives, actions);
-            return refused.or(flushed);
+            return dropped.or(flushed);
         }
-        take_packets(qp, inbox, |run, packet| {
-            self.receive(qp, (run, packet), actions)
+        process_packets(qp, inbox, |packets, packet| {
+            self.receive(qp, (packets, packet), actions)
         })
     }
 
     fn reset(&mut self, inbox: &SkbQueue) {
         inbox.purge();
-        self.held = None;
+        self.waiting_recv = None;
         self.receives.clear();
     }
 
@@ -221,31 +222,31 @@ impl Engine for UdRecvEngine {
     }
 }
 
-/// Whether it is a management datagram, of the only version there is (IBA 13.4.2). The core does not look how long one
-/// is, and logs each one of another version: strangers decide neither over answers longer than their requests nor
-/// over the log.
-fn is_mad(bytes: &CoalescedPackets<'_>, packet: &Packet<'_>) -> bool {
+/// Returns whether the datagram is a MAD of the only defined version (IBA 13.4.2). The core checks neither
+/// length nor version quietly: without this check, a remote sender could get replies longer than its
+/// requests, and fill the log.
+fn is_mad(packets: &CoalescedPackets<'_>, packet: &Packet<'_>) -> bool {
     let mut version = [0];
     packet.payload_len() == pma::MAD_LEN
-        && bytes
+        && packets
             .first()
             .copy(packet.payload_offset(), &mut version)
             .is_ok()
         && version == [pma::VERSION]
 }
 
-/// How long a receive must be for a datagram behind its IP header, in bytes.
-fn room_for(packet: &Packet<'_>) -> u32 {
+/// Returns the length that a receive must have for the datagram and its GRH, in bytes.
+fn required_len(packet: &Packet<'_>) -> u32 {
     let payload = u32::try_from(packet.payload_len()).unwrap_or(u32::MAX);
     payload.saturating_add(GRH_LEN)
 }
 
-/// The completion of a receive that got a datagram.
-fn datagram(
+/// Returns the completion of a receive for a datagram.
+fn datagram_wc(
     qp: &QpShared,
     skb: &RxSkb,
     packet: &Packet<'_>,
-    from: Qpn,
+    src_qpn: Qpn,
     wr_id: u64,
     byte_len: u32,
 ) -> Wc {
@@ -258,7 +259,7 @@ fn datagram(
         invalidated: None,
     };
     Wc {
-        src_qp: from.get(),
+        src_qp: src_qpn.get(),
         grh: true,
         vlan_id: RxOrigin::of(skb).vlan_id(),
         network_hdr_type: Some(match skb.addresses() {
@@ -269,7 +270,7 @@ fn datagram(
     }
 }
 
-/// By what a datagram has come in, which is known when it does; kept with it.
+/// VLAN of the interface that a datagram arrived on. Stored in the skb's control block on arrival.
 #[derive(FromBytes, Immutable, IntoBytes)]
 #[repr(C)]
 pub(crate) struct RxOrigin {
@@ -278,7 +279,7 @@ pub(crate) struct RxOrigin {
 }
 
 impl RxOrigin {
-    /// Notes that `skb` has come in by the interface `via`.
+    /// Stores that `skb` arrived on the interface `via`.
     pub(crate) fn note(skb: &mut RxSkb, via: &NetDevBorrow) {
         let vlan_id = via.vlan_id();
         skb.set_cb(Self {
@@ -287,7 +288,7 @@ impl RxOrigin {
         });
     }
 
-    /// What was noted of `skb`.
+    /// Returns the stored value of `skb`.
     fn of(skb: &RxSkb) -> Self {
         skb.cb()
     }
@@ -297,17 +298,16 @@ impl RxOrigin {
     }
 }
 
-/// What stands in the place of a global route header (IBA annex 17): an IPv6 header, or 20 zeros and
-/// an IPv4 header.
-fn route_header(skb: &RxSkb) -> [u8; GRH_LEN as usize] {
+/// Returns the GRH of a datagram (IBA annex 17): the IPv6 header, or 20 zero bytes and the IPv4 header.
+fn grh(skb: &RxSkb) -> [u8; GRH_LEN as usize] {
     let mut grh = [0; GRH_LEN as usize];
     let headers = skb.ip_and_udp_header();
     let ip = headers
         .get(..headers.len().saturating_sub(UDP_LEN))
         .unwrap_or_default();
     let start = grh.len().saturating_sub(ip.len());
-    if let Some(place) = grh.get_mut(start..) {
-        for (to, from) in place.iter_mut().zip(ip) {
+    if let Some(target) = grh.get_mut(start..) {
+        for (to, from) in target.iter_mut().zip(ip) {
             *to = *from;
         }
     }

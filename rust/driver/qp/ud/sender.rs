@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The half of a datagram queue pair that sends.
+//! Send engine of a UD QP: sends each request as one packet.
 //!
-//! Owns where requests come from, and turns each into one packet. A datagram is done with when it
-//! has been given to the network, whatever becomes of it there. So of what consumers in the kernel post,
-//! one is copied out of their queue at a time.
+//! A request is complete once its packet has been given to the stack, even if the stack drops it. So requests
+//! of ULPs are copied out of their queue one at a time. Runs in process context or softirq, under the lock of
+//! its [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
     abi::wqe::{
@@ -20,13 +20,13 @@ use crate::{
     qp::{
         actions::Actions,
         engine::{
-            append_body,
-            report,
+            push_completion,
             Engine,
             SendEngine,
             RX_BATCH_PACKETS, //
         },
         shared::QpShared,
+        tx::append_body,
         tx_limit::TxLimit, //
     },
     queue::{
@@ -70,76 +70,76 @@ use roce::{
     }, //
 };
 
-/// Where requests come from.
+/// Source of requests.
 pub(crate) enum UdRequests {
-    /// A ring of a process.
+    /// The ring of a process.
     Ring(SendQueue),
-    /// Posts of a consumer in the kernel.
-    Posted(Posted),
+    /// Requests posted by a ULP.
+    Posted(UdPostedSends),
 }
 
-/// A datagram that a consumer in the kernel has posted.
+/// A datagram that a ULP has posted.
 pub(crate) struct PostedDatagram {
-    /// The request.
+    /// The work request.
     pub(crate) wr: DatagramWr,
-    /// Where it goes.
+    /// The address handle.
     pub(crate) ah: Arc<Ah>,
 }
 
-/// Posts of a consumer in the kernel, and room for the scatter list or the data of one.
-pub(crate) struct Posted {
-    posts: Arc<PostedSends<PostedDatagram>>,
-    room: KVVec<WqeSge>,
+/// Requests posted by a ULP, with a buffer for the scatter list or inline data of one.
+pub(crate) struct UdPostedSends {
+    posted: Arc<PostedSends<PostedDatagram>>,
+    buffer: KVVec<WqeSge>,
 }
 
-impl Posted {
-    /// The consuming end of `posts`, which have up to `max_sge` entries.
+impl UdPostedSends {
+    /// Creates the consumer of `posted`, whose requests have up to `max_sge` entries.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(posts: Arc<PostedSends<PostedDatagram>>, max_sge: u32) -> Result<Self> {
+    pub(crate) fn new(posted: Arc<PostedSends<PostedDatagram>>, max_sge: u32) -> Result<Self> {
         // CAST: `u32` to `usize`, on 64 bits.
-        let room = KVVec::from_elem(WqeSge::default(), max_sge as usize, GFP_KERNEL)?;
-        Ok(Self { posts, room })
+        let buffer = KVVec::from_elem(WqeSge::default(), max_sge as usize, GFP_KERNEL)?;
+        Ok(Self { posted, buffer })
     }
 }
 
-/// The half that sends.
+/// Send engine of a UD QP.
 pub(crate) struct UdSendEngine {
     requests: UdRequests,
     cq: Arc<Cq>,
     qkey: Qkey,
     psn: Psn,
-    /// The consumer wants to know that the queue has drained.
-    tell_drained: bool,
-    /// A request that waits for memory: with the number of its address handle, and its slot.
-    held: Option<(DatagramWr, u32, SlotIndex)>,
+    /// The consumer asked for an event when the queue has drained.
+    notify_drained: bool,
+    /// Request that waits for a page fault, with the number of its address handle and its slot.
+    waiting: Option<(DatagramWr, u32, SlotIndex)>,
     fault_wait: FaultWait,
     tx_limit: TxLimit,
 }
 
 impl UdSendEngine {
-    /// The half in RESET.
+    /// Creates the engine in RESET.
     pub(crate) fn new(requests: UdRequests, cq: Arc<Cq>) -> Self {
         Self {
             requests,
             cq,
             qkey: Qkey::new(0),
             psn: Psn::new(0),
-            tell_drained: false,
-            held: None,
+            notify_drained: false,
+            waiting: None,
             fault_wait: FaultWait::default(),
             tx_limit: TxLimit::default(),
         }
     }
 
-    /// Sets the Q_Key that a request for a key of the system sends.
+    /// Sets the Q_Key of the QP, which replaces a Q_Key of a request that has the most significant bit set.
     pub(crate) fn set_qkey(&mut self, qkey: Qkey) {
         self.qkey = qkey;
     }
 
-    /// The PSN of the next datagram.
+    /// Returns the PSN of the next datagram.
     pub(crate) fn psn(&self) -> Psn {
         self.psn
     }
@@ -149,9 +149,9 @@ impl UdSendEngine {
         self.psn = psn;
     }
 
-    /// Sends or flushes the oldest request. `None`: there is none, or it waits for memory.
-    fn next(&mut self, qp: &QpShared) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
-        let mut way = UdTx {
+    /// Sends or flushes the oldest request. `None`: there is none, or it waits for a page fault.
+    fn send_next(&mut self, qp: &QpShared) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
+        let mut tx = UdTx {
             qp,
             qkey: self.qkey,
             psn: &mut self.psn,
@@ -160,11 +160,12 @@ impl UdSendEngine {
         };
         Some(match &mut self.requests {
             UdRequests::Ring(queue) => {
-                let taken = match self.held.take() {
-                    Some(held) => Ok(held),
+                let taken = match self.waiting.take() {
+                    Some(waiting) => Ok(waiting),
                     None => queue.take_datagram()?,
                 };
-                // Looked at with the request in hand: it may have been posted because the queue pair had failed.
+                // Check the state after taking the request: it may have been posted because the QP had
+                // failed.
                 let flushes = qp.flushes_sends();
                 let sent = match taken {
                     Ok((DatagramWr { wr_id, .. }, ..)) | Err(RejectedWqe { wr_id, .. })
@@ -172,28 +173,30 @@ impl UdSendEngine {
                     {
                         Err((wr_id, WcStatus::WrFlushErr))
                     }
-                    Err(refused) => Err((refused.wr_id, refused.status)),
-                    Ok((wr, number, slot)) => match way.send_from(queue.body(slot), &wr, number) {
-                        Ok(()) => Ok(wr),
-                        Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
-                        Err(Obstacle::Absent) => {
-                            self.held = Some((wr, number, slot));
-                            return None;
+                    Err(rejected) => Err((rejected.wr_id, rejected.status)),
+                    Ok((wr, ah_number, slot)) => {
+                        match tx.send_from(queue.body(slot), &wr, ah_number) {
+                            Ok(()) => Ok(wr),
+                            Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
+                            Err(Obstacle::Absent) => {
+                                self.waiting = Some((wr, ah_number, slot));
+                                return None;
+                            }
                         }
-                    },
+                    }
                 };
                 queue.release(1);
                 sent
             }
             UdRequests::Posted(posted) => {
-                let (PostedDatagram { wr, ah }, shape) = posted.posts.take(&mut posted.room)?;
+                let (PostedDatagram { wr, ah }, body) = posted.posted.take(&mut posted.buffer)?;
                 if qp.flushes_sends() {
                     return Some(Err((wr.wr_id, WcStatus::WrFlushErr)));
                 }
-                match way.send(SendBody::new(&shape, &posted.room), &wr, &ah) {
+                match tx.send(SendBody::new(&body, &posted.buffer), &wr, &ah) {
                     Ok(()) => Ok(wr),
                     Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
-                    // The kernel's memory is always there.
+                    // Kernel memory is never absent.
                     Err(Obstacle::Absent) => Err((wr.wr_id, WcStatus::LocProtErr)),
                 }
             }
@@ -226,24 +229,24 @@ impl UdSendEngine {
                 Completion::failed(wr_id, WcOpcode::Send, status)
             }
         };
-        report(qp, &self.cq, &done, false, actions);
+        push_completion(qp, &self.cq, &done, false, actions);
     }
 }
 
 impl Engine for UdSendEngine {
     fn run(&mut self, qp: &QpShared, _inbox: &SkbQueue, actions: &mut Actions) -> More {
-        if qp.state() == IbQpState::Sqd && core::mem::take(&mut self.tell_drained) {
-            // Nothing is ever in progress between turns.
+        if qp.state() == IbQpState::Sqd && core::mem::take(&mut self.notify_drained) {
+            // No request stays in progress between runs.
             actions.drained = true;
         }
-        if !qp.sends() {
+        if !qp.processes_sends() {
             return More::No;
         }
         for _ in 0..RX_BATCH_PACKETS {
-            if !qp.flushes_sends() && self.tx_limit.holds(qp, actions) {
+            if !qp.flushes_sends() && self.tx_limit.must_wait(qp, actions) {
                 return More::No;
             }
-            let Some(sent) = self.next(qp) else {
+            let Some(sent) = self.send_next(qp) else {
                 return More::No;
             };
             self.report(qp, sent, actions);
@@ -253,11 +256,11 @@ impl Engine for UdSendEngine {
 
     fn reset(&mut self, inbox: &SkbQueue) {
         inbox.purge();
-        self.tell_drained = false;
-        self.held = None;
+        self.notify_drained = false;
+        self.waiting = None;
         match &mut self.requests {
             UdRequests::Ring(queue) => queue.clear(),
-            UdRequests::Posted(posted) => posted.posts.clear(),
+            UdRequests::Posted(posted) => posted.posted.clear(),
         }
     }
 
@@ -274,15 +277,15 @@ impl SendEngine for UdSendEngine {
     fn init(&mut self) {}
 
     fn drain(&mut self, notify: bool) {
-        self.tell_drained = notify;
+        self.notify_drained = notify;
     }
 
     fn resume(&mut self) {
-        self.tell_drained = false;
+        self.notify_drained = false;
     }
 }
 
-/// What one datagram needs on its way.
+/// State needed to send one datagram.
 struct UdTx<'a> {
     qp: &'a QpShared,
     qkey: Qkey,
@@ -292,16 +295,16 @@ struct UdTx<'a> {
 }
 
 impl UdTx<'_> {
-    /// Sends a datagram of a process, through the address handle with that number.
+    /// Sends a datagram of a process, with the address handle of this number.
     fn send_from(
         &mut self,
         body: SendBody<'_>,
         wr: &DatagramWr,
-        number: u32,
+        ah_number: u32,
     ) -> Result<(), Obstacle<WcStatus>> {
         let ah = {
             let guard = rcu::read_lock();
-            let ah = self.qp.port().ahs().borrow(number, &guard);
+            let ah = self.qp.port().ahs().borrow(ah_number, &guard);
             ah.map(Arc::from)
         };
         let ah = ah.filter(|ah| ah.belongs_to(self.qp.pd()));
@@ -309,11 +312,11 @@ impl UdTx<'_> {
         self.send(body, wr, &ah)
     }
 
-    /// Sends a datagram. Loss is none of our business.
+    /// Sends a datagram. The service does not recover from loss.
     ///
     /// # Errors
     ///
-    /// The status that the request completes with; or that its memory is absent.
+    /// The status that completes the request, or [`Obstacle::Absent`] if its memory is absent.
     fn send(
         &mut self,
         body: SendBody<'_>,
@@ -324,12 +327,12 @@ impl UdTx<'_> {
         if wr.length > port.active_mtu().bytes() {
             return Err(WcStatus::LocLenErr.into());
         }
-        let from = ud::UdSender {
+        let source = ud::UdSender {
             qpn: Qpn::new(self.qp.number()),
             qkey: self.qkey,
             pkey: Pkey::DEFAULT,
         };
-        let headers = ud::headers(wr, from, *self.psn).ok_or(WcStatus::LocQpOpErr)?;
+        let headers = ud::headers(wr, source, *self.psn).ok_or(WcStatus::LocQpOpErr)?;
         let path = Path::new(&ah.attr(), port, (self.qp.number(), wr.remote_qpn.get()));
         let mut path = path
             .map_err(|_| WcStatus::LocQpOpErr)?
@@ -340,15 +343,15 @@ impl UdTx<'_> {
             port.counters().not_sent(1);
             return Ok(());
         };
-        let whole = append_body(&mut tx_packet, self.qp, body, 0, wr.length, self.fault_wait)?;
+        let appended = append_body(&mut tx_packet, self.qp, body, 0, wr.length, self.fault_wait)?;
         *self.psn = self.psn.next();
-        if !whole {
+        if !appended {
             port.counters().not_sent(1);
             return Ok(());
         }
-        path.send(self.qp.way(), tx_packet);
-        path.flush(self.qp.way());
-        self.tx_limit.sent(path.take_refused());
+        path.send(self.qp.port_and_traffic(), tx_packet);
+        path.flush(self.qp.port_and_traffic());
+        self.tx_limit.on_transmit(path.take_refused());
         Ok(())
     }
 }

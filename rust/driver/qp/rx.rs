@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receive path of all services: processes the packets of an inbox, drops them, and flushes receives.
+//!
+//! Called by the `run` methods of the engines, in process context or softirq. The caller owns the engine.
+
+use crate::{
+    packet::{
+        path::Path,
+        rx_parse::packet, //
+    },
+    port::counters::Counter,
+    qp::{
+        actions::Actions,
+        engine::{
+            push_completion,
+            RX_BATCH_PACKETS, //
+        },
+        shared::QpShared, //
+    },
+    queue::{
+        cq::Cq,
+        rq::RecvQueue, //
+    }, //
+};
+use rdma::{
+    net::rx::{
+        coalesced::CoalescedPackets,
+        queue::SkbQueue,
+        skb::RxSkb, //
+    },
+    sync::{
+        exclusive::More,
+        timer::now, //
+    }, //
+};
+use roce::{
+    access::Taken,
+    id::Qpn,
+    status::{
+        DropReason,
+        WcStatus, //
+    },
+    wire::packet::{
+        Packet,
+        MAX_HEADERS, //
+    },
+    wr::{
+        Completion,
+        WcOpcode, //
+    }, //
+};
+
+/// Passes the packets in `inbox` to `handle`, up to the budget. Counts them and their drops. Returns whether
+/// there may be more. A packet that waits for a page fault stays at the head of the inbox.
+#[inline]
+pub(crate) fn process_packets(
+    qp: &QpShared,
+    inbox: &SkbQueue,
+    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+) -> More {
+    process_buffers(qp, inbox, |_| true, &mut handle)
+}
+
+/// As [`process_packets`], for the buffers that `admit` accepts. The others count as packets from a wrong
+/// source.
+#[inline]
+fn process_buffers(
+    qp: &QpShared,
+    inbox: &SkbQueue,
+    admit: impl Fn(&RxSkb) -> bool,
+    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+) -> More {
+    let mut count = RxCount::default();
+    let mut more = More::Yes;
+    while count.seen < RX_BATCH_PACKETS {
+        let Some(mut skb) = inbox.pop() else {
+            more = More::No;
+            break;
+        };
+        if !admit(&skb) {
+            count.seen = count.seen.saturating_add(skb.packets());
+            count.packets = count.packets.wrapping_add(skb.packets());
+            count.bytes = count.bytes.wrapping_add(skb.udp_payload_len());
+            let counters = qp.port().counters();
+            counters.dropped_all(DropReason::WrongSource, skb.packets());
+            continue;
+        }
+        count.coalesced_buffers = count
+            .coalesced_buffers
+            .wrapping_add(u32::from(skb.packets() > 1));
+        if let Some(index) = process_buffer(qp, &skb, &mut count, handle) {
+            skb.resume_at(index);
+            inbox.unpop(skb);
+            more = More::No;
+            break;
+        }
+    }
+    let coalesced_buffers = [(Counter::ReceivedBursts, count.coalesced_buffers)];
+    qp.port().counters().count_all(&coalesced_buffers);
+    qp.count_received(count.packets, count.bytes);
+    more
+}
+
+/// Counts of one call.
+#[derive(Default)]
+struct RxCount {
+    /// Packets examined. Dropped packets count too: each uses up budget.
+    seen: u16,
+    coalesced_buffers: u32,
+    packets: u16,
+    bytes: usize,
+}
+
+/// Passes the packets of one buffer to `handle`, which may coalesce several. Returns the index of a packet
+/// that must wait for a page fault.
+#[inline]
+fn process_buffer(
+    qp: &QpShared,
+    skb: &RxSkb,
+    count: &mut RxCount,
+    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+) -> Option<u16> {
+    let mut next = Some(skb.current());
+    // Terminates: a buffer has at most 64 packets.
+    while let Some(first) = next {
+        let mut header_buf = [0; MAX_HEADERS];
+        let mut coalesced = CoalescedPackets::new(first);
+        let taken = packet(&first, &mut header_buf).and_then(|packet| {
+            // The demux looked at the first packet only. The others must have the same destination QP.
+            if first.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
+                return Err(DropReason::UnknownQp);
+            }
+            let taken = handle(&mut coalesced, &packet);
+            if taken != Ok(Taken::Paused) {
+                count.packets = count.packets.wrapping_add(coalesced.packets());
+                count.bytes = count.bytes.wrapping_add(coalesced.udp_payload_len());
+            }
+            taken
+        });
+        match taken {
+            Ok(Taken::Whole) => {}
+            Ok(Taken::Paused) => return Some(first.index()),
+            Err(reason) => {
+                let counters = qp.port().counters();
+                counters.dropped_all(reason, coalesced.packets());
+            }
+        }
+        count.seen = count.seen.wrapping_add(coalesced.packets());
+        next = coalesced.next();
+    }
+    None
+}
+
+/// Drops all packets in `inbox`, up to the budget, because of the QP's state. Returns whether there may be
+/// more.
+pub(crate) fn drop_packets(qp: &QpShared, inbox: &SkbQueue) -> More {
+    process_packets(qp, inbox, |_, _| Err(DropReason::WrongQpState))
+}
+
+/// As [`process_packets`], for packets from the other end of `path`. Without a path there is no peer, and all
+/// packets are dropped.
+#[inline]
+pub(crate) fn process_from_peer(
+    qp: &QpShared,
+    inbox: &SkbQueue,
+    path: Option<&Path>,
+    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+) -> More {
+    let Some(path) = path else {
+        return drop_packets(qp, inbox);
+    };
+    let is_from_peer = |skb: &RxSkb| path.is_from_peer(&skb.addresses());
+    process_buffers(qp, inbox, is_from_peer, &mut handle)
+}
+
+/// Completes the QP's own receives with a flush error, up to the budget. Returns whether there may be more.
+pub(crate) fn flush_receives(
+    qp: &QpShared,
+    cq: &Cq,
+    receives: &mut RecvQueue,
+    actions: &mut Actions,
+) -> More {
+    actions.last_wqe |= receives.take_last();
+    let more = receives.flush(RX_BATCH_PACKETS, |wr_id| {
+        let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
+        push_completion(qp, cq, &done, true, actions);
+    });
+    if more == More::No {
+        if let Some(delay_ns) = receives.flush_again_in() {
+            actions.wake_at_ns = Some(now().saturating_add(delay_ns));
+        }
+    }
+    more
+}

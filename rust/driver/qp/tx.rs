@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Transmit path of all services: appends payload to packets, sends requests, performs local requests.
+//!
+//! Called by the `run` methods of the engines, in process context or softirq. The caller owns the engine.
+
+use crate::{
+    mem::{
+        page_fault::FaultWait,
+        payload::PayloadSink, //
+    },
+    packet::{
+        path::Path,
+        segmenter::{
+            Segmenter,
+            Unsent, //
+        }, //
+    },
+    qp::shared::QpShared,
+    queue::sq::{
+        SendBody,
+        SendQueue, //
+    }, //
+};
+use roce::{
+    access::Obstacle,
+    segmentation::tx_desc::{
+        Mtu,
+        TxDesc,
+        TxPayload, //
+    },
+    status::WcStatus, //
+};
+
+/// Appends `len` bytes at `offset` of the message in `body` to `to`. Returns false if there is no memory for
+/// the packet.
+///
+/// # Errors
+///
+/// The status that completes the request if its own memory cannot be read; [`Obstacle::Absent`] if the engine
+/// must wait for a page fault.
+#[inline]
+pub(crate) fn append_body(
+    sink: &mut impl PayloadSink,
+    qp: &QpShared,
+    body: SendBody<'_>,
+    offset: u32,
+    len: u32,
+    fault_wait: &mut FaultWait,
+) -> Result<bool, Obstacle<WcStatus>> {
+    match body {
+        SendBody::Inline(bytes) => {
+            // CAST: `u32` to `usize`, on 64 bits.
+            let (start, end) = (offset as usize, offset.saturating_add(len) as usize);
+            let bytes = bytes.get(start..end);
+            Ok(bytes.is_some_and(|bytes| sink.append_bytes(bytes).is_ok()))
+        }
+        SendBody::Scatter(sges) => {
+            let copied = qp.qp_memory().gather(sges, offset, len, sink);
+            let appended = fault_wait.resolve(copied, WcStatus::LocProtErr)?;
+            fault_wait.progress();
+            Ok(appended)
+        }
+        SendBody::LocalRequest(_) => Err(WcStatus::LocQpOpErr.into()),
+    }
+}
+
+/// Sends the packets of `desc`, which belongs to a request in `queue`. Lost packets are not reported.
+///
+/// # Errors
+///
+/// As [`append_body`], with the number of packets that were not sent.
+pub(crate) fn send_request(
+    (desc, mtu): (&TxDesc, Mtu),
+    queue: &SendQueue,
+    path: &mut Path,
+    qp: &QpShared,
+    fault_wait: &mut FaultWait,
+) -> Result<(), Unsent<WcStatus>> {
+    let body = match desc.source {
+        TxPayload::Slot(slot) => Some(queue.body(slot)),
+        _ => None,
+    };
+    let mut segmenter = Segmenter::new(path, qp.port_and_traffic(), (desc, mtu));
+    let sent = match (desc.source, body) {
+        (_, Some(body)) => append_body(
+            &mut segmenter,
+            qp,
+            body,
+            desc.offset,
+            desc.length,
+            fault_wait,
+        )
+        .map(drop),
+        (TxPayload::Value(value), _) => {
+            let _ = segmenter.append_bytes(&value.to_ne_bytes());
+            Ok(())
+        }
+        _ => {
+            let _ = segmenter.finish();
+            Ok(())
+        }
+    };
+    if segmenter.left() != desc.packets {
+        fault_wait.progress();
+    }
+    segmenter.end(sent)
+}
+
+/// Performs the local request in `body`, which changes keys.
+///
+/// # Errors
+///
+/// The status that completes the request.
+pub(crate) fn perform_local_request(qp: &QpShared, body: SendBody<'_>) -> Result<(), WcStatus> {
+    match body {
+        SendBody::LocalRequest(request) => qp.qp_memory().perform(request),
+        _ => Err(WcStatus::LocQpOpErr),
+    }
+}
