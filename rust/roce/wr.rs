@@ -13,7 +13,7 @@ use crate::{
     wire::ext::{
         Feth,
         Reth, //
-    },
+    }, //
 };
 
 /// The longest message, in bytes (C9-94).

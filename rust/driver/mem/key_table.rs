@@ -17,8 +17,8 @@ use crate::{
     mem::{
         access_request::AccessRequest,
         fast_reg::{
-            FastMr, //
-            FastRegistration,
+            FastMr,
+            FastRegistration, //
         },
         mr::Mr,
         mw::{

@@ -28,8 +28,8 @@ use crate::{
         },
         payload::{
             Fault,
-            PayloadSink, //
-            PayloadSource,
+            PayloadSink,
+            PayloadSource, //
         },
         pd::Pd, //
     }, //

@@ -14,8 +14,8 @@ use rdma::{
     ib::trace,
     net::rx::{
         coalesced::{
-            CoalescedPackets, //
-            PayloadLayout,
+            CoalescedPackets,
+            PayloadLayout, //
         },
         packet::RxPacket, //
     }, //

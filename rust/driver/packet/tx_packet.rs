@@ -23,7 +23,7 @@ use roce::wire::{
         Icrc,
         ICRC_LEN, //
     },
-    ip::Masked,
+    ip::Masked, //
 };
 
 /// The kernel's CRC-32.

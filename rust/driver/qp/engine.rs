@@ -25,9 +25,9 @@ use rdma::{
     },
     net::rx::queue::SkbQueue,
     sync::exclusive::{
-        Exclusive, //
+        Exclusive,
         More,
-        Pending,
+        Pending, //
     }, //
 };
 use roce::{

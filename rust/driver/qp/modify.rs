@@ -24,9 +24,9 @@ use kernel::{
     sync::ArcBorrow, //
 };
 use rdma::ib::qp_attr::{
-    IbQpState, //
+    IbQpState,
     QpAttr,
-    QpAttrMask,
+    QpAttrMask, //
 };
 use roce::segmentation::tx_desc::Mtu;
 

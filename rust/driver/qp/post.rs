@@ -32,8 +32,8 @@ use rdma::ib::{
         SendWrList, //
     },
     wr_op::{
-        RemoteAddr, //
-        WrOp,
+        RemoteAddr,
+        WrOp, //
     }, //
 };
 use roce::{

@@ -25,8 +25,8 @@ use self::work::{
     RECEIVE_FAULT_WORK,
     RECEIVE_WORK,
     RECEIVE_YIELD_WORK,
-    SEND_FAULT_WORK, //
-    SEND_WORK,
+    SEND_FAULT_WORK,
+    SEND_WORK, //
 };
 use crate::{
     qp::{
@@ -72,8 +72,8 @@ use rdma::{
     },
     sync::{
         exclusive::{
-            Exclusive, //
-            Pending,
+            Exclusive,
+            Pending, //
         },
         quiesce::LiveRef,
         timer::Timer,

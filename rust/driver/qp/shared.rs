@@ -32,8 +32,8 @@ use rdma::{
     ib::{
         event::QpHandle,
         qp_attr::{
-            IbQpState, //
-            QpAttr,
+            IbQpState,
+            QpAttr, //
         },
         trace,
         wc::Wc, //

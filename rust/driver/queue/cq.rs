@@ -10,8 +10,8 @@ use crate::{
     abi::cqe::Cqe,
     queue::{
         cq_moderation::{
-            ModerationParams, //
-            Moderator,
+            ModerationParams,
+            Moderator, //
         },
         fifo::Fifo, //
     }, //

@@ -9,8 +9,8 @@ use crate::{
     abi::{
         send_op::LocalRequest,
         wqe::{
-            Shape, //
-            WqeSge,
+            Shape,
+            WqeSge, //
         }, //
     },
     queue::posted::PostedFifo, //

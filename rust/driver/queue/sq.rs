@@ -15,9 +15,9 @@ use crate::{
         wqe::{
             RejectedWqe,
             SendWqe,
-            Shape, //
+            Shape,
             WqeBounds,
-            WqeSge,
+            WqeSge, //
         }, //
     },
     queue::posted_sends::PostedSends, //

@@ -74,9 +74,9 @@ use rdma::{
         link::Registry,
         qp_attr::{
             AhAttr,
-            IbQpState, //
+            IbQpState,
             QpAttr,
-            QpAttrMask,
+            QpAttrMask, //
         },
         qp_counters::{
             QpCounters,
@@ -103,7 +103,7 @@ use roce::{
         Pkey,
         Qpn, //
     },
-    pma,
+    pma, //
 };
 
 /// The devices of this module.

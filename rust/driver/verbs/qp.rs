@@ -6,8 +6,8 @@
 
 use crate::{
     abi::wqe::{
-        SendWqe, //
-        WqeBounds,
+        SendWqe,
+        WqeBounds, //
     },
     device::ferroce::Ferroce,
     mem::pd::Pd,

@@ -12,8 +12,8 @@ use crate::{
     queue::{
         recv_source::{
             self,
-            RecvSource, //
-            RingReader,
+            RecvSource,
+            RingReader, //
         },
         ring::receive_ring,
         srq::Srq, //

@@ -14,8 +14,8 @@ use crate::mm::{
         ChunkRanges, //
     },
     hmm_range::{
-        Fetch, //
-        HmmRange,
+        Fetch,
+        HmmRange, //
     }, //
 };
 use crate::{

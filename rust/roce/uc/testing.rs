@@ -23,14 +23,14 @@ use crate::{
             Position,
             Service, //
         },
-        packet::Packet,
+        packet::Packet, //
     },
     wr::{
         Imm,
         Remote,
         SendOp,
         SendWr, //
-    },
+    }, //
 };
 use std::vec::Vec;
 

@@ -9,7 +9,7 @@ use crate::{
         Pkey,
         Qpn, //
     },
-    psn::Psn,
+    psn::Psn, //
 };
 use zerocopy::byteorder::network_endian::{
     U16,

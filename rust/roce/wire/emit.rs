@@ -34,7 +34,7 @@ use crate::{
         low_u8,
         usize_as_u64, //
     },
-    psn::Psn,
+    psn::Psn, //
 };
 use zerocopy::IntoBytes as _;
 use zerocopy_derive::{

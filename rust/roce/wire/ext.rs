@@ -12,7 +12,7 @@ use crate::{
         Qpn,
         Rkey, //
     },
-    num::low_u8,
+    num::low_u8, //
 };
 use zerocopy::{
     byteorder::network_endian::{

@@ -13,7 +13,7 @@ use super::{
     ip::{
         IpLayout,
         Masked, //
-    },
+    }, //
 };
 use crate::status::DropReason;
 use core::marker::PhantomData;

@@ -13,9 +13,9 @@ use crate::{
             total_length,
             RecvWqe,
             SendWqe,
-            Shape, //
+            Shape,
             WqeBounds,
-            WqeSge,
+            WqeSge, //
         }, //
     },
     limits::{

@@ -75,7 +75,11 @@ pub mod prelude {
     pub const GFP_KERNEL_ACCOUNT: () = ();
 
     /// No allocation fails on the host.
-    pub type Result<T = (), E = ()> = core::result::Result<T, E>;
+    #[derive(Debug)]
+    pub enum Error {}
+
+    /// See `kernel::error::Result`.
+    pub type Result<T = (), E = Error> = core::result::Result<T, E>;
 
     /// A vector.
     pub struct KVVec<T>(Vec<T>);

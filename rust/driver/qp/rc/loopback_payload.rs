@@ -9,8 +9,8 @@ use crate::{
     mem::{
         page_fault::AccessFailure,
         payload::{
-            Fault, //
-            PayloadSource,
+            Fault,
+            PayloadSource, //
         },
         sg_access::QpMemory,
         sg_copy::SgCopyError, //

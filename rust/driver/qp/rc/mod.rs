@@ -38,8 +38,8 @@ use rdma::{
 };
 use requester::RcSendEngine;
 use responder::{
-    RcRecvEngine, //
-    ReplayStorage,
+    RcRecvEngine,
+    ReplayStorage, //
 };
 use roce::{
     access::Access,

@@ -40,8 +40,8 @@ use roce::{
     uc::{
         receiver::ReceiverConfig,
         sender::{
-            SenderConfig, //
-            UcSendState,
+            SenderConfig,
+            UcSendState, //
         }, //
     }, //
 };

@@ -46,8 +46,8 @@ use roce::{
     segmentation::tx_desc::BurstLimit,
     status::WcStatus,
     uc::sender::{
-        SenderConfig, //
-        UcSender,
+        SenderConfig,
+        UcSender, //
     },
     wr::{
         Completion,

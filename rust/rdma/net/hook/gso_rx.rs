@@ -16,8 +16,8 @@ use crate::{
     bindings,
     net::{
         hook::nf_hooks::{
-            HookPoint, //
-            NfHooks,
+            HookPoint,
+            NfHooks, //
         },
         netdev::NetDevBorrow,
         netns::Net,

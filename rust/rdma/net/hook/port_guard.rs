@@ -19,8 +19,8 @@ use crate::{
     bindings,
     net::{
         hook::nf_hooks::{
-            HookPoint, //
-            NfHooks,
+            HookPoint,
+            NfHooks, //
         },
         netns::Net,
         rx::receive::PacketReceiver, //
