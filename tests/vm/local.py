@@ -197,6 +197,20 @@ def gone():
                 status(a, OK, "after both came back")
 
 
+def bytes_of_packets():
+    """The bytes of a message count with the headers and the ICRC of each of its packets"""
+    length, mtu = 65536, 256
+    packets = length // mtu
+    with pair(path_mtu=e.IBV_MTU_256, timeout=20, a={"size": length}, b={"size": length}) as (a, b):
+        counted = Counted("sent_pkts", "sent_bytes", "rcvd_pkts", "rcvd_bytes")
+        a.send(WRITE, pieces=[a.sge(0, length)], remote=b.remote())
+        status(a, OK, "a write")
+        # Each has a BTH and an ICRC, the first a RETH; acknowledgements have an AETH.
+        acks = counted["sent_pkts"] - packets
+        equal(counted["sent_bytes"], length + packets * (12 + 4) + 16 + acks * (12 + 4 + 4), "sent")
+        equal(counted["rcvd_bytes"], counted["sent_bytes"], "received")
+
+
 def in_turn():
     """Both ends are modified and closed while both send"""
     for _ in range(30):
@@ -239,4 +253,4 @@ def other_routes():
         stirrer.join()
 
 
-run([messages, unasked, scattered, pauses, refusals, gone, in_turn, other_routes])
+run([messages, unasked, scattered, bytes_of_packets, pauses, refusals, gone, in_turn, other_routes])

@@ -18,8 +18,10 @@ use crate::{
         bth::BTH_LEN,
         emit::{
             pad_bits,
+            pad_len,
             HeaderBuf, //
         },
+        icrc::ICRC_LEN,
         opcode::{
             Opcode,
             Position, //
@@ -82,6 +84,37 @@ impl TxDesc {
             length: self.length,
             begun: false,
         }
+    }
+}
+
+impl TxDesc {
+    /// Returns the bytes of all its packets, each from its BTH to its ICRC, as they are when it is split.
+    #[must_use]
+    pub fn wire_len(&self, mtu: Mtu) -> usize {
+        let whole = self.headers.opcode();
+        let extended = |starts: bool, ends: bool| {
+            let place = position(
+                starts && whole.starts_message(),
+                ends && whole.ends_message(),
+            );
+            whole.at(place).map_or(0, |opcode| opcode.headers().len())
+        };
+        let (extended, last) = match self.packets {
+            0 | 1 => (whole.headers().len(), self.length),
+            packets => {
+                let middle = u32_as_usize(packets.wrapping_sub(2));
+                let ends = extended(true, false).wrapping_add(extended(false, true));
+                let full = packets.wrapping_sub(1).wrapping_mul(mtu.bytes());
+                let all = ends.wrapping_add(middle.wrapping_mul(extended(false, false)));
+                (all, self.length.saturating_sub(full))
+            }
+        };
+        // Only the last packet has pad bytes: the others are full, and a path MTU is a multiple of four.
+        u32_as_usize(self.packets.max(1))
+            .wrapping_mul(BTH_LEN.wrapping_add(ICRC_LEN))
+            .wrapping_add(extended)
+            .wrapping_add(u32_as_usize(self.length))
+            .wrapping_add(pad_len(u32_as_usize(last)))
     }
 }
 

@@ -62,6 +62,7 @@ use roce::{
     },
     segmentation::tx_desc::{
         BurstLimit,
+        Mtu,
         TxDesc,
         TxPayload, //
     },
@@ -168,13 +169,11 @@ struct LoopbackCount {
 }
 
 impl LoopbackCount {
-    /// Adds the packets of `desc`.
-    fn add(&mut self, desc: &TxDesc, headers: &HeaderBuf) {
+    /// Adds the packets of `desc`, as a network would carry them with a path MTU of `mtu`.
+    fn add(&mut self, desc: &TxDesc, mtu: Mtu) {
         // CAST: At most `LOOPBACK_PASS_LIMIT.packets`.
         self.packets = self.packets.saturating_add(desc.packets as u16);
-        // CAST: `u32` to `usize`, on 64 bits.
-        let bytes = packet_len(headers, desc.length as usize);
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes = self.bytes.saturating_add(desc.wire_len(mtu));
     }
 
     /// Counts them as sent by `from` and received by `to`.
@@ -317,6 +316,7 @@ impl LoopbackPass<'_> {
 
     /// Processes the responses of the peer.
     fn deliver_responses(&mut self, engine: &mut RcRecvEngine, max_packets: u32) {
+        let mtu = engine.responder.path_mtu();
         let mut count = LoopbackCount::default();
         let mut stopped_at = None;
         for desc in engine
@@ -329,7 +329,7 @@ impl LoopbackPass<'_> {
             let Some(packet) = build_packet(&desc, &headers) else {
                 break;
             };
-            count.add(&desc, &headers);
+            count.add(&desc, mtu);
             let payload =
                 FetchedPayload::new(self.peer.qp_memory(), desc.source, payload_start(&headers));
             let mut context = QpResponseContext {
@@ -403,7 +403,7 @@ fn deliver_request(
         }
         Err(reason) => peer.port().counters().dropped(reason),
     }
-    count.add(desc, &headers);
+    count.add(desc, engine.responder.path_mtu());
     Delivery::Processed
 }
 

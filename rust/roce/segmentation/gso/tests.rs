@@ -133,6 +133,37 @@ fn a_message_is_cut_into_the_packets_that_it_has() {
 }
 
 #[test]
+fn the_length_on_the_wire_is_that_of_all_packets() {
+    let positions = [
+        Position::Only,
+        Position::First,
+        Position::Middle,
+        Position::Last,
+    ];
+    for (kind, position) in KINDS
+        .iter()
+        .flat_map(|&kind| positions.map(|position| (kind, position)))
+    {
+        for length in [0, 1, 1023, 1024, 1025, 2048, 3072, 5000, 65_536] {
+            let ends = matches!(position, Position::Only | Position::Last);
+            if !ends && (length == 0 || length % 1024 != 0) {
+                continue;
+            }
+            let desc = run(kind, position, length);
+            let expected: usize = split(&desc)
+                .iter()
+                .map(|(headers, len)| headers.len() + len.next_multiple_of(4) + ICRC_LEN)
+                .sum();
+            assert_eq!(
+                desc.wire_len(MTU),
+                expected,
+                "{kind:?} {position:?} {length}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_was_cut_is_joined() {
     for (kind, position) in KINDS.iter().flat_map(|&kind| {
         [
