@@ -28,7 +28,15 @@ use rdma::ib::qp_attr::{
     QpAttr,
     QpAttrMask, //
 };
-use roce::segmentation::tx_desc::Mtu;
+use roce::{
+    qp::state::{
+        QpState,
+        RecvAction,
+        SendAction,
+        Transition, //
+    },
+    segmentation::tx_desc::Mtu, //
+};
 
 /// Sets the attributes of `qp` that `mask` names.
 ///
@@ -128,29 +136,36 @@ fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
 
 /// Goes from state `from` to state `to`, or to ERR if an engine has failed meanwhile. `notify`: the consumer
 /// asked for the event when the send queue has drained.
+///
+/// # Errors
+///
+/// `EINVAL` for a transition that IBA does not have; those of [`Transport::ready_to_receive`].
 fn transition_to<T: Transport>(
     qp: ArcBorrow<'_, Qp<T>>,
     attr: &mut QpAttr,
     (from, to): (IbQpState, IbQpState),
     notify: bool,
 ) -> Result {
-    match (from, to) {
-        (_, IbQpState::Reset) => {
+    let Transition { send, recv } = legal_transition(from, to).ok_or(EINVAL)?;
+    if recv == RecvAction::Start {
+        T::ready_to_receive(&qp, attr)?;
+    }
+    match send {
+        SendAction::Reset => {
             qp.reset();
             *attr = QpAttr::default();
         }
-        (IbQpState::Reset, IbQpState::Init) => {
+        SendAction::Init => {
             let _ = qp.sender().enter(SendEngine::init);
         }
-        (IbQpState::Init, IbQpState::Rtr) => T::ready_to_receive(&qp, attr)?,
-        (IbQpState::Rtr, IbQpState::Rts) => T::ready_to_send(&qp, attr)?,
-        (IbQpState::Rts, IbQpState::Sqd) => {
+        SendAction::Start => T::ready_to_send(&qp, attr)?,
+        SendAction::Drain => {
             let _ = qp.sender().enter(|engine| engine.drain(notify));
         }
-        _ => {}
+        SendAction::Keep | SendAction::Resume | SendAction::Fail => {}
     }
     attr.qp_state = to;
-    if to == IbQpState::Err {
+    if send == SendAction::Fail {
         let _ = qp.shared().fail();
         // Not in RESET, where nothing can fail.
         if qp.shared().is_failed() {
@@ -159,21 +174,32 @@ fn transition_to<T: Transport>(
             let _ = qp.sender().enter(|_| ());
             let _ = qp.receiver().enter(Engine::abort_replies);
         }
-    } else {
-        qp.shared().change_state(from, to);
+        return Ok(());
     }
-    match (from, to) {
-        (IbQpState::Rts, IbQpState::Sqd) => {
+    qp.shared().change_state(from, to);
+    match send {
+        SendAction::Drain => {
             // Waits for a UD run that began in the old state: it would send requests posted from now on.
             let _ = qp.sender().enter(|_| ());
         }
-        (IbQpState::Sqd | IbQpState::Sqe, IbQpState::Rts) => {
+        SendAction::Resume => {
             // After the state change: in SQE, a run would fail the engine again.
             let _ = qp.sender().enter(SendEngine::resume);
         }
         _ => {}
     }
     Ok(())
+}
+
+/// Returns what a transition does to both directions, from the table of the core (IBA 10.3.1); `None` if there is no
+/// such transition.
+fn legal_transition(from: IbQpState, to: IbQpState) -> Option<Transition> {
+    // CAST: Reads the discriminants, which are those of verbs in both.
+    let states = [from as u32, to as u32].map(QpState::from_code);
+    let [Some(from), Some(to)] = states else {
+        return None;
+    };
+    from.to(to)
 }
 
 /// Returns the path MTU, which was checked when it was set.
