@@ -14,7 +14,7 @@ import re
 
 import source
 
-PAGE_WORDS = 3500
+PAGE_WORDS = 4200
 ALL_WORDS = 18500
 
 RST_LINK = re.compile(r"`([^`<]+?)\s*<([^>`]+)>`__?")
