@@ -205,7 +205,8 @@ def check_order(crate, order, report):
                 if crate.name != "ferroce":
                     report.add(path, line, "imports from the crate's root")
             elif owner[0] != module[0] and owner[0] in order and order[owner[0]][0] >= order[module[0]][0]:
-                report.add(path, line, f"imports {'::'.join(owner)}, which does not stand below {module[0]} in {LAYERS}")
+                name = "::".join(owner)
+                report.add(path, line, f"imports {name}, which does not stand below {module[0]} in {LAYERS}")
 
 
 def folded(crate):

@@ -18,7 +18,9 @@ import source
 
 EXCEPTIONS = "scripts/names"
 
-TYPE = re.compile(r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?(?:unsafe\s+)?(?:struct|enum|union|trait)\s+(\w+)", re.MULTILINE)
+TYPE = re.compile(
+    r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?(?:unsafe\s+)?(?:struct|enum|union|trait)\s+(\w+)", re.MULTILINE
+)
 CONSTANT = re.compile(
     r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?(?:const|static)\s+([A-Z][A-Z0-9_]*)\s*:\s*([^=;]+?)\s*=", re.MULTILINE
 )
@@ -102,7 +104,8 @@ class Names:
                 doc = doc_above(lines, line)
                 for unit, endings in UNITS.items():
                     counted = rf"^\s*///\s*(?:\w+\s+){{0,2}}?{unit}\b|\bin {unit}\b"
-                    if re.search(counted, doc, re.MULTILINE | re.IGNORECASE) and not any(ending in name for ending in endings):
+                    named = any(ending in name for ending in endings)
+                    if re.search(counted, doc, re.MULTILINE | re.IGNORECASE) and not named:
                         self.add("unit", name, path, line, f"{name} counts {unit} and does not say so")
                         break
 
