@@ -123,7 +123,7 @@ impl Pkt {
     }
 
     /// A packet that asks for an acknowledgement.
-    pub(super) fn asking(self) -> Self {
+    pub(super) fn with_ack_request(self) -> Self {
         Self {
             ack_request: true,
             ..self
@@ -173,7 +173,7 @@ impl Pkt {
     }
 
     /// Gives the packet to `take`.
-    pub(super) fn give<R>(self, take: impl FnOnce(&Packet<'_>) -> R) -> R {
+    pub(super) fn parse<R>(self, take: impl FnOnce(&Packet<'_>) -> R) -> R {
         let imm = self.imm.is_some();
         let opcode = Opcode::of(Service::Rc, self.operation, self.position, imm).unwrap();
         let mut headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(1), Psn::new(self.psn))
@@ -219,7 +219,7 @@ impl Pkt {
 }
 
 /// An acknowledgement or refusal.
-pub(super) fn says(psn: u32, syndrome: Syndrome) -> Pkt {
+pub(super) fn aeth_packet(psn: u32, syndrome: Syndrome) -> Pkt {
     Pkt {
         syndrome: Some(syndrome),
         ..Pkt::new(Operation::Acknowledge, Position::Only, psn, 0)
@@ -228,7 +228,7 @@ pub(super) fn says(psn: u32, syndrome: Syndrome) -> Pkt {
 
 /// An acknowledgement.
 pub(super) fn ack(psn: u32) -> Pkt {
-    says(psn, Syndrome::ACK_UNLIMITED)
+    aeth_packet(psn, Syndrome::ACK_UNLIMITED)
 }
 
 /// The PSNs of packets.

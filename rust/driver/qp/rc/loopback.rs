@@ -238,7 +238,7 @@ impl LoopbackPass<'_> {
         engine.account(self.peer, &mut actions);
         engine.left.merge(&actions);
         if wire {
-            self.requester.withdraw();
+            self.requester.rewind();
         }
         wire &= !self.fault_wait.is_waiting();
         let waits = engine.fault_wait.is_waiting();
@@ -255,7 +255,7 @@ impl LoopbackPass<'_> {
     fn catch_up(&mut self, engine: &mut RcRecvEngine) -> u32 {
         let expected = engine.responder.expected_psn();
         if self.requester.next_psn().is_before(expected) {
-            engine.responder.confirm();
+            engine.responder.force_ack();
             self.responses(engine, 1);
         }
         let alike = self.requester.path_mtu() == engine.responder.path_mtu();
@@ -288,7 +288,7 @@ impl LoopbackPass<'_> {
         }
         tally.count(self.qp, self.peer);
         if engine.responder.expected_psn() != before {
-            engine.responder.confirm();
+            engine.responder.force_ack();
         }
         match stopped {
             None => false,

@@ -136,7 +136,7 @@ impl Transport for Rc {
             let (there, back) = (qp.shared().path_by(attr)?, way_back(qp, attr)?);
             let _ = qp.sender().enter(|engine| {
                 engine.set_path(there);
-                engine.requester().rerouted();
+                engine.requester().on_path_change();
             });
             let _ = qp.receiver().enter(|engine| engine.set_path(back));
         }

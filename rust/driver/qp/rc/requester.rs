@@ -179,7 +179,7 @@ impl RcSendEngine {
         let mut refused = None;
         let mtu = self.requester.path_mtu();
         let burst = self.requester.burst(now, TX_BURST);
-        for segment in burst.by_wire().sparing(!self.is_local) {
+        for segment in burst.for_gso().sparse_ack_requests(!self.is_local) {
             let sent = send_request((&segment, mtu), &self.queue, path, qp, &mut self.fault_wait);
             if let Err(unsent) = sent {
                 refused = Some((segment.source, unsent));

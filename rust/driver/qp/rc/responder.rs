@@ -334,7 +334,7 @@ impl RcRecvEngine {
 
     /// Completes receives, begun or not, with a flush error. Says whether there may be more.
     fn flush(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
-        if let Some(done) = self.responder.abandon() {
+        if let Some(done) = self.responder.flush_receive() {
             report(qp, &self.cq, &done, true, actions);
         }
         flush_receives(qp, &self.cq, &mut self.queue, actions)
@@ -415,7 +415,7 @@ impl Engine for RcRecvEngine {
             return;
         };
         if self.fault_wait.is_slow() {
-            let patience = self.responder.stall();
+            let patience = self.responder.fault_rnr_nak();
             let mtu = self.responder.path_mtu();
             // It names no memory, so there is nothing that could be absent.
             let _ = send((&patience, mtu), path, qp, &mut self.fault_wait);

@@ -11,7 +11,7 @@ fn replay() -> Replay<[ReplayEntry; 3]> {
 
 fn answer(first: u32, packets: u32) -> ReplayEntry {
     let first = Psn::new(first);
-    ReplayEntry::new(first, packets, at(0), packets, Msn::new(0))
+    ReplayEntry::for_read(first, packets, at(0), packets, Msn::new(0))
 }
 
 /// Sends all that is pending and returns the PSNs.
@@ -148,10 +148,10 @@ fn the_end_of_a_long_answer_can_be_asked_for_beside_all_that_may_follow_it() {
     replay.push(answer(10, half)).unwrap();
     replay.sent(half);
     let end = 10 + half;
-    replay.age(Psn::new(end + half - 1));
+    replay.expire(Psn::new(end + half - 1));
     let last = Psn::new(end - 1);
     assert!(replay.find(last).is_some());
-    replay.age(Psn::new(end + half));
+    replay.expire(Psn::new(end + half));
     assert!(replay.find(last).is_none(), "the peer has it");
 }
 

@@ -142,20 +142,20 @@ impl Model {
 /// A window and its model, which are told the same.
 struct Both {
     window: SendWindow<Vec<Slot>>,
-    parts: ReadSplit,
+    split: ReadSplit,
     model: Model,
     first: Psn,
 }
 
 impl Both {
     fn new(first: Psn, part: u32) -> Self {
-        let parts = ReadSplit::of(part);
+        let split = ReadSplit::of(part);
         let mut window = SendWindow::new(vec![Slot::EMPTY; SLOTS as usize]);
         window.configure(first, Mtu::Mtu256);
         let part = part as usize;
         Self {
             window,
-            parts,
+            split,
             model: Model {
                 part,
                 ..Model::default()
@@ -214,7 +214,7 @@ impl Both {
             assert_eq!(self.model.begun, self.model.requests.len());
             return;
         }
-        self.window.begin(self.parts);
+        self.window.begin(self.split);
         self.window.sent(1);
         self.model.send();
     }

@@ -26,11 +26,11 @@ use crate::{
     },
     rc::testing::{
         ack,
+        aeth_packet,
         at,
         micros,
         psns,
         request,
-        says,
         Pkt,
         ALL, //
     },
@@ -148,30 +148,30 @@ impl Bench {
         self.requester.post(request(op, length)).unwrap()
     }
 
-    fn sends(&mut self) -> Vec<Pkt> {
-        self.sends_up_to(ALL)
+    fn transmit(&mut self) -> Vec<Pkt> {
+        self.transmit_up_to(ALL)
     }
 
-    fn sends_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
+    fn transmit_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
         let burst = self.requester.burst(self.now, limit);
         burst.map(|segment| Pkt::of(&segment)).collect()
     }
 
-    fn gets(&mut self, packet: Pkt) -> Result<(), DropReason> {
-        let taken = self.is_given(packet)?;
+    fn receive(&mut self, packet: Pkt) -> Result<(), DropReason> {
+        let taken = self.deliver(packet)?;
         assert_eq!(taken, Taken::Whole);
         Ok(())
     }
 
-    fn is_given(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
+    fn deliver(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
         let mut host = (&mut self.placed, self.refuse);
         let (requester, now) = (&mut self.requester, self.now);
-        packet.give(|packet| requester.handle_response(now, packet, &mut host))
+        packet.parse(|packet| requester.handle_response(now, packet, &mut host))
     }
 
     /// Data of a READ.
-    fn gets_data(&mut self, psn: u32, len: u32) -> Result<(), DropReason> {
-        self.gets(Pkt::new(
+    fn receive_data(&mut self, psn: u32, len: u32) -> Result<(), DropReason> {
+        self.receive(Pkt::new(
             Operation::ReadResponse,
             Position::Middle,
             psn,
@@ -180,7 +180,7 @@ impl Bench {
     }
 
     /// Wr ids and statuses of what is reported.
-    fn reports(&mut self) -> Vec<(u64, WcStatus)> {
+    fn completions(&mut self) -> Vec<(u64, WcStatus)> {
         let next = || self.requester.poll_completion();
         core::iter::from_fn(next)
             .map(|retired| retired.completion.unwrap())

@@ -37,7 +37,7 @@ const FLUSH: SendOp = SendOp::Flush {
 };
 
 fn only(operation: Operation, psn: u32) -> Pkt {
-    Pkt::new(operation, Position::Only, psn, 0).asking()
+    Pkt::new(operation, Position::Only, psn, 0).with_ack_request()
 }
 
 fn found(psn: u32, value: u64) -> Pkt {
@@ -61,7 +61,7 @@ fn an_atomic_operation_says_what_and_places_what_it_found() {
         only(Operation::CompareSwap, 101),
     );
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
             Pkt {
                 atomic: Some((0x1008, 5, 0)),
@@ -73,8 +73,8 @@ fn an_atomic_operation_says_what_and_places_what_it_found() {
             },
         ]
     );
-    bench.gets(found(100, 77)).unwrap();
-    bench.gets(found(101, 78)).unwrap();
+    bench.receive(found(100, 77)).unwrap();
+    bench.receive(found(101, 78)).unwrap();
     assert_eq!(bench.placed, [(0, u32::MAX, 77), (1, u32::MAX, 78)]);
     let next = bench.requester.poll_completion().unwrap();
     let completion = next.completion.unwrap();
@@ -102,9 +102,9 @@ fn an_atomic_write_carries_its_value_and_no_memory() {
             ..only(Operation::AtomicWrite, 100).with_reth(0x1018, 8)
         }
     );
-    bench.gets(done(100)).unwrap();
+    bench.receive(done(100)).unwrap();
     assert_eq!(bench.placed, [], "there is nothing to place");
-    assert_eq!(bench.reports(), [(8, WcStatus::Success)]);
+    assert_eq!(bench.completions(), [(8, WcStatus::Success)]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_flush_names_range_or_region() {
     let range = only(Operation::Flush, 100).with_reth(0x1000, 99);
     let region = only(Operation::Flush, 101).with_reth(0x1000, 0);
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
             Pkt {
                 feth: Some((3, 0)),
@@ -134,8 +134,8 @@ fn a_flush_names_range_or_region() {
             },
         ]
     );
-    bench.gets(done(100)).unwrap();
-    assert_eq!(bench.reports(), [(0, WcStatus::Success)]);
+    bench.receive(done(100)).unwrap();
+    assert_eq!(bench.completions(), [(0, WcStatus::Success)]);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn all_of_them_count_among_the_reads() {
         bench.post(op, 8);
         bench.post(READ, 1);
         bench.post(op, 8);
-        assert_eq!(psns(&bench.sends()), [100, 101], "two of three");
+        assert_eq!(psns(&bench.transmit()), [100, 101], "two of three");
         assert_eq!(bench.requester.flight().reads, 2);
     }
 }
@@ -155,10 +155,10 @@ fn an_acknowledgement_does_not_complete_them() {
     for op in [ADD, WRITE_WHOLE, FLUSH] {
         let mut bench = Bench::new();
         bench.post(op, 8);
-        bench.sends();
-        assert_eq!(bench.gets(ack(100)), Err(DropReason::ResponseGap));
-        assert_eq!(bench.reports(), []);
-        assert_eq!(psns(&bench.sends()), [100], "sent again at once");
+        bench.transmit();
+        assert_eq!(bench.receive(ack(100)), Err(DropReason::ResponseGap));
+        assert_eq!(bench.completions(), []);
+        assert_eq!(psns(&bench.transmit()), [100], "sent again at once");
     }
 }
 
@@ -168,16 +168,16 @@ fn the_wrong_kind_of_response_completes_nothing() {
     bench.post(ADD, 8);
     bench.post(READ, 8);
     bench.post(FLUSH, 0);
-    bench.sends();
-    assert_eq!(bench.gets(done(100)), Err(DropReason::BadSequence));
-    bench.gets(found(100, 1)).unwrap();
-    assert_eq!(bench.gets(found(101, 1)), Err(DropReason::BadSequence));
-    bench.gets_data(101, 8).unwrap();
-    bench.sends();
-    bench.gets_data(102, 8).unwrap();
+    bench.transmit();
+    assert_eq!(bench.receive(done(100)), Err(DropReason::BadSequence));
+    bench.receive(found(100, 1)).unwrap();
+    assert_eq!(bench.receive(found(101, 1)), Err(DropReason::BadSequence));
+    bench.receive_data(101, 8).unwrap();
+    bench.transmit();
+    bench.receive_data(102, 8).unwrap();
     let status = WcStatus::BadRespErr;
     let done = WcStatus::Success;
-    assert_eq!(bench.reports(), [(8, done), (8, done), (0, status)]);
+    assert_eq!(bench.completions(), [(8, done), (8, done), (0, status)]);
 }
 
 #[test]
@@ -186,11 +186,11 @@ fn a_refusal_ends_them_with_its_status() {
         let mut bench = Bench::new();
         bench.post(SEND, 1);
         bench.post(op, 8);
-        bench.sends();
+        bench.transmit();
         let refusal = Syndrome::Nak(NakCode::RemoteAccess);
-        bench.gets(says(101, refusal)).unwrap();
+        bench.receive(aeth_packet(101, refusal)).unwrap();
         let status = WcStatus::RemAccessErr;
-        assert_eq!(bench.reports(), [(1, WcStatus::Success), (8, status)]);
+        assert_eq!(bench.completions(), [(1, WcStatus::Success), (8, status)]);
     }
 }
 
@@ -198,10 +198,10 @@ fn a_refusal_ends_them_with_its_status() {
 fn what_cannot_be_placed_fails_the_request() {
     let mut bench = Bench::new();
     bench.post(ADD, 8);
-    bench.sends();
+    bench.transmit();
     bench.refuse = Some(WcStatus::LocProtErr.into());
-    bench.gets(found(100, 1)).unwrap();
-    assert_eq!(bench.reports(), [(8, WcStatus::LocProtErr)]);
+    bench.receive(found(100, 1)).unwrap();
+    assert_eq!(bench.completions(), [(8, WcStatus::LocProtErr)]);
     assert_eq!(bench.requester.error(), Some(WcStatus::LocProtErr));
 }
 
@@ -209,14 +209,14 @@ fn what_cannot_be_placed_fails_the_request() {
 fn what_finds_memory_absent_is_placed_when_it_is_given_again() {
     let mut bench = Bench::new();
     bench.post(ADD, 8);
-    bench.sends();
+    bench.transmit();
     bench.refuse = Some(Obstacle::Absent);
-    assert_eq!(bench.is_given(found(100, 7)), Ok(Taken::Paused));
-    assert_eq!(bench.reports(), []);
+    assert_eq!(bench.deliver(found(100, 7)), Ok(Taken::Paused));
+    assert_eq!(bench.completions(), []);
     bench.refuse = None;
-    bench.gets(found(100, 7)).unwrap();
+    bench.receive(found(100, 7)).unwrap();
     assert_eq!(bench.placed, [(0, u32::MAX, 7)]);
-    assert_eq!(bench.reports(), [(8, WcStatus::Success)]);
+    assert_eq!(bench.completions(), [(8, WcStatus::Success)]);
 }
 
 #[test]
@@ -227,10 +227,10 @@ fn a_send_that_invalidates_says_so_on_its_last_packet() {
     bench.post(SendOp::SendInvalidate { rkey }, 0);
     let last = Pkt {
         ieth: Some(rkey),
-        ..Pkt::new(Operation::SendInvalidate, Position::Last, 101, 44).asking()
+        ..Pkt::new(Operation::SendInvalidate, Position::Last, 101, 44).with_ack_request()
     };
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
             send_pkt(Position::First, 100, 256),
             last,
@@ -242,9 +242,9 @@ fn a_send_that_invalidates_says_so_on_its_last_packet() {
             },
         ]
     );
-    bench.gets(ack(102)).unwrap();
+    bench.receive(ack(102)).unwrap();
     let done = WcStatus::Success;
-    assert_eq!(bench.reports(), [(300, done), (0, done)]);
+    assert_eq!(bench.completions(), [(300, done), (0, done)]);
 }
 
 #[test]
@@ -253,13 +253,13 @@ fn a_read_that_invalidates_does_so_once_all_of_it_is_there() {
     let rkey = Rkey::new(0x1234);
     let remote = at(0x1000);
     bench.post(SendOp::ReadInvalidate { remote, rkey }, 300);
-    bench.sends();
-    bench.gets_data(100, 256).unwrap();
+    bench.transmit();
+    bench.receive_data(100, 256).unwrap();
     assert_eq!(bench.placed, [(0, 0, 256)]);
-    bench.gets_data(101, 44).unwrap();
+    bench.receive_data(101, 44).unwrap();
     let taken = (u32::MAX, 0x1234, 0);
     assert_eq!(bench.placed, [(0, 0, 256), (0, 256, 44), taken]);
-    assert_eq!(bench.reports(), [(300, WcStatus::Success)]);
+    assert_eq!(bench.completions(), [(300, WcStatus::Success)]);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn after_silence_they_are_sent_again_as_they_were() {
     let mut bench = Bench::new();
     bench.post(SWAP, 8);
     bench.post(WRITE_WHOLE, 8);
-    let first = bench.sends();
+    let first = bench.transmit();
     assert!(bench.wait(T));
-    assert_eq!(bench.sends(), first);
+    assert_eq!(bench.transmit(), first);
 }

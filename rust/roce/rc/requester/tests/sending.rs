@@ -16,9 +16,9 @@ fn sends_count_when_they_are_complete_reported_or_not() {
         wr.signaled = signaled;
         bench.requester.post(wr).unwrap();
     }
-    bench.sends();
+    bench.transmit();
     assert_eq!(bench.requester.take_stats().sends, 0);
-    bench.gets(ack(102)).unwrap();
+    bench.receive(ack(102)).unwrap();
     while bench.requester.poll_completion().is_some() {}
     let stats = bench.requester.take_stats();
     assert_eq!((stats.sends, stats.responses), (2, 1));
@@ -33,14 +33,14 @@ fn a_message_is_cut_at_the_mtu() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
             send_pkt(Position::First, 100, 256),
             send_pkt(Position::Middle, 101, 256),
-            send_pkt(Position::Last, 102, 88).asking(),
+            send_pkt(Position::Last, 102, 88).with_ack_request(),
         ]
     );
-    assert_eq!(bench.sends(), []);
+    assert_eq!(bench.transmit(), []);
 }
 
 #[test]
@@ -49,10 +49,10 @@ fn a_message_of_the_mtu_is_one_packet_and_so_is_an_empty_one() {
     bench.post(SEND, 256);
     bench.post(SEND, 0);
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
-            send_pkt(Position::Only, 100, 256).asking(),
-            send_pkt(Position::Only, 101, 0).asking(),
+            send_pkt(Position::Only, 100, 256).with_ack_request(),
+            send_pkt(Position::Only, 101, 0).with_ack_request(),
         ]
     );
 }
@@ -69,9 +69,9 @@ fn a_write_names_its_target_once_and_its_data_at_the_end() {
     let last = Pkt::new(Operation::RdmaWrite, Position::Last, 101, 44);
     let last = Pkt {
         solicited: true,
-        ..last.with_imm([1, 2, 3, 4]).asking()
+        ..last.with_imm([1, 2, 3, 4]).with_ack_request()
     };
-    assert_eq!(bench.sends(), [first.with_reth(0xf00, 300), last]);
+    assert_eq!(bench.transmit(), [first.with_reth(0xf00, 300), last]);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn only_what_completes_something_at_the_peer_asks_to_wake_it() {
         let mut wr = request(op, 300);
         wr.solicited = true;
         bench.requester.post(wr).unwrap();
-        let sent = bench.sends();
+        let sent = bench.transmit();
         let flags: Vec<_> = sent.iter().map(|packet| packet.solicited).collect();
         assert_eq!(flags, solicited[..flags.len()], "{op:?}");
     }
@@ -101,10 +101,10 @@ fn a_read_takes_the_psns_of_its_response() {
     bench.post(SEND, 1);
     let read = Pkt::new(Operation::ReadRequest, Position::Only, 100, 0);
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
-            read.with_reth(0x1000, 600).asking(),
-            send_pkt(Position::Only, 103, 1).asking(),
+            read.with_reth(0x1000, 600).with_ack_request(),
+            send_pkt(Position::Only, 103, 1).with_ack_request(),
         ]
     );
 }
@@ -117,10 +117,10 @@ fn a_burst_stops_at_its_limit_and_goes_on_there() {
         bytes: 600,
         packets: 9,
     };
-    assert_eq!(psns(&bench.sends_up_to(limit)), [100, 101]);
+    assert_eq!(psns(&bench.transmit_up_to(limit)), [100, 101]);
     let limit = BurstLimit { bytes: 0, ..limit };
-    assert_eq!(psns(&bench.sends_up_to(limit)), [102]);
-    assert_eq!(psns(&bench.sends()), [103]);
+    assert_eq!(psns(&bench.transmit_up_to(limit)), [102]);
+    assert_eq!(psns(&bench.transmit()), [103]);
 }
 
 #[test]
@@ -144,10 +144,10 @@ fn a_full_ring_takes_no_more_until_a_slot_is_free() {
     }
     assert_eq!(bench.requester.free_slots(), 0);
     assert_eq!(bench.requester.post(request(SEND, 1)), None);
-    bench.sends();
-    bench.gets(ack(100)).unwrap();
+    bench.transmit();
+    bench.receive(ack(100)).unwrap();
     assert_eq!(bench.requester.post(request(SEND, 1)), None, "not reported");
-    assert_eq!(bench.reports().len(), 1);
+    assert_eq!(bench.completions().len(), 1);
     assert_eq!(bench.post(SEND, 1), SlotIndex(0));
 }
 
@@ -159,15 +159,15 @@ fn acknowledgements_are_asked_for_often_enough_in_a_long_message() {
         let asking = sent.iter().filter(|packet| packet.ack_request);
         asking.map(|packet| packet.psn).collect()
     };
-    assert_eq!(asking(&bench.sends()), [115, 131, 139]);
+    assert_eq!(asking(&bench.transmit()), [115, 131, 139]);
 
     let mut bench = Bench::with(|config| config.flow.packets = 6);
     bench.post(SEND, 40 * 256);
-    assert_eq!(asking(&bench.sends()), [102, 105], "twice a window");
+    assert_eq!(asking(&bench.transmit()), [102, 105], "twice a window");
 
     let mut bench = Bench::with(|config| config.flow.bytes = 1024);
     bench.post(SEND, 40 * 256);
-    assert_eq!(asking(&bench.sends()), [101, 103], "in bytes as well");
+    assert_eq!(asking(&bench.transmit()), [101, 103], "in bytes as well");
 }
 
 // What holds packets back.
@@ -176,15 +176,15 @@ fn acknowledgements_are_asked_for_often_enough_in_a_long_message() {
 fn the_window_is_counted_in_packets_and_in_bytes() {
     let mut bench = Bench::with(|config| config.flow.packets = 3);
     bench.post(SEND, 40 * 256);
-    assert_eq!(psns(&bench.sends()), [100, 101, 102]);
-    bench.gets(ack(100)).unwrap();
-    assert_eq!(psns(&bench.sends()), [103]);
+    assert_eq!(psns(&bench.transmit()), [100, 101, 102]);
+    bench.receive(ack(100)).unwrap();
+    assert_eq!(psns(&bench.transmit()), [103]);
 
     let mut bench = Bench::with(|config| config.flow.bytes = 600);
     bench.post(SEND, 40 * 256);
-    assert_eq!(psns(&bench.sends()), [100, 101]);
-    bench.gets(ack(101)).unwrap();
-    assert_eq!(psns(&bench.sends()), [102, 103]);
+    assert_eq!(psns(&bench.transmit()), [100, 101]);
+    bench.receive(ack(101)).unwrap();
+    assert_eq!(psns(&bench.transmit()), [102, 103]);
 }
 
 #[test]
@@ -196,9 +196,9 @@ fn one_packet_may_always_be_in_flight() {
         };
     });
     bench.post(SEND, 512);
-    assert_eq!(psns(&bench.sends()), [100]);
-    bench.gets(ack(100)).unwrap();
-    assert_eq!(psns(&bench.sends()), [101]);
+    assert_eq!(psns(&bench.transmit()), [100]);
+    bench.receive(ack(100)).unwrap();
+    assert_eq!(psns(&bench.transmit()), [101]);
 }
 
 #[test]
@@ -209,15 +209,15 @@ fn no_more_reads_are_outstanding_than_the_peer_can_serve() {
     }
     bench.post(SEND, 1);
     assert_eq!(
-        psns(&bench.sends()),
+        psns(&bench.transmit()),
         [100, 101],
         "nor may the SEND overtake"
     );
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [102]);
-    bench.gets_data(101, 256).unwrap();
-    bench.gets_data(102, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [103, 104]);
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [102]);
+    bench.receive_data(101, 256).unwrap();
+    bench.receive_data(102, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [103, 104]);
 }
 
 #[test]
@@ -230,11 +230,11 @@ fn a_fence_waits_for_the_reads_before_it() {
     };
     bench.requester.post(fenced).unwrap();
     bench.post(READ, 256);
-    assert_eq!(psns(&bench.sends()), [100]);
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), []);
-    bench.gets_data(101, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [102, 103]);
+    assert_eq!(psns(&bench.transmit()), [100]);
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), []);
+    bench.receive_data(101, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [102, 103]);
 }
 
 #[test]
@@ -248,10 +248,10 @@ fn half_of_the_sequence_space_is_the_most_in_flight() {
     });
     bench.post(READ, MAX_MESSAGE);
     bench.post(SEND, 1);
-    assert_eq!(psns(&bench.sends()), [100], "the READ has all 2^23 PSNs");
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [100 + (1 << 23)]);
-    assert_eq!(bench.gets(ack(99)), Err(DropReason::StaleResponse));
+    assert_eq!(psns(&bench.transmit()), [100], "the READ has all 2^23 PSNs");
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [100 + (1 << 23)]);
+    assert_eq!(bench.receive(ack(99)), Err(DropReason::StaleResponse));
 }
 
 #[test]
@@ -260,24 +260,24 @@ fn a_read_counts_as_the_responses_that_it_asks_for() {
     for _ in 0..3 {
         bench.post(READ, 512);
     }
-    assert_eq!(psns(&bench.sends()), [100, 102], "two packets each");
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), []);
-    bench.gets_data(101, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [104]);
+    assert_eq!(psns(&bench.transmit()), [100, 102], "two packets each");
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), []);
+    bench.receive_data(101, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [104]);
 
     let mut bench = Bench::with(|config| config.flow.bytes = 300);
     bench.post(READ, 512);
     bench.post(READ, 1);
-    assert_eq!(psns(&bench.sends()), [100]);
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [101, 102], "257 bytes");
+    assert_eq!(psns(&bench.transmit()), [100]);
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [101, 102], "257 bytes");
 
     let mut bench = Bench::with(|config| config.flow.bytes = 200);
     bench.post(READ, 512);
-    assert_eq!(psns(&bench.sends()), [100], "one packet may exceed it");
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [101]);
+    assert_eq!(psns(&bench.transmit()), [100], "one packet may exceed it");
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [101]);
 }
 
 #[test]
@@ -285,17 +285,17 @@ fn draining_finishes_what_was_begun() {
     let mut bench = Bench::with(|config| config.flow.packets = 1);
     bench.post(SEND, 512);
     bench.post(SEND, 1);
-    assert_eq!(psns(&bench.sends()), [100]);
+    assert_eq!(psns(&bench.transmit()), [100]);
     bench.requester.drain();
     assert!(!bench.requester.is_drained());
-    bench.gets(ack(100)).unwrap();
-    assert_eq!(psns(&bench.sends()), [101]);
-    bench.gets(ack(101)).unwrap();
-    assert_eq!(psns(&bench.sends()), []);
+    bench.receive(ack(100)).unwrap();
+    assert_eq!(psns(&bench.transmit()), [101]);
+    bench.receive(ack(101)).unwrap();
+    assert_eq!(psns(&bench.transmit()), []);
     assert!(bench.requester.is_drained());
     bench.requester.resume();
     assert!(!bench.requester.is_drained());
-    assert_eq!(psns(&bench.sends()), [102]);
+    assert_eq!(psns(&bench.transmit()), [102]);
 }
 
 #[test]
@@ -305,14 +305,14 @@ fn attributes_can_be_changed_on_the_way() {
         bench.post(READ, 256);
     }
     bench.requester.set_max_rd_atomic(1);
-    assert_eq!(psns(&bench.sends()), [100]);
+    assert_eq!(psns(&bench.transmit()), [100]);
     bench.requester.set_max_rd_atomic(9);
     let flow = FlowLimit {
         bytes: 1 << 20,
         packets: 3,
     };
     bench.requester.set_flow(flow);
-    assert_eq!(psns(&bench.sends()), [101, 102]);
+    assert_eq!(psns(&bench.transmit()), [101, 102]);
 
     let mut bench = Bench::new();
     bench.post(SEND, 1);
@@ -356,17 +356,17 @@ fn a_packet_that_could_not_be_made_is_the_next() {
             bench.post(SEND, length);
             bench.post(SEND, 0);
         }
-        let expected = whole.sends();
+        let expected = whole.transmit();
         let one = BurstLimit {
             bytes: u32::MAX,
             packets: 1,
         };
         let mut sent = Vec::new();
-        while let [packet] = bench.sends_up_to(one)[..] {
+        while let [packet] = bench.transmit_up_to(one)[..] {
             let flight = bench.requester.flight();
             if packet.len != 0 {
                 bench.requester.unsend(1);
-                let again = bench.sends_up_to(one)[0];
+                let again = bench.transmit_up_to(one)[0];
                 assert_eq!(again, packet, "and it asks if it did");
                 assert_eq!(bench.requester.flight(), flight);
             }
@@ -374,8 +374,8 @@ fn a_packet_that_could_not_be_made_is_the_next() {
         }
         assert_eq!(sent, expected, "{length}");
         let last = expected.last().unwrap().psn;
-        bench.gets(ack(last)).unwrap();
-        assert_eq!(bench.reports().len(), 3);
+        bench.receive(ack(last)).unwrap();
+        assert_eq!(bench.completions().len(), 3);
     }
 }
 
@@ -383,18 +383,18 @@ fn a_packet_that_could_not_be_made_is_the_next() {
 fn what_was_sent_again_can_be_taken_back_too() {
     let mut bench = Bench::new();
     bench.post(SEND, 700);
-    bench.sends();
+    bench.transmit();
     bench
-        .gets(says(100, Syndrome::Nak(NakCode::PsnSequence)))
+        .receive(aeth_packet(100, Syndrome::Nak(NakCode::PsnSequence)))
         .unwrap();
-    bench.sends_up_to(BurstLimit {
+    bench.transmit_up_to(BurstLimit {
         bytes: u32::MAX,
         packets: 2,
     });
     bench.requester.unsend(1);
-    assert_eq!(psns(&bench.sends()), [101, 102]);
-    bench.gets(ack(102)).unwrap();
-    assert_eq!(bench.reports(), [(700, WcStatus::Success)]);
+    assert_eq!(psns(&bench.transmit()), [101, 102]);
+    bench.receive(ack(102)).unwrap();
+    assert_eq!(bench.completions(), [(700, WcStatus::Success)]);
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
                 let headers = segment.headers.emit(segment.length as usize);
                 expected.push((headers.as_slice().to_vec(), segment.length));
             }
-            for segment in runs.requester.burst(runs.now, limit).by_wire() {
+            for segment in runs.requester.burst(runs.now, limit).for_gso() {
                 segments += 1;
                 let mut packets = segment.split(Mtu::Mtu256);
                 while let Some((headers, length)) = packets.advance() {
@@ -439,7 +439,7 @@ fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
             assert_eq!(single.requester.flight(), runs.requester.flight());
             let last = single.requester.next_psn().sub(1).get();
             for bench in [&mut single, &mut runs] {
-                let _ = bench.gets(ack(last));
+                let _ = bench.receive(ack(last));
             }
         }
         assert_eq!(split, expected);

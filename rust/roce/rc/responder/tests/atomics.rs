@@ -45,34 +45,36 @@ fn found(psn: u32, value: u64) -> Pkt {
 #[test]
 fn an_atomic_operation_is_carried_out_and_answered() {
     let mut bench = bench();
-    bench.gets(add(100, 0x1008, 5).asking()).unwrap();
-    bench.gets(swap(101, 0x1010).asking()).unwrap();
+    bench
+        .receive(add(100, 0x1008, 5).with_ack_request())
+        .unwrap();
+    bench.receive(swap(101, 0x1010).with_ack_request()).unwrap();
     let swapped = AtomicOp::CompareSwap {
         compare: 1,
         swap: 2,
     };
     assert_eq!(
-        bench.deeds(),
+        bench.host_calls(),
         [
-            Deed::Atomic(0x1008, AtomicOp::FetchAdd { add: 5 }),
-            Deed::Atomic(0x1010, swapped)
+            HostCall::Atomic(0x1008, AtomicOp::FetchAdd { add: 5 }),
+            HostCall::Atomic(0x1010, swapped)
         ]
     );
-    assert_eq!(bench.says(), [found(100, 1), found(101, 2)]);
-    assert_eq!(bench.says(), [], "no acknowledgement beside the answer");
+    assert_eq!(bench.transmit(), [found(100, 1), found(101, 2)]);
+    assert_eq!(bench.transmit(), [], "no acknowledgement beside the answer");
 }
 
 #[test]
 fn one_that_comes_again_gets_its_answer_and_is_not_carried_out() {
     let mut bench = bench();
-    bench.gets(add(100, 0x1008, 5)).unwrap();
-    bench.gets(swap(101, 0x1010)).unwrap();
-    bench.says();
-    bench.deeds();
-    bench.gets(swap(101, 0x1010)).unwrap();
-    bench.gets(add(100, 0x1008, 5)).unwrap();
-    assert_eq!(bench.says(), [found(100, 1), found(101, 2)]);
-    assert_eq!(bench.deeds(), []);
+    bench.receive(add(100, 0x1008, 5)).unwrap();
+    bench.receive(swap(101, 0x1010)).unwrap();
+    bench.transmit();
+    bench.host_calls();
+    bench.receive(swap(101, 0x1010)).unwrap();
+    bench.receive(add(100, 0x1008, 5)).unwrap();
+    assert_eq!(bench.transmit(), [found(100, 1), found(101, 2)]);
+    assert_eq!(bench.host_calls(), []);
     assert_eq!(bench.responder.take_stats().duplicates, 2);
 }
 
@@ -80,10 +82,10 @@ fn one_that_comes_again_gets_its_answer_and_is_not_carried_out() {
 fn one_that_comes_again_and_is_another_gets_nothing() {
     let unknown = Err(DropReason::UnknownDuplicate);
     let mut bench = bench();
-    bench.gets(add(100, 0x1008, 5)).unwrap();
-    bench.gets(write_whole(101, 0x1008)).unwrap();
-    bench.says();
-    bench.deeds();
+    bench.receive(add(100, 0x1008, 5)).unwrap();
+    bench.receive(write_whole(101, 0x1008)).unwrap();
+    bench.transmit();
+    bench.host_calls();
     for other in [
         add(100, 0x1008, 6),
         add(100, 0x1010, 5),
@@ -94,25 +96,25 @@ fn one_that_comes_again_and_is_another_gets_nothing() {
         flush(101, (1, 0), 8),
         add(99, 0x1008, 5),
     ] {
-        assert_eq!(bench.gets(other), unknown, "{other:?}");
+        assert_eq!(bench.receive(other), unknown, "{other:?}");
     }
-    assert_eq!(bench.says(), []);
-    assert_eq!(bench.deeds(), []);
+    assert_eq!(bench.transmit(), []);
+    assert_eq!(bench.host_calls(), []);
 }
 
 #[test]
 fn it_is_forgotten_when_as_many_later_ones_came_as_may_be_outstanding() {
     let mut bench = bench();
     for psn in [100, 101] {
-        bench.gets(add(psn, 0x1008, 5)).unwrap();
-        bench.says();
+        bench.receive(add(psn, 0x1008, 5)).unwrap();
+        bench.transmit();
     }
-    bench.gets(read(102, 0, 1)).unwrap();
-    bench.says();
+    bench.receive(read(102, 0, 1)).unwrap();
+    bench.transmit();
     let unknown = Err(DropReason::UnknownDuplicate);
-    assert_eq!(bench.gets(add(100, 0x1008, 5)), unknown);
-    bench.gets(add(101, 0x1008, 5)).unwrap();
-    assert_eq!(bench.says(), [found(101, 2)]);
+    assert_eq!(bench.receive(add(100, 0x1008, 5)), unknown);
+    bench.receive(add(101, 0x1008, 5)).unwrap();
+    assert_eq!(bench.transmit(), [found(101, 2)]);
 }
 
 #[test]
@@ -123,14 +125,14 @@ fn more_than_may_be_outstanding_are_not_carried_out() {
         flush(102, (1, 0), 8),
     ] {
         let mut bench = bench();
-        bench.gets(add(100, 0x1008, 5)).unwrap();
-        bench.gets(read(101, 0, 1)).unwrap();
-        bench.deeds();
-        bench.gets(request).unwrap();
-        assert_eq!(bench.deeds(), []);
+        bench.receive(add(100, 0x1008, 5)).unwrap();
+        bench.receive(read(101, 0, 1)).unwrap();
+        bench.host_calls();
+        bench.receive(request).unwrap();
+        assert_eq!(bench.host_calls(), []);
         assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
         // What was answered before still is.
-        assert_eq!(bench.says().last(), Some(&says(102, INVALID)));
+        assert_eq!(bench.transmit().last(), Some(&aeth_packet(102, INVALID)));
     }
 }
 
@@ -143,58 +145,58 @@ fn without_room_for_any_none_is_carried_out() {
     ] {
         let mut bench = bench();
         bench.responder.replace_storage(vec![]);
-        bench.gets(request).unwrap();
-        assert_eq!(bench.deeds(), []);
-        bench.is_refused(100, INVALID, Fatal::RequestError);
+        bench.receive(request).unwrap();
+        assert_eq!(bench.host_calls(), []);
+        bench.assert_fatal_nak(100, INVALID, Fatal::RequestError);
     }
 }
 
 #[test]
 fn an_atomic_write_is_done_as_a_whole_and_answered() {
     let mut bench = bench();
-    bench.gets(write_whole(100, 0x1008)).unwrap();
-    assert_eq!(bench.deeds(), [Deed::WrittenWhole(0x1008)]);
+    bench.receive(write_whole(100, 0x1008)).unwrap();
+    assert_eq!(bench.host_calls(), [HostCall::WrittenWhole(0x1008)]);
     let answer = data(Position::Only, 100, 0);
-    assert_eq!(bench.says(), [answer]);
-    bench.gets(write_whole(100, 0x1008)).unwrap();
-    assert_eq!(bench.says(), [answer]);
-    assert_eq!(bench.deeds(), []);
+    assert_eq!(bench.transmit(), [answer]);
+    bench.receive(write_whole(100, 0x1008)).unwrap();
+    assert_eq!(bench.transmit(), [answer]);
+    assert_eq!(bench.host_calls(), []);
 }
 
 #[test]
 fn a_flush_is_carried_out_and_answered() {
     let mut bench = bench();
     let (range, region) = (FlushScope::Range(8), FlushScope::Region);
-    bench.gets(flush(100, (1, 0), 8)).unwrap();
-    bench.gets(flush(101, (2, 1), 8)).unwrap();
+    bench.receive(flush(100, (1, 0), 8)).unwrap();
+    bench.receive(flush(101, (2, 1), 8)).unwrap();
     assert_eq!(
-        bench.deeds(),
+        bench.host_calls(),
         [
-            Deed::Flushed(0x2000, range, Placement::Global),
-            Deed::Flushed(0x2000, region, Placement::Persistent)
+            HostCall::Flushed(0x2000, range, Placement::Global),
+            HostCall::Flushed(0x2000, region, Placement::Persistent)
         ]
     );
     assert_eq!(
-        bench.says(),
+        bench.transmit(),
         [data(Position::Only, 100, 0), data(Position::Only, 101, 0)]
     );
-    bench.gets(flush(102, (3, 0), 0)).unwrap();
-    assert_eq!(bench.deeds(), [], "of no bytes, no key is looked at");
-    assert_eq!(bench.says(), [data(Position::Only, 102, 0)]);
+    bench.receive(flush(102, (3, 0), 0)).unwrap();
+    assert_eq!(bench.host_calls(), [], "of no bytes, no key is looked at");
+    assert_eq!(bench.transmit(), [data(Position::Only, 102, 0)]);
 }
 
 #[test]
 fn a_flush_that_comes_again_gets_its_answer_and_is_not_carried_out() {
     let mut bench = bench();
-    bench.gets(flush(100, (1, 0), 8)).unwrap();
-    bench.gets(flush(101, (2, 1), 8)).unwrap();
+    bench.receive(flush(100, (1, 0), 8)).unwrap();
+    bench.receive(flush(101, (2, 1), 8)).unwrap();
     let answers = [data(Position::Only, 100, 0), data(Position::Only, 101, 0)];
-    assert_eq!(bench.says(), answers);
-    bench.deeds();
-    bench.gets(flush(100, (1, 0), 8)).unwrap();
-    bench.gets(flush(101, (2, 1), 8)).unwrap();
-    assert_eq!(bench.says(), answers);
-    assert_eq!(bench.deeds(), []);
+    assert_eq!(bench.transmit(), answers);
+    bench.host_calls();
+    bench.receive(flush(100, (1, 0), 8)).unwrap();
+    bench.receive(flush(101, (2, 1), 8)).unwrap();
+    assert_eq!(bench.transmit(), answers);
+    assert_eq!(bench.host_calls(), []);
     assert_eq!(bench.responder.take_stats().duplicates, 2);
 }
 
@@ -227,9 +229,9 @@ fn what_makes_no_sense_is_refused_and_not_carried_out() {
         },
     ] {
         let mut bench = bench();
-        bench.gets(request).unwrap();
-        assert_eq!(bench.deeds(), [], "{request:?}");
-        bench.is_refused(100, INVALID, Fatal::RequestError);
+        bench.receive(request).unwrap();
+        assert_eq!(bench.host_calls(), [], "{request:?}");
+        bench.assert_fatal_nak(100, INVALID, Fatal::RequestError);
     }
 }
 
@@ -242,11 +244,11 @@ fn none_may_come_within_a_message() {
     ] {
         let mut bench = bench();
         bench.post(300);
-        bench.gets(send(Position::First, 100, 256)).unwrap();
-        bench.deeds();
-        bench.gets(request).unwrap();
-        assert_eq!(bench.deeds(), []);
-        bench.is_refused(101, INVALID, Fatal::RequestError);
+        bench.receive(send(Position::First, 100, 256)).unwrap();
+        bench.host_calls();
+        bench.receive(request).unwrap();
+        assert_eq!(bench.host_calls(), []);
+        bench.assert_fatal_nak(101, INVALID, Fatal::RequestError);
     }
 }
 
@@ -262,9 +264,9 @@ fn what_the_queue_pair_does_not_grant_is_invalid() {
     ] {
         let others = Access::from_bits(!right.bits());
         let mut bench = Bench::with(|config| config.access = others);
-        bench.gets(request).unwrap();
-        assert_eq!(bench.deeds(), [], "{request:?}");
-        bench.is_refused(100, INVALID, Fatal::RequestError);
+        bench.receive(request).unwrap();
+        assert_eq!(bench.host_calls(), [], "{request:?}");
+        bench.assert_fatal_nak(100, INVALID, Fatal::RequestError);
     }
 }
 
@@ -278,9 +280,9 @@ fn what_the_key_does_not_grant_is_an_access_error() {
     ] {
         let mut bench = bench();
         bench.host.access_fault = Some(AccessError::Rights);
-        bench.gets(request).unwrap();
-        assert_eq!(bench.deeds(), []);
-        bench.is_refused(100, ACCESS, Fatal::AccessError);
+        bench.receive(request).unwrap();
+        assert_eq!(bench.host_calls(), []);
+        bench.assert_fatal_nak(100, ACCESS, Fatal::AccessError);
     }
 }
 
@@ -292,12 +294,12 @@ fn one_that_has_to_wait_is_carried_out_and_answered_once() {
     ] {
         let mut bench = bench();
         bench.host.absent = true;
-        assert_eq!(bench.is_given(request), Ok(Taken::Paused));
-        assert_eq!(bench.deeds(), []);
-        assert_eq!(bench.says(), []);
-        bench.gets(request).unwrap();
-        assert_eq!(bench.deeds().len(), 1);
-        assert_eq!(bench.says(), [answer]);
+        assert_eq!(bench.deliver(request), Ok(Taken::Paused));
+        assert_eq!(bench.host_calls(), []);
+        assert_eq!(bench.transmit(), []);
+        bench.receive(request).unwrap();
+        assert_eq!(bench.host_calls().len(), 1);
+        assert_eq!(bench.transmit(), [answer]);
     }
 }
 
@@ -306,25 +308,25 @@ fn a_send_takes_a_key_back_and_its_completion_says_so() {
     let mut bench = bench();
     let rkey = Rkey::new(0x4321);
     bench.post(300);
-    bench.gets(send(Position::First, 100, 256)).unwrap();
+    bench.receive(send(Position::First, 100, 256)).unwrap();
     let last = Pkt {
         ieth: Some(rkey),
         ..Pkt::new(Operation::SendInvalidate, Position::Last, 101, 44)
     };
-    bench.gets(last.asking()).unwrap();
+    bench.receive(last.with_ack_request()).unwrap();
     assert_eq!(
-        bench.deeds(),
+        bench.host_calls(),
         [
-            Deed::Received(0, 256),
-            Deed::Received(256, 44),
-            Deed::Invalidated(0x4321),
-            Deed::Completed(300, WcStatus::Success, 300)
+            HostCall::Received(0, 256),
+            HostCall::Received(256, 44),
+            HostCall::Invalidated(0x4321),
+            HostCall::Completed(300, WcStatus::Success, 300)
         ]
     );
     assert_eq!(bench.host.completions[0].0.invalidated, Some(rkey));
-    assert_eq!(bench.says(), [ack(101)]);
-    bench.gets(last).unwrap();
-    assert_eq!(bench.deeds(), [], "once");
+    assert_eq!(bench.transmit(), [ack(101)]);
+    bench.receive(last).unwrap();
+    assert_eq!(bench.host_calls(), [], "once");
 }
 
 #[test]
@@ -336,20 +338,20 @@ fn a_key_that_cannot_be_taken_back_fails_receive_and_send() {
         ieth: Some(Rkey::new(1)),
         ..Pkt::new(Operation::SendInvalidate, Position::Only, 100, 0)
     };
-    bench.gets(only).unwrap();
-    let failed = Deed::Completed(8, WcStatus::RemInvReqErr, 0);
-    assert_eq!(bench.deeds(), [failed]);
-    bench.is_refused(100, ACCESS, Fatal::LocalError);
+    bench.receive(only).unwrap();
+    let failed = HostCall::Completed(8, WcStatus::RemInvReqErr, 0);
+    assert_eq!(bench.host_calls(), [failed]);
+    bench.assert_fatal_nak(100, ACCESS, Fatal::LocalError);
 }
 
 #[test]
 fn a_gap_before_it_keeps_it_from_being_carried_out() {
     let mut bench = bench();
     let early = Err(DropReason::AheadOfSequence);
-    assert_eq!(bench.gets(add(101, 0x1008, 5)), early);
-    assert_eq!(bench.says(), [says(100, SEQUENCE)]);
-    bench.gets(add(100, 0x1008, 5)).unwrap();
-    bench.gets(add(101, 0x1008, 5)).unwrap();
-    assert_eq!(bench.deeds().len(), 2);
-    assert_eq!(bench.says(), [found(100, 1), found(101, 2)]);
+    assert_eq!(bench.receive(add(101, 0x1008, 5)), early);
+    assert_eq!(bench.transmit(), [aeth_packet(100, SEQUENCE)]);
+    bench.receive(add(100, 0x1008, 5)).unwrap();
+    bench.receive(add(101, 0x1008, 5)).unwrap();
+    assert_eq!(bench.host_calls().len(), 2);
+    assert_eq!(bench.transmit(), [found(100, 1), found(101, 2)]);
 }

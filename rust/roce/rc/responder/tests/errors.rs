@@ -11,10 +11,10 @@ fn refused(before: &[Pkt], bad: Pkt, receives: &[u32]) -> Bench {
         bench.post(*length);
     }
     for packet in before {
-        bench.gets(*packet).unwrap();
+        bench.receive(*packet).unwrap();
         assert_eq!(bench.responder.error(), None);
     }
-    bench.gets(bad).unwrap();
+    bench.receive(bad).unwrap();
     bench
 }
 
@@ -39,7 +39,7 @@ fn opcodes_out_of_order_are_refused() {
         (Some(begun_write), read(101, 0, 1)),
     ] {
         let mut bench = refused(before.as_slice(), bad, &[2000, 2000]);
-        bench.is_refused(bad.psn, INVALID, Fatal::RequestError);
+        bench.assert_fatal_nak(bad.psn, INVALID, Fatal::RequestError);
     }
 }
 
@@ -56,7 +56,7 @@ fn payload_of_a_length_that_its_position_forbids_is_refused() {
         (Some(begun), send(Position::Last, 101, 257)),
     ] {
         let mut bench = refused(before.as_slice(), bad, &[2000]);
-        bench.is_refused(bad.psn, INVALID, Fatal::RequestError);
+        bench.assert_fatal_nak(bad.psn, INVALID, Fatal::RequestError);
     }
 }
 
@@ -72,27 +72,27 @@ fn a_write_must_bring_what_it_announced() {
         (Some(begun), write(Position::Last, 101, 88)),
     ] {
         let mut bench = refused(before.as_slice(), bad, &[]);
-        bench.is_refused(bad.psn, INVALID, Fatal::RequestError);
-        let written = |deed: &Deed| matches!(deed, Deed::Written(..));
-        let deeds = bench.deeds();
+        bench.assert_fatal_nak(bad.psn, INVALID, Fatal::RequestError);
+        let written = |call: &HostCall| matches!(call, HostCall::Written(..));
+        let host_calls = bench.host_calls();
         assert_eq!(
-            deeds.iter().filter(|deed| written(deed)).count(),
+            host_calls.iter().filter(|call| written(call)).count(),
             before.iter().count()
         );
     }
     let middle = write(Position::Middle, 101, 256);
     let bad = write(Position::Middle, 102, 256);
     let mut bench = refused(&[begun, middle], bad, &[]);
-    bench.is_refused(102, INVALID, Fatal::RequestError);
+    bench.assert_fatal_nak(102, INVALID, Fatal::RequestError);
 }
 
 #[test]
 fn more_than_the_longest_message_is_refused() {
     let too_long = (1 << 31) + 1;
     let bad = write(Position::First, 100, 256).with_reth(0, too_long);
-    refused(&[], bad, &[]).is_refused(100, INVALID, Fatal::RequestError);
+    refused(&[], bad, &[]).assert_fatal_nak(100, INVALID, Fatal::RequestError);
     let bad = read(100, 0, too_long);
-    refused(&[], bad, &[]).is_refused(100, INVALID, Fatal::RequestError);
+    refused(&[], bad, &[]).assert_fatal_nak(100, INVALID, Fatal::RequestError);
     let longest = read(100, 0, 1 << 31);
     assert_eq!(refused(&[], longest, &[]).responder.error(), None);
 }
@@ -111,9 +111,9 @@ fn what_the_qp_does_not_grant_is_refused_unseen() {
         (Access::REMOTE_WRITE, read(100, 0, 1)),
     ] {
         let mut bench = Bench::with(|config| config.access = access);
-        bench.gets(bad).unwrap();
-        assert_eq!(bench.deeds(), []);
-        bench.is_refused(100, INVALID, Fatal::RequestError);
+        bench.receive(bad).unwrap();
+        assert_eq!(bench.host_calls(), []);
+        bench.assert_fatal_nak(100, INVALID, Fatal::RequestError);
     }
 }
 
@@ -126,9 +126,9 @@ fn memory_that_is_not_the_peers_is_refused() {
     ] {
         let mut bench = Bench::new();
         bench.host.access_fault = Some(AccessError::Bounds);
-        bench.gets(bad).unwrap();
-        assert_eq!(bench.deeds().len(), 1, "checked, not touched");
-        bench.is_refused(100, ACCESS, Fatal::AccessError);
+        bench.receive(bad).unwrap();
+        assert_eq!(bench.host_calls().len(), 1, "checked, not touched");
+        bench.assert_fatal_nak(100, ACCESS, Fatal::AccessError);
     }
 }
 
@@ -136,10 +136,10 @@ fn memory_that_is_not_the_peers_is_refused() {
 fn memory_that_goes_away_in_mid_message_is_refused() {
     let mut bench = Bench::new();
     let first = write(Position::First, 100, 256).with_reth(0, 300);
-    bench.gets(first).unwrap();
+    bench.receive(first).unwrap();
     bench.host.write_fault = Some(AccessError::Key);
-    bench.gets(write(Position::Last, 101, 44)).unwrap();
-    bench.is_refused(101, ACCESS, Fatal::AccessError);
+    bench.receive(write(Position::Last, 101, 44)).unwrap();
+    bench.assert_fatal_nak(101, ACCESS, Fatal::AccessError);
     assert_eq!(bench.host.completions, []);
 }
 
@@ -147,28 +147,28 @@ fn memory_that_goes_away_in_mid_message_is_refused() {
 fn a_write_ends_with_the_right_to_it() {
     let mut bench = Bench::new();
     let first = write(Position::First, 100, 256).with_reth(0, 600);
-    bench.gets(first).unwrap();
-    bench.deeds();
+    bench.receive(first).unwrap();
+    bench.host_calls();
     bench.responder.set_access(Access::REMOTE_READ);
-    bench.gets(write(Position::Middle, 101, 256)).unwrap();
-    assert_eq!(bench.deeds(), []);
-    bench.is_refused(101, INVALID, Fatal::RequestError);
+    bench.receive(write(Position::Middle, 101, 256)).unwrap();
+    assert_eq!(bench.host_calls(), []);
+    bench.assert_fatal_nak(101, INVALID, Fatal::RequestError);
 }
 
 #[test]
 fn the_answer_to_a_read_ends_with_the_right_to_it() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 768)).unwrap();
+    bench.receive(read(100, 0, 768)).unwrap();
     let one = BurstLimit {
         bytes: u32::MAX,
         packets: 1,
     };
-    assert_eq!(bench.says_up_to(one), [data(Position::First, 100, 256)]);
+    assert_eq!(bench.transmit_up_to(one), [data(Position::First, 100, 256)]);
     bench.responder.set_access(Access::REMOTE_WRITE);
-    assert_eq!(bench.says(), [says(101, INVALID)]);
+    assert_eq!(bench.transmit(), [aeth_packet(101, INVALID)]);
     assert_eq!(bench.responder.state(), ResponderState::Error);
     assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
-    assert_eq!(bench.says(), []);
+    assert_eq!(bench.transmit(), []);
 }
 
 #[test]
@@ -177,11 +177,11 @@ fn a_receive_that_a_failing_write_used_up_says_so() {
     bench.post(5);
     bench.host.write_fault = Some(AccessError::Key);
     let bad = write(Position::Only, 100, 1).with_reth(0, 1);
-    bench.gets(bad.with_imm([0; 4])).unwrap();
+    bench.receive(bad.with_imm([0; 4])).unwrap();
     let opcode = WcOpcode::RecvRdmaWithImm;
     let failed = Completion::failed(5, opcode, WcStatus::LocAccessErr);
     assert_eq!(bench.host.completions, [(failed, false)]);
-    bench.is_refused(100, ACCESS, Fatal::AccessError);
+    bench.assert_fatal_nak(100, ACCESS, Fatal::AccessError);
 }
 
 #[test]
@@ -196,8 +196,8 @@ fn a_message_that_its_receive_cannot_hold_fails_both() {
         let status = WcStatus::LocLenErr;
         let failed = Completion::failed(room.into(), WcOpcode::Recv, status);
         assert_eq!(bench.host.completions, [(failed, false)]);
-        bench.is_refused(bad.psn, INVALID, Fatal::LocalError);
-        assert_eq!(bench.responder.abandon(), None, "it is complete");
+        bench.assert_fatal_nak(bad.psn, INVALID, Fatal::LocalError);
+        assert_eq!(bench.responder.flush_receive(), None, "it is complete");
     }
 }
 
@@ -205,12 +205,12 @@ fn a_message_that_its_receive_cannot_hold_fails_both() {
 fn a_receive_whose_memory_is_not_there_fails_both() {
     let mut bench = Bench::new();
     bench.post(300);
-    bench.gets(send(Position::First, 100, 256)).unwrap();
+    bench.receive(send(Position::First, 100, 256)).unwrap();
     bench.host.receive_fault = Some(WcStatus::LocProtErr);
-    bench.gets(send(Position::Last, 101, 1)).unwrap();
+    bench.receive(send(Position::Last, 101, 1)).unwrap();
     let failed = Completion::failed(300, WcOpcode::Recv, WcStatus::LocProtErr);
     assert_eq!(bench.host.completions, [(failed, false)]);
-    bench.is_refused(101, OPERATIONAL, Fatal::LocalError);
+    bench.assert_fatal_nak(101, OPERATIONAL, Fatal::LocalError);
 }
 
 #[test]
@@ -226,10 +226,10 @@ fn a_receive_that_makes_no_sense_fails_both() {
         let mut bench = Bench::new();
         let status = WcStatus::LocQpOpErr;
         bench.host.receives.push(Err(BadRecv { wr_id: 4, status }));
-        bench.gets(packet).unwrap();
+        bench.receive(packet).unwrap();
         let failed = Completion::failed(4, opcode, status);
         assert_eq!(bench.host.completions, [(failed, false)]);
-        bench.is_refused(100, OPERATIONAL, Fatal::LocalError);
+        bench.assert_fatal_nak(100, OPERATIONAL, Fatal::LocalError);
     }
 }
 
@@ -237,16 +237,16 @@ fn a_receive_that_makes_no_sense_fails_both() {
 fn more_reads_than_can_be_kept_are_refused_after_the_others_are_answered() {
     let mut bench = Bench::new();
     for psn in [100, 101, 102] {
-        bench.gets(read(psn, 0, 1)).unwrap();
+        bench.receive(read(psn, 0, 1)).unwrap();
     }
     assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
     bench.responder.fail();
     assert_eq!(
-        bench.says(),
+        bench.transmit(),
         [
             data(Position::Only, 100, 1),
             data(Position::Only, 101, 1),
-            says(102, INVALID),
+            aeth_packet(102, INVALID),
         ]
     );
 }
@@ -255,14 +255,16 @@ fn more_reads_than_can_be_kept_are_refused_after_the_others_are_answered() {
 fn reads_of_more_packets_than_can_be_outstanding_are_refused() {
     let longest = 1 << 31;
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 1)).unwrap();
-    bench.gets(read(101, 0, longest)).unwrap();
+    bench.receive(read(100, 0, 1)).unwrap();
+    bench.receive(read(101, 0, longest)).unwrap();
     assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
 
     // All but the last packet of the first may have arrived there.
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, longest)).unwrap();
-    bench.gets(read(100 + (1 << 23), 0, longest - 256)).unwrap();
+    bench.receive(read(100, 0, longest)).unwrap();
+    bench
+        .receive(read(100 + (1 << 23), 0, longest - 256))
+        .unwrap();
     assert_eq!(bench.responder.take_event(), None);
 }
 
@@ -270,22 +272,22 @@ fn reads_of_more_packets_than_can_be_outstanding_are_refused() {
 fn without_room_for_reads_none_is_answered() {
     let mut bench = Bench::new();
     bench.responder.replace_storage(Vec::new());
-    bench.gets(read(100, 0, 1)).unwrap();
-    bench.is_refused(100, INVALID, Fatal::RequestError);
+    bench.receive(read(100, 0, 1)).unwrap();
+    bench.assert_fatal_nak(100, INVALID, Fatal::RequestError);
 }
 
 #[test]
 fn memory_that_cannot_be_read_is_refused_where_it_was_due() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 1024)).unwrap();
-    bench.gets(read(104, 0, 1)).unwrap();
+    bench.receive(read(100, 0, 1024)).unwrap();
+    bench.receive(read(104, 0, 1)).unwrap();
     let two = BurstLimit {
         bytes: u32::MAX,
         packets: 2,
     };
-    bench.says_up_to(two);
+    bench.transmit_up_to(two);
     bench.responder.abort_read(1, AccessError::Key);
-    bench.is_refused(101, ACCESS, Fatal::AccessError);
+    bench.assert_fatal_nak(101, ACCESS, Fatal::AccessError);
 }
 
 #[test]
@@ -294,28 +296,31 @@ fn a_read_brings_no_payload() {
         len: 4,
         ..read(100, 0, 4)
     };
-    refused(&[], bad, &[]).is_refused(100, INVALID, Fatal::RequestError);
+    refused(&[], bad, &[]).assert_fatal_nak(100, INVALID, Fatal::RequestError);
 }
 
 #[test]
 fn answers_that_would_take_long_do_not_leave_before_a_refusal() {
     // Packets of 256 bytes, of which two are sent.
-    for (packets, last) in [(2050, says(2150, INVALID)), (2051, says(102, OPERATIONAL))] {
+    for (packets, last) in [
+        (2050, aeth_packet(2150, INVALID)),
+        (2051, aeth_packet(102, OPERATIONAL)),
+    ] {
         let mut bench = Bench::new();
-        bench.gets(read(100, 0, packets * 256)).unwrap();
+        bench.receive(read(100, 0, packets * 256)).unwrap();
         let two = BurstLimit {
             bytes: u32::MAX,
             packets: 2,
         };
-        bench.says_up_to(two);
+        bench.transmit_up_to(two);
         let bad = Pkt {
             len: 4,
             ..read(100 + packets, 0, 4)
         };
-        bench.gets(bad).unwrap();
+        bench.receive(bad).unwrap();
         assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
         bench.responder.fail();
-        assert_eq!(bench.says().pop(), Some(last));
+        assert_eq!(bench.transmit().pop(), Some(last));
         assert!(!bench.responder.has_work());
     }
 }
@@ -324,20 +329,20 @@ fn answers_that_would_take_long_do_not_leave_before_a_refusal() {
 fn nothing_leaves_once_the_consumer_wants_it_so() {
     let mut bench = Bench::new();
     for psn in [100, 101, 102] {
-        bench.gets(read(psn, 0, 1)).unwrap();
+        bench.receive(read(psn, 0, 1)).unwrap();
     }
     assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
     bench.responder.abort_replies();
     assert!(!bench.responder.has_work());
-    assert_eq!(bench.says(), []);
+    assert_eq!(bench.transmit(), []);
 }
 
 #[test]
 fn failing_from_outside_says_nothing() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 1)).unwrap();
+    bench.receive(read(100, 0, 1)).unwrap();
     bench.responder.fail();
     assert!(!bench.responder.has_work());
-    assert_eq!(bench.says(), []);
+    assert_eq!(bench.transmit(), []);
     assert_eq!(bench.responder.take_event(), None);
 }

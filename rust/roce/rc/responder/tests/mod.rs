@@ -18,7 +18,7 @@ use crate::{
     },
     rc::testing::{
         ack,
-        says,
+        aeth_packet,
         Pkt,
         ALL, //
     },
@@ -54,7 +54,7 @@ const PAUSE: u8 = 9;
 
 /// What the host was asked to do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Deed {
+enum HostCall {
     /// `place_receive`: offset and length.
     Received(u32, u32),
     /// `place_remote`: address and length.
@@ -77,7 +77,7 @@ enum Deed {
 #[derive(Default)]
 struct Host {
     receives: Vec<Result<RecvWr, BadRecv>>,
-    deeds: Vec<Deed>,
+    host_calls: Vec<HostCall>,
     completions: Vec<(Completion, bool)>,
     /// What copying into a receive says.
     receive_fault: Option<WcStatus>,
@@ -101,7 +101,8 @@ impl RecvContext for Host {
         if core::mem::take(&mut self.absent) {
             return Err(Obstacle::Absent);
         }
-        self.deeds.push(Deed::Received(offset, payload.len));
+        self.host_calls
+            .push(HostCall::Received(offset, payload.len));
         self.receive_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -111,7 +112,8 @@ impl RecvContext for Host {
         length: u32,
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
-        self.deeds.push(Deed::Checked(remote.va, length, access));
+        self.host_calls
+            .push(HostCall::Checked(remote.va, length, access));
         self.access_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -123,7 +125,8 @@ impl RecvContext for Host {
         if core::mem::take(&mut self.absent) {
             return Err(Obstacle::Absent);
         }
-        self.deeds.push(Deed::Written(remote.va, payload.len));
+        self.host_calls
+            .push(HostCall::Written(remote.va, payload.len));
         self.write_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -134,7 +137,8 @@ impl RecvContext for Host {
             byte_len,
             ..
         } = completion;
-        self.deeds.push(Deed::Completed(wr_id, status, byte_len));
+        self.host_calls
+            .push(HostCall::Completed(wr_id, status, byte_len));
         self.completions.push((completion, solicited));
     }
 }
@@ -149,8 +153,8 @@ impl RequestContext for Host {
             return Err(Obstacle::Absent);
         }
         self.access_fault.map_or(Ok(()), Err)?;
-        self.deeds.push(Deed::Atomic(remote.va, op));
-        Ok(self.deeds.len() as u64)
+        self.host_calls.push(HostCall::Atomic(remote.va, op));
+        Ok(self.host_calls.len() as u64)
     }
 
     fn write_atomic(
@@ -160,7 +164,7 @@ impl RequestContext for Host {
     ) -> Result<(), Obstacle<AccessError>> {
         assert_eq!(payload.len, 8);
         self.access_fault.map_or(Ok(()), Err)?;
-        self.deeds.push(Deed::WrittenWhole(remote.va));
+        self.host_calls.push(HostCall::WrittenWhole(remote.va));
         Ok(())
     }
 
@@ -174,13 +178,14 @@ impl RequestContext for Host {
             return Err(Obstacle::Absent);
         }
         self.access_fault.map_or(Ok(()), Err)?;
-        self.deeds.push(Deed::Flushed(remote.va, scope, placement));
+        self.host_calls
+            .push(HostCall::Flushed(remote.va, scope, placement));
         Ok(())
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
         self.access_fault.map_or(Ok(()), Err)?;
-        self.deeds.push(Deed::Invalidated(rkey.get()));
+        self.host_calls.push(HostCall::Invalidated(rkey.get()));
         Ok(())
     }
 }
@@ -222,29 +227,29 @@ impl Bench {
         self.host.receives.push(Ok(RecvWr { wr_id, length }));
     }
 
-    fn gets(&mut self, packet: Pkt) -> Result<(), DropReason> {
-        let taken = self.is_given(packet)?;
+    fn receive(&mut self, packet: Pkt) -> Result<(), DropReason> {
+        let taken = self.deliver(packet)?;
         assert_eq!(taken, Taken::Whole);
         Ok(())
     }
 
-    fn is_given(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
+    fn deliver(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
         let (responder, host) = (&mut self.responder, &mut self.host);
-        packet.give(|packet| responder.handle_request(packet, host))
+        packet.parse(|packet| responder.handle_request(packet, host))
     }
 
     /// READs of one byte each, at the address that is its PSN.
-    fn is_asked<const N: usize>(&mut self, psns: [u32; N]) {
+    fn receive_reads<const N: usize>(&mut self, psns: [u32; N]) {
         for psn in psns {
-            self.gets(read(psn, u64::from(psn), 1)).unwrap();
+            self.receive(read(psn, u64::from(psn), 1)).unwrap();
         }
     }
 
-    fn says(&mut self) -> Vec<Pkt> {
-        self.says_up_to(ALL)
+    fn transmit(&mut self) -> Vec<Pkt> {
+        self.transmit_up_to(ALL)
     }
 
-    fn says_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
+    fn transmit_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
         let burst = self.responder.burst(limit);
         burst.map(|segment| Pkt::of(&segment)).collect()
     }
@@ -260,19 +265,19 @@ impl Bench {
             .collect()
     }
 
-    fn deeds(&mut self) -> Vec<Deed> {
-        core::mem::take(&mut self.host.deeds)
+    fn host_calls(&mut self) -> Vec<HostCall> {
+        core::mem::take(&mut self.host.host_calls)
     }
 
     /// Checks that the last packet was refused for good and changed nothing else.
-    fn is_refused(&mut self, psn: u32, syndrome: Syndrome, fatal: Fatal) {
+    fn assert_fatal_nak(&mut self, psn: u32, syndrome: Syndrome, fatal: Fatal) {
         assert_eq!(self.responder.state(), ResponderState::Error);
         assert_eq!(self.responder.take_event(), Some(fatal));
         assert_eq!(self.responder.take_event(), None);
-        assert_eq!(self.says(), [says(psn, syndrome)]);
-        assert_eq!(self.says(), []);
+        assert_eq!(self.transmit(), [aeth_packet(psn, syndrome)]);
+        assert_eq!(self.transmit(), []);
         let next = send(Position::Only, psn, 1);
-        assert_eq!(self.gets(next), Err(DropReason::WrongQpState));
+        assert_eq!(self.receive(next), Err(DropReason::WrongQpState));
     }
 }
 
