@@ -5,7 +5,7 @@
 use super::*;
 
 #[test]
-fn a_refusal_fails_the_request_it_names_and_flushes_the_rest() {
+fn a_nak_fails_its_request_and_flushes_the_rest() {
     for (code, status) in [
         (NakCode::InvalidRequest, WcStatus::RemInvReqErr),
         (NakCode::RemoteAccess, WcStatus::RemAccessErr),
@@ -34,14 +34,14 @@ fn a_refusal_fails_the_request_it_names_and_flushes_the_rest() {
 }
 
 #[test]
-fn a_rejected_request_waits_for_its_turn() {
+fn a_rejected_request_completes_in_order() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     let status = WcStatus::LocQpOpErr;
     let slot = bench.requester.reject(9, WcOpcode::BindMw, status);
     assert_eq!(slot, Some(SlotIndex(1)));
     bench.post(SEND, 2);
-    assert_eq!(psns(&bench.transmit()), [100], "nothing after it is sent");
+    assert_eq!(psns(&bench.transmit()), [100], "no later request is sent");
     assert_eq!(bench.completions(), []);
     assert_eq!(bench.requester.error(), None);
     bench.receive(ack(100)).unwrap();
@@ -55,12 +55,12 @@ fn a_rejected_request_waits_for_its_turn() {
 }
 
 #[test]
-fn what_the_peer_serves_none_of_fails_in_its_turn() {
+fn an_unsupported_request_fails_in_order() {
     let mut bench = Bench::with(|config| config.max_rd_atomic = 0);
     bench.post(SEND, 1);
     bench.post(READ, 8);
     bench.post(SEND, 2);
-    assert_eq!(psns(&bench.transmit()), [100], "nothing after it is sent");
+    assert_eq!(psns(&bench.transmit()), [100], "no later request is sent");
     assert_eq!(bench.completions(), []);
     assert!(!bench.requester.has_work(), "it waits for the SEND");
     bench.receive(ack(100)).unwrap();
@@ -74,7 +74,7 @@ fn what_the_peer_serves_none_of_fails_in_its_turn() {
 }
 
 #[test]
-fn a_read_that_was_begun_is_finished_whatever_the_peer_serves_now() {
+fn a_begun_read_continues_after_max_rd_atomic_becomes_zero() {
     let mut bench = Bench::new();
     bench.post(READ, 8);
     bench.transmit();
@@ -82,17 +82,17 @@ fn a_read_that_was_begun_is_finished_whatever_the_peer_serves_now() {
     bench.requester.set_max_rd_atomic(0);
     bench.post(READ, 9);
     assert!(bench.wait(T));
-    assert_eq!(psns(&bench.transmit()), [100], "again");
+    assert_eq!(psns(&bench.transmit()), [100], "retransmitted");
     bench.receive_data(100, 8).unwrap();
     assert_eq!(bench.completions(), [(8, WcStatus::Success)]);
     bench.requester.resume();
-    assert!(bench.requester.has_work(), "to refuse the other one");
+    assert!(bench.requester.has_work(), "to fail the other READ");
     assert_eq!(bench.transmit(), []);
     assert_eq!(bench.completions(), [(9, WcStatus::LocQpOpErr)]);
 }
 
 #[test]
-fn a_message_that_is_too_long_is_rejected() {
+fn a_too_long_message_is_rejected() {
     let mut bench = Bench::new();
     bench.post(SEND, MAX_MESSAGE + 1);
     assert_eq!(bench.transmit(), []);
@@ -101,7 +101,7 @@ fn a_message_that_is_too_long_is_rejected() {
 }
 
 #[test]
-fn a_withdrawn_request_lets_those_before_it_complete() {
+fn an_aborted_request_lets_earlier_ones_complete() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     let slot = bench.post(SEND, 600);
@@ -118,7 +118,7 @@ fn a_withdrawn_request_lets_those_before_it_complete() {
     assert_eq!(
         psns(&bench.transmit()),
         [100],
-        "which may need sending again"
+        "the earlier request is retransmitted"
     );
     bench.receive(ack(101)).unwrap();
     let done = [
@@ -130,7 +130,7 @@ fn a_withdrawn_request_lets_those_before_it_complete() {
 }
 
 #[test]
-fn what_is_complete_cannot_be_withdrawn() {
+fn a_complete_request_cannot_be_aborted() {
     let mut bench = Bench::new();
     let slot = bench.post(SEND, 1);
     bench.transmit();
@@ -143,7 +143,7 @@ fn what_is_complete_cannot_be_withdrawn() {
 }
 
 #[test]
-fn a_flush_keeps_what_was_complete_before_it() {
+fn a_flush_keeps_earlier_completions() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(SEND, 2);
@@ -154,11 +154,15 @@ fn a_flush_keeps_what_was_complete_before_it() {
     let done = [(1, WcStatus::Success), (2, WcStatus::WrFlushErr)];
     assert_eq!(bench.completions(), done);
     assert!(!bench.requester.has_work());
-    assert_eq!(bench.requester.error(), None, "it was told to");
+    assert_eq!(
+        bench.requester.error(),
+        None,
+        "the error state was requested"
+    );
 }
 
 #[test]
-fn a_reset_forgets_and_goes_on_in_the_next_slot() {
+fn a_reset_drops_requests_and_keeps_the_ring_position() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.transmit();
@@ -168,7 +172,7 @@ fn a_reset_forgets_and_goes_on_in_the_next_slot() {
     assert_eq!(bench.receive(ack(100)), Err(DropReason::WrongQpState));
     bench.requester.init();
     bench.requester.start();
-    assert_eq!(bench.transmit(), [], "nothing is left");
+    assert_eq!(bench.transmit(), [], "no request is left");
     assert_eq!(bench.requester.free_slots(), 8);
     assert_eq!(bench.post(SEND, 1), SlotIndex(1));
     bench.requester.align(SlotIndex(6));

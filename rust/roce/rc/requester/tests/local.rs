@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that take no packet: their turn, their order, their failures.
+//! Local operations: order, fences, failures.
 
 use super::*;
 use crate::wr::LocalOp;
@@ -10,19 +10,19 @@ const REGISTER: SendOp = SendOp::Local(LocalOp::Register);
 const INVALIDATE: SendOp = SendOp::Local(LocalOp::Invalidate);
 
 impl Bench {
-    /// Carries out what can be; says which.
+    /// Executes all ready local operations and returns them.
     fn execute_local(&mut self) -> Vec<(u32, LocalOp)> {
-        let mut performed = Vec::new();
+        let mut executed = Vec::new();
         while self.requester.perform_local(|slot, op| {
-            performed.push((slot.0, op));
+            executed.push((slot.0, op));
             Ok(())
         }) {}
-        performed
+        executed
     }
 }
 
 #[test]
-fn a_bind_is_carried_out_in_its_turn_and_completes_in_order() {
+fn a_bind_is_executed_and_completes_in_order() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(BIND, 0);
@@ -31,8 +31,8 @@ fn a_bind_is_carried_out_in_its_turn_and_completes_in_order() {
     assert_eq!(psns(&bench.transmit()), [100]);
     assert!(bench.requester.has_work());
     assert_eq!(bench.execute_local(), [(1, LocalOp::Bind)]);
-    assert_eq!(psns(&bench.transmit()), [101], "it took no PSN");
-    assert_eq!(bench.completions(), [], "the SEND before is not complete");
+    assert_eq!(psns(&bench.transmit()), [101], "it uses no PSN");
+    assert_eq!(bench.completions(), [], "the earlier SEND is not complete");
     bench.receive(ack(100)).unwrap();
     let done = WcStatus::Success;
     assert_eq!(bench.completions(), [(1, done), (0, done)]);
@@ -41,7 +41,7 @@ fn a_bind_is_carried_out_in_its_turn_and_completes_in_order() {
 }
 
 #[test]
-fn local_requests_alone_complete_at_once() {
+fn local_operations_alone_complete_at_once() {
     let mut bench = Bench::new();
     bench.post(REGISTER, 0);
     bench.post(INVALIDATE, 0);
@@ -60,14 +60,14 @@ fn local_requests_alone_complete_at_once() {
 }
 
 #[test]
-fn an_invalidation_waits_for_all_before_it() {
+fn an_invalidation_waits_for_all_earlier_requests() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(INVALIDATE, 0);
     bench.post(SEND, 2);
     bench.transmit();
     assert_eq!(bench.execute_local(), []);
-    assert_eq!(bench.transmit(), [], "nor is it overtaken");
+    assert_eq!(bench.transmit(), [], "later requests wait");
     assert!(!bench.requester.has_work());
     bench.receive(ack(100)).unwrap();
     assert_eq!(bench.execute_local(), [(1, LocalOp::Invalidate)]);
@@ -89,7 +89,7 @@ fn a_fenced_bind_waits_for_reads_only() {
 }
 
 #[test]
-fn what_is_sent_again_does_not_carry_it_out_again() {
+fn a_retransmission_does_not_execute_it_again() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(BIND, 0);
@@ -106,7 +106,7 @@ fn what_is_sent_again_does_not_carry_it_out_again() {
 }
 
 #[test]
-fn a_packet_before_it_can_be_taken_back() {
+fn a_packet_before_it_can_be_unsent() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(BIND, 0);
@@ -126,7 +126,7 @@ fn a_packet_before_it_can_be_taken_back() {
 }
 
 #[test]
-fn one_that_fails_ends_the_queue_when_all_before_it_is_complete() {
+fn a_failed_one_fails_the_queue_after_earlier_completions() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(BIND, 0);
@@ -135,8 +135,11 @@ fn one_that_fails_ends_the_queue_when_all_before_it_is_complete() {
     assert!(bench
         .requester
         .perform_local(|_, _| Err(WcStatus::MwBindErr)));
-    assert!(!bench.requester.perform_local(|_, _| Ok(())), "not again");
-    assert_eq!(bench.transmit(), [], "nothing after it is sent");
+    assert!(
+        !bench.requester.perform_local(|_, _| Ok(())),
+        "it is not executed again"
+    );
+    assert_eq!(bench.transmit(), [], "no later request is sent");
     assert_eq!(bench.completions(), []);
     bench.receive(ack(100)).unwrap();
     let flushed = WcStatus::WrFlushErr;
@@ -152,7 +155,7 @@ fn one_that_fails_ends_the_queue_when_all_before_it_is_complete() {
 }
 
 #[test]
-fn nothing_local_begins_while_the_queue_drains_or_before_it_starts() {
+fn none_is_executed_while_draining_or_before_the_start() {
     let mut bench = Bench::new();
     bench.requester.drain();
     bench.post(BIND, 0);

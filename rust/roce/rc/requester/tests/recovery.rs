@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loss, silence, and a peer that is not ready.
+//! Loss, timeouts and RNR NAKs.
 
 use super::*;
 
 // Loss.
 
 #[test]
-fn a_reported_loss_sends_everything_from_there_again() {
+fn a_sequence_nak_retransmits_from_its_psn() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(SEND, 600);
@@ -16,7 +16,7 @@ fn a_reported_loss_sends_everything_from_there_again() {
     assert_eq!(
         bench.completions(),
         [(1, WcStatus::Success)],
-        "before it, all is well"
+        "earlier requests complete"
     );
     assert_eq!(
         bench.transmit(),
@@ -28,7 +28,7 @@ fn a_reported_loss_sends_everything_from_there_again() {
 }
 
 #[test]
-fn the_same_report_before_anything_is_sent_again_says_nothing_new() {
+fn a_second_sequence_nak_before_retransmission_is_stale() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
     bench.transmit();
@@ -39,7 +39,7 @@ fn the_same_report_before_anything_is_sent_again_says_nothing_new() {
 }
 
 #[test]
-fn reports_of_loss_count_as_retries() {
+fn sequence_naks_count_as_retries() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     for _ in 0..3 {
@@ -50,7 +50,7 @@ fn reports_of_loss_count_as_retries() {
 }
 
 #[test]
-fn silence_is_answered_by_sending_again_ever_more_slowly() {
+fn timeouts_retransmit_with_backoff() {
     let mut bench = Bench::with(|config| config.retry_cnt = 4);
     bench.post(SEND, 1);
     for factor in [1, 2, 4, 4] {
@@ -68,14 +68,18 @@ fn silence_is_answered_by_sending_again_ever_more_slowly() {
 }
 
 #[test]
-fn a_timeout_that_is_set_late_runs_for_what_is_in_flight() {
+fn a_timeout_set_late_applies_to_packets_in_flight() {
     let mut bench = Bench::with(|config| config.ack_timeout = 0);
     bench.requester.set_ack_timeout(bench.now, 5);
-    assert_eq!(bench.requester.poll_timeout(), None, "for nothing, none");
+    assert_eq!(
+        bench.requester.poll_timeout(),
+        None,
+        "no packet is in flight"
+    );
     bench.requester.set_ack_timeout(bench.now, 0);
     bench.post(SEND, 1);
     assert_eq!(psns(&bench.transmit()), [100]);
-    assert!(!bench.wait(100 * T), "for ever");
+    assert!(!bench.wait(100 * T), "no timeout");
     bench.requester.set_ack_timeout(bench.now, 5);
     assert!(!bench.wait(T - 1), "too early");
     assert!(bench.wait(1));
@@ -83,7 +87,7 @@ fn a_timeout_that_is_set_late_runs_for_what_is_in_flight() {
 }
 
 #[test]
-fn seven_retries_are_seven() {
+fn a_retry_count_of_seven_is_a_limit() {
     let mut bench = Bench::with(|config| config.retry_cnt = 7);
     bench.post(SEND, 1);
     let mut sent = 0;
@@ -95,7 +99,7 @@ fn seven_retries_are_seven() {
 }
 
 #[test]
-fn progress_fills_the_retries_again() {
+fn progress_resets_the_retry_count() {
     let mut bench = Bench::new();
     bench.post(SEND, 10 * 256);
     for psn in 100..110 {
@@ -110,7 +114,7 @@ fn progress_fills_the_retries_again() {
 }
 
 #[test]
-fn without_a_timeout_it_waits_for_ever() {
+fn a_timeout_of_zero_never_expires() {
     let mut bench = Bench::with(|config| config.ack_timeout = 0);
     bench.post(SEND, 1);
     bench.transmit();
@@ -119,7 +123,7 @@ fn without_a_timeout_it_waits_for_ever() {
 }
 
 #[test]
-fn progress_moves_the_deadline() {
+fn progress_restarts_the_timeout() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
     bench.transmit();
@@ -134,7 +138,7 @@ fn progress_moves_the_deadline() {
 }
 
 #[test]
-fn a_late_acknowledgement_saves_sending_again() {
+fn a_late_ack_shortens_the_retransmission() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
     bench.transmit();
@@ -151,7 +155,7 @@ fn a_late_acknowledgement_saves_sending_again() {
 }
 
 #[test]
-fn late_data_saves_asking_for_it_again() {
+fn late_data_shortens_the_retransmission() {
     let mut bench = Bench::new();
     bench.post(READ, 4 * 256);
     bench.transmit();
@@ -165,10 +169,10 @@ fn late_data_saves_asking_for_it_again() {
     );
 }
 
-// Not ready.
+// RNR.
 
 #[test]
-fn a_pause_that_the_peer_asks_for_is_kept() {
+fn an_rnr_delay_is_observed() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(SEND, 2);
@@ -185,7 +189,7 @@ fn a_pause_that_the_peer_asks_for_is_kept() {
 }
 
 #[test]
-fn the_same_pause_is_counted_once() {
+fn a_repeated_rnr_nak_is_counted_once() {
     let mut bench = Bench::with(|config| config.rnr_retry = 1);
     bench.post(SEND, 1);
     bench.transmit();
@@ -199,17 +203,17 @@ fn the_same_pause_is_counted_once() {
 }
 
 #[test]
-fn pauses_end_except_if_they_are_without_limit() {
-    for (limit, refusals) in [(0, 1), (2, 3), (6, 7), (7, 100)] {
+fn rnr_retries_are_limited_except_with_a_count_of_seven() {
+    for (limit, naks) in [(0, 1), (2, 3), (6, 7), (7, 100)] {
         let mut bench = Bench::with(|config| config.rnr_retry = limit);
         bench.post(SEND, 1);
-        for refusal in 1..=refusals {
-            assert_eq!(bench.requester.error(), None, "{limit} {refusal}");
+        for nak in 1..=naks {
+            assert_eq!(bench.requester.error(), None, "{limit} {nak}");
             assert_eq!(psns(&bench.transmit()), [100]);
             bench
                 .receive(aeth_packet(100, Syndrome::Rnr { timer: 1 }))
                 .unwrap();
-            // The longest that a short pause grows to.
+            // The upper limit of a short delay.
             bench.wait(500);
         }
         let failed = (limit != 7).then_some(WcStatus::RnrRetryExcErr);
@@ -218,7 +222,7 @@ fn pauses_end_except_if_they_are_without_limit() {
 }
 
 #[test]
-fn what_is_withdrawn_is_sent_again_and_counts_as_no_retry() {
+fn a_rewind_retransmits_and_counts_no_retry() {
     let mut bench = Bench::with(|config| config.retry_cnt = 0);
     bench.post(SEND, 600);
     bench.post(READ, 300);
@@ -231,7 +235,7 @@ fn what_is_withdrawn_is_sent_again_and_counts_as_no_retry() {
     assert_eq!(
         psns(&bench.transmit()),
         [101, 102, 103],
-        "but what is acknowledged"
+        "except the acknowledged packet"
     );
     assert_eq!(bench.requester.take_stats().retries, 0);
     bench.receive_data(103, 256).unwrap();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Acknowledgements and data.
+//! ACKs and READ data.
 
 use super::*;
 
-// Acknowledgements.
+// ACKs.
 
 #[test]
-fn one_acknowledgement_completes_all_before_it() {
+fn one_ack_completes_all_earlier_requests() {
     let mut bench = Bench::new();
     for length in [1, 300, 2] {
         bench.post(SEND, length);
@@ -22,7 +22,7 @@ fn one_acknowledgement_completes_all_before_it() {
 }
 
 #[test]
-fn success_is_told_only_where_it_is_asked_for() {
+fn success_is_reported_only_for_signaled_requests() {
     let mut bench = Bench::new();
     let mut wr = request(SEND, 1);
     wr.signaled = false;
@@ -35,7 +35,7 @@ fn success_is_told_only_where_it_is_asked_for() {
 }
 
 #[test]
-fn what_was_never_sent_cannot_be_acknowledged() {
+fn a_psn_that_was_never_sent_cannot_be_acknowledged() {
     let mut bench = Bench::new();
     bench.post(SEND, 256);
     bench.post(SEND, 256);
@@ -66,7 +66,7 @@ fn reserved_syndromes_are_dropped() {
 // Read responses.
 
 #[test]
-fn data_goes_where_its_psn_says() {
+fn the_psn_determines_the_offset_of_data() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(READ, 600);
@@ -79,7 +79,7 @@ fn data_goes_where_its_psn_says() {
     assert_eq!(
         bench.completions(),
         done,
-        "data acknowledges what was before it"
+        "data acknowledges earlier requests"
     );
 }
 
@@ -94,7 +94,7 @@ fn an_empty_read_places_nothing() {
 }
 
 #[test]
-fn data_of_the_wrong_length_is_the_end() {
+fn data_of_the_wrong_length_is_fatal() {
     for (psn, len) in [(100, 255), (100, 257), (100, 0), (101, 256), (101, 43)] {
         let mut bench = Bench::new();
         bench.post(READ, 300);
@@ -111,32 +111,32 @@ fn data_of_the_wrong_length_is_the_end() {
 }
 
 #[test]
-fn data_that_cannot_be_placed_is_the_end() {
+fn data_that_cannot_be_placed_is_fatal() {
     let mut bench = Bench::new();
     bench.post(READ, 300);
     bench.transmit();
-    bench.refuse = Some(WcStatus::LocProtErr.into());
+    bench.place_error = Some(WcStatus::LocProtErr.into());
     bench.receive_data(100, 256).unwrap();
     assert_eq!(bench.completions(), [(300, WcStatus::LocProtErr)]);
 }
 
 #[test]
-fn data_whose_place_is_absent_is_taken_when_it_comes_again() {
+fn data_is_placed_again_after_a_page_fault() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(READ, 300);
     bench.transmit();
     let data = Pkt::new(Operation::ReadResponse, Position::First, 101, 256);
-    bench.refuse = Some(Obstacle::Absent);
+    bench.place_error = Some(Obstacle::Absent);
     for _ in 0..3 {
         assert_eq!(bench.deliver(data), Ok(Taken::Paused));
     }
     assert_eq!(
         bench.completions(),
         [(1, WcStatus::Success)],
-        "what is before"
+        "the earlier request completes"
     );
-    bench.refuse = None;
+    bench.place_error = None;
     bench.receive(data).unwrap();
     bench.receive_data(102, 44).unwrap();
     assert_eq!(bench.placed, [(1, 0, 256), (1, 256, 44)]);
@@ -153,7 +153,7 @@ fn data_for_a_send_is_dropped() {
 }
 
 #[test]
-fn missing_data_is_asked_for_at_once_and_once_only() {
+fn missing_data_is_requested_again_at_once_and_only_once() {
     let mut bench = Bench::new();
     bench.post(READ, 4 * 256);
     bench.post(SEND, 1);
@@ -168,19 +168,19 @@ fn missing_data_is_asked_for_at_once_and_once_only() {
             again.with_reth(0x1100, 768).with_ack_request(),
             send_pkt(Position::Only, 104, 1).with_ack_request(),
         ],
-        "only what is missing"
+        "only the missing data"
     );
     assert_eq!(bench.receive_data(103, 256), gap);
     assert_eq!(bench.receive(ack(104)), gap);
     assert_eq!(bench.transmit(), []);
     bench.receive_data(101, 256).unwrap();
-    assert_eq!(bench.receive_data(103, 256), gap, "after progress, again");
+    assert_eq!(bench.receive_data(103, 256), gap, "again after progress");
     assert_eq!(psns(&bench.transmit()), [102, 104]);
     assert_eq!(bench.requester.take_stats().implied_naks, 2);
 }
 
 #[test]
-fn an_acknowledgement_past_a_read_shows_that_its_data_is_lost() {
+fn an_ack_past_a_read_shows_that_its_data_is_lost() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(READ, 256);
@@ -192,7 +192,7 @@ fn an_acknowledgement_past_a_read_shows_that_its_data_is_lost() {
 }
 
 #[test]
-fn data_that_comes_with_a_refusal_is_dropped() {
+fn data_with_a_nak_syndrome_is_dropped() {
     let mut bench = Bench::new();
     bench.post(READ, 10);
     bench.transmit();
@@ -214,7 +214,7 @@ fn data_that_comes_with_a_refusal_is_dropped() {
 }
 
 #[test]
-fn answers_to_what_is_never_asked_are_dropped() {
+fn responses_of_the_wrong_type_are_dropped() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.transmit();

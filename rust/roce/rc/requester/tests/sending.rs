@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is sent, and what holds it back.
+//! Sending, and the limits that hold packets back.
 
 use super::*;
 
 // Sending.
 
 #[test]
-fn sends_count_when_they_are_complete_reported_or_not() {
+fn sends_count_when_complete_signaled_or_not() {
     let mut bench = Bench::new();
     let (remote, imm) = (at(0), None);
     let write = SendOp::Write { remote, imm };
@@ -29,7 +29,7 @@ fn sends_count_when_they_are_complete_reported_or_not() {
 }
 
 #[test]
-fn a_message_is_cut_at_the_mtu() {
+fn a_message_is_segmented_at_the_mtu() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
     assert_eq!(
@@ -44,7 +44,7 @@ fn a_message_is_cut_at_the_mtu() {
 }
 
 #[test]
-fn a_message_of_the_mtu_is_one_packet_and_so_is_an_empty_one() {
+fn messages_up_to_the_mtu_are_one_packet() {
     let mut bench = Bench::new();
     bench.post(SEND, 256);
     bench.post(SEND, 0);
@@ -58,7 +58,7 @@ fn a_message_of_the_mtu_is_one_packet_and_so_is_an_empty_one() {
 }
 
 #[test]
-fn a_write_names_its_target_once_and_its_data_at_the_end() {
+fn a_write_has_a_reth_first_and_immediate_data_last() {
     let mut bench = Bench::new();
     let imm = Some(Imm([1, 2, 3, 4]));
     let remote = at(0xf00);
@@ -75,7 +75,7 @@ fn a_write_names_its_target_once_and_its_data_at_the_end() {
 }
 
 #[test]
-fn only_what_completes_something_at_the_peer_asks_to_wake_it() {
+fn only_packets_that_complete_a_receive_are_solicited() {
     let imm = Some(Imm([0; 4]));
     let remote = at(0);
     for (op, solicited) in [
@@ -110,7 +110,7 @@ fn a_read_takes_the_psns_of_its_response() {
 }
 
 #[test]
-fn a_burst_stops_at_its_limit_and_goes_on_there() {
+fn a_burst_stops_at_its_limit_and_continues_there() {
     let mut bench = Bench::new();
     bench.post(SEND, 1000);
     let limit = BurstLimit {
@@ -136,7 +136,7 @@ fn nothing_is_sent_before_the_start() {
 }
 
 #[test]
-fn a_full_ring_takes_no_more_until_a_slot_is_free() {
+fn a_full_ring_accepts_no_request_until_a_slot_is_free() {
     let mut bench = Bench::new();
     assert_eq!(bench.requester.free_slots(), 8);
     for slot in 0..8 {
@@ -152,25 +152,29 @@ fn a_full_ring_takes_no_more_until_a_slot_is_free() {
 }
 
 #[test]
-fn acknowledgements_are_asked_for_often_enough_in_a_long_message() {
+fn long_messages_request_acks_often_enough() {
     let mut bench = Bench::new();
     bench.post(SEND, 40 * 256);
-    let asking = |sent: &[Pkt]| -> Vec<_> {
-        let asking = sent.iter().filter(|packet| packet.ack_request);
-        asking.map(|packet| packet.psn).collect()
+    let ack_requests = |sent: &[Pkt]| -> Vec<_> {
+        let requesting = sent.iter().filter(|packet| packet.ack_request);
+        requesting.map(|packet| packet.psn).collect()
     };
-    assert_eq!(asking(&bench.transmit()), [115, 131, 139]);
+    assert_eq!(ack_requests(&bench.transmit()), [115, 131, 139]);
 
     let mut bench = Bench::with(|config| config.flow.packets = 6);
     bench.post(SEND, 40 * 256);
-    assert_eq!(asking(&bench.transmit()), [102, 105], "twice a window");
+    assert_eq!(
+        ack_requests(&bench.transmit()),
+        [102, 105],
+        "twice per window"
+    );
 
     let mut bench = Bench::with(|config| config.flow.bytes = 1024);
     bench.post(SEND, 40 * 256);
-    assert_eq!(asking(&bench.transmit()), [101, 103], "in bytes as well");
+    assert_eq!(ack_requests(&bench.transmit()), [101, 103], "also by bytes");
 }
 
-// What holds packets back.
+// Limits.
 
 #[test]
 fn the_window_is_counted_in_packets_and_in_bytes() {
@@ -202,7 +206,7 @@ fn one_packet_may_always_be_in_flight() {
 }
 
 #[test]
-fn no_more_reads_are_outstanding_than_the_peer_can_serve() {
+fn outstanding_reads_are_limited_to_max_rd_atomic() {
     let mut bench = Bench::new();
     for _ in 0..4 {
         bench.post(READ, 256);
@@ -211,7 +215,7 @@ fn no_more_reads_are_outstanding_than_the_peer_can_serve() {
     assert_eq!(
         psns(&bench.transmit()),
         [100, 101],
-        "nor may the SEND overtake"
+        "the SEND does not overtake"
     );
     bench.receive_data(100, 256).unwrap();
     assert_eq!(psns(&bench.transmit()), [102]);
@@ -238,7 +242,7 @@ fn a_fence_waits_for_the_reads_before_it() {
 }
 
 #[test]
-fn half_of_the_sequence_space_is_the_most_in_flight() {
+fn at_most_half_of_the_psn_space_is_in_flight() {
     let mut bench = Bench::with(|config| {
         config.flow = FlowLimit {
             bytes: u32::MAX,
@@ -248,14 +252,18 @@ fn half_of_the_sequence_space_is_the_most_in_flight() {
     });
     bench.post(READ, MAX_MESSAGE);
     bench.post(SEND, 1);
-    assert_eq!(psns(&bench.transmit()), [100], "the READ has all 2^23 PSNs");
+    assert_eq!(
+        psns(&bench.transmit()),
+        [100],
+        "the READ uses all 2^23 PSNs"
+    );
     bench.receive_data(100, 256).unwrap();
     assert_eq!(psns(&bench.transmit()), [100 + (1 << 23)]);
     assert_eq!(bench.receive(ack(99)), Err(DropReason::StaleResponse));
 }
 
 #[test]
-fn a_read_counts_as_the_responses_that_it_asks_for() {
+fn a_read_counts_with_its_responses() {
     let mut bench = Bench::with(|config| config.flow.packets = 4);
     for _ in 0..3 {
         bench.post(READ, 512);
@@ -275,13 +283,17 @@ fn a_read_counts_as_the_responses_that_it_asks_for() {
 
     let mut bench = Bench::with(|config| config.flow.bytes = 200);
     bench.post(READ, 512);
-    assert_eq!(psns(&bench.transmit()), [100], "one packet may exceed it");
+    assert_eq!(
+        psns(&bench.transmit()),
+        [100],
+        "one packet may exceed the limit"
+    );
     bench.receive_data(100, 256).unwrap();
     assert_eq!(psns(&bench.transmit()), [101]);
 }
 
 #[test]
-fn draining_finishes_what_was_begun() {
+fn draining_finishes_begun_requests() {
     let mut bench = Bench::with(|config| config.flow.packets = 1);
     bench.post(SEND, 512);
     bench.post(SEND, 1);
@@ -299,7 +311,7 @@ fn draining_finishes_what_was_begun() {
 }
 
 #[test]
-fn attributes_can_be_changed_on_the_way() {
+fn attributes_can_be_changed_in_operation() {
     let mut bench = Bench::new();
     for _ in 0..4 {
         bench.post(READ, 256);
@@ -323,18 +335,18 @@ fn attributes_can_be_changed_on_the_way() {
 }
 
 #[test]
-fn a_packet_says_where_its_payload_is() {
+fn a_packet_names_its_payload_source() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
     bench.post(SEND, 0);
     bench.post(READ, 600);
     let burst = bench.requester.burst(bench.now, ALL);
-    let places: Vec<_> = burst
+    let sources: Vec<_> = burst
         .map(|segment| (segment.source, segment.offset, segment.length))
         .collect();
     let slot = TxPayload::Slot(SlotIndex(0));
     assert_eq!(
-        places,
+        sources,
         [
             (slot, 0, 256),
             (slot, 256, 256),
@@ -345,10 +357,10 @@ fn a_packet_says_where_its_payload_is() {
     );
 }
 
-// Memory that is absent.
+// Page faults.
 
 #[test]
-fn a_packet_that_could_not_be_made_is_the_next() {
+fn an_unsent_packet_is_the_next() {
     for length in [100, 256, 600, 1024] {
         let (mut whole, mut bench) = (Bench::new(), Bench::new());
         for bench in [&mut whole, &mut bench] {
@@ -367,7 +379,7 @@ fn a_packet_that_could_not_be_made_is_the_next() {
             if packet.len != 0 {
                 bench.requester.unsend(1);
                 let again = bench.transmit_up_to(one)[0];
-                assert_eq!(again, packet, "and it asks if it did");
+                assert_eq!(again, packet, "including its AckReq bit");
                 assert_eq!(bench.requester.flight(), flight);
             }
             sent.push(packet);
@@ -380,7 +392,7 @@ fn a_packet_that_could_not_be_made_is_the_next() {
 }
 
 #[test]
-fn what_was_sent_again_can_be_taken_back_too() {
+fn a_retransmitted_packet_can_be_unsent() {
     let mut bench = Bench::new();
     bench.post(SEND, 700);
     bench.transmit();
@@ -398,7 +410,7 @@ fn what_was_sent_again_can_be_taken_back_too() {
 }
 
 #[test]
-fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
+fn a_super_packet_splits_into_the_same_packets() {
     for flow in [
         FlowLimit {
             bytes: 64 << 10,

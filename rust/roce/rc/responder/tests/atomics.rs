@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations and writes, flushes, and keys that the peer has taken back.
+//! Atomic operations, ATOMIC WRITEs, FLUSHes, and SENDs with invalidate.
 
 use super::*;
 
-/// Everything that a peer can be allowed.
+/// A responder that grants all access.
 fn bench() -> Bench {
     Bench::with(|config| config.access = Access::from_bits(u32::MAX))
 }
@@ -23,7 +23,7 @@ fn swap(psn: u32, va: u64) -> Pkt {
     }
 }
 
-fn write_whole(psn: u32, va: u64) -> Pkt {
+fn atomic_write(psn: u32, va: u64) -> Pkt {
     Pkt::new(Operation::AtomicWrite, Position::Only, psn, 8).with_reth(va, 8)
 }
 
@@ -34,16 +34,16 @@ fn flush(psn: u32, feth: (u8, u8), len: u32) -> Pkt {
     }
 }
 
-fn found(psn: u32, value: u64) -> Pkt {
+fn original(psn: u32, value: u64) -> Pkt {
     Pkt {
         syndrome: Some(Syndrome::ACK_UNLIMITED),
-        found: Some(value),
+        original: Some(value),
         ..Pkt::new(Operation::AtomicAcknowledge, Position::Only, psn, 0)
     }
 }
 
 #[test]
-fn an_atomic_operation_is_carried_out_and_answered() {
+fn an_atomic_operation_is_executed_with_a_response() {
     let mut bench = bench();
     bench
         .receive(add(100, 0x1008, 5).with_ack_request())
@@ -60,12 +60,12 @@ fn an_atomic_operation_is_carried_out_and_answered() {
             HostCall::Atomic(0x1010, swapped)
         ]
     );
-    assert_eq!(bench.transmit(), [found(100, 1), found(101, 2)]);
-    assert_eq!(bench.transmit(), [], "no acknowledgement beside the answer");
+    assert_eq!(bench.transmit(), [original(100, 1), original(101, 2)]);
+    assert_eq!(bench.transmit(), [], "no ACK besides the response");
 }
 
 #[test]
-fn one_that_comes_again_gets_its_answer_and_is_not_carried_out() {
+fn a_duplicate_gets_its_response_without_execution() {
     let mut bench = bench();
     bench.receive(add(100, 0x1008, 5)).unwrap();
     bench.receive(swap(101, 0x1010)).unwrap();
@@ -73,17 +73,17 @@ fn one_that_comes_again_gets_its_answer_and_is_not_carried_out() {
     bench.host_calls();
     bench.receive(swap(101, 0x1010)).unwrap();
     bench.receive(add(100, 0x1008, 5)).unwrap();
-    assert_eq!(bench.transmit(), [found(100, 1), found(101, 2)]);
+    assert_eq!(bench.transmit(), [original(100, 1), original(101, 2)]);
     assert_eq!(bench.host_calls(), []);
     assert_eq!(bench.responder.take_stats().duplicates, 2);
 }
 
 #[test]
-fn one_that_comes_again_and_is_another_gets_nothing() {
+fn a_different_request_with_the_same_psn_gets_no_response() {
     let unknown = Err(DropReason::UnknownDuplicate);
     let mut bench = bench();
     bench.receive(add(100, 0x1008, 5)).unwrap();
-    bench.receive(write_whole(101, 0x1008)).unwrap();
+    bench.receive(atomic_write(101, 0x1008)).unwrap();
     bench.transmit();
     bench.host_calls();
     for other in [
@@ -91,8 +91,8 @@ fn one_that_comes_again_and_is_another_gets_nothing() {
         add(100, 0x1010, 5),
         swap(100, 0x1008),
         read(100, 0x1008, 0),
-        write_whole(100, 0x1008),
-        write_whole(101, 0x1010),
+        atomic_write(100, 0x1008),
+        atomic_write(101, 0x1010),
         flush(101, (1, 0), 8),
         add(99, 0x1008, 5),
     ] {
@@ -103,7 +103,7 @@ fn one_that_comes_again_and_is_another_gets_nothing() {
 }
 
 #[test]
-fn it_is_forgotten_when_as_many_later_ones_came_as_may_be_outstanding() {
+fn the_oldest_entry_is_dropped_when_the_buffer_is_full() {
     let mut bench = bench();
     for psn in [100, 101] {
         bench.receive(add(psn, 0x1008, 5)).unwrap();
@@ -114,14 +114,14 @@ fn it_is_forgotten_when_as_many_later_ones_came_as_may_be_outstanding() {
     let unknown = Err(DropReason::UnknownDuplicate);
     assert_eq!(bench.receive(add(100, 0x1008, 5)), unknown);
     bench.receive(add(101, 0x1008, 5)).unwrap();
-    assert_eq!(bench.transmit(), [found(101, 2)]);
+    assert_eq!(bench.transmit(), [original(101, 2)]);
 }
 
 #[test]
-fn more_than_may_be_outstanding_are_not_carried_out() {
+fn too_many_outstanding_requests_are_not_executed() {
     for request in [
         add(102, 0x1008, 5),
-        write_whole(102, 8),
+        atomic_write(102, 8),
         flush(102, (1, 0), 8),
     ] {
         let mut bench = bench();
@@ -131,16 +131,16 @@ fn more_than_may_be_outstanding_are_not_carried_out() {
         bench.receive(request).unwrap();
         assert_eq!(bench.host_calls(), []);
         assert_eq!(bench.responder.take_event(), Some(Fatal::RequestError));
-        // What was answered before still is.
+        // The earlier responses are still sent.
         assert_eq!(bench.transmit().last(), Some(&aeth_packet(102, INVALID)));
     }
 }
 
 #[test]
-fn without_room_for_any_none_is_carried_out() {
+fn without_storage_none_is_executed() {
     for request in [
         add(100, 0x1008, 5),
-        write_whole(100, 8),
+        atomic_write(100, 8),
         flush(100, (1, 0), 8),
     ] {
         let mut bench = bench();
@@ -152,19 +152,19 @@ fn without_room_for_any_none_is_carried_out() {
 }
 
 #[test]
-fn an_atomic_write_is_done_as_a_whole_and_answered() {
+fn an_atomic_write_is_executed_with_a_response() {
     let mut bench = bench();
-    bench.receive(write_whole(100, 0x1008)).unwrap();
-    assert_eq!(bench.host_calls(), [HostCall::WrittenWhole(0x1008)]);
-    let answer = data(Position::Only, 100, 0);
-    assert_eq!(bench.transmit(), [answer]);
-    bench.receive(write_whole(100, 0x1008)).unwrap();
-    assert_eq!(bench.transmit(), [answer]);
+    bench.receive(atomic_write(100, 0x1008)).unwrap();
+    assert_eq!(bench.host_calls(), [HostCall::AtomicWritten(0x1008)]);
+    let response = data(Position::Only, 100, 0);
+    assert_eq!(bench.transmit(), [response]);
+    bench.receive(atomic_write(100, 0x1008)).unwrap();
+    assert_eq!(bench.transmit(), [response]);
     assert_eq!(bench.host_calls(), []);
 }
 
 #[test]
-fn a_flush_is_carried_out_and_answered() {
+fn a_flush_is_executed_with_a_response() {
     let mut bench = bench();
     let (range, region) = (FlushScope::Range(8), FlushScope::Region);
     bench.receive(flush(100, (1, 0), 8)).unwrap();
@@ -181,27 +181,27 @@ fn a_flush_is_carried_out_and_answered() {
         [data(Position::Only, 100, 0), data(Position::Only, 101, 0)]
     );
     bench.receive(flush(102, (3, 0), 0)).unwrap();
-    assert_eq!(bench.host_calls(), [], "of no bytes, no key is looked at");
+    assert_eq!(bench.host_calls(), [], "no key is checked for length 0");
     assert_eq!(bench.transmit(), [data(Position::Only, 102, 0)]);
 }
 
 #[test]
-fn a_flush_that_comes_again_gets_its_answer_and_is_not_carried_out() {
+fn a_duplicate_flush_gets_its_response_without_execution() {
     let mut bench = bench();
     bench.receive(flush(100, (1, 0), 8)).unwrap();
     bench.receive(flush(101, (2, 1), 8)).unwrap();
-    let answers = [data(Position::Only, 100, 0), data(Position::Only, 101, 0)];
-    assert_eq!(bench.transmit(), answers);
+    let responses = [data(Position::Only, 100, 0), data(Position::Only, 101, 0)];
+    assert_eq!(bench.transmit(), responses);
     bench.host_calls();
     bench.receive(flush(100, (1, 0), 8)).unwrap();
     bench.receive(flush(101, (2, 1), 8)).unwrap();
-    assert_eq!(bench.transmit(), answers);
+    assert_eq!(bench.transmit(), responses);
     assert_eq!(bench.host_calls(), []);
     assert_eq!(bench.responder.take_stats().duplicates, 2);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_not_carried_out() {
+fn invalid_requests_are_not_executed() {
     for request in [
         add(100, 0x1001, 5),
         swap(100, 0x1004),
@@ -209,16 +209,16 @@ fn what_makes_no_sense_is_refused_and_not_carried_out() {
             len: 8,
             ..add(100, 0x1008, 5)
         },
-        write_whole(100, 0x1004),
+        atomic_write(100, 0x1004),
         Pkt {
             len: 4,
-            ..write_whole(100, 0x1008)
+            ..atomic_write(100, 0x1008)
         },
         Pkt {
             len: 0,
-            ..write_whole(100, 0x1008)
+            ..atomic_write(100, 0x1008)
         },
-        write_whole(100, 0x1008).with_reth(0x1008, 16),
+        atomic_write(100, 0x1008).with_reth(0x1008, 16),
         flush(100, (0, 0), 8),
         flush(100, (4, 0), 8),
         flush(100, (1, 2), 8),
@@ -236,10 +236,10 @@ fn what_makes_no_sense_is_refused_and_not_carried_out() {
 }
 
 #[test]
-fn none_may_come_within_a_message() {
+fn none_is_valid_within_a_message() {
     for request in [
         add(101, 0x1008, 5),
-        write_whole(101, 8),
+        atomic_write(101, 8),
         flush(101, (1, 0), 8),
     ] {
         let mut bench = bench();
@@ -253,11 +253,11 @@ fn none_may_come_within_a_message() {
 }
 
 #[test]
-fn what_the_queue_pair_does_not_grant_is_invalid() {
+fn access_that_the_qp_does_not_grant_is_invalid() {
     for (request, right) in [
         (add(100, 0x1008, 5), Access::REMOTE_ATOMIC),
         (swap(100, 0x1008), Access::REMOTE_ATOMIC),
-        (write_whole(100, 0x1008), Access::REMOTE_WRITE),
+        (atomic_write(100, 0x1008), Access::REMOTE_WRITE),
         (flush(100, (1, 0), 8), Access::FLUSH_GLOBAL),
         (flush(100, (2, 0), 8), Access::FLUSH_PERSISTENT),
         (flush(100, (3, 1), 8), Access::FLUSH_PERSISTENT),
@@ -271,10 +271,10 @@ fn what_the_queue_pair_does_not_grant_is_invalid() {
 }
 
 #[test]
-fn what_the_key_does_not_grant_is_an_access_error() {
+fn access_that_the_key_does_not_grant_is_an_access_error() {
     for request in [
         add(100, 0x1008, 5),
-        write_whole(100, 8),
+        atomic_write(100, 8),
         flush(100, (1, 0), 8),
         flush(100, (1, 1), 0),
     ] {
@@ -287,9 +287,9 @@ fn what_the_key_does_not_grant_is_an_access_error() {
 }
 
 #[test]
-fn one_that_has_to_wait_is_carried_out_and_answered_once() {
-    for (request, answer) in [
-        (add(100, 0x1008, 5), found(100, 1)),
+fn after_a_page_fault_a_request_is_executed_once() {
+    for (request, response) in [
+        (add(100, 0x1008, 5), original(100, 1)),
         (flush(100, (2, 1), 0), data(Position::Only, 100, 0)),
     ] {
         let mut bench = bench();
@@ -299,12 +299,12 @@ fn one_that_has_to_wait_is_carried_out_and_answered_once() {
         assert_eq!(bench.transmit(), []);
         bench.receive(request).unwrap();
         assert_eq!(bench.host_calls().len(), 1);
-        assert_eq!(bench.transmit(), [answer]);
+        assert_eq!(bench.transmit(), [response]);
     }
 }
 
 #[test]
-fn a_send_takes_a_key_back_and_its_completion_says_so() {
+fn a_send_with_invalidate_reports_the_key() {
     let mut bench = bench();
     let rkey = Rkey::new(0x4321);
     bench.post(300);
@@ -330,7 +330,7 @@ fn a_send_takes_a_key_back_and_its_completion_says_so() {
 }
 
 #[test]
-fn a_key_that_cannot_be_taken_back_fails_receive_and_send() {
+fn a_failed_invalidation_fails_receive_and_send() {
     let mut bench = bench();
     bench.post(8);
     bench.host.access_fault = Some(AccessError::Key);
@@ -345,7 +345,7 @@ fn a_key_that_cannot_be_taken_back_fails_receive_and_send() {
 }
 
 #[test]
-fn a_gap_before_it_keeps_it_from_being_carried_out() {
+fn a_request_after_a_gap_is_not_executed() {
     let mut bench = bench();
     let early = Err(DropReason::AheadOfSequence);
     assert_eq!(bench.receive(add(101, 0x1008, 5)), early);
@@ -353,5 +353,5 @@ fn a_gap_before_it_keeps_it_from_being_carried_out() {
     bench.receive(add(100, 0x1008, 5)).unwrap();
     bench.receive(add(101, 0x1008, 5)).unwrap();
     assert_eq!(bench.host_calls().len(), 2);
-    assert_eq!(bench.transmit(), [found(100, 1), found(101, 2)]);
+    assert_eq!(bench.transmit(), [original(100, 1), original(101, 2)]);
 }

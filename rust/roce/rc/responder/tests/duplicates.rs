@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that come again.
+//! Duplicate requests.
 
 use super::*;
 
 #[test]
-fn a_send_or_write_that_comes_again_is_acknowledged_and_nothing_else() {
+fn a_duplicate_send_or_write_is_only_acknowledged() {
     let mut bench = Bench::new();
     for _ in 0..3 {
         bench.post(1);
@@ -17,16 +17,16 @@ fn a_send_or_write_that_comes_again_is_acknowledged_and_nothing_else() {
     bench.host_calls();
     assert_eq!(bench.transmit(), []);
     bench.receive(send(Position::Only, 100, 1)).unwrap();
-    assert_eq!(bench.transmit(), [ack(102)], "the newest");
+    assert_eq!(bench.transmit(), [ack(102)], "up to the newest request");
     bench.receive(write).unwrap();
     assert_eq!(bench.transmit(), [ack(102)]);
     assert_eq!(bench.host_calls(), []);
     assert_eq!(bench.responder.take_stats().duplicates, 2);
 }
 
-/// A peer may take an acknowledgement with the PSN of a READ for its data.
+/// A peer may take an ACK with the PSN of a READ for its data.
 #[test]
-fn what_comes_again_is_acknowledged_to_before_the_next_answer() {
+fn the_ack_of_a_duplicate_ends_before_the_next_response() {
     let mut bench = Bench::new();
     (0..3).for_each(|_| bench.post(1));
     for psn in [100, 101, 105] {
@@ -43,11 +43,11 @@ fn what_comes_again_is_acknowledged_to_before_the_next_answer() {
     for psn in [105, 100] {
         bench.receive(send(Position::Only, psn, 1)).unwrap();
     }
-    assert_eq!(bench.transmit(), [ack(105)], "both at once");
+    assert_eq!(bench.transmit(), [ack(105)], "one ACK for both");
 }
 
 #[test]
-fn answers_of_the_last_round_of_numbers_hold_nothing_back() {
+fn responses_of_the_previous_psn_cycle_do_not_limit_acks() {
     let mut bench = Bench::new();
     bench.receive_reads([100]);
     bench.transmit();
@@ -64,12 +64,12 @@ fn answers_of_the_last_round_of_numbers_hold_nothing_back() {
         bench
             .receive(send(Position::Only, psn, 1).with_ack_request())
             .unwrap();
-        assert_eq!(bench.transmit(), [ack(psn)], "again");
+        assert_eq!(bench.transmit(), [ack(psn)], "a duplicate");
     }
 }
 
 #[test]
-fn nothing_is_confirmed_by_the_number_of_an_answer() {
+fn a_forced_ack_never_has_the_psn_of_a_response() {
     let mut bench = Bench::new();
     bench.post(1);
     bench.receive(send(Position::Only, 100, 1)).unwrap();
@@ -80,17 +80,17 @@ fn nothing_is_confirmed_by_the_number_of_an_answer() {
 }
 
 #[test]
-fn a_read_that_comes_again_is_answered_again() {
+fn a_duplicate_read_gets_its_response_again() {
     let mut bench = Bench::new();
     bench.receive(read(100, 0, 600)).unwrap();
-    let answer = bench.transmit();
+    let response = bench.transmit();
     bench.receive(read(100, 0, 600)).unwrap();
-    assert_eq!(bench.transmit(), answer);
+    assert_eq!(bench.transmit(), response);
 }
 
 #[test]
-fn a_part_of_a_read_can_be_asked_for() {
-    for (psn, va, len, answer) in [
+fn a_part_of_a_read_can_be_repeated() {
+    for (psn, va, len, response) in [
         (101, 256, 344, vec![(256, 256), (512, 88)]),
         (102, 512, 88, vec![(512, 88)]),
         (100, 0, 256, vec![(0, 256)]),
@@ -100,12 +100,12 @@ fn a_part_of_a_read_can_be_asked_for() {
         bench.receive(read(100, 0, 600)).unwrap();
         bench.transmit();
         bench.receive(read(psn, va, len)).unwrap();
-        assert_eq!(bench.reads(), answer);
+        assert_eq!(bench.reads(), response);
     }
 }
 
 #[test]
-fn the_answer_to_a_part_starts_and_ends_like_any_other() {
+fn a_partial_response_has_first_and_last_packets() {
     let mut bench = Bench::new();
     bench.receive(read(100, 0, 4 * 256)).unwrap();
     bench.transmit();
@@ -120,14 +120,14 @@ fn the_answer_to_a_part_starts_and_ends_like_any_other() {
 }
 
 #[test]
-fn what_was_not_asked_for_before_is_not_given() {
+fn a_read_that_does_not_match_the_first_gets_no_response() {
     for (psn, va, len) in [
-        (101, 255, 344), // another place
+        (101, 255, 344), // another address
         (101, 256, 345), // longer
         (101, 256, 100), // ends within a packet
-        (101, 256, 0),   // nothing
-        (101, 0, 600),   // all of it at the wrong PSN
-        (99, 0, 256),    // never heard of
+        (101, 256, 0),   // empty
+        (101, 0, 600),   // all data at the wrong PSN
+        (99, 0, 256),    // unknown PSN
     ] {
         let mut bench = Bench::new();
         bench.receive(read(100, 0, 600)).unwrap();
@@ -143,7 +143,7 @@ fn what_was_not_asked_for_before_is_not_given() {
 }
 
 #[test]
-fn a_read_is_forgotten_when_enough_others_came() {
+fn a_read_is_dropped_after_enough_later_ones() {
     let mut bench = Bench::new();
     for psn in [100, 101, 102] {
         bench.receive_reads([psn]);
@@ -156,7 +156,7 @@ fn a_read_is_forgotten_when_enough_others_came() {
 }
 
 #[test]
-fn an_answer_that_is_asked_for_again_starts_over_before_the_later_ones() {
+fn a_repeated_response_precedes_later_ones() {
     let mut bench = Bench::new();
     bench.receive(read(100, 0, 1024)).unwrap();
     bench.receive(read(104, 0x1000, 256)).unwrap();
@@ -171,7 +171,7 @@ fn an_answer_that_is_asked_for_again_starts_over_before_the_later_ones() {
 }
 
 #[test]
-fn a_repeated_answer_does_not_stand_in_the_way_of_a_new_read() {
+fn a_repeated_response_makes_room_for_a_new_read() {
     let mut bench = Bench::new();
     bench.receive_reads([100, 101]);
     bench.transmit();
@@ -179,14 +179,14 @@ fn a_repeated_answer_does_not_stand_in_the_way_of_a_new_read() {
     assert_eq!(
         bench.transmit(),
         [data(Position::Only, 102, 1)],
-        "the peer has what it asked for twice"
+        "the peer has received the repeated response"
     );
     assert_eq!(bench.transmit(), []);
     assert_eq!(bench.responder.error(), None);
 }
 
 #[test]
-fn those_that_are_repeated_with_one_that_is_pushed_out_are_still_given() {
+fn dropping_one_repeated_response_keeps_the_others() {
     let mut bench = Bench::new();
     bench.receive_reads([100, 101]);
     bench.transmit();
@@ -196,7 +196,7 @@ fn those_that_are_repeated_with_one_that_is_pushed_out_are_still_given() {
 }
 
 #[test]
-fn what_can_be_read_no_more_is_not_repeated() {
+fn a_repeated_response_without_memory_is_cancelled() {
     let mut bench = Bench::new();
     bench.receive(read(100, 0, 768)).unwrap();
     bench.receive_reads([103]);
@@ -215,21 +215,21 @@ fn what_can_be_read_no_more_is_not_repeated() {
     assert_eq!(
         bench.transmit(),
         [later],
-        "the others are not the worse for it"
+        "other responses are not affected"
     );
     bench.receive_reads([104]);
     assert_eq!(bench.transmit(), [data(Position::Only, 104, 1)]);
 }
 
 #[test]
-fn a_repetition_that_fails_is_not_acknowledged() {
+fn a_cancelled_repeated_response_is_not_acknowledged() {
     let mut bench = Bench::new();
     bench.receive_reads([100]);
     bench.transmit();
     bench.receive_reads([100]);
     bench.transmit();
     bench.responder.abort_read(1, AccessError::Key);
-    assert_eq!(bench.transmit(), [], "it might be taken for the data");
+    assert_eq!(bench.transmit(), [], "an ACK might be taken for the data");
     bench.post(1);
     bench
         .receive(send(Position::Only, 101, 1).with_ack_request())
@@ -238,13 +238,17 @@ fn a_repetition_that_fails_is_not_acknowledged() {
 }
 
 #[test]
-fn nothing_is_read_again_without_the_right_to_it() {
+fn no_read_is_repeated_after_the_right_is_revoked() {
     let mut bench = Bench::new();
     bench.receive_reads([100, 101]);
     bench.transmit();
     bench.receive_reads([100]);
     bench.responder.set_access(Access::REMOTE_WRITE);
-    assert_eq!(bench.transmit(), [], "what was about to be");
+    assert_eq!(
+        bench.transmit(),
+        [],
+        "the pending repeated response is cancelled"
+    );
     let again = bench.receive(read(101, 101, 1));
     assert_eq!(again, Err(DropReason::UnknownDuplicate));
     assert_eq!(bench.transmit(), []);
@@ -252,7 +256,7 @@ fn nothing_is_read_again_without_the_right_to_it() {
 }
 
 #[test]
-fn another_storage_keeps_the_newest_reads() {
+fn new_storage_keeps_the_newest_reads() {
     let mut bench = Bench::new();
     bench.receive_reads([100, 101]);
     bench.transmit();

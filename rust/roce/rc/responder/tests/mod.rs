@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The responder alone, packet by packet. The peer and the host are played by the test.
+//! Unit tests of the responder, packet by packet. The test acts as the peer and the host.
 
 extern crate std;
 
@@ -49,10 +49,10 @@ const INVALID: Syndrome = Syndrome::Nak(NakCode::InvalidRequest);
 const ACCESS: Syndrome = Syndrome::Nak(NakCode::RemoteAccess);
 const OPERATIONAL: Syndrome = Syndrome::Nak(NakCode::RemoteOperational);
 
-/// Code of the pause that the responder asks for.
-const PAUSE: u8 = 9;
+/// The RNR NAK timer code of the responder.
+const RNR_TIMER: u8 = 9;
 
-/// What the host was asked to do.
+/// A call of the host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum HostCall {
     /// `place_receive`: offset and length.
@@ -64,28 +64,28 @@ enum HostCall {
     /// `execute_atomic`: address, operation.
     Atomic(u64, AtomicOp),
     /// `write_atomic`: address.
-    WrittenWhole(u64),
-    /// `flush`: address, which, where to.
+    AtomicWritten(u64),
+    /// `flush`: address, scope, placement.
     Flushed(u64, FlushScope, Placement),
     /// `invalidate`: the key.
     Invalidated(u32),
-    /// `complete_receive`: number, status and length.
+    /// `complete_receive`: `wr_id`, status and length.
     Completed(u64, WcStatus, u32),
 }
 
-/// A host that notes everything.
+/// A host that records all calls.
 #[derive(Default)]
 struct Host {
     receives: Vec<Result<RecvWr, BadRecv>>,
     host_calls: Vec<HostCall>,
     completions: Vec<(Completion, bool)>,
-    /// What copying into a receive says.
+    /// Error of `place_receive`.
     receive_fault: Option<WcStatus>,
-    /// What a check of rights says.
+    /// Error of the access checks.
     access_fault: Option<AccessError>,
-    /// What copying to memory says.
+    /// Error of `place_remote`.
     write_fault: Option<AccessError>,
-    /// The next copy finds that memory is absent.
+    /// The next access finds that memory is not present.
     absent: bool,
 }
 
@@ -164,7 +164,7 @@ impl RequestContext for Host {
     ) -> Result<(), Obstacle<AccessError>> {
         assert_eq!(payload.len, 8);
         self.access_fault.map_or(Ok(()), Err)?;
-        self.host_calls.push(HostCall::WrittenWhole(remote.va));
+        self.host_calls.push(HostCall::AtomicWritten(remote.va));
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl RequestContext for Host {
     }
 }
 
-/// A responder of MTU 256 that expects PSN 100 and keeps two READs, and its host.
+/// A responder with MTU 256, expected PSN 100 and two replay entries, and its host.
 struct Bench {
     responder: Responder<Vec<ReplayEntry>>,
     host: Host,
@@ -208,7 +208,7 @@ impl Bench {
             expected_psn: Psn::new(100),
             path_mtu: Mtu::Mtu256,
             access: Access::REMOTE_READ.union(Access::REMOTE_WRITE),
-            min_rnr_timer: PAUSE,
+            min_rnr_timer: RNR_TIMER,
         };
         change(&mut config);
         let mut responder = Responder::new(vec![ReplayEntry::EMPTY; 2]);
@@ -221,7 +221,7 @@ impl Bench {
         }
     }
 
-    /// Posts a receive of `length` bytes, which is also its number.
+    /// Posts a receive of `length` bytes; the length is also its `wr_id`.
     fn post(&mut self, length: u32) {
         let wr_id = u64::from(length);
         self.host.receives.push(Ok(RecvWr { wr_id, length }));
@@ -238,7 +238,7 @@ impl Bench {
         packet.parse(|packet| responder.handle_request(packet, host))
     }
 
-    /// READs of one byte each, at the address that is its PSN.
+    /// Receives READs of one byte each. The address equals the PSN.
     fn receive_reads<const N: usize>(&mut self, psns: [u32; N]) {
         for psn in psns {
             self.receive(read(psn, u64::from(psn), 1)).unwrap();
@@ -254,7 +254,7 @@ impl Bench {
         burst.map(|segment| Pkt::of(&segment)).collect()
     }
 
-    /// Addresses and lengths of the read responses that are sent.
+    /// Sends all packets and returns address and length of the read responses.
     fn reads(&mut self) -> Vec<(u64, u32)> {
         let burst = self.responder.burst(ALL);
         burst
@@ -269,7 +269,7 @@ impl Bench {
         core::mem::take(&mut self.host.host_calls)
     }
 
-    /// Checks that the last packet was refused for good and changed nothing else.
+    /// Checks that the last packet caused only this fatal NAK.
     fn assert_fatal_nak(&mut self, psn: u32, syndrome: Syndrome, fatal: Fatal) {
         assert_eq!(self.responder.state(), ResponderState::Error);
         assert_eq!(self.responder.take_event(), Some(fatal));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that are as they should be.
+//! Valid requests.
 
 use super::*;
 
 #[test]
-fn a_send_goes_into_one_receive() {
+fn a_send_fills_one_receive() {
     let mut bench = Bench::new();
     bench.post(700);
     bench.post(10);
@@ -32,7 +32,7 @@ fn a_send_goes_into_one_receive() {
 }
 
 #[test]
-fn an_empty_send_needs_a_receive_without_room() {
+fn an_empty_send_consumes_a_receive() {
     let mut bench = Bench::new();
     bench.post(0);
     bench.receive(send(Position::Only, 100, 0)).unwrap();
@@ -43,7 +43,7 @@ fn an_empty_send_needs_a_receive_without_room() {
 }
 
 #[test]
-fn a_completion_tells_all_that_the_packet_says() {
+fn a_completion_contains_all_fields_of_the_packet() {
     let mut bench = Bench::new();
     bench.post(5);
     let packet = send(Position::Only, 100, 5).with_imm([1, 2, 3, 4]);
@@ -66,7 +66,7 @@ fn a_completion_tells_all_that_the_packet_says() {
 }
 
 #[test]
-fn a_write_goes_where_it_says() {
+fn a_write_goes_to_its_address() {
     let mut bench = Bench::new();
     let first = write(Position::First, 100, 256).with_reth(0xf00, 600);
     bench.receive(first).unwrap();
@@ -84,7 +84,7 @@ fn a_write_goes_where_it_says() {
 }
 
 #[test]
-fn a_write_with_immediate_data_uses_up_a_receive_at_its_end() {
+fn a_write_with_immediate_data_consumes_a_receive_at_its_end() {
     let mut bench = Bench::new();
     bench.post(3);
     let first = write(Position::First, 100, 256).with_reth(0, 300);
@@ -94,13 +94,16 @@ fn a_write_with_immediate_data_uses_up_a_receive_at_its_end() {
     bench.receive(last).unwrap();
     let (completion, solicited) = bench.host.completions[0];
     assert_eq!(completion.opcode, WcOpcode::RecvRdmaWithImm);
-    assert_eq!(completion.byte_len, 300, "of the write, not of the receive");
+    assert_eq!(
+        completion.byte_len, 300,
+        "length of the WRITE, not of the receive"
+    );
     assert_eq!(completion.imm, Some(Imm([9; 4])));
     assert!(!solicited);
 }
 
 #[test]
-fn operations_on_no_bytes_look_at_no_key() {
+fn operations_of_length_zero_check_no_key() {
     let mut bench = Bench::new();
     bench.host.access_fault = Some(AccessError::Key);
     bench
@@ -112,7 +115,7 @@ fn operations_on_no_bytes_look_at_no_key() {
 }
 
 #[test]
-fn a_read_is_answered_from_its_address_on() {
+fn a_read_response_starts_at_its_address() {
     let mut bench = Bench::new();
     bench.receive(read(100, 0xf00, 600)).unwrap();
     let checked = HostCall::Checked(0xf00, 600, Access::REMOTE_READ);
@@ -140,7 +143,7 @@ fn psns_wrap() {
 }
 
 #[test]
-fn nothing_is_carried_out_before_the_start() {
+fn no_request_is_executed_before_the_start() {
     let mut responder = Responder::new(vec![ReplayEntry::EMPTY; 2]);
     let mut host = Host::default();
     let packet = write(Position::Only, 0, 0).with_reth(0, 0);
@@ -156,13 +159,13 @@ fn nothing_is_carried_out_before_the_start() {
 }
 
 #[test]
-fn responses_are_not_for_the_responder() {
+fn responses_are_dropped() {
     let mut bench = Bench::new();
     assert_eq!(bench.receive(ack(100)), Err(DropReason::WrongService));
 }
 
 #[test]
-fn a_receive_in_progress_is_given_back_flushed_once() {
+fn a_receive_in_progress_is_flushed_once() {
     let mut bench = Bench::new();
     bench.post(700);
     bench.receive(send(Position::First, 100, 256)).unwrap();
@@ -173,7 +176,7 @@ fn a_receive_in_progress_is_given_back_flushed_once() {
 }
 
 #[test]
-fn a_reset_forgets_everything_but_the_attributes() {
+fn a_reset_keeps_only_the_attributes() {
     let mut bench = Bench::new();
     bench.post(700);
     bench.receive(read(100, 0, 256)).unwrap();
@@ -185,7 +188,7 @@ fn a_reset_forgets_everything_but_the_attributes() {
 }
 
 #[test]
-fn attributes_can_be_changed_on_the_way() {
+fn attributes_can_be_changed_in_operation() {
     let mut bench = Bench::new();
     bench.responder.set_min_rnr_timer(21);
     bench.responder.set_pkey(Pkey::new(0x8007));
@@ -193,8 +196,8 @@ fn attributes_can_be_changed_on_the_way() {
     let segment = bench.responder.burst(ALL).next().unwrap();
     let buffer = segment.headers.emit(0);
     assert_eq!(buffer.as_slice()[2..4], [0x80, 0x07]);
-    let pause = aeth_packet(100, Syndrome::Rnr { timer: 21 });
-    assert_eq!(Pkt::of(&segment), pause);
+    let rnr_nak = aeth_packet(100, Syndrome::Rnr { timer: 21 });
+    assert_eq!(Pkt::of(&segment), rnr_nak);
 
     bench.responder.set_access(Access::NONE);
     bench.receive(read(100, 0, 1)).unwrap();
@@ -202,26 +205,26 @@ fn attributes_can_be_changed_on_the_way() {
 }
 
 #[test]
-fn there_is_work_while_there_is_anything_to_say() {
+fn there_is_work_while_packets_are_pending() {
     let mut bench = Bench::new();
     assert!(!bench.responder.has_work());
     bench.receive(read(100, 0, 1)).unwrap();
-    assert!(bench.responder.has_work(), "data alone");
+    assert!(bench.responder.has_work(), "a read response");
     bench.transmit();
     assert!(!bench.responder.has_work());
     bench.post(1);
     bench
         .receive(send(Position::Only, 101, 1).with_ack_request())
         .unwrap();
-    assert!(bench.responder.has_work(), "a word alone");
+    assert!(bench.responder.has_work(), "an ACK");
     bench.transmit();
     assert!(!bench.responder.has_work());
 }
 
-// Memory that is absent.
+// Page faults.
 
 #[test]
-fn a_send_waits_for_memory_with_the_receive_it_has_taken() {
+fn a_send_keeps_its_receive_during_a_page_fault() {
     let mut bench = Bench::new();
     bench.post(300);
     bench.post(1);
@@ -246,11 +249,11 @@ fn a_send_waits_for_memory_with_the_receive_it_has_taken() {
         ]
     );
     assert_eq!(bench.transmit(), [ack(101)]);
-    assert_eq!(bench.host.receives.len(), 1, "one was taken, once");
+    assert_eq!(bench.host.receives.len(), 1, "one receive was taken, once");
 }
 
 #[test]
-fn a_write_with_immediate_data_waits_for_memory() {
+fn a_write_with_immediate_data_waits_for_a_page_fault() {
     let mut bench = Bench::new();
     bench.post(0);
     let first = write(Position::First, 100, 256).with_reth(0x1000, 300);
@@ -270,7 +273,7 @@ fn a_write_with_immediate_data_waits_for_memory() {
 }
 
 #[test]
-fn a_receive_that_waits_for_memory_is_flushed() {
+fn a_receive_held_during_a_page_fault_is_flushed() {
     let mut bench = Bench::new();
     bench.post(300);
     bench.host.absent = true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is said, in what order, and how often.
+//! Order and number of responses, ACKs and NAKs.
 
 use super::*;
 
 #[test]
-fn a_run_of_requests_is_acknowledged_once() {
+fn consecutive_requests_are_acknowledged_once() {
     let mut bench = Bench::new();
     for psn in 100..110 {
         bench.post(1);
@@ -19,7 +19,7 @@ fn a_run_of_requests_is_acknowledged_once() {
 }
 
 #[test]
-fn only_who_asks_is_acknowledged() {
+fn only_an_ack_request_is_acknowledged() {
     let mut bench = Bench::new();
     bench.post(1000);
     bench.receive(send(Position::First, 100, 256)).unwrap();
@@ -28,11 +28,11 @@ fn only_who_asks_is_acknowledged() {
         .receive(send(Position::Middle, 101, 256).with_ack_request())
         .unwrap();
     bench.receive(send(Position::Middle, 102, 256)).unwrap();
-    assert_eq!(bench.transmit(), [ack(102)], "all that arrived");
+    assert_eq!(bench.transmit(), [ack(102)], "all packets received");
 }
 
 #[test]
-fn the_message_number_counts_completed_messages() {
+fn the_msn_counts_completed_messages() {
     let mut bench = Bench::new();
     bench.post(1000);
     let msn = |bench: &mut Bench| {
@@ -56,7 +56,7 @@ fn the_message_number_counts_completed_messages() {
 }
 
 #[test]
-fn read_responses_are_cut_at_the_mtu() {
+fn read_responses_are_segmented_at_the_mtu() {
     let mut bench = Bench::new();
     bench.receive(read(100, 0, 600)).unwrap();
     bench.receive(read(103, 0, 256)).unwrap();
@@ -72,7 +72,7 @@ fn read_responses_are_cut_at_the_mtu() {
 }
 
 #[test]
-fn a_burst_of_responses_stops_at_its_limit_and_goes_on_there() {
+fn a_burst_stops_at_its_limit_and_continues_there() {
     let mut bench = Bench::new();
     bench.receive(read(100, 0, 600)).unwrap();
     bench.post(1);
@@ -85,9 +85,9 @@ fn a_burst_of_responses_stops_at_its_limit_and_goes_on_there() {
     };
     let mut psns = Vec::new();
     while bench.responder.has_work() {
-        let said = bench.transmit_up_to(one);
-        assert!(!said.is_empty());
-        psns.extend(said.iter().map(|packet| packet.psn));
+        let sent = bench.transmit_up_to(one);
+        assert!(!sent.is_empty());
+        psns.extend(sent.iter().map(|packet| packet.psn));
     }
     assert_eq!(psns, [100, 101, 102, 103]);
     let none = BurstLimit { packets: 0, ..one };
@@ -95,7 +95,7 @@ fn a_burst_of_responses_stops_at_its_limit_and_goes_on_there() {
 }
 
 #[test]
-fn an_acknowledgement_does_not_overtake_data() {
+fn an_ack_does_not_overtake_data() {
     let mut bench = Bench::new();
     bench.post(1);
     bench.receive(read(100, 0, 512)).unwrap();
@@ -113,7 +113,7 @@ fn an_acknowledgement_does_not_overtake_data() {
 }
 
 #[test]
-fn data_acknowledges_what_was_asked_for_before_it() {
+fn data_acknowledges_earlier_ack_requests() {
     let mut bench = Bench::new();
     bench.post(1);
     bench
@@ -146,17 +146,17 @@ fn a_gap_is_reported_once_until_it_is_closed() {
 }
 
 #[test]
-fn a_report_does_not_overtake_data() {
+fn a_sequence_nak_does_not_overtake_data() {
     let mut bench = Bench::new();
     bench.receive(read(100, 0, 256)).unwrap();
     let early = bench.receive(send(Position::Only, 102, 1));
     assert_eq!(early, Err(DropReason::AheadOfSequence));
-    let said = [data(Position::Only, 100, 256), aeth_packet(101, SEQUENCE)];
-    assert_eq!(bench.transmit(), said);
+    let sent = [data(Position::Only, 100, 256), aeth_packet(101, SEQUENCE)];
+    assert_eq!(bench.transmit(), sent);
 }
 
 #[test]
-fn packets_in_the_wrong_order_within_a_run_are_reported_from_the_one_that_is_lost() {
+fn the_nak_for_reordered_packets_names_the_missing_one() {
     let mut bench = Bench::new();
     bench.post(1);
     let early = bench.receive(send(Position::Only, 101, 1).with_ack_request());
@@ -165,35 +165,35 @@ fn packets_in_the_wrong_order_within_a_run_are_reported_from_the_one_that_is_los
     assert_eq!(
         bench.transmit(),
         [aeth_packet(101, SEQUENCE)],
-        "which acknowledges 100"
+        "it acknowledges 100"
     );
 }
 
 #[test]
-fn a_stray_request_from_far_ahead_takes_no_acknowledgement_away() {
+fn a_forged_early_request_does_not_suppress_acks() {
     let both = |psn: u32| [aeth_packet(psn + 1, SEQUENCE), ack(psn)];
     let early = Err(DropReason::AheadOfSequence);
-    let stray = || send(Position::Only, 150, 1);
-    let asked = |psn: u32| send(Position::Only, psn, 1).with_ack_request();
+    let forged = || send(Position::Only, 150, 1);
+    let request = |psn: u32| send(Position::Only, psn, 1).with_ack_request();
     let mut bench = Bench::new();
     (0..4).for_each(|_| bench.post(1));
-    assert_eq!(bench.receive(stray()), early);
-    bench.receive(asked(100)).unwrap();
-    assert_eq!(bench.transmit(), both(100), "before it");
-    bench.receive(asked(101)).unwrap();
+    assert_eq!(bench.receive(forged()), early);
+    bench.receive(request(100)).unwrap();
+    assert_eq!(bench.transmit(), both(100), "forged packet first");
+    bench.receive(request(101)).unwrap();
     bench.transmit();
-    bench.receive(asked(102)).unwrap();
-    assert_eq!(bench.receive(stray()), early);
-    assert_eq!(bench.transmit(), both(102), "behind it");
-    bench.receive(asked(103)).unwrap();
+    bench.receive(request(102)).unwrap();
+    assert_eq!(bench.receive(forged()), early);
+    assert_eq!(bench.transmit(), both(102), "forged packet last");
+    bench.receive(request(103)).unwrap();
     bench.transmit();
-    assert_eq!(bench.receive(stray()), early);
-    bench.receive(asked(103)).unwrap();
-    assert_eq!(bench.transmit(), both(103), "when it comes again");
+    assert_eq!(bench.receive(forged()), early);
+    bench.receive(request(103)).unwrap();
+    assert_eq!(bench.transmit(), both(103), "duplicate request");
 }
 
 #[test]
-fn a_gap_that_closes_within_the_run_is_not_reported() {
+fn a_gap_that_closes_before_the_burst_is_not_reported() {
     let mut bench = Bench::new();
     bench.post(1);
     bench.post(1);
@@ -204,24 +204,20 @@ fn a_gap_that_closes_within_the_run_is_not_reported() {
     assert_eq!(bench.transmit(), [ack(101)]);
 }
 
-// Not ready.
+// RNR.
 
 #[test]
-fn without_a_receive_a_pause_is_asked_for() {
+fn without_a_receive_an_rnr_nak_is_sent() {
     let mut bench = Bench::new();
     bench.receive(send(Position::Only, 100, 1)).unwrap();
-    let pause = aeth_packet(100, Syndrome::Rnr { timer: PAUSE });
-    assert_eq!(bench.transmit(), [pause]);
+    let rnr_nak = aeth_packet(100, Syndrome::Rnr { timer: RNR_TIMER });
+    assert_eq!(bench.transmit(), [rnr_nak]);
     assert_eq!(bench.host_calls(), []);
     let early = bench.receive(send(Position::Only, 101, 1));
     assert_eq!(early, Err(DropReason::AheadOfSequence));
-    assert_eq!(
-        bench.transmit(),
-        [],
-        "the rest of the window is not reported"
-    );
+    assert_eq!(bench.transmit(), [], "later packets get no NAK");
     bench.receive(send(Position::Only, 100, 1)).unwrap();
-    assert_eq!(bench.transmit(), [pause]);
+    assert_eq!(bench.transmit(), [rnr_nak]);
     bench.post(1);
     bench
         .receive(send(Position::Only, 100, 1).with_ack_request())
@@ -231,7 +227,7 @@ fn without_a_receive_a_pause_is_asked_for() {
 }
 
 #[test]
-fn a_write_waits_with_its_last_packet_for_a_receive() {
+fn the_last_packet_of_a_write_waits_for_a_receive() {
     let mut bench = Bench::new();
     let first = write(Position::First, 100, 256).with_reth(0, 300);
     let last = write(Position::Last, 101, 44)
@@ -241,7 +237,7 @@ fn a_write_waits_with_its_last_packet_for_a_receive() {
     bench.receive(last).unwrap();
     assert_eq!(
         bench.transmit(),
-        [aeth_packet(101, Syndrome::Rnr { timer: PAUSE })]
+        [aeth_packet(101, Syndrome::Rnr { timer: RNR_TIMER })]
     );
     bench.post(0);
     bench.receive(last).unwrap();
@@ -255,7 +251,7 @@ fn a_write_waits_with_its_last_packet_for_a_receive() {
 }
 
 #[test]
-fn the_rest_of_the_window_after_a_pause_that_was_not_sent_is_reported() {
+fn dropped_packets_are_reported_if_the_rnr_nak_was_not_sent() {
     let mut bench = Bench::new();
     bench.receive(send(Position::Only, 100, 1)).unwrap();
     let early = bench.receive(send(Position::Only, 101, 1));
@@ -266,7 +262,7 @@ fn the_rest_of_the_window_after_a_pause_that_was_not_sent_is_reported() {
 }
 
 #[test]
-fn a_read_response_that_could_not_be_made_is_the_next() {
+fn an_unsent_read_response_is_the_next() {
     let mut bench = Bench::new();
     bench
         .receive(read(100, 0x1000, 700).with_ack_request())
@@ -278,24 +274,24 @@ fn a_read_response_that_could_not_be_made_is_the_next() {
         bytes: u32::MAX,
         packets: 1,
     };
-    let mut said = Vec::new();
+    let mut sent = Vec::new();
     while let [packet] = bench.transmit_up_to(one)[..] {
         bench.responder.unsend(1);
         assert!(bench.responder.has_work());
         assert_eq!(bench.transmit_up_to(one), [packet]);
-        said.push(packet);
+        sent.push(packet);
     }
-    let psns: Vec<u32> = said.iter().map(|packet| packet.psn).collect();
-    assert_eq!(psns, [100, 101, 102, 103], "and no acknowledgement");
+    let psns: Vec<u32> = sent.iter().map(|packet| packet.psn).collect();
+    assert_eq!(psns, [100, 101, 102, 103], "no ACK");
 }
 
 #[test]
-fn who_waits_for_memory_asks_for_patience_where_it_stopped() {
+fn a_fault_rnr_nak_has_the_next_psn_without_a_response() {
     let mut bench = Bench::new();
-    let pause = Syndrome::Rnr { timer: 31 };
+    let rnr_nak = Syndrome::Rnr { timer: 31 };
     assert_eq!(
         Pkt::of(&bench.responder.fault_rnr_nak()),
-        aeth_packet(100, pause)
+        aeth_packet(100, rnr_nak)
     );
     bench
         .receive(read(100, 0x1000, 700).with_ack_request())
@@ -307,18 +303,14 @@ fn who_waits_for_memory_asks_for_patience_where_it_stopped() {
     bench.responder.unsend(1);
     assert_eq!(
         Pkt::of(&bench.responder.fault_rnr_nak()),
-        aeth_packet(101, pause)
+        aeth_packet(101, rnr_nak)
     );
     assert_eq!(bench.responder.take_stats().rnr_naks, 2);
-    assert_eq!(
-        bench.transmit().len(),
-        2,
-        "and goes on as if nothing had been"
-    );
+    assert_eq!(bench.transmit().len(), 2, "the responses continue");
 }
 
 #[test]
-fn what_is_confirmed_is_acknowledged_unasked() {
+fn a_forced_ack_needs_no_ack_request() {
     let mut bench = Bench::new();
     bench.post(1000);
     bench.receive(send(Position::First, 100, 256)).unwrap();
@@ -330,9 +322,9 @@ fn what_is_confirmed_is_acknowledged_unasked() {
 }
 
 #[test]
-fn nothing_is_confirmed_that_is_refused_or_must_come_again() {
+fn a_forced_ack_does_not_replace_a_nak() {
     for syndrome in [
-        Syndrome::Rnr { timer: PAUSE },
+        Syndrome::Rnr { timer: RNR_TIMER },
         Syndrome::Nak(NakCode::InvalidRequest),
     ] {
         let mut bench = Bench::new();
