@@ -45,8 +45,8 @@ pub struct ReplayEntry {
     pub(super) next: u32,
     /// End (exclusive) of the response being sent.
     pub(super) end: u32,
-    /// The first response is not completely sent yet.
-    is_first: bool,
+    /// The response is sent for the first time and is not finished.
+    is_new: bool,
 }
 
 impl ReplayEntry {
@@ -64,7 +64,7 @@ impl ReplayEntry {
         start: 0,
         next: 0,
         end: 0,
-        is_first: false,
+        is_new: false,
     };
 
     /// Returns the entry of an executed request with a response of one packet.
@@ -90,7 +90,7 @@ impl ReplayEntry {
             length,
             msn,
             end: packets,
-            is_first: true,
+            is_new: true,
             ..Self::EMPTY
         }
     }
@@ -143,7 +143,7 @@ pub(super) struct Replay<A> {
     /// Queue index of the first pending entry; `len` if no entry is pending.
     first_pending: u32,
     /// The packets sent last belong to a first response, not a repeated one.
-    last_was_first: bool,
+    last_was_new: bool,
 }
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
@@ -154,7 +154,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
             oldest: 0,
             len: 0,
             first_pending: 0,
-            last_was_first: false,
+            last_was_new: false,
         }
     }
 
@@ -210,7 +210,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
             if oldest.may_be_repeated(first, packets) && self.len < self.capacity() {
                 break;
             }
-            if oldest.is_first {
+            if oldest.is_new {
                 return Err(Full);
             }
             self.drop_oldest();
@@ -222,7 +222,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
     /// executed request.
     pub(super) fn expire(&mut self, expected: Psn) {
         while let (Some(oldest), 1..) = (self.get(0), self.len) {
-            if oldest.is_first || oldest.may_be_repeated(expected, 0) {
+            if oldest.is_new || oldest.may_be_repeated(expected, 0) {
                 break;
             }
             self.drop_oldest();
@@ -269,7 +269,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
         let Some(entry) = self.get_mut(index) else {
             return;
         };
-        let end = if entry.is_first { entry.packets } else { end };
+        let end = if entry.is_new { entry.packets } else { end };
         if entry.is_pending() && (entry.next, entry.end) == (start, end) {
             return;
         }
@@ -299,7 +299,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
     /// Cancels all pending repeated responses.
     pub(super) fn cancel_repeats(&mut self) {
         for index in 0..self.len {
-            if let Some(entry) = self.get_mut(index).filter(|entry| !entry.is_first) {
+            if let Some(entry) = self.get_mut(index).filter(|entry| !entry.is_new) {
                 entry.next = entry.end;
             }
         }
@@ -313,11 +313,11 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
         let Some(entry) = self.get_mut(index) else {
             return;
         };
-        let is_first = entry.is_first;
+        let is_new = entry.is_new;
         entry.next = entry.next.saturating_add(count);
-        entry.is_first = is_first && entry.next < entry.packets;
+        entry.is_new = is_new && entry.next < entry.packets;
         let is_done = !entry.is_pending();
-        self.last_was_first = is_first;
+        self.last_was_new = is_new;
         if is_done {
             self.advance_pending(index);
         }
@@ -325,7 +325,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
 
     /// Undoes the last [`sent`](Self::sent) for the packets from this PSN on.
     pub(super) fn unsend(&mut self, psn: Psn) {
-        let is_first = self.last_was_first;
+        let is_new = self.last_was_new;
         let Some(index) = self.index_of(psn) else {
             return;
         };
@@ -333,14 +333,14 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
             return;
         };
         entry.next = psn.since(entry.first);
-        entry.is_first |= is_first;
+        entry.is_new |= is_new;
         self.first_pending = self.first_pending.min(index);
     }
 
     /// Cancels the rest of the response sent last, which contains this PSN, if it is a repeated one.
     /// Returns whether it is.
     pub(super) fn cancel_repeat(&mut self, psn: Psn) -> bool {
-        if self.last_was_first {
+        if self.last_was_new {
             return false;
         }
         if let Some(index) = self.index_of(psn) {

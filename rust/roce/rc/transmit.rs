@@ -207,14 +207,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             true => split.part_end(index, packets),
             false => index.saturating_add(1),
         };
-        let flight_packets = end.saturating_sub(index);
-        let flight_bytes = mtu.span(index, end, slot.wr.length);
-        let fits = flight.packets.saturating_add(flight_packets) <= flow.packets
-            && flight.bytes.saturating_add(flight_bytes) <= flow.bytes;
+        let added_packets = end.saturating_sub(index);
+        let added_bytes = mtu.span(index, end, slot.wr.length);
+        let fits = flight.packets.saturating_add(added_packets) <= flow.packets
+            && flight.bytes.saturating_add(added_bytes) <= flow.bytes;
         if !fits && flight.packets != 0 {
             return None;
         }
-        // The first packet fits, as checked above. Further packets are limited to the room left.
+        // One packet may be sent, as checked above. Further packets are limited to the room left.
         let count = match (max_packets, awaits_response) {
             (..=1, _) | (_, true) => 1,
             _ => max_packets
