@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When the requester asks for an acknowledgement.
+//! When the requester sets the AckReq bit.
 //!
-//! Owns the rules; the account of what was asked for is in `questions`. Does not know what an acknowledgement does.
+//! A requested ACK costs each end one packet. It is useful only if something depends on it: the
+//! consumer waits for a completion, the window or the send queue fills up, or a local operation
+//! waits for its predecessors. In a stream of unsignaled requests, ACK requests are therefore
+//! sparse ([`AckRequestMode::WhenNeeded`]).
 //!
-//! One that is asked for costs both ends a packet, and is of use only to who waits for it: the consumer for
-//! a completion, the window and the send queue for room, a local operation for its turn. So within a stream
-//! of requests that are not signaled, there are fewer ([`AckRequestMode::WhenNeeded`]). When such a stream stops, nobody knows
-//! that it does: what is not asked for within [`PATIENCE`] is then asked for by a *probe*, a SEND without payload and
-//! with the PSN before the oldest in flight. That is a duplicate at any rate, so the peer answers with how far it has
-//! come, and does nothing (IBA: C9-105). It needs none of the consumer's memory, which may be gone if the consumer
-//! knows from elsewhere that its message has arrived.
+//! The requester cannot detect the end of such a stream. If the last packets carry no ACK request
+//! and nothing follows within [`MAX_ACK_REQUEST_DELAY`], an *ACK probe* requests it: a SEND
+//! without payload whose PSN precedes the oldest packet in flight. The peer treats it as a
+//! duplicate, executes nothing and returns an ACK for all it has received (IBA: C9-105). The probe
+//! reads no memory of the consumer, which may be freed by now if the consumer learned in another
+//! way that its message arrived.
 //!
-//! Time runs against the peer only from a question on: see [`Requester::is_answer_due`].
+//! The ACK timeout runs only while a requested ACK is outstanding, see [`Requester::is_ack_due`].
 
 use super::{
-    ack_policy::{
-        AckRequestMode,
-        AckRequests,
-        SinceRequest, //
-    },
-    attributes::FlowLimit,
+    config::FlowLimit,
     requester::{
+        AckRequests,
         Requester,
-        RequesterState, //
+        RequesterState,
+        SinceAckRequest, //
     },
     slot::Slot,
-    transmit::Plan, //
+    transmit::{
+        AckRequestMode,
+        Plan, //
+    }, //
 };
 use crate::{
     psn::Psn,
@@ -49,126 +51,135 @@ use crate::{
     }, //
 };
 
-/// Until then, more requests may bring an occasion to ask. What is further apart is no stream.
-const PATIENCE: Duration = Duration::from_micros(1_000);
+/// Longest time that packets stay in flight without an ACK request. Requests that are further
+/// apart do not form a stream.
+const MAX_ACK_REQUEST_DELAY: Duration = Duration::from_micros(1_000);
 
-/// A peer has to answer no sooner than that, or it is always asked.
-const LEAST_TIMEOUT: Duration = Duration::from_micros(4_000);
+/// With a shorter ACK timeout, every message requests an ACK.
+const MIN_SPARSE_ACK_TIMEOUT: Duration = Duration::from_micros(4_000);
 
-/// Who asks promptly does so at least every so many packets.
-const PROMPT: u32 = 16;
+/// In [`AckRequestMode::EveryMessage`], one packet in this many requests an ACK.
+const MAX_PACKETS_PER_ACK_REQUEST: u32 = 16;
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
-    /// Returns whether the planned packet asks for an acknowledgement: the last of a message for which somebody
-    /// waits does, and enough of the others that neither window nor send queue can fill up unanswered.
-    pub(super) fn asks(&self, plan: &Plan, asking: AckRequestMode) -> bool {
-        let most = self.most_unasked(asking);
-        let unasked = self.questions.unasked.with(plan);
-        (plan.is_last() && self.is_awaited(plan, asking))
-            || self.questions.overdue
-            || unasked.packets >= most.packets
-            || unasked.bytes >= most.bytes
-            || unasked.messages >= most.messages
+    /// Returns whether the planned packet must request an ACK. The last packet of a message does
+    /// if something waits for the message. Other packets do often enough that neither the window
+    /// nor the send queue fills up without an ACK request.
+    pub(super) fn needs_ack_request(&self, plan: &Plan, mode: AckRequestMode) -> bool {
+        let max = self.max_since_request(mode);
+        let since = self.ack_requests.since.with(plan);
+        (plan.is_last() && self.needs_ack_at_end(plan, mode))
+            || self.ack_requests.overdue
+            || since.packets >= max.packets
+            || since.bytes >= max.bytes
+            || since.messages >= max.messages
     }
 
-    /// Returns how many full packets of a message go before one has to ask for an acknowledgement, with that one.
-    pub(super) fn until_asked(&self, asking: AckRequestMode) -> u32 {
-        if self.questions.overdue {
+    /// Returns the number of full packets of a message up to and including the next one that must
+    /// request an ACK.
+    pub(super) fn packets_to_ack_request(&self, mode: AckRequestMode) -> u32 {
+        if self.ack_requests.overdue {
             return 1;
         }
-        let unasked = self.questions.unasked;
-        let most = self.most_unasked(asking);
-        let packets = most.packets.saturating_sub(unasked.packets);
-        let bytes = most.bytes.saturating_sub(unasked.bytes);
+        let since = self.ack_requests.since;
+        let max = self.max_since_request(mode);
+        let packets = max.packets.saturating_sub(since.packets);
+        let bytes = max.bytes.saturating_sub(since.bytes);
         packets.min(self.window.mtu().packets(bytes)).max(1)
     }
 
-    /// Notes that the planned packets were sent at `now`, the last of which asks.
+    /// Records that the planned packets were sent at `now`, the last one with an ACK request.
     #[inline]
-    pub(super) fn asked(&mut self, now: Instant) {
-        self.questions = AckRequests {
-            unasked: SinceRequest::default(),
+    pub(super) fn on_ack_requested(&mut self, now: Instant) {
+        self.ack_requests = AckRequests {
+            since: SinceAckRequest::default(),
             overdue: false,
-            asked: self.window.psn(),
-            before: self.questions.asked,
-            sent: now,
-            ..self.questions
+            end: self.window.psn(),
+            prev_end: self.ack_requests.end,
+            last_sent: now,
+            ..self.ack_requests
         };
-        self.retry.on_asked(now);
+        self.retry.on_ack_requested(now);
     }
 
-    /// Notes that the planned packets were sent at `now`, and ask for nothing.
+    /// Records that the planned packets were sent at `now` without an ACK request.
     #[inline]
-    pub(super) fn did_not_ask(&mut self, plan: &Plan, now: Instant) {
-        self.questions.unasked = self.questions.unasked.with(plan);
-        self.questions.sent = now;
-        // Before the end of a message, more is sent when an answer comes.
-        if plan.is_last() || !self.is_answer_due() {
-            self.retry.ask_by(now.saturating_add(PATIENCE));
+    pub(super) fn on_sent_without_request(&mut self, plan: &Plan, now: Instant) {
+        self.ack_requests.since = self.ack_requests.since.with(plan);
+        self.ack_requests.last_sent = now;
+        // In the middle of a message with an ACK due, that ACK lets the rest of the message go.
+        if plan.is_last() || !self.is_ack_due() {
+            let deadline = now.saturating_add(MAX_ACK_REQUEST_DELAY);
+            self.retry.schedule_ack_request(deadline);
         }
     }
 
-    /// Notes that everything in flight went unasked. There may be no room for more that would ask.
-    pub(super) fn may_have_stopped(&mut self, now: Instant) {
-        if self.questions.unasked.packets != 0 {
-            self.retry.ask_by(now.saturating_add(PATIENCE));
+    /// Records that no packet in flight requested an ACK. The window may be too full for another
+    /// packet that would.
+    pub(super) fn on_no_ack_due(&mut self, now: Instant) {
+        if self.ack_requests.since.packets != 0 {
+            let deadline = now.saturating_add(MAX_ACK_REQUEST_DELAY);
+            self.retry.schedule_ack_request(deadline);
         }
     }
 
-    /// Notes that nothing is in flight that was not asked for.
-    pub(super) fn nothing_to_ask(&mut self) {
-        self.questions = AckRequests {
-            unasked: SinceRequest::default(),
+    /// Forgets all ACK requests: no packet is in flight.
+    pub(super) fn clear_ack_requests(&mut self) {
+        self.ack_requests = AckRequests {
+            since: SinceAckRequest::default(),
             overdue: false,
-            asked: self.window.una(),
-            before: self.window.una(),
-            ..self.questions
+            end: self.window.una(),
+            prev_end: self.window.una(),
+            ..self.ack_requests
         };
-        self.retry.nothing_to_ask();
+        self.retry.cancel_ack_request();
     }
 
-    /// Notes that the packets from `first` on that were planned last were not sent after all. If one of them asked, so
-    /// has the next, or a probe, if something else went unasked.
-    pub(super) fn did_not_leave(&mut self, first: Psn) {
+    /// Records that the packets planned last, from `first` on, were not sent after all. If one of
+    /// them requested an ACK, the next packet must, or a probe if earlier packets are still
+    /// without a request.
+    pub(super) fn on_unsent(&mut self, first: Psn) {
         self.rtt.cancel_sample();
-        let AckRequests { asked, before, .. } = self.questions;
+        let AckRequests { end, prev_end, .. } = self.ack_requests;
         let sent = first.since(self.window.una());
-        if self.known(asked) > sent {
-            self.questions.asked = before;
-            self.questions.overdue |= self.known(before) < sent;
+        if self.unacked_before(end) > sent {
+            self.ack_requests.end = prev_end;
+            self.ack_requests.overdue |= self.unacked_before(prev_end) < sent;
         }
-        if !self.is_answer_due() {
-            self.retry.nothing_asked();
-        }
-    }
-
-    /// Notes that the peer acknowledges what it is asked for.
-    #[inline]
-    pub(super) fn heard(&mut self) {
-        self.questions.heard = true;
-    }
-
-    /// Says that what is in flight has to be asked for, now.
-    pub(super) fn ask_next(&mut self) {
-        self.questions.overdue = true;
-    }
-
-    /// Says that somebody begins to wait for what is in flight.
-    pub(super) fn is_waited_for(&mut self) {
-        if self.questions.unasked.messages != 0 {
-            self.ask_next();
+        if !self.is_ack_due() {
+            self.retry.stop_ack_timer();
         }
     }
 
-    /// Returns whether something in flight was asked for.
+    /// Records that the peer has sent an ACK.
     #[inline]
-    pub(super) fn is_answer_due(&self) -> bool {
-        self.known(self.questions.asked) != 0
+    pub(super) fn on_ack_received(&mut self) {
+        self.ack_requests.peer_has_acked = true;
     }
 
-    /// Returns how many packets that are not acknowledged are before `psn`, a PSN that was once sent.
+    /// Makes the next packet, or a probe, request an ACK.
+    pub(super) fn require_ack_request(&mut self) {
+        self.ack_requests.overdue = true;
+    }
+
+    /// Requests an ACK now if messages were sent without a request, because an operation waits for
+    /// their completion.
+    pub(super) fn require_ack_for_waiter(&mut self) {
+        if self.ack_requests.since.messages != 0 {
+            self.require_ack_request();
+        }
+    }
+
+    /// Returns whether an unacknowledged packet requested an ACK.
     #[inline]
-    fn known(&self, psn: Psn) -> u32 {
+    pub(super) fn is_ack_due(&self) -> bool {
+        self.unacked_before(self.ack_requests.end) != 0
+    }
+
+    /// Returns the number of unacknowledged packets before `psn`. 0 if `psn` is already
+    /// acknowledged.
+    #[inline]
+    fn unacked_before(&self, psn: Psn) -> u32 {
         let una = self.window.una();
         let packets = psn.since(una);
         match packets <= self.window.high().since(una) {
@@ -177,25 +188,26 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Returns whether a probe has to be sent if nothing else can be. A READ in flight is answered by itself; its PSNs
-    /// mean something else to the peer.
+    /// Returns whether an ACK probe is needed if no other packet can be sent. A READ in flight
+    /// needs none: it gets a response anyway, and the peer would take the probe's PSN for one of
+    /// the READ's response PSNs.
     #[inline]
-    pub(super) fn probes(&self) -> bool {
-        let alive = matches!(self.state, RequesterState::Ready | RequesterState::Draining);
-        self.questions.overdue
-            && self.questions.heard
-            && alive
+    pub(super) fn needs_ack_probe(&self) -> bool {
+        let may_send = matches!(self.state, RequesterState::Ready | RequesterState::Draining);
+        self.ack_requests.overdue
+            && self.ack_requests.peer_has_acked
+            && may_send
             && self.window.in_flight()
             && self.window.flight().reads == 0
     }
 
-    /// Makes the packet that only asks, once [`probes`](Self::probes) says so.
-    pub(super) fn probe(&mut self, now: Instant) -> Option<TxDesc> {
+    /// Builds the ACK probe. The caller has checked [`needs_ack_probe`](Self::needs_ack_probe).
+    pub(super) fn ack_probe(&mut self, now: Instant) -> Option<TxDesc> {
         let opcode = Opcode::of(Service::Rc, Operation::Send, Position::Only, false)?;
-        let known = self.window.una().sub(1);
-        self.asked(now);
+        let duplicate = self.window.una().sub(1);
+        self.on_ack_requested(now);
         Some(TxDesc {
-            headers: Headers::new(opcode, self.config.pkey, self.config.dest_qpn, known)
+            headers: Headers::new(opcode, self.config.pkey, self.config.dest_qpn, duplicate)
                 .ack_request(true),
             source: TxPayload::None,
             offset: 0,
@@ -204,41 +216,52 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         })
     }
 
-    /// Returns how to ask for what is sent now. What is sent again, and what follows on silence, is in doubt;
-    /// a peer from which nothing was heard in a short time counts as dead; and one that has acknowledged
-    /// nothing yet may not know where the connection begins: rdma_rxe answers a duplicate with what its queue
-    /// pair has last done, even if that was in another connection. These are asked for promptly, and so is
-    /// what is no stream.
-    pub(super) fn asking(&self, wish: AckRequestMode, now: Instant) -> AckRequestMode {
-        let questions = &self.questions;
-        let streams = !questions.sent.saturating_add(PATIENCE).is_before(now);
-        let new = self.window.psn() == self.window.high();
-        let patient = self.retry.waits_for(LEAST_TIMEOUT) && !self.cwnd.has_timed_out();
-        match streams && new && patient && questions.heard {
-            true => wish,
+    /// Returns the mode for packets sent now: `preferred`, or every message in these cases:
+    ///
+    /// - the packets are retransmitted or follow a timeout;
+    /// - the ACK timeout is so short that the peer would soon count as dead;
+    /// - the peer has acknowledged nothing yet. It may not know where the connection begins:
+    ///   rdma_rxe responds to a duplicate with the last PSN its QP executed, even if that was in an
+    ///   earlier connection;
+    /// - the packets are not part of a stream.
+    pub(super) fn ack_request_mode(
+        &self,
+        preferred: AckRequestMode,
+        now: Instant,
+    ) -> AckRequestMode {
+        let requests = &self.ack_requests;
+        let is_stream = !requests
+            .last_sent
+            .saturating_add(MAX_ACK_REQUEST_DELAY)
+            .is_before(now);
+        let is_new = self.window.psn() == self.window.high();
+        let may_defer =
+            self.retry.is_timeout_at_least(MIN_SPARSE_ACK_TIMEOUT) && !self.cwnd.has_timed_out();
+        match is_stream && is_new && may_defer && requests.peer_has_acked {
+            true => preferred,
             false => AckRequestMode::EveryMessage,
         }
     }
 
-    /// Returns whether anybody waits for the end of the planned message.
-    fn is_awaited(&self, plan: &Plan, asking: AckRequestMode) -> bool {
-        asking == AckRequestMode::EveryMessage
+    /// Returns whether something waits for the end of the planned message.
+    fn needs_ack_at_end(&self, plan: &Plan, mode: AckRequestMode) -> bool {
+        mode == AckRequestMode::EveryMessage
             || plan.slot.wr.signaled
             || plan.slot.awaits_response()
             || self.state == RequesterState::Draining
-            || self.window.is_before_waiting()
+            || self.window.next_awaits_current()
     }
 
-    /// Returns how much may go unasked.
-    fn most_unasked(&self, asking: AckRequestMode) -> SinceRequest {
+    /// Returns how much may be sent between two ACK requests.
+    fn max_since_request(&self, mode: AckRequestMode) -> SinceAckRequest {
         let FlowLimit { bytes, packets } = self.flow();
-        match asking {
-            AckRequestMode::EveryMessage => SinceRequest {
-                packets: PROMPT.min(packets.wrapping_shr(1)),
+        match mode {
+            AckRequestMode::EveryMessage => SinceAckRequest {
+                packets: MAX_PACKETS_PER_ACK_REQUEST.min(packets.wrapping_shr(1)),
                 bytes: bytes.wrapping_shr(1),
                 messages: u32::MAX,
             },
-            AckRequestMode::WhenNeeded => SinceRequest {
+            AckRequestMode::WhenNeeded => SinceAckRequest {
                 packets: packets.wrapping_shr(2),
                 bytes: bytes.wrapping_shr(2),
                 messages: self.window.capacity().wrapping_shr(2),
@@ -247,8 +270,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 }
 
-impl SinceRequest {
-    /// These, and the planned packets.
+impl SinceAckRequest {
+    /// Returns the counts after the planned packets.
     #[inline]
     fn with(self, plan: &Plan) -> Self {
         Self {

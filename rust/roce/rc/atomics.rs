@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations, atomic writes and flushes: requests of one packet that have an answer of one
-//! packet, and are carried out once however often they come.
+//! Execution of atomic operations, ATOMIC WRITEs and FLUSHes: one request packet, one response
+//! packet, executed at most once even if the request is repeated.
 //!
-//! Owns their checks, which precede every effect. Room for the answer comes first: what cannot be
-//! answered again is not carried out. READs, which are answered by many packets and may be carried
-//! out again, are not here.
+//! All checks precede all effects. The replay entry is reserved first: a request whose response
+//! could not be repeated is not executed.
 //!
 //! IBA: C9-88 (length 0), o9-17 (alignment of atomic operations); annex A19, memory placement
 //! extensions.
@@ -41,21 +40,21 @@ use crate::{
 };
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
-    /// Carries out an atomic operation.
+    /// Executes an atomic operation.
     pub(super) fn on_atomic(
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
     ) -> Result<(), NakReason> {
         let (op, remote) = atomic(packet).ok_or(NakReason::INVALID)?;
-        self.admit(packet, 0, Access::REMOTE_ATOMIC)?;
+        self.check_single_packet(packet, 0, Access::REMOTE_ATOMIC)?;
         check_alignment(remote)?;
         self.make_room()?;
-        let found = host.execute_atomic(remote, op)?;
-        self.answer(Request::Atomic(op, found), remote)
+        let original = host.execute_atomic(remote, op)?;
+        self.record_response(Request::Atomic(op, original), remote)
     }
 
-    /// Carries out an atomic write.
+    /// Executes an ATOMIC WRITE.
     pub(super) fn on_atomic_write(
         &mut self,
         packet: &Packet<'_>,
@@ -63,7 +62,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     ) -> Result<(), NakReason> {
         let reth = packet.reth().ok_or(NakReason::INVALID)?;
         let remote = Remote::from(&reth);
-        self.admit(packet, ATOMIC_BYTES, Access::REMOTE_WRITE)?;
+        self.check_single_packet(packet, ATOMIC_BYTES, Access::REMOTE_WRITE)?;
         if reth.len != ATOMIC_BYTES {
             return Err(NakReason::INVALID);
         }
@@ -71,10 +70,10 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.make_room()?;
         let payload = RxPayload::of(packet).ok_or(NakReason::INVALID)?;
         host.write_atomic(remote, payload)?;
-        self.answer(Request::AtomicWrite, remote)
+        self.record_response(Request::AtomicWrite, remote)
     }
 
-    /// Carries out a flush. Everything before it is in memory already.
+    /// Executes a FLUSH. The data of all earlier requests is already placed.
     pub(super) fn on_flush(
         &mut self,
         packet: &Packet<'_>,
@@ -88,17 +87,22 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             _ => return Err(NakReason::INVALID),
         };
         let remote = Remote::from(&reth);
-        self.admit(packet, 0, placement.access())?;
+        self.check_single_packet(packet, 0, placement.access())?;
         self.make_room()?;
         if scope != FlushScope::Range(0) {
             host.flush(remote, scope, placement)?;
         }
-        self.answer(Request::Flush, remote)
+        self.record_response(Request::Flush, remote)
     }
 
-    /// Checks that no message is under way, that the payload is as long as it must be, and that the
-    /// peer may do `access` at all.
-    fn admit(&self, packet: &Packet<'_>, payload: u32, access: Access) -> Result<(), NakReason> {
+    /// Checks that no message is in progress, that the payload has `payload` bytes, and that the QP
+    /// grants `access`.
+    fn check_single_packet(
+        &self,
+        packet: &Packet<'_>,
+        payload: u32,
+        access: Access,
+    ) -> Result<(), NakReason> {
         let fits = usize_as_u64(packet.payload_len()) == u64::from(payload);
         let idle = self.message == RcMessage::None;
         (fits && idle && self.config.access.contains(access))
@@ -111,17 +115,17 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         room.map_err(|_| NakReason::INVALID)
     }
 
-    /// Notes the answer to the expected request, which is carried out.
-    fn answer(&mut self, request: Request, remote: Remote) -> Result<(), NakReason> {
-        let answer = ReplayEntry::done(self.expected, request, remote, self.msn.next());
-        self.replay.push(answer).map_err(|_| NakReason::INVALID)?;
+    /// Records the response to the expected request, which was executed.
+    fn record_response(&mut self, request: Request, remote: Remote) -> Result<(), NakReason> {
+        let entry = ReplayEntry::executed(self.expected, request, remote, self.msn.next());
+        self.replay.push(entry).map_err(|_| NakReason::INVALID)?;
         self.expected = self.expected.next();
-        self.finish();
+        self.end_message();
         Ok(())
     }
 }
 
-/// Returns the atomic operation that a packet asks for, and where.
+/// Returns the atomic operation of a packet and its address.
 pub(super) fn atomic(packet: &Packet<'_>) -> Option<(AtomicOp, Remote)> {
     let eth = packet.atomic()?;
     let op = match packet.opcode().operation() {

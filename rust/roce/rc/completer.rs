@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Responses to completions: what the requester makes of what it is answered.
+//! The completer: handles responses and completes requests.
 //!
-//! Owns the judgement on each kind of response. PSNs decide, not opcodes: a response belongs to
-//! the request whose PSNs include its own, and where in a READ its bytes go follows from the
-//! distance. So a responder may start a response anew at any packet.
+//! The PSN, not the opcode, determines the request of a response and the offset of READ data. So a
+//! responder may restart a response at any packet.
 //!
 //! IBA: section 9.7.6, receiving responses.
 
@@ -44,16 +43,17 @@ use crate::{
 };
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
-    /// Takes a response of the peer. What it completes is reported by
-    /// [`poll_completion`](Self::poll_completion).
+    /// Handles a response from the peer. [`poll_completion`](Self::poll_completion) reports the
+    /// requests that it completes.
     ///
     /// # Errors
     ///
-    /// - [`DropReason::WrongQpState`]: nothing can be in flight in this state.
-    /// - [`DropReason::WrongService`]: it is not a response, or to nothing that is ever sent.
-    /// - [`DropReason::StaleResponse`]: nothing in flight has its PSN, or it says nothing new.
-    /// - [`DropReason::ResponseGap`]: one before it is missing, which is dealt with already.
-    /// - [`DropReason::BadSyndrome`]: what it says is reserved.
+    /// - [`DropReason::WrongQpState`]: no packet can be in flight in this state.
+    /// - [`DropReason::WrongService`]: the packet is not a response that this QP can receive.
+    /// - [`DropReason::StaleResponse`]: no packet in flight has its PSN, or it carries no news.
+    /// - [`DropReason::ResponseGap`]: an earlier response is missing. The loss is already handled.
+    /// - [`DropReason::BadSequence`]: it does not match the request with its PSN.
+    /// - [`DropReason::BadSyndrome`]: its syndrome is reserved or not allowed in this response.
     pub fn handle_response(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             Operation::AtomicAcknowledge => self.on_atomic_response(now, packet, host),
             _ => Err(DropReason::WrongService),
         };
-        self.settle();
+        self.fail_if_oldest_aborted();
         outcome
     }
 
@@ -86,7 +86,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             .map_or(Syndrome::Reserved, |aeth| aeth.syndrome);
         match syndrome {
             Syndrome::Ack { .. } => {
-                self.heard();
+                self.on_ack_received();
                 self.advance_to(now, psn.next())
             }
             Syndrome::Rnr { timer } => {
@@ -109,75 +109,75 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Takes data that was read, or the word that an atomic write or a flush is done. Its arrival
-    /// acknowledges every request before that one.
+    /// Handles READ data, or the response to an ATOMIC WRITE or FLUSH. It acknowledges all earlier
+    /// requests.
     fn on_read_response(
         &mut self,
         now: Instant,
         packet: &Packet<'_>,
         host: &mut impl ResponseContext,
     ) -> Result<Taken, DropReason> {
-        let slot = self.answered(now, packet)?;
+        let slot = self.response_slot(now, packet)?;
         if matches!(slot.wr.op, SendOp::Atomic { .. }) {
             return Err(DropReason::BadSequence);
         }
         let (mtu, index) = (self.window.mtu(), packet.psn().since(slot.first));
         let len = low_u32(usize_as_u64(packet.payload_len()));
         let end = index.saturating_add(packet.packets());
-        // Of a READ, the rest may not be asked for yet.
-        let asked = packet.packets() <= self.window.high().since(packet.psn());
-        if !asked || len != mtu.span(index, end, slot.response_length()) {
-            self.end(WcStatus::BadRespErr);
+        // Later parts of a split READ may not be requested yet.
+        let requested = packet.packets() <= self.window.high().since(packet.psn());
+        if !requested || len != mtu.span(index, end, slot.response_length()) {
+            self.fail_oldest(WcStatus::BadRespErr);
             return Ok(Taken::Whole);
         }
         if let Some(payload) = RxPayload::of(packet) {
             let offset = mtu.offset(index, slot.wr.length);
-            match host.place(self.window.oldest_place(), offset, payload) {
+            match host.place(self.window.oldest_index(), offset, payload) {
                 Ok(()) => {}
                 Err(Obstacle::Absent) => return Ok(Taken::Paused),
                 Err(Obstacle::Refused(status)) => {
-                    self.end(status);
+                    self.fail_oldest(status);
                     return Ok(Taken::Whole);
                 }
             }
         }
         if let (SendOp::ReadInvalidate { rkey, .. }, true) = (slot.wr.op, end == slot.packets) {
             if let Err(status) = host.invalidate(rkey) {
-                self.end(status);
+                self.fail_oldest(status);
                 return Ok(Taken::Whole);
             }
         }
         self.window.advance(packet.packets());
-        self.progress(now, packet.packets());
+        self.on_progress(now, packet.packets());
         Ok(Taken::Whole)
     }
 
-    /// Takes what an atomic operation found.
+    /// Handles the original value that an atomic operation returns.
     fn on_atomic_response(
         &mut self,
         now: Instant,
         packet: &Packet<'_>,
         host: &mut impl ResponseContext,
     ) -> Result<Taken, DropReason> {
-        let slot = self.answered(now, packet)?;
-        let found = packet.atomic_ack().ok_or(DropReason::BadSequence)?.original;
+        let slot = self.response_slot(now, packet)?;
+        let original = packet.atomic_ack().ok_or(DropReason::BadSequence)?.original;
         if !matches!(slot.wr.op, SendOp::Atomic { .. }) {
             return Err(DropReason::BadSequence);
         }
-        match host.place_value(self.window.oldest_place(), found) {
+        match host.place_value(self.window.oldest_index(), original) {
             Ok(()) => {
                 self.window.advance(1);
-                self.progress(now, 1);
+                self.on_progress(now, 1);
             }
             Err(Obstacle::Absent) => return Ok(Taken::Paused),
-            Err(Obstacle::Refused(status)) => self.end(status),
+            Err(Obstacle::Refused(status)) => self.fail_oldest(status),
         }
         Ok(Taken::Whole)
     }
 
-    /// Returns the request that this response answers, the oldest. What is before it is
-    /// acknowledged by that.
-    fn answered(&mut self, now: Instant, packet: &Packet<'_>) -> Result<Slot, DropReason> {
+    /// Acknowledges all packets before this response and returns its request, which must then be the
+    /// oldest.
+    fn response_slot(&mut self, now: Instant, packet: &Packet<'_>) -> Result<Slot, DropReason> {
         if let Some(aeth) = packet.aeth() {
             if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
                 return Err(DropReason::BadSyndrome);
@@ -194,14 +194,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         Ok(*slot)
     }
 
-    /// Acknowledges every packet before `upto`. One that only data can acknowledge, and that is
-    /// answered by something later, shows that the data got lost.
+    /// Acknowledges all packets before `upto`. If one of them awaits a response of its own, that
+    /// response was lost.
     fn advance_to(&mut self, now: Instant, upto: Psn) -> Result<(), DropReason> {
         let una = self.window.una();
         let reach = self.window.acknowledge(upto);
         if self.window.una() != una {
             let packets = self.window.una().since(una);
-            self.progress(now, packets);
+            self.on_progress(now, packets);
         }
         match reach {
             Reach::Whole => Ok(()),
@@ -209,15 +209,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    fn progress(&mut self, now: Instant, packets: u32) {
+    fn on_progress(&mut self, now: Instant, packets: u32) {
         self.cwnd.on_ack(packets);
         self.rtt.on_ack(self.window.una(), now);
-        let due = self.is_answer_due();
-        self.retry.on_progress(now, due);
+        let ack_due = self.is_ack_due();
+        self.retry.on_progress(now, ack_due);
         if !self.window.in_flight() {
-            self.nothing_to_ask();
-        } else if !due {
-            self.may_have_stopped(now);
+            self.clear_ack_requests();
+        } else if !ack_due {
+            self.on_no_ack_due(now);
         }
     }
 
@@ -241,7 +241,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
         match self.retry.on_not_ready(now, timer) {
             Ok(()) => self.go_back(),
-            Err(_) => self.end(WcStatus::RnrRetryExcErr),
+            Err(_) => self.fail_oldest(WcStatus::RnrRetryExcErr),
         }
         Ok(())
     }
@@ -251,11 +251,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             return Err(DropReason::StaleResponse);
         }
         self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
-        self.end(status);
+        self.fail_oldest(status);
         Ok(())
     }
 
-    /// Checks that a refusal is news: the packet was sent since it was last gone back to.
+    /// Checks that a NAK is not stale: the packet was sent since the last rewind.
     fn check_outstanding(&self, psn: Psn) -> Result<(), DropReason> {
         match self.window.una() == psn && self.window.in_flight() {
             true => Ok(()),
@@ -263,20 +263,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// The peer has shown that something got lost.
+    /// Handles a loss that the peer has shown.
     fn on_loss(&mut self) {
-        let may = self.retry.on_loss();
-        self.resend(may);
+        let retry = self.retry.on_loss();
+        self.retransmit(retry);
     }
 
-    /// Sends everything again because something got lost, if that `may` be done once more.
-    pub(super) fn resend(&mut self, may: Result<(), Exhausted>) {
-        match may {
+    /// Retransmits all unacknowledged packets, or fails the oldest request if retries are exhausted.
+    pub(super) fn retransmit(&mut self, retry: Result<(), Exhausted>) {
+        match retry {
             Ok(()) => {
                 self.go_back();
                 self.rtt.on_loss();
             }
-            Err(_) => self.end(WcStatus::RetryExcErr),
+            Err(_) => self.fail_oldest(WcStatus::RetryExcErr),
         }
     }
 }

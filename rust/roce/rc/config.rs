@@ -1,84 +1,97 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Modifying a requester: which attribute goes where.
+//! The requester's attributes and counters: the values a consumer sets with `modify_qp`.
 //!
-//! Owns the setters. What the attributes are is in `attributes`; which of them may be set in which
-//! state is for the caller to know (`ib_modify_qp_is_ok`).
+//! Plain data. The setters are methods of [`Requester`](super::requester::Requester).
 
-use super::{
-    ack_policy::AckRequests,
-    attributes::{
-        Config,
-        FlowLimit,
-        RequesterConfig, //
-    },
-    requester::Requester,
-    slot::Slot, //
-};
-use crate::congestion::{
-    rtt::RttEstimator,
-    window::CongestionWindow, //
-};
 use crate::{
-    id::Pkey,
-    time::Instant, //
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
+    segmentation::tx_desc::Mtu, //
 };
 
-impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
-    /// Sets every attribute, and the PSN. Only before [`start`](Self::start).
-    pub fn configure(&mut self, config: &RequesterConfig) {
-        self.config = Config {
-            dest_qpn: config.dest_qpn,
-            pkey: config.pkey,
-            max_rd_atomic: config.max_rd_atomic,
-            flow: config.flow,
-        };
-        self.window.configure(config.first_psn, config.path_mtu);
-        self.questions = AckRequests::new(config.first_psn);
-        self.cwnd = CongestionWindow::with_initial(config.initial_window);
-        self.rerouted();
-        self.retry.clear();
-        self.retry.set_timeout(config.ack_timeout);
-        self.set_retry_cnt(config.retry_cnt);
-        self.set_rnr_retry(config.rnr_retry);
-    }
+/// Limit on data in flight in either direction. SENDs and WRITEs count with their payload, READs
+/// with the responses they request. One packet, or one part of a split READ, is always allowed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FlowLimit {
+    /// Bytes of payload.
+    pub bytes: u32,
+    /// Packets.
+    pub packets: u32,
+}
 
-    /// Says that there is another way to the peer.
-    pub fn rerouted(&mut self) {
-        self.rtt = RttEstimator::UNKNOWN;
-    }
+/// Attributes of a requester for the transition to RTS.
+#[derive(Clone, Copy, Debug)]
+pub struct RequesterConfig {
+    /// The peer's QP.
+    pub dest_qpn: Qpn,
+    /// Partition key to send.
+    pub pkey: Pkey,
+    /// PSN of the first packet.
+    pub first_psn: Psn,
+    /// Path MTU.
+    pub path_mtu: Mtu,
+    /// Number of READs, or parts of split READs, that the peer serves at a time. Exact, never
+    /// rounded. If 0, a request that awaits a response completes with `IB_WC_LOC_QP_OP_ERR`.
+    pub max_rd_atomic: u8,
+    /// Local ACK timeout, as a 5-bit code. 0 disables the timeout.
+    pub ack_timeout: u8,
+    /// Retransmissions before the requester gives up, 0 to 7.
+    pub retry_cnt: u8,
+    /// Retransmissions to a peer that is not ready, 0 to 6; 7 means no limit.
+    pub rnr_retry: u8,
+    /// Limit on data in flight to a nearby peer. For a round trip of more than a millisecond the
+    /// limit grows in proportion, up to 4 times, while the RTT does not increase and no packet is
+    /// lost.
+    pub flow: FlowLimit,
+    /// Initial congestion window, in packets.
+    pub initial_window: u32,
+}
 
-    /// Sets the local ACK timeout, a code of five bits, from the next packet on; and if so far there was none, for
-    /// what is in flight at `now`.
-    pub fn set_ack_timeout(&mut self, now: Instant, code: u8) {
-        self.retry.set_timeout(code);
-        if self.is_answer_due() {
-            self.retry.is_due(now);
-        }
-    }
+/// Event counts since they were last taken.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RequesterStats {
+    /// Completed SENDs.
+    pub sends: u32,
+    /// Responses to packets in flight, including ACKs.
+    pub responses: u32,
+    /// Retransmissions of all packets in flight.
+    pub retries: u32,
+    /// Expired ACK timeouts.
+    pub timeouts: u32,
+    /// RNR NAKs.
+    pub rnr_naks: u32,
+    /// PSN sequence error NAKs.
+    pub sequence_naks: u32,
+    /// Responses whose PSN shows that an earlier response is missing.
+    pub implied_naks: u32,
+    /// Requests that failed because of a NAK.
+    pub fatal_naks: u32,
+    /// Responses that match no packet in flight.
+    pub stale_responses: u32,
+}
 
-    /// Sets how often to send again before giving up.
-    pub fn set_retry_cnt(&mut self, count: u8) {
-        self.retry.set_limit(count);
-    }
+/// The attributes read for each packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Config {
+    pub(super) dest_qpn: Qpn,
+    pub(super) pkey: Pkey,
+    pub(super) max_rd_atomic: u8,
+    pub(super) flow: FlowLimit,
+}
 
-    /// Sets how often to send again to a peer that is not ready.
-    pub fn set_rnr_retry(&mut self, count: u8) {
-        self.retry.set_rnr_limit(count);
-    }
-
-    /// Sets how many READs the peer is ready to serve at a time.
-    pub fn set_max_rd_atomic(&mut self, count: u8) {
-        self.config.max_rd_atomic = count;
-    }
-
-    /// Sets the partition key to send.
-    pub fn set_pkey(&mut self, pkey: Pkey) {
-        self.config.pkey = pkey;
-    }
-
-    /// Sets how much may be in flight.
-    pub fn set_flow(&mut self, flow: FlowLimit) {
-        self.config.flow = flow;
-    }
+impl Config {
+    /// The attributes of an unconfigured requester.
+    pub(super) const NONE: Self = Self {
+        dest_qpn: Qpn::GSI,
+        pkey: Pkey::DEFAULT,
+        max_rd_atomic: 0,
+        flow: FlowLimit {
+            bytes: 0,
+            packets: 0,
+        },
+    };
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that came before: what the responder says to them once more.
+//! Duplicate requests: compares them with the executed request and repeats the response.
 //!
-//! Owns the comparison of a repeated request with the one that was answered. Nothing is carried out
-//! here but READs, whose memory is read again.
+//! Only READs are executed again: their memory is read anew.
 //!
 //! IBA: C9-105, duplicate requests.
 
 use super::{
     atomics::atomic,
-    pending_ack::PendingReply,
     replay::{
         ReplayEntry,
         Request, //
     },
-    responder::Responder, //
+    responder::{
+        PendingAck,
+        Responder, //
+    }, //
 };
 use crate::{
     access::Access,
@@ -28,7 +29,7 @@ use crate::{
 };
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
-    /// Answers a request again that was carried out already.
+    /// Handles a request that was already executed.
     pub(super) fn on_duplicate(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
         self.stats.duplicates = self.stats.duplicates.wrapping_add(1);
         match packet.opcode().operation() {
@@ -36,7 +37,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             Operation::CompareSwap
             | Operation::FetchAdd
             | Operation::AtomicWrite
-            | Operation::Flush => self.repeat_answer(packet),
+            | Operation::Flush => self.repeat_response(packet),
             _ => {
                 self.acknowledge_again(packet.psn());
                 Ok(())
@@ -44,41 +45,45 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         }
     }
 
-    /// Acknowledges a SEND or WRITE again, if nothing else is to be said.
+    /// Acknowledges a SEND or WRITE again, unless an RNR NAK or a fatal NAK is pending.
     fn acknowledge_again(&mut self, psn: Psn) {
-        match self.reply {
-            PendingReply::None => self.reply = PendingReply::Ack { owed: psn },
-            PendingReply::Ack { owed } if owed.is_before(psn) => {
-                self.reply = PendingReply::Ack { owed: psn }
+        match self.pending_ack {
+            PendingAck::None => self.pending_ack = PendingAck::Ack { required: psn },
+            PendingAck::Ack { required } if required.is_before(psn) => {
+                self.pending_ack = PendingAck::Ack { required: psn }
             }
-            PendingReply::Sequence { owed } if owed.is_none_or(|owed| owed.is_before(psn)) => {
-                self.reply = PendingReply::Sequence { owed: Some(psn) };
+            PendingAck::SequenceNak { required }
+                if required.is_none_or(|required| required.is_before(psn)) =>
+            {
+                self.pending_ack = PendingAck::SequenceNak {
+                    required: Some(psn),
+                };
             }
             _ => {}
         }
     }
 
-    /// Answers a READ again: all that is left of it from the PSN of the request on, or a part.
+    /// Repeats a READ response from the PSN of the request on, completely or in part.
     fn repeat_read(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
-        // The right may have gone since the READ was answered.
+        // The right may have been revoked since the first response.
         if !self.config.access.contains(Access::REMOTE_READ) {
             return Err(DropReason::UnknownDuplicate);
         }
         let psn = packet.psn();
         let reth = packet.reth().ok_or(DropReason::UnknownDuplicate)?;
-        let answer = self.replay.find(psn).ok_or(DropReason::UnknownDuplicate)?;
+        let entry = self.replay.find(psn).ok_or(DropReason::UnknownDuplicate)?;
         let mtu = self.config.path_mtu;
-        let start = psn.since(answer.first);
-        let offset = mtu.offset(start, answer.length);
-        let left = answer.length.saturating_sub(offset);
+        let start = psn.since(entry.first);
+        let offset = mtu.offset(start, entry.length);
+        let left = entry.length.saturating_sub(offset);
         let end = start.saturating_add(mtu.packets(reth.len));
-        // A part that ends within a packet cannot be told from the whole by its PSNs.
+        // A part must end at a packet boundary: otherwise its PSNs would not show where it ends.
         let whole = reth.len == left;
         let part = reth.len < left
             && reth.len != 0
-            && mtu.offset(end, answer.length).wrapping_sub(offset) == reth.len;
-        let same = answer.request == Request::Read
-            && Remote::from(&reth) == answer.remote.advance(offset)
+            && mtu.offset(end, entry.length).wrapping_sub(offset) == reth.len;
+        let same = entry.request == Request::Read
+            && Remote::from(&reth) == entry.remote.advance(offset)
             && (whole || part);
         if !same {
             return Err(DropReason::UnknownDuplicate);
@@ -87,21 +92,21 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         Ok(())
     }
 
-    /// Gives the answer of one packet again, if it was to the same request.
-    fn repeat_answer(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
+    /// Repeats a response of one packet, if the request is the same.
+    fn repeat_response(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
         let psn = packet.psn();
-        let answer = self.replay.find(psn).ok_or(DropReason::UnknownDuplicate)?;
+        let entry = self.replay.find(psn).ok_or(DropReason::UnknownDuplicate)?;
         let operation = packet.opcode().operation();
-        let same = match answer.request {
+        let same = match entry.request {
             Request::Read => false,
-            Request::Atomic(op, _) => atomic(packet) == Some((op, answer.remote)),
+            Request::Atomic(op, _) => atomic(packet) == Some((op, entry.remote)),
             Request::AtomicWrite | Request::Flush => {
-                let asked = match answer.request {
+                let expected = match entry.request {
                     Request::AtomicWrite => Operation::AtomicWrite,
                     _ => Operation::Flush,
                 };
-                let place = packet.reth().map(|reth| Remote::from(&reth));
-                operation == asked && place == Some(answer.remote)
+                let remote = packet.reth().map(|reth| Remote::from(&reth));
+                operation == expected && remote == Some(entry.remote)
             }
         };
         if !same {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests to effects: what the responder makes of a packet.
+//! Execution of requests.
 //!
-//! Owns the order of the checks: PSN, length of the payload, sequence of opcodes, rights, length of the message,
-//! resources. A packet that fails one has had no effect. Atomic operations and their like are in `atomics`, what came
-//! before in `duplicates`. Does not know how answers are sent.
+//! Order of the checks: PSN, payload length, opcode sequence, rights, message length, resources. A
+//! packet that fails a check has no effect. `atomics` executes atomic operations, ATOMIC WRITEs and
+//! FLUSHes; `duplicates` handles repeated requests.
 //!
 //! IBA: section 9.7.4, inbound requests; C9-88 (length 0), C9-92 (lengths of payload), C9-94
 //! (longest message), C9-148 (a READ counts when it is accepted).
 
 use super::{
     nak::NakReason,
-    pending_ack::PendingReply,
     replay::ReplayEntry,
     responder::{
         Fatal,
+        PendingAck,
         RcMessage,
         Recovery,
         RequestContext,
@@ -63,15 +63,15 @@ use crate::{
 };
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
-    /// Takes a request of the peer. Its answer, if it has one, leaves with the next
-    /// [`burst`](Self::burst), whatever is returned here.
+    /// Handles a request from the peer. The next [`burst`](Self::burst) contains the response, if
+    /// there is one, even if this returns an error.
     ///
     /// # Errors
     ///
-    /// - [`DropReason::WrongQpState`]: no request is carried out in this state.
-    /// - [`DropReason::WrongService`]: it is not an RC request.
-    /// - [`DropReason::AheadOfSequence`]: one before it is missing, or must come again.
-    /// - [`DropReason::UnknownDuplicate`]: its answer is not kept any more.
+    /// - [`DropReason::WrongQpState`]: requests are not executed in this state.
+    /// - [`DropReason::WrongService`]: the packet is not an RC request.
+    /// - [`DropReason::AheadOfSequence`]: an earlier request is missing or must be repeated.
+    /// - [`DropReason::UnknownDuplicate`]: the duplicate does not match a kept response.
     pub fn handle_request(
         &mut self,
         packet: &Packet<'_>,
@@ -91,20 +91,20 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         }
     }
 
-    /// A request is missing before this one. The peer is told once.
+    /// Handles a packet ahead of the expected PSN. Issues one NAK.
     fn on_early(&mut self, psn: Psn) -> Result<(), DropReason> {
         self.stats.out_of_sequence = self.stats.out_of_sequence.wrapping_add(1);
         if self
             .recovery
-            .latest
+            .latest_dropped
             .is_none_or(|latest| psn.is_after(latest))
         {
-            self.recovery.latest = Some(psn);
+            self.recovery.latest_dropped = Some(psn);
         }
-        if !self.recovery.told {
-            self.recovery.told = true;
-            let owed = self.reply.owed();
-            self.reply = PendingReply::Sequence { owed };
+        if !self.recovery.nak_issued {
+            self.recovery.nak_issued = true;
+            let required = self.pending_ack.required();
+            self.pending_ack = PendingAck::SequenceNak { required };
         }
         Err(DropReason::AheadOfSequence)
     }
@@ -124,49 +124,50 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             _ => Err(NakReason::INVALID),
         };
         match outcome {
-            Ok(()) => self.recovered(packet.ack_request()),
+            Ok(()) => self.on_executed(packet.ack_request()),
             Err(NakReason::Absent) => return Ok(Taken::Paused),
             Err(NakReason::NotReady) => {
                 self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
-                self.reply = PendingReply::NotReady;
-                // What follows is dropped in silence: the peer will send it again anyway.
-                self.recovery.told = true;
+                self.pending_ack = PendingAck::RnrNak;
+                // Later packets need no NAK: the peer retransmits them after the RNR delay.
+                self.recovery.nak_issued = true;
             }
-            Err(NakReason::Final(code, fatal)) => self.refuse(self.expected, code, fatal),
+            Err(NakReason::Final(code, fatal)) => self.nak_fatal(self.expected, code, fatal),
         }
         Ok(Taken::Whole)
     }
 
-    /// The expected request has arrived: the peer need not be told to go back to it any more,
-    /// except for what was dropped after it.
-    fn recovered(&mut self, ack_request: bool) {
-        self.replay.age(self.expected);
-        let untold = matches!(
-            self.reply,
-            PendingReply::Sequence { .. } | PendingReply::NotReady
+    /// Updates ACK and recovery after the expected request was executed. A NAK that is not sent yet
+    /// is obsolete, unless later packets were dropped: then it names the new expected PSN.
+    fn on_executed(&mut self, ack_request: bool) {
+        self.replay.expire(self.expected);
+        let has_unsent_nak = matches!(
+            self.pending_ack,
+            PendingAck::SequenceNak { .. } | PendingAck::RnrNak
         );
         let missing = |latest: Psn| !latest.is_before(self.expected);
-        if untold && self.recovery.latest.is_some_and(missing) {
-            let owed = match ack_request {
+        if has_unsent_nak && self.recovery.latest_dropped.is_some_and(missing) {
+            let required = match ack_request {
                 true => Some(self.expected.sub(1)),
-                false => self.reply.owed(),
+                false => self.pending_ack.required(),
             };
-            self.reply = PendingReply::Sequence { owed };
+            self.pending_ack = PendingAck::SequenceNak { required };
             return;
         }
         self.recovery = Recovery::default();
-        if untold || ack_request {
-            self.owe_ack();
+        if has_unsent_nak || ack_request {
+            self.schedule_ack();
         }
     }
 
-    pub(super) fn owe_ack(&mut self) {
-        self.reply = PendingReply::Ack {
-            owed: self.expected.sub(1),
+    /// Schedules an ACK for all executed requests.
+    pub(super) fn schedule_ack(&mut self) {
+        self.pending_ack = PendingAck::Ack {
+            required: self.expected.sub(1),
         };
     }
 
-    // Operations. Each advances the expected PSN when it is done.
+    // Operations. Each advances the expected PSN when it succeeds.
 
     fn on_send(
         &mut self,
@@ -191,7 +192,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             }
             Err(Obstacle::Absent) => {
                 if received == 0 {
-                    self.held = Some(wr);
+                    self.held_receive = Some(wr);
                 }
                 Err(NakReason::Absent)
             }
@@ -216,7 +217,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
                 self.check_remote(&reth, Access::REMOTE_WRITE, host)?;
                 (Remote::from(&reth), reth.len, reth.len)
             }
-            // The right may have gone since the message began.
+            // The right may have been revoked since the message began.
             (RcMessage::Write { next, left, length }, None)
                 if self.config.access.contains(Access::REMOTE_WRITE) =>
             {
@@ -236,7 +237,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         let placed = payload.map_or(Ok(()), |payload| host.place_remote(next, payload));
         if let Err(obstacle) = placed {
             if let (Obstacle::Absent, Some(wr)) = (obstacle, wr) {
-                self.held = Some(wr);
+                self.held_receive = Some(wr);
             } else if let Some(RecvWr { wr_id, .. }) = wr {
                 let opcode = WcOpcode::RecvRdmaWithImm;
                 let failed = Completion::failed(wr_id, opcode, WcStatus::LocAccessErr);
@@ -253,7 +254,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         if opcode.ends_message() {
             match wr {
                 Some(wr) => self.complete(wr, WcOpcode::RecvRdmaWithImm, length, packet, host),
-                None => self.finish(),
+                None => self.end_message(),
             }
         }
         Ok(())
@@ -270,20 +271,20 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         }
         let packets = self.config.path_mtu.packets(reth.len);
         self.check_remote(&reth, Access::REMOTE_READ, host)?;
-        let answer = ReplayEntry::new(
+        let entry = ReplayEntry::for_read(
             self.expected,
             packets,
             Remote::from(&reth),
             reth.len,
             self.msn.next(),
         );
-        self.replay.push(answer).map_err(|_| NakReason::INVALID)?;
+        self.replay.push(entry).map_err(|_| NakReason::INVALID)?;
         self.expected = self.expected.add(packets);
-        self.finish();
+        self.end_message();
         Ok(())
     }
 
-    /// Reports the end of a message that consumes a receive.
+    /// Completes a message that consumed a receive.
     fn complete(
         &mut self,
         wr: RecvWr,
@@ -292,7 +293,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
     ) {
-        self.finish();
+        self.end_message();
         self.stats.receives = self.stats.receives.wrapping_add(1);
         let completion = Completion {
             wr_id: wr.wr_id,
@@ -305,15 +306,15 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         host.complete_receive(completion, packet.solicited());
     }
 
-    /// Counts the end of a message.
-    pub(super) fn finish(&mut self) {
+    /// Ends the message in progress and increments the MSN.
+    pub(super) fn end_message(&mut self) {
         self.message = RcMessage::None;
         self.msn = self.msn.next();
     }
 
     // Checks.
 
-    /// Returns the length of the payload if it is one that a packet in this position can have.
+    /// Returns the payload length, if it is valid for this position in a message.
     fn checked_len(&self, packet: &Packet<'_>) -> Result<u32, NakReason> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| NakReason::INVALID)?;
         self.config
@@ -323,8 +324,8 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             .ok_or(NakReason::INVALID)
     }
 
-    /// Checks that the peer may do `access` to the memory that it names. Memory of length 0 is
-    /// not looked at (C9-88).
+    /// Checks that QP and key grant `access` to the memory in `reth`. The key is not checked for
+    /// length 0 (C9-88).
     fn check_remote(
         &self,
         reth: &Reth,
@@ -340,14 +341,14 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         Ok(host.check_remote(Remote::from(reth), reth.len, access)?)
     }
 
-    /// Takes a receive for a message: the one that was taken for the same packet before, when
-    /// memory was absent, or the next. One that cannot be used completes at once.
+    /// Takes the receive for a message: the one held for this packet since its memory was not
+    /// present, or the next one. An invalid receive completes with an error.
     fn take_receive(
         &mut self,
         host: &mut impl RequestContext,
         opcode: WcOpcode,
     ) -> Result<RecvWr, NakReason> {
-        if let Some(wr) = self.held.take() {
+        if let Some(wr) = self.held_receive.take() {
             return Ok(wr);
         }
         match host.take_receive() {
@@ -364,9 +365,9 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     }
 }
 
-/// Places the payload of a packet of a SEND into the receive `wr`, of which `received` bytes are
-/// there, and takes the key back that the packet names. Returns how many bytes are there then; or
-/// what the receive completes with, and what the peer is told.
+/// Places the payload of a SEND packet at offset `received` of the receive `wr`, and invalidates the
+/// key in the packet, if any. Returns the new number of bytes received; on error, the completion
+/// status of the receive and the NAK code.
 fn take_payload(
     packet: &Packet<'_>,
     wr: RecvWr,

@@ -1,34 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The reliable connection (RC).
+//! The reliable connection (RC) transport.
 //!
-//! Two machines that share nothing, so that each half of a QP can be owned by another CPU:
+//! Two independent state machines, so that each direction of a QP can be owned by another CPU:
 //!
-//! - [`requester::Requester`] sends requests and consumes responses. It keeps the requests in
-//!   flight ([`window`]) and decides when to send again and when to give up (`retry`). What it
-//!   sends is planned in `transmit`, in which parts a READ asks in `parts`, which packet asks for an acknowledgement in
-//!   `ask`; what it is answered is judged in `completer`.
-//! - [`responder::Responder`] consumes requests and sends responses. It executes in `execute` and
-//!   `atomics`, answers in `answer`, and keeps what it needs to answer a repeated request
-//!   (`duplicates`) in [`replay`].
+//! - [`requester::Requester`] sends requests and consumes responses. Its attributes are in
+//!   `config`. [`send_window`] holds the requests in flight, one `slot` each. `transmit` plans
+//!   packets, `read_split` divides long READs, `ack_request` sets the AckReq bit. `completer`
+//!   handles responses, `retry` decides when to retransmit and when to give up.
+//! - [`responder::Responder`] consumes requests and sends responses. `execute` and `atomics`
+//!   execute new requests, `duplicates` handles repeated ones, `nak` holds the reasons to NAK,
+//!   `respond` plans responses and ACKs. [`replay`] keeps the state needed to respond again.
 //!
-//! Neither touches memory. Where bytes are to be moved or looked up, the machine asks its
-//! surroundings through a small trait that is given as an argument ([`requester::ResponseContext`],
-//! [`responder::RequestContext`]); where bytes are to be sent, it says where they come from
-//! ([`TxDesc`](crate::segmentation::tx_desc::Segment)). A packet that gets lost is never reported: the
-//! protocol finds out.
+//! Neither accesses memory or allocates. To place or check data they call a small trait that the
+//! caller passes as an argument ([`requester::ResponseContext`], [`responder::RequestContext`]). A
+//! packet to send is a [`TxDesc`](crate::segmentation::tx_desc::TxDesc) that names the source of
+//! its payload. Packet loss is not reported to them; the protocol detects it.
+//!
+//! Imports only modules listed before `rc` in `scripts/layers`; in particular not `uc` or `qp`.
 
-mod ack_policy;
 mod ack_request;
 mod atomics;
-mod attributes;
 mod completer;
 mod config;
 mod duplicates;
 mod execute;
-mod local_ops;
 mod nak;
-mod pending_ack;
 mod read_split;
 mod respond;
 mod retry;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why a responder does not carry a request out, and what becomes of it if that is for good.
-//!
-//! Owns the kinds of no. Does not know how the peer is told.
+//! Reasons to NAK a request, and the transition to the error state after a fatal NAK.
 
 use super::{
-    pending_ack::PendingReply,
     replay::ReplayEntry,
     responder::{
         Fatal,
+        PendingAck,
         Responder, //
         ResponderState,
     }, //
@@ -22,24 +20,25 @@ use crate::{
     status::NakCode, //
 };
 
-/// Most packets that still leave before the refusal, in answer to earlier requests: 8 MiB with the largest path MTU.
-const MOST_LAST_WORDS: u32 = 2048;
+/// Most response packets to earlier requests that are still sent before a fatal NAK: 8 MiB with the
+/// largest path MTU.
+const MAX_RESPONSE_PACKETS_BEFORE_NAK: u32 = 2048;
 
-/// Why a request is not carried out.
+/// Why a request is not executed.
 pub(super) enum NakReason {
-    /// It must come again later.
+    /// No receive is posted: the peer must retry later.
     NotReady,
-    /// It must be looked at again later.
+    /// Memory is not present: the responder must handle the packet again later.
     Absent,
-    /// It is wrong, and this is the end.
+    /// Fatal error: NAK the request and enter the error state.
     Final(NakCode, Fatal),
 }
 
 impl NakReason {
-    /// The request makes no sense.
+    /// The request is invalid.
     pub(super) const INVALID: Self = Self::Final(NakCode::InvalidRequest, Fatal::RequestError);
 
-    /// The memory it asks for is not for the peer.
+    /// The key does not grant the requested access.
     pub(super) const ACCESS: Self = Self::Final(NakCode::RemoteAccess, Fatal::AccessError);
 }
 
@@ -53,22 +52,27 @@ impl From<Obstacle<AccessError>> for NakReason {
 }
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
-    /// Refuses the request with this PSN for good. Answers to those before it come first, unless that would take
-    /// long: the queue pair is in the error state by then, and nobody expects that its memory is still read.
-    pub(super) fn refuse(&mut self, psn: Psn, code: NakCode, fatal: Fatal) {
-        let many = |(_, packets): &(Psn, u32)| *packets > MOST_LAST_WORDS;
-        if self.replay.pending_since().is_some_and(|all| many(&all)) {
-            self.replay.leave_repeats();
+    /// Issues a fatal NAK for the request with this PSN and enters the error state. Pending responses
+    /// to earlier requests are sent first, unless there are too many: the QP is in the error state by
+    /// then, and the consumer does not expect that its memory is still read.
+    pub(super) fn nak_fatal(&mut self, psn: Psn, code: NakCode, fatal: Fatal) {
+        let is_too_long = |(_, packets): &(Psn, u32)| *packets > MAX_RESPONSE_PACKETS_BEFORE_NAK;
+        if self
+            .replay
+            .pending_packets()
+            .is_some_and(|pending| is_too_long(&pending))
+        {
+            self.replay.cancel_repeats();
         }
-        let (psn, code) = match self.replay.pending_since().filter(many) {
-            Some((unanswered, _)) => {
+        let (psn, code) = match self.replay.pending_packets().filter(is_too_long) {
+            Some((first_pending, _)) => {
                 self.replay.clear();
-                (unanswered, NakCode::RemoteOperational)
+                (first_pending, NakCode::RemoteOperational)
             }
             None => (psn, code),
         };
         self.state = ResponderState::Error;
-        self.reply = PendingReply::NakReason { psn, code };
+        self.pending_ack = PendingAck::FatalNak { psn, code };
         self.fatal = Some(fatal);
         self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
     }

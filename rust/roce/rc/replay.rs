@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a responder has answered or is about to answer by more than an acknowledgement, in storage
-//! that the caller owns: READs, atomic operations and writes, flushes.
+//! The responder's replay buffer for duplicate requests (the *responder resources* of the
+//! specification): READs, atomic operations, ATOMIC WRITEs and FLUSHes.
 //!
-//! Owns their order, how far each is answered, and what an atomic operation found. An answer is kept
-//! until as many later ones came as the peer may have outstanding: until then the request may be
-//! repeated, and is answered without being carried out again. Does not know packets, nor what a
-//! request looks like that asks for a part of a READ.
+//! Holds the responses in PSN order, the progress of each, and the original values of atomic
+//! operations. An entry is kept until as many later requests arrived as the peer may have
+//! outstanding. Until then the peer may repeat the request and gets the response without a second
+//! execution. The storage belongs to the caller.
 
 use crate::{
     id::{
@@ -22,35 +22,35 @@ use crate::{
     }, //
 };
 
-/// The answer to a request, and how far it is given. Packets are counted from its start.
+/// The response to a request, and its progress. Packets are counted from its start.
 ///
-/// [`ReplayEntry::EMPTY`] is for the caller to fill its storage with.
+/// The caller fills its storage with [`ReplayEntry::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayEntry {
     /// PSN of the first packet of the response.
     pub(super) first: Psn,
     /// Number of packets of the response.
     pub(super) packets: u32,
-    /// What was asked for.
+    /// The request.
     pub(super) request: Request,
-    /// Where the memory starts.
+    /// Start of the memory.
     pub(super) remote: Remote,
-    /// How many bytes of memory the response carries.
+    /// Payload of the response, in bytes.
     pub(super) length: u32,
-    /// Messages completed, with this one.
+    /// Number of completed messages, including this one.
     pub(super) msn: Msn,
-    /// Packet with which the response starts that is being sent.
+    /// First packet of the (possibly partial) response being sent.
     pub(super) start: u32,
-    /// Packet to be sent next.
+    /// Next packet to send.
     pub(super) next: u32,
-    /// Packet before which that response ends.
+    /// End (exclusive) of the response being sent.
     pub(super) end: u32,
-    /// Whether it is answered for the first time, and not to the end yet.
-    fresh: bool,
+    /// The response is sent for the first time and is not finished.
+    is_new: bool,
 }
 
 impl ReplayEntry {
-    /// An answer to nothing.
+    /// An empty entry.
     pub const EMPTY: Self = Self {
         first: Psn::new(0),
         packets: 0,
@@ -64,19 +64,25 @@ impl ReplayEntry {
         start: 0,
         next: 0,
         end: 0,
-        fresh: false,
+        is_new: false,
     };
 
-    /// Makes the answer, of one packet, to a request that is carried out.
-    pub(super) fn done(first: Psn, request: Request, remote: Remote, msn: Msn) -> Self {
+    /// Returns the entry of an executed request with a response of one packet.
+    pub(super) fn executed(first: Psn, request: Request, remote: Remote, msn: Msn) -> Self {
         Self {
             request,
-            ..Self::new(first, 1, remote, 0, msn)
+            ..Self::for_read(first, 1, remote, 0, msn)
         }
     }
 
-    /// Makes the answer to a READ that was not answered before.
-    pub(super) fn new(first: Psn, packets: u32, remote: Remote, length: u32, msn: Msn) -> Self {
+    /// Returns the entry of a new READ.
+    pub(super) fn for_read(
+        first: Psn,
+        packets: u32,
+        remote: Remote,
+        length: u32,
+        msn: Msn,
+    ) -> Self {
         Self {
             first,
             packets,
@@ -84,19 +90,20 @@ impl ReplayEntry {
             length,
             msn,
             end: packets,
-            fresh: true,
+            is_new: true,
             ..Self::EMPTY
         }
     }
 
-    /// Returns whether its peer may still ask for its end, beside a later request of `packets` packets from `next` on:
-    /// no more PSNs than half of all can be outstanding. So its own PSNs, half of all at most, are nobody else's.
-    fn matters(&self, next: Psn, packets: u32) -> bool {
+    /// Returns whether the peer may still repeat the end of this request while a later request of
+    /// `packets` packets from `next` on is outstanding. At most half of all PSNs can be outstanding.
+    /// While this holds, the PSNs of this entry (at most half of all) are unambiguous.
+    fn may_be_repeated(&self, next: Psn, packets: u32) -> bool {
         let end = self.first.add(self.packets);
         next.since(end).saturating_add(packets) < MAX_PSNS
     }
 
-    /// Returns whether there is something to send.
+    /// Returns whether packets remain to be sent.
     #[inline]
     pub(super) const fn is_pending(&self) -> bool {
         self.next < self.end
@@ -109,277 +116,278 @@ impl Default for ReplayEntry {
     }
 }
 
-/// What an answer is to.
+/// A request with a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Request {
     /// A READ.
     Read,
-    /// An atomic operation: which, and what it found.
+    /// An atomic operation and the original value.
     Atomic(AtomicOp, u64),
-    /// An atomic write.
+    /// An ATOMIC WRITE.
     AtomicWrite,
-    /// A flush.
+    /// A FLUSH.
     Flush,
 }
 
-/// As many requests are unanswered as may be.
+/// The peer exceeds the number of outstanding requests or PSNs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Full;
 
-/// A queue of answers, in the order of their PSNs.
+/// A queue of responses in PSN order.
 #[derive(Debug)]
 pub(super) struct Replay<A> {
-    answers: A,
-    /// Place of the oldest answer in the storage.
+    entries: A,
+    /// Storage index of the oldest entry.
     oldest: u32,
     len: u32,
-    /// How many answers there are before the first that is pending.
-    settled: u32,
-    /// Whether packets were sent last of an answer that was given for the first time.
-    sent_fresh: bool,
+    /// Queue index of the first pending entry; `len` if no entry is pending.
+    first_pending: u32,
+    /// The packets sent last belong to a first response, not a repeated one.
+    last_was_new: bool,
 }
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
-    /// Makes an empty queue, for as many READs as there is room in `answers`.
-    pub(super) const fn new(answers: A) -> Self {
+    /// Returns an empty queue.
+    pub(super) const fn new(entries: A) -> Self {
         Self {
-            answers,
+            entries,
             oldest: 0,
             len: 0,
-            settled: 0,
-            sent_fresh: false,
+            first_pending: 0,
+            last_was_new: false,
         }
     }
 
-    /// Puts `answers` in the place of the storage and copies the newest entries to it. Returns
-    /// the old storage.
-    pub(super) fn replace(&mut self, answers: A) -> A {
-        let mut moved = Self::new(answers);
+    /// Replaces the storage by `entries`, copies the newest entries that fit, and returns the old
+    /// storage.
+    pub(super) fn replace(&mut self, entries: A) -> A {
+        let mut moved = Self::new(entries);
         let excess = self.len.saturating_sub(moved.capacity());
-        for place in excess..self.len {
-            if let Some(answer) = self.get(place).copied() {
-                let _ = moved.push(answer);
+        for index in excess..self.len {
+            if let Some(entry) = self.get(index).copied() {
+                let _ = moved.push(entry);
             }
         }
-        moved.settle(0);
-        core::mem::replace(self, moved).answers
+        moved.advance_pending(0);
+        core::mem::replace(self, moved).entries
     }
 
-    /// Returns how many answers can be kept.
+    /// Returns the number of entries that can be kept.
     pub(super) fn capacity(&self) -> u32 {
-        u32::try_from(self.answers.as_ref().len()).unwrap_or(u32::MAX)
+        u32::try_from(self.entries.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// Forgets everything.
+    /// Drops all entries.
     pub(super) fn clear(&mut self) {
-        (self.oldest, self.len, self.settled) = (0, 0, 0);
+        (self.oldest, self.len, self.first_pending) = (0, 0, 0);
     }
 
-    /// Appends an answer. Makes room for it.
+    /// Appends an entry, after making room for it.
     ///
     /// # Errors
     ///
     /// As [`make_room`](Self::make_room).
-    pub(super) fn push(&mut self, answer: ReplayEntry) -> Result<(), Full> {
-        self.make_room(answer.first, answer.packets)?;
+    pub(super) fn push(&mut self, entry: ReplayEntry) -> Result<(), Full> {
+        self.make_room(entry.first, entry.packets)?;
         let index = self.len;
-        *self.get_mut(index).ok_or(Full)? = answer;
+        *self.get_mut(index).ok_or(Full)? = entry;
         self.len = self.len.saturating_add(1);
         Ok(())
     }
 
-    /// Makes sure that an answer of `packets` packets from `first` on can be appended. Forgets the oldest for
-    /// it if there is no room, or if nobody can ask for that any more by then.
+    /// Makes room for an entry of `packets` packets from `first` on. Drops the oldest entries if the
+    /// queue is full, or if the peer can no longer repeat them.
     ///
     /// # Errors
     ///
-    /// [`Full`] if there is no room at all, or one to be forgotten was never answered to the end:
-    /// then the peer has more requests, or more PSNs, outstanding than it may.
+    /// [`Full`] if the capacity is 0, or if an entry to drop has an unfinished first response: the
+    /// peer has more requests or PSNs outstanding than allowed.
     pub(super) fn make_room(&mut self, first: Psn, packets: u32) -> Result<(), Full> {
         if self.capacity() == 0 {
             return Err(Full);
         }
         while let (Some(oldest), 1..) = (self.get(0), self.len) {
-            if oldest.matters(first, packets) && self.len < self.capacity() {
+            if oldest.may_be_repeated(first, packets) && self.len < self.capacity() {
                 break;
             }
-            if oldest.fresh {
+            if oldest.is_new {
                 return Err(Full);
             }
-            self.forget_oldest();
+            self.drop_oldest();
         }
         Ok(())
     }
 
-    /// Forgets answers that nobody can ask for any more, when `expected` is the next request. For each request that is
-    /// carried out.
-    pub(super) fn age(&mut self, expected: Psn) {
+    /// Drops entries that the peer can no longer repeat, given the expected PSN. Called for each
+    /// executed request.
+    pub(super) fn expire(&mut self, expected: Psn) {
         while let (Some(oldest), 1..) = (self.get(0), self.len) {
-            if oldest.fresh || oldest.matters(expected, 0) {
+            if oldest.is_new || oldest.may_be_repeated(expected, 0) {
                 break;
             }
-            self.forget_oldest();
+            self.drop_oldest();
         }
     }
 
-    fn forget_oldest(&mut self) {
-        self.oldest = self.place(1);
+    fn drop_oldest(&mut self) {
+        self.oldest = self.storage_index(1);
         self.len = self.len.saturating_sub(1);
-        // It may have been the one that is pending, if it was repeated.
-        self.settle(self.settled.saturating_sub(1));
+        // The dropped entry may have been pending with a repeated response.
+        self.advance_pending(self.first_pending.saturating_sub(1));
     }
 
-    /// Returns the answer to which the packet with this PSN belongs.
+    /// Returns the entry that contains this PSN.
     pub(super) fn find(&self, psn: Psn) -> Option<&ReplayEntry> {
-        let index = self.position(psn)?;
+        let index = self.index_of(psn)?;
         self.get(index)
     }
 
-    /// Returns up to where an acknowledgement goes that has to reach `owed`, when `expected` is the next
-    /// request: to before the first answer after that, and never to an answer's own PSNs. The peer may lack
-    /// that answer; it would have to ask for it once more, and some (`rdma_rxe` of Linux 7.3) take an acknowledgement
-    /// with its PSN for the answer itself.
-    pub(super) fn acknowledged(&self, owed: Psn, expected: Psn) -> Psn {
-        let after_owed = |first: Psn| {
-            let rtt = expected.since(first);
-            rtt != 0 && rtt < expected.since(owed)
+    /// Returns the PSN of an ACK that covers at least `required`: the last PSN before the first
+    /// response after `required`, and never a PSN of a response. The peer may not have that response.
+    /// It would then have to repeat the request, and some peers (`rdma_rxe` of Linux 7.3) take an ACK
+    /// with its PSN for the response.
+    pub(super) fn ack_psn(&self, required: Psn, expected: Psn) -> Psn {
+        let is_after_required = |first: Psn| {
+            let distance = expected.since(first);
+            distance != 0 && distance < expected.since(required)
         };
         let mut last = expected.sub(1);
-        for answer in (0..self.len).rev().filter_map(|index| self.get(index)) {
-            if after_owed(answer.first) || last.since(answer.first) < answer.packets {
-                last = answer.first.sub(1);
+        for entry in (0..self.len).rev().filter_map(|index| self.get(index)) {
+            if is_after_required(entry.first) || last.since(entry.first) < entry.packets {
+                last = entry.first.sub(1);
             }
         }
         last
     }
 
-    /// Says that packets `start` to `end` of the answer with this PSN are to be sent once more.
-    /// Nothing happens if they are about to be sent anyway. An answer that is given for the first
-    /// time still goes on to its end.
+    /// Schedules packets `start` to `end` of the response with this PSN again. Has no effect if they
+    /// are already scheduled. An unfinished first response is always sent to its end.
     pub(super) fn repeat(&mut self, psn: Psn, start: u32, end: u32) {
-        let Some(index) = self.position(psn) else {
+        let Some(index) = self.index_of(psn) else {
             return;
         };
-        let Some(answer) = self.get_mut(index) else {
+        let Some(entry) = self.get_mut(index) else {
             return;
         };
-        let end = if answer.fresh { answer.packets } else { end };
-        if answer.is_pending() && (answer.next, answer.end) == (start, end) {
+        let end = if entry.is_new { entry.packets } else { end };
+        if entry.is_pending() && (entry.next, entry.end) == (start, end) {
             return;
         }
-        (answer.start, answer.next, answer.end) = (start, start, end);
-        self.settled = self.settled.min(index);
+        (entry.start, entry.next, entry.end) = (start, start, end);
+        self.first_pending = self.first_pending.min(index);
     }
 
-    /// Returns the oldest answer of which something is to be sent.
+    /// Returns the oldest pending entry.
     #[inline]
     pub(super) fn pending(&self) -> Option<&ReplayEntry> {
-        match self.settled < self.len {
-            true => self.get(self.settled),
+        match self.first_pending < self.len {
+            true => self.get(self.first_pending),
             false => None,
         }
     }
 
-    /// Returns the PSN from which on packets are to be sent, and how many, if there are any.
-    pub(super) fn pending_since(&self) -> Option<(Psn, u32)> {
+    /// Returns the first PSN and the number of all pending packets. `None` if there are none.
+    pub(super) fn pending_packets(&self) -> Option<(Psn, u32)> {
         let first = self.pending()?;
-        let pending = (self.settled..self.len).filter_map(|index| self.get(index));
-        let packets = pending.fold(0_u32, |packets, answer| {
-            packets.saturating_add(answer.end.saturating_sub(answer.next))
+        let pending = (self.first_pending..self.len).filter_map(|index| self.get(index));
+        let packets = pending.fold(0_u32, |packets, entry| {
+            packets.saturating_add(entry.end.saturating_sub(entry.next))
         });
         Some((first.first.add(first.next), packets))
     }
 
-    /// Gives up all that is to be sent once more.
-    pub(super) fn leave_repeats(&mut self) {
+    /// Cancels all pending repeated responses.
+    pub(super) fn cancel_repeats(&mut self) {
         for index in 0..self.len {
-            if let Some(answer) = self.get_mut(index).filter(|answer| !answer.fresh) {
-                answer.next = answer.end;
+            if let Some(entry) = self.get_mut(index).filter(|entry| !entry.is_new) {
+                entry.next = entry.end;
             }
         }
-        self.settle(0);
+        self.advance_pending(0);
     }
 
-    /// Notes that `count` packets of [`Replay::pending`] were sent.
+    /// Records that `count` packets of [`Replay::pending`] were sent.
     #[inline]
     pub(super) fn sent(&mut self, count: u32) {
-        let index = self.settled;
-        let Some(answer) = self.get_mut(index) else {
+        let index = self.first_pending;
+        let Some(entry) = self.get_mut(index) else {
             return;
         };
-        let fresh = answer.fresh;
-        answer.next = answer.next.saturating_add(count);
-        answer.fresh = fresh && answer.next < answer.packets;
-        let settled = !answer.is_pending();
-        self.sent_fresh = fresh;
-        if settled {
-            self.settle(index);
+        let is_new = entry.is_new;
+        entry.next = entry.next.saturating_add(count);
+        entry.is_new = is_new && entry.next < entry.packets;
+        let is_done = !entry.is_pending();
+        self.last_was_new = is_new;
+        if is_done {
+            self.advance_pending(index);
         }
     }
 
-    /// Takes back that the packets from this PSN on were sent, those of one answer that were the last to be.
+    /// Undoes the last [`sent`](Self::sent) for the packets from this PSN on.
     pub(super) fn unsend(&mut self, psn: Psn) {
-        let fresh = self.sent_fresh;
-        let Some(index) = self.position(psn) else {
+        let is_new = self.last_was_new;
+        let Some(index) = self.index_of(psn) else {
             return;
         };
-        let Some(answer) = self.get_mut(index) else {
+        let Some(entry) = self.get_mut(index) else {
             return;
         };
-        answer.next = psn.since(answer.first);
-        answer.fresh |= fresh;
-        self.settled = self.settled.min(index);
+        entry.next = psn.since(entry.first);
+        entry.is_new |= is_new;
+        self.first_pending = self.first_pending.min(index);
     }
 
-    /// Gives up what is left of the answer that packets were sent of last, unless it is given for the first time.
-    /// Returns whether it did.
-    pub(super) fn give_up(&mut self, psn: Psn) -> bool {
-        if self.sent_fresh {
+    /// Cancels the rest of the response sent last, which contains this PSN, if it is a repeated one.
+    /// Returns whether it is.
+    pub(super) fn cancel_repeat(&mut self, psn: Psn) -> bool {
+        if self.last_was_new {
             return false;
         }
-        if let Some(index) = self.position(psn) {
-            if let Some(answer) = self.get_mut(index) {
-                answer.next = answer.end;
+        if let Some(index) = self.index_of(psn) {
+            if let Some(entry) = self.get_mut(index) {
+                entry.next = entry.end;
             }
-            self.settle(0);
+            self.advance_pending(0);
         }
         true
     }
 
-    /// Looks for the first answer that is pending, from `index` on.
-    fn settle(&mut self, index: u32) {
+    /// Sets `first_pending` to the first pending entry from `index` on.
+    fn advance_pending(&mut self, index: u32) {
         let pending = |&index: &u32| self.get(index).is_some_and(ReplayEntry::is_pending);
-        self.settled = (index..self.len).find(pending).unwrap_or(self.len);
+        self.first_pending = (index..self.len).find(pending).unwrap_or(self.len);
     }
 
-    fn position(&self, psn: Psn) -> Option<u32> {
-        let holds = |&index: &u32| {
+    fn index_of(&self, psn: Psn) -> Option<u32> {
+        let contains = |&index: &u32| {
             self.get(index)
-                .is_some_and(|answer| psn.since(answer.first) < answer.packets)
+                .is_some_and(|entry| psn.since(entry.first) < entry.packets)
         };
-        // The newest first: of numbers half a circle old, another READ may have the same.
-        (0..self.len).rev().find(holds)
+        // Newest first: an entry older than half of the PSN space may have the same PSNs.
+        (0..self.len).rev().find(contains)
     }
 
     #[inline]
     fn get(&self, index: u32) -> Option<&ReplayEntry> {
-        self.answers.as_ref().get(u32_as_usize(self.place(index)))
+        self.entries
+            .as_ref()
+            .get(u32_as_usize(self.storage_index(index)))
     }
 
     #[inline]
     fn get_mut(&mut self, index: u32) -> Option<&mut ReplayEntry> {
-        let place = u32_as_usize(self.place(index));
-        self.answers.as_mut().get_mut(place)
+        let index = u32_as_usize(self.storage_index(index));
+        self.entries.as_mut().get_mut(index)
     }
 
-    /// Returns the place in the storage of the answer after `index` others.
+    /// Returns the storage index of the entry with queue index `index`.
     #[inline]
-    fn place(&self, index: u32) -> u32 {
+    fn storage_index(&self, index: u32) -> u32 {
         let capacity = self.capacity();
-        let place = self.oldest.saturating_add(index);
-        match place.checked_sub(capacity) {
+        let unwrapped = self.oldest.saturating_add(index);
+        match unwrapped.checked_sub(capacity) {
             Some(wrapped) => wrapped,
-            None => place,
+            None => unwrapped,
         }
     }
 }

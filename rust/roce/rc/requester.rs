@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The sending half of an RC QP: its states, its commands and its results.
+//! The requester of an RC QP: state, attributes, commands and completions.
 //!
-//! Owns everything that the requester remembers. Its attributes are in `attributes`; how packets
-//! are planned is in `transmit`, how responses are judged in `completer`. Does not know the responder of its own QP.
+//! Packets are planned in `transmit`, responses are handled in `completer`.
 
 pub use super::{
-    attributes::{
+    config::{
         FlowLimit,
         RequesterConfig,
         RequesterStats, //
@@ -15,8 +14,7 @@ pub use super::{
 };
 
 use super::{
-    ack_policy::AckRequests,
-    attributes::Config,
+    config::Config,
     retry::{
         Expired,
         Retry, //
@@ -34,6 +32,7 @@ use crate::congestion::{
 use crate::{
     access::Obstacle,
     id::{
+        Pkey,
         Qpn,
         Rkey, //
     },
@@ -50,6 +49,7 @@ use crate::{
     time::Instant,
     wr::{
         Completion,
+        LocalOp,
         SendOp,
         SendWr,
         WcOpcode,
@@ -57,16 +57,15 @@ use crate::{
     }, //
 };
 
-/// What the requester must ask of whoever holds the memory.
+/// Callbacks of the requester: access to the memory of the posted requests.
 pub trait ResponseContext {
-    /// Copies `payload` of the packet at hand into the memory of the request in `slot`, from
-    /// byte `offset` of the message on.
+    /// Copies `payload` of the current packet to the scatter/gather list of the request in `slot`,
+    /// at byte `offset` of the message.
     ///
     /// # Errors
     ///
-    /// The status with which the request shall complete, for example
-    /// [`WcStatus::LocProtErr`], after which the QP goes to the error state; or that memory is
-    /// absent.
+    /// [`Obstacle::Absent`] if the memory is not present. Otherwise the status with which the
+    /// request completes, for example [`WcStatus::LocProtErr`]; the QP then goes to the error state.
     fn place(
         &mut self,
         slot: SlotIndex,
@@ -74,69 +73,69 @@ pub trait ResponseContext {
         payload: RxPayload,
     ) -> Result<(), Obstacle<WcStatus>>;
 
-    /// Writes `found`, what an atomic operation found, into the memory of the request in `slot`: the
-    /// eight bytes of a number in the order of this machine.
+    /// Writes `original`, the result of an atomic operation, to the scatter/gather list of the request
+    /// in `slot`: eight bytes in host byte order.
     ///
     /// # Errors
     ///
     /// As [`place`](Self::place).
-    fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>>;
+    fn place_value(&mut self, slot: SlotIndex, original: u64) -> Result<(), Obstacle<WcStatus>>;
 
-    /// Takes the local key `rkey` back, as the request asked that is complete now.
+    /// Invalidates the local key `rkey`, at the end of a READ with invalidate.
     ///
     /// # Errors
     ///
-    /// The status with which the request shall complete, for example [`WcStatus::LocQpOpErr`].
+    /// The status with which the request completes, for example [`WcStatus::LocQpOpErr`].
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus>;
 }
 
-/// What a requester does.
+/// State of a requester.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RequesterState {
-    /// Nothing; nothing can be posted.
+    /// No request can be posted.
     Reset,
-    /// Requests are kept, not sent (INIT, RTR).
+    /// Requests are accepted but not sent (INIT, RTR).
     Idle,
     /// Requests are sent (RTS).
     Ready,
-    /// Requests that were begun are finished, no further one is begun (SQD).
+    /// Begun requests continue, no other request is begun (SQD).
     Draining,
     /// Requests are flushed (ERR).
     Error,
 }
 
-/// A request that is done with: its slot of the ring is free.
+/// A retired request. Its slot of the ring is free.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Retired {
     /// The slot.
     pub slot: SlotIndex,
-    /// What to tell the consumer; `None` for the success of a request that was not signaled.
+    /// The completion to report. `None` if an unsignaled request succeeded.
     pub completion: Option<Completion>,
 }
 
-/// The sending half of an RC QP.
+/// The requester of an RC QP.
 ///
 /// It has four kinds of method:
 ///
-/// - *commands* move it along with the QP ([`configure`](Self::configure),
+/// - *commands* change the state with the QP ([`configure`](Self::configure),
 ///   [`start`](Self::start), [`drain`](Self::drain), [`resume`](Self::resume),
-///   [`fail`](Self::fail), [`reset`](Self::reset)), give it work ([`post`](Self::post),
-///   [`reject`](Self::reject)), withdraw it ([`abort`](Self::abort)), or say that it must wait
+///   [`fail`](Self::fail), [`reset`](Self::reset)), post requests ([`post`](Self::post),
+///   [`reject`](Self::reject)), abort one ([`abort`](Self::abort)), or undo the last packets
 ///   ([`unsend`](Self::unsend));
-/// - *`handle_*`* tell it what happened: a response, or that time has passed;
-/// - [`burst`](Self::burst) and *`poll_*`* take what it wants done: packets to send, completions
-///   to report, the time at which to call [`handle_timeout`](Self::handle_timeout);
+/// - *`handle_*`* process an event: a response or a timeout;
+/// - [`burst`](Self::burst) and *`poll_*`* return the resulting work: packets to send, completions
+///   to report, the time of the next [`handle_timeout`](Self::handle_timeout);
 /// - *getters*.
 ///
-/// After any command or `handle_*`, call `poll_completion` until it returns `None`, then `burst`
-/// until it yields nothing or the caller has had enough, then `poll_timeout` once: each may
-/// depend on the ones before. `error` may turn to `Some` in any of them.
+/// After a command or `handle_*`, call `poll_completion` until it returns `None`, then `burst`
+/// until it is empty or the budget is used up, then `poll_timeout` once. Keep this order: each may
+/// depend on the previous ones. `error` may become `Some` in any of them.
 ///
-/// Time must not go backwards. A timer that fires early, late or for nothing does no harm.
+/// Time must not go backwards. Early, late and spurious timer calls are harmless.
 ///
-/// `S` is storage for the requests, one [`Slot`] for each slot of the send ring, whose number is
-/// a power of two. Requests are posted in the order of the ring, so that the request in slot `i`
-/// of the ring is `i` here; [`align`](Self::align) keeps it so if the ring skips slots.
+/// `S` is the storage: one [`Slot`] for each slot of the send ring, a power of two. Requests are
+/// posted in ring order, so that slot `i` here is slot `i` of the ring. If the ring skips slots,
+/// [`align`](Self::align) restores this.
 #[derive(Debug)]
 pub struct Requester<S> {
     pub(super) state: RequesterState,
@@ -145,13 +144,52 @@ pub struct Requester<S> {
     pub(super) cwnd: CongestionWindow,
     pub(super) rtt: RttEstimator,
     pub(super) config: Config,
-    pub(super) questions: AckRequests,
+    pub(super) ack_requests: AckRequests,
     pub(super) stats: RequesterStats,
     error: Option<WcStatus>,
 }
 
+/// Which packets in flight requested an ACK.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckRequests {
+    /// Sent since the last ACK request.
+    pub(super) since: SinceAckRequest,
+    /// The next packet must request an ACK.
+    pub(super) overdue: bool,
+    /// PSN after the last packet that requested an ACK.
+    pub(super) end: Psn,
+    /// The value of `end` before the last ACK request.
+    pub(super) prev_end: Psn,
+    /// When the last request packet was sent.
+    pub(super) last_sent: Instant,
+    /// The peer has sent at least one ACK.
+    pub(super) peer_has_acked: bool,
+}
+
+impl AckRequests {
+    /// Returns the state of a connection whose first PSN is `first`.
+    fn new(first: Psn) -> Self {
+        Self {
+            since: SinceAckRequest::default(),
+            overdue: false,
+            end: first,
+            prev_end: first,
+            last_sent: Instant::from_nanos(0),
+            peer_has_acked: false,
+        }
+    }
+}
+
+/// Packets, bytes and messages sent since the last ACK request, or the limits for them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SinceAckRequest {
+    pub(super) packets: u32,
+    pub(super) bytes: u32,
+    pub(super) messages: u32,
+}
+
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
-    /// Makes a requester in the reset state.
+    /// Returns a requester in the reset state.
     pub fn new(storage: S) -> Self {
         Self {
             state: RequesterState::Reset,
@@ -160,13 +198,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             cwnd: CongestionWindow::NONE,
             rtt: RttEstimator::UNKNOWN,
             config: Config::NONE,
-            questions: AckRequests::new(Psn::new(0)),
+            ack_requests: AckRequests::new(Psn::new(0)),
             stats: RequesterStats::default(),
             error: None,
         }
     }
 
-    // Commands: the QP.
+    // Commands: QP state.
 
     /// Accepts requests without sending them (to INIT).
     pub fn init(&mut self) {
@@ -179,62 +217,121 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub fn start(&mut self) {
         if matches!(self.state, RequesterState::Reset | RequesterState::Idle) {
             self.state = RequesterState::Ready;
-            self.settle();
+            self.fail_if_oldest_aborted();
         }
     }
 
-    /// Stops beginning requests (to SQD). See [`is_drained`](Self::is_drained).
+    /// Begins no further requests (to SQD). See [`is_drained`](Self::is_drained).
     pub fn drain(&mut self) {
         if self.state == RequesterState::Ready {
             self.state = RequesterState::Draining;
-            self.is_waited_for();
+            self.require_ack_for_waiter();
         }
     }
 
-    /// Begins requests again (SQD to RTS).
+    /// Resumes sending (SQD to RTS).
     pub fn resume(&mut self) {
         if self.state == RequesterState::Draining {
             self.state = RequesterState::Ready;
-            self.settle();
+            self.fail_if_oldest_aborted();
         }
     }
 
-    /// Flushes every request that is not complete, and every one yet to be posted (to ERR).
+    /// Flushes all incomplete requests and all that are posted later (to ERR).
     pub fn fail(&mut self) {
         self.state = RequesterState::Error;
         self.retry.clear();
-        self.nothing_to_ask();
+        self.clear_ack_requests();
     }
 
-    /// Forgets every request without a completion (to RESET). The ring goes on where it is.
+    /// Drops all requests without completions (to RESET). The ring position is kept.
     pub fn reset(&mut self) {
         self.state = RequesterState::Reset;
         self.window.clear();
         self.retry.clear();
         self.cwnd = CongestionWindow::NONE;
-        self.nothing_to_ask();
+        self.clear_ack_requests();
         self.error = None;
     }
 
-    /// Says to which slot of the ring the next request goes. Forgets every request.
+    /// Sets the slot of the next request. Drops all requests.
     pub fn align(&mut self, next: SlotIndex) {
         self.window.seek(next.0);
     }
 
-    // Commands: work.
+    // Commands: attributes. The caller checks which may be set in which state
+    // (`ib_modify_qp_is_ok`).
 
-    /// Takes a work request. Returns its slot; `None` if there is no free one or the QP is in
-    /// the reset state.
+    /// Sets all attributes and the PSN. Call it before [`start`](Self::start).
+    pub fn configure(&mut self, config: &RequesterConfig) {
+        self.config = Config {
+            dest_qpn: config.dest_qpn,
+            pkey: config.pkey,
+            max_rd_atomic: config.max_rd_atomic,
+            flow: config.flow,
+        };
+        self.window.configure(config.first_psn, config.path_mtu);
+        self.ack_requests = AckRequests::new(config.first_psn);
+        self.cwnd = CongestionWindow::with_initial(config.initial_window);
+        self.on_path_change();
+        self.retry.clear();
+        self.retry.set_timeout(config.ack_timeout);
+        self.set_retry_cnt(config.retry_cnt);
+        self.set_rnr_retry(config.rnr_retry);
+    }
+
+    /// Discards the RTT estimate: the path to the peer has changed.
+    pub fn on_path_change(&mut self) {
+        self.rtt = RttEstimator::UNKNOWN;
+    }
+
+    /// Sets the local ACK timeout, a 5-bit code. It applies from the next packet on. If there was no
+    /// timeout before, it also applies to the packets in flight, from `now` on.
+    pub fn set_ack_timeout(&mut self, now: Instant, code: u8) {
+        self.retry.set_timeout(code);
+        if self.is_ack_due() {
+            self.retry.start_ack_timer_if_idle(now);
+        }
+    }
+
+    /// Sets the retry count.
+    pub fn set_retry_cnt(&mut self, count: u8) {
+        self.retry.set_limit(count);
+    }
+
+    /// Sets the RNR retry count.
+    pub fn set_rnr_retry(&mut self, count: u8) {
+        self.retry.set_rnr_limit(count);
+    }
+
+    /// Sets the number of READs that the peer serves at a time.
+    pub fn set_max_rd_atomic(&mut self, count: u8) {
+        self.config.max_rd_atomic = count;
+    }
+
+    /// Sets the partition key to send.
+    pub fn set_pkey(&mut self, pkey: Pkey) {
+        self.config.pkey = pkey;
+    }
+
+    /// Sets the limit on data in flight.
+    pub fn set_flow(&mut self, flow: FlowLimit) {
+        self.config.flow = flow;
+    }
+
+    // Commands: requests.
+
+    /// Posts a work request. Returns its slot. `None` if the ring is full or the QP is in the reset
+    /// state.
     ///
-    /// One that is longer than [`MAX_MESSAGE`] is rejected with [`WcStatus::LocLenErr`].
+    /// A request longer than [`MAX_MESSAGE`] completes with [`WcStatus::LocLenErr`].
     pub fn post(&mut self, wr: SendWr) -> Option<SlotIndex> {
         let status = (wr.length > MAX_MESSAGE).then_some(WcStatus::LocLenErr);
         self.push(Slot::new(wr, wr.op.wc_opcode(), status))
     }
 
-    /// Takes the place of a work request that makes no sense. It completes with `status` when
-    /// all before it are complete; then the QP is in the error state. `None` as for
-    /// [`post`](Self::post).
+    /// Posts an invalid work request. It completes with `status` after all earlier requests; then
+    /// the QP is in the error state. `None` as for [`post`](Self::post).
     pub fn reject(&mut self, wr_id: u64, opcode: WcOpcode, status: WcStatus) -> Option<SlotIndex> {
         let wr = SendWr {
             wr_id,
@@ -247,59 +344,95 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.push(Slot::new(wr, opcode, Some(status)))
     }
 
-    /// Withdraws the request in `slot`, whose memory cannot be read. No packet of it or after it
-    /// is sent any more; it completes with `status` when all before it are complete; then the
-    /// QP is in the error state. Does nothing to a request that is complete.
+    /// Aborts the request in `slot`, because its memory cannot be read. Neither it nor any later
+    /// request is sent. It completes with `status` after all earlier requests; then the QP is in the
+    /// error state. Has no effect on a complete request.
     pub fn abort(&mut self, slot: SlotIndex, status: WcStatus) {
         if let Some(first) = self.window.abort_slot(slot, status) {
-            self.did_not_leave(first);
-            self.settle();
+            self.on_unsent(first);
+            self.fail_if_oldest_aborted();
         }
     }
 
-    /// Says that memory of what was planned last is absent: its last `packets` packets were not sent, and are
-    /// the next to be planned.
+    /// Undoes the last `packets` planned packets: they were not sent because their memory is not
+    /// present. They are planned next.
     pub fn unsend(&mut self, packets: u32) {
         for _ in 0..packets.min(MAX_GSO_PACKETS) {
             self.window.unsend();
         }
-        self.did_not_leave(self.window.psn());
+        self.on_unsent(self.window.psn());
     }
 
-    // Time and results.
+    /// Executes the next request with `execute` if it is a local operation and may be executed now.
+    /// Returns whether it was.
+    ///
+    /// A local operation is executed once and completes in order. [`LocalOp::Invalidate`] waits for
+    /// all earlier requests. If `execute` fails, no later request is sent and the QP goes to the
+    /// error state after all earlier requests are complete.
+    ///
+    /// IBA: section 10.8.3.3, ordering rules of the send queue.
+    pub fn perform_local(
+        &mut self,
+        execute: impl FnOnce(SlotIndex, LocalOp) -> Result<(), WcStatus>,
+    ) -> bool {
+        let Some((slot_index, op)) = self.ready_local_op() else {
+            return false;
+        };
+        self.window
+            .on_local_executed(slot_index, execute(slot_index, op));
+        self.fail_if_oldest_aborted();
+        true
+    }
 
-    /// Says that it is `now`. Returns whether there is something to send or to report. Nothing
-    /// happens before the time that [`poll_timeout`](Self::poll_timeout) gave.
+    /// Returns the next request if it is a local operation and may be executed now.
+    fn ready_local_op(&self) -> Option<(SlotIndex, LocalOp)> {
+        let (slot, slot_index, is_oldest) = self.window.current_local()?;
+        let SendOp::Local(op) = slot.wr.op else {
+            return None;
+        };
+        let fenced = slot.wr.fence && self.window.flight().reads != 0;
+        let must_wait = match op {
+            LocalOp::Invalidate => !is_oldest,
+            LocalOp::Bind | LocalOp::Register => fenced,
+        };
+        (self.state == RequesterState::Ready && !must_wait).then_some((slot_index, op))
+    }
+
+    // Time and completions.
+
+    /// Handles a deadline that has passed at `now`. Returns whether there is work, see
+    /// [`has_work`](Self::has_work). Has no effect before the time of
+    /// [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         match self.retry.expire(now) {
             None => return false,
-            Some(Expired::Pause) => {}
-            Some(Expired::Patience) => self.ask_next(),
-            Some(Expired::ReplayEntry) => {
+            Some(Expired::RnrDelay) => {}
+            Some(Expired::AckRequest) => self.require_ack_request(),
+            Some(Expired::AckTimeout) => {
                 if !self.window.in_flight() {
                     return false;
                 }
-                // We had no turn in time to ask.
-                if self.probes() {
-                    self.retry.expect_answer(now);
+                // The engine did not run in time to send the probe. Grant the peer a full timeout.
+                if self.needs_ack_probe() {
+                    self.retry.start_ack_timer(now);
                     return self.has_work();
                 }
                 self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
-                let may = self.retry.on_timeout();
-                self.resend(may);
+                let retry = self.retry.on_timeout();
+                self.retransmit(retry);
                 self.cwnd.on_timeout();
             }
         }
         self.has_work()
     }
 
-    /// Returns when to call [`handle_timeout`](Self::handle_timeout) at the latest.
+    /// Returns the time of the next [`handle_timeout`](Self::handle_timeout) call.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.retry.deadline()
     }
 
-    /// Takes the next request that is done with, in the order of posting.
+    /// Retires the next complete request, in posting order. In the error state, flushes one.
     pub fn poll_completion(&mut self) -> Option<Retired> {
         if self.state == RequesterState::Error
             && !self.window.has_complete()
@@ -307,36 +440,39 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         {
             self.window.complete_oldest(WcStatus::WrFlushErr);
         }
-        let (place, slot) = self.window.retire()?;
-        self.stats.sends = self.stats.sends.wrapping_add(u32::from(slot.was_sent()));
+        let (slot_index, slot) = self.window.retire()?;
+        self.stats.sends = self
+            .stats
+            .sends
+            .wrapping_add(u32::from(slot.is_successful_send()));
         Some(Retired {
-            slot: place,
+            slot: slot_index,
             completion: slot.completion(),
         })
     }
 
     // Getters.
 
-    /// Returns what the requester does.
+    /// Returns the state.
     #[inline]
     #[must_use]
     pub const fn state(&self) -> RequesterState {
         self.state
     }
 
-    /// Returns the status of the request that took the requester to the error state by itself;
-    /// then the QP must follow.
+    /// Returns the status of the request that took the requester to the error state. The QP must
+    /// follow. `None` if [`fail`](Self::fail) did.
     #[inline]
     #[must_use]
     pub const fn error(&self) -> Option<WcStatus> {
         self.error
     }
 
-    /// Returns whether there is something to send or to report at once.
+    /// Returns whether there is something to send, execute or report now.
     #[must_use]
     pub fn has_work(&self) -> bool {
         let flush = self.state == RequesterState::Error && self.window.has_pending();
-        flush || self.window.has_complete() || self.local_turn().is_some() || self.can_send()
+        flush || self.window.has_complete() || self.ready_local_op().is_some() || self.can_send()
     }
 
     /// Returns the path MTU.
@@ -353,7 +489,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.config.dest_qpn
     }
 
-    /// Returns whether the send queue is drained: the QP is in SQD and all that was begun is
+    /// Returns whether the send queue is drained: the QP is in SQD and all begun requests are
     /// complete.
     #[inline]
     #[must_use]
@@ -361,75 +497,75 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.state == RequesterState::Draining && self.window.is_drained()
     }
 
-    /// Returns how many requests can be posted.
+    /// Returns the number of requests that can be posted.
     #[inline]
     #[must_use]
     pub fn free_slots(&self) -> u32 {
         self.window.free_slots()
     }
 
-    /// Returns the PSN of the first packet that was never sent (`sq_psn`).
+    /// Returns the first PSN that was never sent (`sq_psn`).
     #[inline]
     #[must_use]
     pub const fn psn(&self) -> Psn {
         self.window.high()
     }
 
-    /// Returns the PSN of the packet that is sent next, if any is: after a loss, one before
-    /// [`psn`](Self::psn).
+    /// Returns the PSN of the next packet. After a loss it is before [`psn`](Self::psn).
     #[inline]
     #[must_use]
     pub const fn next_psn(&self) -> Psn {
         self.window.psn()
     }
 
-    /// Returns what is in flight.
+    /// Returns the data in flight.
     #[inline]
     #[must_use]
     pub const fn flight(&self) -> InFlight {
         self.window.flight()
     }
 
-    /// Returns the PSN of the oldest packet that is not acknowledged.
+    /// Returns the PSN of the oldest unacknowledged packet.
     #[inline]
     #[must_use]
     pub const fn oldest_psn(&self) -> Psn {
         self.window.una()
     }
 
-    /// Takes the counts of what happened since they were last taken.
+    /// Returns the counters and resets them.
     pub fn take_stats(&mut self) -> RequesterStats {
         core::mem::take(&mut self.stats)
     }
 
-    // For the other files of the requester.
+    // For the other files of the requester (`ack_request`, `transmit`, `completer`).
 
-    /// Starts again at the oldest packet that is not acknowledged.
+    /// Goes back to the oldest unacknowledged packet (go-back-N), and counts a retry and a loss.
     pub(super) fn go_back(&mut self) {
         self.stats.retries = self.stats.retries.wrapping_add(1);
-        self.cwnd.on_loss(self.widest().packets);
-        self.withdraw();
+        self.cwnd.on_loss(self.max_flow().packets);
+        self.rewind();
     }
 
-    /// Ends the oldest request with `status`, and with it the requester.
-    pub(super) fn end(&mut self, status: WcStatus) {
+    /// Completes the oldest request with `status` and enters the error state.
+    pub(super) fn fail_oldest(&mut self, status: WcStatus) {
         self.window.complete_oldest(status);
         self.error = Some(status);
         self.fail();
     }
 
-    /// Ends the requester if the oldest request is condemned and its turn has come.
-    pub(super) fn settle(&mut self) {
+    /// Enters the error state if the oldest incomplete request is aborted and this state permits
+    /// completing it.
+    pub(super) fn fail_if_oldest_aborted(&mut self) {
         let Some((slot, begun)) = self.window.oldest() else {
             return;
         };
-        let turn = match self.state {
+        let may_complete = match self.state {
             RequesterState::Ready => true,
             RequesterState::Draining => begun,
             RequesterState::Reset | RequesterState::Idle | RequesterState::Error => false,
         };
-        if let (true, Some(status)) = (turn, slot.status) {
-            self.end(status);
+        if let (true, Some(status)) = (may_complete, slot.status) {
+            self.fail_oldest(status);
         }
     }
 
@@ -437,14 +573,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         if self.state == RequesterState::Reset {
             return None;
         }
-        let place = self.window.push(slot)?;
-        if slot.waits_for_others() {
-            self.is_waited_for();
+        let slot_index = self.window.push(slot)?;
+        if slot.awaits_earlier() {
+            self.require_ack_for_waiter();
         }
         if slot.status.is_some() {
-            self.settle();
+            self.fail_if_oldest_aborted();
         }
-        Some(place)
+        Some(slot_index)
     }
 }
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Answers to packets: what the responder sends next, if anything.
+//! Planning of response packets: which packets the responder sends next.
 //!
-//! Owns the order of answers: responses to READs and their like by PSN, then one acknowledgement or refusal for
-//! everything, or that a request is missing and then an acknowledgement. It cannot overtake a read response, as it
-//! would say that one is lost.
+//! Responses to READs and other requests with a response are sent first, in PSN order. Then follows
+//! one ACK or NAK for all requests, or a sequence error NAK and an ACK. An ACK must not overtake a
+//! read response: to the peer it would show that the response was lost.
 
 use super::{
-    pending_ack::PendingReply,
     replay::{
         ReplayEntry,
         Request, //
     },
     responder::{
         Fatal,
+        PendingAck,
         Responder, //
     }, //
 };
@@ -42,106 +42,124 @@ use crate::{
     }, //
 };
 
-/// A pause of 491.52 ms, as an RNR NAK says it (IBA table 45).
-const LONG_PAUSE: u8 = 31;
+/// RNR timer code for a page fault in progress: 491.52 ms (IBA table 45).
+const FAULT_RNR_TIMER_CODE: u8 = 31;
 
-/// Answers to be sent, planned as they are taken. Each counts as sent once it is yielded.
+/// An iterator that plans and yields the responses to send. A packet counts as sent once it is
+/// yielded.
 ///
-/// Made by [`Responder::burst`].
+/// Created by [`Responder::burst`].
 #[derive(Debug)]
 pub struct ResponseBurst<'a, A> {
     responder: &'a mut Responder<A>,
     limit: BurstLimit,
     first: bool,
-    /// Most packets of one segment.
-    run: u32,
+    /// Most packets in one super-packet.
+    max_packets: u32,
 }
 
 impl<A> ResponseBurst<'_, A> {
-    /// Makes each segment a run of up to `run` packets.
+    /// Combines up to `max_packets` packets into one super-packet.
     #[must_use]
-    pub fn coalescing(self, run: u32) -> Self {
-        Self { run, ..self }
+    pub fn coalescing(self, max_packets: u32) -> Self {
+        Self {
+            max_packets,
+            ..self
+        }
     }
 }
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
-    /// Plans the answers that can be sent: read responses, in the order of their PSNs; then, if
-    /// all of them fit, an acknowledgement or a refusal, or that a request is missing and the former, if due.
+    /// Returns the responses that can be sent: read responses in PSN order, then, if all of them fit
+    /// in `limit`, the pending ACK or NAK.
     pub fn burst(&mut self, limit: BurstLimit) -> ResponseBurst<'_, A> {
         ResponseBurst {
             responder: self,
             limit,
             first: true,
-            run: 1,
+            max_packets: 1,
         }
     }
 
-    /// Asks the peer for patience, with an RNR NAK for the next packet that is not answered, while
-    /// memory is being brought. When it is there, what has arrived is taken and answered
-    /// nevertheless.
-    pub fn stall(&mut self) -> TxDesc {
+    /// Returns an RNR NAK for the next packet without a response, to delay the peer during a page
+    /// fault. The responder still executes the requests it has received when the fault is resolved.
+    pub fn fault_rnr_nak(&mut self) -> TxDesc {
         let psn = match self.replay.pending() {
-            Some(answer) => answer.first.add(answer.next),
+            Some(entry) => entry.first.add(entry.next),
             None => self.expected,
         };
         self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
-        self.ack_desc(psn, Syndrome::Rnr { timer: LONG_PAUSE })
+        self.ack_desc(
+            psn,
+            Syndrome::Rnr {
+                timer: FAULT_RNR_TIMER_CODE,
+            },
+        )
     }
 
-    /// Refuses a READ that is not answered to the end if the right to it has gone.
-    fn withhold(&mut self) {
+    /// NAKs the pending READ if the QP no longer grants remote reads.
+    fn nak_if_read_revoked(&mut self) {
         if self.config.access.contains(Access::REMOTE_READ) {
             return;
         }
         let pending = self.replay.pending();
-        if let Some(answer) = pending.filter(|answer| answer.request == Request::Read) {
-            let psn = answer.first.add(answer.next);
+        if let Some(entry) = pending.filter(|entry| entry.request == Request::Read) {
+            let psn = entry.first.add(entry.next);
             self.replay.clear();
-            self.refuse(psn, NakCode::InvalidRequest, Fatal::RequestError);
+            self.nak_fatal(psn, NakCode::InvalidRequest, Fatal::RequestError);
         }
     }
 
-    fn response(&mut self, limit: &mut BurstLimit, run: u32, first: bool) -> Option<TxDesc> {
-        let answer = *self.replay.pending()?;
-        let (mtu, index) = (self.config.path_mtu, answer.next);
-        let left = answer.end.saturating_sub(index);
-        let count = run.min(left).min(limit.full_packets(mtu)).max(1);
+    fn next_response(
+        &mut self,
+        limit: &mut BurstLimit,
+        max_packets: u32,
+        first: bool,
+    ) -> Option<TxDesc> {
+        let entry = *self.replay.pending()?;
+        let (mtu, index) = (self.config.path_mtu, entry.next);
+        let left = entry.end.saturating_sub(index);
+        let count = max_packets.min(left).min(limit.full_packets(mtu)).max(1);
         let end = index.saturating_add(count);
-        let length = mtu.span(index, end, answer.length);
+        let length = mtu.span(index, end, entry.length);
         if !limit.take(count, length, first) {
             return None;
         }
-        let position = match (index == answer.start, end >= answer.end) {
+        let position = match (index == entry.start, end >= entry.end) {
             (true, true) => Position::Only,
             (true, false) => Position::First,
             (false, false) => Position::Middle,
             (false, true) => Position::Last,
         };
-        let (operation, original) = match answer.request {
-            Request::Atomic(_, found) => (Operation::AtomicAcknowledge, found),
+        let (operation, original) = match entry.request {
+            Request::Atomic(_, original) => (Operation::AtomicAcknowledge, original),
             Request::Read | Request::AtomicWrite | Request::Flush => (Operation::ReadResponse, 0),
         };
         let opcode = Opcode::of(Service::Rc, operation, position, false)?;
-        let psn = answer.first.add(index);
-        // A MIDDLE has no AETH, and a read response no original value: they leave it out.
+        let psn = entry.first.add(index);
+        // Headers that the opcode does not have are not emitted: no AETH in a MIDDLE packet, no
+        // original value in a read response.
         let headers = Headers::new(opcode, self.config.pkey, self.config.dest_qpn, psn)
             .aeth(Aeth {
                 syndrome: Syndrome::ACK_UNLIMITED,
-                msn: answer.msn,
+                msn: entry.msn,
             })
             .original(AtomicAckEth { original });
         self.replay.sent(count);
-        self.read_end = psn.add(count);
-        let last = self.read_end.sub(1);
-        if self.reply.owed().is_some_and(|owed| !last.is_before(owed)) {
-            self.reply = self.reply.acknowledged();
+        self.response_end = psn.add(count);
+        let last = self.response_end.sub(1);
+        if self
+            .pending_ack
+            .required()
+            .is_some_and(|required| !last.is_before(required))
+        {
+            self.pending_ack = self.pending_ack.after_response();
         }
         Some(TxDesc {
             headers,
             source: match length {
                 0 => TxPayload::None,
-                _ => TxPayload::Remote(answer.remote.advance(mtu.offset(index, answer.length))),
+                _ => TxPayload::Remote(entry.remote.advance(mtu.offset(index, entry.length))),
             },
             offset: 0,
             length,
@@ -149,28 +167,28 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         })
     }
 
-    fn acknowledgement(&mut self, limit: &mut BurstLimit, first: bool) -> Option<TxDesc> {
+    fn next_ack(&mut self, limit: &mut BurstLimit, first: bool) -> Option<TxDesc> {
         let stats = &mut self.stats;
-        let (psn, syndrome, count) = match self.reply {
-            PendingReply::None => return None,
-            PendingReply::Ack { owed } => (
-                self.replay.acknowledged(owed, self.expected),
+        let (psn, syndrome, count) = match self.pending_ack {
+            PendingAck::None => return None,
+            PendingAck::Ack { required } => (
+                self.replay.ack_psn(required, self.expected),
                 Syndrome::ACK_UNLIMITED,
                 Some(&mut stats.acks),
             ),
-            PendingReply::Sequence { .. } => (
+            PendingAck::SequenceNak { .. } => (
                 self.expected,
                 Syndrome::Nak(NakCode::PsnSequence),
                 Some(&mut stats.sequence_naks),
             ),
-            PendingReply::NotReady => (
+            PendingAck::RnrNak => (
                 self.expected,
                 Syndrome::Rnr {
                     timer: self.config.min_rnr_timer,
                 },
                 None,
             ),
-            PendingReply::NakReason { psn, code } => (psn, Syndrome::Nak(code), None),
+            PendingAck::FatalNak { psn, code } => (psn, Syndrome::Nak(code), None),
         };
         if !limit.take(1, 0, first) {
             return None;
@@ -178,7 +196,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         if let Some(count) = count {
             *count = count.wrapping_add(1);
         }
-        self.reply = self.reply.rest();
+        self.pending_ack = self.pending_ack.after_send();
         Some(self.ack_desc(psn, syndrome))
     }
 
@@ -202,10 +220,12 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Iterator for ResponseBurst<
 
     fn next(&mut self) -> Option<TxDesc> {
         let first = core::mem::replace(&mut self.first, false);
-        self.responder.withhold();
+        self.responder.nak_if_read_revoked();
         match self.responder.replay.pending() {
-            Some(_) => self.responder.response(&mut self.limit, self.run, first),
-            None => self.responder.acknowledgement(&mut self.limit, first),
+            Some(_) => self
+                .responder
+                .next_response(&mut self.limit, self.max_packets, first),
+            None => self.responder.next_ack(&mut self.limit, first),
         }
     }
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receiving half of an RC QP: its states, its commands and its results.
+//! The responder of an RC QP: state, attributes, commands and events.
 //!
-//! Owns everything that the responder remembers. How requests are carried out is in `execute`,
-//! how they are answered in `answer`. Does not know the requester of its own QP.
+//! Requests are executed in `execute`, responses are planned in `respond`.
 
 pub use super::respond::ResponseBurst;
 
 use super::{
-    pending_ack::PendingReply,
     replay::{
         Replay, //
         ReplayEntry,
@@ -47,37 +45,40 @@ use crate::{
     }, //
 };
 
-/// What the responder must ask of whoever holds the memory and the receive queue, beside what any
-/// receiver of messages asks.
+/// Callbacks of the responder: memory and receive queue, in addition to [`RecvContext`].
 pub trait RequestContext: RecvContext {
-    /// Does `op` to the eight bytes at `remote`, an aligned address, if the peer may do
-    /// [`Access::REMOTE_ATOMIC`] to them. Returns what they were, in the order of this machine.
+    /// Executes `op` on the eight bytes at `remote`, an aligned address, if the key grants
+    /// [`Access::REMOTE_ATOMIC`]. Returns the original value in host byte order.
     ///
     /// # Errors
     ///
-    /// Why it cannot, or that memory is absent. Nothing has changed then.
+    /// [`Obstacle::Absent`] if the memory is not present, otherwise the access error. Memory is
+    /// unchanged.
     fn execute_atomic(
         &mut self,
         remote: Remote,
         op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>>;
 
-    /// Copies `payload`, eight bytes, to `remote`, an aligned address, as one store after all others.
+    /// Writes the eight bytes of `payload` to `remote`, an aligned address, as one store, ordered
+    /// after all earlier ones.
     ///
     /// # Errors
     ///
-    /// Why it cannot, or that memory is absent. Nothing has changed then.
+    /// [`Obstacle::Absent`] if the memory is not present, otherwise the access error. Memory is
+    /// unchanged.
     fn write_atomic(
         &mut self,
         remote: Remote,
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>>;
 
-    /// Brings what was written to where it shall be, if the peer may ask for that. Not for 0 bytes.
+    /// Flushes earlier writes to `placement`, if the key grants it. Not called for 0 bytes.
     ///
     /// # Errors
     ///
-    /// Why it cannot, or that it is under way: then it is to be asked for again.
+    /// [`Obstacle::Absent`] if the flush is in progress; the caller repeats the call later. Otherwise
+    /// the access error.
     fn flush(
         &mut self,
         remote: Remote,
@@ -85,15 +86,15 @@ pub trait RequestContext: RecvContext {
         placement: Placement,
     ) -> Result<(), Obstacle<AccessError>>;
 
-    /// Takes the key `rkey` back, as the peer asks.
+    /// Invalidates `rkey` as the peer requests.
     ///
     /// # Errors
     ///
-    /// Why it cannot.
+    /// The reason why the key cannot be invalidated.
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError>;
 }
 
-/// The attributes of a responder, as they stand on the way to RTR.
+/// Attributes of a responder for the transition to RTR.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponderConfig {
     /// The peer's QP.
@@ -104,105 +105,103 @@ pub struct ResponderConfig {
     pub expected_psn: Psn,
     /// Path MTU.
     pub path_mtu: Mtu,
-    /// What the peer may do to memory at all (`qp_access_flags`).
+    /// Access that the QP grants the peer (`qp_access_flags`).
     pub access: Access,
-    /// Pause to ask for where no receive is posted, as a code of five bits.
+    /// RNR NAK timer, a 5-bit code: the delay to request if no receive is posted.
     pub min_rnr_timer: u8,
 }
 
-/// What a responder does.
+/// State of a responder.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ResponderState {
-    /// Nothing.
+    /// Not in use.
     Reset,
     /// Requests are dropped (INIT).
     Init,
-    /// Requests are carried out (RTR and all that follow).
+    /// Requests are executed (RTR and later states).
     Ready,
     /// Requests are dropped (ERR).
     Error,
 }
 
-/// Why a responder took itself to the error state. The QP must follow.
+/// Why the responder entered the error state. The QP must follow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fatal {
-    /// The peer asked for memory that it has no right to (C9-222.1). C:
+    /// The peer requested an access that the key does not grant (C9-222.1). C:
     /// `IB_EVENT_QP_ACCESS_ERR`.
     AccessError,
-    /// The peer asked for something that makes no sense. C: `IB_EVENT_QP_REQ_ERR`.
+    /// The peer sent an invalid request. C: `IB_EVENT_QP_REQ_ERR`.
     RequestError,
-    /// A receive failed, and its completion says so. No event.
+    /// A receive failed. Its completion reports the error; there is no event.
     LocalError,
 }
 
-/// How often things happened since the counts were last taken.
+/// Event counts since they were last taken.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ResponderStats {
-    /// Receives that got a message.
+    /// Receives completed with a message.
     pub receives: u32,
-    /// Requests that came again.
+    /// Duplicate requests.
     pub duplicates: u32,
-    /// Requests that came too early: one before them is missing.
+    /// Requests ahead of the expected PSN: an earlier one is missing.
     pub out_of_sequence: u32,
-    /// Reports of a missing request that were sent.
+    /// PSN sequence error NAKs sent.
     pub sequence_naks: u32,
-    /// Requests that found no receive posted.
+    /// RNR NAKs: no receive was posted, or a page fault was in progress.
     pub rnr_naks: u32,
-    /// Requests that were refused for good.
+    /// Requests answered with a fatal NAK.
     pub fatal_naks: u32,
-    /// Acknowledgements that were sent.
+    /// ACKs sent.
     pub acks: u32,
 }
 
-/// The receiving half of an RC QP.
+/// The responder of an RC QP.
 ///
 /// It has four kinds of method:
 ///
-/// - *commands* move it along with the QP ([`configure`](Self::configure), [`init`](Self::init),
-///   [`start`](Self::start), [`fail`](Self::fail), [`reset`](Self::reset)) or tell that memory
-///   cannot be read ([`abort_read`](Self::abort_read)), or not yet ([`unsend`](Self::unsend),
-///   [`stall`](Self::stall));
-/// - [`handle_request`](Self::handle_request) takes a packet;
-/// - [`burst`](Self::burst), [`take_event`](Self::take_event) and [`abandon`](Self::abandon) take
-///   what it wants done;
+/// - *commands* change the state with the QP ([`configure`](Self::configure), [`init`](Self::init),
+///   [`start`](Self::start), [`fail`](Self::fail), [`reset`](Self::reset)), or report that the
+///   memory of a READ cannot be read ([`abort_read`](Self::abort_read)) or is not present
+///   ([`unsend`](Self::unsend), [`fault_rnr_nak`](Self::fault_rnr_nak));
+/// - [`handle_request`](Self::handle_request) handles a packet;
+/// - [`burst`](Self::burst), [`take_event`](Self::take_event) and
+///   [`flush_receive`](Self::flush_receive) return the resulting work;
 /// - *getters*.
 ///
-/// Call `handle_request` for each packet of a run, then `burst` until it yields nothing or the
-/// caller has had enough: so a run of requests is answered once. When `take_event` gives
-/// something, take the QP to the error state, but send what `burst` still yields: the peer must
-/// learn why.
+/// Call `handle_request` for all packets received, then `burst` until it is empty or the budget is
+/// used up: one ACK then covers all of them. When `take_event` returns an event, move the QP to the
+/// error state, but still send the packets of `burst`: they contain the NAK.
 ///
-/// `A` is storage for the requests that are to be answered or might be asked for again, as many
-/// as the peer may have outstanding (`max_dest_rd_atomic`).
+/// `A` is the storage for requests that await a response or may be repeated: as many entries as the
+/// peer may have outstanding (`max_dest_rd_atomic`).
 #[derive(Debug)]
 pub struct Responder<A> {
     pub(super) state: ResponderState,
     pub(super) config: ResponderConfig,
-    /// PSN of the next request.
+    /// PSN of the expected request.
     pub(super) expected: Psn,
-    /// Number of messages completed.
+    /// Number of completed messages.
     pub(super) msn: Msn,
     pub(super) message: RcMessage,
-    /// A receive that was taken for a message of which nothing could be placed yet: memory was
-    /// absent.
-    pub(super) held: Option<RecvWr>,
+    /// A receive taken for a packet that could not be placed because memory was not present.
+    pub(super) held_receive: Option<RecvWr>,
     pub(super) replay: Replay<A>,
-    pub(super) reply: PendingReply,
+    pub(super) pending_ack: PendingAck,
     pub(super) recovery: Recovery,
-    /// PSN after the read response that was planned last.
-    pub(super) read_end: Psn,
+    /// PSN after the response packet planned last.
+    pub(super) response_end: Psn,
     pub(super) stats: ResponderStats,
     pub(super) fatal: Option<Fatal>,
 }
 
-/// The message of which a part has arrived.
+/// The message in progress.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum RcMessage {
     /// None.
     None,
     /// A SEND, into this receive.
     Send { wr: RecvWr, received: u32 },
-    /// An RDMA WRITE of `length` bytes, of which `left` are to come, to `next` first.
+    /// An RDMA WRITE of `length` bytes. `left` of them are missing; the next one goes to `next`.
     Write {
         next: Remote,
         left: u32,
@@ -210,17 +209,64 @@ pub(super) enum RcMessage {
     },
 }
 
-/// What is known about requests that came too early.
+/// State of the recovery from a missing request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Recovery {
-    /// The peer was told, or is about to be, to go back to the expected request.
-    pub(super) told: bool,
-    /// The latest of the requests that were dropped meanwhile.
-    pub(super) latest: Option<Psn>,
+    /// A NAK that makes the peer go back to the expected request is sent or pending.
+    pub(super) nak_issued: bool,
+    /// The latest request dropped since then.
+    pub(super) latest_dropped: Option<Psn>,
+}
+
+/// The ACK or NAK to send after all pending read responses.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum PendingAck {
+    /// Nothing.
+    None,
+    /// An ACK that covers at least PSN `required`. A read response with this PSN or a later one
+    /// serves as well.
+    Ack { required: Psn },
+    /// A PSN sequence error NAK, then the ACK that is still required, if any. A requester that never
+    /// sent the expected PSN ignores the NAK (the early packet may have been forged) and needs the
+    /// ACK. Any other requester finds the ACK implied by the NAK.
+    SequenceNak { required: Option<Psn> },
+    /// An RNR NAK for the expected request.
+    RnrNak,
+    /// A fatal NAK for this request.
+    FatalNak { psn: Psn, code: NakCode },
+}
+
+impl PendingAck {
+    /// Returns the PSN that an ACK must cover.
+    pub(super) const fn required(self) -> Option<Psn> {
+        match self {
+            Self::Ack { required } => Some(required),
+            Self::SequenceNak { required } => required,
+            Self::None | Self::RnrNak | Self::FatalNak { .. } => None,
+        }
+    }
+
+    /// Returns the rest after its first packet was sent.
+    pub(super) const fn after_send(self) -> Self {
+        match self {
+            Self::SequenceNak {
+                required: Some(required),
+            } => Self::Ack { required },
+            _ => Self::None,
+        }
+    }
+
+    /// Returns the rest after a read response covered the required PSN.
+    pub(super) const fn after_response(self) -> Self {
+        match self {
+            Self::SequenceNak { .. } => Self::SequenceNak { required: None },
+            _ => Self::None,
+        }
+    }
 }
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
-    /// Makes a responder in the reset state.
+    /// Returns a responder in the reset state.
     pub fn new(storage: A) -> Self {
         Self {
             state: ResponderState::Reset,
@@ -235,11 +281,11 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             expected: Psn::new(0),
             msn: Msn::new(0),
             message: RcMessage::None,
-            held: None,
+            held_receive: None,
             replay: Replay::new(storage),
-            reply: PendingReply::None,
+            pending_ack: PendingAck::None,
             recovery: Recovery::default(),
-            read_end: Psn::new(0),
+            response_end: Psn::new(0),
             stats: ResponderStats::default(),
             fatal: None,
         }
@@ -247,24 +293,25 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
 
     // Commands.
 
-    /// Sets every attribute, and the PSN. Only before [`start`](Self::start).
+    /// Sets all attributes and the PSN. Call it before [`start`](Self::start).
     pub fn configure(&mut self, config: &ResponderConfig) {
         self.config = *config;
         self.expected = config.expected_psn;
         self.msn = Msn::new(0);
-        self.forget();
+        self.clear_responses();
     }
 
-    /// Sets what the peer may do to memory, from now on: of a WRITE that has begun, no more is placed without the
-    /// right, and of a READ, no more is sent. Both are refused as if they were new.
+    /// Sets the access that the QP grants the peer. It applies to requests in progress too: without
+    /// the right, the rest of a WRITE is not placed, the rest of a READ is not sent, and both are
+    /// NAKed like new requests.
     pub fn set_access(&mut self, access: Access) {
         self.config.access = access;
         if !access.contains(Access::REMOTE_READ) {
-            self.replay.leave_repeats();
+            self.replay.cancel_repeats();
         }
     }
 
-    /// Sets the pause to ask for where no receive is posted, a code of five bits.
+    /// Sets the RNR NAK timer, a 5-bit code.
     pub fn set_min_rnr_timer(&mut self, code: u8) {
         self.config.min_rnr_timer = code;
     }
@@ -274,92 +321,92 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.config.pkey = pkey;
     }
 
-    /// Puts another storage in place, with what fits of the old one's answers. Returns that.
+    /// Replaces the storage, copies the newest entries that fit, and returns the old storage.
     pub fn replace_storage(&mut self, storage: A) -> A {
         self.replay.replace(storage)
     }
 
-    /// Receives may be posted, requests are still dropped (to INIT).
+    /// Permits receives to be posted; requests are still dropped (to INIT).
     pub fn init(&mut self) {
         if self.state == ResponderState::Reset {
             self.state = ResponderState::Init;
         }
     }
 
-    /// Starts to carry out requests (to RTR).
+    /// Starts to execute requests (to RTR).
     pub fn start(&mut self) {
         if matches!(self.state, ResponderState::Reset | ResponderState::Init) {
             self.state = ResponderState::Ready;
         }
     }
 
-    /// Drops requests from now on (to ERR). What is not answered yet stays so, unless the
-    /// responder itself was the first to fail: its last answers still leave.
+    /// Drops requests from now on (to ERR). Pending responses are discarded, unless the responder
+    /// itself has already failed: then they and its NAK are still sent.
     pub fn fail(&mut self) {
         if self.state != ResponderState::Error {
             self.abort_replies();
         }
     }
 
-    /// As [`fail`](Self::fail), and nothing leaves any more: the consumer wants it so.
+    /// As [`fail`](Self::fail), but always discards pending responses: the consumer requested the
+    /// error state.
     pub fn abort_replies(&mut self) {
         self.state = ResponderState::Error;
         self.replay.clear();
-        self.reply = PendingReply::None;
+        self.pending_ack = PendingAck::None;
     }
 
-    /// Forgets everything but the attributes (to RESET).
+    /// Clears everything but the attributes (to RESET).
     pub fn reset(&mut self) {
         self.state = ResponderState::Reset;
         self.message = RcMessage::None;
-        self.held = None;
+        self.held_receive = None;
         self.fatal = None;
-        self.forget();
+        self.clear_responses();
     }
 
-    /// Says that memory of the read response that was planned last cannot be read, for whatever
-    /// reason: its last `packets` packets were not sent. They and those planned before it that were not
-    /// sent count as lost; the peer is told, and the responder is in the error state.
+    /// Reports that the memory of the response planned last cannot be read. Its last `packets`
+    /// packets were not sent. The responder discards all pending responses, sends a NAK and enters
+    /// the error state.
     ///
-    /// One that is repeated is only given up. Its peer may have had it long ago, and have taken the key away
-    /// since; if not, it asks until it has asked often enough. Nor is anything acknowledged instead: a peer might
-    /// take that for the data.
+    /// A repeated response is only cancelled. The peer may have received the first response and
+    /// invalidated the key since. If it did not, its retries run out. No ACK is sent instead, because
+    /// a peer might take it for the data.
     pub fn abort_read(&mut self, packets: u32, _error: AccessError) {
-        let psn = self.read_end.sub(packets);
-        if self.replay.give_up(psn) {
+        let psn = self.response_end.sub(packets);
+        if self.replay.cancel_repeat(psn) {
             return;
         }
         self.replay.clear();
-        self.refuse(psn, NakCode::RemoteAccess, Fatal::AccessError);
+        self.nak_fatal(psn, NakCode::RemoteAccess, Fatal::AccessError);
     }
 
-    /// Says that memory of the read response that was planned last is absent: its last `packets` packets
-    /// were not sent, and are the next to be planned.
+    /// Undoes the last `packets` packets of the response planned last: they were not sent because
+    /// their memory is not present. They are planned next.
     pub fn unsend(&mut self, packets: u32) {
-        self.replay.unsend(self.read_end.sub(packets));
+        self.replay.unsend(self.response_end.sub(packets));
     }
 
-    /// Acknowledges what has arrived with the next [`burst`](Self::burst), even if the peer did not ask for
-    /// it.
-    pub fn confirm(&mut self) {
-        if self.reply == PendingReply::None && self.state == ResponderState::Ready {
-            self.owe_ack();
+    /// Sends an ACK with the next [`burst`](Self::burst), even if the peer did not request one.
+    pub fn force_ack(&mut self) {
+        if self.pending_ack == PendingAck::None && self.state == ResponderState::Ready {
+            self.schedule_ack();
         }
     }
 
-    // Results.
+    // Events.
 
-    /// Takes the reason for which the responder went to the error state, once.
+    /// Returns the reason why the responder entered the error state, once.
     pub fn take_event(&mut self) -> Option<Fatal> {
         self.fatal.take()
     }
 
-    /// Takes the receive in progress, as flushed. To be called in the error state, before the
-    /// receives that are only posted are flushed.
-    pub fn abandon(&mut self) -> Option<Completion> {
+    /// Flushes the receive in progress. The caller calls this in the error state, before it flushes
+    /// the posted receives.
+    pub fn flush_receive(&mut self) -> Option<Completion> {
         let wr = match core::mem::replace(&mut self.message, RcMessage::None) {
             RcMessage::Send { wr, .. } => Some(wr),
-            RcMessage::None | RcMessage::Write { .. } => self.held.take(),
+            RcMessage::None | RcMessage::Write { .. } => self.held_receive.take(),
         }?;
         Some(Completion::failed(
             wr.wr_id,
@@ -370,14 +417,14 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
 
     // Getters.
 
-    /// Returns what the responder does.
+    /// Returns the state.
     #[inline]
     #[must_use]
     pub const fn state(&self) -> ResponderState {
         self.state
     }
 
-    /// Returns why the responder went to the error state, until it is taken.
+    /// Returns the event that [`take_event`](Self::take_event) would return.
     #[inline]
     #[must_use]
     pub const fn error(&self) -> Option<Fatal> {
@@ -388,14 +435,14 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     #[inline]
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.reply != PendingReply::None || self.replay.pending().is_some()
+        self.pending_ack != PendingAck::None || self.replay.pending().is_some()
     }
 
-    /// Returns whether further requests make sense: none is missing, must wait or is refused.
+    /// Returns whether the next request can be executed: no NAK is pending.
     #[inline]
     #[must_use]
     pub const fn is_in_sync(&self) -> bool {
-        matches!(self.reply, PendingReply::None | PendingReply::Ack { .. })
+        matches!(self.pending_ack, PendingAck::None | PendingAck::Ack { .. })
     }
 
     /// Returns the path MTU.
@@ -412,21 +459,21 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.config.dest_qpn
     }
 
-    /// Returns the PSN of the next request (`rq_psn`).
+    /// Returns the PSN of the expected request (`rq_psn`).
     #[inline]
     #[must_use]
     pub const fn expected_psn(&self) -> Psn {
         self.expected
     }
 
-    /// Takes the counts of what happened since they were last taken.
+    /// Returns the counters and resets them.
     pub fn take_stats(&mut self) -> ResponderStats {
         core::mem::take(&mut self.stats)
     }
 
-    fn forget(&mut self) {
+    fn clear_responses(&mut self) {
         self.replay.clear();
-        self.reply = PendingReply::None;
+        self.pending_ack = PendingAck::None;
         self.recovery = Recovery::default();
     }
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Retry policy of the requester: when to send again, and when to give up.
+//! Retry policy of the requester: when to retransmit, and when to give up.
 //!
-//! Owns two counters, what is waited for, and until when an acknowledgement may go unasked. Does not know packets; the
-//! requester tells it what happened (`on_*`) and asks it when to wake up (`deadline`).
+//! Holds the two retry counters, the ACK or RNR timer, and the deadline for the next ACK request.
+//! The requester reports events (`on_*`) and reads the earliest deadline.
 //!
-//! Anything that moves the oldest unacknowledged PSN is progress and fills both counters again.
-//! The peer is given the time T = 4.096 us * 2^code for the first answer, then 2 T, then 4 T,
-//! the longest that the specification allows, for each further one.
+//! Progress, that is, any increase of the oldest unacknowledged PSN, resets both counters. The ACK
+//! timeout is T = 4.096 us * 2^code at first, then 2 T, then 4 T, the longest that the
+//! specification allows.
 //!
-//! A peer that is not ready asks for a pause of some length at least. A short one is doubled each time that the peer is
-//! still not ready, up to [`LONGEST_SHORT_PAUSE`]: a processor that spends all of its time on asking again
-//! might be the one on which the peer would become ready.
+//! An RNR NAK requests a minimum delay. A short delay is doubled for each further RNR NAK, up to
+//! [`MAX_RNR_BACKOFF`]: the CPU that retransmits in a tight loop may be the CPU on which the peer's
+//! consumer has to run.
 //!
-//! IBA: section 9.7.6.1.3, timeouts. Unlike a retry count of 7 for RNR, one for loss does end.
+//! IBA: section 9.7.6.1.3, timeouts. A retry count of 7 means no limit for RNR, but not for loss.
 
 use crate::time::{
     ack_timeout,
@@ -22,61 +22,62 @@ use crate::time::{
     Instant, //
 };
 
-/// The RNR retry count that stands for no limit.
+/// The RNR retry count that means no limit.
 const RNR_RETRY_FOREVER: u8 = 7;
 
-/// How often the timeout is doubled at most.
-const MAX_DOUBLINGS: u8 = 2;
+/// Most times that the ACK timeout is doubled.
+const MAX_TIMEOUT_DOUBLINGS: u8 = 2;
 
-/// How far pauses grow. Longer ones stay as the peer has asked for them.
-const LONGEST_SHORT_PAUSE: Duration = Duration::from_micros(500);
+/// Upper limit for doubled RNR delays. A longer delay that the peer requests is kept as it is.
+const MAX_RNR_BACKOFF: Duration = Duration::from_micros(500);
 
 /// The retries are used up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Exhausted;
 
-/// What a deadline that has passed was for.
+/// The event whose deadline has passed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Expired {
-    /// The peer did not answer.
-    ReplayEntry,
-    /// The peer had asked for a pause.
-    Pause,
-    /// An acknowledgement was not asked for until then.
-    Patience,
+    /// No ACK or response arrived in time.
+    AckTimeout,
+    /// The delay of an RNR NAK is over.
+    RnrDelay,
+    /// An ACK must be requested now.
+    AckRequest,
 }
 
-/// What the requester waits for, with the time until which it does.
+/// The event that the requester waits for, and its deadline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum RetryTimer {
     /// Nothing.
     Idle,
-    /// An answer of any kind.
-    ReplayEntry { deadline: Instant },
-    /// The end of the pause that a peer asked for that was not ready to receive.
-    Pause { until: Instant },
+    /// An ACK or any other response.
+    Ack { deadline: Instant },
+    /// The end of the delay that an RNR NAK requested.
+    Rnr { until: Instant },
 }
 
-/// The counters and the timer.
+/// Retry counters and timers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retry {
     timer: RetryTimer,
-    /// `None` waits for ever.
+    /// The ACK timeout; `None` means no timeout.
     timeout: Option<Duration>,
     limit: u8,
     rnr_limit: u8,
     used: u8,
     rnr_used: u8,
     doublings: u8,
-    /// The last pause, if there was no progress since.
-    pause: Duration,
-    gap_answered: bool,
-    /// When to ask for an acknowledgement, if nothing is sent by then that does.
-    ask_by: Option<Instant>,
+    /// The last RNR delay; zero after progress.
+    rnr_delay: Duration,
+    /// A gap in the responses was handled since the last progress.
+    gap_handled: bool,
+    /// Deadline for the next ACK request.
+    ack_request_at: Option<Instant>,
 }
 
 impl Retry {
-    /// Waits for ever and never tries again.
+    /// Returns a policy without timeout and without retries.
     pub(super) const fn new() -> Self {
         Self {
             timer: RetryTimer::Idle,
@@ -86,34 +87,34 @@ impl Retry {
             used: 0,
             rnr_used: 0,
             doublings: 0,
-            pause: Duration::ZERO,
-            gap_answered: false,
-            ask_by: None,
+            rnr_delay: Duration::ZERO,
+            gap_handled: false,
+            ack_request_at: None,
         }
     }
 
-    /// Sets the timeout, as a code of five bits. One that runs goes on as it is.
+    /// Sets the ACK timeout, a 5-bit code. A running timer is not changed.
     pub(super) fn set_timeout(&mut self, code: u8) {
         self.timeout = ack_timeout(code);
     }
 
-    /// Sets how often to send again, three bits.
+    /// Sets the retry count, 3 bits.
     pub(super) fn set_limit(&mut self, limit: u8) {
         self.limit = limit;
     }
 
-    /// Sets how often to send again to a peer that is not ready, three bits.
+    /// Sets the RNR retry count, 3 bits.
     pub(super) fn set_rnr_limit(&mut self, limit: u8) {
         self.rnr_limit = limit;
     }
 
-    /// Returns whether the peer has at least so long to answer.
+    /// Returns whether the ACK timeout is at least `min`.
     #[inline]
-    pub(super) fn waits_for(&self, least: Duration) -> bool {
-        self.timeout.is_none_or(|timeout| timeout >= least)
+    pub(super) fn is_timeout_at_least(&self, min: Duration) -> bool {
+        self.timeout.is_none_or(|timeout| timeout >= min)
     }
 
-    /// Forgets what happened. The attributes stay.
+    /// Resets the state and keeps the attributes.
     pub(super) fn clear(&mut self) {
         *self = Self {
             timeout: self.timeout,
@@ -123,58 +124,58 @@ impl Retry {
         };
     }
 
-    /// A packet was sent that asks for an answer.
+    /// A packet was sent that requests an ACK or a response.
     #[inline]
-    pub(super) fn on_asked(&mut self, now: Instant) {
-        self.ask_by = None;
-        self.is_due(now);
+    pub(super) fn on_ack_requested(&mut self, now: Instant) {
+        self.ack_request_at = None;
+        self.start_ack_timer_if_idle(now);
     }
 
-    /// An answer is due. That it is since before `now`, if nobody has waited for it so far, does not count.
+    /// Starts the ACK timer at `now` unless a timer is running. Earlier time does not count.
     #[inline]
-    pub(super) fn is_due(&mut self, now: Instant) {
+    pub(super) fn start_ack_timer_if_idle(&mut self, now: Instant) {
         if matches!(self.timer, RetryTimer::Idle) {
-            self.expect_answer(now);
+            self.start_ack_timer(now);
         }
     }
 
-    /// An acknowledgement has to be asked for at this time, unless that was to be sooner.
+    /// Schedules the next ACK request for `time`, unless it is scheduled earlier.
     #[inline]
-    pub(super) fn ask_by(&mut self, time: Instant) {
-        self.ask_by = match self.ask_by {
+    pub(super) fn schedule_ack_request(&mut self, time: Instant) {
+        self.ack_request_at = match self.ack_request_at {
             Some(sooner) if sooner.is_before(time) => Some(sooner),
             _ => Some(time),
         };
     }
 
-    /// There is nothing to ask for.
+    /// Cancels the scheduled ACK request and stops the ACK timer.
     #[inline]
-    pub(super) fn nothing_to_ask(&mut self) {
-        self.ask_by = None;
-        self.nothing_asked();
+    pub(super) fn cancel_ack_request(&mut self) {
+        self.ack_request_at = None;
+        self.stop_ack_timer();
     }
 
-    /// The peer was asked for nothing that it has not answered.
+    /// Stops the ACK timer: no ACK is due. An RNR delay continues.
     #[inline]
-    pub(super) fn nothing_asked(&mut self) {
-        if matches!(self.timer, RetryTimer::ReplayEntry { .. }) {
+    pub(super) fn stop_ack_timer(&mut self) {
+        if matches!(self.timer, RetryTimer::Ack { .. }) {
             self.timer = RetryTimer::Idle;
         }
     }
 
-    /// A new part of the requests is acknowledged; `awaited` says whether the peer was asked for more.
+    /// New packets were acknowledged. `ack_due`: an ACK for later packets is due.
     #[inline]
-    pub(super) fn on_progress(&mut self, now: Instant, awaited: bool) {
+    pub(super) fn on_progress(&mut self, now: Instant, ack_due: bool) {
         (self.used, self.rnr_used, self.doublings) = (0, 0, 0);
-        self.pause = Duration::ZERO;
-        self.gap_answered = false;
+        self.rnr_delay = Duration::ZERO;
+        self.gap_handled = false;
         self.timer = RetryTimer::Idle;
-        if awaited {
-            self.expect_answer(now);
+        if ack_due {
+            self.start_ack_timer(now);
         }
     }
 
-    /// Something got lost, and everything from it on is to be sent again.
+    /// A packet was lost; the requester must retransmit from there on.
     pub(super) fn on_loss(&mut self) -> Result<(), Exhausted> {
         self.timer = RetryTimer::Idle;
         if self.used >= self.limit {
@@ -184,20 +185,20 @@ impl Retry {
         Ok(())
     }
 
-    /// The peer did not answer in time.
+    /// The ACK timeout expired.
     pub(super) fn on_timeout(&mut self) -> Result<(), Exhausted> {
-        self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);
+        self.doublings = self.doublings.saturating_add(1).min(MAX_TIMEOUT_DOUBLINGS);
         self.on_loss()
     }
 
-    /// A later answer shows that one is missing. Returns whether to act on it: once only until
-    /// there is progress, as all that follow the missing one show the same.
+    /// A later response shows that one is missing. Returns whether to act: only once until the next
+    /// progress, because every later response shows the same gap.
     pub(super) fn on_gap(&mut self) -> bool {
-        !core::mem::replace(&mut self.gap_answered, true)
+        !core::mem::replace(&mut self.gap_handled, true)
     }
 
-    /// The peer is not ready to receive, and asks for a pause. It is alive, so what was lost
-    /// before counts no more: between two pauses of many, something will get lost.
+    /// The peer sent an RNR NAK. The peer is alive, so earlier losses no longer count: in a long
+    /// series of RNR delays some packets are lost.
     pub(super) fn on_not_ready(&mut self, now: Instant, code: u8) -> Result<(), Exhausted> {
         if self.rnr_limit != RNR_RETRY_FOREVER {
             if self.rnr_used >= self.rnr_limit {
@@ -206,62 +207,62 @@ impl Retry {
             self.rnr_used = self.rnr_used.saturating_add(1);
         }
         (self.used, self.doublings) = (0, 0);
-        let longer = self.pause.saturating_mul(2).min(LONGEST_SHORT_PAUSE);
-        self.pause = rnr_timeout(code).max(longer);
-        let until = now.saturating_add(self.pause);
-        self.timer = RetryTimer::Pause { until };
+        let doubled = self.rnr_delay.saturating_mul(2).min(MAX_RNR_BACKOFF);
+        self.rnr_delay = rnr_timeout(code).max(doubled);
+        let until = now.saturating_add(self.rnr_delay);
+        self.timer = RetryTimer::Rnr { until };
         Ok(())
     }
 
-    /// Takes a deadline that has passed.
+    /// Clears one deadline that has passed and returns its event.
     pub(super) fn expire(&mut self, now: Instant) -> Option<Expired> {
         let passed = |at: Instant| !now.is_before(at);
-        let what = match self.timer {
-            RetryTimer::ReplayEntry { deadline } if passed(deadline) => Expired::ReplayEntry,
-            RetryTimer::Pause { until } if passed(until) => Expired::Pause,
+        let expired = match self.timer {
+            RetryTimer::Ack { deadline } if passed(deadline) => Expired::AckTimeout,
+            RetryTimer::Rnr { until } if passed(until) => Expired::RnrDelay,
             _ => {
-                self.ask_by.take_if(|at| passed(*at))?;
-                return Some(Expired::Patience);
+                self.ack_request_at.take_if(|at| passed(*at))?;
+                return Some(Expired::AckRequest);
             }
         };
         self.timer = RetryTimer::Idle;
-        Some(what)
+        Some(expired)
     }
 
-    /// Ends a pause whose time has come. Returns whether there is none.
+    /// Ends an RNR delay that is over. Returns whether packets may be sent.
     #[inline]
     pub(super) fn may_send(&mut self, now: Instant) -> bool {
-        if self.is_paused() {
+        if self.in_rnr_delay() {
             self.expire(now);
         }
-        !self.is_paused()
+        !self.in_rnr_delay()
     }
 
-    /// Returns whether the peer asked for a pause that nobody has ended.
+    /// Returns whether an RNR delay is in progress.
     #[inline]
-    pub(super) const fn is_paused(&self) -> bool {
-        matches!(self.timer, RetryTimer::Pause { .. })
+    pub(super) const fn in_rnr_delay(&self) -> bool {
+        matches!(self.timer, RetryTimer::Rnr { .. })
     }
 
-    /// Returns when to look again at the latest.
+    /// Returns the earliest deadline.
     #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let awaited = match self.timer {
-            RetryTimer::Idle => return self.ask_by,
-            RetryTimer::ReplayEntry { deadline } => deadline,
-            RetryTimer::Pause { until } => until,
+        let timer = match self.timer {
+            RetryTimer::Idle => return self.ack_request_at,
+            RetryTimer::Ack { deadline } => deadline,
+            RetryTimer::Rnr { until } => until,
         };
-        match self.ask_by {
-            Some(sooner) if sooner.is_before(awaited) => Some(sooner),
-            _ => Some(awaited),
+        match self.ack_request_at {
+            Some(sooner) if sooner.is_before(timer) => Some(sooner),
+            _ => Some(timer),
         }
     }
 
-    /// The peer has its time to answer from `now` on.
+    /// Starts the ACK timer at `now`.
     #[inline]
-    pub(super) fn expect_answer(&mut self, now: Instant) {
+    pub(super) fn start_ack_timer(&mut self, now: Instant) {
         self.timer = match self.timeout {
-            Some(timeout) => RetryTimer::ReplayEntry {
+            Some(timeout) => RetryTimer::Ack {
                 deadline: now.saturating_add(
                     timeout.saturating_mul(1_u64.wrapping_shl(self.doublings.into())),
                 ),
@@ -294,11 +295,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_question_sets_the_deadline_and_no_other() {
+    fn only_the_first_ack_request_sets_the_deadline() {
         let mut retry = retry(1, 1);
         assert_eq!(retry.deadline(), None);
-        retry.on_asked(START);
-        retry.on_asked(after(1));
+        retry.on_ack_requested(START);
+        retry.on_ack_requested(after(1));
         assert_eq!(retry.deadline(), Some(after(1)));
     }
 
@@ -306,10 +307,10 @@ mod tests {
     fn deadlines_double_up_to_four_times_the_timeout() {
         let mut retry = retry(7, 7);
         for units in [1, 2, 4, 4, 4] {
-            retry.on_asked(START);
+            retry.on_ack_requested(START);
             assert_eq!(retry.deadline(), Some(after(units)));
             assert_eq!(retry.expire(after(units - 1)), None);
-            assert_eq!(retry.expire(after(units)), Some(Expired::ReplayEntry));
+            assert_eq!(retry.expire(after(units)), Some(Expired::AckTimeout));
             assert_eq!(retry.expire(after(99)), None, "once");
             assert_eq!(retry.on_timeout(), Ok(()));
         }
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_counted_exactly_unless_there_is_no_limit() {
+    fn rnr_retries_are_counted_exactly_unless_there_is_no_limit() {
         for limit in 0..7 {
             let mut retry = retry(0, limit);
             for _ in 0..limit {
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_holds_packets_back_until_it_ends() {
+    fn an_rnr_delay_holds_packets_back_until_it_ends() {
         let mut retry = retry(1, 1);
         retry.on_not_ready(START, 1).unwrap(); // 10 us
         assert!(!retry.may_send(micros(109)));
@@ -356,15 +357,15 @@ mod tests {
     }
 
     #[test]
-    fn short_pauses_grow_until_there_is_progress_and_long_ones_do_not() {
+    fn short_rnr_delays_grow_until_progress_and_long_ones_do_not() {
         let mut retry = retry(1, 7);
-        for pause in [10, 20, 40, 80, 160, 320, 500, 500] {
+        for delay in [10, 20, 40, 80, 160, 320, 500, 500] {
             retry.on_not_ready(START, 1).unwrap();
-            assert_eq!(retry.deadline(), Some(micros(100 + pause)));
-            assert_eq!(retry.expire(micros(100 + pause)), Some(Expired::Pause));
+            assert_eq!(retry.deadline(), Some(micros(100 + delay)));
+            assert_eq!(retry.expire(micros(100 + delay)), Some(Expired::RnrDelay));
         }
         retry.on_not_ready(START, 13).unwrap(); // 960 us
-        assert_eq!(retry.deadline(), Some(micros(1060)), "as long as asked for");
+        assert_eq!(retry.deadline(), Some(micros(1060)), "as requested");
         retry.on_not_ready(START, 13).unwrap();
         assert_eq!(retry.deadline(), Some(micros(1060)));
         retry.on_progress(START, false);
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_is_forgotten_and_the_attributes_are_not() {
+    fn clear_resets_the_state_and_keeps_the_attributes() {
         let mut retry = retry(1, 1);
         retry.on_timeout().unwrap();
         retry.on_not_ready(START, 1).unwrap();
@@ -381,7 +382,7 @@ mod tests {
         retry.clear();
         assert_eq!(retry.deadline(), None);
         assert!(retry.on_gap());
-        retry.on_asked(START);
+        retry.on_ack_requested(START);
         assert_eq!(retry.deadline(), Some(after(1)));
         assert_eq!(retry.on_loss(), Ok(()));
         assert_eq!(retry.on_loss(), Err(Exhausted));
@@ -390,23 +391,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_shows_that_the_peer_is_alive() {
+    fn an_rnr_nak_resets_the_loss_retries() {
         let mut retry = retry(1, 7);
         for _ in 0..100 {
             assert_eq!(retry.on_timeout(), Ok(()));
             assert_eq!(retry.on_not_ready(START, 1), Ok(()));
         }
         assert_eq!(retry.on_timeout(), Ok(()));
-        retry.on_asked(START);
+        retry.on_ack_requested(START);
         assert_eq!(retry.deadline(), Some(after(2)), "doubled once");
         let mut retry = self::retry(1, 1);
         assert_eq!(retry.on_not_ready(START, 1), Ok(()));
         assert_eq!(retry.on_timeout(), Ok(()));
-        assert_eq!(retry.on_not_ready(START, 1), Err(Exhausted), "not so here");
+        assert_eq!(
+            retry.on_not_ready(START, 1),
+            Err(Exhausted),
+            "a loss does not reset RNR retries"
+        );
     }
 
     #[test]
-    fn progress_ends_everything() {
+    fn progress_resets_everything() {
         let mut retry = retry(1, 1);
         retry.on_not_ready(START, 1).unwrap();
         assert!(retry.on_gap());
@@ -414,6 +419,6 @@ mod tests {
         retry.on_progress(START, false);
         assert_eq!(retry.deadline(), None);
         assert!(retry.may_send(START));
-        assert!(retry.on_gap(), "anew");
+        assert!(retry.on_gap(), "again after progress");
     }
 }

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The requests in flight, in storage that the caller owns.
+//! The send window: posted requests, their PSNs, and how much of them is sent and acknowledged.
 //!
-//! Owns the order of the requests, the packet sequence numbers they were given, and how much of
-//! them is sent and acknowledged. Does not know packets, time or retries, nor why a request
-//! failed.
+//! The storage belongs to the caller. Five free-running indices divide the ring, none ahead of the
+//! next: `tail` (oldest not reported), `acked` (oldest not complete), `cursor` (request of the next
+//! packet), `begun` (first without PSNs), `head` (next to be posted). Three PSNs: `una` (oldest
+//! unacknowledged), `psn` (next to be sent), `high` (first never sent). After a loss, `psn` goes
+//! back to `una` and all later packets are retransmitted.
 //!
-//! Five free-running indices divide the ring, each never ahead of the next:
-//! `tail` (oldest not reported), `acked` (oldest not complete), `cursor` (to which the next
-//! packet belongs), `begun` (first without PSNs), `head` (next to be posted). Beside them run
-//! three PSNs: `una` (oldest not acknowledged), `psn` (next to be sent), `high` (first never
-//! sent). After a loss `psn` goes back to `una`, and everything is sent again from there.
-
-mod aborted;
-mod local_ops;
+//! An aborted request has a final status but is not complete. It and all later requests are not
+//! sent. A local operation uses no PSN: once executed it counts as begun, and it completes when all
+//! earlier requests are complete.
 
 pub use super::slot::Slot;
 
@@ -29,27 +26,28 @@ use crate::{
     status::WcStatus, //
 };
 
-/// What is sent and not acknowledged. A READ counts as what it asks for.
+/// Sent and unacknowledged data. A READ counts with the response it requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct InFlight {
     /// Bytes of payload.
     pub bytes: u32,
     /// Packets.
     pub packets: u32,
-    /// Requests among them that await a response: READs and parts of them, atomic operations and writes, flushes.
+    /// Requests that await a response: READs or parts of split READs, atomic operations, ATOMIC
+    /// WRITEs, FLUSHes.
     pub reads: u32,
 }
 
-/// How far an acknowledgement went.
+/// The extent of an acknowledgement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Reach {
-    /// To where it was meant to go.
+    /// All packets that it covers are acknowledged.
     Whole,
-    /// Not past a request that it cannot complete: data is missing.
+    /// It stopped at a request that an ACK cannot complete: the response is missing.
     Gap,
 }
 
-/// The requests of a send queue that are not reported as complete.
+/// The requests of a send queue whose completions are not reported.
 #[derive(Debug)]
 pub(super) struct SendWindow<S> {
     slots: S,
@@ -62,17 +60,16 @@ pub(super) struct SendWindow<S> {
     una: Psn,
     psn: Psn,
     high: Psn,
-    /// First PSN that no request has.
+    /// First PSN that is not assigned to a request.
     free: Psn,
-    /// The first condemned request, at which sending stops.
+    /// Index of the first aborted request. Sending stops there.
     stop_at: Option<u32>,
     flight: InFlight,
     mtu: Mtu,
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
-    /// Makes an empty window. Of a storage whose length is no power of two, the largest power of
-    /// two that fits is used.
+    /// Returns an empty window. Its capacity is the largest power of two that fits in `slots`.
     pub(super) fn new(slots: S) -> Self {
         let capacity = match u32::try_from(slots.as_ref().len()).unwrap_or(u32::MAX) {
             0 => 0,
@@ -96,18 +93,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         }
     }
 
-    /// Sets the PSN of the first packet and the length of all.
+    /// Sets the PSN of the first packet and the path MTU.
     pub(super) fn configure(&mut self, first: Psn, mtu: Mtu) {
         (self.una, self.psn, self.high, self.free) = (first, first, first, first);
         self.mtu = mtu;
     }
 
-    /// Forgets every request. The next one goes to the slot after the last.
+    /// Drops all requests. The next request goes to the slot after the last one.
     pub(super) fn clear(&mut self) {
         self.seek(self.head);
     }
 
-    /// Forgets every request and continues at slot `next`.
+    /// Drops all requests and continues at slot `next`.
     pub(super) fn seek(&mut self, next: u32) {
         (self.tail, self.acked, self.cursor) = (next, next, next);
         (self.begun, self.head) = (next, next);
@@ -117,7 +114,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
 
     // Posting and reporting.
 
-    /// Appends a request. Returns its slot, or `None` if there is no free one.
+    /// Appends a request. Returns its slot, or `None` if the ring is full.
     pub(super) fn push(&mut self, slot: Slot) -> Option<SlotIndex> {
         if self.free_slots() == 0 {
             return None;
@@ -125,26 +122,26 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         let index = self.head;
         *self.slot_mut(index)? = slot;
         if slot.status.is_some() {
-            self.raise_stop(index);
+            self.stop_sending_at(index);
         }
         self.head = self.head.wrapping_add(1);
-        Some(self.place(index))
+        Some(self.slot_index(index))
     }
 
-    /// Returns how many requests can still be appended.
+    /// Returns the number of free slots.
     #[inline]
     pub(super) fn free_slots(&self) -> u32 {
         let used = self.head.wrapping_sub(self.tail);
         self.capacity.saturating_sub(used)
     }
 
-    /// Returns how many requests there is room for.
+    /// Returns the number of slots.
     #[inline]
     pub(super) const fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Takes the oldest request out if it is complete.
+    /// Removes and returns the oldest request if it is complete.
     pub(super) fn retire(&mut self) -> Option<(SlotIndex, Slot)> {
         if !self.has_complete() {
             return None;
@@ -152,22 +149,22 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         let index = self.tail;
         let slot = *self.slot(index)?;
         self.tail = self.tail.wrapping_add(1);
-        Some((self.place(index), slot))
+        Some((self.slot_index(index), slot))
     }
 
-    /// Returns whether a request is complete and not reported.
+    /// Returns whether a completion is not reported yet.
     #[inline]
     pub(super) const fn has_complete(&self) -> bool {
         self.tail != self.acked
     }
 
-    /// Returns whether a request is not complete.
+    /// Returns whether a request is incomplete.
     #[inline]
     pub(super) const fn has_pending(&self) -> bool {
         self.acked != self.head
     }
 
-    /// Returns the oldest request that is not complete, and whether it was begun.
+    /// Returns the oldest incomplete request, and whether it was begun.
     #[inline]
     pub(super) fn oldest(&self) -> Option<(&Slot, bool)> {
         if !self.has_pending() {
@@ -176,13 +173,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         Some((self.slot(self.acked)?, self.acked != self.begun))
     }
 
-    /// Returns the place of the oldest request that is not complete.
+    /// Returns the slot of the oldest incomplete request.
     #[inline]
-    pub(super) fn oldest_place(&self) -> SlotIndex {
-        self.place(self.acked)
+    pub(super) fn oldest_index(&self) -> SlotIndex {
+        self.slot_index(self.acked)
     }
 
-    /// Completes the oldest request.
+    /// Completes the oldest incomplete request with `status`.
     pub(super) fn complete_oldest(&mut self, status: WcStatus) {
         let index = self.acked;
         let Some(slot) = self.slot_mut(index) else {
@@ -201,28 +198,28 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
 
     // Sending.
 
-    /// Returns the request to which the next packet belongs, its place, and how many of its packets
-    /// come before; `None` if it has no PSNs yet. There is none at and after a condemned request.
+    /// Returns the request of the next packet, its slot, and the number of its packets already sent
+    /// (`None` if it has no PSNs yet). Returns `None` at or after an aborted request.
     #[inline]
     pub(super) fn current(&self) -> Option<(&Slot, SlotIndex, Option<u32>)> {
-        let rtt = |index: u32| index.wrapping_sub(self.acked);
+        let offset = |index: u32| index.wrapping_sub(self.acked);
         let end = self.stop_at.unwrap_or(self.head);
-        if rtt(self.cursor) >= rtt(end) {
+        if offset(self.cursor) >= offset(end) {
             return None;
         }
         let slot = self.slot(self.cursor)?;
-        let done = (self.cursor != self.begun).then(|| self.psn.since(slot.first));
-        Some((slot, self.place(self.cursor), done))
+        let sent = (self.cursor != self.begun).then(|| self.psn.since(slot.first));
+        Some((slot, self.slot_index(self.cursor), sent))
     }
 
-    /// Returns whether a message of `packets` packets can have its PSNs now.
+    /// Returns whether enough PSNs are free for a message of `packets` packets.
     #[inline]
     pub(super) fn has_psns(&self, packets: u32) -> bool {
         self.free.since(self.una).saturating_add(packets) <= MAX_PSNS
     }
 
-    /// Gives the current request its PSNs, if it has none. If it is a READ, it is asked for in such `parts`.
-    pub(super) fn begin(&mut self, parts: ReadSplit) {
+    /// Assigns PSNs to the current request, if it has none, and `split` to a READ.
+    pub(super) fn begin(&mut self, split: ReadSplit) {
         if self.cursor != self.begun || self.cursor == self.head {
             return;
         }
@@ -232,20 +229,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         };
         slot.first = first;
         slot.packets = mtu.packets(slot.wr.length);
-        slot.parts = parts;
+        slot.split = split;
         self.free = slot.end();
         self.begun = self.begun.wrapping_add(1);
     }
 
-    /// Notes that the next `count` packets were sent: for a READ, all the PSNs that are left of its part.
+    /// Records that the next `count` packets were sent. For a READ: the rest of the current part.
     pub(super) fn sent(&mut self, count: u32) {
         let Some(slot) = self.slot(self.cursor).copied() else {
             return;
         };
-        let reads = slot.awaits_response();
+        let awaits_response = slot.awaits_response();
         let from = self.psn.since(slot.first);
-        let to = if reads {
-            slot.parts.end(from, slot.packets)
+        let to = if awaits_response {
+            slot.split.part_end(from, slot.packets)
         } else {
             from.saturating_add(count)
         };
@@ -256,7 +253,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
                 .bytes
                 .saturating_add(self.payload(&slot, from, to)),
             packets: self.flight.packets.saturating_add(to.saturating_sub(from)),
-            reads: self.flight.reads.saturating_add(u32::from(reads)),
+            reads: self.flight.reads.saturating_add(u32::from(awaits_response)),
         };
         if self.psn == slot.end() {
             self.cursor = self.cursor.wrapping_add(1);
@@ -267,7 +264,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         }
     }
 
-    /// Takes back that the last packet was sent, not a READ; but its PSN may be acknowledged.
+    /// Undoes the last `sent(1)`. Does nothing for a request that awaits a response. The packet keeps
+    /// its PSN, which the peer may still acknowledge.
     pub(super) fn unsend(&mut self) {
         let psn = self.psn.sub(1);
         let index = match self.slot(self.cursor) {
@@ -287,7 +285,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         (self.psn, self.cursor) = (psn, index);
     }
 
-    /// Goes back to the oldest packet that is not acknowledged.
+    /// Goes back to the oldest unacknowledged packet.
     pub(super) fn rewind(&mut self) {
         self.psn = self.una;
         self.cursor = self.acked;
@@ -295,12 +293,118 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         self.skip_local();
     }
 
+    // Aborted requests.
+
+    /// Aborts the request in slot `slot_index` with `status`, unless it is complete. Returns the PSN
+    /// of its first packet; if it has none, the first PSN that was never sent.
+    pub(super) fn abort_slot(&mut self, slot_index: SlotIndex, status: WcStatus) -> Option<Psn> {
+        // The slot's distance from the oldest request on the ring gives the free-running index.
+        let mask = self.capacity.wrapping_sub(1);
+        let index = self
+            .acked
+            .wrapping_add(slot_index.0.wrapping_sub(self.acked) & mask);
+        if index.wrapping_sub(self.acked) >= self.head.wrapping_sub(self.acked) {
+            return None;
+        }
+        let high = self.high;
+        let slot = self.slot_mut(index)?;
+        slot.status.get_or_insert(status);
+        let first = match slot.packets {
+            0 => high,
+            _ => slot.first,
+        };
+        self.stop_sending_at(index);
+        Some(first)
+    }
+
+    /// Stops sending at this request, if it comes before the current stop.
+    fn stop_sending_at(&mut self, index: u32) {
+        let offset = |index: u32| index.wrapping_sub(self.acked);
+        if self
+            .stop_at
+            .is_none_or(|stop_at| offset(index) < offset(stop_at))
+        {
+            self.stop_at = Some(index);
+        }
+    }
+
+    // Local operations.
+
+    /// Returns the current request if it is a local operation that is not executed yet, with its
+    /// slot and whether all earlier requests are complete.
+    #[inline]
+    pub(super) fn current_local(&self) -> Option<(&Slot, SlotIndex, bool)> {
+        let (slot, slot_index, sent) = self.current()?;
+        let pending = slot.is_local() && sent.is_none();
+        pending.then_some((slot, slot_index, self.acked == self.cursor))
+    }
+
+    /// Returns whether the next request waits for the current one.
+    #[inline]
+    pub(super) fn next_awaits_current(&self) -> bool {
+        let next = self.cursor.wrapping_add(1);
+        let posted = self.cursor != self.head && next != self.head;
+        posted && self.slot(next).is_some_and(Slot::awaits_earlier)
+    }
+
+    /// Records the result of the current local operation.
+    pub(super) fn on_local_executed(
+        &mut self,
+        slot_index: SlotIndex,
+        result: Result<(), WcStatus>,
+    ) {
+        let first = self.free;
+        let Some(slot) = self.slot_mut(self.cursor) else {
+            return;
+        };
+        (slot.first, slot.packets) = (first, 0);
+        match result {
+            Ok(()) => {
+                self.begun = self.begun.wrapping_add(1);
+                self.cursor = self.begun;
+            }
+            Err(status) => {
+                let _ = self.abort_slot(slot_index, status);
+            }
+        }
+        self.complete_local();
+    }
+
+    /// Completes executed local operations that are the oldest incomplete requests.
+    fn complete_local(&mut self) {
+        // Bounded: each iteration completes one of at most `capacity` requests.
+        while let Some((slot, true)) = self.oldest() {
+            if !slot.is_local() || slot.status.is_some() {
+                return;
+            }
+            self.complete_oldest(WcStatus::Success);
+        }
+    }
+
+    /// Moves the cursor past executed local operations.
+    fn skip_local(&mut self) {
+        // Bounded by `begun`.
+        while self.cursor != self.begun && self.slot(self.cursor).is_some_and(Slot::is_local) {
+            self.cursor = self.cursor.wrapping_add(1);
+        }
+    }
+
+    /// Returns the last request before the current one that uses packets.
+    fn last_with_packets(&self) -> u32 {
+        let mut index = self.cursor.wrapping_sub(1);
+        // Bounded by `acked`.
+        while index != self.acked && self.slot(index).is_some_and(Slot::is_local) {
+            index = index.wrapping_sub(1);
+        }
+        index
+    }
+
     // Acknowledging.
 
-    /// Acknowledges every packet before `upto`, which must not be after [`SendWindow::high`]; stops
-    /// at a request that wants data, and at one that is condemned.
+    /// Acknowledges all packets before `upto`, which must not be after [`SendWindow::high`]. Stops at
+    /// a request that awaits a response, and at an aborted one.
     pub(super) fn acknowledge(&mut self, upto: Psn) -> Reach {
-        // Each round completes a request, of which there are at most `capacity`.
+        // Bounded: each iteration but the last completes one of at most `capacity` requests.
         while self.una != upto {
             let Some((slot, true)) = self.oldest() else {
                 return Reach::Gap;
@@ -317,7 +421,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         Reach::Whole
     }
 
-    /// Acknowledges `count` packets of the oldest request, and completes it if these are all.
+    /// Acknowledges `count` packets of the oldest request. Completes it after its last packet.
     pub(super) fn advance(&mut self, count: u32) {
         let Some(slot) = self.slot(self.acked).copied() else {
             return;
@@ -330,23 +434,23 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         let overtaken = self.psn.since(self.una) < una.since(self.una);
         self.una = una;
         if !overtaken {
-            self.land(&slot, from, to);
+            self.remove_in_flight(&slot, from, to);
         }
         if complete {
             self.complete_oldest(WcStatus::Success);
             self.complete_local();
         }
         if overtaken {
-            // What was about to be sent again did arrive: go on after it.
+            // The packets to be retransmitted did arrive: continue after them.
             self.rewind();
         }
     }
 
-    /// Takes packets `from` to `to` of the oldest request out of the flight.
-    fn land(&mut self, slot: &Slot, from: u32, to: u32) {
+    /// Subtracts packets `from` to `to` of the oldest request from the data in flight.
+    fn remove_in_flight(&mut self, slot: &Slot, from: u32, to: u32) {
         let bytes = self.payload(slot, from, to);
         let reads = match slot.awaits_response() {
-            true => slot.parts.ended(from, to, slot.packets),
+            true => slot.split.parts_ended(from, to, slot.packets),
             false => 0,
         };
         let flight = &mut self.flight;
@@ -355,39 +459,39 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         flight.reads = flight.reads.saturating_sub(reads);
     }
 
-    /// Returns the payload of packets `from` to `to` of a message, in bytes.
+    /// Returns the payload of packets `from` to `to` (exclusive) of a message, in bytes.
     #[inline]
     fn payload(&self, slot: &Slot, from: u32, to: u32) -> u32 {
         self.mtu.span(from, to, slot.wr.length)
     }
 
-    // Looking.
+    // Getters.
 
-    /// Returns whether packets with this PSN were sent and not acknowledged, ever.
+    /// Returns whether a packet with this PSN was ever sent and is unacknowledged.
     #[inline]
     pub(super) const fn contains(&self, psn: Psn) -> bool {
         psn.since(self.una) < self.high.since(self.una)
     }
 
-    /// Returns whether any packet is in flight since the last [`SendWindow::rewind`].
+    /// Returns whether a packet is in flight since the last [`SendWindow::rewind`].
     #[inline]
     pub(super) fn in_flight(&self) -> bool {
         self.psn != self.una
     }
 
-    /// Returns whether every request that was begun is complete.
+    /// Returns whether all begun requests are complete.
     #[inline]
     pub(super) const fn is_drained(&self) -> bool {
         self.acked == self.begun
     }
 
-    /// Returns what is in flight since the last [`SendWindow::rewind`].
+    /// Returns the data in flight since the last [`SendWindow::rewind`].
     #[inline]
     pub(super) const fn flight(&self) -> InFlight {
         self.flight
     }
 
-    /// Returns the PSN of the oldest packet that is not acknowledged.
+    /// Returns the PSN of the oldest unacknowledged packet.
     #[inline]
     pub(super) const fn una(&self) -> Psn {
         self.una
@@ -399,7 +503,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         self.psn
     }
 
-    /// Returns the PSN of the first packet that was never sent.
+    /// Returns the first PSN that was never sent.
     #[inline]
     pub(super) const fn high(&self) -> Psn {
         self.high
@@ -413,17 +517,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
 
     #[inline]
     fn slot(&self, index: u32) -> Option<&Slot> {
-        self.slots.as_ref().get(u32_as_usize(self.place(index).0))
+        self.slots
+            .as_ref()
+            .get(u32_as_usize(self.slot_index(index).0))
     }
 
     #[inline]
     fn slot_mut(&mut self, index: u32) -> Option<&mut Slot> {
-        let place = u32_as_usize(self.place(index).0);
-        self.slots.as_mut().get_mut(place)
+        let index = u32_as_usize(self.slot_index(index).0);
+        self.slots.as_mut().get_mut(index)
     }
 
     #[inline]
-    const fn place(&self, index: u32) -> SlotIndex {
+    const fn slot_index(&self, index: u32) -> SlotIndex {
         SlotIndex(index & self.capacity.wrapping_sub(1))
     }
 }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the requester keeps of one work request.
-//!
-//! Owns the request, the packet sequence numbers it was given and how it ended. Does not know
-//! the requests before and after it.
+//! One slot of the send window: a work request, its PSNs and its completion status.
 
 use super::read_split::ReadSplit;
 use crate::{
@@ -18,25 +15,26 @@ use crate::{
     },
 };
 
-/// What the requester keeps of one work request.
+/// A send work request and its progress.
 ///
-/// [`Slot::EMPTY`] is for the caller to fill its storage with.
+/// The caller fills its storage with [`Slot::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     pub(super) wr: SendWr,
     pub(super) opcode: WcOpcode,
-    /// PSN of the first packet, of the request or of the response to a READ.
+    /// PSN of the first packet of the request, or of the response to a READ.
     pub(super) first: Psn,
-    /// Number of PSNs; 0 until they are assigned, and for what takes no packet.
+    /// Number of PSNs. 0 until they are assigned, and for a local operation.
     pub(super) packets: u32,
-    /// In which parts a READ is asked for, since it has PSNs.
-    pub(super) parts: ReadSplit,
-    /// How it ended, or, while it is not complete, how it shall end instead of being sent.
+    /// How a READ is split. Set together with its PSNs.
+    pub(super) split: ReadSplit,
+    /// The completion status. Set on a request that is not complete: the request is aborted, that
+    /// is, it is not sent and completes with this status.
     pub(super) status: Option<WcStatus>,
 }
 
 impl Slot {
-    /// A slot without a request.
+    /// An empty slot.
     pub const EMPTY: Self = Self::new(
         SendWr {
             wr_id: 0,
@@ -50,19 +48,19 @@ impl Slot {
         None,
     );
 
-    /// Makes a slot without PSNs.
+    /// Returns a slot without PSNs.
     pub(super) const fn new(wr: SendWr, opcode: WcOpcode, status: Option<WcStatus>) -> Self {
         Self {
             wr,
             opcode,
             first: Psn::new(0),
             packets: 0,
-            parts: ReadSplit::WHOLE,
+            split: ReadSplit::WHOLE,
             status,
         }
     }
 
-    /// Returns what to tell the consumer; `None` for the success of a request that was not signaled.
+    /// Returns the completion to report. `None` if an unsignaled request succeeded.
     pub(super) fn completion(&self) -> Option<Completion> {
         match self.status.unwrap_or(WcStatus::Success) {
             WcStatus::Success => self.wr.signaled.then_some(Completion {
@@ -77,9 +75,9 @@ impl Slot {
         }
     }
 
-    /// Returns whether it was a SEND, and succeeded.
+    /// Returns whether this is a SEND that succeeded.
     #[inline]
-    pub(super) fn was_sent(&self) -> bool {
+    pub(super) fn is_successful_send(&self) -> bool {
         let succeeded = matches!(self.status, None | Some(WcStatus::Success));
         succeeded && self.opcode == WcOpcode::Send
     }
@@ -90,21 +88,22 @@ impl Slot {
         self.first.add(self.packets)
     }
 
-    /// Returns whether only its own response, and no acknowledgement, can complete it.
+    /// Returns whether only a response of its own, not an ACK, completes the request.
     #[inline]
     pub(super) const fn awaits_response(&self) -> bool {
         self.wr.op.awaits_response()
     }
 
-    /// Returns whether it takes no packet.
+    /// Returns whether this is a local operation, which uses no packet.
     #[inline]
     pub(super) const fn is_local(&self) -> bool {
         matches!(self.wr.op, SendOp::Local(_))
     }
 
-    /// Returns whether it waits for everything before it: to be carried out, or for the consumer to be told.
+    /// Returns whether the request waits for all earlier requests to complete, either to be executed
+    /// or to report its completion.
     #[inline]
-    pub(super) const fn waits_for_others(&self) -> bool {
+    pub(super) const fn awaits_earlier(&self) -> bool {
         match self.wr.op {
             SendOp::Local(LocalOp::Invalidate) => true,
             SendOp::Local(_) => self.wr.signaled,
@@ -112,7 +111,7 @@ impl Slot {
         }
     }
 
-    /// Returns how many bytes of payload its response has.
+    /// Returns the payload of the response, in bytes.
     #[inline]
     pub(super) const fn response_length(&self) -> u32 {
         match self.wr.op.is_read() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A short language for tests: packets as values, both ways.
+//! Test helpers: packets as plain values, for both directions.
 
 extern crate std;
 
@@ -48,13 +48,13 @@ use crate::{
 };
 use std::vec::Vec;
 
-/// A burst as large as one likes.
+/// A burst without a limit.
 pub(super) const ALL: BurstLimit = BurstLimit {
     bytes: u32::MAX,
     packets: u32::MAX,
 };
 
-/// The key of everything.
+/// The rkey of all test memory.
 pub(super) const RKEY: Rkey = Rkey::new(0x77);
 
 /// The peer's memory at `va`.
@@ -62,7 +62,7 @@ pub(super) const fn at(va: u64) -> Remote {
     Remote { va, rkey: RKEY }
 }
 
-/// A signaled request whose number is its length.
+/// A signaled request whose `wr_id` is its length.
 pub(super) fn request(op: SendOp, length: u32) -> SendWr {
     SendWr {
         wr_id: u64::from(length),
@@ -74,12 +74,12 @@ pub(super) fn request(op: SendOp, length: u32) -> SendWr {
     }
 }
 
-/// A moment.
+/// The time `count` microseconds after the epoch.
 pub(super) const fn micros(count: u64) -> Instant {
     Instant::from_nanos(count * 1_000)
 }
 
-/// A packet as a value: what a test says or sees.
+/// A packet as a plain value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Pkt {
     pub(super) operation: Operation,
@@ -90,12 +90,12 @@ pub(super) struct Pkt {
     /// Address and length.
     pub(super) reth: Option<(u64, u32)>,
     pub(super) imm: Option<Imm>,
-    /// Key to be taken back.
+    /// Key to invalidate.
     pub(super) ieth: Option<Rkey>,
-    /// Address, new value or summand, value to compare.
+    /// Address, swap or add value, compare value.
     pub(super) atomic: Option<(u64, u64, u64)>,
-    /// What an atomic operation found.
-    pub(super) found: Option<u64>,
+    /// Original value of an atomic operation.
+    pub(super) original: Option<u64>,
     /// Placement and selectivity.
     pub(super) feth: Option<(u8, u8)>,
     pub(super) ack_request: bool,
@@ -103,7 +103,7 @@ pub(super) struct Pkt {
 }
 
 impl Pkt {
-    /// A packet with neither extension header nor flag.
+    /// A packet without extension headers and flags.
     pub(super) fn new(operation: Operation, position: Position, psn: u32, len: u32) -> Self {
         Self {
             operation,
@@ -115,22 +115,22 @@ impl Pkt {
             imm: None,
             ieth: None,
             atomic: None,
-            found: None,
+            original: None,
             feth: None,
             ack_request: false,
             solicited: false,
         }
     }
 
-    /// A packet that asks for an acknowledgement.
-    pub(super) fn asking(self) -> Self {
+    /// The packet with the AckReq bit set.
+    pub(super) fn with_ack_request(self) -> Self {
         Self {
             ack_request: true,
             ..self
         }
     }
 
-    /// A packet with a RETH.
+    /// The packet with a RETH.
     pub(super) fn with_reth(self, va: u64, len: u32) -> Self {
         Self {
             reth: Some((va, len)),
@@ -138,7 +138,7 @@ impl Pkt {
         }
     }
 
-    /// A packet with immediate data.
+    /// The packet with immediate data.
     pub(super) fn with_imm(self, imm: [u8; 4]) -> Self {
         Self {
             imm: Some(Imm(imm)),
@@ -146,7 +146,7 @@ impl Pkt {
         }
     }
 
-    /// Reads a planned packet.
+    /// Converts a planned packet.
     pub(super) fn of(segment: &TxDesc) -> Self {
         let buffer = segment.headers.emit(segment.length as usize);
         let len = buffer.len() + (segment.length as usize).next_multiple_of(4) + 4;
@@ -165,15 +165,15 @@ impl Pkt {
             atomic: packet
                 .atomic()
                 .map(|eth| (eth.va, eth.swap_or_add, eth.compare)),
-            found: packet.atomic_ack().map(|eth| eth.original),
+            original: packet.atomic_ack().map(|eth| eth.original),
             feth: packet.feth().map(|feth| (feth.placement, feth.selectivity)),
             ack_request: packet.ack_request(),
             solicited: packet.solicited(),
         }
     }
 
-    /// Gives the packet to `take`.
-    pub(super) fn give<R>(self, take: impl FnOnce(&Packet<'_>) -> R) -> R {
+    /// Builds the packet, parses it and passes it to `take`.
+    pub(super) fn parse<R>(self, take: impl FnOnce(&Packet<'_>) -> R) -> R {
         let imm = self.imm.is_some();
         let opcode = Opcode::of(Service::Rc, self.operation, self.position, imm).unwrap();
         let mut headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(1), Psn::new(self.psn))
@@ -197,7 +197,7 @@ impl Pkt {
                 compare,
             });
         }
-        if let Some(original) = self.found {
+        if let Some(original) = self.original {
             headers = headers.original(AtomicAckEth { original });
         }
         if let Some((placement, selectivity)) = self.feth {
@@ -218,17 +218,17 @@ impl Pkt {
     }
 }
 
-/// An acknowledgement or refusal.
-pub(super) fn says(psn: u32, syndrome: Syndrome) -> Pkt {
+/// An ACK or NAK.
+pub(super) fn aeth_packet(psn: u32, syndrome: Syndrome) -> Pkt {
     Pkt {
         syndrome: Some(syndrome),
         ..Pkt::new(Operation::Acknowledge, Position::Only, psn, 0)
     }
 }
 
-/// An acknowledgement.
+/// An ACK.
 pub(super) fn ack(psn: u32) -> Pkt {
-    says(psn, Syndrome::ACK_UNLIMITED)
+    aeth_packet(psn, Syndrome::ACK_UNLIMITED)
 }
 
 /// The PSNs of packets.

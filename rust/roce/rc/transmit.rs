@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests to packets: what the requester sends next, if anything.
+//! Planning of request packets: which packets the requester sends next.
 //!
-//! Owns the rules of what holds a packet back. `plan` only looks; `RequestBurst` carries out what it found,
-//! packet by packet. When an acknowledgement is asked for is the subject of `ask`.
+//! [`Requester::plan`] applies the rules that hold packets back and changes nothing.
+//! [`RequestBurst`] executes the plans. `ack_request` decides which packets request an ACK.
 //!
 //! IBA: section 9.7.3, generating requests.
 
 use super::{
-    ack_policy::AckRequestMode,
-    attributes::FlowLimit,
+    config::FlowLimit,
     read_split::ReadSplit,
     requester::{
         Requester,
@@ -57,124 +56,139 @@ use crate::{
     }, //
 };
 
+/// How often packets request an ACK.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum AckRequestMode {
+    /// At the end of each message.
+    EveryMessage,
+    /// Where something waits for the ACK.
+    WhenNeeded,
+}
+
 /// The next packets of one message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    place: SlotIndex,
+    slot_index: SlotIndex,
     pub(super) slot: Slot,
-    /// Which packet of its message.
+    /// Index of the first planned packet in its message.
     index: u32,
-    /// Number of packets of the message.
+    /// Packets of the message.
     packets: u32,
-    /// How many of them are sent at a time.
+    /// Planned packets.
     pub(super) count: u32,
-    /// Before which packet of the message the part of a READ ends that is asked for.
+    /// End (exclusive) of the requested part of a READ, as a packet index.
     end: u32,
-    /// Bytes of their payload.
+    /// Payload of the planned packets, in bytes.
     pub(super) length: u32,
 }
 
-/// Packets to be sent, planned as they are taken. Each counts as sent once it is yielded.
+/// An iterator that plans and yields the packets to send. A packet counts as sent once it is
+/// yielded.
 ///
-/// Made by [`Requester::burst`].
+/// Created by [`Requester::burst`].
 #[derive(Debug)]
 pub struct RequestBurst<'a, S> {
     requester: &'a mut Requester<S>,
     now: Instant,
     limit: BurstLimit,
     first: bool,
-    /// Most packets of one segment.
-    run: u32,
-    /// Whether a segment ends where an acknowledgement is to be asked for.
-    by_wire: bool,
-    asking: AckRequestMode,
+    /// Most packets in one super-packet.
+    max_packets: u32,
+    /// Whether a super-packet ends at the packet that must request an ACK.
+    ends_at_ack_request: bool,
+    mode: AckRequestMode,
 }
 
 impl<S> RequestBurst<'_, S> {
-    /// Makes each segment a run of up to `run` packets.
+    /// Combines up to `max_packets` packets into one super-packet.
     #[must_use]
-    pub fn coalescing(self, run: u32) -> Self {
-        Self { run, ..self }
-    }
-
-    /// Makes each segment a run whose packets go by a network: only the last of them may ask for an
-    /// acknowledgement, and so it ends no later than at one that should.
-    #[must_use]
-    pub fn by_wire(self) -> Self {
+    pub fn coalescing(self, max_packets: u32) -> Self {
         Self {
-            run: MAX_GSO_PACKETS,
-            by_wire: true,
+            max_packets,
             ..self
         }
     }
 
-    /// If `sparing`, asks for an acknowledgement only where somebody waits for it, which is not at the end of each
-    /// message. One that is not asked for in time is asked for by a packet of its own.
+    /// Combines packets into super-packets that are split for the network. Only the last packet of a
+    /// super-packet can request an ACK, so the super-packet ends at the first packet that must.
     #[must_use]
-    pub fn sparing(self, sparing: bool) -> Self {
-        let asking = match sparing {
+    pub fn for_gso(self) -> Self {
+        Self {
+            max_packets: MAX_GSO_PACKETS,
+            ends_at_ack_request: true,
+            ..self
+        }
+    }
+
+    /// If `sparse`, requests an ACK only where something waits for it, instead of at the end of each
+    /// message. If an ACK is not requested in time, a separate probe requests it.
+    #[must_use]
+    pub fn sparse_ack_requests(self, sparse: bool) -> Self {
+        let mode = match sparse {
             true => AckRequestMode::WhenNeeded,
             false => AckRequestMode::EveryMessage,
         };
-        Self { asking, ..self }
+        Self { mode, ..self }
     }
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
-    /// Plans the packets that can be sent at `now`, consecutive ones by PSN, of as many messages
-    /// as fit.
+    /// Returns the packets that can be sent at `now`: consecutive PSNs, of as many messages as fit
+    /// in `limit`.
     pub fn burst(&mut self, now: Instant, limit: BurstLimit) -> RequestBurst<'_, S> {
         RequestBurst {
             requester: self,
             now,
             limit,
             first: true,
-            run: 1,
-            by_wire: false,
-            asking: AckRequestMode::EveryMessage,
+            max_packets: 1,
+            ends_at_ack_request: false,
+            mode: AckRequestMode::EveryMessage,
         }
     }
 
-    /// Returns whether a [`burst`](Self::burst) would do anything.
+    /// Returns whether [`burst`](Self::burst) would send a packet or abort a request.
     #[inline]
     #[must_use]
     pub fn can_send(&self) -> bool {
-        let any = || self.plan(1).is_some() || self.unservable().is_some() || self.probes();
-        !self.retry.is_paused() && any()
+        let any = || {
+            self.plan(1).is_some() || self.unsupported_slot().is_some() || self.needs_ack_probe()
+        };
+        !self.retry.in_rnr_delay() && any()
     }
 
-    /// Returns whether packets were sent that are not acknowledged, since the last time that all of
-    /// them were to be sent again.
+    /// Returns whether a packet is in flight, that is, sent and unacknowledged since the last rewind.
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> bool {
         self.window.in_flight()
     }
 
-    /// Says that packets that were planned were not sent, or that nobody has seen them: everything that is
-    /// not acknowledged is planned again. No retry is counted.
-    pub fn withdraw(&mut self) {
+    /// Goes back to the oldest unacknowledged packet and plans all packets from there again, without
+    /// counting a retry. For planned packets that were not sent or did not reach the peer.
+    pub fn rewind(&mut self) {
         self.window.rewind();
         self.rtt.cancel_sample();
-        self.nothing_to_ask();
+        self.clear_ack_requests();
     }
 
-    /// Returns the next packets, up to `run`, if nothing but a pause can hold them back.
-    pub(super) fn plan(&self, run: u32) -> Option<Plan> {
-        let (slot, place, done) = self.window.current()?;
-        if slot.is_local() || !self.may_go_on(done) || self.is_unservable(slot, done) {
+    /// Returns the next packets, at most `max_packets`. `None` if they must wait. Does not check for
+    /// an RNR delay.
+    pub(super) fn plan(&self, max_packets: u32) -> Option<Plan> {
+        let (slot, slot_index, sent) = self.window.current()?;
+        if slot.is_local() || !self.may_send(sent) || self.is_unsupported(slot, sent) {
             return None;
         }
-        let (mtu, index) = (self.window.mtu(), done.unwrap_or(0));
+        let (mtu, index) = (self.window.mtu(), sent.unwrap_or(0));
         let packets = mtu.packets(slot.wr.length);
-        if done.is_none() && !self.window.has_psns(packets) {
+        if sent.is_none() && !self.window.has_psns(packets) {
             return None;
         }
 
         let flight = self.window.flight();
-        let reads = slot.awaits_response();
-        // One that was begun goes on when the depth has become 0 since.
-        if reads && flight.reads >= u32::from(self.config.max_rd_atomic).max(1) {
+        let awaits_response = slot.awaits_response();
+        // `max(1)`: a request already begun continues even if `max_rd_atomic` was set to 0 since.
+        if awaits_response && flight.reads >= u32::from(self.config.max_rd_atomic).max(1) {
             return None;
         }
         if slot.wr.fence && index == 0 && flight.reads != 0 {
@@ -185,29 +199,31 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             false => 0,
         };
         let flow = self.flow();
-        let parts = match (reads, done) {
-            (true, None) => ReadSplit::filling(self.widest(), self.config.max_rd_atomic, mtu),
-            _ => slot.parts,
+        let split = match (awaits_response, sent) {
+            (true, None) => ReadSplit::for_window(self.max_flow(), self.config.max_rd_atomic, mtu),
+            _ => slot.split,
         };
-        let end = match reads {
-            true => parts.end(index, packets),
+        let end = match awaits_response {
+            true => split.part_end(index, packets),
             false => index.saturating_add(1),
         };
-        let asked_packets = end.saturating_sub(index);
-        let asked_bytes = mtu.span(index, end, slot.wr.length);
-        let fits = flight.packets.saturating_add(asked_packets) <= flow.packets
-            && flight.bytes.saturating_add(asked_bytes) <= flow.bytes;
+        let added_packets = end.saturating_sub(index);
+        let added_bytes = mtu.span(index, end, slot.wr.length);
+        let fits = flight.packets.saturating_add(added_packets) <= flow.packets
+            && flight.bytes.saturating_add(added_bytes) <= flow.bytes;
         if !fits && flight.packets != 0 {
             return None;
         }
-        // Of more than one, what there is room for.
-        let count = match (run, reads) {
+        // One packet may be sent, as checked above. Further packets are limited to the room left.
+        let count = match (max_packets, awaits_response) {
             (..=1, _) | (_, true) => 1,
-            _ => run.min(packets.saturating_sub(index)).min(self.room()),
+            _ => max_packets
+                .min(packets.saturating_sub(index))
+                .min(self.flow_room_packets()),
         };
         Some(Plan {
-            place,
-            slot: Slot { parts, ..*slot },
+            slot_index,
+            slot: Slot { split, ..*slot },
             index,
             packets,
             count,
@@ -219,8 +235,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         })
     }
 
-    /// Returns how many full packets there is room for in flight; 1 if there is none.
-    fn room(&self) -> u32 {
+    /// Returns the number of full packets that the flow limit still admits, at least 1.
+    fn flow_room_packets(&self) -> u32 {
         let (flow, flight) = (self.flow(), self.window.flight());
         let room = BurstLimit {
             bytes: flow.bytes.saturating_sub(flight.bytes),
@@ -229,48 +245,49 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         room.full_packets(self.window.mtu())
     }
 
-    /// Returns the request whose turn it is if it can never be sent: the peer serves none of its kind.
-    pub(super) fn unservable(&self) -> Option<SlotIndex> {
-        let (slot, place, done) = self.window.current()?;
-        (self.may_go_on(done) && self.is_unservable(slot, done)).then_some(place)
+    /// Returns the current request if the peer does not support it: it awaits a response and
+    /// `max_rd_atomic` is 0.
+    pub(super) fn unsupported_slot(&self) -> Option<SlotIndex> {
+        let (slot, slot_index, sent) = self.window.current()?;
+        (self.may_send(sent) && self.is_unsupported(slot, sent)).then_some(slot_index)
     }
 
-    fn is_unservable(&self, slot: &Slot, done: Option<u32>) -> bool {
-        done.is_none() && slot.awaits_response() && self.config.max_rd_atomic == 0
+    fn is_unsupported(&self, slot: &Slot, sent: Option<u32>) -> bool {
+        sent.is_none() && slot.awaits_response() && self.config.max_rd_atomic == 0
     }
 
-    /// Returns whether the current request, of which so many packets were sent if it was begun, has
-    /// packets sent in this state.
-    fn may_go_on(&self, done: Option<u32>) -> bool {
+    /// Returns whether this state permits sending the current request. `sent`: its packets already
+    /// sent, if it was begun.
+    fn may_send(&self, sent: Option<u32>) -> bool {
         match self.state {
             RequesterState::Ready => true,
-            RequesterState::Draining => done.is_some(),
+            RequesterState::Draining => sent.is_some(),
             RequesterState::Reset | RequesterState::Idle | RequesterState::Error => false,
         }
     }
 
-    /// Builds the planned packet and notes that it was sent.
-    fn send(&mut self, plan: &Plan, asking: AckRequestMode, now: Instant) -> Option<TxDesc> {
-        let ask = self.asks(plan, asking);
-        let headers = self.headers(plan)?.ack_request(ask);
-        self.window.begin(plan.slot.parts);
+    /// Builds the descriptor of the planned packets and records them as sent.
+    fn send(&mut self, plan: &Plan, mode: AckRequestMode, now: Instant) -> Option<TxDesc> {
+        let ack_request = self.needs_ack_request(plan, mode);
+        let headers = self.headers(plan)?.ack_request(ack_request);
+        self.window.begin(plan.slot.split);
         let psn = self.window.psn();
         let headers = headers.psn(psn);
         let new = psn == self.window.high();
         self.window.sent(plan.count);
-        if new && (ask || plan.slot.awaits_response()) && !self.rtt.is_measuring() {
-            self.watch(plan, psn, now);
+        if new && (ack_request || plan.slot.awaits_response()) && !self.rtt.is_measuring() {
+            self.start_rtt_sample(plan, psn, now);
         }
-        match ask {
-            true => self.asked(now),
-            false => self.did_not_ask(plan, now),
+        match ack_request {
+            true => self.on_ack_requested(now),
+            false => self.on_sent_without_request(plan, now),
         }
         Some(TxDesc {
             headers,
             source: match (plan.length, plan.slot.wr.op) {
                 (0, _) => TxPayload::None,
                 (_, SendOp::AtomicWrite { value, .. }) => TxPayload::Value(value),
-                _ => TxPayload::Slot(plan.place),
+                _ => TxPayload::Slot(plan.slot_index),
             },
             offset: match plan.length {
                 0 => 0,
@@ -281,11 +298,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         })
     }
 
-    /// Measures how long it takes until the planned packets are answered, the first of which has `psn`.
+    /// Starts an RTT sample for the planned packets, the first of which has `psn`.
     #[inline]
-    fn watch(&mut self, plan: &Plan, psn: Psn, now: Instant) {
+    fn start_rtt_sample(&mut self, plan: &Plan, psn: Psn, now: Instant) {
         let after = match plan.slot.awaits_response() {
-            // The first of its responses.
+            // The first response packet ends the sample.
             true => psn.next(),
             false => self.window.psn(),
         };
@@ -295,17 +312,17 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.rtt.on_sent(after, now, full);
     }
 
-    /// Returns how much may be in flight at present.
+    /// Returns the current flow limit: the congestion window applied to [`max_flow`](Self::max_flow).
     pub(super) fn flow(&self) -> FlowLimit {
-        let FlowLimit { bytes, packets } = self.widest();
+        let FlowLimit { bytes, packets } = self.max_flow();
         FlowLimit {
             bytes,
             packets: self.cwnd.limited_to(packets),
         }
     }
 
-    /// Returns how much may be in flight to a peer as far as ours.
-    pub(super) fn widest(&self) -> FlowLimit {
+    /// Returns the configured flow limit, scaled to the round-trip time.
+    pub(super) fn max_flow(&self) -> FlowLimit {
         let (FlowLimit { bytes, packets }, factor) = (self.config.flow, self.rtt.bdp_factor());
         FlowLimit {
             bytes: bytes.saturating_mul(factor),
@@ -313,7 +330,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Returns the headers of the planned packet, but for its PSN.
+    /// Returns the headers of the planned packets. The caller sets the PSN.
     fn headers(&self, plan: &Plan) -> Option<Headers> {
         let wr = plan.slot.wr;
         let (operation, imm) = operation(&wr)?;
@@ -327,7 +344,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 SendOp::SendInvalidate { rkey } => headers.ieth(Ieth { rkey }),
                 SendOp::Write { remote, .. } => headers.reth(reth(remote, wr.length)),
                 SendOp::Read { remote } | SendOp::ReadInvalidate { remote, .. } => {
-                    // Only what is missing is asked for, and of that a part.
+                    // Request only the missing packets of the current part.
                     let mtu = self.window.mtu();
                     let offset = mtu.offset(plan.index, wr.length);
                     let length = mtu.span(plan.index, plan.end, wr.length);
@@ -346,7 +363,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 }
 
-/// Returns what the packets of a request say they are part of, and its immediate data.
+/// Returns the operation of a request's packets, and its immediate data.
 fn operation(wr: &SendWr) -> Option<(Operation, Option<Imm>)> {
     Some(match wr.op {
         SendOp::Send { imm } => (Operation::Send, imm),
@@ -411,13 +428,13 @@ impl Plan {
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> RequestBurst<'_, S> {
-    /// Makes the packet that only asks for an acknowledgement, if it is time for one.
-    fn probe(&mut self) -> Option<TxDesc> {
-        if !self.requester.probes() || !self.limit.take(1, 0, self.first) {
+    /// Returns an ACK probe if one is needed.
+    fn ack_probe(&mut self) -> Option<TxDesc> {
+        if !self.requester.needs_ack_probe() || !self.limit.take(1, 0, self.first) {
             return None;
         }
         self.first = false;
-        self.requester.probe(self.now)
+        self.requester.ack_probe(self.now)
     }
 }
 
@@ -428,22 +445,24 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for RequestBurst<'_, S> {
         if !self.requester.retry.may_send(self.now) {
             return None;
         }
-        if let Some(place) = self.requester.unservable() {
-            self.requester.abort(place, WcStatus::LocQpOpErr);
+        if let Some(slot_index) = self.requester.unsupported_slot() {
+            self.requester.abort(slot_index, WcStatus::LocQpOpErr);
         }
         let room = self.limit.full_packets(self.requester.window.mtu());
-        let asking = self.requester.asking(self.asking, self.now);
-        let most = match self.by_wire {
-            true => self.run.min(self.requester.until_asked(asking)),
-            false => self.run,
+        let mode = self.requester.ack_request_mode(self.mode, self.now);
+        let max_packets = match self.ends_at_ack_request {
+            true => self
+                .max_packets
+                .min(self.requester.packets_to_ack_request(mode)),
+            false => self.max_packets,
         };
-        let Some(plan) = self.requester.plan(most.min(room)) else {
-            return self.probe();
+        let Some(plan) = self.requester.plan(max_packets.min(room)) else {
+            return self.ack_probe();
         };
         if !self.limit.take(plan.count, plan.length, self.first) {
             return None;
         }
         self.first = false;
-        self.requester.send(&plan, asking, self.now)
+        self.requester.send(&plan, mode, self.now)
     }
 }

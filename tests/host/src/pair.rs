@@ -96,10 +96,10 @@ impl Setup {
     /// Returns `burst` as it goes by a network.
     pub(crate) fn applied_to<'a, S>(&self, burst: RequestBurst<'a, S>) -> RequestBurst<'a, S> {
         let burst = match self.runs {
-            true => burst.by_wire(),
+            true => burst.for_gso(),
             false => burst,
         };
-        burst.sparing(self.sparing)
+        burst.sparse_ack_requests(self.sparing)
     }
 }
 

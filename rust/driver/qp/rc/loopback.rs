@@ -233,7 +233,7 @@ impl LoopbackPass<'_> {
         engine.finish_run(self.peer, &mut actions);
         engine.deferred.merge(&actions);
         if use_wire {
-            self.requester.withdraw();
+            self.requester.rewind();
         }
         use_wire &= !self.fault_wait.is_waiting();
         let is_waiting = engine.fault_wait.is_waiting();
@@ -251,7 +251,7 @@ impl LoopbackPass<'_> {
     fn sync_psn(&mut self, engine: &mut RcRecvEngine) -> u32 {
         let expected_psn = engine.responder.expected_psn();
         if self.requester.next_psn().is_before(expected_psn) {
-            engine.responder.confirm();
+            engine.responder.force_ack();
             self.deliver_responses(engine, 1);
         }
         let same_mtu = self.requester.path_mtu() == engine.responder.path_mtu();
@@ -293,7 +293,7 @@ impl LoopbackPass<'_> {
         }
         count.count(self.qp, self.peer);
         if engine.responder.expected_psn() != before {
-            engine.responder.confirm();
+            engine.responder.force_ack();
         }
         match stopped_at {
             None => false,

@@ -139,7 +139,7 @@ impl Transport for Rc {
                 (qp.shared().path_to(attr)?, make_response_path(qp, attr)?);
             let _ = qp.sender().enter(|engine| {
                 engine.set_path(request_path);
-                engine.requester().rerouted();
+                engine.requester().on_path_change();
             });
             let _ = qp.receiver().enter(|engine| engine.set_path(response_path));
         }

@@ -181,7 +181,7 @@ impl RcSendEngine {
         let mut unsent_request = None;
         let mtu = self.requester.path_mtu();
         let burst = self.requester.burst(now, TX_BURST_LIMIT);
-        for desc in burst.by_wire().sparing(!self.is_local) {
+        for desc in burst.for_gso().sparse_ack_requests(!self.is_local) {
             let sent = send_request((&desc, mtu), &self.queue, path, qp, &mut self.fault_wait);
             if let Err(unsent) = sent {
                 unsent_request = Some((desc.source, unsent));

@@ -347,7 +347,7 @@ impl RcRecvEngine {
 
     /// Completes receives, started or not, with a flush error. Returns whether there may be more.
     fn flush(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
-        if let Some(done) = self.responder.abandon() {
+        if let Some(done) = self.responder.flush_receive() {
             push_completion(qp, &self.cq, &done, true, actions);
         }
         flush_receives(qp, &self.cq, &mut self.queue, actions)
@@ -429,7 +429,7 @@ impl Engine for RcRecvEngine {
             return;
         };
         if self.fault_wait.is_slow() {
-            let rnr_nak = self.responder.stall();
+            let rnr_nak = self.responder.fault_rnr_nak();
             let mtu = self.responder.path_mtu();
             // An RNR NAK has no payload, so no memory can be absent.
             let _ = send_response((&rnr_nak, mtu), path, qp, &mut self.fault_wait);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The window against a model that keeps every packet by itself, obvious and slow.
+//! Compares the window with a simple, slow model that keeps each packet separately.
 
 extern crate std;
 
@@ -24,21 +24,21 @@ const SLOTS: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     request: usize,
-    /// Of its request, as READs are asked for.
+    /// Index of the READ part in its request.
     part: usize,
     bytes: u32,
     read: bool,
     /// Sent since the last rewind.
     in_flight: bool,
-    /// Sent ever.
+    /// Ever sent.
     sent: bool,
     acked: bool,
 }
 
-/// Every packet of every request begun, in order.
+/// All packets of all begun requests, in order.
 #[derive(Default)]
 struct Model {
-    /// Whether it is a READ, its length, whether it was reported.
+    /// Is a READ, length, is reported.
     requests: Vec<(bool, u32, bool)>,
     begun: usize,
     packets: Vec<Packet>,
@@ -139,23 +139,23 @@ impl Model {
     }
 }
 
-/// A window and its model, which are told the same.
+/// A window and its model. All operations apply to both.
 struct Both {
     window: SendWindow<Vec<Slot>>,
-    parts: ReadSplit,
+    split: ReadSplit,
     model: Model,
     first: Psn,
 }
 
 impl Both {
     fn new(first: Psn, part: u32) -> Self {
-        let parts = ReadSplit::of(part);
+        let split = ReadSplit::of(part);
         let mut window = SendWindow::new(vec![Slot::EMPTY; SLOTS as usize]);
         window.configure(first, Mtu::Mtu256);
         let part = part as usize;
         Self {
             window,
-            parts,
+            split,
             model: Model {
                 part,
                 ..Model::default()
@@ -214,7 +214,7 @@ impl Both {
             assert_eq!(self.model.begun, self.model.requests.len());
             return;
         }
-        self.window.begin(self.parts);
+        self.window.begin(self.split);
         self.window.sent(1);
         self.model.send();
     }
@@ -276,7 +276,7 @@ fn the_window_agrees_with_a_model_of_single_packets() {
 }
 
 #[test]
-fn a_ring_whose_size_is_no_power_of_two_uses_the_largest_that_fits() {
+fn the_capacity_is_rounded_down_to_a_power_of_two() {
     for (len, capacity) in [(0, 0), (1, 1), (3, 2), (4, 4), (7, 4)] {
         let mut window = SendWindow::new(vec![Slot::EMPTY; len]);
         assert_eq!(window.free_slots(), capacity);
@@ -287,7 +287,7 @@ fn a_ring_whose_size_is_no_power_of_two_uses_the_largest_that_fits() {
 }
 
 #[test]
-fn nothing_at_or_after_a_condemned_request_is_current() {
+fn no_request_at_or_after_an_aborted_one_is_current() {
     let mut both = Both::new(Psn::new(0), 1);
     for _ in 0..4 {
         both.post(false, 1);
@@ -303,7 +303,11 @@ fn nothing_at_or_after_a_condemned_request_is_current() {
     both.window.rewind();
     assert_eq!(both.window.current().unwrap().1, SlotIndex(0));
     assert_eq!(both.window.acknowledge(Psn::new(3)), Reach::Whole);
-    assert_eq!(both.window.una(), Psn::new(1), "nor is it acknowledged");
+    assert_eq!(
+        both.window.una(),
+        Psn::new(1),
+        "the aborted request is not acknowledged"
+    );
     assert!(both
         .window
         .abort_slot(SlotIndex(0), WcStatus::LocProtErr)
@@ -311,7 +315,7 @@ fn nothing_at_or_after_a_condemned_request_is_current() {
 }
 
 #[test]
-fn the_first_condemned_request_holds_back_all_that_follow() {
+fn the_first_aborted_request_stops_all_later_ones() {
     for order in [[1, 3], [3, 1]] {
         let mut both = Both::new(Psn::new(0), 1);
         for _ in 0..4 {

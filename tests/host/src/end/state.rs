@@ -104,7 +104,7 @@ impl End {
     /// Reports every receive that is not complete as flushed.
     pub fn flush_receives(&mut self) {
         self.responder.fail();
-        let begun = self.responder.abandon();
+        let begun = self.responder.flush_receive();
         self.queue.in_progress = None;
         let posted = self.queue.posted.drain(..).map(|posted| {
             Completion::failed(posted.wr.wr_id, WcOpcode::Recv, WcStatus::WrFlushErr)

@@ -22,7 +22,7 @@ impl End {
         self.prepare();
         let expected = peer.responder.expected_psn();
         if self.requester.next_psn().is_before(expected) {
-            peer.responder.confirm();
+            peer.responder.force_ack();
             self.hear(now, limit, 1, peer);
         }
         let run = match self.requester.next_psn() == expected {
@@ -31,11 +31,11 @@ impl End {
         };
         let unseen = self.hand_over(now, limit, run, peer);
         if peer.responder.expected_psn() != expected {
-            peer.responder.confirm();
+            peer.responder.force_ack();
         }
         self.hear(now, limit, run, peer);
         if unseen {
-            self.requester.withdraw();
+            self.requester.rewind();
         }
         self.report();
         peer.fatal = peer.fatal.or(peer.responder.take_event());

@@ -283,7 +283,7 @@ impl World {
         let (mut packets, mut sent) = (0, 0);
         let mut last_slot = None;
         let burst = self.requester.burst(self.now, limit);
-        for segment in burst.sparing(bytes.flag()) {
+        for segment in burst.sparse_ack_requests(bytes.flag()) {
             packets += 1;
             sent += u64::from(segment.length);
             assert!(segment.length <= MTU && packets <= limit.packets);

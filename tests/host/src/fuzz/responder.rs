@@ -329,7 +329,7 @@ fn control(responder: &mut Responder<Vec<ReplayEntry>>, host: &mut Host, bytes: 
         2 => {
             responder.fail();
             let taken = host.in_progress.map(|wr| wr.wr_id);
-            let flushed = responder.abandon();
+            let flushed = responder.flush_receive();
             // A write with immediate data takes its receive and completes it at once.
             assert_eq!(flushed.map(|completion| completion.wr_id), taken);
             if flushed.is_some() {
@@ -338,7 +338,7 @@ fn control(responder: &mut Responder<Vec<ReplayEntry>>, host: &mut Host, bytes: 
             }
         }
         _ => {
-            if responder.abandon().is_some() {
+            if responder.flush_receive().is_some() {
                 host.completed += 1;
                 host.in_progress = None;
             }

@@ -5,7 +5,7 @@
 use super::*;
 
 #[test]
-fn a_refusal_fails_the_request_it_names_and_flushes_the_rest() {
+fn a_nak_fails_its_request_and_flushes_the_rest() {
     for (code, status) in [
         (NakCode::InvalidRequest, WcStatus::RemInvReqErr),
         (NakCode::RemoteAccess, WcStatus::RemAccessErr),
@@ -15,91 +15,93 @@ fn a_refusal_fails_the_request_it_names_and_flushes_the_rest() {
         for length in [1, 600, 2] {
             bench.post(SEND, length);
         }
-        bench.sends();
-        bench.gets(says(102, Syndrome::Nak(code))).unwrap();
+        bench.transmit();
+        bench
+            .receive(aeth_packet(102, Syndrome::Nak(code)))
+            .unwrap();
         let done = [
             (1, WcStatus::Success),
             (600, status),
             (2, WcStatus::WrFlushErr),
         ];
-        assert_eq!(bench.reports(), done);
+        assert_eq!(bench.completions(), done);
         assert_eq!(bench.requester.error(), Some(status));
         bench.post(SEND, 3);
-        assert_eq!(bench.reports(), [(3, WcStatus::WrFlushErr)]);
-        assert_eq!(bench.sends(), []);
-        assert_eq!(bench.gets(ack(103)), Err(DropReason::WrongQpState));
+        assert_eq!(bench.completions(), [(3, WcStatus::WrFlushErr)]);
+        assert_eq!(bench.transmit(), []);
+        assert_eq!(bench.receive(ack(103)), Err(DropReason::WrongQpState));
     }
 }
 
 #[test]
-fn a_rejected_request_waits_for_its_turn() {
+fn a_rejected_request_completes_in_order() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     let status = WcStatus::LocQpOpErr;
     let slot = bench.requester.reject(9, WcOpcode::BindMw, status);
     assert_eq!(slot, Some(SlotIndex(1)));
     bench.post(SEND, 2);
-    assert_eq!(psns(&bench.sends()), [100], "nothing after it is sent");
-    assert_eq!(bench.reports(), []);
+    assert_eq!(psns(&bench.transmit()), [100], "no later request is sent");
+    assert_eq!(bench.completions(), []);
     assert_eq!(bench.requester.error(), None);
-    bench.gets(ack(100)).unwrap();
+    bench.receive(ack(100)).unwrap();
     let done = [
         (1, WcStatus::Success),
         (9, status),
         (2, WcStatus::WrFlushErr),
     ];
-    assert_eq!(bench.reports(), done);
+    assert_eq!(bench.completions(), done);
     assert_eq!(bench.requester.error(), Some(status));
 }
 
 #[test]
-fn what_the_peer_serves_none_of_fails_in_its_turn() {
+fn an_unsupported_request_fails_in_order() {
     let mut bench = Bench::with(|config| config.max_rd_atomic = 0);
     bench.post(SEND, 1);
     bench.post(READ, 8);
     bench.post(SEND, 2);
-    assert_eq!(psns(&bench.sends()), [100], "nothing after it is sent");
-    assert_eq!(bench.reports(), []);
+    assert_eq!(psns(&bench.transmit()), [100], "no later request is sent");
+    assert_eq!(bench.completions(), []);
     assert!(!bench.requester.has_work(), "it waits for the SEND");
-    bench.gets(ack(100)).unwrap();
+    bench.receive(ack(100)).unwrap();
     let done = [
         (1, WcStatus::Success),
         (8, WcStatus::LocQpOpErr),
         (2, WcStatus::WrFlushErr),
     ];
-    assert_eq!(bench.reports(), done);
+    assert_eq!(bench.completions(), done);
     assert_eq!(bench.requester.error(), Some(WcStatus::LocQpOpErr));
 }
 
 #[test]
-fn a_read_that_was_begun_is_finished_whatever_the_peer_serves_now() {
+fn a_begun_read_continues_after_max_rd_atomic_becomes_zero() {
     let mut bench = Bench::new();
     bench.post(READ, 8);
-    bench.sends();
+    bench.transmit();
     bench.requester.drain();
     bench.requester.set_max_rd_atomic(0);
     bench.post(READ, 9);
     assert!(bench.wait(T));
-    assert_eq!(psns(&bench.sends()), [100], "again");
-    bench.gets_data(100, 8).unwrap();
-    assert_eq!(bench.reports(), [(8, WcStatus::Success)]);
+    assert_eq!(psns(&bench.transmit()), [100], "retransmitted");
+    bench.receive_data(100, 8).unwrap();
+    assert_eq!(bench.completions(), [(8, WcStatus::Success)]);
     bench.requester.resume();
-    assert!(bench.requester.has_work(), "to refuse the other one");
-    assert_eq!(bench.sends(), []);
-    assert_eq!(bench.reports(), [(9, WcStatus::LocQpOpErr)]);
+    assert!(bench.requester.has_work(), "to fail the other READ");
+    assert_eq!(bench.transmit(), []);
+    assert_eq!(bench.completions(), [(9, WcStatus::LocQpOpErr)]);
 }
 
 #[test]
-fn a_message_that_is_too_long_is_rejected() {
+fn a_too_long_message_is_rejected() {
     let mut bench = Bench::new();
     bench.post(SEND, MAX_MESSAGE + 1);
-    assert_eq!(bench.sends(), []);
+    assert_eq!(bench.transmit(), []);
     let id = u64::from(MAX_MESSAGE + 1);
-    assert_eq!(bench.reports(), [(id, WcStatus::LocLenErr)]);
+    assert_eq!(bench.completions(), [(id, WcStatus::LocLenErr)]);
 }
 
 #[test]
-fn a_withdrawn_request_lets_those_before_it_complete() {
+fn an_aborted_request_lets_earlier_ones_complete() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     let slot = bench.post(SEND, 600);
@@ -108,61 +110,69 @@ fn a_withdrawn_request_lets_those_before_it_complete() {
         bytes: 1000,
         packets: 2,
     };
-    assert_eq!(psns(&bench.sends_up_to(limit)), [100, 101]);
+    assert_eq!(psns(&bench.transmit_up_to(limit)), [100, 101]);
     bench.requester.abort(slot, WcStatus::LocProtErr);
-    assert_eq!(bench.sends(), []);
-    assert_eq!(bench.reports(), []);
+    assert_eq!(bench.transmit(), []);
+    assert_eq!(bench.completions(), []);
     bench.wait(T);
-    assert_eq!(psns(&bench.sends()), [100], "which may need sending again");
-    bench.gets(ack(101)).unwrap();
+    assert_eq!(
+        psns(&bench.transmit()),
+        [100],
+        "the earlier request is retransmitted"
+    );
+    bench.receive(ack(101)).unwrap();
     let done = [
         (1, WcStatus::Success),
         (600, WcStatus::LocProtErr),
         (2, WcStatus::WrFlushErr),
     ];
-    assert_eq!(bench.reports(), done);
+    assert_eq!(bench.completions(), done);
 }
 
 #[test]
-fn what_is_complete_cannot_be_withdrawn() {
+fn a_complete_request_cannot_be_aborted() {
     let mut bench = Bench::new();
     let slot = bench.post(SEND, 1);
-    bench.sends();
-    bench.gets(ack(100)).unwrap();
+    bench.transmit();
+    bench.receive(ack(100)).unwrap();
     bench.requester.abort(slot, WcStatus::LocProtErr);
-    assert_eq!(bench.reports(), [(1, WcStatus::Success)]);
+    assert_eq!(bench.completions(), [(1, WcStatus::Success)]);
     bench.requester.abort(slot, WcStatus::LocProtErr);
     bench.post(SEND, 2);
-    assert_eq!(psns(&bench.sends()), [101]);
+    assert_eq!(psns(&bench.transmit()), [101]);
 }
 
 #[test]
-fn a_flush_keeps_what_was_complete_before_it() {
+fn a_flush_keeps_earlier_completions() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(SEND, 2);
-    bench.sends();
-    bench.gets(ack(100)).unwrap();
+    bench.transmit();
+    bench.receive(ack(100)).unwrap();
     bench.requester.fail();
     assert!(bench.requester.has_work());
     let done = [(1, WcStatus::Success), (2, WcStatus::WrFlushErr)];
-    assert_eq!(bench.reports(), done);
+    assert_eq!(bench.completions(), done);
     assert!(!bench.requester.has_work());
-    assert_eq!(bench.requester.error(), None, "it was told to");
+    assert_eq!(
+        bench.requester.error(),
+        None,
+        "the error state was requested"
+    );
 }
 
 #[test]
-fn a_reset_forgets_and_goes_on_in_the_next_slot() {
+fn a_reset_drops_requests_and_keeps_the_ring_position() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
-    bench.sends();
+    bench.transmit();
     bench.requester.reset();
-    assert_eq!(bench.reports(), []);
+    assert_eq!(bench.completions(), []);
     assert_eq!(bench.requester.poll_timeout(), None);
-    assert_eq!(bench.gets(ack(100)), Err(DropReason::WrongQpState));
+    assert_eq!(bench.receive(ack(100)), Err(DropReason::WrongQpState));
     bench.requester.init();
     bench.requester.start();
-    assert_eq!(bench.sends(), [], "nothing is left");
+    assert_eq!(bench.transmit(), [], "no request is left");
     assert_eq!(bench.requester.free_slots(), 8);
     assert_eq!(bench.post(SEND, 1), SlotIndex(1));
     bench.requester.align(SlotIndex(6));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that take no packet: their turn, their order, their failures.
+//! Local operations: order, fences, failures.
 
 use super::*;
 use crate::wr::LocalOp;
@@ -10,68 +10,68 @@ const REGISTER: SendOp = SendOp::Local(LocalOp::Register);
 const INVALIDATE: SendOp = SendOp::Local(LocalOp::Invalidate);
 
 impl Bench {
-    /// Carries out what can be; says which.
-    fn performs(&mut self) -> Vec<(u32, LocalOp)> {
-        let mut performed = Vec::new();
+    /// Executes all ready local operations and returns them.
+    fn execute_local(&mut self) -> Vec<(u32, LocalOp)> {
+        let mut executed = Vec::new();
         while self.requester.perform_local(|slot, op| {
-            performed.push((slot.0, op));
+            executed.push((slot.0, op));
             Ok(())
         }) {}
-        performed
+        executed
     }
 }
 
 #[test]
-fn a_bind_is_carried_out_in_its_turn_and_completes_in_order() {
+fn a_bind_is_executed_and_completes_in_order() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(BIND, 0);
     bench.post(SEND, 2);
-    assert_eq!(bench.performs(), [], "the SEND is not sent yet");
-    assert_eq!(psns(&bench.sends()), [100]);
+    assert_eq!(bench.execute_local(), [], "the SEND is not sent yet");
+    assert_eq!(psns(&bench.transmit()), [100]);
     assert!(bench.requester.has_work());
-    assert_eq!(bench.performs(), [(1, LocalOp::Bind)]);
-    assert_eq!(psns(&bench.sends()), [101], "it took no PSN");
-    assert_eq!(bench.reports(), [], "the SEND before is not complete");
-    bench.gets(ack(100)).unwrap();
+    assert_eq!(bench.execute_local(), [(1, LocalOp::Bind)]);
+    assert_eq!(psns(&bench.transmit()), [101], "it uses no PSN");
+    assert_eq!(bench.completions(), [], "the earlier SEND is not complete");
+    bench.receive(ack(100)).unwrap();
     let done = WcStatus::Success;
-    assert_eq!(bench.reports(), [(1, done), (0, done)]);
-    bench.gets(ack(101)).unwrap();
-    assert_eq!(bench.reports(), [(2, done)]);
+    assert_eq!(bench.completions(), [(1, done), (0, done)]);
+    bench.receive(ack(101)).unwrap();
+    assert_eq!(bench.completions(), [(2, done)]);
 }
 
 #[test]
-fn local_requests_alone_complete_at_once() {
+fn local_operations_alone_complete_at_once() {
     let mut bench = Bench::new();
     bench.post(REGISTER, 0);
     bench.post(INVALIDATE, 0);
     bench.post(BIND, 0);
     assert_eq!(
-        bench.performs(),
+        bench.execute_local(),
         [
             (0, LocalOp::Register),
             (1, LocalOp::Invalidate),
             (2, LocalOp::Bind)
         ]
     );
-    assert_eq!(bench.reports().len(), 3);
+    assert_eq!(bench.completions().len(), 3);
     assert_eq!(bench.requester.poll_timeout(), None);
     assert!(!bench.requester.has_work());
 }
 
 #[test]
-fn an_invalidation_waits_for_all_before_it() {
+fn an_invalidation_waits_for_all_earlier_requests() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(INVALIDATE, 0);
     bench.post(SEND, 2);
-    bench.sends();
-    assert_eq!(bench.performs(), []);
-    assert_eq!(bench.sends(), [], "nor is it overtaken");
+    bench.transmit();
+    assert_eq!(bench.execute_local(), []);
+    assert_eq!(bench.transmit(), [], "later requests wait");
     assert!(!bench.requester.has_work());
-    bench.gets(ack(100)).unwrap();
-    assert_eq!(bench.performs(), [(1, LocalOp::Invalidate)]);
-    assert_eq!(psns(&bench.sends()), [101]);
+    bench.receive(ack(100)).unwrap();
+    assert_eq!(bench.execute_local(), [(1, LocalOp::Invalidate)]);
+    assert_eq!(psns(&bench.transmit()), [101]);
 }
 
 #[test]
@@ -82,66 +82,69 @@ fn a_fenced_bind_waits_for_reads_only() {
     let mut wr = request(BIND, 0);
     wr.fence = true;
     bench.requester.post(wr).unwrap();
-    bench.sends();
-    assert_eq!(bench.performs(), []);
-    bench.gets_data(100, 1).unwrap();
-    assert_eq!(bench.performs(), [(2, LocalOp::Bind)]);
+    bench.transmit();
+    assert_eq!(bench.execute_local(), []);
+    bench.receive_data(100, 1).unwrap();
+    assert_eq!(bench.execute_local(), [(2, LocalOp::Bind)]);
 }
 
 #[test]
-fn what_is_sent_again_does_not_carry_it_out_again() {
+fn a_retransmission_does_not_execute_it_again() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(BIND, 0);
     bench.post(REGISTER, 0);
     bench.post(SEND, 2);
-    bench.sends();
-    assert_eq!(bench.performs().len(), 2);
-    bench.sends();
+    bench.transmit();
+    assert_eq!(bench.execute_local().len(), 2);
+    bench.transmit();
     assert!(bench.wait(T));
-    assert_eq!(psns(&bench.sends()), [100, 101]);
-    assert_eq!(bench.performs(), []);
-    bench.gets(ack(101)).unwrap();
-    assert_eq!(bench.reports().len(), 4);
+    assert_eq!(psns(&bench.transmit()), [100, 101]);
+    assert_eq!(bench.execute_local(), []);
+    bench.receive(ack(101)).unwrap();
+    assert_eq!(bench.completions().len(), 4);
 }
 
 #[test]
-fn a_packet_before_it_can_be_taken_back() {
+fn a_packet_before_it_can_be_unsent() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(BIND, 0);
     bench.post(SEND, 2);
-    bench.sends();
-    bench.performs();
-    bench.sends();
+    bench.transmit();
+    bench.execute_local();
+    bench.transmit();
     assert!(bench.wait(T));
     let one = BurstLimit {
         bytes: 1,
         packets: 1,
     };
-    assert_eq!(psns(&bench.sends_up_to(one)), [100]);
+    assert_eq!(psns(&bench.transmit_up_to(one)), [100]);
     bench.requester.unsend(1);
-    assert_eq!(psns(&bench.sends()), [100, 101]);
+    assert_eq!(psns(&bench.transmit()), [100, 101]);
     assert_eq!(bench.requester.flight().packets, 2);
 }
 
 #[test]
-fn one_that_fails_ends_the_queue_when_all_before_it_is_complete() {
+fn a_failed_one_fails_the_queue_after_earlier_completions() {
     let mut bench = Bench::new();
     bench.post(SEND, 1);
     bench.post(BIND, 0);
     bench.post(SEND, 2);
-    bench.sends();
+    bench.transmit();
     assert!(bench
         .requester
         .perform_local(|_, _| Err(WcStatus::MwBindErr)));
-    assert!(!bench.requester.perform_local(|_, _| Ok(())), "not again");
-    assert_eq!(bench.sends(), [], "nothing after it is sent");
-    assert_eq!(bench.reports(), []);
-    bench.gets(ack(100)).unwrap();
+    assert!(
+        !bench.requester.perform_local(|_, _| Ok(())),
+        "it is not executed again"
+    );
+    assert_eq!(bench.transmit(), [], "no later request is sent");
+    assert_eq!(bench.completions(), []);
+    bench.receive(ack(100)).unwrap();
     let flushed = WcStatus::WrFlushErr;
     assert_eq!(
-        bench.reports(),
+        bench.completions(),
         [
             (1, WcStatus::Success),
             (0, WcStatus::MwBindErr),
@@ -152,22 +155,22 @@ fn one_that_fails_ends_the_queue_when_all_before_it_is_complete() {
 }
 
 #[test]
-fn nothing_local_begins_while_the_queue_drains_or_before_it_starts() {
+fn none_is_executed_while_draining_or_before_the_start() {
     let mut bench = Bench::new();
     bench.requester.drain();
     bench.post(BIND, 0);
-    assert_eq!(bench.performs(), []);
+    assert_eq!(bench.execute_local(), []);
     assert!(bench.requester.is_drained());
     bench.requester.resume();
-    assert_eq!(bench.performs(), [(0, LocalOp::Bind)]);
+    assert_eq!(bench.execute_local(), [(0, LocalOp::Bind)]);
 
     bench.requester.reset();
     bench.requester.init();
     bench.post(BIND, 0);
-    assert_eq!(bench.performs(), []);
+    assert_eq!(bench.execute_local(), []);
     assert!(!bench.requester.has_work());
     bench.requester.start();
-    assert_eq!(bench.performs(), [(1, LocalOp::Bind)]);
+    assert_eq!(bench.execute_local(), [(1, LocalOp::Bind)]);
 }
 
 #[test]
@@ -175,6 +178,6 @@ fn in_the_error_state_it_is_flushed() {
     let mut bench = Bench::new();
     bench.post(BIND, 0);
     bench.requester.fail();
-    assert_eq!(bench.performs(), []);
-    assert_eq!(bench.reports(), [(0, WcStatus::WrFlushErr)]);
+    assert_eq!(bench.execute_local(), []);
+    assert_eq!(bench.completions(), [(0, WcStatus::WrFlushErr)]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The requester alone, packet by packet. The peer is played by the test.
+//! Unit tests of the requester, packet by packet. The test acts as the peer.
 
 extern crate std;
 
@@ -26,11 +26,11 @@ use crate::{
     },
     rc::testing::{
         ack,
+        aeth_packet,
         at,
         micros,
         psns,
         request,
-        says,
         Pkt,
         ALL, //
     },
@@ -64,14 +64,14 @@ const SEQUENCE: Syndrome = Syndrome::Nak(NakCode::PsnSequence);
 /// T of ACK timeout code 5, in microseconds: 131.072.
 const T: u64 = 132;
 
-/// A requester of MTU 256 whose first PSN is 100, and its host.
+/// A requester with MTU 256 and first PSN 100, and its host.
 struct Bench {
     requester: Requester<Vec<Slot>>,
     now: Instant,
-    /// Slot, offset and length of data; slot, `u32::MAX` and value of what an atomic operation found;
-    /// `u32::MAX` and the key that was taken back.
+    /// READ data: slot, offset, length. Atomic results: slot, `u32::MAX`, original value.
+    /// Invalidated keys: `u32::MAX`, key, 0.
     placed: Vec<(u32, u32, u32)>,
-    refuse: Option<Obstacle<WcStatus>>,
+    place_error: Option<Obstacle<WcStatus>>,
 }
 
 impl ResponseContext for (&mut Vec<(u32, u32, u32)>, Option<Obstacle<WcStatus>>) {
@@ -88,11 +88,11 @@ impl ResponseContext for (&mut Vec<(u32, u32, u32)>, Option<Obstacle<WcStatus>>)
         Ok(())
     }
 
-    fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>> {
+    fn place_value(&mut self, slot: SlotIndex, original: u64) -> Result<(), Obstacle<WcStatus>> {
         if let Some(status) = self.1 {
             return Err(status);
         }
-        self.0.push((slot.0, u32::MAX, found as u32));
+        self.0.push((slot.0, u32::MAX, original as u32));
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Bench {
         Self::of(8, change)
     }
 
-    /// A requester with so many slots.
+    /// A requester with `slots` slots.
     fn of(slots: usize, change: impl FnOnce(&mut RequesterConfig)) -> Self {
         let mut config = RequesterConfig {
             dest_qpn: Qpn::new(2),
@@ -140,7 +140,7 @@ impl Bench {
             requester,
             now: micros(1),
             placed: Vec::new(),
-            refuse: None,
+            place_error: None,
         }
     }
 
@@ -148,30 +148,30 @@ impl Bench {
         self.requester.post(request(op, length)).unwrap()
     }
 
-    fn sends(&mut self) -> Vec<Pkt> {
-        self.sends_up_to(ALL)
+    fn transmit(&mut self) -> Vec<Pkt> {
+        self.transmit_up_to(ALL)
     }
 
-    fn sends_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
+    fn transmit_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
         let burst = self.requester.burst(self.now, limit);
         burst.map(|segment| Pkt::of(&segment)).collect()
     }
 
-    fn gets(&mut self, packet: Pkt) -> Result<(), DropReason> {
-        let taken = self.is_given(packet)?;
+    fn receive(&mut self, packet: Pkt) -> Result<(), DropReason> {
+        let taken = self.deliver(packet)?;
         assert_eq!(taken, Taken::Whole);
         Ok(())
     }
 
-    fn is_given(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
-        let mut host = (&mut self.placed, self.refuse);
+    fn deliver(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
+        let mut host = (&mut self.placed, self.place_error);
         let (requester, now) = (&mut self.requester, self.now);
-        packet.give(|packet| requester.handle_response(now, packet, &mut host))
+        packet.parse(|packet| requester.handle_response(now, packet, &mut host))
     }
 
-    /// Data of a READ.
-    fn gets_data(&mut self, psn: u32, len: u32) -> Result<(), DropReason> {
-        self.gets(Pkt::new(
+    /// Receives READ data.
+    fn receive_data(&mut self, psn: u32, len: u32) -> Result<(), DropReason> {
+        self.receive(Pkt::new(
             Operation::ReadResponse,
             Position::Middle,
             psn,
@@ -179,8 +179,8 @@ impl Bench {
         ))
     }
 
-    /// Wr ids and statuses of what is reported.
-    fn reports(&mut self) -> Vec<(u64, WcStatus)> {
+    /// Returns `wr_id` and status of all completions.
+    fn completions(&mut self) -> Vec<(u64, WcStatus)> {
         let next = || self.requester.poll_completion();
         core::iter::from_fn(next)
             .map(|retired| retired.completion.unwrap())

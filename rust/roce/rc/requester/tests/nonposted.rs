@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations and writes, flushes, and requests that take keys back.
+//! Atomic operations, ATOMIC WRITEs, FLUSHes, and requests that invalidate keys.
 
 use super::*;
 use crate::{
@@ -25,7 +25,7 @@ const SWAP: SendOp = SendOp::Atomic {
     },
 };
 
-const WRITE_WHOLE: SendOp = SendOp::AtomicWrite {
+const ATOMIC_WRITE: SendOp = SendOp::AtomicWrite {
     remote: at(0x1018),
     value: 0x0102_0304_0506_0708,
 };
@@ -37,12 +37,12 @@ const FLUSH: SendOp = SendOp::Flush {
 };
 
 fn only(operation: Operation, psn: u32) -> Pkt {
-    Pkt::new(operation, Position::Only, psn, 0).asking()
+    Pkt::new(operation, Position::Only, psn, 0).with_ack_request()
 }
 
-fn found(psn: u32, value: u64) -> Pkt {
+fn original(psn: u32, value: u64) -> Pkt {
     Pkt {
-        found: Some(value),
+        original: Some(value),
         ..Pkt::new(Operation::AtomicAcknowledge, Position::Only, psn, 0)
     }
 }
@@ -52,7 +52,7 @@ fn done(psn: u32) -> Pkt {
 }
 
 #[test]
-fn an_atomic_operation_says_what_and_places_what_it_found() {
+fn an_atomic_operation_places_the_original_value() {
     let mut bench = Bench::new();
     bench.post(ADD, 8);
     bench.post(SWAP, 8);
@@ -61,7 +61,7 @@ fn an_atomic_operation_says_what_and_places_what_it_found() {
         only(Operation::CompareSwap, 101),
     );
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
             Pkt {
                 atomic: Some((0x1008, 5, 0)),
@@ -73,8 +73,8 @@ fn an_atomic_operation_says_what_and_places_what_it_found() {
             },
         ]
     );
-    bench.gets(found(100, 77)).unwrap();
-    bench.gets(found(101, 78)).unwrap();
+    bench.receive(original(100, 77)).unwrap();
+    bench.receive(original(101, 78)).unwrap();
     assert_eq!(bench.placed, [(0, u32::MAX, 77), (1, u32::MAX, 78)]);
     let next = bench.requester.poll_completion().unwrap();
     let completion = next.completion.unwrap();
@@ -87,9 +87,9 @@ fn an_atomic_operation_says_what_and_places_what_it_found() {
 }
 
 #[test]
-fn an_atomic_write_carries_its_value_and_no_memory() {
+fn an_atomic_write_carries_an_immediate_value() {
     let mut bench = Bench::new();
-    bench.post(WRITE_WHOLE, 8);
+    bench.post(ATOMIC_WRITE, 8);
     let segments: Vec<TxDesc> = bench.requester.burst(bench.now, ALL).collect();
     let [segment] = &segments[..] else {
         panic!("one packet: {segments:?}");
@@ -102,13 +102,13 @@ fn an_atomic_write_carries_its_value_and_no_memory() {
             ..only(Operation::AtomicWrite, 100).with_reth(0x1018, 8)
         }
     );
-    bench.gets(done(100)).unwrap();
-    assert_eq!(bench.placed, [], "there is nothing to place");
-    assert_eq!(bench.reports(), [(8, WcStatus::Success)]);
+    bench.receive(done(100)).unwrap();
+    assert_eq!(bench.placed, [], "there is no payload to place");
+    assert_eq!(bench.completions(), [(8, WcStatus::Success)]);
 }
 
 #[test]
-fn a_flush_names_range_or_region() {
+fn a_flush_selects_range_or_region() {
     let mut bench = Bench::new();
     bench.post(FLUSH, 0);
     bench.post(
@@ -122,7 +122,7 @@ fn a_flush_names_range_or_region() {
     let range = only(Operation::Flush, 100).with_reth(0x1000, 99);
     let region = only(Operation::Flush, 101).with_reth(0x1000, 0);
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
             Pkt {
                 feth: Some((3, 0)),
@@ -134,31 +134,31 @@ fn a_flush_names_range_or_region() {
             },
         ]
     );
-    bench.gets(done(100)).unwrap();
-    assert_eq!(bench.reports(), [(0, WcStatus::Success)]);
+    bench.receive(done(100)).unwrap();
+    assert_eq!(bench.completions(), [(0, WcStatus::Success)]);
 }
 
 #[test]
-fn all_of_them_count_among_the_reads() {
-    for op in [ADD, WRITE_WHOLE, FLUSH, READ] {
+fn all_of_them_count_as_reads() {
+    for op in [ADD, ATOMIC_WRITE, FLUSH, READ] {
         let mut bench = Bench::new();
         bench.post(op, 8);
         bench.post(READ, 1);
         bench.post(op, 8);
-        assert_eq!(psns(&bench.sends()), [100, 101], "two of three");
+        assert_eq!(psns(&bench.transmit()), [100, 101], "two of three");
         assert_eq!(bench.requester.flight().reads, 2);
     }
 }
 
 #[test]
-fn an_acknowledgement_does_not_complete_them() {
-    for op in [ADD, WRITE_WHOLE, FLUSH] {
+fn an_ack_does_not_complete_them() {
+    for op in [ADD, ATOMIC_WRITE, FLUSH] {
         let mut bench = Bench::new();
         bench.post(op, 8);
-        bench.sends();
-        assert_eq!(bench.gets(ack(100)), Err(DropReason::ResponseGap));
-        assert_eq!(bench.reports(), []);
-        assert_eq!(psns(&bench.sends()), [100], "sent again at once");
+        bench.transmit();
+        assert_eq!(bench.receive(ack(100)), Err(DropReason::ResponseGap));
+        assert_eq!(bench.completions(), []);
+        assert_eq!(psns(&bench.transmit()), [100], "retransmitted at once");
     }
 }
 
@@ -168,69 +168,72 @@ fn the_wrong_kind_of_response_completes_nothing() {
     bench.post(ADD, 8);
     bench.post(READ, 8);
     bench.post(FLUSH, 0);
-    bench.sends();
-    assert_eq!(bench.gets(done(100)), Err(DropReason::BadSequence));
-    bench.gets(found(100, 1)).unwrap();
-    assert_eq!(bench.gets(found(101, 1)), Err(DropReason::BadSequence));
-    bench.gets_data(101, 8).unwrap();
-    bench.sends();
-    bench.gets_data(102, 8).unwrap();
+    bench.transmit();
+    assert_eq!(bench.receive(done(100)), Err(DropReason::BadSequence));
+    bench.receive(original(100, 1)).unwrap();
+    assert_eq!(
+        bench.receive(original(101, 1)),
+        Err(DropReason::BadSequence)
+    );
+    bench.receive_data(101, 8).unwrap();
+    bench.transmit();
+    bench.receive_data(102, 8).unwrap();
     let status = WcStatus::BadRespErr;
     let done = WcStatus::Success;
-    assert_eq!(bench.reports(), [(8, done), (8, done), (0, status)]);
+    assert_eq!(bench.completions(), [(8, done), (8, done), (0, status)]);
 }
 
 #[test]
-fn a_refusal_ends_them_with_its_status() {
-    for op in [ADD, WRITE_WHOLE, FLUSH] {
+fn a_nak_fails_them_with_its_status() {
+    for op in [ADD, ATOMIC_WRITE, FLUSH] {
         let mut bench = Bench::new();
         bench.post(SEND, 1);
         bench.post(op, 8);
-        bench.sends();
-        let refusal = Syndrome::Nak(NakCode::RemoteAccess);
-        bench.gets(says(101, refusal)).unwrap();
+        bench.transmit();
+        let nak = Syndrome::Nak(NakCode::RemoteAccess);
+        bench.receive(aeth_packet(101, nak)).unwrap();
         let status = WcStatus::RemAccessErr;
-        assert_eq!(bench.reports(), [(1, WcStatus::Success), (8, status)]);
+        assert_eq!(bench.completions(), [(1, WcStatus::Success), (8, status)]);
     }
 }
 
 #[test]
-fn what_cannot_be_placed_fails_the_request() {
+fn a_value_that_cannot_be_placed_fails_the_request() {
     let mut bench = Bench::new();
     bench.post(ADD, 8);
-    bench.sends();
-    bench.refuse = Some(WcStatus::LocProtErr.into());
-    bench.gets(found(100, 1)).unwrap();
-    assert_eq!(bench.reports(), [(8, WcStatus::LocProtErr)]);
+    bench.transmit();
+    bench.place_error = Some(WcStatus::LocProtErr.into());
+    bench.receive(original(100, 1)).unwrap();
+    assert_eq!(bench.completions(), [(8, WcStatus::LocProtErr)]);
     assert_eq!(bench.requester.error(), Some(WcStatus::LocProtErr));
 }
 
 #[test]
-fn what_finds_memory_absent_is_placed_when_it_is_given_again() {
+fn a_value_is_placed_again_after_a_page_fault() {
     let mut bench = Bench::new();
     bench.post(ADD, 8);
-    bench.sends();
-    bench.refuse = Some(Obstacle::Absent);
-    assert_eq!(bench.is_given(found(100, 7)), Ok(Taken::Paused));
-    assert_eq!(bench.reports(), []);
-    bench.refuse = None;
-    bench.gets(found(100, 7)).unwrap();
+    bench.transmit();
+    bench.place_error = Some(Obstacle::Absent);
+    assert_eq!(bench.deliver(original(100, 7)), Ok(Taken::Paused));
+    assert_eq!(bench.completions(), []);
+    bench.place_error = None;
+    bench.receive(original(100, 7)).unwrap();
     assert_eq!(bench.placed, [(0, u32::MAX, 7)]);
-    assert_eq!(bench.reports(), [(8, WcStatus::Success)]);
+    assert_eq!(bench.completions(), [(8, WcStatus::Success)]);
 }
 
 #[test]
-fn a_send_that_invalidates_says_so_on_its_last_packet() {
+fn a_send_with_invalidate_has_an_ieth_in_its_last_packet() {
     let mut bench = Bench::new();
     let rkey = Rkey::new(0x1234);
     bench.post(SendOp::SendInvalidate { rkey }, 300);
     bench.post(SendOp::SendInvalidate { rkey }, 0);
     let last = Pkt {
         ieth: Some(rkey),
-        ..Pkt::new(Operation::SendInvalidate, Position::Last, 101, 44).asking()
+        ..Pkt::new(Operation::SendInvalidate, Position::Last, 101, 44).with_ack_request()
     };
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
             send_pkt(Position::First, 100, 256),
             last,
@@ -242,32 +245,32 @@ fn a_send_that_invalidates_says_so_on_its_last_packet() {
             },
         ]
     );
-    bench.gets(ack(102)).unwrap();
+    bench.receive(ack(102)).unwrap();
     let done = WcStatus::Success;
-    assert_eq!(bench.reports(), [(300, done), (0, done)]);
+    assert_eq!(bench.completions(), [(300, done), (0, done)]);
 }
 
 #[test]
-fn a_read_that_invalidates_does_so_once_all_of_it_is_there() {
+fn a_read_with_invalidate_invalidates_after_its_last_data() {
     let mut bench = Bench::new();
     let rkey = Rkey::new(0x1234);
     let remote = at(0x1000);
     bench.post(SendOp::ReadInvalidate { remote, rkey }, 300);
-    bench.sends();
-    bench.gets_data(100, 256).unwrap();
+    bench.transmit();
+    bench.receive_data(100, 256).unwrap();
     assert_eq!(bench.placed, [(0, 0, 256)]);
-    bench.gets_data(101, 44).unwrap();
-    let taken = (u32::MAX, 0x1234, 0);
-    assert_eq!(bench.placed, [(0, 0, 256), (0, 256, 44), taken]);
-    assert_eq!(bench.reports(), [(300, WcStatus::Success)]);
+    bench.receive_data(101, 44).unwrap();
+    let invalidated = (u32::MAX, 0x1234, 0);
+    assert_eq!(bench.placed, [(0, 0, 256), (0, 256, 44), invalidated]);
+    assert_eq!(bench.completions(), [(300, WcStatus::Success)]);
 }
 
 #[test]
-fn after_silence_they_are_sent_again_as_they_were() {
+fn they_are_retransmitted_unchanged_after_a_timeout() {
     let mut bench = Bench::new();
     bench.post(SWAP, 8);
-    bench.post(WRITE_WHOLE, 8);
-    let first = bench.sends();
+    bench.post(ATOMIC_WRITE, 8);
+    let first = bench.transmit();
     assert!(bench.wait(T));
-    assert_eq!(bench.sends(), first);
+    assert_eq!(bench.transmit(), first);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How much is in flight to a peer that is far away.
+//! Data in flight to a distant peer.
 
 use super::*;
 
-/// One that may have four packets in flight to a peer that is near, and has sent a message of a hundred.
-fn far() -> Bench {
+/// A requester with a flow limit of four packets for a nearby peer, and a message of 100 packets.
+fn with_distant_peer() -> Bench {
     let mut bench = Bench::with(|config| {
         config.flow = FlowLimit {
             bytes: 1024,
@@ -18,48 +18,48 @@ fn far() -> Bench {
 }
 
 impl Bench {
-    /// How many packets are sent now.
-    fn count(&mut self) -> usize {
-        self.sends().len()
+    /// Sends all packets and returns their number.
+    fn transmit_count(&mut self) -> usize {
+        self.transmit().len()
     }
 
-    /// At each time, in microseconds, everything up to a PSN is acknowledged, and then so many packets are sent.
-    fn answers<const N: usize>(&mut self, steps: [(u64, u32, usize); N]) {
-        for (time, last, count) in steps {
+    /// Each step: time in microseconds, PSN of an ACK, number of packets sent then.
+    fn acks<const N: usize>(&mut self, steps: [(u64, u32, usize); N]) {
+        for (time, last, packets) in steps {
             self.now = micros(time);
-            self.gets(ack(last)).unwrap();
-            assert_eq!(self.count(), count, "{time}");
+            self.receive(ack(last)).unwrap();
+            assert_eq!(self.transmit_count(), packets, "{time}");
         }
     }
 }
 
 #[test]
-fn what_is_in_flight_grows_to_what_a_round_trip_needs() {
-    let mut bench = far();
-    assert_eq!(bench.count(), 4);
-    bench.answers([(3_500, 103, 8), (7_000, 111, 12), (10_500, 123, 12)]);
+fn the_window_grows_to_the_bandwidth_delay_product() {
+    let mut bench = with_distant_peer();
+    assert_eq!(bench.transmit_count(), 4);
+    bench.acks([(3_500, 103, 8), (7_000, 111, 12), (10_500, 123, 12)]);
     assert_eq!(bench.requester.flight().bytes, 3 * 1024);
 }
 
 #[test]
-fn it_is_no_more_to_one_that_is_or_was_near() {
-    let mut bench = far();
-    assert_eq!(bench.count(), 4);
-    bench.answers([(900, 103, 4), (9_000, 107, 4)]);
+fn the_window_of_a_nearby_peer_does_not_grow() {
+    let mut bench = with_distant_peer();
+    assert_eq!(bench.transmit_count(), 4);
+    bench.acks([(900, 103, 4), (9_000, 107, 4)]);
 }
 
 #[test]
-fn a_loss_halves_it() {
-    let mut bench = far();
-    assert_eq!(bench.count(), 4);
-    bench.answers([(8_500, 103, 8)]);
-    bench.gets(says(106, SEQUENCE)).unwrap();
+fn a_loss_reduces_the_window() {
+    let mut bench = with_distant_peer();
+    assert_eq!(bench.transmit_count(), 4);
+    bench.acks([(8_500, 103, 8)]);
+    bench.receive(aeth_packet(106, SEQUENCE)).unwrap();
     assert_eq!(bench.requester.flight().packets, 0);
-    assert_eq!(bench.count(), 4);
+    assert_eq!(bench.transmit_count(), 4);
 }
 
 #[test]
-fn the_first_data_of_a_read_tells_how_far_the_peer_is() {
+fn the_first_data_of_a_read_is_an_rtt_sample() {
     let mut bench = Bench::with(|config| {
         config.flow.bytes = 1024;
         config.max_rd_atomic = 3;
@@ -67,8 +67,8 @@ fn the_first_data_of_a_read_tells_how_far_the_peer_is() {
     for _ in 0..3 {
         bench.post(READ, 1024);
     }
-    assert_eq!(psns(&bench.sends()), [100, 102]);
+    assert_eq!(psns(&bench.transmit()), [100, 102]);
     bench.now = micros(3_100);
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [104]);
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [104]);
 }

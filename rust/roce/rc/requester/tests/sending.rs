@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is sent, and what holds it back.
+//! Sending, and the limits that hold packets back.
 
 use super::*;
 
 // Sending.
 
 #[test]
-fn sends_count_when_they_are_complete_reported_or_not() {
+fn sends_count_when_complete_signaled_or_not() {
     let mut bench = Bench::new();
     let (remote, imm) = (at(0), None);
     let write = SendOp::Write { remote, imm };
@@ -16,9 +16,9 @@ fn sends_count_when_they_are_complete_reported_or_not() {
         wr.signaled = signaled;
         bench.requester.post(wr).unwrap();
     }
-    bench.sends();
+    bench.transmit();
     assert_eq!(bench.requester.take_stats().sends, 0);
-    bench.gets(ack(102)).unwrap();
+    bench.receive(ack(102)).unwrap();
     while bench.requester.poll_completion().is_some() {}
     let stats = bench.requester.take_stats();
     assert_eq!((stats.sends, stats.responses), (2, 1));
@@ -29,36 +29,36 @@ fn sends_count_when_they_are_complete_reported_or_not() {
 }
 
 #[test]
-fn a_message_is_cut_at_the_mtu() {
+fn a_message_is_segmented_at_the_mtu() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
             send_pkt(Position::First, 100, 256),
             send_pkt(Position::Middle, 101, 256),
-            send_pkt(Position::Last, 102, 88).asking(),
+            send_pkt(Position::Last, 102, 88).with_ack_request(),
         ]
     );
-    assert_eq!(bench.sends(), []);
+    assert_eq!(bench.transmit(), []);
 }
 
 #[test]
-fn a_message_of_the_mtu_is_one_packet_and_so_is_an_empty_one() {
+fn messages_up_to_the_mtu_are_one_packet() {
     let mut bench = Bench::new();
     bench.post(SEND, 256);
     bench.post(SEND, 0);
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
-            send_pkt(Position::Only, 100, 256).asking(),
-            send_pkt(Position::Only, 101, 0).asking(),
+            send_pkt(Position::Only, 100, 256).with_ack_request(),
+            send_pkt(Position::Only, 101, 0).with_ack_request(),
         ]
     );
 }
 
 #[test]
-fn a_write_names_its_target_once_and_its_data_at_the_end() {
+fn a_write_has_a_reth_first_and_immediate_data_last() {
     let mut bench = Bench::new();
     let imm = Some(Imm([1, 2, 3, 4]));
     let remote = at(0xf00);
@@ -69,13 +69,13 @@ fn a_write_names_its_target_once_and_its_data_at_the_end() {
     let last = Pkt::new(Operation::RdmaWrite, Position::Last, 101, 44);
     let last = Pkt {
         solicited: true,
-        ..last.with_imm([1, 2, 3, 4]).asking()
+        ..last.with_imm([1, 2, 3, 4]).with_ack_request()
     };
-    assert_eq!(bench.sends(), [first.with_reth(0xf00, 300), last]);
+    assert_eq!(bench.transmit(), [first.with_reth(0xf00, 300), last]);
 }
 
 #[test]
-fn only_what_completes_something_at_the_peer_asks_to_wake_it() {
+fn only_packets_that_complete_a_receive_are_solicited() {
     let imm = Some(Imm([0; 4]));
     let remote = at(0);
     for (op, solicited) in [
@@ -88,7 +88,7 @@ fn only_what_completes_something_at_the_peer_asks_to_wake_it() {
         let mut wr = request(op, 300);
         wr.solicited = true;
         bench.requester.post(wr).unwrap();
-        let sent = bench.sends();
+        let sent = bench.transmit();
         let flags: Vec<_> = sent.iter().map(|packet| packet.solicited).collect();
         assert_eq!(flags, solicited[..flags.len()], "{op:?}");
     }
@@ -101,26 +101,26 @@ fn a_read_takes_the_psns_of_its_response() {
     bench.post(SEND, 1);
     let read = Pkt::new(Operation::ReadRequest, Position::Only, 100, 0);
     assert_eq!(
-        bench.sends(),
+        bench.transmit(),
         [
-            read.with_reth(0x1000, 600).asking(),
-            send_pkt(Position::Only, 103, 1).asking(),
+            read.with_reth(0x1000, 600).with_ack_request(),
+            send_pkt(Position::Only, 103, 1).with_ack_request(),
         ]
     );
 }
 
 #[test]
-fn a_burst_stops_at_its_limit_and_goes_on_there() {
+fn a_burst_stops_at_its_limit_and_continues_there() {
     let mut bench = Bench::new();
     bench.post(SEND, 1000);
     let limit = BurstLimit {
         bytes: 600,
         packets: 9,
     };
-    assert_eq!(psns(&bench.sends_up_to(limit)), [100, 101]);
+    assert_eq!(psns(&bench.transmit_up_to(limit)), [100, 101]);
     let limit = BurstLimit { bytes: 0, ..limit };
-    assert_eq!(psns(&bench.sends_up_to(limit)), [102]);
-    assert_eq!(psns(&bench.sends()), [103]);
+    assert_eq!(psns(&bench.transmit_up_to(limit)), [102]);
+    assert_eq!(psns(&bench.transmit()), [103]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn nothing_is_sent_before_the_start() {
 }
 
 #[test]
-fn a_full_ring_takes_no_more_until_a_slot_is_free() {
+fn a_full_ring_accepts_no_request_until_a_slot_is_free() {
     let mut bench = Bench::new();
     assert_eq!(bench.requester.free_slots(), 8);
     for slot in 0..8 {
@@ -144,47 +144,51 @@ fn a_full_ring_takes_no_more_until_a_slot_is_free() {
     }
     assert_eq!(bench.requester.free_slots(), 0);
     assert_eq!(bench.requester.post(request(SEND, 1)), None);
-    bench.sends();
-    bench.gets(ack(100)).unwrap();
+    bench.transmit();
+    bench.receive(ack(100)).unwrap();
     assert_eq!(bench.requester.post(request(SEND, 1)), None, "not reported");
-    assert_eq!(bench.reports().len(), 1);
+    assert_eq!(bench.completions().len(), 1);
     assert_eq!(bench.post(SEND, 1), SlotIndex(0));
 }
 
 #[test]
-fn acknowledgements_are_asked_for_often_enough_in_a_long_message() {
+fn long_messages_request_acks_often_enough() {
     let mut bench = Bench::new();
     bench.post(SEND, 40 * 256);
-    let asking = |sent: &[Pkt]| -> Vec<_> {
-        let asking = sent.iter().filter(|packet| packet.ack_request);
-        asking.map(|packet| packet.psn).collect()
+    let ack_requests = |sent: &[Pkt]| -> Vec<_> {
+        let requesting = sent.iter().filter(|packet| packet.ack_request);
+        requesting.map(|packet| packet.psn).collect()
     };
-    assert_eq!(asking(&bench.sends()), [115, 131, 139]);
+    assert_eq!(ack_requests(&bench.transmit()), [115, 131, 139]);
 
     let mut bench = Bench::with(|config| config.flow.packets = 6);
     bench.post(SEND, 40 * 256);
-    assert_eq!(asking(&bench.sends()), [102, 105], "twice a window");
+    assert_eq!(
+        ack_requests(&bench.transmit()),
+        [102, 105],
+        "twice per window"
+    );
 
     let mut bench = Bench::with(|config| config.flow.bytes = 1024);
     bench.post(SEND, 40 * 256);
-    assert_eq!(asking(&bench.sends()), [101, 103], "in bytes as well");
+    assert_eq!(ack_requests(&bench.transmit()), [101, 103], "also by bytes");
 }
 
-// What holds packets back.
+// Limits.
 
 #[test]
 fn the_window_is_counted_in_packets_and_in_bytes() {
     let mut bench = Bench::with(|config| config.flow.packets = 3);
     bench.post(SEND, 40 * 256);
-    assert_eq!(psns(&bench.sends()), [100, 101, 102]);
-    bench.gets(ack(100)).unwrap();
-    assert_eq!(psns(&bench.sends()), [103]);
+    assert_eq!(psns(&bench.transmit()), [100, 101, 102]);
+    bench.receive(ack(100)).unwrap();
+    assert_eq!(psns(&bench.transmit()), [103]);
 
     let mut bench = Bench::with(|config| config.flow.bytes = 600);
     bench.post(SEND, 40 * 256);
-    assert_eq!(psns(&bench.sends()), [100, 101]);
-    bench.gets(ack(101)).unwrap();
-    assert_eq!(psns(&bench.sends()), [102, 103]);
+    assert_eq!(psns(&bench.transmit()), [100, 101]);
+    bench.receive(ack(101)).unwrap();
+    assert_eq!(psns(&bench.transmit()), [102, 103]);
 }
 
 #[test]
@@ -196,28 +200,28 @@ fn one_packet_may_always_be_in_flight() {
         };
     });
     bench.post(SEND, 512);
-    assert_eq!(psns(&bench.sends()), [100]);
-    bench.gets(ack(100)).unwrap();
-    assert_eq!(psns(&bench.sends()), [101]);
+    assert_eq!(psns(&bench.transmit()), [100]);
+    bench.receive(ack(100)).unwrap();
+    assert_eq!(psns(&bench.transmit()), [101]);
 }
 
 #[test]
-fn no_more_reads_are_outstanding_than_the_peer_can_serve() {
+fn outstanding_reads_are_limited_to_max_rd_atomic() {
     let mut bench = Bench::new();
     for _ in 0..4 {
         bench.post(READ, 256);
     }
     bench.post(SEND, 1);
     assert_eq!(
-        psns(&bench.sends()),
+        psns(&bench.transmit()),
         [100, 101],
-        "nor may the SEND overtake"
+        "the SEND does not overtake"
     );
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [102]);
-    bench.gets_data(101, 256).unwrap();
-    bench.gets_data(102, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [103, 104]);
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [102]);
+    bench.receive_data(101, 256).unwrap();
+    bench.receive_data(102, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [103, 104]);
 }
 
 #[test]
@@ -230,15 +234,15 @@ fn a_fence_waits_for_the_reads_before_it() {
     };
     bench.requester.post(fenced).unwrap();
     bench.post(READ, 256);
-    assert_eq!(psns(&bench.sends()), [100]);
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), []);
-    bench.gets_data(101, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [102, 103]);
+    assert_eq!(psns(&bench.transmit()), [100]);
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), []);
+    bench.receive_data(101, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [102, 103]);
 }
 
 #[test]
-fn half_of_the_sequence_space_is_the_most_in_flight() {
+fn at_most_half_of_the_psn_space_is_in_flight() {
     let mut bench = Bench::with(|config| {
         config.flow = FlowLimit {
             bytes: u32::MAX,
@@ -248,71 +252,79 @@ fn half_of_the_sequence_space_is_the_most_in_flight() {
     });
     bench.post(READ, MAX_MESSAGE);
     bench.post(SEND, 1);
-    assert_eq!(psns(&bench.sends()), [100], "the READ has all 2^23 PSNs");
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [100 + (1 << 23)]);
-    assert_eq!(bench.gets(ack(99)), Err(DropReason::StaleResponse));
+    assert_eq!(
+        psns(&bench.transmit()),
+        [100],
+        "the READ uses all 2^23 PSNs"
+    );
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [100 + (1 << 23)]);
+    assert_eq!(bench.receive(ack(99)), Err(DropReason::StaleResponse));
 }
 
 #[test]
-fn a_read_counts_as_the_responses_that_it_asks_for() {
+fn a_read_counts_with_its_responses() {
     let mut bench = Bench::with(|config| config.flow.packets = 4);
     for _ in 0..3 {
         bench.post(READ, 512);
     }
-    assert_eq!(psns(&bench.sends()), [100, 102], "two packets each");
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), []);
-    bench.gets_data(101, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [104]);
+    assert_eq!(psns(&bench.transmit()), [100, 102], "two packets each");
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), []);
+    bench.receive_data(101, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [104]);
 
     let mut bench = Bench::with(|config| config.flow.bytes = 300);
     bench.post(READ, 512);
     bench.post(READ, 1);
-    assert_eq!(psns(&bench.sends()), [100]);
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [101, 102], "257 bytes");
+    assert_eq!(psns(&bench.transmit()), [100]);
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [101, 102], "257 bytes");
 
     let mut bench = Bench::with(|config| config.flow.bytes = 200);
     bench.post(READ, 512);
-    assert_eq!(psns(&bench.sends()), [100], "one packet may exceed it");
-    bench.gets_data(100, 256).unwrap();
-    assert_eq!(psns(&bench.sends()), [101]);
+    assert_eq!(
+        psns(&bench.transmit()),
+        [100],
+        "one packet may exceed the limit"
+    );
+    bench.receive_data(100, 256).unwrap();
+    assert_eq!(psns(&bench.transmit()), [101]);
 }
 
 #[test]
-fn draining_finishes_what_was_begun() {
+fn draining_finishes_begun_requests() {
     let mut bench = Bench::with(|config| config.flow.packets = 1);
     bench.post(SEND, 512);
     bench.post(SEND, 1);
-    assert_eq!(psns(&bench.sends()), [100]);
+    assert_eq!(psns(&bench.transmit()), [100]);
     bench.requester.drain();
     assert!(!bench.requester.is_drained());
-    bench.gets(ack(100)).unwrap();
-    assert_eq!(psns(&bench.sends()), [101]);
-    bench.gets(ack(101)).unwrap();
-    assert_eq!(psns(&bench.sends()), []);
+    bench.receive(ack(100)).unwrap();
+    assert_eq!(psns(&bench.transmit()), [101]);
+    bench.receive(ack(101)).unwrap();
+    assert_eq!(psns(&bench.transmit()), []);
     assert!(bench.requester.is_drained());
     bench.requester.resume();
     assert!(!bench.requester.is_drained());
-    assert_eq!(psns(&bench.sends()), [102]);
+    assert_eq!(psns(&bench.transmit()), [102]);
 }
 
 #[test]
-fn attributes_can_be_changed_on_the_way() {
+fn attributes_can_be_changed_in_operation() {
     let mut bench = Bench::new();
     for _ in 0..4 {
         bench.post(READ, 256);
     }
     bench.requester.set_max_rd_atomic(1);
-    assert_eq!(psns(&bench.sends()), [100]);
+    assert_eq!(psns(&bench.transmit()), [100]);
     bench.requester.set_max_rd_atomic(9);
     let flow = FlowLimit {
         bytes: 1 << 20,
         packets: 3,
     };
     bench.requester.set_flow(flow);
-    assert_eq!(psns(&bench.sends()), [101, 102]);
+    assert_eq!(psns(&bench.transmit()), [101, 102]);
 
     let mut bench = Bench::new();
     bench.post(SEND, 1);
@@ -323,18 +335,18 @@ fn attributes_can_be_changed_on_the_way() {
 }
 
 #[test]
-fn a_packet_says_where_its_payload_is() {
+fn a_packet_names_its_payload_source() {
     let mut bench = Bench::new();
     bench.post(SEND, 600);
     bench.post(SEND, 0);
     bench.post(READ, 600);
     let burst = bench.requester.burst(bench.now, ALL);
-    let places: Vec<_> = burst
+    let sources: Vec<_> = burst
         .map(|segment| (segment.source, segment.offset, segment.length))
         .collect();
     let slot = TxPayload::Slot(SlotIndex(0));
     assert_eq!(
-        places,
+        sources,
         [
             (slot, 0, 256),
             (slot, 256, 256),
@@ -345,10 +357,10 @@ fn a_packet_says_where_its_payload_is() {
     );
 }
 
-// Memory that is absent.
+// Page faults.
 
 #[test]
-fn a_packet_that_could_not_be_made_is_the_next() {
+fn an_unsent_packet_is_the_next() {
     for length in [100, 256, 600, 1024] {
         let (mut whole, mut bench) = (Bench::new(), Bench::new());
         for bench in [&mut whole, &mut bench] {
@@ -356,49 +368,49 @@ fn a_packet_that_could_not_be_made_is_the_next() {
             bench.post(SEND, length);
             bench.post(SEND, 0);
         }
-        let expected = whole.sends();
+        let expected = whole.transmit();
         let one = BurstLimit {
             bytes: u32::MAX,
             packets: 1,
         };
         let mut sent = Vec::new();
-        while let [packet] = bench.sends_up_to(one)[..] {
+        while let [packet] = bench.transmit_up_to(one)[..] {
             let flight = bench.requester.flight();
             if packet.len != 0 {
                 bench.requester.unsend(1);
-                let again = bench.sends_up_to(one)[0];
-                assert_eq!(again, packet, "and it asks if it did");
+                let again = bench.transmit_up_to(one)[0];
+                assert_eq!(again, packet, "including its AckReq bit");
                 assert_eq!(bench.requester.flight(), flight);
             }
             sent.push(packet);
         }
         assert_eq!(sent, expected, "{length}");
         let last = expected.last().unwrap().psn;
-        bench.gets(ack(last)).unwrap();
-        assert_eq!(bench.reports().len(), 3);
+        bench.receive(ack(last)).unwrap();
+        assert_eq!(bench.completions().len(), 3);
     }
 }
 
 #[test]
-fn what_was_sent_again_can_be_taken_back_too() {
+fn a_retransmitted_packet_can_be_unsent() {
     let mut bench = Bench::new();
     bench.post(SEND, 700);
-    bench.sends();
+    bench.transmit();
     bench
-        .gets(says(100, Syndrome::Nak(NakCode::PsnSequence)))
+        .receive(aeth_packet(100, Syndrome::Nak(NakCode::PsnSequence)))
         .unwrap();
-    bench.sends_up_to(BurstLimit {
+    bench.transmit_up_to(BurstLimit {
         bytes: u32::MAX,
         packets: 2,
     });
     bench.requester.unsend(1);
-    assert_eq!(psns(&bench.sends()), [101, 102]);
-    bench.gets(ack(102)).unwrap();
-    assert_eq!(bench.reports(), [(700, WcStatus::Success)]);
+    assert_eq!(psns(&bench.transmit()), [101, 102]);
+    bench.receive(ack(102)).unwrap();
+    assert_eq!(bench.completions(), [(700, WcStatus::Success)]);
 }
 
 #[test]
-fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
+fn a_super_packet_splits_into_the_same_packets() {
     for flow in [
         FlowLimit {
             bytes: 64 << 10,
@@ -429,7 +441,7 @@ fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
                 let headers = segment.headers.emit(segment.length as usize);
                 expected.push((headers.as_slice().to_vec(), segment.length));
             }
-            for segment in runs.requester.burst(runs.now, limit).by_wire() {
+            for segment in runs.requester.burst(runs.now, limit).for_gso() {
                 segments += 1;
                 let mut packets = segment.split(Mtu::Mtu256);
                 while let Some((headers, length)) = packets.advance() {
@@ -439,7 +451,7 @@ fn a_run_by_wire_is_the_packets_that_it_is_cut_into() {
             assert_eq!(single.requester.flight(), runs.requester.flight());
             let last = single.requester.next_psn().sub(1).get();
             for bench in [&mut single, &mut runs] {
-                let _ = bench.gets(ack(last));
+                let _ = bench.receive(ack(last));
             }
         }
         assert_eq!(split, expected);

@@ -1,113 +1,117 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that come again.
+//! Duplicate requests.
 
 use super::*;
 
 #[test]
-fn a_send_or_write_that_comes_again_is_acknowledged_and_nothing_else() {
+fn a_duplicate_send_or_write_is_only_acknowledged() {
     let mut bench = Bench::new();
     for _ in 0..3 {
         bench.post(1);
     }
-    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
     let write = write(Position::Only, 101, 1).with_reth(0, 1);
-    bench.gets(write).unwrap();
-    bench.gets(send(Position::Only, 102, 1)).unwrap();
-    bench.deeds();
-    assert_eq!(bench.says(), []);
-    bench.gets(send(Position::Only, 100, 1)).unwrap();
-    assert_eq!(bench.says(), [ack(102)], "the newest");
-    bench.gets(write).unwrap();
-    assert_eq!(bench.says(), [ack(102)]);
-    assert_eq!(bench.deeds(), []);
+    bench.receive(write).unwrap();
+    bench.receive(send(Position::Only, 102, 1)).unwrap();
+    bench.host_calls();
+    assert_eq!(bench.transmit(), []);
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
+    assert_eq!(bench.transmit(), [ack(102)], "up to the newest request");
+    bench.receive(write).unwrap();
+    assert_eq!(bench.transmit(), [ack(102)]);
+    assert_eq!(bench.host_calls(), []);
     assert_eq!(bench.responder.take_stats().duplicates, 2);
 }
 
-/// A peer may take an acknowledgement with the PSN of a READ for its data.
+/// A peer may take an ACK with the PSN of a READ for its data.
 #[test]
-fn what_comes_again_is_acknowledged_to_before_the_next_answer() {
+fn the_ack_of_a_duplicate_ends_before_the_next_response() {
     let mut bench = Bench::new();
     (0..3).for_each(|_| bench.post(1));
     for psn in [100, 101, 105] {
-        bench.gets(send(Position::Only, psn, 1)).unwrap();
+        bench.receive(send(Position::Only, psn, 1)).unwrap();
         if psn == 101 {
-            bench.gets(read(102, 0, 600)).unwrap();
+            bench.receive(read(102, 0, 600)).unwrap();
         }
     }
-    bench.says();
+    bench.transmit();
     for (psn, acknowledged) in [(100, 101), (101, 101), (105, 105)] {
-        bench.gets(send(Position::Only, psn, 1)).unwrap();
-        assert_eq!(bench.says(), [ack(acknowledged)]);
+        bench.receive(send(Position::Only, psn, 1)).unwrap();
+        assert_eq!(bench.transmit(), [ack(acknowledged)]);
     }
     for psn in [105, 100] {
-        bench.gets(send(Position::Only, psn, 1)).unwrap();
+        bench.receive(send(Position::Only, psn, 1)).unwrap();
     }
-    assert_eq!(bench.says(), [ack(105)], "both at once");
+    assert_eq!(bench.transmit(), [ack(105)], "one ACK for both");
 }
 
 #[test]
-fn answers_of_the_last_round_of_numbers_hold_nothing_back() {
+fn responses_of_the_previous_psn_cycle_do_not_limit_acks() {
     let mut bench = Bench::new();
-    bench.is_asked([100]);
-    bench.says();
-    bench.gets(read(101, 0, 600)).unwrap();
-    bench.says();
+    bench.receive_reads([100]);
+    bench.transmit();
+    bench.receive(read(101, 0, 600)).unwrap();
+    bench.transmit();
     let half = 1 << 23;
     for psn in [99 + half, 103 + half, 0xff_ffff, 100, 101, 104] {
         bench.responder.expected = Psn::new(psn);
         bench.post(1);
-        bench.gets(send(Position::Only, psn, 1).asking()).unwrap();
-        assert_eq!(bench.says(), [ack(psn)]);
-        bench.gets(send(Position::Only, psn, 1).asking()).unwrap();
-        assert_eq!(bench.says(), [ack(psn)], "again");
+        bench
+            .receive(send(Position::Only, psn, 1).with_ack_request())
+            .unwrap();
+        assert_eq!(bench.transmit(), [ack(psn)]);
+        bench
+            .receive(send(Position::Only, psn, 1).with_ack_request())
+            .unwrap();
+        assert_eq!(bench.transmit(), [ack(psn)], "a duplicate");
     }
 }
 
 #[test]
-fn nothing_is_confirmed_by_the_number_of_an_answer() {
+fn a_forced_ack_never_has_the_psn_of_a_response() {
     let mut bench = Bench::new();
     bench.post(1);
-    bench.gets(send(Position::Only, 100, 1)).unwrap();
-    bench.is_asked([101, 102]);
-    bench.says();
-    bench.responder.confirm();
-    assert_eq!(bench.says(), [ack(100)]);
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
+    bench.receive_reads([101, 102]);
+    bench.transmit();
+    bench.responder.force_ack();
+    assert_eq!(bench.transmit(), [ack(100)]);
 }
 
 #[test]
-fn a_read_that_comes_again_is_answered_again() {
+fn a_duplicate_read_gets_its_response_again() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 600)).unwrap();
-    let answer = bench.says();
-    bench.gets(read(100, 0, 600)).unwrap();
-    assert_eq!(bench.says(), answer);
+    bench.receive(read(100, 0, 600)).unwrap();
+    let response = bench.transmit();
+    bench.receive(read(100, 0, 600)).unwrap();
+    assert_eq!(bench.transmit(), response);
 }
 
 #[test]
-fn a_part_of_a_read_can_be_asked_for() {
-    for (psn, va, len, answer) in [
+fn a_part_of_a_read_can_be_repeated() {
+    for (psn, va, len, response) in [
         (101, 256, 344, vec![(256, 256), (512, 88)]),
         (102, 512, 88, vec![(512, 88)]),
         (100, 0, 256, vec![(0, 256)]),
         (101, 256, 256, vec![(256, 256)]),
     ] {
         let mut bench = Bench::new();
-        bench.gets(read(100, 0, 600)).unwrap();
-        bench.says();
-        bench.gets(read(psn, va, len)).unwrap();
-        assert_eq!(bench.reads(), answer);
+        bench.receive(read(100, 0, 600)).unwrap();
+        bench.transmit();
+        bench.receive(read(psn, va, len)).unwrap();
+        assert_eq!(bench.reads(), response);
     }
 }
 
 #[test]
-fn the_answer_to_a_part_starts_and_ends_like_any_other() {
+fn a_partial_response_has_first_and_last_packets() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 4 * 256)).unwrap();
-    bench.says();
-    bench.gets(read(101, 256, 2 * 256)).unwrap();
+    bench.receive(read(100, 0, 4 * 256)).unwrap();
+    bench.transmit();
+    bench.receive(read(101, 256, 2 * 256)).unwrap();
     assert_eq!(
-        bench.says(),
+        bench.transmit(),
         [
             data(Position::First, 101, 256),
             data(Position::Last, 102, 256),
@@ -116,143 +120,153 @@ fn the_answer_to_a_part_starts_and_ends_like_any_other() {
 }
 
 #[test]
-fn what_was_not_asked_for_before_is_not_given() {
+fn a_read_that_does_not_match_the_first_gets_no_response() {
     for (psn, va, len) in [
-        (101, 255, 344), // another place
+        (101, 255, 344), // another address
         (101, 256, 345), // longer
         (101, 256, 100), // ends within a packet
-        (101, 256, 0),   // nothing
-        (101, 0, 600),   // all of it at the wrong PSN
-        (99, 0, 256),    // never heard of
+        (101, 256, 0),   // empty
+        (101, 0, 600),   // all data at the wrong PSN
+        (99, 0, 256),    // unknown PSN
     ] {
         let mut bench = Bench::new();
-        bench.gets(read(100, 0, 600)).unwrap();
-        bench.says();
-        let outcome = bench.gets(read(psn, va, len));
+        bench.receive(read(100, 0, 600)).unwrap();
+        bench.transmit();
+        let outcome = bench.receive(read(psn, va, len));
         assert_eq!(
             outcome,
             Err(DropReason::UnknownDuplicate),
             "{psn} {va} {len}"
         );
-        assert_eq!(bench.says(), []);
+        assert_eq!(bench.transmit(), []);
     }
 }
 
 #[test]
-fn a_read_is_forgotten_when_enough_others_came() {
+fn a_read_is_dropped_after_enough_later_ones() {
     let mut bench = Bench::new();
     for psn in [100, 101, 102] {
-        bench.is_asked([psn]);
-        bench.says();
+        bench.receive_reads([psn]);
+        bench.transmit();
     }
     let forgotten = Err(DropReason::UnknownDuplicate);
-    assert_eq!(bench.gets(read(100, 100, 1)), forgotten);
-    bench.is_asked([101, 102]);
+    assert_eq!(bench.receive(read(100, 100, 1)), forgotten);
+    bench.receive_reads([101, 102]);
     assert_eq!(bench.reads(), [(101, 1), (102, 1)]);
 }
 
 #[test]
-fn an_answer_that_is_asked_for_again_starts_over_before_the_later_ones() {
+fn a_repeated_response_precedes_later_ones() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 1024)).unwrap();
-    bench.gets(read(104, 0x1000, 256)).unwrap();
+    bench.receive(read(100, 0, 1024)).unwrap();
+    bench.receive(read(104, 0x1000, 256)).unwrap();
     let two = BurstLimit {
         bytes: u32::MAX,
         packets: 2,
     };
-    bench.says_up_to(two);
-    bench.gets(read(101, 256, 768)).unwrap();
-    let psns: Vec<_> = bench.says().iter().map(|packet| packet.psn).collect();
+    bench.transmit_up_to(two);
+    bench.receive(read(101, 256, 768)).unwrap();
+    let psns: Vec<_> = bench.transmit().iter().map(|packet| packet.psn).collect();
     assert_eq!(psns, [101, 102, 103, 104]);
 }
 
 #[test]
-fn a_repeated_answer_does_not_stand_in_the_way_of_a_new_read() {
+fn a_repeated_response_makes_room_for_a_new_read() {
     let mut bench = Bench::new();
-    bench.is_asked([100, 101]);
-    bench.says();
-    bench.is_asked([100, 102]);
+    bench.receive_reads([100, 101]);
+    bench.transmit();
+    bench.receive_reads([100, 102]);
     assert_eq!(
-        bench.says(),
+        bench.transmit(),
         [data(Position::Only, 102, 1)],
-        "the peer has what it asked for twice"
+        "the peer has received the repeated response"
     );
-    assert_eq!(bench.says(), []);
+    assert_eq!(bench.transmit(), []);
     assert_eq!(bench.responder.error(), None);
 }
 
 #[test]
-fn those_that_are_repeated_with_one_that_is_pushed_out_are_still_given() {
+fn dropping_one_repeated_response_keeps_the_others() {
     let mut bench = Bench::new();
-    bench.is_asked([100, 101]);
-    bench.says();
-    bench.is_asked([100, 101, 102]);
+    bench.receive_reads([100, 101]);
+    bench.transmit();
+    bench.receive_reads([100, 101, 102]);
     let only = |psn| data(Position::Only, psn, 1);
-    assert_eq!(bench.says(), [only(101), only(102)]);
+    assert_eq!(bench.transmit(), [only(101), only(102)]);
 }
 
 #[test]
-fn what_can_be_read_no_more_is_not_repeated() {
+fn a_repeated_response_without_memory_is_cancelled() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 768)).unwrap();
-    bench.is_asked([103]);
-    bench.says();
-    bench.gets(read(101, 256, 512)).unwrap();
-    bench.is_asked([103]);
+    bench.receive(read(100, 0, 768)).unwrap();
+    bench.receive_reads([103]);
+    bench.transmit();
+    bench.receive(read(101, 256, 512)).unwrap();
+    bench.receive_reads([103]);
     let one = BurstLimit {
         bytes: u32::MAX,
         packets: 1,
     };
-    assert_eq!(bench.says_up_to(one), [data(Position::First, 101, 256)]);
+    assert_eq!(bench.transmit_up_to(one), [data(Position::First, 101, 256)]);
     bench.responder.abort_read(1, AccessError::Key);
     assert_eq!(bench.responder.take_event(), None);
     assert_eq!(bench.responder.state(), ResponderState::Ready);
     let later = data(Position::Only, 103, 1);
-    assert_eq!(bench.says(), [later], "the others are not the worse for it");
-    bench.is_asked([104]);
-    assert_eq!(bench.says(), [data(Position::Only, 104, 1)]);
+    assert_eq!(
+        bench.transmit(),
+        [later],
+        "other responses are not affected"
+    );
+    bench.receive_reads([104]);
+    assert_eq!(bench.transmit(), [data(Position::Only, 104, 1)]);
 }
 
 #[test]
-fn a_repetition_that_fails_is_not_acknowledged() {
+fn a_cancelled_repeated_response_is_not_acknowledged() {
     let mut bench = Bench::new();
-    bench.is_asked([100]);
-    bench.says();
-    bench.is_asked([100]);
-    bench.says();
+    bench.receive_reads([100]);
+    bench.transmit();
+    bench.receive_reads([100]);
+    bench.transmit();
     bench.responder.abort_read(1, AccessError::Key);
-    assert_eq!(bench.says(), [], "it might be taken for the data");
+    assert_eq!(bench.transmit(), [], "an ACK might be taken for the data");
     bench.post(1);
-    bench.gets(send(Position::Only, 101, 1).asking()).unwrap();
-    assert_eq!(bench.says(), [ack(101)]);
+    bench
+        .receive(send(Position::Only, 101, 1).with_ack_request())
+        .unwrap();
+    assert_eq!(bench.transmit(), [ack(101)]);
 }
 
 #[test]
-fn nothing_is_read_again_without_the_right_to_it() {
+fn no_read_is_repeated_after_the_right_is_revoked() {
     let mut bench = Bench::new();
-    bench.is_asked([100, 101]);
-    bench.says();
-    bench.is_asked([100]);
+    bench.receive_reads([100, 101]);
+    bench.transmit();
+    bench.receive_reads([100]);
     bench.responder.set_access(Access::REMOTE_WRITE);
-    assert_eq!(bench.says(), [], "what was about to be");
-    let again = bench.gets(read(101, 101, 1));
+    assert_eq!(
+        bench.transmit(),
+        [],
+        "the pending repeated response is cancelled"
+    );
+    let again = bench.receive(read(101, 101, 1));
     assert_eq!(again, Err(DropReason::UnknownDuplicate));
-    assert_eq!(bench.says(), []);
+    assert_eq!(bench.transmit(), []);
     assert_eq!(bench.responder.state(), ResponderState::Ready);
 }
 
 #[test]
-fn another_storage_keeps_the_newest_reads() {
+fn new_storage_keeps_the_newest_reads() {
     let mut bench = Bench::new();
-    bench.is_asked([100, 101]);
-    bench.says();
+    bench.receive_reads([100, 101]);
+    bench.transmit();
     let old = bench.responder.replace_storage(vec![ReplayEntry::EMPTY]);
     assert_eq!(old.len(), 2);
     let forgotten = Err(DropReason::UnknownDuplicate);
-    assert_eq!(bench.gets(read(100, 100, 1)), forgotten);
-    bench.is_asked([101]);
+    assert_eq!(bench.receive(read(100, 100, 1)), forgotten);
+    bench.receive_reads([101]);
     assert_eq!(bench.reads(), [(101, 1)]);
     bench.responder.replace_storage(vec![ReplayEntry::EMPTY; 3]);
-    bench.is_asked([102, 103, 101]);
+    bench.receive_reads([102, 103, 101]);
     assert_eq!(bench.reads(), [(101, 1), (102, 1), (103, 1)]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The responder alone, packet by packet. The peer and the host are played by the test.
+//! Unit tests of the responder, packet by packet. The test acts as the peer and the host.
 
 extern crate std;
 
@@ -18,7 +18,7 @@ use crate::{
     },
     rc::testing::{
         ack,
-        says,
+        aeth_packet,
         Pkt,
         ALL, //
     },
@@ -49,12 +49,12 @@ const INVALID: Syndrome = Syndrome::Nak(NakCode::InvalidRequest);
 const ACCESS: Syndrome = Syndrome::Nak(NakCode::RemoteAccess);
 const OPERATIONAL: Syndrome = Syndrome::Nak(NakCode::RemoteOperational);
 
-/// Code of the pause that the responder asks for.
-const PAUSE: u8 = 9;
+/// The RNR NAK timer code of the responder.
+const RNR_TIMER: u8 = 9;
 
-/// What the host was asked to do.
+/// A call of the host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Deed {
+enum HostCall {
     /// `place_receive`: offset and length.
     Received(u32, u32),
     /// `place_remote`: address and length.
@@ -64,28 +64,28 @@ enum Deed {
     /// `execute_atomic`: address, operation.
     Atomic(u64, AtomicOp),
     /// `write_atomic`: address.
-    WrittenWhole(u64),
-    /// `flush`: address, which, where to.
+    AtomicWritten(u64),
+    /// `flush`: address, scope, placement.
     Flushed(u64, FlushScope, Placement),
     /// `invalidate`: the key.
     Invalidated(u32),
-    /// `complete_receive`: number, status and length.
+    /// `complete_receive`: `wr_id`, status and length.
     Completed(u64, WcStatus, u32),
 }
 
-/// A host that notes everything.
+/// A host that records all calls.
 #[derive(Default)]
 struct Host {
     receives: Vec<Result<RecvWr, BadRecv>>,
-    deeds: Vec<Deed>,
+    host_calls: Vec<HostCall>,
     completions: Vec<(Completion, bool)>,
-    /// What copying into a receive says.
+    /// Error of `place_receive`.
     receive_fault: Option<WcStatus>,
-    /// What a check of rights says.
+    /// Error of the access checks.
     access_fault: Option<AccessError>,
-    /// What copying to memory says.
+    /// Error of `place_remote`.
     write_fault: Option<AccessError>,
-    /// The next copy finds that memory is absent.
+    /// The next access finds that memory is not present.
     absent: bool,
 }
 
@@ -101,7 +101,8 @@ impl RecvContext for Host {
         if core::mem::take(&mut self.absent) {
             return Err(Obstacle::Absent);
         }
-        self.deeds.push(Deed::Received(offset, payload.len));
+        self.host_calls
+            .push(HostCall::Received(offset, payload.len));
         self.receive_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -111,7 +112,8 @@ impl RecvContext for Host {
         length: u32,
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
-        self.deeds.push(Deed::Checked(remote.va, length, access));
+        self.host_calls
+            .push(HostCall::Checked(remote.va, length, access));
         self.access_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -123,7 +125,8 @@ impl RecvContext for Host {
         if core::mem::take(&mut self.absent) {
             return Err(Obstacle::Absent);
         }
-        self.deeds.push(Deed::Written(remote.va, payload.len));
+        self.host_calls
+            .push(HostCall::Written(remote.va, payload.len));
         self.write_fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -134,7 +137,8 @@ impl RecvContext for Host {
             byte_len,
             ..
         } = completion;
-        self.deeds.push(Deed::Completed(wr_id, status, byte_len));
+        self.host_calls
+            .push(HostCall::Completed(wr_id, status, byte_len));
         self.completions.push((completion, solicited));
     }
 }
@@ -149,8 +153,8 @@ impl RequestContext for Host {
             return Err(Obstacle::Absent);
         }
         self.access_fault.map_or(Ok(()), Err)?;
-        self.deeds.push(Deed::Atomic(remote.va, op));
-        Ok(self.deeds.len() as u64)
+        self.host_calls.push(HostCall::Atomic(remote.va, op));
+        Ok(self.host_calls.len() as u64)
     }
 
     fn write_atomic(
@@ -160,7 +164,7 @@ impl RequestContext for Host {
     ) -> Result<(), Obstacle<AccessError>> {
         assert_eq!(payload.len, 8);
         self.access_fault.map_or(Ok(()), Err)?;
-        self.deeds.push(Deed::WrittenWhole(remote.va));
+        self.host_calls.push(HostCall::AtomicWritten(remote.va));
         Ok(())
     }
 
@@ -174,18 +178,19 @@ impl RequestContext for Host {
             return Err(Obstacle::Absent);
         }
         self.access_fault.map_or(Ok(()), Err)?;
-        self.deeds.push(Deed::Flushed(remote.va, scope, placement));
+        self.host_calls
+            .push(HostCall::Flushed(remote.va, scope, placement));
         Ok(())
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
         self.access_fault.map_or(Ok(()), Err)?;
-        self.deeds.push(Deed::Invalidated(rkey.get()));
+        self.host_calls.push(HostCall::Invalidated(rkey.get()));
         Ok(())
     }
 }
 
-/// A responder of MTU 256 that expects PSN 100 and keeps two READs, and its host.
+/// A responder with MTU 256, expected PSN 100 and two replay entries, and its host.
 struct Bench {
     responder: Responder<Vec<ReplayEntry>>,
     host: Host,
@@ -203,7 +208,7 @@ impl Bench {
             expected_psn: Psn::new(100),
             path_mtu: Mtu::Mtu256,
             access: Access::REMOTE_READ.union(Access::REMOTE_WRITE),
-            min_rnr_timer: PAUSE,
+            min_rnr_timer: RNR_TIMER,
         };
         change(&mut config);
         let mut responder = Responder::new(vec![ReplayEntry::EMPTY; 2]);
@@ -216,40 +221,40 @@ impl Bench {
         }
     }
 
-    /// Posts a receive of `length` bytes, which is also its number.
+    /// Posts a receive of `length` bytes; the length is also its `wr_id`.
     fn post(&mut self, length: u32) {
         let wr_id = u64::from(length);
         self.host.receives.push(Ok(RecvWr { wr_id, length }));
     }
 
-    fn gets(&mut self, packet: Pkt) -> Result<(), DropReason> {
-        let taken = self.is_given(packet)?;
+    fn receive(&mut self, packet: Pkt) -> Result<(), DropReason> {
+        let taken = self.deliver(packet)?;
         assert_eq!(taken, Taken::Whole);
         Ok(())
     }
 
-    fn is_given(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
+    fn deliver(&mut self, packet: Pkt) -> Result<Taken, DropReason> {
         let (responder, host) = (&mut self.responder, &mut self.host);
-        packet.give(|packet| responder.handle_request(packet, host))
+        packet.parse(|packet| responder.handle_request(packet, host))
     }
 
-    /// READs of one byte each, at the address that is its PSN.
-    fn is_asked<const N: usize>(&mut self, psns: [u32; N]) {
+    /// Receives READs of one byte each. The address equals the PSN.
+    fn receive_reads<const N: usize>(&mut self, psns: [u32; N]) {
         for psn in psns {
-            self.gets(read(psn, u64::from(psn), 1)).unwrap();
+            self.receive(read(psn, u64::from(psn), 1)).unwrap();
         }
     }
 
-    fn says(&mut self) -> Vec<Pkt> {
-        self.says_up_to(ALL)
+    fn transmit(&mut self) -> Vec<Pkt> {
+        self.transmit_up_to(ALL)
     }
 
-    fn says_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
+    fn transmit_up_to(&mut self, limit: BurstLimit) -> Vec<Pkt> {
         let burst = self.responder.burst(limit);
         burst.map(|segment| Pkt::of(&segment)).collect()
     }
 
-    /// Addresses and lengths of the read responses that are sent.
+    /// Sends all packets and returns address and length of the read responses.
     fn reads(&mut self) -> Vec<(u64, u32)> {
         let burst = self.responder.burst(ALL);
         burst
@@ -260,19 +265,19 @@ impl Bench {
             .collect()
     }
 
-    fn deeds(&mut self) -> Vec<Deed> {
-        core::mem::take(&mut self.host.deeds)
+    fn host_calls(&mut self) -> Vec<HostCall> {
+        core::mem::take(&mut self.host.host_calls)
     }
 
-    /// Checks that the last packet was refused for good and changed nothing else.
-    fn is_refused(&mut self, psn: u32, syndrome: Syndrome, fatal: Fatal) {
+    /// Checks that the last packet caused only this fatal NAK.
+    fn assert_fatal_nak(&mut self, psn: u32, syndrome: Syndrome, fatal: Fatal) {
         assert_eq!(self.responder.state(), ResponderState::Error);
         assert_eq!(self.responder.take_event(), Some(fatal));
         assert_eq!(self.responder.take_event(), None);
-        assert_eq!(self.says(), [says(psn, syndrome)]);
-        assert_eq!(self.says(), []);
+        assert_eq!(self.transmit(), [aeth_packet(psn, syndrome)]);
+        assert_eq!(self.transmit(), []);
         let next = send(Position::Only, psn, 1);
-        assert_eq!(self.gets(next), Err(DropReason::WrongQpState));
+        assert_eq!(self.receive(next), Err(DropReason::WrongQpState));
     }
 }
 

@@ -1,63 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is said, in what order, and how often.
+//! Order and number of responses, ACKs and NAKs.
 
 use super::*;
 
 #[test]
-fn a_run_of_requests_is_acknowledged_once() {
+fn consecutive_requests_are_acknowledged_once() {
     let mut bench = Bench::new();
     for psn in 100..110 {
         bench.post(1);
-        bench.gets(send(Position::Only, psn, 1).asking()).unwrap();
+        bench
+            .receive(send(Position::Only, psn, 1).with_ack_request())
+            .unwrap();
     }
-    assert_eq!(bench.says(), [ack(109)]);
-    assert_eq!(bench.says(), []);
+    assert_eq!(bench.transmit(), [ack(109)]);
+    assert_eq!(bench.transmit(), []);
     assert_eq!(bench.responder.take_stats().acks, 1);
 }
 
 #[test]
-fn only_who_asks_is_acknowledged() {
+fn only_an_ack_request_is_acknowledged() {
     let mut bench = Bench::new();
     bench.post(1000);
-    bench.gets(send(Position::First, 100, 256)).unwrap();
-    assert_eq!(bench.says(), []);
+    bench.receive(send(Position::First, 100, 256)).unwrap();
+    assert_eq!(bench.transmit(), []);
     bench
-        .gets(send(Position::Middle, 101, 256).asking())
+        .receive(send(Position::Middle, 101, 256).with_ack_request())
         .unwrap();
-    bench.gets(send(Position::Middle, 102, 256)).unwrap();
-    assert_eq!(bench.says(), [ack(102)], "all that arrived");
+    bench.receive(send(Position::Middle, 102, 256)).unwrap();
+    assert_eq!(bench.transmit(), [ack(102)], "all packets received");
 }
 
 #[test]
-fn the_message_number_counts_completed_messages() {
+fn the_msn_counts_completed_messages() {
     let mut bench = Bench::new();
     bench.post(1000);
     let msn = |bench: &mut Bench| {
         let msn = bench.responder.msn.get();
-        bench.says();
+        bench.transmit();
         msn
     };
     bench
-        .gets(send(Position::First, 100, 256).asking())
+        .receive(send(Position::First, 100, 256).with_ack_request())
         .unwrap();
     assert_eq!(msn(&mut bench), 0);
-    bench.gets(send(Position::Last, 101, 1).asking()).unwrap();
+    bench
+        .receive(send(Position::Last, 101, 1).with_ack_request())
+        .unwrap();
     assert_eq!(msn(&mut bench), 1);
-    bench.gets(read(102, 0, 512)).unwrap();
+    bench.receive(read(102, 0, 512)).unwrap();
     assert_eq!(msn(&mut bench), 2);
     let empty = write(Position::Only, 104, 0).with_reth(0, 0);
-    bench.gets(empty.asking()).unwrap();
+    bench.receive(empty.with_ack_request()).unwrap();
     assert_eq!(msn(&mut bench), 3);
 }
 
 #[test]
-fn read_responses_are_cut_at_the_mtu() {
+fn read_responses_are_segmented_at_the_mtu() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 600)).unwrap();
-    bench.gets(read(103, 0, 256)).unwrap();
+    bench.receive(read(100, 0, 600)).unwrap();
+    bench.receive(read(103, 0, 256)).unwrap();
     assert_eq!(
-        bench.says(),
+        bench.transmit(),
         [
             data(Position::First, 100, 256),
             data(Position::Middle, 101, 256),
@@ -68,34 +72,38 @@ fn read_responses_are_cut_at_the_mtu() {
 }
 
 #[test]
-fn a_burst_of_responses_stops_at_its_limit_and_goes_on_there() {
+fn a_burst_stops_at_its_limit_and_continues_there() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 600)).unwrap();
+    bench.receive(read(100, 0, 600)).unwrap();
     bench.post(1);
-    bench.gets(send(Position::Only, 103, 1).asking()).unwrap();
+    bench
+        .receive(send(Position::Only, 103, 1).with_ack_request())
+        .unwrap();
     let one = BurstLimit {
         bytes: 1,
         packets: 9,
     };
     let mut psns = Vec::new();
     while bench.responder.has_work() {
-        let said = bench.says_up_to(one);
-        assert!(!said.is_empty());
-        psns.extend(said.iter().map(|packet| packet.psn));
+        let sent = bench.transmit_up_to(one);
+        assert!(!sent.is_empty());
+        psns.extend(sent.iter().map(|packet| packet.psn));
     }
     assert_eq!(psns, [100, 101, 102, 103]);
     let none = BurstLimit { packets: 0, ..one };
-    assert_eq!(bench.says_up_to(none), []);
+    assert_eq!(bench.transmit_up_to(none), []);
 }
 
 #[test]
-fn an_acknowledgement_does_not_overtake_data() {
+fn an_ack_does_not_overtake_data() {
     let mut bench = Bench::new();
     bench.post(1);
-    bench.gets(read(100, 0, 512)).unwrap();
-    bench.gets(send(Position::Only, 102, 1).asking()).unwrap();
+    bench.receive(read(100, 0, 512)).unwrap();
+    bench
+        .receive(send(Position::Only, 102, 1).with_ack_request())
+        .unwrap();
     assert_eq!(
-        bench.says(),
+        bench.transmit(),
         [
             data(Position::First, 100, 256),
             data(Position::Last, 101, 256),
@@ -105,12 +113,14 @@ fn an_acknowledgement_does_not_overtake_data() {
 }
 
 #[test]
-fn data_acknowledges_what_was_asked_for_before_it() {
+fn data_acknowledges_earlier_ack_requests() {
     let mut bench = Bench::new();
     bench.post(1);
-    bench.gets(send(Position::Only, 100, 1).asking()).unwrap();
-    bench.gets(read(101, 0, 1)).unwrap();
-    assert_eq!(bench.says(), [data(Position::Only, 101, 1)]);
+    bench
+        .receive(send(Position::Only, 100, 1).with_ack_request())
+        .unwrap();
+    bench.receive(read(101, 0, 1)).unwrap();
+    assert_eq!(bench.transmit(), [data(Position::Only, 101, 1)]);
 }
 
 // Loss.
@@ -121,179 +131,200 @@ fn a_gap_is_reported_once_until_it_is_closed() {
     bench.post(1);
     let early = Err(DropReason::AheadOfSequence);
     for psn in [101, 102, 103] {
-        assert_eq!(bench.gets(send(Position::Only, psn, 1)), early);
+        assert_eq!(bench.receive(send(Position::Only, psn, 1)), early);
     }
-    assert_eq!(bench.says(), [says(100, SEQUENCE)]);
-    assert_eq!(bench.gets(send(Position::Only, 104, 1)), early);
-    assert_eq!(bench.says(), []);
-    bench.gets(send(Position::Only, 100, 1).asking()).unwrap();
-    assert_eq!(bench.says(), [ack(100)]);
-    assert_eq!(bench.gets(send(Position::Only, 102, 1)), early);
-    assert_eq!(bench.says(), [says(101, SEQUENCE)], "a new gap");
-    assert_eq!(bench.deeds().len(), 2);
+    assert_eq!(bench.transmit(), [aeth_packet(100, SEQUENCE)]);
+    assert_eq!(bench.receive(send(Position::Only, 104, 1)), early);
+    assert_eq!(bench.transmit(), []);
+    bench
+        .receive(send(Position::Only, 100, 1).with_ack_request())
+        .unwrap();
+    assert_eq!(bench.transmit(), [ack(100)]);
+    assert_eq!(bench.receive(send(Position::Only, 102, 1)), early);
+    assert_eq!(bench.transmit(), [aeth_packet(101, SEQUENCE)], "a new gap");
+    assert_eq!(bench.host_calls().len(), 2);
 }
 
 #[test]
-fn a_report_does_not_overtake_data() {
+fn a_sequence_nak_does_not_overtake_data() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0, 256)).unwrap();
-    let early = bench.gets(send(Position::Only, 102, 1));
+    bench.receive(read(100, 0, 256)).unwrap();
+    let early = bench.receive(send(Position::Only, 102, 1));
     assert_eq!(early, Err(DropReason::AheadOfSequence));
-    let said = [data(Position::Only, 100, 256), says(101, SEQUENCE)];
-    assert_eq!(bench.says(), said);
+    let sent = [data(Position::Only, 100, 256), aeth_packet(101, SEQUENCE)];
+    assert_eq!(bench.transmit(), sent);
 }
 
 #[test]
-fn packets_in_the_wrong_order_within_a_run_are_reported_from_the_one_that_is_lost() {
+fn the_nak_for_reordered_packets_names_the_missing_one() {
     let mut bench = Bench::new();
     bench.post(1);
-    let early = bench.gets(send(Position::Only, 101, 1).asking());
+    let early = bench.receive(send(Position::Only, 101, 1).with_ack_request());
     assert_eq!(early, Err(DropReason::AheadOfSequence));
-    bench.gets(send(Position::Only, 100, 1)).unwrap();
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
     assert_eq!(
-        bench.says(),
-        [says(101, SEQUENCE)],
-        "which acknowledges 100"
+        bench.transmit(),
+        [aeth_packet(101, SEQUENCE)],
+        "it acknowledges 100"
     );
 }
 
 #[test]
-fn a_stray_request_from_far_ahead_takes_no_acknowledgement_away() {
-    let both = |psn: u32| [says(psn + 1, SEQUENCE), ack(psn)];
+fn a_forged_early_request_does_not_suppress_acks() {
+    let both = |psn: u32| [aeth_packet(psn + 1, SEQUENCE), ack(psn)];
     let early = Err(DropReason::AheadOfSequence);
-    let stray = || send(Position::Only, 150, 1);
-    let asked = |psn: u32| send(Position::Only, psn, 1).asking();
+    let forged = || send(Position::Only, 150, 1);
+    let request = |psn: u32| send(Position::Only, psn, 1).with_ack_request();
     let mut bench = Bench::new();
     (0..4).for_each(|_| bench.post(1));
-    assert_eq!(bench.gets(stray()), early);
-    bench.gets(asked(100)).unwrap();
-    assert_eq!(bench.says(), both(100), "before it");
-    bench.gets(asked(101)).unwrap();
-    bench.says();
-    bench.gets(asked(102)).unwrap();
-    assert_eq!(bench.gets(stray()), early);
-    assert_eq!(bench.says(), both(102), "behind it");
-    bench.gets(asked(103)).unwrap();
-    bench.says();
-    assert_eq!(bench.gets(stray()), early);
-    bench.gets(asked(103)).unwrap();
-    assert_eq!(bench.says(), both(103), "when it comes again");
+    assert_eq!(bench.receive(forged()), early);
+    bench.receive(request(100)).unwrap();
+    assert_eq!(bench.transmit(), both(100), "forged packet first");
+    bench.receive(request(101)).unwrap();
+    bench.transmit();
+    bench.receive(request(102)).unwrap();
+    assert_eq!(bench.receive(forged()), early);
+    assert_eq!(bench.transmit(), both(102), "forged packet last");
+    bench.receive(request(103)).unwrap();
+    bench.transmit();
+    assert_eq!(bench.receive(forged()), early);
+    bench.receive(request(103)).unwrap();
+    assert_eq!(bench.transmit(), both(103), "duplicate request");
 }
 
 #[test]
-fn a_gap_that_closes_within_the_run_is_not_reported() {
+fn a_gap_that_closes_before_the_burst_is_not_reported() {
     let mut bench = Bench::new();
     bench.post(1);
     bench.post(1);
-    let early = bench.gets(send(Position::Only, 101, 1));
+    let early = bench.receive(send(Position::Only, 101, 1));
     assert_eq!(early, Err(DropReason::AheadOfSequence));
-    bench.gets(send(Position::Only, 100, 1)).unwrap();
-    bench.gets(send(Position::Only, 101, 1)).unwrap();
-    assert_eq!(bench.says(), [ack(101)]);
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
+    bench.receive(send(Position::Only, 101, 1)).unwrap();
+    assert_eq!(bench.transmit(), [ack(101)]);
 }
 
-// Not ready.
+// RNR.
 
 #[test]
-fn without_a_receive_a_pause_is_asked_for() {
+fn without_a_receive_an_rnr_nak_is_sent() {
     let mut bench = Bench::new();
-    bench.gets(send(Position::Only, 100, 1)).unwrap();
-    let pause = says(100, Syndrome::Rnr { timer: PAUSE });
-    assert_eq!(bench.says(), [pause]);
-    assert_eq!(bench.deeds(), []);
-    let early = bench.gets(send(Position::Only, 101, 1));
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
+    let rnr_nak = aeth_packet(100, Syndrome::Rnr { timer: RNR_TIMER });
+    assert_eq!(bench.transmit(), [rnr_nak]);
+    assert_eq!(bench.host_calls(), []);
+    let early = bench.receive(send(Position::Only, 101, 1));
     assert_eq!(early, Err(DropReason::AheadOfSequence));
-    assert_eq!(bench.says(), [], "the rest of the window is not reported");
-    bench.gets(send(Position::Only, 100, 1)).unwrap();
-    assert_eq!(bench.says(), [pause]);
+    assert_eq!(bench.transmit(), [], "later packets get no NAK");
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
+    assert_eq!(bench.transmit(), [rnr_nak]);
     bench.post(1);
-    bench.gets(send(Position::Only, 100, 1).asking()).unwrap();
-    assert_eq!(bench.says(), [ack(100)]);
+    bench
+        .receive(send(Position::Only, 100, 1).with_ack_request())
+        .unwrap();
+    assert_eq!(bench.transmit(), [ack(100)]);
     assert_eq!(bench.responder.take_stats().rnr_naks, 2);
 }
 
 #[test]
-fn a_write_waits_with_its_last_packet_for_a_receive() {
+fn the_last_packet_of_a_write_waits_for_a_receive() {
     let mut bench = Bench::new();
     let first = write(Position::First, 100, 256).with_reth(0, 300);
-    let last = write(Position::Last, 101, 44).with_imm([0; 4]).asking();
-    bench.gets(first).unwrap();
-    bench.gets(last).unwrap();
-    assert_eq!(bench.says(), [says(101, Syndrome::Rnr { timer: PAUSE })]);
-    bench.post(0);
-    bench.gets(last).unwrap();
-    assert_eq!(bench.says(), [ack(101)]);
-    let deeds = bench.deeds();
+    let last = write(Position::Last, 101, 44)
+        .with_imm([0; 4])
+        .with_ack_request();
+    bench.receive(first).unwrap();
+    bench.receive(last).unwrap();
     assert_eq!(
-        deeds.last(),
-        Some(&Deed::Completed(0, WcStatus::Success, 300))
+        bench.transmit(),
+        [aeth_packet(101, Syndrome::Rnr { timer: RNR_TIMER })]
     );
-    assert_eq!(deeds[deeds.len() - 2], Deed::Written(256, 44));
+    bench.post(0);
+    bench.receive(last).unwrap();
+    assert_eq!(bench.transmit(), [ack(101)]);
+    let host_calls = bench.host_calls();
+    assert_eq!(
+        host_calls.last(),
+        Some(&HostCall::Completed(0, WcStatus::Success, 300))
+    );
+    assert_eq!(host_calls[host_calls.len() - 2], HostCall::Written(256, 44));
 }
 
 #[test]
-fn the_rest_of_the_window_after_a_pause_that_was_not_sent_is_reported() {
+fn dropped_packets_are_reported_if_the_rnr_nak_was_not_sent() {
     let mut bench = Bench::new();
-    bench.gets(send(Position::Only, 100, 1)).unwrap();
-    let early = bench.gets(send(Position::Only, 101, 1));
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
+    let early = bench.receive(send(Position::Only, 101, 1));
     assert_eq!(early, Err(DropReason::AheadOfSequence));
     bench.post(1);
-    bench.gets(send(Position::Only, 100, 1)).unwrap();
-    assert_eq!(bench.says(), [says(101, SEQUENCE)]);
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
+    assert_eq!(bench.transmit(), [aeth_packet(101, SEQUENCE)]);
 }
 
 #[test]
-fn a_read_response_that_could_not_be_made_is_the_next() {
+fn an_unsent_read_response_is_the_next() {
     let mut bench = Bench::new();
-    bench.gets(read(100, 0x1000, 700).asking()).unwrap();
-    bench.gets(read(103, 0x2000, 10).asking()).unwrap();
+    bench
+        .receive(read(100, 0x1000, 700).with_ack_request())
+        .unwrap();
+    bench
+        .receive(read(103, 0x2000, 10).with_ack_request())
+        .unwrap();
     let one = BurstLimit {
         bytes: u32::MAX,
         packets: 1,
     };
-    let mut said = Vec::new();
-    while let [packet] = bench.says_up_to(one)[..] {
+    let mut sent = Vec::new();
+    while let [packet] = bench.transmit_up_to(one)[..] {
         bench.responder.unsend(1);
         assert!(bench.responder.has_work());
-        assert_eq!(bench.says_up_to(one), [packet]);
-        said.push(packet);
+        assert_eq!(bench.transmit_up_to(one), [packet]);
+        sent.push(packet);
     }
-    let psns: Vec<u32> = said.iter().map(|packet| packet.psn).collect();
-    assert_eq!(psns, [100, 101, 102, 103], "and no acknowledgement");
+    let psns: Vec<u32> = sent.iter().map(|packet| packet.psn).collect();
+    assert_eq!(psns, [100, 101, 102, 103], "no ACK");
 }
 
 #[test]
-fn who_waits_for_memory_asks_for_patience_where_it_stopped() {
+fn a_fault_rnr_nak_has_the_next_psn_without_a_response() {
     let mut bench = Bench::new();
-    let pause = Syndrome::Rnr { timer: 31 };
-    assert_eq!(Pkt::of(&bench.responder.stall()), says(100, pause));
-    bench.gets(read(100, 0x1000, 700).asking()).unwrap();
-    bench.says_up_to(BurstLimit {
+    let rnr_nak = Syndrome::Rnr { timer: 31 };
+    assert_eq!(
+        Pkt::of(&bench.responder.fault_rnr_nak()),
+        aeth_packet(100, rnr_nak)
+    );
+    bench
+        .receive(read(100, 0x1000, 700).with_ack_request())
+        .unwrap();
+    bench.transmit_up_to(BurstLimit {
         bytes: u32::MAX,
         packets: 2,
     });
     bench.responder.unsend(1);
-    assert_eq!(Pkt::of(&bench.responder.stall()), says(101, pause));
+    assert_eq!(
+        Pkt::of(&bench.responder.fault_rnr_nak()),
+        aeth_packet(101, rnr_nak)
+    );
     assert_eq!(bench.responder.take_stats().rnr_naks, 2);
-    assert_eq!(bench.says().len(), 2, "and goes on as if nothing had been");
+    assert_eq!(bench.transmit().len(), 2, "the responses continue");
 }
 
 #[test]
-fn what_is_confirmed_is_acknowledged_unasked() {
+fn a_forced_ack_needs_no_ack_request() {
     let mut bench = Bench::new();
     bench.post(1000);
-    bench.gets(send(Position::First, 100, 256)).unwrap();
-    assert_eq!(bench.says(), []);
-    bench.responder.confirm();
-    bench.gets(send(Position::Middle, 101, 256)).unwrap();
-    assert_eq!(bench.says(), [ack(101)]);
-    assert_eq!(bench.says(), []);
+    bench.receive(send(Position::First, 100, 256)).unwrap();
+    assert_eq!(bench.transmit(), []);
+    bench.responder.force_ack();
+    bench.receive(send(Position::Middle, 101, 256)).unwrap();
+    assert_eq!(bench.transmit(), [ack(101)]);
+    assert_eq!(bench.transmit(), []);
 }
 
 #[test]
-fn nothing_is_confirmed_that_is_refused_or_must_come_again() {
+fn a_forced_ack_does_not_replace_a_nak() {
     for syndrome in [
-        Syndrome::Rnr { timer: PAUSE },
+        Syndrome::Rnr { timer: RNR_TIMER },
         Syndrome::Nak(NakCode::InvalidRequest),
     ] {
         let mut bench = Bench::new();
@@ -302,9 +333,9 @@ fn nothing_is_confirmed_that_is_refused_or_must_come_again() {
             Syndrome::Rnr { .. } => Position::Only,
             _ => Position::Last,
         };
-        bench.gets(send(position, 100, 1)).unwrap();
+        bench.receive(send(position, 100, 1)).unwrap();
         assert!(!bench.responder.is_in_sync());
-        bench.responder.confirm();
-        assert_eq!(bench.says(), [says(100, syndrome)]);
+        bench.responder.force_ack();
+        assert_eq!(bench.transmit(), [aeth_packet(100, syndrome)]);
     }
 }

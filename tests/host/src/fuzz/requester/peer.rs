@@ -43,7 +43,7 @@ impl World {
             packets: 1,
         };
         let burst = self.requester.burst(self.now, limit);
-        let Some(segment) = burst.sparing(true).next() else {
+        let Some(segment) = burst.sparse_ack_requests(true).next() else {
             return;
         };
         let headers = segment.headers.emit(segment.length as usize);
