@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Congestion control of a connection: how many packets may be in flight.
+//! Congestion control of a connection: how many packets and bytes may be in flight.
 //!
-//! A requester reports what happens ([`window`]: acknowledgements, losses, time-outs; [`rtt`]: round trips)
-//! and asks for the window. Neither file knows packets or requests. Another algorithm is another file here.
+//! The requester reports events (packets sent, ACKs, losses, timeouts, congestion of the local stack) and asks for the
+//! window. [`window`] is the congestion window, [`rtt`] scales its limit to the distance of the peer. Neither knows
+//! packets or requests. Another algorithm is another file here.
 //!
-//! May use: `psn`, `time`.
+//! May use [`psn`](crate::psn), [`time`](crate::time) and [`segmentation`](crate::segmentation).
 
 pub(crate) mod rtt;
 pub(crate) mod window;

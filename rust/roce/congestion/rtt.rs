@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How far the peer is, and how much more may be in flight for that.
+//! The minimum RTT of a connection, and how much more may be in flight to a distant peer.
 //!
-//! Owns the shortest round trip that was seen, and a factor. What is in flight has to cover a round trip, or the
-//! sender waits for most of it. But what makes round trips longer may as well be a queue on the way, which more in
-//! flight would fill: so the factor grows step by step, as long as trips stay as short as the shortest, and falls by
-//! half when they do not, or when something gets lost. Does not know what is sent, nor how much may be in flight to
-//! a peer that is near.
+//! The data in flight must cover a round trip, or the requester idles for most of it. But a longer RTT may also be a
+//! queue on the path, which more data in flight would fill. So the factor grows step by step while the RTT stays near
+//! its minimum, and halves when the RTT rises or a packet is lost.
 
 use crate::{
     psn::Psn,
@@ -14,67 +12,69 @@ use crate::{
     time::Instant, //
 };
 
-/// The round trip for which nothing more has to be in flight; for n of them, n times as much. With a megabyte for a
-/// peer that is near, that is a gigabyte per second.
+/// An RTT up to this needs no more than the window of a nearby peer, n times as long an RTT n times as much. With a
+/// window of one megabyte that is a gigabyte per second.
 const NEAR_RTT_NS: u64 = 1_000_000;
 
-/// The largest factor: what is in flight should have room in the queue of a receiver that pauses.
+/// The largest factor: the data in flight should fit into the inbox of a receiver that pauses.
 const MAX_BDP_FACTOR: u32 = 4;
 
-/// How far the peer is.
+/// The RTT estimator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct RttEstimator {
-    /// What is measured.
+    /// The measurement in progress.
     sample: Option<RttSample>,
-    /// The shortest round trip, in nanoseconds.
+    /// The minimum RTT, in nanoseconds.
     min_rtt_ns: u64,
+    /// How many times the window of a nearby peer may be in flight.
     bdp_factor: u32,
 }
 
-/// Something that was sent, and that the peer answers at once.
+/// A packet that the peer answers at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct RttSample {
-    /// What the oldest PSN is when it is answered.
+    /// The oldest unacknowledged PSN once it is answered.
     after: Psn,
+    /// When it was sent.
     since: Instant,
-    /// There was so much in flight that more may be of use.
+    /// The window was full, so that a larger one may help.
     full: bool,
 }
 
 impl RttEstimator {
-    /// Of a peer that has not answered yet.
+    /// The estimate before the first response.
     pub(crate) const UNKNOWN: Self = Self {
         sample: None,
         min_rtt_ns: u64::MAX,
         bdp_factor: 1,
     };
 
-    /// Returns how many times as much may be in flight as to a peer that is near.
+    /// Returns how many times the window of a nearby peer may be in flight.
     #[inline]
     pub(crate) const fn bdp_factor(&self) -> u32 {
         self.bdp_factor
     }
 
-    /// Returns whether an answer is awaited already. Only one is at a time.
+    /// Returns whether a measurement is in progress. There is one at a time.
     #[inline]
     pub(crate) const fn is_measuring(&self) -> bool {
         self.sample.is_some()
     }
 
-    /// Something was sent at `since` for the first time that the peer answers at once; `after` is the oldest PSN then.
-    /// `full`: there is so much in flight that more may be of use.
+    /// A packet that the peer answers at once was sent for the first time, at `since`; once it is answered, `after` is
+    /// the oldest unacknowledged PSN. `full`: the window was full, so that a larger one may help.
     #[inline]
     pub(crate) fn on_sent(&mut self, after: Psn, since: Instant, full: bool) {
         self.sample.get_or_insert(RttSample { after, since, full });
     }
 
-    /// What was sent is to be sent again, or did not leave: an answer would not say to which of them.
+    /// Ends the measurement: its packet was retransmitted or did not leave, so a response is ambiguous.
     #[inline]
     pub(crate) fn cancel_sample(&mut self) {
         self.sample = None;
     }
 
-    /// More is acknowledged at `now`: `oldest` is the first that is not.
+    /// An ACK came at `now`; `oldest` is the oldest PSN that is still unacknowledged.
     #[inline]
     pub(crate) fn on_ack(&mut self, oldest: Psn, now: Instant) {
         if let Some(sample) = self.sample {
@@ -100,7 +100,7 @@ impl RttEstimator {
         }
     }
 
-    /// As much as covers the shortest trip.
+    /// The factor that covers the minimum RTT.
     fn needed(&self) -> u32 {
         let trips = self.min_rtt_ns.checked_div(NEAR_RTT_NS).unwrap_or(0);
         u32::try_from(trips)
@@ -108,7 +108,7 @@ impl RttEstimator {
             .clamp(1, MAX_BDP_FACTOR)
     }
 
-    /// Something got lost.
+    /// A packet was lost.
     pub(crate) fn on_loss(&mut self) {
         self.bdp_factor = self.bdp_factor.wrapping_shr(1).max(1);
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     impl RttEstimator {
-        /// Answers took so many microseconds each.
+        /// Returns the factors after RTTs of so many microseconds.
         fn takes<const N: usize>(&mut self, trips: [u64; N]) -> [u32; N] {
             trips.map(|rtt_ns| {
                 self.on_sent(Psn::new(5), at(100), true);
@@ -140,28 +140,28 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_step_by_step_to_what_covers_a_trip() {
+    fn it_grows_step_by_step_to_cover_the_rtt() {
         assert_eq!(of([3_500; 5]), [2, 3, 3, 3, 3]);
         assert_eq!(of([20_000; 5]), [2, 3, 4, 4, 4]);
         assert_eq!(of([u64::MAX / 2_000; 4])[3], 4);
     }
 
     #[test]
-    fn it_is_1_for_a_peer_that_is_near() {
+    fn it_is_1_for_a_nearby_peer() {
         let mut rtt = RttEstimator::UNKNOWN;
         assert_eq!(rtt.bdp_factor(), 1);
         assert_eq!(rtt.takes([1_999, 1_999, 0, 5_000]), [1; 4]);
     }
 
     #[test]
-    fn it_grows_only_where_it_is_of_use() {
+    fn it_grows_only_if_the_window_is_full() {
         let mut rtt = RttEstimator::UNKNOWN;
         rtt.on_sample(9_000_000, false);
         assert_eq!(rtt.bdp_factor(), 1);
     }
 
     #[test]
-    fn a_queue_on_the_way_makes_it_smaller() {
+    fn a_queue_on_the_path_reduces_it() {
         let mut rtt = RttEstimator::UNKNOWN;
         assert_eq!(rtt.takes([8_000; 3])[2], 4);
         let trips = [10_000, 12_000, 16_000, 16_001, 16_001, 10_000];
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_trip_halves_it_until_it_fits() {
+    fn a_shorter_rtt_halves_it_until_it_fits() {
         assert_eq!(
             of([8_000, 8_000, 8_000, 1_000, 1_000, 1_000]),
             [2, 3, 4, 2, 1, 1]
@@ -187,18 +187,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_measured_by_what_was_answered_before() {
+    fn an_ack_of_earlier_packets_is_no_sample() {
         let mut rtt = RttEstimator::UNKNOWN;
         rtt.on_sent(Psn::new(0), at(0), true);
         rtt.on_ack(Psn::new(0xFF_FFFF), at(2_000));
         assert_eq!(rtt.bdp_factor(), 1);
         rtt.on_sent(Psn::new(3), at(3_900), true);
         rtt.on_ack(Psn::new(0), at(4_000));
-        assert_eq!(rtt.bdp_factor(), 2, "the first of two that are under way");
+        assert_eq!(rtt.bdp_factor(), 2, "the first of two in flight");
     }
 
     #[test]
-    fn nothing_is_measured_by_what_was_sent_twice() {
+    fn a_retransmitted_packet_is_no_sample() {
         let mut rtt = RttEstimator::UNKNOWN;
         rtt.on_sent(Psn::new(1), at(0), true);
         rtt.cancel_sample();

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How much a requester dares to have in flight.
+//! The congestion window, in packets.
 //!
-//! Owns one number, in packets. It begins small, grows by what is acknowledged, and halves when everything
-//! has to be sent again. After a loss the whole window would be sent again only to be dropped behind the
-//! next gap: on a wire that reorders, that is most of what is sent. When the peer did not answer in time,
-//! there may be a queue on the way that takes longer than that to get through, and whatever is sent again
-//! makes it longer; from there on it grows slowly. Does not know why something was lost.
+//! It starts small, grows by the packets acknowledged (slow start), and halves when the requester retransmits: after a
+//! loss the whole window would be retransmitted, only to be dropped behind the next gap. A timeout may mean that a queue
+//! on the path takes longer than the ACK timeout to drain, and each retransmission makes it longer. From the window at
+//! that time on (`ssthresh`), it grows slowly (congestion avoidance).
 
-/// The least that may be in flight, in packets: enough that a gap is followed by something that
-/// shows it.
+/// The least window: enough that packets follow a gap and reveal it.
 const MIN_CWND_PACKETS: u32 = 8;
 
-/// Packets that have to be acknowledged for one more in flight, when it grows slowly.
-const ACKED_PER_INCREMENT: u32 = 16;
+/// In congestion avoidance, packets that must be acknowledged before the window grows by one.
+const ACKED_PACKETS_PER_INCREMENT: u32 = 16;
 
-/// How much may be in flight, in packets.
+/// The congestion window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct CongestionWindow {
+    /// Packets that may be in flight.
     cwnd: u32,
-    /// From here on it grows slowly.
+    /// Above this, the window is in congestion avoidance.
     ssthresh: u32,
-    /// Packets acknowledged since it has grown slowly the last.
+    /// Packets acknowledged since the last increment in congestion avoidance.
     acked: u32,
 }
 
 impl CongestionWindow {
-    /// Of a requester that sends nothing.
+    /// The window of a requester that does not send.
     pub(crate) const NONE: Self = Self::with_initial(0);
 
-    /// Begins with so many.
-    pub(crate) const fn with_initial(first: u32) -> Self {
+    /// Starts with `initial` packets.
+    pub(crate) const fn with_initial(initial: u32) -> Self {
         Self {
-            cwnd: first,
+            cwnd: initial,
             ssthresh: u32::MAX,
             acked: 0,
         }
@@ -44,30 +43,34 @@ impl CongestionWindow {
         self.cwnd.min(limit)
     }
 
-    /// Everything that is in flight, of `limit` packets at most, has to be sent again.
+    /// All packets in flight are retransmitted; the window was limited to `limit` packets.
     pub(crate) fn on_loss(&mut self, limit: u32) {
         self.cwnd = self.limited_to(limit).wrapping_shr(1).max(MIN_CWND_PACKETS);
     }
 
-    /// That was because nobody answered.
+    /// The retransmission followed an ACK timeout. Called after [`Self::on_loss`].
     pub(crate) fn on_timeout(&mut self) {
         self.ssthresh = self.cwnd;
     }
 
-    /// Returns whether there was a time when nobody answered.
+    /// The local stack dropped a packet, or reported congestion (`NET_XMIT_CN`). The window does not react: the packet
+    /// counts as lost if it does not arrive.
+    pub(crate) fn on_local_congestion(&mut self) {}
+
+    /// Returns whether an ACK timeout has expired since the start.
     #[inline]
     pub(crate) const fn has_timed_out(self) -> bool {
         self.ssthresh != u32::MAX
     }
 
-    /// Another `packets` packets are acknowledged.
+    /// `packets` more packets are acknowledged.
     #[inline]
     pub(crate) fn on_ack(&mut self, packets: u32) {
-        let quickly = packets.min(self.ssthresh.saturating_sub(self.cwnd));
-        let acked = self.acked.saturating_add(packets.wrapping_sub(quickly));
-        self.acked = acked % ACKED_PER_INCREMENT;
-        let grown = self.cwnd.saturating_add(quickly);
-        self.cwnd = grown.saturating_add(acked / ACKED_PER_INCREMENT);
+        let slow_start = packets.min(self.ssthresh.saturating_sub(self.cwnd));
+        let acked = self.acked.saturating_add(packets.wrapping_sub(slow_start));
+        self.acked = acked % ACKED_PACKETS_PER_INCREMENT;
+        let grown = self.cwnd.saturating_add(slow_start);
+        self.cwnd = grown.saturating_add(acked / ACKED_PACKETS_PER_INCREMENT);
     }
 }
 
@@ -76,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_halves_it_and_what_arrives_lets_it_grow() {
+    fn a_loss_halves_the_window_and_acks_grow_it() {
         let mut pace = CongestionWindow::with_initial(100);
         assert_eq!(pace.limited_to(100), 100);
         pace.on_loss(100);
@@ -84,11 +87,11 @@ mod tests {
         pace.on_ack(10);
         assert_eq!(pace.limited_to(100), 60);
         pace.on_ack(1000);
-        assert_eq!(pace.limited_to(100), 100, "never beyond the limit");
+        assert_eq!(pace.limited_to(100), 100, "never above the limit");
     }
 
     #[test]
-    fn it_begins_small() {
+    fn it_starts_small() {
         let mut pace = CongestionWindow::with_initial(20);
         assert_eq!(pace.limited_to(100), 20);
         pace.on_ack(20);
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn after_silence_it_grows_slowly_beyond_what_was_left() {
+    fn after_a_timeout_it_grows_slowly_above_ssthresh() {
         let mut pace = CongestionWindow::with_initial(100);
         pace.on_loss(100);
         pace.on_timeout();
@@ -110,11 +113,11 @@ mod tests {
         pace.on_loss(100);
         assert_eq!(pace.limited_to(100), 26);
         pace.on_ack(24 + 16);
-        assert_eq!(pace.limited_to(100), 51, "quickly to where it was calm");
+        assert_eq!(pace.limited_to(100), 51, "slow start up to ssthresh");
     }
 
     #[test]
-    fn it_never_stops() {
+    fn it_never_falls_below_the_minimum() {
         let mut pace = CongestionWindow::with_initial(256);
         for _ in 0..40 {
             pace.on_loss(256);

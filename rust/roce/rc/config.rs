@@ -72,6 +72,8 @@ pub struct RequesterStats {
     pub fatal_naks: u32,
     /// Responses that match no packet in flight.
     pub stale_responses: u32,
+    /// Reports of congestion by the local stack.
+    pub local_congestions: u32,
 }
 
 /// The attributes read for each packet.

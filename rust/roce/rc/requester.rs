@@ -244,6 +244,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.clear_ack_requests();
     }
 
+    /// The local stack dropped packets of the last burst, or reported congestion (`NET_XMIT_CN`). To be called once per
+    /// burst.
+    pub fn on_local_congestion(&mut self) {
+        self.stats.local_congestions = self.stats.local_congestions.wrapping_add(1);
+        self.cwnd.on_local_congestion();
+    }
+
     /// Drops all requests without completions (to RESET). The ring position is kept.
     pub fn reset(&mut self) {
         self.state = RequesterState::Reset;

@@ -189,6 +189,9 @@ impl RcSendEngine {
             }
         }
         path.flush(qp.port_and_traffic());
+        if path.take_refused() {
+            self.requester.on_local_congestion();
+        }
         let Some((source, Unsent { why, packets })) = unsent_request else {
             return;
         };
