@@ -13,9 +13,6 @@ const MASK_24: u32 = 0xff_ffff;
 pub struct Qpn(u32);
 
 impl Qpn {
-    /// The subnet management interface; unused on Ethernet.
-    pub const SMI: Self = Self(0);
-
     /// The general services interface, to which connection managers send.
     pub const GSI: Self = Self(1);
 

@@ -32,7 +32,6 @@ use crate::congestion::{
 use crate::{
     access::Obstacle,
     id::{
-        Pkey,
         Qpn,
         Rkey, //
     },
@@ -314,16 +313,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Sets the number of READs that the peer serves at a time.
     pub fn set_max_rd_atomic(&mut self, count: u8) {
         self.config.max_rd_atomic = count;
-    }
-
-    /// Sets the partition key to send.
-    pub fn set_pkey(&mut self, pkey: Pkey) {
-        self.config.pkey = pkey;
-    }
-
-    /// Sets the limit on data in flight.
-    pub fn set_flow(&mut self, flow: FlowLimit) {
-        self.config.flow = flow;
     }
 
     // Commands: requests.

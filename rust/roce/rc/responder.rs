@@ -316,11 +316,6 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.config.min_rnr_timer = code;
     }
 
-    /// Sets the partition key to send.
-    pub fn set_pkey(&mut self, pkey: Pkey) {
-        self.config.pkey = pkey;
-    }
-
     /// Replaces the storage, copies the newest entries that fit, and returns the old storage.
     pub fn replace_storage(&mut self, storage: A) -> A {
         self.replay.replace(storage)

@@ -105,6 +105,18 @@ impl ResponseContext for (&mut Vec<(u32, u32, u32)>, Option<Obstacle<WcStatus>>)
     }
 }
 
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
+    /// Sets the partition key to send.
+    fn set_pkey(&mut self, pkey: Pkey) {
+        self.config.pkey = pkey;
+    }
+
+    /// Sets the limit on data in flight.
+    fn set_flow(&mut self, flow: FlowLimit) {
+        self.config.flow = flow;
+    }
+}
+
 impl Bench {
     fn new() -> Self {
         Self::with(|_| {})

@@ -196,6 +196,13 @@ struct Bench {
     host: Host,
 }
 
+impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
+    /// Sets the partition key to send.
+    fn set_pkey(&mut self, pkey: Pkey) {
+        self.config.pkey = pkey;
+    }
+}
+
 impl Bench {
     fn new() -> Self {
         Self::with(|_| {})
