@@ -294,7 +294,7 @@ impl CqEntries {
 
 /// A ring for `entries` completions at least, which `user` may map, and is told so.
 fn offer<U>(entries: u32, user: &mut UserContext<U>) -> Result<(Arc<Ring>, MmapInfo)> {
-    let ring = Arc::new(Ring::new(Cqe::ELEMENT, entries)?, GFP_KERNEL_ACCOUNT)?;
+    let ring = Arc::new(Ring::new(Cqe::ELEMENT_BYTES, entries)?, GFP_KERNEL_ACCOUNT)?;
     let info = user.map_ring(&ring)?;
     user.respond(&info)?;
     Ok((ring, info))

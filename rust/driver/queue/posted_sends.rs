@@ -9,7 +9,7 @@ use crate::{
     abi::{
         send_op::LocalRequest,
         wqe::{
-            Shape,
+            BodyLayout,
             WqeSge, //
         }, //
     },
@@ -37,7 +37,7 @@ pub(crate) struct PostedSends<T = SendWr> {
 }
 
 /// What the lock guards: each request, and where its data is.
-type Queue<T> = PostedFifo<(T, Shape)>;
+type Queue<T> = PostedFifo<(T, BodyLayout)>;
 
 impl<T> PostedSends<T> {
     /// Room for `max_wr` requests with up to `max_sge` entries each, or as many bytes of inline data as fit
@@ -69,7 +69,7 @@ impl<T> PostedSends<T> {
     ) -> Result {
         // CAST: At most `max_sge`, a `u32`.
         let entries = sges.len() as u32;
-        let push = |length| (request(length), Shape::Scatter(entries));
+        let push = |length| (request(length), BodyLayout::Scatter(entries));
         self.add(open, |queue| queue.push(sges, push))
     }
 
@@ -84,7 +84,7 @@ impl<T> PostedSends<T> {
         data: &InlineData<'_>,
         request: impl FnOnce(u32) -> T,
     ) -> Result {
-        let request = (request(data.len()), Shape::Inline(data.len()));
+        let request = (request(data.len()), BodyLayout::Inline(data.len()));
         self.add(open, |queue| queue.push_inline(data, request))
     }
 
@@ -99,7 +99,7 @@ impl<T> PostedSends<T> {
         local: LocalRequest,
         request: T,
     ) -> Result {
-        let request = (request, Shape::LocalRequest(local));
+        let request = (request, BodyLayout::LocalRequest(local));
         self.add(open, |queue| queue.push(&SgeList::default(), |_| request))
     }
 
@@ -119,7 +119,7 @@ impl<T> PostedSends<T> {
 
     /// Takes the oldest request; its scatter list or data goes to the start of `room`. Returns it, and
     /// where its data is.
-    pub(crate) fn take(&self, room: &mut [WqeSge]) -> Option<(T, Shape)> {
+    pub(crate) fn take(&self, room: &mut [WqeSge]) -> Option<(T, BodyLayout)> {
         self.queue.lock().take(|entries| room.get_mut(..entries))
     }
 

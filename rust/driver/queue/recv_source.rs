@@ -155,14 +155,14 @@ fn copy(
     let wqe: RecvWqe = zerocopy::transmute!(bytes);
     // CAST: `u32` to `usize`, on 64 bits.
     let entries = wqe
-        .entries(bounds)
+        .num_sge(bounds)
         .and_then(|entries| list.fill(entries as usize))
         .ok_or(BadRecv {
             wr_id: wqe.wr_id(),
             status: WcStatus::LocQpOpErr,
         })?;
     ring.read(index, RecvWqe::LEN, entries.as_mut_bytes());
-    Ok(wqe.work_request(abi::wqe::room(entries)))
+    Ok(wqe.work_request(abi::wqe::capacity(entries)))
 }
 
 /// The move of what waits in a ring to one of another size, a part at a time.

@@ -13,9 +13,9 @@ use crate::{
         self,
         send_op::LocalRequest,
         wqe::{
+            BodyLayout,
             RejectedWqe,
             SendWqe,
-            Shape,
             WqeBounds,
             WqeSge, //
         }, //
@@ -87,16 +87,16 @@ pub(crate) enum SendBody<'a> {
 }
 
 impl<'a> SendBody<'a> {
-    /// The body of that shape that starts at the start of `room`.
-    pub(crate) fn new(shape: &'a Shape, room: &'a [WqeSge]) -> Self {
-        match shape {
-            Shape::Inline(bytes) => {
+    /// The body of that layout that starts at the start of `room`.
+    pub(crate) fn new(layout: &'a BodyLayout, room: &'a [WqeSge]) -> Self {
+        match layout {
+            BodyLayout::Inline(bytes) => {
                 Self::Inline(room.as_bytes().get(..*bytes as usize).unwrap_or_default())
             }
-            Shape::Scatter(entries) => {
+            BodyLayout::Scatter(entries) => {
                 Self::Scatter(room.get(..*entries as usize).unwrap_or_default())
             }
-            Shape::LocalRequest(local) => Self::LocalRequest(local),
+            BodyLayout::LocalRequest(local) => Self::LocalRequest(local),
         }
     }
 }
@@ -125,7 +125,7 @@ struct SqEntries {
     next: u32,
     bounds: WqeBounds,
     signal_all: bool,
-    shapes: KVVec<Shape>,
+    layouts: KVVec<BodyLayout>,
     /// `bounds.max_sge` entries for each slot, or as many bytes of inline data.
     bodies: KVVec<WqeSge>,
 }
@@ -160,7 +160,7 @@ impl SendQueue {
             next: 0,
             bounds,
             signal_all,
-            shapes: KVVec::from_elem(Shape::Scatter(0), slots, gfp_user())?,
+            layouts: KVVec::from_elem(BodyLayout::Scatter(0), slots, gfp_user())?,
             bodies: KVVec::from_elem(WqeSge::default(), room, gfp_user())?,
         };
         Ok(Self {
@@ -302,9 +302,9 @@ impl SqEntries {
         let (index, stride) = (self.next as usize, self.bounds.max_sge as usize);
         let start = index.saturating_mul(stride);
         let body = self.bodies.get_mut(start..start.saturating_add(stride));
-        let (wr, shape) = posts.take(body.unwrap_or_default())?;
-        if let Some(place) = self.shapes.get_mut(index) {
-            *place = shape;
+        let (wr, layout) = posts.take(body.unwrap_or_default())?;
+        if let Some(place) = self.layouts.get_mut(index) {
+            *place = layout;
         }
         Some(wr)
     }
@@ -320,14 +320,14 @@ impl SqEntries {
         ring: &Ring,
         decode: impl FnOnce(&SendWqe, u32, bool) -> Result<T, RejectedWqe>,
     ) -> Result<T, RejectedWqe> {
-        let mut bytes = [0; SendWqe::HEAD];
+        let mut bytes = [0; SendWqe::HEAD_LEN];
         ring.read(self.next, 0, &mut bytes);
         let wqe: SendWqe = zerocopy::transmute!(bytes);
-        let shape = wqe.shape(self.bounds)?;
+        let layout = wqe.layout(self.bounds)?;
         // CAST: Below the number of slots.
         let index = self.next as usize;
         let stride = self.bounds.max_sge as usize;
-        let full = wqe.refused(WcStatus::LocQpOpErr);
+        let full = wqe.rejected(WcStatus::LocQpOpErr);
 
         let start = index.checked_mul(stride).ok_or(full)?;
         let body = self
@@ -337,19 +337,19 @@ impl SqEntries {
             .ok_or(full)?;
         let used = body
             .as_mut_bytes()
-            .get_mut(..shape.body_len())
+            .get_mut(..layout.body_len())
             .ok_or(full)?;
         ring.read(self.next, SendWqe::LEN, used);
 
-        let length = match shape {
-            Shape::Inline(bytes) => bytes,
-            Shape::Scatter(entries) => body
+        let length = match layout {
+            BodyLayout::Inline(bytes) => bytes,
+            BodyLayout::Scatter(entries) => body
                 .get(..entries as usize)
                 .and_then(abi::wqe::total_length)
-                .ok_or(wqe.refused(WcStatus::LocLenErr))?,
-            Shape::LocalRequest(_) => 0,
+                .ok_or(wqe.rejected(WcStatus::LocLenErr))?,
+            BodyLayout::LocalRequest(_) => 0,
         };
-        *self.shapes.get_mut(index).ok_or(full)? = shape;
+        *self.layouts.get_mut(index).ok_or(full)? = layout;
         decode(&wqe, length, self.signal_all)
     }
 
@@ -358,8 +358,8 @@ impl SqEntries {
         let index = slot.0 as usize;
         let start = index.saturating_mul(self.bounds.max_sge as usize);
         let room = self.bodies.get(start..).unwrap_or_default();
-        match self.shapes.get(index) {
-            Some(shape) => SendBody::new(shape, room),
+        match self.layouts.get(index) {
+            Some(layout) => SendBody::new(layout, room),
             None => SendBody::Inline(&[]),
         }
     }
