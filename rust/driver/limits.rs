@@ -1,46 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every limit that a device reports, or that a verb checks its arguments against.
+//! Limits that a device reports and that the verbs enforce.
 //!
-//! A limit that is not the hardware's own (there is none) is either what the user ABI can express or as large as
-//! kernel memory on behalf of one user may sensibly grow; the caps that `query_device` reports are these numbers.
+//! Several verbs check their arguments against these constants, and `query_device` reports the same numbers.
+//! Each is the largest value that the user ABI can express, or bounds the kernel memory that one object may
+//! take.
 
-/// Longest message, in bytes (C9-87: 2^31).
-pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
+/// Longest message (C9-94).
+pub(crate) const MAX_MESSAGE_BYTES: u32 = 1 << 31;
 
-/// Most scatter/gather entries of one work request.
+/// Scatter/gather entries of one work request.
 pub(crate) const MAX_SGE: u32 = 32;
 
-/// Most bytes of inline data of one work request: the room that [`MAX_SGE`] entries take.
-pub(crate) const MAX_INLINE: u32 = MAX_SGE * 16;
+/// Inline data of one work request: the space that [`MAX_SGE`] scatter/gather entries take.
+pub(crate) const MAX_INLINE_BYTES: u32 = MAX_SGE * 16;
 
-/// Most entries of a send, receive or shared receive queue: a ring has a power of two of slots, one of which stays
-/// free.
+/// Entries of an SQ, RQ or SRQ. A ring has a power of two of slots, and one slot stays free.
 pub(crate) const MAX_WR: u32 = (1 << 14) - 1;
 
-/// Most entries of a completion queue.
+/// Entries of a CQ.
 pub(crate) const MAX_CQE: u32 = (1 << 20) - 1;
 
-/// Most RDMA READ and atomic requests in flight, in each direction of a queue pair.
+/// Outstanding RDMA READ and atomic requests of a QP, in each direction.
 pub(crate) const MAX_RD_ATOMIC: u8 = 128;
 
-/// Most memory regions: half of the keys that 24 bits of index allow.
+/// Memory regions: half of the 2^24 key indices. Regions and windows share the index space, so a device may
+/// have more of one kind if it has fewer of the other.
 pub(crate) const MAX_MR: u32 = 1 << 23;
 
-/// Most memory windows: the other half, without index 0.
+/// Memory windows: the other half of the key indices, without index 0.
 pub(crate) const MAX_MW: u32 = MAX_MR - 1;
 
-/// Most pages of a region that a kernel consumer registers by a work request.
+/// Pages of a memory region for fast registration.
 pub(crate) const MAX_FAST_REG_PAGES: u32 = 512;
 
-/// Most multicast groups of a port.
+/// Multicast groups of a port.
 pub(crate) const MAX_MCAST_GROUPS: u32 = 512;
 
-/// Most queue pairs attached to one multicast group.
+/// QPs attached to one multicast group.
 pub(crate) const MAX_MCAST_ATTACHED: u32 = 64;
 
 /// Entries of the GID table.
 pub(crate) const MAX_GIDS: u32 = 1024;
 
-/// Most objects of each other kind (QP, CQ, SRQ, PD, AH): each costs little, and rdma_rxe reports as many.
+/// Objects of each other kind (QP, CQ, SRQ, PD, AH). Reported as rdma_rxe reports it, but not enforced.
 pub(crate) const MAX_OBJECTS: u32 = 1 << 20;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions and the timer that lets one event stand for several (`rust/driver/queue/cq_moderation/state.rs`),
-//! interleaved.
+//! CQ moderation (`rust/driver/queue/cq_moderation/state.rs`): completions and the timer, interleaved.
 //!
-//! The very file that the module is built from, over a model of the kernel's atomic that promises no
-//! more than the kernel does, and over a model of `rust/rdma/sync/timer.rs`: who arms a timer that is queued already does
-//! nothing, and finds that out without a lock. Checked is that no completion is kept back for ever, and
-//! that no event is told for nothing.
+//! The test compiles the file of the module over a model of the kernel's atomics that promises no more than
+//! the kernel does, and over a model of `rust/rdma/sync/timer.rs`: arming a queued timer does nothing, and
+//! takes no lock to find that out. It checks that no completion is delayed forever, and that no event is sent
+//! without reason.
 
 use loom::{
     model::Builder,
@@ -22,8 +21,8 @@ use loom::{
     thread, //
 };
 use moderator::{
+    EventAction, //
     Moderator,
-    Step, //
 };
 use std::collections::BTreeSet;
 
@@ -35,33 +34,33 @@ mod moderator {
         Relaxed, //
     };
 
-    #[path = "../../rust/driver/queue/cq_moderation/state.rs"]
-    mod held;
     mod kernel;
+    #[path = "../../rust/driver/queue/cq_moderation/state.rs"]
+    mod state;
 
-    pub(crate) use held::Step;
+    pub(crate) use state::EventAction;
 
-    type Held = kernel::Atomic;
+    type PendingCompletions = kernel::Atomic;
 
     pub(crate) struct Moderator {
-        held: Held,
-        most: u32,
+        pending: PendingCompletions,
+        max_completions: u32,
     }
 
     impl Moderator {
-        pub(crate) fn new(most: u32) -> Self {
+        pub(crate) fn new(max_completions: u32) -> Self {
             Self {
-                held: Held::new(0),
-                most,
+                pending: PendingCompletions::new(0),
+                max_completions,
             }
         }
 
-        pub(crate) fn completed(&self, wanted: bool) -> Step {
-            held::completed(&self.held, wanted, self.most)
+        pub(crate) fn on_completion(&self, notify: bool) -> EventAction {
+            state::on_completion(&self.pending, notify, self.max_completions)
         }
 
-        pub(crate) fn release(&self) -> bool {
-            held::release(&self.held)
+        pub(crate) fn take_pending(&self) -> bool {
+            state::take_pending(&self.pending)
         }
     }
 }
@@ -71,27 +70,27 @@ const COMPLETIONS: usize = 3;
 
 struct World {
     moderator: Moderator,
-    /// Whether the timer counts as queued, for who does not lock.
+    /// Whether the timer counts as queued, as read without the lock.
     armed: AtomicBool,
-    /// Whether it is.
+    /// Whether the timer is queued.
     queued: Mutex<bool>,
-    /// Completions that have come, and those that the consumer has been told of.
-    come: [AtomicBool; COMPLETIONS],
-    told: [AtomicBool; COMPLETIONS],
+    /// Completions that were pushed, and those that the consumer was notified of.
+    pushed: [AtomicBool; COMPLETIONS],
+    notified: [AtomicBool; COMPLETIONS],
     events: AtomicUsize,
 }
 
 impl World {
     fn complete(&self, number: usize) {
-        self.come[number].store(true, Relaxed);
-        match self.moderator.completed(true) {
-            Step::None => {}
-            Step::Tell => self.tell(),
-            Step::Arm => self.arm(),
+        self.pushed[number].store(true, Relaxed);
+        match self.moderator.on_completion(true) {
+            EventAction::None => {}
+            EventAction::Notify => self.notify(),
+            EventAction::ArmTimer => self.arm_timer(),
         }
     }
 
-    fn arm(&self) {
+    fn arm_timer(&self) {
         if self.armed.load(Relaxed) {
             return;
         }
@@ -114,16 +113,16 @@ impl World {
                 self.armed.store(false, Relaxed);
             }
         }
-        if self.moderator.release() {
-            self.tell();
+        if self.moderator.take_pending() {
+            self.notify();
         }
     }
 
-    /// The consumer wakes up and takes everything that it sees.
-    fn tell(&self) {
+    /// The consumer wakes up and polls everything that it sees.
+    fn notify(&self) {
         let mut news = false;
-        for (come, told) in self.come.iter().zip(&self.told) {
-            news |= come.load(Relaxed) && !told.swap(true, Relaxed);
+        for (pushed, notified) in self.pushed.iter().zip(&self.notified) {
+            news |= pushed.load(Relaxed) && !notified.swap(true, Relaxed);
         }
         if news {
             self.events.fetch_add(1, Relaxed);
@@ -131,21 +130,21 @@ impl World {
     }
 }
 
-fn all_are_told(completions: usize, most: u32) {
+fn all_are_notified(completions: usize, max_completions: u32) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
     let all_events = std::sync::Arc::new(std::sync::Mutex::new(BTreeSet::new()));
     let counted = all_events.clone();
     builder.check(move || {
         let world = Arc::new(World {
-            moderator: Moderator::new(most),
+            moderator: Moderator::new(max_completions),
             armed: AtomicBool::new(false),
             queued: Mutex::new(false),
-            come: std::array::from_fn(|_| AtomicBool::new(false)),
-            told: std::array::from_fn(|_| AtomicBool::new(false)),
+            pushed: std::array::from_fn(|_| AtomicBool::new(false)),
+            notified: std::array::from_fn(|_| AtomicBool::new(false)),
             events: AtomicUsize::new(0),
         });
-        // One has come before the others, so that there is a timer from the beginning.
+        // One completion precedes the others, so that the timer is armed from the start.
         world.complete(0);
         let timer = {
             let world = world.clone();
@@ -158,40 +157,44 @@ fn all_are_told(completions: usize, most: u32) {
         world.complete(1);
         timer.join().unwrap();
         others.into_iter().for_each(|other| other.join().unwrap());
-        // Whatever the timer was armed for comes to pass, sooner or later.
+        // A timer that is still armed expires sooner or later.
         world.expire();
-        let told = world.told.iter().filter(|told| told.load(Relaxed)).count();
-        assert_eq!(told, completions, "a completion is kept back for ever");
+        let notified = world
+            .notified
+            .iter()
+            .filter(|notified| notified.load(Relaxed))
+            .count();
+        assert_eq!(notified, completions, "a completion is delayed forever");
         counted.lock().unwrap().insert(world.events.load(Relaxed));
     });
-    // The model has tried both: one event for all, and more.
+    // The model has covered both: one event for all completions, and several events.
     assert!(all_events.lock().unwrap().len() > 1);
 }
 
 #[test]
-fn completions_that_meet_the_timer_are_told() {
-    all_are_told(2, 10);
+fn two_completions_and_the_timer() {
+    all_are_notified(2, 10);
 }
 
 #[test]
-fn so_are_three() {
-    all_are_told(3, 10);
+fn three_completions_and_the_timer() {
+    all_are_notified(3, 10);
 }
 
 #[test]
-fn and_those_that_are_told_by_their_number() {
-    all_are_told(3, 2);
+fn three_completions_with_two_for_each_event() {
+    all_are_notified(3, 2);
 }
 
 #[test]
-fn nobody_is_told_of_what_nobody_wants() {
+fn an_unarmed_cq_gets_no_event() {
     loom::model(|| {
         let moderator = Moderator::new(4);
-        assert_eq!(moderator.completed(false), Step::None);
-        assert!(!moderator.release());
-        assert_eq!(moderator.completed(true), Step::Arm);
-        assert_eq!(moderator.completed(false), Step::None);
-        assert!(moderator.release());
-        assert!(!moderator.release());
+        assert_eq!(moderator.on_completion(false), EventAction::None);
+        assert!(!moderator.take_pending());
+        assert_eq!(moderator.on_completion(true), EventAction::ArmTimer);
+        assert_eq!(moderator.on_completion(false), EventAction::None);
+        assert!(moderator.take_pending());
+        assert!(!moderator.take_pending());
     });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A completion as user space reads it (`struct ib_uverbs_wc`).
+//! Completion queue entry as user space reads it (`struct ib_uverbs_wc`). The CQ writes it under its lock.
 //!
 //! C header: [`include/uapi/rdma/ib_user_verbs.h`](srctree/include/uapi/rdma/ib_user_verbs.h)
 
@@ -12,16 +12,16 @@ use zerocopy_derive::{
     KnownLayout, //
 };
 
-/// `enum ibv_wc_flags`: the first 40 bytes received are a GRH, or an IP header in its place.
+/// `enum ibv_wc_flags`: the first 40 bytes of the payload are a GRH, or an IP header in its place.
 const WC_GRH: u32 = 1;
 
 /// `enum ibv_wc_flags`: the completion carries immediate data.
 const WC_WITH_IMM: u32 = 1 << 1;
 
-/// `enum ibv_wc_flags`: the completion says which key was taken back.
+/// `enum ibv_wc_flags`: the completion carries an invalidated rkey.
 const WC_WITH_INV: u32 = 1 << 3;
 
-/// A completion as user space reads it (`struct ib_uverbs_wc`).
+/// Completion queue entry (`struct ib_uverbs_wc`).
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Cqe {
@@ -30,7 +30,7 @@ pub(crate) struct Cqe {
     opcode: u32,
     vendor_err: u32,
     byte_len: u32,
-    /// Immediate data, or a key.
+    /// Immediate data, or the invalidated rkey.
     ex: [u8; 4],
     qp_num: u32,
     src_qp: u32,
@@ -44,10 +44,10 @@ pub(crate) struct Cqe {
 }
 
 impl Cqe {
-    /// Bytes of one element of a completion ring: one cache line.
-    pub(crate) const ELEMENT: usize = 64;
+    /// Size of one element of a completion ring: one cache line.
+    pub(crate) const ELEMENT_BYTES: usize = 64;
 
-    /// The completion `wc` in the form that user space reads.
+    /// Converts `wc` to the layout of user space.
     pub(crate) fn new(wc: &Wc) -> Self {
         Self {
             wr_id: wc.wr_id,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an entry of a send queue asks for: its opcode, and the union whose meaning depends on it.
+//! Operations of send queue entries: the opcode, and the union whose layout depends on it.
 //!
-//! Owns the numbers and layouts of each operation. An opcode that is not here cannot be asked for by
-//! a process: above all not REG_MR, whose entry would hold a pointer into the kernel.
+//! `wqe` calls this when it decodes an entry. An opcode that is not listed here is not available to user
+//! space. REG_MR in particular is absent: its entry would hold a kernel pointer.
 //!
 //! C headers: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h),
 //! [`include/uapi/rdma/ib_user_verbs.h`](srctree/include/uapi/rdma/ib_user_verbs.h)
@@ -54,41 +54,41 @@ mod opcode {
 }
 
 /// `enum ib_flush_level`.
-mod level {
+mod flush_level {
     pub(super) const RANGE: u8 = 0;
     pub(super) const MR: u8 = 1;
 }
 
-/// Bytes of the union.
-pub(super) const UNION: usize = 120;
+/// Size of the union.
+pub(super) const UNION_BYTES: usize = 120;
 
-/// The part of an entry that says what it asks for, copied out of it.
+/// The fields of a send queue entry that determine its operation.
 #[derive(Clone, Copy)]
 pub(super) struct WqeOp {
     /// Opcode.
     pub(super) opcode: u32,
-    /// Immediate data, or a key to be taken back.
+    /// Immediate data, or the rkey to invalidate.
     pub(super) ex: [u8; 4],
-    /// What depends on the opcode.
-    pub(super) union: [u8; UNION],
-    /// Bytes, as the entry says.
+    /// Arguments whose layout depends on the opcode.
+    pub(super) union: [u8; UNION_BYTES],
+    /// Length of the message, in bytes, as given in the entry.
     pub(super) length: u32,
-    /// The first eight bytes of what stands in the place of a scatter list.
+    /// First eight bytes after the fixed part: the value of an ATOMIC WRITE.
     pub(super) value: u64,
 }
 
-/// An operation on keys, which needs no packet.
+/// An operation on memory keys, which sends no packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LocalRequest {
-    /// This key is taken back.
+    /// Invalidates a local memory key.
     Invalidate(Rkey),
-    /// A memory window is bound.
+    /// Binds a memory window.
     Bind(Bind),
-    /// Pages are registered. Only consumers in the kernel ask for it.
+    /// Registers pages. Only ULPs can request it.
     Register(FastReg),
 }
 
-/// Union of an RDMA operation, and of an atomic write.
+/// Union of an RDMA operation or ATOMIC WRITE.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
 struct RdmaArgs {
@@ -96,7 +96,7 @@ struct RdmaArgs {
     rkey: u32,
 }
 
-/// Union of an atomic operation.
+/// Union of a FetchAdd or CmpSwap.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
 struct AtomicArgs {
@@ -106,12 +106,12 @@ struct AtomicArgs {
     rkey: u32,
 }
 
-/// Union of a flush.
+/// Union of a FLUSH.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
 struct FlushArgs {
     remote_addr: u64,
-    /// Not set by the library, which gives the length of the entry instead.
+    /// Not set by the library, which gives the length in the entry instead.
     _length: u32,
     rkey: u32,
     placement: u8,
@@ -129,7 +129,7 @@ pub(super) struct DatagramArgs {
     pub(super) ah: u32,
 }
 
-/// Union of a bind.
+/// Union of a memory window bind.
 #[derive(FromBytes, Immutable)]
 #[repr(C)]
 struct BindArgs {
@@ -142,13 +142,15 @@ struct BindArgs {
 }
 
 impl WqeOp {
-    /// The operation; `None` if it is none that a process can ask for.
+    /// Returns the operation, or `None` if it is not available to user space.
     pub(super) fn operation(&self) -> Option<SendOp> {
         let imm = Some(Imm(self.ex));
         Some(match self.opcode {
             opcode::SEND => SendOp::Send { imm: None },
             opcode::SEND_WITH_IMM => SendOp::Send { imm },
-            opcode::SEND_WITH_INV => SendOp::SendInvalidate { rkey: self.key() },
+            opcode::SEND_WITH_INV => SendOp::SendInvalidate {
+                rkey: self.rkey_in_ex(),
+            },
             opcode::RDMA_WRITE => SendOp::Write {
                 remote: self.remote()?,
                 imm: None,
@@ -162,7 +164,7 @@ impl WqeOp {
             },
             opcode::RDMA_READ_WITH_INV => SendOp::ReadInvalidate {
                 remote: self.remote()?,
-                rkey: self.key(),
+                rkey: self.rkey_in_ex(),
             },
             opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD => self.atomic()?,
             opcode::ATOMIC_WRITE => SendOp::AtomicWrite {
@@ -176,16 +178,16 @@ impl WqeOp {
         })
     }
 
-    /// The operation on keys, if it is one.
-    pub(super) fn local(&self) -> Option<LocalRequest> {
+    /// Returns the operation on memory keys, if the entry requests one.
+    pub(super) fn local_request(&self) -> Option<LocalRequest> {
         match self.opcode {
-            opcode::LOCAL_INV => Some(LocalRequest::Invalidate(self.key())),
+            opcode::LOCAL_INV => Some(LocalRequest::Invalidate(self.rkey_in_ex())),
             opcode::BIND_MW => self.bind().map(LocalRequest::Bind),
             _ => None,
         }
     }
 
-    /// What it means for a datagram, and whether immediate data goes with it.
+    /// Returns the destination and the immediate data of a datagram, or `None` if the opcode is not a SEND.
     pub(super) fn datagram(&self) -> Option<(DatagramArgs, Option<Imm>)> {
         let imm = match self.opcode {
             opcode::SEND => None,
@@ -197,7 +199,7 @@ impl WqeOp {
 
     fn remote(&self) -> Option<Remote> {
         let RdmaArgs { remote_addr, rkey } = self.union()?;
-        Some(place(remote_addr, rkey))
+        Some(remote_at(remote_addr, rkey))
     }
 
     fn atomic(&self) -> Option<SendOp> {
@@ -213,7 +215,7 @@ impl WqeOp {
             }
         };
         Some(SendOp::Atomic {
-            remote: place(union.remote_addr, union.rkey),
+            remote: remote_at(union.remote_addr, union.rkey),
             op,
         })
     }
@@ -221,10 +223,10 @@ impl WqeOp {
     fn flush(&self) -> Option<SendOp> {
         let union: FlushArgs = self.union()?;
         Some(SendOp::Flush {
-            remote: place(union.remote_addr, union.rkey),
+            remote: remote_at(union.remote_addr, union.rkey),
             scope: match union.level {
-                level::RANGE => FlushScope::Range(self.length),
-                level::MR => FlushScope::Region,
+                flush_level::RANGE => FlushScope::Range(self.length),
+                flush_level::MR => FlushScope::Region,
                 _ => return None,
             },
             placement: Placement::from_bits(union.placement)?,
@@ -235,7 +237,7 @@ impl WqeOp {
         let union: BindArgs = self.union()?;
         Some(Bind {
             window: Rkey::new(union.mw_rkey),
-            // CAST: The low byte is for the consumer to choose.
+            // CAST: Only the low byte of the key is chosen by the consumer.
             key: union.rkey as u8,
             region: Lkey::new(union.mr_lkey),
             access: Access::from_bits(union.access),
@@ -246,12 +248,12 @@ impl WqeOp {
         })
     }
 
-    /// The key in the place of immediate data.
-    fn key(&self) -> Rkey {
+    /// Returns the rkey that takes the place of immediate data.
+    fn rkey_in_ex(&self) -> Rkey {
         Rkey::new(u32::from_ne_bytes(self.ex))
     }
 
-    /// The union as an operation has it.
+    /// Returns the union, interpreted as `T`.
     fn union<T: zerocopy::FromBytes>(&self) -> Option<T> {
         T::read_from_prefix(&self.union)
             .ok()
@@ -259,7 +261,7 @@ impl WqeOp {
     }
 }
 
-fn place(va: u64, rkey: u32) -> Remote {
+fn remote_at(va: u64, rkey: u32) -> Remote {
     Remote {
         va,
         rkey: Rkey::new(rkey),

@@ -2,8 +2,9 @@
 
 //! Work queue entries (`rxe_send_wqe`, `rxe_recv_wqe`, `rxe_sge`), decoded by value.
 //!
-//! Each entry is copied from the ring once, and checked; the result is a work request, or the status that the request
-//! completes with. Fields that only another implementation uses (state, PSNs, cursors) are ignored.
+//! The consuming end of a queue copies each entry from the ring once and passes the copy here. Decoding
+//! checks it and returns a work request, or the status with which the request completes. Fields that only
+//! rdma_rxe's own implementation uses (state, PSNs, cursors) are ignored.
 //!
 //! C header: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h)
 
@@ -11,9 +12,9 @@ use crate::{
     abi::send_op::{
         LocalRequest,
         WqeOp,
-        UNION, //
+        UNION_BYTES, //
     },
-    limits::MAX_MESSAGE, //
+    limits::MAX_MESSAGE_BYTES, //
 };
 use rdma::ib::wr;
 use roce::{
@@ -38,7 +39,7 @@ use zerocopy_derive::{
 };
 
 /// `enum ibv_send_flags`.
-mod flag {
+mod send_flag {
     pub(super) const FENCE: u32 = 1;
     pub(super) const SIGNALED: u32 = 2;
     pub(super) const SOLICITED: u32 = 4;
@@ -49,9 +50,9 @@ mod flag {
 #[derive(Clone, Copy, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(crate) struct WqeSge {
-    /// Address in the region that `lkey` names.
+    /// Address in the region of `lkey`.
     pub(crate) addr: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) length: u32,
     /// Local key.
     pub(crate) lkey: u32,
@@ -68,10 +69,10 @@ impl From<wr::Sge> for WqeSge {
     }
 }
 
-/// Progress fields of a work queue entry (`struct rxe_dma_info` without its union).
+/// DMA fields of a work queue entry (`struct rxe_dma_info` without its union).
 #[derive(Clone, Copy, FromBytes, Immutable)]
 #[repr(C)]
-struct Dma {
+struct DmaInfo {
     length: u32,
     _resid: u32,
     _cur_sge: u32,
@@ -89,13 +90,13 @@ pub(crate) struct SendWqe {
     opcode: u32,
     send_flags: u32,
     ex: [u8; 4],
-    union: [u8; UNION],
+    union: [u8; UNION_BYTES],
     _status: u32,
     _state: u32,
     _iova: u64,
     _psns: [u32; 6],
-    dma: Dma,
-    /// First bytes of what follows the fixed part: the value of an atomic write.
+    dma: DmaInfo,
+    /// First bytes after the fixed part: the value of an ATOMIC WRITE.
     value: u64,
 }
 
@@ -105,25 +106,25 @@ pub(crate) struct SendWqe {
 pub(crate) struct RecvWqe {
     wr_id: u64,
     _reserved: u64,
-    dma: Dma,
+    dma: DmaInfo,
 }
 
-/// Where the bytes of a message stand, once its entry has been checked.
+/// Kind and size of the body of a checked send queue entry.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
-    /// In the entry itself: this many bytes.
+pub(crate) enum BodyLayout {
+    /// Inline data of this many bytes, in the entry itself.
     Inline(u32),
-    /// In memory: this many scatter/gather entries.
+    /// A scatter/gather list of this many entries.
     Scatter(u32),
-    /// There is no message, but something to be done here.
+    /// No message: an operation on memory keys.
     LocalRequest(LocalRequest),
 }
 
-impl Shape {
-    /// Bytes of the entry that follow its fixed part and have to be copied.
+impl BodyLayout {
+    /// Returns the number of bytes to copy that follow the fixed part of the entry.
     pub(crate) const fn body_len(self) -> usize {
         match self {
-            // CAST: At most `MAX_INLINE`.
+            // CAST: At most `MAX_INLINE_BYTES`.
             Self::Inline(bytes) => bytes as usize,
             // CAST: At most `MAX_SGE`.
             Self::Scatter(entries) => entries as usize * size_of::<WqeSge>(),
@@ -132,74 +133,74 @@ impl Shape {
     }
 }
 
-/// A work request that completes with an error in its turn, instead of being carried out.
+/// A work request that is not executed, but completes with an error when its predecessors have completed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RejectedWqe {
     /// Identifier given by the consumer.
     pub(crate) wr_id: u64,
-    /// Status that it completes with.
+    /// Completion status.
     pub(crate) status: WcStatus,
 }
 
-/// What the queue pair was created with: bounds of every entry of its rings.
+/// Limits that the QP was created with, which every entry of its rings must respect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WqeBounds {
     /// Scatter/gather entries of one work request.
     pub(crate) max_sge: u32,
-    /// Inline bytes of one work request.
+    /// Bytes of inline data of one work request.
     pub(crate) max_inline: u32,
 }
 
 impl SendWqe {
-    /// Bytes of the fixed part; scatter list or inline data follow.
+    /// Length of the fixed part. A scatter/gather list or inline data follows.
     pub(crate) const LEN: usize = size_of::<Self>() - size_of::<u64>();
 
-    /// Bytes to be copied of each entry: the fixed part and the start of what follows.
-    pub(crate) const HEAD: usize = size_of::<Self>();
+    /// Length of the part that is copied first: the fixed part and the first bytes of the body.
+    pub(crate) const HEAD_LEN: usize = size_of::<Self>();
 
-    /// Finds out where the message stands, and what is to be done if it is none.
+    /// Returns the kind and size of the body.
     ///
     /// # Errors
     ///
-    /// `IB_WC_LOC_QP_OP_ERR` for more entries or inline bytes than the queue pair was created with.
-    pub(crate) fn shape(&self, bounds: WqeBounds) -> Result<Shape, RejectedWqe> {
-        let order = self.order();
-        let shape = match (order.local(), order.operation()) {
-            (Some(local), _) => Shape::LocalRequest(local),
-            // What they carry is in the fixed part, if they carry anything.
-            (_, Some(SendOp::AtomicWrite { .. } | SendOp::Flush { .. })) => Shape::Scatter(0),
-            // What is fetched is scattered: its entry cannot be the destination.
-            (_, Some(op)) if self.has(flag::INLINE) && op.sends_payload() => {
-                Shape::Inline(self.dma.length)
+    /// `IB_WC_LOC_QP_OP_ERR` for more SGEs or inline bytes than the QP was created with.
+    pub(crate) fn layout(&self, bounds: WqeBounds) -> Result<BodyLayout, RejectedWqe> {
+        let wqe_op = self.wqe_op();
+        let layout = match (wqe_op.local_request(), wqe_op.operation()) {
+            (Some(local), _) => BodyLayout::LocalRequest(local),
+            // The fixed part and `value` hold all of their arguments.
+            (_, Some(SendOp::AtomicWrite { .. } | SendOp::Flush { .. })) => BodyLayout::Scatter(0),
+            // A READ or atomic ignores the inline flag: an entry cannot be the destination.
+            (_, Some(op)) if self.has_flag(send_flag::INLINE) && op.sends_payload() => {
+                BodyLayout::Inline(self.dma.length)
             }
-            _ => Shape::Scatter(self.dma.num_sge),
+            _ => BodyLayout::Scatter(self.dma.num_sge),
         };
-        match shape {
-            Shape::LocalRequest(_) => Ok(shape),
-            Shape::Inline(bytes) if bytes <= bounds.max_inline => Ok(shape),
-            Shape::Scatter(entries) if entries <= bounds.max_sge => Ok(shape),
-            _ => Err(self.refused(WcStatus::LocQpOpErr)),
+        match layout {
+            BodyLayout::LocalRequest(_) => Ok(layout),
+            BodyLayout::Inline(bytes) if bytes <= bounds.max_inline => Ok(layout),
+            BodyLayout::Scatter(entries) if entries <= bounds.max_sge => Ok(layout),
+            _ => Err(self.rejected(WcStatus::LocQpOpErr)),
         }
     }
 
-    /// Turns the entry into a work request whose scatter list or inline data has `length` bytes.
+    /// Decodes the entry. `length` is the length of its scatter/gather list or inline data, in bytes.
     ///
     /// # Errors
     ///
-    /// `IB_WC_LOC_QP_OP_ERR` for an operation that user space cannot ask for; `IB_WC_LOC_LEN_ERR` for
-    /// an atomic operation whose result has no room.
+    /// `IB_WC_LOC_QP_OP_ERR` for an operation that is not available to user space; `IB_WC_LOC_LEN_ERR` for an
+    /// atomic whose scatter/gather list is too short for the result.
     pub(crate) fn work_request(
         &self,
         length: u32,
         signal_all: bool,
     ) -> Result<SendWr, RejectedWqe> {
         let op = self
-            .order()
+            .wqe_op()
             .operation()
-            .ok_or(self.refused(WcStatus::LocQpOpErr))?;
+            .ok_or(self.rejected(WcStatus::LocQpOpErr))?;
         let length = match op {
             SendOp::Atomic { .. } if length < ATOMIC_BYTES => {
-                return Err(self.refused(WcStatus::LocLenErr));
+                return Err(self.rejected(WcStatus::LocLenErr));
             }
             SendOp::Atomic { .. } | SendOp::AtomicWrite { .. } => ATOMIC_BYTES,
             SendOp::Flush { .. } | SendOp::Local(_) => 0,
@@ -209,53 +210,52 @@ impl SendWqe {
             wr_id: self.wr_id,
             op,
             length,
-            signaled: signal_all || self.has(flag::SIGNALED),
-            solicited: self.has(flag::SOLICITED),
-            fence: self.has(flag::FENCE),
+            signaled: signal_all || self.has_flag(send_flag::SIGNALED),
+            solicited: self.has_flag(send_flag::SOLICITED),
+            fence: self.has_flag(send_flag::FENCE),
         })
     }
 
-    /// Turns the entry into a datagram of `length` bytes, through the address handle whose number
-    /// comes with it.
+    /// Decodes the entry as a datagram of `length` bytes. Also returns the number of its address handle.
     ///
     /// # Errors
     ///
-    /// `IB_WC_LOC_QP_OP_ERR` for anything but a SEND.
+    /// `IB_WC_LOC_QP_OP_ERR` if the opcode is not a SEND.
     pub(crate) fn datagram(
         &self,
         length: u32,
         signal_all: bool,
     ) -> Result<(DatagramWr, u32), RejectedWqe> {
         let (datagram, imm) = self
-            .order()
+            .wqe_op()
             .datagram()
-            .ok_or(self.refused(WcStatus::LocQpOpErr))?;
+            .ok_or(self.rejected(WcStatus::LocQpOpErr))?;
         let wr = DatagramWr {
             wr_id: self.wr_id,
             remote_qpn: Qpn::new(datagram.remote_qpn),
             remote_qkey: Qkey::new(datagram.remote_qkey),
             imm,
             length,
-            signaled: signal_all || self.has(flag::SIGNALED),
-            solicited: self.has(flag::SOLICITED),
+            signaled: signal_all || self.has_flag(send_flag::SIGNALED),
+            solicited: self.has_flag(send_flag::SOLICITED),
         };
         Ok((wr, datagram.ah))
     }
 
-    /// The same entry, completing with `status` in its turn.
-    pub(crate) fn refused(&self, status: WcStatus) -> RejectedWqe {
+    /// Returns the error completion of this entry, with `status`.
+    pub(crate) fn rejected(&self, status: WcStatus) -> RejectedWqe {
         RejectedWqe {
             wr_id: self.wr_id,
             status,
         }
     }
 
-    fn has(&self, flag: u32) -> bool {
+    fn has_flag(&self, flag: u32) -> bool {
         self.send_flags & flag != 0
     }
 
-    /// What it asks for.
-    fn order(&self) -> WqeOp {
+    /// Returns the fields that determine the operation.
+    fn wqe_op(&self) -> WqeOp {
         WqeOp {
             opcode: self.opcode,
             ex: self.ex,
@@ -267,20 +267,20 @@ impl SendWqe {
 }
 
 impl RecvWqe {
-    /// Bytes of the fixed part; the scatter list follows.
+    /// Length of the fixed part. The scatter/gather list follows.
     pub(crate) const LEN: usize = size_of::<Self>();
 
-    /// Identifier given by the consumer.
+    /// Returns the identifier given by the consumer.
     pub(crate) fn wr_id(&self) -> u64 {
         self.wr_id
     }
 
-    /// Scatter/gather entries that follow, if they are no more than the queue was created with.
-    pub(crate) fn entries(&self, bounds: WqeBounds) -> Option<u32> {
+    /// Returns the number of SGEs that follow, or `None` if it exceeds the limit of the queue.
+    pub(crate) fn num_sge(&self, bounds: WqeBounds) -> Option<u32> {
         (self.dma.num_sge <= bounds.max_sge).then_some(self.dma.num_sge)
     }
 
-    /// Turns the entry into a receive of `length` bytes.
+    /// Decodes the entry as a receive of `length` bytes.
     pub(crate) fn work_request(&self, length: u32) -> RecvWr {
         RecvWr {
             wr_id: self.wr_id,
@@ -289,17 +289,17 @@ impl RecvWqe {
     }
 }
 
-/// Adds up the bytes of a scatter list; `None` above [`MAX_MESSAGE`].
+/// Returns the total length of a scatter/gather list, or `None` above [`MAX_MESSAGE_BYTES`].
 pub(crate) fn total_length(sges: &[WqeSge]) -> Option<u32> {
     let total = sges
         .iter()
         .try_fold(0u32, |sum, sge| sum.checked_add(sge.length))?;
-    (total <= MAX_MESSAGE).then_some(total)
+    (total <= MAX_MESSAGE_BYTES).then_some(total)
 }
 
-/// How long a message may be to fit in a scatter list. There may be more room than any message takes.
-pub(crate) fn room(sges: &[WqeSge]) -> u32 {
-    total_length(sges).unwrap_or(MAX_MESSAGE)
+/// Returns the length of the longest message that fits in a scatter/gather list.
+pub(crate) fn capacity(sges: &[WqeSge]) -> u32 {
+    total_length(sges).unwrap_or(MAX_MESSAGE_BYTES)
 }
 
 const _: () = {

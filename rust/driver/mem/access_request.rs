@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An access to memory that a queue pair asks for, and the check that a region or a window grants it.
+//! An access of a QP to memory, and the check that a region or window grants it. Called under RCU, in any
+//! context but hard interrupts.
 
 use crate::mem::pd::Pd;
 use kernel::sync::Arc;
@@ -10,25 +11,26 @@ use roce::access::{
     Region, //
 };
 
-/// What somebody wants of memory.
+/// An access to memory, as the holder of a protection domain requests it.
 #[derive(Clone, Copy)]
 pub(crate) struct AccessRequest<'a> {
-    /// Protection domain of the queue pair.
+    /// Protection domain of the QP.
     pub(crate) pd: &'a Arc<Pd>,
     /// First address.
     pub(crate) va: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) len: u32,
-    /// For what.
+    /// Required rights.
     pub(crate) access: Access,
 }
 
 impl AccessRequest<'_> {
-    /// Checks it against what a region or a window gives, and says where in it the bytes are (C9-88).
+    /// Checks the request against a region or window with these properties (C9-88). Returns the offset of the
+    /// bytes in it.
     ///
     /// # Errors
     ///
-    /// Another protection domain, missing rights, or bytes outside.
+    /// `ProtectionDomain`, `Rights` or `Bounds`.
     pub(crate) fn check(
         &self,
         pd: &Arc<Pd>,

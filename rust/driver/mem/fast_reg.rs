@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Regions of kernel consumers that a work request registers and another invalidates (FRWR, `IB_WR_REG_MR`).
+//! Memory regions of ULPs for fast registration (FRWR): a work request registers them (`IB_WR_REG_MR`), and
+//! another invalidates them.
+//!
+//! Registration and invalidation run in the send engine, in process context or softirq. Readers therefore go
+//! through an [`RwRevocable`]. `map_mr_sg` stages pages in any context, under the spinlock of the staged
+//! pages. That spinlock nests inside the lock of the [`RwRevocable`].
 
 use crate::mem::{
     access_request::AccessRequest,
@@ -38,20 +43,20 @@ use roce::{
     bind::FastReg, //
 };
 
-/// A region for fast registration, which a work request fills with pages and another empties.
+/// A memory region for fast registration.
 #[pin_data]
 pub(crate) struct FastMr {
     pub(crate) pd: Arc<Pd>,
-    /// What peers and scatter lists get; open while the region is registered.
+    /// The registration that accesses use. Open while the region is registered.
     #[pin]
     active: RwRevocable<FastRegistration>,
-    /// What the next work request registers.
+    /// Pages of the next registration.
     #[pin]
     staged: SpinLockIrq<StagedPages>,
     pub(crate) windows: BoundWindows,
 }
 
-/// A registration.
+/// The properties of the registered region.
 pub(crate) struct FastRegistration {
     pub(crate) generation: u8,
     pub(crate) access: Access,
@@ -60,26 +65,26 @@ pub(crate) struct FastRegistration {
     pub(crate) memory: Memory,
 }
 
-/// Pages that a consumer has listed.
+/// Pages that the ULP passed to `ib_map_mr_sg()`.
 struct StagedPages {
     pages: FastRegPages,
-    /// They are not registered yet.
+    /// Not registered yet.
     fresh: bool,
 }
 
-/// Rights that only peers need.
-const REMOTE: Access = Access::REMOTE_READ
+/// Rights that only peers use.
+const REMOTE_RIGHTS: Access = Access::REMOTE_READ
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_ATOMIC);
 
 impl FastMr {
-    /// A region without memory, for up to `pages` pages.
+    /// Creates an unregistered region for up to `pages` pages.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: Arc<Pd>, generation: u8, pages: u32) -> Result<Pin<KBox<Self>>> {
-        let nothing = FastRegistration {
+        let inactive = FastRegistration {
             generation,
             access: Access::NONE,
             region: Region { iova: 0, length: 0 },
@@ -94,7 +99,7 @@ impl FastMr {
         KBox::pin_init(
             pin_init!(Self {
                 pd,
-                active <- RwRevocable::shut(nothing, c"ferroce::FastMr", static_lock_class!()),
+                active <- RwRevocable::shut(inactive, c"ferroce::FastMr", static_lock_class!()),
                 staged <- new_spinlock_irq!(staged, "ferroce::FastMr::staged"),
                 windows,
             }),
@@ -102,7 +107,7 @@ impl FastMr {
         )
     }
 
-    /// Notes pages for the next registration. Returns how many elements of the list were taken.
+    /// Stages pages for the next registration. Returns the number of list elements used.
     ///
     /// # Errors
     ///
@@ -114,27 +119,27 @@ impl FastMr {
         Ok(taken)
     }
 
-    /// Registers the pages that were noted last. `false`: the region is registered already.
+    /// Registers the pages staged last. Returns false if the region is registered already.
     pub(crate) fn register(&self, reg: &FastReg) -> bool {
         let mut active = self.active.lock();
         if active.is_open() {
             return false;
         }
-        let now = active.shut();
+        let registration = active.shut();
         let mut staged = self.staged.lock();
         if staged.fresh {
-            if let Memory::FastRegPages(pages) = &mut now.memory {
+            if let Memory::FastRegPages(pages) = &mut registration.memory {
                 core::mem::swap(pages, &mut staged.pages);
             }
             staged.fresh = false;
         }
         drop(staged);
-        // CAST: The generation is the low byte.
-        now.generation = reg.key as u8;
-        now.access = reg.access;
-        now.region = Region {
+        // CAST: The generation is the low byte of the key.
+        registration.generation = reg.key as u8;
+        registration.access = reg.access;
+        registration.region = Region {
             iova: reg.iova,
-            length: match &now.memory {
+            length: match &registration.memory {
                 Memory::FastRegPages(pages) => pages.length(),
                 _ => 0,
             },
@@ -144,17 +149,18 @@ impl FastMr {
         true
     }
 
-    /// Takes the registration back. When it returns, nobody reads or writes the pages any more.
+    /// Invalidates the registration. When it returns, the pages are no longer accessed.
     ///
     /// # Errors
     ///
-    /// `Key`: that is not its key; `Rights`: a peer has no right to it, or a window is bound.
+    /// `Key`: the key is wrong, or a peer invalidates a region that is not registered. `Rights`: a peer
+    /// invalidates a region without remote rights, or a window is bound.
     pub(crate) fn invalidate(&self, generation: u8, remote: bool) -> Result<(), AccessError> {
         let mut active = self.active.lock();
         if active.generation != generation || (remote && !active.is_open()) {
             return Err(AccessError::Key);
         }
-        if remote && active.access.intersection(REMOTE) == Access::NONE {
+        if remote && active.access.intersection(REMOTE_RIGHTS) == Access::NONE {
             return Err(AccessError::Rights);
         }
         if !self.windows.close() {
@@ -164,16 +170,21 @@ impl FastMr {
         Ok(())
     }
 
-    /// The registration, if there is one.
+    /// Returns the registration.
+    ///
+    /// # Errors
+    ///
+    /// `Key` if the region is not registered.
     pub(crate) fn enter(&self) -> Result<RwGuard<'_, FastRegistration>, AccessError> {
         self.active.enter().ok_or(AccessError::Key)
     }
 
-    /// [`AccessRequest::check`] for this region.
+    /// Checks `request` as [`AccessRequest::check`] does. Returns the registration and the offset of the
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// Those of [`AccessRequest::check`], the wrong generation, and no registration.
+    /// As [`AccessRequest::check`]; `Key` if the generation is wrong or the region is not registered.
     pub(crate) fn locate(
         &self,
         generation: u8,
@@ -183,7 +194,7 @@ impl FastMr {
         if active.generation != generation {
             return Err(AccessError::Key);
         }
-        let at = request.check(&self.pd, active.access, active.region)?;
-        Ok((active, at))
+        let offset = request.check(&self.pd, active.access, active.region)?;
+        Ok((active, offset))
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flushes: what a peer has written gets to where it shall be safe.
+//! Execution of a FLUSH of the peer.
 //!
-//! Owns the check of one flush, and its steps, each short enough for softirq. Does not know who takes the
-//! steps. Visible to all is whatever a processor has written, so only persistent memory takes work.
+//! A flush is split into steps, each short enough for softirq. The receive engine executes the first step; if
+//! more follow, a work item executes the whole flush. Data written by a CPU is globally visible at once, so
+//! only a flush to persistent memory takes work.
 //!
 //! IBA: annex A19, memory placement extensions.
 
@@ -36,36 +37,36 @@ use roce::{
     }, //
 };
 
-/// Most bytes of a step: some tens of microseconds.
-const STEP: u64 = 256 << 10;
+/// Upper limit of one step, which takes some tens of microseconds.
+const STEP_BYTES: u64 = 256 << 10;
 
-/// What the peer of a queue pair wants flushed.
+/// A flush that the peer of a QP requests.
 pub(crate) struct Flush {
-    /// Protection domain of the queue pair.
+    /// Protection domain of the QP.
     pub(crate) pd: Arc<Pd>,
-    /// The queue pair.
+    /// Identity of the QP.
     pub(crate) identity: QpIdentity,
-    /// Key, and first address.
+    /// The rkey and the first address.
     pub(crate) remote: Remote,
-    /// Which bytes.
+    /// Range to flush: some bytes or the whole region.
     pub(crate) scope: FlushScope,
-    /// Where they shall be.
+    /// Required placement: global visibility or persistence.
     pub(crate) placement: Placement,
 }
 
 impl Flush {
-    /// Whether it is of the same bytes, to the same place.
+    /// Returns whether both flush the same bytes to the same placement.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.remote, self.scope, self.placement) == (other.remote, other.scope, other.placement)
     }
 
-    /// Checks that the peer may ask for that, and takes a step from byte `done` on. Returns where the next
-    /// begins, if there is one. Every step looks the key up, so the memory may go in between.
+    /// Checks the request, and flushes one step from byte `done` on. Returns the start of the next step, if
+    /// there is one. Each step looks up the key, so the region may be deregistered between steps.
     ///
     /// # Errors
     ///
-    /// What [`KeyTable::remote`] or [`Mr::grants`](crate::mem::mr::Mr::grants) finds wrong; `Rights`: the memory is
-    /// not persistent, whatever a window says.
+    /// As [`KeyTable::lookup_remote`] or [`Mr::check_access`](crate::mem::mr::Mr::check_access). `Rights` if
+    /// the memory is not persistent, even if a window grants the right.
     pub(crate) fn step(&self, keys: &KeyTable, done: u64) -> Result<Option<u64>, AccessError> {
         let guard = rcu::read_lock();
         let (key, access) = (self.remote.rkey.get(), self.placement.access());
@@ -77,18 +78,18 @@ impl Flush {
                     len,
                     access,
                 };
-                let found = keys.remote(self.identity, key, &request, &guard)?;
-                self.write_back(found.memory(), found.at(), (done, len.into()))
+                let found = keys.lookup_remote(self.identity, key, &request, &guard)?;
+                self.write_back(found.memory(), found.offset(), (done, len.into()))
             }
             FlushScope::Region => {
-                let (mr, generation) = keys.region(key, &guard).ok_or(AccessError::Key)?;
-                mr.grants(generation, &self.pd, access)?;
+                let (mr, generation) = keys.lookup_mr(key, &guard).ok_or(AccessError::Key)?;
+                mr.check_access(generation, &self.pd, access)?;
                 self.write_back(&mr.memory, 0, (done, mr.region.length))
             }
         }
     }
 
-    /// A step of the `len` bytes at `at`, of which `done` are done.
+    /// Flushes one step of the `len` bytes at `at`, of which `done` are flushed.
     fn write_back(
         &self,
         memory: &Memory,
@@ -99,19 +100,19 @@ impl Flush {
             return Ok(None);
         }
         let left = len.saturating_sub(done);
-        let now = left.min(STEP);
-        // CAST: No more than a step.
+        let now = left.min(STEP_BYTES);
+        // CAST: At most `STEP_BYTES`.
         memory
             .write_back(at.saturating_add(done), now as usize)
             .map_err(|_| AccessError::Rights)?;
         Ok((now < left).then(|| done.saturating_add(now)))
     }
 
-    /// Takes all steps. Sleeps.
+    /// Flushes all steps. Sleeps.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: as [`Flush::step`].
+    /// `EFAULT` if [`Flush::step`] fails.
     pub(crate) fn finish(&self, keys: &KeyTable) -> Result {
         let mut done = 0;
         while let Some(next) = self.step(keys, done).map_err(|_| EFAULT)? {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The keys of a device, and what they open.
+//! The key table of a device: finds memory regions and windows by their keys, and binds windows to regions.
 //!
-//! Owns the table in which keys are found, and the tie between a window and its region. Does not
-//! know who asks, nor why.
+//! A key is a random index into the table, and the generation: eight more bits. The generation of a
+//! user-space region is random, too. For windows and regions for fast registration, the consumer chooses it.
 //!
-//! A key is an index into the table, which is random, and eight bits more. Those of a region of a process
-//! are random, too; those of a window or of a region for fast registration are its consumer's to
-//! choose.
+//! Lookups take an RCU read lock. Adding and removing entries is done by verbs, in process context. Binding,
+//! registration and invalidation run in the send and receive engines.
 
 use crate::{
     limits::{
@@ -60,86 +59,86 @@ use roce::{
     status::WcStatus, //
 };
 
-/// Bits of a key that are not the index.
+/// Bits of the generation in a key.
 const GENERATION_BITS: u32 = 8;
 
-/// Indices. 0 stays free, so that no key is 0.
+/// Valid indices. Index 0 is not used, so no key is 0.
 const INDICES: core::ops::Range<u32> = 1..1 << (u32::BITS - GENERATION_BITS);
 
 const _: () = assert!(MAX_MR + MAX_MW == INDICES.end - INDICES.start);
 
-/// What an index stands for.
+/// An entry of the key table.
 pub(crate) enum KeyEntry {
-    /// Memory of a process, or all of the kernel's.
+    /// Memory of a process, a DMA buffer, or all kernel memory.
     Region(Mr),
-    /// Pages that a consumer in the kernel registers and invalidates by work requests.
+    /// Pages that a ULP registers and invalidates by work requests.
     Fast(Pin<KBox<FastMr>>),
-    /// A window to a region.
+    /// A window, which may be bound to a part of a region.
     Window(Pin<KBox<Mw>>),
 }
 
-/// Memory that may be used, for as long as this is kept.
+/// Memory that a key grants access to. It remains valid while this value exists.
 pub(crate) struct Mapped<'g> {
-    held: MappedHold<'g>,
+    memory: MappedRef<'g>,
     _window: Option<RwGuard<'g, Binding>>,
-    at: u64,
+    offset: u64,
 }
 
-/// What keeps the memory.
-enum MappedHold<'g> {
-    /// RCU: it stays until its readers are gone.
+/// Reference to mapped memory.
+enum MappedRef<'g> {
+    /// Protected by RCU.
     Region(&'g Memory),
-    /// A registration, which is not invalidated before its reader is gone.
+    /// Protected by the registration, which is not invalidated while it has readers.
     Fast(RwGuard<'g, FastRegistration>),
 }
 
 impl Mapped<'_> {
-    /// The memory.
+    /// Returns the memory.
     #[inline]
     pub(crate) fn memory(&self) -> &Memory {
-        match &self.held {
-            MappedHold::Region(memory) => memory,
-            MappedHold::Fast(active) => &active.memory,
+        match &self.memory {
+            MappedRef::Region(memory) => memory,
+            MappedRef::Fast(active) => &active.memory,
         }
     }
 
-    /// Where in it the bytes are.
+    /// Returns the offset of the bytes in the memory.
     #[inline]
-    pub(crate) fn at(&self) -> u64 {
-        self.at
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
     }
 }
 
-/// The keys of one device.
+/// The key table of one device.
 #[pin_data]
 pub(crate) struct KeyTable {
     #[pin]
     table: RcuTable<KeyEntry>,
 }
 
-/// Index and generation of a key.
+/// Splits a key into index and generation.
 #[inline]
-fn split(key: u32) -> (u32, u8) {
-    // CAST: The generation is the low byte.
+fn split_key(key: u32) -> (u32, u8) {
+    // CAST: The generation is the low byte of the key.
     (key >> GENERATION_BITS, key as u8)
 }
 
-fn coalesce(index: u32, generation: u8) -> u32 {
+fn make_key(index: u32, generation: u8) -> u32 {
     index << GENERATION_BITS | u32::from(generation)
 }
 
 fn random_generation() -> u8 {
-    // CAST: The low bits are as random as the others.
+    // CAST: Any eight bits of the random number will do.
     random::u32() as u8
 }
 
 impl KeyTable {
-    /// A device without regions.
+    /// Creates an empty table.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self { table <- RcuTable::new() })
     }
 
-    /// Gives `memory` a key: local and remote key are the same number.
+    /// Adds a region with the given `memory`. Its lkey and rkey are the same number.
     ///
     /// # Errors
     ///
@@ -154,15 +153,15 @@ impl KeyTable {
         let generation = random_generation();
         let mr = Mr::new(pd, generation, access, region, memory);
         let entry = Arc::new(KeyEntry::Region(mr), GFP_KERNEL_ACCOUNT)?;
-        let key = coalesce(self.table.alloc_random(INDICES, entry)?, generation);
+        let key = make_key(self.table.alloc_random(INDICES, entry)?, generation);
         Ok(MrKeys {
             lkey: key,
             rkey: key,
         })
     }
 
-    /// Makes a region for fast registration of up to `pages` pages. Returns its entry as well, which
-    /// is an [`KeyEntry::Fast`].
+    /// Adds a region for fast registration of up to `pages` pages. Also returns its entry, a
+    /// [`KeyEntry::Fast`].
     ///
     /// # Errors
     ///
@@ -171,7 +170,7 @@ impl KeyTable {
         let generation = random_generation();
         let fast = FastMr::new(pd, generation, pages)?;
         let entry = Arc::new(KeyEntry::Fast(fast), GFP_KERNEL_ACCOUNT)?;
-        let key = coalesce(self.table.alloc_random(INDICES, entry.clone())?, generation);
+        let key = make_key(self.table.alloc_random(INDICES, entry.clone())?, generation);
         let keys = MrKeys {
             lkey: key,
             rkey: key,
@@ -179,7 +178,7 @@ impl KeyTable {
         Ok((entry, keys))
     }
 
-    /// Makes a window that is bound to nothing. Returns its key.
+    /// Adds an unbound window. Returns its key.
     ///
     /// # Errors
     ///
@@ -189,18 +188,18 @@ impl KeyTable {
         let window = Mw::new(pd, window_type, generation)?;
         let entry = Arc::new(KeyEntry::Window(window), GFP_KERNEL_ACCOUNT)?;
         let index = self.table.alloc_random(INDICES, entry)?;
-        Ok(coalesce(index, generation))
+        Ok(make_key(index, generation))
     }
 
-    /// Puts what `change` makes of a region in its place, under the same key. When it returns, nobody
-    /// uses the region as it was.
+    /// Replaces a region by the one that `change` creates from it. The key remains the same. When it returns,
+    /// the old region is no longer in use.
     ///
     /// # Errors
     ///
-    /// `EBUSY`: a window is bound to it; `EINVAL`: no such region can be changed; `ENOMEM`; what
-    /// `change` says.
+    /// `EBUSY` if a window is bound to it; `EINVAL` if the key is not that of an [`Mr`]; `ENOMEM`; the errors
+    /// of `change`.
     pub(crate) fn change_region(&self, key: u32, change: impl FnOnce(&Mr) -> Result<Mr>) -> Result {
-        let (index, _) = split(key);
+        let (index, _) = split_key(key);
         let found = {
             let guard = rcu::read_lock();
             self.table.borrow(index, &guard).map(Arc::from)
@@ -216,14 +215,13 @@ impl KeyTable {
         self.table.replace(index, new).map(drop)
     }
 
-    /// Takes the key of a region back, whatever its low byte is by now. When it returns, nobody reads
-    /// or writes the memory any more.
+    /// Removes a region, whatever the generation in `key`. When it returns, the memory is no longer accessed.
     ///
     /// # Errors
     ///
-    /// `EBUSY`: a window is bound to it. Nothing has changed then.
+    /// `EBUSY` if a window is bound to it. The region is unchanged then.
     pub(crate) fn remove_region(&self, key: u32) -> Result {
-        let (index, _) = split(key);
+        let (index, _) = split_key(key);
         let closed = {
             let guard = rcu::read_lock();
             match self.table.get(index, &guard) {
@@ -239,26 +237,26 @@ impl KeyTable {
         Ok(())
     }
 
-    /// Takes the key of a window back, whatever its low byte is by now. When it returns, nobody reads
-    /// or writes through it any more.
+    /// Removes a window, whatever the generation in `key`. When it returns, memory is no longer accessed
+    /// through it.
     pub(crate) fn remove_window(&self, key: u32) {
-        let (index, _) = split(key);
+        let (index, _) = split_key(key);
         let Some(entry) = self.table.remove(index) else {
             return;
         };
         if let KeyEntry::Window(mw) = &*entry {
             if let Some(region) = mw.region() {
-                self.let_go(region, &rcu::read_lock());
+                self.detach_window(region, &rcu::read_lock());
             }
         }
     }
 
-    /// Binds a window to a part of a region, or to nothing, for queue pair `identity` of the domain `pd`.
-    /// For any context but hard interrupts.
+    /// Binds a window to a part of a region, or unbinds it, for the QP `identity` of the domain `pd`.
+    /// Callable from any context but hard interrupts.
     ///
     /// # Errors
     ///
-    /// `IB_WC_MW_BIND_ERR`: C10-72 to C10-75 and what is about [`Bind`]. Nothing has changed then.
+    /// `IB_WC_MW_BIND_ERR` (C10-72 to C10-75, and the rules of [`Bind`]). Nothing has changed then.
     pub(crate) fn bind(
         &self,
         pd: &Arc<Pd>,
@@ -266,38 +264,39 @@ impl KeyTable {
         bind: &Bind,
     ) -> Result<(), WcStatus> {
         let guard = rcu::read_lock();
-        let (index, _) = split(bind.window.get());
+        let (index, _) = split_key(bind.window.get());
         let Some(KeyEntry::Window(mw)) = self.table.get(index, &guard) else {
             return Err(WcStatus::MwBindErr);
         };
-        // C10-72: the window's domain is the queue pair's.
+        // C10-72: the window belongs to the domain of the QP.
         if !Arc::ptr_eq(&mw.pd, pd) {
             return Err(WcStatus::MwBindErr);
         }
         let before = mw
-            .bind(identity, bind, || self.hold(pd, bind, &guard))
+            .bind(identity, bind, || self.attach_window(pd, bind, &guard))
             .ok_or(WcStatus::MwBindErr)?;
         if let Some(region) = before {
-            self.let_go(region, &guard);
+            self.detach_window(region, &guard);
         }
         Ok(())
     }
 
-    /// Finds the region that a window is to be bound to, and counts the window.
-    fn hold(&self, pd: &Arc<Pd>, bind: &Bind, guard: &rcu::Guard) -> Option<WindowPlace> {
-        let (region, generation) = split(bind.region.get());
+    /// Finds the region that a window will be bound to, and counts the window there.
+    fn attach_window(&self, pd: &Arc<Pd>, bind: &Bind, guard: &rcu::Guard) -> Option<WindowPlace> {
+        let (region, generation) = split_key(bind.region.get());
         let entry = self.table.get(region, guard)?;
         let (windows, domain) = match entry {
             KeyEntry::Region(mr) => (&mr.windows, &mr.pd),
             KeyEntry::Fast(fast) => (&fast.windows, &fast.pd),
             KeyEntry::Window(_) => return None,
         };
-        // A stranger's window does not count, not even for a moment: the region could not go.
+        // A window of another domain must not count, not even briefly: the region could not be deregistered
+        // then.
         if !Arc::ptr_eq(domain, pd) {
             return None;
         }
-        // First the count: a region that is counted for a window is not invalidated.
-        if !windows.enter() {
+        // Count first: a region with bound windows is not invalidated.
+        if !windows.try_attach() {
             return None;
         }
         let request = AccessRequest {
@@ -308,7 +307,7 @@ impl KeyTable {
         };
         let offset = match entry {
             KeyEntry::Region(mr) => mr.locate(generation, &request).ok().and_then(|_| {
-                // Its rights and its bounds.
+                // Checks the rights and bounds of the region.
                 bind.place_in(mr.access, mr.region)
             }),
             KeyEntry::Fast(fast) => fast
@@ -318,43 +317,43 @@ impl KeyTable {
             KeyEntry::Window(_) => None,
         };
         if offset.is_none() {
-            windows.leave();
+            windows.detach();
         }
         offset.map(|offset| WindowPlace { region, offset })
     }
 
-    /// A window is not bound to a region any more.
-    fn let_go(&self, region: u32, guard: &rcu::Guard) {
+    /// Uncounts a window that is no longer bound to the region.
+    fn detach_window(&self, region: u32, guard: &rcu::Guard) {
         match self.table.get(region, guard) {
-            Some(KeyEntry::Region(mr)) => mr.windows.leave(),
-            Some(KeyEntry::Fast(fast)) => fast.windows.leave(),
+            Some(KeyEntry::Region(mr)) => mr.windows.detach(),
+            Some(KeyEntry::Fast(fast)) => fast.windows.detach(),
             _ => {}
         }
     }
 
-    /// Registers the pages that the consumer has listed, for a queue pair of the domain `pd`. For any
-    /// context but hard interrupts.
+    /// Registers the pages that the ULP has staged, for a QP of the domain `pd`. Callable from any context
+    /// but hard interrupts.
     ///
     /// # Errors
     ///
-    /// `IB_WC_MW_BIND_ERR`, which stands for all operations on keys: no such region, another domain,
-    /// or it is registered already.
+    /// `IB_WC_MW_BIND_ERR`, the status of all failed key operations: not a region for fast registration,
+    /// another domain, or already registered.
     pub(crate) fn register(&self, pd: &Arc<Pd>, reg: &FastReg) -> Result<(), WcStatus> {
         let guard = rcu::read_lock();
-        let (index, _) = split(reg.key);
+        let (index, _) = split_key(reg.key);
         match self.table.get(index, &guard) {
             Some(KeyEntry::Fast(fast)) if Arc::ptr_eq(&fast.pd, pd) && fast.register(reg) => Ok(()),
             _ => Err(WcStatus::MwBindErr),
         }
     }
 
-    /// Takes back what a work request has registered or bound, for queue pair `identity` of the domain
-    /// `pd`, or for its peer if `remote`. When it returns, nobody reads or writes by that key any
-    /// more. For any context but hard interrupts.
+    /// Invalidates a registration or binding, for the QP `identity` of the domain `pd`, or for its peer if
+    /// `remote`. When it returns, memory is no longer accessed through the key. Callable from any context but
+    /// hard interrupts.
     ///
     /// # Errors
     ///
-    /// `Key`: nothing has the key; `ProtectionDomain`; `Rights`: it cannot be invalidated like this.
+    /// `Key` if the key is not valid; `ProtectionDomain`; `Rights` if it cannot be invalidated in this way.
     pub(crate) fn invalidate(
         &self,
         pd: &Arc<Pd>,
@@ -363,7 +362,7 @@ impl KeyTable {
         remote: bool,
     ) -> Result<(), AccessError> {
         let guard = rcu::read_lock();
-        let (index, generation) = split(key);
+        let (index, generation) = split_key(key);
         let entry = self.table.get(index, &guard).ok_or(AccessError::Key)?;
         let domain = match entry {
             KeyEntry::Region(mr) => &mr.pd,
@@ -378,80 +377,80 @@ impl KeyTable {
             KeyEntry::Fast(fast) => fast.invalidate(generation, remote),
             KeyEntry::Window(mw) => {
                 let region = mw.invalidate(identity, generation)?;
-                self.let_go(region, &guard);
+                self.detach_window(region, &guard);
                 Ok(())
             }
         }
     }
 
-    /// The region that `key` names, and the generation that the key says.
-    pub(crate) fn region<'g>(&'g self, key: u32, guard: &'g rcu::Guard) -> Option<(&'g Mr, u8)> {
-        let (index, generation) = split(key);
+    /// Returns the [`Mr`] of `key` and the generation in the key.
+    pub(crate) fn lookup_mr<'g>(&'g self, key: u32, guard: &'g rcu::Guard) -> Option<(&'g Mr, u8)> {
+        let (index, generation) = split_key(key);
         match self.table.get(index, guard) {
             Some(KeyEntry::Region(mr)) => Some((mr, generation)),
             _ => None,
         }
     }
 
-    /// Finds memory that a scatter list names.
+    /// Returns the memory of a scatter/gather list entry.
     ///
     /// # Errors
     ///
-    /// Those of [`AccessRequest::check`], and a key that names no region.
+    /// As [`AccessRequest::check`]; `Key` if the key is not that of a region.
     #[inline]
-    pub(crate) fn local<'g>(
+    pub(crate) fn lookup_local<'g>(
         &'g self,
         lkey: u32,
         request: &AccessRequest<'_>,
         guard: &'g rcu::Guard,
     ) -> Result<Mapped<'g>, AccessError> {
-        let (index, generation) = split(lkey);
+        let (index, generation) = split_key(lkey);
         match self.table.get(index, guard) {
             Some(KeyEntry::Region(mr)) => Ok(Mapped {
-                at: mr.locate(generation, request)?,
-                held: MappedHold::Region(&mr.memory),
+                offset: mr.locate(generation, request)?,
+                memory: MappedRef::Region(&mr.memory),
                 _window: None,
             }),
             Some(KeyEntry::Fast(fast)) => {
-                let (active, at) = fast.locate(generation, request)?;
+                let (active, offset) = fast.locate(generation, request)?;
                 Ok(Mapped {
-                    held: MappedHold::Fast(active),
+                    memory: MappedRef::Fast(active),
                     _window: None,
-                    at,
+                    offset,
                 })
             }
             _ => Err(AccessError::Key),
         }
     }
 
-    /// Finds memory that the peer of queue pair `identity` names.
+    /// Returns the memory that the peer of the QP `identity` names.
     ///
     /// # Errors
     ///
-    /// Those of [`AccessRequest::check`], and a key that names nothing.
+    /// As [`AccessRequest::check`]; `Key` if the key is not valid.
     #[inline]
-    pub(crate) fn remote<'g>(
+    pub(crate) fn lookup_remote<'g>(
         &'g self,
         identity: QpIdentity,
         rkey: u32,
         request: &AccessRequest<'_>,
         guard: &'g rcu::Guard,
     ) -> Result<Mapped<'g>, AccessError> {
-        let (index, generation) = split(rkey);
+        let (index, generation) = split_key(rkey);
         let Some(KeyEntry::Window(mw)) = self.table.get(index, guard) else {
-            return self.local(rkey, request, guard);
+            return self.lookup_local(rkey, request, guard);
         };
         let (binding, place) = mw.locate(identity, generation, request)?;
-        // The region has not gone, because the window is bound to it.
-        let held = match self.table.get(place.region, guard) {
-            Some(KeyEntry::Region(mr)) => MappedHold::Region(&mr.memory),
-            Some(KeyEntry::Fast(fast)) => MappedHold::Fast(fast.enter()?),
+        // The region exists, because a window is bound to it.
+        let memory = match self.table.get(place.region, guard) {
+            Some(KeyEntry::Region(mr)) => MappedRef::Region(&mr.memory),
+            Some(KeyEntry::Fast(fast)) => MappedRef::Fast(fast.enter()?),
             _ => return Err(AccessError::Key),
         };
         Ok(Mapped {
-            held,
+            memory,
             _window: Some(binding),
-            at: place.offset,
+            offset: place.offset,
         })
     }
 }

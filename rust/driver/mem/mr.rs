@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: what stands behind a key.
+//! Memory regions of user space, and the count of windows bound to a region.
 //!
-//! Owns the checks between a key and the memory of one region: generation, protection domain,
-//! rights, bounds. Does not know packets or queue pairs; whoever passes the checks gets an offset
-//! into [`Memory`], which only copies.
-//!
-//! A region of a process does not change as long as it has its place in the table. One for fast
-//! registration changes in softirq, so its readers go through a [`RwRevocable`].
+//! [`KeyTable`](crate::mem::key_table::KeyTable) finds a region by its key and calls the checks here:
+//! generation, protection domain, rights, bounds. They return an offset into [`Memory`], which only copies.
+//! An [`Mr`] does not change while it is in the table, so RCU is sufficient to read it.
 
 use crate::mem::{
     access_request::AccessRequest,
@@ -28,10 +25,10 @@ use roce::access::{
     Region, //
 };
 
-/// Counts the windows that are bound to a region, so that it does not go while there are any.
+/// Number of windows bound to a region. The region is not removed or invalidated while it is nonzero.
 pub(crate) struct BoundWindows(Atomic<i32>);
 
-/// No window may be bound.
+/// No window can be bound.
 const CLOSED: i32 = -1;
 
 impl BoundWindows {
@@ -39,8 +36,8 @@ impl BoundWindows {
         Self(Atomic::new(0))
     }
 
-    /// A window wants to be bound. `false`: the region is going.
-    pub(crate) fn enter(&self) -> bool {
+    /// Counts a window that will be bound. Returns false if the region is closed.
+    pub(crate) fn try_attach(&self) -> bool {
         let mut count = self.0.load(Relaxed);
         loop {
             if count == CLOSED {
@@ -53,41 +50,41 @@ impl BoundWindows {
         }
     }
 
-    /// A window is not bound any more.
-    pub(crate) fn leave(&self) {
+    /// Uncounts a window that is no longer bound.
+    pub(crate) fn detach(&self) {
         self.0.fetch_sub(1, Full);
     }
 
-    /// How many are bound.
+    /// Returns the number of bound windows.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.0.load(Relaxed)).unwrap_or(0)
     }
 
-    /// From now on no window can be bound. `false`: there are some.
+    /// Prevents further windows from being bound. Returns false, without effect, if any are bound.
     pub(crate) fn close(&self) -> bool {
         matches!(self.0.cmpxchg(0, CLOSED, Full), Ok(_) | Err(CLOSED))
     }
 
-    /// Takes [`BoundWindows::close`] back.
+    /// Undoes [`BoundWindows::close`].
     pub(crate) fn reopen(&self) {
         let _ = self.0.cmpxchg(CLOSED, 0, Full);
     }
 }
 
-/// Memory that a consumer has registered.
+/// A memory region of a process, of a DMA buffer, or of all kernel memory.
 pub(crate) struct Mr {
     pub(crate) pd: Arc<Pd>,
-    /// The low byte of the key.
+    /// Low byte of the key.
     pub(crate) generation: u8,
     pub(crate) access: Access,
     pub(crate) region: Region,
-    /// Shared with the region that takes the place of this one when it is changed.
+    /// Shared with the region that replaces this one on re-registration.
     pub(crate) memory: Arc<Memory>,
     pub(crate) windows: BoundWindows,
 }
 
 impl Mr {
-    /// A region without windows.
+    /// Creates a region without bound windows.
     pub(crate) fn new(
         pd: Arc<Pd>,
         generation: u8,
@@ -105,11 +102,11 @@ impl Mr {
         }
     }
 
-    /// [`AccessRequest::check`] for this region.
+    /// Checks `request` as [`AccessRequest::check`] does. Returns the offset of the bytes in the memory.
     ///
     /// # Errors
     ///
-    /// Those of [`AccessRequest::check`], and the wrong generation.
+    /// As [`AccessRequest::check`]; `Key` if the generation is wrong.
     pub(crate) fn locate(
         &self,
         generation: u8,
@@ -121,12 +118,12 @@ impl Mr {
         request.check(&self.pd, self.access, self.region)
     }
 
-    /// Checks that a holder of `pd` may do `access` to all of the region.
+    /// Checks that the holder of `pd` has the rights `access` to the region as a whole.
     ///
     /// # Errors
     ///
     /// As [`Mr::locate`].
-    pub(crate) fn grants(
+    pub(crate) fn check_access(
         &self,
         generation: u8,
         pd: &Arc<Pd>,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory windows.
+//! Memory windows: the binding of a window, and the checks of an access through it (generation, protection
+//! domain, QP, rights, bounds).
 //!
-//! Owns what a window is bound to, and the checks of a peer who comes through it: generation,
-//! protection domain, queue pair, rights, bounds. Knows regions by their index only: whoever binds a
-//! window has to see to it that the region stays.
+//! Binding and invalidation run in the engines, in process context or softirq, so readers go through an
+//! [`RwRevocable`]. A window refers to its region by index. The caller of [`Mw::bind`] ensures that the
+//! region stays in the table while the window is bound.
 
 use crate::mem::{
     access_request::AccessRequest,
@@ -37,15 +38,16 @@ use roce::{
     }, //
 };
 
-/// A queue pair, for what only it and its peer may use. Its number will not do: it is given out again.
+/// Identity of a QP, for windows that only this QP and its peer may use. QP numbers are reused, identities
+/// are not.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct QpIdentity(u64);
 
 impl QpIdentity {
-    /// Nobody.
+    /// No QP.
     const NONE: Self = Self(0);
 
-    /// One that was never there before.
+    /// Returns a new identity.
     pub(crate) fn new() -> Self {
         static LAST: Atomic<u64> = Atomic::new(0);
         Self(LAST.fetch_add(1, Relaxed).wrapping_add(1))
@@ -62,28 +64,28 @@ pub(crate) struct Mw {
     binding: RwRevocable<Binding>,
 }
 
-/// What a window is bound to.
+/// The binding of a window.
 pub(crate) struct Binding {
-    /// The low byte of the key, also while it is bound to nothing.
+    /// Low byte of the key, also while the window is unbound.
     generation: u8,
-    /// Who has bound it.
+    /// The QP that bound the window.
     identity: QpIdentity,
     access: Access,
     addresses: Region,
     place: Option<WindowPlace>,
 }
 
-/// Where in which region a window is.
+/// Position of a window in a region.
 #[derive(Clone, Copy)]
 pub(crate) struct WindowPlace {
-    /// Index of the region.
+    /// Index of the region in the key table.
     pub(crate) region: u32,
-    /// First byte of the window.
+    /// Offset of the first byte of the window.
     pub(crate) offset: u64,
 }
 
 impl Mw {
-    /// A window that is bound to nothing.
+    /// Creates an unbound window.
     ///
     /// # Errors
     ///
@@ -93,7 +95,7 @@ impl Mw {
         window_type: WindowType,
         generation: u8,
     ) -> Result<Pin<KBox<Self>>> {
-        let nothing = Binding {
+        let unbound = Binding {
             generation,
             identity: QpIdentity::NONE,
             access: Access::NONE,
@@ -104,38 +106,38 @@ impl Mw {
             pin_init!(Self {
                 pd,
                 window_type,
-                binding <- RwRevocable::shut(nothing, c"ferroce::Window", static_lock_class!()),
+                binding <- RwRevocable::shut(unbound, c"ferroce::Window", static_lock_class!()),
             }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
-    /// Binds the window for queue pair `identity`; returns the region that it was bound to, which is to
-    /// be let go.
+    /// Binds the window for the QP `identity`, or unbinds it. Returns the region that it was bound to before,
+    /// which the caller must uncount.
     ///
-    /// `hold` looks the new region up and holds it; it is called only if the rest is in order.
+    /// `attach` finds and counts the new region. It is called only if the rest of the request is valid.
     ///
     /// # Errors
     ///
-    /// `None`: the window does not have that key, or may not be bound like this; or `hold` says so.
-    /// Nothing has changed then.
+    /// `None` if the key is wrong, the window cannot be bound in this way, or `attach` fails. Nothing has
+    /// changed then.
     pub(crate) fn bind(
         &self,
         identity: QpIdentity,
         bind: &Bind,
-        hold: impl FnOnce() -> Option<WindowPlace>,
+        attach: impl FnOnce() -> Option<WindowPlace>,
     ) -> Option<Option<u32>> {
         let mut binding = self.binding.lock();
-        // CAST: The generation is the low byte.
-        let named = binding.generation == bind.window.get() as u8;
-        if !named || !bind.suits(self.window_type, binding.place.is_some()) {
+        // CAST: The generation is the low byte of the key.
+        let has_key = binding.generation == bind.window.get() as u8;
+        if !has_key || !bind.suits(self.window_type, binding.place.is_some()) {
             return None;
         }
         let place = match bind.unbinds() {
             true => None,
-            false => Some(hold()?),
+            false => Some(attach()?),
         };
-        let before = core::mem::replace(
+        let old = core::mem::replace(
             binding.shut(),
             Binding {
                 generation: bind.key,
@@ -148,16 +150,16 @@ impl Mw {
         if place.is_some() {
             binding.open();
         }
-        Some(before.place.map(|place| place.region))
+        Some(old.place.map(|place| place.region))
     }
 
-    /// Takes the binding of queue pair `identity` back; returns the region, which is to be let go. When it
-    /// returns, nobody reads or writes through the window any more.
+    /// Invalidates the binding of the QP `identity`. Returns the region, which the caller must uncount. When
+    /// it returns, memory is no longer accessed through the window.
     ///
     /// # Errors
     ///
-    /// `Key`: that is not its key, or it is not bound; `Rights`: it is of type 1 (o10-37.2.26), or
-    /// another queue pair has bound it.
+    /// `Key`: the key is wrong, or the window is not bound. `Rights`: the window is of type 1 (o10-37.2.26),
+    /// or another QP has bound it.
     pub(crate) fn invalidate(
         &self,
         identity: QpIdentity,
@@ -178,16 +180,18 @@ impl Mw {
         Ok(place.region)
     }
 
-    /// The region that the window is bound to. For its end, when nobody can bind it any more.
+    /// Returns the region that the window is bound to. Called on removal, when it can no longer be bound.
     pub(crate) fn region(&self) -> Option<u32> {
         self.binding.lock().place.map(|place| place.region)
     }
 
-    /// Checks that a peer of queue pair `identity` may have what it wishes, and says where it is.
+    /// Checks an access of the peer of the QP `identity`. Returns its position in the region, and a guard of
+    /// the binding.
     ///
     /// # Errors
     ///
-    /// As [`AccessRequest::check`]; the wrong generation, the wrong queue pair, no binding.
+    /// As [`AccessRequest::check`]; `Key` if the generation is wrong or the window is not bound; `Rights` if
+    /// the window belongs to another QP.
     pub(crate) fn locate(
         &self,
         identity: QpIdentity,

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for memory on demand, or until much memory is flushed.
+//! Page faults of on-demand memory (ODP), and flushes that are too long for softirq.
 //!
-//! Owns what one half of a queue pair knows about memory that it found absent: which, whether
-//! somebody is bringing it, and how often that was in vain. Bringing it sleeps, so a work item does
-//! it; the half pauses until then, and does nothing in between that the peer could see. Does not
-//! know what the memory is for. A flush of much memory waits in the same way.
+//! An engine that finds memory absent records the access in its [`FaultWait`] and pauses. A work item faults
+//! the memory in, which sleeps, and then runs the engine again. While it waits, the engine does nothing that
+//! the peer could observe. The owner of the engine accesses its [`FaultWait`], so there is no lock.
 //!
-//! A half has several accesses to make, those of requests and those of answers. So what has become of a
-//! wait says nothing of another access than the one that waited: that one is known by what it asked for.
+//! An engine has several accesses to make: those of requests and those of responses. A fault result applies
+//! only to the access that faulted, identified by key, address and rights.
 //!
-//! Names of memory are kept here, not references to it: the work item looks the key up as
-//! any access does. So a region may go meanwhile, and nobody has to drop one where that must not
-//! sleep.
+//! A fault request holds the key of the memory, not a reference: the work item looks up the key again. The
+//! region may therefore be deregistered meanwhile, and no reference is dropped in atomic context.
 
 use crate::mem::{
     access_request::AccessRequest,
@@ -41,135 +39,136 @@ use roce::access::{
     Obstacle, //
 };
 
-/// How often the same access may find memory absent. Each time, something else has taken away what
-/// was brought, in the time that a work item needs to end.
-const MOST_TRIES: u32 = 256;
+/// Limit of the faults of one access. Each time, the memory was reclaimed again before the engine could use
+/// it.
+const MAX_FAULT_TRIES: u32 = 256;
 
-/// A wait that a peer should hear of, in nanoseconds: it may soon give us up.
-const SLOW: u64 = 30_000_000;
+/// A wait for this long is reported to the peer, which may otherwise soon give up.
+const SLOW_FAULT_NS: u64 = 30_000_000;
 
-/// Most bytes that are brought at a time beyond those that are missed.
-pub(crate) const MOST_AHEAD: u32 = 2 << 20;
+/// Limit of the memory that one fault brings in ahead of need, counted from the faulting address.
+pub(crate) const FAULT_AROUND_BYTES: u32 = 2 << 20;
 
-/// Memory that an access missed.
+/// An access that found memory absent.
 #[derive(Clone)]
 pub(crate) struct FaultRequest {
-    /// Protection domain of who asks.
+    /// Protection domain of the access.
     pub(crate) pd: Arc<Pd>,
-    /// The queue pair, if it is its peer who asks.
+    /// The QP, if the access is one of its peer.
     pub(crate) peer_of: Option<QpIdentity>,
     /// Key of the region or window.
     pub(crate) key: u32,
     /// Address of the first byte.
     pub(crate) va: u64,
-    /// Bytes that must be there.
-    pub(crate) must: u32,
-    /// Bytes that will be needed next, from the same address on. They may be missing.
-    pub(crate) may: u32,
-    /// What for.
+    /// Bytes that must become present.
+    pub(crate) len: u32,
+    /// Bytes from `va` on that will be needed next, including the first `len`. Failure to fault them in is
+    /// not an error.
+    pub(crate) around_len: u32,
+    /// Rights of the access.
     pub(crate) access: Access,
 }
 
 impl FaultRequest {
-    /// Brings the memory. Sleeps.
+    /// Faults the memory in. Sleeps.
     ///
     /// # Errors
     ///
-    /// Why it cannot be had; see [`OnDemand::fault`].
-    pub(crate) fn bring(&self, keys: &KeyTable) -> Result {
-        let (region, offset) = self.find(keys).ok_or(EFAULT)?;
+    /// As [`OnDemand::fault`]; `EFAULT` if the key no longer grants the access.
+    pub(crate) fn fault_in(&self, keys: &KeyTable) -> Result {
+        let (region, offset) = self.lookup(keys).ok_or(EFAULT)?;
         let fetch = if self.access.writes() {
             Fetch::Write
         } else {
             Fetch::Read
         };
-        let ahead = self.may.min(MOST_AHEAD);
-        if ahead > self.must && region.fault(offset, ahead.into(), fetch).is_ok() {
+        let ahead = self.around_len.min(FAULT_AROUND_BYTES);
+        if ahead > self.len && region.fault(offset, ahead.into(), fetch).is_ok() {
             return Ok(());
         }
-        match self.must {
+        match self.len {
             0 => Ok(()),
-            must => region.fault(offset, must.into(), fetch),
+            len => region.fault(offset, len.into(), fetch),
         }
     }
 
-    /// Brings as much of the memory as `fetch` says. Sleeps.
+    /// Faults in the first `len` bytes, in the mode `fetch`. Sleeps.
     ///
     /// # Errors
     ///
-    /// As [`FaultRequest::bring`].
+    /// As [`FaultRequest::fault_in`].
     pub(crate) fn prefetch(&self, keys: &KeyTable, fetch: Fetch) -> Result {
-        let (region, offset) = self.find(keys).ok_or(EFAULT)?;
-        region.fault(offset, self.must.into(), fetch)
+        let (region, offset) = self.lookup(keys).ok_or(EFAULT)?;
+        region.fault(offset, self.len.into(), fetch)
     }
 
-    /// Whether the same access wants it: its memory begins at the same place.
-    fn is_for(&self, other: &Self) -> bool {
+    /// Returns whether both are the same access: their memory begins at the same address.
+    fn is_same_access(&self, other: &Self) -> bool {
         (self.key, self.va, self.access, self.peer_of.is_some())
             == (other.key, other.va, other.access, other.peer_of.is_some())
     }
 
-    /// The region on demand that the memory is in, and where.
-    pub(crate) fn find(&self, keys: &KeyTable) -> Option<(Arc<OnDemand>, u64)> {
+    /// Returns the on-demand region of the memory, and the offset in it.
+    pub(crate) fn lookup(&self, keys: &KeyTable) -> Option<(Arc<OnDemand>, u64)> {
         let guard = rcu::read_lock();
         let request = AccessRequest {
             pd: &self.pd,
             va: self.va,
-            len: self.must,
+            len: self.len,
             access: self.access,
         };
         let found = match self.peer_of {
-            None => keys.local(self.key, &request, &guard),
-            Some(identity) => keys.remote(identity, self.key, &request, &guard),
+            None => keys.lookup_local(self.key, &request, &guard),
+            Some(identity) => keys.lookup_remote(identity, self.key, &request, &guard),
         }
         .ok()?;
         match found.memory() {
-            Memory::OnDemand(region) => Some((region.clone(), found.at())),
+            Memory::OnDemand(region) => Some((region.clone(), found.offset())),
             _ => None,
         }
     }
 }
 
-/// What a half waits for, and a work item does.
+/// Work that an engine waits for, and that a work item does.
 pub(crate) enum DeferredWork {
-    /// This is brought.
-    Bring(FaultRequest),
-    /// All of this is flushed.
+    /// Faults in this memory.
+    FaultIn(FaultRequest),
+    /// Executes all of this flush.
     Flush(Flush),
 }
 
 impl DeferredWork {
-    /// Does it. Sleeps.
+    /// Does the work. Sleeps.
     ///
     /// # Errors
     ///
-    /// Those of [`FaultRequest::bring`] and [`Flush::finish`].
-    pub(crate) fn carry_out(&self, keys: &KeyTable) -> Result {
+    /// As [`FaultRequest::fault_in`] and [`Flush::finish`].
+    pub(crate) fn service(&self, keys: &KeyTable) -> Result {
         match self {
-            Self::Bring(request) => request.bring(keys),
+            Self::FaultIn(request) => request.fault_in(keys),
             Self::Flush(flush) => flush.finish(keys),
         }
     }
 
-    /// Whether it is for the same access.
-    fn is_for(&self, other: &Self) -> bool {
+    /// Returns whether both are for the same access.
+    fn is_same_access(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Bring(request), Self::Bring(other)) => request.is_for(other),
+            (Self::FaultIn(request), Self::FaultIn(other)) => request.is_same_access(other),
             (Self::Flush(flush), Self::Flush(other)) => flush.is_same(other),
             _ => false,
         }
     }
 }
 
-/// Why an access to memory did not happen.
+/// Why an access to memory failed.
 pub(crate) enum AccessFailure<E> {
-    /// This is not there at present.
+    /// This memory is absent. The access can be retried after a page fault.
     Absent(FaultRequest),
-    /// What was to be copied is not there at present, and somebody else knows of it.
-    AbsentElsewhere,
-    /// This takes long.
+    /// The payload source is not available, and has recorded the reason (see `PayloadError::Source`).
+    SourceAbsent,
+    /// This flush takes too long for the current context.
     Unflushed(Flush),
-    /// It cannot be done.
+    /// The access is not allowed.
     Refused(E),
 }
 
@@ -179,129 +178,136 @@ impl<E> From<E> for AccessFailure<E> {
     }
 }
 
-/// What a half knows about memory that it waits for.
+/// The page fault or flush that an engine waits for.
 #[derive(Default)]
 pub(crate) struct FaultWait {
-    request: Option<DeferredWork>,
-    /// Somebody is bringing it, for the wait with the number `serial`.
+    work: Option<DeferredWork>,
+    /// Number of the current wait. A result with another number is stale.
     serial: u32,
     waiting: bool,
-    /// How often the access at hand has waited.
+    /// Faults of the current access so far.
     tries: u32,
-    /// What was done last, and how that went, until an access was made.
-    done: Option<(DeferredWork, Result)>,
-    /// When the wait began, or when the peer was last told of it.
-    since: u64,
-    /// How many buffers with packets wait as well, as far as noted.
-    behind: u32,
+    /// The last work and its result. Kept until an access succeeds.
+    last_result: Option<(DeferredWork, Result)>,
+    /// Start of the wait, or time of the last report to the peer, in nanoseconds.
+    since_ns: u64,
+    /// Number of buffers with packets in the inbox, as last noted.
+    backlog_buffers: u32,
 }
 
 impl FaultWait {
-    /// Whether the half has to do nothing until [`FaultWait::end`].
+    /// Returns whether the engine must pause until [`FaultWait::end`].
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting
     }
 
-    /// Whether the half waits for so long that its peer should hear of it; each time but once.
+    /// Returns whether the peer should be notified that the engine waits: at most once per [`SLOW_FAULT_NS`].
     pub(crate) fn is_slow(&mut self) -> bool {
         let now = now();
-        let slow = self.waiting && now.saturating_sub(self.since) >= SLOW;
+        let slow = self.waiting && now.saturating_sub(self.since_ns) >= SLOW_FAULT_NS;
         if slow {
-            self.since = now;
+            self.since_ns = now;
         }
         slow
     }
 
-    /// While the half waits it takes no packets. Notes that `buffers` with packets are there; whether more than were
-    /// noted before.
-    pub(crate) fn notices(&mut self, buffers: u32) -> bool {
-        core::mem::replace(&mut self.behind, buffers) < buffers
+    /// Notes that `buffers` with packets are in the inbox of a waiting engine. Returns whether that is more
+    /// than noted before.
+    pub(crate) fn note_backlog(&mut self, buffers: u32) -> bool {
+        core::mem::replace(&mut self.backlog_buffers, buffers) < buffers
     }
 
-    /// Whether this access has not waited yet, so that it is worthwhile to look ahead.
+    /// Returns whether the current access has not waited yet. Only then is it worthwhile to fault memory in
+    /// ahead.
     #[inline]
     pub(crate) fn is_first_try(&self) -> bool {
         self.tries == 0
     }
 
-    /// An access was made: whatever comes now is another.
+    /// Notes that an access succeeded. The next one is a new access.
     #[inline]
     pub(crate) fn progress(&mut self) {
         self.tries = 0;
-        if self.done.is_some() {
-            self.forget();
+        if self.last_result.is_some() {
+            self.clear_result();
         }
     }
 
     #[cold]
-    fn forget(&mut self) {
-        self.done = None;
+    fn clear_result(&mut self) {
+        self.last_result = None;
     }
 
-    /// What is to become of an access that ended like this: the half waits, or fails with `hopeless`
-    /// where waiting was in vain.
+    /// Converts the result of an access. If memory is absent, the engine waits.
+    ///
+    /// # Errors
+    ///
+    /// `Absent` if the engine must wait; `Refused` otherwise, with `fault_error` if the fault of this access
+    /// failed or was repeated too often.
     pub(crate) fn resolve<T, E>(
         &mut self,
-        outcome: Result<T, AccessFailure<E>>,
-        hopeless: E,
+        result: Result<T, AccessFailure<E>>,
+        fault_error: E,
     ) -> Result<T, Obstacle<E>> {
-        let work = match outcome {
+        let work = match result {
             Ok(value) => return Ok(value),
             Err(AccessFailure::Refused(error)) => return Err(Obstacle::Refused(error)),
-            Err(AccessFailure::AbsentElsewhere) => return Err(Obstacle::Absent),
-            Err(AccessFailure::Absent(request)) => DeferredWork::Bring(request),
+            Err(AccessFailure::SourceAbsent) => return Err(Obstacle::Absent),
+            Err(AccessFailure::Absent(request)) => DeferredWork::FaultIn(request),
             Err(AccessFailure::Unflushed(flush)) => DeferredWork::Flush(flush),
         };
-        if self.has_failed(&work) || self.tries >= MOST_TRIES {
-            return Err(Obstacle::Refused(hopeless));
+        if self.has_failed(&work) || self.tries >= MAX_FAULT_TRIES {
+            return Err(Obstacle::Refused(fault_error));
         }
         if self.tries == 0 {
-            self.since = now();
+            self.since_ns = now();
         }
         self.tries = self.tries.saturating_add(1);
         self.waiting = true;
-        self.request = Some(work);
+        self.work = Some(work);
         Err(Obstacle::Absent)
     }
 
-    /// Whether the memory of an access could not be had when the half has waited for it.
+    /// Returns whether the last fault was for this access and failed.
     fn has_failed(&self, work: &DeferredWork) -> bool {
-        match &self.done {
-            // One that was stolen again and again may be there next time.
-            Some((done, Err(error))) => *error != EBUSY && *error != EAGAIN && done.is_for(work),
+        match &self.last_result {
+            // Memory that was reclaimed before the fault completed may be available next time.
+            Some((done, Err(error))) => {
+                *error != EBUSY && *error != EAGAIN && done.is_same_access(work)
+            }
             _ => false,
         }
     }
 
-    /// Whether `flush` was done while the half has waited. Says so once.
+    /// Returns, once, whether `flush` was completed while the engine waited.
     pub(crate) fn take_flushed(&mut self, flush: &Flush) -> bool {
-        match &self.done {
+        match &self.last_result {
             Some((DeferredWork::Flush(done), Ok(()))) if done.is_same(flush) => {
-                self.done = None;
+                self.last_result = None;
                 true
             }
             _ => false,
         }
     }
 
-    /// What is to be brought, and a number to give to [`FaultWait::end`]. Nothing if somebody else does
-    /// it, or nobody waits any more.
+    /// Takes the work to do, and a number to pass to [`FaultWait::end`]. `None` if the work is in progress,
+    /// or the engine no longer waits.
     pub(crate) fn begin(&mut self) -> Option<(DeferredWork, u32)> {
-        let work = self.request.take()?;
+        let work = self.work.take()?;
         self.serial = self.serial.wrapping_add(1);
         Some((work, self.serial))
     }
 
-    /// The chore is done, or cannot be: the memory is there, or cannot be had.
-    pub(crate) fn end(&mut self, serial: u32, work: DeferredWork, brought: Result) {
-        if self.serial == serial && self.request.is_none() {
-            (self.waiting, self.behind) = (false, 0);
-            self.done = Some((work, brought));
+    /// Ends the wait with the result of `work`, unless it is stale.
+    pub(crate) fn end(&mut self, serial: u32, work: DeferredWork, result: Result) {
+        if self.serial == serial && self.work.is_none() {
+            (self.waiting, self.backlog_buffers) = (false, 0);
+            self.last_result = Some((work, result));
         }
     }
 
-    /// Forgets the wait, and what comes of it.
+    /// Cancels the wait and discards its result.
     pub(crate) fn reset(&mut self) {
         *self = Self {
             serial: self.serial.wrapping_add(1),

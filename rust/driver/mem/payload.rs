@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bytes of a packet at hand, wherever they stand.
+//! Sources and sinks of payload.
 //!
-//! Owns the question how they get into memory. Does not know what memory, nor what the packet is for. Those of
-//! a packet from the network stand in a socket buffer; others are in `nearby`.
+//! A [`PayloadSource`] holds the payload of the packet that an engine processes: socket buffers here, memory
+//! of the local peer in `qp::rc::loopback_payload`. A [`PayloadSink`] is the packet that an engine builds.
+//! Both are used in process context or softirq.
 
 use kernel::prelude::*;
 use rdma::{
@@ -11,37 +12,37 @@ use rdma::{
     net::rx::coalesced::CoalescedPackets, //
 };
 
-/// Why bytes of a packet did not get into memory.
-pub(crate) enum Fault {
-    /// The memory is to blame: `EAGAIN` if it is absent.
+/// Why payload was not copied to memory.
+pub(crate) enum PayloadError {
+    /// The memory cannot be accessed; `EAGAIN` if it is absent.
     Memory(Error),
-    /// The bytes cannot be had at present. Whoever has given the packet knows why.
-    PayloadSource,
+    /// The payload is not available now. The source has recorded the reason.
+    Source,
 }
 
-/// The bytes of a packet at hand. Places in it are counted from the start of its BTH.
+/// Payload of the packet that is being processed. Offsets count from the start of its BTH.
 pub(crate) trait PayloadSource {
-    /// Copies `len` bytes from place `from` on to `at` of `memory`.
+    /// Copies `len` bytes from packet offset `from` to offset `at` of `memory`.
     ///
     /// # Errors
     ///
-    /// What is to blame; some may have been copied.
-    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault>;
+    /// Either side cannot be accessed. Some bytes may have been copied.
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError>;
 
-    /// Copies as many bytes as `to` holds from place `from` on.
+    /// Fills `to` with the bytes at packet offset `from`.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: there are not so many, or they cannot be had.
+    /// `EFAULT` if there are fewer bytes, or they are not available.
     fn read(&self, from: u32, to: &mut [u8]) -> Result;
 }
 
 impl PayloadSource for CoalescedPackets<'_> {
     #[inline]
-    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError> {
         // CAST: `u32` to `usize`, on 64 bits.
         self.copy_to_memory(from as usize, memory, at, len as usize)
-            .map_err(Fault::Memory)
+            .map_err(PayloadError::Memory)
     }
 
     #[inline]
@@ -51,19 +52,20 @@ impl PayloadSource for CoalescedPackets<'_> {
     }
 }
 
-/// What payload is appended to.
+/// Destination of the payload of a packet under construction.
 pub(crate) trait PayloadSink {
     /// Appends `len` bytes at `offset` of `memory`.
     ///
     /// # Errors
     ///
-    /// `EAGAIN`: a page is absent. Else there is no room, or the memory ends before.
+    /// `EAGAIN` if a page is absent. Any other error: the packet has no space, or the range exceeds the
+    /// memory.
     fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result;
 
-    /// Appends bytes that stand in the kernel.
+    /// Appends a copy of `bytes`.
     ///
     /// # Errors
     ///
-    /// There is no room.
+    /// The packet has no space.
     fn append_bytes(&mut self, bytes: &[u8]) -> Result;
 }

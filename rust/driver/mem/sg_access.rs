@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue pair can reach: the memory regions of its protection domain.
+//! Access of a QP to memory: copies between scatter/gather lists or remote addresses, and payload.
 //!
-//! Owns the walk over scatter lists, and the copies between memory, received packets and packets
-//! to be sent. Does not know why bytes move. Every access goes through a key, under RCU: a region
-//! that is deregistered stays whole until the copy ends, and nothing starts on it afterwards.
-//!
-//! Memory on demand may be absent. Then an access says what it missed, and is to be made again, all
-//! of it, when that was brought.
+//! Engines call this in process context or softirq. Every access looks up a key under RCU: a region that is
+//! deregistered meanwhile remains valid until the copy ends, and no later access finds it. On-demand memory
+//! may be absent. The error then describes the fault, and the caller repeats the whole access after the
+//! fault.
 
 use crate::{
     abi::{
@@ -24,10 +22,10 @@ use crate::{
         page_fault::{
             AccessFailure,
             FaultRequest,
-            MOST_AHEAD, //
+            FAULT_AROUND_BYTES, //
         },
         payload::{
-            Fault,
+            PayloadError,
             PayloadSink,
             PayloadSource, //
         },
@@ -40,6 +38,10 @@ use kernel::{
         rcu,
         Arc, //
     }, //
+};
+use rdma::mm::{
+    copy::CopyError,
+    memory::Memory, //
 };
 use roce::{
     access::{
@@ -56,55 +58,71 @@ use roce::{
     }, //
 };
 
-/// The memory that one queue pair can reach.
+/// Limit of the memory that a fault brings in ahead of need if the length of the message is unknown.
+const SHORT_FAULT_AROUND_BYTES: u32 = 64 << 10;
+
+/// The memory that one QP can access.
 #[derive(Clone, Copy)]
 pub(crate) struct QpMemory<'a> {
-    /// Keys of the device.
+    /// Key table of the device.
     pub(crate) keys: &'a KeyTable,
-    /// Protection domain of the queue pair.
+    /// Protection domain of the QP.
     pub(crate) pd: &'a Arc<Pd>,
-    /// The queue pair.
+    /// Identity of the QP.
     pub(crate) identity: QpIdentity,
 }
 
-/// One run of bytes of a message that stands in one region.
-pub(crate) struct SgPiece {
+/// Contiguous part of a message, in one region.
+struct SgPiece {
     lkey: u32,
     va: u64,
-    pub(super) len: u32,
-    /// Bytes from `va` to the end of the entry of the list.
+    len: u32,
+    /// Bytes from `va` to the end of the list entry.
     rest: u32,
 }
 
-/// Most bytes that are brought ahead where it is not known how long the message will be.
-const SHORT_AHEAD: u32 = 64 << 10;
+/// Which side of a copy between two memories could not be accessed.
+pub(crate) enum SgCopyError<E> {
+    /// The memory of the QP.
+    Source(AccessFailure<E>),
+    /// The other memory.
+    Target(Error),
+}
+
+impl<E> From<E> for SgCopyError<E> {
+    fn from(error: E) -> Self {
+        Self::Source(error.into())
+    }
+}
 
 impl QpMemory<'_> {
-    /// Copies `payload` of the packet in `bytes` to byte `offset` of the message that `sges` describes.
+    /// Copies `payload` of `source` to byte `offset` of the message that `sges` describes.
     ///
     /// # Errors
     ///
-    /// `IB_WC_LOC_PROT_ERR`: a key, a right or a range is wrong; `IB_WC_LOC_LEN_ERR`: the list is
-    /// too short.
+    /// `IB_WC_LOC_PROT_ERR` if a key, right or range is wrong; `IB_WC_LOC_LEN_ERR` if the list is too short.
     pub(crate) fn scatter(
         &self,
         sges: &[WqeSge],
         offset: u32,
-        bytes: &impl PayloadSource,
+        source: &impl PayloadSource,
         payload: RxPayload,
     ) -> Result<(), AccessFailure<WcStatus>> {
         let guard = rcu::read_lock();
         let mut from = payload.offset;
         let mut left = payload.len;
         for piece in pieces(sges, offset, payload.len) {
-            let found = self.local(&piece, Access::LOCAL_WRITE, &guard)?;
-            bytes
-                .copy_to(from, found.memory(), found.at(), piece.len)
-                .map_err(|fault| match fault {
-                    Fault::PayloadSource => AccessFailure::AbsentElsewhere,
-                    Fault::Memory(error) => {
-                        self.failed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
-                    }
+            let found = self.lookup_local(&piece, Access::LOCAL_WRITE, &guard)?;
+            source
+                .copy_to(from, found.memory(), found.offset(), piece.len)
+                .map_err(|error| match error {
+                    PayloadError::Source => AccessFailure::SourceAbsent,
+                    PayloadError::Memory(error) => self.local_failure(
+                        &piece,
+                        error,
+                        Access::LOCAL_WRITE,
+                        SHORT_FAULT_AROUND_BYTES,
+                    ),
                 })?;
             from = from.wrapping_add(piece.len);
             left = left.wrapping_sub(piece.len);
@@ -131,12 +149,12 @@ impl QpMemory<'_> {
         let mut left = bytes;
         let len = u32::try_from(bytes.len()).map_err(|_| WcStatus::LocLenErr)?;
         for piece in pieces(sges, offset, len) {
-            let found = self.local(&piece, Access::LOCAL_WRITE, &guard)?;
+            let found = self.lookup_local(&piece, Access::LOCAL_WRITE, &guard)?;
             let (now, later) = left
                 .split_at_checked(piece.len as usize)
                 .ok_or(WcStatus::LocLenErr)?;
-            found.memory().write(found.at(), now).map_err(|error| {
-                self.failed_piece(&piece, error, Access::LOCAL_WRITE, SHORT_AHEAD)
+            found.memory().write(found.offset(), now).map_err(|error| {
+                self.local_failure(&piece, error, Access::LOCAL_WRITE, SHORT_FAULT_AROUND_BYTES)
             })?;
             left = later;
         }
@@ -147,11 +165,12 @@ impl QpMemory<'_> {
         }
     }
 
-    /// Appends `len` bytes to `to`, from byte `offset` of the message that `sges` describes.
+    /// Appends `len` bytes to `to`, from byte `offset` of the message that `sges` describes. Returns false if
+    /// the allocation of packet memory failed.
     ///
     /// # Errors
     ///
-    /// As [`QpMemory::scatter`]; `Ok(false)` when memory for the packet ran out.
+    /// As [`QpMemory::scatter`].
     pub(crate) fn gather(
         &self,
         sges: &[WqeSge],
@@ -162,11 +181,16 @@ impl QpMemory<'_> {
         let guard = rcu::read_lock();
         let mut left = len;
         for piece in pieces(sges, offset, len) {
-            let found = self.local(&piece, Access::NONE, &guard)?;
-            match to.append(found.memory(), found.at(), piece.len) {
+            let found = self.lookup_local(&piece, Access::NONE, &guard)?;
+            match to.append(found.memory(), found.offset(), piece.len) {
                 Ok(()) => {}
                 Err(EAGAIN) => {
-                    return Err(self.failed_piece(&piece, EAGAIN, Access::NONE, MOST_AHEAD))
+                    return Err(self.local_failure(
+                        &piece,
+                        EAGAIN,
+                        Access::NONE,
+                        FAULT_AROUND_BYTES,
+                    ))
                 }
                 Err(_) => return Ok(false),
             }
@@ -179,70 +203,73 @@ impl QpMemory<'_> {
         }
     }
 
-    /// Checks that a peer may do `access` to `len` bytes at `remote`. `ahead`: and that their memory
-    /// is there, as far as it could be brought at a time.
+    /// Checks that a peer has the rights `access` to `len` bytes at `remote`. With `fault_around`, also
+    /// checks that the first [`FAULT_AROUND_BYTES`] of them are present.
     ///
     /// # Errors
     ///
-    /// What [`KeyTable::remote`] finds wrong.
+    /// As [`KeyTable::lookup_remote`].
     pub(crate) fn check(
         &self,
         remote: Remote,
         len: u32,
         access: Access,
-        ahead: bool,
+        fault_around: bool,
     ) -> Result<(), AccessFailure<AccessError>> {
         let guard = rcu::read_lock();
-        let found = self.remote(remote, len, access, &guard)?;
-        if !ahead || found.memory().stays() {
+        let found = self.lookup_remote(remote, len, access, &guard)?;
+        if !fault_around || found.memory().stays() {
             return Ok(());
         }
-        let soon = len.min(MOST_AHEAD);
+        let around_len = len.min(FAULT_AROUND_BYTES);
         match found
             .memory()
-            .probe(found.at(), soon as usize, access.writes())
+            .probe(found.offset(), around_len as usize, access.writes())
         {
-            // Nothing of it must be there, before it is used.
+            // Best effort: `len` is 0, and each access checks its own memory again.
             Err(EAGAIN) => Err(AccessFailure::Absent(FaultRequest {
                 pd: self.pd.clone(),
                 peer_of: Some(self.identity),
                 key: remote.rkey.get(),
                 va: remote.va,
-                must: 0,
-                may: soon,
+                len: 0,
+                around_len,
                 access,
             })),
             _ => Ok(()),
         }
     }
 
-    /// Copies `payload` of the packet in `bytes` to `remote`, an address that the peer chose.
+    /// Copies `payload` of `source` to `remote`, an address that the peer chose.
     ///
     /// # Errors
     ///
-    /// What [`KeyTable::remote`] finds wrong.
+    /// As [`KeyTable::lookup_remote`].
     pub(crate) fn write_remote(
         &self,
         remote: Remote,
-        bytes: &impl PayloadSource,
+        source: &impl PayloadSource,
         payload: RxPayload,
     ) -> Result<(), AccessFailure<AccessError>> {
         let access = Access::REMOTE_WRITE;
         let guard = rcu::read_lock();
-        let found = self.remote(remote, payload.len, access, &guard)?;
-        bytes
-            .copy_to(payload.offset, found.memory(), found.at(), payload.len)
-            .map_err(|fault| match fault {
-                Fault::PayloadSource => AccessFailure::AbsentElsewhere,
-                Fault::Memory(error) => self.failed_remote(error, remote, payload.len, access),
+        let found = self.lookup_remote(remote, payload.len, access, &guard)?;
+        source
+            .copy_to(payload.offset, found.memory(), found.offset(), payload.len)
+            .map_err(|error| match error {
+                PayloadError::Source => AccessFailure::SourceAbsent,
+                PayloadError::Memory(error) => {
+                    self.remote_failure(error, remote, payload.len, access)
+                }
             })
     }
 
-    /// Appends `len` bytes at `remote` to `to`, to answer a read.
+    /// Appends `len` bytes at `remote` to `to`, for a READ response. Returns false if the allocation of
+    /// packet memory failed.
     ///
     /// # Errors
     ///
-    /// What [`KeyTable::remote`] finds wrong; `Ok(false)` when memory for the packet ran out.
+    /// As [`KeyTable::lookup_remote`].
     pub(crate) fn read_remote(
         &self,
         remote: Remote,
@@ -251,19 +278,19 @@ impl QpMemory<'_> {
     ) -> Result<bool, AccessFailure<AccessError>> {
         let access = Access::REMOTE_READ;
         let guard = rcu::read_lock();
-        let found = self.remote(remote, len, access, &guard)?;
-        match to.append(found.memory(), found.at(), len) {
+        let found = self.lookup_remote(remote, len, access, &guard)?;
+        match to.append(found.memory(), found.offset(), len) {
             Ok(()) => Ok(true),
-            Err(EAGAIN) => Err(self.failed_remote(EAGAIN, remote, len, access)),
+            Err(EAGAIN) => Err(self.remote_failure(EAGAIN, remote, len, access)),
             Err(_) => Ok(false),
         }
     }
 
-    /// Does `op` to the eight bytes at `remote`. Returns what they were.
+    /// Executes `op` on the eight bytes at `remote`. Returns their original value.
     ///
     /// # Errors
     ///
-    /// What [`KeyTable::remote`] finds wrong; nothing has changed then.
+    /// As [`KeyTable::lookup_remote`]; nothing has changed then.
     pub(crate) fn atomic(
         &self,
         remote: Remote,
@@ -271,45 +298,108 @@ impl QpMemory<'_> {
     ) -> Result<u64, AccessFailure<AccessError>> {
         let access = Access::REMOTE_ATOMIC;
         let guard = rcu::read_lock();
-        let found = self.remote(remote, ATOMIC_BYTES, access, &guard)?;
-        let (memory, at) = (found.memory(), found.at());
+        let found = self.lookup_remote(remote, ATOMIC_BYTES, access, &guard)?;
+        let (memory, at) = (found.memory(), found.offset());
         match op {
             AtomicOp::CompareSwap { compare, swap } => memory.compare_swap(at, compare, swap),
             AtomicOp::FetchAdd { add } => memory.fetch_add(at, add),
         }
-        .map_err(|error| self.failed_remote(error, remote, ATOMIC_BYTES, access))
+        .map_err(|error| self.remote_failure(error, remote, ATOMIC_BYTES, access))
     }
 
-    /// Copies `payload` of the packet in `bytes`, eight bytes, to `remote`, at once and after everything that was
-    /// written before.
+    /// Executes an ATOMIC WRITE: stores the eight bytes of `payload` at `remote` in one access, ordered after
+    /// all earlier writes.
     ///
     /// # Errors
     ///
-    /// What [`KeyTable::remote`] finds wrong; nothing has changed then.
-    pub(crate) fn write_whole(
+    /// As [`KeyTable::lookup_remote`]; nothing has changed then.
+    pub(crate) fn write_atomic(
         &self,
         remote: Remote,
-        bytes: &impl PayloadSource,
+        source: &impl PayloadSource,
         payload: RxPayload,
     ) -> Result<(), AccessFailure<AccessError>> {
         let access = Access::REMOTE_WRITE;
         let mut value = [0; ATOMIC_BYTES as usize];
-        bytes
+        source
             .read(payload.offset, &mut value)
             .map_err(|_| AccessError::Bounds)?;
         let guard = rcu::read_lock();
-        let found = self.remote(remote, ATOMIC_BYTES, access, &guard)?;
+        let found = self.lookup_remote(remote, ATOMIC_BYTES, access, &guard)?;
         found
             .memory()
-            .store_release(found.at(), u64::from_ne_bytes(value))
-            .map_err(|error| self.failed_remote(error, remote, ATOMIC_BYTES, access))
+            .store_release(found.offset(), u64::from_ne_bytes(value))
+            .map_err(|error| self.remote_failure(error, remote, ATOMIC_BYTES, access))
     }
 
-    /// Carries out an operation on keys.
+    /// Copies `len` bytes, from byte `offset` of the message that `sges` describes, to another memory.
     ///
     /// # Errors
     ///
-    /// The status that the request completes with.
+    /// The side that failed; for the message, as [`QpMemory::scatter`].
+    #[inline]
+    pub(crate) fn copy_out(
+        &self,
+        sges: &[WqeSge],
+        offset: u32,
+        len: u32,
+        (to, at): (&Memory, u64),
+    ) -> Result<(), SgCopyError<WcStatus>> {
+        let guard = rcu::read_lock();
+        let mut done = 0u32;
+        for piece in pieces(sges, offset, len) {
+            let found = self.lookup_local(&piece, Access::NONE, &guard)?;
+            let at = at.wrapping_add(done.into());
+            // CAST: `u32` to `usize`, on 64 bits.
+            to.copy_from(at, (found.memory(), found.offset()), piece.len as usize)
+                .map_err(|error| match error {
+                    CopyError::Target(error) => SgCopyError::Target(error),
+                    CopyError::Source(error) => SgCopyError::Source(self.local_failure(
+                        &piece,
+                        error,
+                        Access::NONE,
+                        FAULT_AROUND_BYTES,
+                    )),
+                })?;
+            done = done.wrapping_add(piece.len);
+        }
+        if done == len {
+            Ok(())
+        } else {
+            Err(WcStatus::LocLenErr.into())
+        }
+    }
+
+    /// Copies `len` bytes at `remote` to another memory, for a READ response.
+    ///
+    /// # Errors
+    ///
+    /// The side that failed; for `remote`, as [`KeyTable::lookup_remote`].
+    #[inline]
+    pub(crate) fn copy_out_remote(
+        &self,
+        remote: Remote,
+        len: u32,
+        (to, at): (&Memory, u64),
+    ) -> Result<(), SgCopyError<AccessError>> {
+        let access = Access::REMOTE_READ;
+        let guard = rcu::read_lock();
+        let found = self.lookup_remote(remote, len, access, &guard)?;
+        // CAST: `u32` to `usize`, on 64 bits.
+        to.copy_from(at, (found.memory(), found.offset()), len as usize)
+            .map_err(|error| match error {
+                CopyError::Target(error) => SgCopyError::Target(error),
+                CopyError::Source(error) => {
+                    SgCopyError::Source(self.remote_failure(error, remote, len, access))
+                }
+            })
+    }
+
+    /// Executes an operation on memory keys.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the request completes.
     pub(crate) fn perform(&self, local: &LocalRequest) -> Result<(), WcStatus> {
         match local {
             LocalRequest::Invalidate(rkey) => self
@@ -320,23 +410,23 @@ impl QpMemory<'_> {
         }
     }
 
-    /// Takes a key back; `remote`: at the wish of the peer.
+    /// Invalidates a key; `remote`: on behalf of the peer.
     ///
     /// # Errors
     ///
-    /// Why it cannot be taken back.
+    /// As [`KeyTable::invalidate`].
     pub(crate) fn invalidate(&self, rkey: Rkey, remote: bool) -> Result<(), AccessError> {
         self.keys
             .invalidate(self.pd, self.identity, rkey.get(), remote)
     }
 
-    /// What it means that memory of a work request was not accessed.
-    pub(super) fn failed_piece(
+    /// Converts an access error of a scatter/gather list entry.
+    fn local_failure(
         &self,
         piece: &SgPiece,
         error: Error,
         access: Access,
-        ahead: u32,
+        around_limit: u32,
     ) -> AccessFailure<WcStatus> {
         if error != EAGAIN {
             return AccessFailure::Refused(WcStatus::LocProtErr);
@@ -346,14 +436,14 @@ impl QpMemory<'_> {
             peer_of: None,
             key: piece.lkey,
             va: piece.va,
-            must: piece.len,
-            may: piece.rest.min(ahead),
+            len: piece.len,
+            around_len: piece.rest.min(around_limit),
             access,
         })
     }
 
-    /// What it means that memory that a peer asks for was not accessed.
-    pub(super) fn failed_remote(
+    /// Converts an access error of memory that the peer named.
+    fn remote_failure(
         &self,
         error: Error,
         remote: Remote,
@@ -368,13 +458,13 @@ impl QpMemory<'_> {
             peer_of: Some(self.identity),
             key: remote.rkey.get(),
             va: remote.va,
-            must: len,
-            may: SHORT_AHEAD,
+            len,
+            around_len: SHORT_FAULT_AROUND_BYTES,
             access,
         })
     }
 
-    pub(super) fn local<'g>(
+    fn lookup_local<'g>(
         &'g self,
         piece: &SgPiece,
         access: Access,
@@ -387,11 +477,11 @@ impl QpMemory<'_> {
             access,
         };
         self.keys
-            .local(piece.lkey, &request, guard)
+            .lookup_local(piece.lkey, &request, guard)
             .map_err(|_| WcStatus::LocProtErr)
     }
 
-    pub(super) fn remote<'g>(
+    fn lookup_remote<'g>(
         &'g self,
         remote: Remote,
         len: u32,
@@ -405,12 +495,12 @@ impl QpMemory<'_> {
             access,
         };
         self.keys
-            .remote(self.identity, remote.rkey.get(), &request, guard)
+            .lookup_remote(self.identity, remote.rkey.get(), &request, guard)
     }
 }
 
-/// Cuts bytes `offset..offset + len` of a message out of its scatter list.
-pub(crate) fn pieces(sges: &[WqeSge], offset: u32, len: u32) -> impl Iterator<Item = SgPiece> + '_ {
+/// Splits bytes `offset..offset + len` of a message at the boundaries of its scatter/gather list entries.
+fn pieces(sges: &[WqeSge], offset: u32, len: u32) -> impl Iterator<Item = SgPiece> + '_ {
     let mut skip = offset;
     let mut left = len;
     sges.iter().filter_map(move |sge| {

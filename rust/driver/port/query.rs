@@ -7,7 +7,7 @@
 use crate::{
     limits::{
         MAX_GIDS,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     },
     port::state::{
         Port,
@@ -53,7 +53,7 @@ impl Port {
             gid_tbl_len: MAX_GIDS,
             pkey_tbl_len: 1,
             port_cap_flags: PORT_CM,
-            max_msg_sz: MAX_MESSAGE,
+            max_msg_sz: MAX_MESSAGE_BYTES,
             bad_pkey_cntr: self.violations(DropReason::BadPkey),
             qkey_viol_cntr: self.violations(DropReason::BadQkey),
             active_width,

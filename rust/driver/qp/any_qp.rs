@@ -176,9 +176,9 @@ fn purge_completions<T: queue_pair::Transport>(qp: &Qp<T>) {
         let token = qp.shared().handle().token();
         let (send_cq, _) = qp.sender().enter(|engine| engine.cq().clone());
         let (recv_cq, _) = qp.receiver().enter(|engine| engine.cq().clone());
-        send_cq.forget(token);
+        send_cq.remove_completions(token);
         if !Arc::ptr_eq(&send_cq, &recv_cq) {
-            recv_cq.forget(token);
+            recv_cq.remove_completions(token);
         }
     }
 }

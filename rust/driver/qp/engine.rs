@@ -107,13 +107,13 @@ pub(crate) fn poll_engine(
     let mut more = More::No;
     if engine.fault_wait().is_waiting() {
         // Only for new packets: the timer and freed buffers also poll the engine.
-        if engine.fault_wait().notices(inbox.buffers()) {
+        if engine.fault_wait().note_backlog(inbox.buffers()) {
             engine.stall_peer(qp);
         }
     } else {
         more = engine.run(qp, inbox, actions);
         if engine.fault_wait().is_waiting() {
-            let _ = engine.fault_wait().notices(inbox.buffers());
+            let _ = engine.fault_wait().note_backlog(inbox.buffers());
             actions.page_fault = true;
             more = More::No;
         }
@@ -137,7 +137,7 @@ pub(crate) fn service_fault<E: Engine>(engine: &Exclusive<E>, qp: &QpShared, run
         if pending == Pending::Work {
             run();
         }
-        let result = work.carry_out(qp.port().keys());
+        let result = work.service(qp.port().keys());
         let _ = engine.enter(|engine| engine.fault_wait().end(serial, work, result));
     }
     run();

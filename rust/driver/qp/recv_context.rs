@@ -129,7 +129,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
         let result = self
             .qp
             .qp_memory()
-            .write_whole(remote, self.source, payload);
+            .write_atomic(remote, self.source, payload);
         self.fault_wait.resolve(result, AccessError::Fault)
     }
 

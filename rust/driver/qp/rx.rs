@@ -181,13 +181,13 @@ pub(crate) fn flush_receives(
     receives: &mut RecvQueue,
     actions: &mut Actions,
 ) -> More {
-    actions.last_wqe |= receives.take_last();
+    actions.last_wqe |= receives.take_last_wqe_event();
     let more = receives.flush(RX_BATCH_PACKETS, |wr_id| {
         let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
         push_completion(qp, cq, &done, true, actions);
     });
     if more == More::No {
-        if let Some(delay_ns) = receives.flush_again_in() {
+        if let Some(delay_ns) = receives.next_flush_delay_ns() {
             actions.wake_at_ns = Some(now().saturating_add(delay_ns));
         }
     }

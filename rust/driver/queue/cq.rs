@@ -2,9 +2,9 @@
 
 //! Completion queues.
 //!
-//! Owns the producing end: where the next completion goes, whether the consumer asked to be woken,
-//! and what happens when there is no room (`IB_EVENT_CQ_ERR`, once, and the producer is told).
-//! Does not know queue pairs. Completion handlers run outside the lock.
+//! Engines push completions in process context or softirq. A process polls the ring without the kernel; a ULP
+//! polls with [`Cq::pop`]. The `queue` spinlock protects the state, and completion handlers run outside it.
+//! If the consumer leaves no space, the push fails and the CQ raises `IB_EVENT_CQ_ERR` once.
 
 use crate::{
     abi::cqe::Cqe,
@@ -39,87 +39,88 @@ use rdma::ib::{
     wc::Wc, //
 };
 
-/// Completions that a resize moves, or a removal looks at, before it releases the lock.
+/// Completions that a resize copies, or a removal examines, before it releases the lock.
 const STEP_ENTRIES: u32 = 64;
 
-/// The queue had no room: the completion is not in it.
+/// The CQ is full. The completion is lost.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Overflow;
 
-/// One completion queue.
+/// A completion queue.
 #[pin_data]
 pub(crate) struct Cq {
     handle: CqHandle,
     moderator: Arc<Moderator>,
     #[pin]
     queue: SpinLockIrq<Queue>,
-    /// Held while completions of one queue pair are removed.
+    /// Serializes removals of completions.
     #[pin]
     removal: Mutex<()>,
 }
 
-/// What the lock guards.
+/// State protected by the lock.
 struct Queue {
     entries: CqEntries,
-    /// What the consumer waits for.
+    /// Kind of completion that the consumer armed the CQ for.
     armed: Option<Notify>,
-    /// How long it waits.
-    patience: ModerationParams,
-    /// `IB_EVENT_CQ_ERR` was raised: the consumer has lost completions.
+    /// Limits of the delay of events.
+    moderation: ModerationParams,
+    /// `IB_EVENT_CQ_ERR` was raised: completions were lost.
     overflowed: bool,
 }
 
-/// Where completions stand until they are polled.
+/// Storage of completions until they are polled.
 enum CqEntries {
-    /// In a ring that user space reads.
+    /// A ring that user space reads.
     User {
         ring: Arc<Ring>,
-        /// Where user space finds the ring.
+        /// Position of the ring in user space's mappings.
         info: MmapInfo,
-        /// Next element to write, masked; the ring holds the published copy.
+        /// Next element to write, masked. The ring holds the published copy.
         producer: u32,
     },
-    /// In our memory, for a consumer in the kernel.
+    /// Kernel memory, for a ULP.
     Kernel(Fifo<Wc>),
 }
 
 impl Cq {
-    /// A queue of `entries` completions at least, in a ring that `user` may map; and how many fit.
+    /// Creates a CQ of at least `entries` completions, in a ring that `user` can map. Also returns its
+    /// capacity.
     ///
     /// # Errors
     ///
-    /// `EINVAL`, `EFAULT`: the answer cannot be given; `ENOMEM`.
+    /// `EINVAL`; `EFAULT` if the response cannot be written; `ENOMEM`.
     pub(crate) fn user<U>(
         handle: CqHandle,
         entries: u32,
         user: &mut UserContext<U>,
     ) -> Result<(Arc<Self>, u32)> {
-        let (ring, info) = offer(entries, user)?;
+        let (ring, info) = create_user_ring(entries, user)?;
         let entries = ring.entries();
         let queue = CqEntries::User {
             ring,
             info,
             producer: 0,
         };
-        Ok((Self::with(handle, queue)?, entries))
+        Ok((Self::new(handle, queue)?, entries))
     }
 
-    /// A queue of `entries` completions for a consumer in the kernel.
+    /// Creates a CQ of `entries` completions for a ULP.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn kernel(handle: CqHandle, entries: u32) -> Result<Arc<Self>> {
-        Self::with(handle, CqEntries::Kernel(Fifo::new(entries)?))
+        Self::new(handle, CqEntries::Kernel(Fifo::new(entries)?))
     }
 
-    fn with(handle: CqHandle, entries: CqEntries) -> Result<Arc<Self>> {
+    fn new(handle: CqHandle, entries: CqEntries) -> Result<Arc<Self>> {
         let moderator = Moderator::new(handle.clone())?;
         let queue = Queue {
             entries,
             armed: None,
-            patience: ModerationParams::default(),
+            moderation: ModerationParams::default(),
             overflowed: false,
         };
         Arc::pin_init(
@@ -133,63 +134,66 @@ impl Cq {
         )
     }
 
-    /// Makes room for `entries` completions at least, in a ring that `user` may map; returns how many
-    /// fit. Completions go on coming meanwhile; the process must not take any. One call at a time.
+    /// Grows the ring to at least `entries` completions, and returns its capacity. Completions may be pushed
+    /// meanwhile, but the process must not poll. One call at a time.
     ///
-    /// A queue never becomes smaller: what is on its way to it has to find the room that there was when
-    /// it was asked for. Who asks for less is told to map the same ring again.
+    /// A CQ never shrinks: completions in flight rely on the capacity that the consumer asked for. A request
+    /// for less returns the same ring to map again.
     ///
     /// # Errors
     ///
-    /// `EINVAL`, `EFAULT`: the answer cannot be given; `ENOMEM`. The queue is as it was.
+    /// `EINVAL`, also if the process polls meanwhile; `EFAULT` if the response cannot be written; `ENOMEM`.
+    /// The CQ is unchanged.
     pub(crate) fn resize<U>(&self, entries: u32, user: &mut UserContext<U>) -> Result<u32> {
-        let (present, info) = match &self.queue.lock().entries {
+        let (current, info) = match &self.queue.lock().entries {
             CqEntries::User { ring, info, .. } => (ring.entries(), *info),
             CqEntries::Kernel(_) => return Err(EINVAL),
         };
-        if entries <= present {
+        if entries <= current {
             user.respond(&info)?;
-            return Ok(present);
+            return Ok(current);
         }
-        let (ring, info) = offer(entries, user)?;
+        let (ring, info) = create_user_ring(entries, user)?;
         let entries = ring.entries();
-        let mut moving = CqResize {
+        let mut resize = CqResize {
             ring,
             info,
             next: None,
-            moved: 0,
+            copied: 0,
         };
-        while !moving.step(&mut self.queue.lock().entries)? {}
+        while !resize.step(&mut self.queue.lock().entries)? {}
         Ok(entries)
     }
 
-    /// Adds a completion and wakes the consumer if it waits for one of this kind.
+    /// Adds a completion, and notifies the consumer if the CQ is armed for it.
     ///
-    /// `urgent`: the sender asked for an event, or this is an error.
+    /// `urgent`: the sender requested a solicited event, or the completion is an error.
     ///
     /// # Errors
     ///
-    /// [`Overflow`] when the consumer has left no room.
+    /// [`Overflow`] if the CQ is full.
     pub(crate) fn push(&self, wc: &Wc, urgent: bool) -> Result<(), Overflow> {
         let mut queue = self.queue.lock();
         let pushed = queue.entries.push(wc);
         let first_loss = pushed.is_err() && !queue.overflowed;
         queue.overflowed |= pushed.is_err();
-        let wake = pushed.is_ok()
+        let notify = pushed.is_ok()
             && match queue.armed {
                 Some(Notify::Any) => true,
                 Some(Notify::Solicited) => urgent,
                 None => false,
             };
-        if wake {
+        if notify {
             queue.armed = None;
         }
-        let patience = queue.patience;
+        let moderation = queue.moderation;
         drop(queue);
 
-        if patience.is_some() {
-            self.moderator.as_arc_borrow().completed(wake, patience);
-        } else if wake {
+        if moderation.is_enabled() {
+            self.moderator
+                .as_arc_borrow()
+                .on_completion(notify, moderation);
+        } else if notify {
             self.handle.notify();
         }
         if first_loss {
@@ -198,45 +202,45 @@ impl Cq {
         pushed
     }
 
-    /// Lets events wait for more completions.
-    pub(crate) fn set_patience(&self, patience: ModerationParams) {
-        self.queue.lock().patience = patience;
-        // What was kept back by other rules must not wait for ever.
-        self.moderator.release();
+    /// Sets the limits of the delay of events.
+    pub(crate) fn set_moderation(&self, moderation: ModerationParams) {
+        self.queue.lock().moderation = moderation;
+        // An event delayed under the old limits must not wait forever.
+        self.moderator.notify_pending();
     }
 
-    /// Ends it: nothing completes any more. Sleeps.
+    /// Stops delayed events, before destruction. No completion may be pushed afterwards. Sleeps.
     pub(crate) fn stop(&self) {
         self.moderator.stop();
     }
 
-    /// Arms the queue; says whether completions are waiting already.
-    pub(crate) fn arm(&self, what: Notify) -> bool {
+    /// Arms the CQ. Returns whether completions are waiting already.
+    pub(crate) fn arm(&self, notify: Notify) -> bool {
         let mut queue = self.queue.lock();
-        queue.armed = match (queue.armed, what) {
-            // The wider wish stays until it is met.
+        queue.armed = match (queue.armed, notify) {
+            // The wider request remains until it is satisfied.
             (Some(Notify::Any), _) => Some(Notify::Any),
-            (_, what) => Some(what),
+            (_, notify) => Some(notify),
         };
         !queue.entries.is_empty()
     }
 
-    /// Tells what the core does not know of it.
+    /// Reports details that the core does not know.
     pub(crate) fn describe(&self, details: &mut Details) {
         let queue = self.queue.lock();
-        let (room, waiting) = (queue.entries.room(), queue.entries.len());
+        let (capacity, waiting) = (queue.entries.capacity(), queue.entries.len());
         let (armed, overflowed) = (queue.armed.is_some(), queue.overflowed);
         drop(queue);
-        details.put(c"room", room.into());
+        details.put(c"room", capacity.into());
         details.put(c"waiting", waiting.into());
         details.put(c"armed", armed.into());
         details.put(c"overflowed", overflowed.into());
     }
 
-    /// Removes the completions of this queue pair, which is being destroyed and completes nothing more: to a kernel
-    /// consumer, they name it by its address. Releases the lock after every few completions. Sleeps.
-    pub(crate) fn forget(&self, qp: QpToken) {
-        let _one_at_a_time = self.removal.lock();
+    /// Removes the completions of a QP that is being destroyed: a ULP identifies their QP by its address. The
+    /// QP completes nothing more. Releases the lock after every few completions. Sleeps.
+    pub(crate) fn remove_completions(&self, qp: QpToken) {
+        let _guard = self.removal.lock();
         if let CqEntries::Kernel(fifo) = &mut self.queue.lock().entries {
             fifo.begin_removal();
         }
@@ -251,7 +255,7 @@ impl Cq {
         }
     }
 
-    /// Takes the oldest completion of a consumer in the kernel.
+    /// Takes the oldest completion. `None` if there is none, or the CQ belongs to a process.
     pub(crate) fn pop(&self) -> Option<Wc> {
         match &mut self.queue.lock().entries {
             CqEntries::Kernel(fifo) => fifo.pop(),
@@ -275,7 +279,7 @@ impl CqEntries {
         self.len() == 0
     }
 
-    /// Completions that wait, as far as user space can be believed.
+    /// Returns the number of completions. User space can falsify it for a ring.
     fn len(&self) -> u32 {
         match self {
             Self::User { ring, producer, .. } => ring.distance(ring.consumer(), *producer),
@@ -283,8 +287,8 @@ impl CqEntries {
         }
     }
 
-    /// Most completions that can wait.
-    fn room(&self) -> u32 {
+    /// Returns the maximum number of completions.
+    fn capacity(&self) -> u32 {
         match self {
             Self::User { ring, .. } => ring.entries(),
             Self::Kernel(fifo) => fifo.capacity(),
@@ -292,30 +296,30 @@ impl CqEntries {
     }
 }
 
-/// A ring for `entries` completions at least, which `user` may map, and is told so.
-fn offer<U>(entries: u32, user: &mut UserContext<U>) -> Result<(Arc<Ring>, MmapInfo)> {
-    let ring = Arc::new(Ring::new(Cqe::ELEMENT, entries)?, GFP_KERNEL_ACCOUNT)?;
+/// Creates a ring for at least `entries` completions, and returns its mapping information to `user`.
+fn create_user_ring<U>(entries: u32, user: &mut UserContext<U>) -> Result<(Arc<Ring>, MmapInfo)> {
+    let ring = Arc::new(Ring::new(Cqe::ELEMENT_BYTES, entries)?, GFP_KERNEL_ACCOUNT)?;
     let info = user.map_ring(&ring)?;
     user.respond(&info)?;
     Ok((ring, info))
 }
 
-/// The move of what waits to a larger ring, a part at a time.
+/// A resize: copies completions to a larger ring, in steps.
 struct CqResize {
     ring: Arc<Ring>,
     info: MmapInfo,
-    /// The next element of the old ring.
+    /// Next element of the old ring to copy.
     next: Option<u32>,
-    moved: u32,
+    copied: u32,
 }
 
 impl CqResize {
-    /// Moves a part. Says whether that was all: then the queue goes on in the new ring, and the old
-    /// one is here.
+    /// Copies up to [`STEP_ENTRIES`] completions. Returns true when the CQ uses the new ring; `self.ring` is
+    /// the old one then.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if more waits than can: the process takes completions all the same.
+    /// `EINVAL` if more completions wait than fit: the process polled in spite of the resize.
     fn step(&mut self, entries: &mut CqEntries) -> Result<bool> {
         let CqEntries::User {
             ring,
@@ -328,17 +332,17 @@ impl CqResize {
         let mut next = self.next.unwrap_or_else(|| ring.consumer());
         for _ in 0..STEP_ENTRIES {
             if next == *producer {
-                self.ring.publish_producer(self.moved);
+                self.ring.publish_producer(self.copied);
                 core::mem::swap(ring, &mut self.ring);
-                (*info, *producer) = (self.info, self.moved);
+                (*info, *producer) = (self.info, self.copied);
                 return Ok(true);
             }
-            if self.moved == self.ring.entries() {
+            if self.copied == self.ring.entries() {
                 return Err(EINVAL);
             }
-            ring.copy_element(next, &self.ring, self.moved);
+            ring.copy_element(next, &self.ring, self.copied);
             next = ring.after(next);
-            self.moved = self.moved.wrapping_add(1);
+            self.copied = self.copied.wrapping_add(1);
         }
         self.next = Some(next);
         Ok(false)

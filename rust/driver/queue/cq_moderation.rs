@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Moderation of completion events: one event for several completions.
+//! CQ moderation: one event for several completions.
 //!
-//! Owns an event that is due and has not been told: it is told when so many completions have come, or
-//! when the time is over, whichever is first. How these two meet is in `state`. Does not know the queue.
+//! A delayed event is sent when enough completions have arrived or the timer expires, whichever is first.
+//! `state` is the lock-free state machine of the two. [`Cq`](crate::queue::cq::Cq) reports completions in any
+//! context, without a lock; the timer expires in softirq.
 
 mod state;
 
@@ -27,32 +28,32 @@ use rdma::{
         TimerOwner, //
     }, //
 };
-use state::Step;
+use state::EventAction;
 
-/// How long and how many completions an event may wait for others. Zero of either: not at all.
+/// Limits of the delay of an event. Moderation is disabled if the period is 0, or the count is 0 or 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ModerationParams {
-    /// Completions that one event may stand for.
+    /// Completions that share one event.
     pub(crate) count: u16,
-    /// Microseconds after the first of them.
+    /// Longest delay after the first completion, in microseconds.
     pub(crate) period: u16,
 }
 
 impl ModerationParams {
-    /// Whether events wait.
-    pub(crate) fn is_some(self) -> bool {
+    /// Returns whether events are delayed.
+    pub(crate) fn is_enabled(self) -> bool {
         self.count > 1 && self.period != 0
     }
 }
 
-/// Completions since the event was due; 0: no event is due.
-type Held = Atomic<u32>;
+/// Completions since the delayed event became due; 0 if no event is delayed.
+type PendingCompletions = Atomic<u32>;
 
-/// Keeps events of one queue back.
+/// Delays the events of one CQ.
 #[pin_data]
 pub(crate) struct Moderator {
     handle: CqHandle,
-    held: Held,
+    pending: PendingCompletions,
     #[pin]
     timer: Timer<Self>,
 }
@@ -62,7 +63,7 @@ rdma::impl_has_timer! {
 }
 
 impl Moderator {
-    /// No event is due.
+    /// Creates a moderator without a delayed event.
     ///
     /// # Errors
     ///
@@ -71,34 +72,34 @@ impl Moderator {
         Arc::pin_init(
             pin_init!(Self {
                 handle,
-                held: Atomic::new(0),
+                pending: Atomic::new(0),
                 timer <- Timer::new(),
             }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
-    /// A completion has come; `wanted`: the consumer wants an event. For any context; call it without
-    /// a lock.
-    pub(crate) fn completed(self: ArcBorrow<'_, Self>, wanted: bool, patience: ModerationParams) {
-        match state::completed(&self.held, wanted, patience.count.into()) {
-            Step::None => {}
-            Step::Tell => self.handle.notify(),
-            Step::Arm => {
-                let period = u64::from(patience.period).saturating_mul(1000);
-                Timer::arm(self, now().saturating_add(period));
+    /// Handles a completion. `notify`: the consumer has armed the CQ for it. Callable from any context,
+    /// without a lock.
+    pub(crate) fn on_completion(self: ArcBorrow<'_, Self>, notify: bool, params: ModerationParams) {
+        match state::on_completion(&self.pending, notify, params.count.into()) {
+            EventAction::None => {}
+            EventAction::Notify => self.handle.notify(),
+            EventAction::ArmTimer => {
+                let delay_ns = u64::from(params.period).saturating_mul(1000);
+                Timer::arm(self, now().saturating_add(delay_ns));
             }
         }
     }
 
-    /// Tells what is due.
-    pub(crate) fn release(&self) {
-        if state::release(&self.held) {
+    /// Sends the delayed event, if there is one.
+    pub(crate) fn notify_pending(&self) {
+        if state::take_pending(&self.pending) {
             self.handle.notify();
         }
     }
 
-    /// Tells nothing any more. Sleeps. Nothing completes from here on.
+    /// Stops the timer. Sleeps. The CQ gets no further completions.
     pub(crate) fn stop(&self) {
         self.timer.cancel();
     }
@@ -106,6 +107,6 @@ impl Moderator {
 
 impl TimerOwner for Moderator {
     fn expired(self: ArcBorrow<'_, Self>) {
-        self.release();
+        self.notify_pending();
     }
 }

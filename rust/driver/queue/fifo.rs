@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A bounded queue in kernel memory: what a kernel consumer posts, and its completions. The caller locks it.
+//! A bounded FIFO in kernel memory, for requests that ULPs post and for their completions. The caller locks
+//! it.
 
 use core::ops::Range;
 use kernel::prelude::*;
 use rdma::util::alloc::gfp_user;
 
-/// A queue of at most as many values as it was made for; adding one allocates nothing.
+/// A FIFO of fixed capacity. Adding a value does not allocate.
 ///
-/// Positions count up without end; a value stands in the slot that its position is modulo the capacity.
+/// Positions count up without limit. A value is in the slot of its position modulo the capacity.
 pub(crate) struct Fifo<T> {
     slots: KVVec<Option<T>>,
-    /// Position of the next value that is added.
+    /// Position of the next value to add.
     produced: usize,
     /// Position of the oldest value.
     consumed: usize,
-    /// Positions without a value, while a removal is in progress. Values older than these were not looked at yet.
+    /// Positions without a value, while a removal is in progress. Values before the gap have not been
+    /// examined yet.
     gap: Option<Range<usize>>,
 }
 
 impl<T> Fifo<T> {
-    /// Room for `capacity` values.
+    /// Creates a FIFO for `capacity` values.
     ///
     /// # Errors
     ///
@@ -40,7 +42,7 @@ impl<T> Fifo<T> {
         })
     }
 
-    /// Adds a value; returns it if there is no room.
+    /// Adds a value. Returns it if the FIFO is full.
     pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
         let next = self.produced.wrapping_add(1);
         match self.slot(self.produced) {
@@ -53,7 +55,7 @@ impl<T> Fifo<T> {
         }
     }
 
-    /// The oldest value. Not to be called while a removal is in progress.
+    /// Returns the oldest value. Must not be called while a removal is in progress.
     pub(crate) fn first(&self) -> Option<&T> {
         let index = self.consumed.checked_rem(self.slots.len())?;
         self.slots.get(index)?.as_ref()
@@ -67,14 +69,15 @@ impl<T> Fifo<T> {
         Some(value)
     }
 
-    /// Begins to remove values: those that are in the queue now. Then [`Fifo::remove_step`] must be called until it
-    /// returns true. One removal at a time.
+    /// Begins to remove values that are in the FIFO now. The caller then calls [`Fifo::remove_step`] until it
+    /// returns true. Only one removal at a time.
     pub(crate) fn begin_removal(&mut self) {
         self.gap = Some(self.produced..self.produced);
     }
 
-    /// Looks at up to `count` values, the newest first, and drops those that are `unwanted`. The others keep their
-    /// order, also with those that are added or taken between two steps. Returns whether the removal is complete.
+    /// Examines up to `count` values, newest first, and drops those that are `unwanted`. The others keep
+    /// their order, even if values are added or taken between two steps. Returns whether the removal is
+    /// complete.
     pub(crate) fn remove_step(&mut self, count: u32, unwanted: impl Fn(&T) -> bool) -> bool {
         for _ in 0..count {
             self.skip_gap();
@@ -86,7 +89,7 @@ impl<T> Fifo<T> {
             if let Some(value) = self.slot(start).and_then(Option::take) {
                 if !unwanted(&value) {
                     gap.end = end.wrapping_sub(1);
-                    // The slot is the gap's last, or the one that the value was just taken from.
+                    // The slot is the last of the gap, or the one that the value was just taken from.
                     if let Some(slot) = self.slot(gap.end) {
                         *slot = Some(value);
                     }
@@ -98,15 +101,15 @@ impl<T> Fifo<T> {
         self.gap.is_none()
     }
 
-    /// Values in it.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> u32 {
         let gap = self.gap.clone().unwrap_or(0..0);
         let all = self.produced.wrapping_sub(self.consumed);
-        // CAST: No more than there is room for.
+        // CAST: At most the capacity, a `u32`.
         all.wrapping_sub(gap.end.wrapping_sub(gap.start)) as u32
     }
 
-    /// Most values that can be in it.
+    /// Returns the maximum number of values.
     pub(crate) fn capacity(&self) -> u32 {
         // CAST: The capacity was a `u32`.
         self.slots.len() as u32
@@ -117,7 +120,7 @@ impl<T> Fifo<T> {
         self.slots.get_mut(index)
     }
 
-    /// If nothing older than the gap is left, the removal is complete and the gap goes.
+    /// Ends the removal when no value before the gap is left.
     fn skip_gap(&mut self) {
         if let Some(gap) = self.gap.take_if(|gap| gap.start == self.consumed) {
             self.consumed = gap.end;

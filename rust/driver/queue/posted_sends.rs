@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Send work requests of a consumer in the kernel, between post and turn.
+//! Posted send work requests of a ULP, in order.
 //!
-//! Owns copies of them. They are posted in any context, also with interrupts off, where no half can be
-//! run; so they wait here for the queue pair's next turn. Does not know what they ask for.
+//! ULPs post in any context, even with interrupts disabled, when the send engine must not run. The requests
+//! wait here until the engine runs and takes them. A spinlock with interrupts disabled protects them.
 
 use crate::{
     abi::{
         send_op::LocalRequest,
         wqe::{
-            Shape,
+            BodyLayout,
             WqeSge, //
         }, //
     },
-    queue::posted::PostedFifo, //
+    queue::posted_fifo::PostedFifo, //
 };
 use kernel::{
     new_spinlock_irq,
@@ -29,19 +29,19 @@ use rdma::ib::wr::{
 };
 use roce::wr::SendWr;
 
-/// Requests that wait; of connections unless told otherwise.
+/// Posted send requests: of a connected service by default.
 #[pin_data]
 pub(crate) struct PostedSends<T = SendWr> {
     #[pin]
     queue: SpinLockIrq<Queue<T>>,
 }
 
-/// What the lock guards: each request, and where its data is.
-type Queue<T> = PostedFifo<(T, Shape)>;
+/// State protected by the lock: the requests, and the kind and size of their bodies.
+type Queue<T> = PostedFifo<(T, BodyLayout)>;
 
 impl<T> PostedSends<T> {
-    /// Room for `max_wr` requests with up to `max_sge` entries each, or as many bytes of inline data as fit
-    /// there.
+    /// Creates a queue of `max_wr` requests, each with up to `max_sge` SGEs or the same number of bytes of
+    /// inline data.
     ///
     /// # Errors
     ///
@@ -54,76 +54,79 @@ impl<T> PostedSends<T> {
         )
     }
 
-    /// Adds the request that `request` makes of the length of its message, whose data is where `sges` says.
-    /// `open`: whether requests are taken now. For any context.
+    /// Adds the request that `request` returns for the length of its message, with the list `sges`. `accepts`
+    /// returns whether the QP accepts requests now. Callable from any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if not, or if the scatter list is too long, in entries or in bytes; `ENOMEM` when more are posted
-    /// than the queue pair was created for.
+    /// `EINVAL` if it does not, or if the list has too many SGEs or describes too many bytes; `ENOMEM` if the
+    /// queue is full.
     pub(crate) fn push(
         &self,
-        open: impl FnOnce() -> bool,
+        accepts: impl FnOnce() -> bool,
         sges: &SgeList<'_>,
         request: impl FnOnce(u32) -> T,
     ) -> Result {
         // CAST: At most `max_sge`, a `u32`.
         let entries = sges.len() as u32;
-        let push = |length| (request(length), Shape::Scatter(entries));
-        self.add(open, |queue| queue.push(sges, push))
+        let push = |length| (request(length), BodyLayout::Scatter(entries));
+        self.push_with(accepts, |queue| queue.push(sges, push))
     }
 
-    /// Adds a request that takes `data` along. For any context.
+    /// Adds a request with inline data. Callable from any context.
     ///
     /// # Errors
     ///
     /// As [`push`](Self::push).
     pub(crate) fn push_inline(
         &self,
-        open: impl FnOnce() -> bool,
+        accepts: impl FnOnce() -> bool,
         data: &InlineData<'_>,
         request: impl FnOnce(u32) -> T,
     ) -> Result {
-        let request = (request(data.len()), Shape::Inline(data.len()));
-        self.add(open, |queue| queue.push_inline(data, request))
+        let request = (request(data.len()), BodyLayout::Inline(data.len()));
+        self.push_with(accepts, |queue| queue.push_inline(data, request))
     }
 
-    /// Adds a request that is about keys. For any context.
+    /// Adds an operation on memory keys. Callable from any context.
     ///
     /// # Errors
     ///
     /// As [`push`](Self::push).
     pub(crate) fn push_local(
         &self,
-        open: impl FnOnce() -> bool,
+        accepts: impl FnOnce() -> bool,
         local: LocalRequest,
         request: T,
     ) -> Result {
-        let request = (request, Shape::LocalRequest(local));
-        self.add(open, |queue| queue.push(&SgeList::default(), |_| request))
+        let request = (request, BodyLayout::LocalRequest(local));
+        self.push_with(accepts, |queue| {
+            queue.push(&SgeList::default(), |_| request)
+        })
     }
 
-    /// Asked in the order of posts and of what forgets them: one that comes after the change to RESET must not be the
-    /// first of the next connection.
-    fn add(
+    /// Adds a request if `accepts` returns true. It is called under the lock, which orders it with
+    /// [`clear`](Self::clear): a request posted after the change to RESET must not become the first of the
+    /// next connection.
+    fn push_with(
         &self,
-        open: impl FnOnce() -> bool,
-        add: impl FnOnce(&mut Queue<T>) -> Result,
+        accepts: impl FnOnce() -> bool,
+        push: impl FnOnce(&mut Queue<T>) -> Result,
     ) -> Result {
         let mut queue = self.queue.lock();
-        if !open() {
+        if !accepts() {
             return Err(EINVAL);
         }
-        add(&mut queue)
+        push(&mut queue)
     }
 
-    /// Takes the oldest request; its scatter list or data goes to the start of `room`. Returns it, and
-    /// where its data is.
-    pub(crate) fn take(&self, room: &mut [WqeSge]) -> Option<(T, Shape)> {
-        self.queue.lock().take(|entries| room.get_mut(..entries))
+    /// Takes the oldest request. Copies its scatter/gather list or inline data to the start of `storage`.
+    /// Returns the request, and the kind and size of its body.
+    pub(crate) fn take(&self, storage: &mut [WqeSge]) -> Option<(T, BodyLayout)> {
+        self.queue.lock().take(|entries| storage.get_mut(..entries))
     }
 
-    /// Forgets what waits.
+    /// Discards all requests.
     pub(crate) fn clear(&self) {
         self.queue.lock().clear();
     }

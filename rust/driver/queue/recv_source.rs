@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that wait to be used: in a ring of a process, or as copies of what a consumer in the kernel
-//! has posted.
+//! Sources of receives: a ring of a process, or copies of the receives that a ULP posted.
 //!
-//! Owns the read position and the order. Taking one copies its scatter list out, once and by value,
-//! and gives the element back to the consumer at once. Knows neither who takes nor what arrives;
-//! whoever shares a supply locks it.
+//! Used by an RQ or SRQ, which locks it. Taking a receive copies its scatter/gather list once and returns the
+//! element to the consumer. Also resizes both kinds of source, for SRQs.
 
 use crate::{
     abi::{
@@ -16,7 +14,7 @@ use crate::{
             WqeSge, //
         }, //
     },
-    queue::posted::PostedFifo, //
+    queue::posted_fifo::PostedFifo, //
 };
 use kernel::{
     prelude::*,
@@ -37,14 +35,14 @@ use roce::{
     }, //
 };
 
-/// The scatter list of a receive that was taken: a copy that nobody else can reach.
+/// Scatter/gather list of a receive that was taken. It is a copy, which the consumer cannot change.
 pub(crate) struct RecvSges {
     entries: KVVec<WqeSge>,
     used: usize,
 }
 
 impl RecvSges {
-    /// An empty list with room for `max_sge` entries.
+    /// Creates an empty list with space for `max_sge` entries.
     ///
     /// # Errors
     ///
@@ -55,44 +53,44 @@ impl RecvSges {
         Ok(Self { entries, used: 0 })
     }
 
-    /// The entries.
+    /// Returns the entries.
     pub(crate) fn entries(&self) -> &[WqeSge] {
         self.entries.get(..self.used).unwrap_or_default()
     }
 
-    /// Forgets what is in it.
+    /// Empties the list.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
     }
 
-    /// Room for a list of `count` entries, which is the list from here on; `None` if it is too long.
+    /// Sets the length of the list to `count`, and returns the entries to fill in; `None` if it is too long.
     fn fill(&mut self, count: usize) -> Option<&mut [WqeSge]> {
         self.used = 0;
-        let room = self.entries.get_mut(..count)?;
+        let sges = self.entries.get_mut(..count)?;
         self.used = count;
-        Some(room)
+        Some(sges)
     }
 }
 
-/// The next receive is shorter than the message that wants it, and stays the next.
-pub(crate) struct TooShort;
+/// The next receive is too short for the message. It remains the next.
+pub(crate) struct RecvTooShort;
 
-/// What taking a receive comes to. `None`: the consumer has posted no more. A receive that cannot be used comes with
-/// the status that it completes with.
-pub(crate) type Taken = Result<Option<Result<RecvWr, BadRecv>>, TooShort>;
+/// Result of taking a receive. `None`: the consumer has posted no more. An invalid receive comes with its
+/// completion status.
+pub(crate) type TakenRecv = Result<Option<Result<RecvWr, BadRecv>>, RecvTooShort>;
 
 /// The consuming end of a receive ring.
 pub(crate) struct RingReader {
     ring: Arc<Ring>,
-    /// Next element to read, masked; the ring holds the published copy.
+    /// Next element to read, masked. The ring holds the published copy.
     next: u32,
-    /// Elements read since the ring was made; runs free.
+    /// Elements read so far, across resizes; wraps around.
     taken: u32,
     bounds: WqeBounds,
 }
 
 impl RingReader {
-    /// The consuming end of `ring`, whose elements have up to `max_sge` entries.
+    /// Creates the consuming end of `ring`, whose elements have up to `max_sge` SGEs.
     pub(crate) fn new(ring: Arc<Ring>, max_sge: u32) -> Self {
         Self {
             ring,
@@ -105,12 +103,12 @@ impl RingReader {
         }
     }
 
-    /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, least: u32, list: &mut RecvSges) -> Taken {
+    /// Takes the next receive, for a message of `min_bytes`. Copies its scatter/gather list to `list`.
+    pub(crate) fn take(&mut self, min_bytes: u32, list: &mut RecvSges) -> TakenRecv {
         let (ring, bounds) = (&*self.ring, self.bounds);
         let taken = ring.take(&mut self.next, |index| {
-            match copy(ring, index, bounds, list) {
-                Ok(wr) if wr.length < least => Err(TooShort),
+            match read_recv(ring, index, bounds, list) {
+                Ok(wr) if wr.length < min_bytes => Err(RecvTooShort),
                 taken => Ok(taken),
             }
         });
@@ -121,30 +119,30 @@ impl RingReader {
         Ok(taken)
     }
 
-    /// Receives that wait, as far as user space can be believed.
+    /// Returns the number of waiting receives. User space can falsify it.
     pub(crate) fn len(&self) -> u32 {
         self.ring.distance(self.next, self.ring.producer())
     }
 
-    /// Forgets what waits.
+    /// Discards all waiting receives.
     pub(crate) fn clear(&mut self) {
         self.next = self.ring.producer();
         self.ring.publish_consumer(self.next);
     }
 
-    /// Begins the move to `ring`. What user space posts until it is done is lost.
-    pub(crate) fn begin_move(&self, ring: Arc<Ring>) -> RingResize {
+    /// Begins a resize to `ring`. Receives that user space posts before the resize is complete are lost.
+    pub(crate) fn begin_resize(&self, ring: Arc<Ring>) -> RingResize {
         RingResize {
             ring,
             start: self.taken,
-            moved: self.taken,
+            copied: self.taken,
             end: self.taken.wrapping_add(self.len()),
         }
     }
 }
 
-/// Copies the receive at `index` of `ring`, and its scatter list to `list`.
-fn copy(
+/// Copies the receive at `index` of `ring`, and its scatter/gather list to `list`.
+fn read_recv(
     ring: &Ring,
     index: u32,
     bounds: WqeBounds,
@@ -155,36 +153,36 @@ fn copy(
     let wqe: RecvWqe = zerocopy::transmute!(bytes);
     // CAST: `u32` to `usize`, on 64 bits.
     let entries = wqe
-        .entries(bounds)
+        .num_sge(bounds)
         .and_then(|entries| list.fill(entries as usize))
         .ok_or(BadRecv {
             wr_id: wqe.wr_id(),
             status: WcStatus::LocQpOpErr,
         })?;
     ring.read(index, RecvWqe::LEN, entries.as_mut_bytes());
-    Ok(wqe.work_request(abi::wqe::room(entries)))
+    Ok(wqe.work_request(abi::wqe::capacity(entries)))
 }
 
-/// The move of what waits in a ring to one of another size, a part at a time.
+/// A resize: copies the waiting receives of a ring to another ring, in steps.
 ///
-/// Positions count the elements that were ever in the old ring, and run free.
+/// Positions are values of `RingReader::taken`, and wrap around.
 pub(crate) struct RingResize {
     ring: Arc<Ring>,
-    /// What stands first in the new ring.
+    /// Position of the first element of the new ring.
     start: u32,
-    moved: u32,
+    copied: u32,
     end: u32,
 }
 
 impl RingResize {
-    /// Moves up to `most` elements. Says whether that was all: then `reader` reads from the new ring,
-    /// and the old one is here.
+    /// Copies up to `budget` elements. Returns true when `reader` uses the new ring; `self.ring` is the old
+    /// one then.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if what waits does not fit.
-    pub(crate) fn step(&mut self, reader: &mut RingReader, most: u32) -> Result<bool> {
-        // What has been taken meanwhile need not move.
+    /// `EINVAL` if the waiting receives do not fit.
+    pub(crate) fn step(&mut self, reader: &mut RingReader, budget: u32) -> Result<bool> {
+        // Receives that were taken meanwhile need not be copied.
         let waiting = self.end.wrapping_sub(reader.taken);
         let waiting = if waiting > reader.ring.mask() {
             0 // Only if user space has posted more.
@@ -195,18 +193,18 @@ impl RingResize {
             return Err(EINVAL);
         }
         let first = self.end.wrapping_sub(waiting);
-        if self.end.wrapping_sub(self.moved) > waiting {
-            self.moved = first;
+        if self.end.wrapping_sub(self.copied) > waiting {
+            self.copied = first;
         }
-        for _ in 0..most {
-            if self.moved == self.end {
+        for _ in 0..budget {
+            if self.copied == self.end {
                 self.finish(reader, first);
                 return Ok(true);
             }
-            let from = reader.next.wrapping_add(self.moved.wrapping_sub(first));
-            let to = self.moved.wrapping_sub(self.start);
+            let from = reader.next.wrapping_add(self.copied.wrapping_sub(first));
+            let to = self.copied.wrapping_sub(self.start);
             reader.ring.copy_element(from, &self.ring, to);
-            self.moved = self.moved.wrapping_add(1);
+            self.copied = self.copied.wrapping_add(1);
         }
         Ok(false)
     }
@@ -220,15 +218,15 @@ impl RingResize {
     }
 }
 
-/// Receives of a consumer in the kernel: copies, in the order in which they were posted.
+/// Receives posted by a ULP: copies, in order.
 pub(crate) struct RecvFifo {
     newer: PostedFifo<RecvWr>,
-    /// Those from before the last resize, which are taken first. They stay where they are.
+    /// Receives posted before the last resize, which are taken first. They are not copied.
     older: Option<PostedFifo<RecvWr>>,
 }
 
 impl RecvFifo {
-    /// Room for `max_wr` receives with up to `max_sge` entries each.
+    /// Creates a FIFO for `max_wr` receives with up to `max_sge` SGEs each.
     ///
     /// # Errors
     ///
@@ -244,7 +242,7 @@ impl RecvFifo {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if its scatter list is too long, in entries or in bytes; `ENOMEM` if there is no room.
+    /// `EINVAL` if its list has too many SGEs or describes too many bytes; `ENOMEM` if the FIFO is full.
     pub(crate) fn push(&mut self, wr: &wr::KernelRecvWr<'_>) -> Result {
         if self.len() >= self.capacity() {
             return Err(ENOMEM);
@@ -255,74 +253,74 @@ impl RecvFifo {
         })
     }
 
-    /// Takes the oldest receive, for a message of `least` bytes; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, least: u32, list: &mut RecvSges) -> Taken {
+    /// Takes the oldest receive, for a message of `min_bytes`. Copies its scatter/gather list to `list`.
+    pub(crate) fn take(&mut self, min_bytes: u32, list: &mut RecvSges) -> TakenRecv {
         let older = self.older.as_mut().filter(|older| older.len() != 0);
         let oldest = older.unwrap_or(&mut self.newer);
-        if oldest.first().is_some_and(|wr| wr.length < least) {
-            return Err(TooShort);
+        if oldest.first().is_some_and(|wr| wr.length < min_bytes) {
+            return Err(RecvTooShort);
         }
         Ok(oldest.take(|entries| list.fill(entries)).map(Ok))
     }
 
-    /// Takes what is in `room`, which is empty, for what is posted from now on. What is not needed any
-    /// more is left there, to be dropped where one may sleep.
+    /// Replaces this FIFO by the empty one in `spare`, for later receives. Returns unused memory in `spare`:
+    /// the caller drops it after it releases the lock.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is less room than receives wait; `EBUSY` while some from before the last
-    /// resize wait.
-    pub(crate) fn resize(&mut self, room: &mut Option<Self>) -> Result {
+    /// `EINVAL` if the new capacity is below the number of waiting receives; `EBUSY` while receives from
+    /// before the last resize wait.
+    pub(crate) fn resize(&mut self, spare: &mut Option<Self>) -> Result {
         if self.older.as_ref().is_some_and(|older| older.len() != 0) {
             return Err(EBUSY);
         }
-        let new = room.take_if(|new| self.len() <= new.capacity());
+        let new = spare.take_if(|new| self.len() <= new.capacity());
         let old = core::mem::replace(self, new.ok_or(EINVAL)?);
         self.older = Some(old.newer);
-        *room = old.older.map(|newer| Self { newer, older: None });
+        *spare = old.older.map(|newer| Self { newer, older: None });
         Ok(())
     }
 
-    /// Receives that wait.
+    /// Returns the number of waiting receives.
     pub(crate) fn len(&self) -> u32 {
         let older = self.older.as_ref().map_or(0, PostedFifo::len);
         self.newer.len().saturating_add(older)
     }
 
-    /// Most receives that can wait.
+    /// Returns the maximum number of waiting receives.
     pub(crate) fn capacity(&self) -> u32 {
         self.newer.capacity()
     }
 
-    /// Forgets what waits.
+    /// Discards all waiting receives.
     pub(crate) fn clear(&mut self) {
         self.older.iter_mut().for_each(PostedFifo::clear);
         self.newer.clear();
     }
 }
 
-/// A supply of either kind.
+/// A source of receives.
 pub(crate) enum RecvSource {
-    /// Of a process.
+    /// The ring of a process.
     Ring(RingReader),
-    /// Of a consumer in the kernel.
+    /// Receives posted by a ULP.
     Posted(RecvFifo),
 }
 
 impl RecvSource {
-    /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`.
-    pub(crate) fn take(&mut self, least: u32, list: &mut RecvSges) -> Taken {
+    /// Takes the next receive, for a message of `min_bytes`. Copies its scatter/gather list to `list`.
+    pub(crate) fn take(&mut self, min_bytes: u32, list: &mut RecvSges) -> TakenRecv {
         match self {
-            Self::Ring(ring) => ring.take(least, list),
-            Self::Posted(posts) => posts.take(least, list),
+            Self::Ring(ring) => ring.take(min_bytes, list),
+            Self::Posted(fifo) => fifo.take(min_bytes, list),
         }
     }
 
-    /// Receives that wait.
+    /// Returns the number of waiting receives.
     pub(crate) fn len(&self) -> u32 {
         match self {
             Self::Ring(ring) => ring.len(),
-            Self::Posted(posts) => posts.len(),
+            Self::Posted(fifo) => fifo.len(),
         }
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the receives of a queue pair come from, whatever its service.
+//! The receives of one QP, from its own RQ or an SRQ.
 //!
-//! Owns the choice of the source, a private copy of the scatter list of the one receive that is in
-//! progress, and what is left of the source when the queue pair fails: its own receives are
-//! flushed, a part at a time; those of a shared queue stay there for others. Does not know what arrives.
+//! The receive engine owns a [`RecvQueue`], in process context or softirq. It holds a private copy of the
+//! scatter/gather list of the receive in progress. When the QP fails, its own receives are flushed, in steps;
+//! those of an SRQ remain for other QPs. [`PostedRecvs`] has a spinlock, because ULPs post in any context.
 
 use crate::{
     abi::wqe::WqeSge,
@@ -14,7 +14,7 @@ use crate::{
             RecvFifo,
             RecvSges,
             RingReader,
-            Taken, //
+            TakenRecv, //
         },
         srq::Srq, //
     }, //
@@ -36,69 +36,70 @@ use roce::wr::{
     RecvWr, //
 };
 
-/// Receives that a consumer in the kernel has posted to one queue pair.
+/// Receives that a ULP posted to one QP.
 #[pin_data]
 pub(crate) struct PostedRecvs {
     #[pin]
-    posts: SpinLockIrq<RecvFifo>,
+    fifo: SpinLockIrq<RecvFifo>,
 }
 
 impl PostedRecvs {
-    /// Room for `max_wr` receives with up to `max_sge` entries each.
+    /// Creates a queue of `max_wr` receives with up to `max_sge` SGEs each.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(max_wr: u32, max_sge: u32) -> Result<Arc<Self>> {
-        let posts = RecvFifo::new(max_wr, max_sge)?;
+        let fifo = RecvFifo::new(max_wr, max_sge)?;
         Arc::pin_init(
-            pin_init!(Self { posts <- new_spinlock_irq!(posts, "ferroce::PostedRecvs") }),
+            pin_init!(Self { fifo <- new_spinlock_irq!(fifo, "ferroce::PostedRecvs") }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
-    /// Adds a receive. `open`: whether receives are taken now. For any context.
+    /// Adds a receive. `accepts` returns whether the QP accepts receives now. Callable from any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if not, or if its scatter list is too long; `ENOMEM` when more are posted than the queue pair
-    /// was created for.
-    pub(crate) fn push(&self, open: impl FnOnce() -> bool, wr: &wr::KernelRecvWr<'_>) -> Result {
-        let mut posts = self.posts.lock();
-        // Asked here, as of sends.
-        if !open() {
+    /// `EINVAL` if it does not, or if the list is too long; `ENOMEM` if the queue is full.
+    pub(crate) fn push(&self, accepts: impl FnOnce() -> bool, wr: &wr::KernelRecvWr<'_>) -> Result {
+        let mut fifo = self.fifo.lock();
+        // Called under the lock, as in [`PostedSends`](crate::queue::posted_sends::PostedSends).
+        if !accepts() {
             return Err(EINVAL);
         }
-        posts.push(wr)
+        fifo.push(wr)
     }
 }
 
-/// How soon to look into the ring of a failed queue pair again, in nanoseconds: at first, and at last.
-const FIRST_LOOK: u64 = 1_000_000;
-const LAST_LOOK: u64 = 128_000_000;
+/// Shortest delay between two polls of the ring of a failed QP.
+const MIN_FLUSH_DELAY_NS: u64 = 1_000_000;
 
-/// Where receives come from.
+/// Longest delay between two polls: each delay is twice the previous one.
+const MAX_FLUSH_DELAY_NS: u64 = 128_000_000;
+
+/// Where the receives of a QP come from.
 pub(crate) enum RqSource {
-    /// A ring of a process, which nobody else reads.
+    /// A ring of a process, for this QP alone.
     Ring(RingReader),
-    /// Posts of a consumer in the kernel, for this queue pair alone.
+    /// Receives posted by a ULP, for this QP alone.
     Posted(Arc<PostedRecvs>),
-    /// A queue that other queue pairs use as well.
+    /// An SRQ.
     Shared(Arc<Srq>),
 }
 
-/// The receives of one queue pair.
+/// The receives of one QP.
 pub(crate) struct RecvQueue {
     source: RqSource,
     current: RecvSges,
-    /// The queue pair has failed, and what follows from that is done.
-    flushed: bool,
-    /// The time between the last two looks into the ring of the failed queue pair, in nanoseconds.
-    look: u64,
+    /// Last WQE Reached was handled since the QP failed.
+    last_wqe_taken: bool,
+    /// Delay between the last two polls of the ring of the failed QP, in nanoseconds.
+    flush_delay_ns: u64,
 }
 
 impl RecvQueue {
-    /// The receives that come from `source`, with up to `max_sge` entries each.
+    /// Creates the queue of receives from `source`, with up to `max_sge` SGEs each.
     ///
     /// # Errors
     ///
@@ -107,41 +108,39 @@ impl RecvQueue {
         Ok(Self {
             source,
             current: RecvSges::new(max_sge)?,
-            flushed: false,
-            look: 0,
+            last_wqe_taken: false,
+            flush_delay_ns: 0,
         })
     }
 
-    /// Takes the next receive; its scatter list becomes the current one.
+    /// Takes the next receive. Its scatter/gather list becomes the current one.
     ///
-    /// `None`: the consumer has posted no more. A receive that cannot be used comes with the
-    /// status that it completes with.
+    /// `None`: the consumer has posted no more. An invalid receive comes with its completion status.
     pub(crate) fn take(&mut self) -> Option<Result<RecvWr, BadRecv>> {
-        // None is too short for nothing.
+        // No receive is too short for an empty message.
         self.take_for(0).ok().flatten()
     }
 
-    /// As [`RecvQueue::take`], for a message of `least` bytes.
+    /// As [`RecvQueue::take`], for a message of `min_bytes`.
     ///
     /// # Errors
     ///
-    /// If it is too short: then it stays the next, and the current scatter list is nobody's.
-    pub(crate) fn take_for(&mut self, least: u32) -> Taken {
+    /// If the next receive is too short: it remains the next, and the current list is invalid.
+    pub(crate) fn take_for(&mut self, min_bytes: u32) -> TakenRecv {
         let list = &mut self.current;
         match &mut self.source {
-            RqSource::Ring(ring) => ring.take(least, list),
-            RqSource::Posted(posted) => posted.posts.lock().take(least, list),
-            RqSource::Shared(srq) => srq.take(least, list),
+            RqSource::Ring(ring) => ring.take(min_bytes, list),
+            RqSource::Posted(posted) => posted.fifo.lock().take(min_bytes, list),
+            RqSource::Shared(srq) => srq.take(min_bytes, list),
         }
     }
 
-    /// Scatter list of the receive that was taken last.
+    /// Returns the scatter/gather list of the receive taken last.
     pub(crate) fn current(&self) -> &[WqeSge] {
         self.current.entries()
     }
 
-    /// The protection domain that the memory of receives belongs to, if it is not that of the queue
-    /// pair.
+    /// Returns the protection domain of the receives, if it is not that of the QP.
     pub(crate) fn pd(&self) -> Option<&Arc<Pd>> {
         match &self.source {
             RqSource::Shared(srq) => Some(srq.pd()),
@@ -149,49 +148,52 @@ impl RecvQueue {
         }
     }
 
-    /// The queue pair has failed: calls `each` with the identifier of each receive of its own, of up to `most`.
-    /// Says whether there may be more.
-    pub(crate) fn flush(&mut self, most: u16, mut each: impl FnMut(u64)) -> More {
+    /// Flushes the RQ of a failed QP: calls `each` with the identifier of each receive, up to `budget` of
+    /// them. Returns whether there may be more.
+    pub(crate) fn flush(&mut self, budget: u16, mut each: impl FnMut(u64)) -> More {
         if let RqSource::Shared(_) = self.source {
             return More::No;
         }
-        for _ in 0..most {
+        for _ in 0..budget {
             let Some(taken) = self.take() else {
                 return More::No;
             };
             let (Ok(RecvWr { wr_id, .. }) | Err(BadRecv { wr_id, .. })) = taken;
             each(wr_id);
-            self.look = 0;
+            self.flush_delay_ns = 0;
         }
         More::Yes
     }
 
-    /// The queue pair has failed: whether the consumer is to hear that no more receives are taken from the
-    /// shared queue ("Last WQE Reached"). Once for each failure.
-    pub(crate) fn take_last(&mut self) -> bool {
-        let first = !core::mem::replace(&mut self.flushed, true);
+    /// Returns whether to report Last WQE Reached: the failed QP takes no more receives from its SRQ. True
+    /// once for each failure.
+    pub(crate) fn take_last_wqe_event(&mut self) -> bool {
+        let first = !core::mem::replace(&mut self.last_wqe_taken, true);
         first && matches!(self.source, RqSource::Shared(_))
     }
 
-    /// In how many nanoseconds to flush again, when there was no more. A process posts without telling the kernel,
-    /// and what it posts to a failed queue pair completes, too (IBA 10.3.1): so its ring is looked into now and then.
-    pub(crate) fn flush_again_in(&mut self) -> Option<u64> {
+    /// Returns the delay after which to flush again. A process posts without notifying the kernel, and
+    /// receives posted to a failed QP must complete, too (IBA 10.3.1): so the ring is polled.
+    pub(crate) fn next_flush_delay_ns(&mut self) -> Option<u64> {
         let RqSource::Ring(_) = self.source else {
             return None;
         };
-        self.look = self.look.saturating_mul(2).clamp(FIRST_LOOK, LAST_LOOK);
-        Some(self.look)
+        self.flush_delay_ns = self
+            .flush_delay_ns
+            .saturating_mul(2)
+            .clamp(MIN_FLUSH_DELAY_NS, MAX_FLUSH_DELAY_NS);
+        Some(self.flush_delay_ns)
     }
 
-    /// Forgets what was posted to this queue pair: it goes to RESET.
+    /// Discards the receives posted to this QP, which goes to RESET.
     pub(crate) fn clear(&mut self) {
         match &mut self.source {
             RqSource::Ring(ring) => ring.clear(),
-            RqSource::Posted(posted) => posted.posts.lock().clear(),
+            RqSource::Posted(posted) => posted.fifo.lock().clear(),
             RqSource::Shared(_) => {}
         }
         self.current.clear();
-        self.flushed = false;
-        self.look = 0;
+        self.last_wqe_taken = false;
+        self.flush_delay_ns = 0;
     }
 }

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The send queue of a queue pair, seen from the consuming end.
+//! The send queue of a QP: its consuming end.
 //!
-//! Owns the read position in the ring of a process, or what a consumer in the kernel has posted, and
-//! a private copy of every entry that is in progress: what the kernel acts on was read once and
-//! cannot change under it. Does not know what
-//! a work request does; [`Requester`] takes it from here. Slot `i` of the requester's window
-//! belongs to body `i` here.
+//! The send engine owns it, in process context or softirq. It reads each entry once, from the ring of a
+//! process or the posted requests of a ULP, and keeps a private copy, which user space cannot change, while
+//! the request is in progress. Slot `i` of the window of [`Requester`] belongs to body `i` here.
 
 use crate::{
     abi::{
         self,
         send_op::LocalRequest,
         wqe::{
+            BodyLayout,
             RejectedWqe,
             SendWqe,
-            Shape,
             WqeBounds,
             WqeSge, //
         }, //
@@ -45,17 +43,17 @@ use roce::{
     }, //
 };
 
-/// Storage of the requester's window.
+/// Storage of the send window.
 pub(crate) struct SendSlots(KVVec<Slot>);
 
 impl SendSlots {
-    /// Room for `count` requests, a power of two.
+    /// Creates storage for `count` requests, a power of two.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(count: u32) -> Result<Self> {
-        // CAST: A ring's size.
+        // CAST: `u32` to `usize`, on 64 bits.
         let slots = KVVec::from_elem(Slot::EMPTY, count as usize, gfp_user())?;
         Ok(Self(slots))
     }
@@ -75,68 +73,71 @@ impl AsMut<[Slot]> for SendSlots {
     }
 }
 
-/// Where the bytes of a request stand.
+/// The body of a send request.
 #[derive(Clone, Copy)]
 pub(crate) enum SendBody<'a> {
-    /// Here: they were copied with the entry.
+    /// Inline data, in the private copy.
     Inline(&'a [u8]),
-    /// In memory regions.
+    /// A scatter/gather list.
     Scatter(&'a [WqeSge]),
-    /// There are none: it is about keys.
+    /// No payload: an operation on memory keys.
     LocalRequest(&'a LocalRequest),
 }
 
 impl<'a> SendBody<'a> {
-    /// The body of that shape that starts at the start of `room`.
-    pub(crate) fn new(shape: &'a Shape, room: &'a [WqeSge]) -> Self {
-        match shape {
-            Shape::Inline(bytes) => {
-                Self::Inline(room.as_bytes().get(..*bytes as usize).unwrap_or_default())
+    /// Returns the body with this layout at the start of `storage`.
+    pub(crate) fn new(layout: &'a BodyLayout, storage: &'a [WqeSge]) -> Self {
+        match layout {
+            BodyLayout::Inline(bytes) => Self::Inline(
+                storage
+                    .as_bytes()
+                    .get(..*bytes as usize)
+                    .unwrap_or_default(),
+            ),
+            BodyLayout::Scatter(entries) => {
+                Self::Scatter(storage.get(..*entries as usize).unwrap_or_default())
             }
-            Shape::Scatter(entries) => {
-                Self::Scatter(room.get(..*entries as usize).unwrap_or_default())
-            }
-            Shape::LocalRequest(local) => Self::LocalRequest(local),
+            BodyLayout::LocalRequest(local) => Self::LocalRequest(local),
         }
     }
 }
 
-/// Where requests come from.
+/// Where send requests come from.
 pub(crate) enum SqSource {
     /// A ring of a process.
     Ring(Arc<Ring>),
-    /// Posts of a consumer in the kernel.
+    /// Requests posted by a ULP.
     Posted(Arc<PostedSends>),
 }
 
 /// The consuming end of a send queue.
 pub(crate) struct SendQueue {
     source: SqSource,
-    /// Oldest element still in progress, masked; a ring holds the published copy.
+    /// Oldest element in progress, masked. A ring holds the published copy.
     oldest: u32,
     entries: SqEntries,
 }
 
-/// Private copies of the entries that are in progress.
+/// Private copies of the entries in progress.
 struct SqEntries {
-    /// Number of slots, a power of two, less one.
+    /// Number of slots, a power of two, minus one.
     mask: u32,
-    /// Slot of the next entry, masked; that of a ring has the same number.
+    /// Slot of the next entry, masked. It is also the index in the ring.
     next: u32,
     bounds: WqeBounds,
     signal_all: bool,
-    shapes: KVVec<Shape>,
-    /// `bounds.max_sge` entries for each slot, or as many bytes of inline data.
+    layouts: KVVec<BodyLayout>,
+    /// `bounds.max_sge` SGEs for each slot, or the same number of bytes of inline data.
     bodies: KVVec<WqeSge>,
 }
 
 impl SendQueue {
-    /// The consuming end of `source`, whose elements are within `bounds`. Up to `max_wr` of posted ones
-    /// are in progress at a time; of a ring, as many as it holds.
+    /// Creates the consuming end of `source`, whose entries respect `bounds`. Up to `max_wr` posted requests
+    /// are in progress at a time, rounded up to a power of two; of a ring, as many as it holds.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
+    /// `ENOMEM`; `EINVAL` or `EOVERFLOW` if the number of slots overflows.
     pub(crate) fn new(
         source: SqSource,
         bounds: WqeBounds,
@@ -152,7 +153,7 @@ impl SendQueue {
         };
         // CAST: `u32` to `usize`, on 64 bits.
         let slots = mask.saturating_add(1) as usize;
-        let room = slots
+        let sges = slots
             .checked_mul(bounds.max_sge as usize)
             .ok_or(EOVERFLOW)?;
         let entries = SqEntries {
@@ -160,8 +161,8 @@ impl SendQueue {
             next: 0,
             bounds,
             signal_all,
-            shapes: KVVec::from_elem(Shape::Scatter(0), slots, gfp_user())?,
-            bodies: KVVec::from_elem(WqeSge::default(), room, gfp_user())?,
+            layouts: KVVec::from_elem(BodyLayout::Scatter(0), slots, gfp_user())?,
+            bodies: KVVec::from_elem(WqeSge::default(), sges, gfp_user())?,
         };
         Ok(Self {
             source,
@@ -170,40 +171,40 @@ impl SendQueue {
         })
     }
 
-    /// Elements that can be in progress.
+    /// Returns the number of slots.
     pub(crate) fn slots(&self) -> u32 {
         self.entries.mask.saturating_add(1)
     }
 
-    /// Hands entries that the consumer has published to `requester`, up to `most`, as long as there are free
-    /// slots. Says whether there may be more.
-    pub(crate) fn fetch(&mut self, requester: &mut Requester<SendSlots>, most: u16) -> More {
+    /// Passes up to `budget` published entries to `requester`, as long as there are free slots. Returns
+    /// whether there may be more.
+    pub(crate) fn fetch(&mut self, requester: &mut Requester<SendSlots>, budget: u16) -> More {
         let fetched = match &self.source {
-            SqSource::Ring(ring) => self.entries.fetch_ring(ring, requester, most),
-            SqSource::Posted(posts) => self.entries.fetch_posted(posts, requester, most),
+            SqSource::Ring(ring) => self.entries.fetch_ring(ring, requester, budget),
+            SqSource::Posted(posted) => self.entries.fetch_posted(posted, requester, budget),
         };
-        if fetched == most {
+        if fetched == budget {
             More::Yes
         } else {
             More::No
         }
     }
 
-    /// Takes the next entry of a queue pair that sends one request after the other, and the slot, which
-    /// is to be [released](Self::release) when it is done.
+    /// Takes the next entry, for a service with one request in progress. Also returns the slot, which the
+    /// caller [releases](Self::release) on completion.
     pub(crate) fn take_request(&mut self) -> Option<(SlotIndex, Result<SendWr, RejectedWqe>)> {
         let slot = self.next_slot();
         let taken = match &self.source {
             SqSource::Ring(ring) if self.entries.next == ring.producer() => return None,
             SqSource::Ring(ring) => self.entries.read(ring, SendWqe::work_request),
-            SqSource::Posted(posts) => Ok(self.entries.read_posted(posts)?),
+            SqSource::Posted(posted) => Ok(self.entries.read_posted(posted)?),
         };
         self.entries.advance();
         Some((slot, taken))
     }
 
-    /// Takes the next entry of a queue pair that sends datagrams: the request, the number of its
-    /// address handle, and the slot, which is to be [released](Self::release) when it is done.
+    /// Takes the next entry, for a datagram service: the request, the number of its address handle, and the
+    /// slot, which the caller [releases](Self::release) on completion.
     pub(crate) fn take_datagram(
         &mut self,
     ) -> Option<Result<(DatagramWr, u32, SlotIndex), RejectedWqe>> {
@@ -219,12 +220,12 @@ impl SendQueue {
         Some(taken.map(|(wr, ah)| (wr, ah, slot)))
     }
 
-    /// Where the bytes of the request in `slot` stand.
+    /// Returns the body of the request in `slot`.
     pub(crate) fn body(&self, slot: SlotIndex) -> SendBody<'_> {
         self.entries.body(slot)
     }
 
-    /// Gives the oldest `count` elements back to the consumer.
+    /// Returns the oldest `count` elements to the consumer.
     pub(crate) fn release(&mut self, count: u32) {
         if count != 0 {
             self.oldest = self.oldest.wrapping_add(count) & self.entries.mask;
@@ -232,11 +233,11 @@ impl SendQueue {
         }
     }
 
-    /// Forgets every entry, read or not (the queue pair goes to RESET).
+    /// Discards every entry, read or not: the QP goes to RESET.
     pub(crate) fn clear(&mut self) {
         match &self.source {
             SqSource::Ring(ring) => self.entries.next = ring.producer(),
-            SqSource::Posted(posts) => posts.clear(),
+            SqSource::Posted(posted) => posted.clear(),
         }
         self.oldest = self.entries.next;
         self.publish();
@@ -248,18 +249,23 @@ impl SendQueue {
         }
     }
 
-    /// Slot of the next entry.
+    /// Returns the slot of the next entry.
     pub(crate) fn next_slot(&self) -> SlotIndex {
         SlotIndex(self.entries.next)
     }
 }
 
 impl SqEntries {
-    /// Returns how many.
-    fn fetch_ring(&mut self, ring: &Ring, requester: &mut Requester<SendSlots>, most: u16) -> u16 {
+    /// Fetches entries from the ring. Returns their number.
+    fn fetch_ring(
+        &mut self,
+        ring: &Ring,
+        requester: &mut Requester<SendSlots>,
+        budget: u16,
+    ) -> u16 {
         let end = ring.producer();
         let mut fetched = 0u16;
-        while fetched < most && self.next != end && requester.free_slots() != 0 {
+        while fetched < budget && self.next != end && requester.free_slots() != 0 {
             let taken = match self.read(ring, SendWqe::work_request) {
                 Ok(wr) => requester.post(wr),
                 Err(RejectedWqe { wr_id, status }) => {
@@ -275,16 +281,16 @@ impl SqEntries {
         fetched
     }
 
-    /// Returns how many.
+    /// Fetches posted requests. Returns their number.
     fn fetch_posted(
         &mut self,
-        posts: &PostedSends,
+        posted: &PostedSends,
         requester: &mut Requester<SendSlots>,
-        most: u16,
+        budget: u16,
     ) -> u16 {
         let mut fetched = 0u16;
-        while fetched < most && requester.free_slots() != 0 {
-            let Some(wr) = self.read_posted(posts) else {
+        while fetched < budget && requester.free_slots() != 0 {
+            let Some(wr) = self.read_posted(posted) else {
                 break;
             };
             if requester.post(wr).is_none() {
@@ -296,15 +302,15 @@ impl SqEntries {
         fetched
     }
 
-    /// Copies the oldest of `posts` to the next slot.
-    fn read_posted(&mut self, posts: &PostedSends) -> Option<SendWr> {
+    /// Copies the oldest posted request to the next slot.
+    fn read_posted(&mut self, posted: &PostedSends) -> Option<SendWr> {
         // CAST: Below the number of slots; `u32` to `usize`, on 64 bits.
         let (index, stride) = (self.next as usize, self.bounds.max_sge as usize);
         let start = index.saturating_mul(stride);
         let body = self.bodies.get_mut(start..start.saturating_add(stride));
-        let (wr, shape) = posts.take(body.unwrap_or_default())?;
-        if let Some(place) = self.shapes.get_mut(index) {
-            *place = shape;
+        let (wr, layout) = posted.take(body.unwrap_or_default())?;
+        if let Some(slot) = self.layouts.get_mut(index) {
+            *slot = layout;
         }
         Some(wr)
     }
@@ -313,43 +319,43 @@ impl SqEntries {
         self.next = self.next.wrapping_add(1) & self.mask;
     }
 
-    /// Copies the entry at the read position, checks it, and has `decode` make a request of it, given
-    /// its length and whether all are signaled. Its slot has the same number.
+    /// Copies the next entry to its slot, checks it, and converts it with `decode`, which receives its length
+    /// and whether all requests are signaled.
     fn read<T>(
         &mut self,
         ring: &Ring,
         decode: impl FnOnce(&SendWqe, u32, bool) -> Result<T, RejectedWqe>,
     ) -> Result<T, RejectedWqe> {
-        let mut bytes = [0; SendWqe::HEAD];
+        let mut bytes = [0; SendWqe::HEAD_LEN];
         ring.read(self.next, 0, &mut bytes);
         let wqe: SendWqe = zerocopy::transmute!(bytes);
-        let shape = wqe.shape(self.bounds)?;
+        let layout = wqe.layout(self.bounds)?;
         // CAST: Below the number of slots.
         let index = self.next as usize;
         let stride = self.bounds.max_sge as usize;
-        let full = wqe.refused(WcStatus::LocQpOpErr);
+        let invalid = wqe.rejected(WcStatus::LocQpOpErr);
 
-        let start = index.checked_mul(stride).ok_or(full)?;
+        let start = index.checked_mul(stride).ok_or(invalid)?;
         let body = self
             .bodies
             .get_mut(start..)
             .and_then(|rest| rest.get_mut(..stride))
-            .ok_or(full)?;
+            .ok_or(invalid)?;
         let used = body
             .as_mut_bytes()
-            .get_mut(..shape.body_len())
-            .ok_or(full)?;
+            .get_mut(..layout.body_len())
+            .ok_or(invalid)?;
         ring.read(self.next, SendWqe::LEN, used);
 
-        let length = match shape {
-            Shape::Inline(bytes) => bytes,
-            Shape::Scatter(entries) => body
+        let length = match layout {
+            BodyLayout::Inline(bytes) => bytes,
+            BodyLayout::Scatter(entries) => body
                 .get(..entries as usize)
                 .and_then(abi::wqe::total_length)
-                .ok_or(wqe.refused(WcStatus::LocLenErr))?,
-            Shape::LocalRequest(_) => 0,
+                .ok_or(wqe.rejected(WcStatus::LocLenErr))?,
+            BodyLayout::LocalRequest(_) => 0,
         };
-        *self.shapes.get_mut(index).ok_or(full)? = shape;
+        *self.layouts.get_mut(index).ok_or(invalid)? = layout;
         decode(&wqe, length, self.signal_all)
     }
 
@@ -357,9 +363,9 @@ impl SqEntries {
         // CAST: Below the number of slots.
         let index = slot.0 as usize;
         let start = index.saturating_mul(self.bounds.max_sge as usize);
-        let room = self.bodies.get(start..).unwrap_or_default();
-        match self.shapes.get(index) {
-            Some(shape) => SendBody::new(shape, room),
+        let storage = self.bodies.get(start..).unwrap_or_default();
+        match self.layouts.get(index) {
+            Some(layout) => SendBody::new(layout, storage),
             None => SendBody::Inline(&[]),
         }
     }

@@ -2,9 +2,9 @@
 
 //! Shared receive queues.
 //!
-//! Owns the supply that many queue pairs take from, the limit below which the consumer wants to be
-//! told, and the change to a ring of another size. Does not know the queue pairs. One lock: each
-//! take copies some hundred bytes at most, and what it copies must be gone for everyone else.
+//! Receive engines of many QPs take receives, in process context or softirq; ULPs post in any context. The
+//! verbs set the limit and resize the queue. One spinlock protects the queue: taking a receive copies at most
+//! some hundred bytes.
 
 use crate::{
     mem::pd::Pd,
@@ -12,7 +12,7 @@ use crate::{
         RecvFifo,
         RecvSges,
         RecvSource,
-        Taken, //
+        TakenRecv, //
     }, //
 };
 use kernel::{
@@ -31,30 +31,30 @@ use rdma::ib::{
     wr, //
 };
 
-/// Elements that a resize moves before it lets others have the lock.
-const CHUNK: u32 = 64;
+/// Receives that a resize copies before it releases the lock.
+const RESIZE_STEP_ENTRIES: u32 = 64;
 
-/// One shared receive queue.
+/// A shared receive queue.
 #[pin_data]
 pub(crate) struct Srq {
     pd: Arc<Pd>,
     handle: SrqHandle,
     max_sge: u32,
     #[pin]
-    stock: SpinLockIrq<SrqState>,
+    state: SpinLockIrq<SrqState>,
 }
 
-/// What the lock guards.
+/// State protected by the lock.
 struct SrqState {
     source: RecvSource,
-    /// What the consumer was promised room for.
+    /// Capacity reported to the consumer.
     max_wr: u32,
-    /// The consumer is told, once, when fewer receives than these wait; 0: not.
+    /// The limit event is sent, once, when fewer receives than this wait; 0: not armed.
     limit: u32,
 }
 
 impl Srq {
-    /// A queue with the room that `attr` says, whose memory belongs to `pd`.
+    /// Creates a queue with the attributes `attr`. Its receives belong to `pd`.
     ///
     /// # Errors
     ///
@@ -75,135 +75,134 @@ impl Srq {
                 pd,
                 handle,
                 max_sge,
-                stock <- new_spinlock_irq!(SrqState { source, max_wr, limit }, "ferroce::Srq"),
+                state <- new_spinlock_irq!(SrqState { source, max_wr, limit }, "ferroce::Srq"),
             }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
-    /// The protection domain that the memory of receives belongs to.
+    /// Returns the protection domain of the receives.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// Most entries of a scatter list.
+    /// Returns the maximum length of a scatter/gather list.
     pub(crate) fn max_sge(&self) -> u32 {
         self.max_sge
     }
 
-    /// Takes the next receive, for a message of `least` bytes; its scatter list goes to `list`. One that is too short
-    /// stays for others. For any context.
-    pub(crate) fn take(&self, least: u32, list: &mut RecvSges) -> Taken {
-        let mut stock = self.stock.lock();
-        let Some(taken) = stock.source.take(least, list)? else {
+    /// Takes the next receive, for a message of `min_bytes`. Copies its scatter/gather list to `list`. A
+    /// receive that is too short remains for other QPs. Callable from any context.
+    pub(crate) fn take(&self, min_bytes: u32, list: &mut RecvSges) -> TakenRecv {
+        let mut state = self.state.lock();
+        let Some(taken) = state.source.take(min_bytes, list)? else {
             return Ok(None);
         };
-        let low = stock.limit != 0 && stock.source.len() < stock.limit;
+        let low = state.limit != 0 && state.source.len() < state.limit;
         if low {
-            stock.limit = 0;
+            state.limit = 0;
         }
-        drop(stock);
+        drop(state);
         if low {
             self.handle.limit_reached();
         }
         Ok(Some(taken))
     }
 
-    /// Adds a receive of a consumer in the kernel. For any context.
+    /// Adds a receive of a ULP. Callable from any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if its scatter list is too long, or if the queue is a process's; `ENOMEM` if there is
-    /// no room.
+    /// `EINVAL` if its list is too long, or the queue belongs to a process; `ENOMEM` if the queue is full.
     pub(crate) fn push(&self, wr: &wr::KernelRecvWr<'_>) -> Result {
-        match &mut self.stock.lock().source {
-            RecvSource::Posted(posts) => posts.push(wr),
+        match &mut self.state.lock().source {
+            RecvSource::Posted(fifo) => fifo.push(wr),
             RecvSource::Ring(_) => Err(EINVAL),
         }
     }
 
-    /// What there is to know of it.
+    /// Returns the attributes.
     pub(crate) fn query(&self) -> SrqAttr {
-        let stock = self.stock.lock();
+        let state = self.state.lock();
         SrqAttr {
-            max_wr: stock.max_wr,
+            max_wr: state.max_wr,
             max_sge: self.max_sge,
-            limit: stock.limit,
+            limit: state.limit,
         }
     }
 
-    /// Tells what the core does not know of it.
+    /// Reports details that the core does not know.
     pub(crate) fn describe(&self, details: &mut Details) {
         let SrqAttr {
             max_wr,
             max_sge,
             limit,
         } = self.query();
-        let waiting = self.stock.lock().source.len();
+        let waiting = self.state.lock().source.len();
         details.put(c"max_wr", max_wr.into());
         details.put(c"max_sge", max_sge.into());
         details.put(c"limit", limit.into());
         details.put(c"waiting", waiting.into());
     }
 
-    /// Has the consumer told when fewer than `limit` receives wait; 0: not.
+    /// Requests the limit event when fewer than `limit` receives wait; 0: never.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for more than there can be.
+    /// `EINVAL` if the limit exceeds the capacity.
     pub(crate) fn set_limit(&self, limit: u32) -> Result {
-        let mut stock = self.stock.lock();
-        if limit > stock.max_wr {
+        let mut state = self.state.lock();
+        if limit > state.max_wr {
             return Err(EINVAL);
         }
-        stock.limit = limit;
+        state.limit = limit;
         Ok(())
     }
 
-    /// Moves what waits to `ring`, and takes from there from now on. Queue pairs go on taking
-    /// meanwhile; the process must not post. One call at a time.
+    /// Copies the waiting receives to `ring`, and uses it from then on. QPs may take receives meanwhile, but
+    /// the process must not post. One call at a time.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `ring` is too small for what waits, or for the limit; or if the queue is one of the
-    /// kernel's. The queue is as it was.
+    /// `EINVAL` if `ring` is too small for the waiting receives or the limit, or if the queue belongs to a
+    /// ULP. The queue is unchanged.
     pub(crate) fn resize_ring(&self, ring: &Arc<Ring>) -> Result {
-        let mut moving = None;
+        let mut resize = None;
         loop {
-            let mut stock = self.stock.lock();
-            let stock = &mut *stock;
-            if stock.limit > ring.entries() {
+            let mut state = self.state.lock();
+            let state = &mut *state;
+            if state.limit > ring.entries() {
                 return Err(EINVAL);
             }
-            let RecvSource::Ring(reader) = &mut stock.source else {
+            let RecvSource::Ring(reader) = &mut state.source else {
                 return Err(EINVAL);
             };
-            let moving = moving.get_or_insert_with(|| reader.begin_move(ring.clone()));
-            if moving.step(reader, CHUNK)? {
-                stock.max_wr = ring.entries();
+            let resize = resize.get_or_insert_with(|| reader.begin_resize(ring.clone()));
+            if resize.step(reader, RESIZE_STEP_ENTRIES)? {
+                state.max_wr = ring.entries();
                 return Ok(());
             }
         }
     }
 
-    /// Has room for `max_wr` receives of a consumer in the kernel, who may post meanwhile.
+    /// Sets the capacity of a ULP's queue. The ULP may post meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`RecvFifo::resize`]; `EINVAL` for less than the limit, or if the queue is a process's;
-    /// `ENOMEM`.
-    pub(crate) fn resize_posts(&self, max_wr: u32) -> Result {
+    /// As [`RecvFifo::resize`]; `EINVAL` if the capacity is below the limit, or the queue belongs to a
+    /// process; `ENOMEM`.
+    pub(crate) fn resize_posted(&self, max_wr: u32) -> Result {
         // Dropped after the lock is released.
-        let mut room = Some(RecvFifo::new(max_wr, self.max_sge)?);
-        let mut stock = self.stock.lock();
-        if stock.limit > max_wr {
+        let mut spare = Some(RecvFifo::new(max_wr, self.max_sge)?);
+        let mut state = self.state.lock();
+        if state.limit > max_wr {
             return Err(EINVAL);
         }
-        let RecvSource::Posted(posts) = &mut stock.source else {
+        let RecvSource::Posted(fifo) = &mut state.source else {
             return Err(EINVAL);
         };
-        posts.resize(&mut room)?;
-        stock.max_wr = max_wr;
+        fifo.resize(&mut spare)?;
+        state.max_wr = max_wr;
         Ok(())
     }
 }

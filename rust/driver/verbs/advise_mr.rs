@@ -110,14 +110,14 @@ pub(crate) fn advise(
             peer_of: None,
             key: sge.lkey,
             va: sge.addr,
-            must: sge.length,
-            may: 0,
+            len: sge.length,
+            around_len: 0,
             access,
         };
-        request.find(port.keys()).ok_or(EINVAL)?;
+        request.lookup(port.keys()).ok_or(EINVAL)?;
         wants.push(request, gfp_user())?;
     }
-    let bytes: u64 = wants.iter().map(|request| u64::from(request.must)).sum();
+    let bytes: u64 = wants.iter().map(|request| u64::from(request.len)).sum();
     if wait || bytes > MOST_AHEAD || PENDING.load(Relaxed) >= MOST_PENDING {
         return follow(&wants, port, fetch);
     }

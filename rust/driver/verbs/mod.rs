@@ -224,7 +224,7 @@ impl Driver for Ferroce {
     }
 
     fn moderate_cq(cq: &Cq, count: u16, period: u16) {
-        cq.set_patience(ModerationParams { count, period });
+        cq.set_moderation(ModerationParams { count, period });
     }
 
     fn destroy_cq(_dev: &Device<Self>, cq: Arc<Cq>) {

@@ -278,7 +278,7 @@ pub(crate) fn describe(dev: &Device<Ferroce>, mr: &MrHandle, details: &mut Detai
     let guard = rcu::read_lock();
     let windows = match mr.fast.as_deref() {
         Some(KeyEntry::Fast(fast)) => &fast.windows,
-        _ => match dev.port().keys().region(mr.key, &guard) {
+        _ => match dev.port().keys().lookup_mr(mr.key, &guard) {
             Some((region, _)) => {
                 let on_demand = matches!(&*region.memory, Memory::OnDemand(_));
                 let dma_buf = matches!(&*region.memory, Memory::DmaBuf(_));

@@ -6,7 +6,7 @@ use crate::{
     abi::wqe::WqeSge,
     device::ferroce::Ferroce,
     limits::{
-        MAX_INLINE,
+        MAX_INLINE_BYTES,
         MAX_SGE,
         MAX_WR, //
     },
@@ -75,7 +75,7 @@ pub(super) fn within_limits(asked: QpCaps) -> Result<QpCaps> {
         || asked.max_recv_wr > MAX_WR
         || asked.max_send_sge > MAX_SGE
         || asked.max_recv_sge > MAX_SGE
-        || asked.max_inline_data > MAX_INLINE
+        || asked.max_inline_data > MAX_INLINE_BYTES
     {
         return Err(EINVAL);
     }

@@ -86,7 +86,7 @@ pub(crate) fn resize<U>(srq: &Srq, max_wr: u32, user: Option<&mut UserContext<U>
         return Err(EINVAL);
     }
     let Some(user) = user else {
-        return srq.resize_posts(max_wr);
+        return srq.resize_posted(max_wr);
     };
     let ring = receive_ring(srq.max_sge(), max_wr)?;
     let info = user.map_ring(&ring)?;

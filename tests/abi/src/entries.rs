@@ -11,16 +11,16 @@ use crate::{
         send_op::LocalRequest,
         wqe::{
             total_length,
+            BodyLayout,
             RecvWqe,
             SendWqe,
-            Shape,
             WqeBounds,
             WqeSge, //
         }, //
     },
     limits::{
-        MAX_INLINE,
-        MAX_MESSAGE,
+        MAX_INLINE_BYTES,
+        MAX_MESSAGE_BYTES,
         MAX_SGE, //
     }, //
 };
@@ -106,11 +106,11 @@ pub fn entries(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let bounds = WqeBounds {
         max_sge: u32::from(bytes.byte()) % (MAX_SGE + 1),
-        max_inline: (u32::from(bytes.byte()) * 2).min(MAX_INLINE),
+        max_inline: (u32::from(bytes.byte()) * 2).min(MAX_INLINE_BYTES),
     };
     let opcode = bytes.byte();
     let signal_all = bytes.flag();
-    let mut raw = [0; SendWqe::HEAD];
+    let mut raw = [0; SendWqe::HEAD_LEN];
     for (to, from) in raw.iter_mut().zip(data.iter().skip(4)) {
         *to = *from;
     }
@@ -120,7 +120,7 @@ pub fn entries(data: &[u8]) {
     }
     let wqe = SendWqe::read_from_bytes(&raw).expect("so many bytes");
     let raw = Raw(&raw);
-    shape(&raw, &wqe, bounds);
+    layout(&raw, &wqe, bounds);
     work_request(&raw, &wqe, signal_all);
     datagram(&raw, &wqe, signal_all);
     receive(raw.0, bounds);
@@ -129,14 +129,14 @@ pub fn entries(data: &[u8]) {
 }
 
 /// Where the message stands.
-fn shape(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
+fn layout(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
     let opcode = raw.opcode();
     let with_payload = matches!(opcode, WRITE | WRITE_IMM | SEND | SEND_IMM | SEND_INV);
-    match wqe.shape(bounds) {
-        Ok(Shape::LocalRequest(LocalRequest::Invalidate(rkey))) => {
+    match wqe.layout(bounds) {
+        Ok(BodyLayout::LocalRequest(LocalRequest::Invalidate(rkey))) => {
             assert_eq!((opcode, rkey.get()), (LOCAL_INV, raw.u32(20)));
         }
-        Ok(Shape::LocalRequest(LocalRequest::Bind(bind))) => {
+        Ok(BodyLayout::LocalRequest(LocalRequest::Bind(bind))) => {
             assert_eq!(opcode, BIND);
             assert_eq!(
                 (bind.range.iova, bind.range.length),
@@ -151,18 +151,18 @@ fn shape(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
                 (raw.u32(48) & 0xff, raw.u32(52))
             );
         }
-        Ok(Shape::LocalRequest(LocalRequest::Register(_))) => {
+        Ok(BodyLayout::LocalRequest(LocalRequest::Register(_))) => {
             panic!("no process may register pages by a request")
         }
-        Ok(shape @ Shape::Inline(length)) => {
+        Ok(layout @ BodyLayout::Inline(length)) => {
             assert!(with_payload && raw.has(INLINE), "what is inline is sent");
             assert_eq!(length, raw.length());
-            assert!(length <= bounds.max_inline && shape.body_len() <= MAX_INLINE as usize);
+            assert!(length <= bounds.max_inline && layout.body_len() <= MAX_INLINE_BYTES as usize);
         }
-        Ok(shape @ Shape::Scatter(pieces)) => {
+        Ok(layout @ BodyLayout::Scatter(pieces)) => {
             let fixed = raw.is_known() && matches!(opcode, FLUSH | ATOMIC_WRITE);
             assert_eq!(pieces, if fixed { 0 } else { raw.pieces() });
-            assert!(pieces <= bounds.max_sge && shape.body_len() <= 16 * MAX_SGE as usize);
+            assert!(pieces <= bounds.max_sge && layout.body_len() <= 16 * MAX_SGE as usize);
         }
         Err(refused) => {
             assert_eq!(
@@ -180,7 +180,7 @@ fn shape(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
 
 /// What a connected service is asked for.
 fn work_request(raw: &Raw<'_>, wqe: &SendWqe, signal_all: bool) {
-    let length = raw.length() % (MAX_MESSAGE + 1);
+    let length = raw.length() % (MAX_MESSAGE_BYTES + 1);
     let (opcode, atomic) = (raw.opcode(), matches!(raw.opcode(), SWAP | ADD));
     let wr = match wqe.work_request(length, signal_all) {
         Ok(wr) => wr,
@@ -291,7 +291,7 @@ fn receive(bytes: &[u8], bounds: WqeBounds) {
     assert_eq!(wqe.wr_id(), raw.u64(0));
     let pieces = raw.u32(28);
     assert_eq!(
-        wqe.entries(bounds),
+        wqe.num_sge(bounds),
         (pieces <= bounds.max_sge).then_some(pieces)
     );
     let wr = wqe.work_request(raw.u32(16));
@@ -342,7 +342,9 @@ fn lengths(bytes: &[u8]) {
         .collect();
     for many in 0..=sges.len() {
         let sum: u64 = sges[..many].iter().map(|sge| u64::from(sge.length)).sum();
-        let wanted = u32::try_from(sum).ok().filter(|&sum| sum <= MAX_MESSAGE);
+        let wanted = u32::try_from(sum)
+            .ok()
+            .filter(|&sum| sum <= MAX_MESSAGE_BYTES);
         assert_eq!(total_length(&sges[..many]), wanted);
     }
 }
@@ -354,6 +356,6 @@ mod tests {
 
     #[test]
     fn any_bytes_are_an_entry_or_are_refused() {
-        run_bounded("entries", 3, &[vec![0; 4 + SendWqe::HEAD]], entries);
+        run_bounded("entries", 3, &[vec![0; 4 + SendWqe::HEAD_LEN]], entries);
     }
 }

@@ -9,11 +9,13 @@ use crate::{
     mem::{
         page_fault::AccessFailure,
         payload::{
-            Fault,
+            PayloadError,
             PayloadSource, //
         },
-        sg_access::QpMemory,
-        sg_copy::SgCopyError, //
+        sg_access::{
+            QpMemory,
+            SgCopyError, //
+        }, //
     },
     qp::shared::QpShared,
     queue::sq::SendBody, //
@@ -115,18 +117,18 @@ impl<'a> GatheredPayload<'a> {
 
 impl PayloadSource for GatheredPayload<'_> {
     #[inline]
-    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError> {
         let SendBody::Scatter(sges) = self.body else {
             // CAST: `u32` to `usize`, on 64 bits.
             let bytes = self.inline(from, len as usize).ok_or_else(|| {
                 self.failure.set(Some(WcStatus::LocLenErr.into()));
-                Fault::PayloadSource
+                PayloadError::Source
             })?;
-            return memory.write(at, bytes).map_err(Fault::Memory);
+            return memory.write(at, bytes).map_err(PayloadError::Memory);
         };
         self.qp_memory
             .copy_out(sges, self.to_message_offset(from), len, (memory, at))
-            .map_err(|error| to_fault(&self.failure, error))
+            .map_err(|error| to_payload_error(&self.failure, error))
     }
 
     fn read(&self, from: u32, to: &mut [u8]) -> Result {
@@ -169,12 +171,12 @@ impl<'a> FetchedPayload<'a> {
 
 impl PayloadSource for FetchedPayload<'_> {
     #[inline]
-    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), Fault> {
-        let remote = self.remote.ok_or(Fault::PayloadSource)?;
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError> {
+        let remote = self.remote.ok_or(PayloadError::Source)?;
         let remote = remote.advance(from.saturating_sub(self.packet_offset));
         self.qp_memory
-            .fetch_remote(remote, len, (memory, at))
-            .map_err(|error| to_fault(&self.failure, error))
+            .copy_out_remote(remote, len, (memory, at))
+            .map_err(|error| to_payload_error(&self.failure, error))
     }
 
     fn read(&self, _from: u32, _to: &mut [u8]) -> Result {
@@ -185,12 +187,15 @@ impl PayloadSource for FetchedPayload<'_> {
 
 /// Converts the failure of a copy. A failure of the source is stored in `failure`.
 #[cold]
-fn to_fault<E>(failure: &Cell<Option<AccessFailure<E>>>, error: SgCopyError<E>) -> Fault {
+fn to_payload_error<E>(
+    failure: &Cell<Option<AccessFailure<E>>>,
+    error: SgCopyError<E>,
+) -> PayloadError {
     match error {
-        SgCopyError::Target(error) => Fault::Memory(error),
+        SgCopyError::Target(error) => PayloadError::Memory(error),
         SgCopyError::Source(why) => {
             failure.set(Some(why));
-            Fault::PayloadSource
+            PayloadError::Source
         }
     }
 }

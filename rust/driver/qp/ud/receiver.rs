@@ -26,7 +26,7 @@ use crate::{
     },
     queue::{
         cq::Cq,
-        recv_source::TooShort,
+        recv_source::RecvTooShort,
         rq::RecvQueue, //
     }, //
 };
@@ -140,7 +140,7 @@ impl UdRecvEngine {
             // A peer that knows the Q_Key may send datagrams that are too long. They must not use up
             // receives, or QP 1 would fail and an SRQ would run empty.
             None => match self.receives.take_for(required) {
-                Err(TooShort) => return Err(DropReason::BadLength),
+                Err(RecvTooShort) => return Err(DropReason::BadLength),
                 Ok(taken) => taken.ok_or(DropReason::NoReceiveBuffer)?,
             },
         };

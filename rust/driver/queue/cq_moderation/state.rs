@@ -1,53 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many completions an event that is held back stands for.
+//! Number of completions covered by the delayed event, and the order between completions and the timer.
 //!
-//! Owns the order in which completions and the timer meet. Does not know the queue, the kernel, nor what
-//! telling is: the atomic is that of the parent module, and `tests/loom` compiles this file over a model
-//! of it.
+//! Called by the parent module in any context, without a lock. The atomic type is that of the parent module:
+//! `tests/loom` compiles this file over a model of it.
 
 use super::{
     Full,
-    Held,
+    PendingCompletions,
     Relaxed, //
 };
 
-/// What a completion has to be followed by.
+/// Action to take after a completion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum EventAction {
     /// Nothing.
     None,
-    /// The consumer is told.
-    Tell,
-    /// The timer is armed.
-    Arm,
+    /// Notify the consumer.
+    Notify,
+    /// Arm the timer.
+    ArmTimer,
 }
 
-/// A completion has come; `wanted`: the consumer wants an event. `most` completions share one.
+/// Counts a completion. `notify`: the consumer has armed the CQ for it. `max_completions` share one event.
 #[inline]
-pub(super) fn completed(held: &Held, wanted: bool, most: u32) -> Step {
-    let mut before = held.load(Relaxed);
+pub(super) fn on_completion(
+    pending: &PendingCompletions,
+    notify: bool,
+    max_completions: u32,
+) -> EventAction {
+    let mut old = pending.load(Relaxed);
     loop {
-        if before == 0 && !wanted {
-            return Step::None;
+        if old == 0 && !notify {
+            return EventAction::None;
         }
-        let now = before.saturating_add(1);
-        let due = now >= most;
-        // Full ordering: either whoever arms the timer after this finds that it has expired, or who has
-        // let it expire finds this.
-        match held.cmpxchg(before, if due { 0 } else { now }, Full) {
-            Ok(_) if due => return Step::Tell,
-            Ok(0) => return Step::Arm,
-            Ok(_) => return Step::None,
-            Err(other) => before = other,
+        let new = old.saturating_add(1);
+        let is_due = new >= max_completions;
+        // Full ordering: if this CPU arms the timer afterwards, then either it finds the timer expired, or
+        // the expiry handler finds this completion.
+        match pending.cmpxchg(old, if is_due { 0 } else { new }, Full) {
+            Ok(_) if is_due => return EventAction::Notify,
+            Ok(0) => return EventAction::ArmTimer,
+            Ok(_) => return EventAction::None,
+            Err(current) => old = current,
         }
     }
 }
 
-/// The time is over. Returns whether the consumer is to be told.
+/// Takes the delayed event because the timer expired. Returns whether to notify the consumer.
 #[inline]
-pub(super) fn release(held: &Held) -> bool {
-    // Full ordering, as above. A look before would order nothing: it could come before the timer is seen to
-    // have expired, and after that nobody would arm it.
-    held.xchg(0, Full) != 0
+pub(super) fn take_pending(pending: &PendingCompletions) -> bool {
+    // Full ordering, as above. A prior relaxed load would not be sufficient: it could precede the expiry of
+    // the timer, and then the timer would not be armed again.
+    pending.xchg(0, Full) != 0
 }
