@@ -27,7 +27,7 @@ use crate::{
         },
         query::is_up,
         state::{
-            Attached,
+            AttachedPort,
             Port, //
         }, //
     },
@@ -132,7 +132,7 @@ const ATOMIC_GLOB: u32 = 2;
 #[pin_data]
 pub(crate) struct Ferroce {
     shared: Arc<ModuleState>,
-    port: Attached,
+    port: AttachedPort,
     #[pin]
     qp_counters: QpCounters<AnyQp>,
     /// Kept for as long as packets may arrive for this device.
@@ -174,7 +174,7 @@ impl Ferroce {
             )?;
             Ok(try_pin_init!(Self {
                 shared,
-                port: Attached::new(port),
+                port: AttachedPort::new(port),
                 qp_counters <- QpCounters::new(),
                 sockets,
                 guid,
@@ -201,7 +201,7 @@ impl Ferroce {
 
     /// What the queue pairs of this device share.
     pub(crate) fn port(&self) -> &Arc<Port> {
-        self.port.shared()
+        self.port.as_arc()
     }
 
     /// What was counted of packets for no queue pair, in the namespace of this device.

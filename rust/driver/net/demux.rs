@@ -212,7 +212,7 @@ impl Demux {
         let qp = if number == Qpn::GSI {
             self.gsi_of(&gid, via, guard)
         } else {
-            Some(self.numbered(number, via, guard)?).filter(|qp| qp.shared().port().owns(&gid))
+            Some(self.numbered(number, via, guard)?).filter(|qp| qp.shared().port().has_gid(&gid))
         };
         arrived(qp.ok_or(DropReason::NotOurAddress)?, opcode, skb);
         Ok(())
@@ -244,8 +244,8 @@ impl Demux {
         let mut other = None;
         for qp in self.gsi_of_net(net)?.each(guard) {
             let port = qp.shared().port();
-            if port.is_in(net, guard) && port.owns(gid) {
-                if port.takes_from(via, guard) {
+            if port.is_in(net, guard) && port.has_gid(gid) {
+                if port.receives_from(via, guard) {
                     return Some(qp);
                 }
                 other = Some(qp);

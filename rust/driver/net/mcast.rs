@@ -105,7 +105,9 @@ impl Groups {
             }
             attached
         };
-        if attached >= MAX_MCAST_ATTACHED || attached == 0 && port.groups() >= MAX_MCAST_GROUPS {
+        if attached >= MAX_MCAST_ATTACHED
+            || attached == 0 && port.mcast_groups() >= MAX_MCAST_GROUPS
+        {
             return Err(ENOMEM);
         }
         let member = Arc::pin_init(
@@ -128,7 +130,7 @@ impl Groups {
             member.membership.leave();
         })?;
         if attached == 0 {
-            port.set_groups(port.groups().saturating_add(1));
+            port.set_mcast_groups(port.mcast_groups().saturating_add(1));
         }
         Ok(())
     }
@@ -158,7 +160,7 @@ impl Groups {
             member.membership.leave();
         }
         if !others {
-            port.set_groups(port.groups().saturating_sub(1));
+            port.set_mcast_groups(port.mcast_groups().saturating_sub(1));
         }
         Ok(())
     }
@@ -205,7 +207,7 @@ impl Groups {
             let port = member.qp.shared().port();
             member.membership.group() == group
                 && port.is_in(via.net_id(), guard)
-                && port.takes_from(via, guard)
+                && port.receives_from(via, guard)
         });
         let mut last = members.next().ok_or(none)?;
         for member in members {

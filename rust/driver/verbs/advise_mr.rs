@@ -133,7 +133,7 @@ pub(crate) fn advise(
     )?;
     PENDING.add(1, Relaxed);
     // A new item cannot be queued already.
-    let _ = port.workqueues().pages.enqueue(prefetch);
+    let _ = port.workqueues().page_faults.enqueue(prefetch);
     Ok(())
 }
 

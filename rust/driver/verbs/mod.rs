@@ -21,8 +21,8 @@ use crate::{
     limits::MAX_CQE,
     mem::pd::Pd,
     port::counters::{
-        NAMES,
-        OF_QP, //
+        COUNTER_NAMES,
+        PER_QP_COUNTERS, //
     },
     qp::{
         any_qp::AnyQp,
@@ -123,8 +123,8 @@ impl Driver for Ferroce {
     const DRIVER_ID: u32 = DRIVER_ID_RXE;
     const ABI_VERSION: u32 = 2;
     const LINK_TYPE: &'static CStr = c"ferroce";
-    const HW_COUNTERS: &'static [&'static CStr] = &NAMES;
-    const QP_COUNTERS: &'static [usize] = &OF_QP;
+    const HW_COUNTERS: &'static [&'static CStr] = &COUNTER_NAMES;
+    const QP_COUNTERS: &'static [usize] = &PER_QP_COUNTERS;
 
     fn registry() -> &'static Registry<Self> {
         &DEVICES
@@ -155,7 +155,7 @@ impl Driver for Ferroce {
     }
 
     fn process_mad(dev: &Device<Self>, request: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]> {
-        pma::answer(request, &dev.port().counters().summary())
+        pma::answer(request, &dev.port().counters().pma_counts())
     }
 
     fn netdev(&self) -> Option<NetDev> {

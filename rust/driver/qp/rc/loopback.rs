@@ -179,7 +179,9 @@ impl LoopbackCount {
     /// Counts them as sent by `from` and received by `to`.
     fn count(&self, from: &QpShared, to: &QpShared) {
         if self.packets != 0 {
-            from.port().counters().handed_over(self.packets, self.bytes);
+            from.port()
+                .counters()
+                .sent_loopback(self.packets, self.bytes);
             from.traffic().sent(self.packets, self.bytes);
             to.count_received(self.packets, self.bytes);
         }

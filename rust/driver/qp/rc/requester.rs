@@ -238,12 +238,12 @@ impl RcSendEngine {
     fn count_stats(&mut self, qp: &QpShared) {
         let stats = self.requester.take_stats();
         qp.port().counters().count_all(&[
-            (Counter::Sends, stats.sends),
+            (Counter::SendsCompleted, stats.sends),
             (Counter::Responses, stats.responses),
             (Counter::Retries, stats.retries),
             (Counter::Timeouts, stats.timeouts),
-            (Counter::ReceivedRnr, stats.rnr_naks),
-            (Counter::ReceivedSequence, stats.sequence_naks),
+            (Counter::ReceivedRnrNaks, stats.rnr_naks),
+            (Counter::ReceivedSequenceNaks, stats.sequence_naks),
         ]);
     }
 }

@@ -331,10 +331,10 @@ impl RcRecvEngine {
     pub(super) fn finish_run(&mut self, qp: &QpShared, actions: &mut Actions) {
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
-            (Counter::RecvQueue, stats.receives),
+            (Counter::RecvsCompleted, stats.receives),
             (Counter::Duplicates, stats.duplicates),
             (Counter::OutOfSequence, stats.out_of_sequence),
-            (Counter::SentRnr, stats.rnr_naks),
+            (Counter::SentRnrNaks, stats.rnr_naks),
         ]);
         if let Some(fatal) = self.responder.take_event() {
             actions.fail(match fatal {

@@ -187,7 +187,9 @@ impl Engine for UcSendEngine {
         }
         let more = self.process(qp, actions);
         let sends = self.sender.take_sends();
-        qp.port().counters().count_all(&[(Counter::Sends, sends)]);
+        qp.port()
+            .counters()
+            .count_all(&[(Counter::SendsCompleted, sends)]);
         if let Some(path) = &mut self.path {
             path.flush(qp.port_and_traffic());
             self.tx_limit.on_transmit(path.take_refused());

@@ -210,7 +210,7 @@ impl UdSendEngine {
         actions: &mut Actions,
     ) {
         if sent.is_ok() {
-            qp.port().counters().count(Counter::Sends);
+            qp.port().counters().count(Counter::SendsCompleted);
         }
         let done = match sent {
             Ok(wr) if !wr.signaled => return,
