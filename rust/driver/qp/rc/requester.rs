@@ -189,10 +189,10 @@ impl RcSendEngine {
             }
         }
         path.flush(qp.port_and_traffic());
-        let Some((source, Unsent { why, packets })) = unsent_request else {
+        let Some((source, Unsent { reason, packets })) = unsent_request else {
             return;
         };
-        match (source, why) {
+        match (source, reason) {
             (_, Obstacle::Absent) => self.requester.unsend(packets),
             (TxPayload::Slot(slot), Obstacle::Refused(status)) => {
                 self.requester.abort(slot, status)

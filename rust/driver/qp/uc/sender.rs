@@ -164,7 +164,7 @@ impl UcSendEngine {
         } = self;
         self.sender.burst(limit).try_for_each(|desc| {
             let desc_and_mtu = (&desc, mtu);
-            send_request(desc_and_mtu, queue, path, qp, fault_wait).map_err(|unsent| unsent.why)
+            send_request(desc_and_mtu, queue, path, qp, fault_wait).map_err(|unsent| unsent.reason)
         })
     }
 
