@@ -275,7 +275,7 @@ impl Ferroce {
         let groups = device.shared.demux().groups();
         if event != NetdevEvent::Unregister {
             // What it has of IP may be another by now, such as after a change of the MTU.
-            groups.renew(&device.port, netdev, rtnl);
+            groups.rejoin(&device.port, netdev, rtnl);
         }
         match event {
             NetdevEvent::Up | NetdevEvent::Down | NetdevEvent::Change => {
@@ -288,7 +288,7 @@ impl Ferroce {
                 }
             }
             NetdevEvent::Unregister => {
-                groups.give_up(&device.port, rtnl);
+                groups.leave_all(&device.port, rtnl);
                 device.port.detach();
                 device.shared.demux().forget_routes(&device.port);
                 device.unregister_queued();
@@ -312,6 +312,6 @@ impl NetdevEvents for ModuleState {
 impl NamespaceExit for ModuleState {
     fn namespace_exit(&self, net: NetId) {
         Ferroce::registry().settle();
-        self.namespaces().gone(net);
+        self.namespaces().close_netns(net);
     }
 }
