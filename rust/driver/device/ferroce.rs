@@ -188,7 +188,10 @@ impl Ferroce {
             )
             .inspect_err(|error| {
                 if *error == EEXIST {
-                    pr_err!("{}: this interface has a device already\n", netdev_ref.name());
+                    pr_err!(
+                        "{}: this interface has a device already\n",
+                        netdev_ref.name()
+                    );
                 }
             })
     }

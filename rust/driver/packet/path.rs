@@ -280,8 +280,8 @@ impl Path {
     }
 }
 
-/// Returns whether packets may be sent. The source address does not tell a QP on this host which local QP has sent a
-/// packet, so the loopback filter checks that the two are connected.
+/// Returns whether packets may be sent. The source address does not identify the QP that has sent a packet on this
+/// host, so the loopback filter checks that the two QPs are connected.
 fn is_admitted(
     qpns: Option<(Qpn, Qpn)>,
     (port, route): (&Port, &Route),
