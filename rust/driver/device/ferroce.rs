@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A device: one for each netdev that `rdma link add` names.
+//! A device: created by `rdma link add` for one netdev.
 //!
-//! Owns the making of a device, what it reports about itself, and its reaction to events of the
-//! netdev. Does not implement verbs; those are in `verbs`.
+//! Creation, capabilities, and handling of netdev events. Netdev events come in process context, under RTNL. The verbs
+//! are in `verbs`.
 
 use crate::{
     device::module_state::ModuleState,
@@ -27,7 +27,7 @@ use crate::{
         },
         query::is_up,
         state::{
-            Attached,
+            AttachedPort,
             Port, //
         }, //
     },
@@ -75,9 +75,8 @@ use rdma::{
     }, //
 };
 
-/// What works with memory on demand (`enum ib_odp_general_cap_bits`,
-/// `enum ib_odp_transport_cap_bits`).
-mod on_demand {
+/// ODP capabilities (`enum ib_odp_general_cap_bits`, `enum ib_odp_transport_cap_bits`).
+mod odp {
     pub(super) const SUPPORT: u64 = 1;
     pub(super) const IMPLICIT: u64 = 1 << 1;
     pub(super) const SEND: u32 = 1;
@@ -90,7 +89,7 @@ mod on_demand {
     pub(super) const ATOMIC_WRITE: u32 = 1 << 7;
 }
 
-/// What a device can do (`enum ib_device_cap_flags`); nothing is only claimed.
+/// Device capabilities (`enum ib_device_cap_flags`). Each one is implemented.
 mod cap {
     const BAD_PKEY_CNTR: u64 = 1 << 1;
     const BAD_QKEY_CNTR: u64 = 1 << 2;
@@ -107,7 +106,7 @@ mod cap {
     const FLUSH_PERSISTENT: u64 = 1 << 39;
     const ATOMIC_WRITE: u64 = 1 << 40;
 
-    /// All of it.
+    /// All capabilities.
     pub(super) const ALL: u64 = BAD_PKEY_CNTR
         | BAD_QKEY_CNTR
         | CHANGE_PHY_PORT
@@ -124,31 +123,31 @@ mod cap {
         | ATOMIC_WRITE;
 }
 
-/// Atomic operations are atomic among all queue pairs, and against whatever else uses the processor's own
-/// atomic instructions, programs among them (`IB_ATOMIC_GLOB`).
+/// Atomic operations are atomic between all QPs, and against atomic instructions of the CPU in any program
+/// (`IB_ATOMIC_GLOB`).
 const ATOMIC_GLOB: u32 = 2;
 
-/// The data of one device.
+/// Driver data of one device.
 #[pin_data]
 pub(crate) struct Ferroce {
     shared: Arc<ModuleState>,
-    port: Attached,
+    port: AttachedPort,
     #[pin]
     qp_counters: QpCounters<AnyQp>,
-    /// Kept for as long as packets may arrive for this device.
+    /// Keeps the sockets open while the device exists.
     sockets: Sockets,
     guid: [u8; 8],
-    /// Whether the interface was up when we were last told.
+    /// The netdev was up at the last netdev event.
     up: Atomic<bool>,
 }
 
 impl Ferroce {
-    /// Makes a device over `netdev`, and registers it under `name`.
+    /// Creates a device for `netdev`, and registers it as `name`.
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` if somebody else has port 4791 of the namespace; `EEXIST` if the netdev has a
-    /// device; those of the registration.
+    /// `EADDRINUSE` if another socket in the namespace has port 4791; `EEXIST` if the netdev has a device; those of
+    /// [`UnregisteredDevice::register`].
     pub(crate) fn add(shared: Arc<ModuleState>, name: &CStr, netdev: NetDev) -> Result {
         let net = netdev.net().ok_or(ENODEV)?;
         let sockets = shared.namespaces().open(&net).inspect_err(|error| {
@@ -159,8 +158,8 @@ impl Ferroce {
                 );
             }
         })?;
-        let over = netdev.clone();
-        let guid = guid_for(&over);
+        let netdev_ref = netdev.clone();
+        let guid = guid_for(&netdev_ref);
         let device = UnregisteredDevice::<Self>::alloc(&net, guid, |ib| {
             let demux = shared.demux().clone();
             let port = Arc::pin_init(
@@ -174,7 +173,7 @@ impl Ferroce {
             )?;
             Ok(try_pin_init!(Self {
                 shared,
-                port: Attached::new(port),
+                port: AttachedPort::new(port),
                 qp_counters <- QpCounters::new(),
                 sockets,
                 guid,
@@ -184,42 +183,46 @@ impl Ferroce {
         device
             .register(
                 name,
-                |other| other.is_over(&over),
-                |this| this.up.store(is_up(&over), Relaxed),
+                |other| other.has_netdev(&netdev_ref),
+                |this| this.up.store(is_up(&netdev_ref), Relaxed),
             )
             .inspect_err(|error| {
                 if *error == EEXIST {
-                    pr_err!("{}: there is a device over this interface\n", over.name());
+                    pr_err!(
+                        "{}: this interface has a device already\n",
+                        netdev_ref.name()
+                    );
                 }
             })
     }
 
-    /// What all devices share.
+    /// Returns the state that all devices share.
     pub(crate) fn shared(&self) -> &ModuleState {
         &self.shared
     }
 
-    /// What the queue pairs of this device share.
+    /// Returns the port, which the QPs of the device share.
     pub(crate) fn port(&self) -> &Arc<Port> {
-        self.port.shared()
+        self.port.as_arc()
     }
 
-    /// What was counted of packets for no queue pair, in the namespace of this device.
+    /// Returns the counters of unmatched packets in the namespace of the device.
     pub(crate) fn unmatched(&self) -> &Counters {
         self.sockets.unmatched()
     }
 
-    /// The queue pairs that are counted apart.
+    /// Returns the QPs that are bound to an `rdma_counter`.
     pub(crate) fn qp_counters(&self) -> &QpCounters<AnyQp> {
         &self.qp_counters
     }
 
-    fn is_over(&self, netdev: &NetDevBorrow) -> bool {
+    /// Returns whether `netdev` is the netdev of this device.
+    fn has_netdev(&self, netdev: &NetDevBorrow) -> bool {
         let guard = rcu::read_lock();
         self.port.netdev(&guard).is_some_and(|own| own.is(netdev))
     }
 
-    /// What `query_device` reports.
+    /// Returns the attributes that `query_device` reports.
     pub(crate) fn attributes(&self) -> DeviceAttr {
         DeviceAttr {
             sys_image_guid: self.guid,
@@ -252,17 +255,17 @@ impl Ferroce {
             max_cq_moderation_count: u16::MAX,
             max_cq_moderation_period: u16::MAX,
             odp: OdpCaps {
-                general: on_demand::SUPPORT | on_demand::IMPLICIT,
-                rc: on_demand::SEND
-                    | on_demand::RECV
-                    | on_demand::WRITE
-                    | on_demand::READ
-                    | on_demand::ATOMIC
-                    | on_demand::SRQ_RECV
-                    | on_demand::FLUSH
-                    | on_demand::ATOMIC_WRITE,
-                uc: on_demand::SEND | on_demand::RECV | on_demand::WRITE | on_demand::SRQ_RECV,
-                ud: on_demand::SEND | on_demand::RECV | on_demand::SRQ_RECV,
+                general: odp::SUPPORT | odp::IMPLICIT,
+                rc: odp::SEND
+                    | odp::RECV
+                    | odp::WRITE
+                    | odp::READ
+                    | odp::ATOMIC
+                    | odp::SRQ_RECV
+                    | odp::FLUSH
+                    | odp::ATOMIC_WRITE,
+                uc: odp::SEND | odp::RECV | odp::WRITE | odp::SRQ_RECV,
+                ud: odp::SEND | odp::RECV | odp::SRQ_RECV,
             },
             max_pkeys: 1,
             local_ca_ack_delay: 15,
@@ -270,12 +273,12 @@ impl Ferroce {
         }
     }
 
-    /// The netdev went up or down, or away, or is another in some way.
+    /// Handles a netdev event of this device.
     fn on_event(device: &Device<Self>, event: NetdevEvent, (netdev, rtnl): (&NetDevBorrow, &Rtnl)) {
         let groups = device.shared.demux().groups();
         if event != NetdevEvent::Unregister {
-            // What it has of IP may be another by now, such as after a change of the MTU.
-            groups.renew(&device.port, netdev, rtnl);
+            // The IP configuration of the netdev may have been replaced, for example after a change of the MTU.
+            groups.rejoin(&device.port, netdev, rtnl);
         }
         match event {
             NetdevEvent::Up | NetdevEvent::Down | NetdevEvent::Change => {
@@ -288,12 +291,12 @@ impl Ferroce {
                 }
             }
             NetdevEvent::Unregister => {
-                groups.give_up(&device.port, rtnl);
+                groups.leave_all(&device.port, rtnl);
                 device.port.detach();
                 device.shared.demux().forget_routes(&device.port);
                 device.unregister_queued();
             }
-            // Read when it is asked for; nothing to do.
+            // Other attributes are read from the netdev on each query.
             _ => {}
         }
     }
@@ -302,7 +305,7 @@ impl Ferroce {
 impl NetdevEvents for ModuleState {
     fn event(&self, event: NetdevEvent, netdev: &NetDevBorrow, rtnl: &Rtnl) {
         Ferroce::registry().for_each(|device| {
-            if device.is_over(netdev) {
+            if device.has_netdev(netdev) {
                 Ferroce::on_event(device, event, (netdev, rtnl));
             }
         });
@@ -312,6 +315,6 @@ impl NetdevEvents for ModuleState {
 impl NamespaceExit for ModuleState {
     fn namespace_exit(&self, net: NetId) {
         Ferroce::registry().settle();
-        self.namespaces().gone(net);
+        self.namespaces().close_netns(net);
     }
 }

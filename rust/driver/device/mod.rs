@@ -2,7 +2,10 @@
 
 //! One `ib_device`, and the state that all devices of the module share.
 //!
-//! May use: everything but `verbs`.
+//! - [`ferroce`]: a device: creation, capabilities, netdev events.
+//! - [`module_state`]: demux, sockets, work queues and the live count of the module.
+//!
+//! May use all folders but `verbs`.
 
 pub(crate) mod ferroce;
 pub(crate) mod module_state;

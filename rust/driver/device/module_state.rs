@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What all devices of the module share.
+//! State that all devices of the module share.
 //!
-//! Owns the queue pair numbers, the UDP sockets, and the count of what must be gone before the
-//! module is.
+//! Created at module load, and freed when module unload has waited for the last QP. Its members do their own locking.
 
 use crate::{
     net::{
@@ -18,7 +17,7 @@ use kernel::{
 };
 use rdma::sync::quiesce::LiveCount;
 
-/// What all devices of the module share.
+/// State that all devices of the module share.
 pub(crate) struct ModuleState {
     demux: Arc<Demux>,
     namespaces: Arc<Namespaces>,
@@ -28,7 +27,8 @@ pub(crate) struct ModuleState {
 }
 
 impl ModuleState {
-    /// A module without devices. `uses_loopback`: see [`Port::uses_loopback`](crate::port::state::Port::hands_over).
+    /// Creates the state, without devices. `uses_loopback`: see
+    /// [`Port::uses_loopback`](crate::port::state::Port::uses_loopback).
     ///
     /// # Errors
     ///
@@ -50,27 +50,28 @@ impl ModuleState {
         )?)
     }
 
-    /// Queue pairs by number.
+    /// Returns the demux, which has all QPs by number.
     pub(crate) fn demux(&self) -> &Arc<Demux> {
         &self.demux
     }
 
-    /// The UDP sockets.
+    /// Returns the UDP sockets of all namespaces.
     pub(crate) fn namespaces(&self) -> &Arc<Namespaces> {
         &self.namespaces
     }
 
-    /// The work queues.
+    /// Returns the work queues.
     pub(crate) fn workqueues(&self) -> &Arc<Workqueues> {
         &self.workqueues
     }
 
-    /// Whether packets to peers on this machine are handed over.
+    /// Returns whether RC packets to local peers use loopback, without the network.
     pub(crate) fn uses_loopback(&self) -> bool {
         self.uses_loopback
     }
 
-    /// Queue pairs that still exist, whether or not anybody can reach them.
+    /// Returns the live count of QPs and of objects that module unload must wait for, including those that are no
+    /// longer reachable.
     pub(crate) fn qps(&self) -> &LiveCount {
         &self.qps
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From a received packet to the queue pair it is for.
+//! Demux: finds the QP of a received packet.
 //!
-//! Owns the numbers of all queue pairs of this module, and reads no more of a packet than whom it is for.
-//! Numbers are unique over all devices, so a packet finds its queue pair however it came in: over the
-//! device's own netdev, a VLAN on top of it, or the loopback device.
-//! Number 1 alone every port has; there the destination address decides. The queue pair itself checks
-//! that the packet comes from its peer.
+//! Packets arrive in softirq, under RCU, on many CPUs; no lock is taken. The verbs insert and remove QPs in process
+//! context.
+//!
+//! QP numbers are unique in the module, so a packet finds its QP on any interface: the netdev of the port, a VLAN on
+//! top of it, or the loopback device. Only number 1 exists once per port; there, the destination address decides. The
+//! demux reads only opcode and destination. The QP checks that the packet comes from its peer.
 
 use crate::{
     net::mcast::Groups,
@@ -67,28 +68,29 @@ use roce::{
     }, //
 };
 
-/// Numbers of queue pairs. Those below belong to the management queue pairs.
-const NUMBERS: core::ops::Range<u32> = 16..0xff_ffff;
+/// Allocated QP numbers. Lower numbers are reserved for management QPs.
+const QP_NUMBERS: core::ops::Range<u32> = 16..0xff_ffff;
 
-/// Tables that the general services queue pairs are spread over.
-const TABLES: usize = 256;
+/// Number of tables for GSI QPs.
+const GSI_TABLES: usize = 256;
 
-/// The queue pairs of all devices, by number.
+/// The QPs of all devices.
 #[pin_data]
 pub(crate) struct Demux {
+    /// QPs by number.
     #[pin]
     qps: RcuTable<AnyQp>,
-    /// The general services queue pairs, which all have number 1: the address tells whose it is. Spread by namespace,
-    /// so that a packet does not cost more because others have many devices.
+    /// GSI QPs, which all have number 1. The table is chosen by namespace, so that the devices of other namespaces do
+    /// not slow down a lookup.
     #[pin]
-    gsi: [RcuTable<AnyQp>; TABLES],
-    /// Those that get what is sent to groups.
+    gsi_tables: [RcuTable<AnyQp>; GSI_TABLES],
+    /// QPs that are attached to multicast groups.
     #[pin]
     groups: Groups,
 }
 
 impl Demux {
-    /// No queue pairs.
+    /// Creates an empty demux.
     ///
     /// # Errors
     ///
@@ -96,60 +98,60 @@ impl Demux {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             qps <- RcuTable::new(),
-            gsi <- pin_init::pin_init_array_from_fn(|_| RcuTable::new()),
+            gsi_tables <- pin_init::pin_init_array_from_fn(|_| RcuTable::new()),
             groups <- Groups::new(),
         })
     }
 
-    /// Gives `qp` a number; packets find it from now on.
+    /// Allocates a number for `qp`. Packets find it from now on.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also when every number is taken.
+    /// `ENOMEM`, also if all numbers are in use.
     pub(crate) fn insert(&self, qp: Arc<AnyQp>) -> Result<u32> {
-        self.qps.alloc_cyclic(NUMBERS, qp)
+        self.qps.alloc_cyclic(QP_NUMBERS, qp)
     }
 
-    /// Lets the packets for QP 1 of its port find `qp`.
+    /// Inserts `qp` as QP 1 of its port. Packets find it from now on.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn insert_gsi(&self, qp: Arc<AnyQp>) -> Result {
         let net = qp.shared().port().net();
-        self.gsi_of_net(net)
+        self.gsi_table(net)
             .ok_or(ENOMEM)?
             .alloc_cyclic(0..u32::MAX, qp)?;
         Ok(())
     }
 
-    /// Takes the number back. When it returns, no packet finds the queue pair any more.
+    /// Removes the QP with this number. On return, no packet finds it. Sleeps.
     pub(crate) fn remove(&self, number: u32) {
         drop(self.qps.remove(number));
     }
 
-    /// Takes a general services queue pair back. When it returns, no packet finds it any more.
+    /// Removes a GSI QP. On return, no packet finds it. Sleeps.
     pub(crate) fn remove_gsi(&self, qp: &Arc<AnyQp>) {
-        let Some(table) = self.gsi_of_net(qp.shared().port().net()) else {
+        let Some(table) = self.gsi_table(qp.shared().port().net()) else {
             return;
         };
-        let mut number = None;
+        let mut index = None;
         table.for_each(|at, other| {
             if Arc::ptr_eq(&other, qp) {
-                number = Some(at);
+                index = Some(at);
             }
         });
-        if let Some(number) = number {
-            drop(table.remove(number));
+        if let Some(index) = index {
+            drop(table.remove(index));
         }
     }
 
-    /// Where the general services queue pairs of a namespace are, with those of a few others.
-    fn gsi_of_net(&self, net: NetId) -> Option<&RcuTable<AnyQp>> {
-        self.gsi.get(net.spread_over(TABLES))
+    /// Returns the table of the GSI QPs of a namespace. Other namespaces may share it.
+    fn gsi_table(&self, net: NetId) -> Option<&RcuTable<AnyQp>> {
+        self.gsi_tables.get(net.spread_over(GSI_TABLES))
     }
 
-    /// Has the queue pairs of `port`, which has no netdev any more, let go of the routes to their peers. Sleeps.
+    /// Drops the cached routes of the QPs of `port`, which has lost its netdev. Sleeps.
     pub(crate) fn forget_routes(&self, port: &Port) {
         self.qps.for_each(|_, qp| {
             if core::ptr::eq(qp.shared().port(), port) {
@@ -158,27 +160,29 @@ impl Demux {
         });
     }
 
-    /// The multicast groups.
+    /// Returns the multicast groups.
     pub(crate) fn groups(&self) -> &Groups {
         &self.groups
     }
 
-    /// Hands `skb`, which has come in by the interface `via`, to its queue pair.
+    /// Delivers `skb`, received on `via`, to its QP.
     ///
     /// # Errors
     ///
-    /// Why there is none. What is wrong with a packet that has one is counted there.
+    /// The reason why the packet is unmatched. If it has a QP, errors are counted at the QP's port.
     fn deliver(
         &self,
         mut skb: RxSkb,
         via: &NetDevBorrow,
         guard: &rcu::Guard,
     ) -> Result<(), DropReason> {
-        let mut first = [0; BTH_LEN];
+        let mut bth_copy = [0; BTH_LEN];
         let packet = skb.current();
-        let first = packet.peek(&mut first).map_err(|_| DropReason::TooShort)?;
-        let (opcode, number) = Packet::destination(first)?;
-        // Nobody is charged for what waits, so it shall be no larger than it has to be.
+        let bth = packet
+            .peek(&mut bth_copy)
+            .map_err(|_| DropReason::TooShort)?;
+        let (opcode, number) = Packet::destination(bth)?;
+        // Packets in an inbox are not charged to a socket, so their length is limited.
         if packet.udp_payload_len() > MAX_LEN {
             return Err(DropReason::BadLength);
         }
@@ -186,11 +190,11 @@ impl Demux {
             RxOrigin::note(&mut skb, via);
             return self.deliver_datagram((opcode, number), skb, via, guard);
         }
-        arrived(self.numbered(number, via, guard)?, opcode, skb);
+        deliver_to(self.qp_by_number(number, via, guard)?, opcode, skb);
         Ok(())
     }
 
-    /// Hands a datagram to its queue pair: of a group, of a port, or just one.
+    /// Delivers a datagram: to the QPs of a multicast group, to the GSI QP of a port, or to the QP with the number.
     fn deliver_datagram(
         &self,
         (opcode, number): (Opcode, Qpn),
@@ -201,26 +205,27 @@ impl Demux {
         let addresses = skb.addresses();
         let (_, gid) = addresses.to_gids();
         if addresses.is_multicast() {
-            // The number in the packet names no queue pair then.
+            // With a multicast address, the number in the packet is not that of a QP.
             return match number == Qpn::MULTICAST {
                 true => self.groups.deliver(&gid, via, (opcode, skb), guard),
                 false => Err(DropReason::NoMulticastMember),
             };
         }
-        // A connection has a peer, whose packets have two addresses that the queue pair compares. A datagram may come
-        // from anybody, but must be for the port: there may be other networks that this namespace has a part in.
+        // A connected QP compares both addresses with those of its peer. A datagram QP has no peer, so the destination
+        // must be an address of the port: the namespace may have interfaces in other networks.
         let qp = if number == Qpn::GSI {
-            self.gsi_of(&gid, via, guard)
+            self.gsi_qp(&gid, via, guard)
         } else {
-            Some(self.numbered(number, via, guard)?).filter(|qp| qp.shared().port().owns(&gid))
+            let qp = self.qp_by_number(number, via, guard)?;
+            Some(qp).filter(|qp| qp.shared().port().has_gid(&gid))
         };
-        arrived(qp.ok_or(DropReason::NotOurAddress)?, opcode, skb);
+        deliver_to(qp.ok_or(DropReason::NotOurAddress)?, opcode, skb);
         Ok(())
     }
 
-    /// The queue pair with that number, if its port is in the namespace that the packet came to. Numbers are
-    /// unique in the module, and namespaces have nothing to say to each other but over a wire.
-    fn numbered<'g>(
+    /// Returns the QP with this number, if its port is in the namespace of `via`. Numbers are unique in the module, so
+    /// this check keeps namespaces apart.
+    fn qp_by_number<'g>(
         &'g self,
         number: Qpn,
         via: &NetDevBorrow,
@@ -232,9 +237,9 @@ impl Demux {
             .ok_or(DropReason::UnknownQp)
     }
 
-    /// The general services queue pair of the port with this address: the port that the packet came in by,
-    /// or else another of the same namespace.
-    fn gsi_of<'g>(
+    /// Returns the GSI QP of the port with this address. Prefers the port that receives packets from `via`; otherwise
+    /// takes any in the same namespace.
+    fn gsi_qp<'g>(
         &'g self,
         gid: &[u8; 16],
         via: &NetDevBorrow,
@@ -242,10 +247,10 @@ impl Demux {
     ) -> Option<&'g AnyQp> {
         let net = via.net_id();
         let mut other = None;
-        for qp in self.gsi_of_net(net)?.each(guard) {
+        for qp in self.gsi_table(net)?.each(guard) {
             let port = qp.shared().port();
-            if port.is_in(net, guard) && port.owns(gid) {
-                if port.takes_from(via, guard) {
+            if port.is_in(net, guard) && port.has_gid(gid) {
+                if port.receives_from(via, guard) {
                     return Some(qp);
                 }
                 other = Some(qp);
@@ -263,9 +268,9 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
         guard: &'g rcu::Guard,
     ) -> Option<LocalPeer<'g, rc::responder::RcRecvEngine>> {
         match self.qps.get(number.get(), guard)? {
-            AnyQp::Rc(pair) if pair.shared().port().is_in(net, guard) => Some(LocalPeer {
-                shared: pair.shared(),
-                receiver: pair.receiver(),
+            AnyQp::Rc(qp) if qp.shared().port().is_in(net, guard) => Some(LocalPeer {
+                shared: qp.shared(),
+                receiver: qp.receiver(),
             }),
             _ => None,
         }
@@ -273,8 +278,8 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
 
     fn defer(&self, number: Qpn) {
         let guard = rcu::read_lock();
-        if let Some(AnyQp::Rc(pair)) = self.qps.get(number.get(), &guard) {
-            pair.as_arc_borrow().defer_receiver();
+        if let Some(AnyQp::Rc(qp)) = self.qps.get(number.get(), &guard) {
+            qp.as_arc_borrow().defer_receiver();
         }
     }
 }
@@ -282,8 +287,8 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
 impl LoopbackFilter for Demux {
     fn admits(&self, (from, to): (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool {
         let shared = match self.qps.get(to.get(), guard) {
-            Some(AnyQp::Rc(pair)) => pair.shared(),
-            Some(AnyQp::Uc(pair)) => pair.shared(),
+            Some(AnyQp::Rc(qp)) => qp.shared(),
+            Some(AnyQp::Uc(qp)) => qp.shared(),
             Some(AnyQp::Ud(_)) | None => return true,
         };
         if shared.is_connected_to(from) || !shared.port().is_in(net, guard) {
@@ -291,7 +296,7 @@ impl LoopbackFilter for Demux {
         }
         let reason = match shared.is_connected() {
             true => DropReason::WrongSource,
-            // Not let in either: what is on its way now may arrive when it is.
+            // Rejected as well: the packets could arrive after the QP is connected.
             false => DropReason::WrongQpState,
         };
         shared.port().counters().dropped_all(reason, packets);
@@ -299,15 +304,15 @@ impl LoopbackFilter for Demux {
     }
 }
 
-/// What comes in from one network namespace.
+/// Receiver of the packets of one network namespace.
 pub(crate) struct NetnsRx {
     demux: Arc<Demux>,
-    /// Packets that are for no queue pair, and so for no device in particular. Other namespaces do not hear of them.
+    /// Drops of unmatched packets, which belong to no device. Per namespace, so that other namespaces cannot see them.
     unmatched: Counters,
 }
 
 impl NetnsRx {
-    /// Hands packets to `demux`.
+    /// Creates a receiver that passes packets to `demux`.
     ///
     /// # Errors
     ///
@@ -317,7 +322,7 @@ impl NetnsRx {
         Ok(Arc::new(Self { demux, unmatched }, GFP_KERNEL)?)
     }
 
-    /// What was counted of packets for no queue pair.
+    /// Returns the counters of unmatched packets.
     pub(crate) fn unmatched(&self) -> &Counters {
         &self.unmatched
     }
@@ -327,7 +332,7 @@ impl PacketReceiver for NetnsRx {
     const PORT: u16 = ROCE_UDP_PORT;
 
     fn takes_gso(&self, first: &[u8; BTH_PEEK_LEN]) -> bool {
-        // Datagrams of one sender may be for several queue pairs.
+        // The datagrams of a GSO list may be for several QPs.
         Packet::destination(first).is_ok_and(|(opcode, _)| opcode.service() != Service::Ud)
     }
 
@@ -340,10 +345,9 @@ impl PacketReceiver for NetnsRx {
     }
 }
 
-/// Gives `skb` to `qp`, if that gives the service that it is for. If not, the reason is counted where the
-/// packet was going.
+/// Passes `skb` to `qp`, if the opcode belongs to its service. Otherwise counts the drop at the QP's port.
 #[inline]
-fn arrived(qp: &AnyQp, opcode: Opcode, skb: RxSkb) {
+fn deliver_to(qp: &AnyQp, opcode: Opcode, skb: RxSkb) {
     if qp.serves(opcode) {
         qp.arrived(opcode, skb);
     } else {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Multicast: which queue pairs get a copy of what is sent to a group.
+//! Multicast groups: delivers a copy of each packet to every attached QP.
 //!
-//! Owns the groups of all devices, and who is attached. Each queue pair that is attached to a group joins
-//! the interface below to it, and takes that back when it leaves; so packets arrive without anybody else's
-//! help. Does not know what a packet holds.
+//! The verbs attach and detach QPs under the mutex `update_lock`, which is outside RTNL. Delivery runs in softirq under
+//! RCU and takes no lock. Each attached QP joins the netdev of its port to the group, so packets arrive without further
+//! configuration.
 //!
-//! A packet that a machine sends to a group of its own comes back by IP, which makes a copy. So a queue
-//! pair that is attached to the group it sends to gets what it sends, as InfiniBand has it.
+//! IP loops a copy of each multicast packet back to the sending host. So a QP that is attached to the group that it
+//! sends to receives its own packets, as on InfiniBand.
 
 use crate::{
     limits::{
@@ -41,10 +41,10 @@ use roce::{
     wire::opcode::Opcode, //
 };
 
-/// Chains that the attached queue pairs are spread over, by the address of the group.
-const CHAINS: usize = 256;
+/// Number of hash chains for the attached QPs. The hash is that of the group address.
+const GROUP_CHAINS: usize = 256;
 
-/// A queue pair that is attached to a group.
+/// A QP that is attached to a group.
 #[pin_data]
 struct McastMember {
     #[pin]
@@ -66,21 +66,21 @@ impl McastMember {
 #[pin_data]
 pub(crate) struct Groups {
     #[pin]
-    chains: [RcuTable<McastMember>; CHAINS],
-    /// Nobody knows which groups share a chain.
+    chains: [RcuTable<McastMember>; GROUP_CHAINS],
+    /// Random, so that users cannot choose groups that share a chain.
     seed: u32,
-    /// One attaches or leaves at a time. Outside RTNL.
+    /// Serialises attach and detach. Outside RTNL.
     #[pin]
-    changing: Mutex<()>,
+    update_lock: Mutex<()>,
 }
 
 impl Groups {
-    /// No groups.
+    /// Creates an empty table.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             chains <- pin_init::pin_init_array_from_fn(|_| RcuTable::new()),
             seed: random::u32(),
-            changing <- new_mutex!((), "ferroce::Groups"),
+            update_lock <- new_mutex!((), "ferroce::Groups"),
         })
     }
 
@@ -88,16 +88,18 @@ impl Groups {
     ///
     /// # Errors
     ///
-    /// `EEXIST` if it is; `ENOMEM` for more than was reported, or without memory; `EADDRNOTAVAIL` if
-    /// the interface does not speak that version of IP; `ENODEV` if it is going away.
+    /// `EEXIST` if it is attached already; `ENOMEM` if a limit that `query_device` reports is reached, or without
+    /// memory; `EADDRNOTAVAIL` if the netdev has no IPv4 or IPv6, whichever the group uses; `ENODEV` if the netdev is
+    /// being unregistered.
     pub(crate) fn attach(&self, qp: &Arc<AnyQp>, group: &[u8; 16]) -> Result {
         let port = qp.shared().port();
-        let _changing = self.changing.lock();
+        let _update = self.update_lock.lock();
         let chain = self.chain(group).ok_or(ENOMEM)?;
         let attached = {
             let guard = rcu::read_lock();
             let mut attached = 0u32;
-            for member in chain.each(&guard).filter(|one| one.is_of(port, group)) {
+            let members = chain.each(&guard);
+            for member in members.filter(|member| member.is_of(port, group)) {
                 if Arc::ptr_eq(&member.qp, qp) {
                     return Err(EEXIST);
                 }
@@ -105,7 +107,9 @@ impl Groups {
             }
             attached
         };
-        if attached >= MAX_MCAST_ATTACHED || attached == 0 && port.groups() >= MAX_MCAST_GROUPS {
+        if attached >= MAX_MCAST_ATTACHED
+            || attached == 0 && port.mcast_groups() >= MAX_MCAST_GROUPS
+        {
             return Err(ENOMEM);
         }
         let member = Arc::pin_init(
@@ -120,27 +124,27 @@ impl Groups {
             Some(netdev) => member.membership.join(&netdev),
             None => Err(ENODEV),
         };
-        // It may have gone to another namespace before it was joined.
+        // The netdev may have moved to another namespace before the join.
         let joined = joined.and_then(|()| port.hold_netdev().map(drop).ok_or(ENODEV));
         joined.inspect_err(|_| {
             drop(chain.remove(number));
-            // `renew` may have tried again meanwhile.
+            // `rejoin` may have joined the group meanwhile.
             member.membership.leave();
         })?;
         if attached == 0 {
-            port.set_groups(port.groups().saturating_add(1));
+            port.set_mcast_groups(port.mcast_groups().saturating_add(1));
         }
         Ok(())
     }
 
-    /// Takes `qp` out of `group`. When it returns, no packet finds it there.
+    /// Detaches `qp` from `group`. On return, no packet to the group finds it.
     ///
     /// # Errors
     ///
     /// `EINVAL` if it is not attached.
     pub(crate) fn detach(&self, qp: &Arc<AnyQp>, group: &[u8; 16]) -> Result {
         let port = qp.shared().port();
-        let _changing = self.changing.lock();
+        let _update = self.update_lock.lock();
         let chain = self.chain(group).ok_or(EINVAL)?;
         let (mut number, mut others) = (None, false);
         chain.for_each(|at, member| {
@@ -154,28 +158,29 @@ impl Groups {
         });
         let member = chain.remove(number.ok_or(EINVAL)?);
         if let Some(member) = member {
-            // Waits for `renew`, too, so that the member is not dropped there.
+            // Also waits for a concurrent `rejoin`, which must not drop the last reference.
             member.membership.leave();
         }
         if !others {
-            port.set_groups(port.groups().saturating_sub(1));
+            port.set_mcast_groups(port.mcast_groups().saturating_sub(1));
         }
         Ok(())
     }
 
-    /// What `netdev`, which is below `port`, has of IP may be another by now: joins it again to the groups of
-    /// the queue pairs. Where that fails, it is tried again the next time.
-    pub(crate) fn renew(&self, port: &Port, netdev: &NetDevBorrow, rtnl: &Rtnl) {
+    /// Joins `netdev`, the netdev of `port`, again to the groups of the port's QPs: the kernel may have replaced its
+    /// IPv4 or IPv6 configuration, and lost the groups. A join that fails is tried again at the next netdev event.
+    pub(crate) fn rejoin(&self, port: &Port, netdev: &NetDevBorrow, rtnl: &Rtnl) {
         self.for_each_at(port, |membership| {
             let _ = membership.renew(netdev, rtnl);
         });
     }
 
-    /// The netdev below `port` goes, and no queue pair there joins it any more.
-    pub(crate) fn give_up(&self, port: &Port, rtnl: &Rtnl) {
+    /// Leaves all groups of the port's QPs, because its netdev is being unregistered.
+    pub(crate) fn leave_all(&self, port: &Port, rtnl: &Rtnl) {
         self.for_each_at(port, |membership| membership.give_up(rtnl));
     }
 
+    /// Calls `f` with each membership of a QP of `port`.
     fn for_each_at(&self, port: &Port, f: impl Fn(&Membership)) {
         for chain in &self.chains {
             chain.for_each(|_, member| {
@@ -186,8 +191,8 @@ impl Groups {
         }
     }
 
-    /// Gives a copy of `skb`, which has come in by the interface `via`, to each queue pair of that
-    /// interface's device that is attached to `group`. An interface on top of that may be in another namespace.
+    /// Delivers a copy of `skb`, received on `via`, to each QP that is attached to `group`. The QP's port must receive
+    /// packets from `via`, and be in the same namespace: an upper device of its netdev may be in another one. Softirq.
     ///
     /// # Errors
     ///
@@ -205,7 +210,7 @@ impl Groups {
             let port = member.qp.shared().port();
             member.membership.group() == group
                 && port.is_in(via.net_id(), guard)
-                && port.takes_from(via, guard)
+                && port.receives_from(via, guard)
         });
         let mut last = members.next().ok_or(none)?;
         for member in members {
@@ -224,11 +229,11 @@ impl Groups {
         Ok(())
     }
 
-    /// Where the queue pairs of `group` are.
+    /// Returns the hash chain of `group`.
     fn chain(&self, group: &[u8; 16]) -> Option<&RcuTable<McastMember>> {
         let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
         let hash = group.iter().fold(self.seed, mix);
-        // CAST: `u32` to `usize`, on 64 bits.
-        self.chains.get((hash ^ hash >> 16) as usize % CHAINS)
+        // CAST: `usize` has 64 bits.
+        self.chains.get((hash ^ hash >> 16) as usize % GROUP_CHAINS)
     }
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From a socket to a queue pair: the sockets of each namespace, the table of queue pair numbers, multicast groups.
+//! The receive path from a UDP socket to a QP.
 //!
-//! May use: `port`, `packet`, `qp`.
+//! - [`sockets`]: the UDP sockets of each namespace. [`demux`]: finds the QP of a packet.
+//! - [`mcast`]: multicast groups, and the copies for attached QPs.
+//!
+//! May use `limits`, `abi`, `mem`, `queue`, `port`, `packet` and `qp`.
 
 pub(crate) mod demux;
 pub(crate) mod mcast;

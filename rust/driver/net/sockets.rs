@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The UDP sockets on port 4791: one pair for each network namespace with a device in it.
+//! UDP sockets on port 4791: one pair (IPv4, IPv6) for each network namespace with a device.
 //!
-//! Owns which namespaces have sockets and how many devices use them. Does not know devices nor
-//! packets. Sockets go when the last device of their namespace goes, or with the namespace.
+//! The devices of a namespace share its sockets. They are closed with the last device, or when the namespace exits. A
+//! mutex protects the list of namespaces; all functions are for process context and sleep.
 
 use crate::{
     net::demux::{
@@ -33,15 +33,16 @@ use rdma::net::{
 pub(crate) struct Namespaces {
     demux: Arc<Demux>,
     #[pin]
-    list: Mutex<List>,
+    list: Mutex<NetnsList>,
 }
 
-struct List {
+struct NetnsList {
     entries: KVec<NetnsEntry>,
-    /// Tells a namespace from one that has its address later.
+    /// Serial of the next entry. Distinguishes a namespace from a later one with the same identifier.
     next_serial: u64,
 }
 
+/// A namespace with sockets, and the number of devices that use them.
 struct NetnsEntry {
     serial: u64,
     net: NetId,
@@ -50,9 +51,13 @@ struct NetnsEntry {
 }
 
 impl Namespaces {
-    /// None yet; what arrives goes to `demux`.
+    /// Creates an empty list. `demux` receives the packets of all sockets.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(demux: Arc<Demux>) -> Result<Arc<Self>> {
-        let list = List {
+        let list = NetnsList {
             entries: KVec::new(),
             next_serial: 0,
         };
@@ -65,11 +70,11 @@ impl Namespaces {
         )
     }
 
-    /// Opens the sockets of namespace `net`, or joins those who use them.
+    /// Returns a reference to the sockets of the namespace `net`. Opens them if they are not open.
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` when somebody else has the port; `ENOMEM`.
+    /// `EADDRINUSE` if another socket has the port; `ENOMEM`.
     pub(crate) fn open(self: &Arc<Self>, net: &Net) -> Result<Sockets> {
         let mut list = self.list.lock();
         if let Some(entry) = list.entries.iter_mut().find(|entry| entry.net == net.id()) {
@@ -77,11 +82,11 @@ impl Namespaces {
             return Ok(Sockets {
                 namespaces: self.clone(),
                 serial: entry.serial,
-                inlet: entry.sockets.receiver().clone(),
+                netns_rx: entry.sockets.receiver().clone(),
             });
         }
-        let inlet = NetnsRx::new(self.demux.clone())?;
-        let sockets = UdpPort::open(net, inlet.clone())?;
+        let netns_rx = NetnsRx::new(self.demux.clone())?;
+        let sockets = UdpPort::open(net, netns_rx.clone())?;
         let serial = list.next_serial;
         list.next_serial = serial.wrapping_add(1);
         list.entries.push(
@@ -96,15 +101,16 @@ impl Namespaces {
         Ok(Sockets {
             namespaces: self.clone(),
             serial,
-            inlet,
+            netns_rx,
         })
     }
 
-    /// Closes the sockets of a namespace that is going away, whoever uses them.
-    pub(crate) fn gone(&self, net: NetId) {
+    /// Closes the sockets of a namespace that exits, even if devices use them.
+    pub(crate) fn close_netns(&self, net: NetId) {
         self.remove(|entry| entry.net == net);
     }
 
+    /// Releases a device's reference to the sockets of the entry `serial`.
     fn close(&self, serial: u64) {
         self.remove(|entry| {
             if entry.serial != serial {
@@ -115,27 +121,27 @@ impl Namespaces {
         });
     }
 
-    /// Takes out the one entry that `which` wants out, and closes its sockets. Under the lock, so
-    /// that nobody tries to open others before the port is free.
-    fn remove(&self, which: impl FnMut(&mut NetnsEntry) -> bool) {
+    /// Removes the entry for which `predicate` returns true, and closes its sockets. Keeps the lock until the port is
+    /// free: otherwise, `open` in the same namespace could fail.
+    fn remove(&self, predicate: impl FnMut(&mut NetnsEntry) -> bool) {
         let mut list = self.list.lock();
-        if let Some(at) = list.entries.iter_mut().position(which) {
-            drop(list.entries.remove(at));
+        if let Some(index) = list.entries.iter_mut().position(predicate) {
+            drop(list.entries.remove(index));
         }
     }
 }
 
-/// The use of a namespace's sockets by one device.
+/// A device's reference to the sockets of its namespace.
 pub(crate) struct Sockets {
     namespaces: Arc<Namespaces>,
     serial: u64,
-    inlet: Arc<NetnsRx>,
+    netns_rx: Arc<NetnsRx>,
 }
 
 impl Sockets {
-    /// What was counted of packets that came in here and were for no queue pair.
+    /// Returns the counters of unmatched packets of the namespace.
     pub(crate) fn unmatched(&self) -> &Counters {
-        self.inlet.unmatched()
+        self.netns_rx.unmatched()
     }
 }
 

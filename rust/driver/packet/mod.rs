@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One packet, in and out: parsed and verified, or built, segmented and sent along a path.
+//! Packets: parsing and verification on receive; construction and transmission on send.
 //!
-//! May use: the folders above it in main.rs.
+//! - [`rx_parse`]: a received packet, or several coalesced ones.
+//! - [`segmenter`]: splits a super-packet while its payload is read. [`tx_packet`]: one packet under construction.
+//! - [`path`]: addresses and route to a peer, and the GSO list that is being filled.
+//!
+//! May use `limits`, `abi`, `mem`, `queue` and `port`.
 
 pub(crate) mod path;
 pub(crate) mod rx_parse;

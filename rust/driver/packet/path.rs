@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way from one half of a connected queue pair to its peer.
+//! Path from an engine to its peer: addresses, UDP source port, IPv4 identification, cached route.
 //!
-//! Owns addresses, UDP source port, IPv4 identification and the cached route. Does not know what
-//! it sends. Whatever goes wrong on the way is loss, and the transport recovers from loss.
+//! Each engine of a connected QP owns its path; the UD send engine creates one per datagram. Packets are sent in
+//! process context or softirq. They are collected in a GSO list, which [`Path::flush`] passes to the stack. Every
+//! failure counts as loss, and the transport recovers from loss.
 
 use crate::{
     packet::tx_packet::{
@@ -59,12 +60,12 @@ use roce::{
 /// "Don't fragment" in the flags of an IPv4 header.
 const DONT_FRAGMENT: u16 = 0x4000;
 
-/// The way to one peer.
+/// Path to one peer.
 pub(crate) struct Path {
     addresses: Addresses,
-    /// Who sends and who is to take what is sent, if they are connected.
-    ends: Option<(Qpn, Qpn)>,
-    /// The interface that packets leave by, unless they stay on this machine.
+    /// Numbers of the local QP and of its peer, for a connected service.
+    qpns: Option<(Qpn, Qpn)>,
+    /// Index of the outgoing interface, unless packets stay on this host.
     ifindex: i32,
     traffic_class: u8,
     priority: u8,
@@ -74,27 +75,26 @@ pub(crate) struct Path {
     /// Identification of the next IPv4 packet. With DF any value is legal (RFC 6864), but the
     /// ICRC covers it, so it is chosen here.
     ipv4_id: u16,
-    /// The covered fields of IP and UDP; identification and lengths change with each packet.
+    /// IP and UDP fields that the ICRC covers. Identification and lengths change with each packet.
     masked: Masked,
     route: Option<Route>,
-    /// Packets that are ready, and wait for more.
-    burst: Option<GsoList>,
-    /// Where packets are counted until they have left this machine.
+    /// Finished packets that wait for more.
+    gso_list: Option<GsoList>,
+    /// Counts packets until their buffers are freed.
     tx_inflight: Option<Arc<TxInflight>>,
-    /// Whether those that are sent now are.
-    counts: bool,
-    /// The network has refused something that was sent.
+    /// Packets that are flushed now count in `tx_inflight`.
+    counted: bool,
+    /// The stack has dropped packets or reported congestion.
     refused: bool,
 }
 
 impl Path {
-    /// The way that address vector `ah` describes, for the flow from `qpn` at `port` to `dest_qpn`.
+    /// Creates the path that the address vector `ah` describes, for the flow from `qpn` at `port` to `dest_qpn`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` when source and destination are of different families, or the source is an address of another
-    /// namespace: that of an interface which is on top of the port's, but was moved away; or of none, as it is just
-    /// going.
+    /// `EINVAL` if source and destination are of different address families, or if the source address is not in the
+    /// namespace of the port: its interface, such as a VLAN, has moved to another namespace or is being removed.
     pub(crate) fn new(ah: &AhAttr, port: &Port, (qpn, dest_qpn): (u32, u32)) -> Result<Self> {
         if ah.net != Some(port.net()) {
             return Err(EINVAL);
@@ -127,69 +127,70 @@ impl Path {
         };
         Ok(Self {
             addresses,
-            ends: None,
+            qpns: None,
             ifindex: ah.ifindex,
             traffic_class: ah.traffic_class,
-            // The service level is the priority of a frame; without one, the traffic class decides.
+            // The service level is the priority of the skb. With 0, the traffic class decides.
             priority: ah.sl,
-            // 0 would keep a packet for a group on this machine. In a GRH, 0 and 1 both mean that
-            // it stays in the subnet (IBA 8.3).
+            // IP multicast with 0 does not leave this host. In a GRH, 0 and 1 both limit a packet to its subnet (IBA
+            // 8.3).
             hop_limit: ah.hop_limit.max(1),
             flow_label: ah.flow_label,
             source_port: udp.sport,
             ipv4_id: 0,
             masked,
             route: None,
-            burst: None,
+            gso_list: None,
             tx_inflight: None,
-            counts: true,
+            counted: true,
             refused: false,
         })
     }
 
-    /// The same way, from a connected queue pair to its peer.
-    pub(crate) fn between(self, (qpn, dest_qpn): (u32, u32)) -> Self {
+    /// Sets the QP numbers of a connection.
+    pub(crate) fn with_qpns(self, (qpn, dest_qpn): (u32, u32)) -> Self {
         Self {
-            ends: Some((Qpn::new(qpn), Qpn::new(dest_qpn))),
+            qpns: Some((Qpn::new(qpn), Qpn::new(dest_qpn))),
             ..self
         }
     }
 
-    /// The same way, whose packets are counted in `tx_inflight`.
-    pub(crate) fn counted_in(self, tx_inflight: &Arc<TxInflight>) -> Self {
+    /// Counts packets in `tx_inflight`.
+    pub(crate) fn with_tx_inflight(self, tx_inflight: &Arc<TxInflight>) -> Self {
         Self {
             tx_inflight: Some(tx_inflight.clone()),
             ..self
         }
     }
 
-    /// Whether what is flushed from now on is counted: of little, counting would be a large part of the work.
-    pub(crate) fn set_counts(&mut self, counts: bool) {
-        self.counts = counts;
+    /// Sets whether packets that are flushed from now on count as in flight. For short packets, counting would be a
+    /// large part of the cost.
+    pub(crate) fn set_counted(&mut self, counted: bool) {
+        self.counted = counted;
     }
 
-    /// Whether the network has refused something since this was last asked.
+    /// Returns whether the stack has dropped packets or reported congestion since the last call.
     pub(crate) fn take_refused(&mut self) -> bool {
         core::mem::take(&mut self.refused)
     }
 
-    /// Where packets come from and go to.
+    /// Returns source and destination address.
     pub(crate) fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Lets go of the cached route.
+    /// Drops the cached route.
     pub(crate) fn forget_route(&mut self) {
         self.route = None;
     }
 
-    /// Whether packets never leave this machine.
+    /// Returns whether packets stay on this host.
     #[inline]
-    pub(crate) fn stays_here(&mut self, port: &Port, guard: &rcu::Guard) -> bool {
+    pub(crate) fn is_local(&mut self, port: &Port, guard: &rcu::Guard) -> bool {
         self.route(port, guard).is_some_and(Route::is_local)
     }
 
-    /// Whether a packet with these addresses comes from the peer.
+    /// Returns whether a packet with these addresses comes from the peer.
     pub(crate) fn is_from_peer(&self, received: &Addresses) -> bool {
         *received == self.addresses.reversed()
     }
@@ -200,7 +201,7 @@ impl Path {
         headers: &HeaderBuf,
         payload_len: usize,
     ) -> Option<TxPacket> {
-        trace::packet_out(|| traced(headers.as_slice(), payload_len));
+        trace::packet_out(|| trace_fields(headers.as_slice(), payload_len));
         let udp_payload = headers
             .len()
             .checked_add(payload_len)?
@@ -210,8 +211,8 @@ impl Path {
         TxPacket::new(&self.masked, headers, payload_len)
     }
 
-    /// Sends the packet that was started last, together with those that come after it, until
-    /// [`Path::flush`] at the latest.
+    /// Finishes and sends the packet that was started last. It waits in the GSO list for further packets, until the
+    /// list is full or [`Path::flush`] is called.
     pub(crate) fn send(&mut self, (port, traffic): (&Port, &Traffic), tx_packet: TxPacket) {
         let ip = IpHeader {
             addresses: self.addresses,
@@ -226,8 +227,8 @@ impl Path {
         let Some(packet) = sealed else {
             return port.counters().sent(1, 0, Xmit::Lost);
         };
-        let packet = match &mut self.burst {
-            Some(burst) => match burst.push(packet) {
+        let packet = match &mut self.gso_list {
+            Some(gso_list) => match gso_list.push(packet) {
                 Ok(()) => return,
                 Err(packet) => packet,
             },
@@ -235,30 +236,29 @@ impl Path {
         };
         self.flush((port, traffic));
         let guard = rcu::read_lock();
-        // CAST: `u32` to `usize`, on 64 bits.
+        // CAST: `usize` has 64 bits.
         let bytes = packet.payload_len() as usize;
-        self.burst = self
+        self.gso_list = self
             .route(port, &guard)
             .map(|route| GsoList::new(packet, route));
-        if self.burst.is_none() {
+        if self.gso_list.is_none() {
             port.counters().sent(1, bytes, Xmit::Lost);
         }
     }
 
-    /// Gives to the network what was sent since the last time. To be called before the path is left
-    /// alone.
+    /// Passes the GSO list to the stack. The owner of the engine calls it at the end of each run.
     pub(crate) fn flush(&mut self, (port, traffic): (&Port, &Traffic)) {
-        let Some(burst) = self.burst.take() else {
+        let Some(gso_list) = self.gso_list.take() else {
             return;
         };
-        let (packets, bytes) = (burst.packets(), burst.payload_len());
+        let (packets, bytes) = (gso_list.packets(), gso_list.payload_len());
         let guard = rcu::read_lock();
-        let tx_inflight = self.tx_inflight.as_ref().filter(|_| self.counts).cloned();
-        let ends = self.ends;
+        let tx_inflight = self.tx_inflight.as_ref().filter(|_| self.counted).cloned();
+        let qpns = self.qpns;
         let sent = match self.route(port, &guard) {
-            // Whoever sends them learns no more than if they had been dropped on arrival.
-            Some(route) if !may_go(ends, (port, route), packets, &guard) => Xmit::Sent,
-            Some(route) => burst.send(route, tx_inflight.as_ref()),
+            // Counts as sent, as if the receiver had dropped the packets: the sender must not learn the difference.
+            Some(route) if !is_admitted(qpns, (port, route), packets, &guard) => Xmit::Sent,
+            Some(route) => gso_list.send(route, tx_inflight.as_ref()),
             None => Xmit::Lost,
         };
         self.refused |= sent != Xmit::Sent;
@@ -268,8 +268,8 @@ impl Path {
         }
     }
 
-    /// The cached route, looked up again when the network has changed. `None`: there is none, or
-    /// the device is going away.
+    /// Returns the cached route. Looks it up again if the network has changed. `None`: there is no route, or the netdev
+    /// is being unregistered.
     fn route(&mut self, port: &Port, guard: &rcu::Guard) -> Option<&Route> {
         let netdev = port.netdev(guard)?;
         if !self.route.as_ref().is_some_and(Route::is_valid) {
@@ -280,25 +280,25 @@ impl Path {
     }
 }
 
-/// Whether packets may take this way. On this machine they would be taken for those of the peer that the other queue
-/// pair is connected to, whoever that is.
-fn may_go(
-    ends: Option<(Qpn, Qpn)>,
+/// Returns whether packets may be sent. The source address does not identify the QP that has sent a packet on this
+/// host, so the loopback filter checks that the two QPs are connected.
+fn is_admitted(
+    qpns: Option<(Qpn, Qpn)>,
     (port, route): (&Port, &Route),
     packets: u16,
     guard: &rcu::Guard,
 ) -> bool {
-    match ends {
-        Some(ends) if route.is_local() => {
+    match qpns {
+        Some(qpns) if route.is_local() => {
             let loopback_filter = port.loopback_filter();
-            loopback_filter.admits(ends, port.net(), packets, guard)
+            loopback_filter.admits(qpns, port.net(), packets, guard)
         }
         _ => true,
     }
 }
 
-/// A packet for the tracepoint: what its base transport header says.
-pub(crate) fn traced(headers: &[u8], payload_len: usize) -> Option<trace::TracedPacket> {
+/// Returns the BTH fields of a packet that the tracepoints report.
+pub(crate) fn trace_fields(headers: &[u8], payload_len: usize) -> Option<trace::TracedPacket> {
     let (&[opcode, _, _, _, _, q0, q1, q2, _, p0, p1, p2], _) = headers.split_first_chunk()?;
     Some(trace::TracedPacket {
         dest_qpn: u32::from_be_bytes([0, q0, q1, q2]),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A received packet as the transport wants it.
+//! Parses and verifies received packets, and coalesces consecutive ones.
 //!
-//! Owns the steps from a piece of a socket buffer to a [`Packet`], or from several to one that stands for a run,
-//! and the check of the ICRC over whatever fragments there are. Does not know what the packet is for.
+//! The engines call it for each packet in their inbox, in process context or softirq. The ICRC is computed over the
+//! fragments of the buffer in place. Takes no lock and allocates nothing.
 
 use crate::packet::tx_packet::KernelCrc;
 use kernel::sync::atomic::{
@@ -39,120 +39,122 @@ use roce::{
     }, //
 };
 
-/// Room for the headers of a packet that are not in one piece.
-pub(crate) type HeaderRoom = [u8; MAX_HEADERS];
+/// Buffer for headers that are not contiguous in the skb.
+type HeaderCopy = [u8; MAX_HEADERS];
 
-/// Whether the ICRC is checked even where no wire could have damaged a packet.
+/// Also check the ICRC of packets that never left this host.
 static VERIFY_ALWAYS: Atomic<bool> = Atomic::new(false);
 
-/// Sets whether the ICRC is checked even where no wire could have damaged a packet.
+/// Sets whether the ICRC of packets that never left this host is checked too.
 pub(crate) fn verify_always(always: bool) {
     VERIFY_ALWAYS.store(always, Relaxed);
 }
 
-/// Takes the headers of a packet apart, and checks that it is whole, and of the only partition that there is.
+/// Parses the headers of a packet, and checks its ICRC and P_Key.
 ///
 /// # Errors
 ///
-/// What is wrong with the packet.
+/// The reason to drop the packet.
 #[inline]
 pub(crate) fn packet<'a>(
-    from: &RxPacket<'a>,
-    room: &'a mut HeaderRoom,
+    rx: &RxPacket<'a>,
+    header_copy: &'a mut HeaderCopy,
 ) -> Result<Packet<'a>, DropReason> {
-    let (headers, packet) = parse(from, room)?;
-    traced(from, &packet);
-    verify(from, headers, &packet)?;
+    let (headers, packet) = parse(rx, header_copy)?;
+    trace_packet_in(rx, &packet);
+    verify_icrc(rx, headers, &packet)?;
     match packet.pkey().matches(Pkey::DEFAULT) {
         true => Ok(packet),
         false => Err(DropReason::BadPkey),
     }
 }
 
-/// Joins to `first`, the only packet of `run` so far, those that go on with its message, if it is the one that is
-/// `due`: what is repeated, or comes too early, is judged packet by packet. Whatever else comes next, and what is
-/// wrong with it, is found when it is looked at by itself.
+/// Adds to `coalesced` the packets that continue the message of its only packet, `first`, and returns one packet for
+/// all of them. Does nothing unless `first` has the expected PSN: the engine must examine duplicate and early packets
+/// one by one. Stops at the first packet that does not continue the message or is invalid; the caller handles it next.
 #[inline]
 pub(crate) fn coalesce<'a>(
-    run: &mut CoalescedPackets<'_>,
+    coalesced: &mut CoalescedPackets<'_>,
     first: &Packet<'a>,
-    due: Psn,
+    expected_psn: Psn,
     mtu: Mtu,
 ) -> Packet<'a> {
-    if first.psn() != due {
+    if first.psn() != expected_psn {
         return *first;
     }
-    let split = PayloadLayout {
+    let layout = PayloadLayout {
         start: first.payload_offset(),
         skip: BTH_LEN,
-        // CAST: `u32` to `usize`, on 64 bits.
+        // CAST: `usize` has 64 bits.
         each: mtu.bytes() as usize,
     };
     let mut packet = *first;
-    // Ends: a buffer has 64 packets at most.
-    while let Some(next) = run.next() {
-        let mut room = [0; MAX_HEADERS];
-        let joined = parse(&next, &mut room).ok().and_then(|(headers, found)| {
-            let joined = packet.coalesce(&found, mtu)?;
-            verify(&next, headers, &found).ok()?;
-            traced(&next, &found);
-            Some(joined)
+    // Terminates: a buffer has at most 64 packets.
+    while let Some(next) = coalesced.next() {
+        let mut header_copy = [0; MAX_HEADERS];
+        let parsed = parse(&next, &mut header_copy).ok();
+        let longer = parsed.and_then(|(headers, next_packet)| {
+            let longer = packet.coalesce(&next_packet, mtu)?;
+            verify_icrc(&next, headers, &next_packet).ok()?;
+            trace_packet_in(&next, &next_packet);
+            Some(longer)
         });
-        let Some(joined) = joined else {
+        let Some(longer) = longer else {
             break;
         };
-        packet = joined;
-        run.push(next, split);
+        packet = longer;
+        coalesced.push(next, layout);
     }
     packet
 }
 
-/// The headers of a packet, and what they say.
+/// Returns the headers of a packet, as bytes and parsed.
 #[inline]
 fn parse<'a>(
-    from: &RxPacket<'a>,
-    room: &'a mut HeaderRoom,
+    rx: &RxPacket<'a>,
+    header_copy: &'a mut HeaderCopy,
 ) -> Result<(&'a [u8], Packet<'a>), DropReason> {
-    let headers: &[u8] = from.peek(room).map_err(|_| DropReason::TooShort)?;
-    let packet = Packet::parse(headers, from.udp_payload_len())?;
+    let headers: &[u8] = rx.peek(header_copy).map_err(|_| DropReason::TooShort)?;
+    let packet = Packet::parse(headers, rx.udp_payload_len())?;
     Ok((headers, packet))
 }
 
-/// Tells those who watch of a packet that has come in.
+/// Emits the tracepoint of a received packet.
 #[inline]
-fn traced(from: &RxPacket<'_>, packet: &Packet<'_>) {
+fn trace_packet_in(rx: &RxPacket<'_>, packet: &Packet<'_>) {
     trace::packet_in(|| {
         Some(trace::TracedPacket {
             dest_qpn: packet.dest_qpn().get(),
             opcode: packet.opcode().to_byte(),
             psn: packet.psn().get(),
-            bytes: from.udp_payload_len(),
+            bytes: rx.udp_payload_len(),
         })
     });
 }
 
-/// Checks the ICRC of `packet`, unless it is as this module has made it: there is no wire that could have damaged it.
-fn verify(from: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<(), DropReason> {
-    let skb = from.skb();
-    let stayed = skb.is_as_made() && !VERIFY_ALWAYS.load(Relaxed);
-    // All packets of a buffer have one header, which was looked at with the first.
-    if stayed && from.index() != 0 {
+/// Checks the ICRC of `packet`. Skips buffers that this module built and no link has carried. The IP and UDP headers
+/// are always checked.
+fn verify_icrc(rx: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<(), DropReason> {
+    let skb = rx.skb();
+    let skip_icrc = skb.is_as_made() && !VERIFY_ALWAYS.load(Relaxed);
+    // All packets of a buffer share the IP and UDP headers, which were checked with the first.
+    if skip_icrc && rx.index() != 0 {
         return Ok(());
     }
     let mut masked = Masked::received(skb.ip_and_udp_header())?;
-    if stayed {
+    if skip_icrc {
         return Ok(());
     }
     if skb.packets() > 1 {
-        masked.of_burst(from.index(), from.udp_payload_len());
+        masked.of_burst(rx.index(), rx.udp_payload_len());
     }
     let start = packet.payload_offset();
     let headers = headers.get(..start).ok_or(DropReason::TooShort)?;
     let end = packet.icrc_offset();
     let mut received = [0; ICRC_LEN];
-    from.copy(end, &mut received)
+    rx.copy(end, &mut received)
         .map_err(|_| DropReason::TooShort)?;
     Icrc::<KernelCrc>::headers(&masked, headers)
-        .payload_with(|crc| from.crc32(start, end.wrapping_sub(start), crc))
+        .payload_with(|crc| rx.crc32(start, end.wrapping_sub(start), crc))
         .verify(received)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets of one segment, in the making, one behind the other.
+//! Splits a super-packet into packets and sends them.
 //!
-//! Owns where the payload is cut. Whoever brings it knows nothing of packets, so memory is looked up once for all of
-//! them. Does not know where the payload comes from.
+//! The engines create a [`Segmenter`] for each [`TxDesc`] and copy its payload into it, in process context or softirq.
+//! The code that reads the memory does not see packet boundaries, so it looks the memory up once for all packets.
 
 use crate::{
     mem::payload::PayloadSink,
@@ -29,126 +29,128 @@ use roce::{
     }, //
 };
 
-/// What became of packets that were not sent.
+/// The packets of a super-packet that were not sent.
 pub(crate) struct Unsent<E> {
-    /// Why not: memory.
-    pub(crate) why: Obstacle<E>,
-    /// How many, the last of their segment.
+    /// Why their payload could not be read.
+    pub(crate) reason: Obstacle<E>,
+    /// Number of packets, counted from the end of the super-packet.
     pub(crate) packets: u32,
 }
 
-/// The packets of one segment.
+/// Splits one super-packet into packets.
 pub(crate) struct Segmenter<'a> {
     path: &'a mut Path,
-    way: (&'a Port, &'a Traffic),
-    packets: PacketSplitter,
-    /// The packet in the making, and how many bytes it lacks.
+    port_and_traffic: (&'a Port, &'a Traffic),
+    splitter: PacketSplitter,
+    /// The packet under construction, and the bytes of payload that it still lacks.
     tx_packet: Option<(TxPacket, u32)>,
-    /// How many are not done.
-    left: u32,
+    /// Packets that are not sent yet.
+    remaining: u32,
 }
 
 impl<'a> Segmenter<'a> {
-    /// None of the packets of `segment` yet. They leave along `path`.
+    /// Creates a segmenter that sends the packets of `desc` along `path`.
     pub(crate) fn new(
         path: &'a mut Path,
-        way: (&'a Port, &'a Traffic),
-        (segment, mtu): (&'a TxDesc, Mtu),
+        port_and_traffic: (&'a Port, &'a Traffic),
+        (desc, mtu): (&'a TxDesc, Mtu),
     ) -> Self {
         Self {
             path,
-            way,
-            packets: segment.split(mtu),
+            port_and_traffic,
+            splitter: desc.split(mtu),
             tx_packet: None,
-            left: segment.packets,
+            remaining: desc.packets,
         }
     }
 
-    /// How many packets are not done.
-    pub(crate) fn left(&self) -> u32 {
-        self.left
+    /// Returns the number of packets that are not sent yet.
+    pub(crate) fn remaining(&self) -> u32 {
+        self.remaining
     }
 
-    /// Ends with what became of the payload. Packets that are not done although it could be read are lost.
+    /// Ends the super-packet. `sent` is the result of reading its payload. If that succeeded, remaining packets could
+    /// not be allocated, and count as lost.
     ///
     /// # Errors
     ///
-    /// Why it could not be read, and how many packets are not done.
+    /// The reason why the payload could not be read, with the number of remaining packets.
     pub(crate) fn end<T, E>(self, sent: Result<T, Obstacle<E>>) -> Result<(), Unsent<E>> {
-        let packets = self.left;
-        sent.map_err(|why| Unsent { why, packets })?;
-        self.way.0.counters().not_sent(packets);
+        let packets = self.remaining;
+        sent.map_err(|reason| Unsent { reason, packets })?;
+        self.port_and_traffic.0.counters().not_sent(packets);
         Ok(())
     }
 
-    /// Sends the packet of a segment without payload.
+    /// Sends the only packet of a descriptor without payload.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn finish(&mut self) -> Result {
-        let (tx_packet, _) = self.next()?;
+    pub(crate) fn send_empty(&mut self) -> Result {
+        let (tx_packet, _) = self.start_packet()?;
         self.send(tx_packet);
         Ok(())
     }
 
-    /// Has `append` append `len` bytes, each time those of a packet that begin at this one of them.
+    /// Appends `len` bytes to the next packets. Calls `append` once per packet, with the offset and the length of the
+    /// bytes for that packet.
     #[inline]
-    fn feed(
+    fn append_split(
         &mut self,
         len: u32,
         mut append: impl FnMut(&mut TxPacket, u32, u32) -> Result,
     ) -> Result {
-        let mut from = 0u32;
-        // Ends: each round fills a packet or is the last.
-        while from < len {
-            let (mut tx_packet, lacks) = match self.tx_packet.take() {
-                Some(begun) => begun,
-                None => self.next()?,
+        let mut offset = 0u32;
+        // Terminates: each iteration fills a packet or is the last.
+        while offset < len {
+            let (mut tx_packet, missing) = match self.tx_packet.take() {
+                Some(started) => started,
+                None => self.start_packet()?,
             };
-            let part = lacks.min(len.wrapping_sub(from));
-            append(&mut tx_packet, from, part)?;
-            from = from.wrapping_add(part);
-            match lacks.wrapping_sub(part) {
+            let part_len = missing.min(len.wrapping_sub(offset));
+            append(&mut tx_packet, offset, part_len)?;
+            offset = offset.wrapping_add(part_len);
+            match missing.wrapping_sub(part_len) {
                 0 => self.send(tx_packet),
-                lacks => self.tx_packet = Some((tx_packet, lacks)),
+                missing => self.tx_packet = Some((tx_packet, missing)),
             }
         }
         Ok(())
     }
 
-    /// Starts the next packet.
+    /// Starts the next packet. Returns it with the length of its payload.
     #[inline]
-    fn next(&mut self) -> Result<(TxPacket, u32)> {
-        let (headers, len) = self.packets.advance().ok_or(ENOSPC)?;
+    fn start_packet(&mut self) -> Result<(TxPacket, u32)> {
+        let (headers, len) = self.splitter.advance().ok_or(ENOSPC)?;
         // CAST: At most one path MTU.
         let tx_packet = self.path.tx_packet(headers, len as usize);
         Ok((tx_packet.ok_or(ENOMEM)?, len))
     }
 
-    /// Whoever appends may be inside of the [`RwRevocable`](rdma::sync::rw_revocable::Gate) of the memory, and a burst that is full
-    /// leaves from here. That is safe: on its way out a packet is received by nobody, as devices put what is for
-    /// this machine in a queue, for a softirq that does not run before the gate is left; and who waits for the
-    /// network to have room gets a work item.
+    /// Sends a packet. The caller may be a reader of the [`RwRevocable`](rdma::sync::rw_revocable::RwRevocable) of the
+    /// memory, and a full GSO list goes to the stack from here. That cannot deadlock. The stack does not receive a
+    /// local packet at once, but queues it for a softirq, which runs after the reader has left. A waiter for room in
+    /// the stack is resumed by a work item.
     #[inline]
     fn send(&mut self, tx_packet: TxPacket) {
-        self.path.send(self.way, tx_packet);
-        self.left = self.left.saturating_sub(1);
+        self.path.send(self.port_and_traffic, tx_packet);
+        self.remaining = self.remaining.saturating_sub(1);
     }
 }
 
 impl PayloadSink for Segmenter<'_> {
     #[inline]
     fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result {
-        self.feed(len, |tx_packet, from, len| {
+        self.append_split(len, |tx_packet, from, len| {
             tx_packet.append(memory, offset.wrapping_add(from.into()), len)
         })
     }
 
     fn append_bytes(&mut self, bytes: &[u8]) -> Result {
         let len = u32::try_from(bytes.len()).map_err(|_| ENOSPC)?;
-        self.feed(len, |tx_packet, from, len| {
-            // CAST: `u32` to `usize`, on 64 bits.
+        self.append_split(len, |tx_packet, from, len| {
+            // CAST: `usize` has 64 bits.
             let rest = bytes.get(from as usize..).ok_or(ENOSPC)?;
             tx_packet.append_bytes(rest.get(..len as usize).ok_or(ENOSPC)?)
         })

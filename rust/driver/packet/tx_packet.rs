@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One packet in the making: headers, payload, pad and ICRC.
+//! A packet under construction: headers, payload, pad and ICRC.
 //!
-//! Owns the running CRC. The payload is copied, and the CRC is that of the copy, so whoever owns the memory
-//! may write to it at any time: what leaves is what was there when it was sent. Does not know which memory it
-//! is given nor who asked. A packet that cannot be finished is dropped, and the transport treats it as lost.
+//! Used by the engines, in process context or softirq. The payload is copied and the ICRC covers the copy, so the
+//! owner of the memory may write to it at any time. A packet that cannot be finished is dropped, and the transport
+//! recovers from the loss.
 
 use crate::mem::payload::PayloadSink;
 use kernel::prelude::*;
@@ -37,7 +37,7 @@ impl Crc32 for KernelCrc {
     }
 }
 
-/// One packet in the making.
+/// A packet under construction.
 pub(crate) struct TxPacket {
     skb: TxSkb,
     icrc: Icrc<KernelCrc>,
@@ -45,7 +45,7 @@ pub(crate) struct TxPacket {
 }
 
 impl TxPacket {
-    /// Starts a packet whose payload will be `payload_len` bytes. `None`: no memory.
+    /// Starts a packet with `payload_len` bytes of payload. `None`: no memory.
     pub(crate) fn new(masked: &Masked, headers: &HeaderBuf, payload_len: usize) -> Option<Self> {
         let tail = payload_len.wrapping_add(trailer_len(payload_len));
         let mut skb = TxSkb::new(headers.len().wrapping_add(tail))?;
@@ -57,7 +57,7 @@ impl TxPacket {
         })
     }
 
-    /// Ends the packet with pad bytes and ICRC. `None`: no memory.
+    /// Appends pad bytes and ICRC, and returns the buffer. `None`: there is no room, because the payload was too long.
     pub(crate) fn finish(mut self) -> Option<TxSkb> {
         let pad = pad_len(self.payload_len);
         let mut trailer = [0; 3 + ICRC_LEN];
@@ -79,7 +79,7 @@ impl PayloadSink for TxPacket {
     }
 
     fn append(&mut self, memory: &Memory, offset: u64, len: u32) -> Result {
-        // CAST: `u32` to `usize`, on 64 bits.
+        // CAST: `usize` has 64 bits.
         let len = len as usize;
         let copy = self.skb.put_memory(memory, offset, len)?;
         self.icrc = self.icrc.payload(copy);
@@ -87,7 +87,7 @@ impl PayloadSink for TxPacket {
     }
 }
 
-/// Bytes that follow a payload: pad and ICRC.
+/// Returns the bytes after a payload of this length: pad and ICRC.
 pub(crate) const fn trailer_len(payload_len: usize) -> usize {
     pad_len(payload_len).wrapping_add(ICRC_LEN)
 }

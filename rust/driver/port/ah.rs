@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles: where datagrams go.
+//! Address handles: destinations of datagrams.
 //!
-//! Owns who may use one. Does not know routes: a datagram looks for its way when it is sent.
+//! The verbs create and modify them, and the UD send engine reads them, in any context. A spinlock that disables
+//! interrupts protects the attributes. The route is looked up when a datagram is sent.
 
 use crate::mem::pd::Pd;
 use kernel::{
@@ -24,7 +25,7 @@ pub(crate) struct Ah {
 }
 
 impl Ah {
-    /// A handle that holders of `pd` may use.
+    /// Creates an AH in `pd`.
     pub(crate) fn new(pd: Arc<Pd>, attr: AhAttr) -> impl PinInit<Self> {
         pin_init!(Self {
             pd,
@@ -32,17 +33,17 @@ impl Ah {
         })
     }
 
-    /// Where datagrams go.
+    /// Returns the address vector.
     pub(crate) fn attr(&self) -> AhAttr {
         *self.attr.lock()
     }
 
-    /// Has datagrams go elsewhere from now on.
+    /// Replaces the address vector, for datagrams that are sent from now on.
     pub(crate) fn set_attr(&self, attr: AhAttr) {
         *self.attr.lock() = attr;
     }
 
-    /// Whether a queue pair with this protection domain may use it.
+    /// Returns whether QPs in `pd` may use the AH.
     pub(crate) fn belongs_to(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.pd, pd)
     }

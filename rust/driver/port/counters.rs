@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device counts: the port statistics of `rdma statistic`.
+//! Statistics of a port and of a QP, for `rdma statistic`.
 //!
-//! Owns the counters and their names: one for each reason to drop a packet, and those that
-//! rdma_rxe has, under the same names. Does not decide what is counted.
+//! The counters of rdma_rxe keep their names; a further counter exists for each drop reason. Any context may count. The
+//! counters of a port are per CPU, those of a QP are atomic; neither takes a lock.
 
 use kernel::{
     prelude::*,
@@ -25,68 +25,67 @@ use roce::{
     status::DropReason, //
 };
 
-/// Declares [`Counter`], so that a variant cannot exist without its name.
+/// Declares [`Counter`], each variant with its name.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $counter:ident = $name:literal,)+) => {
-        /// What is counted besides dropped packets.
+        /// A counter of events other than dropped packets.
         #[derive(Clone, Copy)]
         pub(crate) enum Counter {
             $($(#[doc = $doc])+ $counter,)+
         }
 
-        /// Their names, in the order of the variants.
-        const OURS: &[&CStr] = &[$($name,)+];
+        /// Names of the counters, in the order of the variants.
+        const EVENT_NAMES: &[&CStr] = &[$($name,)+];
     };
 }
 
 counters! {
-    /// Packets given to the network.
+    /// Packets sent, over the network or by loopback.
     SentPackets = c"sent_pkts",
-    /// Packets that were taken in.
+    /// Packets received, in both ways.
     ReceivedPackets = c"rcvd_pkts",
-    /// Bytes of UDP payload given to the network.
+    /// Bytes of UDP payload sent.
     SentBytes = c"sent_bytes",
-    /// Bytes of UDP payload that were taken in.
+    /// Bytes of UDP payload received.
     ReceivedBytes = c"rcvd_bytes",
-    /// Packets that the local network stack refused, or that there was no memory for; they count as lost.
+    /// Packets that the local stack dropped or that could not be allocated. The transport treats them as lost.
     SendErrors = c"send_err",
-    /// Packets that were handed to a peer on this machine, without a network in between; they count as sent,
-    /// too.
-    HandedOver = c"local_pkts",
-    /// Packets at which a queue pushed back.
+    /// Packets of `SentPackets` that went to a local peer by loopback.
+    LoopbackPackets = c"local_pkts",
+    /// Transmissions, of a packet or a GSO list, for which a queue reported congestion.
     Congested = c"tx_congested",
-    /// Buffers with several packets that were taken in as one.
-    ReceivedBursts = c"rcvd_bursts",
-    /// SENDs that are complete.
-    Sends = c"rdma_sends",
-    /// Receives that got a message.
-    RecvQueue = c"rdma_recvs",
-    /// Responses that were handed to whoever waits for them; what the name says is rdma_rxe's matter.
+    /// Buffers received with several packets.
+    ReceivedGsoLists = c"rcvd_bursts",
+    /// SENDs completed.
+    SendsCompleted = c"rdma_sends",
+    /// Receives completed with a message.
+    RecvsCompleted = c"rdma_recvs",
+    /// Responses passed to their requester. Nothing is deferred; the name is rdma_rxe's.
     Responses = c"ack_deferred",
-    /// Requests that came again.
+    /// Duplicate requests received.
     Duplicates = c"duplicate_request",
-    /// Requests that came too early: one before them was missing.
+    /// Requests received after a gap.
     OutOfSequence = c"out_of_seq_request",
-    /// Requests of peers that found no receive posted.
-    SentRnr = c"send_rnr_err",
-    /// Requests of ours that found no receive posted.
-    ReceivedRnr = c"rcvd_rnr_err",
-    /// Reports of peers that a request of ours is missing.
-    ReceivedSequence = c"rcvd_seq_err",
-    /// Times that requests were sent again.
+    /// RNR NAKs sent.
+    SentRnrNaks = c"send_rnr_err",
+    /// RNR NAKs received.
+    ReceivedRnrNaks = c"rcvd_rnr_err",
+    /// NAKs received for a PSN sequence error.
+    ReceivedSequenceNaks = c"rcvd_seq_err",
+    /// Retransmissions.
     Retries = c"completer_retry_err",
-    /// Times that a peer did not answer.
+    /// ACK timeouts.
     Timeouts = c"ack_timeouts",
     /// Times that the link went down.
     LinkDowned = c"link_downed",
-    /// Queue pairs that gave up after too many retries.
+    /// QPs that failed because the retries were exhausted.
     RetryExceeded = c"retry_exceeded_err",
-    /// Queue pairs that gave up because the peer was never ready.
+    /// QPs that failed because the RNR retries were exhausted.
     RnrRetryExceeded = c"retry_rnr_exceeded_err",
 }
 
-/// What says that a packet was damaged, or made no sense.
-const DAMAGED: &[DropReason] = &[
+/// Drop reasons of damaged or malformed packets.
+const RECEIVE_ERRORS: &[DropReason] = &[
     DropReason::TooShort,
     DropReason::UnknownOpcode,
     DropReason::BadVersion,
@@ -96,15 +95,15 @@ const DAMAGED: &[DropReason] = &[
 ];
 
 /// Number of counters of a device.
-const COUNT: usize = OURS.len() + DropReason::COUNT;
+const NUM_COUNTERS: usize = EVENT_NAMES.len() + DropReason::COUNT;
 
-/// The names of all counters: ours, then one for each reason to drop a packet.
-pub(crate) const NAMES: [&CStr; COUNT] = {
-    let mut names = [c""; COUNT];
+/// Names of all counters: those of [`Counter`], then one for each drop reason.
+pub(crate) const COUNTER_NAMES: [&CStr; NUM_COUNTERS] = {
+    let mut names = [c""; NUM_COUNTERS];
     let mut at = 0;
-    while at < COUNT {
-        names[at] = match at.checked_sub(OURS.len()) {
-            None => OURS[at],
+    while at < NUM_COUNTERS {
+        names[at] = match at.checked_sub(EVENT_NAMES.len()) {
+            None => EVENT_NAMES[at],
             Some(reason) => DropReason::ALL[reason].c_name(),
         };
         at += 1;
@@ -112,22 +111,22 @@ pub(crate) const NAMES: [&CStr; COUNT] = {
     names
 };
 
-/// What a queue pair counts for itself, in the order of [`Traffic::counts`].
-pub(crate) const OF_QP: [usize; 4] = [
+/// Indices of the counters that each QP has as well, in the order of [`Traffic::counts`].
+pub(crate) const PER_QP_COUNTERS: [usize; 4] = [
     Counter::SentPackets as usize,
     Counter::SentBytes as usize,
     Counter::ReceivedPackets as usize,
     Counter::ReceivedBytes as usize,
 ];
 
-/// What one queue pair has sent and received.
+/// Packets and bytes that one QP has sent and received.
 pub(crate) struct Traffic {
     sent: [Atomic<i64>; 2],
     received: [Atomic<i64>; 2],
 }
 
 impl Traffic {
-    /// None yet.
+    /// Creates counters at 0.
     pub(crate) fn new() -> Self {
         Self {
             sent: [const { Atomic::new(0) }; 2],
@@ -135,37 +134,39 @@ impl Traffic {
         }
     }
 
-    /// Notes packets given to the network, and their bytes.
+    /// Counts packets sent, and their bytes of UDP payload.
     pub(crate) fn sent(&self, packets: u16, bytes: usize) {
         let [count, sum] = &self.sent;
         count.add(packets.into(), Relaxed);
-        // CAST: At most 64 KiB.
+        // CAST: A GSO list or a loopback pass has far less than 2^63 bytes.
         sum.add(bytes as i64, Relaxed);
     }
 
-    /// Notes packets that were taken in, and their bytes.
+    /// Counts packets received, and their bytes of UDP payload.
     pub(crate) fn received(&self, packets: u16, bytes: usize) {
         let [count, sum] = &self.received;
         count.add(packets.into(), Relaxed);
-        // CAST: Far below 2^63.
+        // CAST: The packets of one engine run have far less than 2^63 bytes.
         sum.add(bytes as i64, Relaxed);
     }
 
-    /// Values, in the order of [`OF_QP`].
+    /// Returns the values, in the order of [`PER_QP_COUNTERS`].
     pub(crate) fn counts(&self) -> QpCounts {
         let ([sent, sent_bytes], [received, received_bytes]) = (&self.sent, &self.received);
         let mut counts = QpCounts::default();
         let counters = [sent, sent_bytes, received, received_bytes];
         for (count, counter) in counts.iter_mut().zip(counters) {
-            // CAST: Counts up from 0.
+            // CAST: The counter starts at 0 and only increases.
             *count = counter.load(Relaxed) as u64;
         }
         counts
     }
 
-    /// Names and values.
+    /// Returns names and values.
     pub(crate) fn values(&self) -> impl Iterator<Item = (&'static CStr, u64)> {
-        let names = OF_QP.iter().filter_map(|&index| NAMES.get(index).copied());
+        let names = PER_QP_COUNTERS
+            .iter()
+            .filter_map(|&index| COUNTER_NAMES.get(index).copied());
         names.zip(self.counts())
     }
 }
@@ -174,75 +175,78 @@ impl Traffic {
 pub(crate) struct Counters(PercpuCounters);
 
 impl Counters {
-    /// All at 0.
+    /// Creates counters at 0.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        PercpuCounters::new(COUNT).map(Self)
+        PercpuCounters::new(NUM_COUNTERS).map(Self)
     }
 
-    /// Value of the counter at `index`; 0 if there is none.
+    /// Returns the value of the counter at `index`; 0 if there is none.
     pub(crate) fn value(&self, index: usize) -> u64 {
         self.0.sum(index)
     }
 
     /// Adds one.
-    pub(crate) fn count(&self, what: Counter) {
-        self.0.add(what as usize, 1);
+    pub(crate) fn count(&self, counter: Counter) {
+        self.0.add(counter as usize, 1);
     }
 
     /// Adds each number to its counter.
     pub(crate) fn count_all(&self, counts: &[(Counter, u32)]) {
-        for &(what, count) in counts {
+        for &(counter, count) in counts {
             if count != 0 {
-                self.0.add(what as usize, count.into());
+                self.0.add(counter as usize, count.into());
             }
         }
     }
 
-    /// Notes a packet that was dropped on arrival.
+    /// Counts a received packet that is dropped.
     pub(crate) fn dropped(&self, reason: DropReason) {
         self.dropped_all(reason, 1);
     }
 
-    /// Notes packets that were dropped on arrival, all at once.
+    /// Counts received packets that are dropped together.
     pub(crate) fn dropped_all(&self, reason: DropReason, packets: u16) {
         trace::packet_drop(reason.c_name());
-        let index = OURS.len().wrapping_add(reason.index());
+        let index = EVENT_NAMES.len().wrapping_add(reason.index());
         self.0.add(index, packets.into());
     }
 
-    /// How many packets were dropped on arrival for that reason.
+    /// Returns the number of received packets dropped for `reason`.
     pub(crate) fn dropped_for(&self, reason: DropReason) -> u64 {
-        self.value(OURS.len().wrapping_add(reason.index()))
+        self.value(EVENT_NAMES.len().wrapping_add(reason.index()))
     }
 
-    /// What performance management tells of the port.
-    pub(crate) fn summary(&self) -> Counts {
-        let value = |what: Counter| self.value(what as usize);
-        let damaged = |&reason: &DropReason| self.dropped_for(reason);
+    /// Returns the port counters of the performance management agent.
+    pub(crate) fn pma_counts(&self) -> Counts {
+        let value = |counter: Counter| self.value(counter as usize);
+        let dropped = |&reason: &DropReason| self.dropped_for(reason);
         Counts {
             sent_bytes: value(Counter::SentBytes),
             received_bytes: value(Counter::ReceivedBytes),
             sent_packets: value(Counter::SentPackets),
             received_packets: value(Counter::ReceivedPackets),
             send_discards: value(Counter::SendErrors),
-            receive_errors: DAMAGED.iter().map(damaged).fold(0, u64::wrapping_add),
+            receive_errors: RECEIVE_ERRORS
+                .iter()
+                .map(dropped)
+                .fold(0, u64::wrapping_add),
             link_downed: value(Counter::LinkDowned),
         }
     }
 
-    /// Notes packets that were taken in, and their bytes.
+    /// Counts packets received, and their bytes of UDP payload.
     pub(crate) fn received(&self, packets: u16, bytes: usize) {
         self.0
             .add(Counter::ReceivedPackets as usize, packets.into());
-        // CAST: `usize` to `u64`.
+        // CAST: `usize` has 64 bits.
         self.0.add(Counter::ReceivedBytes as usize, bytes as u64);
     }
 
-    /// Notes what became of a packet of `bytes` bytes.
+    /// Counts packets given to the stack, with `bytes` of UDP payload in all and the stack's `result`.
     pub(crate) fn sent(&self, packets: u16, bytes: usize, result: Xmit) {
         match result {
             Xmit::Lost => return self.not_sent(packets.into()),
@@ -250,18 +254,19 @@ impl Counters {
             Xmit::Sent => {}
         }
         self.0.add(Counter::SentPackets as usize, packets.into());
-        // CAST: `usize` to `u64`.
+        // CAST: `usize` has 64 bits.
         self.0.add(Counter::SentBytes as usize, bytes as u64);
     }
 
-    /// Notes packets that never got as far as the network.
+    /// Counts packets that did not reach the network.
     pub(crate) fn not_sent(&self, packets: u32) {
         self.count_all(&[(Counter::SendErrors, packets)]);
     }
 
-    /// Notes packets that were handed to a peer on this machine.
-    pub(crate) fn handed_over(&self, packets: u16, bytes: usize) {
-        self.0.add(Counter::HandedOver as usize, packets.into());
+    /// Counts packets passed to a local peer by loopback.
+    pub(crate) fn sent_loopback(&self, packets: u16, bytes: usize) {
+        self.0
+            .add(Counter::LoopbackPackets as usize, packets.into());
         self.sent(packets, bytes, Xmit::Sent);
     }
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What all queue pairs of a device share: the port with its counters, address handles and work queues.
+//! State that all QPs of a device share.
 //!
-//! May use: `abi`, `mem`, `queue`, `limits`.
+//! - [`state`]: the port: netdev, key table, GIDs. [`query`]: `query_port`.
+//! - [`counters`]: port and per-QP statistics. [`ah`]: address handles. [`workqueues`]: work queues of the module.
+//!
+//! May use `limits`, `abi`, `mem` and `queue`.
 
 pub(crate) mod ah;
 pub(crate) mod counters;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a port reports about itself.
+//! `query_port`: the port attributes.
 //!
-//! Owns the answer to `query_port`, and when the netdev is asked for its speed. The rest is as it is at the time.
+//! [`Port::attributes`] reads them under RCU and does not sleep. Only the speed is cached: [`Port::refresh_rate`] reads
+//! it, in process context under the RTNL lock.
 
 use crate::{
     limits::{
@@ -31,11 +32,11 @@ use roce::{
     status::DropReason, //
 };
 
-/// Connections can be managed over the port (`IB_PORT_CM_SUP`).
-const PORT_CM: u32 = 1 << 16;
+/// The port supports connection management (`IB_PORT_CM_SUP`).
+const PORT_CM_SUP: u32 = 1 << 16;
 
 impl Port {
-    /// What `query_port` reports.
+    /// Returns the attributes that `query_port` reports.
     pub(crate) fn attributes(&self) -> PortAttr {
         let guard = rcu::read_lock();
         let netdev = self.netdev(&guard);
@@ -52,7 +53,7 @@ impl Port {
             active_mtu: self.active_mtu().code(),
             gid_tbl_len: MAX_GIDS,
             pkey_tbl_len: 1,
-            port_cap_flags: PORT_CM,
+            port_cap_flags: PORT_CM_SUP,
             max_msg_sz: MAX_MESSAGE_BYTES,
             bad_pkey_cntr: self.violations(DropReason::BadPkey),
             qkey_viol_cntr: self.violations(DropReason::BadQkey),
@@ -61,39 +62,38 @@ impl Port {
         }
     }
 
-    /// Asks for speed and width, at most once without a link and once with one. Takes the RTNL lock.
+    /// Reads speed and width from the netdev, at most once without a link and once with one. Takes the RTNL lock.
     pub(crate) fn refresh_rate(&self) {
         let up = self
             .netdev(&rcu::read_lock())
             .is_some_and(|netdev| is_up(netdev));
         let rate = self.rate.load(Relaxed);
-        if rate == UNKNOWN_RATE || (up && !was_up(rate)) {
-            let rate = packed(self.ib.ethernet_speed().unwrap_or_default(), up);
+        if rate == UNKNOWN_RATE || (up && !had_link(rate)) {
+            let rate = pack_rate(self.ib.ethernet_speed().unwrap_or_default(), up);
             self.rate.store(rate, Relaxed);
         }
     }
 
-    /// How many packets were dropped for that reason, as far as a port's counter goes (IBA 14.2.5.6: 16
-    /// bits).
+    /// Returns the number of packets dropped for `reason`, limited to the 16 bits of a port counter (IBA 14.2.5.6).
     fn violations(&self, reason: DropReason) -> u32 {
         let dropped = self.counters().dropped_for(reason);
         u16::try_from(dropped).unwrap_or(u16::MAX).into()
     }
 }
 
-/// A rate in one word that is not [`UNKNOWN_RATE`], and whether there was a link when it was asked for: what has none
-/// has no speed.
-fn packed((speed, width): (u16, u8), up: bool) -> u32 {
+/// Packs a rate and whether the netdev had a link into one word that differs from [`UNKNOWN_RATE`]. A netdev without
+/// a link has no speed.
+fn pack_rate((speed, width): (u16, u8), up: bool) -> u32 {
     let [high, low] = speed.to_be_bytes();
     u32::from_be_bytes([1 + u8::from(up), width, high, low])
 }
 
-/// Whether there was a link when this rate was asked for.
-fn was_up(rate: u32) -> bool {
+/// Returns whether the netdev had a link when this rate was read.
+fn had_link(rate: u32) -> bool {
     rate.to_be_bytes().first() == Some(&2)
 }
 
-/// Whether packets can be sent and received.
+/// Returns whether the netdev can send and receive packets.
 pub(crate) fn is_up(netdev: &NetDevBorrow) -> bool {
     netdev.is_running() && netdev.has_carrier()
 }

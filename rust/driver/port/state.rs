@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The port of a device: what its queue pairs share.
+//! The port of a device: netdev, key table, counters.
 //!
-//! Owns the keys, the counters and the hold on the netdev. Keeps the memory of the `ib_device` in front
-//! of it, not its registration, so it may outlive that: a packet in flight holds the queue pair, and
-//! that holds the port.
+//! All QPs of a device use it, in any context. It may outlive the registration of the device: a packet in flight holds
+//! its QP, and the QP holds the port, which keeps only the memory of the `ib_device`.
 //!
-//! Nothing holds the netdev once its unregistration has begun: [`Port::detach`] takes it away, and
-//! from then on every packet is lost.
+//! RCU protects the netdev. When its unregistration begins, [`Port::detach`] releases it, and from then on every packet
+//! is lost.
 
 use crate::{
     mem::key_table::KeyTable,
@@ -56,39 +55,40 @@ use roce::{
     }, //
 };
 
-/// Bytes of a packet that are not payload, at most: an RDMA WRITE with immediate data over IPv6
-/// has a RETH (16 bytes) and an ImmDt (4 bytes) behind its BTH.
-const OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
+/// Largest overhead of a packet, in bytes: an RDMA WRITE with immediate data over IPv6 has a RETH (16 bytes) and an
+/// ImmDt (4 bytes) after the BTH.
+const MAX_OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
 
-/// The rate of a port that nobody has asked for.
+/// The rate of a port before it was first read.
 pub(super) const UNKNOWN_RATE: u32 = 0;
 
-/// Who knows which queue pairs of this machine are connected to whom. Packets do not tell who sent them, but for an
-/// address, and that other queue pairs have as well.
+/// Anti-spoofing filter for packets that stay on this host. The source address of a packet does not identify the
+/// sending QP, because all QPs of a port share it.
 pub(crate) trait LoopbackFilter: Send + Sync {
-    /// Whether packets that do not leave the namespace `net` may go from one queue pair to another. If not, so many are
-    /// counted as dropped where they were going. What goes to no connected service is judged on arrival.
-    fn admits(&self, ends: (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool;
+    /// Returns whether packets may go between the QPs with the numbers `qpns` (from, to) within the namespace `net`.
+    /// If not, counts them as dropped by the destination port. The receiver checks packets for other services than RC
+    /// and UC.
+    fn admits(&self, qpns: (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool;
 }
 
-/// What the queue pairs of one device share.
+/// The port of a device, which its QPs share.
 #[pin_data]
 pub(crate) struct Port {
     netdev: PortDev,
-    /// The namespace of the netdev. An interface that moves to another is taken away first.
+    /// The namespace of the netdev. A netdev that moves to another namespace is detached first.
     net: NetId,
     #[pin]
     keys: KeyTable,
-    /// Address handles of processes, by the numbers they know them by.
+    /// AHs of processes, by the number in their datagram WQEs.
     #[pin]
     ahs: RcuTable<Ah>,
     counters: Counters,
-    /// Multicast groups that somebody is attached to.
-    groups: Atomic<u32>,
-    /// Speed and width, as the netdev had them when the port was first asked for while it was up: asking the netdev
-    /// takes locks, and warns each time that there is no answer. See [`attributes`].
+    /// Number of multicast groups with an attached QP.
+    mcast_groups: Atomic<u32>,
+    /// Cached speed and width, packed by [`refresh_rate`](Port::refresh_rate). Reading them from the netdev takes
+    /// locks, and logs a warning each time if the netdev does not report a speed.
     pub(super) rate: Atomic<u32>,
-    /// Whether packets to peers on this machine are handed over, and need no network.
+    /// RC packets to local peers use loopback, without the network.
     uses_loopback: bool,
     pub(super) ib: ARef<IbDevice>,
     workqueues: Arc<Workqueues>,
@@ -96,7 +96,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// The port over `netdev`.
+    /// Creates the port of `netdev`.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl Port {
             keys <- KeyTable::new(),
             ahs <- RcuTable::new(),
             counters: Counters::new()?,
-            groups: Atomic::new(0),
+            mcast_groups: Atomic::new(0),
             rate: Atomic::new(UNKNOWN_RATE),
             uses_loopback,
             ib,
@@ -122,116 +122,117 @@ impl Port {
         })
     }
 
-    /// Whether packets to peers on this machine are handed over, and need no network.
+    /// Returns whether RC packets to local peers use loopback, without the network.
     #[inline]
     pub(crate) fn uses_loopback(&self) -> bool {
         self.uses_loopback
     }
 
-    /// Keys of the device.
+    /// Returns the key table of the device.
     pub(crate) fn keys(&self) -> &KeyTable {
         &self.keys
     }
 
-    /// Where what is not for a softirq is done.
+    /// Returns the work queues of the module.
     pub(crate) fn workqueues(&self) -> &Workqueues {
         &self.workqueues
     }
 
-    /// Who knows which queue pairs are connected to whom.
+    /// Returns the anti-spoofing filter.
     pub(crate) fn loopback_filter(&self) -> &dyn LoopbackFilter {
         &*self.loopback_filter
     }
 
-    /// Address handles of processes.
+    /// Returns the AHs of processes.
     pub(crate) fn ahs(&self) -> &RcuTable<Ah> {
         &self.ahs
     }
 
-    /// The network namespace that the port is in.
+    /// Returns the network namespace of the port.
     pub(crate) fn net(&self) -> NetId {
         self.net
     }
 
-    /// Whether packets to this address are for the device.
-    pub(crate) fn owns(&self, gid: &[u8; 16]) -> bool {
+    /// Returns whether `gid` is an address of the device.
+    pub(crate) fn has_gid(&self, gid: &[u8; 16]) -> bool {
         GidTable::find(&self.ib, gid).is_some()
     }
 
-    /// Whether packets that come in by the interface `via` come in by this port: it is the one below, or
-    /// on top of that, such as a VLAN.
-    pub(crate) fn takes_from(&self, via: &NetDevBorrow, guard: &rcu::Guard) -> bool {
+    /// Returns whether packets received on `via` belong to this port: `via` is its netdev, or an upper device of it
+    /// such as a VLAN.
+    pub(crate) fn receives_from(&self, via: &NetDevBorrow, guard: &rcu::Guard) -> bool {
         self.netdev(guard)
             .is_some_and(|own| own.is(via) || own.has_upper(via, guard))
     }
 
-    /// How many multicast groups somebody is attached to.
-    pub(crate) fn groups(&self) -> u32 {
-        self.groups.load(Relaxed)
+    /// Returns the number of multicast groups with an attached QP.
+    pub(crate) fn mcast_groups(&self) -> u32 {
+        self.mcast_groups.load(Relaxed)
     }
 
-    /// Sets [`Port::groups`]. One caller at a time.
-    pub(crate) fn set_groups(&self, groups: u32) {
-        self.groups.store(groups, Relaxed);
+    /// Sets [`Port::mcast_groups`]. The caller serialises the updates.
+    pub(crate) fn set_mcast_groups(&self, groups: u32) {
+        self.mcast_groups.store(groups, Relaxed);
     }
 
-    /// The largest path MTU whose packets fit through the netdev; the smallest there is if none does.
+    /// Returns the largest path MTU whose packets fit into the MTU of the netdev, or the smallest path MTU if none
+    /// fits.
     pub(crate) fn active_mtu(&self) -> Mtu {
         let guard = rcu::read_lock();
         let mtu = self.netdev(&guard).map_or(0, |netdev| netdev.mtu());
-        // CAST: Far below 2^32.
-        let room = mtu.saturating_sub(OVERHEAD as u32);
+        // CAST: `MAX_OVERHEAD` is far below 2^32.
+        let max_payload = mtu.saturating_sub(MAX_OVERHEAD as u32);
         Mtu::ALL
             .into_iter()
-            .rfind(|mtu| mtu.bytes() <= room)
+            .rfind(|mtu| mtu.bytes() <= max_payload)
             .unwrap_or(Mtu::Mtu256)
     }
 
-    /// Counters of the device.
+    /// Returns the counters of the device.
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The netdev, unless it is going away.
+    /// Returns the netdev, unless it is being unregistered.
     pub(crate) fn netdev<'g>(&'g self, guard: &'g rcu::Guard) -> Option<&'g NetDev> {
         self.netdev.get(guard)
     }
 
-    /// Whether it is a port of this namespace, and will be: another may get the same identifier when the port has no
-    /// netdev any more.
+    /// Returns whether the port has a netdev in the namespace `net`. Without a netdev, the identifier may already be
+    /// that of another namespace.
     pub(crate) fn is_in(&self, net: NetId, guard: &rcu::Guard) -> bool {
         self.net() == net && self.netdev(guard).is_some()
     }
 
-    /// A hold on the netdev, unless it is going away.
+    /// Returns a reference to the netdev, unless it is being unregistered.
     pub(crate) fn hold_netdev(&self) -> Option<NetDev> {
         let guard = rcu::read_lock();
         self.netdev(&guard).map(NetDev::hold)
     }
 
-    /// Lets go of the netdev. When it returns, no packet is on its way to it from here.
+    /// Releases the netdev. On return, no packet is being sent to it. Sleeps.
     pub(crate) fn detach(&self) {
         drop(self.netdev.take());
     }
 }
 
-/// The port of a device that is there: when that goes, the port loses its netdev. Who waits for memory on demand may
-/// keep the port for long, and nobody tells it any more that the netdev is going away.
-pub(crate) struct Attached(Arc<Port>);
+/// The port of an existing device, which is detached from its netdev on drop. A pending page fault may keep the port
+/// for longer, but a port without a device gets no netdev events.
+pub(crate) struct AttachedPort(Arc<Port>);
 
-impl Attached {
-    /// Of a port with a netdev.
+impl AttachedPort {
+    /// Wraps a port that has a netdev.
     pub(crate) fn new(port: Arc<Port>) -> Self {
         Self(port)
     }
 
-    /// The port as its queue pairs have it.
-    pub(crate) fn shared(&self) -> &Arc<Port> {
+    /// Returns the reference that QPs clone.
+    pub(crate) fn as_arc(&self) -> &Arc<Port> {
         &self.0
     }
 }
 
-impl Deref for Attached {
+impl Deref for AttachedPort {
     type Target = Port;
 
     fn deref(&self) -> &Port {
@@ -239,7 +240,7 @@ impl Deref for Attached {
     }
 }
 
-impl Drop for Attached {
+impl Drop for AttachedPort {
     /// Sleeps.
     fn drop(&mut self) {
         self.0.detach();

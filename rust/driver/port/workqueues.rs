@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where work is done that is not for a softirq.
+//! Work queues of the module, for work in process context.
 //!
-//! Owns the work queues of the module. They are its own, so that nothing of it runs any more when they are gone.
+//! The module has its own queues, because items may run for long and because dropping a queue waits for its items.
 
 use kernel::prelude::*;
 use rdma::sync::workqueue::Workqueue;
 
-/// The work queues of the module, which holds them for longer than any port.
+/// The work queues of the module. They outlive every port.
 pub(crate) struct Workqueues {
-    /// Memory on demand is brought here.
-    pub(crate) pages: Workqueue,
-    /// Turns that would keep others from running for long go on when this one has run.
-    pub(crate) turns: Workqueue,
+    /// Page faults, flushes and prefetches. An item runs for as long as the fault takes.
+    pub(crate) page_faults: Workqueue,
+    /// High-priority queue whose items re-queue a receive engine after threads and other softirqs ran.
+    pub(crate) yields: Workqueue,
 }
 
 impl Workqueues {
-    /// Both.
+    /// Creates both queues.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
-            pages: Workqueue::new(c"ferroce_pages")?,
-            turns: Workqueue::at_once(c"ferroce_turns")?,
+            page_faults: Workqueue::new(c"ferroce_faults")?,
+            yields: Workqueue::at_once(c"ferroce_yield")?,
         })
     }
 }

@@ -368,7 +368,7 @@ impl<T: Transport> Qp<T> {
             self.defer_sender();
         }
         if actions.page_fault {
-            let page_faults = &self.shared().port().workqueues().pages;
+            let page_faults = &self.shared().port().workqueues().page_faults;
             // A work item that is queued already will do.
             let _ = page_faults.enqueue::<Arc<Self>, SEND_FAULT_WORK>(self.into());
         }
@@ -388,7 +388,7 @@ impl<T: Transport> Qp<T> {
             }
         }
         if actions.page_fault {
-            let page_faults = &self.shared().port().workqueues().pages;
+            let page_faults = &self.shared().port().workqueues().page_faults;
             let _ = page_faults.enqueue::<Arc<Self>, RECEIVE_FAULT_WORK>(self.into());
         }
         self.apply(actions);
@@ -417,7 +417,7 @@ impl<T: Transport> Qp<T> {
     /// Queues a thread that runs the receive engine from a BH work item. Threads and other softirqs run
     /// before it.
     fn yield_cpu(self: ArcBorrow<'_, Self>) {
-        let yields = &self.shared().port().workqueues().turns;
+        let yields = &self.shared().port().workqueues().yields;
         let _ = yields.enqueue::<Arc<Self>, RECEIVE_YIELD_WORK>(self.into());
     }
 

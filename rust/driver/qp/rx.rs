@@ -96,7 +96,7 @@ fn process_buffers(
             break;
         }
     }
-    let coalesced_buffers = [(Counter::ReceivedBursts, count.coalesced_buffers)];
+    let coalesced_buffers = [(Counter::ReceivedGsoLists, count.coalesced_buffers)];
     qp.port().counters().count_all(&coalesced_buffers);
     qp.count_received(count.packets, count.bytes);
     more

@@ -141,7 +141,7 @@ impl QpShared {
     /// As [`Path::new`].
     pub(crate) fn path_to(&self, attr: &QpAttr) -> Result<Path> {
         let qpns = (self.number(), attr.dest_qp_num);
-        Ok(Path::new(&attr.ah, &self.port, qpns)?.between(qpns))
+        Ok(Path::new(&attr.ah, &self.port, qpns)?.with_qpns(qpns))
     }
 
     /// Returns the state that `query_qp` reports.

@@ -97,11 +97,11 @@ pub(crate) fn send_request(
             Ok(())
         }
         _ => {
-            let _ = segmenter.finish();
+            let _ = segmenter.send_empty();
             Ok(())
         }
     };
-    if segmenter.left() != desc.packets {
+    if segmenter.remaining() != desc.packets {
         fault_wait.progress();
     }
     segmenter.end(sent)

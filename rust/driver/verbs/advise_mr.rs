@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! On-demand paging, as a consumer sees it: regions whose memory is not pinned, and advice on what
-//! to bring before it is needed.
+//! `advise_mr`: prefetches pages of ODP regions.
 //!
-//! Owns which registrations are on demand, and the work items that follow advice. What happens when
-//! memory is absent in the middle of a message is elsewhere (`fault_wait`).
+//! Called in process context. The caller or a work item faults the pages in, which may sleep for long. Page faults of
+//! messages are in [`page_fault`](crate::mem::page_fault).
 
 use crate::{
     device::ferroce::Ferroce,
@@ -32,64 +31,31 @@ use kernel::{
 };
 use rdma::{
     ib::{
-        attr::MrInit,
         device::Device,
         driver::Advice,
         wr::SgeList, //
     },
-    mm::{
-        hmm_range::Fetch,
-        memory::Memory,
-        on_demand::OnDemand, //
-    },
+    mm::hmm_range::Fetch,
     sync::quiesce::LiveRef,
     util::alloc::gfp_user, //
 };
 use roce::access::Access;
 
-/// Rights that need memory that can be written.
-const WRITING: Access = Access::LOCAL_WRITE
-    .union(Access::REMOTE_WRITE)
-    .union(Access::REMOTE_ATOMIC)
-    .union(Access::MW_BIND);
+/// Limit of work items that prefetch at a time. Beyond it, callers prefetch themselves.
+const MAX_PENDING_PREFETCHES: u32 = 256;
 
-/// Memory on demand for a region that a process registers. From address 0 on without an end, it is
-/// all memory that the process has or will have (implicit on-demand paging).
-///
-/// The flag for huge pages changes nothing here: whatever pages there are can be used.
-///
-/// # Errors
-///
-/// `EINVAL`: no bytes, not in an address space, or another name for all memory; `ENOMEM`.
-pub(crate) fn memory(init: &MrInit) -> Result<Memory> {
-    let access = Access::from_bits(init.access);
-    let writable = access.intersection(WRITING) != Access::NONE;
-    let region = if init.start == 0 && init.length == u64::MAX {
-        if init.iova != 0 || access.contains(Access::HUGETLB) {
-            return Err(EINVAL);
-        }
-        OnDemand::everything(writable)?
-    } else {
-        OnDemand::new(init.start, init.length, writable)?
-    };
-    Ok(Memory::OnDemand(region))
-}
+/// Limit of the bytes that one work item prefetches. Beyond it, the caller prefetches itself, and a signal stops it.
+const MAX_PREFETCH_BYTES: u64 = 1 << 30;
 
-/// Most work items that follow advice at a time. Further advice is followed by who gives it.
-const MOST_PENDING: u32 = 256;
+/// Work items that prefetch.
+static PENDING_PREFETCHES: Atomic<u32> = Atomic::new(0);
 
-/// Most bytes that a work item brings. Who asks for more brings them, and may be killed.
-const MOST_AHEAD: u64 = 1 << 30;
-
-/// Work items that follow advice.
-static PENDING: Atomic<u32> = Atomic::new(0);
-
-/// Brings memory that a consumer says it will need. `wait`: return when it is there.
+/// Prefetches memory that a consumer will need. `wait`: returns when the pages are present.
 ///
 /// # Errors
 ///
-/// `EINVAL`: a range is not in a region on demand of this protection domain, or may not be written.
-/// If it was to wait, those of [`OnDemand::fault`].
+/// `EINVAL` if a range is not in an ODP region of `pd`, or not writable; `ENOMEM`. If the caller prefetches, those of
+/// [`OnDemand::fault`](rdma::mm::on_demand::OnDemand::fault).
 pub(crate) fn advise(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
@@ -103,7 +69,7 @@ pub(crate) fn advise(
         Advice::PrefetchPresent => (Fetch::Present, Access::NONE),
     };
     let port = dev.port();
-    let mut wants = KVVec::with_capacity(sges.len(), gfp_user())?;
+    let mut requests = KVVec::with_capacity(sges.len(), gfp_user())?;
     for sge in sges.iter().filter(|sge| sge.length != 0) {
         let request = FaultRequest {
             pd: pd.clone(),
@@ -115,44 +81,48 @@ pub(crate) fn advise(
             access,
         };
         request.lookup(port.keys()).ok_or(EINVAL)?;
-        wants.push(request, gfp_user())?;
+        requests.push(request, gfp_user())?;
     }
-    let bytes: u64 = wants.iter().map(|request| u64::from(request.len)).sum();
-    if wait || bytes > MOST_AHEAD || PENDING.load(Relaxed) >= MOST_PENDING {
-        return follow(&wants, port, fetch);
+    let bytes: u64 = requests.iter().map(|request| u64::from(request.len)).sum();
+    if wait
+        || bytes > MAX_PREFETCH_BYTES
+        || PENDING_PREFETCHES.load(Relaxed) >= MAX_PENDING_PREFETCHES
+    {
+        return prefetch_all(&requests, port, fetch);
     }
     let prefetch = Arc::pin_init(
         pin_init!(Prefetch {
-            wants,
+            requests,
             fetch,
             port: port.clone(),
             work <- new_work!("odp::Prefetch"),
-            _alive: dev.shared().qps().join(),
+            _live_ref: dev.shared().qps().join(),
         }),
         GFP_KERNEL_ACCOUNT,
     )?;
-    PENDING.add(1, Relaxed);
-    // A new item cannot be queued already.
-    let _ = port.workqueues().pages.enqueue(prefetch);
+    PENDING_PREFETCHES.add(1, Relaxed);
+    // Cannot fail: the work item is new, so it is not queued yet.
+    let _ = port.workqueues().page_faults.enqueue(prefetch);
     Ok(())
 }
 
-fn follow(wants: &[FaultRequest], port: &Port, fetch: Fetch) -> Result {
-    wants
+/// Faults in the memory of all `requests`. Sleeps.
+fn prefetch_all(requests: &[FaultRequest], port: &Port, fetch: Fetch) -> Result {
+    requests
         .iter()
         .try_for_each(|request| request.prefetch(port.keys(), fetch))
 }
 
-/// Advice that is being followed.
+/// Work item that prefetches.
 #[pin_data]
 struct Prefetch {
-    wants: KVVec<FaultRequest>,
+    requests: KVVec<FaultRequest>,
     fetch: Fetch,
     port: Arc<Port>,
     #[pin]
     work: Work<Self>,
-    /// The module cannot go while one of these is left. So it is dropped last.
-    _alive: LiveRef,
+    /// Keeps the module loaded. The last field, so it is dropped last.
+    _live_ref: LiveRef,
 }
 
 impl_has_work! {
@@ -163,8 +133,8 @@ impl WorkItem for Prefetch {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // It was advice, and nobody waits for it.
-        let _ = follow(&this.wants, &this.port, this.fetch);
-        PENDING.fetch_sub(1, Relaxed);
+        // Prefetching is advisory, and no caller waits for the result.
+        let _ = prefetch_all(&this.requests, &this.port, this.fetch);
+        PENDING_PREFETCHES.fetch_sub(1, Relaxed);
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles as their consumers hold them.
+//! Address handles of consumers.
 //!
-//! Owns the number by which a process names one in its datagrams. Does not know what it stands for.
+//! A process names an AH in its datagram WQEs by a number, which [`AhHandle`] allocates and frees. ULPs use the AH
+//! directly, and may create and destroy it in atomic context.
 
 use crate::{
     device::ferroce::Ferroce,
@@ -22,26 +23,27 @@ use zerocopy_derive::{
     IntoBytes, //
 };
 
-/// Answer to `create_ah` (`struct rxe_create_ah_resp`).
+/// Response to `create_ah` (`struct rxe_create_ah_resp`).
 #[derive(Immutable, IntoBytes)]
 #[repr(C)]
-struct CreatedAh {
+struct CreateAhResponse {
     number: u32,
     reserved: u32,
 }
 
-/// What a consumer holds: the handle, and its number if it is a process.
+/// An AH of a consumer.
 pub(crate) struct AhHandle {
     ah: Arc<Ah>,
-    numbered: Option<(u32, Arc<Port>)>,
+    /// Number of the AH in its port, for a process.
+    number: Option<(u32, Arc<Port>)>,
 }
 
 impl AhHandle {
-    /// Makes an address handle that holders of `pd` may use.
+    /// Creates an AH in `pd`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL`, `EFAULT`: a process cannot be told the number.
+    /// `ENOMEM`; `EINVAL` or `EFAULT` if the response cannot be written.
     pub(crate) fn create(
         port: &Arc<Port>,
         pd: &Arc<Pd>,
@@ -54,25 +56,25 @@ impl AhHandle {
         };
         let ah = Arc::pin_init(Ah::new(pd.clone(), init.attr), flags)?;
         let Some(user) = init.user else {
-            let numbered = None;
-            return Ok(Arc::new(Self { ah, numbered }, flags)?);
+            let number = None;
+            return Ok(Arc::new(Self { ah, number }, flags)?);
         };
-        let (handle, number) = Self::numbered(ah, port.clone())?;
-        user.respond(&CreatedAh {
+        let (handle, number) = Self::with_number(ah, port.clone())?;
+        user.respond(&CreateAhResponse {
             number,
             reserved: 0,
         })?;
         Ok(Arc::new(handle, flags)?)
     }
 
-    /// A handle for a process, which finds it by its number.
-    fn numbered(ah: Arc<Ah>, port: Arc<Port>) -> Result<(Self, u32)> {
-        let number = port.ahs().alloc_cyclic(1..u32::MAX, ah.clone())?;
-        let numbered = Some((number, port));
-        Ok((Self { ah, numbered }, number))
+    /// Allocates a number for the AH of a process. Returns it as well.
+    fn with_number(ah: Arc<Ah>, port: Arc<Port>) -> Result<(Self, u32)> {
+        let index = port.ahs().alloc_cyclic(1..u32::MAX, ah.clone())?;
+        let number = Some((index, port));
+        Ok((Self { ah, number }, index))
     }
 
-    /// The address handle.
+    /// Returns the AH.
     pub(crate) fn ah(&self) -> &Arc<Ah> {
         &self.ah
     }
@@ -86,8 +88,9 @@ impl AsRef<Arc<Ah>> for AhHandle {
 
 impl Drop for AhHandle {
     fn drop(&mut self) {
-        // Only processes have numbers, and they may sleep.
-        if let Some((number, port)) = &self.numbered {
+        // Waits for an RCU grace period. Only AHs of processes have a number, and these are destroyed in process
+        // context.
+        if let Some((number, port)) = &self.number {
             drop(port.ahs().remove(*number));
         }
     }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The verbs: what the RDMA core asks of a device.
+//! The verbs: `impl Driver for Ferroce`, the operations that the core calls.
 //!
-//! Owns the making and the end of objects, and the checks of what they are made from. What they
-//! do in between is elsewhere.
+//! - [`qp`], [`srq`], [`ah`], [`mr`]: creation of objects, and the checks of their parameters.
+//! - [`advise_mr`]: ODP prefetch.
+//!
+//! Verbs run in process context. Those for posting, polling, `map_mr_sg` and the AHs of ULPs must not sleep.
+//!
+//! May use all folders.
 
-pub(crate) mod advise_mr;
-pub(crate) mod ah;
-pub(crate) mod mr;
-pub(crate) mod qp;
-mod qp_init;
-mod qp_kernel;
-pub(crate) mod srq;
+mod advise_mr;
+mod ah;
+mod mr;
+mod qp;
+mod srq;
 
 use crate::{
     device::{
@@ -21,8 +23,8 @@ use crate::{
     limits::MAX_CQE,
     mem::pd::Pd,
     port::counters::{
-        NAMES,
-        OF_QP, //
+        COUNTER_NAMES,
+        PER_QP_COUNTERS, //
     },
     qp::{
         any_qp::AnyQp,
@@ -123,8 +125,8 @@ impl Driver for Ferroce {
     const DRIVER_ID: u32 = DRIVER_ID_RXE;
     const ABI_VERSION: u32 = 2;
     const LINK_TYPE: &'static CStr = c"ferroce";
-    const HW_COUNTERS: &'static [&'static CStr] = &NAMES;
-    const QP_COUNTERS: &'static [usize] = &OF_QP;
+    const HW_COUNTERS: &'static [&'static CStr] = &COUNTER_NAMES;
+    const QP_COUNTERS: &'static [usize] = &PER_QP_COUNTERS;
 
     fn registry() -> &'static Registry<Self> {
         &DEVICES
@@ -155,7 +157,7 @@ impl Driver for Ferroce {
     }
 
     fn process_mad(dev: &Device<Self>, request: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]> {
-        pma::answer(request, &dev.port().counters().summary())
+        pma::answer(request, &dev.port().counters().pma_counts())
     }
 
     fn netdev(&self) -> Option<NetDev> {
@@ -163,7 +165,7 @@ impl Driver for Ferroce {
     }
 
     fn read_counter(dev: &Device<Self>, index: usize) -> u64 {
-        // Packets for no queue pair count with every device of their namespace: none of them is the one they missed.
+        // Unmatched packets belong to no device, so each device of their namespace includes them.
         let unmatched = dev.unmatched().value(index);
         dev.port().counters().value(index).wrapping_add(unmatched)
     }
@@ -238,8 +240,8 @@ impl Driver for Ferroce {
         }
     }
 
-    fn req_notify(cq: &Cq, what: Notify) -> bool {
-        cq.arm(what)
+    fn req_notify(cq: &Cq, notify: Notify) -> bool {
+        cq.arm(notify)
     }
 
     fn create_qp(
@@ -280,7 +282,8 @@ impl Driver for Ferroce {
 
     fn destroy_qp(dev: &Device<Self>, qp: Arc<AnyQp>) {
         let number = qp.shared().number();
-        // While the end of the netdev still finds it: its routes must not be there for longer.
+        // Reset drops the cached routes. It must come first: when the netdev is unregistered, the routes of a QP that
+        // was removed from the demux would not be dropped.
         qp.reset();
         if number == Qpn::GSI.get() {
             dev.shared().demux().remove_gsi(&qp);
@@ -395,10 +398,10 @@ impl Driver for Ferroce {
     }
 
     fn alloc_mw(dev: &Device<Self>, pd: &Arc<Pd>, mw_type: MwType) -> Result<(Arc<MwHandle>, u32)> {
-        mr::alloc_window(dev, pd, mw_type)
+        mr::alloc_mw(dev, pd, mw_type)
     }
 
     fn dealloc_mw(dev: &Device<Self>, mw: Arc<MwHandle>) {
-        mr::dealloc_window(dev, &mw);
+        mr::dealloc_mw(dev, &mw);
     }
 }

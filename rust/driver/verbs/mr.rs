@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The verbs of memory: regions and windows come, change and go.
+//! Registers, changes and deregisters MRs, and allocates MWs.
 //!
-//! Owns what their consumers hold, and the checks of what is asked for. What a key opens is decided
-//! elsewhere.
+//! Called by the verbs, in process context, except [`stage`], which must not sleep. Access checks of a key are in
+//! [`mem`](crate::mem).
 
 use crate::{
     device::ferroce::Ferroce,
@@ -12,8 +12,7 @@ use crate::{
         key_table::KeyEntry,
         mr::Mr,
         pd::Pd, //
-    },
-    verbs::advise_mr, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -39,6 +38,7 @@ use rdma::{
         dma_buf::DmaBuf,
         fast_reg::ScatterList,
         memory::Memory,
+        on_demand::OnDemand,
         pinned::Umem, //
     }, //
 };
@@ -50,7 +50,7 @@ use roce::{
     bind::WindowType, //
 };
 
-/// Rights that a region can be given. The core refuses those that the device does not claim.
+/// Access rights that an MR can have. The core rejects those that need a capability that the device lacks.
 const SUPPORTED: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_READ)
@@ -63,23 +63,30 @@ const SUPPORTED: Access = Access::LOCAL_WRITE
     .union(Access::FLUSH_PERSISTENT)
     .union(Access::RELAXED_ORDERING);
 
-/// A region as its consumer holds it: the key, under which the device finds it.
+/// Access rights that need writable memory.
+const WRITE_ACCESS: Access = Access::LOCAL_WRITE
+    .union(Access::REMOTE_WRITE)
+    .union(Access::REMOTE_ATOMIC)
+    .union(Access::MW_BIND);
+
+/// An MR of a consumer.
 pub(crate) struct MrHandle {
+    /// The lkey, by which the key table finds the MR.
     key: u32,
-    /// For fast registration.
+    /// The entry of the key table, if this is an MR for fast registration.
     fast: Option<Arc<KeyEntry>>,
 }
 
-/// A window as its consumer holds it.
+/// An MW of a consumer.
 pub(crate) struct MwHandle {
     key: u32,
 }
 
-/// The rights with these bits, without optional ones that do not exist here.
+/// Returns the access rights with these bits, without unsupported optional ones.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` if another one does not exist here.
+/// `EOPNOTSUPP` if another right is not supported.
 fn supported(bits: u32) -> Result<Access> {
     let access = Access::from_bits(bits);
     SUPPORTED
@@ -89,16 +96,17 @@ fn supported(bits: u32) -> Result<Access> {
         .ok_or(EOPNOTSUPP)
 }
 
-/// The memory of a process that `init` describes, and its addresses.
-fn memory(dev: &Device<Ferroce>, init: &MrInit) -> Result<(Access, Region, Arc<Memory>)> {
+/// Pins the memory of a process that `init` describes, or prepares it for ODP. Returns its access rights and address
+/// range as well.
+fn user_memory(dev: &Device<Ferroce>, init: &MrInit) -> Result<(Access, Region, Arc<Memory>)> {
     let access = supported(init.access)?;
     let memory = match (
         access.contains(Access::ON_DEMAND),
         access.contains(Access::FLUSH_PERSISTENT),
     ) {
-        // Nobody knows what pages there will be.
+        // The pages of an ODP region may change, and not all memory is persistent.
         (true, true) => return Err(EOPNOTSUPP),
-        (true, false) => advise_mr::memory(init)?,
+        (true, false) => on_demand_memory(init)?,
         (false, _) => Memory::User(Umem::pin(dev.ib(), init.start, init.length, init.access)?),
     };
     let region = Region {
@@ -108,6 +116,28 @@ fn memory(dev: &Device<Ferroce>, init: &MrInit) -> Result<(Access, Region, Arc<M
     Ok((access, region, Arc::new(memory, GFP_KERNEL_ACCOUNT)?))
 }
 
+/// Returns the memory of an ODP region. A range from address 0 to the end is the whole address space, present and
+/// future (implicit ODP). For any other range, the huge page flag has no effect: the pages may be of any size.
+///
+/// # Errors
+///
+/// `EINVAL` if the range is empty or not in the address space, or if an implicit region has an `iova` or the huge page
+/// flag; `ENOMEM`.
+fn on_demand_memory(init: &MrInit) -> Result<Memory> {
+    let access = Access::from_bits(init.access);
+    let writable = access.intersection(WRITE_ACCESS) != Access::NONE;
+    let region = if init.start == 0 && init.length == u64::MAX {
+        if init.iova != 0 || access.contains(Access::HUGETLB) {
+            return Err(EINVAL);
+        }
+        OnDemand::everything(writable)?
+    } else {
+        OnDemand::new(init.start, init.length, writable)?
+    };
+    Ok(Memory::OnDemand(region))
+}
+
+/// Returns the address of the first byte of a region.
 fn first_address(access: Access, iova: u64) -> u64 {
     match access.contains(Access::ZERO_BASED) {
         true => 0,
@@ -119,21 +149,21 @@ fn first_address(access: Access, iova: u64) -> u64 {
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for rights that do not exist here; those of [`Umem::pin`]; `ENOMEM`.
+/// `EOPNOTSUPP` for unsupported access rights; those of [`Umem::pin`]; `EINVAL` for an invalid ODP range; `ENOMEM`.
 pub(crate) fn reg_user(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: &MrInit,
 ) -> Result<(Arc<MrHandle>, MrKeys)> {
-    let (access, region, memory) = self::memory(dev, init)?;
-    add(dev, pd, access, region, memory)
+    let (access, region, memory) = user_memory(dev, init)?;
+    add_region(dev, pd, access, region, memory)
 }
 
-/// Registers a part of a DMA buffer.
+/// Registers a part of a DMA-BUF.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for rights that do not exist here; those of [`DmaBuf::map`]; `ENOMEM`.
+/// `EOPNOTSUPP` for unsupported access rights; those of [`DmaBuf::map`]; `ENOMEM`.
 pub(crate) fn reg_dma_buf(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
@@ -146,10 +176,10 @@ pub(crate) fn reg_dma_buf(
         length: init.length,
     };
     let memory = Arc::new(Memory::DmaBuf(buffer), GFP_KERNEL_ACCOUNT)?;
-    add(dev, pd, access, region, memory)
+    add_region(dev, pd, access, region, memory)
 }
 
-/// Registers all memory of the kernel.
+/// Registers all kernel memory, for a ULP.
 ///
 /// # Errors
 ///
@@ -165,33 +195,35 @@ pub(crate) fn reg_kernel(
         length: u64::MAX,
     };
     let memory = Arc::new(memory, GFP_KERNEL)?;
-    add(dev, pd, access, everything, memory)
+    add_region(dev, pd, access, everything, memory)
 }
 
-fn add(
+/// Adds a region to the key table.
+fn add_region(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     access: Access,
     region: Region,
     memory: Arc<Memory>,
 ) -> Result<(Arc<MrHandle>, MrKeys)> {
-    let held = UniqueArc::new_uninit(GFP_KERNEL_ACCOUNT)?;
+    // Allocated first: no step may fail once the key exists.
+    let handle = UniqueArc::new_uninit(GFP_KERNEL_ACCOUNT)?;
     let keys = dev
         .port()
         .keys()
         .add_region(pd.clone(), access, region, memory)?;
-    let registered = MrHandle {
+    let mr = MrHandle {
         key: keys.lkey,
         fast: None,
     };
-    Ok((held.write(registered).into(), keys))
+    Ok((handle.write(mr).into(), keys))
 }
 
-/// Makes a region for fast registration.
+/// Allocates an MR for fast registration of up to `pages` pages.
 ///
 /// # Errors
 ///
-/// `EINVAL`: more than [`MAX_FAST_REG_PAGES`]; `ENOMEM`.
+/// `EINVAL` for more than [`MAX_FAST_REG_PAGES`]; `ENOMEM`.
 pub(crate) fn alloc_fast(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
@@ -200,20 +232,20 @@ pub(crate) fn alloc_fast(
     if pages > MAX_FAST_REG_PAGES {
         return Err(EINVAL);
     }
-    let held = UniqueArc::new_uninit(GFP_KERNEL)?;
+    let handle = UniqueArc::new_uninit(GFP_KERNEL)?;
     let (entry, keys) = dev.port().keys().add_fast(pd.clone(), pages)?;
-    let registered = MrHandle {
+    let mr = MrHandle {
         key: keys.lkey,
         fast: Some(entry),
     };
-    Ok((held.write(registered).into(), keys))
+    Ok((handle.write(mr).into(), keys))
 }
 
-/// Notes the pages that the next fast registration is for.
+/// Stores the pages of the next fast registration. Returns the number of elements of `list` that were used.
 ///
 /// # Errors
 ///
-/// `EINVAL`: not such a region; those of [`ScatterList::fill`].
+/// `EINVAL` if the MR is not for fast registration; those of [`ScatterList::fill`].
 pub(crate) fn stage(mr: &MrHandle, list: ScatterList<'_>) -> Result<u32> {
     match mr.fast.as_deref() {
         Some(KeyEntry::Fast(fast)) => fast.stage(list),
@@ -221,11 +253,11 @@ pub(crate) fn stage(mr: &MrHandle, list: ScatterList<'_>) -> Result<u32> {
     }
 }
 
-/// Changes a region of a process.
+/// Changes the PD, access rights or address range of a process's MR. It keeps its keys.
 ///
 /// # Errors
 ///
-/// As [`reg_user`]; `EBUSY` if a window is bound to it. The region is as it was then.
+/// As [`reg_user`]; `EBUSY` if a window is bound to the MR. On error, the MR does not change.
 pub(crate) fn change(
     dev: &Device<Ferroce>,
     mr: &MrHandle,
@@ -242,24 +274,24 @@ pub(crate) fn change(
                     iova: place.iova,
                     access: access.bits(),
                 };
-                let (_, region, memory) = self::memory(dev, &init)?;
+                let (_, region, memory) = user_memory(dev, &init)?;
                 (region, memory)
             }
             None => {
-                // Whether addresses count from 0 is settled with the addresses.
+                // `ZERO_BASED` can change only together with the address range.
                 if access.contains(Access::ZERO_BASED) != old.access.contains(Access::ZERO_BASED) {
                     return Err(EOPNOTSUPP);
                 }
-                (old.region, with_rights(dev, old, access)?)
+                (old.region, memory_for_access(dev, old, access)?)
             }
         };
         Ok(Mr::new(pd, old.generation, access, region, memory))
     })
 }
 
-/// The memory of a region, for other rights than it has: registered anew if it was not to be written, or
-/// is not to be pinned any more, or the other way round.
-fn with_rights(dev: &Device<Ferroce>, mr: &Mr, access: Access) -> Result<Arc<Memory>> {
+/// Returns the memory of `mr` for new access rights. Pins or prepares it again if it must become writable, or if it
+/// changes between pinned memory and ODP.
+fn memory_for_access(dev: &Device<Ferroce>, mr: &Mr, access: Access) -> Result<Arc<Memory>> {
     if mr.memory.allows(access.bits()) {
         return Ok(mr.memory.clone());
     }
@@ -270,10 +302,10 @@ fn with_rights(dev: &Device<Ferroce>, mr: &Mr, access: Access) -> Result<Arc<Mem
         iova: mr.region.iova,
         access: access.bits(),
     };
-    memory(dev, &init).map(|(_, _, memory)| memory)
+    user_memory(dev, &init).map(|(_, _, memory)| memory)
 }
 
-/// Tells what the core does not know of a region.
+/// Adds the driver's details for `rdma resource show mr`.
 pub(crate) fn describe(dev: &Device<Ferroce>, mr: &MrHandle, details: &mut Details) {
     let guard = rcu::read_lock();
     let windows = match mr.fast.as_deref() {
@@ -294,21 +326,21 @@ pub(crate) fn describe(dev: &Device<Ferroce>, mr: &MrHandle, details: &mut Detai
     details.put(c"windows", windows.count().into());
 }
 
-/// Ends a region.
+/// Deregisters an MR. On return, its keys give no access to the memory.
 ///
 /// # Errors
 ///
-/// `EBUSY`: a window is bound to it.
+/// `EBUSY` if a window is bound to it. The MR stays registered.
 pub(crate) fn dereg(dev: &Device<Ferroce>, mr: &MrHandle) -> Result {
     dev.port().keys().remove_region(mr.key)
 }
 
-/// Makes a window. Returns its key as well.
+/// Allocates an MW. Returns its rkey as well.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(crate) fn alloc_window(
+pub(crate) fn alloc_mw(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     mw_type: MwType,
@@ -317,12 +349,12 @@ pub(crate) fn alloc_window(
         MwType::One => WindowType::One,
         MwType::Two => WindowType::TwoB,
     };
-    let held = UniqueArc::new_uninit(GFP_KERNEL_ACCOUNT)?;
+    let handle = UniqueArc::new_uninit(GFP_KERNEL_ACCOUNT)?;
     let key = dev.port().keys().add_window(pd.clone(), window_type)?;
-    Ok((held.write(MwHandle { key }).into(), key))
+    Ok((handle.write(MwHandle { key }).into(), key))
 }
 
-/// Ends a window.
-pub(crate) fn dealloc_window(dev: &Device<Ferroce>, mw: &MwHandle) {
+/// Deallocates an MW. On return, its key gives no access to memory.
+pub(crate) fn dealloc_mw(dev: &Device<Ferroce>, mw: &MwHandle) {
     dev.port().keys().remove_window(mw.key);
 }

@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The making of queue pairs.
+//! Creates QPs, for processes and for ULPs.
 //!
-//! Owns the sizes of rings and of what is kept beside them, within what the device has reported.
+//! Called by `create_qp`, in process context. A process posts to rings that it maps; a ULP posts to queues in kernel
+//! memory. The requested capabilities are checked against the limits of the device and rounded up.
 
 use crate::{
     abi::wqe::{
         SendWqe,
-        WqeBounds, //
+        WqeBounds,
+        WqeSge, //
     },
     device::ferroce::Ferroce,
+    limits::{
+        MAX_INLINE_BYTES,
+        MAX_SGE,
+        MAX_WR, //
+    },
     mem::pd::Pd,
     qp::{
         any_qp::AnyQp,
         queue_pair::{
+            KernelPosts,
             Qp,
+            QpConfig,
             Transport, //
         },
         rc::{
@@ -22,41 +31,39 @@ use crate::{
             responder::ReplayStorage,
             Rc, //
         },
+        shared::QpShared,
         uc::{
             self,
             Uc, //
         },
         ud::{
             self,
-            sender::UdRequests,
+            sender::{
+                PostedDatagram,
+                UdPostedSends,
+                UdRequests, //
+            },
             Ud, //
         }, //
     },
     queue::{
+        posted_sends::PostedSends,
         recv_source::RingReader,
         ring::{
             receive_ring,
             ring, //
         },
         rq::{
+            PostedRecvs,
             RecvQueue,
             RqSource, //
         },
         sq::{
-            self,
             SendQueue,
-            SendSlots, //
+            SendSlots,
+            SqSource, //
         },
         srq::Srq, //
-    },
-    verbs::{
-        qp_init::{
-            parts,
-            within_limits,
-            Engines,
-            Queues, //
-        },
-        qp_kernel, //
     }, //
 };
 use kernel::{
@@ -76,67 +83,41 @@ use rdma::ib::{
     },
     udata::UserContext, //
 };
-use roce::rc::{
-    requester::Requester,
-    responder::Responder, //
+use roce::{
+    id::Qpn,
+    rc::{
+        requester::Requester,
+        responder::Responder, //
+    }, //
 };
 use zerocopy_derive::{
     Immutable,
     IntoBytes, //
 };
 
-/// Answer to `create_qp` (`struct rxe_create_qp_resp`).
+/// Response to `create_qp` (`struct rxe_create_qp_resp`).
 #[derive(Immutable, IntoBytes)]
 #[repr(C)]
-struct Created {
+struct CreateQpResponse {
     receive: MmapInfo,
     send: MmapInfo,
 }
 
-/// Queues as large as `caps` says, which `user` may map, and what it is told about them; receives
-/// come from `srq` if there is one.
-fn map_queues<U>(
-    user: &mut UserContext<U>,
-    caps: QpCaps,
-    signal_all: bool,
-    srq: Option<Arc<Srq>>,
-) -> Result<(Queues, Created)> {
-    let send_bounds = WqeBounds {
-        max_sge: caps.max_send_sge,
-        max_inline: caps.max_inline_data,
-    };
-    let send = ring(SendWqe::LEN, caps.max_send_sge, caps.max_send_wr)?;
-    let mut created = Created {
-        send: user.map_ring(&send)?,
-        receive: MmapInfo::default(),
-    };
-    let receive = if let Some(srq) = srq {
-        let max_sge = srq.max_sge();
-        RecvQueue::new(RqSource::Shared(srq), max_sge)?
-    } else {
-        let ring = receive_ring(caps.max_recv_sge, caps.max_recv_wr)?;
-        created.receive = user.map_ring(&ring)?;
-        let reader = RingReader::new(ring, caps.max_recv_sge);
-        RecvQueue::new(RqSource::Ring(reader), caps.max_recv_sge)?
-    };
-    let queues = Queues {
-        send: SendQueue::new(
-            sq::SqSource::Ring(send),
-            send_bounds,
-            caps.max_send_wr,
-            signal_all,
-        )?,
-        receive,
-    };
-    Ok((queues, created))
+/// The queues of a QP.
+struct Queues {
+    send: SendQueue,
+    receive: RecvQueue,
 }
 
-/// Makes a queue pair.
+/// The engines of a QP of service `T`.
+type Engines<T> = (<T as Transport>::Sender, <T as Transport>::Receiver);
+
+/// Creates a QP in RESET.
 ///
 /// # Errors
 ///
-/// `EINVAL` for more than the device can do; `EOPNOTSUPP` for a service or a consumer that there is
-/// no queue pair for; `ENOMEM`.
+/// `EINVAL` if a limit of the device is exceeded, or if a process requests a GSI QP; `ENOMEM`; `EINVAL` or `EFAULT` if
+/// the response cannot be written.
 pub(crate) fn create(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
@@ -144,17 +125,19 @@ pub(crate) fn create(
 ) -> Result<(Arc<AnyQp>, QpCreated)> {
     let mut init = init;
     match (init.qp_type, init.user.take()) {
-        (QpType::Rc, Some(user)) => for_process(dev, pd, init, user, rc(dev), AnyQp::Rc),
-        (QpType::Uc, Some(user)) => for_process(dev, pd, init, user, uc, AnyQp::Uc),
-        (QpType::Ud, Some(user)) => for_process(dev, pd, init, user, ud, AnyQp::Ud),
-        (QpType::Rc, None) => qp_kernel::connected(dev, pd, init, rc(dev), AnyQp::Rc),
-        (QpType::Uc, None) => qp_kernel::connected(dev, pd, init, uc, AnyQp::Uc),
-        (QpType::Ud | QpType::Gsi, None) => qp_kernel::ud(dev, pd, init),
+        (QpType::Rc, Some(user)) => create_for_process(dev, pd, init, user, rc(dev), AnyQp::Rc),
+        (QpType::Uc, Some(user)) => create_for_process(dev, pd, init, user, uc, AnyQp::Uc),
+        (QpType::Ud, Some(user)) => create_for_process(dev, pd, init, user, ud, AnyQp::Ud),
+        (QpType::Rc, None) => create_connected_for_ulp(dev, pd, init, rc(dev), AnyQp::Rc),
+        (QpType::Uc, None) => create_connected_for_ulp(dev, pd, init, uc, AnyQp::Uc),
+        (QpType::Ud | QpType::Gsi, None) => create_ud_for_ulp(dev, pd, init),
         (QpType::Gsi, Some(_)) => Err(EINVAL),
     }
 }
 
-/// The halves of a reliable connected queue pair.
+// The engines of each service.
+
+/// Returns a function that creates the engines of an RC QP.
 fn rc(
     dev: &Device<Ferroce>,
 ) -> impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<Rc>> + use<'_> {
@@ -170,7 +153,7 @@ fn rc(
     }
 }
 
-/// The halves of an unreliable connected queue pair.
+/// Creates the engines of a UC QP.
 fn uc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Uc>> {
     Ok((
         uc::sender::UcSendEngine::new(queues.send, init.send_cq.clone()),
@@ -178,7 +161,7 @@ fn uc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Uc>> {
     ))
 }
 
-/// The halves of a datagram queue pair.
+/// Creates the engines of a UD QP of a process.
 fn ud(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Ud>> {
     let requests = UdRequests::Ring(queues.send);
     Ok((
@@ -187,52 +170,234 @@ fn ud(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Ud>> {
     ))
 }
 
-/// Makes a queue pair for a process.
-fn for_process<T: Transport>(
+/// Creates the engines of a UD QP of a ULP.
+fn ud_for_ulp(
+    sends: &Arc<PostedSends<PostedDatagram>>,
+    receives: RecvQueue,
+    init: &QpInit<'_, Ferroce>,
+) -> Result<Engines<Ud>> {
+    let requests = UdRequests::Posted(UdPostedSends::new(sends.clone(), init.caps.max_send_sge)?);
+    Ok((
+        ud::sender::UdSendEngine::new(requests, init.send_cq.clone()),
+        ud::receiver::UdRecvEngine::new(receives, init.recv_cq.clone()),
+    ))
+}
+
+// QPs of processes.
+
+/// Creates a QP of a process, with the engines that `engines` returns.
+fn create_for_process<T: Transport>(
     dev: &Device<Ferroce>,
     pd: &Arc<Pd>,
     init: QpInit<'_, Ferroce>,
     user: &mut UserContext<()>,
-    halves: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
+    engines: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
     wrap: impl FnOnce(Arc<Qp<T>>) -> AnyQp,
 ) -> Result<(Arc<AnyQp>, QpCreated)> {
-    let caps = granted(init.caps, init.srq.is_some())?;
-    let (queues, created) = map_queues(user, caps, init.sq_sig_all, init.srq.clone())?;
-    let halves = halves(queues, &init)?;
-    let parts = parts(dev, pd, init, caps, None)?;
+    let caps = ring_caps(init.caps, init.srq.is_some())?;
+    let (queues, response) = map_queues(user, caps, init.sq_sig_all, init.srq.clone())?;
+    let engines = engines(queues, &init)?;
+    let config = qp_config(dev, pd, init, caps, None)?;
     let qp = Arc::new(
-        wrap(Qp::new(parts, halves, dev.shared().qps().join())?),
+        wrap(Qp::new(config, engines, dev.shared().qps().join())?),
         GFP_KERNEL_ACCOUNT,
     )?;
-    user.respond(&created)?;
-    // The last step: packets find it from here on.
+    user.respond(&response)?;
+    // Packets find the QP from here on, so no later step may fail. A QP in RESET drops them, and does not need its
+    // number for that.
     let qp_num = dev.shared().demux().insert(qp.clone())?;
     qp.shared().set_number(qp_num);
     Ok((qp, QpCreated { qp_num, caps }))
 }
 
-/// What is granted to a process for what it asked. What receives there shall be means nothing if they are
-/// `shared`.
-fn granted(asked: QpCaps, shared: bool) -> Result<QpCaps> {
-    let asked = match shared {
+/// Creates queues of the size in `caps`, on rings that `user` may map. Receives come from `srq` if there is one.
+/// Returns the response to user space as well.
+fn map_queues<U>(
+    user: &mut UserContext<U>,
+    caps: QpCaps,
+    signal_all: bool,
+    srq: Option<Arc<Srq>>,
+) -> Result<(Queues, CreateQpResponse)> {
+    let send_bounds = WqeBounds {
+        max_sge: caps.max_send_sge,
+        max_inline: caps.max_inline_data,
+    };
+    let send = ring(SendWqe::LEN, caps.max_send_sge, caps.max_send_wr)?;
+    let mut response = CreateQpResponse {
+        send: user.map_ring(&send)?,
+        receive: MmapInfo::default(),
+    };
+    let receive = if let Some(srq) = srq {
+        let max_sge = srq.max_sge();
+        RecvQueue::new(RqSource::Shared(srq), max_sge)?
+    } else {
+        let ring = receive_ring(caps.max_recv_sge, caps.max_recv_wr)?;
+        response.receive = user.map_ring(&ring)?;
+        let reader = RingReader::new(ring, caps.max_recv_sge);
+        RecvQueue::new(RqSource::Ring(reader), caps.max_recv_sge)?
+    };
+    let queues = Queues {
+        send: SendQueue::new(
+            SqSource::Ring(send),
+            send_bounds,
+            caps.max_send_wr,
+            signal_all,
+        )?,
+        receive,
+    };
+    Ok((queues, response))
+}
+
+// QPs of ULPs.
+
+/// Creates an RC or UC QP of a ULP, with the engines that `engines` returns.
+fn create_connected_for_ulp<T: Transport<Sends = Arc<PostedSends>>>(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+    engines: impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
+    wrap: impl FnOnce(Arc<Qp<T>>) -> AnyQp,
+) -> Result<(Arc<AnyQp>, QpCreated)> {
+    let mut init = init;
+    init.caps = granted_caps(init.caps)?;
+    let sends = PostedSends::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
+    let engines = |sends: &Arc<PostedSends>, receive, init: &QpInit<'_, Ferroce>| {
+        let bounds = WqeBounds {
+            max_sge: init.caps.max_send_sge,
+            max_inline: init.caps.max_inline_data,
+        };
+        let source = SqSource::Posted(sends.clone());
+        let send = SendQueue::new(source, bounds, init.caps.max_send_wr, init.sq_sig_all)?;
+        engines(Queues { send, receive }, init)
+    };
+    create_for_ulp(dev, pd, init, sends, engines, wrap)
+}
+
+/// Creates a UD or GSI QP of a ULP.
+fn create_ud_for_ulp(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+) -> Result<(Arc<AnyQp>, QpCreated)> {
+    let mut init = init;
+    init.caps = granted_caps(init.caps)?;
+    let sends = PostedSends::new(init.caps.max_send_wr, init.caps.max_send_sge)?;
+    create_for_ulp(dev, pd, init, sends, ud_for_ulp, AnyQp::Ud)
+}
+
+/// Creates a QP of a ULP that posts to `sends`, with the engines that `engines` returns.
+fn create_for_ulp<T: Transport>(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+    sends: T::Sends,
+    engines: impl FnOnce(&T::Sends, RecvQueue, &QpInit<'_, Ferroce>) -> Result<Engines<T>>,
+    wrap: impl FnOnce(Arc<Qp<T>>) -> AnyQp,
+) -> Result<(Arc<AnyQp>, QpCreated)> {
+    let caps = init.caps;
+    let (recv_queue, receives) = match init.srq.clone() {
+        Some(srq) => {
+            let max_sge = srq.max_sge();
+            (RecvQueue::new(RqSource::Shared(srq), max_sge)?, None)
+        }
+        None => {
+            let receives = PostedRecvs::new(caps.max_recv_wr, caps.max_recv_sge)?;
+            let source = RqSource::Posted(receives.clone());
+            let recv_queue = RecvQueue::new(source, caps.max_recv_sge)?;
+            (recv_queue, Some(receives))
+        }
+    };
+    let engines = engines(&sends, recv_queue, &init)?;
+    let is_gsi = init.qp_type == QpType::Gsi;
+    let posts = KernelPosts { sends, receives };
+    let config = qp_config(dev, pd, init, caps, Some(posts))?;
+    let qp = wrap(Qp::new(config, engines, dev.shared().qps().join())?);
+    let qp = Arc::new(qp, GFP_KERNEL)?;
+    // Packets find the QP as soon as it is inserted, so no later step may fail. A QP in RESET drops them.
+    let qp_num = if is_gsi {
+        let qp_num = Qpn::GSI.get();
+        qp.shared().set_number(qp_num);
+        dev.shared().demux().insert_gsi(qp.clone())?;
+        qp_num
+    } else {
+        let qp_num = dev.shared().demux().insert(qp.clone())?;
+        qp.shared().set_number(qp_num);
+        qp_num
+    };
+    Ok((qp, QpCreated { qp_num, caps }))
+}
+
+// Parameters.
+
+/// Returns the parameters of a QP, apart from its engines.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn qp_config<T: Transport>(
+    dev: &Device<Ferroce>,
+    pd: &Arc<Pd>,
+    init: QpInit<'_, Ferroce>,
+    caps: QpCaps,
+    posts: Option<KernelPosts<T::Sends>>,
+) -> Result<QpConfig<T>> {
+    let live_ref = dev.shared().qps().join();
+    Ok(QpConfig {
+        shared: QpShared::new(dev.port().clone(), pd.clone(), init.handle, live_ref)?,
+        caps,
+        signal_all: init.sq_sig_all,
+        posts,
+    })
+}
+
+/// Returns the capabilities granted for the requested ones. SGEs and inline data share the room of a WQE, so both are
+/// rounded up to the larger.
+///
+/// # Errors
+///
+/// `EINVAL` if a limit of the device is exceeded.
+fn granted_caps(requested: QpCaps) -> Result<QpCaps> {
+    if requested.max_send_wr > MAX_WR
+        || requested.max_recv_wr > MAX_WR
+        || requested.max_send_sge > MAX_SGE
+        || requested.max_recv_sge > MAX_SGE
+        || requested.max_inline_data > MAX_INLINE_BYTES
+    {
+        return Err(EINVAL);
+    }
+    // CAST: The size is 16.
+    let sge_len = size_of::<WqeSge>() as u32;
+    let inline_sges = requested.max_inline_data.div_ceil(sge_len);
+    let max_send_sge = requested.max_send_sge.max(inline_sges).max(1);
+    Ok(QpCaps {
+        max_send_wr: requested.max_send_wr.max(1),
+        max_send_sge,
+        max_inline_data: max_send_sge.saturating_mul(sge_len),
+        ..requested
+    })
+}
+
+/// As [`granted_caps`], for the rings of a process. With an SRQ, the receive capabilities have no meaning and are 0.
+fn ring_caps(requested: QpCaps, has_srq: bool) -> Result<QpCaps> {
+    let requested = match has_srq {
         true => QpCaps {
             max_recv_wr: 0,
             max_recv_sge: 0,
-            ..asked
+            ..requested
         },
-        false => asked,
+        false => requested,
     };
-    let caps = within_limits(asked)?;
+    let caps = granted_caps(requested)?;
     Ok(QpCaps {
-        max_send_wr: held(caps.max_send_wr),
-        max_recv_wr: held(caps.max_recv_wr.max(u32::from(!shared))),
+        max_send_wr: ring_capacity(caps.max_send_wr),
+        max_recv_wr: ring_capacity(caps.max_recv_wr.max(u32::from(!has_srq))),
         ..caps
     })
 }
 
-/// How many entries fit into the ring that is made for so many: user space fills it to the brim, and
-/// shall read here where that is.
-fn held(entries: u32) -> u32 {
+/// Returns the number of entries that fit into a ring created for `entries`. User space may fill the ring, so the
+/// reported capabilities must include the rounding.
+fn ring_capacity(entries: u32) -> u32 {
     entries
         .checked_ilog2()
         .map_or(0, |log| u32::MAX >> (31 - log))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making and resizing shared receive queues.
+//! Creates and resizes SRQs, in process context.
+//!
+//! The SRQ of a process has a ring that it maps; that of a ULP is a FIFO of posted receives.
 
 use crate::{
     device::ferroce::Ferroce,
@@ -34,53 +36,53 @@ use zerocopy_derive::{
     IntoBytes, //
 };
 
-/// Answer to `create_srq` (`struct rxe_create_srq_resp`).
+/// Response to `create_srq` (`struct rxe_create_srq_resp`).
 #[derive(Immutable, IntoBytes)]
 #[repr(C)]
-struct CreatedSrq {
+struct CreateSrqResponse {
     ring: MmapInfo,
     srq_num: u32,
     reserved: u32,
 }
 
-/// Makes a shared receive queue.
+/// Creates an SRQ. Returns its capabilities as well.
 ///
 /// # Errors
 ///
-/// `EINVAL` for more than the device can do; `ENOMEM`.
+/// `EINVAL` if a limit of the device is exceeded; `ENOMEM`; `EINVAL` or `EFAULT` if the response cannot be written.
 pub(crate) fn create(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Srq>, SrqAttr)> {
-    let mut asked = init.attr;
-    if asked.max_wr > MAX_WR
-        || asked.max_wr == 0
-        || asked.max_sge > MAX_SGE
-        || asked.limit > asked.max_wr
+    let mut attr = init.attr;
+    if attr.max_wr > MAX_WR
+        || attr.max_wr == 0
+        || attr.max_sge > MAX_SGE
+        || attr.limit > attr.max_wr
     {
         return Err(EINVAL);
     }
     let source = match init.user {
         Some(user) => {
-            let ring = receive_ring(asked.max_sge, asked.max_wr)?;
-            let created = CreatedSrq {
+            let ring = receive_ring(attr.max_sge, attr.max_wr)?;
+            let response = CreateSrqResponse {
                 ring: user.map_ring(&ring)?,
                 srq_num: 0,
                 reserved: 0,
             };
-            user.respond(&created)?;
-            asked.max_wr = ring.entries();
-            RecvSource::Ring(RingReader::new(ring, asked.max_sge))
+            user.respond(&response)?;
+            attr.max_wr = ring.entries();
+            RecvSource::Ring(RingReader::new(ring, attr.max_sge))
         }
-        None => RecvSource::Posted(recv_source::RecvFifo::new(asked.max_wr, asked.max_sge)?),
+        None => RecvSource::Posted(recv_source::RecvFifo::new(attr.max_wr, attr.max_sge)?),
     };
-    let srq = Srq::new(pd.clone(), init.handle, asked, source)?;
-    Ok((srq, asked))
+    let srq = Srq::new(pd.clone(), init.handle, attr, source)?;
+    Ok((srq, attr))
 }
 
-/// Gives a shared receive queue room for `max_wr` receives: a process's a ring, that of a consumer in
-/// the kernel a backlog.
+/// Resizes an SRQ to `max_wr` receives: with a new ring for a process, or a larger FIFO for a ULP.
 ///
 /// # Errors
 ///
-/// `EINVAL` for more than the device can do, or less than what waits; `EBUSY`; `EFAULT`; `ENOMEM`.
+/// `EINVAL` if a limit of the device is exceeded, or if fewer receives fit than are posted; `EBUSY`; `EFAULT`;
+/// `ENOMEM`.
 pub(crate) fn resize<U>(srq: &Srq, max_wr: u32, user: Option<&mut UserContext<U>>) -> Result {
     if max_wr > MAX_WR || max_wr == 0 {
         return Err(EINVAL);
@@ -90,7 +92,7 @@ pub(crate) fn resize<U>(srq: &Srq, max_wr: u32, user: Option<&mut UserContext<U>
     };
     let ring = receive_ring(srq.max_sge(), max_wr)?;
     let info = user.map_ring(&ring)?;
-    // First, since this may fail. Until the call has succeeded, it means nothing to the caller.
+    // Respond before the resize, because this may fail. User space ignores the response if the call fails.
     user.respond(&info)?;
     srq.resize_ring(&ring)
 }

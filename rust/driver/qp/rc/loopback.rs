@@ -16,7 +16,7 @@ use crate::{
         FaultWait, //
     },
     packet::{
-        path::traced,
+        path::trace_fields,
         tx_packet::trailer_len, //
     },
     qp::{
@@ -131,7 +131,7 @@ impl RcSendEngine {
         let port = qp.port();
         let guard = rcu::read_lock();
         let path = self.path.as_mut()?;
-        self.is_local = port.uses_loopback() && path.stays_here(port, &guard);
+        self.is_local = port.uses_loopback() && path.is_local(port, &guard);
         // Loopback packets would overtake those in flight in the network.
         if !self.is_local || (self.on_wire && self.requester.in_flight()) {
             return None;
@@ -179,7 +179,9 @@ impl LoopbackCount {
     /// Counts them as sent by `from` and received by `to`.
     fn count(&self, from: &QpShared, to: &QpShared) {
         if self.packets != 0 {
-            from.port().counters().handed_over(self.packets, self.bytes);
+            from.port()
+                .counters()
+                .sent_loopback(self.packets, self.bytes);
             from.traffic().sent(self.packets, self.bytes);
             to.count_received(self.packets, self.bytes);
         }
@@ -411,8 +413,8 @@ fn deliver_request(
 fn build_packet<'a>(desc: &TxDesc, headers: &'a HeaderBuf) -> Option<Packet<'a>> {
     // CAST: `u32` to `usize`, on 64 bits.
     let payload = desc.length as usize;
-    trace::packet_out(|| traced(headers.as_slice(), payload));
-    trace::packet_in(|| traced(headers.as_slice(), payload));
+    trace::packet_out(|| trace_fields(headers.as_slice(), payload));
+    trace::packet_in(|| trace_fields(headers.as_slice(), payload));
     // Headers that this driver built can be parsed.
     let packet = Packet::parse(headers.as_slice(), packet_len(headers, payload)).ok()?;
     Some(packet.standing_for(desc.packets))

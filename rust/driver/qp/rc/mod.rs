@@ -194,5 +194,5 @@ fn make_response_path(qp: &Qp<Rc>, attr: &QpAttr) -> Result<Path> {
     Ok(qp
         .shared()
         .path_to(attr)?
-        .counted_in(qp.shared().tx_inflight()))
+        .with_tx_inflight(qp.shared().tx_inflight()))
 }

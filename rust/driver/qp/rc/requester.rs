@@ -192,10 +192,10 @@ impl RcSendEngine {
         if path.take_refused() {
             self.requester.on_local_congestion();
         }
-        let Some((source, Unsent { why, packets })) = unsent_request else {
+        let Some((source, Unsent { reason, packets })) = unsent_request else {
             return;
         };
-        match (source, why) {
+        match (source, reason) {
             (_, Obstacle::Absent) => self.requester.unsend(packets),
             (TxPayload::Slot(slot), Obstacle::Refused(status)) => {
                 self.requester.abort(slot, status)
@@ -241,12 +241,12 @@ impl RcSendEngine {
     fn count_stats(&mut self, qp: &QpShared) {
         let stats = self.requester.take_stats();
         qp.port().counters().count_all(&[
-            (Counter::Sends, stats.sends),
+            (Counter::SendsCompleted, stats.sends),
             (Counter::Responses, stats.responses),
             (Counter::Retries, stats.retries),
             (Counter::Timeouts, stats.timeouts),
-            (Counter::ReceivedRnr, stats.rnr_naks),
-            (Counter::ReceivedSequence, stats.sequence_naks),
+            (Counter::ReceivedRnrNaks, stats.rnr_naks),
+            (Counter::ReceivedSequenceNaks, stats.sequence_naks),
         ]);
     }
 }

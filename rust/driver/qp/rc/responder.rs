@@ -305,17 +305,17 @@ impl RcRecvEngine {
             self.responded_on_wire = true;
             // Only read responses count as in flight: an acknowledgement is no longer than its request.
             has_reads |= matches!(desc.source, TxPayload::Remote(_));
-            path.set_counts(has_reads);
+            path.set_counted(has_reads);
             if let Err(error) = send_response((&desc, mtu), path, qp, &mut self.fault_wait) {
                 unsent = Some(error);
                 break;
             }
         }
         path.flush(qp.port_and_traffic());
-        let Some(Unsent { why, packets }) = unsent else {
+        let Some(Unsent { reason, packets }) = unsent else {
             return;
         };
-        match why {
+        match reason {
             // A failed QP does not wait for page faults.
             Obstacle::Absent if failed => {
                 self.fault_wait.reset();
@@ -331,10 +331,10 @@ impl RcRecvEngine {
     pub(super) fn finish_run(&mut self, qp: &QpShared, actions: &mut Actions) {
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
-            (Counter::RecvQueue, stats.receives),
+            (Counter::RecvsCompleted, stats.receives),
             (Counter::Duplicates, stats.duplicates),
             (Counter::OutOfSequence, stats.out_of_sequence),
-            (Counter::SentRnr, stats.rnr_naks),
+            (Counter::SentRnrNaks, stats.rnr_naks),
         ]);
         if let Some(fatal) = self.responder.take_event() {
             actions.fail(match fatal {
@@ -452,14 +452,14 @@ fn send_response(
 ) -> Result<(), Unsent<AccessError>> {
     let mut segmenter = Segmenter::new(path, qp.port_and_traffic(), (desc, mtu));
     let TxPayload::Remote(remote) = desc.source else {
-        let _ = segmenter.finish();
+        let _ = segmenter.send_empty();
         return segmenter.end(Ok(()));
     };
     let result = qp
         .qp_memory()
         .read_remote(remote, desc.length, &mut segmenter);
     let sent = fault_wait.resolve(result, AccessError::Fault);
-    if sent.is_ok() || segmenter.left() != desc.packets {
+    if sent.is_ok() || segmenter.remaining() != desc.packets {
         fault_wait.progress();
     }
     segmenter.end(sent)

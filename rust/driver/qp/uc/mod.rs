@@ -80,7 +80,7 @@ impl Transport for Uc {
         let path = qp
             .shared()
             .path_to(attr)?
-            .counted_in(qp.shared().tx_inflight());
+            .with_tx_inflight(qp.shared().tx_inflight());
         let config = SenderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -96,7 +96,7 @@ impl Transport for Uc {
             let send_path = qp
                 .shared()
                 .path_to(attr)?
-                .counted_in(qp.shared().tx_inflight());
+                .with_tx_inflight(qp.shared().tx_inflight());
             let recv_path = qp.shared().path_to(attr)?;
             let _ = qp.sender().enter(|engine| engine.set_path(send_path));
             let _ = qp.receiver().enter(|engine| engine.set_path(recv_path));

@@ -111,7 +111,7 @@ impl Engine for UcRecvEngine {
         let receives = self.receiver.take_receives();
         qp.port()
             .counters()
-            .count_all(&[(Counter::RecvQueue, receives)]);
+            .count_all(&[(Counter::RecvsCompleted, receives)]);
         if self.receiver.take_failure() {
             actions.fail(None);
         }

@@ -164,7 +164,7 @@ impl UcSendEngine {
         } = self;
         self.sender.burst(limit).try_for_each(|desc| {
             let desc_and_mtu = (&desc, mtu);
-            send_request(desc_and_mtu, queue, path, qp, fault_wait).map_err(|unsent| unsent.why)
+            send_request(desc_and_mtu, queue, path, qp, fault_wait).map_err(|unsent| unsent.reason)
         })
     }
 
@@ -187,7 +187,9 @@ impl Engine for UcSendEngine {
         }
         let more = self.process(qp, actions);
         let sends = self.sender.take_sends();
-        qp.port().counters().count_all(&[(Counter::Sends, sends)]);
+        qp.port()
+            .counters()
+            .count_all(&[(Counter::SendsCompleted, sends)]);
         if let Some(path) = &mut self.path {
             path.flush(qp.port_and_traffic());
             self.tx_limit.on_transmit(path.take_refused());

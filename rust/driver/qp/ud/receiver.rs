@@ -161,7 +161,7 @@ impl UdRecvEngine {
         self.fault_wait.progress();
         let wc = match placed {
             Ok(byte_len) => {
-                qp.port().counters().count(Counter::RecvQueue);
+                qp.port().counters().count(Counter::RecvsCompleted);
                 datagram_wc(qp, packets.first().skb(), packet, src_qpn, wr_id, byte_len)
             }
             Err(status) => {

@@ -210,7 +210,7 @@ impl UdSendEngine {
         actions: &mut Actions,
     ) {
         if sent.is_ok() {
-            qp.port().counters().count(Counter::Sends);
+            qp.port().counters().count(Counter::SendsCompleted);
         }
         let done = match sent {
             Ok(wr) if !wr.signaled => return,
@@ -336,7 +336,7 @@ impl UdTx<'_> {
         let path = Path::new(&ah.attr(), port, (self.qp.number(), wr.remote_qpn.get()));
         let mut path = path
             .map_err(|_| WcStatus::LocQpOpErr)?
-            .counted_in(self.qp.tx_inflight());
+            .with_tx_inflight(self.qp.tx_inflight());
         // CAST: At most 4096.
         let len = wr.length as usize;
         let Some(mut tx_packet) = path.tx_packet(&headers.emit(len), len) else {
