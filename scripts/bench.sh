@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # make bench [QUICK=1]: ferroce beside rdma_rxe, siw, TCP and memcpy, alternately in one boot of a user-mode
-# kernel. What is measured stands in scripts/bench/figures.py; how to read it, in
+# kernel. The figures are listed in scripts/bench/figures.py and explained in
 # Documentation/performance.rst. Results go to build/bench, or to BENCH_OUT.
 
 set -euo pipefail

@@ -8,7 +8,7 @@
 
 set -euo pipefail
 
-# Each is a message of the kernel itself, whoever caused it.
+# Each is a message of the kernel itself, whatever caused it.
 patterns=(
 	'WARNING:' 'BUG:' 'BUG at' 'Oops:' 'Kernel panic' 'general protection' 'Call Trace'
 	'KASAN' 'UBSAN' 'KCSAN' 'refcount_t' 'kmemleak: [0-9]' 'unreferenced (percpu )?object' 'leaked' 'ODEBUG'
@@ -59,9 +59,9 @@ others_race() {
 		END { race = 0; end() }'
 }
 
-# nvmet_warns: without one report of lockdep that has no part of ours. nvmet looks for a subsystem in the handler of a
-# connection, if a command is there before that is established; and it destroys the listening one while it keeps
-# everybody from looking. After a report lockdep looks no more.
+# nvmet_warns: drops one report of lockdep that concerns nvmet alone. In the handler of a connection, nvmet looks up
+# a subsystem if a command arrives before the connection is established; and it destroys the listening connection
+# under the lock of that look-up. lockdep reports only once.
 nvmet_warns() {
 	awk '
 		function end(line) {
@@ -83,9 +83,9 @@ nvmet_warns() {
 		END { nvmet = 0; end() }'
 }
 
-# A page fault of a process for which memory was made to run out is repeated, and hurts nobody. A program that
+# A page fault of a process for which memory was made to run out is repeated, and is harmless. A program that
 # crashes fails the test that it belongs to; the kernel only mentions it. Where a memory cgroup has no room left, the
-# kernel tells who asked for more, with one trace; only a machine without memory is in trouble.
+# kernel logs one trace of the allocation; only a machine without memory is in trouble.
 log=$(others_warn <"$1" | others_race | nvmet_warns |
 	sed -e '/Huh VM_FAULT_OOM leaked out to the #PF handler. Retrying PF/d' \
 	-e '/ traps: [^ ]*\[[0-9]*\] general protection fault ip:/d' |

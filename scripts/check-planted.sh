@@ -8,7 +8,7 @@
 #
 # A run must fail for the fault alone, and in the words of the checker in question: a machine that does not even come
 # up proves nothing. Faults after which a checker gives up have a machine of their own; the others share one, and
-# scripts/check-dmesg.sh must not like what the kernel says of any of them.
+# scripts/check-dmesg.sh must reject the kernel's report of each of them.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -45,7 +45,7 @@ run() {
 
 said() { grep -qx "planted: $1" "$work/log"; }
 
-# passed RC: the script came to its end and returned that, and nobody complains.
+# passed RC: the script came to its end and returned that, and the log is clean.
 passed() { [ "$rc" = "$1" ] && said 'all done' && ! grep -q 'the kernel of machine . complains' "$work/log"; }
 
 # log_failed: the script succeeded, and yet the run did not, for its log.

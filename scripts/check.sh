@@ -17,8 +17,8 @@
 # As many steps run at once as there are processors. Logs stay in build/check. The last line
 # is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
 #
-# RESUME=1 goes on where earlier calls ended or were stopped, in whatever clone: what has passed, which the cache
-# knows, is not run again while its sources are the same (see sources.sh), and counts in the sum.
+# RESUME=1 continues where earlier calls ended or were stopped, in any clone: a step that has passed with the same
+# sources (see sources.sh), as recorded in the cache, is not run again and counts in the sum.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -75,7 +75,7 @@ vm_steps() {
 					"${label%:*}" "$kernel" "$with" "$kernel" "$plain" "$1"
 		done
 	done < <(sed -n -E 's/^# (vm|long): */\1: /p' "$1")
-	# A test that would never run is a mistake; what is only sourced says so.
+	# A test that would never run is a mistake; a file that is only sourced mentions that.
 	[ $((number + long)) -gt 0 ] || grep -q '^# .*[Ss]ourced' "$1" ||
 		echo "vm/${name%.sh} others die '$1 has no # vm: line'"
 }
@@ -115,14 +115,14 @@ count() {
 		}' "$1"
 }
 
-# why LOG: what of it tells why a step failed. What failed comes first, in case that somebody keeps no more.
+# why LOG: prints why a step failed. The failed tests come first, in case only the beginning is kept.
 why() {
 	grep -A 12 -E '^(\[[ab]\] )?not ok' "$1" | head -n 60 || true
 	echo "..."
 	tail -n 40 "$1"
 }
 
-# run_step NAME COMMAND: writes its log and its result, says how it went.
+# run_step NAME COMMAND: writes its log and its result, and prints a line.
 run_step() {
 	local log=$LOGS/${1//\//-} started=$SECONDS rc=0 result passed failed skipped verdict=PASS
 	(eval "$2") >"$log.log" 2>&1 </dev/null || rc=$?
@@ -141,14 +141,14 @@ run_step() {
 	} | cat
 }
 
-# passed NAME: the file of the cache that says that this step has passed with these sources.
+# passed NAME: the file of the cache that records that this step has passed with these sources.
 passed() {
 	local from
 	from=$(sources "$REACHED" "$HASHED" "$1")
 	[ -z "$from" ] || echo "$CACHE/passed/${1//\//-}-$from"
 }
 
-# has_passed NAME: and nobody wants it again; then its result is here. What looks at Documentation is always run.
+# has_passed NAME: copies its recorded result, if RESUME is set. Steps that read Documentation always run.
 has_passed() {
 	local mark
 	case $1 in docs | style | unsafe) return 1 ;; esac
@@ -157,7 +157,7 @@ has_passed() {
 	[ -s "$mark" ] && cp "$mark" "$LOGS/${1//\//-}.result"
 }
 
-# remember NAME RESULT: that it has passed or, if it has not, no longer; if nobody has changed the sources meanwhile.
+# remember NAME RESULT: records a pass, or removes the record, unless the sources have changed meanwhile.
 remember() {
 	local mark passed failed
 	read -r passed failed _ <<<"$2"
@@ -183,7 +183,7 @@ prepare() {
 	fi
 }
 
-# The kernels of our own that steps want, and the module for each. Takes minutes when they have never been built.
+# The kernels of our own that steps need, and the module for each. Takes minutes when they have never been built.
 prepare_own() { # STEPS
 	local kernel module
 	for kernel in debug kcsan umdebug; do

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # fmt.sh [--check] [FILE...]: formats Rust files with the rustfmt of the toolchain root, so that
-# everybody formats alike. With --check it changes nothing, shows what it would change, and fails.
+# the format does not depend on the machine. With --check it changes nothing, shows the differences, and fails.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # fuzz.sh [TARGET...]: libFuzzer on the targets of tests/fuzz, or on all of them, FUZZ_SECONDS each (60).
-# It begins with what tests/fuzz/corpus keeps. Corpora and what fails are kept in build/fuzz. Says how many
+# Starts from tests/fuzz/corpus. Corpora and failing inputs are kept in build/fuzz. Prints how many
 # inputs were tried, and then, of each file, how many lines there are and how many the inputs of all targets
-# reach together; build/fuzz/coverage.txt has that too. With FUZZ_SECONDS=0, nothing is tried but what is kept.
-# FUZZ_KEEP=N puts the N that reach most together into tests/fuzz/corpus, in place of what is there.
+# reach together; build/fuzz/coverage.txt has that too. With FUZZ_SECONDS=0, only the kept inputs run.
+# FUZZ_KEEP=N replaces tests/fuzz/corpus by the N inputs that reach most together.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -33,7 +33,7 @@ llvm=$(dirname "$(realpath "$(command -v llvm-profdata)")")
 # The sanitizers' libraries are not part of the distribution's compiler; the bodies have no unsafe code.
 options=(--fuzz-dir fuzz --sanitizer none)
 
-# try TARGET: runs it, says how it went.
+# try TARGET: runs it and prints the result.
 try() {
 	local target=$1 log=$out/$1.log verdict=ok
 	local limits=(-max_total_time="$FUZZ_SECONDS")

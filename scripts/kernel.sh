@@ -73,7 +73,7 @@ running() {
 	uname -r | sed -n "s/^\(${KERNEL_SERIES//./\\.}\.[0-9]*+deb[0-9]*\)-amd64\$/\1/p"
 }
 
-# choose: prints the version to use: that which runs here, or else the default. The answer is kept, so that a build
+# choose: prints the version to use: the running one, or else the default. The answer is kept, so that a build
 # without network keeps working and two builds agree.
 choose() {
 	local wanted kept version

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What every script shares: where the tree and the cache are, how to say what is going on, how
-# to take a lock, and how the kernels are told from one another. Sourced, never run.
+# Common to all scripts: the places of the tree and of the cache, messages, locks, and the differences
+# between the kernels. Sourced, never run.
 
 # Not exported on purpose: each script sources this file itself.
 SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -40,7 +40,7 @@ debian_mirror() {
 	fi
 }
 
-# apt_install COMMAND PACKAGE: unless somebody else has done so meanwhile.
+# apt_install COMMAND PACKAGE: unless another process has done so meanwhile.
 apt_install() {
 	command -v "$1" >/dev/null && return
 	say APT "$2"
@@ -54,7 +54,7 @@ apt_install() {
 need() {
 	command -v "$1" >/dev/null && return
 	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-		# In a shell of its own, which keeps the lock no longer than that.
+		# In a subshell, which releases the lock when it ends.
 		(lock apt && apt_install "$@") || die "apt-get install $2 failed, see $CACHE/apt-$2.log"
 	else
 		die "'$1' is missing; install it first: sudo apt-get install $2"

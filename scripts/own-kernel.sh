@@ -30,8 +30,8 @@ parts_text() {
 	done
 }
 
-# copy_source STOCK TREE: the stock kernel's source, without what was built in it; once. A build that was
-# interrupted goes on where it was.
+# copy_source STOCK TREE: copies the stock kernel's source, without build output, once. An interrupted
+# build continues where it was.
 copy_source() {
 	[ ! -e "$2/../source" ] || return 0
 	local -a built=('*.o' '*.a' '*.so' '*.rmeta' '.*.cmd' /.config /Module.symvers /include/config
@@ -47,7 +47,7 @@ copy_source() {
 	touch "$2/../source"
 }
 
-# configure TREE: nothing but what the fragments ask for; all of it.
+# configure TREE: enables exactly the options of the fragments, and fails if one is lost.
 configure() {
 	local fragment=$1/../fragment lost
 	{
@@ -59,7 +59,7 @@ configure() {
 	[ -z "$lost" ] || { echo "the configuration has lost: $lost"; return 1; }
 }
 
-# install DIRECTORY: the image and the modules, as machines want them.
+# install DIRECTORY: the image and the modules, in the form that machines boot.
 install() {
 	local image release
 	image=$1/build/arch/x86/boot/bzImage

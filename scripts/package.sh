@@ -18,7 +18,7 @@ PARTS=$SRC/scripts/package
 # fill_in FILE: control files have no comments.
 fill_in() { sed -e '/^# SPDX/d' -e "s/@VERSION@/$VERSION/g" -e "s/@RELEASE@/$release/g" "$1"; }
 
-# settings ROOT: what modprobe has to know, however the module is installed.
+# settings ROOT: the configuration of modprobe, for each way to install the module.
 settings() { install -D -m 644 "$PARTS/modprobe.conf" "$1/usr/lib/modprobe.d/ferroce.conf"; }
 
 # module ROOT: the module for the stock kernel.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # What check-planted.sh runs in the guest: FAULTS, in words with commas between, is what the module
-# (tests/module/planted.c) does when it is loaded, one after the other. Nobody here looks at what comes of it: that is
-# what is tested. PLANTED_RC is what the script itself ends with.
+# (tests/module/planted.c) does when it is loaded, one after the other. This script ignores the
+# consequences, which are the subject of the test. It ends with PLANTED_RC.
 
 . "$VM_LIB"
 

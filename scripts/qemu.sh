@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Machines under QEMU: start one, save one that waits for its job, resume it. Sourced by
-# vm.sh. Knows the machine and its channels, not what is run in it.
+# vm.sh.
 #
 # A machine under emulation takes 9 seconds to boot, so it is booted once, saved while it waits
 # for a job, and resumed in well under a second after that. VM_COLD=1 boots anew each time.
@@ -9,7 +9,7 @@
 MACHINE_CPUS=${VM_CPUS:-2}
 JOB_SIZE=64M
 
-# machine_kernel stock|debug|kcsan: what differs. KASAN wants an eighth of the memory, and its quarantine more;
+# machine_kernel stock|debug|kcsan: the differences. KASAN needs an eighth of the memory, and its quarantine more;
 # every access is checked, so everything takes several times as long.
 machine_kernel() {
 	case $1 in
@@ -109,7 +109,7 @@ monitor() {
 	EOF
 }
 
-# job_file FILE [DIRECTORY]: the disk that carries the job, or one that says there is none yet.
+# job_file FILE [DIRECTORY]: the disk that carries the job, or one without a job.
 # Its size never changes: it is part of the machine.
 job_file() {
 	rm -f "$1"

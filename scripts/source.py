@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the source checks share: which files there are, and Rust text without comments.
+"""Common to the source checks: the list of files, and Rust text without comments.
 
-Knows enough of Rust's lexis to tell code from comments and literals; parses nothing.
+Separates code from comments and literals; does not parse.
 """
 
 import os
@@ -106,7 +106,7 @@ def line_of(text, at):
 
 
 class Report:
-    """Collects what is wrong; the process ends with it."""
+    """Collects the faults; `finish` ends the process."""
 
     def __init__(self, name):
         self.name = name

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Sourced by check.sh. What the result of a step is a result of: which files of the tree, with which settings. Knows
-# nothing of what a step does.
+# Sourced by check.sh. Finds the inputs of a step: files of the tree, and settings.
 #
-# A step on a machine does not depend on what only other scripts of tests/vm need, nor on the tests of the host. A
-# script or a program there needs what it names, written out (`name.py`, or an import), what that names, and what
-# nobody names.
+# A step on a machine does not depend on files that only other scripts of tests/vm need, nor on the tests of the host.
+# A script or a program there needs the files that it names (`name.py`, or an import), those that they name, and those
+# that no file names.
 
 # reached: "SCRIPT FILE" for each script of tests/vm and each file there that it needs.
 reached() {
@@ -25,10 +24,10 @@ reached() {
 		END { for (file in names) if (file ~ /\.sh$/) need(file, file) }' tests/vm/*.sh tests/vm/*.py
 }
 
-# hashed: "HASH FILE" for each file of the tree but Documentation; nothing where git does not know.
+# hashed: "HASH FILE" for each file of the tree except Documentation; nothing without git.
 hashed() {
 	git rev-parse --git-dir >/dev/null 2>&1 || return 0
-	# What was deleted, git may still list.
+	# git may still list deleted files.
 	git ls-files -z --cached --others --exclude-standard -- ':!Documentation' | xargs -0 sha256sum 2>/dev/null || :
 }
 

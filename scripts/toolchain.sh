@@ -27,7 +27,7 @@ build() {
 	mkdir "$new"
 	# Without one, mmdebstrap takes its own default.
 	mirror=$(debian_mirror)
-	# A tar stream rather than a directory: whoever unpacks it owns the files, and
+	# A tar stream rather than a directory: the unpacking user owns the files, and
 	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power
 	# cut before the root has its name, so dpkg need not wait for the disk.
 	if ! mmdebstrap --variant=minbase --dpkgopt=force-unsafe-io --include="${packages// /,}" --format=tar \

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Machines that are user-mode Linux: a process of the host, which runs at native speed. Sourced by vm.sh.
-# Knows the machine and its channels, not what is run in it.
 #
 # Its root is the toolchain root, as the host's file system, under an overlay in memory. The job and the
 # results are directories; see scripts/guest-init.
@@ -49,7 +48,7 @@ inside() {
 		hostfs=/ rw init=/ferroce/guest-init con=null con0=null,fd:1 con1=null,fd:5 con2=null,fd:6
 		loglevel=5 panic=-1 oops=panic log_buf_len=4M)
 	exec 5> >(cat >"$3/out") 6> >(cat >"$3/ctl") > >(cat >"$3/console") 2>&1
-	# Whoever kills the starter kills the machine and all its processes.
+	# Killing the starter kills the machine and all its processes.
 	exec setpriv --pdeathsig KILL unshare --pid --fork --kill-child -- \
 		chroot "$root" env -i HOME=/dev/shm TMPDIR=/dev/shm /ferroce/vmlinuz "${arguments[@]}" $6
 }

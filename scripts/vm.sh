@@ -11,7 +11,7 @@
 #	VM_FILES="PATH..."            more files for the guest, found in /ferroce
 #	VM_OUT=DIR                    gets /out of the guest and the kernel's log
 #	VM_ENV="NAME=VALUE..."        settings of the script's own
-#	SEED=NUMBER                   steers the chance of scripts that know it
+#	SEED=NUMBER                   seed of the random scripts
 #	KERNEL=stock|debug|kcsan|uml|umdebug  the same as -k
 #	FERROCE_KO=FILE               this module for the stock kernel, instead of one built now;
 #	FERROCE_KO_debug=FILE ...     and for the others
@@ -19,9 +19,9 @@
 #	VM_RIVALS=1                   a benchmark: warnings that come out of another driver do not count
 #	VM_IMAGE=suites               a guest with the programs of the big suites
 #
-# A script may set what is not set here in a line `# machine: NAME=VALUE...`.
+# A script may set variables that are unset here in a line `# machine: NAME=VALUE...`.
 #
-# The script finds in its environment what tests/vm/lib.sh says, and may source that as $VM_LIB.
+# The script's environment is described in tests/vm/lib.sh, which it may source as $VM_LIB.
 # A run has passed only if the script's exit code came back over its own channel, was 0, and
 # the kernel has nothing to complain about in its log.
 # Exit codes: the script's; 124 time was up; 125 the machine died; 1 the log is not clean. A machine that the
@@ -51,7 +51,7 @@ make_arguments "$kernel" >/dev/null
 DRIVER=${DRIVER:-ferroce}
 PEER_DRIVER=${PEER_DRIVER:-$DRIVER}
 TOPOLOGY=${TOPOLOGY:-single}
-# How many times longer everything may take. What is said in seconds is said for the stock kernel.
+# The factor by which time limits grow. Limits in seconds are those of the stock kernel.
 case $kernel in
 debug | kcsan) SLOWNESS=5 ;;
 umdebug) SLOWNESS=2 ;;
@@ -133,7 +133,7 @@ killed_by_emulator() {
 	return 1
 }
 
-# verdict NODE AWAITED: says why a run has failed; returns what vm.sh shall return.
+# verdict NODE AWAITED: prints why a run has failed; returns the exit code of vm.sh.
 verdict() {
 	local dir=$RUN/$1 rc
 	case $2 in

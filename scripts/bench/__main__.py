@@ -25,7 +25,7 @@ def arguments():
 
 
 def measure(options):
-    """The whole benchmark, as what is written to the JSON file."""
+    """The whole benchmark, as the JSON file holds it."""
     rounds = options.rounds or (3 if options.quick else 5)
     runs = plan.chosen(options.quick, options.only)
     if not runs:

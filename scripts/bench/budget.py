@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a function's time is for: the lines of a message's budget. The first line that fits takes it.
+"""Assigns the time of each function to a line of a message's budget. The first line that matches takes it.
 
-Knows names of kernel functions, and the parts that bench.profile divides a machine into.
+Depends on names of kernel functions, and on the parts that bench.profile divides a machine into.
 """
 
 import collections

@@ -2,7 +2,7 @@
 """Processor time of a user-mode machine, as its host accounts it.
 
 The machine is a process (its kernel, with one thread per processor) and that process's children (the programs
-in it). The host counts all of it exactly; the guest counts ticks. Knows /proc of the host and nothing else.
+in it). The host counts all of it exactly; the guest counts ticks. Reads only /proc of the host.
 """
 
 import os

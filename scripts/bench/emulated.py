@@ -2,8 +2,8 @@
 """The stock kernel under QEMU: one device of one machine, and two machines joined by virtio-net. One boot per
 path, driver and round, drivers in turn.
 
-Only the ratios mean anything: the processor is emulated. Knows how to start these machines and how
-scripts/bench/emulated.sh marks what it prints; the results are like those of bench.host.
+Only the ratios mean anything: the processor is emulated. Starts these machines and reads the marked output of
+scripts/bench/emulated.sh; the results have the form of those of bench.host.
 """
 
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The benchmark on the stock kernel under QEMU: every line of runs.txt is a name and an RDMA program; then TCP. The
-# client's machine prints what its programs say, between two lines that bench.emulated knows.
+# client's machine prints the output of its programs between two lines that bench.emulated recognises.
 
 . "$VM_LIB"
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is measured. Each `Run` is one pair of programs, whose output gives one or more figures.
-
-Knows neither how a run is done nor what came out of it.
+"""The figures of the benchmark. Each `Run` is one pair of programs, whose output contains one or more figures.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +9,7 @@ KIB, MIB = 1 << 10, 1 << 20
 #: Messages per doorbell where a program has many to send: half of perftest's send queue.
 LIST = 64
 
-#: Who is compared. `memcpy` is the processor's own limit, and exists on one device only.
+#: The contestants. `memcpy` is the processor's own limit, and exists on one device only.
 FERROCE, RXE, SIW, TCP, MEMCPY = "ferroce", "rxe", "siw", "tcp", "memcpy"
 DRIVERS = (FERROCE, RXE, SIW)
 
@@ -28,7 +26,7 @@ PATHS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One number that a run gives."""
+    """One number that a run measures."""
 
     key: str
     title: str
@@ -45,12 +43,12 @@ class Run:
     figures: tuple
     #: The RDMA program and its options; both ends get the same.
     rdma: tuple = ()
-    #: The kind of TCP run that gives the same figures, if there is one (see bench.programs).
+    #: The kind of TCP run that measures the same figures, if there is one (see bench.programs).
     tcp: str = ""
     memcpy: bool = False
     #: Bytes of a message.
     size: int = 0
-    #: Messages per doorbell: perftest wants a multiple of them.
+    #: Messages per doorbell: perftest requires a multiple of them.
     batch: int = 1
     qps: int = 1
     #: How long one measurement shall take, seconds. The warm-up finds the number of messages for that.
@@ -162,7 +160,7 @@ def objects():
         paths=(DEVICE,),
         drivers=DRIVERS,
     )
-    # Large ones one by one: who takes too long for one has the others all the same.
+    # Large ones one by one: a contestant that takes too long for one keeps the others.
     for name, listed in (
         ("", (("k4", "4 KiB"), ("k64", "64 KiB"), ("m1", "1 MiB"), ("m16", "16 MiB"))),
         ("_256mib", (("m256", "256 MiB"),)),
@@ -227,7 +225,7 @@ RUNS = (
 
 @dataclass(frozen=True)
 class Target:
-    """What ferroce must reach: its figure divided by a rival's, or by another figure of its own."""
+    """A target: ferroce's figure divided by a rival's, or by another one of ferroce."""
 
     run: str
     figure: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs the plan inside the machine. Prints one JSON object per line: the result of a job, or a mark.
 
-A mark stands where the host shall look how much processor time the machine has used: the guest cannot know
-that. It is quiet for a moment around each.
+At a mark the host reads the processor time that the machine has used, which the guest cannot know. The guest
+is idle for a moment around each mark.
 """
 
 import collections
@@ -36,7 +36,7 @@ class NoClock(Exception):
 
 
 class Failed(Exception):
-    """A job gave no figure; the text says why."""
+    """A job has no figure; the text is the reason."""
 
 
 class TooLong(Failed):
@@ -158,7 +158,7 @@ class Guest:
         self.port = 20000
         #: Messages for a measurement, by run, path and contestant.
         self.counts = {}
-        #: Who took too long twice in a row, and is not waited for again, round after round. Once may be because the
+        #: Contestants that took too long twice in a row, which are not run again in later rounds. Once may be because the
         #: host gives the machine memory only when it is touched.
         self.slow = collections.Counter()
 
@@ -181,7 +181,7 @@ class Guest:
         raise Failed(str(failure))
 
     def attempt(self, job, count):
-        """One pair of programs. `count` is for those who count; others go by the time of the run."""
+        """Runs one pair of programs. `count` is for programs that count messages; others use the time of the run."""
         run, ends = RUNS[job["run"]], self.ends(job)
         self.port += 1
         pair = programs.pair(run, job["who"], count, ends, self.port)
@@ -228,7 +228,7 @@ class Guest:
         return {"bytes": moved[1] - moved[0]}
 
     def do(self, job):
-        """One job, and the line that says what came of it."""
+        """Runs one job, and returns the line with its result."""
         run = RUNS[job["run"]]
         began = time.monotonic()
         try:
@@ -277,7 +277,7 @@ def mark(number):
 
 
 def show_symbols():
-    """Where every function of this kernel and its modules lies, for whoever has asked for profiles."""
+    """The address of every function of this kernel and its modules, for profiles."""
     shutil.copyfile("/proc/kallsyms", "/out/kallsyms")
 
 

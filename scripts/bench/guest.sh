@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The benchmark's part in the machine: a place for everybody who is compared, then bench.guest.
+# The benchmark's part in the machine: makes a place for each contestant, then runs bench.guest.
 #
 #	NAME-a: v0 (10.0.0.1) ------ v1 (10.0.0.2): NAME-b
 #
@@ -17,7 +17,7 @@ place() {
 	echo "$1 $2 $4 $3 $gid" >>"$PLACES"
 }
 
-# two_ends WHO MTU FIRST: two namespaces, and devices from number FIRST on.
+# two_ends CONTESTANT MTU FIRST: two namespaces, and devices from number FIRST on.
 two_ends() {
 	local name=$1-$2 who=$1 first=$3 dev_a= dev_b=
 	MTU=$2

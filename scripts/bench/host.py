@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Starts the machine with the plan, and reads what it prints, line by line.
 
-Where the guest sets a mark, the machine's processor time is taken at once. What comes out is a list of
-results: the job, and its figures or why there are none.
+At each mark of the guest, the machine's processor time is read. The result is a list: each job with its
+figures, or with the reason why it has none.
 """
 
 import json
@@ -36,8 +36,8 @@ def cpu_figures(run, marks, moved):
 
 
 class Reader:
-    """Understands the lines of the guest. `at_mark` is called at each mark, with its number, and says what time it
-    is, in seconds of processor time."""
+    """Reads the lines of the guest. `at_mark` is called at each mark, with its number, and returns the processor
+    time in seconds."""
 
     def __init__(self, jobs, at_mark, progress):
         self.results = []
@@ -48,7 +48,7 @@ class Reader:
         self.done = False
 
     def line(self, text):
-        """One line, of the guest or of anybody else in the machine; those are passed on."""
+        """Handles one line, of the guest or of another program in the machine; the latter are passed on."""
         try:
             said = json.loads(text)
         except ValueError:
@@ -80,7 +80,7 @@ class Reader:
 
 
 def progress(number, jobs, said):
-    """A line for whoever waits."""
+    """Reports progress."""
     job = said["job"]
     run = RUNS[job["run"]]
     if "figures" in said:
@@ -97,7 +97,7 @@ def progress(number, jobs, said):
 
 
 def boot(plan, memory, limit, at_mark=None, out=None):
-    """Boots and does the plan. Returns the results, and what is to complain about, or nothing.
+    """Boots and runs the plan. Returns the results, and a complaint if there is one.
 
     `at_mark` is called with the process of the user-mode kernel and the number of a mark; `out` is a directory for
     the guest's files.
@@ -143,7 +143,7 @@ def boot(plan, memory, limit, at_mark=None, out=None):
 
 
 def note(starter, number, at_mark):
-    """What is done at a mark; returns the machine's processor time."""
+    """Called at a mark; returns the machine's processor time."""
     kernel = cputime.machine(starter)
     if kernel is None:
         raise Broken("the user-mode kernel's process cannot be found")

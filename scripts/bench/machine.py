@@ -29,7 +29,7 @@ def _first(path, name):
 
 
 def _says(*command):
-    """What a command says; nothing where it cannot."""
+    """The output of a command; nothing if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -50,8 +50,8 @@ def load():
 
 @contextlib.contextmanager
 def awake():
-    """Keeps idle processors from sleeping as long as it is held, where one may (see the kernel's
-    Documentation/power/pm_qos_interface.rst). Gives whether they are awake.
+    """Keeps idle processors from sleeping as long as it is held, if permitted (see the kernel's
+    Documentation/power/pm_qos_interface.rst). Returns whether they stay awake.
 
     A user-mode kernel hands each system call from thread to thread. On a virtual processor that sleeps, each hand-over
     costs some ten microseconds, and a machine with nothing else to do is slower than a busy one.
@@ -68,10 +68,10 @@ def awake():
 
 @contextlib.contextmanager
 def many_mappings():
-    """Lets a process have a mapping for each page as long as it is held, where one may.
+    """Allows a process one mapping per page as long as it is held, if permitted.
 
-    A user-mode kernel maps the memory of its processes page by page. Of 1 GiB that is more than Linux grants by
-    default, and registering so much would fail.
+    A user-mode kernel maps the memory of its processes page by page. For 1 GiB that exceeds Linux's default limit,
+    and registering that much would fail.
     """
     limit = pathlib.Path("/proc/sys/vm/max_map_count")
     try:

@@ -25,7 +25,7 @@ QPS = 400
 DEPTH = 128
 REGION = 256 * MIB
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
-#: What is registered, by run and the name of its figure.
+#: The sizes to register, by run and the name of its figure.
 SIZES = {
     "register": {"k4": 4 * KIB, "k64": 64 * KIB, "m1": MIB, "m16": 16 * MIB},
     "register_256mib": {"m256": 256 * MIB},
@@ -61,7 +61,7 @@ class Touched:
         self.address = ctypes.addressof(self.bytes)
 
     def close(self):
-        """Gives it back."""
+        """Frees it."""
         del self.bytes
         self.map.close()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the measuring programs print, as numbers. Knows their formats, not who ran them or why.
+"""Reads the output of the measuring programs.
 
-Every function returns a dictionary of figures by their keys (see bench.figures), or raises `Unreadable`: what
-is not there is never taken for zero.
+Every function returns a dictionary of figures by their keys (see bench.figures), or raises `Unreadable`: a missing
+figure is never taken for zero.
 """
 
 import json
@@ -16,7 +16,7 @@ class Unreadable(ValueError):
 
 
 class NotPositive(Unreadable):
-    """A figure is zero or infinite, which no run that came to its end can give."""
+    """A figure is zero or infinite, which no complete run can yield."""
 
 
 def _row(text, header):
@@ -40,7 +40,7 @@ def _positive(figures):
 
 
 def perftest_bandwidth(text):
-    """ib_*_bw: megabytes (10^6) and messages per second. The program says MiB and millions."""
+    """ib_*_bw: megabytes (10^6) and messages per second. The program prints MiB and millions."""
     row = _row(text, "BW average")
     if len(row) < 5:
         raise Unreadable("the table is too narrow")
@@ -79,7 +79,7 @@ def qperf_latency(text):
 
 def cmtime(text):
     """cmtime: connections per second, each with its queue pair, from the first identifier made to the last one
-    connected. The table says what all took together, in microseconds."""
+    connected. The table has the total time of all, in microseconds."""
     total = re.search(r"^qp_conn\s+(\d+)$.*?^full connect\s+\d+\s+(\d+)\s", text, re.MULTILINE | re.DOTALL)
     if not total or not int(total.group(2)):
         raise Unreadable("no connections")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The picture: bars of ferroce beside its rivals, as SVG.
 
-Knows how to draw, and which figures are worth a picture; the numbers are medians from bench.stats. A bar that was
-not measured is missing, and the text says so.
+Chooses the figures and draws them; the numbers are medians from bench.stats. A bar that was not measured is
+missing, and the text mentions it.
 """
 
 import math
@@ -51,7 +51,7 @@ SHOWN = {
 
 
 def groups(series, path, kind):
-    """[(label, [(who, value)])] of what was measured for a panel."""
+    """[(label, [(contestant, value)])] of the measurements for a panel."""
     found = []
     for run, figure, label in SHOWN[kind]:
         bars = []
@@ -102,7 +102,7 @@ def panel(title, found, logarithmic, left, top, width):
 
 
 def legend(top):
-    """Who has which colour."""
+    """The legend of colours."""
     lines, x = [], MARGIN
     for who, colour in COLOURS.items():
         lines.append(f'<rect x="{x}" y="{top}" width="12" height="12" fill="{colour}"/>')
@@ -112,7 +112,7 @@ def legend(top):
 
 
 def svg(series, caption):
-    """The whole picture. `caption` says when and where, in lines."""
+    """The whole picture. `caption` is a list of lines: when and where it was measured."""
     width = (WIDTH - 2 * MARGIN - GAP) // 2
     body, y = legend(MARGIN), MARGIN + 32
     for pair in zip(PANELS[::2], PANELS[1::2]):

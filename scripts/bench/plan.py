@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The order of the measurements: whoever is compared takes turns, round after round.
+"""The order of the measurements: the contestants take turns, round after round.
 
-What is compared is measured within seconds of each other, so a machine that is slow for a minute is slow for all.
+Measurements that are compared follow each other within seconds, so a machine that is slow for a minute is slow for all.
 A job is a dictionary, because it travels into the guest as JSON.
 """
 
@@ -9,7 +9,7 @@ from bench import figures
 
 
 def contestants(run, path, quick):
-    """Who does a run on a path. siw takes no part in the quick benchmark."""
+    """The contestants of a run on a path. siw takes no part in the quick benchmark."""
     found = [driver for driver in run.drivers if not (quick and driver == figures.SIW)]
     if run.tcp:
         found.append(figures.TCP)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make profile: in which functions a run spends its time, for everybody who does it.
+"""make profile: in which functions a run spends its time, for each contestant.
 
 perf samples the user-mode kernel's process between two marks. The kernel's functions, those of modules too, have the
-addresses that the guest's /proc/kallsyms tells; for the rest perf's own names serve. The shares are
-given in nanoseconds of processor time per message.
+addresses of the guest's /proc/kallsyms; for the rest perf's own names serve. The shares are in nanoseconds of
+processor time per message.
 """
 
 import argparse
@@ -25,10 +25,10 @@ FREQUENCY = 4000
 CHANCES = 3
 #: Addresses from here on are those of the host's kernel.
 HOST_KERNEL = 1 << 63
-#: What lines of `perf script -F pid,tid,ip,sym --show-task-events` say: a sample, and that a process began.
+#: Lines of `perf script -F pid,tid,ip,sym --show-task-events`: a sample, and the start of a process.
 SAMPLE = re.compile(r"^\s*(?P<pid>\d+)/\d+\s+(?P<ip>[0-9a-f]+)\s+(?P<symbol>\S.*?)\s*$")
 FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>\d+):\d+\):\((?P<parent>\d+):\d+\)")
-#: What tells two builds of a Rust crate apart, in a name that is written out.
+#: The hash that distinguishes two builds of a Rust crate, in a demangled name.
 HASH = re.compile(r"\[[0-9a-f]+\]")
 
 

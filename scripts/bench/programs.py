@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command lines of both ends of a run, and how their output is read.
+"""The command lines of both ends of a run, and the readers of their output.
 
-Knows the programs' options. A `Place` says where an end is; see bench.guest.
+A `Place` is where an end runs; see bench.guest.
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ class Pair:
     server: list | None
     client: list
     read: Callable
-    #: Whom the server waits for: `tcp`, or `cm` when the connection manager listens.
+    #: How to find out that the server listens: `tcp`, or `cm` for the connection manager.
     listens: str = "tcp"
     #: Whether the server ends by itself.
     ends: bool = True
 
 
 def perftest(run, count, server, client, driver, port):
-    """An RDMA run. iWARP knows no connection without the connection manager."""
+    """An RDMA run. iWARP has no connection without the connection manager."""
     iwarp = driver == figures.SIW
     count += -count % run.batch
 
@@ -88,7 +88,7 @@ def connections(count, server, client, port):
 
 
 def pair(run, who, count, ends, port):
-    """Who does what, for a run and a contestant."""
+    """The programs of both ends, for a run and a contestant."""
     if who == figures.TCP:
         return tcp(run, count, ends[0], port)
     if run.program == "objects":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From single measurements to what is said of them: medians, spread, and ratios within one round.
+"""From single measurements to medians, spread, and ratios within one round.
 
 A ratio is taken between measurements of the same round, which were made within seconds of each other; the median of
-these is what counts. A measurement that failed takes no part in anything.
+these is reported. A failed measurement is ignored.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The table on the terminal. Knows how numbers are shown, not where they come from."""
+"""The table on the terminal."""
 
 from bench import figures, stats
 
@@ -25,8 +25,8 @@ def ratio(summary):
 
 
 def cell(series, run, figure, path, who):
-    """A median and its spread, and of how many rounds if not of all. What failed says so; what a program does not tell
-    is a dash."""
+    """A median and its spread, and the number of rounds if a round is missing. A failure is named; a figure that a
+    program does not print is a dash."""
     if (run.name, path, who) not in series.tried:
         return ""
     found = stats.summary(series.of(run.name, figure.key, path, who))
@@ -37,7 +37,7 @@ def cell(series, run, figure, path, who):
 
 
 def verdicts(series):
-    """Each target of what was tried: (its text, the limit, the ratio, whether it is reached or None if that failed)."""
+    """Each target of the contestants that ran: (its text, the limit, the ratio, whether it is reached or None if that failed)."""
     for target in figures.TARGETS:
         run = RUNS[target.run]
         figure = next(figure for figure in run.figures if figure.key == target.figure)
@@ -70,7 +70,7 @@ def _rows(series):
 
 
 def _row(series, run, figure, path):
-    """Everybody's figure, and ours divided by each rival's."""
+    """The figure of each contestant, and ferroce's divided by each rival's."""
     ours = series.of(run.name, figure.key, path, figures.FERROCE)
     against = [ratio(stats.ratios(ours, series.of(run.name, figure.key, path, rival))) for rival in RIVALS]
     cells = [cell(series, run, figure, path, who) for who in WHO]
