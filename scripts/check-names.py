@@ -25,8 +25,8 @@ CONSTANT = re.compile(
     r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?(?:const|static)\s+([A-Z][A-Z0-9_]*)\s*:\s*([^=;]+?)\s*=", re.MULTILINE
 )
 PUBLIC = re.compile(
-    r"^[ \t]*pub\s+(?:const\s+|unsafe\s+|async\s+|extern\s+\"C\"\s+)*(?:fn|struct|enum|union|trait|const|static|type)\s+"
-    r"(?:mut\s+)?(\w+)",
+    r"^[ \t]*pub\s+(?:const\s+|unsafe\s+|extern\s+\"C\"\s+)*"
+    r"(?:fn|struct|enum|union|trait|const|static|type)\s+(?:mut\s+)?(\w+)",
     re.MULTILINE,
 )
 NUMBER = re.compile(r"^(?:[ui](?:8|16|32|64|size)|Duration)$")

@@ -158,8 +158,8 @@ class Guest:
         self.port = 20000
         #: Messages for a measurement, by run, path and contestant.
         self.counts = {}
-        #: Contestants that took too long twice in a row, which are not run again in later rounds. Once may be because the
-        #: host gives the machine memory only when it is touched.
+        #: Contestants that took too long twice in a row, which are not run again in later rounds. Once may be
+        #: because the host gives the machine memory only when it is touched.
         self.slow = collections.Counter()
 
     def ends(self, job):

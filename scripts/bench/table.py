@@ -37,7 +37,8 @@ def cell(series, run, figure, path, who):
 
 
 def verdicts(series):
-    """Each target of the contestants that ran: (its text, the limit, the ratio, whether it is reached or None if that failed)."""
+    """Each target of the contestants that ran: (its text, the limit, the ratio, whether it is reached; None if the run
+    failed)."""
     for target in figures.TARGETS:
         run = RUNS[target.run]
         figure = next(figure for figure in run.figures if figure.key == target.figure)
