@@ -94,7 +94,7 @@ impl FastMr {
         KBox::pin_init(
             pin_init!(Self {
                 pd,
-                active <- RwRevocable::shut(nothing, c"ferroce::FastMr", static_lock_class!()),
+                active <- RwRevocable::new_revoked(nothing, c"ferroce::FastMr", static_lock_class!()),
                 staged <- new_spinlock_irq!(staged, "ferroce::FastMr::staged"),
                 windows,
             }),
@@ -117,10 +117,10 @@ impl FastMr {
     /// Registers the pages that were noted last. `false`: the region is registered already.
     pub(crate) fn register(&self, reg: &FastReg) -> bool {
         let mut active = self.active.lock();
-        if active.is_open() {
+        if active.is_accessible() {
             return false;
         }
-        let now = active.shut();
+        let now = active.revoke();
         let mut staged = self.staged.lock();
         if staged.fresh {
             if let Memory::FastRegPages(pages) = &mut now.memory {
@@ -139,7 +139,7 @@ impl FastMr {
                 _ => 0,
             },
         };
-        active.open();
+        active.make_accessible();
         self.windows.reopen();
         true
     }
@@ -151,7 +151,7 @@ impl FastMr {
     /// `Key`: that is not its key; `Rights`: a peer has no right to it, or a window is bound.
     pub(crate) fn invalidate(&self, generation: u8, remote: bool) -> Result<(), AccessError> {
         let mut active = self.active.lock();
-        if active.generation != generation || (remote && !active.is_open()) {
+        if active.generation != generation || (remote && !active.is_accessible()) {
             return Err(AccessError::Key);
         }
         if remote && active.access.intersection(REMOTE) == Access::NONE {
@@ -160,13 +160,13 @@ impl FastMr {
         if !self.windows.close() {
             return Err(AccessError::Rights);
         }
-        active.shut();
+        active.revoke();
         Ok(())
     }
 
     /// The registration, if there is one.
     pub(crate) fn enter(&self) -> Result<RwGuard<'_, FastRegistration>, AccessError> {
-        self.active.enter().ok_or(AccessError::Key)
+        self.active.try_access().ok_or(AccessError::Key)
     }
 
     /// [`AccessRequest::check`] for this region.

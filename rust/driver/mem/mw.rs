@@ -104,7 +104,7 @@ impl Mw {
             pin_init!(Self {
                 pd,
                 window_type,
-                binding <- RwRevocable::shut(nothing, c"ferroce::Window", static_lock_class!()),
+                binding <- RwRevocable::new_revoked(nothing, c"ferroce::Window", static_lock_class!()),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -136,7 +136,7 @@ impl Mw {
             false => Some(hold()?),
         };
         let before = core::mem::replace(
-            binding.shut(),
+            binding.revoke(),
             Binding {
                 generation: bind.key,
                 identity,
@@ -146,7 +146,7 @@ impl Mw {
             },
         );
         if place.is_some() {
-            binding.open();
+            binding.make_accessible();
         }
         Some(before.place.map(|place| place.region))
     }
@@ -174,7 +174,7 @@ impl Mw {
         if binding.identity != identity {
             return Err(AccessError::Rights);
         }
-        binding.shut().place = None;
+        binding.revoke().place = None;
         Ok(place.region)
     }
 
@@ -194,7 +194,7 @@ impl Mw {
         generation: u8,
         request: &AccessRequest<'_>,
     ) -> Result<(RwGuard<'_, Binding>, WindowPlace), AccessError> {
-        let binding = self.binding.enter().ok_or(AccessError::Key)?;
+        let binding = self.binding.try_access().ok_or(AccessError::Key)?;
         if binding.generation != generation {
             return Err(AccessError::Key);
         }

@@ -242,7 +242,7 @@ impl Demux {
     ) -> Option<&'g AnyQp> {
         let net = via.net_id();
         let mut other = None;
-        for qp in self.gsi_of_net(net)?.each(guard) {
+        for qp in self.gsi_of_net(net)?.iter(guard) {
             let port = qp.shared().port();
             if port.is_in(net, guard) && port.owns(gid) {
                 if port.takes_from(via, guard) {

@@ -97,7 +97,7 @@ impl Groups {
         let attached = {
             let guard = rcu::read_lock();
             let mut attached = 0u32;
-            for member in chain.each(&guard).filter(|one| one.is_of(port, group)) {
+            for member in chain.iter(&guard).filter(|one| one.is_of(port, group)) {
                 if Arc::ptr_eq(&member.qp, qp) {
                     return Err(EEXIST);
                 }
@@ -201,7 +201,7 @@ impl Groups {
     ) -> Result<(), DropReason> {
         let none = DropReason::NoMulticastMember;
         let chain = self.chain(group).ok_or(none)?;
-        let mut members = chain.each(guard).filter(|member| {
+        let mut members = chain.iter(guard).filter(|member| {
             let port = member.qp.shared().port();
             member.membership.group() == group
                 && port.is_in(via.net_id(), guard)

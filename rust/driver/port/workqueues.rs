@@ -24,7 +24,7 @@ impl Workqueues {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             pages: Workqueue::new(c"ferroce_pages")?,
-            turns: Workqueue::at_once(c"ferroce_turns")?,
+            turns: Workqueue::highpri(c"ferroce_turns")?,
         })
     }
 }

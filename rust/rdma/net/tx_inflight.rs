@@ -160,7 +160,7 @@ impl TxInflight {
 
     /// Nobody waits any more, whoever did: it has been resumed by now, or will not be. To be called before its queue
     /// pair ends, which would otherwise live until the network has room.
-    pub fn forget_waiter(&self) {
+    pub fn cancel_waiter(&self) {
         let waiter = {
             let mut waiter = self.waiter.lock();
             self.wanted.store(0, Relaxed);
