@@ -194,7 +194,7 @@ impl QpMemory<'_> {
     ) -> Result<(), AccessFailure<AccessError>> {
         let guard = rcu::read_lock();
         let found = self.remote(remote, len, access, &guard)?;
-        if !ahead || found.memory().stays() {
+        if !ahead || found.memory().is_pinned() {
             return Ok(());
         }
         let soon = len.min(MOST_AHEAD);

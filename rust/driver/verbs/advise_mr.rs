@@ -68,7 +68,7 @@ pub(crate) fn memory(init: &MrInit) -> Result<Memory> {
         if init.iova != 0 || access.contains(Access::HUGETLB) {
             return Err(EINVAL);
         }
-        OnDemand::everything(writable)?
+        OnDemand::implicit(writable)?
     } else {
         OnDemand::new(init.start, init.length, writable)?
     };

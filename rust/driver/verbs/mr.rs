@@ -263,7 +263,7 @@ fn with_rights(dev: &Device<Ferroce>, mr: &Mr, access: Access) -> Result<Arc<Mem
     if mr.memory.allows(access.bits()) {
         return Ok(mr.memory.clone());
     }
-    let (start, length) = mr.memory.origin().ok_or(EOPNOTSUPP)?;
+    let (start, length) = mr.memory.user_range().ok_or(EOPNOTSUPP)?;
     let init = MrInit {
         start,
         length,

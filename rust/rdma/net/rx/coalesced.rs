@@ -93,7 +93,7 @@ impl<'a> CoalescedPackets<'a> {
     /// As [`Memory::write`]; `EFAULT` as well if the packets end before.
     pub fn copy_to_memory(&self, offset: usize, memory: &Memory, at: u64, len: usize) -> Result {
         let mut from = self.cursor(offset);
-        memory.each(at, len, true, |to, len| {
+        memory.for_each_piece(at, len, true, |to, len| {
             // SAFETY: The piece is there and may be written, until the closure returns.
             unsafe { from.copy_raw(to, len) }
         })
