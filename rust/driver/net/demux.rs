@@ -146,7 +146,7 @@ impl Demux {
 
     /// Where the general services queue pairs of a namespace are, with those of a few others.
     fn gsi_of_net(&self, net: NetId) -> Option<&RcuTable<AnyQp>> {
-        self.gsi.get(net.spread_over(TABLES))
+        self.gsi.get(net.bucket(TABLES))
     }
 
     /// Has the queue pairs of `port`, which has no netdev any more, let go of the routes to their peers. Sleeps.

@@ -167,13 +167,13 @@ impl Groups {
     /// the queue pairs. Where that fails, it is tried again the next time.
     pub(crate) fn renew(&self, port: &Port, netdev: &NetDevBorrow, rtnl: &Rtnl) {
         self.for_each_at(port, |membership| {
-            let _ = membership.renew(netdev, rtnl);
+            let _ = membership.rejoin(netdev, rtnl);
         });
     }
 
     /// The netdev below `port` goes, and no queue pair there joins it any more.
     pub(crate) fn give_up(&self, port: &Port, rtnl: &Rtnl) {
-        self.for_each_at(port, |membership| membership.give_up(rtnl));
+        self.for_each_at(port, |membership| membership.leave_locked(rtnl));
     }
 
     fn for_each_at(&self, port: &Port, f: impl Fn(&Membership)) {

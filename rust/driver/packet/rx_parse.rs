@@ -86,7 +86,7 @@ pub(crate) fn coalesce<'a>(
         start: first.payload_offset(),
         skip: BTH_LEN,
         // CAST: `u32` to `usize`, on 64 bits.
-        each: mtu.bytes() as usize,
+        per_packet: mtu.bytes() as usize,
     };
     let mut packet = *first;
     // Ends: a buffer has 64 packets at most.
@@ -134,7 +134,7 @@ fn traced(from: &RxPacket<'_>, packet: &Packet<'_>) {
 /// Checks the ICRC of `packet`, unless it is as this module has made it: there is no wire that could have damaged it.
 fn verify(from: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<(), DropReason> {
     let skb = from.skb();
-    let stayed = skb.is_as_made() && !VERIFY_ALWAYS.load(Relaxed);
+    let stayed = skb.is_local_gso() && !VERIFY_ALWAYS.load(Relaxed);
     // All packets of a buffer have one header, which was looked at with the first.
     if stayed && from.index() != 0 {
         return Ok(());
