@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The core's part of a device (`struct ib_device`), as a reference-counted object.
+//! The core's structure of a device (`struct ib_device`), as a reference-counted object.
 //!
-//! A driver's own part is in [`Device`](crate::ib::device::Device). This file stands below `mm`, because pinning
-//! memory and mapping a DMA buffer need the core's part only.
+//! The driver's data is in [`Device`](crate::ib::device::Device). This file stands below `mm`, because
+//! pinning memory and mapping a DMA-BUF need only the core's structure.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -16,27 +16,28 @@ use kernel::{
     types::Opaque, //
 };
 
-/// The core's part of a device (`struct ib_device`).
+/// The core's structure of a device (`struct ib_device`).
 ///
-/// A reference keeps the memory, not the registration: what needs a device that is in use takes a
-/// [`Device`].
+/// A reference keeps the memory, not the registration. Code that needs a registered device takes a
+/// [`Device`](crate::ib::device::Device).
 #[repr(transparent)]
 pub struct IbDevice(Opaque<bindings::ib_device>);
 
-// SAFETY: The structure is made for use by many tasks, and the core locks what it has to.
+// SAFETY: C uses `struct ib_device` from any task and does its own locking.
 unsafe impl Send for IbDevice {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`: C does the locking.
 unsafe impl Sync for IbDevice {}
 
-// SAFETY: The reference count of the embedded `struct device` keeps the memory.
+// SAFETY: The reference count of the embedded `struct device` keeps the structure: C frees it in that
+// device's release function.
 unsafe impl AlwaysRefCounted for IbDevice {
     fn inc_ref(&self) {
-        // SAFETY: A reference means that the count is not 0.
+        // SAFETY: `self` exists, so the count is not 0.
         unsafe { bindings::get_device(self.as_device()) };
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller owns a reference, so the structure is valid until it is given back.
+        // SAFETY: The caller owns a reference, so the structure is valid until `put_device` gives it up.
         unsafe { bindings::put_device(obj.as_ref().as_device()) };
     }
 }
@@ -44,9 +45,9 @@ unsafe impl AlwaysRefCounted for IbDevice {
 impl IbDevice {
     /// # Safety
     ///
-    /// `raw` is a valid device for all of `'a`.
+    /// `raw` must point to a device that stays valid for all of `'a`.
     pub(crate) unsafe fn from_raw<'a>(raw: *const bindings::ib_device) -> &'a Self {
-        // SAFETY: As the function requires; the representation is transparent.
+        // SAFETY: By the function's contract, `raw` is valid for `'a`. The representation is transparent.
         unsafe { &*raw.cast() }
     }
 
@@ -55,28 +56,28 @@ impl IbDevice {
     }
 
     pub(crate) fn as_device(&self) -> *mut bindings::device {
-        // SAFETY: The structure is valid; only an address is taken.
+        // SAFETY: `as_raw` points to a valid structure, and only the address of a field is computed.
         unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
     }
 
-    /// Waits until the core has unregistered the device, if nobody uses it any more and that is all there is left
-    /// to do. May sleep.
-    pub(crate) fn settle(&self) {
-        // SAFETY: The structure is valid, with all that the core has put into it.
+    /// Waits until the core has completed an unregistration that another thread began. May sleep.
+    pub(crate) fn wait_unregistered(&self) {
+        // SAFETY: The structure is valid, and the core initialised it when it allocated the device.
         unsafe { bindings::ferroce_helper_ib_wait_for_unregistration(self.as_raw()) };
     }
 
-    /// Speed and width of the port, as the interface has it (`enum ib_port_speed`,
-    /// `enum ib_port_width`).
+    /// Returns speed and width of the port as reported by its netdev (`enum ib_port_speed`, `enum
+    /// ib_port_width`).
     ///
-    /// Takes the RTNL lock. Logs a warning each time that the interface cannot tell, so ask once.
+    /// Takes the RTNL lock. C logs a warning each time that the netdev cannot report its speed, so call this
+    /// once.
     ///
     /// # Errors
     ///
-    /// `ENODEV` without an interface.
+    /// `ENODEV` without a netdev.
     pub fn ethernet_speed(&self) -> Result<(u16, u8)> {
         let (mut speed, mut width) = (0, 0);
-        // SAFETY: The structure is valid, and so are the places for the results.
+        // SAFETY: The structure is valid, and the results go to locals that outlive the call.
         to_result(unsafe { bindings::ib_get_eth_speed(self.as_raw(), 1, &mut speed, &mut width) })?;
         Ok((speed, width))
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The object that a hook of namespaces calls (`rust/rdma/net/netns/listener.rs`), while another hook is registered.
+//! Model check of `rust/rdma/net/netns/listener.rs`: the object that a pernet hook calls, while another hook
+//! is registered.
 //!
-//! The very file that the module is built from, over a model of the kernel's atomics. Two hooks have objects of different
-//! types. Checked is that a hook never sees the object of the other one: not while the first is unregistered, whereupon
-//! C calls it for every namespace, and not when the second takes its place at that moment.
+//! Compiles the module's own `listener.rs` over a model of the kernel's atomics. Two hooks have objects of
+//! different types. Checks that a hook never sees the object of the other one: not while the first is being
+//! unregistered, when C calls it for every namespace, and not when the second is registered at that moment.
 
 use listener::{
     Listener,
@@ -99,7 +100,7 @@ mod listener {
 const FIRST: Object = 1;
 const SECOND: Object = 2;
 
-/// What the hook of `own` does when C calls it. Returns whether it called its object.
+/// The hook of `own`, as C calls it. Returns whether it called its object.
 fn exit(listener: &Listener, own: Object) -> bool {
     let object = listener.get();
     assert!(
@@ -122,7 +123,7 @@ fn a_hook_that_is_unregistered_never_sees_the_next_object() {
             })
         };
         listener.close(|| {
-            // C calls the first hook for each namespace, before it takes the hook out of its list.
+            // C calls the first hook for each namespace before it removes the hook from its list.
             assert!(
                 !exit(&listener, FIRST),
                 "called while its hook is unregistered"

@@ -99,7 +99,7 @@ impl FastMr {
         KBox::pin_init(
             pin_init!(Self {
                 pd,
-                active <- RwRevocable::shut(inactive, c"ferroce::FastMr", static_lock_class!()),
+                active <- RwRevocable::new_revoked(inactive, c"ferroce::FastMr", static_lock_class!()),
                 staged <- new_spinlock_irq!(staged, "ferroce::FastMr::staged"),
                 windows,
             }),
@@ -122,10 +122,10 @@ impl FastMr {
     /// Registers the pages staged last. Returns false if the region is registered already.
     pub(crate) fn register(&self, reg: &FastReg) -> bool {
         let mut active = self.active.lock();
-        if active.is_open() {
+        if active.is_accessible() {
             return false;
         }
-        let registration = active.shut();
+        let registration = active.revoke();
         let mut staged = self.staged.lock();
         if staged.fresh {
             if let Memory::FastRegPages(pages) = &mut registration.memory {
@@ -144,7 +144,7 @@ impl FastMr {
                 _ => 0,
             },
         };
-        active.open();
+        active.make_accessible();
         self.windows.reopen();
         true
     }
@@ -157,7 +157,7 @@ impl FastMr {
     /// invalidates a region without remote rights, or a window is bound.
     pub(crate) fn invalidate(&self, generation: u8, remote: bool) -> Result<(), AccessError> {
         let mut active = self.active.lock();
-        if active.generation != generation || (remote && !active.is_open()) {
+        if active.generation != generation || (remote && !active.is_accessible()) {
             return Err(AccessError::Key);
         }
         if remote && active.access.intersection(REMOTE_RIGHTS) == Access::NONE {
@@ -166,7 +166,7 @@ impl FastMr {
         if !self.windows.close() {
             return Err(AccessError::Rights);
         }
-        active.shut();
+        active.revoke();
         Ok(())
     }
 
@@ -176,7 +176,7 @@ impl FastMr {
     ///
     /// `Key` if the region is not registered.
     pub(crate) fn enter(&self) -> Result<RwGuard<'_, FastRegistration>, AccessError> {
-        self.active.enter().ok_or(AccessError::Key)
+        self.active.try_access().ok_or(AccessError::Key)
     }
 
     /// Checks `request` as [`AccessRequest::check`] does. Returns the registration and the offset of the

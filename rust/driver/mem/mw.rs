@@ -106,7 +106,7 @@ impl Mw {
             pin_init!(Self {
                 pd,
                 window_type,
-                binding <- RwRevocable::shut(unbound, c"ferroce::Window", static_lock_class!()),
+                binding <- RwRevocable::new_revoked(unbound, c"ferroce::Window", static_lock_class!()),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -138,7 +138,7 @@ impl Mw {
             false => Some(attach()?),
         };
         let old = core::mem::replace(
-            binding.shut(),
+            binding.revoke(),
             Binding {
                 generation: bind.key,
                 identity,
@@ -148,7 +148,7 @@ impl Mw {
             },
         );
         if place.is_some() {
-            binding.open();
+            binding.make_accessible();
         }
         Some(old.place.map(|place| place.region))
     }
@@ -176,7 +176,7 @@ impl Mw {
         if binding.identity != identity {
             return Err(AccessError::Rights);
         }
-        binding.shut().place = None;
+        binding.revoke().place = None;
         Ok(place.region)
     }
 
@@ -198,7 +198,7 @@ impl Mw {
         generation: u8,
         request: &AccessRequest<'_>,
     ) -> Result<(RwGuard<'_, Binding>, WindowPlace), AccessError> {
-        let binding = self.binding.enter().ok_or(AccessError::Key)?;
+        let binding = self.binding.try_access().ok_or(AccessError::Key)?;
         if binding.generation != generation {
             return Err(AccessError::Key);
         }

@@ -218,7 +218,7 @@ impl QpMemory<'_> {
     ) -> Result<(), AccessFailure<AccessError>> {
         let guard = rcu::read_lock();
         let found = self.lookup_remote(remote, len, access, &guard)?;
-        if !fault_around || found.memory().stays() {
+        if !fault_around || found.memory().is_pinned() {
             return Ok(());
         }
         let around_len = len.min(FAULT_AROUND_BYTES);

@@ -148,7 +148,7 @@ impl Demux {
 
     /// Returns the table of the GSI QPs of a namespace. Other namespaces may share it.
     fn gsi_table(&self, net: NetId) -> Option<&RcuTable<AnyQp>> {
-        self.gsi_tables.get(net.spread_over(GSI_TABLES))
+        self.gsi_tables.get(net.bucket(GSI_TABLES))
     }
 
     /// Drops the cached routes of the QPs of `port`, which has lost its netdev. Sleeps.
@@ -247,7 +247,7 @@ impl Demux {
     ) -> Option<&'g AnyQp> {
         let net = via.net_id();
         let mut other = None;
-        for qp in self.gsi_table(net)?.each(guard) {
+        for qp in self.gsi_table(net)?.iter(guard) {
             let port = qp.shared().port();
             if port.is_in(net, guard) && port.has_gid(gid) {
                 if port.receives_from(via, guard) {

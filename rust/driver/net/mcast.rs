@@ -98,7 +98,7 @@ impl Groups {
         let attached = {
             let guard = rcu::read_lock();
             let mut attached = 0u32;
-            let members = chain.each(&guard);
+            let members = chain.iter(&guard);
             for member in members.filter(|member| member.is_of(port, group)) {
                 if Arc::ptr_eq(&member.qp, qp) {
                     return Err(EEXIST);
@@ -171,13 +171,13 @@ impl Groups {
     /// IPv4 or IPv6 configuration, and lost the groups. A join that fails is tried again at the next netdev event.
     pub(crate) fn rejoin(&self, port: &Port, netdev: &NetDevBorrow, rtnl: &Rtnl) {
         self.for_each_at(port, |membership| {
-            let _ = membership.renew(netdev, rtnl);
+            let _ = membership.rejoin(netdev, rtnl);
         });
     }
 
     /// Leaves all groups of the port's QPs, because its netdev is being unregistered.
     pub(crate) fn leave_all(&self, port: &Port, rtnl: &Rtnl) {
-        self.for_each_at(port, |membership| membership.give_up(rtnl));
+        self.for_each_at(port, |membership| membership.leave_locked(rtnl));
     }
 
     /// Calls `f` with each membership of a QP of `port`.
@@ -206,7 +206,7 @@ impl Groups {
     ) -> Result<(), DropReason> {
         let none = DropReason::NoMulticastMember;
         let chain = self.chain(group).ok_or(none)?;
-        let mut members = chain.each(guard).filter(|member| {
+        let mut members = chain.iter(guard).filter(|member| {
             let port = member.qp.shared().port();
             member.membership.group() == group
                 && port.is_in(via.net_id(), guard)

@@ -86,7 +86,7 @@ pub(crate) fn coalesce<'a>(
         start: first.payload_offset(),
         skip: BTH_LEN,
         // CAST: `usize` has 64 bits.
-        each: mtu.bytes() as usize,
+        per_packet: mtu.bytes() as usize,
     };
     let mut packet = *first;
     // Terminates: a buffer has at most 64 packets.
@@ -136,7 +136,7 @@ fn trace_packet_in(rx: &RxPacket<'_>, packet: &Packet<'_>) {
 /// are always checked.
 fn verify_icrc(rx: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<(), DropReason> {
     let skb = rx.skb();
-    let skip_icrc = skb.is_as_made() && !VERIFY_ALWAYS.load(Relaxed);
+    let skip_icrc = skb.is_local_gso() && !VERIFY_ALWAYS.load(Relaxed);
     // All packets of a buffer share the IP and UDP headers, which were checked with the first.
     if skip_icrc && rx.index() != 0 {
         return Ok(());

@@ -24,7 +24,7 @@ impl Workqueues {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             page_faults: Workqueue::new(c"ferroce_faults")?,
-            yields: Workqueue::at_once(c"ferroce_yield")?,
+            yields: Workqueue::highpri(c"ferroce_yield")?,
         })
     }
 }

@@ -79,7 +79,7 @@ use rdma::{
         timer::Timer,
         work::{
             cancel_work,
-            take_back_work, //
+            cancel_work_nowait, //
         }, //
     }, //
 };
@@ -272,13 +272,13 @@ impl<T: Transport> Qp<T> {
         // and the callback queue work items, so they are stopped first.
         for _ in 0..2 {
             self.timer.cancel();
-            self.shared().tx_inflight().forget_waiter();
+            self.shared().tx_inflight().cancel_waiter();
             cancel_work::<_, SEND_WORK>(self);
             cancel_work::<_, RECEIVE_YIELD_WORK>(self);
             cancel_work::<_, RECEIVE_WORK>(self);
         }
-        take_back_work::<_, SEND_FAULT_WORK>(self);
-        take_back_work::<_, RECEIVE_FAULT_WORK>(self);
+        cancel_work_nowait::<_, SEND_FAULT_WORK>(self);
+        cancel_work_nowait::<_, RECEIVE_FAULT_WORK>(self);
     }
 
     // Events.

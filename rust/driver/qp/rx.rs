@@ -91,7 +91,7 @@ fn process_buffers(
             .wrapping_add(u32::from(skb.packets() > 1));
         if let Some(index) = process_buffer(qp, &skb, &mut count, handle) {
             skb.resume_at(index);
-            inbox.unpop(skb);
+            inbox.push_front(skb);
             more = More::No;
             break;
         }

@@ -130,7 +130,7 @@ fn on_demand_memory(init: &MrInit) -> Result<Memory> {
         if init.iova != 0 || access.contains(Access::HUGETLB) {
             return Err(EINVAL);
         }
-        OnDemand::everything(writable)?
+        OnDemand::implicit(writable)?
     } else {
         OnDemand::new(init.start, init.length, writable)?
     };
@@ -295,7 +295,7 @@ fn memory_for_access(dev: &Device<Ferroce>, mr: &Mr, access: Access) -> Result<A
     if mr.memory.allows(access.bits()) {
         return Ok(mr.memory.clone());
     }
-    let (start, length) = mr.memory.origin().ok_or(EOPNOTSUPP)?;
+    let (start, length) = mr.memory.user_range().ok_or(EOPNOTSUPP)?;
     let init = MrInit {
         start,
         length,

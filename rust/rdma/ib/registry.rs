@@ -288,7 +288,7 @@ impl<T, C> Registry<T, C> {
             let ib = devices.get(at).map(|listed| listed.ib.clone());
             drop(devices);
             if let Some(ib) = ib {
-                ib.settle();
+                ib.wait_unregistered();
             }
         }
     }

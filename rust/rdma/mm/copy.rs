@@ -1,50 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copies from memory to memory.
+//! Copies between two memories, for local peers.
 //!
-//! Owns the walk over two memories at a time. Either may be on demand, and what is locked while its pages
-//! are used is never locked twice: readers of two chunks could wait for each other by way of writers.
+//! Either side may be on-demand memory. The lock of an [`HmmRange`](crate::mm::hmm_range) is held while its
+//! pages are copied, and never two of them at once: readers of two ranges could deadlock by way of waiting
+//! writers.
+//!
+//! For any context except hard interrupts.
 
 use crate::bindings;
 use crate::mm::{
-    extents::Pieces,
+    extents::PieceIter,
     memory::Memory, //
 };
 use kernel::prelude::*;
 
-/// Why bytes were not copied, or not all of them.
+/// Why a copy failed or was incomplete.
 #[derive(Debug)]
 pub enum CopyError {
-    /// The memory they are in cannot be read; errors as of [`Memory::read`].
+    /// The source cannot be read; errors as in [`Memory::read`].
     Source(Error),
-    /// The memory they are for cannot be written; errors as of [`Memory::write`].
+    /// The target cannot be written; errors as in [`Memory::write`].
     Target(Error),
 }
 
-/// Bytes that are copied at a time from memory on demand to memory on demand.
-const BOUNCE: usize = 512;
+/// Bytes per step of a copy between two on-demand memories, on the stack.
+const BOUNCE_BYTES: usize = 512;
 
 /// One end of a copy.
-struct End<'a> {
+struct CopyEnd<'a> {
     memory: &'a Memory,
     at: u64,
     write: bool,
 }
 
-impl End<'_> {
-    /// Its pieces, if it stays where it is.
-    fn pieces(&self, len: usize) -> Result<Pieces<'_>> {
-        self.memory.pieces(self.at, len, self.write)
+impl CopyEnd<'_> {
+    /// Returns the contiguous pieces of `len` bytes. Not for on-demand memory.
+    fn pieces(&self, len: usize) -> Result<PieceIter<'_>> {
+        self.memory.pinned_pieces(self.at, len, self.write)
     }
 }
 
 impl Memory {
-    /// Copies `len` bytes at `source_offset` of `source` to `offset`. They may overlap. For any context
-    /// but hard interrupts.
+    /// Copies `len` bytes at `source_offset` of `source` to `offset`. The ranges may overlap.
     ///
     /// # Errors
     ///
-    /// Which of the two could not be accessed; some bytes may have been copied.
+    /// Reports which side failed; some bytes may have been copied.
     #[inline]
     pub fn copy_from(
         &self,
@@ -52,12 +54,12 @@ impl Memory {
         (source, source_offset): (&Self, u64),
         len: usize,
     ) -> Result<(), CopyError> {
-        let to = End {
+        let to = CopyEnd {
             memory: self,
             at: offset,
             write: true,
         };
-        let from = End {
+        let from = CopyEnd {
             memory: source,
             at: source_offset,
             write: false,
@@ -65,23 +67,25 @@ impl Memory {
         match (self, source) {
             (Self::OnDemand(_), Self::OnDemand(_)) => bounce(&to, &from, len),
             (_, Self::OnDemand(_)) => {
-                // SAFETY: The pieces are as `copy` needs them.
-                let copied = each_pair(&from, &to, len, |from, to, len| unsafe {
+                // SAFETY: `for_each_pair` passes pieces of `len` bytes that stay present until the closure
+                // returns: `from` for reading, and `to`, whose end has `write` set, for writing.
+                let copied = for_each_pair(&from, &to, len, |from, to, len| unsafe {
                     copy(to, from, len)
                 });
-                copied.map_err(|broken| match broken {
-                    CopyBroken::Outer(error) => CopyError::Source(error),
-                    CopyBroken::Inner(error) => CopyError::Target(error),
+                copied.map_err(|error| match error {
+                    PairError::Outer(error) => CopyError::Source(error),
+                    PairError::Inner(error) => CopyError::Target(error),
                 })
             }
             (Self::OnDemand(_), _) => {
-                // SAFETY: As above.
-                let copied = each_pair(&to, &from, len, |to, from, len| unsafe {
+                // SAFETY: `for_each_pair` passes pieces of `len` bytes that stay present until the closure
+                // returns: `from` for reading, and `to`, whose end has `write` set, for writing.
+                let copied = for_each_pair(&to, &from, len, |to, from, len| unsafe {
                     copy(to, from, len);
                 });
-                copied.map_err(|broken| match broken {
-                    CopyBroken::Outer(error) => CopyError::Target(error),
-                    CopyBroken::Inner(error) => CopyError::Source(error),
+                copied.map_err(|error| match error {
+                    PairError::Outer(error) => CopyError::Target(error),
+                    PairError::Inner(error) => CopyError::Source(error),
                 })
             }
             _ => {
@@ -94,16 +98,16 @@ impl Memory {
     }
 }
 
-/// Copies what `from` has to where `to` is, piece by piece of either. Both are as long together.
-fn copy_pieces(mut to: Pieces<'_>, mut from: Pieces<'_>) {
+/// Copies the pieces of `from` to those of `to`. Both have the same total length.
+fn copy_pieces(mut to: PieceIter<'_>, mut from: PieceIter<'_>) {
     let (mut target, mut source) = (to.next(), from.next());
     while let (Some((write, room)), Some((read, left))) = (target, source) {
         let len = room.min(left);
-        // SAFETY: Both pieces are there, and the target's may be written, because that is what was asked
-        // for.
+        // SAFETY: `len` is at most the length of either piece. Pinned pieces stay valid while their memory is
+        // borrowed, and `to` was requested for writing.
         unsafe { copy(write, read, len) };
-        let rest = |(start, all): (*mut u8, usize)| {
-            let rest = all.wrapping_sub(len);
+        let rest = |(start, piece): (*mut u8, usize)| {
+            let rest = piece.wrapping_sub(len);
             (rest != 0).then(|| (start.wrapping_add(len), rest))
         };
         target = rest((write, room)).or_else(|| to.next());
@@ -111,46 +115,48 @@ fn copy_pieces(mut to: Pieces<'_>, mut from: Pieces<'_>) {
     }
 }
 
-/// Which end of a pair could not be accessed.
-enum CopyBroken {
+/// Which end of a pair could not be accessed, and why.
+enum PairError {
     Outer(Error),
     Inner(Error),
 }
 
-/// Calls `f` with pieces of the `len` bytes of both ends, which are there until it returns, and may be
-/// written where that was asked for.
+/// Calls `f` with contiguous pieces of the `len` bytes of both ends: outer pointer, inner pointer, length.
+/// Both pieces are present until `f` returns, and writable if their end has `write` set.
 #[inline]
-fn each_pair(
-    outer: &End<'_>,
-    inner: &End<'_>,
+fn for_each_pair(
+    outer: &CopyEnd<'_>,
+    inner: &CopyEnd<'_>,
     len: usize,
     mut f: impl FnMut(*mut u8, *mut u8, usize),
-) -> Result<(), CopyBroken> {
+) -> Result<(), PairError> {
     let mut at = inner.at;
-    let mut broken = None;
+    let mut inner_error = None;
     outer
         .memory
-        .each(outer.at, len, outer.write, |first, len| {
+        .for_each_piece(outer.at, len, outer.write, |first, len| {
             let mut first = first;
-            let walked = inner.memory.each(at, len, inner.write, |second, len| {
-                f(first, second, len);
-                first = first.wrapping_add(len);
-                Ok(())
-            });
+            let walked = inner
+                .memory
+                .for_each_piece(at, len, inner.write, |second, len| {
+                    f(first, second, len);
+                    first = first.wrapping_add(len);
+                    Ok(())
+                });
             at = at.wrapping_add(len as u64);
-            walked.inspect_err(|&error| broken = Some(error))
+            walked.inspect_err(|&error| inner_error = Some(error))
         })
-        .map_err(|error| broken.map_or(CopyBroken::Outer(error), CopyBroken::Inner))
+        .map_err(|error| inner_error.map_or(PairError::Outer(error), PairError::Inner))
 }
 
-/// Copies by way of the stack.
-fn bounce(to: &End<'_>, from: &End<'_>, len: usize) -> Result<(), CopyError> {
-    let mut buffer = [0; BOUNCE];
+/// Copies by way of a buffer on the stack, so that only one side is locked at a time.
+fn bounce(to: &CopyEnd<'_>, from: &CopyEnd<'_>, len: usize) -> Result<(), CopyError> {
+    let mut buffer = [0; BOUNCE_BYTES];
     let mut done = 0;
     while done < len {
-        let part = len.wrapping_sub(done).min(BOUNCE);
+        let part = len.wrapping_sub(done).min(BOUNCE_BYTES);
         let bytes = buffer.get_mut(..part).unwrap_or_default();
-        let place = |end: &End<'_>| end.at.wrapping_add(done as u64);
+        let place = |end: &CopyEnd<'_>| end.at.wrapping_add(done as u64);
         from.memory
             .read(place(from), bytes)
             .map_err(CopyError::Source)?;
@@ -166,15 +172,15 @@ fn bounce(to: &End<'_>, from: &End<'_>, len: usize) -> Result<(), CopyError> {
 ///
 /// # Safety
 ///
-/// `from` is valid for reading, and `to` for writing, that many bytes. Others may be using them at the
-/// same time; then nobody may rely on what is read.
+/// `from` must be valid for reads of `len` bytes, and `to` for writes. Other code or a process may access the
+/// bytes concurrently; then their values are unspecified.
 #[inline]
 unsafe fn copy(to: *mut u8, from: *mut u8, len: usize) {
-    let apart = to.addr().abs_diff(from.addr()) >= len;
-    // SAFETY: As the function requires. C copies, so that it does not matter to us what a user does to
-    // the bytes meanwhile.
+    let disjoint = to.addr().abs_diff(from.addr()) >= len;
+    // SAFETY: The caller guarantees both ranges, and `memcpy` is called only if they do not overlap. C
+    // copies, so a concurrent write by a process is no data race in Rust.
     unsafe {
-        if apart {
+        if disjoint {
             bindings::ferroce_helper_memcpy(to.cast(), from.cast_const().cast(), len);
         } else {
             bindings::ferroce_helper_memmove(to.cast(), from.cast_const().cast(), len);

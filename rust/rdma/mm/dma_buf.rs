@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a DMA buffer, which some driver exports and a process holds by a descriptor.
+//! Memory of a DMA-BUF, imported by file descriptor.
 //!
-//! Owns a reference to the buffer, the pin that keeps its bytes where they are, and the mapping by which the
-//! processor reaches them, for as long as the region is there. A region outlives the descriptor. Does not
-//! know what the exporter is.
+//! A region holds a reference to the buffer, pins it, and maps it for the CPU until the region is dropped. It
+//! outlives the descriptor. Creating and dropping a region is for process context; it takes the buffer's
+//! reservation lock.
 //!
-//! The processor's access begins when the buffer is mapped and ends with the mapping: no exporter can be
-//! asked in softirq. Where devices see what is in the processor's caches, that makes no difference.
+//! CPU access begins when the buffer is mapped and ends with the mapping, because exporters cannot be called
+//! in softirq. On cache-coherent machines that makes no difference.
 //!
 //! C headers: [`include/linux/dma-buf.h`](srctree/include/linux/dma-buf.h),
 //! [`include/linux/iosys-map.h`](srctree/include/linux/iosys-map.h)
@@ -39,28 +39,33 @@ use kernel::{
     prelude::*, //
 };
 
-/// Both ways, since a region is read whatever else.
-const BOTH: bindings::dma_data_direction = bindings::dma_data_direction::DMA_BIDIRECTIONAL;
+/// Direction of the CPU access: a writable region is also read.
+const DIRECTION: bindings::dma_data_direction = bindings::dma_data_direction::DMA_BIDIRECTIONAL;
 
-/// A buffer that stays. The reference is ours.
+/// A reference to a DMA-BUF.
+///
+/// # Invariants
+///
+/// The buffer is valid, and the reference is owned.
 struct Buffer(NonNull<bindings::dma_buf>);
 
 impl Buffer {
-    /// The buffer with a descriptor of the calling process.
+    /// Returns the buffer of file descriptor `fd` of the calling process.
     fn get(fd: c_int) -> Result<Self> {
-        // SAFETY: For any number.
+        // SAFETY: `dma_buf_get` accepts any number and is called in a process.
         let raw = from_err_ptr(unsafe { bindings::dma_buf_get(fd) })?;
+        // INVARIANT: C returned a reference.
         NonNull::new(raw).map(Self).ok_or(EINVAL)
     }
 
     fn size(&self) -> u64 {
-        // SAFETY: Ours, and its size does not change.
+        // SAFETY: The buffer is valid by the type invariant, and its size does not change.
         unsafe { self.0.as_ref() }.size as u64
     }
 
-    /// Whether the descriptor was given out for writing as well.
+    /// Returns whether the descriptor was opened for writing.
     fn is_writable(&self) -> bool {
-        // SAFETY: The buffer has its file until it goes.
+        // SAFETY: The buffer is valid by the type invariant. It keeps its file as long as it exists.
         let flags = unsafe { File::from_raw_file(self.0.as_ref().file) }.flags();
         flags & flags::O_ACCMODE != flags::O_RDONLY
     }
@@ -68,26 +73,50 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: By the type invariant the reference is owned, and this gives it up once.
         unsafe { bindings::dma_buf_put(self.0.as_ptr()) };
     }
 }
 
-/// A device that wants to use a buffer.
+/// The reservation lock of a buffer, held.
+struct ReservationGuard<'a>(&'a Buffer);
+
+impl<'a> ReservationGuard<'a> {
+    /// Takes the lock. Sleeps.
+    fn lock(buffer: &'a Buffer) -> Self {
+        // SAFETY: The buffer is valid by the type invariant, and keeps its reservation object. The caller may sleep.
+        unsafe { bindings::ferroce_helper_dma_resv_lock(buffer.0.as_ref().resv) };
+        Self(buffer)
+    }
+}
+
+impl Drop for ReservationGuard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: The buffer is borrowed, so still valid, and `lock` locked its reservation object in this task.
+        unsafe { bindings::ferroce_helper_dma_resv_unlock(self.0 .0.as_ref().resv) };
+    }
+}
+
+/// The attachment of a device to a buffer.
+///
+/// # Invariants
+///
+/// `raw` is valid and owned, and attached to `buffer`.
 struct Attachment {
     raw: NonNull<bindings::dma_buf_attachment>,
     buffer: Buffer,
 }
 
 impl Attachment {
-    /// The device cannot follow a buffer that moves, nor reach memory of another device.
+    /// The buffer must not move, and must not be memory of another device.
     const OPS: &'static bindings::dma_buf_attach_ops = &bindings::dma_buf_attach_ops {
         allow_peer2peer: false,
         invalidate_mappings: None,
     };
 
     fn new(device: &IbDevice, buffer: Buffer) -> Result<Self> {
-        // SAFETY: Buffer and device are valid; the table is for ever.
+        // SAFETY: Buffer and device are valid for the call, and `OPS` is static. C keeps the device pointer;
+        // the region's owner keeps the device.
         let raw = from_err_ptr(unsafe {
             bindings::dma_buf_dynamic_attach(
                 buffer.0.as_ptr(),
@@ -97,63 +126,67 @@ impl Attachment {
             )
         })?;
         let raw = NonNull::new(raw).ok_or(EINVAL)?;
+        // INVARIANT: C returned a new attachment.
         Ok(Self { raw, buffer })
     }
 }
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        // SAFETY: Ours.
+        // SAFETY: By the type invariant the attachment is owned and belongs to `buffer`. A mapping that used
+        // it was dropped before.
         unsafe { bindings::dma_buf_detach(self.buffer.0.as_ptr(), self.raw.as_ptr()) };
     }
 }
 
-/// A buffer that is pinned, and mapped as a whole.
+/// A buffer that is pinned and completely mapped for the CPU.
+///
+/// # Invariants
+///
+/// `dma_buf_pin` and `dma_buf_vmap` succeeded; `map` is the result of the latter.
 struct DmaMapping {
     attachment: Attachment,
     map: bindings::iosys_map,
 }
 
 impl DmaMapping {
+    /// Pins and maps the buffer. Sleeps.
     fn new(attachment: Attachment) -> Result<Self> {
         let mut map = pin_init::zeroed();
-        let buffer = attachment.buffer.0.as_ptr();
-        // SAFETY: All is valid, and locked as the functions need it.
-        to_result(unsafe {
-            bindings::ferroce_helper_dma_resv_lock((*buffer).resv);
-            let mut error = bindings::dma_buf_pin(attachment.raw.as_ptr());
-            if error == 0 {
-                error = bindings::dma_buf_vmap(buffer, &mut map);
-                if error != 0 {
-                    bindings::dma_buf_unpin(attachment.raw.as_ptr());
-                }
-            }
-            bindings::ferroce_helper_dma_resv_unlock((*buffer).resv);
-            error
-        })?;
+        let buffer = &attachment.buffer;
+        let reservation = ReservationGuard::lock(buffer);
+        // SAFETY: The attachment is valid by its type invariant and was made with `OPS`, so it is dynamic. The
+        // reservation lock is held.
+        to_result(unsafe { bindings::dma_buf_pin(attachment.raw.as_ptr()) })?;
+        // SAFETY: The buffer is valid by its type invariant and pinned, the reservation lock is held, and `map` is
+        // a valid place for the result.
+        to_result(unsafe { bindings::dma_buf_vmap(buffer.0.as_ptr(), &mut map) }).inspect_err(
+            // SAFETY: The attachment was just pinned, and the reservation lock is held.
+            |_| unsafe { bindings::dma_buf_unpin(attachment.raw.as_ptr()) },
+        )?;
+        drop(reservation);
+        // INVARIANT: Both calls succeeded.
         Ok(Self { attachment, map })
     }
 }
 
 impl Drop for DmaMapping {
     fn drop(&mut self) {
-        let buffer = self.attachment.buffer.0.as_ptr();
-        // SAFETY: Mapped and pinned by `new`.
-        unsafe {
-            bindings::ferroce_helper_dma_resv_lock((*buffer).resv);
-            bindings::dma_buf_vunmap(buffer, &mut self.map);
-            bindings::dma_buf_unpin(self.attachment.raw.as_ptr());
-            bindings::ferroce_helper_dma_resv_unlock((*buffer).resv);
-        }
+        let _reservation = ReservationGuard::lock(&self.attachment.buffer);
+        // SAFETY: By the type invariant `map` is a mapping of this buffer, and it is not used after this. The
+        // reservation lock is held.
+        unsafe { bindings::dma_buf_vunmap(self.attachment.buffer.0.as_ptr(), &mut self.map) };
+        // SAFETY: By the type invariant the attachment is pinned. The reservation lock is held.
+        unsafe { bindings::dma_buf_unpin(self.attachment.raw.as_ptr()) };
     }
 }
 
-/// A part of a DMA buffer.
+/// A part of a DMA-BUF.
 ///
 /// # Invariants
 ///
-/// `extents` and `len` describe bytes of the buffer that are mapped as long as `mapping` is there, and the
-/// processor's access has begun.
+/// `extents` and `len` describe bytes of the buffer that are mapped as long as `mapping` exists. CPU access
+/// has begun.
 pub struct DmaBuf {
     pub(super) extents: [Extent; 1],
     pub(super) len: u64,
@@ -161,20 +194,22 @@ pub struct DmaBuf {
     mapping: DmaMapping,
 }
 
-// SAFETY: The mapping belongs to no task, and does not change.
+// SAFETY: The mapping belongs to no task, and does not change until the drop.
 unsafe impl Send for DmaBuf {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`: shared references only read fields that do not change.
 unsafe impl Sync for DmaBuf {}
 
 impl DmaBuf {
-    /// `len` bytes from byte `offset` on of the buffer with descriptor `fd` of the calling process, for a
-    /// region with the rights `access` (`enum ib_access_flags`).
+    /// Maps `len` bytes at `offset` of the buffer with file descriptor `fd` of the calling process, for a
+    /// region with the rights `access` (`enum ib_access_flags`). Sleeps.
     ///
     /// # Errors
     ///
-    /// `EBADF`, `EINVAL`: not a buffer, no bytes, not in it, or its exporter does not map it for the
-    /// processor; `EACCES`: the descriptor is for reading only; `EOPNOTSUPP`: it is not memory, but that of
-    /// a device on its bus; what the exporter says.
+    /// - `EBADF`, `EINVAL`: `fd` is no DMA-BUF, `len` is 0, the range exceeds the buffer, or the exporter has
+    ///   no CPU mapping.
+    /// - `EACCES`: the region is writable, and the descriptor is read-only.
+    /// - `EOPNOTSUPP`: the buffer is device memory (MMIO).
+    /// - Any error of the exporter.
     pub fn map(device: &IbDevice, fd: c_int, offset: u64, len: u64, access: u32) -> Result<Self> {
         let buffer = Buffer::get(fd)?;
         let fits = offset
@@ -191,16 +226,17 @@ impl DmaBuf {
         if mapping.map.is_iomem {
             return Err(EOPNOTSUPP);
         }
-        // SAFETY: It is no memory of a bus, so that is the field; the buffer is ours.
+        // SAFETY: `is_iomem` is false, so `vaddr` is the active field of the union.
         let start: *mut u8 = unsafe { mapping.map.__bindgen_anon_1.vaddr }.cast();
-        // SAFETY: The buffer is ours.
+        // SAFETY: The buffer is valid by the invariant of `Buffer`, which `mapping` contains. The reservation
+        // lock is not held.
         to_result(unsafe {
-            bindings::dma_buf_begin_cpu_access(mapping.attachment.buffer.0.as_ptr(), BOTH)
+            bindings::dma_buf_begin_cpu_access(mapping.attachment.buffer.0.as_ptr(), DIRECTION)
         })?;
         Ok(Self {
             extents: [Extent {
                 offset: 0,
-                // CAST: Inside of the buffer.
+                // CAST: `u64` to `usize`, which has 64 bits. The offset is inside the buffer.
                 address: start.wrapping_add(offset as usize),
             }],
             len,
@@ -209,7 +245,7 @@ impl DmaBuf {
         })
     }
 
-    /// Whether the region can have the rights `access` (`enum ib_access_flags`) as it is.
+    /// Returns whether a region with the rights `access` (`enum ib_access_flags`) can use this mapping.
     pub(super) fn allows(&self, access: u32) -> bool {
         let never = bindings::ib_access_flags_IB_ACCESS_ON_DEMAND | PERSISTENT;
         access & never == 0 && (self.writable || access & WRITABLE == 0)
@@ -219,7 +255,8 @@ impl DmaBuf {
 impl Drop for DmaBuf {
     fn drop(&mut self) {
         let buffer = self.mapping.attachment.buffer.0.as_ptr();
-        // SAFETY: Ours, and `map` has begun. There is nobody to tell of a failure.
-        unsafe { bindings::dma_buf_end_cpu_access(buffer, BOTH) };
+        // SAFETY: The buffer is valid by the invariant of `Buffer`, and `map` has begun CPU access. A failure
+        // is ignored: a drop cannot report it.
+        unsafe { bindings::dma_buf_end_cpu_access(buffer, DIRECTION) };
     }
 }

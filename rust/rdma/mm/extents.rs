@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a range of a region is cut: where extents end, where chunks meet.
+//! Arithmetic on ranges of a region: pieces between extents, and ranges of addresses between ODP chunks.
 //!
-//! Owns the arithmetic, and nothing else. Of the kernel it knows the size of a page: `tests/host` compiles this file
-//! as well, and compares it with what single bytes say. Addresses are numbers here; nobody reads what is there.
+//! Depends on the kernel for the page size only; addresses are not dereferenced.
+//! `tests/host/tests/extents.rs` compiles this file too, and compares it with a byte-by-byte model.
 
 use core::ops::Range;
 use kernel::page::PAGE_SIZE;
 
-/// Where a run of bytes is, from `offset` in the region up to the next extent.
+/// A part of a region that is contiguous for the kernel, from `offset` in the region up to the next extent.
 pub(crate) struct Extent {
     pub(crate) offset: u64,
     pub(crate) address: *mut u8,
 }
 
-/// The contiguous pieces of a range that lies in its region.
-pub(crate) struct Pieces<'a> {
-    /// Those that are left; the first has the byte at `at`.
+/// Iterator over the contiguous pieces of a range of a region.
+pub(crate) struct PieceIter<'a> {
+    /// The remaining extents; the first contains the byte at `at`.
     extents: &'a [Extent],
     at: u64,
     left: usize,
 }
 
-impl<'a> Pieces<'a> {
-    /// The pieces of `len` bytes at `offset`, of a region that consists of these extents and has `end` bytes.
-    /// `None`: it ends before.
+impl<'a> PieceIter<'a> {
+    /// Returns the pieces of `len` bytes at `offset` of a region with these extents and a length of `end`
+    /// bytes. `None` if the range ends beyond the region.
     pub(crate) fn new(extents: &'a [Extent], end: u64, offset: u64, len: usize) -> Option<Self> {
         if offset.checked_add(len as u64).is_none_or(|last| last > end) {
             return None;
@@ -43,7 +43,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-impl Iterator for Pieces<'_> {
+impl Iterator for PieceIter<'_> {
     type Item = (*mut u8, usize);
 
     #[inline]
@@ -52,7 +52,7 @@ impl Iterator for Pieces<'_> {
             return None;
         }
         let (extent, rest) = self.extents.split_first()?;
-        // CAST: `u64` to `usize`, on 64 bits.
+        // CAST: `u64` to `usize`, which has 64 bits.
         let inside = self.at.wrapping_sub(extent.offset) as usize;
         let len = match rest.first() {
             Some(next) => self.left.min(next.offset.wrapping_sub(self.at) as usize),
@@ -65,18 +65,18 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// Addresses of a chunk, at most. It begins at a multiple of this.
-pub(crate) const CHUNK: u64 = 2 << 20;
+/// Size and alignment of an ODP chunk. The first and last chunk of a region may be shorter.
+pub(crate) const ODP_CHUNK_BYTES: u64 = 2 << 20;
 
-/// Addresses, cut where chunks meet.
+/// Iterator over a range of addresses, split at the boundaries of ODP chunks.
 pub(crate) struct ChunkRanges(Range<u64>);
 
 impl ChunkRanges {
-    /// The addresses of `count` bytes at `offset`, of a region of `len` bytes at `start`, which ends inside of the
-    /// address space. `None`: it ends before.
+    /// Returns the addresses of `count` bytes at `offset`, in a region of `len` bytes at `start` that does
+    /// not wrap around the address space. `None` if the range ends beyond the region.
     pub(crate) fn new(start: u64, len: u64, offset: u64, count: u64) -> Option<Self> {
         let end = offset.checked_add(count).filter(|&end| end <= len)?;
-        // Cannot overflow: the region ends inside of the address space.
+        // Cannot overflow: the region does not wrap around the address space.
         Some(Self(start.wrapping_add(offset)..start.wrapping_add(end)))
     }
 }
@@ -90,25 +90,28 @@ impl Iterator for ChunkRanges {
         if start >= end {
             return None;
         }
-        let to = (start / CHUNK).saturating_add(1).saturating_mul(CHUNK);
+        let to = (start / ODP_CHUNK_BYTES)
+            .saturating_add(1)
+            .saturating_mul(ODP_CHUNK_BYTES);
         self.0.start = to.min(end);
         Some(start..to.min(end))
     }
 }
 
-/// The number of the chunk that has `address`, in a region that begins at `start`. `None`: there are not so many.
+/// Returns the number of the chunk that contains `address`, in a region that begins at `start`. `None` if it
+/// exceeds `u32`.
 pub(crate) fn chunk_of(start: u64, address: u64) -> Option<u32> {
-    let distance = (address / CHUNK).wrapping_sub(start / CHUNK);
+    let distance = (address / ODP_CHUNK_BYTES).wrapping_sub(start / ODP_CHUNK_BYTES);
     u32::try_from(distance).ok()
 }
 
-/// The addresses of the chunk with that number, of a region of `len` bytes at `start`: whole pages, no more than
-/// the region needs. `None`: they are not in the address space.
+/// Returns the addresses of chunk `number`, in a region of `len` bytes at `start`: whole pages, and no more
+/// than the region needs. `None` if they exceed the address space.
 pub(crate) fn chunk_addresses(start: u64, len: u64, number: u32) -> Option<Range<u64>> {
-    let first = (start / CHUNK).wrapping_add(u64::from(number));
-    let from = first.checked_mul(CHUNK)?;
-    let to = from.checked_add(CHUNK)?;
-    // A small region needs no more.
+    let first = (start / ODP_CHUNK_BYTES).wrapping_add(u64::from(number));
+    let from = first.checked_mul(ODP_CHUNK_BYTES)?;
+    let to = from.checked_add(ODP_CHUNK_BYTES)?;
+    // Only the pages that the region covers.
     let page = PAGE_SIZE as u64;
     let region_end = start.wrapping_add(len);
     let last = region_end.checked_next_multiple_of(page).unwrap_or(to);

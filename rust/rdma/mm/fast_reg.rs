@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages that a consumer in the kernel lists, for fast registration.
+//! Page lists of kernel consumers (ULPs), for fast registration.
 //!
-//! Owns the list, but not the pages: they belong to the consumer, who keeps them until the
-//! registration is invalidated. Does not know keys. The addresses that such a consumer passes are
-//! those of the kernel, because the device has no DMA of its own.
+//! The list does not own the pages: the ULP keeps them until it invalidates the registration. The device has
+//! no DMA of its own, so the DMA addresses that a ULP passes are kernel addresses.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -25,22 +24,22 @@ use kernel::{
     prelude::*, //
 };
 
-/// A list of pages of the kernel, as if they stood one behind the other.
+/// Pages of a kernel consumer, addressed as one contiguous range.
 ///
 /// # Invariants
 ///
-/// `extents` begin at 0, rise, and together with `len` describe bytes of a consumer in the kernel
-/// that are there for as long as it has them registered.
+/// `extents` begin at offset 0 and ascend. Together with `len` they describe bytes that the ULP keeps valid
+/// while they are registered.
 pub struct FastRegPages {
     pub(super) extents: KVVec<Extent>,
     pub(super) len: u64,
-    /// Pages that were listed; neighbours share an extent.
+    /// Number of listed pages. Adjacent pages share an extent.
     listed: u32,
     limit: u32,
 }
 
 impl FastRegPages {
-    /// An empty list with room for `limit` pages.
+    /// Creates an empty list with room for `limit` pages. Sleeps.
     ///
     /// # Errors
     ///
@@ -54,12 +53,12 @@ impl FastRegPages {
         })
     }
 
-    /// Bytes that are listed.
+    /// Returns the length of the listed memory in bytes.
     pub fn length(&self) -> u64 {
         self.len
     }
 
-    /// Adds the `size` bytes of the page at `address`. For any context.
+    /// Appends a page of `size` bytes at `address`. For any context.
     ///
     /// # Errors
     ///
@@ -69,7 +68,7 @@ impl FastRegPages {
             return Err(ENOMEM);
         }
         let contiguous = self.extents.last().is_some_and(|last| {
-            // CAST: `u64` to `usize`, on 64 bits.
+            // CAST: `u64` to `usize`, which has 64 bits.
             let inside = self.len.wrapping_sub(last.offset) as usize;
             last.address.wrapping_add(inside) == address
         });
@@ -84,11 +83,11 @@ impl FastRegPages {
         Ok(())
     }
 
-    /// Takes `skip` bytes, of the first page, off the front, and off the end what exceeds `len`.
-    fn cut(&mut self, skip: u64, len: u64) {
-        for (place, extent) in self.extents.iter_mut().enumerate() {
-            if place == 0 {
-                // CAST: `u64` to `usize`, on 64 bits.
+    /// Removes the first `skip` bytes, which are in the first page, and shortens the rest to `len` bytes.
+    fn trim(&mut self, skip: u64, len: u64) {
+        for (index, extent) in self.extents.iter_mut().enumerate() {
+            if index == 0 {
+                // CAST: `u64` to `usize`, which has 64 bits.
                 extent.address = extent.address.wrapping_add(skip as usize);
             } else {
                 extent.offset = extent.offset.saturating_sub(skip);
@@ -104,8 +103,7 @@ impl FastRegPages {
     }
 }
 
-/// The scatter list that a consumer in the kernel wants to register: what `ib_map_mr_sg()` is
-/// called with.
+/// The scatterlist that a kernel consumer registers: the arguments of `ib_map_mr_sg()`.
 pub struct ScatterList<'a> {
     mr: NonNull<bindings::ib_mr>,
     list: *mut bindings::scatterlist,
@@ -114,7 +112,7 @@ pub struct ScatterList<'a> {
     _call: PhantomData<&'a ()>,
 }
 
-/// What `ib_sg_to_pages()` takes for the region.
+/// The region that `ib_sg_to_pages()` fills, and the list that [`add_page`] appends to.
 #[repr(C)]
 struct Builder<'a> {
     mr: bindings::ib_mr,
@@ -124,8 +122,8 @@ struct Builder<'a> {
 impl ScatterList<'_> {
     /// # Safety
     ///
-    /// The arguments are those of a call of `map_mr_sg`, and stay valid while the result is used.
-    /// The consumer keeps the bytes of the list for as long as it has them registered.
+    /// The arguments must be those of a call of `map_mr_sg`, and stay valid while the result is used. The
+    /// consumer must keep the bytes of the list valid while they are registered.
     pub(crate) unsafe fn from_raw(
         mr: NonNull<bindings::ib_mr>,
         list: *mut bindings::scatterlist,
@@ -141,29 +139,32 @@ impl ScatterList<'_> {
         }
     }
 
-    /// Makes `pages` the list of as many elements as fit, and returns their number. Tells the
-    /// consumer under which address it finds them. For any context.
+    /// Replaces the contents of `pages` by as many elements of the scatterlist as fit, and returns their
+    /// number. Sets address and length of the consumer's region. For any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: the size of a page is no power of two, or there is nothing to list; `ENOMEM`: not
-    /// even the first element fits.
+    /// - `EINVAL`: the page size is no power of two, or the scatterlist is empty.
+    /// - `ENOMEM`: not even the first element fits.
     pub fn fill(self, pages: &mut FastRegPages) -> Result<u32> {
         pages.clear();
-        // SAFETY: Valid, by the contract of `from_raw`, and ours for the time of the call.
+        // SAFETY: The region is valid by the contract of `from_raw`. The consumer does not change it during
+        // the call.
         let size = unsafe { self.mr.as_ref() }.page_size;
         if !size.is_power_of_two() {
             return Err(EINVAL);
         }
         let mut builder = Builder {
-            // SAFETY: Zeros are a region of no kind: null pointers and numbers.
+            // SAFETY: `ib_mr` consists of integers, nullable pointers and C structures of such, so all zeroes
+            // are a valid value.
             mr: unsafe { core::mem::zeroed() },
             pages: &mut *pages,
         };
         builder.mr.page_size = size;
         let builder = &raw mut builder;
-        // SAFETY: The list is valid. `add_page` gets the region that is passed here, the first field
-        // of a builder, and nothing else of a region is asked for.
+        // SAFETY: List, count and offset are valid by the contract of `from_raw`. The region passed is the
+        // first field of a `Builder`, as `add_page` requires; C reads only its `page_size`, and writes `iova`
+        // and `length`.
         let count = unsafe {
             bindings::ib_sg_to_pages(
                 builder.cast(),
@@ -173,13 +174,14 @@ impl ScatterList<'_> {
                 Some(add_page),
             )
         };
-        // SAFETY: Not shared.
+        // SAFETY: `builder` points to the local value, which C no longer uses.
         let (iova, length) = unsafe { ((*builder).mr.iova, (*builder).mr.length) };
         let listed = to_result(count).and_then(|()| Ok(u32::try_from(count)?));
         match listed {
             Ok(_) => {
-                pages.cut(iova & u64::from(size.wrapping_sub(1)), length);
-                // SAFETY: As above.
+                pages.trim(iova & u64::from(size.wrapping_sub(1)), length);
+                // SAFETY: The region is valid by the contract of `from_raw`, and in this call only the driver
+                // writes to it.
                 unsafe {
                     (*self.mr.as_ptr()).iova = iova;
                     (*self.mr.as_ptr()).length = length;
@@ -193,11 +195,13 @@ impl ScatterList<'_> {
 
 /// # Safety
 ///
-/// `mr` is the first field of a [`Builder`].
+/// `mr` must be the first field of a [`Builder`] that nothing else accesses during the call.
 unsafe extern "C" fn add_page(mr: *mut bindings::ib_mr, address: u64) -> c_int {
-    // SAFETY: As the function requires.
+    // SAFETY: By the function's contract `mr` is the first field of a `Builder`, which is `repr(C)`, so their
+    // addresses are equal. Access is exclusive.
     let builder = unsafe { &mut *mr.cast::<Builder<'_>>() };
-    // CAST: On 64 bits. Its device has no DMA, so the consumer's addresses are the kernel's.
+    // CAST: `u64` to `usize`, which has 64 bits. The device has no DMA of its own, so the address is a kernel
+    // address.
     let address = ptr::with_exposed_provenance_mut(address as usize);
     match builder.pages.add(address, builder.mr.page_size) {
         Ok(()) => 0,

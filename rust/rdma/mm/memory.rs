@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that data is moved to and from.
+//! The memory of a region, and access to it by offset.
 //!
-//! Owns the access to it. Bytes are copied or checked, by their offset in the region;
-//! no reference to them is ever made, because a user may write to them at any time. Does not know
-//! keys or rights.
+//! Bytes are copied or checked. No Rust reference to them is created, because a process may write to them at
+//! any time. Keys and rights are checked by the caller.
 //!
-//! On 64 bits every page has an address in the kernel, so pinned memory ([`Umem`]), a DMA buffer
-//! ([`DmaBuf`]) and what a consumer in the kernel lists ([`FastRegPages`]) is a list of extents, each contiguous for
-//! the kernel.
-//! Memory on demand is not pinned ([`OnDemand`]): an access may find that pages are absent
-//! (`EAGAIN`), and is to be done again, all of it, when they have been brought in. All functions but
-//! those that make or drop memory are for any context.
+//! On 64 bits every page has a kernel address, so pinned memory ([`Umem`]), a DMA-BUF ([`DmaBuf`]) and the
+//! page list of a kernel consumer ([`FastRegPages`]) are lists of extents that are contiguous for the kernel.
+//! On-demand memory ([`OnDemand`]) is not pinned: an access may fail with `EAGAIN` because pages are absent,
+//! and must be repeated as a whole after they were faulted in.
+//!
+//! Functions are for any context except hard interrupts, unless they create or drop memory.
 //!
 //! C header: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h)
 
@@ -21,7 +20,7 @@ use crate::{
         dma_buf::DmaBuf,
         extents::{
             Extent,
-            Pieces, //
+            PieceIter, //
         },
         fast_reg::FastRegPages,
         on_demand::OnDemand,
@@ -34,12 +33,15 @@ use kernel::{
     sync::Arc, //
 };
 
-/// All memory of the kernel; the offset is the address. For consumers in the kernel, who are
-/// trusted with what they ask for.
+/// All kernel memory; an offset is an address. For kernel consumers (`get_dma_mr`), which are trusted with
+/// the addresses in their requests.
+///
+/// This is the one type whose obligation cannot be expressed in types: the safe accessors of [`Memory`]
+/// accept any offset. See "Known exceptions" in `Documentation/unsafe.rst` for the rules that keep it narrow.
 pub struct KernelMemory(());
 
 impl KernelMemory {
-    /// One extent, in which every offset is an address.
+    /// One extent in which every offset is an address.
     const EXTENTS: &'static [Extent] = &[Extent {
         offset: 0,
         address: ptr::null_mut(),
@@ -47,33 +49,37 @@ impl KernelMemory {
 
     /// # Safety
     ///
-    /// Its offsets come only from consumers in the kernel, who own what is there.
+    /// All offsets that are later used with this memory must come from trusted kernel consumers, by way of
+    /// their work requests or of rkeys that they published. The caller cannot enforce that: accesses are safe
+    /// functions, called later. It holds because the core calls `get_dma_mr` for kernel consumers only, and
+    /// because the driver never chooses an offset itself.
     pub(crate) unsafe fn new() -> Self {
         Self(())
     }
 }
 
-// SAFETY: An extent is a place, and belongs to no task.
+// SAFETY: An extent holds an address and does not access it; the address belongs to no task.
 unsafe impl Sync for Extent {}
-// SAFETY: See `Sync`.
+// SAFETY: As for `Sync`: an extent is only an address.
 unsafe impl Send for Extent {}
 
-/// What a memory region is made of.
+/// The memory of a memory region, by kind.
 pub enum Memory {
-    /// Pages of a process.
+    /// Pinned pages of a process.
     User(Umem),
-    /// Addresses of a process, with or without pages.
+    /// On-demand memory of a process.
     OnDemand(Arc<OnDemand>),
-    /// A part of a DMA buffer.
+    /// A part of a DMA-BUF.
     DmaBuf(DmaBuf),
-    /// Memory of the kernel.
+    /// All kernel memory.
     Kernel(KernelMemory),
-    /// Pages that a consumer in the kernel has listed.
+    /// Pages that a kernel consumer listed for fast registration.
     FastRegPages(FastRegPages),
 }
 
 impl Memory {
-    /// Whether it can stay as it is for a region with the rights `access` (`enum ib_access_flags`).
+    /// Returns whether a region with the rights `access` (`enum ib_access_flags`) can use this memory without
+    /// registering it again.
     pub fn allows(&self, access: u32) -> bool {
         match self {
             Self::User(umem) => umem.allows(access),
@@ -83,17 +89,17 @@ impl Memory {
         }
     }
 
-    /// Where it is in the calling process: address and length, to register it anew. `None`: it is not
-    /// the calling process's.
-    pub fn origin(&self) -> Option<(u64, u64)> {
+    /// Returns address and length in the calling process, to register the memory again. `None` if it does not
+    /// belong to the calling process.
+    pub fn user_range(&self) -> Option<(u64, u64)> {
         match self {
-            Self::User(umem) => umem.origin(),
-            Self::OnDemand(region) => region.origin(),
+            Self::User(umem) => umem.user_range(),
+            Self::OnDemand(region) => region.user_range(),
             Self::DmaBuf(_) | Self::Kernel(_) | Self::FastRegPages(_) => None,
         }
     }
 
-    /// Extents, length, and whether it may be written.
+    /// Returns extents, length, and whether the memory is writable.
     fn extents(&self) -> (&[Extent], u64, bool) {
         match self {
             Self::User(umem) => (&umem.extents, umem.len, umem.writable),
@@ -104,34 +110,41 @@ impl Memory {
         }
     }
 
-    /// Whether its bytes stay where they are.
-    pub fn stays(&self) -> bool {
+    /// Returns whether all pages are present for the lifetime of the memory: true for all kinds but on-demand
+    /// memory.
+    pub fn is_pinned(&self) -> bool {
         !matches!(self, Self::OnDemand(_))
     }
 
-    /// The contiguous pieces of `len` bytes at `offset`, of memory that stays where it is.
+    /// Returns the contiguous pieces of `len` bytes at `offset`. Not for on-demand memory.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the memory ends before. `EACCES`: it is not to be written, and `write` is set.
-    pub(super) fn pieces(&self, offset: u64, len: usize, write: bool) -> Result<Pieces<'_>> {
+    /// - `EFAULT`: the range ends beyond the memory.
+    /// - `EACCES`: `write` is set, and the memory is read-only.
+    pub(super) fn pinned_pieces(
+        &self,
+        offset: u64,
+        len: usize,
+        write: bool,
+    ) -> Result<PieceIter<'_>> {
         let (extents, end, writable) = self.extents();
-        let pieces = Pieces::new(extents, end, offset, len).ok_or(EFAULT)?;
+        let pieces = PieceIter::new(extents, end, offset, len).ok_or(EFAULT)?;
         if write && !writable {
             return Err(EACCES);
         }
         Ok(pieces)
     }
 
-    /// Calls `f` with each contiguous piece of `len` bytes at `offset`, which is there until `f`
-    /// returns, to read it, or to write it if `write`.
+    /// Calls `f` with each contiguous piece of `len` bytes at `offset`. The piece is present until `f`
+    /// returns: for reading, and for writing if `write` is set.
     ///
     /// # Errors
     ///
-    /// As [`Memory::pieces`]. `EAGAIN`: a page is absent; `f` was called for what is before it. What
-    /// `f` says.
+    /// As [`Memory::pinned_pieces`], and any error of `f`. `EAGAIN`: a page is absent; `f` was called for the
+    /// pieces before it.
     #[inline]
-    pub(crate) fn each(
+    pub(crate) fn for_each_piece(
         &self,
         offset: u64,
         len: usize,
@@ -139,30 +152,32 @@ impl Memory {
         mut f: impl FnMut(*mut u8, usize) -> Result,
     ) -> Result {
         match self {
-            Self::OnDemand(region) => region.walk(offset, len, write, f),
+            Self::OnDemand(region) => region.for_each_piece(offset, len, write, f),
             _ => self
-                .pieces(offset, len, write)?
+                .pinned_pieces(offset, len, write)?
                 .try_for_each(|(start, len)| f(start, len)),
         }
     }
 
-    /// Looks whether `len` bytes at `offset` are there, to be written if `write`.
+    /// Checks that `len` bytes at `offset` are present, and writable if `write` is set.
     ///
     /// # Errors
     ///
-    /// `EAGAIN`: some are absent. `EFAULT`: the memory ends before. `EACCES`: it is not to be
-    /// written.
+    /// - `EAGAIN`: some pages are absent.
+    /// - `EFAULT`: the range ends beyond the memory.
+    /// - `EACCES`: the memory is read-only.
     pub fn probe(&self, offset: u64, len: usize, write: bool) -> Result {
-        self.each(offset, len, write, |_, _| Ok(()))
+        self.for_each_piece(offset, len, write, |_, _| Ok(()))
     }
 
-    /// Copies bytes at `offset` to `to`.
+    /// Copies the bytes at `offset` to `to`.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the memory ends before. `EAGAIN`: a page is absent; some may have been copied.
+    /// - `EFAULT`: the range ends beyond the memory.
+    /// - `EAGAIN`: a page is absent; some bytes may have been copied.
     pub fn read(&self, offset: u64, to: &mut [u8]) -> Result {
-        // SAFETY: The slice is valid for writes.
+        // SAFETY: The slice is valid for writes of its length.
         unsafe { self.read_raw(offset, to.as_mut_ptr(), to.len()) }
     }
 
@@ -170,15 +185,16 @@ impl Memory {
     ///
     /// # Safety
     ///
-    /// `to` is valid for writing `len` bytes.
+    /// `to` must be valid for writes of `len` bytes.
     ///
     /// # Errors
     ///
     /// As [`Memory::read`].
     pub(crate) unsafe fn read_raw(&self, offset: u64, mut to: *mut u8, len: usize) -> Result {
-        self.each(offset, len, false, |from, len| {
-            // SAFETY: The piece is there, and `to` has room for all pieces. C copies, so that it
-            // does not matter to us what a user does to the bytes meanwhile.
+        self.for_each_piece(offset, len, false, |from, len| {
+            // SAFETY: The piece is present until the closure returns. The pieces together have the length
+            // that the caller guarantees at `to`. No region describes `to`. C copies, so a
+            // concurrent write by a process is no data race in Rust.
             unsafe {
                 bindings::ferroce_helper_memcpy(to.cast(), from.cast_const().cast(), len);
                 to = to.add(len);
@@ -191,13 +207,15 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the memory ends before; `EACCES`: it is not to be written; `EAGAIN`: a page is
-    /// absent, and some may have been copied.
+    /// - `EFAULT`: the range ends beyond the memory.
+    /// - `EACCES`: the memory is read-only.
+    /// - `EAGAIN`: a page is absent; some bytes may have been copied.
     pub fn write(&self, offset: u64, from: &[u8]) -> Result {
         let mut from = from;
-        self.each(offset, from.len(), true, |to, len| {
+        self.for_each_piece(offset, from.len(), true, |to, len| {
             let (now, later) = from.split_at_checked(len).ok_or(EFAULT)?;
-            // SAFETY: The piece is there and may be written. See `read_raw`.
+            // SAFETY: The piece is present and writable until the closure returns, and `now` has its length.
+            // C copies, so a concurrent access by a process is no data race in Rust.
             unsafe { bindings::ferroce_helper_memcpy(to.cast(), now.as_ptr().cast(), len) };
             from = later;
             Ok(())

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that a memory region is made of, and copies to and from it.
+//! The memory of memory regions, and copies to and from it.
 //!
-//! [`memory`] is the one type that drivers see; each other file is a kind of memory (pinned, on demand, DMA-BUF,
-//! fast registration) or a kind of access. Knows neither keys nor packets.
+//! - [`memory`]: [`Memory`](memory::Memory), the type that drivers use; `atomic`, [`copy`], `write_back`
+//!   extend it.
+//! - [`pinned`], [`on_demand`] (with [`hmm_range`]), [`dma_buf`], [`fast_reg`]: the kinds of memory.
+//! - `extents`: arithmetic on ranges; `pmem`: detection of persistent memory.
 //!
-//! May use: `util`, `sync`, `ib_device`.
+//! Keys and rights are the driver's. May use `util`, `sync`, `ib_device`.
 
 pub(crate) mod atomic;
 pub mod copy;

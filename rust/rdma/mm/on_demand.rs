@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory on demand: a region of a process whose pages are not pinned.
+//! On-demand memory: a region of a process whose pages are not pinned (ODP).
 //!
-//! Owns the chunks of such a region, which are made where memory is used, and not before: so a
-//! region may be the whole address space (implicit on-demand paging). Looking at the pages is for
-//! any context and may find that some are absent; bringing them in sleeps. Does not know keys,
-//! rights or packets.
+//! The region is divided into chunks of 2 MiB, each an [`HmmRange`], which are created on first use. So a
+//! region may cover the whole address space (implicit ODP). Access is for any context except hard interrupts
+//! and fails if a page is absent; faulting in sleeps.
 
 use crate::mm::{
     extents::{
@@ -38,48 +37,49 @@ use kernel::{
     }, //
 };
 
-/// Most chunks of a region. Each takes about 4 KiB of the kernel's memory, charged to the process.
-/// Who uses more addresses at a time pays with more faults.
+/// Chunks of one region, at most. Each takes about 4 KiB of kernel memory, charged to the process. A process
+/// that uses more addresses at a time has more faults.
 const MAX_CHUNKS: usize = 8192;
 
-/// Rights for which memory has to be writable, as C has it (`ib_access_writable()`).
+/// Rights that require writable memory, as in C (`ib_access_writable()`).
 pub(super) const WRITABLE: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
     | bindings::ib_access_flags_IB_ACCESS_MW_BIND;
 
-/// The right for which memory has to be persistent.
+/// The right that requires persistent memory.
 pub(super) const PERSISTENT: u32 = bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT;
 
-/// A region of a process, without its pages.
+/// On-demand memory of a process.
 #[pin_data]
 pub struct OnDemand {
     mm: ARef<Mm>,
-    /// The address of the first byte.
+    /// Address of the first byte.
     start: u64,
     len: u64,
     writable: bool,
-    /// By their distance from the chunk that has the first byte.
+    /// Chunks, numbered from the one that contains the first byte.
     #[pin]
     chunks: RcuTable<HmmRange>,
     #[pin]
-    made: Mutex<Made>,
+    chunk_list: Mutex<ChunkList>,
 }
 
-/// The chunks that were made, to be replaced in turn.
-struct Made {
+/// The existing chunks. Once there are [`MAX_CHUNKS`], a new one replaces the oldest.
+struct ChunkList {
     numbers: KVVec<u32>,
-    /// Place of the one to be replaced next.
+    /// Index of the chunk to be replaced next.
     oldest: usize,
 }
 
 impl OnDemand {
-    /// The `len` bytes at `start` of the calling process, to be written as well if `writable`. It is
-    /// not looked at whether there is memory.
+    /// Creates a region of `len` bytes at `start` of the calling process, writable if `writable` is set. Does
+    /// not check that the process has memory there.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: no bytes, or not in an address space; `ENOMEM`.
+    /// - `EINVAL`: `len` is 0, or the range wraps around the address space.
+    /// - `ENOMEM`.
     pub fn new(start: u64, len: u64, writable: bool) -> Result<Arc<Self>> {
         if len == 0 || start.checked_add(len).is_none() {
             return Err(EINVAL);
@@ -93,7 +93,7 @@ impl OnDemand {
                 len,
                 writable,
                 chunks <- RcuTable::new(),
-                made <- new_mutex!(Made {
+                chunk_list <- new_mutex!(ChunkList {
                     numbers: KVVec::new(),
                     oldest: 0,
                 }),
@@ -102,37 +102,36 @@ impl OnDemand {
         )
     }
 
-    /// Every address that the calling process has or will have; the offset is the address.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub fn everything(writable: bool) -> Result<Arc<Self>> {
+    /// Creates a region of the whole address space of the calling process (implicit ODP); an offset is an
+    /// address.
+    pub fn implicit(writable: bool) -> Result<Arc<Self>> {
         Self::new(0, u64::MAX, writable)
     }
 
-    /// Whether the region can have the rights `access` (`enum ib_access_flags`) as it is.
+    /// Returns whether a region with the rights `access` (`enum ib_access_flags`) can use this memory.
     pub(super) fn allows(&self, access: u32) -> bool {
         let on_demand = bindings::ib_access_flags_IB_ACCESS_ON_DEMAND;
-        // Nobody knows whether pages that will come are persistent.
+        // Pages that are faulted in later may not be persistent.
         access & (on_demand | PERSISTENT) == on_demand && (self.writable || access & WRITABLE == 0)
     }
 
-    /// Address and length, if the memory is the calling process's.
-    pub(super) fn origin(&self) -> Option<(u64, u64)> {
+    /// Returns address and length if the memory belongs to the calling process.
+    pub(super) fn user_range(&self) -> Option<(u64, u64)> {
         let task = current!();
-        let mine = task.mm()?.as_raw() == self.mm.as_raw();
-        mine.then_some((self.start, self.len))
+        let is_current = task.mm()?.as_raw() == self.mm.as_raw();
+        is_current.then_some((self.start, self.len))
     }
 
-    /// Calls `f` with each piece of the `len` bytes at `offset`, to read them, or to write them if
-    /// `write`. For any context but hard interrupts.
+    /// Calls `f` with each piece of the `len` bytes at `offset`: for reading, and for writing if `write` is
+    /// set. For any context except hard interrupts.
     ///
     /// # Errors
     ///
-    /// `EAGAIN`: a page is not there; `f` was called for those before it. `EFAULT`: the region ends
-    /// before. `EACCES`: it is not to be written.
-    pub(super) fn walk(
+    /// - `EAGAIN`: a page is absent; `f` was called for the pieces before it.
+    /// - `EFAULT`: the range ends beyond the region.
+    /// - `EACCES`: `write` is set, and the region is read-only.
+    /// - Any error of `f`.
+    pub(super) fn for_each_piece(
         &self,
         offset: u64,
         len: usize,
@@ -140,35 +139,38 @@ impl OnDemand {
         mut f: impl FnMut(*mut u8, usize) -> Result,
     ) -> Result {
         let guard = rcu::read_lock();
-        for addresses in self.parts(offset, len as u64, write)? {
+        for addresses in self.chunk_ranges(offset, len as u64, write)? {
             let number = self.number_of(addresses.start)?;
             let chunk = self.chunks.get(number, &guard).ok_or(EAGAIN)?;
-            // CAST: No more than `len`.
+            // CAST: `u64` to `usize`, which has 64 bits. At most the parameter `len`.
             let len = addresses.end.wrapping_sub(addresses.start) as usize;
-            chunk.walk(addresses.start, len, write, &mut f)?;
+            chunk.for_each_piece(addresses.start, len, write, &mut f)?;
         }
         Ok(())
     }
 
-    /// Brings in the pages of `len` bytes at `offset`. Sleeps.
+    /// Faults in the pages of `len` bytes at `offset`. Sleeps.
     ///
     /// # Errors
     ///
-    /// `EFAULT`, `EPERM`: the process has no such memory there, or is gone, or the region ends
-    /// before; `EACCES`: it is not to be written; `EBUSY`: the pages were taken away again and
-    /// again; `EINTR`: a signal is pending; `ENOMEM`.
+    /// - `EFAULT`, `EPERM`: the process has no such memory there or has exited, or the range ends beyond the
+    ///   region.
+    /// - `EACCES`: a write fault, and the region is read-only.
+    /// - `EBUSY`: invalidations interrupted every try.
+    /// - `EINTR`: a signal is pending.
+    /// - `ENOMEM`.
     pub fn fault(&self, offset: u64, len: u64, fetch: Fetch) -> Result {
-        let parts = self.parts(offset, len, fetch == Fetch::Write)?;
+        let ranges = self.chunk_ranges(offset, len, fetch == Fetch::Write)?;
         let mm = self.mm.mmget_not_zero().ok_or(EFAULT)?;
-        let result = self.fault_parts(parts, &mm, fetch);
-        // The last to leave takes the process down, which is not for us to wait for.
+        let result = self.fault_ranges(ranges, &mm, fetch);
+        // If this is the last user, the address space is torn down asynchronously, not here.
         drop(MmWithUser::into_mmput_async(mm));
         result
     }
 
-    fn fault_parts(&self, parts: ChunkRanges, mm: &MmWithUser, fetch: Fetch) -> Result {
-        let _charge = Charge::to(mm);
-        for addresses in parts {
+    fn fault_ranges(&self, ranges: ChunkRanges, mm: &MmWithUser, fetch: Fetch) -> Result {
+        let _memcg = MemcgScope::enter(mm);
+        for addresses in ranges {
             if current!().signal_pending() {
                 return Err(EINTR);
             }
@@ -179,38 +181,38 @@ impl OnDemand {
         Ok(())
     }
 
-    /// The addresses of `len` bytes at `offset`, cut where chunks meet.
-    fn parts(&self, offset: u64, len: u64, write: bool) -> Result<ChunkRanges> {
-        let parts = ChunkRanges::new(self.start, self.len, offset, len).ok_or(EFAULT)?;
+    /// Returns the addresses of `len` bytes at `offset`, split at chunk boundaries.
+    fn chunk_ranges(&self, offset: u64, len: u64, write: bool) -> Result<ChunkRanges> {
+        let ranges = ChunkRanges::new(self.start, self.len, offset, len).ok_or(EFAULT)?;
         if write && !self.writable {
             return Err(EACCES);
         }
-        Ok(parts)
+        Ok(ranges)
     }
 
-    /// The number of the chunk that has `address`.
+    /// Returns the number of the chunk that contains `address`.
     fn number_of(&self, address: u64) -> Result<u32> {
         chunk_of(self.start, address).ok_or(EFAULT)
     }
 
-    /// The chunk with that number, a new one if need be.
+    /// Returns chunk `number`, and creates it if it does not exist. Sleeps.
     fn chunk(&self, number: u32, mm: &MmWithUser) -> Result<Arc<HmmRange>> {
         if let Some(chunk) = self.existing(number) {
             return Ok(chunk);
         }
-        let mut made = self.made.lock();
+        let mut list = self.chunk_list.lock();
         if let Some(chunk) = self.existing(number) {
             return Ok(chunk);
         }
         let addresses = chunk_addresses(self.start, self.len, number).ok_or(EFAULT)?;
         let chunk = Arc::pin_init(HmmRange::new(mm, addresses), GFP_KERNEL_ACCOUNT)?;
-        if made.numbers.len() < MAX_CHUNKS {
-            made.numbers.push(number, GFP_KERNEL_ACCOUNT)?;
+        if list.numbers.len() < MAX_CHUNKS {
+            list.numbers.push(number, GFP_KERNEL_ACCOUNT)?;
         } else {
-            let Made { numbers, oldest } = &mut *made;
-            let place = numbers.get_mut(*oldest).ok_or(EINVAL)?;
-            // Waits until nobody copies by way of it.
-            drop(self.chunks.remove(core::mem::replace(place, number)));
+            let ChunkList { numbers, oldest } = &mut *list;
+            let replaced = numbers.get_mut(*oldest).ok_or(EINVAL)?;
+            // Waits for copies by way of the replaced chunk.
+            drop(self.chunks.remove(core::mem::replace(replaced, number)));
             *oldest = oldest.wrapping_add(1) % MAX_CHUNKS;
         }
         self.chunks.insert_at(number, chunk.clone())?;
@@ -223,16 +225,17 @@ impl OnDemand {
     }
 }
 
-/// While it lives, what is allocated for users is charged to the owner of a process, not to who
-/// happens to run.
-struct Charge {
+/// While it exists, accounted allocations of this task are charged to the memory cgroup of another process,
+/// not to that of the current one.
+struct MemcgScope {
     memcg: *mut bindings::mem_cgroup,
     before: *mut bindings::mem_cgroup,
 }
 
-impl Charge {
-    fn to(mm: &MmWithUser) -> Self {
-        // SAFETY: The process is there. The group is ours until it is put, after its scope.
+impl MemcgScope {
+    fn enter(mm: &MmWithUser) -> Self {
+        // SAFETY: `mm` is valid. C returns a counted cgroup, which `drop` releases only after it has restored
+        // the previous one, so the active cgroup is always valid. The previous one is held by its own scope.
         unsafe {
             let memcg = bindings::ferroce_helper_get_mem_cgroup_from_mm(mm.as_raw());
             let before = bindings::ferroce_helper_set_active_memcg(memcg);
@@ -241,9 +244,10 @@ impl Charge {
     }
 }
 
-impl Drop for Charge {
+impl Drop for MemcgScope {
     fn drop(&mut self) {
-        // SAFETY: The scope of `to` ends; scopes are nested.
+        // SAFETY: Scopes nest within one task, so `before` is still valid and the active cgroup is `memcg`,
+        // whose reference is owned.
         unsafe {
             bindings::ferroce_helper_set_active_memcg(self.before);
             bindings::ferroce_helper_mem_cgroup_put(self.memcg);

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that keeps its bytes when power is lost.
+//! Detection of persistent memory.
 //!
-//! Owns which pages are such memory, and writing the processors' caches back to them. Does not know who
-//! wants it, nor which bytes are worth it.
+//! Called when a region with `IB_ACCESS_FLUSH_PERSISTENT` is registered, in process context.
 //!
-//! C headers: [`include/linux/ioport.h`](srctree/include/linux/ioport.h),
-//! [`include/linux/libnvdimm.h`](srctree/include/linux/libnvdimm.h)
+//! C header: [`include/linux/ioport.h`](srctree/include/linux/ioport.h)
 
 use crate::bindings;
 use kernel::prelude::*;
 
-/// What the firmware, or the command line of the kernel, calls persistent.
-const KINDS: [u32; 2] = [
+/// Resource descriptors that firmware or the kernel's command line give persistent memory.
+const PMEM_DESCRIPTORS: [u32; 2] = [
     bindings::IORES_DESC_PERSISTENT_MEMORY,
     bindings::IORES_DESC_PERSISTENT_MEMORY_LEGACY,
 ];
 
-/// Whether all of `len` bytes at `address`, which are in one run of memory, are persistent. Not in
-/// softirq: the lock of the kernel's list of memory does not keep it away.
+/// Returns whether all of the `len` contiguous bytes at `address` are persistent memory. Not for softirq: the
+/// lock of the kernel's resource list does not disable softirqs.
 pub(super) fn is_persistent(address: *const u8, len: usize) -> bool {
-    // SAFETY: Arithmetic on an address of the kernel's map of all memory, which every page has.
+    // SAFETY: The address is in the kernel's linear map, as that of every pinned page on 64 bits, so the
+    // conversion is arithmetic.
     let start = unsafe { bindings::ferroce_helper_virt_to_phys(address.cast()) };
-    // CAST: Flags and an enum, as C has them.
-    let (memory, whole) = (
+    // CAST: Flags and an enum, with the types that C uses.
+    let (memory, all) = (
         bindings::IORESOURCE_MEM as usize,
         bindings::REGION_INTERSECTS as c_int,
     );
-    KINDS.into_iter().any(|kind| {
-        // SAFETY: A look at a list, for any range. It has its own lock.
-        whole == unsafe { bindings::region_intersects(start, len, memory, kind as usize) }
+    PMEM_DESCRIPTORS.into_iter().any(|descriptor| {
+        // SAFETY: `region_intersects` accepts any range. It reads the resource list under its own lock, which
+        // this context may take.
+        all == unsafe { bindings::region_intersects(start, len, memory, descriptor as usize) }
     })
 }

@@ -11,22 +11,24 @@ use crate::{
 use kernel::prelude::*;
 
 impl Memory {
-    /// Writes what caches hold of `len` bytes at `offset` back to memory that is persistent. It is safe when
-    /// this returns. For any context.
+    /// Writes the cached contents of `len` bytes at `offset` back to persistent memory. The data is
+    /// persistent when this returns. For any context.
     ///
     /// # Errors
     ///
-    /// `EACCES`: it was not registered as such memory; `EFAULT`: it ends before.
+    /// - `EACCES`: the memory was not registered as persistent memory.
+    /// - `EFAULT`: the range ends beyond the memory.
     pub fn write_back(&self, offset: u64, len: usize) -> Result {
         if !matches!(self, Self::User(umem) if umem.persistent) {
             return Err(EACCES);
         }
-        self.each(offset, len, false, |start, len| {
-            // SAFETY: The piece is there. No byte of it changes.
+        self.for_each_piece(offset, len, false, |start, len| {
+            // SAFETY: The piece is present until the closure returns, and in pages with a kernel address.
+            // Writing a cache line back changes no byte.
             unsafe { bindings::ferroce_helper_arch_wb_cache_pmem(start.cast(), len) };
             Ok(())
         })?;
-        // SAFETY: A barrier.
+        // SAFETY: A barrier has no preconditions.
         unsafe { bindings::ferroce_helper_pmem_wmb() };
         Ok(())
     }

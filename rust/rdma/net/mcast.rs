@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Multicast groups that an interface takes packets of.
+//! Multicast group membership of a netdev.
 //!
-//! Owns joining and leaving. An interface counts how often it was joined to a group; it tells the
-//! routers, has the packets pass its filter of Ethernet addresses, and hands them up to IP. Does not
-//! know who gets them there.
+//! C counts how often a netdev was joined to a group. While it is joined, it reports the group to routers,
+//! accepts the group's Ethernet address, and delivers the packets to IP.
 //!
-//! What counts is the interface's part of a version of IP. It goes when the MTU becomes too small for that
-//! version, and its groups with it; the next one begins without. The kernel does not join it to the groups of
-//! the last one, and takes a leave of any caller for one of its own.
+//! The count belongs to the netdev's IPv4 or IPv6 device. C destroys that device, with its groups, when the
+//! MTU becomes too small for the IP version, and later creates a new one without groups. It does not restore
+//! them, and it attributes a leave of any caller to the new device's own joins. So a [`Membership`] remembers
+//! which device it joined.
 //!
 //! C headers: [`include/linux/igmp.h`](srctree/include/linux/igmp.h),
 //! [`include/net/addrconf.h`](srctree/include/net/addrconf.h)
@@ -29,19 +29,20 @@ use kernel::{
     sync::Mutex, //
 };
 
-/// A place in a group, an IPv6 group or an IPv4 group mapped into IPv6.
+/// Membership in an IPv6 group, or in an IPv4 group as an IPv4-mapped IPv6 address.
 ///
-/// Before it goes it has to be left, or the interface stays in the group; and before the interface can go.
+/// Must be left before it is dropped, or the netdev stays in the group; and before the netdev is
+/// unregistered, because it keeps a reference.
 #[pin_data]
 pub struct Membership {
     group: [u8; 16],
-    /// What was joined. Changes under the RTNL lock.
+    /// The device that was joined. Changes under the RTNL lock.
     #[pin]
-    joined: Mutex<Option<Part>>,
+    joined: Mutex<Option<IpDev>>,
 }
 
 impl Membership {
-    /// In `group`, not joined yet.
+    /// Creates a membership in `group` that is not joined yet.
     pub fn new(group: [u8; 16]) -> impl PinInit<Self> {
         pin_init!(Self {
             group,
@@ -49,110 +50,112 @@ impl Membership {
         })
     }
 
-    /// Which group it is.
+    /// Returns the group.
     pub fn group(&self) -> &[u8; 16] {
         &self.group
     }
 
-    /// Joins `dev` to the group; it is always the same interface. Takes the RTNL lock.
+    /// Joins `dev`, which must be the same netdev in all calls, to the group. Takes the RTNL lock.
     ///
     /// # Errors
     ///
-    /// `EADDRNOTAVAIL` if the interface does not speak that version of IP, or no longer; `ENOMEM`.
+    /// - `EADDRNOTAVAIL`: the netdev does not have that IP version, or is being unregistered.
+    /// - `ENOMEM`.
     pub fn join(&self, dev: &NetDevBorrow) -> Result {
-        self.renew(dev, &Rtnl::lock())
+        self.rejoin(dev, &Rtnl::lock())
     }
 
-    /// Joins again what `dev` has now, if that is not what was joined.
+    /// Joins the current IP device of `dev`, if it is not the one that was joined.
     ///
     /// # Errors
     ///
     /// As [`Membership::join`]. Nothing is joined then.
-    pub fn renew(&self, dev: &NetDevBorrow, _rtnl: &Rtnl) -> Result {
+    pub fn rejoin(&self, dev: &NetDevBorrow, _rtnl: &Rtnl) -> Result {
         let mut joined = self.joined.lock();
-        let part = Part::of(dev, &self.group).filter(|_| dev.is_registered());
-        if part.is_none() || *joined != part {
-            // That has lost its groups.
+        let ip_dev = IpDev::get(dev, &self.group).filter(|_| dev.is_registered());
+        if ip_dev.is_none() || *joined != ip_dev {
+            // The previous device has lost its groups.
             *joined = None;
-            let part = part.ok_or(EADDRNOTAVAIL)?;
-            part.join(dev, &self.group)?;
-            *joined = Some(part);
+            let ip_dev = ip_dev.ok_or(EADDRNOTAVAIL)?;
+            ip_dev.join(dev, &self.group)?;
+            *joined = Some(ip_dev);
         }
         Ok(())
     }
 
-    /// Takes that back; what has lost its groups is left alone. Takes the RTNL lock.
+    /// Leaves the group; does nothing if the IP device lost its groups. Takes the RTNL lock.
     pub fn leave(&self) {
-        self.give_up(&Rtnl::lock());
+        self.leave_locked(&Rtnl::lock());
     }
 
-    /// As [`Membership::leave`], for an interface that goes.
-    pub fn give_up(&self, _rtnl: &Rtnl) {
-        if let Some(part) = self.joined.lock().take() {
-            part.leave(&self.group);
+    /// As [`Membership::leave`], for a caller that holds the RTNL lock.
+    pub fn leave_locked(&self, _rtnl: &Rtnl) {
+        if let Some(ip_dev) = self.joined.lock().take() {
+            ip_dev.leave(&self.group);
         }
     }
 }
 
-/// What an interface has for a version of IP (`struct in_device`, `struct inet6_dev`). Keeps the interface.
+/// The IPv4 or IPv6 device of a netdev (`struct in_device`, `struct inet6_dev`). It keeps the netdev.
 ///
 /// # Invariants
 ///
-/// Valid, with a reference that is ours.
+/// The pointer is valid, and a reference is owned.
 #[derive(PartialEq)]
-enum Part {
+enum IpDev {
     V4(NonNull<bindings::in_device>),
     V6(NonNull<bindings::inet6_dev>),
 }
 
-// SAFETY: Both are counted and used by many tasks.
-unsafe impl Send for Part {}
+// SAFETY: Both structures are reference-counted, and C uses them from any task.
+unsafe impl Send for IpDev {}
 
-impl Part {
-    /// What `dev` has for the version of IP of `group`.
-    fn of(dev: &NetDevBorrow, group: &[u8; 16]) -> Option<Self> {
+impl IpDev {
+    /// Returns the device of `dev` for the IP version of `group`.
+    fn get(dev: &NetDevBorrow, group: &[u8; 16]) -> Option<Self> {
         // INVARIANT: C takes a reference to what it returns.
         if v4_of(group).is_some() {
-            // SAFETY: The interface is valid.
-            let part = unsafe { bindings::ferroce_helper_in_dev_get(dev.as_raw()) };
-            NonNull::new(part).map(Self::V4)
+            // SAFETY: The netdev is valid while it is borrowed.
+            let ip_dev = unsafe { bindings::ferroce_helper_in_dev_get(dev.as_raw()) };
+            NonNull::new(ip_dev).map(Self::V4)
         } else {
-            // SAFETY: As above.
-            let part = unsafe { bindings::ferroce_helper_in6_dev_get(dev.as_raw()) };
-            NonNull::new(part).map(Self::V6)
+            // SAFETY: The netdev is valid while it is borrowed.
+            let ip_dev = unsafe { bindings::ferroce_helper_in6_dev_get(dev.as_raw()) };
+            NonNull::new(ip_dev).map(Self::V6)
         }
     }
 
-    /// Joins it, which `dev` has. Under the RTNL lock.
+    /// Joins this device, which belongs to `dev`, to the group. Under the RTNL lock.
     fn join(&self, dev: &NetDevBorrow, group: &[u8; 16]) -> Result {
         if let (Self::V4(ip), Some(group)) = (self, v4_of(group)) {
             let group = u32::from_ne_bytes(group);
-            // SAFETY: Valid, by the invariant, and RTNL is locked.
+            // SAFETY: The device is valid by the type invariant, and the caller holds the RTNL lock.
             return to_result(unsafe { bindings::ferroce_helper_in_dev_join(ip.as_ptr(), group) });
         }
         let group = v6(group);
-        // SAFETY: The interface is valid, and the address outlives the call.
+        // SAFETY: The netdev is valid, `group` outlives the call, and the caller holds the RTNL lock.
         match to_result(unsafe { bindings::ipv6_dev_mc_inc(dev.as_raw(), &group) }) {
             Err(error) if error == ENOMEM => Err(ENOMEM),
             joined => joined.map_err(|_| EADDRNOTAVAIL),
         }
     }
 
-    /// Takes one [`Part::join`] back. Under the RTNL lock.
+    /// Leaves the group once. Under the RTNL lock.
     fn leave(&self, group: &[u8; 16]) {
         match (self, v4_of(group)) {
             (Self::V4(ip), Some(group)) => {
                 let group = u32::from_ne_bytes(group);
-                // SAFETY: As in `join`. Does nothing to one that has lost its groups.
+                // SAFETY: The device is valid by the type invariant, and the caller holds the RTNL lock. C
+                // does nothing if the device has lost its groups.
                 unsafe { bindings::__ip_mc_dec_group(ip.as_ptr(), group, bindings::GFP_KERNEL) };
             }
             (Self::V6(ip), _) => {
-                // SAFETY: Valid, by the invariant, and keeps its interface.
+                // SAFETY: The device is valid by the type invariant, and holds a reference to its netdev.
                 let dev = unsafe { NetDevBorrow::from_raw((*ip.as_ptr()).dev) };
-                if Self::of(dev, group).as_ref() == Some(self) {
+                if Self::get(dev, group).as_ref() == Some(self) {
                     let group = v6(group);
-                    // SAFETY: The interface is valid, and the address outlives the call. Fails if it
-                    // is not joined.
+                    // SAFETY: The netdev is valid, `group` outlives the call, and the caller holds the RTNL lock. C
+                    // fails if the group is not joined.
                     let _ = unsafe { bindings::ipv6_dev_mc_dec(dev.as_raw(), &group) };
                 }
             }
@@ -161,9 +164,9 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for IpDev {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours, by the invariant.
+        // SAFETY: By the type invariant the pointer is valid and the reference owned; it is released once.
         unsafe {
             match self {
                 Self::V4(ip) => bindings::ferroce_helper_in_dev_put(ip.as_ptr()),

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a RoCE provider needs of the network stack.
+//! The network stack as a RoCE provider uses it.
 //!
-//! - [`netns`], [`netdev`]: network namespaces and interfaces; [`notifier`]: what happens to them.
-//! - [`route`]: the way to an address; [`skb`], [`header`]: packets that go it, in a [`burst`]; [`flight`]:
-//!   how much is on its way.
-//! - [`rx`]: packets that have come in; [`udp_tunnel`]: the sockets that they come in through;
-//!   [`whole`]: bursts that come unsplit; `reserved`: what no process sends there; `hooks`: both in netfilter.
-//! - [`multicast`]: groups that an interface takes packets of.
+//! - [`netns`], [`netdev`], [`notifier`], [`rtnl`], [`route`], [`mcast`]: the base, which does not depend on
+//!   packets.
+//! - [`rx`]: received packets; [`tx`]: packets to send; [`tx_inflight`]: bytes that the stack has not freed
+//!   yet.
+//! - [`hook`]: UDP tunnel sockets and netfilter hooks, where packets arrive.
+//!
+//! May use `util` and `sync`; `rx` and `tx` also `mm`.
 
 pub mod hook;
 pub mod mcast;
@@ -22,12 +23,9 @@ pub mod tx_inflight;
 
 use crate::bindings;
 
-/// UDP source port for packets of the flow between two queue pairs, as all RoCE drivers of the
-/// kernel choose it: from the flow label, or from the queue pair numbers if that is 0. Routers
-/// spread flows by it.
-///
-/// C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+/// Returns the UDP source port for packets between two QPs, computed as in the kernel's other RoCE drivers:
+/// from the flow label, or from the QP numbers if that is 0. Routers use it for ECMP.
 pub fn udp_source_port(flow_label: u32, qpn: u32, dest_qpn: u32) -> u16 {
-    // SAFETY: No precondition.
+    // SAFETY: A function of its arguments, without preconditions.
     unsafe { bindings::ferroce_helper_rdma_get_udp_sport(flow_label, qpn, dest_qpn) }
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Network interfaces.
+//! Network devices: [`NetDev`], which holds a reference, and [`NetDevBorrow`], which the caller keeps valid.
 //!
-//! Owns the references to a `struct net_device`: [`NetDev`], which keeps it, and [`NetDevBorrow`],
-//! which somebody else keeps. An interface cannot be unregistered while it is held, so whoever
-//! keeps one for long puts it into a [`PortDev`] and takes it out when unregistration begins.
-//! Does not know routes or packets.
+//! A netdev cannot be unregistered while a reference is held. A long-lived reference belongs in a [`PortDev`]
+//! and must be taken out when unregistration begins.
 //!
 //! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h)
 
@@ -30,26 +28,26 @@ use kernel::{
 /// Length of an Ethernet address in bytes.
 pub const MAC_LEN: usize = 6;
 
-/// The interface under the port of a device, until its unregistration begins.
+/// The netdev of a port, until its unregistration begins.
 pub type PortDev = RcuRevocable<NetDev>;
 
-/// An interface that is kept by somebody else for as long as this is borrowed.
+/// A netdev that is valid while it is borrowed.
 #[repr(transparent)]
 pub struct NetDevBorrow(UnsafeCell<bindings::net_device>);
 
-// SAFETY: The structure is made for use by many tasks. What is read here is read as the kernel
-// does it.
+// SAFETY: C uses `struct net_device` from any task. Fields that change are read with volatile accesses, as C
+// does with `READ_ONCE`.
 unsafe impl Send for NetDevBorrow {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for NetDevBorrow {}
 
 impl NetDevBorrow {
     /// # Safety
     ///
-    /// `raw` is an interface that stays valid for all of `'a`.
+    /// `raw` must be a netdev that stays valid for all of `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw<'a>(raw: *mut bindings::net_device) -> &'a Self {
-        // SAFETY: As the function requires; the representation is transparent.
+        // SAFETY: By the function's contract `raw` is valid for `'a`. The representation is transparent.
         unsafe { &*raw.cast_const().cast() }
     }
 
@@ -58,53 +56,52 @@ impl NetDevBorrow {
         self.0.get()
     }
 
-    /// Reads a field that others may be writing. `field` only computes an address.
+    /// Reads a field that other CPUs may write. `field` only computes an address.
     #[inline]
     fn read<T: Copy>(
         &self,
         field: impl FnOnce(*mut bindings::net_device) -> *const T, //
     ) -> T {
-        // SAFETY: The interface is valid, and so is a field of it. Fields of a word or less are
-        // read in one go.
+        // SAFETY: The netdev is valid, and so is the address of its field. Fields of a word or less are read
+        // in one access; a torn longer value is still initialised.
         unsafe { field(self.as_raw()).read_volatile() }
     }
 
-    /// Whether both are the same interface.
+    /// Returns whether both are the same netdev.
     #[inline]
     pub fn is(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
     }
 
-    /// A reference that keeps the interface.
+    /// Takes a reference.
     #[inline]
     pub fn hold(&self) -> NetDev {
-        // SAFETY: The interface is valid.
+        // SAFETY: The netdev is valid while it is borrowed.
         unsafe { NetDev::from_raw(self.as_raw()) }
     }
 
-    /// Index, which is unique in the namespace and never 0.
+    /// Returns the index, which is unique in the namespace and never 0.
     #[inline]
     pub fn ifindex(&self) -> i32 {
-        // SAFETY: Only an address is computed.
+        // SAFETY: Only the address of a field is computed.
         self.read(|dev| unsafe { &raw const (*dev).ifindex })
     }
 
-    /// Most bytes of a network-layer packet.
+    /// Returns the MTU.
     pub fn mtu(&self) -> u32 {
-        // SAFETY: Only an address is computed.
+        // SAFETY: Only the address of a field is computed.
         self.read(|dev| unsafe { &raw const (*dev).mtu })
     }
 
-    /// The present name. Another may take it as soon as this returns.
-    pub fn name(&self) -> Name {
-        // SAFETY: Only an address is computed. The name always ends with a NUL, also while it is
-        // being changed.
-        Name(self.read(|dev| unsafe { (&raw const (*dev).name).cast() }))
+    /// Returns the current name. Another netdev may get it at any time.
+    pub fn name(&self) -> NetDevName {
+        // SAFETY: Only the address of a field is computed.
+        NetDevName(self.read(|dev| unsafe { (&raw const (*dev).name).cast() }))
     }
 
-    /// Hardware address, if the interface has an address of that kind, and it is not zero.
+    /// Returns the hardware address, if it is an Ethernet address and not zero.
     pub fn mac_address(&self) -> Option<[u8; MAC_LEN]> {
-        // SAFETY: Only addresses are computed.
+        // SAFETY: Only addresses of fields are computed.
         let (len, addr) = unsafe {
             (
                 self.read(|dev| &raw const (*dev).addr_len),
@@ -115,70 +112,69 @@ impl NetDevBorrow {
             return None;
         }
         let mut mac = [0; MAC_LEN];
-        // SAFETY: An interface has at least `addr_len` bytes of address, as long as it lives.
+        // SAFETY: C keeps at least `addr_len` bytes at `dev_addr` as long as the netdev exists, and `mac` has
+        // room for them.
         unsafe { bindings::ferroce_helper_memcpy(mac.as_mut_ptr().cast(), addr.cast(), MAC_LEN) };
         (mac != [0; MAC_LEN]).then_some(mac)
     }
 
-    /// Whether the interface is up, as its owner wants it.
+    /// Returns whether the netdev is administratively up.
     pub fn is_running(&self) -> bool {
-        // SAFETY: The interface is valid.
+        // SAFETY: The netdev is valid while it is borrowed.
         unsafe { bindings::ferroce_helper_netif_running(self.as_raw()) }
     }
 
-    /// Whether there is a link.
+    /// Returns whether the netdev has a carrier.
     pub fn has_carrier(&self) -> bool {
-        // SAFETY: The interface is valid.
+        // SAFETY: The netdev is valid while it is borrowed.
         unsafe { bindings::ferroce_helper_netif_carrier_ok(self.as_raw()) }
     }
 
-    /// Whether `upper` is on top of this interface, such as a VLAN: its packets come in by both. To be
-    /// called under RCU.
+    /// Returns whether `upper`, such as a VLAN, is stacked on this netdev. Its packets arrive by both.
     pub fn has_upper(&self, upper: &Self, _guard: &rcu::Guard) -> bool {
-        // SAFETY: Both are valid, and RCU is locked. C only compares the address of `upper`.
+        // SAFETY: The netdev is valid and RCU is locked. C only compares the address of `upper`.
         unsafe { bindings::netdev_has_upper_dev_all_rcu(self.as_raw(), upper.as_raw()) }
     }
 
-    /// The number of the VLAN, if the interface is one.
+    /// Returns the VLAN ID, if the netdev is a VLAN.
     pub fn vlan_id(&self) -> Option<u16> {
-        // SAFETY: The interface is valid.
+        // SAFETY: The netdev is valid while it is borrowed.
         u16::try_from(unsafe { bindings::ferroce_helper_vlan_id(self.as_raw()) }).ok()
     }
 
-    /// Whether the interface is registered and its unregistration has not begun. Changes only
-    /// under the RTNL lock.
+    /// Returns whether the netdev is registered and its unregistration has not begun. Changes only under the
+    /// RTNL lock.
     pub fn is_registered(&self) -> bool {
-        // SAFETY: Only an address is computed.
+        // SAFETY: Only the address of a field is computed.
         let state = self.read(|dev| unsafe { &raw const (*dev).reg_state });
         u32::from(state) == bindings::netdev_reg_state_NETREG_REGISTERED
     }
 
-    /// The namespace that the interface is in. Interfaces move; after that, this is another.
+    /// Returns the identity of the current namespace. A netdev may move to another one at any time.
     pub fn net_id(&self) -> NetId {
         NetId::of(self.net_raw())
     }
 
-    /// A reference to the namespace that the interface is in. `None`: it is going away, or the
-    /// interface is moving.
+    /// Takes a reference to the current namespace. `None` if the namespace is being destroyed.
     pub fn net(&self) -> Option<Net> {
-        // Keeps the namespace between reading the pointer and counting the reference.
+        // Keeps the memory of the namespace between reading the pointer and taking the reference.
         let _guard = kernel::sync::rcu::read_lock();
-        // SAFETY: As above.
+        // SAFETY: RCU keeps the memory of the namespace that the netdev points to.
         unsafe { Net::try_get(self.net_raw()) }
     }
 
     #[inline]
     pub(crate) fn net_raw(&self) -> *mut bindings::net {
-        // SAFETY: The interface is valid.
+        // SAFETY: The netdev is valid while it is borrowed.
         unsafe { bindings::ferroce_helper_dev_net(self.as_raw()) }
     }
 }
 
-/// A name of an interface.
+/// The name of a netdev.
 #[derive(Clone, Copy)]
-pub struct Name([u8; bindings::IFNAMSIZ as usize]);
+pub struct NetDevName([u8; bindings::IFNAMSIZ as usize]);
 
-impl fmt::Display for Name {
+impl fmt::Display for NetDevName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for byte in self.0.iter().take_while(|byte| **byte != 0) {
             for c in byte.escape_ascii() {
@@ -189,19 +185,19 @@ impl fmt::Display for Name {
     }
 }
 
-/// A reference that keeps an interface.
+/// A reference to a netdev.
 ///
 /// # Invariants
 ///
-/// `dev` is valid, and held by `tracker`.
+/// `dev` is valid, and `tracker` belongs to a reference that is owned.
 pub struct NetDev {
     dev: NonNull<bindings::net_device>,
     tracker: UnsafeCell<bindings::netdevice_tracker>,
 }
 
-// SAFETY: An interface is used by many tasks. The tracker is touched only by the owner.
+// SAFETY: C uses netdevs from any task. Only the owner passes the tracker to C.
 unsafe impl Send for NetDev {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`; a shared reference does not access the tracker.
 unsafe impl Sync for NetDev {}
 
 impl Deref for NetDev {
@@ -209,7 +205,7 @@ impl Deref for NetDev {
 
     #[inline]
     fn deref(&self) -> &NetDevBorrow {
-        // SAFETY: By the invariant, for as long as the reference is kept.
+        // SAFETY: By the type invariant the netdev is valid as long as `self` exists.
         unsafe { NetDevBorrow::from_raw(self.dev.as_ptr()) }
     }
 }
@@ -219,29 +215,30 @@ impl NetDev {
     ///
     /// # Safety
     ///
-    /// `raw` is a valid interface.
+    /// `raw` must be a valid netdev.
     #[inline]
     pub(crate) unsafe fn from_raw(raw: *mut bindings::net_device) -> Self {
         let tracker = UnsafeCell::new(pin_init::zeroed());
-        // SAFETY: As the function requires.
+        // SAFETY: By the function's contract `raw` is valid. The tracker is a zeroed local, which C
+        // initialises; it may move afterwards, because it only holds a pointer.
         unsafe { bindings::ferroce_helper_netdev_hold(raw, tracker.get()) };
         // INVARIANT: The reference was just taken.
         Self {
-            // SAFETY: A valid interface is not at 0.
+            // SAFETY: A valid netdev is not at address 0.
             dev: unsafe { NonNull::new_unchecked(raw) },
             tracker,
         }
     }
 
-    /// Another reference to the same interface.
+    /// Takes another reference.
     #[inline]
     pub fn hold(&self) -> Self {
         (**self).hold()
     }
 
-    /// Turns this into a reference that C code gives back with `dev_put()`.
+    /// Converts to a reference that C releases with `dev_put()`.
     pub(crate) fn into_raw(self) -> *mut bindings::net_device {
-        // SAFETY: The interface is valid. `self` goes only after the new reference was taken.
+        // SAFETY: The netdev is valid while it is borrowed.
         unsafe { bindings::ferroce_helper_dev_hold(self.as_raw()) };
         self.as_raw()
     }
@@ -256,7 +253,7 @@ impl Clone for NetDev {
 impl Drop for NetDev {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the invariant, the reference is ours to give back.
+        // SAFETY: By the type invariant the reference and its tracker are owned; they are released once.
         unsafe { bindings::ferroce_helper_netdev_put(self.dev.as_ptr(), self.tracker.get()) };
     }
 }

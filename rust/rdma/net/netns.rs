@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Network namespaces.
-//!
-//! Owns references to namespaces and the hook that runs when one goes away. Does not know what is
-//! kept in a namespace.
+//! Network namespaces: references, and a hook that runs when one is destroyed.
 //!
 //! C header: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
 
@@ -35,7 +32,7 @@ use kernel::{
 };
 use listener::Listener;
 
-/// Identity of a network namespace, for comparison. It may name a namespace that is gone.
+/// Identity of a network namespace, for comparison only. The namespace may be gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NetId(usize);
 
@@ -44,37 +41,37 @@ impl NetId {
         Self(net.addr())
     }
 
-    /// Which of `places` it belongs to, if namespaces are to be spread over these: less than `places`, or 0.
-    pub fn spread_over(self, places: usize) -> usize {
+    /// Returns a hash of the identity: below `buckets`, or 0 if that is 0.
+    pub fn bucket(self, buckets: usize) -> usize {
         // The upper bits of the product depend on all of the address (Knuth 6.4).
         let mixed = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        mixed.checked_rem(places).unwrap_or(0)
+        mixed.checked_rem(buckets).unwrap_or(0)
     }
 }
 
-/// A reference that keeps a network namespace from going away. Not to be kept for long: a
-/// namespace that its last user leaves should go.
+/// A reference to a network namespace. Must not be kept for long, because a namespace is destroyed when its
+/// last user leaves.
 ///
 /// # Invariants
 ///
-/// The namespace is valid, and a reference to it is held.
+/// The namespace is valid, and a reference to it is owned.
 pub struct Net(NonNull<bindings::net>);
 
-// SAFETY: A namespace is used by many tasks.
+// SAFETY: C uses `struct net` from any task.
 unsafe impl Send for Net {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Net {}
 
 impl Net {
-    /// A reference to `raw`, unless it is going away.
+    /// Takes a reference to `raw`, unless it is being destroyed.
     ///
     /// # Safety
     ///
-    /// `raw` is a namespace whose memory is valid, be it on its way out.
+    /// `raw` must be a namespace whose memory is valid; it may be in destruction.
     pub(crate) unsafe fn try_get(raw: *mut bindings::net) -> Option<Self> {
-        // SAFETY: As the function requires.
+        // SAFETY: By the function's contract the memory is valid, so its count can be tested.
         let net = unsafe { bindings::ferroce_helper_maybe_get_net(raw) };
-        // INVARIANT: Not null means that a reference was taken.
+        // INVARIANT: A pointer that is not null comes with a reference.
         NonNull::new(net).map(Self)
     }
 
@@ -82,7 +79,7 @@ impl Net {
         self.0.as_ptr()
     }
 
-    /// Its identity.
+    /// Returns the identity.
     pub fn id(&self) -> NetId {
         NetId::of(self.as_raw())
     }
@@ -90,28 +87,28 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours, by the invariant.
+        // SAFETY: By the type invariant the reference is owned; it is released once.
         unsafe { bindings::ferroce_helper_put_net(self.as_raw()) };
     }
 }
 
-/// Told when a namespace goes away.
+/// Notified when a namespace is destroyed.
 pub trait NamespaceExit: Send + Sync + 'static {
-    /// The namespace is going away: its interfaces are gone, its sockets have to go before this
+    /// Releases everything in `net`: its netdevs are gone, and its sockets must be closed before this
     /// returns. May sleep; the RTNL lock is not held.
     fn namespace_exit(&self, net: NetId);
 }
 
-/// What `listener` is made of.
+/// The atomics that `listener` uses.
 type Pointer = Atomic<*mut c_void>;
 type Flag = Atomic<bool>;
 
 /// The object of the only [`NamespaceHook`].
 static LISTENER: Listener = Listener::new(Atomic::new(ptr::null_mut()), Atomic::new(false));
 
-/// Has a [`NamespaceExit`] called until it is dropped. There can be one at a time.
+/// Delivers namespace exits to a [`NamespaceExit`] until it is dropped. One hook can exist at a time.
 ///
-/// It is called no more once the drop has begun, so drop it when there is nothing left to close.
+/// No call happens after the drop has begun, so drop it when no namespace has anything left to close.
 ///
 /// # Invariants
 ///
@@ -121,17 +118,17 @@ pub struct NamespaceHook<T: NamespaceExit> {
     _object: Arc<T>,
 }
 
-// SAFETY: C alone touches the operations, under its own lock.
+// SAFETY: Only C accesses the operations, under its own lock; `T` is `Send` and `Sync`.
 unsafe impl<T: NamespaceExit> Send for NamespaceHook<T> {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl<T: NamespaceExit> Sync for NamespaceHook<T> {}
 
 impl<T: NamespaceExit> NamespaceHook<T> {
-    /// Has `object` called from now on.
+    /// Registers `object`. Sleeps.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is a hook already; `ENOMEM`.
+    /// `EBUSY` if a hook exists; `ENOMEM`.
     pub fn new(object: Arc<T>) -> Result<Self> {
         let mut ops: bindings::pernet_operations = pin_init::zeroed();
         ops.exit = Some(exit::<T>);
@@ -140,13 +137,14 @@ impl<T: NamespaceExit> NamespaceHook<T> {
         if !LISTENER.claim(raw) {
             return Err(EBUSY);
         }
-        // SAFETY: The operations are complete, and do not move until `drop` has unregistered them.
+        // SAFETY: The operations are completely initialised and do not move, and `drop` unregisters them
+        // before they are freed.
         let registered = to_result(unsafe { bindings::register_pernet_subsys(ops.get()) });
         if let Err(error) = registered {
             LISTENER.release();
             return Err(error);
         }
-        // INVARIANT: Both were just done.
+        // INVARIANT: The operations were just registered, and `claim` stored the object.
         Ok(Self {
             ops,
             _object: object,
@@ -157,8 +155,8 @@ impl<T: NamespaceExit> NamespaceHook<T> {
 impl<T: NamespaceExit> Drop for NamespaceHook<T> {
     fn drop(&mut self) {
         LISTENER.close(|| {
-            // SAFETY: Registered, by the invariant. Waits for calls that are being made, so that the object is not
-            // used afterwards.
+            // SAFETY: The operations are registered by the type invariant. C waits for running calls, so the
+            // object is not used afterwards.
             unsafe { bindings::unregister_pernet_subsys(self.ops.get()) };
         });
     }
@@ -168,13 +166,13 @@ impl<T: NamespaceExit> Drop for NamespaceHook<T> {
 ///
 /// # Safety
 ///
-/// Called by C, for the registered hook of a `T`, with a valid namespace.
+/// Only C may call this, for the registered hook of a `T`, with a valid namespace.
 unsafe extern "C" fn exit<T: NamespaceExit>(net: *mut bindings::net) {
     let Some(object) = LISTENER.get() else {
         return;
     };
     let object: *const T = object.cast_const().cast();
-    // SAFETY: The hook is registered, so the object is its own, a `T`: another takes its place only when `close` has
-    // ended, which waits for this call. The hook keeps the object until then.
+    // SAFETY: The hook is registered, so the object is its own, a `T`: another one can be registered only
+    // after `close`, which waits for this call. The hook keeps the object until then.
     unsafe { &*object }.namespace_exit(NetId::of(net));
 }

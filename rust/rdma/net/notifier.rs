@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens to network interfaces.
+//! Netdevice notifications.
 //!
-//! Owns the place in the kernel's chain of listeners. Does not know which interfaces matter.
+//! C calls the notifier in process context, with the RTNL lock held.
 //!
 //! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h)
 
@@ -26,33 +26,33 @@ use kernel::{
     types::Opaque, //
 };
 
-/// Something that happened to an interface (`enum netdev_cmd`).
+/// A netdev event (`enum netdev_cmd`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NetdevEvent {
-    /// It was set up.
+    /// The netdev was set up.
     Up,
-    /// It was set down.
+    /// The netdev was set down.
     Down,
-    /// Its link or another of its flags has changed.
+    /// Its carrier or another flag changed.
     Change,
-    /// It takes packets of another length.
+    /// Its MTU changed.
     ChangeMtu,
-    /// It has another hardware address.
+    /// Its hardware address changed.
     ChangeAddr,
-    /// It has another name.
+    /// It was renamed.
     ChangeName,
-    /// It has appeared, or has moved here from another namespace.
+    /// It was registered, or moved in from another namespace.
     Register,
-    /// It is about to be set down.
+    /// It will be set down.
     GoingDown,
-    /// It is going away, or is moving to another namespace. Whoever holds it has to let go, or
+    /// It is being unregistered, or moves to another namespace. All references must be dropped, or
     /// `unregister_netdevice()` hangs.
     Unregister,
 }
 
 impl NetdevEvent {
     fn from_code(code: usize) -> Option<Self> {
-        // CAST: What does not fit in 32 bits is not an event.
+        // CAST: A code that does not fit in 32 bits is no known event.
         Some(match u32::try_from(code).ok()? {
             bindings::netdev_cmd_NETDEV_UP => Self::Up,
             bindings::netdev_cmd_NETDEV_DOWN => Self::Down,
@@ -68,65 +68,63 @@ impl NetdevEvent {
     }
 }
 
-/// Told what happens to interfaces.
+/// Receives netdev events.
 pub trait NetdevEvents: Send + Sync + 'static {
-    /// `event` has happened to `dev`. The RTNL lock is held; may sleep.
+    /// Handles `event` of `dev`. The RTNL lock is held; may sleep.
     fn event(&self, event: NetdevEvent, dev: &NetDevBorrow, rtnl: &Rtnl);
 }
 
-/// Has a [`NetdevEvents`] called until it is dropped.
+/// Delivers events to a [`NetdevEvents`] until it is dropped.
 ///
-/// When it is made, every interface there is appears to be registered and set up. It is called no
-/// more once the drop has begun. Neither is done under the RTNL lock.
+/// Creation reports `Register` and `Up` for the existing netdevs. No call happens after the drop has begun.
+/// Neither may be done under the RTNL lock.
 ///
 /// # Invariants
 ///
-/// The block is registered.
-pub struct Notifier<T: NetdevEvents>(Pin<KBox<Block<T>>>);
+/// The notifier block is registered.
+pub struct Notifier<T: NetdevEvents>(Pin<KBox<NotifierBlock<T>>>);
 
 #[pin_data]
-struct Block<T> {
+struct NotifierBlock<T> {
     #[pin]
     raw: Opaque<bindings::notifier_block>,
+    /// The notifier is being unregistered. C then reports that every netdev is gone.
     closing: Atomic<bool>,
     object: Arc<T>,
 }
 
-// SAFETY: C alone touches its block, under its own lock.
-unsafe impl<T: NetdevEvents> Send for Block<T> {}
-// SAFETY: See `Send`.
-unsafe impl<T: NetdevEvents> Sync for Block<T> {}
+// SAFETY: Only C accesses the block, under its own lock; `T` is `Send` and `Sync`.
+unsafe impl<T: NetdevEvents> Send for NotifierBlock<T> {}
+// SAFETY: As for `Send`.
+unsafe impl<T: NetdevEvents> Sync for NotifierBlock<T> {}
 
 impl<T: NetdevEvents> Notifier<T> {
-    /// Has `object` called from now on, of every namespace.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
+    /// Registers `object` for the netdevs of all namespaces. Sleeps.
     pub fn new(object: Arc<T>) -> Result<Self> {
         let mut raw: bindings::notifier_block = pin_init::zeroed();
         raw.notifier_call = Some(call::<T>);
         let block = KBox::pin_init(
-            pin_init!(Block {
+            pin_init!(NotifierBlock {
                 raw: Opaque::new(raw),
                 closing: Atomic::new(false),
                 object,
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: The block is complete, and does not move until `drop` has unregistered it.
+        // SAFETY: The block is completely initialised and pinned, and `drop` unregisters it before it is
+        // freed.
         to_result(unsafe { bindings::register_netdevice_notifier(block.raw.get()) })?;
-        // INVARIANT: Just done.
+        // INVARIANT: The block was just registered.
         Ok(Self(block))
     }
 }
 
 impl<T: NetdevEvents> Drop for Notifier<T> {
     fn drop(&mut self) {
-        // C is about to tell that every interface there is has gone.
+        // C is about to report that every netdev is gone.
         self.0.closing.store(true, Relaxed);
-        // SAFETY: Registered, by the invariant. Cannot fail then. Waits for calls that are being
-        // made.
+        // SAFETY: The block is registered by the type invariant, so this cannot fail. C takes the RTNL lock,
+        // so running calls have finished when it returns.
         unsafe { bindings::unregister_netdevice_notifier(self.0.raw.get()) };
     }
 }
@@ -135,20 +133,21 @@ impl<T: NetdevEvents> Drop for Notifier<T> {
 ///
 /// # Safety
 ///
-/// Called by C, with the block of a [`Notifier`] of `T` and what `netdev_notifier_info` describes.
+/// Only C may call this, with the registered block of a [`Notifier`] of `T` and a `struct
+/// netdev_notifier_info`.
 unsafe extern "C" fn call<T: NetdevEvents>(
     raw: *mut bindings::notifier_block,
     code: usize,
     info: *mut core::ffi::c_void,
 ) -> c_int {
-    // SAFETY: The block stands in a `Block<T>`, which lives for as long as it is registered.
+    // SAFETY: `raw` is the field of a `NotifierBlock<T>`, which exists as long as it is registered.
     let block = unsafe {
         let raw = Opaque::cast_from(raw).cast_mut();
-        &*kernel::container_of!(raw, Block<T>, raw)
+        &*kernel::container_of!(raw, NotifierBlock<T>, raw)
     };
     let info: *const bindings::netdev_notifier_info = info.cast();
     if let (false, Some(event)) = (block.closing.load(Relaxed), NetdevEvent::from_code(code)) {
-        // SAFETY: C passes an interface that is valid for the call, and holds the lock for all of it.
+        // SAFETY: C passes a netdev that is valid for the call, and holds the RTNL lock during the call.
         let (dev, rtnl) = unsafe { (NetDevBorrow::from_raw((*info).dev), Rtnl::held()) };
         block.object.event(event, dev, &rtnl);
     }

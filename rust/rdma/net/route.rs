@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way to an address.
+//! Routes: the cached result of a route lookup (`struct dst_entry`).
 //!
-//! Owns a cached result of a route look-up. Does not know ports or packets. Addresses of this
-//! machine are reached through the loopback interface, like those of any other socket.
+//! Local addresses are reached by way of the loopback device, as for any socket.
 //!
 //! C headers: [`include/net/route.h`](srctree/include/net/route.h),
 //! [`include/net/ip6_route.h`](srctree/include/net/ip6_route.h),
@@ -22,20 +21,20 @@ use kernel::{
     prelude::*, //
 };
 
-/// What the first 12 bytes of a GID are that holds an IPv4 address.
+/// Prefix of a GID that holds an IPv4 address.
 const V4_MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
-/// Where a packet comes from and where it goes, in network byte order.
+/// Source and destination address of a packet, in network byte order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Addresses {
-    /// Of IPv4.
+    /// IPv4 addresses.
     V4 {
         /// Source.
         src: [u8; 4],
         /// Destination.
         dst: [u8; 4],
     },
-    /// Of IPv6.
+    /// IPv6 addresses.
     V6 {
         /// Source.
         src: [u8; 16],
@@ -45,8 +44,8 @@ pub enum Addresses {
 }
 
 impl Addresses {
-    /// The addresses that a source and a destination GID stand for (IBA annex 17, RoCEv2). `None`:
-    /// one is of IPv4, the other of IPv6.
+    /// Converts a source and a destination GID (IBA annex 17, RoCEv2). `None` if one is IPv4 and the other
+    /// IPv6.
     pub fn from_gids(src: &[u8; 16], dst: &[u8; 16]) -> Option<Self> {
         match (v4_of(src), v4_of(dst)) {
             (Some(src), Some(dst)) => Some(Self::V4 { src, dst }),
@@ -58,7 +57,7 @@ impl Addresses {
         }
     }
 
-    /// Source and destination as GIDs.
+    /// Returns source and destination as GIDs.
     pub fn to_gids(&self) -> ([u8; 16], [u8; 16]) {
         match self {
             Self::V4 { src, dst } => (gid_of(*src), gid_of(*dst)),
@@ -66,7 +65,7 @@ impl Addresses {
         }
     }
 
-    /// Whether the packet is for a group rather than for one machine.
+    /// Returns whether the destination is a multicast group.
     pub fn is_multicast(&self) -> bool {
         match self {
             Self::V4 {
@@ -78,7 +77,7 @@ impl Addresses {
         }
     }
 
-    /// The addresses of an answer.
+    /// Returns the addresses of a packet in the opposite direction.
     #[must_use]
     pub fn reversed(&self) -> Self {
         match *self {
@@ -88,7 +87,7 @@ impl Addresses {
     }
 }
 
-/// The IPv4 address that a GID holds, if it holds one.
+/// Returns the IPv4 address of a GID, if it holds one.
 pub(crate) fn v4_of(gid: &[u8; 16]) -> Option<[u8; 4]> {
     let (prefix, address) = gid.split_last_chunk::<4>()?;
     (*prefix == V4_MAPPED).then_some(*address)
@@ -98,72 +97,75 @@ fn gid_of([a, b, c, d]: [u8; 4]) -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
-/// A way that packets can go.
+/// A route that packets can be sent on.
 ///
 /// # Invariants
 ///
-/// `dst` is valid, and a reference to it is held. It is of IPv4 if `is_v4`, of IPv6 else.
+/// `dst` is valid, and a reference to it is owned. It is an IPv4 route if `is_v4`, otherwise an IPv6 route.
 pub struct Route {
     dst: NonNull<bindings::dst_entry>,
     cookie: u32,
     is_v4: bool,
 }
 
-// SAFETY: A `dst_entry` is used by many tasks.
+// SAFETY: C uses a `dst_entry` from any task.
 unsafe impl Send for Route {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Route {}
 
 impl Route {
-    /// Looks the way up that leaves by the interface with index `from` (0: any), in the namespace of `dev`, or
-    /// stays on this machine; through IPsec, if a policy says so. `ports` are source and destination. For any context
-    /// but hard interrupts.
+    /// Looks up a route in the namespace of `dev` that leaves by the netdev with index `ifindex` (0: any) or
+    /// is local. Applies IPsec policies. `ports` are source and destination. For any context except hard
+    /// interrupts.
     ///
     /// # Errors
     ///
-    /// `ENODEV`: that interface is neither `dev` nor on top of it, or has moved to another namespace;
-    /// `ENETUNREACH`, `EHOSTUNREACH` and the like.
+    /// - `ENODEV`: the netdev is neither `dev` nor stacked on it, or has moved to another namespace.
+    /// - `ENETUNREACH`, `EHOSTUNREACH` and other errors of the lookup.
     pub fn lookup(
         dev: &NetDevBorrow,
-        from: i32,
+        ifindex: i32,
         (addresses, ports): (&Addresses, (u16, u16)),
         traffic_class: u8,
     ) -> Result<Self> {
-        // SAFETY: The interface is valid.
-        if from != 0 && !unsafe { bindings::ferroce_helper_netdev_carries(dev.as_raw(), from) } {
+        // SAFETY: The netdev is valid while it is borrowed; C locks RCU itself.
+        if ifindex != 0
+            && !unsafe { bindings::ferroce_helper_netdev_carries(dev.as_raw(), ifindex) }
+        {
             return Err(ENODEV);
         }
         match addresses {
             Addresses::V4 { src, dst } => {
-                Self::lookup_v4(dev, from, (src, dst, ports), traffic_class)
+                Self::lookup_v4(dev, ifindex, (src, dst, ports), traffic_class)
             }
             Addresses::V6 { src, dst } => {
-                Self::lookup_v6(dev, from, (src, dst, ports), traffic_class)
+                Self::lookup_v6(dev, ifindex, (src, dst, ports), traffic_class)
             }
         }
     }
 
     fn lookup_v4(
         dev: &NetDevBorrow,
-        from: i32,
+        ifindex: i32,
         (src, dst, ports): (&[u8; 4], &[u8; 4], (u16, u16)),
         traffic_class: u8,
     ) -> Result<Self> {
         let mut flow: bindings::flowi4 = pin_init::zeroed();
-        flow.__fl_common.flowic_oif = from;
+        flow.__fl_common.flowic_oif = ifindex;
         flow.__fl_common.flowic_proto = bindings::IPPROTO_UDP as u8;
-        flow.__fl_common.flowic_dscp = traffic_class & DSCP;
+        flow.__fl_common.flowic_dscp = traffic_class & DSCP_MASK;
         flow.saddr = u32::from_ne_bytes(*src);
         flow.daddr = u32::from_ne_bytes(*dst);
         flow.uli = flow_of(ports);
         let _guard = kernel::sync::rcu::read_lock();
-        // SAFETY: RCU keeps the namespace, and the flow is valid for the call.
+        // SAFETY: RCU keeps the namespace of the netdev, and the flow is valid for the call. C accepts no
+        // socket.
         let table = from_err_ptr(unsafe {
             bindings::ip_route_output_flow(dev.net_raw(), &mut flow, ptr::null())
         })?;
-        // SAFETY: Valid, and not null.
+        // SAFETY: C returned a valid route, which contains its `dst`, so the address is not null.
         let dst = unsafe { NonNull::new_unchecked(&raw mut (*table).dst) };
-        // INVARIANT: The reference that C returned.
+        // INVARIANT: C returned an owned reference.
         Ok(Self {
             dst,
             cookie: 0,
@@ -173,26 +175,27 @@ impl Route {
 
     fn lookup_v6(
         dev: &NetDevBorrow,
-        from: i32,
+        ifindex: i32,
         (src, dst, ports): (&[u8; 16], &[u8; 16], (u16, u16)),
         traffic_class: u8,
     ) -> Result<Self> {
         let mut flow: bindings::flowi6 = pin_init::zeroed();
-        flow.__fl_common.flowic_oif = from;
+        flow.__fl_common.flowic_oif = ifindex;
         flow.__fl_common.flowic_proto = bindings::IPPROTO_UDP as u8;
         flow.flowlabel = (u32::from(traffic_class) << TRAFFIC_CLASS_SHIFT).to_be();
         flow.saddr.in6_u.u6_addr8 = *src;
         flow.daddr.in6_u.u6_addr8 = *dst;
         flow.uli = flow_of(ports);
         let _guard = kernel::sync::rcu::read_lock();
-        // SAFETY: RCU keeps the namespace, and the flow is valid for the call.
+        // SAFETY: RCU keeps the namespace of the netdev, and the flow is valid for the call. C accepts no
+        // socket and no fixed destination.
         let dst = from_err_ptr(unsafe {
             bindings::ip6_dst_lookup_flow(dev.net_raw(), ptr::null(), &mut flow, ptr::null())
         })?;
         let dst = NonNull::new(dst).ok_or(ENETUNREACH)?;
-        // SAFETY: Valid; a route of IPv6, or what IPsec has put before one, which begins like one.
+        // SAFETY: `dst` is valid. It is a `rt6_info`, or an `xfrm_dst`, which begins with one.
         let cookie = unsafe { bindings::ferroce_helper_rt6_get_cookie(dst.as_ptr()) };
-        // INVARIANT: The reference that C returned.
+        // INVARIANT: C returned an owned reference.
         Ok(Self {
             dst,
             cookie,
@@ -200,36 +203,36 @@ impl Route {
         })
     }
 
-    /// Whether the way is still the one that a look-up would find. Cheap.
+    /// Returns whether a new lookup would find the same route. Cheap.
     #[inline]
     pub fn is_valid(&self) -> bool {
         let _guard = kernel::sync::rcu::read_lock();
-        // SAFETY: Valid, by the invariant.
+        // SAFETY: `dst` is valid by the type invariant, and RCU is locked.
         let dst = unsafe { bindings::ferroce_helper_dst_check(self.as_raw(), self.cookie) };
         !dst.is_null()
     }
 
-    /// Whether it ends on this machine, in the namespace that it began in.
+    /// Returns whether the route is local, in its own namespace.
     #[inline]
     pub fn is_local(&self) -> bool {
         let _guard = kernel::sync::rcu::read_lock();
-        // SAFETY: Valid, by the invariant. RCU keeps the interface.
+        // SAFETY: `dst` is valid by the type invariant, and RCU keeps its netdev.
         unsafe { bindings::ferroce_helper_dst_is_local(self.as_raw()) }
     }
 
-    /// Whether the network puts headers in front of packets on this way (`ip route add ... encap`).
+    /// Returns whether the route encapsulates packets (`ip route add ... encap`).
     pub(crate) fn encapsulates(&self) -> bool {
-        // SAFETY: Valid, by the invariant.
+        // SAFETY: `dst` is valid by the type invariant.
         unsafe { bindings::ferroce_helper_dst_encapsulates(self.as_raw()) }
     }
 
-    /// Most bytes of a network-layer packet on this way.
+    /// Returns the MTU of the route.
     pub fn mtu(&self) -> u32 {
-        // SAFETY: Valid, by the invariant.
+        // SAFETY: `dst` is valid by the type invariant.
         unsafe { bindings::ferroce_helper_dst_mtu(self.as_raw()) }
     }
 
-    /// Whether packets of IPv4 go this way, rather than of IPv6.
+    /// Returns whether this is an IPv4 route; otherwise it is an IPv6 route.
     #[inline]
     pub fn is_v4(&self) -> bool {
         self.is_v4
@@ -243,12 +246,12 @@ impl Route {
 
 impl Drop for Route {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours, by the invariant.
+        // SAFETY: By the type invariant the reference is owned; it is released once.
         unsafe { bindings::dst_release(self.as_raw()) };
     }
 }
 
-/// UDP ports, as a flow has them.
+/// Converts UDP ports to the form of a flow key.
 fn flow_of((source, destination): (u16, u16)) -> bindings::flowi_uli {
     bindings::flowi_uli {
         ports: bindings::flowi_uli__bindgen_ty_1 {
@@ -258,8 +261,8 @@ fn flow_of((source, destination): (u16, u16)) -> bindings::flowi_uli {
     }
 }
 
-/// The bits of the traffic class that choose a route; the others are for congestion.
-const DSCP: u8 = 0xfc;
+/// Bits of the traffic class that take part in the route lookup; the other two are ECN.
+const DSCP_MASK: u8 = 0xfc;
 
-/// Where the traffic class begins in the first word of an IPv6 header.
+/// Position of the traffic class in the first word of an IPv6 header.
 const TRAFFIC_CLASS_SHIFT: u32 = 20;

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The lock of the network's configuration.
+//! The RTNL lock, which protects network configuration.
 //!
 //! C header: [`include/linux/rtnetlink.h`](srctree/include/linux/rtnetlink.h)
 
 use crate::bindings;
 use core::mem::ManuallyDrop;
 
-/// The RTNL lock, held.
+/// Proof that the RTNL lock is held.
 pub struct Rtnl(());
 
 impl Rtnl {
     /// Takes the lock. Sleeps.
     pub(crate) fn lock() -> Self {
-        // SAFETY: May be called where sleeping is allowed.
+        // SAFETY: The caller may sleep and does not hold the lock; a violation deadlocks, and corrupts
+        // nothing.
         unsafe { bindings::rtnl_lock() };
         Self(())
     }
 
-    /// For whom the kernel calls with the lock held.
+    /// Returns the proof for a callback that C calls with the lock held.
     ///
     /// # Safety
     ///
-    /// The lock is held, and is not released before the value goes.
+    /// The lock must be held until the value is no longer used.
     pub(crate) unsafe fn held() -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self(()))
     }
@@ -30,7 +31,7 @@ impl Rtnl {
 
 impl Drop for Rtnl {
     fn drop(&mut self) {
-        // SAFETY: Taken by `lock`; what `held` makes is never dropped.
+        // SAFETY: `lock` took the lock. A value made by `held` is never dropped.
         unsafe { bindings::rtnl_unlock() };
     }
 }

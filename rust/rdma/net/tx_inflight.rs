@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What has been given to the network and has not come out of it.
+//! Bytes in flight in the local stack: sent, and not freed yet (like TCP small queues).
 //!
-//! Owns a number of bytes, how long they take, and who waits for them to become less. A burst that is
-//! counted here counts until its buffers are freed: by the device that has sent them, or, on a link that ends
-//! on this machine, by whoever has received them. So a sender that nobody acknowledges anything to can be held
-//! back before it overruns queues of its own machine. Does not know who sends, nor how much is too much.
+//! A counted skb counts until it is freed: by the driver that transmitted it or, on a local route, by the
+//! receiver. Senders without acknowledgements (UC, UD) use it to stop before they overrun the queues of this
+//! host. The limit is the caller's.
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
@@ -34,153 +33,154 @@ use kernel::{
     }, //
 };
 
-/// Somebody who has waited for the network.
+/// A sender that waits until fewer bytes are in flight.
 pub trait Resume: Send + Sync {
-    /// The network has room again; `cpu` is where it was waited for. Called in any context, with interrupts off and
-    /// under a lock: for queueing something.
+    /// Resumes the sender; `cpu` is the one on which it began to wait. Called in any context, with interrupts
+    /// disabled and a lock held, so it may only queue work.
     fn resume(self: Arc<Self>, cpu: CpuId);
 }
 
-/// Who waits, and the CPU where. Whoever frees the last buffer may be on another.
+/// The waiting sender and its CPU. The last skb may be freed on another one.
 type Waiter = (Arc<dyn Resume>, CpuId);
 
-/// Bytes on their way.
+/// A count of bytes in flight.
 #[pin_data]
 pub struct TxInflight {
     bytes: Atomic<i64>,
-    /// How long a buffer was on its way, the longest since somebody asked, in nanoseconds.
-    delay: Atomic<u64>,
-    /// Below how many bytes somebody wants to be resumed; 0 if nobody does.
-    wanted: Atomic<i64>,
+    /// Longest time that an skb was in flight since the last [`TxInflight::take_delay`], in nanoseconds; 0 if
+    /// none was freed.
+    max_delay_ns: Atomic<u64>,
+    /// The waiter is resumed when fewer bytes are in flight; 0 without a waiter.
+    resume_below_bytes: Atomic<i64>,
     #[pin]
     waiter: SpinLockIrq<Option<Waiter>>,
-    /// The function that a buffer calls when it is freed is part of the module.
-    _alive: LiveRef,
+    /// Keeps the module loaded: the destructor of an skb is its code.
+    _live_ref: LiveRef,
 }
 
-/// What a buffer knows of its flight.
-struct Ticket {
-    flight: Arc<TxInflight>,
+/// Charge of one skb, passed to its destructor.
+struct SkbCharge {
+    inflight: Arc<TxInflight>,
     bytes: i64,
-    /// When it was given to the network, in nanoseconds.
-    since: u64,
+    /// When it was sent, in nanoseconds of `CLOCK_MONOTONIC`.
+    sent_at_ns: u64,
 }
 
 impl TxInflight {
-    /// Nothing on its way. The module stays for as long as `alive`, and so for as long as something is.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub fn new(alive: LiveRef) -> Result<Arc<Self>> {
+    /// Creates an empty count. The module stays loaded while `live_ref` exists, so while any skb is counted.
+    pub fn new(live_ref: LiveRef) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 bytes: Atomic::new(0),
-                delay: Atomic::new(0),
-                wanted: Atomic::new(0),
+                max_delay_ns: Atomic::new(0),
+                resume_below_bytes: Atomic::new(0),
                 waiter <- new_spinlock_irq!(None, "rdma::TxInflight"),
-                _alive: alive,
+                _live_ref: live_ref,
             }),
             GFP_KERNEL_ACCOUNT,
         )
     }
 
-    /// Bytes of memory on their way.
+    /// Returns the bytes of memory in flight.
     #[inline]
     pub fn bytes(&self) -> i64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Has `who` resumed when less than `bytes` are on their way, at once if that is so already. One waits
-    /// at a time: who waited before is forgotten.
-    pub fn resume_below(&self, bytes: i64, who: Arc<dyn Resume>) {
-        let before = self.waiter.lock().replace((who, CpuId::current()));
+    /// Resumes `waiter` when fewer than `bytes` are in flight; at once if that is so already. There is one
+    /// waiter at a time; a previous one is dropped without a call.
+    pub fn resume_below(&self, bytes: i64, waiter: Arc<dyn Resume>) {
+        let before = self.waiter.lock().replace((waiter, CpuId::current()));
         drop(before);
-        // Full ordering, here and in `land`: either we see what has landed, or who lands sees the wish.
-        self.wanted.xchg(bytes, Full);
-        self.tell(self.bytes.fetch_add(0, Full));
+        // Both this function and `uncharge` access `bytes` and `resume_below_bytes` in opposite order, and
+        // fully ordered. So either we see the decrement, or `uncharge` sees the waiter.
+        self.resume_below_bytes.xchg(bytes, Full);
+        self.resume_if_below(self.bytes.fetch_add(0, Full));
     }
 
-    /// Counts `skb` until it is freed. Without memory for that, it is not counted.
+    /// Counts `skb` until it is freed. Does not count it if memory is short.
     ///
     /// # Safety
     ///
-    /// The buffer is valid, the caller's, and has neither destructor nor socket.
-    pub(super) unsafe fn board(self: &Arc<Self>, skb: *mut bindings::sk_buff, bytes: usize) {
+    /// `skb` must be valid, owned by the caller, and have neither destructor nor socket.
+    pub(super) unsafe fn charge(self: &Arc<Self>, skb: *mut bindings::sk_buff, bytes: usize) {
         // CAST: At most some hundred kilobytes.
         let bytes = bytes as i64;
-        let ticket = Ticket {
-            flight: self.clone(),
+        let charge = SkbCharge {
+            inflight: self.clone(),
             bytes,
-            since: now(),
+            sent_at_ns: now(),
         };
-        let Ok(ticket) = KBox::new(ticket, GFP_ATOMIC | __GFP_NOWARN) else {
+        let Ok(charge) = KBox::new(charge, GFP_ATOMIC | __GFP_NOWARN) else {
             return;
         };
         self.bytes.add(bytes, Relaxed);
-        // SAFETY: As the function requires. The ticket goes to `landed`.
+        // SAFETY: By the function's contract the skb is owned and has no destructor. C calls `skb_destructor`
+        // once, with the pointer that `into_raw` returned.
         unsafe {
             bindings::ferroce_helper_skb_set_destructor(
                 skb,
-                Some(landed),
-                KBox::into_raw(ticket).cast(),
+                Some(skb_destructor),
+                KBox::into_raw(charge).cast(),
             );
         }
     }
 
-    /// How long a buffer was on its way, the longest of those that have landed since this was asked, in
-    /// nanoseconds. `None`: none has landed.
+    /// Returns the longest time that an skb was in flight, of those freed since the last call, in
+    /// nanoseconds. `None` if none was freed.
     pub fn take_delay(&self) -> Option<u64> {
-        if self.delay.load(Relaxed) == 0 {
+        if self.max_delay_ns.load(Relaxed) == 0 {
             return None;
         }
-        Some(self.delay.xchg(0, Relaxed))
+        Some(self.max_delay_ns.xchg(0, Relaxed))
     }
 
-    fn land(&self, bytes: i64, since: u64) {
-        let delay = now().saturating_sub(since).max(1);
-        // Of two that land at once, either may stay.
-        if delay > self.delay.load(Relaxed) {
-            self.delay.store(delay, Relaxed);
+    fn uncharge(&self, bytes: i64, sent_at_ns: u64) {
+        let delay_ns = now().saturating_sub(sent_at_ns).max(1);
+        // If two skbs are freed at the same time, either value may be stored.
+        if delay_ns > self.max_delay_ns.load(Relaxed) {
+            self.max_delay_ns.store(delay_ns, Relaxed);
         }
-        self.tell(self.bytes.fetch_sub(bytes, Full).wrapping_sub(bytes));
+        self.resume_if_below(self.bytes.fetch_sub(bytes, Full).wrapping_sub(bytes));
     }
 
-    /// Resumes who waits for less than `now`.
-    fn tell(&self, now: i64) {
-        if now >= self.wanted.load(Relaxed) {
+    /// Resumes the waiter if `bytes` is below its threshold.
+    fn resume_if_below(&self, bytes: i64) {
+        if bytes >= self.resume_below_bytes.load(Relaxed) {
             return;
         }
         let mut waiter = self.waiter.lock();
-        self.wanted.store(0, Relaxed);
+        self.resume_below_bytes.store(0, Relaxed);
         if let Some((waiter, cpu)) = waiter.take() {
             waiter.resume(cpu);
         }
     }
 
-    /// Nobody waits any more, whoever did: it has been resumed by now, or will not be. To be called before its queue
-    /// pair ends, which would otherwise live until the network has room.
-    pub fn forget_waiter(&self) {
+    /// Drops the waiter: it was resumed before, or will not be. Must be called before a QP ends, which would
+    /// otherwise exist until enough bytes were freed.
+    pub fn cancel_waiter(&self) {
         let waiter = {
             let mut waiter = self.waiter.lock();
-            self.wanted.store(0, Relaxed);
+            self.resume_below_bytes.store(0, Relaxed);
             waiter.take()
         };
-        // Its last reference may be this one, so not under the lock.
+        // Without the lock, because this may be the last reference.
         drop(waiter);
     }
 }
 
-/// `sk_buff.destructor` of a buffer that is counted.
+/// `sk_buff.destructor` of a counted skb.
 ///
 /// # Safety
 ///
-/// Called by C, once, with a buffer that went through [`TxInflight::board`].
-unsafe extern "C" fn landed(skb: *mut bindings::sk_buff) {
-    // Who waits for the module's last code waits for RCU, too.
+/// Only C may call this, once, with an skb that was passed to [`TxInflight::charge`].
+unsafe extern "C" fn skb_destructor(skb: *mut bindings::sk_buff) {
+    // Module exit waits for RCU readers after the last reference, so this function finishes before the code
+    // is unloaded.
     let _guard = rcu::read_lock();
-    // SAFETY: As the function requires: the ticket is ours, and nobody uses it again.
-    let ticket: KBox<Ticket> =
+    // SAFETY: By the function's contract the argument is the pointer that `charge` got from `into_raw`, and
+    // it is used once.
+    let charge: KBox<SkbCharge> =
         unsafe { KBox::from_raw(bindings::ferroce_helper_skb_destructor_arg(skb).cast()) };
-    ticket.flight.land(ticket.bytes, ticket.since);
+    charge.inflight.uncharge(charge.bytes, charge.sent_at_ns);
 }

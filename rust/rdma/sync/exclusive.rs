@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One owner at a time, and nobody waits for it.
+//! A value with one owner at a time, for work that any context may add without waiting.
 //!
-//! Owns a value that several contexts have work for: system calls, softirqs, timers. Whoever brings
-//! work tries to become the owner. One who finds it owned leaves at once; the owner sees that there
-//! is more to do before it leaves. Does not know what the work is, nor where it waits. The protocol
-//! itself, without the kernel, is in `protocol`, where it is also checked in a model.
+//! System calls, softirqs and timers add work for the value. A context that adds work tries to become the
+//! owner. If there is an owner already, it returns at once; the owner finds the work before it leaves. The
+//! work itself is stored elsewhere. The protocol, independent of the kernel, is in `protocol` and is
+//! model-checked.
 
 mod protocol;
 
@@ -31,7 +31,7 @@ use kernel::{
 };
 
 impl More {
-    /// Of two kinds of work, whether there is more to do of either.
+    /// Combines the results of two kinds of work: [`More::Yes`] if either has work left.
     #[inline]
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -42,11 +42,10 @@ impl More {
     }
 }
 
-/// The lock that makes an owner. Softirqs only try it, so process context may hold it with
-/// softirqs on.
+/// The lock that the owner holds. Softirqs only try it, so process context may hold it with softirqs enabled.
 type Lock<T> = SpinLock<T>;
 
-/// Whether there is work that no owner has looked at.
+/// Set while there is work that no owner has processed.
 struct Flag(AtomicFlag);
 
 impl Flag {
@@ -54,15 +53,14 @@ impl Flag {
         Self(AtomicFlag::new(false))
     }
 
-    /// Sets the flag, after everything that was done before, and before everything that is done
-    /// after.
+    /// Sets the flag. Orders all earlier accesses before it and all later ones after it.
     #[inline]
     fn set(&self) {
         self.0.xchg(true, Full);
     }
 
-    /// Clears the flag, after everything that those did who have set it, and before everything
-    /// that is done after.
+    /// Clears the flag. The earlier accesses of every context that set it happen before; all later accesses
+    /// of the caller come after.
     #[inline]
     fn clear(&self) {
         self.0.xchg(false, Acquire);
@@ -76,28 +74,29 @@ impl Flag {
 
 #[cfg(not(CONFIG_SMP))]
 compile_error!(
-    "without SMP a spinlock does not keep out a softirq that tries it: two owners at a time"
+    "without SMP a spinlock does not exclude a softirq that tries it: two owners at a time"
 );
 
 #[cfg(CONFIG_PREEMPT_RT)]
 compile_error!(
-    "nobody has looked whether `Gate` and `Turn` do what they promise where softirqs are threads"
+    "`RwRevocable` and `Exclusive` are not verified for PREEMPT_RT, where softirqs run in threads"
 );
 
-/// Orders everything before against everything after, on all CPUs.
+/// Orders all earlier memory accesses before all later ones.
 #[inline]
 fn full_barrier() {
     smp_mb(kernel::sync::barrier::Full);
 }
 
-/// Most times that one owner looks at the work before it leaves the rest to another context.
+/// Calls of the closure by one owner, at most. It leaves further work to another context.
 const MAX_ROUNDS: u32 = 4;
 
-/// A value that is worked on by one context at a time.
+/// A value that one context at a time owns.
 ///
-/// There are three ways in. [`Exclusive::run`] never waits, and makes sure that work is looked at after it
-/// was called, here or elsewhere. [`Exclusive::try_enter`] never waits either, and is for what can be done
-/// otherwise if there is an owner. [`Exclusive::enter`] waits, for changes that are no work.
+/// - [`Exclusive::run`] never waits. It guarantees that the work is processed after the call began, by this
+///   context or by another.
+/// - [`Exclusive::try_enter`] never waits. It fails if there is an owner.
+/// - [`Exclusive::enter`] waits for the owner. It is for state changes, not for work.
 #[pin_data]
 pub struct Exclusive<T> {
     #[pin]
@@ -106,7 +105,7 @@ pub struct Exclusive<T> {
 }
 
 impl<T: Unpin> Exclusive<T> {
-    /// Nobody's turn, and no work.
+    /// Creates a value without an owner and without work.
     pub fn new(state: T) -> impl PinInit<Self> {
         pin_init!(Self {
             state <- new_spinlock!(state, "rdma::Exclusive"),
@@ -114,32 +113,32 @@ impl<T: Unpin> Exclusive<T> {
         })
     }
 
-    /// Says that there is work, and does it with `f` unless there is an owner, who will. For any
-    /// context but hard interrupts.
+    /// Announces work, and processes it with `f` unless there is an owner, which will process it. For any
+    /// context except hard interrupts.
     ///
-    /// `f` looks at all work there is, as far as its budget goes, and says whether some is left. It
-    /// is called until nothing is left, but not for ever: if the result is [`Pending::Work`], the
-    /// caller has to see to it that [`Exclusive::run`] is called again, from another context.
+    /// `f` processes all work present, up to its budget, and returns whether work is left. It is called again
+    /// while work is left, a bounded number of times. If the result is [`Pending::Work`], the caller must
+    /// arrange for [`Exclusive::run`] to be called again, from another context.
     #[inline]
     pub fn run(&self, f: impl FnMut(&mut T) -> More) -> Pending {
         protocol::run(&self.pending, &self.state, MAX_ROUNDS, f)
     }
 
-    /// Becomes the owner and calls `f`, unless there is an owner. For any context but hard interrupts,
-    /// also from within `f` of another value.
+    /// Becomes the owner and calls `f`, unless there is an owner. For any context except hard interrupts;
+    /// also from within `f` of another `Exclusive`.
     ///
-    /// If work has come in meanwhile, the second result is [`Pending::Work`], and the caller has
-    /// to see to it that [`Exclusive::run`] is called.
+    /// If the second result is [`Pending::Work`], work arrived meanwhile, and the caller must arrange for
+    /// [`Exclusive::run`] to be called.
     #[inline]
     pub fn try_enter<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<(R, Pending)> {
         protocol::try_enter(&self.pending, &self.state, f)
     }
 
-    /// Becomes the owner, waiting for the present one, and calls `f`. For process context, and not
-    /// from within `f` of either kind.
+    /// Waits for the current owner, becomes the owner and calls `f`. For process context; must not be called
+    /// from within the `f` of any `Exclusive`.
     ///
-    /// If work has come in meanwhile, the second result is [`Pending::Work`], and the caller has
-    /// to see to it that [`Exclusive::run`] is called.
+    /// If the second result is [`Pending::Work`], work arrived meanwhile, and the caller must arrange for
+    /// [`Exclusive::run`] to be called.
     pub fn enter<R>(&self, f: impl FnOnce(&mut T) -> R) -> (R, Pending) {
         protocol::enter(&self.pending, &self.state, f)
     }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ownership and waiting: who runs when, what is found under RCU, and how its end is awaited.
+//! Ownership, deferred execution and lifetime: what complements `kernel::sync` and `kernel::workqueue`.
 //!
-//! Every type here works in softirq context; what sleeps says so.
+//! - [`exclusive`]: one owner at a time, without waiting; [`timer`], [`work`], [`workqueue`]: run code later.
+//! - [`rcu_table`], [`rcu_revocable`], [`rw_revocable`]: objects that readers find while they are being
+//!   removed.
+//! - [`quiesce`]: wait for readers and objects; [`percpu_counter`]: statistics; `lockdep`: annotations for
+//!   lockdep.
 //!
-//! May use: `util`.
+//! Every type works in softirq context; functions that sleep say so. May use `util`.
 
 pub mod exclusive;
 pub(crate) mod lockdep;

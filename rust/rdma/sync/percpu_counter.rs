@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters that every CPU has for itself.
+//! Per-CPU statistics counters that only grow.
 //!
-//! Owns numbers that only grow. Adding to one touches no memory that another CPU writes; reading one
-//! adds up what all CPUs have. Does not know what is counted.
+//! An addition writes only memory of its own CPU. A read adds up the values of all CPUs.
 //!
 //! C header: [`include/linux/percpu.h`](srctree/include/linux/percpu.h)
 
@@ -11,57 +10,57 @@ use crate::bindings;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 
-/// Some counters.
+/// An array of counters.
 ///
 /// # Invariants
 ///
-/// `words` comes from `__alloc_percpu` for `len` words, and is freed when this is dropped.
+/// `words` was allocated by `__alloc_percpu` with `len` words, and is freed by the drop.
 pub struct PercpuCounters {
     words: NonNull<u64>,
     len: usize,
 }
 
-// SAFETY: Memory per CPU belongs to no task.
+// SAFETY: Per-CPU memory belongs to no task.
 unsafe impl Send for PercpuCounters {}
-// SAFETY: A CPU adds to its own words only, in one instruction or with interrupts off; others read
-// whole words.
+// SAFETY: Each CPU adds to its own words only, in one instruction or with interrupts disabled. Other CPUs
+// read whole words.
 unsafe impl Sync for PercpuCounters {}
 
 impl PercpuCounters {
-    /// `len` counters, all at 0. Sleeps.
+    /// Allocates `len` counters with value 0. Sleeps.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn new(len: usize) -> Result<Self> {
-        // SAFETY: May sleep. The memory is zeroed.
+        // SAFETY: The caller may sleep. C returns zeroed memory for `len` words, or null.
         let words = unsafe { bindings::ferroce_helper_alloc_percpu64(len) };
-        // INVARIANT: It was just allocated.
+        // INVARIANT: The memory was just allocated for `len` words.
         Ok(Self {
             words: NonNull::new(words).ok_or(ENOMEM)?,
             len,
         })
     }
 
-    /// Adds `amount` to the counter at `index`, if there is one. For any context.
+    /// Adds `amount` to the counter at `index`; does nothing if there is none. For any context.
     #[inline]
     pub fn add(&self, index: usize, amount: u64) {
         if let Some(word) = self.word(index) {
-            // SAFETY: Within the allocation, see `word`.
+            // SAFETY: `word` returns a per-CPU pointer inside the allocation.
             unsafe { bindings::ferroce_helper_this_cpu_add64(word, amount) }
         }
     }
 
-    /// What all CPUs have added to the counter at `index`; 0 if there is none. Not a moment's: others may
-    /// add meanwhile.
+    /// Returns the sum over all CPUs of the counter at `index`; 0 if there is none. Not a snapshot: other
+    /// CPUs may add meanwhile.
     pub fn sum(&self, index: usize) -> u64 {
         self.word(index).map_or(0, |word| {
-            // SAFETY: Within the allocation, see `word`.
+            // SAFETY: `word` returns a per-CPU pointer inside the allocation.
             unsafe { bindings::ferroce_helper_percpu_sum64(word) }
         })
     }
 
-    /// The counter at `index`, as C names memory per CPU: not to be followed.
+    /// Returns the per-CPU pointer of the counter at `index`. It must not be dereferenced.
     #[inline]
     fn word(&self, index: usize) -> Option<*mut u64> {
         (index < self.len).then(|| self.words.as_ptr().wrapping_add(index))
@@ -70,7 +69,8 @@ impl PercpuCounters {
 
 impl Drop for PercpuCounters {
     fn drop(&mut self) {
-        // SAFETY: By the invariant; nobody else has it.
+        // SAFETY: By the type invariant `words` is an allocation that is freed only here. Exclusive access
+        // means that no CPU uses it.
         unsafe { bindings::free_percpu(self.words.as_ptr().cast()) }
     }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting until nobody is left: RCU readers, RCU callbacks, objects.
-//!
-//! Everything here sleeps.
+//! Waiting for RCU readers, for RCU callbacks and for objects. Everything here sleeps, except taking and
+//! dropping a [`LiveRef`].
 //!
 //! C headers: [`include/linux/rcupdate.h`](srctree/include/linux/rcupdate.h),
 //! [`include/linux/completion.h`](srctree/include/linux/completion.h)
@@ -25,29 +24,30 @@ use kernel::{
 
 pub use kernel::sync::rcu::rcu_barrier;
 
-/// Waits until every RCU read-side critical section that runs now has ended; faster than
-/// `synchronize_rcu()`, and dearer for the other CPUs.
+/// Waits until every current RCU read-side critical section has ended. Faster than `synchronize_rcu()`, and
+/// more expensive for other CPUs.
 pub fn synchronize_rcu_expedited() {
-    // SAFETY: May be called from process context.
+    // SAFETY: The caller is in process context, by the documentation of this file. A caller under RCU would
+    // wait for itself; debug kernels report that.
     unsafe { bindings::synchronize_rcu_expedited() };
 }
 
-/// Counts objects, so that the last one can be waited for.
+/// Counts live objects, so that module exit can wait for the last one.
 ///
-/// For module exit: an object that is on its way out of a softirq or a work item runs code of the
-/// module until it is gone.
+/// An object that is being dropped by a softirq or a work item executes code of the module until the drop has
+/// finished.
 pub struct LiveCount(Arc<Count>);
 
 #[pin_data]
 struct Count {
-    /// Objects, and one for the [`LiveCount`].
-    members: Atomic<i64>,
+    /// Number of [`LiveRef`]s, plus one for the [`LiveCount`].
+    refs: Atomic<i64>,
     #[pin]
     empty: Completion,
 }
 
 impl LiveCount {
-    /// Nobody.
+    /// Creates a count without objects.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl LiveCount {
     pub fn new() -> Result<Self> {
         let count = Arc::pin_init(
             pin_init!(Count {
-                members: Atomic::new(1),
+                refs: Atomic::new(1),
                 empty <- Completion::new(),
             }),
             GFP_KERNEL,
@@ -63,16 +63,16 @@ impl LiveCount {
         Ok(Self(count))
     }
 
-    /// A new member. For any context.
+    /// Counts one more object. For any context.
     pub fn join(&self) -> LiveRef {
-        self.0.members.add(1, Relaxed);
+        self.0.refs.add(1, Relaxed);
         LiveRef(self.0.clone())
     }
 
-    /// Waits until no member is left, and until the code that dropped the last ones has run to its
-    /// end, where it ran under RCU, in softirq or as an RCU callback.
+    /// Waits until no object is left, and until the code that dropped the last ones has finished, if it ran
+    /// under RCU, in softirq or as an RCU callback. Sleeps.
     pub fn wait(&self) {
-        self.0.leave();
+        self.0.put();
         self.0.empty.wait_for_completion();
         synchronize_rcu_expedited();
         rcu_barrier();
@@ -80,18 +80,18 @@ impl LiveCount {
 }
 
 impl Count {
-    fn leave(&self) {
-        if self.members.fetch_sub(1, Full) == 1 {
+    fn put(&self) {
+        if self.refs.fetch_sub(1, Full) == 1 {
             self.empty.complete_all();
         }
     }
 }
 
-/// Proof that its owner counts as a member of a [`LiveCount`].
+/// Held by an object that a [`LiveCount`] counts.
 pub struct LiveRef(Arc<Count>);
 
 impl Drop for LiveRef {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.put();
     }
 }

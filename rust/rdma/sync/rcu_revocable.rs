@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A value that readers find under RCU until it is taken away.
+//! A value that readers find under RCU until it is taken out.
+//!
+//! Readers run in any context. Taking the value out waits for them and sleeps.
 //!
 //! C header: [`include/linux/rcupdate.h`](srctree/include/linux/rcupdate.h)
 
@@ -21,53 +23,53 @@ use kernel::sync::{
     rcu, //
 };
 
-/// Holds a value that any number of readers use, and that is taken out at most once.
+/// A value with any number of readers that is taken out at most once.
 ///
 /// [`RcuRevocable::get`] costs one load. [`RcuRevocable::take`] waits for the readers.
 ///
 /// # Invariants
 ///
-/// While `full` is set, `value` is initialised and only shared. Whoever clears `full` owns `value`
-/// once every reader that may have seen it set has left its RCU read-side critical section.
+/// While `full` is set, `value` is initialised and only shared. The context that clears `full` owns `value`
+/// once every reader that may have seen `full` set has left its RCU read-side critical section.
 pub struct RcuRevocable<T> {
     full: AtomicFlag,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: Sending the slot sends the value.
+// SAFETY: Sending the container sends the value.
 unsafe impl<T: Send> Send for RcuRevocable<T> {}
-// SAFETY: References to the value are handed out to many tasks, and any of them may take it.
+// SAFETY: Many tasks get references to the value (`T: Sync`), and any of them may take it out (`T: Send`).
 unsafe impl<T: Send + Sync> Sync for RcuRevocable<T> {}
 
 impl<T> RcuRevocable<T> {
-    /// A slot that holds `value`.
+    /// Creates a container that holds `value`.
     pub const fn new(value: T) -> Self {
-        // INVARIANT: Initialised, and not shared yet.
+        // INVARIANT: `value` is initialised and not shared yet.
         Self {
             full: AtomicFlag::new(true),
             value: UnsafeCell::new(MaybeUninit::new(value)),
         }
     }
 
-    /// The value, unless it was taken.
+    /// Returns the value, unless it was taken out.
     #[inline]
     pub fn get<'g>(&'g self, _guard: &'g rcu::Guard) -> Option<&'g T> {
         if !self.full.load(Acquire) {
             return None;
         }
-        // SAFETY: `full` was set after the read-side critical section had begun, so the value is
-        // not taken out before it ends, by the invariant.
+        // SAFETY: `full` was still set after the critical section of `_guard` had begun. By the type
+        // invariant the value is not taken out before the section ends, and the result borrows the guard.
         Some(unsafe { (*self.value.get()).assume_init_ref() })
     }
 
-    /// Takes the value out. When it returns, nobody uses the value any more. Sleeps; not to be
-    /// called under RCU.
+    /// Takes the value out, and waits until no reader uses it. Sleeps; must not be called under RCU.
     pub fn take(&self) -> Option<T> {
         if !self.full.xchg(false, Full) {
             return None;
         }
         synchronize_rcu_expedited();
-        // SAFETY: We cleared `full`, and all readers have left.
+        // SAFETY: We cleared `full`, so no other caller takes the value, and after the grace period no reader
+        // uses it.
         Some(unsafe { (*self.value.get()).assume_init_read() })
     }
 }
@@ -75,7 +77,8 @@ impl<T> RcuRevocable<T> {
 impl<T> Drop for RcuRevocable<T> {
     fn drop(&mut self) {
         if self.full.load(Relaxed) {
-            // SAFETY: Initialised, by the invariant. Readers borrow the slot, so there is none.
+            // SAFETY: `full` is set, so the value is initialised by the type invariant. Readers borrow
+            // `self`, so none exists.
             unsafe { self.value.get_mut().assume_init_drop() };
         }
     }

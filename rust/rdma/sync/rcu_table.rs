@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects by number.
+//! A table of reference-counted objects, indexed by number (an xarray).
 //!
-//! Owns references to the objects. Looking one up touches no reference count and takes no lock;
-//! taking one out waits until nobody uses it by its number any more. Does not know what the objects
-//! are.
+//! A lookup runs in any context, under RCU, without a lock or a reference count. Removal waits until no
+//! reader uses the object any more, and sleeps.
 //!
 //! C header: [`include/linux/xarray.h`](srctree/include/linux/xarray.h)
 
@@ -38,9 +37,9 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// - Every entry comes from `Arc::<T>::into_foreign` and owns a reference, which is given back no
-///   sooner than a grace period after the entry was erased.
-/// - `next` is accessed under the lock of `entries` alone.
+/// - Every entry comes from `Arc::<T>::into_foreign` and owns a reference, which is released no sooner than a
+///   grace period after the entry was erased.
+/// - `next` is accessed only under the lock of `entries`.
 #[pin_data(PinnedDrop)]
 pub struct RcuTable<T: 'static> {
     #[pin]
@@ -49,17 +48,17 @@ pub struct RcuTable<T: 'static> {
     _owns: PhantomData<Arc<T>>,
 }
 
-// SAFETY: The table has its own lock; objects are handed out to many tasks, and may be dropped by
-// any.
+// SAFETY: The xarray does its own locking. Many tasks get references to objects, and any of them may drop
+// one.
 unsafe impl<T: Send + Sync> Send for RcuTable<T> {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`; `next` is protected by the lock.
 unsafe impl<T: Send + Sync> Sync for RcuTable<T> {}
 
 impl<T: 'static> RcuTable<T> {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            // SAFETY: C initialises all of it, in place.
+            // SAFETY: C initialises the whole xarray in place.
             entries <- Opaque::ffi_init(|xa| unsafe {
                 let flags = bindings::XA_FLAGS_ALLOC | bindings::FERROCE_XA_FLAGS_ACCOUNT;
                 bindings::xa_init_flags(xa, flags);
@@ -69,18 +68,17 @@ impl<T: 'static> RcuTable<T> {
         })
     }
 
-    /// Puts `object` under a number of `range` that is free, taking the numbers in turn, so that
-    /// one that was just given back is not given out at once. Returns the number. Sleeps.
+    /// Stores `object` under a free number of `range`, and returns the number. Numbers are assigned
+    /// cyclically, so a released number is not reused at once. Sleeps.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also when every number is taken.
+    /// `ENOMEM`, also if no number is free.
     pub fn alloc_cyclic(&self, range: Range<u32>, object: Arc<T>) -> Result<u32> {
         self.alloc(range, object, |next| next)
     }
 
-    /// Puts `object` under a number of `range` that is free, one that nobody can guess. Returns the
-    /// number. Sleeps.
+    /// Stores `object` under a free number of `range` that cannot be guessed, and returns the number. Sleeps.
     ///
     /// # Errors
     ///
@@ -92,8 +90,8 @@ impl<T: 'static> RcuTable<T> {
         self.alloc(range, object, |_| first)
     }
 
-    /// Puts `object` under the first number of `range` that is free, from the one on that `first` makes
-    /// of the number after the last, and around.
+    /// Stores `object` under the first free number of `range`. The search begins at the number that `first`
+    /// computes from the one after the last assigned, and wraps around.
     fn alloc(
         &self,
         range: Range<u32>,
@@ -106,7 +104,11 @@ impl<T: 'static> RcuTable<T> {
         };
         let mut id = 0;
         self.insert(object, |xa, entry| {
-            // SAFETY: The table is locked, so `next` is ours.
+            // SAFETY: `insert` calls this with the lock held, as `__xa_alloc_cyclic` requires, and by the
+            // type invariant the lock protects `next`. With `GFP_KERNEL` C may drop and retake the lock to
+            // allocate memory. Another caller may then change `next`, which is harmless: C reads it before
+            // and writes it after the search, always under the lock; its value is a hint where to begin, and
+            // C assigns free numbers only.
             unsafe {
                 let (next, gfp) = (self.next.get(), bindings::GFP_KERNEL_ACCOUNT);
                 *next = first(*next);
@@ -117,29 +119,31 @@ impl<T: 'static> RcuTable<T> {
         Ok(id)
     }
 
-    /// Puts `object` under number `id`. Sleeps.
+    /// Stores `object` under number `id`. Sleeps.
     ///
     /// # Errors
     ///
     /// `EBUSY` if the number is taken; `ENOMEM`.
     pub fn insert_at(&self, id: u32, object: Arc<T>) -> Result {
         self.insert(object, |xa, entry| {
-            // SAFETY: The table is locked.
+            // SAFETY: `insert` calls this with the lock held, as `__xa_insert` requires, and in a context
+            // that may sleep.
             unsafe { bindings::__xa_insert(xa, id as usize, entry, bindings::GFP_KERNEL_ACCOUNT) }
         })
     }
 
-    /// Has `store`, with the table locked, store a reference to `object`.
+    /// Calls `store` with the table locked, to store a reference to `object`.
     fn insert(
         &self,
         object: Arc<T>,
         store: impl FnOnce(*mut bindings::xarray, *mut c_void) -> c_int,
     ) -> Result {
-        // C keeps flags in the low bits.
+        // The xarray uses the two low bits of an entry.
         const { assert!(<Arc<T> as ForeignOwnable>::FOREIGN_ALIGN >= 4) };
         let entry = object.into_foreign();
         let xa = self.entries.get();
-        // SAFETY: The table is initialised.
+        // SAFETY: The xarray is initialised and not locked by this context, so it can be locked here and
+        // unlocked after `store`, which returns with the lock held.
         let stored = unsafe {
             bindings::xa_lock(xa);
             let stored = store(xa, entry.cast());
@@ -147,87 +151,88 @@ impl<T: 'static> RcuTable<T> {
             stored
         };
         to_result(stored).inspect_err(|_| {
-            // SAFETY: The reference is still ours.
+            // SAFETY: Nothing was stored, so the reference from `into_foreign` is still ours.
             drop(unsafe { Arc::<T>::from_foreign(entry) });
         })
     }
 
-    /// The object under number `id`. For any context.
+    /// Returns the object under number `id`. For any context.
     #[inline]
     pub fn get<'g>(&'g self, id: u32, guard: &'g rcu::Guard) -> Option<&'g T> {
         let entry = self.load(id, guard);
         if entry.is_null() {
             return None;
         }
-        // SAFETY: The entry owns a reference, which is given back no sooner than RCU is unlocked,
-        // so the object lives for `'g`. The borrow ends here, but not the object.
+        // SAFETY: The entry owns a reference, which by the type invariant is released only after a grace
+        // period, and `guard` keeps RCU locked for `'g`. So the object outlives the `ArcBorrow`, whose own
+        // lifetime ends here.
         Some(unsafe { &*ptr::from_ref::<T>(&Arc::<T>::borrow(entry)) })
     }
 
-    /// All objects, in the order of their numbers. For any context. Those that come or go meanwhile may
-    /// or may not be among them.
-    pub fn each<'g>(&'g self, guard: &'g rcu::Guard) -> impl Iterator<Item = &'g T> {
+    /// Returns an iterator over all objects, in the order of their numbers. For any context. An object that
+    /// is added or removed meanwhile may be missed.
+    pub fn iter<'g>(&'g self, guard: &'g rcu::Guard) -> impl Iterator<Item = &'g T> {
         let mut at = 0;
         core::iter::from_fn(move || {
             let entry = self.find(&mut at, guard);
             at = at.wrapping_add(1);
-            // SAFETY: See `get`.
+            // SAFETY: As in `get`: the entry's reference keeps the object while `guard` is held.
             (!entry.is_null()).then(|| unsafe { &*ptr::from_ref::<T>(&Arc::<T>::borrow(entry)) })
         })
     }
 
-    /// The first entry whose number is not below `at`, which becomes the number; or null.
+    /// Returns the first entry whose number is not below `at`, or null, and sets `at` to its number.
     fn find(&self, at: &mut usize, _guard: &rcu::Guard) -> *mut c_void {
         let xa = self.entries.get();
-        // SAFETY: The table is initialised.
+        // SAFETY: The xarray is initialised; `xa_find` locks RCU itself.
         unsafe { bindings::xa_find(xa, at, u32::MAX as usize, bindings::XA_PRESENT) }
     }
 
-    /// As [`RcuTable::get`], for those who want to keep the object.
+    /// As [`RcuTable::get`], but allows the caller to take a reference.
     #[inline]
     pub fn borrow<'g>(&'g self, id: u32, guard: &'g rcu::Guard) -> Option<ArcBorrow<'g, T>> {
         let entry = self.load(id, guard);
         if entry.is_null() {
             return None;
         }
-        // SAFETY: See `get`. As long as the entry's reference is there, others can be taken.
+        // SAFETY: As in `get`: the entry's reference keeps the object, at a count above 0, while `guard` is
+        // held.
         Some(unsafe { Arc::<T>::borrow(entry) })
     }
 
     #[inline]
     fn load(&self, id: u32, _guard: &rcu::Guard) -> *mut c_void {
-        // SAFETY: The table is initialised.
+        // SAFETY: The xarray is initialised; `xa_load` locks RCU itself.
         unsafe { bindings::xa_load(self.entries.get(), id as usize) }
     }
 
-    /// Takes the object under number `id` out. When it returns, nobody uses the object by its
-    /// number any more, and the number may be given out again.
+    /// Removes the object under number `id`, and waits until no reader uses it. The number can then be
+    /// reused.
     ///
-    /// Sleeps; not to be called under RCU.
+    /// Sleeps; must not be called under RCU.
     pub fn remove(&self, id: u32) -> Option<Arc<T>> {
-        // SAFETY: The table is initialised.
+        // SAFETY: The xarray is initialised; `xa_erase` takes the lock itself.
         let entry = unsafe { bindings::xa_erase(self.entries.get(), id as usize) };
         if entry.is_null() {
             return None;
         }
         synchronize_rcu_expedited();
-        // SAFETY: The entry was erased by us, so its reference is ours; the grace period is over.
+        // SAFETY: We erased the entry, so its reference is ours, and the grace period is over.
         Some(unsafe { Arc::from_foreign(entry) })
     }
 
-    /// Puts `object` in the place of the one under number `id`. When it returns, nobody uses the old
-    /// one by its number any more.
+    /// Replaces the object under number `id`, and waits until no reader uses the old one.
     ///
-    /// Sleeps; not to be called under RCU. Nobody else takes the object out meanwhile.
+    /// Sleeps; must not be called under RCU. The caller ensures that the number is not removed meanwhile.
     ///
     /// # Errors
     ///
-    /// `ENOENT`: there is none.
+    /// `ENOENT` if the number has no object.
     pub fn replace(&self, id: u32, object: Arc<T>) -> Result<Arc<T>> {
         let xa = self.entries.get();
         let entry = object.into_foreign();
-        // SAFETY: The table is initialised, and locked for the two steps. An entry that is there
-        // has its place, so nothing is allocated.
+        // SAFETY: The xarray is initialised, and locked for both steps, as `__xa_store` requires. The entry
+        // is present, so its slot exists, and nothing is allocated.
         let old = unsafe {
             bindings::xa_lock(xa);
             let mut old = bindings::xa_load(xa, id as usize);
@@ -238,12 +243,12 @@ impl<T: 'static> RcuTable<T> {
             old
         };
         if old.is_null() {
-            // SAFETY: The reference is still ours.
+            // SAFETY: Nothing was stored, so the reference from `into_foreign` is still ours.
             drop(unsafe { Arc::<T>::from_foreign(entry) });
             return Err(ENOENT);
         }
         synchronize_rcu_expedited();
-        // SAFETY: The entry was replaced by us, so its reference is ours; the grace period is over.
+        // SAFETY: We replaced the entry, so its reference is ours, and the grace period is over.
         Ok(unsafe { Arc::from_foreign(old) })
     }
 
@@ -257,14 +262,14 @@ impl<T: 'static> RcuTable<T> {
         }
     }
 
-    /// The first object whose number is not below `at`, which becomes the number.
+    /// Returns the first object whose number is not below `at`, and sets `at` to its number.
     fn at_or_after(&self, at: &mut usize) -> Option<Arc<T>> {
         let guard = rcu::read_lock();
         let entry = self.find(at, &guard);
         if entry.is_null() {
             return None;
         }
-        // SAFETY: See `get`; RCU is locked.
+        // SAFETY: As in `get`: RCU is locked until the new reference is taken.
         Some(unsafe { Arc::<T>::borrow(entry) }.into())
     }
 }
@@ -275,8 +280,8 @@ impl<T: 'static> PinnedDrop for RcuTable<T> {
         let xa = self.entries.get();
         let mut at = 0;
         loop {
-            // SAFETY: Initialised. Nobody else has the table, so nobody uses an object by its
-            // number.
+            // SAFETY: The xarray is initialised. Access is exclusive, so no reader uses an object by its
+            // number, and each entry's reference is ours once it is erased.
             unsafe {
                 let entry = bindings::xa_find(xa, &mut at, usize::MAX, bindings::XA_PRESENT);
                 if entry.is_null() {
@@ -286,7 +291,7 @@ impl<T: 'static> PinnedDrop for RcuTable<T> {
                 drop(Arc::<T>::from_foreign(entry));
             }
         }
-        // SAFETY: Empty, and not used any more.
+        // SAFETY: The xarray is empty, and not used after this.
         unsafe { bindings::xa_destroy(xa) };
     }
 }

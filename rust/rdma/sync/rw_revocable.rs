@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A value that may be taken away from its readers at any moment, without sleeping.
+//! A value that a writer may revoke from its readers at any moment, without sleeping.
 //!
-//! Owns the count of who reads it. A reader never waits: it finds the gate open, or it does not get
-//! in. A writer shuts the gate and spins until the readers inside have left, which they do soon:
-//! while one is inside, nothing else runs on its CPU but hard interrupts. So readers and writers
-//! may be in task context or in softirq, but not in hard interrupts, nor with interrupts disabled.
+//! A reader never waits: it gets the value, or fails if the value is revoked. A writer revokes the value and
+//! spins until the current readers are done. They finish soon, because a reader runs with softirqs disabled,
+//! so only hard interrupts run on its CPU meanwhile.
+//!
+//! Readers and writers run in task context or softirq, with interrupts enabled; never in hard interrupts.
 
 use crate::{
     bindings,
-    sync::lockdep::Inside, //
+    sync::lockdep::LockdepMap, //
 };
 use core::{
     cell::UnsafeCell,
@@ -35,101 +36,104 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-/// Softirqs do not run on this CPU, and nobody is scheduled on it.
-struct BottomHalvesOff(NotThreadSafe);
+/// Softirqs are disabled on this CPU, and the task is not preempted for another on a non-RT kernel.
+struct BhDisabled(NotThreadSafe);
 
-impl BottomHalvesOff {
+impl BhDisabled {
     #[inline]
     fn new() -> Self {
-        // SAFETY: May be called from any context; undone by `drop`.
+        // SAFETY: Callers are in task context or softirq with interrupts enabled, as the head of this file
+        // requires. `drop` enables softirqs again, on the same CPU, because the value is not `Send`.
         unsafe { bindings::ferroce_helper_local_bh_disable() };
         Self(NotThreadSafe)
     }
 }
 
-impl Drop for BottomHalvesOff {
+impl Drop for BhDisabled {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: Undoes what `new` did.
+        // SAFETY: `new` disabled softirqs on this CPU, and the value is not `Send`, so this is the matching
+        // call.
         unsafe { bindings::ferroce_helper_local_bh_enable() };
     }
 }
 
-/// In [`RwRevocable::state`]: the gate is shut. The rest counts readers.
-const SHUT: i32 = 1 << 30;
+/// Flag in [`RwRevocable::state`]: the value is revoked. The other bits count readers.
+const REVOKED: i32 = 1 << 30;
 
-/// Guards a value. [`RwRevocable::enter`] to read, [`RwRevocable::lock`] to change.
+/// A revocable value. [`RwRevocable::try_access`] reads it, [`RwRevocable::lock`] changes it.
 ///
 /// # Invariants
 ///
-/// - While the gate is open, `value` does not change.
-/// - While the gate is shut, and no reader is inside that came before, only the owner of `writer`
-///   touches `value`.
+/// - While [`REVOKED`] is clear, `value` does not change.
+/// - While it is set, and no reader is left that was counted before, only the owner of `writer` accesses
+///   `value`.
 #[pin_data]
 pub struct RwRevocable<T> {
     state: Atomic<i32>,
     #[pin]
     writer: SpinLock<()>,
     #[pin]
-    readers: Inside,
+    readers: LockdepMap,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: Sending the gate sends the value.
+// SAFETY: Sending the container sends the value.
 unsafe impl<T: Send> Send for RwRevocable<T> {}
-// SAFETY: The value is shared among readers, and changed by any task.
+// SAFETY: Many tasks read the value (`T: Sync`), and any task may change it (`T: Send`).
 unsafe impl<T: Send + Sync> Sync for RwRevocable<T> {}
 
 impl<T> RwRevocable<T> {
-    /// A gate that is shut. Gates of one `class` are not shut by who is inside of another; lockdep calls
-    /// their readers `name`.
-    pub fn shut(
+    /// Creates a container whose value is revoked. Lockdep sees its readers as a lock of class `class`,
+    /// called `name`: a writer must not revoke a value while it reads another one of the same class.
+    pub fn new_revoked(
         value: T,
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
     ) -> impl PinInit<Self> {
         pin_init!(Self {
-            state: Atomic::new(SHUT),
+            state: Atomic::new(REVOKED),
             writer <- new_spinlock!((), "rdma::RwRevocable::writer"),
-            readers <- Inside::new(name, class),
+            readers <- LockdepMap::new(name, class),
             value: UnsafeCell::new(value),
         })
     }
 
-    /// Goes in, unless the gate is shut. No writer changes the value until the result is dropped.
+    /// Returns a guard for reading, or `None` if the value is revoked. No writer changes the value until the
+    /// guard is dropped.
     #[inline]
-    pub fn enter(&self) -> Option<RwGuard<'_, T>> {
-        let bottom_halves = BottomHalvesOff::new();
-        // Those who come too late should not keep the writer waiting.
-        if self.state.load(Relaxed) & SHUT != 0 {
+    pub fn try_access(&self) -> Option<RwGuard<'_, T>> {
+        let bh = BhDisabled::new();
+        // Do not delay a waiting writer by counting a reader that must fail.
+        if self.state.load(Relaxed) & REVOKED != 0 {
             return None;
         }
-        if self.state.fetch_add(1, Acquire) & SHUT != 0 {
+        if self.state.fetch_add(1, Acquire) & REVOKED != 0 {
             self.state.fetch_sub(1, Release);
             return None;
         }
-        self.readers.enter();
+        self.readers.acquire_read();
         Some(RwGuard {
-            gate: self,
-            _bottom_halves: bottom_halves,
+            owner: self,
+            _bh: bh,
         })
     }
 
-    /// Keeps other writers out, but not readers.
-    pub fn lock(&self) -> Writer<'_, T> {
-        let bottom_halves = BottomHalvesOff::new();
-        Writer {
+    /// Returns the writer. Excludes other writers, but not readers. Spins while there is another writer.
+    pub fn lock(&self) -> RwRevocableWriter<'_, T> {
+        let bh = BhDisabled::new();
+        RwRevocableWriter {
             _lock: self.writer.lock(),
-            gate: self,
-            _bottom_halves: bottom_halves,
+            owner: self,
+            _bh: bh,
         }
     }
 }
 
-/// A reader inside.
+/// Read access to the value.
 pub struct RwGuard<'a, T> {
-    gate: &'a RwRevocable<T>,
-    _bottom_halves: BottomHalvesOff,
+    owner: &'a RwRevocable<T>,
+    _bh: BhDisabled,
 }
 
 impl<T> Deref for RwGuard<'_, T> {
@@ -137,62 +141,63 @@ impl<T> Deref for RwGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: The gate was open when this reader was counted, so the value does not change
-        // before it has left.
-        unsafe { &*self.gate.value.get() }
+        // SAFETY: This reader was counted while `REVOKED` was clear, so by the type invariant the value does
+        // not change before the guard is dropped.
+        unsafe { &*self.owner.value.get() }
     }
 }
 
 impl<T> Drop for RwGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.gate.readers.leave();
-        self.gate.state.fetch_sub(1, Release);
+        self.owner.readers.release();
+        self.owner.state.fetch_sub(1, Release);
     }
 }
 
-/// The only writer.
-pub struct Writer<'a, T> {
+/// The only writer of an [`RwRevocable`].
+pub struct RwRevocableWriter<'a, T> {
     // Dropped in this order.
     _lock: SpinLockGuard<'a, ()>,
-    gate: &'a RwRevocable<T>,
-    _bottom_halves: BottomHalvesOff,
+    owner: &'a RwRevocable<T>,
+    _bh: BhDisabled,
 }
 
-impl<T> Writer<'_, T> {
-    /// Whether readers may go in.
-    pub fn is_open(&self) -> bool {
-        self.gate.state.load(Relaxed) & SHUT == 0
+impl<T> RwRevocableWriter<'_, T> {
+    /// Returns whether readers can access the value.
+    pub fn is_accessible(&self) -> bool {
+        self.owner.state.load(Relaxed) & REVOKED == 0
     }
 
-    /// Lets readers in.
-    pub fn open(&mut self) {
-        if !self.is_open() {
-            self.gate.state.fetch_sub(SHUT, Release);
+    /// Makes the value accessible to readers.
+    pub fn make_accessible(&mut self) {
+        if !self.is_accessible() {
+            self.owner.state.fetch_sub(REVOKED, Release);
         }
     }
 
-    /// Lets nobody in any more, and waits until those inside have left.
-    pub fn shut(&mut self) -> &mut T {
-        let state = &self.gate.state;
-        self.gate.readers.wait();
-        if self.is_open() {
-            state.fetch_add(SHUT, Full);
+    /// Revokes the value: new readers fail. Waits until the current readers are done.
+    pub fn revoke(&mut self) -> &mut T {
+        let state = &self.owner.state;
+        self.owner.readers.might_wait();
+        if self.is_accessible() {
+            state.fetch_add(REVOKED, Full);
         }
-        while state.load(Acquire) != SHUT {
+        while state.load(Acquire) != REVOKED {
             core::hint::spin_loop();
         }
-        // SAFETY: The gate is shut, nobody is inside, and there is no other writer. The gate stays
-        // shut while the value is borrowed, because `open` borrows the writer as well.
-        unsafe { &mut *self.gate.value.get() }
+        // SAFETY: `REVOKED` is set, the reader count is 0, and `_lock` excludes other writers, so by the type
+        // invariant the access is exclusive. The value stays revoked while it is borrowed, because
+        // `make_accessible` borrows the writer too.
+        unsafe { &mut *self.owner.value.get() }
     }
 }
 
-impl<T> Deref for Writer<'_, T> {
+impl<T> Deref for RwRevocableWriter<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: Only the writer changes the value, and not while it is borrowed.
-        unsafe { &*self.gate.value.get() }
+        // SAFETY: Only the writer changes the value, through `revoke`, which borrows the writer exclusively.
+        unsafe { &*self.owner.value.get() }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One-shot timers that are part of what they wake.
+//! One-shot high-resolution timers embedded in the object that they notify.
 //!
-//! Owns the timer and, while it runs, a reference to its owner: so an owner that is woken is there.
-//! Does not know what is to be done. Time is in nanoseconds of `CLOCK_MONOTONIC`.
+//! A queued timer holds a reference to its owner, so the owner exists when the timer expires. Expiry runs in
+//! softirq. Time is in nanoseconds of `CLOCK_MONOTONIC`.
 //!
 //! C header: [`include/linux/hrtimer.h`](srctree/include/linux/hrtimer.h)
 
@@ -23,46 +23,48 @@ use kernel::{
     types::Opaque, //
 };
 
-/// The present time, in nanoseconds of `CLOCK_MONOTONIC`. For any context.
+/// Returns the current time in nanoseconds of `CLOCK_MONOTONIC`. For any context except NMI.
 #[inline]
 pub fn now() -> u64 {
-    // CAST: Counts up from 0 at boot.
-    // SAFETY: No precondition.
+    // CAST: The clock counts up from 0 at boot, so it is not negative.
+    // SAFETY: `ktime_get` has no preconditions outside of NMI context and suspend.
     unsafe { bindings::ktime_get() as u64 }
 }
 
-/// A deadline that never comes.
+/// The deadline of a timer that is not queued.
 const NEVER: u64 = u64::MAX;
 
-/// Woken by a timer.
+/// Notified by its timer.
 pub trait TimerOwner: HasTimer {
-    /// The time has come. Called in softirq, under no lock.
+    /// Handles the expiry. Called in softirq, with no lock held.
     fn expired(self: ArcBorrow<'_, Self>);
 }
 
-/// Has a timer as a part. Implemented by [`impl_has_timer!`](crate::impl_has_timer).
+/// Contains a timer. Implemented by [`impl_has_timer!`](crate::impl_has_timer).
 ///
 /// # Safety
 ///
-/// [`HasTimer::timer`] returns a field of `self`, by value, always the same.
+/// [`HasTimer::timer`] must always return the same field, which `self` contains by value.
 pub unsafe trait HasTimer: Sized + Send + Sync + 'static {
-    /// The timer.
+    /// Returns the timer.
     fn timer(&self) -> &Timer<Self>;
 }
 
-/// Says which field of a type is its timer:
-/// `impl_has_timer! { impl HasTimer for Owner { self.timer } }`, with generics in braces as in
+/// Implements [`HasTimer`](crate::sync::timer::HasTimer) by naming the field that is the timer:
+/// `impl_has_timer! { impl HasTimer for Owner { self.timer } }`. Generics go in braces as in
 /// `impl_has_work!`.
 #[macro_export]
 macro_rules! impl_has_timer {
     (impl$({$($generics:tt)*})? HasTimer for $owner:ty { self.$field:ident }) => {
-        // SAFETY: The pointer has the type of the field, so it is no pointer to something else.
+        // SAFETY: `timer` always returns the named field, which `self` contains by value: `offset_of!` accepts no
+        // field that is reached by `Deref`, and the typed raw pointer excludes a coercion from `&Box<Timer<_>>`.
         #[allow(unsafe_code)]
         unsafe impl$(<$($generics)*>)? $crate::sync::timer::HasTimer for $owner {
             #[inline]
             fn timer(&self) -> &$crate::sync::timer::Timer<Self> {
+                let _ = ::core::mem::offset_of!(Self, $field);
                 let timer: *const $crate::sync::timer::Timer<Self> = &raw const self.$field;
-                // SAFETY: A field of `self`.
+                // SAFETY: The pointer was just derived from `self`, which stays borrowed.
                 unsafe { &*timer }
             }
         }
@@ -73,99 +75,103 @@ macro_rules! impl_has_timer {
 ///
 /// # Invariants
 ///
-/// When the timer is queued, `owner` holds a reference to the object that the timer is part of. It
-/// is queued under the lock of `owner` alone.
+/// While the timer is queued, `owner` holds a reference to the object that contains the timer. The timer is
+/// queued only under the lock of `owner`.
 #[pin_data]
 pub struct Timer<O> {
     #[pin]
     raw: Opaque<bindings::hrtimer>,
-    /// When the timer expires, as far as known; [`NEVER`] if it is not queued. Written under the
+    /// Expiry time in nanoseconds, as far as known; [`NEVER`] if the timer is not queued. Written under the
     /// lock of `owner`.
-    deadline: Atomic<u64>,
+    deadline_ns: Atomic<u64>,
     #[pin]
     owner: SpinLockIrq<Option<Arc<O>>>,
 }
 
-// SAFETY: The timer is locked by C, the rest by itself.
+// SAFETY: C locks the hrtimer, and the other fields are `Send` for such an `O`.
 unsafe impl<O: Send + Sync> Send for Timer<O> {}
-// SAFETY: See `Send`.
+// SAFETY: C locks the hrtimer, and the other fields are `Sync` for such an `O`.
 unsafe impl<O: Send + Sync> Sync for Timer<O> {}
 
 impl<O: TimerOwner> Timer<O> {
-    /// A timer that does not run.
+    /// Creates a timer that is not queued.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            // SAFETY: C initialises all of it, in place.
+            // SAFETY: C initialises the whole hrtimer in place. `expired::<O>` matches the type of the owner.
             raw <- Opaque::ffi_init(|raw| unsafe {
                 let clock = bindings::CLOCK_MONOTONIC as bindings::clockid_t;
                 let mode = bindings::hrtimer_mode_HRTIMER_MODE_ABS_SOFT;
                 bindings::hrtimer_setup(raw, Some(expired::<O>), clock, mode);
             }),
-            deadline: Atomic::new(NEVER),
+            deadline_ns: Atomic::new(NEVER),
             owner <- new_spinlock_irq!(None, "rdma::Timer"),
         })
     }
 
-    /// Has `owner` woken at time `at`, if nothing wakes it before. For any context; costs next to
-    /// nothing if the timer expires earlier anyway, so a deadline that moves away is best left to
-    /// expire.
+    /// Arranges that `owner` is notified at time `at_ns`, if the timer is not due earlier. For any context.
     ///
-    /// Who finds that out takes no lock. So that what was done before this is seen by
-    /// [`TimerOwner::expired`], a full barrier has to come after it, and another before `expired` looks for
-    /// it; [`Exclusive`](crate::sync::exclusive::Turn) has both.
+    /// Costs one load if the timer is due earlier anyway. To move a deadline into the future, let the timer
+    /// expire and arm it again.
+    ///
+    /// That fast path takes no lock. For [`TimerOwner::expired`] to see the caller's accesses before `arm`, a
+    /// full barrier must follow them here, and another must precede the check in `expired`.
+    /// [`Exclusive`](crate::sync::exclusive::Exclusive) provides both.
     #[inline]
-    pub fn arm(owner: ArcBorrow<'_, O>, at: u64) {
-        if at < owner.timer().deadline.load(Relaxed) {
-            Self::start(owner, at);
+    pub fn arm(owner: ArcBorrow<'_, O>, at_ns: u64) {
+        if at_ns < owner.timer().deadline_ns.load(Relaxed) {
+            Self::start(owner, at_ns);
         }
     }
 
-    fn start(borrow: ArcBorrow<'_, O>, at: u64) {
+    fn start(borrow: ArcBorrow<'_, O>, at_ns: u64) {
         let this = borrow.timer();
         let mut owner = this.owner.lock();
-        if at >= this.deadline.load(Relaxed) {
+        if at_ns >= this.deadline_ns.load(Relaxed) {
             return;
         }
-        this.deadline.store(at, Relaxed);
-        // INVARIANT: The reference is there before the timer is queued.
+        this.deadline_ns.store(at_ns, Relaxed);
+        // INVARIANT: The reference is stored before the timer is queued, under the lock.
         if owner.is_none() {
             *owner = Some(borrow.into());
         }
-        let at = i64::try_from(at).unwrap_or(i64::MAX);
-        // SAFETY: The timer is set up, and stays where it is while there is a reference.
+        let expires = i64::try_from(at_ns).unwrap_or(i64::MAX);
+        // SAFETY: `new` set the timer up. It does not move, and the reference in `owner` keeps it while it is
+        // queued.
         unsafe {
             let mode = bindings::hrtimer_mode_HRTIMER_MODE_ABS_SOFT;
-            bindings::hrtimer_start_range_ns(this.raw.get(), at, 0, mode);
+            bindings::hrtimer_start_range_ns(this.raw.get(), expires, 0, mode);
         }
     }
 
-    /// Stops the timer, and waits until the owner is not being woken any more. The owner is not
-    /// woken afterwards unless somebody arms the timer again. Process context; not for those whom
-    /// [`TimerOwner::expired`] waits for.
+    /// Stops the timer and waits for a running [`TimerOwner::expired`]. The owner is not notified afterwards,
+    /// unless the timer is armed again. For process context; the caller must hold nothing that `expired`
+    /// waits for.
     pub fn cancel(&self) {
-        // SAFETY: The timer is set up.
+        // SAFETY: `new` set the timer up, and the caller may wait.
         unsafe { bindings::hrtimer_cancel(self.raw.get()) };
         let owner = {
             let mut owner = self.owner.lock();
-            // Somebody may have armed it since; it may have expired since then, and be about to look for
-            // the owner. It is queued under this lock alone, so one that is neither is not going to.
-            // SAFETY: The timer is set up.
+            // The timer may have been armed again since; it may even have expired since then, with `expired`
+            // about to take the lock. The timer is queued only under this lock, so an inactive timer stays
+            // inactive.
+            // SAFETY: `new` set the timer up.
             match unsafe { bindings::hrtimer_active(self.raw.get()) } {
                 true => None,
-                false => self.release(&mut owner),
+                false => self.take_owner(&mut owner),
             }
         };
-        // Not under the lock, which is a part of it.
+        // The lock is part of the owner, so drop the reference without the lock.
         drop(owner);
     }
 
-    /// Takes the owner's reference back unless the timer has been queued again.
-    fn release(&self, owner: &mut Option<Arc<O>>) -> Option<Arc<O>> {
-        // SAFETY: The timer is set up. It is queued only under the lock that gave us `owner`.
+    /// Takes the reference out of `owner`, unless the timer is queued.
+    fn take_owner(&self, owner: &mut Option<Arc<O>>) -> Option<Arc<O>> {
+        // SAFETY: `new` set the timer up. It is queued only under the lock that `owner` was borrowed from. C may
+        // clear the field meanwhile; it is one byte, so the volatile read does not tear.
         if unsafe { (&raw const (*self.raw.get()).is_queued).read_volatile() } {
             return None;
         }
-        self.deadline.store(NEVER, Relaxed);
+        self.deadline_ns.store(NEVER, Relaxed);
         owner.take()
     }
 }
@@ -174,26 +180,27 @@ impl<O: TimerOwner> Timer<O> {
 ///
 /// # Safety
 ///
-/// Called by C, with the timer of a [`Timer`] of an `O`, which is queued no more.
+/// Only C may call this, with the hrtimer of a [`Timer`] of an `O` that has just expired and is no longer
+/// queued.
 unsafe extern "C" fn expired<O: TimerOwner>(
     raw: *mut bindings::hrtimer,
 ) -> bindings::hrtimer_restart {
     let owner = {
-        // SAFETY: The timer stands in a `Timer<O>`. It was queued, so there is a reference to the
-        // object around it, which only this function and `cancel` give back, and `cancel` leaves it to
-        // this function once that is to be called.
+        // SAFETY: `raw` is the field of a `Timer<O>`. The timer was queued, so by the invariant `owner` held
+        // a reference to the object around it. Only this function and `cancel` drop that reference, and
+        // `cancel` leaves it alone while this function is about to run.
         let this = unsafe {
             let raw = Opaque::cast_from(raw).cast_mut();
             &*kernel::container_of!(raw, Timer<O>, raw)
         };
         let mut owner = this.owner.lock();
-        // Armed again since it expired: the reference is needed until it expires again.
-        this.release(&mut owner).or_else(|| owner.clone())
+        // If the timer was armed again, the reference stays until the next expiry.
+        this.take_owner(&mut owner).or_else(|| owner.clone())
     };
     if let Some(owner) = &owner {
         O::expired(owner.as_arc_borrow());
     }
-    // C does not touch the timer after this, so this may be the last reference.
+    // C does not access the timer after this function, so this may be the last reference.
     drop(owner);
     bindings::hrtimer_restart::HRTIMER_NORESTART
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work items of objects that an `Arc` holds: what [`kernel::workqueue`] does not offer.
+//! Work items embedded in objects that an [`Arc`] holds: operations that [`kernel::workqueue`] lacks.
 //!
-//! Owns how an item is queued on a CPU of one's choice, and how it is taken back. A queued item holds a reference to
-//! its object, which its run takes.
+//! Queues an item on a chosen CPU, and cancels a queued item. A queued item holds a reference to its object.
+//! The run takes that reference over.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
@@ -23,25 +23,28 @@ use kernel::{
     }, //
 };
 
-/// Queues a work item for the softirqs of `cpu`, or of this CPU if that one is offline; but an item that runs goes on
-/// where it does. For contexts that nothing preempts, since a CPU may go offline meanwhile.
+/// Queues a work item on the softirq workqueue of `cpu`, or of this CPU if `cpu` is offline. An item that is
+/// running stays on its CPU.
+///
+/// For contexts with preemption disabled: otherwise `cpu` may go offline meanwhile.
 ///
 /// # Errors
 ///
-/// The object, if the item is queued already, on whatever CPU.
+/// Returns the object if the item is already queued, on any CPU.
 pub fn enqueue_bh_on<T, const ID: u64>(cpu: CpuId, object: Arc<T>) -> Result<(), Arc<T>>
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID> + Send + Sync + 'static,
 {
-    // SAFETY: May be asked of any number.
+    // SAFETY: `cpu_online` accepts the number of any possible CPU, and `CpuId` holds only such numbers.
     let cpu = match unsafe { bindings::ferroce_helper_cpu_online(cpu.as_u32()) } {
-        // CAST: A number of a CPU.
+        // CAST: A CPU number is small.
         true => cpu.as_u32() as c_int,
         false => bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
     };
-    // SAFETY: Only an item that is queued, or is being taken back, is refused. `T` may be sent and has no lifetime. The
-    // queue is one of the kernel's own, and the item is there until it has run: `__enqueue` sees to that. If the CPU
-    // goes after this, the item runs on another.
+    // SAFETY: `__enqueue` requires a queue function that takes the item exactly when it returns true:
+    // `queue_work_on` returns false only if the item is queued or being cancelled. `T` is `Send` and
+    // `'static`, so it may run on another thread at any later time. `system_bh_wq` always exists. If the CPU
+    // goes offline after the check, the item runs on another.
     unsafe {
         RawWorkItem::<ID>::__enqueue(object, |work| {
             bindings::queue_work_on(cpu, bindings::system_bh_wq, work)
@@ -49,40 +52,43 @@ where
     }
 }
 
-/// Takes a work item back if it is queued, and waits for its end if it runs. Not from within the item itself.
+/// Cancels a work item if it is queued, and waits until a running one has finished. Must not be called from
+/// the item itself. Sleeps.
 ///
-/// Who queues it while this waits is told that it is queued already. What is queued is not waited for: it may
-/// have its turn only when memory has been freed, and who calls may be the one that frees it (`WQ_MEM_RECLAIM`).
+/// An attempt to queue the item meanwhile fails as if it were queued. A queued item is not waited for: on a
+/// `WQ_MEM_RECLAIM` queue it may start only after memory was freed, possibly by the caller.
 pub fn cancel_work<T, const ID: u64>(object: ArcBorrow<'_, T>)
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
 {
-    take_back(object, bindings::cancel_work_sync);
+    cancel_with(object, bindings::cancel_work_sync);
 }
 
-/// Takes a work item back that was queued and has not begun. One that has goes on, and nobody waits for it. For any
-/// context in which an object may be dropped.
-pub fn take_back_work<T, const ID: u64>(object: ArcBorrow<'_, T>)
+/// Cancels a work item that is queued and has not started; does not wait for a running one. For any context
+/// in which an object may be dropped.
+pub fn cancel_work_nowait<T, const ID: u64>(object: ArcBorrow<'_, T>)
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
 {
-    take_back(object, bindings::cancel_work);
+    cancel_with(object, bindings::cancel_work);
 }
 
-/// Has `cancel` take the work item back, and drops the reference that it was queued with.
-fn take_back<T, const ID: u64>(
+/// Cancels the work item with `cancel`. Drops the reference of a queued item.
+fn cancel_with<T, const ID: u64>(
     object: ArcBorrow<'_, T>,
     cancel: unsafe extern "C" fn(*mut bindings::work_struct) -> bool,
 ) where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
 {
     let object = Arc::into_raw(object.into());
-    // SAFETY: The object is there, since we have a reference. Its item is initialised, as every `Work` is.
+    // SAFETY: Our reference keeps the object, so the pointer is valid. Its item is initialised, as every
+    // `Work` is.
     let queued = unsafe { cancel(Work::raw_get(T::raw_get_work(object.cast_mut()))) };
-    // SAFETY: The reference of above.
+    // SAFETY: `object` comes from `Arc::into_raw` above, and this takes that reference back once.
     drop(unsafe { Arc::from_raw(object) });
     if queued {
-        // SAFETY: An item of an `Arc` is queued with a reference, which its run takes back. This one will not run.
+        // SAFETY: `__enqueue` of an `Arc` leaves one reference to the item, which its run takes over. The
+        // item was cancelled, so it will not run, and the reference is ours.
         drop(unsafe { Arc::from_raw(object) });
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A work queue of one's own, for work that may sleep for long.
+//! Workqueues owned by the module, for work that may sleep for long.
 //!
-//! Owns the queue. Work that waits for a process (to give memory, to answer for a file system) must
-//! not fill the queues that the rest of the kernel uses.
+//! Work that waits for a process (to fault in memory, to serve a file system) must not fill the system
+//! workqueues.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
@@ -17,23 +17,23 @@ use kernel::{
     workqueue::Queue, //
 };
 
-/// Lets others have the processor now and then, in the middle of what takes long. Not where nothing may
-/// sleep.
+/// Yields the CPU if the scheduler requests it, for loops that run long. May sleep.
 pub fn cond_resched() {
-    // SAFETY: May sleep, as the caller may.
+    // SAFETY: The caller may sleep, by the function's documentation; a violation is reported, and corrupts
+    // nothing here.
     unsafe { crate::bindings::ferroce_helper_cond_resched() };
 }
 
-/// A work queue. When it is dropped, everything in it has run.
+/// A workqueue. Its drop waits until all queued work has run.
 pub struct Workqueue(NonNull<bindings::workqueue_struct>);
 
-// SAFETY: Work queues have their own locks.
+// SAFETY: Workqueues do their own locking.
 unsafe impl Send for Workqueue {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`: C does the locking.
 unsafe impl Sync for Workqueue {}
 
 impl Workqueue {
-    /// A queue that runs as many items at a time as there can be.
+    /// Creates an unbound queue with the largest number of concurrent items.
     ///
     /// # Errors
     ///
@@ -42,12 +42,13 @@ impl Workqueue {
         Self::with_flags(name, bindings::wq_flags_WQ_UNBOUND)
     }
 
-    /// A queue that runs items on the CPU that they are queued on, and before what is less urgent.
+    /// Creates a high-priority queue that runs items on the CPU that queued them. It has a rescuer
+    /// (`WQ_MEM_RECLAIM`).
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn at_once(name: &'static CStr) -> Result<Self> {
+    pub fn highpri(name: &'static CStr) -> Result<Self> {
         let flags = bindings::wq_flags_WQ_HIGHPRI
             | bindings::wq_flags_WQ_PERCPU
             | bindings::wq_flags_WQ_MEM_RECLAIM;
@@ -55,11 +56,16 @@ impl Workqueue {
     }
 
     fn with_flags(name: &'static CStr, flags: bindings::wq_flags) -> Result<Self> {
-        // CAST: 2048.
-        let most = bindings::wq_consts_WQ_MAX_ACTIVE as c_int;
-        // SAFETY: The format takes one string.
+        // CAST: The constant is 2048.
+        let max_active = bindings::wq_consts_WQ_MAX_ACTIVE as c_int;
+        // SAFETY: The format string takes one string argument, which is passed and NUL-terminated.
         let raw = unsafe {
-            bindings::alloc_workqueue_noprof(c"%s".as_char_ptr(), flags, most, name.as_char_ptr())
+            bindings::alloc_workqueue_noprof(
+                c"%s".as_char_ptr(),
+                flags,
+                max_active,
+                name.as_char_ptr(),
+            )
         };
         NonNull::new(raw).map(Self).ok_or(ENOMEM)
     }
@@ -69,14 +75,15 @@ impl Deref for Workqueue {
     type Target = Queue;
 
     fn deref(&self) -> &Queue {
-        // SAFETY: The queue is there until this is dropped.
+        // SAFETY: The queue exists until `self` is dropped, and the borrow ends before that.
         unsafe { Queue::from_raw(self.0.as_ptr()) }
     }
 }
 
 impl Drop for Workqueue {
     fn drop(&mut self) {
-        // SAFETY: Ours, and nobody can put anything in any more. Waits for what is in it.
+        // SAFETY: The queue came from `alloc_workqueue`, and `self` owns it. Exclusive access means that no
+        // caller can queue more work. C runs the queued work before it frees the queue.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
     }
 }

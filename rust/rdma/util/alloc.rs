@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How memory is allocated whose size a user chooses.
+//! Allocation flags for memory whose size a user chooses.
 //!
 //! C header: [`include/linux/gfp_types.h`](srctree/include/linux/gfp_types.h)
 
@@ -12,8 +12,10 @@ use kernel::alloc::{
     Flags, //
 };
 
-/// Flags for memory that a user causes the kernel to use: charged to that user, and without a trace in the
-/// log when there is none, as a user may exhaust what is granted to it as often as it likes. May sleep.
+/// Returns flags for memory that user space causes the kernel to allocate.
+///
+/// The memory is charged to the user's memory cgroup. A failure is not logged, because a user can reach its
+/// limit as often as it likes. The allocation may sleep.
 #[inline]
 pub fn gfp_user() -> Flags {
     GFP_KERNEL_ACCOUNT | __GFP_NOWARN

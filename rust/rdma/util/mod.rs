@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Small things that the kernel crate lacks: allocation flags, CRC-32, random numbers.
+//! Small wrappers that the `kernel` crate lacks: allocation flags ([`alloc`]), CRC-32 ([`crc32`]), random
+//! numbers ([`random`]).
 //!
-//! May use: nothing else of this crate.
+//! Used by every other folder of this crate and by the driver. May use nothing else of this crate.
 
 pub mod alloc;
 pub mod crc32;

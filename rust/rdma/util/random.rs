@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Random numbers.
+//! Unpredictable random numbers.
 //!
 //! C header: [`include/linux/random.h`](srctree/include/linux/random.h)
 
 use crate::bindings;
 
-/// 32 bits that nobody can guess. For any context.
+/// Returns 32 random bits from the kernel's CSPRNG. For any context.
 pub fn u32() -> u32 {
-    // SAFETY: No precondition.
+    // SAFETY: `get_random_u32` has no preconditions.
     unsafe { bindings::get_random_u32() }
 }

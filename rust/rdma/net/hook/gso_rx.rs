@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bursts that come in as they were sent.
+//! Receives GSO lists of this module as one skb.
 //!
-//! Owns the hook that takes them. UDP would split them before it passes them to a socket of a tunnel, so
-//! they are taken where IP hands packets to the protocols above: after every rule of a firewall for what
-//! comes in (the hook is the last of `NF_INET_LOCAL_IN`), and before UDP. Whatever is not plainly a burst of
-//! this module goes on to UDP, which splits it; so does the first packet of a flow that connection tracking
-//! has yet to confirm, what IPsec policies do not let in, and what comes by a VRF: UDP knows which sockets may
-//! have that.
+//! UDP would segment such a list before it passes the packets to a tunnel socket. So a netfilter hook takes
+//! it, as the last of `NF_INET_LOCAL_IN`: after all firewall rules for received packets, and before UDP. The
+//! hook runs in softirq, under RCU.
+//!
+//! Everything else continues to UDP, which segments it: skbs that do not have exactly the form that this
+//! module builds, the first packet of a flow that connection tracking has not confirmed yet, packets that
+//! IPsec policies reject, and packets that arrive by a VRF, for which UDP selects the socket.
 //!
 //! C headers: [`include/linux/netfilter.h`](srctree/include/linux/netfilter.h),
 //! [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
@@ -30,8 +31,8 @@ use crate::{
         },
         tx::{
             gso_list::{
-                MadeHere,
-                MAX_PACKETS, //
+                SkbOrigin,
+                MAX_GSO_PACKETS, //
             },
             header::{
                 IPV4_LEN,
@@ -50,28 +51,25 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The hooks of one port in one namespace.
+/// The hooks of one port in one namespace, unregistered by the drop.
 pub(crate) struct GsoHook {
     _hooks: NfHooks,
 }
 
 impl GsoHook {
-    /// Gives bursts that come to the port of `R` in `net` to `receiver` from now on. Sleeps.
+    /// Delivers GSO lists for the port of `R` in `net` to `receiver`. Sleeps.
     ///
     /// # Safety
     ///
-    /// This is dropped before `receiver` is, and before the namespace goes.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; `E2BIG` if there are too many hooks.
+    /// The result must be dropped before `receiver`, and before the namespace is destroyed.
     pub(crate) unsafe fn register<R: PacketReceiver>(
         net: &Net,
         receiver: &KBox<Arc<R>>,
     ) -> Result<Self> {
         let receiver: *const Arc<R> = &raw const **receiver;
         let receiver = receiver.cast_mut().cast::<c_void>();
-        // SAFETY: The hooks expect `receiver`, and are dropped in time, as this is.
+        // SAFETY: `local_in::<R>` expects a pointer to an `Arc<R>`, which is valid until the hooks are
+        // dropped, by the function's contract.
         let hooks = unsafe { NfHooks::register(net, HookPoint::LocalIn, local_in::<R>, receiver)? };
         Ok(Self { _hooks: hooks })
     }
@@ -81,34 +79,40 @@ impl GsoHook {
 ///
 /// # Safety
 ///
-/// Called by C under RCU, with what [`GsoHook::register`] has set for `R`.
+/// Only C may call this, under RCU, with the argument that [`GsoHook::register`] set for `R`, a packet and
+/// the hook's state.
 unsafe extern "C" fn local_in<R: PacketReceiver>(
     receiver: *mut c_void,
     skb: *mut bindings::sk_buff,
     state: *const bindings::nf_hook_state,
 ) -> c_uint {
-    // SAFETY: The packet is valid, and ours to look at.
+    // SAFETY: C passes a valid packet, which is only read.
     if unsafe { !bindings::ferroce_helper_skb_is_list(skb) } {
         return bindings::NF_ACCEPT;
     }
-    // SAFETY: As the function requires; the receiver is valid until the hook is gone.
-    unsafe {
-        let receiver = &*receiver.cast_const().cast::<Arc<R>>();
-        match burst(skb, (*state).pf.into(), R::PORT) {
-            Some((first, ours)) if receiver.takes_gso(first) => {
-                let via = NetDevBorrow::from_raw((*state).in_);
-                // UDP finds the packet at its header, and so do we.
-                let headers = headers_len((*state).pf.into());
-                bindings::skb_pull(skb, headers as c_uint);
-                receiver.receive(RxSkb::from_burst(skb, ours), via);
-                bindings::NF_STOLEN
-            }
-            _ => bindings::NF_ACCEPT,
-        }
-    }
+    // SAFETY: By the function's contract `receiver` points to an `Arc<R>`, which exists as long as the hook.
+    let receiver = unsafe { &*receiver.cast_const().cast::<Arc<R>>() };
+    // SAFETY: C passes a valid state.
+    let (family, dev) = unsafe { (u32::from((*state).pf), (*state).in_) };
+    // SAFETY: The packet is valid, of that family, and has GSO fields for a list. IP is about to deliver it, and
+    // `first` is not used after `takes_gso`.
+    let found = unsafe { parse_gso_list(skb, family, R::PORT) };
+    let Some((_, is_local)) = found.filter(|(first, _)| receiver.takes_gso(first)) else {
+        return bindings::NF_ACCEPT;
+    };
+    // SAFETY: A received packet has a netdev, which RCU keeps until this function returns.
+    let via = unsafe { NetDevBorrow::from_raw(dev) };
+    // UDP would get the packet with `data` at the UDP header.
+    // SAFETY: The packet is valid. `parse_gso_list` found the IP and UDP headers in its linear part.
+    unsafe { bindings::skb_pull(skb, headers_len(family) as c_uint) };
+    // SAFETY: `NF_STOLEN` passes the ownership of the packet to this function. IP has checked its header,
+    // `parse_gso_list` the form of the list, and `data` is at the UDP header.
+    let skb = unsafe { RxSkb::from_gso(skb, is_local) };
+    receiver.receive(skb, via);
+    bindings::NF_STOLEN
 }
 
-/// Length of the IP header without options or extensions.
+/// Returns the length of an IP header without options or extension headers.
 fn headers_len(family: u32) -> usize {
     match family {
         bindings::NFPROTO_IPV4 => IPV4_LEN,
@@ -116,20 +120,21 @@ fn headers_len(family: u32) -> usize {
     }
 }
 
-/// Returns the first bytes of the first UDP payload, if `skb` is a burst to `port` that may be taken as
-/// it is; and whether this module has made it.
+/// Checks whether `skb` is a GSO list for `port` that can be delivered as one skb. Returns the first bytes of
+/// its first UDP payload, and whether this module built it.
 ///
 /// # Safety
 ///
-/// A valid packet of that `family` that IP is about to deliver, with a list of packets.
-unsafe fn burst<'a>(
+/// `skb` must be a valid packet of `family` that IP is about to deliver, with GSO fields for a list. It must
+/// not change during `'a`.
+unsafe fn parse_gso_list<'a>(
     skb: *mut bindings::sk_buff,
     family: u32,
     port: u16,
 ) -> Option<(&'a [u8; BTH_PEEK_LEN], bool)> {
     let headers = headers_len(family).checked_add(UDP_LEN)?;
-    // SAFETY: Valid. At this point the data begin with the IP header. The linear part is as long as
-    // is said here.
+    // SAFETY: The skb is valid by the function's contract. At this hook `data` points to the IP header, and
+    // the linear part has `len - data_len` bytes. It does not change during `'a`.
     let (bytes, fields) = unsafe {
         let fields = &*skb;
         let linear = fields.len.wrapping_sub(fields.data_len) as usize;
@@ -154,45 +159,72 @@ unsafe fn burst<'a>(
         return None;
     }
     let first = bytes.get(headers..)?.first_chunk()?;
-    // SAFETY: Valid.
-    unsafe {
-        let size = bindings::ferroce_helper_skb_gso_size(skb);
-        let mut len = bindings::ferroce_helper_skb_pagelen(skb);
-        if len as usize != headers.checked_add(size.into())? {
-            return None;
-        }
-        let mut packet = bindings::ferroce_helper_skb_packet_list(skb);
-        let mut packets = 1u16;
-        let mut maker = MadeHere::new();
-        while !packet.is_null() {
-            packets = packets.checked_add(1).filter(|&n| n <= MAX_PACKETS)?;
-            len = len.checked_add((*packet).len)?;
-            maker.look_at(packet);
-            packet = (*packet)
-                .__bindgen_anon_1
-                .__bindgen_anon_1
-                .next
-                .cast_const();
-        }
-        let whole = len == fields.len
-            && packets == bindings::ferroce_helper_skb_packets(skb)
-            && is_for_anybody(skb, family == bindings::NFPROTO_IPV4);
-        whole.then_some((first, maker.made_all()))
+    // SAFETY: The skb is valid by the function's contract.
+    let (size, len) = unsafe {
+        (
+            bindings::ferroce_helper_skb_gso_size(skb),
+            bindings::ferroce_helper_skb_pagelen(skb),
+        )
+    };
+    if len as usize != headers.checked_add(size.into())? {
+        return None;
     }
+    // SAFETY: The skb is valid and has a list, by the function's contract.
+    let (listed_len, packets, is_local) = unsafe { walk_list(skb)? };
+    // SAFETY: The skb is valid by the function's contract.
+    let expected = unsafe { bindings::ferroce_helper_skb_packets(skb) };
+    if len.checked_add(listed_len)? != fields.len || packets != expected {
+        return None;
+    }
+    // SAFETY: By the function's contract the packet is valid, of that family, and about to be delivered.
+    let passes = unsafe { passes_udp_checks(skb, family == bindings::NFPROTO_IPV4) };
+    passes.then_some((first, is_local))
 }
 
-/// Whether what UDP would still ask of `skb` would not keep it from a socket of the port.
+/// Walks the frag_list of `skb`. Returns the length of the skbs on it, the number of packets with the first one, and
+/// whether this module built all of the list. `None` if there are too many.
 ///
 /// # Safety
 ///
-/// As [`burst`].
-unsafe fn is_for_anybody(skb: *mut bindings::sk_buff, v4: bool) -> bool {
-    // SAFETY: As the function requires.
-    unsafe {
-        !bindings::ferroce_helper_skb_has_master(skb, v4)
-            && bindings::ferroce_helper_nf_ct_is_settled(skb)
-            && bindings::ferroce_helper_xfrm_policy_check(skb, v4)
+/// `skb` must be a valid packet with GSO fields for a list.
+unsafe fn walk_list(skb: *const bindings::sk_buff) -> Option<(u32, u16, bool)> {
+    // SAFETY: The skb is valid by the function's contract.
+    let mut packet = unsafe { bindings::ferroce_helper_skb_packet_list(skb) };
+    let (mut len, mut packets) = (0u32, 1u16);
+    let mut origin = SkbOrigin::new();
+    while !packet.is_null() {
+        packets = packets.checked_add(1).filter(|&n| n <= MAX_GSO_PACKETS)?;
+        // SAFETY: `packet` is on the frag_list, so it is valid as long as `skb` is.
+        unsafe { origin.check(packet) };
+        // SAFETY: `packet` is valid, as above. The list is linked by `next` and ends with null.
+        let (packet_len, next) = unsafe {
+            (
+                (*packet).len,
+                (*packet).__bindgen_anon_1.__bindgen_anon_1.next,
+            )
+        };
+        len = len.checked_add(packet_len)?;
+        packet = next.cast_const();
     }
+    Some((len, packets, origin.is_local()))
+}
+
+/// Returns whether the checks that UDP would apply to `skb` let it pass to any socket of the port.
+///
+/// # Safety
+///
+/// `skb` must be a valid packet that IP is about to deliver, under RCU; IPv4 if `v4`, IPv6 otherwise.
+unsafe fn passes_udp_checks(skb: *mut bindings::sk_buff, v4: bool) -> bool {
+    // SAFETY: By the function's contract the packet is valid, and its `cb` is that of its IP version.
+    if unsafe { bindings::ferroce_helper_skb_has_master(skb, v4) } {
+        return false;
+    }
+    // SAFETY: The packet is valid, and holds its connection-tracking entry, if it has one.
+    if unsafe { !bindings::ferroce_helper_nf_ct_is_settled(skb) } {
+        return false;
+    }
+    // SAFETY: The packet is valid and of that IP version. C accepts no socket, as for UDP under RCU.
+    unsafe { bindings::ferroce_helper_xfrm_policy_check(skb, v4) }
 }
 
 /// "Don't fragment" in an IPv4 header.

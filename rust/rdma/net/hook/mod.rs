@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where packets enter: the UDP tunnel sockets, and the netfilter hooks beside them.
+//! Where packets of the RoCE port arrive and leave: UDP tunnel sockets ([`udp_tunnel`]), the netfilter hook
+//! that receives GSO lists ([`gso_rx`]), and the one that keeps processes from sending to the port
+//! (`port_guard`). `nf_hooks` registers both.
 //!
-//! May use: the rest of `net`.
+//! May use the rest of `net`.
 
 pub mod gso_rx;
 pub(crate) mod nf_hooks;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hooks of netfilter for both versions of IP at one point.
+//! Netfilter hooks for IPv4 and IPv6 at one point of a namespace, with the lowest priority: they run after
+//! all firewall rules.
 //!
-//! Owns their registration in a namespace: they are the last there, after every rule of a firewall. Does not
-//! know what they do.
+//! Registration is for process context. A hook runs under RCU.
 //!
 //! C header: [`include/linux/netfilter.h`](srctree/include/linux/netfilter.h)
 
@@ -18,51 +18,49 @@ use kernel::{
     prelude::*, //
 };
 
-/// Where packets of a namespace pass (`enum nf_inet_hooks`).
+/// The hook point (`enum nf_inet_hooks`).
 #[derive(Clone, Copy)]
 pub(crate) enum HookPoint {
-    /// IP is about to hand what has come in to the protocols above.
+    /// Before IP delivers a received packet to the transport protocol.
     LocalIn = bindings::nf_inet_hooks_NF_INET_LOCAL_IN as isize,
-    /// The protocols above have handed what goes out to IP.
+    /// After a local transport protocol passed a packet to IP.
     LocalOut = bindings::nf_inet_hooks_NF_INET_LOCAL_OUT as isize,
 }
 
-/// `nf_hook_ops.hook`: called under RCU with what was registered with it, and a packet whose headers IP has
-/// checked or made.
+/// `nf_hook_ops.hook`: called under RCU with the registered argument, and a packet whose IP header was
+/// checked or built by IP.
 pub(crate) type Hook = unsafe extern "C" fn(
     *mut c_void,
     *mut bindings::sk_buff,
     *const bindings::nf_hook_state,
 ) -> c_uint;
 
-/// One for IPv4, one for IPv6.
-const HOOKS: usize = 2;
+/// Number of hooks: one for IPv4, one for IPv6.
+const HOOK_COUNT: usize = 2;
 
-/// The hooks of one kind in one namespace.
+/// Registered hooks of a namespace, unregistered by the drop.
 ///
 /// # Invariants
 ///
-/// They are registered.
+/// `hooks` are registered in `net`, which still exists.
 pub(crate) struct NfHooks {
-    hooks: KBox<[bindings::nf_hook_ops; HOOKS]>,
+    hooks: KBox<[bindings::nf_hook_ops; HOOK_COUNT]>,
     net: *mut bindings::net,
 }
 
-// SAFETY: Registered hooks belong to C, which locks them; the pointer is only handed to C.
+// SAFETY: C accesses the registered hooks under its own lock. The pointer to the namespace is only passed to
+// C.
 unsafe impl Send for NfHooks {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for NfHooks {}
 
 impl NfHooks {
-    /// Has `hook` called with `argument` from now on, for each packet that passes `point` in `net`. Sleeps.
+    /// Registers `hook` for packets that pass `point` in `net`; it is called with `argument`. Sleeps.
     ///
     /// # Safety
     ///
-    /// `argument` is what `hook` expects, until this is dropped, which is before the namespace goes.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; `E2BIG` if there are too many hooks.
+    /// `argument` must be as `hook` expects until the result is dropped, and the result must be dropped
+    /// before the namespace is destroyed.
     pub(crate) unsafe fn register(
         net: &Net,
         point: HookPoint,
@@ -70,21 +68,22 @@ impl NfHooks {
         argument: *mut c_void,
     ) -> Result<Self> {
         let mut hooks = KBox::new([pin_init::zeroed(), pin_init::zeroed()], GFP_KERNEL)?;
-        for (each, family) in hooks
+        for (ops, family) in hooks
             .iter_mut()
             .zip([bindings::NFPROTO_IPV4, bindings::NFPROTO_IPV6])
         {
-            let each: &mut bindings::nf_hook_ops = each;
-            each.hook = Some(hook);
-            each.priv_ = argument;
-            // CAST: Small numbers.
-            (each.pf, each.hooknum) = (family as u8, point as c_uint);
-            each.priority = i32::MAX;
+            let ops: &mut bindings::nf_hook_ops = ops;
+            ops.hook = Some(hook);
+            ops.priv_ = argument;
+            // CAST: The numbers are small.
+            (ops.pf, ops.hooknum) = (family as u8, point as c_uint);
+            ops.priority = i32::MAX;
         }
-        // INVARIANT: Registered.
-        // SAFETY: The hooks stay where they are until they are unregistered. They expect `argument`.
+        // INVARIANT: C registers the hooks.
+        // SAFETY: The namespace is held for the call. The hooks are boxed and stay in place until `drop`
+        // unregisters them. By the function's contract they may be called with `argument`.
         to_result(unsafe {
-            bindings::nf_register_net_hooks(net.as_raw(), hooks.as_ptr(), HOOKS as c_uint)
+            bindings::nf_register_net_hooks(net.as_raw(), hooks.as_ptr(), HOOK_COUNT as c_uint)
         })?;
         Ok(Self {
             hooks,
@@ -95,11 +94,11 @@ impl NfHooks {
 
 impl Drop for NfHooks {
     fn drop(&mut self) {
-        // SAFETY: Registered, and the namespace is still there, as `register` requires.
+        // SAFETY: The hooks are registered, and by the contract of `register` the namespace still exists.
         unsafe {
-            bindings::nf_unregister_net_hooks(self.net, self.hooks.as_ptr(), HOOKS as c_uint);
+            bindings::nf_unregister_net_hooks(self.net, self.hooks.as_ptr(), HOOK_COUNT as c_uint);
         }
-        // Those that are in a hook are under RCU.
+        // Running hooks are under RCU.
         synchronize_rcu_expedited();
     }
 }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A port that processes send nothing to.
+//! Keeps processes from sending UDP datagrams to the RoCE port.
 //!
-//! Owns the hooks that refuse what they try to. A packet names no sender but its address. Anybody may have a
-//! datagram sent from that of this machine, and so could speak for its queue pairs, here and elsewhere. Who may
-//! write whole packets (`CAP_NET_RAW`) can write any address; that is not refused.
+//! A RoCE packet identifies its sender by address only, so a process that can send from an address of this
+//! host could impersonate its QPs, locally and remotely. A process with `CAP_NET_RAW` can forge any packet
+//! and is not stopped.
 //!
-//! Sockets of the kernel are not refused, also where they send for a process. Such a process may not choose how its
-//! packets begin: those of RxRPC begin with a bit that no opcode of a request or an answer has.
-//!
-//! Does not know what goes to the port, nor who may: packets of this module have no socket
-//! ([`skb`](crate::net::tx::skb)).
+//! Kernel sockets may send, even on behalf of a process. The process does not control how such a packet
+//! begins: RxRPC packets begin with a bit that no request or response opcode has. Packets of this module have
+//! no socket.
 //!
 //! C headers: [`include/linux/netfilter.h`](srctree/include/linux/netfilter.h),
 //! [`include/net/sock.h`](srctree/include/net/sock.h)
@@ -32,23 +30,24 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// One port of UDP in one namespace, for as long as this is there.
+/// The guard of one UDP port in one namespace, active until it is dropped.
 pub(crate) struct PortGuard {
     _hooks: NfHooks,
 }
 
 impl PortGuard {
-    /// Has datagrams of processes in `net` to the port of `R` refused from now on, with `EPERM`. Sleeps.
+    /// Rejects datagrams from processes in `net` to the port of `R` with `EPERM`. Sleeps.
     ///
     /// # Safety
     ///
-    /// This is dropped before the namespace goes.
+    /// The result must be dropped before the namespace is destroyed.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `E2BIG` if there are too many hooks.
+    /// `ENOMEM`; `E2BIG`: too many hooks.
     pub(crate) unsafe fn register<R: PacketReceiver>(net: &Net) -> Result<Self> {
-        // SAFETY: The hooks expect nothing, and are dropped in time, as this is.
+        // SAFETY: `local_out` does not use its argument. The hooks are dropped with the result, in time by
+        // the function's contract.
         let hooks = unsafe {
             NfHooks::register(net, HookPoint::LocalOut, local_out::<R>, ptr::null_mut())?
         };
@@ -60,18 +59,18 @@ impl PortGuard {
 ///
 /// # Safety
 ///
-/// Called by C under RCU, with a packet that IP is about to send.
+/// Only C may call this, under RCU, with a packet that IP is about to send.
 unsafe extern "C" fn local_out<R: PacketReceiver>(
     _: *mut c_void,
     skb: *mut bindings::sk_buff,
     state: *const bindings::nf_hook_state,
 ) -> c_uint {
-    // SAFETY: The packet and the state are valid; what socket there is is kept by its packet.
-    let refused = unsafe {
+    // SAFETY: C passes a valid packet and state. The packet keeps its socket, if it has one.
+    let is_datagram = unsafe {
         let v4 = u32::from((*state).pf) == bindings::NFPROTO_IPV4;
         bindings::ferroce_helper_is_datagram_to(skb, (*state).sk, v4, R::PORT)
     };
-    match refused {
+    match is_datagram {
         true => bindings::NF_DROP,
         false => bindings::NF_ACCEPT,
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! UDP sockets of the kernel that packets come in through.
+//! Kernel UDP sockets that receive the packets of the RoCE port: one for IPv4 and one for IPv6 in each
+//! namespace.
 //!
-//! Owns the sockets of one port in one namespace, of IPv4 and of IPv6. Does not know what the
-//! packets are. Packets are sent without a socket: see [`skb`](crate::net::tx::skb).
+//! Opening and closing is for process context; packets arrive in softirq. Packets are sent without a socket:
+//! see [`skb`](crate::net::tx::skb).
 //!
 //! C header: [`include/net/udp_tunnel.h`](srctree/include/net/udp_tunnel.h)
 
@@ -40,30 +41,30 @@ use kernel::{
     sync::Arc, //
 };
 
-/// An open UDP port, whose packets go to an `R`.
+/// An open UDP port, whose packets are delivered to an `R`.
 ///
-/// The namespace does not wait for it: it has to be dropped when the namespace goes away (see
+/// Does not keep the namespace: it must be dropped when the namespace is destroyed (see
 /// [`NamespaceExit`](crate::net::netns::NamespaceExit)).
 pub struct UdpPort<R: PacketReceiver> {
-    // Dropped in this order: first the hooks and sockets, then what they point to.
-    _reserved: PortGuard,
-    _whole: GsoHook,
+    // Dropped in this order: hooks and sockets first, then the receiver that they point to.
+    _port_guard: PortGuard,
+    _gso_hook: GsoHook,
     _v4: Socket,
     _v6: Option<Socket>,
-    /// Boxed for its alignment: C keeps flags in the low bits of the pointer.
+    /// Boxed for its alignment: C stores flags in the low bits of the pointer.
     receiver: KBox<Arc<R>>,
     net: NetId,
 }
 
 impl<R: PacketReceiver> UdpPort<R> {
-    /// Opens the port on every address of `net`. Without IPv6 in the kernel or in the namespace, for
-    /// IPv4 alone. From now on processes there send no datagrams to that port, of any machine.
+    /// Opens the port on all addresses of `net`; for IPv4 only, if the kernel or the namespace has no IPv6.
+    /// From then on, processes in the namespace cannot send datagrams to the port of any host.
     ///
-    /// Takes socket locks; not to be called under the RTNL lock.
+    /// Takes socket locks; must not be called under the RTNL lock.
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` if somebody else has the port; `ENOMEM`.
+    /// `EADDRINUSE` if the port is in use; `ENOMEM`.
     pub fn open(net: &Net, receiver: Arc<R>) -> Result<Self> {
         let receiver = KBox::new(receiver, GFP_KERNEL)?;
         let v4 = Socket::open(net, bindings::AF_INET, R::PORT)?;
@@ -72,16 +73,18 @@ impl<R: PacketReceiver> UdpPort<R> {
             v6 => Some(v6?),
         };
         for socket in [Some(&v4), v6.as_ref()].into_iter().flatten() {
-            // SAFETY: The socket is dropped before the receiver.
+            // SAFETY: The fields of the result are dropped in order, and the sockets come before the
+            // receiver. If this function fails, locals are dropped in reverse order, with the same effect.
             unsafe { socket.deliver_to::<R>(net, &receiver) };
         }
-        // SAFETY: Dropped before the receiver, and with the namespace at the latest.
-        let whole = unsafe { GsoHook::register(net, &receiver)? };
-        // SAFETY: Dropped with the namespace at the latest.
-        let reserved = unsafe { PortGuard::register::<R>(net)? };
+        // SAFETY: The hook is dropped before the receiver, and by the type's contract no later than the
+        // namespace is destroyed.
+        let gso_hook = unsafe { GsoHook::register(net, &receiver)? };
+        // SAFETY: By the type's contract the guard is dropped no later than the namespace is destroyed.
+        let port_guard = unsafe { PortGuard::register::<R>(net)? };
         Ok(Self {
-            _reserved: reserved,
-            _whole: whole,
+            _port_guard: port_guard,
+            _gso_hook: gso_hook,
             _v4: v4,
             _v6: v6,
             receiver,
@@ -89,12 +92,12 @@ impl<R: PacketReceiver> UdpPort<R> {
         })
     }
 
-    /// To what the packets go.
+    /// Returns the receiver.
     pub fn receiver(&self) -> &Arc<R> {
         &self.receiver
     }
 
-    /// The namespace that the port is open in.
+    /// Returns the namespace of the port.
     pub fn net(&self) -> NetId {
         self.net
     }
@@ -104,26 +107,26 @@ impl<R: PacketReceiver> UdpPort<R> {
 ///
 /// # Invariants
 ///
-/// The socket is valid and ours.
+/// The socket is valid and owned.
 struct Socket(NonNull<bindings::sock>);
 
-// SAFETY: Sockets are locked by C.
+// SAFETY: C locks sockets.
 unsafe impl Send for Socket {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Socket {}
 
 impl Socket {
     fn open(net: &Net, family: u32, port: u16) -> Result<Self> {
-        // SAFETY: Numbers and flags, which are all 0 then.
+        // SAFETY: The structure consists of integers and addresses, for which zero is valid.
         let mut config: bindings::udp_port_cfg = unsafe { MaybeUninit::zeroed().assume_init() };
         // CAST: Address families are small numbers.
         config.family = family as u8;
         config.local_udp_port = port.to_be();
-        // The other socket takes the packets of IPv4. Checksums of IPv6 stay off, both ways:
-        // RoCE sends 0 (IBA annex 17).
+        // The other socket receives IPv4. UDP checksums over IPv6 stay disabled in both directions: RoCE
+        // sends 0 (IBA annex 17).
         config.set_ipv6_v6only(1);
         let mut socket = ptr::null_mut();
-        // SAFETY: The namespace is held, and the arguments are valid for the call.
+        // SAFETY: The namespace is held, and `config` and `socket` are valid for the call.
         to_result(unsafe {
             if family == bindings::AF_INET {
                 bindings::udp_sock_create4(net.as_raw(), &mut config, &mut socket)
@@ -131,17 +134,17 @@ impl Socket {
                 bindings::udp_sock_create6(net.as_raw(), &mut config, &mut socket)
             }
         })?;
-        // SAFETY: A new socket is valid, and has a `struct sock`.
+        // SAFETY: C returned a new socket, which is valid and has a `struct sock`.
         let sock = unsafe { NonNull::new_unchecked((*socket).sk.cast()) };
-        // INVARIANT: Just created.
+        // INVARIANT: The socket was just created and is owned.
         Ok(Self(sock))
     }
 
-    /// Gives the socket's packets to `receiver` from now on.
+    /// Delivers the socket's packets to `receiver`.
     ///
     /// # Safety
     ///
-    /// The socket is dropped before `receiver` is.
+    /// The socket must be dropped before `receiver`.
     unsafe fn deliver_to<R: PacketReceiver>(&self, net: &Net, receiver: &KBox<Arc<R>>) {
         const { assert!(align_of::<Arc<R>>() >= 8) };
         let receiver: *const Arc<R> = &raw const **receiver;
@@ -149,11 +152,12 @@ impl Socket {
         config.sk_user_data = receiver.cast_mut().cast::<c_void>();
         config.encap_type = 1;
         config.encap_rcv = Some(encap_rcv::<R>);
-        // SAFETY: The socket and the namespace are valid. `encap_rcv` expects what is set here.
+        // SAFETY: Socket and namespace are valid. `sk_user_data` is the pointer that `encap_rcv::<R>`
+        // expects, valid as long as the socket exists by the function's contract.
         unsafe {
             bindings::setup_udp_tunnel_sock(net.as_raw(), self.0.as_ptr(), &mut config);
-            // Tunnels want checksums of what they carry; RoCE has its own. With the conversion on,
-            // segmentation of a burst would compute a UDP checksum for each packet.
+            // `setup_udp_tunnel_sock` enables checksum conversion, which RoCE does not need: it has the ICRC.
+            // With it, segmentation of a GSO list would compute a UDP checksum for each packet.
             bindings::ferroce_helper_inet_dec_convert_csum(self.0.as_ptr());
         }
     }
@@ -161,9 +165,10 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // SAFETY: The socket is ours, by the invariant. New packets no longer find the receiver.
+        // SAFETY: By the type invariant the socket is owned; it is released once. New packets no longer find
+        // the receiver.
         unsafe { bindings::udp_tunnel_sock_release(self.0.as_ptr()) };
-        // Those that have found it are under RCU.
+        // Callbacks that have found it run under RCU.
         synchronize_rcu_expedited();
     }
 }
@@ -172,25 +177,27 @@ impl Drop for Socket {
 ///
 /// # Safety
 ///
-/// Called by C under RCU, with a socket of [`Socket::deliver_to`] for `R` and a packet that goes to
-/// this function.
+/// Only C may call this, under RCU, with a socket of [`Socket::deliver_to`] for `R` and a packet that this
+/// function owns.
 unsafe extern "C" fn encap_rcv<R: PacketReceiver>(
     sock: *mut bindings::sock,
     skb: *mut bindings::sk_buff,
 ) -> c_int {
-    // SAFETY: A packet that has come in has an interface, which RCU keeps until this function returns.
+    // SAFETY: A received packet has a netdev, which RCU keeps until this function returns.
     let via = unsafe { NetDevBorrow::from_raw(bindings::ferroce_helper_skb_dev(skb)) };
-    // SAFETY: The packet is ours. One of a tunnel comes here as it is, unsplit; its parts have nothing to do
-    // with packets of ours. So it is one packet, and too long.
+    // SAFETY: The packet is owned, as the helper requires, which frees it if it returns false. An skb with
+    // GSO fields arrives here only if a tunnel left it unsegmented. Its segments are unrelated to RoCE
+    // packets, so it is treated as one packet, which is too long.
     if !unsafe { bindings::ferroce_helper_skb_forget_gso(skb) } {
         return 0;
     }
-    // SAFETY: The packet is ours, and C has pulled the IP header.
+    // SAFETY: The packet is owned, and UDP has pulled the IP header.
     let skb = unsafe { RxSkb::from_encap(skb) };
     // SAFETY: The socket is valid, and RCU is locked.
     let data = unsafe { bindings::ferroce_helper_rcu_dereference_sk_user_data(sock) };
     let receiver: *const Arc<R> = data.cast();
-    // SAFETY: What is not null was set by `deliver_to`; RCU keeps it until this function returns.
+    // SAFETY: A pointer that is not null was set by `deliver_to`. The drop of the socket waits for RCU before
+    // the receiver is dropped.
     if let Some(receiver) = unsafe { receiver.as_ref() } {
         receiver.receive(skb, via);
     }

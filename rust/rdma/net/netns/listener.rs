@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which object the hook of namespaces calls: one at a time, and none while its hook is being unregistered.
+//! The object that the pernet hook calls: one at a time, and none while its hook is being unregistered.
 //!
-//! C calls the hook with nothing that leads to the object, so the object's address stands in a static. The order of
-//! the steps below keeps a hook from ever seeing the object of another one, whose type may differ. It does not depend
-//! on the kernel: the atomics are those of the parent module, and `tests/loom` compiles this file over a model of them.
+//! C passes nothing to the hook that leads to the object, so its address is in a static. The order of the
+//! steps below ensures that a hook never sees the object of another one, which may have another type.
+//! Independent of the kernel: the atomics are those of the parent module. `tests/loom/namespace.rs` compiles
+//! this file over a model of them.
 
 use super::{
     Acquire,
@@ -18,7 +19,7 @@ use core::{
     ptr, //
 };
 
-/// The object that is called, if there is one.
+/// The registered object, if there is one.
 pub(crate) struct Listener {
     /// Null if no hook is registered.
     object: Pointer,
@@ -27,23 +28,23 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// No object.
+    /// Creates a listener without an object.
     pub(crate) const fn new(object: Pointer, closing: Flag) -> Self {
         Self { object, closing }
     }
 
-    /// Makes `object` the one that is called. Returns false if there is another one.
+    /// Registers `object`. Returns false if another one is registered.
     pub(crate) fn claim(&self, object: *mut c_void) -> bool {
         self.object.cmpxchg(ptr::null_mut(), object, Full).is_ok()
     }
 
-    /// Gives the place up again. The hook of the object is not registered.
+    /// Removes the object. Its hook must not be registered.
     pub(crate) fn release(&self) {
         self.object.store(ptr::null_mut(), Release);
     }
 
-    /// Calls `unregister`, which may call the hook and waits for its calls, then gives the place up. Meanwhile the hook
-    /// finds no object, and no other object can take the place.
+    /// Calls `unregister`, which may call the hook and waits for running calls, then removes the object.
+    /// Meanwhile the hook finds no object, and no other object can be registered.
     pub(crate) fn close(&self, unregister: impl FnOnce()) {
         self.closing.store(true, Release);
         unregister();
@@ -51,7 +52,7 @@ impl Listener {
         self.release();
     }
 
-    /// The object that the hook, which is registered, is to call.
+    /// Returns the object that a registered hook must call.
     pub(crate) fn get(&self) -> Option<*mut c_void> {
         let object = self.object.load(Acquire);
         (!self.closing.load(Acquire) && !object.is_null()).then_some(object)

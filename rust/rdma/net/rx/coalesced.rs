@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets of one received buffer that are taken together, as one.
+//! Consecutive packets of one received skb that are processed as one message part.
 //!
-//! Owns where the bytes of their payload are. Does not know what they are, nor why they belong together.
-//!
-//! Offsets count from the first byte of the UDP payload of the first packet, as if the payload of the others
-//! followed that of the first.
+//! Maps the concatenated payload to the packets. Offsets count from the first byte of the UDP payload of the
+//! first packet, as if the payload of the others followed that of the first.
 
 use crate::{
     mm::memory::Memory,
@@ -13,131 +11,134 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// One packet, or several that follow each other.
+/// One packet, or several consecutive ones.
 #[derive(Clone, Copy)]
 pub struct CoalescedPackets<'a> {
     first: RxPacket<'a>,
     last: RxPacket<'a>,
     packets: u16,
-    /// UDP payload of all packets.
-    bytes: usize,
-    cut: PayloadLayout,
+    /// UDP payload of all packets, in bytes.
+    udp_payload_bytes: usize,
+    layout: PayloadLayout,
 }
 
-/// How the payload is cut, if there are several packets.
+/// How the payload is distributed over several packets.
 #[derive(Clone, Copy)]
 pub struct PayloadLayout {
-    /// Where it begins in the first packet.
+    /// Offset of the payload in the first packet.
     pub start: usize,
-    /// Where it begins in the others.
+    /// Offset of the payload in the other packets.
     pub skip: usize,
-    /// How much of it is in each but the last.
-    pub each: usize,
+    /// Payload bytes of each packet but the last.
+    pub per_packet: usize,
 }
 
 impl<'a> CoalescedPackets<'a> {
-    /// One packet.
+    /// Creates a sequence of one packet.
     #[inline]
     pub fn new(first: RxPacket<'a>) -> Self {
         Self {
             first,
             last: first,
             packets: 1,
-            bytes: first.udp_payload_len(),
-            // All of it is in the first.
-            cut: PayloadLayout {
+            udp_payload_bytes: first.udp_payload_len(),
+            // The first packet contains the whole payload.
+            layout: PayloadLayout {
                 start: 0,
                 skip: 0,
-                each: usize::MAX,
+                per_packet: usize::MAX,
             },
         }
     }
 
-    /// Appends the packet after the last, which is [`CoalescedPackets::next`]. The payload of all is cut like this.
+    /// Appends `next`, which must be the packet returned by [`CoalescedPackets::next`]. `layout` applies to
+    /// all packets.
     #[inline]
-    pub fn push(&mut self, next: RxPacket<'a>, cut: PayloadLayout) {
-        self.bytes = self.bytes.wrapping_add(next.udp_payload_len());
+    pub fn push(&mut self, next: RxPacket<'a>, layout: PayloadLayout) {
+        self.udp_payload_bytes = self.udp_payload_bytes.wrapping_add(next.udp_payload_len());
         self.packets = self.packets.wrapping_add(1);
         self.last = next;
-        self.cut = cut;
+        self.layout = layout;
     }
 
-    /// The first packet.
+    /// Returns the first packet.
     #[inline]
     pub fn first(&self) -> &RxPacket<'a> {
         &self.first
     }
 
-    /// The packet after the last.
+    /// Returns the packet after the last one.
     #[inline]
     pub fn next(&self) -> Option<RxPacket<'a>> {
         self.last.next()
     }
 
-    /// Number of packets.
+    /// Returns the number of packets.
     #[inline]
     pub fn packets(&self) -> u16 {
         self.packets
     }
 
-    /// Bytes of UDP payload of all packets.
+    /// Returns the UDP payload of all packets in bytes.
     #[inline]
     pub fn udp_payload_len(&self) -> usize {
-        self.bytes
+        self.udp_payload_bytes
     }
 
-    /// Copies `len` bytes at `offset` of the payload to byte `at` of `memory`.
+    /// Copies `len` bytes at `offset` of the payload to offset `at` of `memory`.
     ///
     /// # Errors
     ///
-    /// As [`Memory::write`]; `EFAULT` as well if the packets end before.
+    /// As [`Memory::write`]; also `EFAULT` if the packets end before.
     pub fn copy_to_memory(&self, offset: usize, memory: &Memory, at: u64, len: usize) -> Result {
         let mut from = self.cursor(offset);
-        memory.each(at, len, true, |to, len| {
-            // SAFETY: The piece is there and may be written, until the closure returns.
+        memory.for_each_piece(at, len, true, |to, len| {
+            // SAFETY: `for_each_piece` passes a piece that is writable for `len` bytes until the closure
+            // returns.
             unsafe { from.copy_raw(to, len) }
         })
     }
 
-    /// Where the bytes at `offset` are.
+    /// Returns a cursor at `offset` of the payload.
     #[inline]
     fn cursor(&self, offset: usize) -> PayloadCursor<'a> {
         let mut cursor = PayloadCursor {
             packet: self.first,
             at: offset,
-            left: self.cut.start.saturating_add(self.cut.each),
-            cut: self.cut,
+            left: self.layout.start.saturating_add(self.layout.per_packet),
+            layout: self.layout,
         };
         cursor.left = match cursor.left.checked_sub(offset) {
             Some(left) => left,
-            None => cursor.pass(offset.wrapping_sub(cursor.left)),
+            None => cursor.skip_packets(offset.wrapping_sub(cursor.left)),
         };
         cursor
     }
 }
 
-/// A place in a run.
+/// A position in the payload of [`CoalescedPackets`].
 pub(crate) struct PayloadCursor<'a> {
     packet: RxPacket<'a>,
-    /// Where in the packet.
+    /// Offset in the packet.
     at: usize,
-    /// Bytes from there on that are the run's.
+    /// Payload bytes of the packet from `at` on.
     left: usize,
-    cut: PayloadLayout,
+    layout: PayloadLayout,
 }
 
 impl PayloadCursor<'_> {
-    /// Goes to byte `offset` of the packets after this one. Returns how many there are in its packet.
+    /// Advances to byte `offset` of the payload after this packet. Returns the payload bytes from there on in
+    /// its packet.
     #[cold]
-    fn pass(&mut self, mut offset: usize) -> usize {
-        // Ends: a buffer has 64 packets at most.
+    fn skip_packets(&mut self, mut offset: usize) -> usize {
+        // Terminates: an skb has 64 packets at most.
         while let Some(next) = self.packet.next() {
             self.packet = next;
-            if let Some(left @ 1..) = self.cut.each.checked_sub(offset) {
-                self.at = self.cut.skip.wrapping_add(offset);
+            if let Some(left @ 1..) = self.layout.per_packet.checked_sub(offset) {
+                self.at = self.layout.skip.wrapping_add(offset);
                 return left;
             }
-            offset = offset.wrapping_sub(self.cut.each);
+            offset = offset.wrapping_sub(self.layout.per_packet);
         }
         0
     }
@@ -150,17 +151,18 @@ impl PayloadCursor<'_> {
     ///
     /// # Errors
     ///
-    /// `EFAULT`: there are not so many.
+    /// `EFAULT`: the packets end before.
     #[inline]
     pub(crate) unsafe fn copy_raw(&mut self, mut to: *mut u8, mut len: usize) -> Result {
-        // Ends: each round but the first goes to the next packet.
+        // Terminates: each iteration but the first advances to the next packet.
         while len != 0 {
             if self.left == 0 {
                 self.packet = self.packet.next().ok_or(EFAULT)?;
-                (self.at, self.left) = (self.cut.skip, self.cut.each);
+                (self.at, self.left) = (self.layout.skip, self.layout.per_packet);
             }
             let part = len.min(self.left);
-            // SAFETY: As the function requires, for the first `part` bytes.
+            // SAFETY: By the function's contract `to` is writable for `len` bytes, and `part` is at most
+            // `len`.
             unsafe { self.packet.copy_raw(self.at, to, part)? };
             to = to.wrapping_add(part);
             len = len.wrapping_sub(part);

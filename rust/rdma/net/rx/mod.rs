@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Received packets: the buffer, the packets in it, those taken together, and queues of buffers.
+//! Received packets: the skb ([`skb`]), a packet in it ([`packet`]), consecutive packets processed as one
+//! ([`coalesced`]), and queues of skbs ([`queue`]). [`receive`] is the interface that a driver implements.
 //!
-//! May use: the base of `net`, `mm`.
+//! May use the base of `net`, and `mm`.
 
 pub mod coalesced;
 pub mod packet;

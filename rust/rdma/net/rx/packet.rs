@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One packet of those that are in a received buffer.
+//! One packet of a received skb: the skb itself, or one on its frag_list.
 //!
-//! Owns where its bytes are: in the buffer itself, if it is the first, or in one on its list. It lies in
-//! several pieces, and stays so; bytes are copied out of it, or checked in place. Does not know what the
-//! payload is.
-//!
-//! Offsets count from the first byte of the UDP payload.
+//! The packet may be in several fragments and is not linearised. Its bytes are copied out, or checksummed in
+//! place. Offsets count from the first byte of the UDP payload.
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
@@ -24,13 +21,13 @@ use kernel::{
     prelude::*, //
 };
 
-/// One packet.
+/// One packet of a received skb.
 ///
 /// # Invariants
 ///
-/// - `raw` is the buffer of `skb`, or one on its list.
-/// - From `base` on, the data of `raw` are at least `len` bytes of UDP payload. Those before are in
-///   the linear part.
+/// - `raw` is the skb of `skb`, or one on its frag_list.
+/// - From offset `base` on, the data of `raw` contains at least `len` bytes of UDP payload. The bytes before
+///   `base` are in the linear part.
 #[derive(Clone, Copy)]
 pub struct RxPacket<'a> {
     skb: &'a RxSkb,
@@ -41,16 +38,16 @@ pub struct RxPacket<'a> {
 }
 
 impl<'a> RxPacket<'a> {
-    /// The first packet of `skb`.
+    /// Returns the first packet of `skb`.
     #[inline]
     pub(super) fn first(skb: &'a RxSkb) -> Self {
-        // SAFETY: Valid.
+        // SAFETY: The skb is valid by the invariant of `RxSkb`.
         let size = unsafe { bindings::ferroce_helper_skb_gso_size(skb.as_raw()) };
         let len = match size {
             0 => skb.udp_payload_len(),
             size => usize::from(size),
         };
-        // INVARIANT: By that of `RxSkb`.
+        // INVARIANT: By the invariant of `RxSkb`.
         Self {
             skb,
             raw: skb.as_raw(),
@@ -60,10 +57,11 @@ impl<'a> RxPacket<'a> {
         }
     }
 
-    /// The packet after this one.
+    /// Returns the packet after this one.
     #[inline]
     pub fn next(&self) -> Option<Self> {
-        // SAFETY: By the invariant; a buffer that is not a burst has no list of packets.
+        // SAFETY: `raw` is valid by the type invariant. The helper returns null for an skb without GSO
+        // fields. The frag_list is linked by `next` and ends with null.
         let raw = unsafe {
             match self.index {
                 0 => bindings::ferroce_helper_skb_packet_list(self.raw),
@@ -77,9 +75,9 @@ impl<'a> RxPacket<'a> {
         if raw.is_null() {
             return None;
         }
-        // INVARIANT: By that of `RxSkb`.
-        // CAST: `u32` to `usize`, on 64 bits.
-        // SAFETY: On the list.
+        // INVARIANT: By the invariant of `RxSkb`.
+        // CAST: `u32` to `usize`, which has 64 bits.
+        // SAFETY: `raw` is not null, so it is an skb on the frag_list.
         let len = unsafe { (*raw).len as usize };
         Some(Self {
             raw,
@@ -90,42 +88,42 @@ impl<'a> RxPacket<'a> {
         })
     }
 
-    /// The buffer that the packet is in.
+    /// Returns the skb that contains the packet.
     #[inline]
     pub fn skb(&self) -> &'a RxSkb {
         self.skb
     }
 
-    /// Which packet of its buffer this is, counted from 0.
+    /// Returns the index of the packet in its skb, from 0.
     #[inline]
     pub fn index(&self) -> u16 {
         self.index
     }
 
-    /// Length of the UDP payload in bytes.
+    /// Returns the length of the UDP payload in bytes.
     #[inline]
     pub fn udp_payload_len(&self) -> usize {
         self.len
     }
 
-    /// The first bytes of the payload, as many as `buffer` takes or there are: where they stand, if that
-    /// is one piece, or copied to `buffer`.
+    /// Returns the first bytes of the payload, at most as many as `buffer` has: in place if they are linear,
+    /// otherwise copied to `buffer`.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the buffer is not as it should be.
+    /// `EFAULT`: the skb is malformed.
     #[inline]
     pub fn peek<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8]>
     where
         'a: 'b,
     {
         let len = self.len.min(buffer.len());
-        // SAFETY: Valid, and not changed while the buffer is borrowed.
+        // SAFETY: The skb is valid by the type invariant, and does not change while it is borrowed.
         let fields = unsafe { &*self.raw };
-        // CAST: `u32` to `usize`, on 64 bits.
+        // CAST: `u32` to `usize`, which has 64 bits.
         let linear = fields.len.wrapping_sub(fields.data_len) as usize;
         if linear >= self.base.wrapping_add(len) {
-            // SAFETY: The linear part is initialised, and is at least so long.
+            // SAFETY: The linear part is initialised, and contains the range, as just checked.
             return Ok(unsafe { slice::from_raw_parts(fields.data.add(self.base), len) });
         }
         let buffer = buffer.get_mut(..len).ok_or(EFAULT)?;
@@ -133,13 +131,13 @@ impl<'a> RxPacket<'a> {
         Ok(buffer)
     }
 
-    /// Copies bytes at `offset` of the payload to `to`.
+    /// Copies the bytes at `offset` of the payload to `to`.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the packet has not so many.
+    /// `EFAULT`: the range ends beyond the packet.
     pub fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
-        // SAFETY: The slice is valid for writes.
+        // SAFETY: The slice is valid for writes of its length.
         unsafe { self.copy_raw(offset, to.as_mut_ptr(), to.len()) }
     }
 
@@ -147,34 +145,36 @@ impl<'a> RxPacket<'a> {
     ///
     /// # Safety
     ///
-    /// `to` is valid for writing `len` bytes. Others may be using them at the same time; then
-    /// nobody may rely on what they read.
+    /// `to` must be valid for writes of `len` bytes. Other code or a process may access them concurrently;
+    /// their readers then see unspecified values.
     ///
     /// # Errors
     ///
-    /// `EFAULT`: the packet has not so many.
+    /// `EFAULT`: the range ends beyond the packet.
     #[inline]
     pub(crate) unsafe fn copy_raw(&self, offset: usize, to: *mut u8, len: usize) -> Result {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(EFAULT);
         }
-        // CAST: Within a packet.
+        // CAST: Offsets within a packet are small.
         let (offset, len) = (self.base.wrapping_add(offset) as c_int, len as c_int);
-        // SAFETY: The packet is valid, and so is `to`. C checks the range.
+        // SAFETY: `raw` is valid by the type invariant, and the caller guarantees `to`. C checks the range
+        // against the skb.
         to_result(unsafe { bindings::skb_copy_bits(self.raw, offset, to.cast(), len) })
     }
 
-    /// Continues CRC-32 `crc` over `len` bytes at `offset` of the payload, or as many as there
-    /// are, piece by piece. See [`crc32_le`](crate::util::crc32::crc32_le).
+    /// Continues CRC-32 `crc` over `len` bytes at `offset` of the payload, or over as many as there are. See
+    /// [`crc32_le`](crate::util::crc32::crc32_le).
     pub fn crc32(&self, offset: usize, len: usize, mut crc: u32) -> u32 {
-        // CAST: Within a packet.
+        // CAST: Offsets within a packet are small.
         let bound = |at: usize| self.base.wrapping_add(at.min(self.len)) as u32;
         let (from, to) = (bound(offset), bound(offset.saturating_add(len)));
         let mut state: bindings::skb_seq_state = pin_init::zeroed();
         let mut piece = ptr::null();
         let mut done = 0;
-        // SAFETY: The packet is valid and not changed meanwhile. Every piece is valid until the
-        // next one is asked for; the walk ends by itself when there is none.
+        // SAFETY: `raw` is valid by the type invariant and does not change while it is borrowed. C
+        // initialises `state`. Each piece is valid until the next call of `skb_seq_read`. The loop reads
+        // until that returns 0, so C has released its mapping.
         unsafe {
             bindings::skb_prepare_seq_read(self.raw.cast_mut(), from, to, &mut state);
             loop {
@@ -182,7 +182,7 @@ impl<'a> RxPacket<'a> {
                 if len == 0 {
                     return crc;
                 }
-                // The last piece is as long as its part of the buffer, whatever was asked for.
+                // C does not limit the last piece to the requested range.
                 let len = len.min(to.saturating_sub(from).saturating_sub(done));
                 crc = bindings::crc32_le(crc, piece.cast(), len as usize);
                 done = done.wrapping_add(len);
@@ -192,12 +192,12 @@ impl<'a> RxPacket<'a> {
 }
 
 impl RxSkb {
-    /// The packet that was kept by [`RxSkb::resume_at`], or the first.
+    /// Returns the packet set by [`RxSkb::resume_at`], initially the first.
     #[inline]
     pub fn current(&self) -> RxPacket<'_> {
         let mut packet = RxPacket::first(self);
-        // Ends: fewer than there are packets.
-        for _ in 0..self.notes().position {
+        // Terminates: the index is below the number of packets.
+        for _ in 0..self.rx_cb().next_packet {
             packet = packet.next().unwrap_or(packet);
         }
         packet

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that wait.
+//! Queues of received packets, with a limit in bytes for each queue and for all together.
 //!
-//! Owns their order, and how much memory they may take, in each queue and in all together. Does not know whom they wait
-//! for.
+//! For any context: the C queue has its own lock.
 
 use crate::bindings;
 use crate::net::rx::skb::{
-    Notes,
+    RxCb,
     RxSkb, //
 };
 use core::ptr::NonNull;
@@ -20,128 +19,129 @@ use kernel::{
     types::Opaque, //
 };
 
-/// Bytes that wait in all queues, beyond the first [`UNCOUNTED`] of each. Nobody is charged for a packet that waits, so
-/// there is a limit to the sum, as UDP has one (`net.ipv4.udp_mem`).
-static SUM: Atomic<i64> = Atomic::new(0);
+/// Bytes in all queues, not counting the first [`RESERVED_QUEUE_BYTES`] of each. Queued packets are charged
+/// to no socket, so their total is limited, as for UDP (`net.ipv4.udp_mem`).
+static TOTAL_BYTES: Atomic<i64> = Atomic::new(0);
 
-/// Bytes that may wait in a queue however many wait in others. One that is emptied all the time hardly ever has more.
-const UNCOUNTED: i32 = 32 << 10;
+/// Bytes that every queue may hold, whatever the total. A queue that is processed continuously rarely holds
+/// more.
+const RESERVED_QUEUE_BYTES: i32 = 32 << 10;
 
-/// The limit to the sum: an eighth of the machine's memory.
-const SHARE: u64 = 8;
+/// The total is limited to the machine's memory divided by this number.
+const MEMORY_DIVISOR: u64 = 8;
 
-/// Whether the sum has reached its limit.
-fn all_full() -> bool {
-    // SAFETY: Reads a number.
+/// Returns whether the total has reached its limit.
+fn is_total_exceeded() -> bool {
+    // SAFETY: The helper reads a global number and has no preconditions.
     let memory = unsafe { bindings::ferroce_helper_memory_bytes() };
-    // CAST: Never below 0, as a packet is counted before anybody can take it out.
-    SUM.load(Relaxed) as u64 >= memory / SHARE
+    // CAST: Not negative, because a packet is counted before it can be dequeued.
+    TOTAL_BYTES.load(Relaxed) as u64 >= memory / MEMORY_DIVISOR
 }
 
-/// Packets that wait, first in, first out, some of them in one buffer.
+/// A FIFO of received skbs, each with one or more packets.
 ///
 /// # Invariants
 ///
-/// Every buffer in the queue has the invariants of [`RxSkb`].
+/// Every skb in the queue satisfies the invariants of [`RxSkb`].
 #[pin_data(PinnedDrop)]
 pub struct SkbQueue {
     #[pin]
     head: Opaque<bindings::sk_buff_head>,
-    /// Bytes of memory in which they wait, with all that belongs to a buffer.
+    /// Memory that the queued skbs occupy, in bytes.
     bytes: Atomic<i32>,
-    limit: i32,
+    limit_bytes: i32,
 }
 
-// SAFETY: The queue has its own lock.
+// SAFETY: The C queue has its own lock, and owns skbs that belong to no task.
 unsafe impl Send for SkbQueue {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for SkbQueue {}
 
 impl SkbQueue {
-    /// A queue for `limit` bytes of memory, or some more if several bring the last at once.
-    pub fn new(limit: i32) -> impl PinInit<Self> {
+    /// Creates a queue for `limit_bytes` of memory. Concurrent callers may exceed the limit by one skb each.
+    pub fn new(limit_bytes: i32) -> impl PinInit<Self> {
         pin_init!(Self {
-            // SAFETY: C initialises all of it, in place.
+            // SAFETY: C initialises the whole queue head in place.
             head <- Opaque::ffi_init(|head| unsafe {
                 bindings::ferroce_helper_skb_queue_head_init(head);
             }),
             bytes: Atomic::new(0),
-            limit,
+            limit_bytes,
         })
     }
 
-    /// Appends a packet. For any context. `false`: the queue was full, and the packet is gone.
+    /// Appends a packet. For any context. Returns false if the queue is full; the packet is then dropped.
     pub fn push(&self, mut skb: RxSkb) -> bool {
         let bytes = self.bytes.load(Relaxed);
-        if bytes >= self.limit || (bytes >= UNCOUNTED && all_full()) {
-            skb.refuse();
+        if bytes >= self.limit_bytes || (bytes >= RESERVED_QUEUE_BYTES && is_total_exceeded()) {
+            skb.drop_packet();
             return false;
         }
-        self.enter(&mut skb);
-        // INVARIANT: An `RxSkb` goes in.
-        // SAFETY: Initialised, and the packet was ours.
+        self.charge(&mut skb);
+        // INVARIANT: The skb comes from an `RxSkb`.
+        // SAFETY: The queue is initialised, and `into_raw` passes the ownership of the skb to it.
         unsafe { bindings::skb_queue_tail(self.head.get(), skb.into_raw()) };
         true
     }
 
-    /// Puts back a packet that was the first.
-    pub fn unpop(&self, mut skb: RxSkb) {
-        self.enter(&mut skb);
-        // INVARIANT: An `RxSkb` goes in.
-        // SAFETY: Initialised, and the packet was ours.
+    /// Puts a dequeued packet back to the front, regardless of the limit.
+    pub fn push_front(&self, mut skb: RxSkb) {
+        self.charge(&mut skb);
+        // INVARIANT: The skb comes from an `RxSkb`.
+        // SAFETY: The queue is initialised, and `into_raw` passes the ownership of the skb to it.
         unsafe { bindings::skb_queue_head(self.head.get(), skb.into_raw()) };
     }
 
-    /// Takes the first packet out. For any context.
+    /// Dequeues the first packet. For any context.
     #[inline]
     pub fn pop(&self) -> Option<RxSkb> {
-        // SAFETY: Initialised.
+        // SAFETY: The queue is initialised. C passes the ownership of the skb to the caller.
         let skb = NonNull::new(unsafe { bindings::skb_dequeue(self.head.get()) }).map(RxSkb)?;
-        self.leave(&skb);
+        self.uncharge(&skb);
         Some(skb)
     }
 
-    /// Counts a packet that is going to wait.
+    /// Counts a packet before it is queued.
     #[inline]
-    fn enter(&self, skb: &mut RxSkb) {
+    fn charge(&self, skb: &mut RxSkb) {
         let memory = skb.memory();
-        let in_sum = self.bytes.fetch_add(memory, Relaxed) >= UNCOUNTED;
-        if in_sum {
-            SUM.add(memory.into(), Relaxed);
+        let in_total = self.bytes.fetch_add(memory, Relaxed) >= RESERVED_QUEUE_BYTES;
+        if in_total {
+            TOTAL_BYTES.add(memory.into(), Relaxed);
         }
-        let notes = skb.notes();
-        skb.note(Notes { in_sum, ..notes });
+        let rx_cb = skb.rx_cb();
+        skb.set_rx_cb(RxCb { in_total, ..rx_cb });
     }
 
-    /// Counts a packet that has waited.
+    /// Stops counting a dequeued packet.
     #[inline]
-    fn leave(&self, skb: &RxSkb) {
+    fn uncharge(&self, skb: &RxSkb) {
         let memory = skb.memory();
         self.bytes.add(memory.wrapping_neg(), Relaxed);
-        if skb.notes().in_sum {
-            SUM.add(i64::from(memory).wrapping_neg(), Relaxed);
+        if skb.rx_cb().in_total {
+            TOTAL_BYTES.add(i64::from(memory).wrapping_neg(), Relaxed);
         }
     }
 
-    /// Buffers that wait. With nothing to synchronise with, the answer may be old.
+    /// Returns the number of queued skbs. Without synchronisation the value may be outdated.
     #[inline]
     pub fn buffers(&self) -> u32 {
-        // SAFETY: Initialised.
+        // SAFETY: The queue is initialised; C reads the length without the lock.
         unsafe { bindings::ferroce_helper_skb_queue_len_lockless(self.head.get()) }
     }
 
-    /// Whether it is empty. With nothing to synchronise with, the answer may be old.
+    /// Returns whether the queue is empty. Without synchronisation the value may be outdated.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.buffers() == 0
     }
 
-    /// Frees the packets that are there now. Others may bring more meanwhile.
+    /// Drops the packets that are queued now. Others may be added meanwhile.
     pub fn purge(&self) {
-        // Not until it is empty: those who bring packets may be faster than we are.
+        // Bounded, because packets may be added faster than this removes them.
         for _ in 0..self.buffers() {
             match self.pop() {
-                Some(skb) => skb.refuse(),
+                Some(skb) => skb.drop_packet(),
                 None => return,
             }
         }
@@ -151,9 +151,9 @@ impl SkbQueue {
 #[pinned_drop]
 impl PinnedDrop for SkbQueue {
     fn drop(self: Pin<&mut Self>) {
-        // Ends: nobody brings any more.
+        // Terminates: access is exclusive, so no packet is added.
         while let Some(skb) = self.pop() {
-            skb.refuse();
+            skb.drop_packet();
         }
     }
 }

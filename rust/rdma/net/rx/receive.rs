@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a driver implements to receive the packets of a UDP port.
+//! The interface that a driver implements to receive the packets of a UDP port. Called in softirq.
 
 use crate::net::{
     netdev::NetDevBorrow,
     rx::skb::RxSkb, //
 };
 
-/// Bytes of the first payload that a receiver is asked with.
+/// Length of the BTH, which [`PacketReceiver::takes_gso`] gets.
 pub const BTH_PEEK_LEN: usize = 12;
 
-/// Takes packets.
+/// Receives packets.
 pub trait PacketReceiver: Send + Sync + 'static {
-    /// The UDP port.
+    /// UDP port to receive from.
     const PORT: u16;
 
-    /// Whether it takes a burst as one whose first UDP payload begins with these bytes. If not, it gets
-    /// the packets one by one. Called as [`PacketReceiver::receive`] is.
+    /// Returns whether a GSO list is delivered as one skb, given the first bytes of its first UDP payload. If
+    /// not, its packets are delivered one by one. Called as [`PacketReceiver::receive`].
     fn takes_gso(&self, first: &[u8; BTH_PEEK_LEN]) -> bool;
 
-    /// A packet has come in by the interface `via`, or a burst. Called in softirq, under RCU, on many CPUs at
-    /// once.
+    /// Processes a received packet or GSO list, which arrived by `via`. Called in softirq, under RCU,
+    /// concurrently on many CPUs.
     fn receive(&self, skb: RxSkb, via: &NetDevBorrow);
 }

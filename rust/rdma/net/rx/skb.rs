@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! UDP packets that have come in.
+//! Received UDP packets.
 //!
-//! Owns them: they are freed when dropped. A packet lies in several pieces, and stays so; bytes
-//! are copied out of it, or checked in place, but it is never made contiguous. Does not know what
-//! the payload is.
-//!
-//! Offsets count from the first byte of the UDP payload.
+//! [`RxSkb`] owns an skb. It may be in several fragments and is not linearised; its bytes are copied out, or
+//! checksummed in place. Offsets count from the first byte of the UDP payload.
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
@@ -38,58 +35,57 @@ const IPV6_LEN: usize = 40;
 /// Length of an IPv4 header without options, in bytes.
 const IPV4_LEN: usize = 20;
 
-/// A received UDP packet, or the packets of a burst, which have the same addresses and ports: what is said
-/// here of the packet is then said of the first.
+/// A received UDP packet, or a GSO list of packets with the same addresses and ports. For a list, the methods
+/// describe the first packet unless they say otherwise.
 ///
 /// # Invariants
 ///
-/// - The buffer is valid and ours alone, and depends on nothing that RCU keeps. What it points to may
-///   be shared with clones, so nobody writes to it.
-/// - `data` is at the UDP header. The bytes from the network header to the end of the UDP header are
-///   in the linear part; they are a valid IPv4 or IPv6 header with what belongs to it, and the UDP
-///   header.
-/// - If it says that it is a burst (`gso_size`), the other packets are on its list, each with its `data`
-///   at the UDP payload; the first is as long as `gso_size` says.
-/// - `cb` is initialised, begins with [`Notes`], and is nobody else's.
+/// - The skb is valid and owned, and refers to nothing that RCU protects. Its data may be shared with clones, so
+///   it is not written.
+/// - `data` points to the UDP header. The bytes from the network header to the end of the UDP header are in the
+///   linear part: a valid IPv4 or IPv6 header with options or extension headers, and the UDP header.
+/// - If `gso_size` is set, the other packets are on the frag_list, each with `data` at its UDP payload, and the
+///   first packet has `gso_size` bytes of payload.
+/// - `cb` is initialised, begins with [`RxCb`], and is used by the owner only.
 pub struct RxSkb(pub(super) NonNull<bindings::sk_buff>);
 
-// SAFETY: The buffer is ours alone.
+// SAFETY: The skb has one owner and belongs to no task.
 unsafe impl Send for RxSkb {}
-// SAFETY: Nothing is changed through a shared reference.
+// SAFETY: A shared reference only reads the skb.
 unsafe impl Sync for RxSkb {}
 
 impl RxSkb {
-    /// Takes over a packet from the `encap_rcv` hook of a UDP socket.
+    /// Takes over a packet from the `encap_rcv` callback of a UDP socket.
     ///
     /// # Safety
     ///
-    /// `raw` is valid and the caller's, and is as UDP passes it to the hook.
+    /// `raw` must be valid, owned by the caller, and in the state in which UDP passes it to the callback.
     pub(crate) unsafe fn from_encap(raw: *mut bindings::sk_buff) -> Self {
-        // SAFETY: As the function requires. Lets go of route, socket and interface: RCU keeps them,
-        // and the packet may be kept for longer.
+        // SAFETY: By the function's contract the skb is valid and owned. C drops its route, socket and
+        // netdev, which RCU keeps: the packet may be queued beyond the critical section.
         unsafe { bindings::ferroce_helper_skb_detach(raw) };
-        // INVARIANT: IP and UDP have pulled and checked their headers. What they had in `cb` was
-        // for them.
-        // SAFETY: Valid, so not null.
+        // INVARIANT: IP and UDP have pulled and checked their headers, and no longer use `cb`.
+        // SAFETY: A valid pointer is not null.
         let mut skb = Self(unsafe { NonNull::new_unchecked(raw) });
-        skb.note(Notes {
-            position: 0,
-            in_sum: false,
-            ours: false,
+        skb.set_rx_cb(RxCb {
+            next_packet: 0,
+            in_total: false,
+            is_local: false,
         });
         skb
     }
 
-    /// Takes over a burst that came unsplit; `ours`: it was made by this module.
+    /// Takes over a GSO list; `is_local` says that this module built it.
     ///
     /// # Safety
     ///
-    /// As for [`RxSkb::from_encap`]; and the buffer is as [`GsoList`](crate::net::tx::gso_list::Burst) makes it.
-    pub(in crate::net) unsafe fn from_burst(raw: *mut bindings::sk_buff, ours: bool) -> Self {
-        // SAFETY: As the function requires.
+    /// As for [`RxSkb::from_encap`]. The skb must have the form that
+    /// [`GsoList`](crate::net::tx::gso_list::GsoList) gives it.
+    pub(in crate::net) unsafe fn from_gso(raw: *mut bindings::sk_buff, is_local: bool) -> Self {
+        // SAFETY: By the function's contract, which includes that of `from_encap`.
         let mut skb = unsafe { Self::from_encap(raw) };
-        let notes = skb.notes();
-        skb.note(Notes { ours, ..notes });
+        let rx_cb = skb.rx_cb();
+        skb.set_rx_cb(RxCb { is_local, ..rx_cb });
         skb
     }
 
@@ -104,44 +100,45 @@ impl RxSkb {
 
     #[inline]
     fn fields(&self) -> &bindings::sk_buff {
-        // SAFETY: Valid, and not changed while `self` is borrowed.
+        // SAFETY: The skb is valid by the type invariant, and does not change while `self` is borrowed.
         unsafe { self.0.as_ref() }
     }
 
-    /// Length of the UDP payload in bytes, of all packets.
+    /// Returns the UDP payload of all packets in bytes.
     #[inline]
     pub fn udp_payload_len(&self) -> usize {
-        // CAST: `u32` to `usize`, on 64 bits.
+        // CAST: `u32` to `usize`, which has 64 bits.
         (self.fields().len as usize).saturating_sub(UDP_LEN)
     }
 
-    /// Bytes of memory that are kept with it. The same for as long as it waits.
+    /// Returns the memory that the skb occupies (`truesize`). Constant while it is queued.
     pub(super) fn memory(&self) -> i32 {
         // CAST: At most some hundred kilobytes.
         self.fields().truesize as i32
     }
 
-    /// Number of packets in the buffer.
+    /// Returns the number of packets.
     #[inline]
     pub fn packets(&self) -> u16 {
-        // SAFETY: Valid.
+        // SAFETY: The skb is valid by the type invariant.
         unsafe { bindings::ferroce_helper_skb_packets(self.as_raw()) }
     }
 
-    /// Keeps that the packets before `index` are done with.
+    /// Records that the packets before `index` have been processed.
     pub fn resume_at(&mut self, index: u16) {
-        let notes = self.notes();
-        self.note(Notes {
-            position: index,
-            ..notes
+        let rx_cb = self.rx_cb();
+        self.set_rx_cb(RxCb {
+            next_packet: index,
+            ..rx_cb
         });
     }
 
-    /// The headers as they have come in: IP with its options, and UDP.
+    /// Returns the received headers: IP with options or extension headers, and UDP.
     #[inline]
     pub fn ip_and_udp_header(&self) -> &[u8] {
         let fields = self.fields();
-        // SAFETY: By the invariant, both are in the linear part, one after the other.
+        // SAFETY: By the type invariant both headers are in the linear part and contiguous, from the network
+        // header to `UDP_LEN` bytes after `data`.
         unsafe {
             let ip: *const u8 = bindings::ferroce_helper_skb_network_header(self.as_raw())
                 .cast_const()
@@ -155,7 +152,7 @@ impl RxSkb {
         }
     }
 
-    /// The IP header, and the rest.
+    /// Returns the fixed part of the IP header.
     #[inline]
     fn ip(&self) -> Ip<'_> {
         let headers = self.ip_and_udp_header();
@@ -166,7 +163,7 @@ impl RxSkb {
         }
     }
 
-    /// Where the packet comes from, and which of our addresses it was sent to.
+    /// Returns source and destination address.
     #[inline]
     pub fn addresses(&self) -> Addresses {
         match self.ip() {
@@ -188,7 +185,7 @@ impl RxSkb {
         }
     }
 
-    /// IPv4 type of service or IPv6 traffic class, with the ECN bits.
+    /// Returns the IPv4 type of service or IPv6 traffic class, including the ECN bits.
     pub fn traffic_class(&self) -> u8 {
         match self.ip() {
             Ip::V4(&[_, tos, ..]) => tos,
@@ -197,7 +194,7 @@ impl RxSkb {
         }
     }
 
-    /// IPv4 time to live or IPv6 hop limit.
+    /// Returns the IPv4 time to live or IPv6 hop limit.
     pub fn hop_limit(&self) -> u8 {
         match self.ip() {
             Ip::V4(header) => header[8],
@@ -206,7 +203,7 @@ impl RxSkb {
         }
     }
 
-    /// IPv6 flow label; 0 for IPv4.
+    /// Returns the IPv6 flow label; 0 for IPv4.
     pub fn flow_label(&self) -> u32 {
         match self.ip() {
             Ip::V6(&[_, a, b, c, ..]) => u32::from_be_bytes([0, a & 0xf, b, c]),
@@ -214,103 +211,105 @@ impl RxSkb {
         }
     }
 
-    /// Index of the interface that the packet has come in by.
+    /// Returns the index of the netdev that received the packet.
     pub fn ifindex(&self) -> i32 {
-        // SAFETY: Valid.
+        // SAFETY: The skb is valid by the type invariant.
         unsafe { bindings::ferroce_helper_skb_iif(self.as_raw()) }
     }
 
-    /// Whether the buffer itself was made by this module, so that it has never left this machine, and holds what was
-    /// put into it.
+    /// Returns whether this module built the skb: the packets then never left this host, and their contents
+    /// are unchanged.
     #[inline]
-    pub fn is_as_made(&self) -> bool {
-        self.notes().ours
+    pub fn is_local_gso(&self) -> bool {
+        self.rx_cb().is_local
     }
 
-    /// What [`RxSkb::set_cb`] has put here; anything if it has not.
+    /// Returns the value stored by [`RxSkb::set_cb`]; unspecified without one.
     #[inline]
     pub fn cb<C: FromBytes>(&self) -> C {
         const { assert!(size_of::<C>() <= CB_LEN) };
-        // SAFETY: Initialised, by the invariant, and long enough; any bytes are a `C`.
+        // SAFETY: `cb` is initialised by the type invariant, and has `CB_LEN` bytes after the first
+        // `RX_CB_LEN`. Any bytes are a valid `C`.
         unsafe {
             let cb: *const u8 = (&raw const self.fields().cb).cast();
-            cb.add(NOTES_LEN).cast::<C>().read_unaligned()
+            cb.add(RX_CB_LEN).cast::<C>().read_unaligned()
         }
     }
 
-    /// Keeps `value` with the packet.
+    /// Stores `value` in the skb.
     #[inline]
     pub fn set_cb<C: IntoBytes + Immutable>(&mut self, value: C) {
         const { assert!(size_of::<C>() <= CB_LEN) };
-        // SAFETY: Ours, and long enough; a `C` has no padding that would not be initialised.
+        // SAFETY: The skb is owned, and `cb` has `CB_LEN` bytes after the first `RX_CB_LEN`. `C: IntoBytes`
+        // has no padding, so `cb` stays initialised.
         unsafe {
             let cb: *mut u8 = (&raw mut (*self.as_raw()).cb).cast();
-            cb.add(NOTES_LEN).cast::<C>().write_unaligned(value);
+            cb.add(RX_CB_LEN).cast::<C>().write_unaligned(value);
         }
     }
 
     #[inline]
-    pub(super) fn notes(&self) -> Notes {
-        // SAFETY: Written when the buffer became ours.
-        unsafe { (&raw const self.fields().cb).cast::<Notes>().read() }
+    pub(super) fn rx_cb(&self) -> RxCb {
+        // SAFETY: By the type invariant `cb` begins with an `RxCb`; C aligns `cb` to 8 bytes.
+        unsafe { (&raw const self.fields().cb).cast::<RxCb>().read() }
     }
 
     #[inline]
-    pub(super) fn note(&mut self, notes: Notes) {
-        // SAFETY: Ours, long enough, and aligned to 8 bytes.
-        unsafe { (&raw mut (*self.as_raw()).cb).cast::<Notes>().write(notes) };
+    pub(super) fn set_rx_cb(&mut self, rx_cb: RxCb) {
+        // SAFETY: The skb is owned, `cb` is large enough, and C aligns it to 8 bytes.
+        unsafe { (&raw mut (*self.as_raw()).cb).cast::<RxCb>().write(rx_cb) };
     }
 
-    /// Another packet with the same content, which is not copied. For any context. `None`: no memory.
+    /// Clones the packet; the data is shared, not copied. For any context. `None` if there is no memory.
     pub fn try_clone(&self) -> Option<Self> {
-        // SAFETY: Valid. The clone is new, has the same headers at the same places, and holds what it
-        // points to.
+        // SAFETY: The skb is valid by the type invariant. C returns a new skb or null.
         let clone = unsafe {
             bindings::skb_clone(self.as_raw(), bindings::GFP_ATOMIC | bindings::__GFP_NOWARN)
         };
-        // INVARIANT: See above.
+        // INVARIANT: The clone is owned. C copied `cb` and all offsets, and took a reference to the data.
         NonNull::new(clone).map(Self)
     }
 
-    /// Frees a packet that nobody wanted, so that tools which watch for drops see it.
-    pub fn refuse(self) {
+    /// Frees the packet as a drop, which drop monitors report; a plain drop of the value counts as consumed.
+    pub(super) fn drop_packet(self) {
         let reason = bindings::skb_drop_reason_SKB_DROP_REASON_NOT_SPECIFIED;
-        // SAFETY: The packet is ours.
+        // SAFETY: By the type invariant the skb is owned; it is freed once.
         unsafe { bindings::sk_skb_reason_drop(ptr::null(), self.into_raw(), reason) };
     }
 }
 
 impl Drop for RxSkb {
     fn drop(&mut self) {
-        // SAFETY: The packet is ours.
+        // SAFETY: By the type invariant the skb is owned; it is freed once.
         unsafe { bindings::ferroce_helper_consume_skb(self.as_raw()) };
     }
 }
 
-/// What is kept of a buffer here, in the first bytes of its `cb`.
+/// Private data of this folder, at the start of `cb`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Notes {
-    /// Index of the packet that is the next.
-    pub(super) position: u16,
-    /// While it waits: whether the sum of all queues counts it. See [`SkbQueue`].
-    pub(super) in_sum: bool,
-    /// It is a burst that was made here. See [`RxSkb::is_as_made`].
-    pub(super) ours: bool,
+pub(super) struct RxCb {
+    /// Index of the next packet to process.
+    pub(super) next_packet: u16,
+    /// While it is queued: whether it counts in the total of all queues. See
+    /// [`SkbQueue`](crate::net::rx::queue::SkbQueue).
+    pub(super) in_total: bool,
+    /// This module built the GSO list. See [`RxSkb::is_local_gso`].
+    pub(super) is_local: bool,
 }
 
-/// Bytes of `cb` for [`Notes`].
-const NOTES_LEN: usize = 16;
+/// Bytes of `cb` reserved for [`RxCb`].
+const RX_CB_LEN: usize = 16;
 
-const _: () = assert!(size_of::<Notes>() <= NOTES_LEN);
+const _: () = assert!(size_of::<RxCb>() <= RX_CB_LEN);
 
-/// Bytes that an owner may keep with a packet.
-pub const CB_LEN: usize = 48 - NOTES_LEN;
+/// Bytes of `cb` that the owner of a packet may use.
+pub const CB_LEN: usize = 48 - RX_CB_LEN;
 
 /// The fixed part of an IP header.
 enum Ip<'a> {
     V4(&'a [u8; IPV4_LEN]),
     V6(&'a [u8; IPV6_LEN]),
-    /// Cannot be, but costs less to allow for than to prove.
+    /// Excluded by the invariant of [`RxSkb`]; handled because that is cheaper than a proof.
     None,
 }

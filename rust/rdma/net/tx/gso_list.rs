@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets of one flow that go through the network stack as one.
+//! GSO lists: packets of one flow that the stack handles as one skb.
 //!
-//! Owns them from when they are complete until the network takes them. The first carries the others on
-//! its list of buffers, as generic segmentation offload wants it (`SKB_GSO_FRAGLIST`): routing,
-//! filters and queues see one buffer, and a device that takes no such buffer gets the packets, each
-//! as it was put in. What the network refuses is lost, as on any wire.
+//! The first skb carries the others on its frag_list (`SKB_GSO_FRAGLIST`). Routing, netfilter and qdiscs see
+//! one skb. A device without support for such lists gets the packets one by one, unchanged. A packet that the
+//! stack drops is lost, as on any network.
 //!
 //! C headers: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h),
 //! [`include/net/udp.h`](srctree/include/net/udp.h)
@@ -32,138 +31,141 @@ use kernel::{
     }, //
 };
 
-/// Most bytes of a burst, from its first IP header on: what an IPv4 header can say.
-const MAX_BYTES: u32 = u16::MAX as u32;
+/// Bytes of a list, from its first IP header on, at most: the limit of the IPv4 total length.
+const MAX_GSO_BYTES: u32 = u16::MAX as u32;
 
-/// Most packets of a burst: what the receive path of UDP makes at most.
-pub(in crate::net) const MAX_PACKETS: u16 = 64;
+/// Packets of a list, at most: the limit of UDP GRO.
+pub(in crate::net) const MAX_GSO_PACKETS: u16 = 64;
 
-/// What tells the buffers of this module from all others, since it was loaded.
-static MARK: SetOnce<Mark> = SetOnce::new();
+/// Marks the skbs of this module. Chosen when the first list is built.
+static SKB_MARK: SetOnce<SkbMark> = SetOnce::new();
 
-/// Nobody can guess it.
-type Mark = [u32; 4];
+/// Random, so that no other sender can forge it.
+type SkbMark = [u32; 4];
 
-const _: () = assert!(size_of::<Mark>() <= 48, "the room of `cb`");
+const _: () = assert!(size_of::<SkbMark>() <= 48, "the mark must fit in `cb`");
 
-/// The mark for buffers that are made here. `None` while somebody else makes it, which does no harm.
+/// Returns the mark, and chooses it on first use. `None` while another CPU chooses it; the list is then sent
+/// without marks, which is harmless.
 #[inline]
-fn our_mark() -> Option<&'static Mark> {
-    MARK.as_ref().or_else(|| {
-        MARK.populate([(); 4].map(|()| random::u32()));
-        MARK.as_ref()
+fn skb_mark() -> Option<&'static SkbMark> {
+    SKB_MARK.as_ref().or_else(|| {
+        SKB_MARK.populate([(); 4].map(|()| random::u32()));
+        SKB_MARK.as_ref()
     })
 }
 
-/// Who knows the buffers of this module when he sees them, and looks at those on one list.
-pub(in crate::net) struct MadeHere {
-    mark: Option<&'static Mark>,
-    /// All that were seen are ours; `None`: none was.
-    all: Option<bool>,
+/// Checks whether all skbs of a frag_list were built by this module.
+pub(in crate::net) struct SkbOrigin {
+    mark: Option<&'static SkbMark>,
+    /// Whether all checked skbs carry our mark; `None` if none was checked.
+    all_marked: Option<bool>,
 }
 
-impl MadeHere {
-    /// Has seen none.
+impl SkbOrigin {
+    /// Creates a check of an empty list.
     #[inline]
     pub(in crate::net) fn new() -> Self {
         Self {
-            mark: MARK.as_ref(),
-            all: None,
+            mark: SKB_MARK.as_ref(),
+            all_marked: None,
         }
     }
 
-    /// Looks at the next buffer on the list of another.
+    /// Checks the next skb of the list.
     ///
     /// # Safety
     ///
-    /// The buffer is valid.
+    /// `skb` must be valid.
     #[inline]
-    pub(in crate::net) unsafe fn look_at(&mut self, skb: *const bindings::sk_buff) {
-        // SAFETY: As the function requires. C has initialised all of it, and any bytes are a mark.
-        let mark = unsafe { (&raw const (*skb).cb).cast::<Mark>().read_unaligned() };
-        let ours = self.mark == Some(&mark);
-        self.all = Some(ours && self.all.unwrap_or(true));
+    pub(in crate::net) unsafe fn check(&mut self, skb: *const bindings::sk_buff) {
+        // SAFETY: By the function's contract the skb is valid. C initialises its whole `cb`, and any bytes
+        // are a valid mark.
+        let mark = unsafe { (&raw const (*skb).cb).cast::<SkbMark>().read_unaligned() };
+        let is_marked = self.mark == Some(&mark);
+        self.all_marked = Some(is_marked && self.all_marked.unwrap_or(true));
     }
 
-    /// Whether there was one, and all were made here: those are the very buffers, so they have never left this
-    /// machine.
+    /// Returns whether the list has skbs and all carry our mark. They are then the very skbs that this module
+    /// sent, so the packets never left this host.
     #[inline]
-    pub(in crate::net) fn made_all(&self) -> bool {
-        self.all == Some(true)
+    pub(in crate::net) fn is_local(&self) -> bool {
+        self.all_marked == Some(true)
     }
 }
 
-/// What became of a packet.
+/// The result of a transmission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Xmit {
-    /// The network has it.
+    /// The stack accepted the packets.
     Sent,
-    /// The network has it, or has dropped another one for it: send less (`NET_XMIT_CN`).
+    /// The stack accepted the packets, or dropped others for them; the sender should slow down
+    /// (`NET_XMIT_CN`).
     Congested,
-    /// It is gone.
+    /// The packets were dropped.
     Lost,
 }
 
-/// One packet or more.
+/// A list of one or more packets.
 ///
 /// # Invariants
 ///
-/// `last` is null, or the last buffer on the list of the first packet's, which owns it.
+/// `last` is null, or the last skb on the frag_list of the first packet's skb, which owns it.
 pub struct GsoList {
     first: IpPacket,
     last: *mut bindings::sk_buff,
-    /// What the buffers on the list get.
-    mark: Option<&'static Mark>,
+    /// Mark of the skbs on the frag_list.
+    mark: Option<&'static SkbMark>,
     packets: u16,
     bytes: u32,
-    payload: u32,
-    /// Longest packet that others may join; 0 if none may.
+    payload_bytes: u32,
+    /// Length of the longest packet that the list may contain; 0 if it must not contain more than one.
     mtu: u32,
 }
 
-// SAFETY: The buffers are ours alone.
+// SAFETY: The list owns its skbs, which belong to no task.
 unsafe impl Send for GsoList {}
-// SAFETY: Nothing is changed through a shared reference.
+// SAFETY: A shared reference only reads.
 unsafe impl Sync for GsoList {}
 
 impl GsoList {
-    /// A burst that goes along `route`, of one packet so far.
+    /// Creates a list with one packet, to be sent on `route`.
     pub fn new(first: IpPacket, route: &Route) -> Self {
         Self {
             last: ptr::null_mut(),
             mark: None,
             packets: 1,
             bytes: first.len(),
-            payload: first.payload_len(),
-            // Room for more headers is made in the first packet only.
+            payload_bytes: first.payload_len(),
+            // Encapsulation adds headers to the first packet only.
             mtu: if route.encapsulates() { 0 } else { route.mtu() },
             first,
         }
     }
 
-    /// Number of packets.
+    /// Returns the number of packets.
     pub fn packets(&self) -> u16 {
         self.packets
     }
 
-    /// Bytes of UDP payload of all packets.
+    /// Returns the UDP payload of all packets in bytes.
     pub fn payload_len(&self) -> usize {
-        // CAST: `u32` to `usize`, on 64 bits.
-        self.payload as usize
+        // CAST: `u32` to `usize`, which has 64 bits.
+        self.payload_bytes as usize
     }
 
-    /// Appends a packet with the same addresses and ports, and the next IPv4 identification.
+    /// Appends a packet with the same addresses and ports and the next IPv4 identification.
     ///
     /// # Errors
     ///
-    /// The packet, if it does not fit: there is no room, it would have to be fragmented, or one
-    /// before it is missing. It begins another burst.
+    /// Returns the packet if it does not fit: the list is full, the packet would have to be fragmented, or
+    /// its identification is not the next one. The caller begins another list.
     pub fn push(&mut self, packet: IpPacket) -> Result<(), IpPacket> {
         let payload = packet.payload_len();
         let bytes = self.bytes.wrapping_add(payload);
         let expected = self.first.ipv4_id().wrapping_add(self.packets);
-        if bytes > MAX_BYTES
-            || self.packets >= MAX_PACKETS
+        if bytes > MAX_GSO_BYTES
+            || self.packets >= MAX_GSO_PACKETS
             || packet.len().max(self.first.len()) > self.mtu
             || packet.ipv4_id() != expected
         {
@@ -172,52 +174,54 @@ impl GsoList {
         let headers = packet.headers_len();
         let next = packet.into_raw();
         if self.last.is_null() {
-            self.mark = our_mark();
+            self.mark = skb_mark();
         }
-        // INVARIANT: `next` is the last from now on.
-        // SAFETY: All buffers are ours. The headers of `next` stay in front of its data, where
-        // segmentation finds them by their offsets.
+        // INVARIANT: `next` is the last skb of the frag_list from here on.
+        // SAFETY: All skbs are owned by `self` or by the function. `next` has at least `headers` bytes, which
+        // remain in front of its data, where segmentation finds them by their offsets. `last` is the last skb
+        // of the list by the type invariant. The mark fits in `cb`.
         unsafe {
             bindings::skb_pull(next, headers);
             bindings::ferroce_helper_skb_list_add(self.first.as_raw(), self.last, next);
             if let Some(&mark) = self.mark {
-                // Nothing on the way looks at the `cb` of a buffer on a list.
-                (&raw mut (*next).cb).cast::<Mark>().write_unaligned(mark);
+                // The stack does not use the `cb` of an skb on a frag_list.
+                (&raw mut (*next).cb)
+                    .cast::<SkbMark>()
+                    .write_unaligned(mark);
             }
         }
         self.last = next;
         self.packets = self.packets.wrapping_add(1);
         self.bytes = bytes;
-        self.payload = self.payload.wrapping_add(payload);
+        self.payload_bytes = self.payload_bytes.wrapping_add(payload);
         Ok(())
     }
 
-    /// Gives the packets to the network, and counts them in `flight`, if there is one. For any context but
-    /// hard interrupts.
-    pub fn send(self, route: &Route, flight: Option<&Arc<TxInflight>>) -> Xmit {
+    /// Sends the packets, and counts them in `tx_inflight` if given. For any context except hard interrupts.
+    pub fn send(self, route: &Route, tx_inflight: Option<&Arc<TxInflight>>) -> Xmit {
         let (traffic_class, priority) = self.first.class();
         let v4 = self.first.is_v4();
         let ethertype = match v4 {
             true => bindings::ETH_P_IP,
             false => bindings::ETH_P_IPV6,
         };
-        // The way may have changed since the burst was begun.
+        // The route may have changed since the list was begun.
         if v4 != route.is_v4() || (self.packets > 1 && route.encapsulates()) {
             return Xmit::Lost;
         }
         if self.packets > 1 {
-            self.describe();
+            self.set_gso_fields();
         }
-        if let Some(flight) = flight {
-            self.board(flight);
+        if let Some(tx_inflight) = tx_inflight {
+            self.charge(tx_inflight);
         }
-        // What is on the list goes with it.
+        // The first skb owns the others.
         let skb = self.first.into_raw();
         let _guard = rcu::read_lock();
-        // CAST: EtherTypes have 16 bits.
+        // CAST: An EtherType has 16 bits.
         let ethertype = (ethertype as u16).to_be();
-        // SAFETY: The packet is complete; it goes to the function, in any case. The route is of the
-        // same family, and RCU and `route` keep it.
+        // SAFETY: The skb has its headers and is owned; C consumes it in any case. The route is of the same
+        // family. RCU and `route` keep the `dst`, which the skb refers to without a reference.
         let result = unsafe {
             let dst = route.as_raw();
             let priority = match priority {
@@ -238,26 +242,26 @@ impl GsoList {
         }
     }
 
-    /// Counts the packets in `flight`. The last is freed with all the others, or when they are taken apart;
-    /// the first is not asked, as IP on its way in has nothing depend on its sender any more.
-    fn board(&self, flight: &Arc<TxInflight>) {
+    /// Counts the list in `tx_inflight`, by the destructor of its last skb, which is freed with the others or after
+    /// segmentation. IP on receive calls the destructor of a first skb early (`skb_orphan`).
+    fn charge(&self, tx_inflight: &Arc<TxInflight>) {
         let first = self.first.as_raw();
         let counted = match self.last.is_null() {
             true => first,
             false => self.last,
         };
-        // SAFETY: The buffers are ours, and have never had a destructor.
-        unsafe { flight.board(counted, (*first).truesize as usize) };
+        // SAFETY: `self` owns the skbs, and none has had a destructor or socket.
+        unsafe { tx_inflight.charge(counted, (*first).truesize as usize) };
     }
 
-    /// Says in the first buffer that it holds several packets.
-    fn describe(&self) {
-        // CAST: The payload of one packet, and of all: below 64 KiB.
+    /// Sets the GSO fields of the first skb.
+    fn set_gso_fields(&self) {
+        // CAST: Payload of one packet and of all, both below 64 KiB.
         let (size, udp_len) = (
             self.first.payload_len() as u16,
             self.payload_len().wrapping_add(UDP_LEN) as u16,
         );
-        // SAFETY: The buffer is ours, its UDP header is written, and its list is as described.
+        // SAFETY: `self` owns the skb. Its UDP header is written, and its frag_list has `packets - 1` skbs.
         unsafe {
             bindings::ferroce_helper_skb_set_gso_list(
                 self.first.as_raw(),

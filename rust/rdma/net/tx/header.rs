@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The IP and UDP headers of packets to be sent.
+//! IP and UDP headers of packets to send.
 //!
-//! Owns their bytes. Total length and checksum of IPv4 are left to the network stack, which knows how
-//! much is sent at a time.
+//! The stack fills in IPv4 total length and checksum, because they depend on how many packets are sent as
+//! one.
 
 use crate::{
     bindings,
@@ -25,25 +25,25 @@ const DONT_FRAGMENT: u16 = 0x4000;
 /// Protocol number of UDP.
 const UDP: u8 = bindings::IPPROTO_UDP as u8;
 
-/// What stands in the IP header, where there is a choice.
+/// The fields of an IP header that the sender chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct IpHeader {
     /// Source and destination.
     pub addresses: Addresses,
     /// IPv4 type of service or IPv6 traffic class.
     pub traffic_class: u8,
-    /// Priority in queues, and by the egress map of a VLAN that of the frame. 0: that of the traffic class.
+    /// Priority for qdiscs and for the egress map of a VLAN (PCP). 0: derived from the traffic class.
     pub priority: u8,
     /// IPv4 time to live or IPv6 hop limit.
     pub hop_limit: u8,
-    /// IPv6 flow label, 20 bits. Not in IPv4.
+    /// IPv6 flow label, 20 bits. Unused for IPv4.
     pub flow_label: u32,
-    /// IPv4 identification. Not in IPv6. Sent as it is: an ICRC covers it.
+    /// IPv4 identification. Unused for IPv6. The stack must not change it, because the ICRC covers it.
     pub ipv4_id: u16,
 }
 
 impl Addresses {
-    /// Length of an IP header of their family, in bytes.
+    /// Returns the length of an IP header of this family, in bytes.
     pub(in crate::net) const fn header_len(&self) -> usize {
         match self {
             Self::V4 { .. } => IPV4_LEN,
@@ -52,13 +52,13 @@ impl Addresses {
     }
 }
 
-/// A UDP header with checksum 0, which RoCE sends (IBA annex 17).
+/// Returns a UDP header with checksum 0, as RoCE sends it (IBA annex 17).
 pub(super) fn udp_header((source, dest): (u16, u16), len: u16) -> [u8; UDP_LEN] {
     let ([a, b], [c, d], [e, f]) = (source.to_be_bytes(), dest.to_be_bytes(), len.to_be_bytes());
     [a, b, c, d, e, f, 0, 0]
 }
 
-/// An IPv4 header. Total length and checksum are filled in by the network stack.
+/// Returns an IPv4 header. The stack fills in total length and checksum.
 pub(super) fn ipv4_header(ip: &IpHeader, src: [u8; 4], dst: [u8; 4]) -> [u8; IPV4_LEN] {
     let [id_high, id_low] = ip.ipv4_id.to_be_bytes();
     let [flags, fragment] = DONT_FRAGMENT.to_be_bytes();
@@ -88,7 +88,7 @@ pub(super) fn ipv4_header(ip: &IpHeader, src: [u8; 4], dst: [u8; 4]) -> [u8; IPV
     ]
 }
 
-/// An IPv6 header in front of `len` bytes.
+/// Returns an IPv6 header for a payload of `len` bytes.
 pub(super) fn ipv6_header(ip: &IpHeader, src: [u8; 16], dst: [u8; 16], len: u16) -> [u8; IPV6_LEN] {
     let class = u32::from(ip.traffic_class) << 20;
     let first = 6 << 28 | class | (ip.flow_label & 0xf_ffff);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets to be sent: headers, one packet in one buffer, and lists of them that travel as one.
+//! Packets to send: IP and UDP headers ([`header`]), one packet in one skb ([`skb`]), and lists of packets
+//! that the stack handles as one ([`gso_list`]).
 //!
-//! May use: the base of `net`, `mm`.
+//! May use the base of `net`, and `mm`.
 
 pub mod gso_list;
 pub mod header;

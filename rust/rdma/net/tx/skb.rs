@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! UDP packets to be sent.
+//! UDP packets to send, one skb each.
 //!
-//! Owns a packet from its first byte until it is complete. Its payload is written front to back, all of it
-//! copied: what leaves is what was put in, whatever happens to the memory that it came from. IP and UDP headers come
-//! last, in front ([`TxSkb::seal`]). Does not know what the payload is, nor how the packet gets on its way: see
-//! [`burst`](crate::net::tx::gso_list).
+//! The payload is written front to back. It is copied, so later changes of its source do not affect the
+//! packet. IP and UDP headers are prepended last ([`TxSkb::seal`]). [`gso_list`](crate::net::tx::gso_list)
+//! sends the packet.
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
@@ -32,42 +31,43 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// What a tunnel may put in front: GENEVE with all options in IPv6, and the Ethernet header that it carries. Of a
-/// burst tunnels look at the first packet only.
-const TUNNEL: u32 = 40 + 8 + 8 + 252 + 18;
+/// Room for the headers of a tunnel: GENEVE with all options over IPv6, and the inner Ethernet header.
+/// Tunnels look at the first packet of a GSO list only.
+const TUNNEL_HEADROOM: u32 = 40 + 8 + 8 + 252 + 18;
 
 /// Room in front of the payload: tunnel, any link-layer header, IPv6, UDP.
-// CAST: Small numbers.
-const HEADROOM: u32 = TUNNEL + bindings::LL_MAX_HEADER + (IPV6_LEN + UDP_LEN) as u32;
+// CAST: The lengths are small.
+const HEADROOM: u32 = TUNNEL_HEADROOM + bindings::LL_MAX_HEADER + (IPV6_LEN + UDP_LEN) as u32;
 
-/// A UDP packet in the making.
+/// A UDP packet that is being written.
 ///
 /// # Invariants
 ///
-/// - The buffer is valid and ours alone, with at least [`HEADROOM`] bytes in front of the data.
+/// - The skb is valid and owned, with at least [`HEADROOM`] bytes in front of the data.
 /// - `room` bytes are free behind the data, all of which is in the linear part.
 pub struct TxSkb {
     raw: NonNull<bindings::sk_buff>,
     room: usize,
 }
 
-// SAFETY: The buffer is ours alone.
+// SAFETY: The skb has one owner and belongs to no task.
 unsafe impl Send for TxSkb {}
-// SAFETY: Nothing is changed through a shared reference.
+// SAFETY: A shared reference only reads the skb.
 unsafe impl Sync for TxSkb {}
 
 impl TxSkb {
-    /// A packet with room for `len` bytes of UDP payload. For any context. `None`: no memory.
+    /// Allocates a packet with room for `len` bytes of UDP payload. For any context. `None` if there is no
+    /// memory.
     pub fn new(len: usize) -> Option<Self> {
         let size = u32::try_from(len).ok()?.checked_add(HEADROOM)?;
-        // SAFETY: No precondition.
+        // SAFETY: `__alloc_skb` has no preconditions for an atomic allocation.
         let raw = unsafe {
             bindings::__alloc_skb(size, bindings::GFP_ATOMIC | bindings::__GFP_NOWARN, 0, -1)
         };
         let raw = NonNull::new(raw)?;
-        // SAFETY: New, and empty.
+        // SAFETY: The skb is new and empty, and has `HEADROOM` bytes of room.
         unsafe { bindings::ferroce_helper_skb_reserve(raw.as_ptr(), HEADROOM as c_int) };
-        // INVARIANT: As allocated.
+        // INVARIANT: The skb is owned, has `HEADROOM` bytes in front, and `len` bytes behind.
         Some(Self { raw, room: len })
     }
 
@@ -76,36 +76,37 @@ impl TxSkb {
         self.raw.as_ptr()
     }
 
-    /// Length of the UDP payload in bytes, as far as it is written.
+    /// Returns the length of the payload written so far, in bytes.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a packet is not a collection")]
     pub fn len(&self) -> usize {
-        // SAFETY: Valid, and ours.
+        // SAFETY: The skb is valid and owned by the type invariant.
         unsafe { (*self.as_raw()).len as usize }
     }
 
-    /// Where the next byte goes, if there is room for `len`.
+    /// Returns where the next byte is written, if there is room for `len` bytes.
     fn tail(&mut self, len: usize) -> Result<*mut u8> {
         if len > self.room {
             return Err(ENOSPC);
         }
-        // SAFETY: Valid, and ours; by the invariant, `room` bytes follow the data.
+        // SAFETY: The skb is valid and owned by the type invariant, which also says that `room` bytes follow
+        // the data, so the pointer is inside its buffer.
         Ok(unsafe {
             let fields = self.raw.as_ref();
             fields.head.add(fields.tail as usize)
         })
     }
 
-    /// Counts `len` bytes that were written at [`TxSkb::tail`] as part of the packet.
+    /// Adds `len` bytes that were written at [`TxSkb::tail`] to the packet.
     ///
     /// # Safety
     ///
-    /// They were, and `len` is not more than was asked for.
+    /// The bytes must have been written, and `len` must not exceed the length passed to `tail`.
     unsafe fn written(&mut self, len: usize) {
-        // INVARIANT: As many bytes fewer.
+        // INVARIANT: `skb_put` moves `len` bytes from the room to the data.
         self.room = self.room.wrapping_sub(len);
-        // CAST: No more than `new` was given.
-        // SAFETY: There is room, and there are no fragments.
+        // CAST: At most the length given to `new`, which fits in 32 bits.
+        // SAFETY: The skb has room for `len` bytes, by the function's contract, and all its data is linear.
         unsafe { bindings::skb_put(self.as_raw(), len as u32) };
     }
 
@@ -113,10 +114,11 @@ impl TxSkb {
     ///
     /// # Errors
     ///
-    /// `ENOSPC`: not so much room.
+    /// `ENOSPC`: not enough room.
     pub fn put(&mut self, bytes: &[u8]) -> Result {
         let tail = self.tail(bytes.len())?;
-        // SAFETY: As many bytes are free there, and nobody else knows them.
+        // SAFETY: `tail` returned a place with room for the bytes, which belongs to the owned skb and does
+        // not overlap `bytes`. They are written before they are counted.
         unsafe {
             tail.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             self.written(bytes.len());
@@ -124,16 +126,16 @@ impl TxSkb {
         Ok(())
     }
 
-    /// Appends a copy of `len` bytes at `offset` of `memory`, and returns the copy, which nobody
-    /// changes any more.
+    /// Appends a copy of `len` bytes at `offset` of `memory`, and returns the copy, which no longer changes.
     ///
     /// # Errors
     ///
-    /// `ENOSPC`: not so much room. `EFAULT`: the memory has not so many bytes.
+    /// - `ENOSPC`: not enough room.
+    /// - Any error of [`Memory::read`].
     pub fn put_memory(&mut self, memory: &Memory, offset: u64, len: usize) -> Result<&[u8]> {
         let tail = self.tail(len)?;
-        // SAFETY: As many bytes are free there, nobody else knows them, and `read_raw` writes all
-        // of them.
+        // SAFETY: `tail` returned a place with room for `len` bytes, which belongs to the owned skb.
+        // `read_raw` wrote all of them if it succeeded. The slice borrows `self`, so the bytes do not change.
         unsafe {
             memory.read_raw(offset, tail, len)?;
             self.written(len);
@@ -141,7 +143,7 @@ impl TxSkb {
         }
     }
 
-    /// Puts UDP and IP headers in front. `None`: the packet is too long.
+    /// Prepends the UDP and IP headers. `None` if the packet is too long.
     pub fn seal(mut self, ip: &IpHeader, ports: (u16, u16)) -> Option<IpPacket> {
         let payload = self.len();
         let udp_len = u16::try_from(payload.wrapping_add(UDP_LEN)).ok()?;
@@ -151,12 +153,12 @@ impl TxSkb {
             Addresses::V6 { src, dst } => self.push(&ipv6_header(ip, src, dst, udp_len)),
         }
         let ip_len = ip.addresses.header_len();
-        // CAST: 20 or 40.
-        // SAFETY: The packet is ours, and begins with as many bytes.
+        // CAST: The length is 20 or 40.
+        // SAFETY: The skb is owned, and its data begins with an IP header of that length.
         unsafe { bindings::ferroce_helper_skb_set_headers(self.as_raw(), ip_len as c_int) };
         Some(IpPacket {
             skb: self,
-            // CAST: At most 64 KiB, and at most 48.
+            // CAST: The payload is at most 64 KiB, the headers at most 48 bytes.
             payload: payload as u32,
             headers_len: ip_len.wrapping_add(UDP_LEN) as u8,
             ipv4_id: ip.ipv4_id,
@@ -165,11 +167,11 @@ impl TxSkb {
         })
     }
 
-    /// Puts a header in front.
+    /// Prepends a header.
     fn push<const N: usize>(&mut self, header: &[u8; N]) {
         const { assert!(N <= IPV6_LEN) };
-        // SAFETY: By the invariant there is room for all headers, and this is called for no more
-        // than one of IP and one of UDP. CAST: See above.
+        // SAFETY: The type invariant leaves room for all headers, and `seal` calls this once for UDP and once
+        // for IP. `skb_push` returns the start of `N` writable bytes. CAST: `N` is at most 40.
         unsafe {
             let place: *mut u8 = bindings::skb_push(self.as_raw(), N as u32).cast();
             place.copy_from_nonoverlapping(header.as_ptr(), N);
@@ -179,13 +181,13 @@ impl TxSkb {
 
 impl Drop for TxSkb {
     fn drop(&mut self) {
-        // SAFETY: The buffer is ours.
+        // SAFETY: By the type invariant the skb is owned; it is freed once.
         unsafe { bindings::ferroce_helper_consume_skb(self.as_raw()) };
     }
 }
 
-/// A UDP packet with its headers, ready to be sent. Those fields that depend on the length of what
-/// is sent at a time are filled in by the network stack.
+/// A UDP packet with its headers. The stack fills in the fields that depend on how many packets are sent as
+/// one.
 pub struct IpPacket {
     skb: TxSkb,
     payload: u32,
@@ -197,38 +199,38 @@ pub struct IpPacket {
 }
 
 impl IpPacket {
-    /// Length of the UDP payload in bytes.
+    /// Returns the length of the UDP payload in bytes.
     #[inline]
     pub fn payload_len(&self) -> u32 {
         self.payload
     }
 
-    /// Length of the IP and UDP headers in bytes.
+    /// Returns the length of the IP and UDP headers in bytes.
     #[inline]
     pub(super) fn headers_len(&self) -> u32 {
         self.headers_len.into()
     }
 
-    /// Length with all headers from IP on, in bytes.
+    /// Returns the length from the IP header on, in bytes.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a packet is not a collection")]
     pub fn len(&self) -> u32 {
         self.payload.wrapping_add(self.headers_len())
     }
 
-    /// Whether it is of IPv4.
+    /// Returns whether this is an IPv4 packet.
     #[inline]
     pub(super) fn is_v4(&self) -> bool {
         usize::from(self.headers_len) == IPV4_LEN.wrapping_add(UDP_LEN)
     }
 
-    /// Its IPv4 identification.
+    /// Returns the IPv4 identification.
     #[inline]
     pub(super) fn ipv4_id(&self) -> u16 {
         self.ipv4_id
     }
 
-    /// Its traffic class, and its priority, which is 0 if the traffic class decides.
+    /// Returns traffic class and priority; a priority of 0 means that the traffic class decides.
     #[inline]
     pub(super) fn class(&self) -> (u8, u8) {
         (self.traffic_class, self.priority)
@@ -239,7 +241,7 @@ impl IpPacket {
         self.skb.as_raw()
     }
 
-    /// The buffer, which is the caller's from now on.
+    /// Returns the skb, which the caller then owns.
     pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
         ManuallyDrop::new(self.skb).as_raw()
     }

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The protocol of a turn.
+//! The protocol of [`Exclusive`](super::Exclusive): the order in which flag and lock are accessed.
 //!
-//! Owns the order in which flag and lock are touched. Does not know the kernel: the flag, the lock
-//! and the barrier are those of the parent module, and `tests/loom` compiles this file over a model
-//! of them, and checks that.
+//! Independent of the kernel: flag, lock and barrier are those of the parent module.
+//! `tests/loom/exclusive.rs` compiles this file over a model of them and checks it.
 //!
 //! # Why no work is lost
 //!
-//! One who brings work sets the flag (F1), then tries the lock (L1). An owner clears the flag before
-//! it looks at the work, unlocks (L2), and looks at the flag once more (F2). F1 orders like a full
-//! barrier, and another stands between L2 and F2. So either L1 comes after L2, and the one who brought
-//! the work becomes the owner; or F2 comes after F1, and the owner looks again.
+//! A context that adds work sets the flag (F1), then tries the lock (L1). An owner clears the flag before it
+//! processes the work, unlocks (L2), and reads the flag again (F2). F1 orders like a full barrier, and
+//! another full barrier stands between L2 and F2. So either L1 comes after L2, and the context that added the
+//! work becomes the owner; or F2 comes after F1, and the owner processes the work.
 //!
-//! Setting and clearing read what they replace. So an owner that clears the flag knows of the work
-//! of everybody who has set it before, also of those whose setting changed nothing. With a plain
-//! store in its place, the work of all but the last could be overlooked.
+//! Setting and clearing the flag are read-modify-write operations. An owner that clears the flag therefore
+//! synchronises with every context that set it before, including those that found it already set. With a
+//! plain store, the owner would synchronise with the last of them only.
 
 use super::{
     full_barrier,
@@ -23,26 +22,26 @@ use super::{
     Lock, //
 };
 
-/// Whether there is more to do.
+/// Whether work is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum More {
-    /// There is, or may be.
+    /// Work is left, or may be.
     Yes,
-    /// Everything that was there is done.
+    /// All work that was present is done.
     No,
 }
 
-/// What an owner leaves behind.
+/// What an owner leaves undone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum Pending {
-    /// Nothing, or somebody else has it.
+    /// Nothing, or another owner will do it.
     None,
-    /// Work that nobody else will do.
+    /// Work that no other context will do.
     Work,
 }
 
-/// Sets the flag, and does the work unless somebody else will.
+/// Sets the flag. Runs `f` as the owner, unless another context is the owner.
 #[inline]
 pub(crate) fn run<T: Unpin>(
     pending: &Flag,
@@ -56,10 +55,10 @@ pub(crate) fn run<T: Unpin>(
             return Pending::None;
         };
         while pending.is_set() {
-            let Some(pending_after) = rounds.checked_sub(1) else {
+            let Some(rounds_left) = rounds.checked_sub(1) else {
                 return Pending::Work;
             };
-            rounds = pending_after;
+            rounds = rounds_left;
             pending.clear();
             if f(&mut state) == More::Yes {
                 pending.set();
@@ -73,7 +72,7 @@ pub(crate) fn run<T: Unpin>(
     }
 }
 
-/// Calls `f` as the owner unless there is one, and says whether work has come in meanwhile.
+/// Calls `f` as the owner, unless another context is the owner. Reports work that arrived meanwhile.
 #[inline]
 pub(crate) fn try_enter<T: Unpin, R>(
     pending: &Flag,
@@ -86,7 +85,7 @@ pub(crate) fn try_enter<T: Unpin, R>(
     Some((result, pending_after(pending)))
 }
 
-/// Calls `f` as the owner, and says whether work has come in meanwhile.
+/// Waits for the owner, then calls `f` as the owner. Reports work that arrived meanwhile.
 #[inline]
 pub(crate) fn enter<T: Unpin, R>(
     pending: &Flag,
@@ -99,7 +98,7 @@ pub(crate) fn enter<T: Unpin, R>(
     (result, pending_after(pending))
 }
 
-/// What one leaves who was the owner, and has not looked at the work.
+/// Returns what an owner that did not process the work leaves pending.
 #[inline]
 fn pending_after(pending: &Flag) -> Pending {
     full_barrier();

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The protocol of `rust/rdma/sync/exclusive.rs`, in whatever order things happen.
+//! Model check of the protocol of `rust/rdma/sync/exclusive.rs`.
 //!
-//! The very file that the module is built from, over a model of the kernel's flag, lock and
-//! barrier that promises no more than the kernel does. Checked is that there is never more than one
-//! owner, and that work is either done or known to be left when everybody has gone.
+//! Compiles the module's own `protocol.rs` over a model of the kernel's flag, lock and barrier that
+//! guarantees no more than the kernel does. Checks that there is never more than one owner, and that no work
+//! is lost: each piece of work is done, or a context reports that work is left.
 
+use exclusive::{
+    protocol::{
+        self,
+        More,
+        Pending, //
+    },
+    Flag,
+    Lock, //
+};
 use loom::{
     model::Builder,
     sync::{
@@ -17,19 +26,10 @@ use loom::{
     },
     thread, //
 };
-use turn::{
-    ownership::{
-        self,
-        More,
-        Pending, //
-    },
-    Flag,
-    Lock, //
-};
 
 /// Stands in for `rust/rdma/sync/exclusive.rs`.
 #[path = "."]
-mod turn {
+mod exclusive {
     use loom::{
         cell::UnsafeCell,
         sync::atomic::{
@@ -52,7 +52,7 @@ mod turn {
     };
 
     #[path = "../../rust/rdma/sync/exclusive/protocol.rs"]
-    pub(crate) mod ownership;
+    pub(crate) mod protocol;
 
     /// `smp_mb()`.
     pub(crate) fn full_barrier() {
@@ -82,15 +82,15 @@ mod turn {
         }
     }
 
-    /// `spinlock_t`. Trying it also fails while somebody waits for it, as with the kernel's queued
-    /// lock, and orders nothing when it fails.
+    /// `spinlock_t`. As with the kernel's queued lock, a try also fails while another context waits for the
+    /// lock, and a failed try orders nothing.
     pub(crate) struct Lock<T> {
         taken: AtomicBool,
         waiting: AtomicUsize,
         value: UnsafeCell<T>,
     }
 
-    // SAFETY: There is one guard at a time; the model finds out if not.
+    // SAFETY: There is one guard at a time; loom fails the test if not.
     unsafe impl<T: Send> Sync for Lock<T> {}
 
     pub(crate) struct Guard<'a, T>(&'a Lock<T>);
@@ -131,19 +131,19 @@ mod turn {
         }
     }
 
-    // The model panics when an access does not come after all others.
+    // Loom panics if an access is not ordered after all earlier ones.
     impl<T> Deref for Guard<'_, T> {
         type Target = T;
 
         fn deref(&self) -> &T {
-            // SAFETY: The lock is held.
+            // SAFETY: A guard exists only while the lock is held.
             self.0.value.with(|value| unsafe { &*value })
         }
     }
 
     impl<T> DerefMut for Guard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            // SAFETY: The lock is held.
+            // SAFETY: A guard exists only while the lock is held.
             self.0.value.with_mut(|value| unsafe { &mut *value })
         }
     }
@@ -155,18 +155,18 @@ mod turn {
     }
 }
 
-/// A few pieces of work, and which of them are done.
+/// Some pieces of work, and which of them are done.
 struct World {
     pending: Flag,
     done: Lock<[bool; PIECES]>,
-    /// Posting orders nothing by itself, as an index in shared memory might not.
+    /// Posting is relaxed: it orders nothing, like an index in shared memory.
     posted: [AtomicBool; PIECES],
 }
 
-/// Most pieces of work in one test.
+/// Pieces of work in one test, at most.
 const PIECES: usize = 3;
 
-/// How much of the work an owner does before it says that there is more.
+/// How much work an owner does before it reports that more is left.
 #[derive(Clone, Copy)]
 enum Budget {
     All,
@@ -182,14 +182,14 @@ impl World {
         })
     }
 
-    /// Posts a piece of work, and has it done.
-    fn bring(&self, piece: usize, rounds: u32, budget: Budget) -> Pending {
+    /// Posts a piece of work, and runs the protocol.
+    fn post_and_run(&self, piece: usize, rounds: u32, budget: Budget) -> Pending {
         self.posted[piece].store(true, Relaxed);
         self.run(rounds, budget)
     }
 
     fn run(&self, rounds: u32, budget: Budget) -> Pending {
-        ownership::run(&self.pending, &self.done, rounds, |done| {
+        protocol::run(&self.pending, &self.done, rounds, |done| {
             for (posted, done) in self.posted.iter().zip(done.iter_mut()) {
                 if !*done && posted.load(Relaxed) {
                     *done = true;
@@ -203,30 +203,33 @@ impl World {
     }
 
     fn enter(&self) -> Pending {
-        // Becoming the owner is an access: the model finds out if there is another one.
-        let ((), left) = ownership::enter(&self.pending, &self.done, |_| ());
+        // Taking the lock accesses the value: loom fails the test if there is another owner.
+        let ((), left) = protocol::enter(&self.pending, &self.done, |_| ());
         left
     }
 
-    /// Comes with work that it does itself, if nobody else is the owner.
+    /// Does a piece of work itself if there is no owner; posts it otherwise.
     fn try_enter(&self, piece: usize) -> Pending {
-        let visited = ownership::try_enter(&self.pending, &self.done, |done| done[piece] = true);
-        match visited {
+        let entered = protocol::try_enter(&self.pending, &self.done, |done| done[piece] = true);
+        match entered {
             Some(((), left)) => left,
-            // It finds another way.
-            None => self.bring(piece, 4, Budget::All),
+            // There is an owner, so post the work.
+            None => self.post_and_run(piece, 4, Budget::All),
         }
     }
 
-    /// Everybody has gone and has said what is left.
+    /// Checks that no work is lost after all contexts returned `left`.
     fn check(&self, pieces: usize, left: &[Pending]) {
         let all_done = |done: &[bool; PIECES]| done[..pieces].iter().all(|done| *done);
         if !left.contains(&Pending::Work) {
             assert!(all_done(&self.done.lock()), "work was lost");
-            assert!(!self.pending.is_set(), "work was left, and nobody knows");
+            assert!(
+                !self.pending.is_set(),
+                "work was left, and no context reported it"
+            );
             return;
         }
-        // The one who knows of it sees to it.
+        // The context that reported the work runs it.
         while self.run(1, Budget::All) == Pending::Work {}
         assert!(all_done(&self.done.lock()), "work was forgotten");
     }
@@ -238,7 +241,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
     builder.check(check);
 }
 
-/// Runs `first` and `second` in threads, and `third` here.
+/// Runs `contexts` in two threads, and `here` in this one.
 fn together(
     world: &Arc<World>,
     contexts: [fn(&World) -> Pending; 2],
@@ -258,9 +261,9 @@ fn two_contexts_lose_no_work() {
         let world = World::new();
         let other = {
             let world = world.clone();
-            thread::spawn(move || world.bring(0, 4, Budget::All))
+            thread::spawn(move || world.post_and_run(0, 4, Budget::All))
         };
-        let left = [world.bring(1, 4, Budget::All), other.join().unwrap()];
+        let left = [world.post_and_run(1, 4, Budget::All), other.join().unwrap()];
         assert_eq!(left, [Pending::None; 2]);
         world.check(2, &left);
     });
@@ -273,10 +276,10 @@ fn three_contexts_lose_no_work() {
         let left = together(
             &world,
             [
-                |world| world.bring(0, 8, Budget::All),
-                |world| world.bring(1, 8, Budget::All),
+                |world| world.post_and_run(0, 8, Budget::All),
+                |world| world.post_and_run(1, 8, Budget::All),
             ],
-            |world| world.bring(2, 8, Budget::All),
+            |world| world.post_and_run(2, 8, Budget::All),
         );
         assert_eq!(left, [Pending::None; 3]);
         world.check(3, &left);
@@ -290,10 +293,10 @@ fn an_owner_out_of_rounds_knows_that_work_is_left() {
         let left = together(
             &world,
             [
-                |world| world.bring(0, 1, Budget::All),
-                |world| world.bring(1, 1, Budget::All),
+                |world| world.post_and_run(0, 1, Budget::All),
+                |world| world.post_and_run(1, 1, Budget::All),
             ],
-            |world| world.bring(2, 1, Budget::All),
+            |world| world.post_and_run(2, 1, Budget::All),
         );
         world.check(3, &left);
     });
@@ -305,22 +308,22 @@ fn an_owner_with_a_budget_comes_back() {
         let world = World::new();
         let other = {
             let world = world.clone();
-            thread::spawn(move || world.bring(0, 2, Budget::One))
+            thread::spawn(move || world.post_and_run(0, 2, Budget::One))
         };
-        let left = [world.bring(1, 2, Budget::One), other.join().unwrap()];
+        let left = [world.post_and_run(1, 2, Budget::One), other.join().unwrap()];
         world.check(2, &left);
     });
 }
 
-/// Two come with work of their own, and `here` happens beside them; `pieces` in all.
+/// Two contexts post work, and `here` runs beside them; `pieces` in all.
 fn beside_two(pieces: usize, here: fn(&World) -> Pending) {
     model(move || {
         let world = World::new();
         let left = together(
             &world,
             [
-                |world| world.bring(0, 4, Budget::All),
-                |world| world.bring(1, 4, Budget::All),
+                |world| world.post_and_run(0, 4, Budget::All),
+                |world| world.post_and_run(1, 4, Budget::All),
             ],
             here,
         );
@@ -329,25 +332,25 @@ fn beside_two(pieces: usize, here: fn(&World) -> Pending) {
 }
 
 #[test]
-fn control_waits_and_loses_no_work() {
+fn enter_waits_and_loses_no_work() {
     beside_two(2, World::enter);
 }
 
 #[test]
-fn a_visitor_loses_no_work_of_others() {
+fn try_enter_loses_no_work_of_others() {
     beside_two(3, |world| world.try_enter(2));
 }
 
-/// The two ends of a connection. Each visits the half of the other that receives, while it owns its own
-/// half that sends; and to one of them a packet comes by the wire.
+/// Two local peers. Each tries to enter the other's receive engine while it owns its own send engine; one of
+/// them also receives a packet.
 #[test]
-fn owners_that_visit_each_other_do_not_wait() {
+fn owners_that_enter_each_other_do_not_wait() {
     model(|| {
         let receivers = [World::new(), World::new()];
         let try_enter = |peer: &World| {
             let sender = World::new();
             let mut left = Pending::None;
-            let own = ownership::run(&sender.pending, &sender.done, 4, |_| {
+            let own = protocol::run(&sender.pending, &sender.done, 4, |_| {
                 left = peer.try_enter(0);
                 More::No
             });
@@ -356,7 +359,7 @@ fn owners_that_visit_each_other_do_not_wait() {
         };
         let other = {
             let [first, second] = receivers.clone();
-            thread::spawn(move || (try_enter(&first), second.bring(1, 4, Budget::All)))
+            thread::spawn(move || (try_enter(&first), second.post_and_run(1, 4, Budget::All)))
         };
         let [first, second] = &receivers;
         let to_second = try_enter(second);
