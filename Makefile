@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The front door. Each target is a script; `make help` names them.
+# Each target runs a script; `make help` lists them.
 #
-# With KDIR= the module is built against a kernel tree of yours, with your own toolchain; without
-# it for Debian's stock kernel, with everything that needs fetched and built in FERROCE_CACHE.
+# With KDIR=, make builds the module against that kernel tree with the installed toolchain. Without it, make builds for
+# Debian's stock kernel, and fetches or builds in FERROCE_CACHE what that takes.
 
 export KVER FERROCE_CACHE VM_TIMEOUT
 export DRIVER PEER_DRIVER TOPOLOGY QUICK WHAT RESUME
@@ -37,10 +37,10 @@ fmt: ## format every Rust file
 fmt-check: ## check the format of every Rust file
 	@scripts/fmt.sh --check
 
-check: ## every test; the last line is the sum
+check: ## run every test; the last line is the sum
 	@set -f; scripts/check.sh $(CHECK)
 
-check-long: ## every test, and those that take long: hours
+check-long: ## run every test, and those that take hours
 	@set -f; scripts/check.sh --long $(CHECK)
 
 fuzz: ## libFuzzer on the host, FUZZ_SECONDS each (60)
@@ -49,21 +49,21 @@ fuzz: ## libFuzzer on the host, FUZZ_SECONDS each (60)
 demo: ## show ibv_rc_pingpong and ib_write_bw over ferroce
 	@scripts/demo.sh
 
-bench: ## measure beside rdma_rxe and TCP (QUICK=1: less than 5 minutes)
+bench: ## measure ferroce, rdma_rxe and TCP (QUICK=1: less than 5 minutes)
 	@scripts/bench.sh
 
-profile: ## where a 64 KiB write spends its time, in ferroce and in rdma_rxe
+profile: ## profile a 64 KiB write, in ferroce and in rdma_rxe
 	@scripts/profile.sh
 
 vm: ## boot, set up, run RUN=script.sh as root in the guest
 	@scripts/vm.sh -k $(KERNEL) $(RUN)
 
-clean: ## remove what builds left in the tree
+clean: ## remove build output from the tree
 	@rm -rf build ferroce.ko rust-project.json
 	@find rust \( -name '*.o' -o -name '*.rmeta' -o -name '.*.cmd' -o -name '*.mod*' -o -name '*.ko' \
 		-o -name bindings_generated.rs \) -exec rm -f {} +
 
-help: ## this
+help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 	@echo
 	@echo '  KVER=7.3.4+deb13            the stock kernel to build for'
@@ -73,7 +73,7 @@ help: ## this
 	@echo '  PEER_DRIVER=ferroce|rxe     the driver of the second machine'
 	@echo '  VM_TIMEOUT=600              seconds until a guest run has failed'
 	@echo '  CHECK="vm/* cargo-*"        only these steps of make check'
-	@echo '  RESUME=1                    without those that have passed since the sources changed'
+	@echo '  RESUME=1                    skip steps that have passed with the same sources'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
 .PHONY: all install deb clippy fmt fmt-check check check-long fuzz demo bench profile vm clean help
