@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Inline functions and macros of the kernel, made callable from Rust: one function each, named
- * after what it wraps. Sorted by the file in rust/helpers/ that holds them.
+ * Wrappers that make inline functions and macros of the kernel callable from Rust. Each has the name of the function
+ * that it wraps. They are grouped by the file in rust/helpers/ that defines them.
  */
 #ifndef FERROCE_HELPERS_H
 #define FERROCE_HELPERS_H
@@ -105,6 +105,12 @@ struct mem_cgroup *ferroce_helper_set_active_memcg(struct mem_cgroup *memcg);
 void ferroce_helper_write_lock_bh(rwlock_t *lock);
 void ferroce_helper_write_unlock_bh(rwlock_t *lock);
 
+/* netfilter.c */
+bool ferroce_helper_is_datagram_to(const struct sk_buff *skb, const struct sock *sk, bool v4, u16 port);
+bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb);
+bool ferroce_helper_skb_has_master(const struct sk_buff *skb, bool v4);
+bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4);
+
 /* netlink.c */
 void ferroce_helper_nla_nest_cancel(struct sk_buff *msg, struct nlattr *start);
 void ferroce_helper_nla_nest_end(struct sk_buff *msg, struct nlattr *start);
@@ -131,10 +137,6 @@ bool ferroce_helper_skb_forget_gso(struct sk_buff *skb);
 void *ferroce_helper_skb_destructor_arg(const struct sk_buff *skb);
 struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
 int ferroce_helper_skb_iif(const struct sk_buff *skb);
-bool ferroce_helper_is_datagram_to(const struct sk_buff *skb, const struct sock *sk, bool v4, u16 port);
-bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb);
-bool ferroce_helper_skb_has_master(const struct sk_buff *skb, bool v4);
-bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4);
 u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb);
 const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb);
 u16 ferroce_helper_skb_packets(const struct sk_buff *skb);

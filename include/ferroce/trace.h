@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints: packets in, out and dropped, and states of queue pairs. Seen from Rust, each is a
- * function in rust/rdma/ib/trace.rs. In tracefs, they are in events/ferroce.
+ * Tracepoints for packets (received, sent, dropped) and for QP state changes. rust/rdma/ib/trace.rs has a Rust function
+ * for each. In tracefs they are in events/ferroce.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM ferroce

@@ -10,7 +10,7 @@ u64 ferroce_helper_cmpxchg64(u64 *word, u64 old, u64 new)
 
 u64 ferroce_helper_fetch_add64(u64 *word, u64 add)
 {
-	/* An atomic64_t is a word, and nothing else, on 64 bits. */
+	/* On 64 bits an atomic64_t consists of one aligned u64. */
 	return atomic64_fetch_add(add, (atomic64_t *)word);
 }
 

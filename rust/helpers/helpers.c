@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Inline functions and macros of the kernel, made callable from Rust. No logic: ten lines each at
- * most. The files below are named after what they include.
+ * Wrappers that make inline functions and macros of the kernel callable from Rust. Ten lines each at most, without
+ * logic. Each file below is named after the subsystem whose headers it includes.
  */
 
 #include <ferroce/helpers.h>

@@ -19,8 +19,9 @@ void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev)
 }
 
 /*
- * The core holds the lock from the first step to the last. As long as the device is in use, that may be for ever:
- * until a process has the memory that it registers, say.
+ * Waits until the core has unregistered the device, if the device has no users any more. The core holds the lock for
+ * the whole unregistration. While the device has users, that takes unlimited time, for example until a page fault of a
+ * process that registers memory completes, so this does not wait then.
  */
 void ferroce_helper_ib_wait_for_unregistration(struct ib_device *dev)
 {

@@ -8,13 +8,13 @@ void ferroce_helper_lockdep_init_map(struct lockdep_map *map, const char *name,
 	lockdep_init_map(map, name, key, 0);
 }
 
-/* For who came in without waiting. */
+/* For a reader that entered without waiting: a trylock. */
 void ferroce_helper_rwlock_acquire_read(struct lockdep_map *map)
 {
 	rwlock_acquire_read(map, 0, 1, _RET_IP_);
 }
 
-/* For who may have to wait. */
+/* For a writer, which may wait. */
 void ferroce_helper_rwlock_acquire(struct lockdep_map *map)
 {
 	rwlock_acquire(map, 0, 0, _RET_IP_);

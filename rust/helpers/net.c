@@ -26,11 +26,13 @@ struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie)
 	return dst_check(dst, cookie);
 }
 
+/* The caller holds the RCU read lock. */
 bool ferroce_helper_dst_is_local(const struct dst_entry *dst)
 {
 	return dst_dev_rcu(dst)->flags & IFF_LOOPBACK;
 }
 
+/* Returns whether the route has a lightweight tunnel. */
 bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst)
 {
 	return dst->lwtstate;
@@ -41,6 +43,7 @@ u32 ferroce_helper_dst_mtu(const struct dst_entry *dst)
 	return dst_mtu(dst);
 }
 
+/* Returns whether the netdev with that index is dev, or a netdev above it in the same namespace. */
 bool ferroce_helper_netdev_carries(struct net_device *dev, int ifindex)
 {
 	struct net_device *upper;
@@ -62,7 +65,7 @@ void ferroce_helper_in_dev_put(struct in_device *in_dev)
 	in_dev_put(in_dev);
 }
 
-/* The kernel does not say whether there was memory. */
+/* ip_mc_inc_group() does not report a failed allocation: look whether the group was added. The caller holds RTNL. */
 int ferroce_helper_in_dev_join(struct in_device *in_dev, __be32 group)
 {
 	const struct ip_mc_list *joined;
@@ -134,6 +137,7 @@ u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst)
 	return rt6_get_cookie(dst_rt6_info(dst));
 }
 
+/* Returns -1 if dev is no VLAN device. */
 int ferroce_helper_vlan_id(const struct net_device *dev)
 {
 	return is_vlan_dev(dev) ? vlan_dev_vlan_id(dev) : -1;

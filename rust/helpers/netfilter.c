@@ -8,7 +8,7 @@
 #include <net/sock.h>
 #include <net/xfrm.h>
 
-/* Not tracked, or tracked and known. */
+/* Returns whether conntrack does not track the packet, or its connection is confirmed. */
 bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb)
 {
 	enum ip_conntrack_info info;
@@ -17,7 +17,7 @@ bool ferroce_helper_nf_ct_is_settled(const struct sk_buff *skb)
 	return !ct || nf_ct_is_confirmed(ct);
 }
 
-/* Came by an interface of a VRF, or of another layer-3 master. */
+/* Returns whether the packet was received through a netdev that is enslaved to an L3 master, such as a VRF. */
 bool ferroce_helper_skb_has_master(const struct sk_buff *skb, bool v4)
 {
 	return v4 ? inet_sdif(skb) : inet6_sdif(skb);
@@ -30,9 +30,9 @@ bool ferroce_helper_xfrm_policy_check(struct sk_buff *skb, bool v4)
 }
 
 /*
- * Whether a process has sent this to that port of UDP, by a socket that leaves the headers to the kernel. There may
- * be extension headers in front of the UDP header. What IPsec has made of a datagram comes with the same socket, and
- * is none any more.
+ * Returns whether this is a UDP datagram to that port which a process sent through a socket whose headers the kernel
+ * builds. Extension headers may precede the UDP header. A packet that IPsec has transformed has the same socket, but is
+ * not UDP any more.
  */
 bool ferroce_helper_is_datagram_to(const struct sk_buff *skb, const struct sock *sk, bool v4, u16 port)
 {

@@ -12,7 +12,7 @@ struct mem_cgroup *ferroce_helper_get_mem_cgroup_from_mm(struct mm_struct *mm)
 	return get_mem_cgroup_from_mm(mm);
 }
 
-/* NULL for a page of a device, which is no memory. */
+/* Returns NULL for a page of a PCI device (P2PDMA), which has no usable kernel address. */
 void *ferroce_helper_hmm_pfn_address(unsigned long hmm_pfn)
 {
 	struct page *page = hmm_pfn_to_page(hmm_pfn);

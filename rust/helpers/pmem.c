@@ -3,7 +3,7 @@
 #include <asm/barrier.h>
 #include <linux/libnvdimm.h>
 
-/* Does nothing where the kernel cannot write caches back; there is no persistent memory then. */
+/* Does nothing if the architecture cannot write back caches; there is no persistent memory then. */
 void ferroce_helper_arch_wb_cache_pmem(void *address, size_t size)
 {
 	arch_wb_cache_pmem(address, size);

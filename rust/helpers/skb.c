@@ -27,6 +27,7 @@ u32 ferroce_helper_rt_tos2priority(u8 tos)
 	return rt_tos2priority(tos);
 }
 
+/* Releases the socket, route, conntrack entry, extensions and netdev of the skb. */
 void ferroce_helper_skb_detach(struct sk_buff *skb)
 {
 	skb_orphan(skb);
@@ -36,7 +37,7 @@ void ferroce_helper_skb_detach(struct sk_buff *skb)
 	skb->dev = NULL;
 }
 
-/* False: no memory, and the buffer is gone. */
+/* Makes the skb a single packet for the stack. If that fails for lack of memory, frees the skb and returns false. */
 bool ferroce_helper_skb_forget_gso(struct sk_buff *skb)
 {
 	if (!skb_is_gso(skb))
@@ -69,12 +70,13 @@ u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb)
 	return skb_shinfo(skb)->gso_size;
 }
 
-/* Fragments of IP are on such a list, too. */
+/* Returns the packets after the first one. NULL if the skb is not GSO: its frag_list may hold IP fragments then. */
 const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb)
 {
 	return skb_is_gso(skb) ? skb_shinfo(skb)->frag_list : NULL;
 }
 
+/* Returns the number of packets in the skb. */
 u16 ferroce_helper_skb_packets(const struct sk_buff *skb)
 {
 	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
@@ -85,6 +87,7 @@ unsigned int ferroce_helper_skb_pagelen(const struct sk_buff *skb)
 	return skb_pagelen(skb);
 }
 
+/* Returns whether the skb is a GSO list: one packet per skb on the frag_list. */
 bool ferroce_helper_skb_is_list(const struct sk_buff *skb)
 {
 	return skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST);
@@ -95,6 +98,7 @@ void *ferroce_helper_skb_network_header(const struct sk_buff *skb)
 	return skb_network_header(skb);
 }
 
+/* Appends skb to the frag_list of head; last is the last one on it, or NULL. */
 void ferroce_helper_skb_list_add(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb)
 {
 	if (last)

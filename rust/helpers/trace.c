@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The tracepoints themselves, and the functions by which Rust reaches them. */
+/* Defines the tracepoints, and the functions through which Rust calls them. */
 
 #define CREATE_TRACE_POINTS
 #define CREATE_RUST_TRACE_POINTS

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Generated declarations of the C interfaces, for this crate only.
+//! Generated declarations of C interfaces that the kernel's own bindings crate lacks, for this crate only.
 //!
-//! Holds what the kernel's own bindings crate lacks; types that it knows whole are its own
-//! (`rust/bindgen.mk`). Beware of the few that it knows only by name, `net_device` and `sock`
-//! among them: a pointer to one that comes from the kernel crate must be cast.
+//! Types that the kernel's bindings define completely are re-used from there (`rust/bindgen.mk`). The kernel's bindings
+//! declare some types without fields, for example `net_device` and `sock`, and this crate defines these itself: cast a
+//! pointer to one that comes from the kernel crate.
 
 #![allow(
     clippy::all,
@@ -29,7 +29,7 @@
 use kernel::ffi;
 use pin_init::MaybeZeroable;
 
-// The kernel's bindgen parameters leave these to us.
+// The kernel's bindgen parameters block these types.
 type __kernel_size_t = usize;
 type __kernel_ssize_t = isize;
 type __kernel_ptrdiff_t = isize;

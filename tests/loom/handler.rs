@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Those who call a completion handler (`rust/rdma/ib/event/handler.rs`), interleaved.
+//! Model of the calls of a completion handler (`rust/rdma/ib/event/handler.rs`).
 //!
-//! The very file that the module is built from, over a model of the kernel's atomic that promises no
-//! more than the kernel does. Checked is that one is in the handler at a time, and that the
-//! handler runs after each call and sees what was queued before it.
+//! Compiles the file of the module with a model of the kernel's atomic that guarantees no more than the kernel
+//! does. Checks that the handler runs in one thread at a time, that it runs after each call, and that it sees what
+//! was queued before the call.
 
 use handler::{
     call,
     idle,
-    State, //
+    HandlerState, //
 };
 use loom::{
     cell::UnsafeCell,
@@ -28,7 +28,7 @@ use std::{
     sync::Mutex, //
 };
 
-/// Stands in for `rust/rdma/ib/event.rs`.
+/// Replaces `rust/rdma/ib/event.rs`.
 #[path = "."]
 mod handler {
     use kernel::Full;
@@ -37,37 +37,37 @@ mod handler {
     #[path = "../../rust/rdma/ib/event/handler.rs"]
     mod protocol;
 
-    pub(crate) type State = kernel::Atomic;
+    pub(crate) type HandlerState = kernel::Atomic;
 
-    pub(crate) fn idle() -> State {
-        State::new(protocol::IDLE)
+    pub(crate) fn idle() -> HandlerState {
+        HandlerState::new(protocol::IDLE)
     }
 
-    pub(crate) fn call(state: &State, handler: impl FnMut()) {
+    pub(crate) fn call(state: &HandlerState, handler: impl FnMut()) {
         protocol::call(state, handler);
     }
 }
 
-/// Most callers in one test.
-const CALLERS: usize = 3;
+/// Maximum number of callers in a test.
+const MAX_CALLERS: usize = 3;
 
-struct World {
-    state: State,
-    /// How often the handler has run. The model panics when two are in it.
+struct Model {
+    state: HandlerState,
+    /// Number of runs of the handler. The model panics if two run at once.
     runs: UnsafeCell<usize>,
-    /// Queueing orders nothing by itself.
-    queued: [AtomicBool; CALLERS],
-    seen: [AtomicBool; CALLERS],
+    /// Whether each caller has queued its completion. The accesses are relaxed: they order nothing.
+    queued: [AtomicBool; MAX_CALLERS],
+    seen: [AtomicBool; MAX_CALLERS],
 }
 
-// SAFETY: One is in the handler at a time; the model finds out if not.
-unsafe impl Sync for World {}
+// SAFETY: The handler, which alone accesses `runs`, runs in one thread at a time; the model panics otherwise.
+unsafe impl Sync for Model {}
 
-impl World {
-    fn come(&self, caller: usize) {
+impl Model {
+    fn queue_and_call(&self, caller: usize) {
         self.queued[caller].store(true, Relaxed);
         call(&self.state, || {
-            // SAFETY: The model panics unless this comes after all other accesses.
+            // SAFETY: The model panics unless this access is ordered after all others.
             self.runs.with_mut(|runs| unsafe { *runs += 1 });
             for (queued, seen) in self.queued.iter().zip(&self.seen) {
                 if queued.load(Relaxed) {
@@ -78,40 +78,40 @@ impl World {
     }
 }
 
-fn no_call_is_lost(callers: usize) {
+fn check_no_lost_call(callers: usize) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
     let all_runs = std::sync::Arc::new(Mutex::new(BTreeSet::new()));
     let counted = all_runs.clone();
     builder.check(move || {
-        let world = Arc::new(World {
+        let model = Arc::new(Model {
             state: idle(),
             runs: UnsafeCell::new(0),
             queued: std::array::from_fn(|_| AtomicBool::new(false)),
             seen: std::array::from_fn(|_| AtomicBool::new(false)),
         });
         let others = Vec::from_iter((1..callers).map(|caller| {
-            let world = world.clone();
-            thread::spawn(move || world.come(caller))
+            let model = model.clone();
+            thread::spawn(move || model.queue_and_call(caller))
         }));
-        world.come(0);
+        model.queue_and_call(0);
         others.into_iter().for_each(|other| other.join().unwrap());
-        let seen = world.seen.iter().filter(|seen| seen.load(Relaxed)).count();
+        let seen = model.seen.iter().filter(|seen| seen.load(Relaxed)).count();
         assert_eq!(seen, callers, "a call was lost");
-        // SAFETY: Everybody has gone.
-        let runs = world.runs.with(|runs| unsafe { *runs });
+        // SAFETY: All other threads have been joined.
+        let runs = model.runs.with(|runs| unsafe { *runs });
         counted.lock().unwrap().insert(runs);
     });
-    // Calls that meet are served together, all of them or some; and the model has tried that.
+    // Concurrent calls may share a run. The model must have tried every number of runs.
     assert!(all_runs.lock().unwrap().iter().copied().eq(1..=callers));
 }
 
 #[test]
 fn two_callers_are_served() {
-    no_call_is_lost(2);
+    check_no_lost_call(2);
 }
 
 #[test]
 fn three_callers_are_served() {
-    no_call_is_lost(3);
+    check_no_lost_call(3);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two ends of a ring that the kernel shares with user space, interleaved.
+//! Model of the two ends of a ring that the kernel shares with user space.
 //!
-//! The very file that the module is built from, over indices that promise no more than the hardware
-//! does. The other end is user space: as rdma-core has it, or one that writes whatever it likes. Checked
-//! is that elements come whole, once and in order, that none is written while somebody reads it, and
-//! that nothing that user space writes leads out of the ring or keeps us there.
+//! Compiles the file of the module with indices that guarantee no more than the hardware does. The other end is
+//! user space: as in rdma-core, or one that writes arbitrary values. Checks that elements are transferred whole,
+//! once and in order, that no element is written while it is read, and that no value from user space leads an end
+//! out of the ring or into an endless loop.
 
 use loom::{
     cell::UnsafeCell,
@@ -34,7 +34,7 @@ use std::{
     sync::Mutex, //
 };
 
-/// Stands in for `rust/rdma/ib/ring.rs`.
+/// Replaces `rust/rdma/ib/ring.rs`.
 #[path = "."]
 mod ring {
     use loom::sync::atomic::{
@@ -48,7 +48,7 @@ mod ring {
     #[path = "../../rust/rdma/ib/ring/index.rs"]
     mod index;
 
-    /// The indices, which the other end may write as well, and what it cannot reach.
+    /// The indices, which the other end may write, and the mask, which it cannot reach.
     pub(crate) struct Ring {
         pub(crate) shared_producer: AtomicU32,
         pub(crate) shared_consumer: AtomicU32,
@@ -56,7 +56,7 @@ mod ring {
     }
 
     impl Ring {
-        /// An empty ring, whose next element is the one at `start`.
+        /// Creates an empty ring, whose next element is the one at `start`.
         pub(crate) fn new(slots: u32, start: u32) -> Self {
             Self {
                 shared_producer: AtomicU32::new(start),
@@ -79,10 +79,10 @@ mod ring {
     }
 }
 
-/// An element, which takes more than one access.
+/// An element that takes two accesses.
 ///
-/// The model panics when an access to the first half does not come after all others that could
-/// disturb it. The second is where the other thread may come in between.
+/// The model panics if an access to the first half is not ordered after all conflicting ones. At the second half
+/// the model may switch to the other thread.
 struct Element {
     first: UnsafeCell<u32>,
     second: AtomicU32,
@@ -94,7 +94,7 @@ struct Queue {
     elements: Vec<Element>,
 }
 
-// SAFETY: An element has one end at a time; the model finds out if not.
+// SAFETY: One end at a time accesses an element; the model panics otherwise.
 unsafe impl Sync for Queue {}
 
 impl Queue {
@@ -111,7 +111,7 @@ impl Queue {
 
     fn write(&self, index: u32, value: u32) {
         let element = &self.elements[index as usize];
-        // SAFETY: The model panics unless this comes after all other accesses.
+        // SAFETY: The model panics unless this access is ordered after all conflicting ones.
         element.first.with_mut(|first| unsafe { *first = value });
         element.second.store(value, Relaxed);
     }
@@ -119,14 +119,15 @@ impl Queue {
     fn read(&self, index: u32) -> u32 {
         let element = &self.elements[index as usize];
         let second = element.second.load(Relaxed);
-        // SAFETY: See `write`.
+        // SAFETY: The model panics unless this access is ordered after all conflicting ones.
         let first = element.first.with(|first| unsafe { *first });
         assert_eq!(first, second, "half an element");
         first
     }
 
-    /// `ibv_post_recv`, as rdma-core orders it. It keeps its position in the ring alone; that is the
-    /// same, and reading it there would hide the stores behind it from the model (see `explore`).
+    /// `ibv_post_recv`, with the order of accesses in rdma-core. rdma-core keeps its position only in the ring. A
+    /// separate position has the same value, and reading it from the ring would hide the stores after it from the
+    /// model (see `explore`).
     fn user_posts(&self, producer: &mut u32, value: u32) -> bool {
         let next = (*producer + 1) & self.ring.mask();
         if next == self.ring.shared_consumer.load(Acquire) {
@@ -138,7 +139,7 @@ impl Queue {
         true
     }
 
-    /// `ibv_poll_cq`, as rdma-core orders it.
+    /// `ibv_poll_cq`, with the order of accesses in rdma-core.
     fn user_polls(&self, consumer: &mut u32) -> Option<u32> {
         if *consumer == self.ring.shared_producer.load(Acquire) {
             return None;
@@ -149,7 +150,7 @@ impl Queue {
         Some(value)
     }
 
-    /// As a receive is taken, or a shared one.
+    /// Takes a receive from an RQ or SRQ, as the driver does.
     fn kernel_takes(&self, next: &mut u32) -> Option<u32> {
         let taken = self
             .ring
@@ -157,13 +158,13 @@ impl Queue {
         taken.map(|Ok(value)| value)
     }
 
-    /// As a completion is put.
+    /// Pushes a completion, as the driver does.
     fn kernel_pushes(&self, next: &mut u32, value: u32) -> bool {
         let write = |index| self.write(index, value);
         self.ring.push(next, write).is_some()
     }
 
-    /// As the entries of a send queue are fetched, carried out, and given back together.
+    /// Fetches the WQEs of a send queue, executes them, and releases them together, as the driver does.
     fn kernel_fetches(&self, next: &mut u32) -> Vec<u32> {
         let oldest = *next;
         let end = self.ring.producer();
@@ -184,42 +185,43 @@ impl Queue {
     }
 }
 
-/// Puts elements with the values 0, 1, ... until there have been so many `tries`; says how many there
-/// was room for.
+/// Puts elements with the values 0, 1, ... in `tries` attempts. Returns the number of elements that fitted.
 fn produce(tries: u32, mut put: impl FnMut(u32) -> bool) -> u32 {
     (0..tries).fold(0, |value, _| value + u32::from(put(value)))
 }
 
-/// Tries the interleavings of `check`, which says how it went, and makes sure that it went in every way
-/// there is.
+/// Tries the interleavings of `check`, which returns its outcome, and checks that the outcomes are exactly
+/// `outcomes`.
 ///
-/// The model swaps an access with the last one only that it depends on. So where a thread reads an index
-/// that it then writes, it could overlook the other thread's reads before; and a model that tries one
-/// interleaving finds nothing.
-fn explore(ways: RangeInclusive<u32>, check: impl Fn() -> u32 + Sync + Send + 'static) {
-    let seen = ways_of(check);
-    assert!(seen.iter().copied().eq(ways), "{seen:?}");
+/// The model reorders an access only with the last access that it depends on. Where a thread reads an index and
+/// then writes it, the model may miss an earlier read by the other thread. A model that misses interleavings finds
+/// no bug.
+fn explore(outcomes: RangeInclusive<u32>, check: impl Fn() -> u32 + Sync + Send + 'static) {
+    let seen = outcomes_of(check);
+    assert!(seen.iter().copied().eq(outcomes), "{seen:?}");
 }
 
-/// In which ways `check` says that it went, of all the interleavings that are tried.
-fn ways_of<W: Ord + Send + 'static>(check: impl Fn() -> W + Sync + Send + 'static) -> BTreeSet<W> {
+/// Returns the outcomes of `check` in all interleavings that the model tries.
+fn outcomes_of<W: Ord + Send + 'static>(
+    check: impl Fn() -> W + Sync + Send + 'static,
+) -> BTreeSet<W> {
     let seen = std::sync::Arc::new(Mutex::new(BTreeSet::new()));
-    let went = seen.clone();
+    let collected = seen.clone();
     loom::model(move || {
-        let way = check();
-        went.lock().unwrap().insert(way);
+        let outcome = check();
+        collected.lock().unwrap().insert(outcome);
     });
     let mut seen = seen.lock().unwrap();
     std::mem::take(&mut *seen)
 }
 
-/// Ring sizes, and where in the ring a test begins: so that it comes around the end.
+/// Ring sizes and start positions, so that a test wraps around the end of the ring.
 const SHAPES: [(u32, u32); 4] = [(2, 0), (2, 1), (4, 0), (4, 3)];
 
-/// How often either end tries in one test.
+/// Attempts of each end in a test.
 const TRIES: u32 = 3;
 
-/// A user that posts as often as it may, in a thread.
+/// Starts a thread that posts as user space.
 fn posting(queue: &Arc<Queue>, mut producer: u32) -> JoinHandle<u32> {
     let queue = queue.clone();
     thread::spawn(move || produce(TRIES, |value| queue.user_posts(&mut producer, value)))
@@ -233,11 +235,11 @@ fn receives_are_taken_whole_and_in_order() {
             let user = posting(&queue, start);
             let mut next = start;
             let tries = 0..TRIES;
-            let beside = Vec::from_iter(tries.filter_map(|_| queue.kernel_takes(&mut next)));
+            let concurrent = Vec::from_iter(tries.filter_map(|_| queue.kernel_takes(&mut next)));
             let posted = user.join().unwrap();
             let rest = std::iter::from_fn(|| queue.kernel_takes(&mut next));
-            assert!(beside.iter().copied().chain(rest).eq(0..posted));
-            beside.len() as u32
+            assert!(concurrent.iter().copied().chain(rest).eq(0..posted));
+            concurrent.len() as u32
         });
     }
 }
@@ -251,11 +253,11 @@ fn sends_are_fetched_whole_and_in_order() {
             let mut next = start;
             let mut seen = queue.kernel_fetches(&mut next);
             seen.extend(queue.kernel_fetches(&mut next));
-            let beside = seen.len() as u32;
+            let concurrent = seen.len() as u32;
             let posted = user.join().unwrap();
             seen.extend(queue.kernel_fetches(&mut next));
             assert_eq!(seen, Vec::from_iter(0..posted));
-            beside
+            concurrent
         });
     }
 }
@@ -276,17 +278,17 @@ fn completions_are_polled_whole_and_in_order() {
             };
             let mut next = start;
             let pushed = produce(TRIES, |value| queue.kernel_pushes(&mut next, value));
-            let (beside, mut consumer) = user.join().unwrap();
+            let (concurrent, mut consumer) = user.join().unwrap();
             let rest = std::iter::from_fn(|| queue.user_polls(&mut consumer));
-            assert!(beside.iter().copied().chain(rest).eq(0..pushed));
-            beside.len() as u32
+            assert!(concurrent.iter().copied().chain(rest).eq(0..pushed));
+            concurrent.len() as u32
         });
     }
 }
 
-/// A queue pair goes to RESET while its user posts. What comes afterwards is in order.
+/// A QP goes to RESET while user space posts. The receives after that are in order.
 #[test]
-fn what_waits_can_be_forgotten() {
+fn posted_receives_can_be_discarded() {
     for (slots, start) in SHAPES {
         explore(0..=TRIES.min(slots - 1), move || {
             let queue = Queue::new(slots, start);
@@ -297,14 +299,14 @@ fn what_waits_can_be_forgotten() {
             let posted = user.join().unwrap();
             let rest = std::iter::from_fn(|| queue.kernel_takes(&mut next));
             let seen = Vec::from_iter(first.into_iter().chain(rest));
-            let forgotten = posted - seen.len() as u32;
-            assert_eq!(seen, Vec::from_iter(forgotten..posted));
-            forgotten
+            let discarded = posted - seen.len() as u32;
+            assert_eq!(seen, Vec::from_iter(discarded..posted));
+            discarded
         });
     }
 }
 
-/// Fills a ring and empties it, from every position. `fill` says how much there was room for.
+/// Fills and empties a ring from every start position. `fill` returns whether there was room.
 fn fill_and_empty(
     fill: fn(&Queue, &mut u32, u32) -> bool,
     empty: fn(&Queue, &mut u32) -> Option<u32>,
@@ -340,19 +342,19 @@ fn a_ring_holds_one_less_than_it_has_slots() {
     fill_and_empty(Queue::user_posts, Queue::kernel_takes);
 }
 
-/// Values that user space might write, whatever the size of the ring.
-const NONSENSE: [u32; 6] = [0, 1, 3, 4, 0x8000_0002, u32::MAX];
+/// Values that user space might write, for any ring size.
+const ARBITRARY_VALUES: [u32; 6] = [0, 1, 3, 4, 0x8000_0002, u32::MAX];
 
-/// User space writes nonsense to both indices at any time, while `kernel` does its work in a ring of
-/// four, starting with the element at 2. It says how many elements it has touched, and that must have
-/// been as few and as many as it tried.
-fn beside_nonsense(kernel: fn(&Ring) -> usize) {
-    let mut ways = BTreeSet::new();
-    for (first, second) in NONSENSE
+/// User space writes arbitrary values to both indices at any time, while `kernel` works on a ring of four elements,
+/// starting at element 2. `kernel` returns the number of elements that it accessed; over all interleavings the
+/// model must see none and all of its attempts.
+fn with_arbitrary_indices(kernel: fn(&Ring) -> usize) {
+    let mut outcomes = BTreeSet::new();
+    for (first, second) in ARBITRARY_VALUES
         .iter()
-        .flat_map(|first| NONSENSE.map(|second| (*first, second)))
+        .flat_map(|first| ARBITRARY_VALUES.map(|second| (*first, second)))
     {
-        ways.append(&mut ways_of(move || {
+        outcomes.append(&mut outcomes_of(move || {
             let ring = Arc::new(Ring::new(4, 2));
             let user = {
                 let ring = ring.clone();
@@ -362,54 +364,56 @@ fn beside_nonsense(kernel: fn(&Ring) -> usize) {
                     ring.shared_producer.store(second, Relaxed);
                 })
             };
-            let way = kernel(&ring);
+            let outcome = kernel(&ring);
             user.join().unwrap();
-            way
+            outcome
         }));
     }
-    assert!(ways.contains(&0) && ways.contains(&3), "{ways:?}");
+    assert!(
+        outcomes.contains(&0) && outcomes.contains(&3),
+        "{outcomes:?}"
+    );
 }
 
-/// Where an end comes to that begins at 2 and touches one element after the other, with whatever
-/// nonsense.
-fn assert_in_turn(touched: &[u32], next: u32) {
-    let in_turn = [2, 3, 0, 1, 2, 3];
-    assert_eq!(touched, &in_turn[..touched.len()]);
-    assert_eq!(next, in_turn[touched.len()]);
+/// Checks that an end that starts at element 2 accessed consecutive elements.
+fn assert_consecutive(touched: &[u32], next: u32) {
+    let expected = [2, 3, 0, 1, 2, 3];
+    assert_eq!(touched, &expected[..touched.len()]);
+    assert_eq!(next, expected[touched.len()]);
 }
 
 #[test]
-fn nonsense_does_not_lead_the_consumer_astray() {
-    beside_nonsense(|ring| {
+fn arbitrary_indices_do_not_move_the_consumer() {
+    with_arbitrary_indices(|ring| {
         let (mut next, mut touched) = (2, Vec::new());
         for _ in 0..3 {
             let taken = ring.take(&mut next, Ok::<_, Infallible>);
             touched.extend(taken.map(|Ok(index)| index));
         }
-        assert_in_turn(&touched, next);
+        assert_consecutive(&touched, next);
         assert!(ring.distance(next, ring.producer()) <= ring.mask());
         touched.len()
     });
 }
 
 #[test]
-fn nonsense_does_not_lead_the_producer_astray() {
-    beside_nonsense(|ring| {
+fn arbitrary_indices_do_not_move_the_producer() {
+    with_arbitrary_indices(|ring| {
         let (mut next, mut touched) = (2, Vec::new());
         for _ in 0..3 {
-            // Whether there is room is theirs to say; where, is ours.
+            // User space controls whether there is room, but not the position.
             let _ = ring.push(&mut next, |index| touched.push(index));
         }
-        assert_in_turn(&touched, next);
+        assert_consecutive(&touched, next);
         assert!(ring.distance(ring.consumer(), next) <= ring.mask());
         touched.len()
     });
 }
 
 #[test]
-fn nonsense_does_not_keep_a_walk_going() {
-    beside_nonsense(|ring| {
-        let (mut next, mut most) = (2, 0);
+fn arbitrary_indices_do_not_prolong_a_walk() {
+    with_arbitrary_indices(|ring| {
+        let (mut next, mut max_steps) = (2, 0);
         for _ in 0..2 {
             let end = ring.producer();
             let mut steps = 0;
@@ -420,11 +424,11 @@ fn nonsense_does_not_keep_a_walk_going() {
                 assert!(steps <= 3, "more than a ring holds");
             }
             ring.publish_consumer(next);
-            most = most.max(steps);
+            max_steps = max_steps.max(steps);
         }
         next = ring.producer();
         ring.publish_consumer(next);
         assert!(next <= ring.mask());
-        most
+        max_steps
     });
 }

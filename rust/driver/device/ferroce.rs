@@ -314,7 +314,7 @@ impl NetdevEvents for ModuleState {
 
 impl NamespaceExit for ModuleState {
     fn namespace_exit(&self, net: NetId) {
-        Ferroce::registry().settle();
+        Ferroce::registry().wait_unregistered();
         self.namespaces().close_netns(net);
     }
 }

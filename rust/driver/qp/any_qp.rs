@@ -30,7 +30,7 @@ use rdma::{
             QpAttr,
             QpAttrMask, //
         },
-        restrack::Details, //
+        restrack::RestrackEntry, //
     },
     net::rx::skb::RxSkb, //
 };
@@ -85,7 +85,7 @@ impl AnyQp {
     }
 
     /// Adds the driver's details for `rdma resource show qp`.
-    pub(crate) fn describe(&self, details: &mut Details) {
+    pub(crate) fn describe(&self, details: &mut RestrackEntry) {
         let query = self.query();
         let (attr, caps) = (query.attr, query.caps);
         details.put(c"max_send_wr", caps.max_send_wr.into());

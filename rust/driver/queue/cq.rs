@@ -33,7 +33,7 @@ use rdma::ib::{
         QpToken, //
     },
     mmap::MmapInfo,
-    restrack::Details,
+    restrack::RestrackEntry,
     ring::Ring,
     udata::UserContext,
     wc::Wc, //
@@ -226,7 +226,7 @@ impl Cq {
     }
 
     /// Reports details that the core does not know.
-    pub(crate) fn describe(&self, details: &mut Details) {
+    pub(crate) fn describe(&self, details: &mut RestrackEntry) {
         let queue = self.queue.lock();
         let (capacity, waiting) = (queue.entries.capacity(), queue.entries.len());
         let (armed, overflowed) = (queue.armed.is_some(), queue.overflowed);

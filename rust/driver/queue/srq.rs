@@ -26,7 +26,7 @@ use kernel::{
 use rdma::ib::{
     attr::SrqAttr,
     event::SrqHandle,
-    restrack::Details,
+    restrack::RestrackEntry,
     ring::Ring,
     wr, //
 };
@@ -132,7 +132,7 @@ impl Srq {
     }
 
     /// Reports details that the core does not know.
-    pub(crate) fn describe(&self, details: &mut Details) {
+    pub(crate) fn describe(&self, details: &mut RestrackEntry) {
         let SrqAttr {
             max_wr,
             max_sge,

@@ -84,7 +84,7 @@ use rdma::{
             QpCounters,
             QpCounts, //
         },
-        restrack::Details,
+        restrack::RestrackEntry,
         udata::UserContext,
         wc::WcSink,
         wr::{
@@ -174,7 +174,7 @@ impl Driver for Ferroce {
         qp.shared().traffic().counts()
     }
 
-    fn counted_apart(&self) -> &QpCounters<AnyQp> {
+    fn qp_counters(&self) -> &QpCounters<AnyQp> {
         self.qp_counters()
     }
 
@@ -264,19 +264,19 @@ impl Driver for Ferroce {
         qp.query()
     }
 
-    fn describe_qp(qp: &AnyQp, details: &mut Details) {
+    fn describe_qp(qp: &AnyQp, details: &mut RestrackEntry) {
         qp.describe(details);
     }
 
-    fn describe_cq(cq: &Cq, details: &mut Details) {
+    fn describe_cq(cq: &Cq, details: &mut RestrackEntry) {
         cq.describe(details);
     }
 
-    fn describe_srq(srq: &Srq, details: &mut Details) {
+    fn describe_srq(srq: &Srq, details: &mut RestrackEntry) {
         srq.describe(details);
     }
 
-    fn describe_mr(dev: &Device<Self>, mr: &MrHandle, details: &mut Details) {
+    fn describe_mr(dev: &Device<Self>, mr: &MrHandle, details: &mut RestrackEntry) {
         mr::describe(dev, mr, details);
     }
 

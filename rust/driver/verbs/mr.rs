@@ -32,7 +32,7 @@ use rdma::{
             MwType, //
         },
         device::Device,
-        restrack::Details, //
+        restrack::RestrackEntry, //
     },
     mm::{
         dma_buf::DmaBuf,
@@ -266,7 +266,7 @@ pub(crate) fn change(
     dev.port().keys().change_region(mr.key, |old| {
         let pd = change.pd.unwrap_or(&old.pd).clone();
         let access = supported(change.access.unwrap_or(old.access.bits()))?;
-        let (region, memory) = match change.place {
+        let (region, memory) = match change.range {
             Some(place) => {
                 let init = MrInit {
                     start: place.start,
@@ -306,7 +306,7 @@ fn memory_for_access(dev: &Device<Ferroce>, mr: &Mr, access: Access) -> Result<A
 }
 
 /// Adds the driver's details for `rdma resource show mr`.
-pub(crate) fn describe(dev: &Device<Ferroce>, mr: &MrHandle, details: &mut Details) {
+pub(crate) fn describe(dev: &Device<Ferroce>, mr: &MrHandle, details: &mut RestrackEntry) {
     let guard = rcu::read_lock();
     let windows = match mr.fast.as_deref() {
         Some(KeyEntry::Fast(fast)) => &fast.windows,

@@ -1,87 +1,86 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes of devices, ports and queue pairs, as plain values.
+//! Attributes of devices, ports, MRs, MWs and SRQs, as plain values.
 //!
-//! Owns the translation between the C structures and Rust values, both ways. Knows no rules: which
-//! attribute a transition needs, or which value a device can bear, is decided elsewhere. Numbers
-//! are those of the C enumerations; addresses and GUIDs are in network byte order.
+//! Translates between these values and the C structures. Checks nothing: `ops` and the driver do. Numbers are those
+//! of the C enumerations; addresses and GUIDs are in network byte order.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::bindings;
 use kernel::prelude::*;
 
-/// The keys of a memory region.
+/// Keys of an MR.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MrKeys {
-    /// Names the region in the work requests of its owner.
+    /// Key for the consumer's own WRs.
     pub lkey: u32,
-    /// Names the region to a peer.
+    /// Key for peers.
     pub rkey: u32,
 }
 
-/// What a user wants to register as a memory region.
+/// Arguments of the registration of process memory.
 #[derive(Clone, Copy, Debug)]
 pub struct MrInit {
-    /// First byte, an address of the calling process.
+    /// Address of the first byte in the calling process.
     pub start: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// The address under which work requests and peers name the first byte.
+    /// Address of the first byte in WRs and RETHs.
     pub iova: u64,
     /// `enum ib_access_flags`.
     pub access: u32,
 }
 
-/// What a user wants to register of a DMA buffer.
+/// Arguments of the registration of a DMA buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct DmaBufInit {
-    /// The descriptor of the buffer in the calling process.
+    /// File descriptor of the buffer in the calling process.
     pub fd: c_int,
-    /// First byte, counted from the start of the buffer.
+    /// Offset of the first byte in the buffer.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// The address under which work requests and peers name the first byte.
+    /// Address of the first byte in WRs and RETHs.
     pub iova: u64,
     /// `enum ib_access_flags`.
     pub access: u32,
 }
 
-/// What is to change in a memory region.
+/// Changes to an MR; `None`: unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct MrChange<'a, P> {
-    /// Its protection domain.
+    /// New PD.
     pub pd: Option<&'a P>,
-    /// Its rights: `enum ib_access_flags`.
+    /// New access rights (`enum ib_access_flags`).
     pub access: Option<u32>,
-    /// The memory.
-    pub place: Option<MrPlace>,
+    /// New memory.
+    pub range: Option<MrRange>,
 }
 
-/// Which memory of a process is to be a region.
+/// Process memory of an MR.
 #[derive(Clone, Copy, Debug)]
-pub struct MrPlace {
-    /// First byte, an address of the calling process.
+pub struct MrRange {
+    /// Address of the first byte in the calling process.
     pub start: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// The address under which work requests and peers name the first byte.
+    /// Address of the first byte in WRs and RETHs.
     pub iova: u64,
 }
 
-/// Who may use a memory window (`enum ib_mw_type`).
+/// Type of an MW (`enum ib_mw_type`): the QPs that may use it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MwType {
-    /// Every queue pair of the protection domain.
+    /// All QPs of the PD.
     One,
-    /// The queue pair that binds it.
+    /// The QP that bound it.
     Two,
 }
 
-/// What a device can do (`struct ib_device_attr`).
+/// Limits and capabilities of a device (`struct ib_device_attr`).
 ///
-/// Whatever is not named here is reported as zero.
+/// Fields that are missing here are reported as zero.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(
     missing_docs,
@@ -125,20 +124,21 @@ pub struct DeviceAttr {
     pub local_ca_ack_delay: u8,
 }
 
-/// What works with memory on demand (`struct ib_odp_caps`).
+/// On-demand paging capabilities (`struct ib_odp_caps`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OdpCaps {
-    /// `enum ib_odp_general_cap_bits`; 0: none of it works.
+    /// General capabilities (`enum ib_odp_general_cap_bits`); 0: no support.
     pub general: u64,
-    /// `enum ib_odp_transport_cap_bits`, of RC.
+    /// RC capabilities (`enum ib_odp_transport_cap_bits`).
     pub rc: u32,
-    /// The same of UC.
+    /// UC capabilities.
     pub uc: u32,
-    /// The same of UD.
+    /// UD capabilities.
     pub ud: u32,
 }
 
 impl DeviceAttr {
+    /// Fills in the C structure.
     pub(crate) fn write_to(&self, raw: &mut bindings::ib_device_attr) {
         raw.fw_ver = self.fw_ver;
         raw.sys_image_guid = u64::from_ne_bytes(self.sys_image_guid);
@@ -150,11 +150,10 @@ impl DeviceAttr {
         raw.max_qp = self.max_qp;
         raw.max_qp_wr = self.max_qp_wr;
         raw.device_cap_flags = self.device_cap_flags;
-        // `rdma link delete` goes through the core, so every device of this crate can be
-        // unregistered by the user.
+        // The core implements `rdma link del`, so the user can unregister every device of this crate.
         raw.kernel_cap_flags = u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
         if self.odp.general != 0 {
-            // The core asks this before it lets anybody register.
+            // The core checks this bit before it lets a process register on-demand memory.
             let odp = bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING;
             raw.kernel_cap_flags |= u64::from(odp);
         }
@@ -189,18 +188,19 @@ impl DeviceAttr {
     }
 }
 
-/// What a shared receive queue holds (`struct ib_srq_attr`).
+/// Attributes of an SRQ (`struct ib_srq_attr`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SrqAttr {
-    /// Most receives that wait.
+    /// Maximum number of posted receives.
     pub max_wr: u32,
-    /// Most entries of a scatter list.
+    /// Maximum number of SGEs of a receive.
     pub max_sge: u32,
-    /// The consumer is told, once, when fewer receives wait; 0: not.
+    /// Limit below which the number of posted receives raises one event; 0: disarmed.
     pub limit: u32,
 }
 
 impl SrqAttr {
+    /// Reads the C structure.
     pub(crate) fn from_raw(raw: &bindings::ib_srq_attr) -> Self {
         Self {
             max_wr: raw.max_wr,
@@ -209,6 +209,7 @@ impl SrqAttr {
         }
     }
 
+    /// Fills in the C structure.
     pub(crate) fn write_to(&self, raw: &mut bindings::ib_srq_attr) {
         raw.max_wr = self.max_wr;
         raw.max_sge = self.max_sge;
@@ -216,12 +217,12 @@ impl SrqAttr {
     }
 }
 
-/// Whether a port can carry packets (`enum ib_port_state`).
+/// Logical state of a port (`enum ib_port_state`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PortState {
-    /// The interface is down or has no carrier.
+    /// The netdev is down or has no carrier.
     Down,
-    /// The interface is up.
+    /// The netdev is up and has a carrier.
     Active,
 }
 
@@ -234,14 +235,14 @@ impl PortState {
     }
 }
 
-/// Where a port is on its way up (`enum ib_port_phys_state`).
+/// Physical state of a port (`enum ib_port_phys_state`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PhysState {
-    /// Waits for a carrier.
+    /// No carrier yet.
     Polling,
-    /// Switched off.
+    /// Disabled.
     Disabled,
-    /// Has a carrier.
+    /// Carrier present.
     LinkUp,
 }
 
@@ -252,49 +253,50 @@ impl PhysState {
             Self::Disabled => bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_DISABLED,
             Self::LinkUp => bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_LINK_UP,
         };
-        // CAST: The enumeration ends at 7.
+        // CAST: The largest value of the enumeration is 7.
         raw as u8
     }
 }
 
-/// The state of a port (`struct ib_port_attr`).
+/// State of a port (`struct ib_port_attr`).
 ///
-/// What has no meaning for RoCE (LIDs, the subnet manager) is reported as zero.
+/// Fields without meaning for RoCE (LIDs, subnet manager) are reported as zero.
 #[derive(Clone, Copy, Debug)]
 pub struct PortAttr {
-    /// Whether packets can be carried.
+    /// Logical state.
     pub state: PortState,
-    /// Where the port is on its way up.
+    /// Physical state.
     pub phys_state: PhysState,
-    /// `enum ib_mtu`: 1 is 256 bytes, 5 is 4096.
+    /// Maximum MTU (`enum ib_mtu`: 1 is 256 bytes, 5 is 4096).
     pub max_mtu: u32,
-    /// `enum ib_mtu`.
+    /// Active MTU (`enum ib_mtu`).
     pub active_mtu: u32,
-    /// Entries of the GID table.
+    /// Number of entries of the GID table.
     pub gid_tbl_len: u32,
-    /// Entries of the P_Key table.
+    /// Number of entries of the P_Key table.
     pub pkey_tbl_len: u16,
-    /// `enum ib_port_capability_mask_bits`.
+    /// Capabilities (`enum ib_port_capability_mask_bits`).
     pub port_cap_flags: u32,
-    /// Longest message, bytes.
+    /// Maximum message size in bytes.
     pub max_msg_sz: u32,
-    /// Packets refused for their P_Key.
+    /// Number of packets with a P_Key violation.
     pub bad_pkey_cntr: u32,
-    /// Packets refused for their Q_Key.
+    /// Number of packets with a Q_Key violation.
     pub qkey_viol_cntr: u32,
-    /// `enum ib_port_width`.
+    /// Width (`enum ib_port_width`).
     pub active_width: u8,
-    /// `enum ib_port_speed`.
+    /// Speed (`enum ib_port_speed`).
     pub active_speed: u16,
 }
 
 impl PortAttr {
+    /// Fills in the C structure.
     pub(crate) fn write_to(&self, raw: &mut bindings::ib_port_attr) {
         raw.state = self.state.as_raw();
         raw.phys_state = self.phys_state.as_raw();
         raw.max_mtu = self.max_mtu;
         raw.active_mtu = self.active_mtu;
-        // CAST: Tables have far fewer entries.
+        // CAST: A table has far fewer entries than `c_int::MAX`.
         raw.gid_tbl_len = self.gid_tbl_len as c_int;
         raw.pkey_tbl_len = self.pkey_tbl_len;
         raw.port_cap_flags = self.port_cap_flags;
@@ -304,7 +306,7 @@ impl PortAttr {
         raw.max_vl_num = 1;
         raw.active_width = self.active_width;
         raw.active_speed = self.active_speed;
-        // GIDs are made of IP addresses.
+        // GIDs are derived from IP addresses.
         raw.set_ip_gids(1);
     }
 }

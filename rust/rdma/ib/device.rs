@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices, and references to them.
+//! Devices ([`Device`]), and references that keep them registered ([`DeviceRef`]).
 //!
-//! Owns `struct ib_device` with the driver's data behind it, and the references to it. A device
-//! belongs to the core, which drops the driver's data when the device has been unregistered and
-//! everybody has let go. Does not know how devices are made and found, nor what they do.
+//! A device is one allocation of the core: `struct ib_device`, then the driver's data. The core owns it, and drops
+//! the data through `dealloc_driver` when the device is unregistered and unused.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -31,8 +30,8 @@ use kernel::sync::{
 #[repr(C)]
 pub struct Device<T> {
     ib: IbDevice,
-    /// Whether the data is about to be dropped. C has filled it with zeros.
-    going: Atomic<bool>,
+    /// Set before the data is dropped. The core's allocation is zeroed, so it starts as false.
+    dropping: Atomic<bool>,
     data: ManuallyDrop<T>,
 }
 
@@ -46,110 +45,119 @@ impl<T> Deref for Device<T> {
 }
 
 impl<T> Device<T> {
+    /// Returns the device at `raw`.
+    ///
     /// # Safety
     ///
     /// `raw` is a device of `T` whose data is in place for all of `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw<'a>(raw: *const bindings::ib_device) -> &'a Self {
-        // SAFETY: As the function requires; the C part is the first field.
+        // SAFETY: The caller guarantees that device and data are valid for `'a`. `Device` is `repr(C)`, and the
+        // core's part is its first field.
         unsafe { &*raw.cast() }
     }
 
-    /// The device, unless its data was dropped or is about to be.
+    /// Returns the device at `raw`, unless its data is dropped or about to be.
     ///
     /// # Safety
     ///
-    /// `raw` is a device of `T` whose data was in place, and whose memory is kept for all of `'g`.
-    pub(crate) unsafe fn if_whole<'g>(
+    /// `raw` is a device of `T` whose data was put in place once. Its memory is valid for all of `'g`.
+    pub(crate) unsafe fn try_from_raw_rcu<'g>(
         raw: *const bindings::ib_device,
         _guard: &'g rcu::Guard,
     ) -> Option<&'g Self> {
         let this: *const Self = raw.cast();
-        // SAFETY: As the function requires; the flag stays when the data goes.
-        let going = unsafe { (*this).going.load(Relaxed) };
-        // SAFETY: `drop_data` had not waited for RCU yet, and does so before it drops the data.
-        (!going).then(|| unsafe { &*this })
+        // SAFETY: The caller guarantees that the memory is valid. The flag is valid also after the data is dropped.
+        let dropping = unsafe { (*this).dropping.load(Relaxed) };
+        // SAFETY: The flag was not set, so the grace period of `drop_data` cannot end before `_guard` is dropped,
+        // and the data is dropped only after it.
+        (!dropping).then(|| unsafe { &*this })
     }
 
     pub(crate) fn as_raw(&self) -> *mut bindings::ib_device {
         self.ib.as_raw()
     }
 
-    /// The core's part of the device.
+    /// Returns the core's part of the device.
     #[inline]
     pub fn ib(&self) -> &IbDevice {
         &self.ib
     }
 
-    /// A reference that keeps the device registered until it is dropped. `None` before the device
-    /// is registered, and once it is being unregistered.
+    /// Returns a reference that keeps the device registered until it is dropped; `None` before the device is
+    /// registered, and from the start of its unregistration.
     pub fn try_get(&self) -> Option<DeviceRef<T>> {
-        // SAFETY: The device is valid.
+        // SAFETY: `self` is a valid device.
         unsafe { DeviceRef::try_get(NonNull::from(self)) }
     }
 
-    /// Begins to unregister the device, in a task of the core's. For callers that hold locks, such
-    /// as the RTNL lock. Does nothing to a device that is not registered.
+    /// Unregisters the device from a work item of the core. For callers that hold locks, such as the RTNL lock.
+    /// Does nothing if the device is not registered.
     pub fn unregister_queued(&self) {
         if let Some(device) = self.try_get() {
-            // SAFETY: The device is registered, and its operations have `dealloc_driver`.
+            // SAFETY: `device` keeps the device registered, and `OpsVTable` has `dealloc_driver`, which the
+            // function requires.
             unsafe { bindings::ib_unregister_device_queued(device.as_raw()) };
         }
     }
 
-    /// Tells consumers that the port has changed between up and down, if it has: the state is
-    /// that of `netdev`, which has to be the interface below the port. Nobody hears of a device that is
-    /// not registered.
+    /// Reports a change of the port state (up or down) to consumers, if there was one. `netdev` must be the netdev
+    /// below the port; the state is taken from it. Does nothing if the device is not registered.
     pub fn dispatch_port_state(&self, netdev: &NetDevBorrow) {
-        // The core queues work with a plain pointer. It flushes that after the last reference has gone.
+        // The core queues a work item that holds no reference to the device. It flushes that work item after the
+        // last reference is dropped.
         let Some(_registered) = self.try_get() else {
             return;
         };
-        // SAFETY: Both are valid.
+        // SAFETY: `_registered` keeps the device registered, and `netdev` is valid while it is borrowed.
         unsafe { bindings::ib_dispatch_port_state_event(self.as_raw(), netdev.as_raw()) };
     }
 
-    /// The place of the driver's data. Only an address is computed.
+    /// Returns a pointer to the driver's data, which need not be in place: only an address is computed.
     ///
     /// # Safety
     ///
-    /// `this` is a device of `T`, with or without its data.
-    pub(crate) unsafe fn place_of_data(this: NonNull<Self>) -> *mut T {
-        // SAFETY: As the function requires; the wrapper is transparent.
+    /// `this` is the memory of a device of `T`.
+    pub(crate) unsafe fn data_ptr(this: NonNull<Self>) -> *mut T {
+        // SAFETY: The caller guarantees that `this` is valid memory, so the field offset is in bounds.
+        // `ManuallyDrop` is transparent.
         unsafe { (&raw mut (*this.as_ptr()).data).cast() }
     }
 
-    /// Drops the driver's data. Sleeps.
+    /// Drops the driver's data, after a grace period. May sleep.
     ///
     /// # Safety
     ///
-    /// The device is no longer reachable but by [`Device::if_whole`], and its data was in place.
+    /// The data of the device is in place, and only [`Device::try_from_raw_rcu`] can still reach it.
     pub(crate) unsafe fn drop_data(this: NonNull<Self>) {
-        // SAFETY: As the function requires. Only the flag is referred to, for others look at it.
-        unsafe { (*this.as_ptr()).going.store(true, Relaxed) };
+        // SAFETY: The caller guarantees that the memory is valid. The reference covers the flag only, because
+        // readers access it concurrently.
+        unsafe { (*this.as_ptr()).dropping.store(true, Relaxed) };
         synchronize_rcu_expedited();
-        // SAFETY: As the function requires. Whoever has not seen the flag is done.
-        unsafe { Self::place_of_data(this).drop_in_place() };
+        // SAFETY: The caller guarantees that the data is in place and that only `try_from_raw_rcu` reaches it.
+        // Readers that found the flag clear have left their RCU critical sections.
+        unsafe { Self::data_ptr(this).drop_in_place() };
     }
 }
 
-/// A reference to a device that keeps it registered.
+/// A reference to a device, which keeps the device registered.
 ///
 /// # Invariants
 ///
-/// The registration count of the device is held.
+/// It owns one count of the device's registration count.
 pub struct DeviceRef<T>(NonNull<Device<T>>);
 
-// SAFETY: A device is used by many tasks.
-unsafe impl<T> Send for DeviceRef<T> {}
-// SAFETY: See `Send`.
-unsafe impl<T> Sync for DeviceRef<T> {}
+// SAFETY: `DeviceRef` gives shared access to the data from another task, and that task may be the last user of it:
+// `T: Send + Sync`. The core's part may be used by all tasks.
+unsafe impl<T: Send + Sync> Send for DeviceRef<T> {}
+// SAFETY: As for `Send`: a shared `DeviceRef` gives what a sent one gives.
+unsafe impl<T: Send + Sync> Sync for DeviceRef<T> {}
 
 impl<T> Deref for DeviceRef<T> {
     type Target = Device<T>;
 
     fn deref(&self) -> &Device<T> {
-        // SAFETY: By the invariant the device is registered, so its data is in place.
+        // SAFETY: By the invariant the device is registered, so its data is in place until `self` is dropped.
         unsafe { self.0.as_ref() }
     }
 }
@@ -159,26 +167,28 @@ impl<T> DeviceRef<T> {
     ///
     /// # Safety
     ///
-    /// `device` is a device of `T` whose memory is kept, with or without its data.
+    /// `device` is a device of `T` whose memory is valid during the call. Its data need not be in place.
     pub(crate) unsafe fn try_get(device: NonNull<Device<T>>) -> Option<Self> {
-        // SAFETY: As the function requires. The count is not 0 only while the data is in place.
+        // SAFETY: The caller guarantees that the memory is valid, which is all that the helper needs: it raises the
+        // count unless that is 0. The count is 0 whenever the data is not in place.
         let got = unsafe { bindings::ferroce_helper_ib_device_try_get(device.cast().as_ptr()) };
-        // INVARIANT: The count was just raised. If it was not, there must be nothing to drop, which would
-        // lower it: so not `then_some`.
+        // INVARIANT: The helper raised the count if it returned true. Not `then_some`: it would build a `Self` in
+        // any case, and drop it again, which lowers the count.
         got.then(|| Self(device))
     }
 
-    /// Unregisters the device and waits until that is done. The caller holds no lock.
+    /// Unregisters the device and waits until that is complete. The caller must hold no lock.
     pub fn unregister_and_put(self) {
         let device = ManuallyDrop::new(self);
-        // SAFETY: The count that is held goes to the function.
+        // SAFETY: `device` is registered, and its count passes to the function, since `ManuallyDrop` keeps `self`
+        // from lowering it.
         unsafe { bindings::ib_unregister_device_and_put(device.as_raw()) };
     }
 }
 
 impl<T> Drop for DeviceRef<T> {
     fn drop(&mut self) {
-        // SAFETY: The count is held, by the invariant.
+        // SAFETY: By the invariant `self` owns the count that this drops.
         unsafe { bindings::ib_device_put(self.as_raw()) };
     }
 }

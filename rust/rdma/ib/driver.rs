@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a driver provides: the safe face of `struct ib_device_ops`.
+//! The interface between the RDMA core and a provider driver: the [`Driver`] trait and the arguments of its
+//! functions.
 //!
-//! Owns the [`Driver`] trait and the arguments of its functions. The core's rules (what may sleep,
-//! who frees what, in which order objects go) are kept on this side of the trait, in `ops`.
+//! `ops` implements `struct ib_device_ops` on top of this trait. It handles the core's rules on udata, on
+//! unsupported attributes and on freeing objects, so a driver need not know them.
 //!
 //! # Contexts
 //!
-//! Everything may sleep, except [`Driver::post_send`], [`Driver::post_send_kernel`],
-//! [`Driver::post_recv_kernel`], [`Driver::post_srq_recv`], [`Driver::poll_cq`],
-//! [`Driver::req_notify`], [`Driver::map_mr_sg`], [`Driver::query_port`], and [`Driver::create_ah`]
-//! unless [`AhInit::may_sleep`] says so; consumers in the kernel may call those with interrupts off.
-//! [`Driver::netdev`] is called with and without the RTNL lock.
+//! Every function may sleep, except these:
+//!
+//! - [`Driver::post_send`], [`Driver::post_send_kernel`], [`Driver::post_recv_kernel`], [`Driver::post_srq_recv`],
+//!   [`Driver::poll_cq`], [`Driver::req_notify`] and [`Driver::map_mr_sg`]. A ULP may call them in any context,
+//!   also with interrupts off.
+//! - [`Driver::create_ah`] unless [`AhInit::may_sleep`] is set, [`Driver::modify_ah`], and [`Driver::destroy_ah`]
+//!   for the AH of a ULP.
+//! - [`Driver::query_port`], which runs under the RCU read lock.
+//!
+//! [`Driver::netdev`] is called with and without the RTNL lock, and under the RCU read lock: it must not sleep
+//! either.
 //!
 //! # Lifetimes
 //!
-//! The core destroys an object after everything that was made from it, and the user context last.
-//! A driver's part may live longer than the object: it is an [`Arc`], and what is on its way may
-//! hold one. After a destroy function the object's handle does nothing.
+//! The core destroys an object after all objects that depend on it, and the user context last. The driver's part of
+//! an object is an [`Arc`]: it may outlive the object, because packets in flight may hold references. After a
+//! destroy function returned, the object's handle does nothing.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -54,7 +61,7 @@ use crate::{
             QpCounts, //
         },
         registry::Registry,
-        restrack::Details,
+        restrack::RestrackEntry,
         udata::UserContext,
         wc::WcSink,
         wr::{
@@ -74,121 +81,137 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Bytes of a management datagram (`IB_MGMT_MAD_SIZE`, IBA 13.4.2).
+/// Length of a management datagram in bytes (`IB_MGMT_MAD_SIZE`, IBA 13.4.2).
 pub const MAD_LEN: usize = bindings::IB_MGMT_MAD_SIZE as usize;
 
-/// The driver id of rdma_rxe, which names its ABI to user space.
+/// Driver id of rdma_rxe. It selects the user-space provider, and with it the ABI.
 pub const DRIVER_ID_RXE: u32 = bindings::rdma_driver_id_RDMA_DRIVER_RXE;
 
-/// A provider driver. The type that implements it is the data of one device.
+/// A provider driver. The implementing type holds the driver's data of one device.
 ///
 /// # Errors
 ///
-/// Every function that can fail returns the errno that the caller of the verb sees.
+/// The errno that a function returns is the result of the verb.
 pub trait Driver: Sized + Send + Sync + 'static {
-    /// What all devices of the driver share.
+    /// Data that all devices of the driver share.
     type Common: Send + Sync + 'static;
-    /// Data of a user context.
+    /// Driver's part of a user context.
     type Ucontext: Send + Sync + 'static;
-    /// Data of a protection domain.
+    /// Driver's part of a PD.
     type Pd: Send + Sync + 'static;
-    /// Data of an address handle.
+    /// Driver's part of an AH.
     type Ah: Send + Sync + 'static;
-    /// Data of a completion queue.
+    /// Driver's part of a CQ.
     type Cq: Send + Sync + 'static;
-    /// Data of a queue pair.
+    /// Driver's part of a QP.
     type Qp: Send + Sync + 'static;
-    /// Data of a shared receive queue.
+    /// Driver's part of an SRQ.
     type Srq: Send + Sync + 'static;
-    /// Data of a memory region.
+    /// Driver's part of an MR.
     type Mr: Send + Sync + 'static;
-    /// Data of a memory window.
+    /// Driver's part of an MW.
     type Mw: Send + Sync + 'static;
 
     /// `enum rdma_driver_id`.
     const DRIVER_ID: u32;
 
-    /// Version of the ABI between driver and user space.
+    /// Version of the ABI between the driver and user space.
     const ABI_VERSION: u32;
 
-    /// The type in `rdma link add ... type TYPE`.
+    /// Link type: `TYPE` in `rdma link add NAME type TYPE netdev NETDEV`.
     const LINK_TYPE: &'static CStr;
 
-    /// Names of the counters of the port.
+    /// Names of the hardware counters of the port.
     const HW_COUNTERS: &'static [&'static CStr] = &[];
 
-    /// Places in [`Driver::HW_COUNTERS`] of what each queue pair counts for itself, too; at most
+    /// Indices in [`Driver::HW_COUNTERS`] of the counters that each QP maintains too; at most
     /// [`MAX_QP_COUNTERS`](crate::ib::qp_counters::MAX_QP_COUNTERS).
     const QP_COUNTERS: &'static [usize] = &[];
 
-    /// The devices of this driver, a static.
+    /// Returns the registry of this driver's devices, a static.
     fn registry() -> &'static Registry<Self, Self::Common>;
 
-    /// `rdma link add NAME type ... netdev NETDEV`: makes a device.
+    /// Creates and registers a device over `netdev`: `rdma link add NAME type ... netdev NETDEV`.
+    ///
+    /// The core holds its lock of link types. `netdev` may be unregistered or move to another namespace at any
+    /// time.
+    ///
+    /// # Errors
+    ///
+    /// User space sees only the errno, so a driver should log the reason.
     fn new_link(common: &Arc<Self::Common>, name: &CStr, netdev: NetDev) -> Result;
 
-    /// What the device can do.
+    /// Returns the limits and capabilities of the device.
     fn query_device(dev: &Device<Self>) -> DeviceAttr;
 
-    /// Learns of the port what [`Driver::query_port`] is about to tell and cannot ask for, as it must not sleep. Called
+    /// Updates the port attributes that cannot be read without sleeping. Called before [`Driver::query_port`], and
     /// only while the device is registered.
     fn refresh_port(dev: &Device<Self>);
 
-    /// The state of the port. Must not sleep. Has to work before the device is registered.
+    /// Returns the state of the port.
+    ///
+    /// Must not sleep: the RCU read lock is held. The core calls it also before the device is registered.
     fn query_port(dev: &Device<Self>) -> Result<PortAttr>;
 
-    /// The P_Key at `index` of the table, which is that of every device.
+    /// Returns the P_Key at `index` of the table, which is the same for all devices.
     fn query_pkey(index: u16) -> Result<u16>;
 
-    /// Answers a management datagram that is for the port itself. `None`: it is for somebody else.
+    /// Returns the response to a management datagram, or `None` if the driver has no agent for it.
     fn process_mad(dev: &Device<Self>, request: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]>;
 
-    /// The interface below the port; `None` from the moment on that it is being unregistered.
+    /// Returns the netdev below the port, or `None` from the start of its unregistration. Must not sleep.
     ///
-    /// A device whose registration ends with `None` here is unregistered at once.
+    /// If this returns `None` when the registration of the device completes, the device is unregistered at once.
     fn netdev(&self) -> Option<NetDev>;
 
-    /// Value of the counter with that place in [`Driver::HW_COUNTERS`].
+    /// Returns the value of the counter at `index` in [`Driver::HW_COUNTERS`]. The core holds the lock of the
+    /// port's statistics.
     fn read_counter(dev: &Device<Self>, index: usize) -> u64;
 
-    /// Values of the counters of a queue pair, in the order of [`Driver::QP_COUNTERS`].
+    /// Returns the values of a QP's own counters, in the order of [`Driver::QP_COUNTERS`]. The mutex of
+    /// [`QpCounters`] may be held.
     fn read_qp_counters(qp: &Self::Qp) -> QpCounts;
 
-    /// The queue pairs of the device that are counted apart.
-    fn counted_apart(&self) -> &QpCounters<Self::Qp>;
+    /// Returns the list of the device's QPs that are bound to an `rdma_counter`.
+    fn qp_counters(&self) -> &QpCounters<Self::Qp>;
 
-    /// A process opens the device.
+    /// Creates a user context: a process opens the device.
     fn alloc_ucontext(dev: &Device<Self>) -> Result<Arc<Self::Ucontext>>;
 
-    /// Makes a protection domain, for a process or (`None`) for the kernel.
+    /// Creates a PD for a process, or for a ULP if `ucontext` is `None`.
     fn alloc_pd(
         dev: &Device<Self>,
         ucontext: Option<&Arc<Self::Ucontext>>,
     ) -> Result<Arc<Self::Pd>>;
 
-    /// Makes an address handle.
+    /// Creates an AH.
+    ///
+    /// Must not sleep unless [`AhInit::may_sleep`] is set: ULPs create AHs in atomic context.
     fn create_ah(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         init: AhInit<'_, Self>,
     ) -> Result<Arc<Self::Ah>>;
 
-    /// The attributes of an address handle.
+    /// Returns the attributes of an AH.
     fn query_ah(ah: &Self::Ah) -> AhAttr;
 
-    /// Gives an address handle other attributes. May not sleep.
+    /// Replaces the attributes of an AH. Must not sleep.
     fn modify_ah(ah: &Self::Ah, attr: AhAttr) -> Result;
 
-    /// Ends an address handle. May not sleep.
+    /// Destroys an AH.
+    ///
+    /// May sleep for the AH of a process: uverbs always passes `RDMA_DESTROY_AH_SLEEPABLE`. Must not sleep for the
+    /// AH of a ULP, which may destroy it in atomic context; so a driver notes at creation which of the two it is.
     fn destroy_ah(ah: Arc<Self::Ah>) {
         drop(ah);
     }
 
-    /// Makes a completion queue; says how many entries it holds.
+    /// Creates a CQ. Returns it and the number of entries that it holds.
     fn create_cq(dev: &Device<Self>, init: CqInit<'_, Self>) -> Result<(Arc<Self::Cq>, u32)>;
 
-    /// Gives a process's completion queue room for `entries` at least; says for how many. Nothing that
-    /// waits is lost. One resize of a queue at a time.
+    /// Resizes the CQ of a process to at least `entries` entries, and returns the new number. Keeps the completions
+    /// that have not been polled. Calls for one CQ are serialized.
     fn resize_cq(
         dev: &Device<Self>,
         cq: &Self::Cq,
@@ -196,79 +219,86 @@ pub trait Driver: Sized + Send + Sync + 'static {
         user: &mut UserContext<Self::Ucontext>,
     ) -> Result<u32>;
 
-    /// Lets one event stand for up to `count` completions that come within `period` microseconds.
+    /// Sets CQ moderation: one event may report up to `count` completions that arrive within `period` microseconds.
     fn moderate_cq(cq: &Self::Cq, count: u16, period: u16);
 
-    /// Ends a completion queue. Nothing uses it any more.
+    /// Destroys a CQ. All QPs that used it are destroyed, and its completion handler is no longer called.
     fn destroy_cq(dev: &Device<Self>, cq: Arc<Self::Cq>);
 
-    /// Moves completions of a queue of the kernel to `sink`, as many as there are and fit.
+    /// Polls the CQ of a ULP: moves completions to `sink` until the CQ is empty or `sink` is full. Any context.
     fn poll_cq(cq: &Self::Cq, sink: &mut WcSink<'_>);
 
-    /// Arms a completion queue; says whether completions are waiting already.
-    fn req_notify(cq: &Self::Cq, what: Notify) -> bool;
+    /// Arms a CQ. Returns whether completions are waiting already. Any context.
+    fn req_notify(cq: &Self::Cq, notify: Notify) -> bool;
 
-    /// Makes a queue pair.
+    /// Creates a QP in RESET.
     fn create_qp(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         init: QpInit<'_, Self>,
     ) -> Result<(Arc<Self::Qp>, QpCreated)>;
 
-    /// The state of a queue pair. Only [`Driver::modify_qp`] changes it, but to an error state.
+    /// Returns the state of a QP. Only [`Driver::modify_qp`] changes it, except that a QP goes to an error state by
+    /// itself.
     fn qp_state(qp: &Self::Qp) -> IbQpState;
 
-    /// Sets the attributes in `mask`. One call at a time for one queue pair.
+    /// Sets the attributes in `mask`. Calls for one QP are serialized.
     ///
-    /// The transition from [`QpAttr::cur_qp_state`] is legal, and its mask right; by now the queue pair may have gone
-    /// to an error state by itself. Values are unchecked.
+    /// `ops` has checked that the transition from [`QpAttr::cur_qp_state`] is legal and that it permits `mask`. The
+    /// QP may have gone to an error state by itself since. The values of the attributes are not checked.
     fn modify_qp(dev: &Device<Self>, qp: &Arc<Self::Qp>, attr: &QpAttr, mask: QpAttrMask)
         -> Result;
 
-    /// The attributes of a queue pair.
+    /// Returns the attributes of a QP.
     fn query_qp(qp: &Self::Qp) -> QpQuery;
 
-    /// Tells of a queue pair what the core does not know.
-    fn describe_qp(qp: &Self::Qp, details: &mut Details);
+    /// Reports driver-specific details of a QP, for `rdma resource show qp -dd`.
+    fn describe_qp(qp: &Self::Qp, entry: &mut RestrackEntry);
 
-    /// As [`Driver::describe_qp`], of a completion queue.
-    fn describe_cq(cq: &Self::Cq, details: &mut Details);
+    /// As [`Driver::describe_qp`], for a CQ.
+    fn describe_cq(cq: &Self::Cq, entry: &mut RestrackEntry);
 
-    /// As [`Driver::describe_qp`], of a shared receive queue.
-    fn describe_srq(srq: &Self::Srq, details: &mut Details);
+    /// As [`Driver::describe_qp`], for an SRQ.
+    fn describe_srq(srq: &Self::Srq, entry: &mut RestrackEntry);
 
-    /// As [`Driver::describe_qp`], of a memory region.
-    fn describe_mr(dev: &Device<Self>, mr: &Self::Mr, details: &mut Details);
+    /// As [`Driver::describe_qp`], for an MR.
+    fn describe_mr(dev: &Device<Self>, mr: &Self::Mr, entry: &mut RestrackEntry);
 
-    /// Ends a queue pair. Nothing uses it any more but what is on its way.
+    /// Destroys a QP. The core uses it no longer; packets in flight and timers of the driver may.
+    ///
+    /// The QP's event handler may still run and may query the QP. After this returns, [`QpHandle::event`] does
+    /// nothing.
     fn destroy_qp(dev: &Device<Self>, qp: Arc<Self::Qp>);
 
-    /// Has a datagram queue pair get a copy of what is sent to a multicast group: an IPv6 group, or an
-    /// IPv4 group mapped into IPv6.
+    /// Attaches a UD QP to a multicast group: it receives a copy of each message to the group. `group` is an IPv6
+    /// group, or an IPv4 group mapped into IPv6.
     fn attach_mcast(dev: &Device<Self>, qp: &Arc<Self::Qp>, group: &[u8; 16]) -> Result;
 
-    /// Takes [`Driver::attach_mcast`] back. When it returns, the queue pair gets no more copies.
+    /// Detaches a QP from a multicast group. After this returns, the QP receives no more copies.
     fn detach_mcast(dev: &Device<Self>, qp: &Arc<Self::Qp>, group: &[u8; 16]) -> Result;
 
-    /// User space has put work into a send ring.
+    /// Processes the send ring of a process: user space has added WQEs to it.
     fn post_send(qp: &Arc<Self::Qp>) -> Result;
 
-    /// Takes work from the kernel. If it fails, the request yielded last is reported as bad, and
-    /// those before it are taken.
+    /// Posts the send WRs of a ULP. Any context.
+    ///
+    /// # Errors
+    ///
+    /// The WR that `list` yielded last is reported to the ULP as the bad one; the WRs before it are posted.
     fn post_send_kernel(qp: &Arc<Self::Qp>, list: &mut SendWrList<'_, Self::Ah>) -> Result;
 
-    /// Takes receives from the kernel. Fails as [`Driver::post_send_kernel`] does.
+    /// Posts the receive WRs of a ULP. Any context. Errors as for [`Driver::post_send_kernel`].
     fn post_recv_kernel(qp: &Arc<Self::Qp>, list: &mut RecvWrList<'_>) -> Result;
 
-    /// Makes a shared receive queue; says what it holds.
+    /// Creates an SRQ. Returns it and its capacity.
     fn create_srq(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         init: SrqInit<'_, Self>,
     ) -> Result<(Arc<Self::Srq>, SrqAttr)>;
 
-    /// Gives a shared receive queue room for `max_wr` receives; nothing that waits is lost. One
-    /// modification at a time. The caller is a process, or (`None`) in the kernel.
+    /// Resizes an SRQ to `max_wr` receives. Keeps the receives that are posted. Modifications of one SRQ are
+    /// serialized. `user` is `None` for the SRQ of a ULP.
     fn resize_srq(
         dev: &Device<Self>,
         srq: &Self::Srq,
@@ -276,36 +306,36 @@ pub trait Driver: Sized + Send + Sync + 'static {
         user: Option<&mut UserContext<Self::Ucontext>>,
     ) -> Result;
 
-    /// Has the consumer told when fewer than `limit` receives wait; 0: not.
+    /// Arms the limit event of an SRQ: it fires when fewer than `limit` receives are posted. 0 disarms it.
     fn set_srq_limit(srq: &Self::Srq, limit: u32) -> Result;
 
-    /// What a shared receive queue holds.
+    /// Returns the capacity and the limit of an SRQ.
     fn query_srq(srq: &Self::Srq) -> SrqAttr;
 
-    /// Ends a shared receive queue. No queue pair uses it any more but those on their way out.
+    /// Destroys an SRQ. All QPs that used it are destroyed; references from packets in flight may remain.
     fn destroy_srq(dev: &Device<Self>, srq: Arc<Self::Srq>) {
         let _ = dev;
         drop(srq);
     }
 
-    /// Takes receives from the kernel. Fails as [`Driver::post_send_kernel`] does.
+    /// Posts the receive WRs of a ULP to an SRQ. Any context. Errors as for [`Driver::post_send_kernel`].
     fn post_srq_recv(srq: &Arc<Self::Srq>, list: &mut RecvWrList<'_>) -> Result;
 
-    /// Registers memory of the calling process.
+    /// Registers memory of the calling process as an MR.
     fn reg_user_mr(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         init: MrInit,
     ) -> Result<(Arc<Self::Mr>, MrKeys)>;
 
-    /// Registers a part of a DMA buffer.
+    /// Registers a range of a DMA buffer as an MR.
     fn reg_dmabuf_mr(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         init: DmaBufInit,
     ) -> Result<(Arc<Self::Mr>, MrKeys)>;
 
-    /// Brings memory of regions that is soon needed, in the background unless `wait` is set.
+    /// Prefetches pages of on-demand MRs: in the background, or before it returns if `wait` is set.
     fn advise_mr(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
@@ -314,8 +344,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
         sges: &SgeList<'_>,
     ) -> Result;
 
-    /// Makes a region for `memory`, which is all of the kernel's, `access` being
-    /// `enum ib_access_flags`.
+    /// Creates an MR over `memory`, which represents all kernel memory. `access` is `enum ib_access_flags`.
+    ///
+    /// Called for ULPs only. An offset in `memory` is a kernel address: a driver must take offsets only from WRs
+    /// and packets that name the keys of this MR.
     fn get_dma_mr(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
@@ -323,120 +355,123 @@ pub trait Driver: Sized + Send + Sync + 'static {
         memory: Memory,
     ) -> Result<(Arc<Self::Mr>, MrKeys)>;
 
-    /// Makes a region for fast registration, of up to `pages` pages, for a consumer in the kernel.
+    /// Creates an MR for fast registration of up to `pages` pages, for a ULP.
     fn alloc_mr(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         pages: u32,
     ) -> Result<(Arc<Self::Mr>, MrKeys)>;
 
-    /// Notes the pages that the next fast registration is for. Returns how many elements of `list`
-    /// it took. May not sleep.
+    /// Records the pages for the next fast registration. Returns the number of elements of `list` that it used.
+    /// Must not sleep.
     fn map_mr_sg(mr: &Self::Mr, list: ScatterList<'_>) -> Result<u32>;
 
-    /// Changes a region of a process, which keeps its keys.
+    /// Changes the PD, the access rights or the memory of a process's MR, which keeps its keys.
     fn rereg_user_mr(
         dev: &Device<Self>,
         mr: &Arc<Self::Mr>,
         change: MrChange<'_, Arc<Self::Pd>>,
     ) -> Result;
 
-    /// Ends a memory region. When it returns, nobody reaches the memory by its keys. If it fails,
-    /// the region stays: a window is bound to it.
+    /// Deregisters an MR. After this succeeded, its keys give no access to the memory.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if an MW is bound to it; the MR stays registered.
     fn dereg_mr(dev: &Device<Self>, mr: &Arc<Self::Mr>) -> Result;
 
-    /// Makes a memory window, and says which key it has.
+    /// Creates an MW. Returns it and its rkey.
     fn alloc_mw(
         dev: &Device<Self>,
         pd: &Arc<Self::Pd>,
         mw_type: MwType,
     ) -> Result<(Arc<Self::Mw>, u32)>;
 
-    /// Ends a memory window. When it returns, nobody reaches memory through it.
+    /// Destroys an MW. After this returns, its rkey gives no access to memory.
     fn dealloc_mw(dev: &Device<Self>, mw: Arc<Self::Mw>);
 }
 
-/// What memory will be needed for (`enum ib_uverbs_advise_mr_advice`).
+/// Kind of prefetch (`enum ib_uverbs_advise_mr_advice`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Advice {
-    /// To be read.
+    /// For reads.
     Prefetch,
-    /// To be written.
+    /// For writes.
     PrefetchWrite,
-    /// To be read, as far as it is in memory anyway.
+    /// For reads, without faulting in pages that are absent.
     PrefetchPresent,
 }
 
-/// What an address handle is made from.
+/// Arguments of [`Driver::create_ah`].
 pub struct AhInit<'a, T: Driver> {
-    /// Where packets go.
+    /// Address of the peer.
     pub attr: AhAttr,
-    /// The caller may sleep.
+    /// Whether the caller may sleep.
     pub may_sleep: bool,
-    /// The caller, if it is a process.
+    /// The calling process; `None` for a ULP.
     pub user: Option<&'a mut UserContext<T::Ucontext>>,
 }
 
-/// What a completion queue is made from.
+/// Arguments of [`Driver::create_cq`].
 pub struct CqInit<'a, T: Driver> {
-    /// Completions that it has to hold at least; not 0.
+    /// Minimum number of completions that the CQ must hold; not 0.
     pub entries: u32,
-    /// The vector that the caller would like.
+    /// Completion vector that the caller requested.
     pub comp_vector: u32,
-    /// The caller, if it is a process.
+    /// The calling process; `None` for a ULP.
     pub user: Option<&'a mut UserContext<T::Ucontext>>,
-    /// The way to the consumer.
+    /// Delivers completion and error events to the consumer.
     pub handle: CqHandle,
 }
 
-/// What a queue pair is made from.
+/// Arguments of [`Driver::create_qp`].
 pub struct QpInit<'a, T: Driver> {
-    /// The service.
+    /// Type of service.
     pub qp_type: QpType,
-    /// What it has to hold at least.
+    /// Minimum capacity.
     pub caps: QpCaps,
-    /// Every send completes visibly, not only those that ask for it.
+    /// Whether every send is signaled, not only those with `IB_SEND_SIGNALED`.
     pub sq_sig_all: bool,
-    /// Where sends complete.
+    /// CQ of the sends.
     pub send_cq: Arc<T::Cq>,
-    /// Where receives complete.
+    /// CQ of the receives.
     pub recv_cq: Arc<T::Cq>,
-    /// Where receives come from, if not from a queue of its own.
+    /// SRQ, if the QP has no receive queue of its own.
     pub srq: Option<Arc<T::Srq>>,
-    /// The port, for [`QpType::Gsi`].
+    /// Port number, for [`QpType::Gsi`].
     pub port_num: u32,
-    /// The caller, if it is a process.
+    /// The calling process; `None` for a ULP.
     pub user: Option<&'a mut UserContext<T::Ucontext>>,
-    /// The way to the consumer.
+    /// Delivers asynchronous events to the consumer.
     pub handle: QpHandle,
 }
 
-/// What a shared receive queue is made from.
+/// Arguments of [`Driver::create_srq`].
 pub struct SrqInit<'a, T: Driver> {
-    /// What it has to hold at least.
+    /// Minimum capacity.
     pub attr: SrqAttr,
-    /// The caller, if it is a process.
+    /// The calling process; `None` for a ULP.
     pub user: Option<&'a mut UserContext<T::Ucontext>>,
-    /// The way to the consumer.
+    /// Delivers asynchronous events to the consumer.
     pub handle: SrqHandle,
 }
 
-/// What a new queue pair is like.
+/// Properties of a new QP.
 #[derive(Clone, Copy, Debug)]
 pub struct QpCreated {
-    /// Its number.
+    /// QP number.
     pub qp_num: u32,
-    /// What it holds.
+    /// Actual capacity.
     pub caps: QpCaps,
 }
 
-/// What there is to know of a queue pair.
+/// Result of [`Driver::query_qp`].
 #[derive(Clone, Copy, Debug)]
 pub struct QpQuery {
-    /// Its attributes.
+    /// Attributes.
     pub attr: QpAttr,
-    /// What it holds.
+    /// Capacity.
     pub caps: QpCaps,
-    /// Every send completes visibly.
+    /// Whether every send is signaled.
     pub sq_sig_all: bool,
 }

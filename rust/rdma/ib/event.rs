@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue tells its consumer: completions and asynchronous events.
+//! Notifications of a queue to its consumer: completion events and asynchronous events.
 //!
-//! Owns the way back from a driver's object to the C structure that it belongs to. The driver may
-//! hold its object longer than the core holds the structure (a packet in flight does not wait for
-//! a destroy), so the way is cut when destroy begins: from then on a handle does nothing, and
-//! destroy returns when nobody is inside. Knows neither what completes nor why.
+//! A handle holds the pointer from a driver's object back to the C structure of the core. The driver may use its
+//! object longer than the core uses the structure, because destroy does not wait for packets in flight. So destroy
+//! first revokes the pointer, which makes the handle do nothing, and then waits for a grace period and for the work
+//! item.
+//!
+//! Handles are used in any context, without a lock of the driver unless stated otherwise.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -34,42 +36,42 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What the consumer of a completion queue waits for (`enum ib_cq_notify_flags`).
+/// Completions that an armed CQ reports (`enum ib_cq_notify_flags`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Notify {
-    /// The next completion whose sender asked for an event, or that is an error.
+    /// The next completion that is solicited or an error.
     Solicited,
     /// The next completion.
     Any,
 }
 
-/// Something that happened to a queue pair (`enum ib_event_type`).
+/// Asynchronous event of a QP (`enum ib_event_type`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum QpEvent {
-    /// The send queue is no longer carried out.
+    /// The QP failed; its send queue is no longer processed.
     Fatal = bindings::ib_event_type_IB_EVENT_QP_FATAL,
-    /// A peer's request was invalid.
+    /// A request of the peer was invalid.
     RequestError = bindings::ib_event_type_IB_EVENT_QP_REQ_ERR,
-    /// A peer had no right to what it asked for.
+    /// A request of the peer violated access rights.
     AccessError = bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR,
-    /// The first packet came before the state was RTS.
+    /// The first packet arrived before the QP was in RTS.
     CommEstablished = bindings::ib_event_type_IB_EVENT_COMM_EST,
     /// The send queue has drained.
     SqDrained = bindings::ib_event_type_IB_EVENT_SQ_DRAINED,
-    /// No more receives are taken from the shared receive queue.
+    /// The QP takes no more receives from its SRQ.
     LastWqe = bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED,
 }
 
-/// A pointer that is valid for RCU readers until it is cut.
-struct EventLink<C>(Atomic<*mut C>);
+/// Pointer to a structure of the core. RCU readers may use it until a grace period after it was revoked.
+struct RevocablePtr<C>(Atomic<*mut C>);
 
-impl<C> EventLink<C> {
+impl<C> RevocablePtr<C> {
     fn new(object: *mut C) -> Self {
         Self(Atomic::new(object))
     }
 
-    /// Calls `f` with the pointer, unless the way is cut.
+    /// Calls `f` with the pointer, under the RCU read lock, unless it is revoked.
     fn with(&self, f: impl FnOnce(*mut C)) {
         let guard = rcu::read_lock();
         let object = self.0.load(Acquire);
@@ -79,51 +81,54 @@ impl<C> EventLink<C> {
         drop(guard);
     }
 
-    fn sever(&self) -> Severed {
+    /// Revokes the pointer: later calls of [`RevocablePtr::with`] do nothing.
+    fn revoke(&self) -> Revoked {
         self.0.store(ptr::null_mut(), Release);
-        // SAFETY: No precondition.
-        Severed(unsafe { bindings::get_state_synchronize_rcu() })
+        // SAFETY: The function has no preconditions.
+        Revoked(unsafe { bindings::get_state_synchronize_rcu() })
     }
 }
 
-/// A way has been cut, but somebody may still be on it.
+/// Result of a revocation: readers may still use the pointer until [`Revoked::wait`] returns.
 #[must_use]
-pub(crate) struct Severed(c_ulong);
+pub(crate) struct Revoked(c_ulong);
 
-impl Severed {
-    /// Waits until nobody is on the way. Free if another grace period was waited for meanwhile.
+impl Revoked {
+    /// Waits until no reader uses the pointer. Does not sleep if a grace period has passed since the revocation.
     pub(crate) fn wait(self) {
-        // SAFETY: The caller may sleep; the cookie came from `get_state_synchronize_rcu`.
+        // SAFETY: The function may sleep, and so may the caller: destroy operations call this. `self.0` came from
+        // `get_state_synchronize_rcu`.
         unsafe { bindings::cond_synchronize_rcu_expedited(self.0) };
     }
 }
 
-/// Who is in the completion handler of a queue, see `handler`.
-type State = Atomic<u32>;
+/// State of the calls of a completion handler, see `handler`.
+type HandlerState = Atomic<u32>;
 
 #[pin_data]
-struct CqLink {
-    cq: EventLink<bindings::ib_cq>,
-    handler: State,
-    /// The CPU that the completion handler is to run on.
-    home: Option<u32>,
+struct CqNotifier {
+    cq: RevocablePtr<bindings::ib_cq>,
+    handler_state: HandlerState,
+    /// CPU on which the completion handler must run. `None`: any.
+    handler_cpu: Option<u32>,
     #[pin]
     work: Opaque<bindings::work_struct>,
 }
 
-// SAFETY: The work item is the kernel's, which locks it; the rest is atomic.
-unsafe impl Send for CqLink {}
-// SAFETY: See `Send`.
-unsafe impl Sync for CqLink {}
+// SAFETY: The workqueue code synchronizes access to the work item. All other fields are atomic or do not change,
+// and the C structure may be used by any task.
+unsafe impl Send for CqNotifier {}
+// SAFETY: As for `Send`: nothing in it depends on the task.
+unsafe impl Sync for CqNotifier {}
 
-impl CqLink {
-    /// Calls the completion handler. It runs once at a time for one queue. If it runs already, here or
-    /// on another CPU, it is called again by whoever is in it.
+impl CqNotifier {
+    /// Calls the completion handler, on one CPU at a time. If it runs already, its caller calls it again.
     fn call(&self) {
-        handler::call(&self.handler, || {
+        handler::call(&self.handler_state, || {
             self.cq.with(|cq| {
-                // SAFETY: The structure is valid until the way has been cut and a grace period has
-                // passed. The handler is set when the queue is created, for good.
+                // SAFETY: `cq` is valid: it was not revoked, and destroy waits for this RCU reader. The core set
+                // the handler and its context before it armed the CQ for the first time, and `notify` comes after
+                // that; they do not change. The handler may be called in any context.
                 unsafe {
                     if let Some(f) = (*cq).comp_handler {
                         f(cq, (*cq).cq_context);
@@ -134,35 +139,37 @@ impl CqLink {
     }
 }
 
-/// Calls a completion handler where its consumer wants it.
+/// Work function of a CQ: calls the completion handler on the CPU that its consumer requested.
 ///
 /// # Safety
 ///
-/// `work` is part of a `CqLink`, whose `finish` has not returned.
-unsafe extern "C" fn at_home(work: *mut bindings::work_struct) {
-    // SAFETY: As the function requires.
-    let link = unsafe { &*container_of!(Opaque::cast_from(work), CqLink, work) };
-    link.call();
+/// `work` is the field of a `CqNotifier` whose `CqHandle::close` has not returned.
+unsafe extern "C" fn run_handler(work: *mut bindings::work_struct) {
+    // SAFETY: The caller guarantees that `work` is the field of a live `CqNotifier`: a `CqHandle` owns it at least
+    // until `close` has cancelled the work item.
+    let notifier = unsafe { &*container_of!(Opaque::cast_from(work), CqNotifier, work) };
+    notifier.call();
 }
 
-/// The way from a driver's completion queue to its consumer.
+/// Delivers the events of a driver's CQ to its consumer.
 #[derive(Clone)]
-pub struct CqHandle(Arc<CqLink>);
+pub struct CqHandle(Arc<CqNotifier>);
 
 impl CqHandle {
-    /// `home`: the CPU that the completion handler is to run on, if it matters.
-    pub(crate) fn new(cq: *mut bindings::ib_cq, home: Option<u32>) -> Result<Self> {
-        let link = Arc::pin_init(
-            pin_init!(CqLink {
-                cq: EventLink::new(cq),
-                handler: State::new(handler::IDLE),
-                home,
+    /// Creates the handle of `cq`. `handler_cpu`: the CPU on which the completion handler must run, if any.
+    pub(crate) fn new(cq: *mut bindings::ib_cq, handler_cpu: Option<u32>) -> Result<Self> {
+        let notifier = Arc::pin_init(
+            pin_init!(CqNotifier {
+                cq: RevocablePtr::new(cq),
+                handler_state: HandlerState::new(handler::IDLE),
+                handler_cpu,
                 work <- Opaque::ffi_init(|slot| {
-                    // SAFETY: The place does not move, and lives until `finish` has been called.
+                    // SAFETY: `slot` is pinned, and stays valid until `close` has cancelled the work item: `Object`
+                    // keeps the handle until then. The name and the lock class are static.
                     unsafe {
                         bindings::init_work_with_key(
                             slot,
-                            Some(at_home),
+                            Some(run_handler),
                             false,
                             c"rdma::CqHandle".as_char_ptr(),
                             static_lock_class!().as_ptr(),
@@ -172,48 +179,56 @@ impl CqHandle {
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        Ok(Self(link))
+        Ok(Self(notifier))
     }
 
-    /// Ends the telling: from now on the handler is not called, and when this returns, it has come to its end.
-    pub(crate) fn end(&self) {
-        self.0.cq.sever().wait();
-        // SAFETY: Initialised by `new`. Nobody queues it again: that happens on the way only, which is cut.
+    /// Stops all notifications. When this returns, the completion handler is not running, and is not called any
+    /// more. May sleep.
+    pub(crate) fn close(&self) {
+        self.0.cq.revoke().wait();
+        // SAFETY: `new` initialised the work item. Only `notify` queues it, under the RCU read lock and with the
+        // pointer, which is revoked and has no readers left. The caller may sleep.
         unsafe { bindings::cancel_work_sync(self.0.work.get()) };
     }
 
-    /// Has the completion handler called: the consumer has armed the queue, and it has completions.
+    /// Calls the completion handler. The driver calls this when the consumer has armed the CQ and there is a
+    /// completion.
     ///
-    /// For any context; call it without a lock, since the handler may poll the queue or post. It is
-    /// called here and now, unless the consumer wants it on another CPU.
+    /// Any context. The caller must hold no lock of the driver: the handler runs here unless its consumer requested
+    /// another CPU, and may poll the CQ or post WRs.
     pub fn notify(&self) {
-        let elsewhere = self.0.home.filter(|&home| {
-            // SAFETY: May be asked of any number.
-            let online = unsafe { bindings::ferroce_helper_cpu_online(home) };
-            online && home != CpuId::current().as_u32()
+        let other_cpu = self.0.handler_cpu.filter(|&handler_cpu| {
+            // SAFETY: The helper reads a bit of the mask of online CPUs; `create_cq` has checked that the number is
+            // below `nr_cpu_ids`.
+            let online = unsafe { bindings::ferroce_helper_cpu_online(handler_cpu) };
+            online && handler_cpu != CpuId::current().as_u32()
         });
-        let Some(home) = elsewhere else {
+        let Some(handler_cpu) = other_cpu else {
             return self.0.call();
         };
         self.0.cq.with(|_| {
-            // SAFETY: The item is initialised, and lives until the way has been cut, a grace
-            // period has passed and the item is done. The queue is one of the kernel's own. If the
-            // CPU goes meanwhile, the item runs on another.
+            // SAFETY: `new` initialised the work item. It stays valid while it is queued: `close` revokes the
+            // pointer, waits for this RCU reader, and then cancels the work item. `system_bh_wq` always exists. If
+            // the CPU goes offline meanwhile, the item runs on another.
             unsafe {
-                // CAST: A number of a CPU.
-                bindings::queue_work_on(home as c_int, bindings::system_bh_wq, self.0.work.get());
+                // CAST: A CPU number is far below `c_int::MAX`.
+                bindings::queue_work_on(
+                    handler_cpu as c_int,
+                    bindings::system_bh_wq,
+                    self.0.work.get(),
+                );
             }
         });
     }
 
-    /// Tells the consumer that a completion was lost because the queue was full
-    /// (`IB_EVENT_CQ_ERR`). For any context.
+    /// Reports that a completion was lost because the CQ was full (`IB_EVENT_CQ_ERR`). Any context.
     pub fn overflowed(&self) {
         self.0.cq.with(|cq| {
             let mut event: bindings::ib_event = pin_init::zeroed();
             event.event = bindings::ib_event_type_IB_EVENT_CQ_ERR;
             event.element.cq = cq;
-            // SAFETY: The structure is valid, see `notify`; the handler may be absent.
+            // SAFETY: `cq` is valid: it was not revoked, and destroy waits for this RCU reader. The handler and its
+            // context do not change; the handler may be absent. `event` is complete.
             unsafe {
                 event.device = (*cq).device;
                 if let Some(f) = (*cq).event_handler {
@@ -224,28 +239,31 @@ impl CqHandle {
     }
 }
 
-/// The way from a driver's shared receive queue to its consumer.
+/// Delivers the events of a driver's SRQ to its consumer.
 #[derive(Clone)]
-pub struct SrqHandle(Arc<EventLink<bindings::ib_srq>>);
+pub struct SrqHandle(Arc<RevocablePtr<bindings::ib_srq>>);
 
 impl SrqHandle {
+    /// Creates the handle of `srq`.
     pub(crate) fn new(srq: *mut bindings::ib_srq) -> Result<Self> {
-        Ok(Self(Arc::new(EventLink::new(srq), GFP_KERNEL_ACCOUNT)?))
+        Ok(Self(Arc::new(RevocablePtr::new(srq), GFP_KERNEL_ACCOUNT)?))
     }
 
-    pub(crate) fn sever(&self) -> Severed {
-        self.0.sever()
+    /// Stops all notifications; one may still be in progress until the result's `wait` returns.
+    pub(crate) fn revoke(&self) -> Revoked {
+        self.0.revoke()
     }
 
-    /// Tells the consumer that fewer receives wait than it wanted
-    /// (`IB_EVENT_SRQ_LIMIT_REACHED`). For any context; call it without a lock.
+    /// Reports that fewer receives are posted than the limit of the SRQ (`IB_EVENT_SRQ_LIMIT_REACHED`). Any
+    /// context; the caller must hold no lock of the driver.
     pub fn limit_reached(&self) {
         self.0.with(|srq| {
             let mut event: bindings::ib_event = pin_init::zeroed();
             event.event = bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED;
             event.element.srq = srq;
-            // SAFETY: The structure is valid until the way has been cut and a grace period has
-            // passed. The handler is set when the queue is created, for good; it may be absent.
+            // SAFETY: `srq` is valid: it was not revoked, and destroy waits for this RCU reader. The handler and
+            // its context were set before the SRQ was created, and do not change; the handler may be absent.
+            // `event` is complete.
             unsafe {
                 event.device = (*srq).device;
                 if let Some(f) = (*srq).event_handler {
@@ -257,37 +275,40 @@ impl SrqHandle {
 }
 
 #[pin_data]
-struct QpLink {
-    qp: EventLink<bindings::ib_qp>,
+struct QpNotifier {
+    qp: RevocablePtr<bindings::ib_qp>,
     token: QpToken,
-    /// Events that have been raised and not told: bit `n` is the one with the number `n`.
+    /// Events that are raised and not yet reported: bit `n` stands for the event number `n`.
     pending: Atomic<u32>,
     #[pin]
     work: Opaque<bindings::work_struct>,
 }
 
-/// The way from a driver's queue pair to its consumer.
+/// Delivers the asynchronous events of a driver's QP to its consumer.
 #[derive(Clone)]
-pub struct QpHandle(Arc<QpLink>);
+pub struct QpHandle(Arc<QpNotifier>);
 
-// SAFETY: The work item is the kernel's, which locks it; the rest is atomic.
-unsafe impl Send for QpLink {}
-// SAFETY: See `Send`.
-unsafe impl Sync for QpLink {}
+// SAFETY: The workqueue code synchronizes access to the work item. All other fields are atomic or do not change,
+// and the C structure may be used by any task.
+unsafe impl Send for QpNotifier {}
+// SAFETY: As for `Send`: nothing in it depends on the task.
+unsafe impl Sync for QpNotifier {}
 
 impl QpHandle {
+    /// Creates the handle of `qp`.
     pub(crate) fn new(qp: *mut bindings::ib_qp) -> Result<Self> {
-        let link = Arc::pin_init(
-            pin_init!(QpLink {
+        let notifier = Arc::pin_init(
+            pin_init!(QpNotifier {
                 token: QpToken(qp),
-                qp: EventLink::new(qp),
+                qp: RevocablePtr::new(qp),
                 pending: Atomic::new(0),
                 work <- Opaque::ffi_init(|slot| {
-                    // SAFETY: The place does not move, and lives until `finish` has been called.
+                    // SAFETY: `slot` is pinned, and stays valid until `cancel_events` has cancelled the work item:
+                    // `Object` keeps the handle until then. The name and the lock class are static.
                     unsafe {
                         bindings::init_work_with_key(
                             slot,
-                            Some(tell),
+                            Some(report_events),
                             false,
                             c"rdma::QpHandle".as_char_ptr(),
                             static_lock_class!().as_ptr(),
@@ -297,64 +318,69 @@ impl QpHandle {
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        Ok(Self(link))
+        Ok(Self(notifier))
     }
 
-    pub(crate) fn sever(&self) -> Severed {
-        self.0.qp.sever()
+    /// Stops queueing of events. [`QpHandle::cancel_events`] must follow the wait for the result.
+    pub(crate) fn revoke(&self) -> Revoked {
+        self.0.qp.revoke()
     }
 
-    /// Ends the telling. Call it when the way is cut and nobody is on it any more.
-    pub(crate) fn finish(&self) {
-        // SAFETY: Initialised by `new`. Nobody queues it again: that happens on the way only.
+    /// Cancels the events that are queued, and waits for a running event handler. Called after the wait that
+    /// follows [`QpHandle::revoke`].
+    pub(crate) fn cancel_events(&self) {
+        // SAFETY: `new` initialised the work item. Only `event` queues it, under the RCU read lock and with the
+        // pointer, which is revoked and has no readers left. The caller may sleep.
         unsafe { bindings::cancel_work_sync(self.0.work.get()) };
     }
 
-    /// Raises an asynchronous event. For any context.
+    /// Raises an asynchronous event. Any context.
     ///
-    /// The consumer hears of it in a task of its own, since it may sleep. The same event raised
-    /// again before that is heard once.
-    pub fn event(&self, what: QpEvent) {
-        let link = &*self.0;
-        let bit = 1u32 << what as u32;
-        let mut seen = link.pending.load(Relaxed);
-        while let Err(now) = link.pending.cmpxchg(seen, seen | bit, Full) {
+    /// The event handler may sleep, so a work item calls it. An event that is raised again before the work item
+    /// runs is reported once.
+    pub fn event(&self, event: QpEvent) {
+        let notifier = &*self.0;
+        let bit = 1u32 << event as u32;
+        let mut seen = notifier.pending.load(Relaxed);
+        while let Err(now) = notifier.pending.cmpxchg(seen, seen | bit, Full) {
             seen = now;
         }
-        link.qp.with(|_| {
-            // SAFETY: The item is initialised, and lives until the way has been cut, a grace
-            // period has passed and the item is done. The queue is one of the kernel's own.
+        notifier.qp.with(|_| {
+            // SAFETY: `new` initialised the work item. It stays valid while it is queued: destroy revokes the
+            // pointer, waits for this RCU reader, and then cancels the work item. `system_dfl_wq` always exists.
             unsafe {
                 bindings::queue_work_on(
                     bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
                     bindings::system_dfl_wq,
-                    link.work.get(),
+                    notifier.work.get(),
                 );
             }
         });
     }
 
-    /// What a completion says about the queue pair to a consumer in the kernel.
+    /// Returns the token that a completion of a ULP carries for this QP.
     pub fn token(&self) -> QpToken {
         self.0.token
     }
 }
 
-/// Tells the consumer of a queue pair what has happened.
+/// Work function of a QP: calls the event handler for each raised event.
 ///
 /// # Safety
 ///
-/// `work` is part of a `QpLink`, whose `finish` has not returned.
-unsafe extern "C" fn tell(work: *mut bindings::work_struct) {
-    // SAFETY: As the function requires.
-    let link = unsafe { &*container_of!(Opaque::cast_from(work), QpLink, work) };
-    let pending = link.pending.xchg(0, Full);
-    let qp = link.token.as_ptr();
+/// `work` is the field of a `QpNotifier` whose `QpHandle::cancel_events` has not returned.
+unsafe extern "C" fn report_events(work: *mut bindings::work_struct) {
+    // SAFETY: The caller guarantees that `work` is the field of a live `QpNotifier`: a `QpHandle` owns it at least
+    // until `cancel_events` has cancelled the work item.
+    let notifier = unsafe { &*container_of!(Opaque::cast_from(work), QpNotifier, work) };
+    let pending = notifier.pending.xchg(0, Full);
+    let qp = notifier.token.as_ptr();
     for number in (0..u32::BITS).filter(|number| pending & (1 << number) != 0) {
         let mut event: bindings::ib_event = pin_init::zeroed();
         event.event = number;
         event.element.qp = qp;
-        // SAFETY: The core frees the structure after destroy, which waits for us in `finish`.
+        // SAFETY: The core frees `qp` after destroy, which waits for this work function in `cancel_events`. The
+        // handler and its context do not change; the handler may be absent and may sleep. `event` is complete.
         unsafe {
             event.device = (*qp).device;
             if let Some(f) = (*qp).event_handler {
@@ -364,13 +390,13 @@ unsafe extern "C" fn tell(work: *mut bindings::work_struct) {
     }
 }
 
-/// Names a queue pair to a consumer in the kernel. Means nothing to anybody else.
+/// Identifies a QP to a ULP, in its completions. No other use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QpToken(*mut bindings::ib_qp);
 
-// SAFETY: The pointer is never followed here.
+// SAFETY: This crate never dereferences the pointer of a token.
 unsafe impl Send for QpToken {}
-// SAFETY: The pointer is never followed here.
+// SAFETY: This crate never dereferences the pointer of a token.
 unsafe impl Sync for QpToken {}
 
 impl QpToken {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Entries of a device's GID table.
+//! References to entries of a device's GID table.
 //!
-//! Owns references to them. The core fills the table, from the addresses of the interface and of
-//! those above it.
+//! The core fills the table from the addresses of the netdev and of the netdevs above it.
 //!
 //! C header: [`include/rdma/ib_cache.h`](srctree/include/rdma/ib_cache.h)
 
@@ -17,16 +16,15 @@ use core::ptr::{
 };
 use kernel::error::from_err_ptr;
 
-/// The GID table of the one port that a device has.
+/// The GID table of a device's only port.
 pub struct GidTable;
 
 impl GidTable {
-    /// Finds the RoCEv2 entry for `gid`: is this address ours? For any context.
+    /// Finds the RoCEv2 entry for `gid`. Any context.
     pub fn find(dev: &IbDevice, gid: &[u8; 16]) -> Option<GidAttr> {
         let mut raw: bindings::ib_gid = pin_init::zeroed();
         raw.raw = *gid;
-        // SAFETY: The device is valid, and the GID outlives the call. No interface in particular
-        // is asked for.
+        // SAFETY: The device is valid, and `raw` is valid for the call. A null netdev matches all.
         let entry = from_err_ptr(unsafe {
             bindings::rdma_find_gid_by_port(
                 dev.as_raw(),
@@ -37,7 +35,7 @@ impl GidTable {
             )
             .cast_mut()
         });
-        // INVARIANT: The function returns a reference.
+        // INVARIANT: On success the function returns a reference.
         NonNull::new(entry.ok()?).map(GidAttr)
     }
 }
@@ -46,17 +44,17 @@ impl GidTable {
 ///
 /// # Invariants
 ///
-/// A reference is held, and the device outlives it.
+/// It owns one reference to the entry. The device outlives it.
 pub struct GidAttr(NonNull<bindings::ib_gid_attr>);
 
-// SAFETY: An entry does not change while it is held, and may be given back by any task.
+// SAFETY: An entry does not change while it is referenced, and any task may drop the reference.
 unsafe impl Send for GidAttr {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`: a shared `GidAttr` only reads the entry.
 unsafe impl Sync for GidAttr {}
 
 impl Drop for GidAttr {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours, by the invariant.
+        // SAFETY: By the invariant `self` owns the reference.
         unsafe { bindings::rdma_put_gid_attr(self.0.as_ptr()) };
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hardware counters, as `rdma statistic` and sysfs show them.
+//! Hardware counters of a port, as `rdma statistic` and sysfs show them.
 //!
-//! Owns the table of names that the core wants, made from [`Driver::HW_COUNTERS`] when the driver
-//! is compiled.
+//! The table of names that the core needs is built at compile time from [`Driver::HW_COUNTERS`]. The core calls
+//! these operations in process context, under the lock of the statistics.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -27,21 +27,21 @@ use kernel::{
     str::as_char_ptr_in_const_context, //
 };
 
-/// Most counters of a driver.
-const MAX: usize = 64;
+/// Maximum number of counters of a driver.
+const MAX_HW_COUNTERS: usize = 64;
 
-/// How long the core may show the same values, milliseconds.
-const LIFESPAN: c_ulong = 10;
+/// Time for which the core may show the same values, in milliseconds.
+const LIFESPAN_MS: c_ulong = 10;
 
-/// The counters of the driver `T`.
+/// The hardware counters of the driver `T`.
 pub(crate) struct HwCounters<T: Driver>(PhantomData<T>);
 
 impl<T: Driver> HwCounters<T> {
     const COUNT: usize = T::HW_COUNTERS.len();
 
-    const DESCS: [bindings::rdma_stat_desc; MAX] = {
-        assert!(Self::COUNT <= MAX && T::QP_COUNTERS.len() <= MAX_QP_COUNTERS);
-        let mut descs = [const { pin_init::zeroed::<bindings::rdma_stat_desc>() }; MAX];
+    const DESCS: [bindings::rdma_stat_desc; MAX_HW_COUNTERS] = {
+        assert!(Self::COUNT <= MAX_HW_COUNTERS && T::QP_COUNTERS.len() <= MAX_QP_COUNTERS);
+        let mut descs = [const { pin_init::zeroed::<bindings::rdma_stat_desc>() }; MAX_HW_COUNTERS];
         let mut at = 0;
         while at < Self::COUNT {
             descs[at].name = as_char_ptr_in_const_context(T::HW_COUNTERS[at]);
@@ -54,7 +54,7 @@ impl<T: Driver> HwCounters<T> {
     ///
     /// # Safety
     ///
-    /// That of the operation.
+    /// As for all operations, see `ops`.
     pub(crate) unsafe extern "C" fn alloc(
         _dev: *mut bindings::ib_device,
         _port: u32,
@@ -62,18 +62,19 @@ impl<T: Driver> HwCounters<T> {
         if Self::COUNT == 0 {
             return ptr::null_mut();
         }
-        let descs: &'static [bindings::rdma_stat_desc; MAX] = &Self::DESCS;
-        // SAFETY: The names live for ever, and there are at least so many.
+        let descs: &'static [bindings::rdma_stat_desc; MAX_HW_COUNTERS] = &Self::DESCS;
+        // SAFETY: The table and its names are static, and the table has at least `COUNT` entries, which the
+        // assertion in `DESCS` checks.
         unsafe {
-            bindings::rdma_alloc_hw_stats_struct(descs.as_ptr(), Self::COUNT as c_int, LIFESPAN)
+            bindings::rdma_alloc_hw_stats_struct(descs.as_ptr(), Self::COUNT as c_int, LIFESPAN_MS)
         }
     }
 
-    /// `ib_device_ops.get_hw_stats`: fills in all counters.
+    /// `ib_device_ops.get_hw_stats`: reads all counters.
     ///
     /// # Safety
     ///
-    /// That of the operation.
+    /// As for all operations, see `ops`.
     pub(crate) unsafe extern "C" fn get(
         dev: *mut bindings::ib_device,
         stats: *mut bindings::rdma_hw_stats,
@@ -83,36 +84,36 @@ impl<T: Driver> HwCounters<T> {
         if port == 0 || stats.is_null() {
             return EINVAL.to_errno();
         }
-        // SAFETY: A registered device of `T`.
+        // SAFETY: The core calls this for a device of `T` that is registered, so its data is in place.
         let dev = unsafe { Device::<T>::from_raw(dev) };
-        // SAFETY: `alloc` has made it; the core holds its lock.
+        // SAFETY: `alloc` returned `stats`, and the core holds their lock for the call.
         let values = unsafe { Self::values(stats) };
         for (index, value) in values.iter_mut().enumerate() {
             *value = T::read_counter(dev, index);
         }
-        // The core adds what is counted apart, once more. Asked after the port, so that the sum never
-        // goes down.
-        let apart = dev.counted_apart().total(T::read_qp_counters);
-        Self::change(values, apart, u64::saturating_sub);
+        // The core adds the values of bound QPs again. Read them after the port's: so the sum never decreases.
+        let bound = dev.qp_counters().total(T::read_qp_counters);
+        Self::apply_qp_counts(values, bound, u64::saturating_sub);
         Self::COUNT as c_int
     }
 
-    /// Changes the values that stand for `counts` of queue pairs, each by its count.
-    pub(crate) fn change(values: &mut [u64], counts: QpCounts, by: fn(u64, u64) -> u64) {
+    /// Applies `op` to each value in `values` that QPs maintain too, and the corresponding value in `counts`.
+    pub(crate) fn apply_qp_counts(values: &mut [u64], counts: QpCounts, op: fn(u64, u64) -> u64) {
         for (&index, count) in T::QP_COUNTERS.iter().zip(counts) {
             if let Some(value) = values.get_mut(index) {
-                *value = by(*value, count);
+                *value = op(*value, count);
             }
         }
     }
 
-    /// The values, in the order of [`Driver::HW_COUNTERS`].
+    /// Returns the values, in the order of [`Driver::HW_COUNTERS`].
     ///
     /// # Safety
     ///
-    /// `alloc` has made `stats`, and for all of `'a` nobody else uses them.
+    /// `alloc` returned `stats`, and no other code uses them for all of `'a`.
     pub(crate) unsafe fn values<'a>(stats: *mut bindings::rdma_hw_stats) -> &'a mut [u64] {
-        // SAFETY: As the function requires: there is room for so many.
+        // SAFETY: The caller guarantees that `alloc` returned `stats`, so the core allocated `COUNT` values, and
+        // that the caller has exclusive access for `'a`.
         unsafe { core::slice::from_raw_parts_mut((*stats).value.as_mut_ptr(), Self::COUNT) }
     }
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rings that user space may map.
+//! Rings that user space may map, and the `mmap` operation.
 //!
-//! Owns the entries that the core's table of mmap offsets holds for a user context, and the `mmap`
-//! operation. An entry holds its ring; it leaves the table when the verb object goes, while pages
-//! that are mapped stay until they are unmapped.
+//! The core keeps a table of mmap offsets for each user context. An entry owns a reference to its ring. It is
+//! removed from the table with the verb object; pages that are mapped stay allocated until they are unmapped.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -32,13 +31,13 @@ use zerocopy_derive::{
     IntoBytes, //
 };
 
-/// Tells user space where to map a ring (`struct mminfo`).
+/// Offset and length by which user space maps a ring (`struct mminfo`).
 #[derive(Clone, Copy, Debug, Default, Immutable, IntoBytes)]
 #[repr(C)]
 pub struct MmapInfo {
-    /// Offset to pass to `mmap`, bytes.
+    /// Offset for `mmap`, in bytes.
     pub offset: u64,
-    /// Length to pass to `mmap`, bytes.
+    /// Length for `mmap`, in bytes.
     pub size: u32,
     /// Zero.
     pub pad: u32,
@@ -50,24 +49,24 @@ struct MmapEntry {
     ring: Arc<Ring>,
 }
 
-/// A ring in the table of a user context; dropping it ends that no more mappings are made.
+/// A ring in the table of a user context. Dropping it prevents further mappings.
 ///
 /// # Invariants
 ///
-/// The entry is in the table, and one of its references is ours. The user context lives.
+/// The entry is in the table, and `self` owns one reference to it. The user context is valid.
 struct RingMapping(NonNull<MmapEntry>);
 
-// SAFETY: The entry may be removed from any task.
+// SAFETY: The core's table has a lock; an entry may be removed from any task, and the `Arc` in it dropped there.
 unsafe impl Send for RingMapping {}
-// SAFETY: There is nothing to share.
+// SAFETY: No method takes `&self`.
 unsafe impl Sync for RingMapping {}
 
 impl RingMapping {
-    /// Offers `ring` to the owner of `context`.
+    /// Adds `ring` to the table of `context`.
     ///
     /// # Safety
     ///
-    /// `context` lives longer than the result.
+    /// `context` outlives the result.
     unsafe fn new(
         context: *mut bindings::ib_ucontext,
         ring: Arc<Ring>,
@@ -81,23 +80,25 @@ impl RingMapping {
             GFP_KERNEL_ACCOUNT,
         )?;
         let raw = entry.raw.get();
-        // Not at offset 0: an entry that is being inserted, which may still fail, says that it begins there, and the
-        // table finds it by what it says.
-        // SAFETY: The context is valid. The entry is zeroed; from here on it is the table's, which
-        // gives it back through `mmap_free`.
+        // Not at page offset 0: an entry whose insertion is in progress, and may fail, claims that offset, and the
+        // table would find it there.
+        // SAFETY: The caller guarantees that the context is valid. The entry is zeroed, as the function requires,
+        // and was allocated separately. If the insertion succeeds, the core frees it with `mmap_free`, so it is
+        // leaked below.
         to_result(unsafe {
             bindings::rdma_user_mmap_entry_insert_range(context, raw, bytes, 1, u32::MAX)
         })?;
-        // SAFETY: The entry was filled in by the call above.
+        // SAFETY: The entry is valid: its first reference is this function's. The core filled in the field before
+        // it published the entry, and does not change it.
         let pgoff = unsafe { (*raw).start_pgoff };
         let info = MmapInfo {
-            // OVERFLOW: Page offsets have 32 bits.
+            // OVERFLOW: A page offset has 32 bits.
             offset: (pgoff as u64).wrapping_mul(PAGE_SIZE as u64),
-            // CAST: `Ring::new` has checked the size.
+            // CAST: `Ring::new` has checked that the size fits 32 bits.
             size: bytes as u32,
             pad: 0,
         };
-        // INVARIANT: Just inserted, and the first reference is the caller's.
+        // INVARIANT: The entry was inserted above, and its first reference belongs to the caller of the insertion.
         let mapping = Self(NonNull::from(KBox::leak(entry)));
         Ok((mapping, info))
     }
@@ -108,20 +109,20 @@ impl RingMapping {
 pub(crate) struct Mappings([Option<RingMapping>; 2]);
 
 impl Mappings {
-    /// Nothing was offered.
+    /// Returns whether there are no mappings.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
 
-    /// Offers `ring` to the owner of `context`.
+    /// Adds `ring` to the table of `context`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENOSPC` for the third ring.
+    /// `ENOMEM`; `ENOSPC` for a third ring.
     ///
     /// # Safety
     ///
-    /// `context` lives longer than `self`.
+    /// `context` outlives `self`.
     pub(crate) unsafe fn add(
         &mut self,
         context: *mut bindings::ib_ucontext,
@@ -129,7 +130,7 @@ impl Mappings {
     ) -> Result<MmapInfo> {
         let free = self.0.iter_mut().find(|slot| slot.is_none());
         let free = free.ok_or(ENOSPC)?;
-        // SAFETY: As the function requires.
+        // SAFETY: The caller guarantees that `context` outlives `self`, which owns the mapping.
         let (mapping, info) = unsafe { RingMapping::new(context, ring) }?;
         *free = Some(mapping);
         Ok(info)
@@ -138,53 +139,61 @@ impl Mappings {
 
 impl Drop for RingMapping {
     fn drop(&mut self) {
-        // SAFETY: By the invariants, in the table with a reference of ours.
+        // SAFETY: By the invariants the entry is in the table and the context is valid. The function drops the
+        // reference that `self` owns.
         unsafe {
             bindings::rdma_user_mmap_entry_remove(self.0.cast().as_ptr());
         }
     }
 }
 
-/// `ib_device_ops.mmap_free`: the last reference to an entry is gone.
+/// `ib_device_ops.mmap_free`: frees an entry, whose last reference was dropped.
 ///
 /// # Safety
 ///
-/// `entry` came from [`RingMapping::new`] and is no longer in the table.
+/// `entry` was made by [`RingMapping::new`], is no longer in the table and has no references.
 pub(crate) unsafe extern "C" fn mmap_free(entry: *mut bindings::rdma_user_mmap_entry) {
-    // SAFETY: As the function requires; the C part is the first field.
+    // SAFETY: The caller guarantees that `entry` is the first field of an `MmapEntry`, which `RingMapping::new`
+    // leaked from a `KBox`, and that it is unused.
     drop(unsafe { KBox::from_raw(entry.cast::<MmapEntry>()) });
 }
 
 const _: () = assert!(offset_of!(MmapEntry, raw) == 0);
 
-/// `ib_device_ops.mmap`: maps a ring, if the offset names one and the length is its length.
+/// `ib_device_ops.mmap`: maps a ring, if the offset is that of a ring and the length is its length.
 ///
 /// # Safety
 ///
-/// The arguments are those of a call of the operation.
+/// Called by the core as the operation: `context` is a user context of this driver, and `vma` an area that is being
+/// set up, with the mmap lock held for writing.
 pub(crate) unsafe extern "C" fn mmap(
     context: *mut bindings::ib_ucontext,
     vma: *mut bindings::vm_area_struct,
 ) -> c_int {
     from_result(|| {
-        // SAFETY: As the function requires. Refuses private mappings and wrong lengths.
+        // SAFETY: The caller guarantees that both are valid. The function returns null for private mappings and for
+        // wrong lengths.
         let entry = unsafe { bindings::rdma_user_mmap_entry_get(context, vma) };
         let entry = NonNull::new(entry).ok_or(EINVAL)?;
-        // SAFETY: Every entry of a context came from `RingMapping::new`, and we hold this one.
+        // SAFETY: Every entry in the table of a context of this driver is the first field of an `MmapEntry`. The
+        // reference taken above keeps it until the put below.
         let ring = unsafe { &entry.cast::<MmapEntry>().as_ref().ring };
-        // SAFETY: The area is being set up by the caller.
+        // SAFETY: The caller guarantees that the area is being set up and that the mmap lock is held for writing.
         let mapped = map(unsafe { VmaNew::from_raw(vma) }, ring);
-        // SAFETY: Gives back the reference that was taken above.
+        // SAFETY: Drops the reference taken above, after the last use of `ring`.
         unsafe { bindings::rdma_user_mmap_entry_put(entry.as_ptr()) };
         mapped.map(|()| 0)
     })
 }
 
+/// Maps all pages of `ring` into `vma`.
 fn map(vma: &VmaNew, ring: &Ring) -> Result {
     let (base, bytes) = ring.memory();
     for offset in (0..bytes).step_by(PAGE_SIZE) {
-        // SAFETY: The page is inside the ring's memory, which came from vmalloc, and inside the
-        // area, which has the same length.
+        // SAFETY: `offset` is inside the ring's memory, which came from vmalloc, so `vmalloc_to_page` finds an
+        // order-0 page with a reference count, and the address has the same offset in the area, which has the same
+        // length. `vm_insert_page` needs the mmap lock held for writing, because it sets a flag of the area:
+        // `VmaNew` stands for an area in its `mmap` operation, where the lock is held.
         to_result(unsafe {
             let page = bindings::vmalloc_to_page(base.byte_add(offset).as_ptr());
             bindings::vm_insert_page(vma.as_ptr(), vma.start().wrapping_add(offset), page)

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The RDMA core: what a driver implements, what the core passes to it, and how a device lives.
+//! Interface to the RDMA core (`ib_core`): the trait that a driver implements, the values that the core passes to
+//! it, and the life of a device.
 //!
-//! [`driver`] has the trait; `ops` calls it; [`unregistered`], [`registry`] and [`link`] make and find devices.
+//! - [`driver`]: the [`Driver`](driver::Driver) trait. `ops` implements `struct ib_device_ops` with it.
+//! - [`unregistered`], [`device`], [`registry`], [`link`]: create, reference, find and remove devices.
+//! - `object`: verb objects, C structure and driver part; [`event`]: notifications to their consumers.
+//! - [`attr`], [`qp_attr`]: attributes as plain values; [`gid`]: the GID table.
+//! - [`wr`], [`wr_op`], [`wc`]: work requests and completions of ULPs.
+//! - [`udata`], [`ring`], [`mmap`]: private data of a verb, and rings that user space maps.
+//! - `hw_stats`, [`qp_counters`], [`restrack`], `sysfs`, [`trace`]: counters, details, attributes and tracepoints.
 //!
-//! May use: every other folder of this crate.
+//! May use every other folder of this crate.
 
 pub mod attr;
 pub mod device;

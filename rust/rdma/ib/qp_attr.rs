@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes of queue pairs and address handles.
-//!
-//! Part of [`attr`](super): values only.
+//! Attributes of QPs and AHs, as plain values. Checks nothing: `ops` and the driver do.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -20,11 +18,11 @@ use kernel::{
     sync::rcu, //
 };
 
-/// The service that a queue pair gives (`enum ib_qp_type`). Others are refused.
+/// Type of service of a QP (`enum ib_qp_type`). Other types are not supported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum QpType {
-    /// General service interface: the queue pair 1 of a port.
+    /// General service interface: QP 1 of a port.
     Gsi = bindings::ib_qp_type_IB_QPT_GSI,
     /// Reliable connection.
     Rc = bindings::ib_qp_type_IB_QPT_RC,
@@ -46,24 +44,24 @@ impl QpType {
     }
 }
 
-/// The state of a queue pair (`enum ib_qp_state`, IBA 10.3.1).
+/// State of a QP (`enum ib_qp_state`, IBA 10.3.1).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u32)]
 pub enum IbQpState {
-    /// Nothing is posted, nothing arrives.
+    /// Rejects WRs and drops packets.
     #[default]
     Reset = bindings::ib_qp_state_IB_QPS_RESET,
-    /// Receives may be posted.
+    /// Accepts receives.
     Init = bindings::ib_qp_state_IB_QPS_INIT,
     /// Ready to receive.
     Rtr = bindings::ib_qp_state_IB_QPS_RTR,
     /// Ready to send.
     Rts = bindings::ib_qp_state_IB_QPS_RTS,
-    /// Send queue drained, or on its way there.
+    /// Send queue draining or drained.
     Sqd = bindings::ib_qp_state_IB_QPS_SQD,
     /// Send queue in error.
     Sqe = bindings::ib_qp_state_IB_QPS_SQE,
-    /// Everything posted completes with an error.
+    /// All WRs complete in error.
     Err = bindings::ib_qp_state_IB_QPS_ERR,
 }
 
@@ -82,18 +80,18 @@ impl IbQpState {
     }
 }
 
-/// How much a queue pair holds (`struct ib_qp_cap`).
+/// Capacity of a QP (`struct ib_qp_cap`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QpCaps {
-    /// Send work requests.
+    /// Number of send WRs.
     pub max_send_wr: u32,
-    /// Receive work requests.
+    /// Number of receive WRs.
     pub max_recv_wr: u32,
-    /// Scatter/gather entries of a send.
+    /// SGEs of a send WR.
     pub max_send_sge: u32,
-    /// Scatter/gather entries of a receive.
+    /// SGEs of a receive WR.
     pub max_recv_sge: u32,
-    /// Bytes of inline data of a send.
+    /// Inline data of a send WR, in bytes.
     pub max_inline_data: u32,
 }
 
@@ -117,19 +115,19 @@ impl QpCaps {
     }
 }
 
-/// Where packets of an address handle or a connection go (`struct rdma_ah_attr`, RoCE).
+/// Address vector of an AH or a connection (`struct rdma_ah_attr`, RoCE).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AhAttr {
-    /// Our address.
+    /// Local GID.
     pub sgid: [u8; 16],
-    /// The peer's address.
+    /// GID of the peer.
     pub dgid: [u8; 16],
     /// Index of `sgid` in the GID table.
     pub sgid_index: u8,
-    /// The interface that has the address `sgid`: the one below the port, or one on top of that, such as
-    /// a VLAN. 0 if it is going away.
+    /// Index of the netdev that has the address `sgid`: the one below the port, or one above that, such as a VLAN.
+    /// 0 if it is being unregistered.
     pub ifindex: i32,
-    /// The namespace that this interface is in, which need not be the port's.
+    /// Namespace of this netdev, which may differ from the port's.
     pub net: Option<NetId>,
     /// IP hop limit.
     pub hop_limit: u8,
@@ -141,26 +139,29 @@ pub struct AhAttr {
     pub sl: u8,
     /// Ethernet address of the next hop.
     pub dmac: [u8; 6],
-    /// Port of the device, counted from 1; 0: nobody has set an address.
+    /// Port number, from 1; 0: no address was set.
     pub port: u32,
 }
 
 impl AhAttr {
+    /// Reads the C structure.
+    ///
     /// # Safety
     ///
     /// `raw.grh.sgid_attr` is null or points to an entry of the GID table that the caller holds.
     pub(crate) unsafe fn from_raw(raw: &bindings::rdma_ah_attr) -> Self {
         let sgid = NonNull::new(raw.grh.sgid_attr.cast_mut());
         let (sgid, (ifindex, net)) = sgid
-            // SAFETY: The entry is held, as the function requires; an entry does not change while it
-            // is. Any bytes are a GID.
+            // SAFETY: The caller guarantees that the entry is held, and an entry does not change while it is. All
+            // bytes are valid in a GID.
             .map(|entry| unsafe { (entry.as_ref().gid.raw, interface_of(entry)) })
             .unwrap_or_default();
-        // SAFETY: Any bytes are an Ethernet address, and the union holds at least those six.
+        // SAFETY: The variant is as valid as any other: all bytes are valid in an Ethernet address, and the union
+        // has at least six.
         let dmac = unsafe { raw.__bindgen_anon_1.roce.dmac };
         Self {
             sgid,
-            // SAFETY: Any bytes are a GID.
+            // SAFETY: All bytes are valid in a GID.
             dgid: unsafe { raw.grh.dgid.raw },
             sgid_index: raw.grh.sgid_index,
             ifindex,
@@ -174,8 +175,7 @@ impl AhAttr {
         }
     }
 
-    /// Writes everything but the reference to the GID table, which stays as it is. Of what nobody has
-    /// set nothing is written.
+    /// Fills in the C structure, except the reference to the GID table. Does nothing if no address was set.
     pub(crate) fn write_to(&self, raw: &mut bindings::rdma_ah_attr) {
         if self.port == 0 {
             return;
@@ -193,19 +193,19 @@ impl AhAttr {
     }
 }
 
-/// Index and namespace of the interface that has the address of an entry of the GID table; 0 and `None` if it is
-/// going away.
+/// Returns index and namespace of the netdev that has the address of a GID entry; 0 and `None` if it is being
+/// unregistered.
 ///
 /// # Safety
 ///
 /// The caller holds `entry`.
 unsafe fn interface_of(entry: NonNull<bindings::ib_gid_attr>) -> (i32, Option<NetId>) {
     let _guard = rcu::read_lock();
-    // SAFETY: The entry is held, and RCU is locked.
+    // SAFETY: The caller holds the entry, and this function the RCU read lock, as the function requires.
     let netdev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(entry.as_ptr()) });
     match netdev {
         Ok(netdev) => {
-            // SAFETY: RCU keeps the interface.
+            // SAFETY: The netdev is not freed before the RCU read lock is released, and the borrow ends before.
             let netdev = unsafe { NetDevBorrow::from_raw(netdev) };
             (netdev.ifindex(), Some(netdev.net_id()))
         }
@@ -213,7 +213,7 @@ unsafe fn interface_of(entry: NonNull<bindings::ib_gid_attr>) -> (i32, Option<Ne
     }
 }
 
-/// Which attributes a modification sets (`enum ib_qp_attr_mask`).
+/// Set of attributes to modify (`enum ib_qp_attr_mask`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QpAttrMask(u32);
 
@@ -267,7 +267,7 @@ masks! {
 }
 
 impl QpAttrMask {
-    /// Alternate path, queue sizes, rate limit: attributes that [`QpAttr`] does not have.
+    /// Attributes that [`QpAttr`] lacks: alternate path, queue sizes, rate limit.
     pub const OTHERS: Self = Self(
         bindings::ib_qp_attr_mask_IB_QP_ALT_PATH
             | bindings::ib_qp_attr_mask_IB_QP_CAP
@@ -275,7 +275,7 @@ impl QpAttrMask {
     );
 
     pub(crate) fn from_raw(raw: c_int) -> Self {
-        // CAST: A set of bits.
+        // CAST: A bit set that the kernel declares as `int`.
         Self(raw as u32)
     }
 
@@ -283,71 +283,73 @@ impl QpAttrMask {
         self.0
     }
 
-    /// The same, but for `other`.
+    /// Returns the set without `other`.
     pub(crate) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// All of `other` is set.
+    /// Returns whether all of `other` is in the set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Something of `other` is set.
+    /// Returns whether any of `other` is in the set.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// Attributes of a queue pair (`struct ib_qp_attr`).
+/// Attributes of a QP (`struct ib_qp_attr`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QpAttr {
-    /// The state, or the state to go to.
+    /// Current state, or the new one in a modification.
     pub qp_state: IbQpState,
-    /// The state that the caller assumes.
+    /// State that the caller assumes.
     pub cur_qp_state: IbQpState,
-    /// `enum ib_mtu`: 1 is 256 bytes, 5 is 4096. Unchecked.
+    /// Path MTU (`enum ib_mtu`: 1 is 256 bytes, 5 is 4096). Unchecked.
     pub path_mtu: u32,
-    /// `enum ib_mig_state`: 0 is migrated. Unchecked.
+    /// Path migration state (`enum ib_mig_state`: 0 is migrated). Unchecked.
     pub path_mig_state: u32,
-    /// Q_Key of datagrams.
+    /// Q_Key (UD).
     pub qkey: u32,
-    /// PSN expected next. Unchecked: 24 bits count.
+    /// Next expected PSN. Unchecked: 24 bits are significant.
     pub rq_psn: u32,
-    /// PSN sent next. Unchecked: 24 bits count.
+    /// PSN of the next request. Unchecked: 24 bits are significant.
     pub sq_psn: u32,
-    /// The peer's queue pair. Unchecked: 24 bits count.
+    /// QP number of the peer. Unchecked: 24 bits are significant.
     pub dest_qp_num: u32,
-    /// What a peer may do (`enum ib_access_flags`).
+    /// Access rights of the peer (`enum ib_access_flags`).
     pub access_flags: u32,
-    /// The way to the peer.
+    /// Address of the peer.
     pub ah: AhAttr,
     /// Index into the P_Key table.
     pub pkey_index: u16,
-    /// Raise an event when the send queue has drained.
+    /// Whether to raise an event when the send queue has drained.
     pub en_sqd_async_notify: bool,
-    /// The send queue is draining.
+    /// Whether the send queue is draining.
     pub sq_draining: bool,
-    /// RDMA READ and atomic requests in flight, as requester.
+    /// Maximum number of READ and atomic requests in flight, as requester.
     pub max_rd_atomic: u8,
-    /// RDMA READ and atomic requests in flight, as responder.
+    /// Maximum number of READ and atomic requests in flight, as responder.
     pub max_dest_rd_atomic: u8,
-    /// Time code that an RNR NAK carries. Unchecked: 5 bits count.
+    /// Timer code of RNR NAKs. Unchecked: 5 bits are significant.
     pub min_rnr_timer: u8,
-    /// Port of the device, counted from 1.
+    /// Port number, from 1.
     pub port_num: u32,
-    /// Code of the ACK timeout. Unchecked: 5 bits count.
+    /// ACK timeout code. Unchecked: 5 bits are significant.
     pub timeout: u8,
-    /// Retries before a request fails. Unchecked: 3 bits count.
+    /// Number of retries before a request fails. Unchecked: 3 bits are significant.
     pub retry_cnt: u8,
-    /// Retries after an RNR NAK; 7 is for ever. Unchecked: 3 bits count.
+    /// Number of retries after an RNR NAK; 7: unlimited. Unchecked: 3 bits are significant.
     pub rnr_retry: u8,
 }
 
 impl QpAttr {
+    /// Reads the attributes in `mask` of the C structure.
+    ///
     /// # Safety
     ///
-    /// See [`AhAttr::from_raw`], for the primary path.
+    /// As for [`AhAttr::from_raw`], if `mask` has [`QpAttrMask::AV`].
     pub(crate) unsafe fn from_raw(raw: &bindings::ib_qp_attr, mask: QpAttrMask) -> Result<Self> {
         let state = |bit, value| match mask.contains(bit) {
             true => IbQpState::from_raw(value),
@@ -362,10 +364,10 @@ impl QpAttr {
             rq_psn: raw.rq_psn,
             sq_psn: raw.sq_psn,
             dest_qp_num: raw.dest_qp_num,
-            // CAST: A set of bits.
+            // CAST: A bit set that the kernel declares as `int`.
             access_flags: raw.qp_access_flags as u32,
             ah: if mask.contains(QpAttrMask::AV) {
-                // SAFETY: As the function requires.
+                // SAFETY: `mask` has `AV`, for which the caller guarantees what `AhAttr::from_raw` requires.
                 unsafe { AhAttr::from_raw(&raw.ah_attr) }
             } else {
                 AhAttr::default()
@@ -392,7 +394,7 @@ impl QpAttr {
         raw.rq_psn = self.rq_psn;
         raw.sq_psn = self.sq_psn;
         raw.dest_qp_num = self.dest_qp_num;
-        // CAST: A set of bits.
+        // CAST: A bit set that the kernel declares as `int`.
         raw.qp_access_flags = self.access_flags as c_int;
         self.ah.write_to(&mut raw.ah_attr);
         raw.pkey_index = self.pkey_index;

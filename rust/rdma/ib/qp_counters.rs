@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs that are counted apart from their port, by `rdma statistic qp bind` or `qp set ... auto`.
+//! QPs that are bound to an `rdma_counter` (`rdma statistic qp bind`, `rdma statistic qp set ... auto`).
 //!
-//! Owns the list of them, how much of what each has counted was given to its counter, and the numbers of the
-//! counters. The core adds all counters of a port to what the port says, so the port leaves out what is
-//! counted here. Does not know what is counted.
+//! The list of these QPs, the values that were added to their counters, and the ids of the counters. The core adds
+//! the counters of a port to the values that the driver reports for the port, so the port's values exclude those of
+//! bound QPs ([`QpCounters::total`]). Called by the core's counter operations, in process context, under the core's
+//! locks; [`QpCounters`] has a mutex, under which no other lock is taken.
 //!
 //! C header: [`include/rdma/rdma_counter.h`](srctree/include/rdma/rdma_counter.h)
 
@@ -19,59 +20,58 @@ use kernel::{
     }, //
 };
 
-/// Most counters of a queue pair.
+/// Maximum number of counters that a QP maintains.
 pub const MAX_QP_COUNTERS: usize = 8;
 
-/// Values of the counters of a queue pair, in the order of
-/// [`Driver::QP_COUNTERS`](crate::ib::driver::Driver::QP_COUNTERS).
+/// Values of the counters of a QP, in the order of [`Driver::QP_COUNTERS`](crate::ib::driver::Driver::QP_COUNTERS).
 pub type QpCounts = [u64; MAX_QP_COUNTERS];
 
-/// The queue pairs of a device that are counted apart.
+/// The QPs of a device that are bound to an `rdma_counter`.
 #[pin_data]
 pub struct QpCounters<Q> {
     #[pin]
-    inner: Mutex<Inner<Q>>,
+    bound: Mutex<BoundQps<Q>>,
 }
 
-struct Inner<Q> {
-    members: KVVec<CountedQp<Q>>,
-    /// Counters that there are.
-    counters: KVVec<CounterId>,
-    /// The number that was given out last.
-    last: u32,
-    /// What was given to counters, those that are gone among them.
-    given: QpCounts,
+struct BoundQps<Q> {
+    qps: KVVec<BoundQp<Q>>,
+    /// Ids in use.
+    counter_ids: KVVec<CounterId>,
+    /// The last id that was allocated.
+    last_id: u32,
+    /// Sum of all values that were added to counters, including deleted ones.
+    reported: QpCounts,
 }
 
-struct CountedQp<Q> {
+struct BoundQp<Q> {
     qp: Arc<Q>,
-    /// Which counter it belongs to.
+    /// The counter that the QP is bound to.
     counter: CounterId,
-    /// What the queue pair had counted when its counter was given the last.
-    last: QpCounts,
+    /// Values of the QP at the last update of its counter.
+    last_counts: QpCounts,
 }
 
-/// Which `struct rdma_counter` of the device it is: its `id`. The core leaves that to the driver, and keeps
-/// counters by it. Not 0, which a counter has that is being made.
+/// Id of a `struct rdma_counter` in its device. The core leaves the id to the driver, and looks counters up by it.
+/// 0 is the id of a counter that has no QP yet.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) struct CounterId(pub(crate) u32);
 
-impl<Q> CountedQp<Q> {
-    /// What is new since it was asked last.
-    fn news(&mut self, now: QpCounts) -> QpCounts {
-        let last = core::mem::replace(&mut self.last, now);
-        minus(now, last)
+impl<Q> BoundQp<Q> {
+    /// Returns the increase since the last call.
+    fn delta(&mut self, now: QpCounts) -> QpCounts {
+        let last_counts = core::mem::replace(&mut self.last_counts, now);
+        minus(now, last_counts)
     }
 }
 
-impl<Q> Inner<Q> {
-    /// A number for a new counter: the next that no other has.
+impl<Q> BoundQps<Q> {
+    /// Allocates an id for a new counter: the next unused one.
     fn new_counter(&mut self) -> Result<CounterId> {
         loop {
-            self.last = self.last.wrapping_add(1);
-            let id = CounterId(self.last);
-            if self.last != 0 && !self.counters.contains(&id) {
-                self.counters.push(id, gfp_user())?;
+            self.last_id = self.last_id.wrapping_add(1);
+            let id = CounterId(self.last_id);
+            if self.last_id != 0 && !self.counter_ids.contains(&id) {
+                self.counter_ids.push(id, gfp_user())?;
                 return Ok(id);
             }
         }
@@ -79,126 +79,121 @@ impl<Q> Inner<Q> {
 }
 
 impl<Q> QpCounters<Q> {
-    /// No queue pair.
+    /// Creates an empty list.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            inner <- new_mutex!(
-                Inner {
-                    members: KVVec::new(),
-                    counters: KVVec::new(),
-                    last: 0,
-                    given: [0; MAX_QP_COUNTERS],
+            bound <- new_mutex!(
+                BoundQps {
+                    qps: KVVec::new(),
+                    counter_ids: KVVec::new(),
+                    last_id: 0,
+                    reported: [0; MAX_QP_COUNTERS],
                 },
                 "rdma::QpCounters"
             ),
         })
     }
 
-    /// `qp`, which has counted `now`, belongs to a counter from now on; `tell` hears which, while nobody else binds or
-    /// unbinds. If it is `None` that it is to belong to, that is a new one, and [`QpCounters::end`] has to follow.
+    /// Binds `qp`, whose values are `now`, to a counter. `None` stands for a new counter, for which
+    /// [`QpCounters::remove`] must follow. Calls `set_counter` with the id, while the mutex excludes other binds
+    /// and unbinds.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it belongs to one already. The core has looked, but two who bind it at a time both find that it does
-    /// not. `ENOMEM`.
+    /// `EINVAL` if the QP is bound already: the core checks this, but not under a lock, so two binds may pass its
+    /// check. `ENOMEM`.
     pub(crate) fn bind(
         &self,
         counter: Option<CounterId>,
         qp: Arc<Q>,
         now: QpCounts,
-        tell: impl FnOnce(CounterId),
+        set_counter: impl FnOnce(CounterId),
     ) -> Result {
-        let mut inner = self.inner.lock();
-        if inner
-            .members
-            .iter()
-            .any(|member| ptr::eq(&*member.qp, &*qp))
-        {
+        let mut bound = self.bound.lock();
+        if bound.qps.iter().any(|entry| ptr::eq(&*entry.qp, &*qp)) {
             return Err(EINVAL);
         }
-        // First, for the core does not end a counter that could not be made.
-        inner.members.reserve(1, gfp_user())?;
-        let counter = counter.map_or_else(|| inner.new_counter(), Ok)?;
-        let member = CountedQp {
+        // Reserve first: if the bind fails, the core does not delete the new counter, and its id would leak.
+        bound.qps.reserve(1, gfp_user())?;
+        let counter = counter.map_or_else(|| bound.new_counter(), Ok)?;
+        let entry = BoundQp {
             qp,
             counter,
-            last: now,
+            last_counts: now,
         };
-        inner.members.push(member, gfp_user())?;
-        tell(counter);
+        bound.qps.push(entry, gfp_user())?;
+        set_counter(counter);
         Ok(())
     }
 
-    /// A counter that no queue pair belongs to goes, and its number is free.
-    pub(crate) fn end(&self, counter: CounterId) {
-        let mut inner = self.inner.lock();
-        if let Some(at) = inner.counters.iter().position(|other| *other == counter) {
-            let _ = inner.counters.remove(at);
+    /// Frees the id of a counter to which no QP is bound.
+    pub(crate) fn remove(&self, counter: CounterId) {
+        let mut bound = self.bound.lock();
+        if let Some(at) = bound.counter_ids.iter().position(|other| *other == counter) {
+            let _ = bound.counter_ids.remove(at);
         }
     }
 
-    /// `qp`, which has counted `now`, belongs to no counter any more. What is new goes to `give`, while nobody else
-    /// binds or unbinds.
+    /// Unbinds `qp`, whose values are `now`. Calls `add` with the increase since the last update, while the mutex
+    /// excludes other binds and unbinds.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it does not belong to any. The core has looked, but two who unbind it at a time both find that it
-    /// does.
-    pub(crate) fn unbind(&self, qp: &Arc<Q>, now: QpCounts, give: impl FnOnce(QpCounts)) -> Result {
-        let mut inner = self.inner.lock();
-        let mut members = inner.members.iter();
-        let at = members
-            .position(|member| ptr::eq(&*member.qp, &**qp))
+    /// `EINVAL` if the QP is not bound: the core checks this, but not under a lock, so two unbinds may pass its
+    /// check.
+    pub(crate) fn unbind(&self, qp: &Arc<Q>, now: QpCounts, add: impl FnOnce(QpCounts)) -> Result {
+        let mut bound = self.bound.lock();
+        let mut qps = bound.qps.iter();
+        let at = qps
+            .position(|entry| ptr::eq(&*entry.qp, &**qp))
             .ok_or(EINVAL)?;
-        let mut member = inner.members.remove(at).map_err(|_| EINVAL)?;
-        let news = member.news(now);
-        inner.given = plus(inner.given, news);
-        give(news);
+        let mut entry = bound.qps.remove(at).map_err(|_| EINVAL)?;
+        let delta = entry.delta(now);
+        bound.reported = plus(bound.reported, delta);
+        add(delta);
         Ok(())
     }
 
-    /// Gives what is new of all that belong to a counter.
+    /// Calls `add` with the increase of all QPs that are bound to `counter`.
     pub(crate) fn update(
         &self,
         counter: CounterId,
         read: impl Fn(&Q) -> QpCounts,
-        give: impl FnOnce(QpCounts),
+        add: impl FnOnce(QpCounts),
     ) {
-        let mut inner = self.inner.lock();
-        let Inner { members, given, .. } = &mut *inner;
+        let mut bound = self.bound.lock();
+        let BoundQps { qps, reported, .. } = &mut *bound;
         let mut sum = [0; MAX_QP_COUNTERS];
-        for member in members
-            .iter_mut()
-            .filter(|member| member.counter == counter)
-        {
-            let now = read(&member.qp);
-            sum = plus(sum, member.news(now));
+        for entry in qps.iter_mut().filter(|entry| entry.counter == counter) {
+            let now = read(&entry.qp);
+            sum = plus(sum, entry.delta(now));
         }
-        *given = plus(*given, sum);
-        give(sum);
+        *reported = plus(*reported, sum);
+        add(sum);
     }
 
-    /// What was ever counted apart.
+    /// Returns the sum of all values that were counted for bound QPs, ever.
     pub(crate) fn total(&self, read: impl Fn(&Q) -> QpCounts) -> QpCounts {
-        let inner = self.inner.lock();
-        let news = |member: &CountedQp<Q>| minus(read(&member.qp), member.last);
-        inner.members.iter().map(news).fold(inner.given, plus)
+        let bound = self.bound.lock();
+        let delta = |entry: &BoundQp<Q>| minus(read(&entry.qp), entry.last_counts);
+        bound.qps.iter().map(delta).fold(bound.reported, plus)
     }
 }
 
-/// The sum, counter by counter.
+/// Returns the sums, counter by counter.
 fn plus(a: QpCounts, b: QpCounts) -> QpCounts {
     each(a, b, u64::wrapping_add)
 }
 
-/// The difference, counter by counter.
+/// Returns the differences, counter by counter.
 fn minus(a: QpCounts, b: QpCounts) -> QpCounts {
     each(a, b, u64::wrapping_sub)
 }
 
-fn each(mut a: QpCounts, b: QpCounts, by: fn(u64, u64) -> u64) -> QpCounts {
+/// Applies `op` counter by counter.
+fn each(mut a: QpCounts, b: QpCounts, op: fn(u64, u64) -> u64) -> QpCounts {
     for (a, b) in a.iter_mut().zip(b) {
-        *a = by(*a, b);
+        *a = op(*a, b);
     }
     a
 }

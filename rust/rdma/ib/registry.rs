@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The list of a driver's devices.
+//! The list of a driver's devices: the only way to find one.
 //!
-//! Part of [`link`](super): the only way to find a device. The core's own look-ups by interface and
-//! by driver id also find, and are found by, other drivers that share the id. A device can be found
-//! from before the core knows it until its data is dropped. Its entry stays a little longer: when
-//! the module goes, the entry is what there is to wait for, until the last function of ours has
-//! returned.
+//! The core's lookups by netdev and by driver id also return devices of other drivers with the same id. A device
+//! can be found from shortly before its registration until its data is dropped. Its entry stays longer: at module
+//! unload, [`Registration`](crate::ib::link::Registration) waits for the devices of all entries, until the last
+//! function of this crate has returned.
+//!
+//! Process context. The list is under a mutex, which nests inside the RTNL lock.
 
 use crate::{
     bindings,
@@ -48,20 +49,20 @@ use kernel::{
     types::Opaque, //
 };
 
-/// Nothing has been put in place.
-const EMPTY: u32 = 0;
-/// Somebody is putting things in place.
-const FILLING: u32 = 1;
-/// All is in place, for good.
+/// Not initialised.
+const UNINIT: u32 = 0;
+/// One task initialises it.
+const INITIALISING: u32 = 1;
+/// Initialised. This is final.
 const READY: u32 = 2;
 
-/// The devices of a driver, each with data of type `T`, and the `C` that they share. A static,
-/// which [`Registration`](crate::ib::link::Registration) brings to life.
+/// The devices of a driver, each with data of type `T`, and the data `C` that they share. A static, which
+/// [`Registration`](crate::ib::link::Registration) initialises.
 ///
 /// # Invariants
 ///
-/// `state` only grows. `FILLING` gives one task exclusive access to `shared`; from `READY` on it is
-/// initialised and only shared.
+/// `state` only increases. The task that set it to `INITIALISING` has exclusive access to `shared` until it sets
+/// `READY`. From then on `shared` is initialised, and only shared references to it exist.
 pub struct Registry<T, C> {
     state: Atomic<u32>,
     shared: UnsafeCell<MaybeUninit<RegistryShared<T, C>>>,
@@ -72,43 +73,45 @@ struct RegistryShared<T, C> {
     module: *mut bindings::module,
     ops: Opaque<bindings::rdma_link_ops>,
     #[pin]
-    devices: Mutex<KVec<Listed<T>>>,
-    /// What the devices share, while the driver is registered.
+    devices: Mutex<KVec<RegistryEntry<T>>>,
+    /// Data that the devices share, while the driver is registered.
     #[pin]
     common: Mutex<Option<Arc<C>>>,
 }
 
-/// A device on the list.
+/// An entry of the list.
 ///
 /// # Invariants
 ///
-/// The data of `device` is in place.
-struct Listed<T> {
+/// If `device` is not `None`, its data is in place.
+struct RegistryEntry<T> {
     ib: ARef<IbDevice>,
-    /// `None`: the data is being dropped, or has been.
+    /// `None` once the data is dropped or about to be.
     device: Option<NonNull<Device<T>>>,
 }
 
-// SAFETY: A device is used by many tasks.
-unsafe impl<T: Send + Sync> Send for Listed<T> {}
+// SAFETY: An entry gives shared access to a device, which any task may use if `T: Send + Sync`.
+unsafe impl<T: Send + Sync> Send for RegistryEntry<T> {}
 
-impl<T> Listed<T> {
+impl<T> RegistryEntry<T> {
     fn device(&self) -> Option<&Device<T>> {
-        // SAFETY: By the invariant.
+        // SAFETY: By the invariant of `RegistryEntry` the device and its data are valid. `remove` clears the
+        // pointer before the data is dropped, under the mutex that the caller's borrow of the entry needs.
         self.device.map(|device| unsafe { device.as_ref() })
     }
 }
 
-// SAFETY: What is shared is behind a mutex, or never changes.
+// SAFETY: `state` is atomic and guards `shared`, see the invariants. The fields of `RegistryShared` are behind
+// mutexes or do not change.
 unsafe impl<T: Send + Sync, C: Send + Sync> Sync for Registry<T, C> {}
 
 impl<T, C> Registry<T, C> {
-    /// An empty one.
+    /// Creates an uninitialised registry.
     #[expect(clippy::new_without_default, reason = "for statics only")]
     pub const fn new() -> Self {
-        // INVARIANT: Nothing is initialised.
+        // INVARIANT: `UNINIT` requires nothing of `shared`.
         Self {
-            state: Atomic::new(EMPTY),
+            state: Atomic::new(UNINIT),
             shared: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -117,22 +120,24 @@ impl<T, C> Registry<T, C> {
         if self.state.load(Acquire) != READY {
             return None;
         }
-        // SAFETY: Initialised and only shared, by the invariants.
+        // SAFETY: The load of `READY` (acquire) comes after the initialisation. By the invariants only shared
+        // references exist from then on.
         Some(unsafe { (*self.shared.get()).assume_init_ref() })
     }
 
-    /// Puts everything in place, the first time. The list entry of `ops` stays where it is then.
+    /// Initialises the registry on the first call, and sets the shared data. Returns the link operations, which do
+    /// not move: the core links them into a list.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if another task is doing so, or if `common` is set.
+    /// `EBUSY` if another task is initialising it, or if the driver is registered already.
     pub(super) fn open(
         &'static self,
         module: &'static ThisModule,
         ops: bindings::rdma_link_ops,
         common: Arc<C>,
     ) -> Result<*mut bindings::rdma_link_ops> {
-        if self.state.cmpxchg(EMPTY, FILLING, Full).is_ok() {
+        if self.state.cmpxchg(UNINIT, INITIALISING, Full).is_ok() {
             let init = pin_init!(RegistryShared {
                 module: module.as_ptr(),
                 ops: Opaque::new(ops),
@@ -140,7 +145,8 @@ impl<T, C> Registry<T, C> {
                 common <- new_mutex!(None, "rdma::Registry::common"),
             });
             let slot: *mut RegistryShared<T, C> = self.shared.get().cast();
-            // SAFETY: Exclusive access, by the invariants; a static does not move.
+            // SAFETY: This task set `INITIALISING`, so by the invariants it has exclusive access. `slot` is valid
+            // for writes, and pinned because a static does not move. The initialiser does not fail.
             unsafe { pin_init::raw_init(slot, init) };
             self.state.store(READY, Release);
         }
@@ -153,10 +159,9 @@ impl<T, C> Registry<T, C> {
         Ok(shared.ops.get())
     }
 
-    /// Lets go what the static holds. All devices are gone.
+    /// Drops the contents, since a static is never dropped. All devices must be unregistered.
     pub(super) fn close(&self) {
         if let Some(shared) = self.shared() {
-            // A static is never dropped.
             let devices = mem::take(&mut *shared.devices.lock());
             drop(devices);
             let common = shared.common.lock().take();
@@ -164,128 +169,131 @@ impl<T, C> Registry<T, C> {
         }
     }
 
-    /// What the devices share, while the driver is registered.
+    /// Returns the data that the devices share, while the driver is registered.
     pub(super) fn common(&self) -> Option<Arc<C>> {
         self.shared()?.common.lock().clone()
     }
 
-    /// For `ib_device_ops`.
+    /// Returns the owner for `ib_device_ops`.
     pub(crate) fn module(&self) -> *mut bindings::module {
         self.shared()
             .map_or(ptr::null_mut(), |shared| shared.module)
     }
 
-    /// For `rdma_link_register` and `ib_device`.
+    /// Returns the link operations, for `rdma_link_register` and `ib_device`.
     pub(crate) fn link_ops(&self) -> *mut bindings::rdma_link_ops {
         self.shared()
             .map_or(ptr::null_mut(), |shared| shared.ops.get())
     }
 
-    /// Adds a device over `netdev` that is about to be registered, and calls `listed`: no event of the interface
-    /// comes between what that sees and the first event that the device is told of.
+    /// Adds a device over `netdev` that is about to be registered, and calls `on_inserted`. No event of the netdev
+    /// is lost: what `on_inserted` reads of the netdev is older than the first event that the device receives.
     ///
     /// # Errors
     ///
-    /// `EEXIST` if `conflicts` is true for a device on the list; `ENODEV` if the interface is being
-    /// unregistered, or the driver is, or it is not in `net` any more; `ENOMEM`.
-    pub(crate) fn list(
+    /// `EEXIST` if `conflicts` returns true for another device; `ENODEV` if the netdev is being unregistered or has
+    /// left `net`, or if the driver is being unregistered; `ENOMEM`.
+    pub(crate) fn insert(
         &self,
         device: NonNull<Device<T>>,
         (netdev, net): (&NetDevBorrow, NetId),
         conflicts: impl Fn(&T) -> bool,
-        listed: impl Fn(&T),
+        on_inserted: impl Fn(&T),
     ) -> Result {
         let shared = self.shared().ok_or(ENODEV)?;
         self.prune();
-        // Under this lock, either the end of the interface has begun and is seen here, or the
-        // device is on the list when it begins.
+        // With the RTNL lock held, either the unregistration of the netdev has begun and is seen here, or the
+        // device is in the list when it begins.
         let _rtnl = Rtnl::lock();
-        // One that has moved was unregistered in the namespace that the device is in.
+        // A netdev that moved to another namespace was unregistered in the namespace of the device.
         if !netdev.is_registered() || netdev.net_id() != net {
             return Err(ENODEV);
         }
         let mut devices = shared.devices.lock();
         if devices
             .iter()
-            .filter_map(Listed::device)
+            .filter_map(RegistryEntry::device)
             .any(|other| conflicts(other))
         {
             return Err(EEXIST);
         }
-        // SAFETY: The caller's device is valid, and has its data.
+        // SAFETY: The caller owns the device, whose data is in place.
         let new = unsafe { device.as_ref() };
-        // INVARIANT: It has them until `unlist`.
-        let entry = Listed {
+        // INVARIANT: The data is in place until `remove`, which precedes its drop.
+        let entry = RegistryEntry {
             ib: ARef::from(new.ib()),
             device: Some(device),
         };
         devices.push(entry, GFP_KERNEL)?;
-        listed(new);
+        on_inserted(new);
         Ok(())
     }
 
-    /// Hides a device whose data is about to be dropped.
-    pub(crate) fn unlist(&self, device: NonNull<Device<T>>) {
+    /// Clears the entry of a device whose data is about to be dropped, so that it is no longer found.
+    pub(crate) fn remove(&self, device: NonNull<Device<T>>) {
         if let Some(shared) = self.shared() {
-            for listed in shared.devices.lock().iter_mut() {
-                if listed.device == Some(device) {
-                    listed.device = None;
+            for entry in shared.devices.lock().iter_mut() {
+                if entry.device == Some(device) {
+                    entry.device = None;
                 }
             }
         }
     }
 
-    /// Forgets the devices whose data has been dropped. The caller holds no lock.
+    /// Removes the entries of devices whose data is dropped. The caller holds no lock.
     fn prune(&self) {
-        while let Some(ib) = self.first(|listed| listed.device.is_none()) {
+        while let Some(ib) = self.first(|entry| entry.device.is_none()) {
             self.unregister(ib);
         }
     }
 
-    /// Unregisters all devices, and waits until nothing of ours runs for them any more. No more are
-    /// added. The caller holds no lock.
+    /// Unregisters all devices and waits until no function of this crate runs for them. No device may be added
+    /// meanwhile. The caller holds no lock.
     pub(super) fn unregister_all(&self) {
         while let Some(ib) = self.first(|_| true) {
             self.unregister(ib);
         }
     }
 
-    fn first(&self, wanted: impl Fn(&Listed<T>) -> bool) -> Option<ARef<IbDevice>> {
+    /// Returns the device of the first entry for which `wanted` returns true.
+    fn first(&self, wanted: impl Fn(&RegistryEntry<T>) -> bool) -> Option<ARef<IbDevice>> {
         let devices = self.shared()?.devices.lock();
-        let listed = devices.iter().find(|listed| wanted(listed))?;
-        Some(listed.ib.clone())
+        let entry = devices.iter().find(|entry| wanted(entry))?;
+        Some(entry.ib.clone())
     }
 
+    /// Unregisters the device and removes its entry.
     fn unregister(&self, ib: ARef<IbDevice>) {
-        // SAFETY: The memory is kept by `ib`. If another task unregisters the device, or has done
-        // so, this waits until `dealloc_driver` has returned to that task.
+        // SAFETY: `ib` keeps the memory of the device, and no lock is held. If another task unregisters the device
+        // or has done so, this waits until `dealloc_driver` has returned in that task.
         unsafe { bindings::ib_unregister_device(ib.as_raw()) };
         if let Some(shared) = self.shared() {
             let mut devices = shared.devices.lock();
             let at = devices
                 .iter()
-                .position(|listed| listed.ib.as_raw() == ib.as_raw());
-            let gone = at.and_then(|at| devices.remove(at).ok());
+                .position(|entry| entry.ib.as_raw() == ib.as_raw());
+            let removed = at.and_then(|at| devices.remove(at).ok());
             drop(devices);
-            drop(gone);
+            drop(removed);
         }
     }
 
-    /// Waits until the core has unregistered those devices that it is at. The caller holds no lock that this
-    /// needs, such as the RTNL lock.
+    /// Waits for the unregistrations that the core has in progress. The caller must hold no lock that they need,
+    /// such as the RTNL lock.
     ///
-    /// For namespaces that go away. Where namespaces share devices, each has an entry for each device. If a
-    /// device takes its entry out of a namespace just before that looks, the namespace does not wait for it (Linux
-    /// 7.3, `remove_one_compat_dev()`), and the last news of the entry would go to a namespace that is gone.
-    pub fn settle(&self) {
+    /// Called when a namespace ends. Where namespaces share devices, each has an entry for each device. A device
+    /// may remove its entry from a namespace just before the namespace looks for it; then the namespace does not
+    /// wait for the device (Linux 7.3, `remove_one_compat_dev()`), and the last event of the entry would go to a
+    /// freed namespace.
+    pub fn wait_unregistered(&self) {
         let Some(shared) = self.shared() else {
             return;
         };
         let len = shared.devices.lock().len();
-        // From the end: one that moves up meanwhile is looked at twice, and not missed.
+        // From the end: an entry that moves up meanwhile is seen twice, not missed.
         for at in (0..len).rev() {
             let devices = shared.devices.lock();
-            let ib = devices.get(at).map(|listed| listed.ib.clone());
+            let ib = devices.get(at).map(|entry| entry.ib.clone());
             drop(devices);
             if let Some(ib) = ib {
                 ib.wait_unregistered();
@@ -293,12 +301,12 @@ impl<T, C> Registry<T, C> {
         }
     }
 
-    /// Calls `f` with each device, also with those that are about to be registered or are being
-    /// unregistered. `f` may sleep, but not come back here, nor wait for a device.
+    /// Calls `f` with each device, including those that are about to be registered or are being unregistered. `f`
+    /// may sleep, but must not use the registry or wait for a device.
     pub fn for_each(&self, f: impl FnMut(&Device<T>)) {
         if let Some(shared) = self.shared() {
             let devices = shared.devices.lock();
-            devices.iter().filter_map(Listed::device).for_each(f);
+            devices.iter().filter_map(RegistryEntry::device).for_each(f);
         }
     }
 }

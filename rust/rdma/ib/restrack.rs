@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `rdma resource show ... -dd` tells of an object beyond what the core knows.
+//! Driver-specific details of an object, for `rdma resource show ... -dd`.
 //!
-//! Owns the table of names and values in the core's netlink message. The core keeps the object for the
-//! call.
+//! Written as a nested attribute into the core's netlink message. The core keeps the object for the call. Process
+//! context.
 //!
 //! C header: [`include/rdma/restrack.h`](srctree/include/rdma/restrack.h)
 
@@ -13,57 +13,58 @@ use kernel::{
     prelude::*, //
 };
 
-/// Names and values that go into a message.
+/// The driver's part of an entry in the core's message: names and values.
 ///
 /// # Invariants
 ///
-/// `msg` is valid, with the table open.
-pub struct Details {
+/// `msg` is a valid message with an open nested attribute.
+pub struct RestrackEntry {
     msg: *mut bindings::sk_buff,
-    written: Result,
+    result: Result,
 }
 
-impl Details {
-    /// Writes a table into `msg` that `fill` fills.
+impl RestrackEntry {
+    /// Adds a nested attribute to `msg`, which `fill` fills.
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE`: there is no room. The message is as it was then.
+    /// `EMSGSIZE` if the message is full; it is unchanged then.
     ///
     /// # Safety
     ///
-    /// `msg` is a message of the core's, valid for the call.
+    /// `msg` is a netlink message of the core, valid and not shared for the call.
     pub(crate) unsafe fn write(
         msg: *mut bindings::sk_buff,
         fill: impl FnOnce(&mut Self),
     ) -> Result {
         let kind = bindings::rdma_nldev_attr_RDMA_NLDEV_ATTR_DRIVER;
-        // SAFETY: As the function requires.
-        let table = unsafe { bindings::ferroce_helper_nla_nest_start(msg, kind as c_int) };
-        if table.is_null() {
+        // SAFETY: The caller guarantees that `msg` is a valid netlink message.
+        let nest = unsafe { bindings::ferroce_helper_nla_nest_start(msg, kind as c_int) };
+        if nest.is_null() {
             return Err(EMSGSIZE);
         }
-        // INVARIANT: Just opened.
-        let mut details = Self {
+        // INVARIANT: The nested attribute was just opened.
+        let mut entry = Self {
             msg,
-            written: Ok(()),
+            result: Ok(()),
         };
-        fill(&mut details);
-        // SAFETY: As the function requires; the table was opened above.
+        fill(&mut entry);
+        // SAFETY: The caller guarantees that `msg` is valid. `nest` was opened in it above, and is closed or
+        // cancelled once.
         unsafe {
-            match details.written {
-                Ok(()) => bindings::ferroce_helper_nla_nest_end(msg, table),
-                Err(_) => bindings::ferroce_helper_nla_nest_cancel(msg, table),
+            match entry.result {
+                Ok(()) => bindings::ferroce_helper_nla_nest_end(msg, nest),
+                Err(_) => bindings::ferroce_helper_nla_nest_cancel(msg, nest),
             }
         }
-        details.written.map_err(|_| EMSGSIZE)
+        entry.result.map_err(|_| EMSGSIZE)
     }
 
-    /// Adds a value.
+    /// Adds a value. If the message is full, this and later values are dropped.
     pub fn put(&mut self, name: &'static CStr, value: u64) {
-        if self.written.is_ok() {
-            // SAFETY: By the invariant; C copies the name.
-            self.written = to_result(unsafe {
+        if self.result.is_ok() {
+            // SAFETY: By the invariant `msg` is valid, with an open nested attribute. C copies the name.
+            self.result = to_result(unsafe {
                 bindings::rdma_nl_put_driver_u64(self.msg, name.as_char_ptr(), value)
             });
         }

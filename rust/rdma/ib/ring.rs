@@ -2,13 +2,14 @@
 
 //! A ring of fixed-size elements, shared with user space.
 //!
-//! Owns the memory, its layout (`struct rxe_queue_buf`, then the elements) and every access to it.
-//! User space may write any byte at any time, so nothing here is trusted and no reference to the
-//! memory is ever made: elements are copied by value, indices are loaded once and masked with a
-//! mask that user space cannot reach. Whoever consumes or produces keeps its own position; the ring
-//! holds only the published copy. What the indices say, and in which order they and the elements are
-//! touched, is in `index`, where it is also checked in a model. Knows nothing of what the elements
-//! mean.
+//! Owns the memory (`struct rxe_queue_buf`, then the elements) and makes every access to it. User space may write
+//! any byte at any time, so no Rust reference to the memory exists and no value in it is trusted: elements are
+//! copied, and an index is loaded once and masked with a mask that user space cannot write. The kernel's end of a
+//! ring keeps its own position; the memory holds only the published copy.
+//!
+//! `index` defines the indices and the order of accesses to indices and elements; a model checks it. Takes no lock:
+//! the caller serializes the producers, and the consumers, of a ring. Any context, except that [`Ring::new`]
+//! sleeps.
 //!
 //! C header: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h)
 
@@ -35,95 +36,98 @@ use kernel::{
 };
 
 /// Bytes before the first element.
-const HEADER: usize = size_of::<bindings::rxe_queue_buf>();
+const HEADER_BYTES: usize = size_of::<bindings::rxe_queue_buf>();
 
-/// The smallest element: one cache line, so that neighbours do not share one.
-const MIN_ELEMENT: usize = 64;
+/// Minimum size of an element: one cache line, so that neighbours do not share one.
+const MIN_ELEMENT_BYTES: usize = 64;
 
-/// Elements are copied in pieces of this many bytes where they are aligned.
-const WORD: usize = size_of::<u64>();
+/// Unit in which aligned elements are copied, in bytes.
+const WORD_BYTES: usize = size_of::<u64>();
 
-/// Memory of one queue, zeroed, charged to the task that made it.
+/// Memory of one queue, zeroed, and charged to the memory cgroup of the task that created it.
 ///
-/// One slot is always empty, so that a full ring differs from an empty one: a ring of `n` entries
-/// has at least `n + 1` slots. Indices are in `0..=mask()`.
+/// One slot is always empty, so that a full ring differs from an empty one: a ring of `n` entries has at least `n +
+/// 1` slots. Indices are in `0..=mask()`.
 ///
-/// Drop it where sleeping is allowed, or in an interrupt.
+/// May be dropped in process context or in an interrupt.
 pub struct Ring {
     base: NonNull<u8>,
     mask: u32,
-    element: usize,
+    element_bytes: usize,
     bytes: usize,
 }
 
-// SAFETY: The memory belongs to the ring, and accesses are volatile or atomic.
+// SAFETY: The ring owns its memory, which any task may access and free.
 unsafe impl Send for Ring {}
-// SAFETY: See `Send`. Torn elements are the users' concern: user space can tear them anyway.
+// SAFETY: Every access is a volatile access to an aligned word or byte, or an atomic one. Under the LKMM these are
+// marked accesses, so two CPUs may make them at once: neither user space nor two kernel callers cause a data race,
+// and at worst an element is torn. Two kernel callers do not meet on an element either: the driver accesses a ring
+// with the lock or the engine that owns its position in the ring (`push` and `take` need `&mut` to it).
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// A ring for `entries` elements of `element_bytes` each.
+    /// Creates a ring for `entries` elements of `element_bytes` each. May sleep.
     ///
-    /// Both are rounded up: elements to a power of two of at least 64 bytes, the number of slots to
-    /// a power of two above `entries`.
+    /// The size of an element is rounded up to a power of two of at least 64 bytes, the number of slots to a power
+    /// of two above `entries`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the ring would be larger than user space can be told (4 GiB); `ENOMEM`, also
-    /// when the caller's memory cgroup is exhausted.
+    /// `EINVAL` if the ring is larger than its length in the ABI can express (4 GiB); `ENOMEM`, also if the memory
+    /// cgroup is exhausted.
     pub fn new(element_bytes: usize, entries: u32) -> Result<Self> {
-        let element = element_bytes
-            .max(MIN_ELEMENT)
+        let element_bytes = element_bytes
+            .max(MIN_ELEMENT_BYTES)
             .checked_next_power_of_two()
             .ok_or(EINVAL)?;
         let slots = entries
             .checked_add(1)
             .and_then(u32::checked_next_power_of_two)
             .ok_or(EINVAL)?;
-        let bytes = element
+        let bytes = element_bytes
             .checked_mul(slots as usize)
-            .and_then(|bytes| bytes.checked_add(HEADER))
+            .and_then(|bytes| bytes.checked_add(HEADER_BYTES))
             .and_then(|bytes| bytes.checked_next_multiple_of(kernel::page::PAGE_SIZE))
             .filter(|bytes| u32::try_from(*bytes).is_ok())
             .ok_or(EINVAL)?;
 
-        // A process chooses the size, and its own memory may be exhausted: that is no news.
+        // A process chooses the size and may exhaust its memory cgroup, so a failure logs nothing.
         let flags = bindings::GFP_KERNEL_ACCOUNT | bindings::__GFP_ZERO | bindings::__GFP_NOWARN;
-        // SAFETY: No precondition; the size is not 0.
+        // SAFETY: The caller may sleep, as GFP_KERNEL requires. `bytes` is not 0.
         let base = unsafe { bindings::__vmalloc_noprof(bytes, flags) };
         let ring = Self {
             base: NonNull::new(base.cast()).ok_or(ENOMEM)?,
             mask: slots.wrapping_sub(1),
-            element,
+            element_bytes,
             bytes,
         };
-        ring.describe();
+        ring.write_header();
         Ok(ring)
     }
 
-    /// Tells user space the shape of the ring. The kernel never reads these back.
-    fn describe(&self) {
+    /// Writes the shape of the ring for user space. The kernel never reads it back.
+    fn write_header(&self) {
         let header = self.base.cast::<bindings::rxe_queue_buf>().as_ptr();
-        // SAFETY: The header is inside the memory, which nobody else sees yet.
+        // SAFETY: The header is inside the memory, which is page-aligned. The ring is not shared yet.
         unsafe {
-            (&raw mut (*header).log2_elem_size).write(self.element.trailing_zeros());
+            (&raw mut (*header).log2_elem_size).write(self.element_bytes.trailing_zeros());
             (&raw mut (*header).index_mask).write(self.mask);
         }
     }
 
-    /// The highest index; adding to an index and masking with this moves it along the ring.
+    /// Returns the highest index, which is also the mask of indices.
     #[inline]
     pub fn mask(&self) -> u32 {
         self.mask
     }
 
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     #[inline]
     pub fn element_bytes(&self) -> usize {
-        self.element
+        self.element_bytes
     }
 
-    /// Elements that fit.
+    /// Returns the number of elements that fit.
     #[inline]
     pub fn entries(&self) -> u32 {
         // One slot stays empty.
@@ -146,98 +150,98 @@ impl Ring {
         }
     }
 
-    /// Copies from the element at `index`, beginning at its byte `offset`. Each byte is read once.
+    /// Copies from the element at `index`, beginning at byte `offset`. Reads each byte once.
     ///
-    /// What lies beyond the element reads as zero.
+    /// Bytes beyond the end of the element read as zero.
     #[inline]
     pub fn read(&self, index: u32, offset: usize, into: &mut [u8]) {
         let (from, room) = self.locate(index, offset);
         let (inside, beyond) = into.split_at_mut(into.len().min(room));
         beyond.fill(0);
         let words = if from.cast::<u64>().is_aligned() {
-            inside.len() / WORD
+            inside.len() / WORD_BYTES
         } else {
             0
         };
-        let mut chunks = inside.chunks_exact_mut(WORD);
+        let mut chunks = inside.chunks_exact_mut(WORD_BYTES);
         let mut at = 0usize;
         for chunk in chunks.by_ref().take(words) {
-            // SAFETY: Inside the element, since `inside` is no longer than `room`; aligned, since
+            // SAFETY: `at + 8 <= inside.len() <= room`, so the word is inside the element; it is aligned because
             // `from` is. Volatile, because user space may write it at the same time.
             let word = unsafe { from.add(at).cast::<u64>().read_volatile() };
             chunk.copy_from_slice(&word.to_ne_bytes());
-            at = at.wrapping_add(WORD);
+            at = at.wrapping_add(WORD_BYTES);
         }
         for byte in inside.iter_mut().skip(at) {
-            // SAFETY: See above; a byte is always aligned.
+            // SAFETY: `at < inside.len() <= room`, so the byte is inside the element. Volatile, as above.
             *byte = unsafe { from.add(at).read_volatile() };
             at = at.wrapping_add(1);
         }
     }
 
-    /// Copies `bytes` to the start of the element at `index`. What does not fit is left out.
+    /// Copies `bytes` to the start of the element at `index`. Cuts them to the size of an element.
     #[inline]
     pub fn write(&self, index: u32, bytes: &[u8]) {
         self.write_at(index, 0, bytes);
     }
 
-    /// Copies the element at `index` to the place `to_index` of another ring. Of two sizes, the smaller
-    /// one counts.
+    /// Copies the element at `index` to element `to_index` of another ring. Copies as many bytes as the smaller
+    /// element has.
     pub fn copy_element(&self, index: u32, to: &Self, to_index: u32) {
-        for offset in (0..self.element.min(to.element)).step_by(MIN_ELEMENT) {
-            let mut piece = [0; MIN_ELEMENT];
+        for offset in (0..self.element_bytes.min(to.element_bytes)).step_by(MIN_ELEMENT_BYTES) {
+            let mut piece = [0; MIN_ELEMENT_BYTES];
             self.read(index, offset, &mut piece);
             to.write_at(to_index, offset, &piece);
         }
     }
 
-    /// Copies `bytes` to the element at `index`, beginning at its byte `offset`, a multiple of 8.
+    /// Copies `bytes` to the element at `index`, beginning at byte `offset`, a multiple of 8.
     #[inline]
     fn write_at(&self, index: u32, offset: usize, bytes: &[u8]) {
         let (to, room) = self.locate(index, offset);
         let inside = bytes.get(..room).unwrap_or(bytes);
         let mut at = 0usize;
-        for chunk in inside.chunks_exact(WORD) {
-            let mut word = [0; WORD];
+        for chunk in inside.chunks_exact(WORD_BYTES) {
+            let mut word = [0; WORD_BYTES];
             word.copy_from_slice(chunk);
-            // SAFETY: Inside the element, since `inside` is no longer than `room`; aligned, since
+            // SAFETY: `at + 8 <= inside.len() <= room`, so the word is inside the element; it is aligned because
             // elements and `offset` are. Volatile, because user space may access it at the same time.
             unsafe {
                 to.add(at)
                     .cast::<u64>()
                     .write_volatile(u64::from_ne_bytes(word));
             }
-            at = at.wrapping_add(WORD);
+            at = at.wrapping_add(WORD_BYTES);
         }
         for byte in inside.iter().skip(at) {
-            // SAFETY: See above; a byte is always aligned.
+            // SAFETY: `at < inside.len() <= room`, so the byte is inside the element. Volatile, as above.
             unsafe { to.add(at).write_volatile(*byte) };
             at = at.wrapping_add(1);
         }
     }
 
-    /// Address of byte `offset` of the element at `index`, and how many bytes of the element are
-    /// left there.
+    /// Returns the address of byte `offset` of the element at `index`, and the number of bytes from there to the
+    /// end of the element.
     #[inline]
     fn locate(&self, index: u32, offset: usize) -> (NonNull<u8>, usize) {
-        let offset = offset.min(self.element);
-        let start = ((index & self.mask) as usize).wrapping_mul(self.element);
-        // OVERFLOW: `new` has checked the size of the whole.
-        // SAFETY: At most the end of the memory.
+        let offset = offset.min(self.element_bytes);
+        let start = ((index & self.mask) as usize).wrapping_mul(self.element_bytes);
+        // OVERFLOW: `new` has checked that the size of the ring fits 32 bits.
+        // SAFETY: `index` is masked and `offset` cut, so the result is at most one byte past the end of the memory.
         let at = unsafe {
             self.base
-                .add(HEADER.wrapping_add(start).wrapping_add(offset))
+                .add(HEADER_BYTES.wrapping_add(start).wrapping_add(offset))
         };
-        (at, self.element.wrapping_sub(offset))
+        (at, self.element_bytes.wrapping_sub(offset))
     }
 
-    /// The memory as a whole, for mapping: page-aligned in start and length.
+    /// Returns the memory, for mapping it: its start and length are multiples of the page size.
     pub(crate) fn memory(&self) -> (NonNull<c_void>, usize) {
         (self.base.cast(), self.bytes)
     }
 }
 
-/// One of the two indices in the header, which user space may write at any time.
+/// One of the two indices in the header. User space may write it at any time.
 struct SharedIndex<'a> {
     ring: &'a Ring,
     offset: usize,
@@ -247,30 +251,30 @@ impl SharedIndex<'_> {
     #[inline]
     fn load(&self, order: impl AcquireOrRelaxed) -> u32 {
         let base = self.ring.base.as_ptr();
-        // SAFETY: Both indices are inside the header and aligned. User space can only access them
-        // in ways that the hardware keeps apart, as with any memory that two CPUs share.
+        // SAFETY: Both offsets are inside the header and aligned. The access is atomic, and user space cannot
+        // access the memory in a way that breaks atomicity: the hardware treats it as another CPU.
         unsafe { atomic_load(base.add(self.offset).cast::<u32>(), order) }
     }
 
     #[inline]
     fn store(&self, index: u32, order: impl ReleaseOrRelaxed) {
         let base = self.ring.base.as_ptr();
-        // SAFETY: See `load`.
+        // SAFETY: As in `load`: inside the header, aligned, and atomic.
         unsafe { atomic_store(base.add(self.offset).cast::<u32>(), index, order) };
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: The memory came from vmalloc. Pages that are still mapped live on until they
-        // are unmapped, since mappings count references.
+        // SAFETY: `new` allocated the memory with vmalloc, and `self` is its only owner. Mappings hold references
+        // to the pages, which stay allocated until they are unmapped.
         unsafe { bindings::vfree(self.base.as_ptr().cast()) };
     }
 }
 
 const _: () = {
-    assert!(HEADER == 384);
-    assert!(HEADER % WORD == 0 && MIN_ELEMENT % WORD == 0);
+    assert!(HEADER_BYTES == 384);
+    assert!(HEADER_BYTES % WORD_BYTES == 0 && MIN_ELEMENT_BYTES % WORD_BYTES == 0);
     assert!(offset_of!(bindings::rxe_queue_buf, producer_index) == 128);
     assert!(offset_of!(bindings::rxe_queue_buf, consumer_index) == 256);
 };

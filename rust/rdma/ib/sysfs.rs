@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The attribute `parent` of a device in sysfs: the name of the interface below its port.
+//! The sysfs attribute `parent` of a device: the name of the netdev below its port.
 //!
-//! New attributes belong into netlink, which has this one too; but scripts that know rdma_rxe read
-//! it here.
+//! New attributes belong to netlink, which has this one too. It is here for scripts that read it for rdma_rxe.
 //!
 //! C header: [`include/linux/device.h`](srctree/include/linux/device.h)
 
@@ -15,16 +14,17 @@ use kernel::{
     str::as_char_ptr_in_const_context, //
 };
 
-/// Structures that C code reads, and nobody writes.
+/// A static C structure that is only read.
 #[repr(transparent)]
 struct SyncStatic<T>(T);
 
-// SAFETY: Nobody writes it.
+// SAFETY: The statics below are immutable, C code only reads them, and their pointers point to other immutable
+// statics or functions.
 unsafe impl<T> Sync for SyncStatic<T> {}
 
 static PARENT: SyncStatic<bindings::device_attribute> = SyncStatic(bindings::device_attribute {
     attr: {
-        // It has more fields where locks are checked, so it is not written as a whole.
+        // Debug kernels have more fields, for lockdep, so the literal does not list all of them.
         let mut attr: bindings::attribute = pin_init::zeroed();
         attr.name = as_char_ptr_in_const_context(c"parent");
         attr.mode = 0o444;
@@ -44,30 +44,33 @@ static GROUP: SyncStatic<bindings::attribute_group> = SyncStatic(bindings::attri
     ..pin_init::zeroed()
 });
 
-/// For `ib_device_ops.device_group`.
+/// Returns the attribute group for `ib_device_ops.device_group`.
 pub(crate) fn group() -> *const bindings::attribute_group {
     &GROUP.0
 }
 
+/// Shows the name of the netdev.
+///
 /// # Safety
 ///
-/// `dev` is part of an RDMA device, and `buf` has room for a page.
+/// `dev` is the `struct device` of an `ib_core_device`, and `buf` has room for a page.
 unsafe extern "C" fn show(
     dev: *mut bindings::device,
     _attr: *mut bindings::device_attribute,
     buf: *mut c_char,
 ) -> isize {
-    // SAFETY: As the function requires. A device that is seen from another namespace has an owner
-    // that is not itself.
+    // SAFETY: The caller guarantees that `dev` is the field of an `ib_core_device`, whose `owner` is valid while
+    // its attributes are read. In another namespace the owner is a different object than the `ib_core_device`'s
+    // container.
     let owner = unsafe { (*container_of!(dev, bindings::ib_core_device, dev)).owner };
-    // SAFETY: The device is registered while its attributes are read.
+    // SAFETY: sysfs removes the attributes before the device is unregistered, so `owner` is valid, and has port 1.
     let netdev = unsafe { bindings::ib_device_get_netdev(owner, 1) };
     if netdev.is_null() {
-        // CAST: An errno is small.
+        // CAST: An errno has four digits at most.
         return ENODEV.to_errno() as isize;
     }
-    // SAFETY: The interface is held until it is put; its name always ends with a NUL. The format
-    // wants a string.
+    // SAFETY: `netdev` is held until the put. Its name always ends with a NUL, also while it is renamed, and `%s`
+    // takes a string. `buf` is the page that sysfs passed. The reference has no tracker, hence null.
     unsafe {
         let len = bindings::sysfs_emit(
             buf,
@@ -75,7 +78,7 @@ unsafe extern "C" fn show(
             (&raw const (*netdev).name).cast::<c_char>(),
         );
         bindings::ferroce_helper_netdev_put(netdev, ptr::null_mut());
-        // CAST: At most a page.
+        // CAST: At most the size of a page.
         len as isize
     }
 }

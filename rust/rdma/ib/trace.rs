@@ -2,31 +2,30 @@
 
 //! Tracepoints, in `events/ferroce` of tracefs.
 //!
-//! Each function costs an instruction that does nothing until somebody switches its event on, and
-//! nothing at all in a kernel without tracepoints.
+//! A disabled tracepoint costs one no-op instruction; a kernel without tracepoints has none. Any context.
 //!
 //! C header: `include/ferroce/trace.h`
 
 #[cfg(not(CONFIG_TRACEPOINTS))]
-pub use none::*;
+pub use disabled::*;
 #[cfg(CONFIG_TRACEPOINTS)]
-pub use some::*;
+pub use enabled::*;
 
-/// A packet, as its tracepoints show it.
+/// Fields of a packet that the tracepoints show.
 #[derive(Clone, Copy, Debug)]
 pub struct TracedPacket {
-    /// The queue pair it is for.
+    /// Destination QP number.
     pub dest_qpn: u32,
-    /// The operation code of its base transport header.
+    /// BTH opcode.
     pub opcode: u8,
-    /// Its packet sequence number.
+    /// PSN.
     pub psn: u32,
-    /// Bytes of UDP payload.
+    /// UDP payload length in bytes.
     pub bytes: usize,
 }
 
 #[cfg(CONFIG_TRACEPOINTS)]
-mod some {
+mod enabled {
     use crate::{
         bindings,
         ib::{
@@ -40,16 +39,18 @@ mod some {
         prelude::*, //
     };
 
-    /// Defines the function of a tracepoint that shows a packet.
+    /// Defines the function of a tracepoint for packets. `packet` is called only if the tracepoint is enabled.
     macro_rules! shows_packet {
         ($(#[$doc:meta])* $name:ident, $tracepoint:ident, $call:ident) => {
             $(#[$doc])*
             #[inline]
             pub fn $name(packet: impl FnOnce() -> Option<TracedPacket>) {
-                // SAFETY: A tracepoint that C has defined.
+                // SAFETY: `helpers/trace.c` defines the tracepoint, whose static key is valid as long as the module
+                // is loaded.
                 if unsafe { static_branch_unlikely!(bindings::$tracepoint, tracepoint, key) } {
                     if let Some(TracedPacket { dest_qpn, opcode, psn, bytes }) = packet() {
-                        // CAST: At most 64 KiB. SAFETY: Numbers.
+                        // CAST: A UDP payload is at most 64 KiB.
+                        // SAFETY: The arguments are integers, and C copies them.
                         unsafe { bindings::$call(dest_qpn, opcode, psn, bytes as u32) };
                     }
                 }
@@ -58,7 +59,7 @@ mod some {
     }
 
     shows_packet! {
-        /// A packet has come in.
+        /// A packet was received.
         packet_in, __tracepoint_ferroce_packet_in, rust_do_trace_ferroce_packet_in
     }
 
@@ -67,38 +68,40 @@ mod some {
         packet_out, __tracepoint_ferroce_packet_out, rust_do_trace_ferroce_packet_out
     }
 
-    /// A packet that has come in was dropped.
+    /// A received packet was dropped.
     #[inline]
     pub fn packet_drop(reason: &CStr) {
-        // SAFETY: A tracepoint that C has defined.
+        // SAFETY: `helpers/trace.c` defines the tracepoint, whose static key is valid as long as the module is
+        // loaded.
         if unsafe {
             static_branch_unlikely!(bindings::__tracepoint_ferroce_packet_drop, tracepoint, key)
         } {
-            // SAFETY: C copies the string.
+            // SAFETY: The string is valid for the call, and C copies it.
             unsafe { bindings::rust_do_trace_ferroce_packet_drop(reason.as_char_ptr()) };
         }
     }
 
-    /// A queue pair goes from one state to another.
+    /// A QP changes its state.
     #[inline]
     pub fn qp_state(qpn: u32, from: IbQpState, to: IbQpState) {
-        // SAFETY: A tracepoint that C has defined.
+        // SAFETY: `helpers/trace.c` defines the tracepoint, whose static key is valid as long as the module is
+        // loaded.
         if unsafe {
             static_branch_unlikely!(bindings::__tracepoint_ferroce_qp_state, tracepoint, key)
         } {
-            // SAFETY: Numbers.
+            // SAFETY: The arguments are integers, and C copies them.
             unsafe { bindings::rust_do_trace_ferroce_qp_state(qpn, from as u32, to as u32) };
         }
     }
 }
 
 #[cfg(not(CONFIG_TRACEPOINTS))]
-mod none {
+mod disabled {
     use crate::ib::qp_attr::IbQpState;
     use crate::ib::trace::TracedPacket;
     use kernel::prelude::*;
 
-    /// A packet has come in.
+    /// A packet was received.
     #[inline]
     pub fn packet_in(_packet: impl FnOnce() -> Option<TracedPacket>) {}
 
@@ -106,11 +109,11 @@ mod none {
     #[inline]
     pub fn packet_out(_packet: impl FnOnce() -> Option<TracedPacket>) {}
 
-    /// A packet that has come in was dropped.
+    /// A received packet was dropped.
     #[inline]
     pub fn packet_drop(_reason: &CStr) {}
 
-    /// A queue pair goes from one state to another.
+    /// A QP changes its state.
     #[inline]
     pub fn qp_state(_qpn: u32, _from: IbQpState, _to: IbQpState) {}
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The private part of a verb that user space called.
+//! Private data of a verb that user space called (`struct ib_udata`).
 //!
-//! Owns what a driver may do with it: answer, and offer rings for mapping. Requests of the ABIs
-//! served here are empty, which is checked before the driver is asked; but for one that says where
-//! the answer goes.
+//! A driver uses it to respond, and to make rings available for mapping. The requests of the ABIs served here are
+//! empty, which is checked before the driver is called; one verb passes the address of its response instead.
+//! Process context, in the task that called the verb.
 //!
 //! C header: [`include/rdma/uverbs_ioctl.h`](srctree/include/rdma/uverbs_ioctl.h)
 
@@ -38,73 +38,79 @@ use zerocopy::{
     IntoBytes, //
 };
 
-/// A verb that user space called: who called, and where the answer goes. Lent for the call.
+/// A verb that user space called: its user context, and the destination of the response. Borrowed for the call.
 ///
 /// `U` is the driver's part of a user context.
 pub struct UserContext<U> {
     udata: NonNull<bindings::ib_udata>,
     context: NonNull<bindings::ib_ucontext>,
     mappings: Mappings,
-    /// Where the answer goes, if not to where the core takes it.
-    answer_at: Option<usize>,
+    /// Address of the response, if the request contained one.
+    response_addr: Option<usize>,
     _ucontext: PhantomData<Arc<U>>,
 }
 
 impl<U> UserContext<U> {
-    /// Checks that the request is empty. `None` for a caller in the kernel, whose `udata` is null.
+    /// Checks that the request is empty. Returns `None` for a ULP, whose `udata` is null.
     ///
     /// # Safety
     ///
-    /// `udata` is null, or that of a call which has a user context whose driver part is a `U`; both
-    /// outlive the result.
+    /// `udata` is null, or that of a call with a user context whose driver part is a `U`. Both outlive the result.
     pub(crate) unsafe fn from_raw(udata: *mut bindings::ib_udata) -> Result<Option<Self>> {
         let Some(udata) = NonNull::new(udata) else {
             return Ok(None);
         };
-        // SAFETY: As the function requires.
+        // SAFETY: The caller guarantees that `udata` is that of a call with a user context of a `U`, which is all
+        // that the two functions need.
         unsafe {
             expect_empty(udata.as_ptr())?;
             Self::new(udata).map(Some)
         }
     }
 
-    /// As [`UserContext::from_raw`], for a verb that creates a queue. Queues lie in memory of the kernel, which the
-    /// caller maps; `buffers` are the attributes (numbers of `ib_user_ioctl_cmds.h`) that ask for his own.
+    /// As [`UserContext::from_raw`], for a verb that creates a queue. Queues are in kernel memory, which the
+    /// process maps. `buffer_attrs` are the attributes (`ib_user_ioctl_cmds.h`) by which a process requests its own
+    /// memory.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`: he has given one of them.
+    /// `EOPNOTSUPP` if the call has one of these attributes.
     ///
     /// # Safety
     ///
     /// As for [`UserContext::from_raw`].
     pub(crate) unsafe fn for_queue(
         udata: *mut bindings::ib_udata,
-        buffers: &[u32],
+        buffer_attrs: &[u32],
     ) -> Result<Option<Self>> {
-        // SAFETY: As the function requires. A call that came by `write()` has no attributes, which the core says.
+        // SAFETY: The caller guarantees what `from_raw` needs. The helper is called only if that returned a
+        // context, so `udata` is not null and belongs to the attribute bundle of a call. A call by `write()` has no
+        // attributes; the helper returns false for it.
         unsafe {
             let user = Self::from_raw(udata)?;
             let asks = |&id: &u32| bindings::ferroce_helper_udata_has_attr(udata, id);
-            match user.is_some() && buffers.iter().any(asks) {
+            match user.is_some() && buffer_attrs.iter().any(asks) {
                 true => Err(EOPNOTSUPP),
                 false => Ok(user),
             }
         }
     }
 
-    /// As [`UserContext::from_raw`], for the one verb whose request is not empty but the address where
-    /// the answer goes (`struct rxe_modify_srq_cmd`).
+    /// As [`UserContext::from_raw`], for the verb whose request is the address of its response (`struct
+    /// rxe_modify_srq_cmd`).
     ///
     /// # Safety
     ///
     /// As for [`UserContext::from_raw`].
-    pub(crate) unsafe fn with_answer_at(udata: *mut bindings::ib_udata) -> Result<Option<Self>> {
+    pub(crate) unsafe fn with_response_addr(
+        udata: *mut bindings::ib_udata,
+    ) -> Result<Option<Self>> {
         let Some(udata) = NonNull::new(udata) else {
             return Ok(None);
         };
         let mut request = [0u8; size_of::<u64>()];
-        // SAFETY: As the function requires; the pointer and the length are those of a slice.
+        // SAFETY: The caller guarantees that `udata` is that of a call with a user context of a `U`. The core
+        // writes `request.len()` bytes, to `request`.
         let user = unsafe {
             to_result(bindings::_ib_copy_validate_udata_in(
                 udata.as_ptr(),
@@ -115,8 +121,8 @@ impl<U> UserContext<U> {
             Self::new(udata)?
         };
         Ok(Some(Self {
-            // CAST: An address of user space, on 64 bits; checked when it is used.
-            answer_at: Some(u64::from_ne_bytes(request) as usize),
+            // CAST: A user-space address, on 64 bits. It is checked when it is used.
+            response_addr: Some(u64::from_ne_bytes(request) as usize),
             ..user
         }))
     }
@@ -125,77 +131,78 @@ impl<U> UserContext<U> {
     ///
     /// As for [`UserContext::from_raw`].
     unsafe fn new(udata: NonNull<bindings::ib_udata>) -> Result<Self> {
-        // SAFETY: As the function requires.
+        // SAFETY: The caller guarantees that `udata` is that of a call, so it is part of an attribute bundle.
         let context = unsafe { bindings::ferroce_helper_rdma_udata_to_ucontext(udata.as_ptr()) };
         Ok(Self {
             udata,
             context: NonNull::new(context).ok_or(EINVAL)?,
             mappings: Mappings::default(),
-            answer_at: None,
+            response_addr: None,
             _ucontext: PhantomData,
         })
     }
 
-    /// The user context that the call belongs to.
+    /// Returns the user context of the call.
     pub fn ucontext(&self) -> &Arc<U> {
-        // SAFETY: The context is what `from_raw` wants, and outlives the call.
+        // SAFETY: `context` came from the udata of the call, whose user context has a `U` as its driver part
+        // (`from_raw`) and outlives the call.
         unsafe { object::Ucontext::<U>::data(self.context.as_ptr()) }
     }
 
-    /// Lets the caller map `ring` for as long as the object lives that is being created.
+    /// Lets the process map `ring`, for as long as the object exists that the verb creates.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENOSPC` for the third ring of an object.
+    /// `ENOMEM`; `ENOSPC` for a third ring of one object.
     pub fn map_ring(&mut self, ring: &Arc<Ring>) -> Result<MmapInfo> {
-        // SAFETY: The mapping goes to an object of this context, or with us; the core destroys a
-        // context after its objects.
+        // SAFETY: The context outlives the mapping: either `self` drops it, during the call, or an object of this
+        // context does, and the core destroys a context after its objects.
         unsafe { self.mappings.add(self.context.as_ptr(), ring.clone()) }
     }
 
-    /// Answers.
+    /// Writes the response.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the caller leaves too little room; `EFAULT`.
+    /// `EINVAL` if the process's buffer is too small; `EFAULT` if it is not writable.
     pub fn respond(&mut self, response: &(impl IntoBytes + Immutable)) -> Result {
         let bytes = response.as_bytes();
-        if let Some(at) = self.answer_at {
+        if let Some(at) = self.response_addr {
             let to = UserSlice::new(UserPtr::from_addr(at), bytes.len());
             return to.writer().write_slice(bytes);
         }
-        // SAFETY: The structure outlives us.
+        // SAFETY: `udata` is valid for the call, and so for `self`.
         if unsafe { self.udata.as_ref() }.outlen < bytes.len() {
             return Err(EINVAL);
         }
-        // SAFETY: As above; the pointer and the length are those of a slice.
+        // SAFETY: `udata` is valid for the call. The pointer and the length are those of a slice.
         to_result(unsafe {
             bindings::_ib_respond_udata(self.udata.as_ptr(), bytes.as_ptr().cast(), bytes.len())
         })
     }
 
-    /// The rings that were offered; they live as long as the result.
+    /// Takes the mappings made by this call. They exist for as long as the result.
     pub(crate) fn take_mappings(&mut self) -> Mappings {
         mem::take(&mut self.mappings)
     }
 }
 
-/// Refuses a call that asks for something which this ABI does not know.
+/// Returns an error if the request is not empty: it may need a feature of a newer ABI.
 ///
 /// # Safety
 ///
 /// `udata` is null or that of a call.
-pub(crate) unsafe fn expect_empty(udata: *mut bindings::ib_udata) -> Result {
-    // SAFETY: As the function requires.
+unsafe fn expect_empty(udata: *mut bindings::ib_udata) -> Result {
+    // SAFETY: The caller guarantees that `udata` is null or that of a call, and the helper accepts both.
     to_result(unsafe { bindings::ferroce_helper_ib_is_udata_in_empty(udata) })
 }
 
-/// Refuses a call as [`expect_empty`] does, and fills the answer with zeros.
+/// As [`expect_empty`], and zeroes the response, for a verb without private data.
 ///
 /// # Safety
 ///
 /// `udata` is null or that of a call.
-pub(crate) unsafe fn expect_none(udata: *mut bindings::ib_udata) -> Result {
-    // SAFETY: As the function requires.
+pub(crate) unsafe fn expect_no_udata(udata: *mut bindings::ib_udata) -> Result {
+    // SAFETY: The caller guarantees that `udata` is null or that of a call, and the helper accepts both.
     to_result(unsafe { bindings::ferroce_helper_ib_no_udata_io(udata) })
 }

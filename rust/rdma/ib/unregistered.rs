@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices: how they are made.
+//! Creates and registers devices.
 //!
-//! Owns the time before the core knows a device. A device is made ([`UnregisteredDevice`]), handed
-//! to the core, and from then on belongs to the core ([`Device`]). Does not know what devices do.
+//! A device is allocated as an [`UnregisteredDevice`], which has one owner, then registered; from then on it
+//! belongs to the core ([`Device`]). Process context.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -39,61 +39,70 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// A device that the core does not know yet.
+/// A device that is not registered yet.
 ///
 /// # Invariants
 ///
-/// The device is valid, with its data in place and its operations set, and nobody else knows it. It is in the
+/// The device is valid, its data is in place and its operations are set. No other reference uses it. It is in the
 /// namespace of the reference.
 pub struct UnregisteredDevice<'a, T: Driver>(NonNull<Device<T>>, &'a Net, PhantomData<Device<T>>);
 
 impl<'a, T: Driver> UnregisteredDevice<'a, T> {
-    /// Makes a device in `net`, with this GUID of the node. The reference lasts until the core knows the device,
-    /// for it is the core that takes devices out of a namespace that goes.
+    /// Allocates a device in `net` with the node GUID `guid`. The reference to the namespace lasts until the device
+    /// is registered: from then on the core removes devices from a namespace that ends.
     ///
-    /// `init` gets the core's part of the device, for the data to keep.
+    /// `init` receives the core's part of the device, which the data may hold.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and what `init` says.
+    /// `ENOMEM`, and the errors of `init`.
     pub fn alloc<I: PinInit<T, Error>>(
         net: &'a Net,
         guid: [u8; 8],
         init: impl FnOnce(ARef<IbDevice>) -> Result<I>,
     ) -> Result<Self> {
         const { assert!(align_of::<Device<T>>() <= align_of::<u64>()) };
-        // SAFETY: The namespace is valid.
+        // SAFETY: `net` is a valid namespace. The size is at least that of `ib_device`, which is the first field,
+        // and the core's allocation is aligned for `u64`.
         let raw = unsafe { bindings::_ib_alloc_device(size_of::<Device<T>>(), net.as_raw()) };
         let device = NonNull::new(raw.cast::<Device<T>>()).ok_or(ENOMEM)?;
 
-        // SAFETY: The device is valid.
+        // SAFETY: `raw` is not null and was just allocated. It stays valid until `ib_dealloc_device`, and a
+        // reference that `init` takes keeps the memory.
         let ib = unsafe { IbDevice::from_raw(raw) };
         let filled = init(ARef::from(ib)).and_then(|init| {
-            // SAFETY: Uninitialised memory that does not move; the wrapper is transparent.
-            unsafe { pin_init::raw_try_init(Device::place_of_data(device), init) }
+            // SAFETY: `data_ptr` returns the place of the data in the new allocation: valid for writes, aligned,
+            // not initialised yet, and pinned because the core does not move devices. `ManuallyDrop` is
+            // transparent.
+            unsafe { pin_init::raw_try_init(Device::data_ptr(device), init) }
         });
         if let Err(error) = filled {
-            // SAFETY: Not registered. Without operations, nothing of ours is called.
+            // SAFETY: `raw` is not registered, and nothing uses it later. It has no operations yet, so the core
+            // does not call `dealloc_driver` for data that is not there.
             unsafe { bindings::ib_dealloc_device(raw) };
             return Err(error);
         }
-        // SAFETY: The device is private to us.
+        // SAFETY: `raw` is valid, its data is in place, and this function is its only owner.
         unsafe { Self::set_up(raw, guid) };
-        // INVARIANT: All of it was just done.
+        // INVARIANT: The data is in place and the operations are set. `raw` was allocated in `net`, and this is the
+        // only pointer to it that is used.
         Ok(Self(device, net, PhantomData))
     }
 
+    /// Sets the operations and the attributes of a device.
+    ///
     /// # Safety
     ///
-    /// `raw` is a device whose data is in place, private to the caller.
+    /// `raw` is a device whose data is in place, and the caller is its only owner.
     unsafe fn set_up(raw: *mut bindings::ib_device, guid: [u8; 8]) {
         let registry = T::registry();
         let mut ops = OpsVTable::<T>::OPS;
         ops.owner = registry.module();
         ops.device_group = sysfs::group();
-        // Every udata is checked, those of destroys as well, and answered by the core's functions.
+        // All operations check their udata, also destroys, and respond through the core's functions.
         ops.set_uverbs_robust_udata(1);
-        // SAFETY: As the function requires. The operations are copied.
+        // SAFETY: The caller guarantees that `raw` is valid and not shared, so its fields may be written.
+        // `ib_set_device_ops` copies the operations.
         unsafe {
             bindings::ib_set_device_ops(raw, &ops);
             bindings::ferroce_helper_ib_mark_name_assigned_by_user(raw);
@@ -102,7 +111,7 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
             (*raw).num_comp_vectors = kernel::cpu::nr_cpu_ids() as c_int;
             (*raw).node_guid = u64::from_ne_bytes(guid);
             (*raw).local_dma_lkey = 0;
-            // Both are answered by the kernel in these ABIs; the core leaves them off by default.
+            // In these ABIs the kernel handles both commands. The core disables them by default.
             (*raw).uverbs_cmd_mask |= 1
                 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND
                 | 1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_REQ_NOTIFY_CQ;
@@ -114,39 +123,37 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
         }
     }
 
-    /// Hands the device to the core under `name`, unless it `conflicts` with another device of the
-    /// driver that is registered or about to be. No two devices that conflict get past this. `listed` is
-    /// called when the device begins to be told what happens to its interface, of which nothing is missed
-    /// in between.
+    /// Registers the device under `name`, unless `conflicts` returns true for another device of the driver that is
+    /// registered or about to be. Of two devices that conflict, only one is registered. `on_inserted` is called
+    /// when the device begins to receive events of its netdev, none of which is lost.
     ///
-    /// When this returns, the device may be gone again already.
+    /// The device may be unregistered again when this returns.
     ///
     /// # Errors
     ///
-    /// `EEXIST` for a conflict; `ENODEV` if the interface is being unregistered, or has left the
-    /// namespace; those of `ib_register_device`, among them `ENFILE` for a name that is taken. The device
-    /// is gone then.
+    /// `EEXIST` for a conflict; `ENODEV` if the netdev is being unregistered or has left the namespace; the errors
+    /// of `ib_register_device`, for example `ENFILE` if the name is taken. On error the device is freed.
     pub fn register(
         self,
         name: &CStr,
         conflicts: impl Fn(&T) -> bool,
-        listed: impl Fn(&T),
+        on_inserted: impl Fn(&T),
     ) -> Result {
-        // SAFETY: The device is valid.
+        // SAFETY: By the invariants the device is valid and its data is in place. `register` owns it.
         let device = unsafe { self.0.as_ref() };
         let ib: ARef<IbDevice> = ARef::from(device.ib());
         let netdev = device.netdev().ok_or(ENODEV)?;
-        T::registry().list(self.0, (&netdev, self.1.id()), conflicts, listed)?;
-        // The core is told nothing of the interface, so nobody else keeps it from going.
+        T::registry().insert(self.0, (&netdev, self.1.id()), conflicts, on_inserted)?;
+        // Registration does not refer to the netdev: release it, so that it can be unregistered.
         drop(netdev);
-        // SAFETY: The device is complete. Without a DMA device the core leaves addresses as they
-        // are.
+        // SAFETY: By the invariants the device is complete; the name is a C string, which the core copies. A null
+        // DMA device is allowed: addresses are then used as they are.
         to_result(unsafe {
             bindings::ib_register_device(ib.as_raw(), name.as_char_ptr(), ptr::null_mut())
         })?;
-        // The device is the core's now.
+        // The device belongs to the core now.
         let this = ManuallyDrop::new(self);
-        // Its interface may have gone before the core could be asked to unregister the device.
+        // The netdev may have been unregistered before the device could be.
         // SAFETY: `ib` keeps the memory of the device.
         match unsafe { DeviceRef::try_get(this.0) } {
             Some(device) if device.netdev().is_none() => {
@@ -160,18 +167,19 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
 
 impl<T: Driver> Drop for UnregisteredDevice<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: By the invariants; drops the data through `dealloc_driver`.
+        // SAFETY: By the invariants the device is valid and not registered, and `self` is its only owner. The core
+        // drops the data through `dealloc_driver`.
         unsafe { bindings::ib_dealloc_device(self.0.cast().as_ptr()) };
     }
 }
 
-/// A GUID for a device over `netdev`: the EUI-64 of its Ethernet address, or one that is made up. Connection management
-/// takes two machines with the same for one.
+/// Returns a GUID for a device over `netdev`: the EUI-64 of its Ethernet address, or a random one. It must be
+/// unique, because connection management identifies a machine by it.
 pub fn guid_for(netdev: &NetDev) -> [u8; 8] {
     let [a, b, c, d, e, f] = netdev.mac_address().unwrap_or_else(|| {
         let [a, b, c, d] = random::u32().to_ne_bytes();
         let [e, f, ..] = random::u32().to_ne_bytes();
-        // Of one machine, and locally administered.
+        // Unicast, and locally administered.
         [a & 0xfc | 2, b, c, d, e, f]
     });
     [a ^ 2, b, c, 0xff, 0xfe, d, e, f]

@@ -2,8 +2,8 @@
 
 //! Work completions.
 //!
-//! Owns the value that a completion is until somebody polls it, and its translation for consumers
-//! in the kernel. What user space polls is laid out by the driver. Knows no queues.
+//! [`Wc`] is a completion from the moment it is pushed until it is polled. `ops` passes it to ULPs as `struct
+//! ib_wc`; the driver defines the layout for user space.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -17,35 +17,36 @@ use kernel::prelude::*;
 /// One work completion (`struct ib_wc`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wc {
-    /// Identifier given with the work request.
+    /// Identifier from the work request.
     pub wr_id: u64,
     /// `enum ib_wc_status`.
     pub status: u32,
     /// `enum ib_wc_opcode`; receives have bit 7 set.
     pub opcode: u32,
-    /// Bytes received or read.
+    /// Number of bytes received or read.
     pub byte_len: u32,
     /// Immediate data, in network byte order.
     pub imm: Option<[u8; 4]>,
-    /// The local key that the sender had taken back. There is no immediate data then.
+    /// Local key that the sender's SEND invalidated. Excludes immediate data.
     pub invalidated: Option<u32>,
-    /// The queue pair's number.
+    /// QP number.
     pub qp_num: u32,
-    /// The sender's queue pair (datagrams only).
+    /// QP number of the sender (UD only).
     pub src_qp: u32,
-    /// The first 40 bytes received are a GRH (datagrams only).
+    /// Whether the first 40 bytes received are a GRH (UD only).
     pub grh: bool,
     /// Index into the P_Key table (GSI only).
     pub pkey_index: u16,
-    /// How the packet came (`enum rdma_network_type`), for a consumer in the kernel.
+    /// Network type of the packet (`enum rdma_network_type`), for a ULP.
     pub network_hdr_type: Option<u8>,
-    /// The VLAN that the packet came in by, for a consumer in the kernel.
+    /// VLAN through which the packet was received, for a ULP.
     pub vlan_id: Option<u16>,
-    /// The queue pair, for a consumer in the kernel.
+    /// The QP, for a ULP.
     pub qp: QpToken,
 }
 
 impl Wc {
+    /// Returns the C structure for a ULP.
     fn as_raw(&self) -> bindings::ib_wc {
         let mut raw: bindings::ib_wc = pin_init::zeroed();
         let mut flags = 0;
@@ -72,7 +73,7 @@ impl Wc {
             raw.vlan_id = vlan_id;
             flags |= bindings::ib_wc_flags_IB_WC_WITH_VLAN;
         }
-        // CAST: A set of bits.
+        // CAST: A bit set that the kernel declares as `int`.
         raw.wc_flags = flags as c_int;
         raw.qp = self.qp.as_ptr();
         raw.src_qp = self.src_qp;
@@ -82,20 +83,22 @@ impl Wc {
     }
 }
 
-/// Room for the completions that a consumer in the kernel polls.
+/// Destination of the completions that a ULP polls.
 pub struct WcSink<'a> {
     slots: &'a mut [MaybeUninit<bindings::ib_wc>],
     filled: usize,
 }
 
 impl<'a> WcSink<'a> {
+    /// Creates a sink of `count` structures, which may be uninitialised.
+    ///
     /// # Safety
     ///
-    /// `slots` points to `count` structures that nobody else uses for `'a`; or `count` is not above
-    /// 0.
+    /// `slots` points to `count` structures that no other code uses for `'a`; or `count` is 0 or negative.
     pub(crate) unsafe fn from_raw(slots: *mut bindings::ib_wc, count: c_int) -> Self {
         let slots = match usize::try_from(count) {
-            // SAFETY: As the function requires; uninitialised memory may be written.
+            // SAFETY: The caller guarantees `count` valid structures and exclusive access for `'a`. `MaybeUninit`
+            // permits uninitialised ones.
             Ok(count) if count > 0 => unsafe {
                 core::slice::from_raw_parts_mut(slots.cast(), count)
             },
@@ -104,12 +107,12 @@ impl<'a> WcSink<'a> {
         Self { slots, filled: 0 }
     }
 
-    /// Completions that still fit.
+    /// Returns the number of completions that still fit.
     pub fn free(&self) -> usize {
         self.slots.len().saturating_sub(self.filled)
     }
 
-    /// Gives `wc` to the consumer; says whether it fitted.
+    /// Adds `wc`. Returns whether there was room.
     pub fn push(&mut self, wc: &Wc) -> bool {
         let Some(slot) = self.slots.get_mut(self.filled) else {
             return false;
@@ -119,6 +122,7 @@ impl<'a> WcSink<'a> {
         true
     }
 
+    /// Returns the number of completions added.
     pub(crate) fn filled(&self) -> usize {
         self.filled
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests of consumers in the kernel.
+//! Work requests of ULPs: the lists that `ib_post_send` and `ib_post_recv` pass. Any context.
 //!
-//! Owns the walk along the lists that `ib_post_send` and `ib_post_recv` pass. Work requests of user
-//! space are elsewhere, in rings. Knows no rules: an opcode that the queue pair cannot carry out is
-//! the driver's to refuse.
+//! User space posts WRs as WQEs in rings instead. This file checks nothing: the driver rejects an opcode that the
+//! QP cannot execute.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -14,25 +13,28 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
-    ptr, //
+    ptr::{
+        self,
+        NonNull, //
+    }, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 
-/// One scatter/gather entry (`struct ib_sge`).
+/// One scatter/gather element (`struct ib_sge`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sge {
-    /// Address in the region that `lkey` names.
+    /// Address in the MR of `lkey`.
     pub addr: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u32,
     /// Local key.
     pub lkey: u32,
 }
 
-/// The scatter list of a work request.
+/// The scatter/gather list of a WR.
 #[derive(Default)]
 pub struct SgeList<'a> {
     entries: &'a [bindings::ib_sge],
@@ -41,28 +43,28 @@ pub struct SgeList<'a> {
 impl SgeList<'_> {
     /// # Safety
     ///
-    /// `list` points to `count` entries that stay as they are while the result is used, or `count`
-    /// is not above 0.
+    /// `list` points to `count` elements that do not change while the result is used; or `count` is 0 or negative.
     pub(crate) unsafe fn from_raw(list: *const bindings::ib_sge, count: c_int) -> Self {
         let entries = match usize::try_from(count) {
-            // SAFETY: As the function requires.
+            // SAFETY: The caller guarantees `count` valid elements, which do not change for the lifetime of the
+            // result.
             Ok(count) if count > 0 => unsafe { core::slice::from_raw_parts(list, count) },
             _ => &[],
         };
         Self { entries }
     }
 
-    /// Entries.
+    /// Returns the number of SGEs.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Nothing is in it.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entries, in order.
+    /// Returns the SGEs in order.
     pub fn iter(&self) -> impl Iterator<Item = Sge> + '_ {
         self.entries.iter().map(|raw| Sge {
             addr: raw.addr,
@@ -72,63 +74,63 @@ impl SgeList<'_> {
     }
 }
 
-/// Data that a work request of a consumer in the kernel takes along when it is posted.
+/// Inline data of a ULP's WR: data that is copied when the WR is posted.
 pub struct InlineData<'a> {
     entries: &'a [bindings::ib_sge],
 }
 
 impl InlineData<'_> {
-    /// Bytes; of more than can be counted, as many as can.
+    /// Returns the number of bytes, at most `u32::MAX`.
     pub fn len(&self) -> u32 {
         let lengths = self.entries.iter().map(|entry| entry.length);
         lengths.fold(0, u32::saturating_add)
     }
 
-    /// Nothing is in it.
+    /// Returns whether there is no data.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies all of it to `to`.
+    /// Copies all data to `to`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `to` is shorter.
+    /// `EINVAL` if `to` is too short.
     pub fn copy_to(&self, to: &mut [u8]) -> Result {
         let mut rest = to;
         for entry in self.entries.iter().filter(|entry| entry.length != 0) {
             // CAST: `u32` to `usize`, on 64 bits.
-            let (now, later) = rest
+            let (chunk, later) = rest
                 .split_at_mut_checked(entry.length as usize)
                 .ok_or(EINVAL)?;
-            // CAST: An address, as the consumer gave it.
+            // CAST: A kernel address that the ULP passed as an integer.
             let from = ptr::with_exposed_provenance::<u8>(entry.addr as usize);
-            // SAFETY: The request is well-formed and of a consumer in the kernel, see `SendWrList::from_raw`:
-            // of inline data, entries name its own memory, which stays as it is until it is posted. `now`
-            // is as long, and nobody else's.
-            unsafe { ptr::copy_nonoverlapping(from, now.as_mut_ptr(), now.len()) };
+            // SAFETY: By the contract of `SendWrList::from_raw` the WR is a well-formed one of a ULP: its inline
+            // SGEs name `entry.length` bytes of the ULP's own memory, which do not change until the WR is posted.
+            // `chunk` has the same length and is exclusively borrowed, so the two do not overlap.
+            unsafe { ptr::copy_nonoverlapping(from, chunk.as_mut_ptr(), chunk.len()) };
             rest = later;
         }
         Ok(())
     }
 }
 
-/// A list of send work requests; yields them in order.
+/// A list of send WRs: an iterator over them.
 ///
-/// `A` is the driver's part of an address handle.
+/// `A` is the driver's part of an AH.
 pub struct SendWrList<'a, A> {
     next: *const bindings::ib_send_wr,
     current: *const bindings::ib_send_wr,
-    datagrams: bool,
+    is_ud: bool,
     _list: PhantomData<(&'a bindings::ib_send_wr, Arc<A>)>,
 }
 
 impl<A> SendWrList<'_, A> {
     /// # Safety
     ///
-    /// `head` is null, or starts a list of well-formed requests of a consumer in the kernel for a queue pair of
-    /// the type `qp_type`, and address handles in it have an `A`; the list, and data that is inline, stay as
-    /// they are while the result is used.
+    /// `head` is null or the first of a list of well-formed WRs, which a ULP posts to a QP of type `qp_type`: a WR
+    /// is embedded in the structure that its opcode calls for, as the first field, and `head` may be used to access
+    /// it. The AHs in it have an `A`. The list and inline data do not change while the result is used.
     pub(crate) unsafe fn from_raw(
         head: *const bindings::ib_send_wr,
         qp_type: bindings::ib_qp_type,
@@ -136,13 +138,13 @@ impl<A> SendWrList<'_, A> {
         Self {
             next: head,
             current: head,
-            datagrams: qp_type == bindings::ib_qp_type_IB_QPT_UD
+            is_ud: qp_type == bindings::ib_qp_type_IB_QPT_UD
                 || qp_type == bindings::ib_qp_type_IB_QPT_GSI,
             _list: PhantomData,
         }
     }
 
-    /// The request that was yielded last: the one to blame.
+    /// Returns the WR that was yielded last: the bad one, if posting fails.
     pub(crate) fn current(&self) -> *const bindings::ib_send_wr {
         self.current
     }
@@ -152,79 +154,102 @@ impl<'a, A> Iterator for SendWrList<'a, A> {
     type Item = KernelSendWr<'a, A>;
 
     fn next(&mut self) -> Option<KernelSendWr<'a, A>> {
-        // SAFETY: Null or an element of the list, as `from_raw` requires.
-        let raw = unsafe { self.next.as_ref() }?;
+        let raw = NonNull::new(self.next.cast_mut())?;
         self.current = self.next;
-        self.next = raw.next;
+        // SAFETY: `raw` is an element of the list, which is valid and does not change: see `from_raw`.
+        self.next = unsafe { (*raw.as_ptr()).next };
+        // INVARIANT: `raw` is an element of the list, and comes from the list's own pointers.
         Some(KernelSendWr {
             raw,
-            datagram: self.datagrams,
-            _ah: PhantomData,
+            is_ud: self.is_ud,
+            _wr: PhantomData,
         })
     }
 }
 
-/// One send work request (`struct ib_send_wr`).
+/// One send WR (`struct ib_send_wr`).
+///
+/// # Invariants
+///
+/// `raw` points to a WR as [`SendWrList::from_raw`] requires: valid for `'a`, well-formed and constant. It has the
+/// provenance of the structure in which the WR is embedded.
 pub struct KernelSendWr<'a, A> {
-    pub(super) raw: &'a bindings::ib_send_wr,
-    datagram: bool,
-    _ah: PhantomData<Arc<A>>,
+    raw: NonNull<bindings::ib_send_wr>,
+    is_ud: bool,
+    _wr: PhantomData<(&'a bindings::ib_send_wr, Arc<A>)>,
 }
 
-/// What a datagram has beside its data (`struct ib_ud_wr`).
+/// UD-specific part of a send WR (`struct ib_ud_wr`).
 pub struct UdWr<'a, A> {
-    /// Where it goes.
+    /// AH of the destination.
     pub ah: &'a Arc<A>,
-    /// Whom it is for.
+    /// QP number of the destination.
     pub remote_qpn: u32,
-    /// What lets it in.
+    /// Q_Key of the destination.
     pub remote_qkey: u32,
     /// Index into the P_Key table (GSI only).
     pub pkey_index: u16,
 }
 
 impl<'a, A> KernelSendWr<'a, A> {
-    /// Identifier that comes back with the completion.
+    /// Returns the part that all send WRs have.
+    pub(super) fn header(&self) -> &'a bindings::ib_send_wr {
+        // SAFETY: By the invariant `raw` is valid and constant for `'a`.
+        unsafe { self.raw.as_ref() }
+    }
+
+    /// Returns the structure in which the WR is embedded.
+    ///
+    /// # Safety
+    ///
+    /// The WR is the first field of a `W`.
+    pub(super) unsafe fn container<W>(&self) -> &'a W {
+        // SAFETY: The caller guarantees that a `W` begins at `raw`. By the invariant it is valid and constant for
+        // `'a`, and `raw` may be used to access all of it.
+        unsafe { self.raw.cast().as_ref() }
+    }
+
+    /// Returns the identifier that the completion carries.
     pub fn wr_id(&self) -> u64 {
-        // SAFETY: Both variants are 64 bits that may have any value.
-        unsafe { self.raw.__bindgen_anon_1.wr_id }
+        // SAFETY: Both variants of the union are 64 bits for which all values are valid.
+        unsafe { self.header().__bindgen_anon_1.wr_id }
     }
 
-    /// `enum ib_wr_opcode`.
+    /// Returns the opcode (`enum ib_wr_opcode`).
     pub fn opcode(&self) -> u32 {
-        self.raw.opcode
+        self.header().opcode
     }
 
-    /// `enum ib_send_flags`.
+    /// Returns the flags (`enum ib_send_flags`).
     pub fn flags(&self) -> u32 {
-        // CAST: A set of bits.
-        self.raw.send_flags as u32
+        // CAST: A bit set that the kernel declares as `int`.
+        self.header().send_flags as u32
     }
 
-    /// Whether the success of the request is to be reported.
+    /// Returns whether the WR completes visibly also on success.
     pub fn is_signaled(&self) -> bool {
-        self.raw.send_flags & bindings::ib_send_flags_IB_SEND_SIGNALED != 0
+        self.header().send_flags & bindings::ib_send_flags_IB_SEND_SIGNALED != 0
     }
 
-    /// Whether the receiver is to be woken.
+    /// Returns whether the receiver gets a solicited event.
     pub fn is_solicited(&self) -> bool {
-        self.raw.send_flags & bindings::ib_send_flags_IB_SEND_SOLICITED != 0
+        self.header().send_flags & bindings::ib_send_flags_IB_SEND_SOLICITED != 0
     }
 
-    /// Whether it waits until all earlier READs and atomics are complete.
+    /// Returns whether the WR waits for all earlier READs and atomics.
     pub fn is_fenced(&self) -> bool {
-        self.raw.send_flags & bindings::ib_send_flags_IB_SEND_FENCE != 0
+        self.header().send_flags & bindings::ib_send_flags_IB_SEND_FENCE != 0
     }
 
-    /// The data, if the request says that it is to be taken along at once.
+    /// Returns the data, if the WR is inline.
     pub fn inline_data(&self) -> Option<InlineData<'a>> {
-        let inline = self.raw.send_flags & bindings::ib_send_flags_IB_SEND_INLINE != 0;
+        let inline = self.header().send_flags & bindings::ib_send_flags_IB_SEND_INLINE != 0;
         inline.then(|| InlineData {
             entries: self.sges().entries,
         })
     }
 
-    /// Whether immediate data goes with it.
+    /// Returns whether the WR has immediate data.
     pub fn has_imm(&self) -> bool {
         matches!(
             self.opcode(),
@@ -233,37 +258,36 @@ impl<'a, A> KernelSendWr<'a, A> {
         )
     }
 
-    /// Immediate data, in network byte order. Means something for opcodes that have it.
+    /// Returns the immediate data, in network byte order. Valid only if [`KernelSendWr::has_imm`].
     pub fn imm(&self) -> [u8; 4] {
-        // SAFETY: Both variants are 32 bits that may have any value.
-        unsafe { self.raw.ex.imm_data }.to_ne_bytes()
+        // SAFETY: Both variants of the union are 32 bits for which all values are valid.
+        unsafe { self.header().ex.imm_data }.to_ne_bytes()
     }
 
-    /// Where the data is.
+    /// Returns the scatter/gather list of the data.
     pub fn sges(&self) -> SgeList<'a> {
-        // SAFETY: The request is well-formed, see `SendWrList::from_raw`.
-        unsafe { SgeList::from_raw(self.raw.sg_list, self.raw.num_sge) }
+        // SAFETY: By the invariant the WR is well-formed and constant for `'a`: `sg_list` points to `num_sge` SGEs.
+        unsafe { SgeList::from_raw(self.header().sg_list, self.header().num_sge) }
     }
 
-    /// What a datagram has beside its data; `None` if it is none, or the queue pair does not send datagrams.
+    /// Returns the UD-specific part; `None` if the WR is not a SEND, or the QP is not UD or GSI.
     pub fn ud(&self) -> Option<UdWr<'a, A>> {
         let sends = matches!(
             self.opcode(),
             bindings::ib_wr_opcode_IB_WR_SEND | bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM
         );
-        // The core itself posts other requests, to see a queue drained.
-        if !self.datagram || !sends {
+        // The core itself posts other opcodes to a UD QP, to drain it.
+        if !self.is_ud || !sends {
             return None;
         }
-        let wr: *const bindings::ib_ud_wr = ptr::from_ref(self.raw).cast();
-        // SAFETY: A send to such a queue pair is embedded in an `ib_ud_wr`, as its first field.
-        let wr = unsafe { &*wr };
+        // SAFETY: By the invariant the WR is well-formed, so a SEND to a UD or GSI QP is embedded in an `ib_ud_wr`.
+        let wr: &bindings::ib_ud_wr = unsafe { self.container() };
         if wr.ah.is_null() {
             return None;
         }
         Some(UdWr {
-            // SAFETY: A datagram has an address handle of the same device, which lives until the
-            // request has completed.
+            // SAFETY: By the contract of `SendWrList::from_raw` the AH is one of this driver, with an `A`. The ULP
+            // destroys it only after the WR has completed.
             ah: unsafe { object::Ah::<A>::data(wr.ah) },
             remote_qpn: wr.remote_qpn,
             remote_qkey: wr.remote_qkey,
@@ -272,7 +296,7 @@ impl<'a, A> KernelSendWr<'a, A> {
     }
 }
 
-/// A list of receive work requests; yields them in order.
+/// A list of receive WRs: an iterator over them.
 pub struct RecvWrList<'a> {
     next: *const bindings::ib_recv_wr,
     current: *const bindings::ib_recv_wr,
@@ -282,7 +306,7 @@ pub struct RecvWrList<'a> {
 impl RecvWrList<'_> {
     /// # Safety
     ///
-    /// `head` starts a list of well-formed requests, which stays as it is while the result is used.
+    /// `head` is null or the first of a list of well-formed WRs, which does not change while the result is used.
     pub(crate) unsafe fn from_raw(head: *const bindings::ib_recv_wr) -> Self {
         Self {
             next: head,
@@ -291,7 +315,7 @@ impl RecvWrList<'_> {
         }
     }
 
-    /// The request that was yielded last: the one to blame.
+    /// Returns the WR that was yielded last: the bad one, if posting fails.
     pub(crate) fn current(&self) -> *const bindings::ib_recv_wr {
         self.current
     }
@@ -301,7 +325,7 @@ impl<'a> Iterator for RecvWrList<'a> {
     type Item = KernelRecvWr<'a>;
 
     fn next(&mut self) -> Option<KernelRecvWr<'a>> {
-        // SAFETY: Null or an element of the list, as `from_raw` requires.
+        // SAFETY: Null or an element of the list, which is valid and does not change: see `from_raw`.
         let raw = unsafe { self.next.as_ref() }?;
         self.current = self.next;
         self.next = raw.next;
@@ -309,21 +333,22 @@ impl<'a> Iterator for RecvWrList<'a> {
     }
 }
 
-/// One receive work request (`struct ib_recv_wr`).
+/// One receive WR (`struct ib_recv_wr`).
 pub struct KernelRecvWr<'a> {
     raw: &'a bindings::ib_recv_wr,
 }
 
 impl<'a> KernelRecvWr<'a> {
-    /// Identifier that comes back with the completion.
+    /// Returns the identifier that the completion carries.
     pub fn wr_id(&self) -> u64 {
-        // SAFETY: Both variants are 64 bits that may have any value.
+        // SAFETY: Both variants of the union are 64 bits for which all values are valid.
         unsafe { self.raw.__bindgen_anon_1.wr_id }
     }
 
-    /// Where the data goes.
+    /// Returns the scatter/gather list for the data.
     pub fn sges(&self) -> SgeList<'a> {
-        // SAFETY: The request is well-formed, see `RecvWrList::from_raw`.
+        // SAFETY: By the contract of `RecvWrList::from_raw` the WR is well-formed and constant for `'a`: `sg_list`
+        // points to `num_sge` SGEs.
         unsafe { SgeList::from_raw(self.raw.sg_list, self.raw.num_sge) }
     }
 }

@@ -1,83 +1,82 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a send work request of a consumer in the kernel asks for.
+//! Operations of the send WRs of ULPs.
 //!
-//! Owns the way from an opcode to the structure around `struct ib_send_wr` that goes with it. Datagrams
-//! are told apart by their queue pair: see [`KernelSendWr::ud`].
+//! The opcode of a WR determines the structure in which its `struct ib_send_wr` is embedded; this file is the only
+//! one that relies on that, besides [`KernelSendWr::ud`]. Any context.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use crate::bindings;
 use crate::ib::wr::KernelSendWr;
-use core::ptr;
 
-/// Memory of the peer.
+/// Remote memory.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteAddr {
-    /// Address in the region that `rkey` names.
+    /// Address in the MR of `rkey`.
     pub addr: u64,
     /// Remote key.
     pub rkey: u32,
 }
 
-/// What a request asks for.
+/// Operation of a WR.
 #[derive(Clone, Copy, Debug)]
 pub enum WrOp {
-    /// A message.
+    /// SEND.
     Send {
         /// Immediate data, in network byte order.
         imm: Option<[u8; 4]>,
-        /// A key of the peer that it takes back then.
+        /// Key of the peer that the message invalidates.
         invalidate: Option<u32>,
     },
-    /// An RDMA WRITE.
+    /// RDMA WRITE.
     Write {
-        /// Where to.
+        /// Destination.
         remote: RemoteAddr,
         /// Immediate data, in network byte order.
         imm: Option<[u8; 4]>,
     },
-    /// An RDMA READ.
+    /// RDMA READ.
     Read {
-        /// Where from.
+        /// Source.
         remote: RemoteAddr,
-        /// A key of our own that is taken back then.
+        /// Local key to invalidate when the READ completes.
         invalidate: Option<u32>,
     },
-    /// Eight bytes are replaced by `swap` if they are `compare`.
+    /// Atomic compare and swap: replaces eight bytes by `swap` if they equal `compare`.
     CompareSwap {
-        /// Where they are.
+        /// Address of the eight bytes.
         remote: RemoteAddr,
-        /// What is expected there.
+        /// Expected value.
         compare: u64,
-        /// What takes its place.
+        /// New value.
         swap: u64,
     },
-    /// `add` is added to eight bytes.
+    /// Atomic fetch and add: adds `add` to eight bytes.
     FetchAdd {
-        /// Where they are.
+        /// Address of the eight bytes.
         remote: RemoteAddr,
-        /// How much.
+        /// Value to add.
         add: u64,
     },
-    /// A key of our own is taken back.
+    /// Invalidation of a local key.
     Invalidate {
-        /// The key.
+        /// Key.
         key: u32,
     },
-    /// A region gets the pages that were mapped to it, and a key.
+    /// Fast registration: an MR gets the pages that `map_mr_sg` recorded, and a key.
     Register {
-        /// Its key from then on; the high bits tell which region it is.
+        /// New key. Its high bits identify the MR.
         key: u32,
         /// Address of its first byte.
         iova: u64,
-        /// Rights to it (`enum ib_access_flags`).
+        /// Access rights (`enum ib_access_flags`).
         access: u32,
     },
 }
 
 impl<A> KernelSendWr<'_, A> {
-    /// What the request asks for; `None` for an opcode that is not known here.
+    /// Returns the operation; `None` if the opcode is unknown.
     pub fn operation(&self) -> Option<WrOp> {
         Some(match self.opcode() {
             bindings::ib_wr_opcode_IB_WR_SEND => WrOp::Send {
@@ -93,23 +92,28 @@ impl<A> KernelSendWr<'_, A> {
                 invalidate: Some(self.invalidate()),
             },
             bindings::ib_wr_opcode_IB_WR_RDMA_WRITE => WrOp::Write {
-                remote: self.rdma(),
+                // SAFETY: The opcode is that of a READ or WRITE.
+                remote: unsafe { self.rdma() },
                 imm: None,
             },
             bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM => WrOp::Write {
-                remote: self.rdma(),
+                // SAFETY: The opcode is that of a READ or WRITE.
+                remote: unsafe { self.rdma() },
                 imm: Some(self.imm()),
             },
             bindings::ib_wr_opcode_IB_WR_RDMA_READ => WrOp::Read {
-                remote: self.rdma(),
+                // SAFETY: The opcode is that of a READ or WRITE.
+                remote: unsafe { self.rdma() },
                 invalidate: None,
             },
             bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV => WrOp::Read {
-                remote: self.rdma(),
+                // SAFETY: The opcode is that of a READ or WRITE.
+                remote: unsafe { self.rdma() },
                 invalidate: Some(self.invalidate()),
             },
             bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP => {
-                let (remote, compare, swap) = self.atomic();
+                // SAFETY: The opcode is that of an atomic operation.
+                let (remote, compare, swap) = unsafe { self.atomic() };
                 WrOp::CompareSwap {
                     remote,
                     compare,
@@ -117,39 +121,47 @@ impl<A> KernelSendWr<'_, A> {
                 }
             }
             bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD => {
-                let (remote, add, _) = self.atomic();
+                // SAFETY: The opcode is that of an atomic operation.
+                let (remote, add, _) = unsafe { self.atomic() };
                 WrOp::FetchAdd { remote, add }
             }
             bindings::ib_wr_opcode_IB_WR_LOCAL_INV => WrOp::Invalidate {
                 key: self.invalidate(),
             },
-            bindings::ib_wr_opcode_IB_WR_REG_MR => self.register(),
+            // SAFETY: The opcode is that of a fast registration.
+            bindings::ib_wr_opcode_IB_WR_REG_MR => unsafe { self.register() },
             _ => return None,
         })
     }
 
-    /// The key to be taken back. Means something for opcodes that have it.
+    /// Returns the key to invalidate. Meaningful only for opcodes that have one.
     fn invalidate(&self) -> u32 {
-        // SAFETY: Both variants are 32 bits that may have any value.
-        unsafe { self.raw.ex.invalidate_rkey }
+        // SAFETY: Both variants of the union are 32 bits for which all values are valid.
+        unsafe { self.header().ex.invalidate_rkey }
     }
 
-    /// The peer's memory. Only for an RDMA READ or WRITE.
-    fn rdma(&self) -> RemoteAddr {
-        let wr: *const bindings::ib_rdma_wr = ptr::from_ref(self.raw).cast();
-        // SAFETY: Requests with such an opcode are embedded in an `ib_rdma_wr`, as its first field.
-        let wr = unsafe { &*wr };
+    /// Returns the remote memory of a READ or WRITE.
+    ///
+    /// # Safety
+    ///
+    /// The opcode is that of an RDMA READ or WRITE.
+    unsafe fn rdma(&self) -> RemoteAddr {
+        // SAFETY: The caller guarantees the opcode, and a well-formed WR with it is embedded in an `ib_rdma_wr`.
+        let wr: &bindings::ib_rdma_wr = unsafe { self.container() };
         RemoteAddr {
             addr: wr.remote_addr,
             rkey: wr.rkey,
         }
     }
 
-    /// The peer's memory, and the operands. Only for an atomic operation.
-    fn atomic(&self) -> (RemoteAddr, u64, u64) {
-        let wr: *const bindings::ib_atomic_wr = ptr::from_ref(self.raw).cast();
-        // SAFETY: As in `rdma`, of an `ib_atomic_wr`.
-        let wr = unsafe { &*wr };
+    /// Returns the remote memory and the operands of an atomic operation.
+    ///
+    /// # Safety
+    ///
+    /// The opcode is that of an atomic operation.
+    unsafe fn atomic(&self) -> (RemoteAddr, u64, u64) {
+        // SAFETY: The caller guarantees the opcode, and a well-formed WR with it is embedded in an `ib_atomic_wr`.
+        let wr: &bindings::ib_atomic_wr = unsafe { self.container() };
         let remote = RemoteAddr {
             addr: wr.remote_addr,
             rkey: wr.rkey,
@@ -157,16 +169,19 @@ impl<A> KernelSendWr<'_, A> {
         (remote, wr.compare_add, wr.swap)
     }
 
-    /// Only for the registration of a region.
-    fn register(&self) -> WrOp {
-        let wr: *const bindings::ib_reg_wr = ptr::from_ref(self.raw).cast();
-        // SAFETY: As in `rdma`, of an `ib_reg_wr`.
-        let wr = unsafe { &*wr };
+    /// Returns the operation of a fast registration.
+    ///
+    /// # Safety
+    ///
+    /// The opcode is that of a fast registration.
+    unsafe fn register(&self) -> WrOp {
+        // SAFETY: The caller guarantees the opcode, and a well-formed WR with it is embedded in an `ib_reg_wr`.
+        let wr: &bindings::ib_reg_wr = unsafe { self.container() };
         WrOp::Register {
             key: wr.key,
-            // SAFETY: The region lives until the request has completed, and does not change meanwhile.
+            // SAFETY: A well-formed WR names an MR, which the ULP keeps and does not map anew until the WR completes.
             iova: unsafe { (*wr.mr).iova },
-            // CAST: A set of bits.
+            // CAST: A bit set that the kernel declares as `int`.
             access: wr.access as u32,
         }
     }

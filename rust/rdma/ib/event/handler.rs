@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calling a completion handler once at a time.
+//! Calls a completion handler on one CPU at a time.
 //!
-//! Owns the order in which callers meet. Does not know the kernel, nor what is called: the atomic
-//! is that of the parent module, and `tests/loom` compiles this file over a model of it.
+//! The state records whether the handler runs and whether it must run again. Used in any context; takes no lock.
+//! `tests/loom` compiles this file with a model of the atomic.
 
 use super::{
     Full,
-    State, //
+    HandlerState, //
 };
 
-/// Nobody is in the handler.
+/// The handler does not run.
 pub(super) const IDLE: u32 = 0;
-/// Somebody is in the handler.
+/// The handler runs.
 const RUNNING: u32 = 1;
-/// Somebody is in the handler, and has to call it again.
-const AGAIN: u32 = 2;
+/// The handler runs or is about to, and must run after the latest call.
+const RERUN: u32 = 2;
 
-/// Has `handler` called after this, by whoever is in it, or else here and now.
+/// Runs `handler`, or makes the CPU that runs it run it once more.
 #[inline]
-pub(super) fn call(state: &State, mut handler: impl FnMut()) {
-    // Full ordering: what was queued before this call is seen by the handler, also when
-    // another CPU is the one that calls it.
-    if state.xchg(AGAIN, Full) != IDLE {
+pub(super) fn call(state: &HandlerState, mut handler: impl FnMut()) {
+    // Full ordering: the handler sees all completions queued before this call, also if another CPU runs it.
+    if state.xchg(RERUN, Full) != IDLE {
         return;
     }
     loop {
-        // Full ordering again, for whoever has asked since.
+        // Full ordering again, for the calls that set `RERUN` since.
         state.xchg(RUNNING, Full);
         handler();
         if state.cmpxchg(RUNNING, IDLE, Full).is_ok() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on user contexts, protection domains and address handles.
+//! Operations on user contexts, PDs and AHs.
 
 use super::OpsVTable;
 use crate::{
@@ -30,9 +30,10 @@ impl<T: Driver> OpsVTable<T> {
         udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`; the core puts the object in use after this.
+            // SAFETY: By the contract in `ops`, `udata` is of this call, `context.device` has its data, and
+            // `context` has no Rust part and is not shared until this returns.
             unsafe {
-                udata::expect_none(udata)?;
+                udata::expect_no_udata(udata)?;
                 let dev = Device::<T>::from_raw((*context).device);
                 object::Ucontext::<T::Ucontext>::init(context, T::alloc_ucontext(dev)?);
             }
@@ -41,13 +42,13 @@ impl<T: Driver> OpsVTable<T> {
     }
 
     pub(super) unsafe extern "C" fn dealloc_ucontext(context: *mut bindings::ib_ucontext) {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `context` has its Rust part, and no other operation uses it now or
+        // later.
         drop(unsafe { object::Ucontext::<T::Ucontext>::take(context) });
     }
 
-    /// Rings are kernel memory that stays as long as it is mapped, so nothing has to be taken
-    /// from the process. That the operation exists lets the core take a device away from
-    /// processes that use it.
+    /// Does nothing: rings are kernel memory, which stays allocated while it is mapped. The operation must exist so
+    /// that the core can remove a device that processes use.
     pub(super) unsafe extern "C" fn disassociate_ucontext(_context: *mut bindings::ib_ucontext) {}
 
     pub(super) unsafe extern "C" fn alloc_pd(
@@ -55,10 +56,11 @@ impl<T: Driver> OpsVTable<T> {
         udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `udata` is null or of this call, with a user context of this
+            // driver. `pd.device` has its data. `pd` has no Rust part and is not shared until this returns.
             unsafe {
                 let user = UserContext::<T::Ucontext>::from_raw(udata)?;
-                udata::expect_none(udata)?;
+                udata::expect_no_udata(udata)?;
                 let dev = Device::<T>::from_raw((*pd).device);
                 let data = T::alloc_pd(dev, user.as_ref().map(UserContext::ucontext))?;
                 object::Pd::<T::Pd>::init(pd, data);
@@ -71,7 +73,7 @@ impl<T: Driver> OpsVTable<T> {
         pd: *mut bindings::ib_pd,
         _udata: *mut bindings::ib_udata,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `pd` has its Rust part, and no other operation uses it now or later.
         drop(unsafe { object::Pd::<T::Pd>::take(pd) });
         0
     }
@@ -82,7 +84,9 @@ impl<T: Driver> OpsVTable<T> {
         udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
+            // SAFETY: By the contract in `ops`, `udata` is null or of this call, with a user context of this
+            // driver. `init` and the address in it are valid, and the core holds the GID entry. `ah.device` has its
+            // data and `ah.pd` its Rust part. `ah` has no Rust part and is not shared until this returns.
             unsafe {
                 let mut user = UserContext::<T::Ucontext>::from_raw(udata)?;
                 let init = AhInit {
@@ -105,7 +109,8 @@ impl<T: Driver> OpsVTable<T> {
         attr: *mut bindings::rdma_ah_attr,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
+            // SAFETY: By the contract in `ops`, `attr` is valid, the core holds its GID entry, and `ah` has its
+            // Rust part.
             unsafe {
                 let attr = AhAttr::from_raw(&*attr);
                 T::modify_ah(object::Ah::<T::Ah>::data(ah), attr).map(|()| 0)
@@ -117,7 +122,8 @@ impl<T: Driver> OpsVTable<T> {
         ah: *mut bindings::ib_ah,
         attr: *mut bindings::rdma_ah_attr,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `attr` is valid for writes and not shared, and initialised by the first
+        // statement. `ah` has its Rust part.
         unsafe {
             attr.write(pin_init::zeroed());
             T::query_ah(object::Ah::<T::Ah>::data(ah)).write_to(&mut *attr);
@@ -125,8 +131,9 @@ impl<T: Driver> OpsVTable<T> {
         0
     }
 
+    /// The driver knows from the AH whether it may sleep, so the flags are not needed.
     pub(super) unsafe extern "C" fn destroy_ah(ah: *mut bindings::ib_ah, _flags: u32) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `ah` has its Rust part, and no other operation uses it now or later.
         T::destroy_ah(unsafe { object::Ah::<T::Ah>::take(ah) });
         0
     }

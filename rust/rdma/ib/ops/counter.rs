@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on counters of queue pairs (`rdma statistic qp`).
+//! Operations on counters of QPs (`rdma statistic qp`).
 //!
-//! The core holds the lock of a counter in all of them but those that make it and end it. A counter is ours
-//! from its first queue pair on, when it gets its number: the core tells only of the end of those that have
-//! had one.
+//! The core holds the lock of the counter in all of them, except those that create and delete it. A counter gets
+//! its id when its first QP is bound: the core reports the deletion only of counters that had a QP.
 
 use super::OpsVTable;
 use crate::{
@@ -27,13 +26,14 @@ use kernel::{
 };
 
 impl<T: Driver> OpsVTable<T> {
-    /// The core has filled it with zeros, which stand for no number; and it may drop it without a word.
+    /// Does nothing: the core has zeroed the counter, and id 0 stands for none. The core may free it without
+    /// calling `counter_dealloc`.
     pub(super) unsafe extern "C" fn counter_init(_counter: *mut bindings::rdma_counter) {}
 
     pub(super) unsafe extern "C" fn counter_alloc_stats(
         counter: *mut bindings::rdma_counter,
     ) -> *mut bindings::rdma_hw_stats {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `counter` is valid. `alloc` uses neither argument.
         unsafe { HwCounters::<T>::alloc((*counter).device, (*counter).port) }
     }
 
@@ -43,53 +43,55 @@ impl<T: Driver> OpsVTable<T> {
         _port: u32,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `qp.device` has its data and `qp` its Rust part.
             let (dev, data) = unsafe {
                 (
                     Device::<T>::from_raw((*qp).device),
                     object::Qp::<T::Qp>::data(qp),
                 )
             };
-            let (qp_ours, now) = (data.qp.clone(), T::read_qp_counters(&data.qp));
-            // SAFETY: As above. Only this writes it, before anybody else knows the counter.
-            let number = unsafe { (*counter).id };
-            let counted = (number != 0).then_some(CounterId(number));
-            // SAFETY: The core leaves both fields to the driver. The number is written under the lock of the
-            // counter, the other where no other of these operations is.
-            let tell = |CounterId(number)| unsafe {
-                if counted.is_none() {
-                    (*counter).id = number;
+            let (driver_qp, now) = (data.qp.clone(), T::read_qp_counters(&data.qp));
+            // SAFETY: By the contract in `ops`, `counter` is valid, and the core holds its lock. Only this
+            // operation writes the id, under that lock.
+            let raw_id = unsafe { (*counter).id };
+            let id = (raw_id != 0).then_some(CounterId(raw_id));
+            // SAFETY: By the contract in `ops`, both are valid, and the core leaves both fields to the driver. The
+            // id is written under the lock of the counter. `qp.counter` is written under the mutex of `QpCounters`,
+            // as in `counter_unbind_qp`.
+            let set_counter = |CounterId(new_id)| unsafe {
+                if id.is_none() {
+                    (*counter).id = new_id;
                 }
                 (*qp).counter = counter;
             };
-            dev.counted_apart().bind(counted, qp_ours, now, tell)?;
+            dev.qp_counters().bind(id, driver_qp, now, set_counter)?;
             Ok(0)
         })
     }
 
-    /// The core takes a reference away from the counter if this has succeeded; before a queue pair is destroyed, in any
-    /// case.
+    /// The core drops a reference of the counter if this succeeds; before a QP is destroyed, in any case.
     pub(super) unsafe extern "C" fn counter_unbind_qp(
         qp: *mut bindings::ib_qp,
         _port: u32,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `qp.device` has its data and `qp` its Rust part.
             let (dev, data) = unsafe {
                 (
                     Device::<T>::from_raw((*qp).device),
                     object::Qp::<T::Qp>::data(qp),
                 )
             };
-            // SAFETY: It belongs to a counter, which is valid until all have left it, and this is where it leaves. The
-            // core holds the lock of that which it found, before it had the lock; of another, to which the queue
-            // pair was bound meanwhile, it should (Linux 7.3, `rdma_counter_unbind_qpn()`).
-            let give = |news| unsafe {
+            // SAFETY: By the contract in `ops`, `qp` is valid. It is bound, so `qp.counter` is, too: a counter
+            // lives until all its QPs are unbound. The core holds the lock of the counter that it found before it
+            // took that lock. If the QP was bound to another one meanwhile, it does not hold that one's lock, which
+            // is a bug of the core (Linux 7.3, `rdma_counter_unbind_qpn()`).
+            let add = |delta| unsafe {
                 let counter = ptr::replace(&raw mut (*qp).counter, ptr::null_mut());
-                Self::give(counter, news);
+                Self::add(counter, delta);
             };
             let now = T::read_qp_counters(&data.qp);
-            dev.counted_apart().unbind(&data.qp, now, give)?;
+            dev.qp_counters().unbind(&data.qp, now, add)?;
             Ok(0)
         })
     }
@@ -97,34 +99,35 @@ impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn counter_update_stats(
         counter: *mut bindings::rdma_counter,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `counter` is valid, its lock is held, and its device has its data.
         unsafe {
             let dev = Device::<T>::from_raw((*counter).device);
             let id = CounterId((*counter).id);
-            let give = |news| Self::give(counter, news);
-            dev.counted_apart().update(id, T::read_qp_counters, give);
+            let add = |delta| Self::add(counter, delta);
+            dev.qp_counters().update(id, T::read_qp_counters, add);
         }
         0
     }
 
-    /// No queue pair belongs to it any more, and the core has taken it off its list.
+    /// No QP is bound to it any more, and the core has removed it from its list.
     pub(super) unsafe extern "C" fn counter_dealloc(counter: *mut bindings::rdma_counter) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `counter` is valid, and its device has its data.
         unsafe {
             let dev = Device::<T>::from_raw((*counter).device);
-            dev.counted_apart().end(CounterId((*counter).id));
+            dev.qp_counters().remove(CounterId((*counter).id));
         }
         0
     }
 
-    /// Adds to the values of a counter.
+    /// Adds `delta` to the values of a counter.
     ///
     /// # Safety
     ///
     /// The counter is valid, and the core holds its lock.
-    unsafe fn give(counter: *mut bindings::rdma_counter, news: QpCounts) {
-        // SAFETY: `counter_alloc_stats` has made them; with the lock nobody else uses them.
+    unsafe fn add(counter: *mut bindings::rdma_counter, delta: QpCounts) {
+        // SAFETY: The caller guarantees that the counter is valid and its lock held. `counter_alloc_stats`
+        // allocated the values, which are accessed under that lock only.
         let values = unsafe { HwCounters::<T>::values((*counter).stats) };
-        HwCounters::<T>::change(values, news, u64::wrapping_add);
+        HwCounters::<T>::apply_qp_counts(values, delta, u64::wrapping_add);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on completion queues.
+//! Operations on CQs. `poll_cq` and `req_notify_cq` run in any context, the others in process context.
 
 use super::OpsVTable;
 use crate::{
@@ -31,8 +31,8 @@ use kernel::{
     sync::new_mutex, //
 };
 
-/// What would say where in a process's memory the queue is to lie.
-const BUFFERS: &[u32] = &[
+/// Attributes by which a process provides the memory of the CQ itself, which is not supported.
+const USER_BUFFER_ATTRS: &[u32] = &[
     bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_VA,
     bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH,
     bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_FD,
@@ -47,25 +47,27 @@ impl<T: Driver> OpsVTable<T> {
         attrs: *mut bindings::uverbs_attr_bundle,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`; null for a caller in the kernel.
+            // SAFETY: By the contract in `ops`, `attrs` is null for a ULP, otherwise valid for the call, and so is
+            // the udata in it, which has a user context of this driver. `cq.device` has its data, and `attr` is
+            // valid and not shared.
             let (dev, attr, mut user) = unsafe {
                 let udata = match attrs.is_null() {
                     true => core::ptr::null_mut(),
                     false => &raw mut (*attrs).__bindgen_anon_1.__bindgen_anon_1.driver_udata,
                 };
-                let user = UserContext::<T::Ucontext>::for_queue(udata, BUFFERS)?;
+                let user = UserContext::<T::Ucontext>::for_queue(udata, USER_BUFFER_ATTRS)?;
                 (Device::<T>::from_raw((*cq).device), &*attr, user)
             };
             if attr.flags != 0 {
                 return Err(EOPNOTSUPP);
             }
-            // The core asks processes for a vector that there is, but not consumers in the kernel. Each CPU has one.
+            // The core checks the vector of a process, but not that of a ULP. There is one vector per CPU.
             if attr.cqe == 0 || attr.comp_vector >= nr_cpu_ids() {
                 return Err(EINVAL);
             }
-            // A process is woken wherever it sleeps; a consumer in the kernel polls where it is told.
-            let home = user.is_none().then_some(attr.comp_vector);
-            let handle = CqHandle::new(cq, home)?;
+            // The handler of a process may run on any CPU, that of a ULP must run on the CPU of the vector.
+            let handler_cpu = user.is_none().then_some(attr.comp_vector);
+            let handle = CqHandle::new(cq, handler_cpu)?;
             let mappings = KBox::pin_init(
                 new_mutex!(Mappings::default(), "rdma::Cq::mappings"),
                 GFP_KERNEL_ACCOUNT,
@@ -85,9 +87,9 @@ impl<T: Driver> OpsVTable<T> {
                 handle,
                 mappings,
             };
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `cq` has no Rust part, and is not shared until this returns.
             unsafe {
-                // CAST: Queues have far fewer entries.
+                // CAST: A CQ has far fewer entries than `c_int::MAX`.
                 (*cq).cqe = entries as c_int;
                 object::Cq::<T::Cq>::init(cq, data);
             }
@@ -100,7 +102,7 @@ impl<T: Driver> OpsVTable<T> {
         count: u16,
         period: u16,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `cq` has its Rust part.
         let data = unsafe { object::Cq::<T::Cq>::data(cq) };
         T::moderate_cq(&data.cq, count, period);
         0
@@ -112,7 +114,8 @@ impl<T: Driver> OpsVTable<T> {
         udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `cq.device` has its data and `cq` its Rust part. `udata` is of this
+            // call, with a user context of this driver.
             let (dev, data, user) = unsafe {
                 (
                     Device::<T>::from_raw((*cq).device),
@@ -128,36 +131,38 @@ impl<T: Driver> OpsVTable<T> {
                 *mappings = new;
             }
             // CAST: Queues have far fewer entries.
-            // SAFETY: See the head of `ops`; nobody else writes it while we hold the lock.
+            // SAFETY: By the contract in `ops`, `cq` is valid. Only this operation writes the field after create,
+            // and it holds the mutex.
             unsafe { (*cq).cqe = entries as c_int };
             Ok(0)
         })
     }
 
-    /// A consumer in the kernel hears nothing any more when this returns: the core is about to wait for the
-    /// last work item that its handler has queued.
+    /// Stops the notifications of a ULP before this returns: the core then waits for the last work item that the
+    /// completion handler has queued.
     pub(super) unsafe extern "C" fn pre_destroy_cq(cq: *mut bindings::ib_cq) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `cq` has its Rust part.
         let data = unsafe { object::Cq::<T::Cq>::data(cq) };
-        data.handle.end();
+        data.handle.close();
         0
     }
 
-    /// The consumer hears nothing any more from the moment that this begins.
+    /// Stops the notifications first.
     pub(super) unsafe extern "C" fn destroy_cq(
         cq: *mut bindings::ib_cq,
         _udata: *mut bindings::ib_udata,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `cq.device` has its data and `cq` its Rust part.
         let (dev, data) = unsafe {
             (
                 Device::<T>::from_raw((*cq).device),
                 object::Cq::<T::Cq>::data(cq),
             )
         };
-        // Its handler may still be at work, and may poll the queue.
-        data.handle.end();
-        // SAFETY: See the head of `ops`; now nobody uses it any more.
+        // The completion handler may be running, and may poll the CQ.
+        data.handle.close();
+        // SAFETY: By the contract in `ops`, `cq` has its Rust part. No other operation uses it now or later, and
+        // `close` has ended the completion handler, which might.
         let data = unsafe { object::Cq::<T::Cq>::take(cq) };
         T::destroy_cq(dev, data.cq);
         0
@@ -168,11 +173,12 @@ impl<T: Driver> OpsVTable<T> {
         count: c_int,
         wc: *mut bindings::ib_wc,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `cq` has its Rust part, and `wc` has room for `count` completions that
+        // are not shared.
         let (data, mut sink) =
             unsafe { (object::Cq::<T::Cq>::data(cq), WcSink::from_raw(wc, count)) };
         T::poll_cq(&data.cq, &mut sink);
-        // CAST: At most `count`.
+        // CAST: At most `count`, a `c_int`.
         sink.filled() as c_int
     }
 
@@ -180,14 +186,14 @@ impl<T: Driver> OpsVTable<T> {
         cq: *mut bindings::ib_cq,
         flags: bindings::ib_cq_notify_flags,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `cq` has its Rust part.
         let data = unsafe { object::Cq::<T::Cq>::data(cq) };
-        let what = match flags & bindings::ib_cq_notify_flags_IB_CQ_SOLICITED_MASK {
+        let notify = match flags & bindings::ib_cq_notify_flags_IB_CQ_SOLICITED_MASK {
             bindings::ib_cq_notify_flags_IB_CQ_SOLICITED => Notify::Solicited,
             _ => Notify::Any,
         };
-        let waiting = T::req_notify(&data.cq, what);
-        let asked = flags & bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS != 0;
-        (waiting && asked).into()
+        let waiting = T::req_notify(&data.cq, notify);
+        let report_missed = flags & bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS != 0;
+        (waiting && report_missed).into()
     }
 }

@@ -31,14 +31,14 @@ use kernel::{
     sync::rcu, //
 };
 
-/// Longest management datagram.
-const MAX_MAD: u32 = MAD_LEN as u32;
+/// Maximum size of a management datagram, in bytes.
+const MAX_MAD_BYTES: u32 = MAD_LEN as u32;
 
-/// Bytes of the description of a device.
-const NODE_DESC: usize = bindings::IB_DEVICE_NODE_DESC_MAX as usize;
+/// Size of the description of a device, in bytes.
+const NODE_DESC_BYTES: usize = bindings::IB_DEVICE_NODE_DESC_MAX as usize;
 
-/// The only port.
-const PORT: u32 = 1;
+/// Number of the only port.
+const PORT_NUM: u32 = 1;
 
 impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn query_device(
@@ -47,9 +47,10 @@ impl<T: Driver> OpsVTable<T> {
         udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `udata` is null or of this call, `dev` has its data, and `attr` is
+            // valid and not shared.
             let (dev, attr) = unsafe {
-                udata::expect_none(udata)?;
+                udata::expect_no_udata(udata)?;
                 (Device::<T>::from_raw(dev), &mut *attr)
             };
             T::query_device(dev).write_to(attr);
@@ -57,58 +58,62 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
-    /// Gives the device another description, as `rdma-ndd` does when the host gets another name.
+    /// Sets the description of the device. `rdma-ndd` does so when the host name changes.
     pub(super) unsafe extern "C" fn modify_device(
         dev: *mut bindings::ib_device,
         mask: c_int,
         attr: *mut bindings::ib_device_modify,
     ) -> c_int {
         from_result(|| {
-            // CAST: One bit.
+            // CAST: The flag is one bit.
             if mask != bindings::ib_device_modify_flags_IB_DEVICE_MODIFY_NODE_DESC as c_int {
                 return Err(EOPNOTSUPP);
             }
-            // SAFETY: See the head of `ops`. Raw, since the core reads the description at any time,
-            // and has no lock for it.
+            // SAFETY: By the contract in `ops`, `dev` and `attr` are valid; only addresses are computed. No
+            // references, because the core reads the description at any time without a lock.
             let (to, from) = unsafe { (&raw mut (*dev).node_desc, &raw const (*attr).node_desc) };
             let (to, from) = (to.cast::<c_char>(), from.cast::<c_char>());
-            for at in 0..NODE_DESC {
-                // SAFETY: Both have so many bytes.
+            for at in 0..NODE_DESC_BYTES {
+                // SAFETY: Both arrays have `NODE_DESC_BYTES` bytes. The source is not shared. The destination may
+                // be read at the same time: hence volatile.
                 unsafe { to.add(at).write_volatile(from.add(at).read()) };
             }
             Ok(0)
         })
     }
 
-    /// May be called after [`dealloc_driver`](Self::dealloc_driver), by who reads in sysfs of another namespace. When
-    /// that ends, or is to see no devices any more, the core forgets what it has of the device there before it waits
-    /// for readers, so the end of the device does not wait for them (Linux 7.3, `remove_one_compat_dev()`). What keeps
-    /// the device's memory meanwhile, and this code, are the locks under which that is done: the end of a namespace
-    /// excludes `unregister_pernet_subsys()`, which the module has to call, and the rest the end of a registration.
+    /// May run after [`dealloc_driver`](Self::dealloc_driver): a task reads sysfs in another namespace. When that
+    /// namespace ends, or loses access to the device, the core removes its entry of the device there before it
+    /// waits for readers, so unregistering the device does not wait for them (Linux 7.3,
+    /// `remove_one_compat_dev()`). The locks under which the core does so keep the memory of the device and this
+    /// code meanwhile: the end of a namespace excludes `unregister_pernet_subsys()`, which module unload calls, and
+    /// the other case excludes the end of a registration.
     pub(super) unsafe extern "C" fn query_port(
         dev: *mut bindings::ib_device,
         port: u32,
         attr: *mut bindings::ib_port_attr,
     ) -> c_int {
         from_result(|| {
-            if port != PORT {
+            if port != PORT_NUM {
                 return Err(EINVAL);
             }
             let this = NonNull::new(dev.cast::<Device<T>>()).ok_or(EINVAL)?;
-            // SAFETY: See the head of `ops`; the core keeps the memory, as said above.
+            // SAFETY: The core keeps the memory of the device for the call, see above. The data need not be in
+            // place.
             if let Some(device) = unsafe { DeviceRef::try_get(this) } {
                 T::refresh_port(&device);
             }
             let guard = rcu::read_lock();
-            // SAFETY: As above, and the data was put in place before the core had the device.
-            let device = unsafe { Device::<T>::if_whole(dev, &guard) }.ok_or(ENODEV)?;
-            // SAFETY: See the head of `ops`.
+            // SAFETY: The core keeps the memory of the device for the call, and the data was put in place before
+            // the device was registered.
+            let device = unsafe { Device::<T>::try_from_raw_rcu(dev, &guard) }.ok_or(ENODEV)?;
+            // SAFETY: By the contract in `ops`, `attr` is valid and not shared; the core has initialised it.
             T::query_port(device)?.write_to(unsafe { &mut *attr });
             Ok(0)
         })
     }
 
-    /// As late as [`query_port`](Self::query_port).
+    /// May run after [`dealloc_driver`](Self::dealloc_driver), as [`query_port`](Self::query_port).
     pub(super) unsafe extern "C" fn query_pkey(
         _dev: *mut bindings::ib_device,
         port: u32,
@@ -116,17 +121,17 @@ impl<T: Driver> OpsVTable<T> {
         pkey: *mut u16,
     ) -> c_int {
         from_result(|| {
-            if port != PORT {
+            if port != PORT_NUM {
                 return Err(EINVAL);
             }
             let found = T::query_pkey(index)?;
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `pkey` is valid for writes.
             unsafe { pkey.write(found) };
             Ok(0)
         })
     }
 
-    /// What came with the datagram does not matter: everybody may read counters.
+    /// The work completion and the GRH do not matter: any peer may read the counters.
     pub(super) unsafe extern "C" fn process_mad(
         dev: *mut bindings::ib_device,
         _flags: c_int,
@@ -134,30 +139,32 @@ impl<T: Driver> OpsVTable<T> {
         _wc: *const bindings::ib_wc,
         _grh: *const bindings::ib_grh,
         request: *const bindings::ib_mad,
-        answer: *mut bindings::ib_mad,
-        _answer_len: *mut usize,
-        _answer_pkey_index: *mut u16,
+        result_mad: *mut bindings::ib_mad,
+        _result_len: *mut usize,
+        _result_pkey_index: *mut u16,
     ) -> c_int {
-        if port != PORT {
+        if port != PORT_NUM {
             return bindings::ib_mad_result_IB_MAD_RESULT_FAILURE as c_int;
         }
         const { assert!(size_of::<bindings::ib_mad>() == MAD_LEN) };
-        // SAFETY: See the head of `ops`. Any bytes are a datagram, and the other way round.
-        let answered = unsafe {
+        // SAFETY: By the contract in `ops`, `dev` has its data, and `request` is a valid MAD, of which all bytes
+        // are initialised. The types have the same size.
+        let response = unsafe {
             let request = &*request.cast::<[u8; MAD_LEN]>();
             T::process_mad(Device::<T>::from_raw(dev), request)
         };
         let mut result = bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS;
-        if let Some(bytes) = answered {
-            // SAFETY: As above.
-            unsafe { answer.cast::<[u8; MAD_LEN]>().write(bytes) };
+        if let Some(bytes) = response {
+            // SAFETY: By the contract in `ops`, `result_mad` is valid for writes and has the size of a MAD. All
+            // byte values are valid in a MAD.
+            unsafe { result_mad.cast::<[u8; MAD_LEN]>().write(bytes) };
             result |= bindings::ib_mad_result_IB_MAD_RESULT_REPLY;
         }
-        // CAST: A set of bits.
+        // CAST: A bit set that the kernel declares as `int`.
         result as c_int
     }
 
-    /// Called once, while the device is being registered.
+    /// Called once, during the registration of the device.
     pub(super) unsafe extern "C" fn get_port_immutable(
         dev: *mut bindings::ib_device,
         port: u32,
@@ -165,11 +172,12 @@ impl<T: Driver> OpsVTable<T> {
     ) -> c_int {
         from_result(|| {
             let mut attr: bindings::ib_port_attr = pin_init::zeroed();
-            // SAFETY: See the head of `ops`. These two come first, because the core's query looks
-            // at them.
+            // SAFETY: By the contract in `ops`, `immutable` is valid and not shared, and `dev` is valid: the core
+            // calls this during its registration. The first two fields are written first, because `ib_query_port`
+            // reads them.
             unsafe {
                 (*immutable).core_cap_flags = bindings::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
-                (*immutable).max_mad_size = MAX_MAD;
+                (*immutable).max_mad_size = MAX_MAD_BYTES;
                 to_result(bindings::ib_query_port(dev, port, &mut attr))?;
                 (*immutable).pkey_tbl_len = attr.pkey_tbl_len.into();
                 (*immutable).gid_tbl_len = attr.gid_tbl_len;
@@ -185,29 +193,29 @@ impl<T: Driver> OpsVTable<T> {
         bindings::rdma_link_layer_IB_LINK_LAYER_ETHERNET
     }
 
-    /// The caller gives the reference back with `dev_put`.
+    /// The caller drops the reference with `dev_put`.
     ///
-    /// May be called after [`dealloc_driver`](Self::dealloc_driver): where a registration ends for lack of memory, the
-    /// core goes on to look for the interfaces of new addresses until it forgets the device (Linux 7.3,
-    /// `ib_cache_setup_one()`).
+    /// May run after [`dealloc_driver`](Self::dealloc_driver): if a registration fails for lack of memory, the core
+    /// still looks up the netdevs of new addresses until it frees the device (Linux 7.3, `ib_cache_setup_one()`).
     pub(super) unsafe extern "C" fn get_netdev(
         dev: *mut bindings::ib_device,
         port: u32,
     ) -> *mut bindings::net_device {
-        if port != PORT {
+        if port != PORT_NUM {
             return ptr::null_mut();
         }
         let guard = rcu::read_lock();
-        // SAFETY: See the head of `ops`: without its data, it is a device that the core has not forgotten yet.
-        let dev = unsafe { Device::<T>::if_whole(dev, &guard) };
+        // SAFETY: The core keeps the memory of the device until it frees it, after this call; the data was put in
+        // place before.
+        let dev = unsafe { Device::<T>::try_from_raw_rcu(dev, &guard) };
         dev.and_then(|dev| dev.netdev())
             .map_or(ptr::null_mut(), NetDev::into_raw)
     }
 
-    /// The device can be found from now on: it was registered, or has come back after it moved to another
-    /// namespace. What happened to its interface meanwhile was told to nobody.
+    /// Called when the device can be found: it was registered, or moved to another namespace. Events of its netdev
+    /// that occurred before were not delivered.
     pub(super) unsafe extern "C" fn enable_driver(dev: *mut bindings::ib_device) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `dev` is registered, so its data is in place.
         let device = unsafe { Device::<T>::from_raw(dev) };
         match device.netdev() {
             Some(netdev) => device.dispatch_port_state(&netdev),
@@ -216,12 +224,12 @@ impl<T: Driver> OpsVTable<T> {
         0
     }
 
-    /// The last operation of all, but for those that say so.
+    /// The last operation, except for those whose documentation says that they may run later.
     pub(super) unsafe extern "C" fn dealloc_driver(dev: *mut bindings::ib_device) {
         if let Some(device) = NonNull::new(dev.cast::<Device<T>>()) {
-            T::registry().unlist(device);
-            // SAFETY: See the head of `ops`. Nobody calls another operation any more, and nobody finds
-            // the device on the list.
+            T::registry().remove(device);
+            // SAFETY: By the contract in `ops`, the data is in place, and the core calls no operation any more,
+            // except those that use `try_from_raw_rcu`. Lookups in the registry do not find the device any more.
             unsafe { Device::<T>::drop_data(device) };
         }
     }

@@ -1,19 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `struct ib_device_ops` for a [`Driver`]: every function that the core calls.
+//! `struct ib_device_ops` for a [`Driver`]: the functions that the core calls.
 //!
-//! Owns the table and, in the modules below, the trampolines. One pattern: raw pointers become
-//! references and values, the trait's function is called, the result becomes an errno. Rules of the
-//! core that a driver should not have to know are kept here: what a udata may hold, which
-//! attributes are refused for all drivers, when a handle is cut, what is freed by whom. A destroy
-//! does not fail, it waits; only a region may have to stay. Nor does it look at its udata: no process can give it one,
-//! and what the core passes where it takes back an object that it could not tell of is the udata of the create, which
-//! the process may have changed since.
+//! This file has the table; the files below have the trampolines, one file per kind of object. A trampoline turns
+//! raw pointers into references and values, calls the function of the trait, and turns the result into an errno. It
+//! also applies the rules that are the same for all drivers: contents of a udata, unsupported attributes, the point
+//! at which the consumer's callbacks stop.
+//!
+//! A destroy operation waits and does not fail, except for an MR to which an MW is bound. Destroy ignores its
+//! udata: on a failed create the core passes the create's udata, which user space may have modified.
 //!
 //! # Safety
 //!
-//! Of every trampoline: the arguments are those of a call that the core makes, on a device or an
-//! object of `T`. In particular an object has its Rust part between create and destroy.
+//! A trampoline is called by the core only, as an operation of a device of `T`. The core then guarantees:
+//!
+//! - *Device.* A device pointer, and the `device` field of an object, is a [`Device<T>`](super::device::Device)
+//!   whose data is in place. Operations that may run after `dealloc_driver` say so.
+//! - *Objects.* The core allocated the object with the size that the table states, except MRs, which `new_mr`
+//!   allocates. Before create it has no Rust part, and no other call uses it. From a successful create to destroy
+//!   it has one, and so have the objects that it was created from (PD, CQs, SRQ). Destroy succeeds once, and no
+//!   other operation uses the object meanwhile, unless a handler of the consumer is still running and calls it.
+//! - *Fields.* Before create the core has set `device`, `pd`, `uobject`, the QP type and the consumer's handlers;
+//!   for an MR, after it; the completion handler of a CQ, before the CQ is armed for the first time. Until destroy
+//!   they do not change, except the PD of an MR.
+//! - *Arguments.* Pointers to attributes and results are valid for the call, of the type in the prototype, and no
+//!   other CPU accesses what they point to. Results may be uninitialised.
+//! - *udata.* It is null for a ULP. Otherwise it belongs to the call, and its user context, if it has one, to this
+//!   driver.
+//! - *GID entries.* `sgid_attr` of an address is null or an entry that the core holds for the call.
+//! - *Work requests.* A list of a ULP is well-formed (`ib_post_send`, `ib_post_recv`), and does not change during
+//!   the call.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -45,11 +61,11 @@ mod qp;
 mod restrack;
 mod srq;
 
-/// The operations of the driver `T`.
+/// The operation table of the driver `T`.
 pub(crate) struct OpsVTable<T: Driver>(PhantomData<T>);
 
 impl<T: Driver> OpsVTable<T> {
-    /// The table; the owner and the attributes are added when a device is made.
+    /// The table, without the owner and the sysfs attributes: these are added when a device is allocated.
     pub(crate) const OPS: bindings::ib_device_ops = bindings::ib_device_ops {
         driver_id: T::DRIVER_ID,
         uverbs_abi_ver: T::ABI_VERSION,
@@ -132,7 +148,7 @@ impl<T: Driver> OpsVTable<T> {
     };
 }
 
-/// What the core takes for a pointer: an object or an errno.
+/// Encodes a result as the core expects it: a pointer to the object, or an errno (`ERR_PTR`).
 fn into_err_ptr<P>(result: Result<*mut P>) -> *mut P {
     match result {
         Ok(object) => object,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on memory regions, the only objects that a driver allocates itself.
+//! Operations on MRs, the only objects that the driver allocates itself. `map_mr_sg` runs in any context, the
+//! others in process context.
 
 use super::{
     into_err_ptr,
@@ -14,7 +15,7 @@ use crate::{
             MrChange,
             MrInit,
             MrKeys,
-            MrPlace, //
+            MrRange, //
         },
         device::Device,
         driver::{
@@ -57,10 +58,10 @@ impl<T: Driver> OpsVTable<T> {
             start,
             length,
             iova,
-            // CAST: A set of bits.
+            // CAST: A bit set that the kernel declares as `int`.
             access: access as u32,
         };
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `pd` and `udata` are those of a call of an operation.
         unsafe { Self::register(pd, dmah, udata, |dev, pd| T::reg_user_mr(dev, pd, init)) }
     }
 
@@ -79,21 +80,22 @@ impl<T: Driver> OpsVTable<T> {
             offset,
             length,
             iova,
-            // CAST: A set of bits.
+            // CAST: A bit set that the kernel declares as `int`.
             access: access as u32,
         };
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `attrs` is valid for the call, and so is the udata in it. `pd` is that
+        // of a call of an operation.
         unsafe {
             let udata = &raw mut (*attrs).__bindgen_anon_1.hdr.driver_udata;
             Self::register(pd, dmah, udata, |dev, pd| T::reg_dmabuf_mr(dev, pd, init))
         }
     }
 
-    /// Registers what `make` makes, for a process that asks for nothing that nobody knows.
+    /// Registers an MR that `make` creates, for a process. Rejects requests for features that are not supported.
     ///
     /// # Safety
     ///
-    /// See the head of `ops`.
+    /// As for all operations, see `ops`; the arguments are those of a call of an operation.
     unsafe fn register(
         pd: *mut bindings::ib_pd,
         dmah: *mut bindings::ib_dmah,
@@ -104,9 +106,10 @@ impl<T: Driver> OpsVTable<T> {
             if !dmah.is_null() {
                 return Err(EOPNOTSUPP);
             }
-            // SAFETY: As the function requires.
+            // SAFETY: The caller guarantees the contract of `ops`: `udata` is null or of this call, `pd.device` has
+            // its data and `pd` its Rust part.
             unsafe {
-                udata::expect_none(udata)?;
+                udata::expect_no_udata(udata)?;
                 let dev = Device::<T>::from_raw((*pd).device);
                 let (mr, keys) = make(dev, object::Pd::<T::Pd>::data(pd))?;
                 Self::new_mr(dev, mr, keys)
@@ -137,7 +140,8 @@ impl<T: Driver> OpsVTable<T> {
             };
             let flush = bindings::ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
             let count = c_int::try_from(count)?;
-            // SAFETY: See the head of `ops`; the list is the core's, and has as many entries.
+            // SAFETY: By the contract in `ops`, `pd.device` has its data and `pd` its Rust part. `sges` points to
+            // `count` elements in memory of the core, which do not change during the call.
             unsafe {
                 let dev = Device::<T>::from_raw((*pd).device);
                 let pd = object::Pd::<T::Pd>::data(pd);
@@ -153,27 +157,33 @@ impl<T: Driver> OpsVTable<T> {
         access: c_int,
     ) -> *mut bindings::ib_mr {
         into_err_ptr((|| {
-            // SAFETY: See the head of `ops`.
-            unsafe {
-                let dev = Device::<T>::from_raw((*pd).device);
-                let pd = object::Pd::<T::Pd>::data(pd);
-                // The core gives such regions to consumers in the kernel only.
-                let memory = Memory::Kernel(KernelMemory::new());
-                // CAST: A set of bits.
-                let (mr, keys) = T::get_dma_mr(dev, pd, access as u32, memory)?;
-                Self::new_mr(dev, mr, keys)
-            }
+            // SAFETY: By the contract in `ops`, `pd.device` has its data and `pd` its Rust part.
+            let (dev, pd) = unsafe {
+                (
+                    Device::<T>::from_raw((*pd).device),
+                    object::Pd::<T::Pd>::data(pd),
+                )
+            };
+            // SAFETY: The contract is about the offsets with which the memory is accessed later, by safe code of
+            // the driver, so it is not proved here but by design. The core calls this operation for ULPs only, so
+            // only a ULP or a peer to which the ULP gave the rkey can name this MR, and both are trusted with
+            // kernel memory. `Driver::get_dma_mr` obliges the driver to take offsets only from WRs and packets that
+            // name it. See "Known exceptions" in Documentation/unsafe.rst.
+            let memory = Memory::Kernel(unsafe { KernelMemory::new() });
+            // CAST: A bit set that the kernel declares as `int`.
+            let (mr, keys) = T::get_dma_mr(dev, pd, access as u32, memory)?;
+            Self::new_mr(dev, mr, keys)
         })())
     }
 
-    /// The C structure for `mr`, which is taken back if there is no memory for it.
+    /// Allocates the C structure of `mr`. If that fails, deregisters `mr`.
     fn new_mr(dev: &Device<T>, mr: Arc<T::Mr>, keys: MrKeys) -> Result<*mut bindings::ib_mr> {
         let object = object::Mr::<T::Mr>::new_boxed(mr.clone()).inspect_err(|_| {
-            // Nobody knows its key, so nothing is bound to it.
+            // No key of it was returned, so no MW is bound to it, and this succeeds.
             let _ = T::dereg_mr(dev, &mr);
         })?;
         let raw: *mut bindings::ib_mr = KBox::into_raw(object).cast();
-        // SAFETY: Just made, and ours alone.
+        // SAFETY: `raw` was just leaked from a box, and is not shared yet.
         unsafe {
             (*raw).lkey = keys.lkey;
             (*raw).rkey = keys.rkey;
@@ -190,7 +200,7 @@ impl<T: Driver> OpsVTable<T> {
             if mr_type != bindings::ib_mr_type_IB_MR_TYPE_MEM_REG {
                 return Err(EOPNOTSUPP);
             }
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `pd.device` has its data and `pd` its Rust part.
             unsafe {
                 let dev = Device::<T>::from_raw((*pd).device);
                 let (mr, keys) = T::alloc_mr(dev, object::Pd::<T::Pd>::data(pd), max_num_sg)?;
@@ -199,7 +209,7 @@ impl<T: Driver> OpsVTable<T> {
         })())
     }
 
-    /// Returns how many elements were taken.
+    /// Returns the number of elements used.
     pub(super) unsafe extern "C" fn map_mr_sg(
         mr: *mut bindings::ib_mr,
         list: *mut bindings::scatterlist,
@@ -208,8 +218,9 @@ impl<T: Driver> OpsVTable<T> {
     ) -> c_int {
         from_result(|| {
             let raw = NonNull::new(mr).ok_or(EINVAL)?;
-            // SAFETY: See the head of `ops`; `new_mr` has made it. Consumers in the kernel own what
-            // they list.
+            // SAFETY: By the contract in `ops`, `mr` is an object of `new_mr` with its Rust part. `list` has
+            // `count` elements, and `offset` is null or valid. The ULP owns the memory that it lists until it
+            // invalidates the MR.
             let (data, list) = unsafe {
                 (
                     object::Mr::<T::Mr>::data(mr),
@@ -220,7 +231,7 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
-    /// Returns null: the region is still the same.
+    /// Returns null: the MR object stays the same.
     pub(super) unsafe extern "C" fn rereg_user_mr(
         mr: *mut bindings::ib_mr,
         flags: c_int,
@@ -231,12 +242,13 @@ impl<T: Driver> OpsVTable<T> {
         pd: *mut bindings::ib_pd,
         udata: *mut bindings::ib_udata,
     ) -> *mut bindings::ib_mr {
-        // CAST: A set of bits.
+        // CAST: A bit set that the kernel declares as `int`.
         let has = |flag| flags as u32 & flag != 0;
         into_err_ptr((|| {
-            // SAFETY: See the head of `ops`; `new_mr` has made it.
+            // SAFETY: By the contract in `ops`, `udata` is null or of this call. `mr.device` has its data, `mr` is
+            // an object of `new_mr` with its Rust part, and `pd` has its Rust part.
             let (dev, data, pd) = unsafe {
-                udata::expect_none(udata)?;
+                udata::expect_no_udata(udata)?;
                 (
                     Device::<T>::from_raw((*mr).device),
                     object::Mr::<T::Mr>::data(mr),
@@ -245,10 +257,10 @@ impl<T: Driver> OpsVTable<T> {
             };
             let change = MrChange {
                 pd: has(bindings::ib_mr_rereg_flags_IB_MR_REREG_PD).then_some(pd),
-                // CAST: A set of bits.
+                // CAST: A bit set that the kernel declares as `int`.
                 access: has(bindings::ib_mr_rereg_flags_IB_MR_REREG_ACCESS)
                     .then_some(access as u32),
-                place: has(bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS).then_some(MrPlace {
+                range: has(bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS).then_some(MrRange {
                     start,
                     length,
                     iova,
@@ -264,7 +276,9 @@ impl<T: Driver> OpsVTable<T> {
         _udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`; `new_mr` has made it.
+            // SAFETY: By the contract in `ops`, `mr.device` has its data, and `mr` is an object of `new_mr` with
+            // its Rust part. After `dereg_mr` succeeded, no other operation uses it: the Rust part is taken out,
+            // then the memory freed once, as the box that `new_mr` leaked.
             unsafe {
                 let dev = Device::<T>::from_raw((*mr).device);
                 T::dereg_mr(dev, object::Mr::<T::Mr>::data(mr))?;

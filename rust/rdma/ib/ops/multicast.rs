@@ -2,8 +2,7 @@
 
 //! Operations on multicast groups.
 //!
-//! The core lets nothing but datagram queue pairs and multicast addresses through, and destroys no queue
-//! pair that is attached.
+//! The core passes only UD QPs and multicast addresses, and does not destroy a QP that is attached.
 
 use super::OpsVTable;
 use crate::{
@@ -20,14 +19,15 @@ use kernel::{
 };
 
 impl<T: Driver> OpsVTable<T> {
-    /// LIDs have no meaning on Ethernet.
+    /// The LID has no meaning on Ethernet.
     pub(super) unsafe extern "C" fn attach_mcast(
         qp: *mut bindings::ib_qp,
         gid: *mut bindings::ib_gid,
         _lid: u16,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`. Any bytes are a GID.
+            // SAFETY: By the contract in `ops`, `qp.device` has its data, `qp` its Rust part, and `gid` is valid.
+            // All bytes are valid in a GID.
             let (dev, data, group) = unsafe {
                 let dev = Device::<T>::from_raw((*qp).device);
                 (dev, object::Qp::<T::Qp>::data(qp), (*gid).raw)
@@ -42,7 +42,8 @@ impl<T: Driver> OpsVTable<T> {
         _lid: u16,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`. Any bytes are a GID.
+            // SAFETY: By the contract in `ops`, `qp.device` has its data, `qp` its Rust part, and `gid` is valid.
+            // All bytes are valid in a GID.
             let (dev, data, group) = unsafe {
                 let dev = Device::<T>::from_raw((*qp).device);
                 (dev, object::Qp::<T::Qp>::data(qp), (*gid).raw)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on memory windows.
+//! Operations on MWs.
 
 use super::OpsVTable;
 use crate::{
@@ -24,9 +24,10 @@ impl<T: Driver> OpsVTable<T> {
         udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `udata` is null or of this call. `mw.device` has its data and
+            // `mw.pd` its Rust part. The core has set the type.
             let (dev, pd, mw_type) = unsafe {
-                udata::expect_none(udata)?;
+                udata::expect_no_udata(udata)?;
                 (
                     Device::<T>::from_raw((*mw).device),
                     object::Pd::<T::Pd>::data((*mw).pd),
@@ -39,7 +40,7 @@ impl<T: Driver> OpsVTable<T> {
                 _ => return Err(EINVAL),
             };
             let (data, rkey) = T::alloc_mw(dev, pd, mw_type)?;
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `mw` has no Rust part, and is not shared until this returns.
             unsafe {
                 (*mw).rkey = rkey;
                 object::Mw::<T::Mw>::init(mw, data);
@@ -49,7 +50,8 @@ impl<T: Driver> OpsVTable<T> {
     }
 
     pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut bindings::ib_mw) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `mw.device` has its data. `mw` has its Rust part, and no other
+        // operation uses it now or later.
         unsafe {
             let dev = Device::<T>::from_raw((*mw).device);
             T::dealloc_mw(dev, object::Mw::<T::Mw>::take(mw));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on queue pairs.
+//! Operations on QPs. `post_send` and `post_recv` run in any context, the others in process context.
 
 use super::OpsVTable;
 use crate::{
@@ -39,8 +39,8 @@ use kernel::{
     sync::new_mutex, //
 };
 
-/// What would say where in a process's memory the queues are to lie.
-const BUFFERS: &[u32] = &[
+/// Attributes by which a process provides the memory of the queues itself, which is not supported.
+const USER_BUFFER_ATTRS: &[u32] = &[
     bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_BUF_UMEM,
     bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_RQ_BUF_UMEM,
     bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_SQ_BUF_UMEM,
@@ -53,9 +53,10 @@ impl<T: Driver> OpsVTable<T> {
         udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `udata` is null or of this call, with a user context of this
+            // driver. `qp.device` has its data. `attr` is valid and not shared.
             let (dev, attr, mut user) = unsafe {
-                let user = UserContext::<T::Ucontext>::for_queue(udata, BUFFERS)?;
+                let user = UserContext::<T::Ucontext>::for_queue(udata, USER_BUFFER_ATTRS)?;
                 (Device::<T>::from_raw((*qp).device), &mut *attr, user)
             };
             if attr.create_flags != 0 || !attr.rwq_ind_tbl.is_null() {
@@ -66,7 +67,8 @@ impl<T: Driver> OpsVTable<T> {
             }
             let handle = QpHandle::new(qp)?;
             let modify = KBox::pin_init(new_mutex!((), "rdma::Qp::modify"), GFP_KERNEL_ACCOUNT)?;
-            // SAFETY: See the head of `ops`; the queues are of the same device.
+            // SAFETY: By the contract in `ops`, the PD, the CQs and the SRQ of a new QP are objects of the same
+            // device that have their Rust parts. The CQs are not null, as checked.
             let (pd, send_cq, recv_cq, srq) = unsafe {
                 (
                     object::Pd::<T::Pd>::data((*qp).pd),
@@ -97,7 +99,7 @@ impl<T: Driver> OpsVTable<T> {
                     .map(UserContext::take_mappings)
                     .unwrap_or_default(),
             };
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `qp` has no Rust part, and is not shared until this returns.
             unsafe {
                 (*qp).qp_num = created.qp_num;
                 object::Qp::<T::Qp>::init(qp, data);
@@ -114,9 +116,10 @@ impl<T: Driver> OpsVTable<T> {
     ) -> c_int {
         from_result(|| {
             let mask = QpAttrMask::from_raw(mask);
-            // SAFETY: See the head of `ops`. The core holds the entry of the GID table.
+            // SAFETY: By the contract in `ops`, `udata` is null or of this call. `qp.device` has its data and `qp`
+            // its Rust part. `attr` is valid, and the core holds the GID entry of its address.
             let (dev, data, mut attr, qp_type) = unsafe {
-                udata::expect_none(udata)?;
+                udata::expect_no_udata(udata)?;
                 (
                     Device::<T>::from_raw((*qp).device),
                     object::Qp::<T::Qp>::data(qp),
@@ -124,20 +127,21 @@ impl<T: Driver> OpsVTable<T> {
                     (*qp).qp_type,
                 )
             };
-            let _one_at_a_time = data.modify.lock();
+            let _guard = data.modify.lock();
             let current = T::qp_state(&data.qp);
             if mask.contains(QpAttrMask::CUR_STATE) && attr.cur_qp_state != current {
                 return Err(EINVAL);
             }
-            // What is legal now may not be in the state that comes next.
+            // The driver gets the state for which the transition is checked below: it may be illegal in a later
+            // state.
             attr.cur_qp_state = current;
             let next = match mask.contains(QpAttrMask::STATE) {
                 true => attr.qp_state,
                 false => current,
             };
-            // What lets processes in adds the port to an address vector that comes alone in SQD, which
-            // the table knows of RC only.
-            let asked = match qp_type {
+            // uverbs adds the port to an address vector that is set alone in SQD. The core's table permits that for
+            // RC only.
+            let checked_mask = match qp_type {
                 bindings::ib_qp_type_IB_QPT_UC
                     if current == IbQpState::Sqd && mask.contains(QpAttrMask::AV) =>
                 {
@@ -145,9 +149,15 @@ impl<T: Driver> OpsVTable<T> {
                 }
                 _ => mask,
             };
-            // SAFETY: Pure function of numbers.
+            // SAFETY: The function has no preconditions: it looks its arguments up in a table, with bounds checks
+            // for the states, which are valid.
             let legal = unsafe {
-                bindings::ib_modify_qp_is_ok(current as u32, next as u32, qp_type, asked.as_raw())
+                bindings::ib_modify_qp_is_ok(
+                    current as u32,
+                    next as u32,
+                    qp_type,
+                    checked_mask.as_raw(),
+                )
             };
             if !legal {
                 return Err(EINVAL);
@@ -163,9 +173,10 @@ impl<T: Driver> OpsVTable<T> {
         _mask: c_int,
         init: *mut bindings::ib_qp_init_attr,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `qp` has its Rust part.
         let data = unsafe { object::Qp::<T::Qp>::data(qp) };
-        // SAFETY: See the head of `ops`. The memory may be uninitialised, and goes to user space.
+        // SAFETY: By the contract in `ops`, both are valid for writes and not shared. They may be uninitialised,
+        // and are copied to user space, so they are zeroed first.
         let (attr, init) = unsafe {
             attr.write(pin_init::zeroed());
             init.write(pin_init::zeroed());
@@ -179,7 +190,7 @@ impl<T: Driver> OpsVTable<T> {
             true => bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
             false => bindings::ib_sig_type_IB_SIGNAL_REQ_WR,
         };
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `qp` is valid, and the core does not change these fields after create.
         unsafe {
             init.event_handler = (*qp).event_handler;
             init.qp_context = (*qp).qp_context;
@@ -191,49 +202,50 @@ impl<T: Driver> OpsVTable<T> {
         0
     }
 
-    /// The consumer hears nothing any more from the moment that this begins.
+    /// Stops the events first. The event handler may still run until `wait` returns, and may query the QP.
     pub(super) unsafe extern "C" fn destroy_qp(
         qp: *mut bindings::ib_qp,
         _udata: *mut bindings::ib_udata,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `qp.device` has its data and `qp` its Rust part.
         let (dev, data) = unsafe {
             (
                 Device::<T>::from_raw((*qp).device),
                 object::Qp::<T::Qp>::data(qp),
             )
         };
-        let sever = data.handle.sever();
-        // Its handler may still be at work, and may ask what the queue pair is like.
+        let revoked = data.handle.revoke();
         T::destroy_qp(dev, data.qp.clone());
-        sever.wait();
-        data.handle.finish();
-        // SAFETY: See the head of `ops`; now nobody uses it any more.
+        revoked.wait();
+        data.handle.cancel_events();
+        // SAFETY: By the contract in `ops`, `qp` has its Rust part. No other operation uses it now or later, and
+        // the event handler, which might, has ended.
         drop(unsafe { object::Qp::<T::Qp>::take(qp) });
         0
     }
 
-    /// A null list is a process's doorbell. A process may also have the core make a list, with whatever
-    /// addresses in it: that is refused.
+    /// A null list is the doorbell of a process. A list for the QP of a process is rejected: uverbs builds it from
+    /// user data, with arbitrary addresses.
     pub(super) unsafe extern "C" fn post_send(
         qp: *mut bindings::ib_qp,
         wr: *const bindings::ib_send_wr,
         bad: *mut *const bindings::ib_send_wr,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
-        let (data, of_process) =
+        // SAFETY: By the contract in `ops`, `qp` has its Rust part, and `uobject` does not change.
+        let (data, is_user_qp) =
             unsafe { (object::Qp::<T::Qp>::data(qp), !(*qp).uobject.is_null()) };
-        let (posted, last) = match (wr.is_null(), of_process) {
+        let (posted, last) = match (wr.is_null(), is_user_qp) {
             (true, _) => (T::post_send(&data.qp), wr),
             (false, true) => (Err(EINVAL), wr),
             (false, false) => {
-                // SAFETY: See the head of `ops`; what is no process's is a consumer's in the kernel.
+                // SAFETY: By the contract in `ops`, a QP without `uobject` is a ULP's, so `wr` is a well-formed
+                // list for a QP of this type, which does not change during the call.
                 let mut list = unsafe { SendWrList::<T::Ah>::from_raw(wr, (*qp).qp_type) };
                 (T::post_send_kernel(&data.qp, &mut list), list.current())
             }
         };
         if posted.is_err() && !bad.is_null() {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `bad` is valid for writes, as it is not null.
             unsafe { bad.write(last) };
         }
         from_result(|| posted.map(|()| 0))
@@ -244,11 +256,12 @@ impl<T: Driver> OpsVTable<T> {
         wr: *const bindings::ib_recv_wr,
         bad: *mut *const bindings::ib_recv_wr,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `qp` has its Rust part, and `wr` is a well-formed list that does not
+        // change during the call.
         let (data, mut list) = unsafe { (object::Qp::<T::Qp>::data(qp), RecvWrList::from_raw(wr)) };
         let posted = T::post_recv_kernel(&data.qp, &mut list);
         if posted.is_err() && !bad.is_null() {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `bad` is valid for writes, as it is not null.
             unsafe { bad.write(list.current()) };
         }
         from_result(|| posted.map(|()| 0))

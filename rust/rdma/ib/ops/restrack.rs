@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations by which the core asks for details of an object.
+//! Operations by which the core requests details of an object. Process context.
 
 use super::OpsVTable;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
         device::Device,
         driver::Driver,
         object,
-        restrack::Details, //
+        restrack::RestrackEntry, //
     }, //
 };
 use kernel::{
@@ -18,16 +18,17 @@ use kernel::{
 };
 
 impl<T: Driver> OpsVTable<T> {
-    /// The core asks for nothing that is being destroyed.
+    /// The core does not call these for an object that is being destroyed.
     pub(super) unsafe extern "C" fn fill_res_qp_entry(
         msg: *mut bindings::sk_buff,
         qp: *mut bindings::ib_qp,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `qp` has its Rust part, and `msg` is a netlink message of this
+            // call.
             unsafe {
                 let data = object::Qp::<T::Qp>::data(qp);
-                Details::write(msg, |details| T::describe_qp(&data.qp, details))?;
+                RestrackEntry::write(msg, |entry| T::describe_qp(&data.qp, entry))?;
             }
             Ok(0)
         })
@@ -38,10 +39,11 @@ impl<T: Driver> OpsVTable<T> {
         cq: *mut bindings::ib_cq,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `cq` has its Rust part, and `msg` is a netlink message of this
+            // call.
             unsafe {
                 let data = object::Cq::<T::Cq>::data(cq);
-                Details::write(msg, |details| T::describe_cq(&data.cq, details))?;
+                RestrackEntry::write(msg, |entry| T::describe_cq(&data.cq, entry))?;
             }
             Ok(0)
         })
@@ -52,10 +54,11 @@ impl<T: Driver> OpsVTable<T> {
         srq: *mut bindings::ib_srq,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `srq` has its Rust part, and `msg` is a netlink message of this
+            // call.
             unsafe {
                 let data = object::Srq::<T::Srq>::data(srq);
-                Details::write(msg, |details| T::describe_srq(&data.srq, details))?;
+                RestrackEntry::write(msg, |entry| T::describe_srq(&data.srq, entry))?;
             }
             Ok(0)
         })
@@ -66,11 +69,12 @@ impl<T: Driver> OpsVTable<T> {
         mr: *mut bindings::ib_mr,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`; `new_mr` has made it.
+            // SAFETY: By the contract in `ops`, `mr.device` has its data, `mr` is an object of `new_mr` with its
+            // Rust part, and `msg` is a netlink message of this call.
             unsafe {
                 let dev = Device::<T>::from_raw((*mr).device);
                 let data = object::Mr::<T::Mr>::data(mr);
-                Details::write(msg, |details| T::describe_mr(dev, data, details))?;
+                RestrackEntry::write(msg, |entry| T::describe_mr(dev, data, entry))?;
             }
             Ok(0)
         })

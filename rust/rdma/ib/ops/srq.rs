@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on shared receive queues.
+//! Operations on SRQs. `post_srq_recv` runs in any context, the others in process context.
 
 use super::OpsVTable;
 use crate::{
@@ -28,8 +28,8 @@ use kernel::{
     sync::new_mutex, //
 };
 
-/// What would say where in a process's memory the queue is to lie.
-const BUFFERS: &[u32] =
+/// Attributes by which a process provides the memory of the SRQ itself, which is not supported.
+const USER_BUFFER_ATTRS: &[u32] =
     &[bindings::uverbs_attrs_create_srq_cmd_attr_ids_UVERBS_ATTR_CREATE_SRQ_BUF_UMEM];
 
 impl<T: Driver> OpsVTable<T> {
@@ -39,9 +39,10 @@ impl<T: Driver> OpsVTable<T> {
         udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `udata` is null or of this call, with a user context of this
+            // driver. `srq.device` has its data and `srq.pd` its Rust part. `attr` is valid and not shared.
             let (dev, pd, attr, mut user) = unsafe {
-                let user = UserContext::<T::Ucontext>::for_queue(udata, BUFFERS)?;
+                let user = UserContext::<T::Ucontext>::for_queue(udata, USER_BUFFER_ATTRS)?;
                 (
                     Device::<T>::from_raw((*srq).device),
                     object::Pd::<T::Pd>::data((*srq).pd),
@@ -72,7 +73,7 @@ impl<T: Driver> OpsVTable<T> {
                 handle,
                 mappings,
             };
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `srq` has no Rust part, and is not shared until this returns.
             unsafe { object::Srq::<T::Srq>::init(srq, data) };
             Ok(0)
         })
@@ -85,20 +86,21 @@ impl<T: Driver> OpsVTable<T> {
         udata: *mut bindings::ib_udata,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `udata` is null or of this call, with a user context of this
+            // driver. `srq.device` has its data and `srq` its Rust part. `attr` is valid.
             let (dev, data, (max_wr, limit), mut user) = unsafe {
-                let user = UserContext::<T::Ucontext>::with_answer_at(udata)?;
+                let user = UserContext::<T::Ucontext>::with_response_addr(udata)?;
                 (
                     Device::<T>::from_raw((*srq).device),
                     object::Srq::<T::Srq>::data(srq),
-                    // The core sets no others.
+                    // The core sets no other fields.
                     ((*attr).max_wr, (*attr).srq_limit),
                     user,
                 )
             };
             let resizes = mask & bindings::ib_srq_attr_mask_IB_SRQ_MAX_WR != 0;
             let limits = mask & bindings::ib_srq_attr_mask_IB_SRQ_LIMIT != 0;
-            // An illegal combination: nothing of it happens.
+            // Reject an invalid combination before any of it takes effect.
             if resizes && limits && limit > max_wr {
                 return Err(EINVAL);
             }
@@ -120,7 +122,8 @@ impl<T: Driver> OpsVTable<T> {
         srq: *mut bindings::ib_srq,
         attr: *mut bindings::ib_srq_attr,
     ) -> c_int {
-        // SAFETY: See the head of `ops`. The memory may be uninitialised.
+        // SAFETY: By the contract in `ops`, `attr` is valid for writes and not shared; it may be uninitialised, so
+        // it is zeroed first. `srq` has its Rust part.
         let (data, attr) = unsafe {
             attr.write(pin_init::zeroed());
             (object::Srq::<T::Srq>::data(srq), &mut *attr)
@@ -129,21 +132,22 @@ impl<T: Driver> OpsVTable<T> {
         0
     }
 
-    /// The consumer hears nothing any more from the moment that this begins.
+    /// Stops the events first.
     pub(super) unsafe extern "C" fn destroy_srq(
         srq: *mut bindings::ib_srq,
         _udata: *mut bindings::ib_udata,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `srq.device` has its data and `srq` its Rust part.
         let (dev, data) = unsafe {
             (
                 Device::<T>::from_raw((*srq).device),
                 object::Srq::<T::Srq>::data(srq),
             )
         };
-        // Its handler may still be at work, and may post to the queue.
-        data.handle.sever().wait();
-        // SAFETY: See the head of `ops`; now nobody uses it any more.
+        // The event handler may be running, and may post to the SRQ.
+        data.handle.revoke().wait();
+        // SAFETY: By the contract in `ops`, `srq` has its Rust part. No other operation uses it now or later, and
+        // the event handler, which might, has ended.
         let data = unsafe { object::Srq::<T::Srq>::take(srq) };
         T::destroy_srq(dev, data.srq);
         0
@@ -154,12 +158,13 @@ impl<T: Driver> OpsVTable<T> {
         wr: *const bindings::ib_recv_wr,
         bad: *mut *const bindings::ib_recv_wr,
     ) -> c_int {
-        // SAFETY: See the head of `ops`.
+        // SAFETY: By the contract in `ops`, `srq` has its Rust part, and `wr` is a well-formed list that does not
+        // change during the call.
         let (data, mut list) =
             unsafe { (object::Srq::<T::Srq>::data(srq), RecvWrList::from_raw(wr)) };
         let posted = T::post_srq_recv(&data.srq, &mut list);
         if posted.is_err() && !bad.is_null() {
-            // SAFETY: See the head of `ops`.
+            // SAFETY: By the contract in `ops`, `bad` is valid for writes, as it is not null.
             unsafe { bad.write(list.current()) };
         }
         from_result(|| posted.map(|()| 0))

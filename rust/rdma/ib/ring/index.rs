@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the two ends of a ring are.
+//! Positions of the two ends of a ring, and the order of accesses to indices and elements.
 //!
-//! Owns what an index means, and in which order index and elements are touched. Does not know the
-//! kernel, nor where the indices lie: they are those of the parent module, and `tests/loom` compiles
-//! this file over a model of them, and checks that.
+//! The indices are those of the parent module. `tests/loom` compiles this file with a model of them. Any context;
+//! takes no lock.
 //!
-//! # Why elements are whole
+//! # Ordering
 //!
-//! Who has written an element publishes it with a release; who looks for it acquires. So does the
-//! consumer in the other direction when it gives an element back, and the producer before it
-//! writes there again. User space does the same, or harms nobody but itself: each end keeps its
-//! own position and takes from the other's index only how far it may go, masked, so the worst that
-//! any value can say is "full" or "empty" at the wrong time.
+//! The producer writes an element, then publishes its index with a release. The consumer loads that index with an
+//! acquire, then reads the element. In the other direction the consumer releases an element after it has read it,
+//! and the producer acquires the consumer's index before it writes there again.
+//!
+//! User space does the same. If it does not, it damages only itself: each end keeps its own position and uses the
+//! other's index, masked, only as a bound. The worst effect of any value is "full" or "empty" at the wrong time.
 
 use super::{
     Acquire,
@@ -21,22 +21,21 @@ use super::{
 };
 
 impl Ring {
-    /// The position after the last element published by the producer. What the producer wrote
-    /// before is visible after this.
+    /// Returns the position after the last element that the producer published. The producer's earlier writes are
+    /// visible after this.
     #[inline]
     pub fn producer(&self) -> u32 {
         self.producer_index().load(Acquire) & self.mask()
     }
 
-    /// The position of the first element that the consumer has not released. The consumer has done
-    /// with what stands before.
+    /// Returns the position of the first element that the consumer has not released. The consumer no longer reads
+    /// the elements before it.
     #[inline]
     pub fn consumer(&self) -> u32 {
         self.consumer_index().load(Acquire) & self.mask()
     }
 
-    /// Publishes the elements before `index`: everything written up to now is visible to whoever
-    /// sees the new index.
+    /// Publishes the elements before `index`: a consumer that sees the new index sees all earlier writes.
     #[inline]
     pub fn publish_producer(&self, index: u32) {
         let index = index & self.mask();
@@ -50,22 +49,22 @@ impl Ring {
         self.consumer_index().store(index, Release);
     }
 
-    /// The position after `index`.
+    /// Returns the position after `index`.
     #[inline]
     pub fn after(&self, index: u32) -> u32 {
         index.wrapping_add(1) & self.mask()
     }
 
-    /// Elements from `index` up to `end`; at most as many as fit, whatever these are.
+    /// Returns the number of elements from `index` to `end`. It is at most the capacity, for any values.
     #[inline]
     pub fn distance(&self, index: u32, end: u32) -> u32 {
         end.wrapping_sub(index) & self.mask()
     }
 
-    /// Has `write` fill the element at `producer`, publishes it and moves on. `None` if there is no
-    /// room.
+    /// Lets `write` fill the element at `producer`, publishes it, and advances `producer`. Returns `None` if the
+    /// ring is full.
     ///
-    /// `producer` is the producer's own position; there is one producer at a time.
+    /// `producer` is the producer's own position. The caller serializes producers.
     #[inline]
     pub fn push(&self, producer: &mut u32, write: impl FnOnce(u32)) -> Option<()> {
         let index = *producer;
@@ -79,10 +78,10 @@ impl Ring {
         Some(())
     }
 
-    /// Has `read` copy the element at `consumer`, releases it and moves on, unless `read` refuses it: then it stays
-    /// the next. `None` if nothing is published.
+    /// Lets `read` copy the element at `consumer`, releases the element, and advances `consumer`. If `read` fails,
+    /// the element stays the next one. Returns `None` if the ring is empty.
     ///
-    /// `consumer` is the consumer's own position; there is one consumer at a time.
+    /// `consumer` is the consumer's own position. The caller serializes consumers.
     #[inline]
     pub fn take<R, E>(
         &self,
