@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""RLIMIT_MEMLOCK: what a user without capabilities may have registered at a time, in sum and to the page.
+"""RLIMIT_MEMLOCK: how much memory a user without capabilities may register at a time, in sum and to the page.
 
-Each test is a process of its own. What one attempt beyond the limit meets is in verbs.py; whom memory of the kernel is
-charged to is in flood.py and bounded.py.
+Each test runs in its own process. verbs.py tests the error of one attempt beyond the limit; flood.py and bounded.py
+test to which cgroup kernel memory is charged.
 """
 
 import ctypes

@@ -96,8 +96,9 @@ def pinned():
 
 
 def each_failure(make, unmake, other=()):
-    """Makes something until no allocation is left to fail; returns how many failed. What was made goes again,
-    with failures of its own. Of what was not made, nothing is left. `other`: as for attempt."""
+    """Creates an object until no allocation is left to fail; returns the number of failures. Destroys each object
+    that was created, with failures too. A failed create must leave nothing behind. `other`: as for attempt.
+    """
     before = pinned(), resources()
     for number in range(1, MOST):
         with Injection(number) as injection:
@@ -217,7 +218,7 @@ def connections():
 
     for connect.number in range(1, MOST):
         connect()
-        equal(pinned(), before[0], "memory that is held afterwards")
+        equal(pinned(), before[0], "memory pinned afterwards")
         if not connect.happened:
             break
     else:
