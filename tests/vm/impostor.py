@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What anybody can find out of a connection of others, and a process that writes its packets itself.
+"""Attempts to impersonate the peer of another process's connection.
 
-For isolation.py, whose strangers try it.
+Reads the expected PSN over netlink and writes packets from user space. Used by isolation.py.
 """
 
 import os
@@ -20,7 +20,7 @@ SERVICE = {e.IBV_QPT_RC: frame.RC, e.IBV_QPT_UC: frame.UC}
 
 
 def expected_by(number):
-    """The PSN that a queue pair expects next, as the core tells everybody."""
+    """Returns the PSN that a QP expects next, as the core reports it over netlink."""
     device = {nldev.DEV_INDEX: nldev.index_of(DEVICE)}
     for answer in nldev.ask(nldev.RES_QP_GET, device, dump=True):
         for entry in nldev.within(answer, nldev.RES_QP, nldev.RES_QP_ENTRY):
@@ -30,11 +30,11 @@ def expected_by(number):
 
 
 def by_datagrams(told):
-    """to speak for the peers of the owner's queue pairs by a socket of UDP: the kernel sends nothing"""
+    """to impersonate the peers of the owner's queue pairs through a UDP socket: the kernel sends nothing"""
     to, sent = os.environ["ADDR"], []
     host = socket.inet_aton(to)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-        # So that all of what the checksum covers is known: such a packet has the number 0.
+        # With DF the IPv4 identification is 0, so every byte that the ICRC covers is known.
         out.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
         out.bind(("", 0))
         for number, service in told["connected"]:
@@ -43,7 +43,7 @@ def by_datagrams(told):
                                  "opcode": SERVICE[service] | frame.SEND_ONLY})
             # The kernel writes the headers: Ethernet, IPv4, UDP.
             sent.append(_sends(out, whole[14 + 20 + 8:], (to, frame.PORT)))
-        true(_sends(out, bytes(64), (to, frame.PORT + 1)), "other ports are open to all")
+        true(_sends(out, bytes(64), (to, frame.PORT + 1)), "other ports are not restricted")
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as out:
         for address in os.environ["ADDR6"], "::ffff:" + to:
             sent.append(_sends(out, bytes(64), (address, frame.PORT)))
@@ -51,7 +51,7 @@ def by_datagrams(told):
 
 
 def _sends(out, datagram, address):
-    """Whether the kernel sends it."""
+    """Returns whether the kernel sends the datagram."""
     try:
         out.sendto(datagram, address)
     except PermissionError:

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every operation that two drivers have in common, across a wire, asked by either.
+"""Every operation that two drivers have in common, over a wire, with each driver as requester.
 
 	DEV over v0 ------ PEER_DEV over v1, in namespace b; or each on a machine of its own (see far.py)
 
-What rdma_rxe (7.3) does otherwise: its ICRC of a FLUSH covers the headers twice, so nobody else understands one; it
-shows IBV_WC_WITH_INV as the kernel's number, 4; it calls a receive that is too short an operational error; and it
-does not know a READ again when that is repeated, if it is of no bytes (it keeps 0 for its key, and compares) or
-through a window that is based at zero (it keeps the address in the region, and compares), so one whose response is
-lost never ends, whoever asks. When it repeats an ATOMIC_WRITE it names address 0: one that was lost is refused, one
-whose response was lost is another request, which nobody answers. And it takes a max_rd_atomic that is no power of two
-for the next one, so it asks for more at a time than its peer keeps answers for.
+Differences of rdma_rxe (7.3):
+- Its ICRC of a FLUSH covers the headers twice, so no other implementation accepts one.
+- It reports IBV_WC_WITH_INV as the kernel's number, 4.
+- It reports a receive that is too short as an operational error.
+- It does not recognize a repeated READ that has no bytes (it stores key 0, and compares it), or one through a
+  zero-based window (it stores the address in the region, and compares it). Such a READ never ends if its response is
+  lost, with any requester.
+- A repeated ATOMIC_WRITE names address 0. It is refused if the original was lost; if the response was lost it is a
+  different request, which is never answered.
+- It rounds a max_rd_atomic that is not a power of two up to the next one, so it sends more requests at a time than
+  its peer keeps responses for.
 """
 
 import os
@@ -32,7 +36,7 @@ BAD_WIRE = "BAD_WIRE" in os.environ
 
 
 class either:  # pylint: disable=invalid-name
-    """`for asking, answering in either()`: two connected ends, once each way round."""
+    """`for requester, responder in either()`: two connected ends, in both role assignments."""
 
     def __init__(self, asks=None, answers=None, **settings):
         self.asks, self.answers, self.settings = asks or {}, answers or {}, settings
@@ -47,13 +51,13 @@ class either:  # pylint: disable=invalid-name
 
 
 def is_rxe(end):
-    """Whether an end is rdma_rxe's."""
+    """Returns whether rdma_rxe drives an end."""
     return (end.ctx.name, "rxe") in ((os.environ["DEV"], os.environ["DRIVER"]),
                                      (os.environ["PEER_DEV"], os.environ["PEER_DRIVER"]))
 
 
 def messages():
-    """SEND and WRITE, with immediate data and without, and READ, at every length"""
+    """SEND and WRITE, with and without immediate data, and READ transfer messages of every length"""
     for a, b in either():
         for seed, length in enumerate(LENGTHS):
             data = pattern(length, seed)
@@ -77,7 +81,7 @@ def messages():
 
 
 def atomic_operations():
-    """FETCH_AND_ADD and CMP_AND_SWP, many at once, each once"""
+    """Each of many concurrent FETCH_AND_ADD and CMP_AND_SWP operations executes exactly once"""
     for a, b in either({"access": FLUSH}, {"access": FLUSH}, rights=FLUSH, max_rd_atomic=2, max_dest_rd_atomic=2):
         put(b, 7)
         for count in range(60):
@@ -93,7 +97,7 @@ def atomic_operations():
 
 
 def placed():
-    """ATOMIC_WRITE, over a bad wire not from rdma_rxe; and FLUSH, unless that is an end"""
+    """ATOMIC_WRITE (from rdma_rxe only over a good wire) and FLUSH (not with rdma_rxe) complete"""
     for a, b in either({"access": FLUSH, "ops": OPS}, {"access": FLUSH}, rights=FLUSH):
         if BAD_WIRE and is_rxe(a):
             continue
@@ -110,24 +114,24 @@ def placed():
 
 
 def new_region(end):
-    """A region of four pages of an end's protection domain."""
+    """Returns a region of four pages in an end's protection domain."""
     return MR(end.pd, 4 * PAGE, BINDABLE)
 
 
 def new_window(end, kind):
-    """A window of the same."""
+    """Returns a window in an end's protection domain."""
     return MW(end.pd, kind)
 
 
 def send_with_invalidate(end, key, length):
-    """Posts a SEND that takes a key of the receiver away."""
+    """Posts a SEND that invalidates a key of the receiver."""
     request = SendWR(wr_id=8, opcode=e.IBV_WR_SEND_WITH_INV, num_sge=1, sg=[end.sge(0, length)])
     request.imm_data = key
     end.qp.post_send(request)
 
 
 def windows():
-    """WRITE and READ through windows; SEND_WITH_INV and LOCAL_INV take them away"""
+    """WRITE and READ pass through windows until SEND_WITH_INV or LOCAL_INV invalidates them"""
     rights = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
     for kind, extra, by_peer in ((ONE, 0, False), (TWO, 0, False), (TWO, 0, True), (TWO, ZERO_BASED, True)):
         for a, b in either():
@@ -151,7 +155,7 @@ def windows():
                     equal((got.wc_flags & flag, got.byte_len), (flag, 2000), "receive")
                 else:
                     at(b, invalidate, key)
-                # Over a bad wire a refusal may get lost, and is not repeated by a QP in error.
+                # On a bad wire the NAK may be lost, and a QP in error does not repeat it.
                 if not BAD_WIRE:
                     a.send(WRITE, pieces=[a.sge(0, 8)], remote=(first, key))
                     status(a, e.IBV_WC_REM_ACCESS_ERR, "write after it", 20)
@@ -160,7 +164,7 @@ def windows():
 
 
 def refusals():
-    """A wrong key, a length, a depth: either tells the other with the same status"""
+    """Both drivers report a wrong key, a wrong length and a short receive with the same status"""
     for a, b in either():
         a.send(WRITE, pieces=[a.sge(0, 8)], remote=(b.mr.buf, b.mr.rkey ^ 0x5500))
         status(a, e.IBV_WC_REM_ACCESS_ERR, "key", 20)
@@ -178,12 +182,12 @@ def refusals():
 
 
 def all_came(count, found):
-    """What a bad wire may lose, a good one does not."""
+    """Checks the number of messages that arrived: a bad wire may lose some, a good one none."""
     true(count // 2 < len(found) if BAD_WIRE else len(found) == count, f"{len(found)} of {count} arrived")
 
 
 def unreliable():
-    """UC: each message arrives whole and in order; over a bad wire, or not at all"""
+    """UC delivers each message whole and in order; a bad wire may lose some"""
     lengths, room, count = (4000, 1024, 1, 2049), 4096, 60
     for a, b in either(*[{"service": e.IBV_QPT_UC}] * 2):
         for place in range(count):
@@ -202,12 +206,12 @@ def unreliable():
 
 
 def in_short(end):
-    """What has arrived at an end: status, receive, length, immediate data."""
+    """Returns the messages that arrived at an end: status, receive, length, immediate data."""
     return [(wc.status, wc.wr_id, wc.byte_len, wc.imm_data) for wc in arrived(end)]
 
 
 def datagrams():
-    """UD: each datagram arrives whole; over a bad wire, or not at all"""
+    """UD delivers each datagram whole; a bad wire may lose some"""
     mine = UdEnd(), int(os.environ["GID4"]), os.environ["ADDR"]
     other = (call(UdEnd), call(gid_index)) if FAR else (UdEnd(os.environ["PEER_DEV"]), int(os.environ["PEER_GID4"]))
     other = *other, os.environ["PEER_ADDR"]
@@ -219,14 +223,14 @@ def datagrams():
         found = at(b, received)
         all_came(20, found)
         equal(len(found), len(set(found)), "none twice")
-        equal([data for data in found if data != pattern(len(data), len(data) - 100)], [], "other bytes")
+        equal([data for data in found if data != pattern(len(data), len(data) - 100)], [], "datagrams with wrong bytes")
         handle.close()
     mine[0].close()
     other[0].close()
 
 
 def received(end):
-    """The datagrams that have arrived at an end."""
+    """Returns the datagrams that arrived at an end."""
     found = []
     while True:
         try:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A stranger who knows every number of what another process owns (keys, addresses, handles, offsets of rings), and
-gets nothing for them.
+"""A process that knows every number of another process's objects gains no access to them.
+
+The numbers are keys, addresses, handles and ring offsets.
 
 	owner, root      opens DEV: PD, regions, windows, CQ, two connected pairs, of RC and of UC, SRQ, AH
 	stranger         opens DEV itself: another user, or root without capabilities, or another user in namespace b,
-	                 whose queue pairs of PEER_DEV ask those of its own of DEV
+	                 whose queue pairs of PEER_DEV are the requesters of its queue pairs of DEV
 
-A stranger is a process from before the owner opened anything, so it has no more than it is told. Each attempt ends with
-the error that is named here; afterwards the owner's bytes are what they were, and its queue pairs and keys work.
+A stranger is forked before the owner opens anything, so it holds only the numbers that the owner passes to it. Each
+attempt ends with the error that its name gives. Afterwards the owner's bytes are unchanged, and its queue pairs and
+keys work.
 """
 
 import ctypes
@@ -47,7 +49,7 @@ SECRET = b"nobody else has a right to this. " * 300
 ADD, SEND_INV = e.IBV_WR_ATOMIC_FETCH_AND_ADD, e.IBV_WR_SEND_WITH_INV
 BIND = 8
 RC, UC = e.IBV_QPT_RC, e.IBV_QPT_UC
-# Of its own a stranger has fewer objects than this, so that the owner's numbers are nobody's in its context.
+# A stranger owns fewer objects than this, so no object of its context has the number of one of the owner's.
 PADDING = 20
 _CAPABILITIES_V3 = 0x20080522
 _shared = {}
@@ -57,7 +59,7 @@ _shared = {}
 
 
 class Owner:
-    """Everything that can be named by a number."""
+    """An object of every kind that a number can name."""
 
     def __init__(self):
         self.padding = [PD(context()) for _ in range(PADDING)]
@@ -65,7 +67,7 @@ class Owner:
         self.a, self.b = self.pair.__enter__()
         self.unreliable = pair(a={"service": UC}, b={"service": UC})
         for end in (self.a, self.b, *self.unreliable.__enter__()):
-            # One is always posted, for whoever gets through.
+            # One receive is always posted, for a message that gets through.
             end.receive(pieces=[end.sge(4096, 500)])
         self.region = MR(self.b.pd, 4 * PAGE, OPEN)
         self.secret = SECRET[:3 * PAGE]
@@ -80,14 +82,14 @@ class Owner:
         self.works()
 
     def close(self):
-        """Ends it, users before what they use."""
+        """Closes the objects, users before the objects that they use."""
         for part in (*self.windows, self.ah, self.srq, self.region):
             part.close()
         self.unreliable.__exit__()
         self.pair.__exit__()
 
     def told(self):
-        """Every number that it has."""
+        """Returns every number of the owner's objects."""
         rings = [(offset, end - start) for start, (end, offset) in mappings().items()]
         connected = [(end.qp.qp_num, service) for ends, service in ((self.pair.ends, RC), (self.unreliable.ends, UC))
                      for end in ends]
@@ -96,7 +98,7 @@ class Owner:
                 "handles": range(self.last.handle + 1), "rings": rings, "entries": self.a.cq.cqe}
 
     def works(self):
-        """Its queue pairs do, and its keys open to its peer what they should."""
+        """Checks that the owner's queue pairs work, and that its keys grant its peer the intended access."""
         a, b, self.rounds = self.a, self.b, self.rounds + 1
         equal((a.state(), b.state()), (e.IBV_QPS_RTS, e.IBV_QPS_RTS), "the owner's queue pairs")
         place = self.region.buf + 3 * PAGE
@@ -109,7 +111,7 @@ class Owner:
             a.send(SEND, pieces=[a.sge(0, 500)])
             equal([wc.status for wc in a.completions(3)], [OK] * 3, "the owner's requests")
             status(b, OK, "the owner's receive")
-            equal((held(a, 500, 8192), held(b, 500, 4096)), (data, data), "what the owner sends itself")
+            equal((held(a, 500, 8192), held(b, 500, 4096)), (data, data), "bytes between the owner's ends")
         for this, other in (self.unreliable.ends, self.unreliable.ends[::-1]):
             data = pattern(500, self.rounds + this.qp.qp_num)
             fill(this, data)
@@ -117,10 +119,10 @@ class Owner:
             this.send(SEND, pieces=[this.sge(0, 500)])
             status(this, OK, "an unreliable send of the owner")
             status(other, OK, "its receive")
-            equal(held(other, 500, 4096), data, "what the owner sends itself unreliably")
+            equal(held(other, 500, 4096), data, "bytes between the owner's unreliable ends")
 
     def unharmed(self):
-        """Nobody has read or written anything, and everything works."""
+        """Checks that the owner's bytes are unchanged, and that its objects work."""
         equal(ctypes.string_at(self.region.buf, len(self.secret)), self.secret, "the owner's bytes")
         for end in (*self.pair.ends, *self.unreliable.ends):
             end.silent(0.01)
@@ -132,7 +134,7 @@ class Owner:
 
 
 class Stranger:
-    """A process that tries what it is told to."""
+    """A child process that runs the attempts sent to it."""
 
     def __init__(self, become):
         self.wire, theirs = multiprocessing.Pipe()
@@ -149,19 +151,19 @@ class Stranger:
             os._exit(1)
 
     def tries(self, attempt, told):
-        """Raises what the attempt raises there."""
+        """Runs an attempt in the stranger, and raises if it fails there."""
         self.wire.send((attempt, told))
         failure = self.wire.recv()
         true(failure is None, failure)
 
     def end(self):
-        """It goes."""
+        """Ends the stranger."""
         self.wire.send(None)
         equal(os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1]), 0, "the stranger's exit code")
 
 
 def _live(wire):
-    """Tries, until there is nothing to try."""
+    """Runs attempts until the pipe sends None."""
     while order := wire.recv():
         attempt, told = order
         try:
@@ -172,7 +174,7 @@ def _live(wire):
 
 
 def _without_capabilities():
-    """Nothing is left of what root may do."""
+    """Drops all capabilities."""
     head, none = struct.pack("=Ii", _CAPABILITIES_V3, 0), bytes(24)
     equal(uverbs.libc.capset(head, none), 0, "capset")
     with open("/proc/self/status", encoding="ascii") as lines:
@@ -202,7 +204,7 @@ def elsewhere():
 
 
 def ends(**settings):
-    """Two connected ends of the stranger: the first is of the owner's device, and answers; the second asks."""
+    """Returns two connected ends of the stranger: the first, of the owner's device, responds; the second requests."""
     settings = {"rights": RIGHTS, **settings}
     if not _shared.get("elsewhere"):
         return pair(**settings)
@@ -215,7 +217,7 @@ def ends(**settings):
 
 
 def by_remote_key(told):
-    """the owner's remote keys, from a peer of a queue pair of its own: remote access error"""
+    """the owner's remote keys from the peer of its own queue pair: remote access error"""
     for key in told["keys"]:
         for opcode in (WRITE, READ, ADD):
             with ends() as (_, asking):
@@ -226,7 +228,7 @@ def by_remote_key(told):
                     request.set_wr_atomic(key, told["address"], 1)
                 asking.qp.post_send(request)
                 status(asking, e.IBV_WC_REM_ACCESS_ERR, f"opcode {opcode}")
-                equal(held(asking, 64), before, "what it has got")
+                equal(held(asking, 64), before, "bytes at the requester")
 
 
 def by_local_key(told):
@@ -236,7 +238,7 @@ def by_local_key(told):
             answering.receive()
             asking.send(opcode, pieces=[SGE(told["address"], 64, told["lkey"])], remote=answering.remote())
             status(asking, e.IBV_WC_LOC_PROT_ERR, f"opcode {opcode}")
-            equal(held(answering, 64), bytes(64), "what has come")
+            equal(held(answering, 64), bytes(64), "bytes at the responder")
     with ends() as (answering, asking):
         answering.receive(pieces=[SGE(told["address"], 64, told["lkey"])])
         asking.send(SEND, pieces=[asking.sge(0, 64)])
@@ -245,7 +247,7 @@ def by_local_key(told):
 
 
 def by_windows(told):
-    """to bind a window to the owner's region, or the owner's windows: bind error"""
+    """to bind a window to the owner's region, and to bind the owner's windows: bind error"""
     end = Hostile(access=OPEN)
     for kind in (e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2):
         window = MW(end.pd, kind)
@@ -262,7 +264,7 @@ def by_windows(told):
 
 
 def to_invalidate(told):
-    """to take the owner's keys back, here and from a peer: the request fails"""
+    """to invalidate the owner's keys, locally and from a peer: the request fails"""
     for key in told["keys"]:
         with ends() as (answering, asking):
             answering.receive()
@@ -287,14 +289,14 @@ def by_forged_keys(told):
                 asking.send(opcode, pieces=[asking.sge(0, 8)], remote=(answering.mr.buf, key))
                 status(asking, e.IBV_WC_REM_ACCESS_ERR, f"key {key:#x} near {own:#x}")
                 again(answering, asking)
-        equal(held(asking, 8), before, "what it has got")
-        equal(held(answering, answering.mr.length), bytes(answering.mr.length), "what was written")
+        equal(held(asking, 8), before, "bytes at the requester")
+        equal(held(answering, answering.mr.length), bytes(answering.mr.length), "bytes at the responder")
         asking.send(READ, pieces=[asking.sge(0, 8)], remote=answering.remote())
         status(asking, OK, "its own key")
 
 
 def again(answering, asking):
-    """Both are reset and connected as they were."""
+    """Resets both ends and connects them again with the same settings."""
     settings = {"rights": RIGHTS}
     for end, peer, names in ((answering, asking, ("GID4", "PEER_GID4")), (asking, answering, ("PEER_GID4", "GID4"))):
         end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
@@ -305,7 +307,7 @@ def again(answering, asking):
 
 
 def _refused(command, number, code, memory):
-    """A command that names an object by a number is refused with an error."""
+    """Checks that a command that names an object by a number fails with an error."""
     kinds = uverbs.LAYOUTS[command][1]
     few = {uverbs.REREG_MR: REREG_ACCESS, uverbs.EX_MODIFY_CQ: 1}.get(command, 0)
     usual = {"answer": ctypes.addressof(memory), "one": 1, "count": 1, "element": 128, "few": few, "kind": 2}
@@ -316,10 +318,10 @@ def _refused(command, number, code, memory):
 
 
 def by_handles(told):
-    """the owner's handles, in each command: ENOENT, or EINVAL where it has that number itself"""
+    """the owner's handles in each command: ENOENT, or EINVAL where the stranger owns that number"""
     memory = ctypes.create_string_buffer(PAGE)
     naming = {command: set(kinds) & set(uverbs.DESTROY) for command, (_, kinds, _) in uverbs.LAYOUTS.items()}
-    # What a driver or the core does not have at all, it need not look up.
+    # The driver or the core rejects these commands before any lookup.
     beyond = {uverbs.POLL_CQ, uverbs.POST_RECV, uverbs.POST_SRQ_RECV, uverbs.CREATE_XSRQ, uverbs.OPEN_QP,
               uverbs.EX_CREATE_FLOW, uverbs.EX_CREATE_WQ}
     naming = {command: kinds for command, kinds in naming.items() if kinds and command not in beyond}
@@ -331,7 +333,7 @@ def by_handles(told):
             attributes = uverbs.required([(0, 0, number), (1, size, ctypes.addressof(memory))][:2 if size else 1])
             found = uverbs.ioctl(context().cmd_fd, uverbs.OBJECTS[kind], method, attributes)
             equal(errno.errorcode.get(found, found), "ENOENT", f"to destroy {kind} {number}")
-    # The same numbers, of domains of its own.
+    # The same numbers, as protection domains of the stranger.
     domains = [PD(context()) for _ in told["handles"]]
     equal([domain.handle for domain in domains], list(told["handles"]), "handles of its own")
     for number in told["handles"]:
@@ -342,7 +344,7 @@ def by_handles(told):
 
 
 def by_offsets(told):
-    """offsets of the owner's rings: EINVAL, and its own ring where it has one"""
+    """offsets of the owner's rings: EINVAL, or the stranger's own ring at that offset"""
     true(len(told["rings"]) >= 6, f"rings {told['rings']}")
     for offset, length in told["rings"]:
         try:
@@ -353,12 +355,12 @@ def by_offsets(told):
             raise AssertionError(f"offset {offset:#x} was mapped")
     queue, (ring,) = with_rings(lambda: CQ(context(), told["entries"], None, None, 0))
     true(ring.offset in [offset for offset, _ in told["rings"]], "offsets of a context are its own, and begin alike")
-    equal(ring.get(PRODUCER), 0, "completions in a queue of its own that nobody uses")
+    equal(ring.get(PRODUCER), 0, "completions in an unused queue of its own")
     queue.close()
 
 
 def by_connection(told):
-    """to speak for the peers of the owner's queue pairs, with the PSN that they expect: nobody hears it"""
+    """to impersonate the peers of the owner's queue pairs with the PSN that they expect: the packets are dropped"""
     there = _shared.get("elsewhere")
     if there and "peer" not in _shared:
         _shared["peer"] = Context(name=os.environ["PEER_DEV"])
@@ -385,7 +387,7 @@ KINDS = [nobody, powerless, elsewhere]
 
 
 def attempt_of(stranger, kind, owner, attempt):
-    """A test: the stranger tries, and the owner notices nothing."""
+    """Returns a test: the stranger makes the attempt, and the owner is unharmed."""
     def test():
         if attempt in NOT_FOR_RXE:
             not_for_rxe(NOT_FOR_RXE[attempt])
@@ -396,7 +398,7 @@ def attempt_of(stranger, kind, owner, attempt):
 
 
 def main():
-    """Strangers first."""
+    """Starts the strangers before the owner opens anything."""
     for variable in ("DEV", "PEER_DEV"):
         os.chmod(device_path(os.environ[variable]), 0o666)
     strangers = [(Stranger(kind), kind) for kind in KINDS]
@@ -405,7 +407,7 @@ def main():
     tests = [attempt_of(stranger, kind, owner, attempt) for stranger, kind in strangers for attempt in ATTEMPTS]
 
     def at_last():
-        """The strangers end, and all that the owner has works"""
+        """The strangers end, and all of the owner's objects work"""
         for stranger, _ in strangers:
             stranger.end()
         owner.unharmed()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Packets that wait in a queue of their sender's interface, whose consumer writes into his buffer meanwhile: what
-leaves is what was there when it was sent, with its ICRC.
+"""Packets wait in a queue of the sender's interface while the consumer writes into its buffer: they leave with the
+bytes that were sent, and with a matching ICRC.
 
-He may do so as soon as a request has completed, which a peer can have happen early, and the consumer himself by the
-error state, or by destroying the queue pair. Before that he should not; but who shares the memory with others
-does not know what these do. Both ends know their neighbour, who would be held back as well.
+The consumer may reuse the buffer as soon as the request completes. A peer can make a request complete early, and so
+can the consumer, by moving the QP to the error state or destroying it. Before the completion the consumer should not
+write, but other processes that share the memory may. Both ends have the other's neighbour entry, because neighbour
+discovery would wait in the same queue.
 """
 
 import os
@@ -21,22 +22,22 @@ from tap import Skip, equal, run, true
 from ud import gid_text
 from work import FLUSHED, fill, pattern, status
 
-# How long packets wait, in ms, and how long what waits for them does, in seconds.
+# How long packets wait, in ms, and the time limit of a wait for them, in seconds.
 DELAY, PATIENCE = int(2000 * SLOWNESS), 30 * SLOWNESS
 MTU, IP, UDP, BTH, ICRC = 1024, 14, 34, 42, 4
-# Nobody has this number.
+# No QP has this number.
 PEER = 0x2345
 
 
 def hold():
-    """The interface holds back what it sends."""
+    """Makes the interface delay the packets that it sends."""
     netem = ["tc", "qdisc", "replace", "dev", os.environ["NETDEV"], "root", "netem", "delay", f"{DELAY}ms"]
     if subprocess.run(netem, check=False).returncode:
         raise Skip("no sch_netem in this kernel")
 
 
 def next_to_peer(tap):
-    """What comes for that queue pair: a frame, of one packet or of several that came together."""
+    """Returns the next frame for that QP: one packet, or several coalesced ones."""
     end = time.monotonic() + PATIENCE
     tap.socket.settimeout(PATIENCE)
     while time.monotonic() < end:
@@ -48,7 +49,7 @@ def next_to_peer(tap):
 
 
 def payloads(data):
-    """What the packets of a message hold that came together; the first has no header beyond its BTH."""
+    """Yields the payload of each packet of a coalesced message; the first packet has no header beyond its BTH."""
     at = BTH
     while at < len(data):
         end = min(at + f.BTH + MTU + ICRC, len(data))
@@ -57,10 +58,12 @@ def payloads(data):
 
 
 def sends(length, meanwhile):
-    """Sends a message to nobody; its packets hold what was posted, whatever follows."""
+    """Sends a message to a QP that does not exist; its packets hold the posted bytes, whatever the consumer does
+    next.
+    """
     hold()
     tap, end, before = Tap(), End(), pattern(length, 3)
-    # A peer that does not answer is not given up.
+    # timeout=0: the requester never gives up on a silent peer.
     end.to_rts(PEER, dgid=gid_text(os.environ["PEER_ADDR"]), gid=int(os.environ["GID4"]), timeout=0)
     fill(end, before)
     began = time.monotonic()
@@ -69,41 +72,41 @@ def sends(length, meanwhile):
     true(time.monotonic() - began < DELAY / 1000, "the packets may have left before that")
     data = next_to_peer(tap)
     tap.close()
-    true(b"".join(payloads(data)) == before, "what has left is not what was sent")
+    true(b"".join(payloads(data)) == before, "the bytes that left differ from the bytes that were sent")
     if length <= MTU:
         equal(data[-ICRC:], f.icrc(data[IP:UDP], data[UDP:BTH], data[BTH:-ICRC]), "ICRC")
 
 
 def fail(end):
-    """Has the request flushed, and uses its buffer."""
+    """Flushes the request by the error state, and overwrites its buffer."""
     end.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
-    status(end, FLUSHED, "what was sent")
+    status(end, FLUSHED, "the send")
     fill(end, bytes(4 * MTU))
 
 
 def destroy(end):
-    """Has the queue pair destroyed, and uses the buffer."""
+    """Destroys the QP, and overwrites the buffer."""
     end.qp.close()
     fill(end, bytes(4 * MTU))
 
 
 def shared():
-    """What is written into a buffer that is being sent does not leave"""
+    """Bytes written into a buffer while it is being sent do not leave"""
     sends(MTU - 24, lambda end: fill(end, bytes(MTU)))
 
 
 def failed():
-    """What is written into a buffer when its request was flushed does not leave"""
+    """Bytes written into a buffer after its request was flushed do not leave"""
     sends(MTU - 24, fail)
 
 
 def failed_burst():
-    """Nor does it in packets that leave together"""
+    """Bytes written into a buffer after its request was flushed do not leave in packets that leave together"""
     sends(3 * MTU, fail)
 
 
 def destroyed():
-    """What is written into a buffer when its queue pair was destroyed does not leave"""
+    """Bytes written into a buffer after its queue pair was destroyed do not leave"""
     sends(3 * MTU, destroy)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The longest message, the longest scatter list, and nothing at all.
+"""The longest message, the longest scatter list, and empty messages.
 
-A message of 2 GiB takes little memory here: the addresses of either end are a smaller file, mapped again and again. The
-files differ in length, so a byte that goes astray is seen.
+A message of 2 GiB needs little memory here: the address range of either end maps a smaller file repeatedly. The files
+differ in length, so a misplaced byte is detected.
 """
 
 import os
@@ -23,7 +23,7 @@ PATIENCE = 280
 
 
 class Repeated:
-    """Addresses for the longest message and some more, behind which there is a file, again and again."""
+    """An address range longer than the longest message that maps one file repeatedly."""
 
     def __init__(self, period):
         self.period = period
@@ -35,21 +35,21 @@ class Repeated:
             Memory(period, flags=SHARED, fd=self.fd, at=self.all.address + offset)
 
     def write(self, data):
-        """Puts bytes into the file."""
+        """Writes bytes into the file."""
         os.pwrite(self.fd, data, 0)
 
     def read(self):
-        """All of the file."""
+        """Returns all bytes of the file."""
         return b"".join(os.pread(self.fd, 1 << 20, at) for at in range(0, self.period, 1 << 20))
 
     def close(self):
-        """Gives everything back."""
+        """Unmaps the range and closes the file."""
         self.all.unmap()
         os.close(self.fd)
 
 
 def folded(data, period):
-    """What is in a file of that length after `data`, repeated, has been written over it for 2 GiB."""
+    """Returns the contents of a file of length `period` after 2 GiB of repeated `data` were written over it."""
     result = bytearray(period)
     position = LONGEST - period
     while position < LONGEST:
@@ -61,7 +61,7 @@ def folded(data, period):
 
 
 def longest(opcode):
-    """One message of 2 GiB, from pinned memory to memory on demand or back, every byte of it."""
+    """Transfers one message of 2 GiB between pinned memory and memory on demand, and checks every byte."""
     near, far = Repeated(NEAR), Repeated(FAR)
     source, target = (far, near) if opcode == READ else (near, far)
     data = os.urandom(1 << 20)
@@ -78,8 +78,8 @@ def longest(opcode):
             done = status(b, OK, "receive of 2 GiB", PATIENCE)
         if opcode != WRITE:
             equal(done.byte_len, LONGEST, "length")
-        true(target.read() == expected, "every byte is where it should be")
-        # One byte more is too long, in one piece or in two.
+        true(target.read() == expected, "every byte is in its place")
+        # One byte more is too long, in one SGE or in two.
         half = SGE(near.all.address, LONGEST // 2, here.lkey)
         more = [SGE(near.all.address, LONGEST // 2 + 1, here.lkey)]
         a.send(WRITE, wr_id=7, pieces=[half] + more, remote=(far.all.address, there.rkey))
@@ -91,22 +91,22 @@ def longest(opcode):
 
 
 def longest_write():
-    """A WRITE of 2 GiB; one byte more is an error"""
+    """A WRITE transfers 2 GiB; one byte more is an error"""
     longest(WRITE)
 
 
 def longest_read():
-    """A READ of 2 GiB"""
+    """A READ transfers 2 GiB"""
     longest(READ)
 
 
 def longest_send():
-    """A SEND of 2 GiB"""
+    """A SEND transfers 2 GiB"""
     longest(SEND)
 
 
 def most_pieces():
-    """As many pieces as the device reports, of odd lengths, gathered and scattered over RC and UC"""
+    """RC and UC gather and scatter as many SGEs of odd lengths as the device reports"""
     most = context().query_device().max_sge
     equal(most, 32, "pieces that the device reports")
     lengths = [1 + 97 * number % 1500 for number in range(most)]
@@ -117,7 +117,7 @@ def most_pieces():
             data = pattern(total, 5)
             places, offset = [], 0
             for number, length in enumerate(lengths):
-                # Backwards, so that neighbours in the message are none in memory.
+                # Backwards, so that SGEs adjacent in the message are not adjacent in memory.
                 places.append((most - number) * 2000 + number)
                 fill(a, data[offset:offset + length], places[-1])
                 offset += length
@@ -139,11 +139,11 @@ def most_pieces():
             except PyverbsError:
                 pass
             else:
-                raise AssertionError("one piece more was taken")
+                raise AssertionError("one SGE more was accepted")
 
 
 def nothing():
-    """No bytes: by no piece, by pieces of no bytes, at wrong keys; with immediate data"""
+    """Empty messages complete without SGEs, with SGEs of no bytes, at wrong keys and with immediate data"""
     for service in (e.IBV_QPT_RC, e.IBV_QPT_UC):
         ends = {"service": service, "sge": 4}
         with pair(a=ends, b=ends) as (a, b):
@@ -164,7 +164,7 @@ def nothing():
 
 
 def large_or_skip(test):
-    """The same test, if it may take long. A process of user-mode Linux cannot have so many pages."""
+    """Returns the test, skipped unless LARGE is set. A process in user-mode Linux cannot have that many pages."""
     def run_it():
         if not os.environ.get("LARGE"):
             raise Skip("LARGE=1 is not set: it takes minutes")

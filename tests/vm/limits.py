@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the device says of itself, value by value, against what can be had and what the kernel knows elsewhere.
+"""Compares each value that the device reports with the resources that can be allocated and with other kernel
+interfaces.
 
-Where another test fills a limit to the brim (queues, completion queues, shared receive queues, groups, messages, ODP),
-it is not done again.
+Limits that other tests reach (queues, completion queues, shared receive queues, groups, messages, ODP) are not tested
+again here.
 """
 
 import ipaddress
@@ -22,7 +23,7 @@ from verbs import RXE, make_qp, refused, resources
 from work import OK, READ, status
 
 SYSFS = f"/sys/class/infiniband/{os.environ['DEV']}"
-# IB_DEVICE_*: each is proved by a test of its own; none is claimed that is not.
+# IB_DEVICE_*: a separate test proves each flag, and the device claims no other.
 FLAGS = {
     "BAD_PKEY_CNTR": 1 << 1, "BAD_QKEY_CNTR": 1 << 2, "CHANGE_PHY_PORT": 1 << 5, "UD_AV_PORT_ENFORCE": 1 << 6,
     "PORT_ACTIVE_EVENT": 1 << 10, "SYS_IMAGE_GUID": 1 << 11, "RC_RNR_NAK_GEN": 1 << 12, "SRQ_RESIZE": 1 << 13,
@@ -34,25 +35,25 @@ ODP_RC = e.IBV_ODP_SUPPORT_SEND | e.IBV_ODP_SUPPORT_RECV | e.IBV_ODP_SUPPORT_WRI
 
 
 def sysfs(name):
-    """A file of the device, without what only frames it."""
+    """Returns the text of a sysfs file of the device, stripped."""
     with open(f"{SYSFS}/{name}", encoding="ascii") as file:
         return file.read().strip()
 
 
 def netdev(name):
-    """A file of the interface below the port."""
+    """Returns the text of a sysfs file of the interface below the port, stripped."""
     with open(f"/sys/class/net/{os.environ['NETDEV']}/{name}", encoding="ascii") as file:
         return file.read().strip()
 
 
 def claims():
-    """Every capability is one that a test proves, and atomic operations are atomic for everybody"""
+    """The device claims only capabilities that a test proves, and atomicity towards every accessor"""
     not_for_rxe("claims path migration")
     attr = context().query_device_ex()
     wanted = sum(FLAGS.values())
     equal(attr.device_cap_flags_ex, wanted, f"flags {attr.device_cap_flags_ex ^ wanted:#x} are too many or too few")
     equal(context().query_device().atomic_caps, e.IBV_ATOMIC_GLOB)
-    # One region may be all memory there is: odp.py.
+    # One region may cover the whole address space: odp.py.
     equal(context().query_device().max_mr_size, 2 ** 64 - 1)
     odp = attr.odp_caps
     equal(odp.general_caps, e.IBV_ODP_SUPPORT | e.IBV_ODP_SUPPORT_IMPLICIT)
@@ -60,7 +61,7 @@ def claims():
 
 
 def what_is_not():
-    """What there is none of is reported as none, and refused"""
+    """The device reports unsupported objects with a limit of 0, and refuses them"""
     not_for_rxe("reports 64 P_Keys, and has one")
     attr = context().query_device()
     for name in ("max_ee", "max_rdd", "max_raw_ipv6_qps", "max_raw_ethy_qp", "max_ee_rd_atom", "max_ee_init_rd_atom",
@@ -72,7 +73,7 @@ def what_is_not():
 
 
 def names():
-    """The GUIDs are made from the interface's address, and the description can be set"""
+    """The GUIDs derive from the interface's address, and the description can be set"""
     octets = [int(part, 16) for part in netdev("address").split(":")]
     octets[0] ^= 2
     guid = bytes(octets[:3] + [0xFF, 0xFE] + octets[3:]).hex()
@@ -86,7 +87,7 @@ def names():
 
 
 def rate():
-    """Speed and width multiply to what the interface has"""
+    """Port speed times port width equals the interface's speed"""
     text = subprocess.run(["ethtool", os.environ["NETDEV"]], check=True, capture_output=True, text=True).stdout
     speed = int(re.search(r"Speed: (\d+)Mb/s", text).group(1))
     reported = float(sysfs("ports/1/rate").split()[0])
@@ -94,7 +95,7 @@ def rate():
 
 
 def addresses():
-    """Each address of the interface is a GID, and each GID is an address or made from the MAC"""
+    """Each address of the interface is a GID, and each GID is such an address or derives from the MAC"""
     text = subprocess.run(["ip", "-o", "addr", "show", "dev", os.environ["NETDEV"]], check=True, capture_output=True,
                           text=True).stdout
     found = re.findall(r"inet6? ([0-9a-f.:]+)/", text)
@@ -110,14 +111,14 @@ def addresses():
 
 
 def as_gid(address):
-    """An address as the GID that has it."""
+    """Returns the GID of an address."""
     packed = ipaddress.ip_address(address).packed
     text = (packed if len(packed) == 16 else bytes(10) + b"\xff\xff" + packed).hex()
     return ":".join(text[at:at + 4] for at in range(0, 32, 4))
 
 
 def many_of_each():
-    """Hundreds of each object can be had, and rdma counts each of them"""
+    """The device creates hundreds of each object, and rdma counts each of them"""
     before = resources()
     counts = {"pd": 300, "cq": 300, "qp": 300, "mr": 3000}
     with PD(context()) as domain, CQ(context(), 16, None, None, 0) as queue:
@@ -139,7 +140,7 @@ def many_of_each():
 
 
 def reads_in_flight():
-    """As many READs are on their way at a time as the device says, both ways, and no more can be asked for"""
+    """The reported number of READs can be in flight both ways, and a higher limit is refused"""
     limits = context().query_device()
     depth = limits.max_qp_rd_atom
     equal(limits.max_qp_init_rd_atom, depth, "as requester")

@@ -16,18 +16,18 @@ from tap import Skip, equal, run, true
 from work import (FENCE, FLUSHED, OK, READ, SEND, SEND_IMM, SIGNALED, WRITE, WRITE_IMM, fill, held, pattern, piece,
                   status)
 
-# An end gives up, but not because the machine is busy: after eight times 33.6 ms.
+# An end gives up after eight timeouts of 33.6 ms, which a busy machine does not reach.
 PATIENT = {"timeout": 13, "retry_cnt": 7}
 
 HANDS_OVER = os.environ.get("LOCAL_PATH", "1") != "0"
 
-# What is posted within that time is one stream: only 1 ms after a post that nobody waits for, an acknowledgement is
-# asked for (PATIENCE in rust/roce/rc/ack_request.rs).
+# Unsignaled requests posted within this time belong to one stream. The requester sends an ACK request only 1 ms after
+# the last of them (rust/roce/rc/ack_request.rs).
 STREAM = 0.0008
 
 
 class Counted:  # pylint: disable=too-few-public-methods
-    """How much counters have grown since."""
+    """Counts the growth of counters since its creation."""
 
     def __init__(self, *names):
         self.before = {name: counter(name, DEVICE) for name in names}
@@ -37,8 +37,9 @@ class Counted:  # pylint: disable=too-few-public-methods
 
 
 def streamed(end, *requests):
-    """Posts them; returns whether they are one stream. What is handed over is always acknowledged, and never asked
-    for."""
+    """Posts the requests. Returns whether they form one stream. Loopback requests are always acknowledged without an
+    ACK request.
+    """
     started = time.monotonic()
     for request in requests:
         end.qp.post_send(request)
@@ -46,8 +47,9 @@ def streamed(end, *requests):
 
 
 def until_streamed(*attempts):
-    """A busy machine may stand still between two posts: each again, until it says that they were a stream. What an
-    attempt can judge of others it has judged by then."""
+    """Repeats each attempt until it returns that its posts formed one stream: a busy machine may delay a post. All
+    other checks of an attempt run before it returns.
+    """
     late = time.monotonic() + 30 * SLOWNESS
     while attempts := [attempt for attempt in attempts if not attempt()]:
         if time.monotonic() >= late:
@@ -55,12 +57,12 @@ def until_streamed(*attempts):
 
 
 def message_of_each_kind(a, b, length):
-    """Messages and a read of one length. Returns whether it could be judged that nothing was sent again."""
+    """Sends messages and a READ of one length. Returns whether the posts were fast enough to check for retransmits."""
     counted = Counted("local_pkts", "sent_pkts", "rcvd_pkts", "duplicate_request", "completer_retry_err")
     data = pattern(length, length)
     fill(a, data)
     places = (b, 40000), (b, 0), (b, 20000), (a, 20000)
-    # An attempt before this one has left the same bytes.
+    # An earlier attempt leaves the same bytes.
     for end, place in places:
         fill(end, bytes(length), place)
     b.receive(wr_id=7, pieces=[b.sge(40000, 10000)])
@@ -76,43 +78,43 @@ def message_of_each_kind(a, b, length):
           [(7, OK, length), (8, OK, length), (9, OK, 0)])
     for end, place in places:
         equal(held(end, length, place), data, f"{length} bytes at {place}")
-    equal(counted["sent_pkts"], counted["rcvd_pkts"], "what is sent is received")
-    equal(counted["local_pkts"], counted["sent_pkts"] if HANDS_OVER else 0, "handed over")
+    equal(counted["sent_pkts"], counted["rcvd_pkts"], "packets sent and received")
+    equal(counted["local_pkts"], counted["sent_pkts"] if HANDS_OVER else 0, "loopback packets")
     if stream:
-        equal((counted["duplicate_request"], counted["completer_retry_err"]), (0, 0), "sent again")
+        equal((counted["duplicate_request"], counted["completer_retry_err"]), (0, 0), "retransmits")
     return stream
 
 
 def messages():
-    """Messages and reads of all kinds, each in its order, and no packet goes by a network"""
+    """Messages and READs of all kinds complete in order, and loopback packets use no network"""
     with pair(timeout=20) as (a, b):
         until_streamed(*(partial(message_of_each_kind, a, b, length) for length in (1, 1024, 1025, 10000)))
 
 
 def asked_once():
-    """Writes that nobody waits for. Returns whether the questions could be judged."""
+    """Posts unsignaled writes. Returns whether the posts were fast enough to check the ACK requests."""
     with pair(timeout=20) as (a, b):
-        # A peer of which nothing was heard yet is asked promptly.
+        # A requester that has received nothing from its peer yet sends an ACK request promptly.
         a.send(WRITE, pieces=[a.sge(0, 2000)], remote=b.remote())
         status(a, OK, "a write")
         counted, probes = Counted("duplicate_request", "completer_retry_err"), 0 if HANDS_OVER else 1
         writes = [a.request(WRITE, pieces=[a.sge(0, 2000)], remote=b.remote(), flags=0) for _ in range(3)]
         if not streamed(a, *writes):
             return False
-        eventually(lambda: counted["duplicate_request"] == probes, "the question")
+        eventually(lambda: counted["duplicate_request"] == probes, "the ACK request")
         time.sleep(0.05)
-        equal(counted["duplicate_request"], probes, "it is put once")
-        equal(counted["completer_retry_err"], 0, "nothing got lost")
+        equal(counted["duplicate_request"], probes, "the ACK request is sent once")
+        equal(counted["completer_retry_err"], 0, "retransmits")
     return True
 
 
 def unasked():
-    """What nobody waits for is acknowledged all the same: by a network, after a question that is put once"""
+    """Unsignaled requests are acknowledged: over a network, after one ACK request"""
     until_streamed(asked_once)
 
 
 def scattered():
-    """Pieces at both ends that do not fit each other, some of them overlapping"""
+    """SEND gathers and scatters SGEs of different lengths, and WRITE copies to an overlapping range"""
     with pair() as (a, b):
         data = pattern(9000, 4)
         fill(a, data)
@@ -136,7 +138,7 @@ def scattered():
 
 
 def pauses():
-    """A peer without a receive asks for a pause, as often as it may and no more"""
+    """A peer without a receive sends RNR NAKs, as many as the retry count allows"""
     counted = Counted("rcvd_rnr_err", "send_rnr_err", "retry_rnr_exceeded_err", "rcvd_seq_err")
     with pair(rnr_retry=3, min_rnr_timer=14) as (a, _b):
         a.send(SEND, pieces=[a.sge(0, 4)])
@@ -152,14 +154,14 @@ def pauses():
         for end in (a, b):
             found = end.completions(20)
             equal([(wc.wr_id, wc.status) for wc in found], [(number, OK) for number in range(20)])
-    equal(counted["rcvd_seq_err"], 0, "packets that were missed")
+    equal(counted["rcvd_seq_err"], 0, "sequence errors")
 
 
 def refusals():
-    """What the peer does not grant is refused, and both ends fail as over any wire"""
+    """Both ends fail as over a wire when the peer refuses a request"""
     with pair() as (a, b):
         a.send(WRITE, pieces=[a.sge(0, 5000)], remote=(b.mr.buf, b.mr.rkey ^ 0x100))
-        status(a, e.IBV_WC_REM_ACCESS_ERR, "a key that is none")
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "a wrong key")
         eventually(lambda: b.state() == e.IBV_QPS_ERR, "the peer has failed")
     with pair() as (a, b):
         b.receive(pieces=[b.sge(0, 4000)])
@@ -172,12 +174,12 @@ def refusals():
         gone = a.sge(0, 5000)
         gone.lkey ^= 0x100
         a.send(SEND, wr_id=2, pieces=[gone])
-        equal([wc.status for wc in a.completions(2)], [OK, e.IBV_WC_LOC_PROT_ERR], "memory of the sender's own")
+        equal([wc.status for wc in a.completions(2)], [OK, e.IBV_WC_LOC_PROT_ERR], "a wrong local key")
         b.silent()
 
 
 def gone():
-    """A peer that is reset or destroyed in the middle is missed, and found again when it is back"""
+    """A request to a peer that was reset or destroyed fails, and succeeds once the peer is connected again"""
     for destroy in (False, True):
         with pair(a={"size": 1 << 20}, b={"size": 1 << 20}, **PATIENT) as (a, b):
             for _ in range(8):
@@ -188,31 +190,31 @@ def gone():
             else:
                 b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
             a.send(WRITE, pieces=[a.sge()], remote=b.remote())
-            status(a, e.IBV_WC_RETRY_EXC_ERR, "nobody is there")
+            status(a, e.IBV_WC_RETRY_EXC_ERR, "no peer")
             if not destroy:
                 a.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
                 a.to_rts(b)
                 b.to_rts(a)
                 a.send(WRITE, pieces=[a.sge(0, 100)], remote=b.remote())
-                status(a, OK, "after both came back")
+                status(a, OK, "after both are connected again")
 
 
 def bytes_of_packets():
-    """The bytes of a message count with the headers and the ICRC of each of its packets"""
+    """The byte counters include the headers and the ICRC of each packet"""
     length, mtu = 65536, 256
     packets = length // mtu
     with pair(path_mtu=e.IBV_MTU_256, timeout=20, a={"size": length}, b={"size": length}) as (a, b):
         counted = Counted("sent_pkts", "sent_bytes", "rcvd_pkts", "rcvd_bytes")
         a.send(WRITE, pieces=[a.sge(0, length)], remote=b.remote())
         status(a, OK, "a write")
-        # Each has a BTH and an ICRC, the first a RETH; acknowledgements have an AETH.
+        # Each packet has a BTH and an ICRC, the first a RETH; ACKs have an AETH.
         acks = counted["sent_pkts"] - packets
         equal(counted["sent_bytes"], length + packets * (12 + 4) + 16 + acks * (12 + 4 + 4), "sent")
         equal(counted["rcvd_bytes"], counted["sent_bytes"], "received")
 
 
 def in_turn():
-    """Both ends are modified and closed while both send"""
+    """Modify and close work while both ends send"""
     for _ in range(30):
         with pair(a={"size": 1 << 18}, b={"size": 1 << 18}, **PATIENT) as (a, b):
             def storm(end, peer):
@@ -226,11 +228,11 @@ def in_turn():
                 thread.join()
             found = [wc.status for wc in b.completions(16, 20)]
             true(set(found) <= {OK, FLUSHED}, f"statuses {found}")
-            eventually(lambda: a.completions(16, 20), "all of the other's end, too")
+            eventually(lambda: a.completions(16, 20), "all completions of the other end")
 
 
 def other_routes():
-    """Routes and addresses come and go meanwhile"""
+    """Writes complete while routes and addresses come and go"""
     stop = threading.Event()
 
     def stir():

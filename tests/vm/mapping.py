@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory of this process, and what can be done to it while others use it.
+"""Memory of this process, and system calls that change it while others use it.
 
-Owns anonymous and other mappings at known addresses, their bytes, and the system calls that take pages away. Knows
-no verbs.
+Anonymous and other mappings at known addresses, their bytes, and the system calls that take pages away. Uses no
+verbs.
 """
 
 import ctypes
@@ -45,34 +45,34 @@ class Memory:
         self.address = _check(_LIBC.mmap(at, length, protection, flags, fd, 0))
 
     def write(self, data, offset=0):
-        """Puts bytes there."""
+        """Writes bytes at an offset."""
         ctypes.memmove(self.address + offset, data, len(data))
 
     def read(self, length, offset=0):
-        """The bytes there."""
+        """Returns the bytes at an offset."""
         return ctypes.string_at(self.address + offset, length)
 
     def advise(self, advice, offset=0, length=None):
-        """madvise."""
+        """Calls madvise."""
         _check(_LIBC.madvise(self.address + offset, self.length - offset if length is None else length, advice))
 
     def protect(self, protection):
-        """mprotect."""
+        """Calls mprotect."""
         _check(_LIBC.mprotect(self.address, self.length, protection))
 
     def unmap(self, offset=0, length=None):
-        """munmap, of all or of a part."""
+        """Calls munmap, for all or for a part."""
         _check(_LIBC.munmap(self.address + offset, self.length - offset if length is None else length))
 
     def resident(self):
-        """Bytes of it that are there."""
+        """Returns the number of resident bytes."""
         pages = ctypes.create_string_buffer(self.length // PAGE)
         _check(_LIBC.mincore(self.address, self.length, pages))
         return sum(byte & 1 for byte in pages.raw) * PAGE
 
 
 def secret(length):
-    """Memory that the kernel itself cannot reach (memfd_secret); OSError if there is no such thing."""
+    """Returns memory that the kernel itself cannot reach (memfd_secret); raises OSError if it is unsupported."""
     fd = _check(_LIBC.syscall(_SECRET, 0))
     os.ftruncate(fd, length)
     memory = Memory(length, flags=SHARED, fd=fd)
@@ -81,13 +81,13 @@ def secret(length):
 
 
 def take_all_pages():
-    """Has every mapping of the process looked at anew; the bytes stay."""
+    """Clears the accessed bits of every mapping, which notifies MMU notifiers; the bytes stay."""
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("4")
 
 
 class Userfault:
-    """Memory whose pages come when this says so, and not before."""
+    """Memory whose pages come only when the test provides them (userfaultfd)."""
 
     def __init__(self, memory):
         self.fd = _check(_LIBC.syscall(_UFFD, 0))
@@ -96,13 +96,13 @@ class Userfault:
         fcntl.ioctl(self.fd, 0xC020AA00, struct.pack("=QQQQ", memory.address, memory.length, 1, 0))
 
     def wanted(self):
-        """Waits until somebody misses a page; its address."""
+        """Waits for a page fault; returns its address."""
         return struct.unpack("=BBHIQQQ", os.read(self.fd, 32))[5]
 
     def give(self, address):
-        """Brings a page of zeros."""
+        """Provides a page of zeros."""
         fcntl.ioctl(self.fd, 0xC020AA04, struct.pack("=QQQq", address & ~(PAGE - 1), PAGE, 0, 0))
 
     def close(self):
-        """Lets the memory be what it would be otherwise."""
+        """Unregisters the memory: later faults are ordinary ones."""
         os.close(self.fd)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""RLIMIT_MEMLOCK: what a user without capabilities may have registered at a time, in sum and to the page.
+"""RLIMIT_MEMLOCK: how much memory a user without capabilities may register at a time, in sum and to the page.
 
-Each test is a process of its own. What one attempt beyond the limit meets is in verbs.py; whom memory of the kernel is
-charged to is in flood.py and bounded.py.
+Each test runs in its own process. verbs.py tests the error of one attempt beyond the limit; flood.py and bounded.py
+test to which cgroup kernel memory is charged.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ THREADS, TURNS = 4, 400
 
 
 def as_user(body):
-    """A test: the body, in a process of another user, who may register so many pages."""
+    """Returns a test: runs the body in a process of another user, whose limit is PAGES."""
     def test():
         if body in NOT_FOR_RXE:
             not_for_rxe(NOT_FOR_RXE[body])
@@ -56,41 +56,41 @@ def as_user(body):
 
 
 def pinned(pages, what):
-    """So much is pinned, as the kernel counts it."""
+    """Checks the amount of pinned memory that the kernel reports."""
     equal(locked(), pages * PAGE >> 10, f"KiB pinned: {what}")
 
 
 def region(domain, memory, first, count=1):
-    """Some pages of memory as a region."""
+    """Registers some pages of memory as a region."""
     return MR(domain, count * PAGE, FULL_ACCESS, address=memory.start + first * PAGE)
 
 
 def full(domain, memory, start=0):
-    """One-page regions until there are as many pages as may be; the next is refused, and changes nothing."""
+    """Registers one-page regions up to the limit; the next one is refused, and changes nothing."""
     made = [region(domain, memory, at) for at in range(start, PAGES)]
     for _ in range(3):
         pinned(PAGES, "at the limit")
         refused(lambda: region(domain, memory, PAGES), errno.ENOMEM)
-        # Registered already, and counted again all the same.
+        # A page that is already registered counts again.
         refused(lambda: region(domain, memory, PAGES - 1), errno.ENOMEM)
-    pinned(PAGES, "after what was refused")
+    pinned(PAGES, "after the refusal")
     return made
 
 
 def sum_of_small():
-    """Regions of a page reach RLIMIT_MEMLOCK in sum, and no page more; what goes makes room for as much"""
+    """Regions of a page reach RLIMIT_MEMLOCK in sum, and no page more; deregistration frees as much"""
     with PD(context()) as domain, mmap_of((PAGES + 1) * PAGE) as memory:
         made = full(domain, memory)
         for count in (1, 2, PAGES // 3):
             for one in made[-count:]:
                 one.close()
-            pinned(PAGES - count, f"{count} have gone")
+            pinned(PAGES - count, f"{count} deregistered")
             refused(lambda count=count: region(domain, memory, 0, count + 1), errno.ENOMEM)
             made[-count:] = [region(domain, memory, at) for at in range(count)]
-            pinned(PAGES, f"{count} have come")
+            pinned(PAGES, f"{count} registered")
         for one in made:
             one.close()
-        pinned(0, "all have gone")
+        pinned(0, "all deregistered")
         region(domain, memory, 0, PAGES).close()
         refused(lambda: region(domain, memory, 0, PAGES + 1), errno.ENOMEM)
 
@@ -109,18 +109,18 @@ def by_pages():
 
 
 def works(a, place, key):
-    """Bytes come to where a region is."""
+    """Writes bytes to a region and checks them."""
     data = pattern(64, place >> 12 & 0xFF)
     fill(a, data)
     a.send(WRITE, pieces=[a.sge(0, 64)], remote=(place, key))
     status(a, OK, "a write")
-    equal(ctypes.string_at(place, 64), data, "what has come")
+    equal(ctypes.string_at(place, 64), data, "bytes at the target")
 
 
 def registered_again():
-    """A region that would grow beyond the limit stays as it was, and is used on; within it, it grows"""
+    """Reregistration beyond the limit leaves the region unchanged and usable; within the limit the region grows"""
     with mmap_of(2 * PAGES * PAGE) as memory, pair(a={"size": PAGE}, b={"size": PAGE}) as (a, b):
-        # While it changes, old and new pages count.
+        # During reregistration both old and new pages count.
         most = (PAGES - 2) // 2
         one = region(b.pd, memory, 0, most)
         far = memory.start + PAGES * PAGE
@@ -142,14 +142,14 @@ def registered_again():
 
 
 class Counted:
-    """Regions that threads make and end, without Python's lock; the sum is never more than what there is."""
+    """Regions that threads register and deregister with raw commands; their sum must not exceed the limit."""
 
     def __init__(self, domain, memory):
         self.domain, self.memory = domain, memory
         self.lock, self.sum, self.most, self.refusals, self.strange = threading.Lock(), 0, 0, 0, []
 
     def make(self, count):
-        """Its handle; None: refused."""
+        """Returns the handle; None if refused."""
         answer = ctypes.create_string_buffer(16)
         place, start = ctypes.addressof(answer), self.memory.start
         wish = uverbs.command(uverbs.REG_MR, place, start, count * PAGE, start, self.domain.handle, FULL_ACCESS)
@@ -165,7 +165,7 @@ class Counted:
         return struct.unpack_from("=I", answer)[0]
 
     def end(self, handle, count):
-        """Not counted any more, before it goes."""
+        """Deregisters a region, after its pages are subtracted from the sum."""
         with self.lock:
             self.sum -= count
         error = uverbs.issue(context().cmd_fd, uverbs.command(uverbs.DEREG_MR, 0, handle))
@@ -173,7 +173,7 @@ class Counted:
             self.strange.append(f"deregister: {errno.errorcode[error]}")
 
     def live(self, seed):
-        """A thread: makes regions until one is refused, and then ends some."""
+        """Body of a thread: registers regions until one is refused, then deregisters some."""
         chance, made = random.Random(seed), []
         for _ in range(TURNS):
             count = chance.randrange(1, PAGES // 8)
@@ -189,7 +189,7 @@ class Counted:
 
 
 def threads():
-    """Threads that register and deregister at once have never more than the limit in sum"""
+    """Threads that register and deregister concurrently never exceed the limit in sum"""
     with PD(context()) as domain, mmap_of((PAGES + 1) * PAGE) as memory:
         counted = Counted(domain, memory)
         workers = [threading.Thread(target=counted.live, args=(SEED * THREADS + at,)) for at in range(THREADS)]
@@ -198,11 +198,11 @@ def threads():
         for worker in workers:
             worker.join()
         print(f"# seed {SEED}: {counted.most} of {PAGES} pages at a time, {counted.refusals} refusals", flush=True)
-        equal(counted.strange, [], "what nobody expects")
+        equal(counted.strange, [], "unexpected errors")
         true(PAGES * 3 // 4 < counted.most <= PAGES, f"{counted.most} pages at a time")
         true(counted.refusals > THREADS, f"{counted.refusals} refusals")
-        # All of it came back: there is room for as many as in the beginning.
-        pinned(0, "threads have gone")
+        # All of it is released: there is room for as many pages as at first.
+        pinned(0, "threads have ended")
         for one in full(domain, memory):
             one.close()
 

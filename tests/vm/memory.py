@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a key opens: regions that change while they exist, and regions at the ends of the address space.
+"""Access rights of keys: regions that change while they exist, and regions at the ends of the address space.
 
-rdma-core's library for this ABI cannot reregister, so the kernel is asked directly.
+rdma-core's library for this ABI does not support reregistration, so the tests issue the kernel command directly.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ NO_REMOTE = e.IBV_ACCESS_LOCAL_WRITE
 
 
 def rereg(region, flags, start=0, length=0, iova=0, domain=None, access=0):
-    """The verb, as `write` takes it. Returns the new keys; raises OSError."""
+    """Issues REREG_MR through `write`. Returns the new keys; raises OSError."""
     response = ctypes.create_string_buffer(8)
     body = struct.pack("=QIIQQQII", ctypes.addressof(response), region.handle, flags, start, length, iova,
                        domain.handle if domain else 0, access)
@@ -37,7 +37,7 @@ def rereg(region, flags, start=0, length=0, iova=0, domain=None, access=0):
 
 
 def refused(code, action):
-    """The action must fail with this error."""
+    """Checks that the action fails with this error."""
     try:
         action()
     except OSError as error:
@@ -47,9 +47,9 @@ def refused(code, action):
 
 
 def reaches(opcode, remote, end, wanted=OK):
-    """One operation of 64 bytes on `remote`, by a peer of the end's queue pair; it must end as wanted.
+    """Runs one operation of 64 bytes on `remote`, by a peer of the end's queue pair, and checks its status.
 
-    The end is reset before, so that it may be used again and again.
+    Resets the end first, so that it can be used repeatedly.
     """
     forget_events()
     peer = End()
@@ -65,12 +65,12 @@ def reaches(opcode, remote, end, wanted=OK):
 
 
 def bytes_of(region, offset, length):
-    """What is in a region."""
+    """Returns bytes of a region."""
     return ctypes.string_at(region.buf + offset, length)
 
 
 def owner():
-    """An end, and a region of its domain with all rights, filled with zeros."""
+    """Returns an end, and a region of its domain with all rights, filled with zeros."""
     end = End()
     region = MR(end.pd, 4 * PAGE, FULL_ACCESS)
     ctypes.memset(region.buf, 0, region.length)
@@ -78,7 +78,7 @@ def owner():
 
 
 def change_rights():
-    """Rights are taken from a region and given back; its keys stay"""
+    """Reregistration takes rights from a region and grants them again; its keys stay"""
     end, region = owner()
     keys = rereg(region, REREG_ACCESS, access=NO_REMOTE)
     equal(keys, (region.lkey, region.rkey), "keys")
@@ -92,7 +92,7 @@ def change_rights():
 
 
 def optional_rights():
-    """Optional rights are accepted, whatever they may mean, and take none of the others away"""
+    """Registration accepts every optional right and keeps the other rights"""
     end, region = owner()
     for bit in range(20, 30):
         with MR(end.pd, PAGE, FULL_ACCESS | 1 << bit) as other:
@@ -109,7 +109,7 @@ def optional_rights():
 
 
 def change_domain():
-    """A region goes to another protection domain, and can be reached from there only"""
+    """A region that moves to another protection domain is reachable only from there"""
     end, region = owner()
     other = End()
     rereg(region, REREG_PD, domain=other.pd)
@@ -124,7 +124,7 @@ def change_domain():
 
 
 def change_memory():
-    """A region moves to other memory, of another length, under another address"""
+    """A region moves to other memory, of another length, at another address"""
     end, region = owner()
     place = MR(end.pd, 2 * PAGE, FULL_ACCESS)
     ctypes.memset(place.buf, 0, place.length)
@@ -144,13 +144,13 @@ def change_memory():
 
 
 def last_byte():
-    """A region may end with the last address there is"""
+    """A region may end with the last address of the address space"""
     end, region = owner()
     inside = region.buf % PAGE
     length = PAGE - inside
     iova = 2**64 - length
     rereg(region, REREG_TRANS, region.buf, length, iova)
-    true(length > 64, "pyverbs allocates so")
+    true(length > 64, "pyverbs allocates enough")
     reaches(WRITE, (2**64 - 64, region.rkey), end)
     equal(bytes_of(region, length - 64, 64), DATA)
     reaches(READ, (2**64 - 63, region.rkey), end, e.IBV_WC_REM_ACCESS_ERR)
@@ -159,7 +159,7 @@ def last_byte():
 
 
 def failed_change():
-    """What is refused changes nothing"""
+    """A refused reregistration changes nothing"""
     end, region = owner()
     refused(errno.EOPNOTSUPP, lambda: rereg(region, 8))
     refused(errno.EINVAL, lambda: rereg(region, 0))
@@ -174,7 +174,7 @@ def failed_change():
 
 
 def read_only_memory():
-    """Memory that was registered for reading is pinned again when it is to be written, or that is refused"""
+    """Reregistration for writing pins read-only memory again, or fails if the memory is not writable"""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     private, anonymous, readable, writable = 2, 0x20, 1, 3
@@ -189,7 +189,7 @@ def read_only_memory():
 
 
 def on_demand():
-    """A region on demand changes domain, rights and memory, and becomes a pinned one and back"""
+    """A region on demand changes domain, rights and memory, and becomes pinned and on demand again"""
     on_demand = e.IBV_ACCESS_ON_DEMAND
     end, other = End(), End()
     held = Memory(4 * PAGE)
@@ -203,7 +203,7 @@ def on_demand():
         held.advise(mapping.DONTNEED)
         reaches(WRITE, remote, end)
         if access & on_demand:
-            equal(held.read(64), DATA, "pages that came back")
+            equal(held.read(64), DATA, "pages that were faulted in")
     rereg(region, REREG_PD | REREG_ACCESS, domain=other.pd, access=NO_REMOTE | on_demand)
     reaches(WRITE, remote, other, e.IBV_WC_REM_ACCESS_ERR)
     rereg(region, REREG_ACCESS, access=FULL_ACCESS | on_demand)
@@ -216,17 +216,17 @@ def on_demand():
     reaches(WRITE, (held.address + PAGE - 64, region.rkey), other)
     equal(moved.read(64, PAGE - 64), DATA, "in the other memory")
     moved.advise(mapping.DONTNEED)
-    # Its bounds are those of the addresses that it was given, not of the memory that stands behind them.
+    # Its bounds are those of its own address range (IOVA), not of the memory behind it.
     for wrong in (held.address + PAGE - 63, held.address - 1, moved.address):
         reaches(WRITE, (wrong, region.rkey), other, e.IBV_WC_REM_ACCESS_ERR)
         reaches(READ, (wrong, region.rkey), other, e.IBV_WC_REM_ACCESS_ERR)
-    equal(moved.read(PAGE), bytes(PAGE), "what nobody was let to")
+    equal(moved.read(PAGE), bytes(PAGE), "bytes out of bounds")
     for part in (region, other, end):
         part.close()
 
 
 def everything_on_demand():
-    """All memory on demand loses and gets rights, and cannot be pinned"""
+    """An implicit region on demand loses and gains rights, and cannot be pinned"""
     end = End()
     held = Memory(PAGE)
     region = MR(end.pd, 0, FULL_ACCESS | e.IBV_ACCESS_ON_DEMAND, implicit=True)
@@ -247,7 +247,7 @@ def everything_on_demand():
 
 
 def keys_of(count):
-    """Keys of regions and windows that are made one after the other."""
+    """Returns the keys of regions and windows that are created in sequence."""
     with PD(context()) as domain:
         made = []
         for _ in range(count):
@@ -259,7 +259,7 @@ def keys_of(count):
 
 
 def keys_elsewhere(count):
-    """The same, in another process."""
+    """Returns the same for another process."""
     source, sink = os.pipe()
     child = os.fork()
     if not child:
@@ -276,14 +276,14 @@ def keys_elsewhere(count):
 
 
 def unguessable():
-    """From keys of one's own nobody can tell the next ones, nor those of others"""
-    not_for_rxe("gives indices out in turn")
+    """The keys of a process predict neither its next keys nor those of another process"""
+    not_for_rxe("allocates indices in sequence")
     count = 256
     mine = keys_of(count)
     theirs = keys_elsewhere(count)
     for name, keys in (("mine", mine), ("theirs", theirs), ("mine, again", keys_of(count))):
         indices = [key >> 8 for key in keys]
-        # Of 512 draws, each of these fails a random source less than once in a million times.
+        # With 512 draws, a random source fails each of these checks less than once in a million runs.
         steps = {(after - before) % (1 << 24) for before, after in zip(indices, indices[1:])}
         true(len(steps) > len(keys) - 8, f"{name}: {len(steps)} different steps")
         for shift in (0, 8, 16):
@@ -298,7 +298,7 @@ def unguessable():
 
 
 def many_changes():
-    """A region that is changed a thousand times leaves nothing pinned"""
+    """A region that is reregistered a thousand times leaves no memory pinned"""
     end, region = owner()
     before = locked()
     for count in range(1000):
@@ -310,7 +310,7 @@ def many_changes():
 
 
 def locked():
-    """KiB that the process has pinned."""
+    """Returns the KiB that the process has pinned."""
     with open("/proc/self/status", encoding="ascii") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("VmPin:"))
 

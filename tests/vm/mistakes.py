@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The RC transport when something is wrong: what each mistake completes with, here and at the peer, and when.
+"""RC transport errors: the completion status of each mistake, at the requester and at the responder, and its time.
 
 Two QPs of one device; one of them, or its consumer, makes the mistake.
 """
@@ -20,7 +20,9 @@ from work import FLUSHED, OK, READ, RXE, SEND, WRITE, e_name, fill, held, status
 
 
 def both_failed(a, b, event=None):
-    """After a remote error both QPs are in the error state; the responder's consumer is told."""
+    """Checks that both QPs are in the error state after a remote error, and that the responder's consumer gets the
+    event.
+    """
     eventually(lambda: a.state() == e.IBV_QPS_ERR, "the requester is in error")
     eventually(lambda: b.state() == e.IBV_QPS_ERR, "the responder is in error")
     if event is not None:
@@ -28,33 +30,33 @@ def both_failed(a, b, event=None):
 
 
 def counted(name, value):
-    """A counter comes to a value, and no further. What is counted may be seen after what completes."""
+    """Checks that a counter reaches a value and stays there. It may be updated after the completion is visible."""
     eventually(lambda: counter(name, DEVICE) >= value, name)
     equal(counter(name, DEVICE), value, name)
 
 
 def remote_access(opcode, remote, **settings):
-    """One operation that the peer must refuse."""
+    """Runs one operation that the peer must refuse."""
     forget_events()
     with pair(**settings) as (a, b):
         fill(a, b"a" * 64)
         fill(b, before := b"b" * b.mr.length)
         a.send(opcode, wr_id=77, pieces=[a.sge(0, 64)], remote=remote(b))
         a.send(WRITE, wr_id=78, pieces=[a.sge(0, 8)], remote=b.remote())
-        equal(status(a, e.IBV_WC_REM_ACCESS_ERR, "the one that is refused").wr_id, 77)
-        equal(status(a, FLUSHED, "the one behind it").wr_id, 78)
+        equal(status(a, e.IBV_WC_REM_ACCESS_ERR, "the refused request").wr_id, 77)
+        equal(status(a, FLUSHED, "the request behind it").wr_id, 78)
         both_failed(a, b, None if RXE else e.IBV_EVENT_QP_ACCESS_ERR)
-        equal((held(a, 64), held(b, b.mr.length)), (b"a" * 64, before), "what is in memory")
+        equal((held(a, 64), held(b, b.mr.length)), (b"a" * 64, before), "bytes in memory")
 
 
 def wrong_rkey():
-    """A key that does not exist: remote access error"""
+    """An rkey that does not exist completes with a remote access error"""
     remote_access(WRITE, lambda b: (b.mr.buf, b.mr.rkey ^ 0x55))
     remote_access(READ, lambda b: (b.mr.buf, b.mr.rkey ^ 0x55))
 
 
 def out_of_bounds():
-    """One byte outside the region, at either end: remote access error"""
+    """An access one byte outside the region, at either end, completes with a remote access error"""
     size = 1 << 16
     for opcode in (WRITE, READ):
         remote_access(opcode, lambda b: (b.mr.buf + size - 63, b.mr.rkey))
@@ -63,7 +65,9 @@ def out_of_bounds():
 
 
 def no_rights():
-    """A region, or a QP, that does not grant the right: remote access error"""
+    """An access without the right of the region completes with a remote access error, of the QP with an invalid
+    request
+    """
     read_only = {"access": e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ}
     write_only = {"access": e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE}
     remote_access(WRITE, lambda b: b.remote(), b=read_only)
@@ -75,44 +79,44 @@ def no_rights():
 
 
 def foreign_domain():
-    """A key of another protection domain: remote access error"""
+    """A key of another protection domain completes with a remote access error"""
     with pair() as (a, b), PD(b.ctx) as other:
         region = MR(other, 4096, FULL_ACCESS)
         region.write("not yours", 9)
         a.send(WRITE, pieces=[a.sge(0, 8)], remote=(region.buf, region.rkey))
         status(a, e.IBV_WC_REM_ACCESS_ERR, "write")
-        equal(ctypes.string_at(region.buf, 9), b"not yours", "what is in memory")
+        equal(ctypes.string_at(region.buf, 9), b"not yours", "bytes in memory")
         region.close()
 
 
 def dead_key():
-    """The key of a region that is gone: remote access error"""
+    """The key of a deregistered region completes with a remote access error"""
     with pair() as (a, b):
         region = MR(b.pd, 4096, FULL_ACCESS)
         remote = (region.buf, region.rkey)
         a.send(WRITE, pieces=[a.sge(0, 8)], remote=remote)
-        status(a, OK, "while it lives")
+        status(a, OK, "before deregistration")
         region.close()
         a.send(WRITE, pieces=[a.sge(0, 8)], remote=remote)
-        status(a, e.IBV_WC_REM_ACCESS_ERR, "afterwards")
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "after deregistration")
 
 
 def wrong_lkey():
-    """A local key that does not fit: local protection error, after what was posted before"""
-    not_for_rxe("flushes what was posted before as well")
+    """A wrong lkey completes with a local protection error, after the earlier requests complete"""
+    not_for_rxe("flushes earlier requests as well")
     for opcode in (SEND, WRITE, READ):
         with pair() as (a, b):
             b.receive()
             a.send(WRITE, wr_id=1, pieces=[a.sge(0, 8)], remote=b.remote())
             a.send(opcode, wr_id=2, pieces=[SGE(a.mr.buf, 64, a.mr.lkey ^ 0x55)], remote=b.remote())
             a.send(WRITE, wr_id=3, pieces=[a.sge(0, 8)], remote=b.remote())
-            equal(status(a, OK, "the one before").wr_id, 1)
+            equal(status(a, OK, "the request before it").wr_id, 1)
             equal(status(a, e.IBV_WC_LOC_PROT_ERR, f"opcode {opcode}").wr_id, 2)
-            equal(status(a, FLUSHED, "the one behind").wr_id, 3)
+            equal(status(a, FLUSHED, "the request behind it").wr_id, 3)
 
 
 def local_bounds():
-    """A piece that leaves its region: local protection error"""
+    """An SGE that exceeds its region completes with a local protection error"""
     not_for_rxe("the failing request is flushed")
     with pair() as (a, b):
         a.send(WRITE, pieces=[SGE(a.mr.buf + a.mr.length - 4, 8, a.mr.lkey)], remote=b.remote())
@@ -120,14 +124,16 @@ def local_bounds():
 
 
 def read_into_constant():
-    """A READ into memory that may not be written locally: local protection error"""
+    """A READ into memory without local write access completes with a local protection error"""
     with pair(a={"access": e.IBV_ACCESS_REMOTE_READ}) as (a, b):
         a.send(READ, pieces=[a.sge(0, 8)], remote=b.remote())
         status(a, e.IBV_WC_LOC_PROT_ERR, "read")
 
 
 def short_receive():
-    """A message longer than the receive: length error here, invalid request there"""
+    """A message longer than the receive completes with a length error there and an invalid request error at the
+    sender
+    """
     not_for_rxe("LOC_QP_OP_ERR")
     forget_events()
     for length in (65, 5000):
@@ -140,7 +146,7 @@ def short_receive():
 
 
 def bad_receive():
-    """A receive with a wrong key: protection error here, remote operation error there"""
+    """A receive with a wrong key completes with a protection error, and the send with a remote operation error"""
     not_for_rxe("LOC_QP_OP_ERR")
     with pair() as (a, b):
         b.receive(wr_id=5, pieces=[SGE(b.mr.buf, 64, b.mr.lkey ^ 0x55)])
@@ -162,7 +168,7 @@ def receiver_becomes_ready():
 
 
 def receiver_never_ready():
-    """A receiver that is never ready: RNR retry exceeded, after as many tries as were set"""
+    """A send to a peer without a receive completes with RNR retry exceeded after the configured number of retries"""
     # Timer code 14 is 1.28 ms, IBA table 45; 3 retries take at least 3 of them.
     with pair(min_rnr_timer=14, rnr_retry=3) as (a, _b):
         start, given_up = time.monotonic(), counter("retry_rnr_exceeded_err", DEVICE)
@@ -173,7 +179,7 @@ def receiver_never_ready():
 
 
 def peer_gone():
-    """A peer that does not answer: retry exceeded, in the time that was set"""
+    """A request to a silent peer completes with retry exceeded, within the configured time"""
     for retry in (1, 3):
         with pair(timeout=QUICK_TIMEOUT, retry_cnt=retry) as (a, b):
             b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
@@ -185,23 +191,24 @@ def peer_gone():
             equal(status(a, FLUSHED, "second").wr_id, 2)
             counted("retry_exceeded_err", given_up + 1)
             unit = 4.096e-6 * 2**QUICK_TIMEOUT
-            # IBA C9-140: a timer may run four times as long as was set; two seconds for the slow machine.
+            # IBA C9-140: a timer may run up to four times the configured time; two seconds more for a slow machine.
             true((retry + 1) * unit <= took <= 4 * (retry + 1) * unit + 2, f"{retry} retries took {took:.3f} s")
 
 
 def waits(code, retries):
-    """How long the waits for a peer that does not answer take together, with these settings: at least, and at most.
-    Doubled twice at most (rust/roce/rc/retry.rs); IBA C9-140 allows 4 T for each wait."""
+    """Returns the minimum and maximum sum of the ACK timeouts for a silent peer with these settings. The timeout
+    doubles at most twice (rust/roce/rc/retry.rs); IBA C9-140 allows 4 T for each.
+    """
     unit = 4.096e-6 * 2**code
     return unit * sum(2 ** min(number, 2) for number in range(retries + 1)), unit * 4 * (retries + 1)
 
 
 def waits_grow():
-    """The waits for a peer that does not answer: T, then 2 T, then 4 T, exactly, and never longer"""
+    """The ACK timeouts for a silent peer are exactly T, then 2 T, then 4 T, and never longer"""
     not_for_rxe("waits as long each time")
     code, retries = 16, 3
-    # 11 T, 2.95 s, so late timers of a busy machine matter little. A machine that stands still for the difference of
-    # 1.3 s does so again seldom.
+    # 11 T, 2.95 s, so late timers of a busy machine matter little. A stall of a machine for the margin of 1.3 s is
+    # rarely repeated.
     least, most = waits(code, retries)
     for _ in range(3):
         with pair(timeout=code, retry_cnt=retries) as (a, b):
@@ -218,7 +225,7 @@ def waits_grow():
 
 
 def seven_retries():
-    """retry_cnt 7 is seven, not for ever"""
+    """A retry_cnt of 7 means seven retries, not infinitely many"""
     not_for_rxe("7 is for ever")
     with pair(timeout=QUICK_TIMEOUT, retry_cnt=7) as (a, b):
         b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
@@ -227,7 +234,7 @@ def seven_retries():
 
 
 def flush():
-    """In the error state everything that was posted completes, flushed, in order"""
+    """The error state flushes all posted requests, in order"""
     with pair() as (a, b):
         for number in range(10):
             a.receive(wr_id=number)
@@ -239,14 +246,14 @@ def flush():
         true(all(wc.status == FLUSHED for wc in found), [e_name(wc.status) for wc in found])
         equal([wc.wr_id for wc in found if wc.wr_id < 100], list(range(10)))
         equal([wc.wr_id for wc in found if wc.wr_id >= 100], list(range(100, 110)))
-        # Posted later, flushed too.
+        # Requests posted later are flushed too.
         a.send(SEND, wr_id=200, pieces=[a.sge(0, 8)])
         equal(status(a, FLUSHED, "posted in the error state").wr_id, 200)
 
 
 def flush_receives():
-    """A receive that is posted to a failed QP is flushed, though nothing rings for it"""
-    not_for_rxe("looks only when something else happens")
+    """A receive posted to a failed QP is flushed without a doorbell"""
+    not_for_rxe("flushes only after another event")
     with pair() as (a, _b):
         a.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
         for number in range(3):
@@ -271,7 +278,7 @@ def reuse_after_error():
 
 def no_read_depth():
     """With max_rd_atomic 0 a READ fails at once; with max_dest_rd_atomic 0 the peer refuses it"""
-    not_for_rxe("it waits for ever")
+    not_for_rxe("waits forever")
     with pair(max_rd_atomic=0) as (a, b):
         a.send(WRITE, wr_id=1, pieces=[a.sge(0, 8)], remote=b.remote())
         a.send(READ, wr_id=2, pieces=[a.sge(0, 8)], remote=b.remote())
@@ -279,7 +286,7 @@ def no_read_depth():
         status(a, OK, "the write before it")
         equal(status(a, e.IBV_WC_LOC_QP_OP_ERR, "read").wr_id, 2)
         status(a, FLUSHED, "the write behind it")
-        equal(b.state(), e.IBV_QPS_RTS, "state of the peer, which heard nothing of it")
+        equal(b.state(), e.IBV_QPS_RTS, "state of the peer, which received no READ")
     with pair(max_dest_rd_atomic=0) as (a, b):
         a.send(READ, pieces=[a.sge(0, 8)], remote=b.remote())
         status(a, e.IBV_WC_REM_INV_REQ_ERR, "read")
@@ -287,7 +294,7 @@ def no_read_depth():
 
 
 def overrun():
-    """A full CQ is told to its consumer"""
+    """A CQ overrun raises an asynchronous event"""
     forget_events()
     with pair(a={"cqe": 4, "wr": 64}) as (a, b):
         for _ in range(a.cq.cqe + 8):

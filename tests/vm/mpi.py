@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each rank of the MPI test does: a ring, reductions, and one-sided operations, all checked."""
+"""The body of each rank of the MPI test: a ring, reductions, and one-sided operations, all checked."""
 
 import array
 
@@ -11,7 +11,7 @@ SIZE = WORLD.Get_size()
 
 
 def ring(length):
-    """A block goes round; each rank adds itself to every element."""
+    """Passes a block around the ring; each rank adds its number to every element."""
     block = array.array("l", [0] * length)
     if RANK == 0:
         WORLD.Send(block, dest=1)
@@ -24,7 +24,7 @@ def ring(length):
 
 
 def reduction(length):
-    """The sum over all ranks of what each can compute for all."""
+    """Sums an array over all ranks and compares it with the computed result."""
     mine = array.array("l", [RANK * length + i for i in range(length)])
     total = array.array("l", [0] * length)
     WORLD.Allreduce(mine, total, op=MPI.SUM)
@@ -34,7 +34,7 @@ def reduction(length):
 
 
 def exchange(length):
-    """Everyone sends to its neighbours at once."""
+    """Each rank sends to its neighbour and receives from the other one at the same time."""
     mine = array.array("l", [RANK] * length)
     theirs = array.array("l", [-1] * length)
     WORLD.Sendrecv(mine, dest=(RANK + 1) % SIZE, recvbuf=theirs, source=(RANK - 1) % SIZE)
@@ -42,7 +42,7 @@ def exchange(length):
 
 
 def counter(times):
-    """Atomic additions of all ranks to a number of rank 0."""
+    """All ranks atomically add to a number of rank 0."""
     memory = array.array("l", [0])
     window = MPI.Win.Create(memory, comm=WORLD)
     one, before = array.array("l", [1]), array.array("l", [0])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Multicast without a connection manager: ibv_attach_mcast alone, both versions of IP, who gets what.
+"""Multicast without a connection manager: ibv_attach_mcast alone, over IPv4 and IPv6; which QP gets which datagram.
 
 	DEV over v0 ------ PEER_DEV over v1, in namespace b
 
-Both devices can be opened here; only their interfaces are in other namespaces.
+One process opens both devices; only their interfaces are in different namespaces.
 """
 
 import errno
@@ -20,18 +20,18 @@ from ud import GRH, MULTICAST_QPN, PORT, QKEY, UdEnd, filters, gid_bytes
 
 DEV, PEER = os.environ["DEV"], os.environ["PEER_DEV"]
 GROUPS = {4: "239.1.1.5", 6: "ff1e::1:5"}
-# What the interface's filter takes for them: the last 23 and 32 bits.
+# Multicast MAC addresses of the groups: from the last 23 bits (IPv4) or 32 bits (IPv6) of the address.
 MACS = {4: "01:00:5e:01:01:05", 6: "33:33:00:01:00:05"}
 RXE = os.environ["DRIVER"] == "rxe"
 
 
 def gid(family, peer=False):
-    """Index of the GID of an end."""
+    """Returns the GID index of an end."""
     return int(os.environ[f"{'PEER_' if peer else ''}GID{family}"])
 
 
 def opened(device=DEV, **settings):
-    """An end that is closed with the test."""
+    """Returns an end that is closed at the end of the test."""
     end = UdEnd(device, **settings)
     _ends.append(end)
     return end
@@ -41,7 +41,7 @@ _ends = []
 
 
 def closing(test):
-    """Closes what a test has opened."""
+    """Decorates a test: closes the ends that it opened."""
     def wrapped():
         try:
             test()
@@ -53,10 +53,10 @@ def closing(test):
 
 
 def over_the_wire(family):
-    """What a datagram of the peer looks like here."""
+    """Checks a datagram that the peer sends to a group."""
     group = GROUPS[family]
     a, b = opened(), opened(PEER)
-    true(MACS[family] not in filters(), "the filter does not take the group yet")
+    true(MACS[family] not in filters(), "the filter does not accept the group yet")
     a.attach(group)
     true(MACS[family] in filters() and group in filters(), f"the interface is joined: {filters()}")
     a.receive(2)
@@ -91,7 +91,7 @@ def over_ipv6():
 
 @closing
 def a_copy_each():
-    """Every attached queue pair gets a copy of its own, others get none"""
+    """Every attached queue pair gets its own copy of a datagram, others get none"""
     not_for_rxe("joins no group")
     members, stranger = [opened() for _ in range(3)], opened()
     b = opened(PEER)
@@ -109,7 +109,7 @@ def a_copy_each():
             equal((done.wr_id, done.byte_len), (number, GRH + len(text)))
             equal(end.received(number)[GRH:GRH + len(text)], text)
     stranger.silent()
-    # One leaves; the others stay.
+    # One member leaves; the others stay.
     members[0].detach(GROUPS[4])
     equal(b.send(handle, b"four"), e.IBV_WC_SUCCESS)
     for end in members[1:]:
@@ -119,7 +119,7 @@ def a_copy_each():
 
 @closing
 def loopback():
-    """A member gets what it sends itself, and so do its neighbour and the peer"""
+    """A member, another member on its device and one at the peer get the datagrams that the member sends"""
     a, other, b = opened(), opened(), opened(PEER)
     for family in (4, 6):
         if RXE and family == 6:
@@ -140,7 +140,7 @@ def loopback():
 
 @closing
 def no_member_no_copy():
-    """A sender that is not attached gets nothing of what it sends"""
+    """A sender that is not attached gets no copy of its datagram"""
     a, other = opened(), opened()
     other.attach(GROUPS[4])
     a.receive()
@@ -165,7 +165,9 @@ def wrong_key():
 
 @closing
 def number_and_address_agree():
-    """A queue pair's number does not go with a group's address, nor the group's number with a host's"""
+    """A datagram with a QP number and a group's address, or the multicast QPN and a host's address, is dropped and
+    counted
+    """
     not_for_rxe("joins no group")
     a, b = opened(), opened(PEER)
     a.attach(GROUPS[4])
@@ -182,7 +184,7 @@ def number_and_address_agree():
 
 @closing
 def twice_and_never():
-    """Attaching twice and leaving a group that one is not in are what the core makes of them"""
+    """Attaching twice succeeds, and detaching from a group without a membership fails"""
     a = opened()
     a.attach(GROUPS[4])
     a.attach(GROUPS[4])
@@ -203,7 +205,7 @@ def twice_and_never():
 
 @closing
 def busy():
-    """A queue pair that is attached cannot be destroyed; afterwards it can"""
+    """An attached queue pair cannot be destroyed until it is detached"""
     a = opened()
     a.attach(GROUPS[4])
     try:
@@ -217,12 +219,12 @@ def busy():
 
 @closing
 def limits():
-    """As many queue pairs can be attached as query_device says, and no more"""
+    """Exactly max_mcast_qp_attach queue pairs can attach to a group, and exactly max_mcast_grp groups exist"""
     not_for_rxe("checked less exactly")
     a = opened()
     most = a.ctx.query_device().max_mcast_qp_attach
     pairs = [a.make_qp() for _ in range(most)]
-    equal(a.attach(GROUPS[4]), most, "attached of one more than there may be")
+    equal(a.attach(GROUPS[4]), most, "attached QPs of one more than the limit")
     true(MACS[4] in filters(), "joined")
     a.detach(GROUPS[4])
     true(MACS[4] not in filters(), f"left: {filters()}")
@@ -245,14 +247,14 @@ def limits():
 
 @closing
 def another_part_of_ip():
-    """A group stays joined when the interface's IPv6 goes and comes again; nobody else's place is given back"""
+    """A group stays joined when the interface's IPv6 goes and comes back; a membership of another socket is kept"""
     not_for_rxe("joins no IPv6 group")
     group, netdev = GROUPS[6], os.environ["NETDEV"]
     a, later, b = opened(), opened(), opened(PEER)
     a.attach(group)
     a.receive(2)
     handle = b.handle_for(group, gid(6, peer=True))
-    # IPv6 needs 1280.
+    # IPv6 needs an MTU of 1280.
     for mtu in ("1200", os.environ.get("MTU", "4200")):
         subprocess.run(["ip", "link", "set", netdev, "mtu", mtu], check=True)
         equal(MACS[6] in filters(), mtu != "1200", f"joined with an MTU of {mtu}: {filters()}")
@@ -260,21 +262,21 @@ def another_part_of_ip():
     equal(a.completion().byte_len, GRH + 5, "receive")
     later.attach(group)
     later.detach(group)
-    true(group in filters(), f"another one has come and gone: {filters()}")
+    true(group in filters(), f"another QP attached and detached: {filters()}")
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
         place = socket.inet_pton(socket.AF_INET6, group) + struct.pack("=I", socket.if_nametoindex(netdev))
-        # Its own place alone is left, also if the queue pair's has gone with the first part of IP.
+        # Detaching drops only the QP's own membership, even if it was already lost when IPv6 went away.
         subprocess.run(["ip", "link", "set", netdev, "mtu", "1200"], check=True)
         subprocess.run(["ip", "link", "set", netdev, "mtu", os.environ.get("MTU", "4200")], check=True)
         other.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, place)
         a.detach(group)
-        true(group in filters(), f"the socket's place: {filters()}")
+        true(group in filters(), f"the socket's membership: {filters()}")
     true(group not in filters(), f"all have left: {filters()}")
     subprocess.run(["ip", "addr", "add", f"{os.environ['ADDR6']}/64", "dev", netdev, "nodad"], check=True)
 
 
 def process_exit():
-    """A process that ends leaves its groups"""
+    """The end of a process leaves its groups"""
     child = os.fork()
     if not child:
         end = UdEnd(DEV)

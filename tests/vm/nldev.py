@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The netlink messages of the RDMA core, sent by this thread itself: a program of its own would fail long before it
-asks. What `rdma` knows of them is not needed here.
+"""The netlink messages of the RDMA core, sent by this thread itself: with failing allocations a child process would
+fail long before its request. Covers only the commands that the tests need.
 
 C header: rdma/rdma_netlink.h.
 """
@@ -19,13 +19,13 @@ RES_PID, NDEV_NAME, DRIVER, RES_CQN, RES_MRN, LINK_TYPE, STAT_MODE, STAT_RES = 2
 STAT_AUTO_MODE_MASK, STAT_COUNTER, STAT_COUNTER_ENTRY, STAT_COUNTER_ID, STAT_HWCOUNTERS = range(76, 81)
 HWCOUNTER_ENTRY, HWCOUNTER_NAME, HWCOUNTER_VALUE, RES_SRQ, RES_SRQN, DRIVER_DETAILS = 81, 82, 83, 88, 90, 97
 AUTO, MANUAL = 1, 2
-# Where there is no memory for a socket, or for an answer.
+# Errors when there is no memory for a socket, or for a response.
 LACKING = (errno.ENFILE, errno.ENOBUFS)
 _REQUEST_ACK, _DUMP, _ERROR, _DONE = 5, 0x300, 2, 3
 
 
 def attribute(kind, data):
-    """One attribute: of text, of bytes, or of a number of 32 bits."""
+    """Returns one attribute: of text, of bytes, or of a 32-bit number."""
     if isinstance(data, str):
         data = data.encode() + b"\0"
     elif isinstance(data, int):
@@ -34,9 +34,11 @@ def attribute(kind, data):
 
 
 def ask(command, attributes, dump=False):
-    """Sends a command with attributes {kind: data}; the bodies of its answers. Raises OSError if it is refused.
+    """Sends a command with attributes {kind: data}. Returns the bodies of its responses; raises OSError if it is
+    refused.
 
-    A new socket each time: one that was lost an answer would take it for that to the next question.
+    Opens a new socket each time: on a socket that missed a response, a late one would be mistaken for the next
+    response.
     """
     body = b"".join(attribute(*one) for one in attributes.items())
     flags = _REQUEST_ACK | (_DUMP if dump else 0)
@@ -58,11 +60,11 @@ def ask(command, attributes, dump=False):
 
 
 def within(data, *kinds):
-    """The data of all attributes that are found by a path of kinds."""
+    """Returns the data of all attributes that match a path of kinds."""
     found, kind = [], kinds[0]
     while len(data) >= 4:
         length, its = struct.unpack_from("=HH", data)
-        # The upper bits say what kind of data it is.
+        # The upper bits are flags.
         if its & 0x3FFF == kind:
             found += within(data[4:length], *kinds[1:]) if len(kinds) > 1 else [data[4:length]]
         data = data[length + 3 & ~3:]
@@ -70,11 +72,11 @@ def within(data, *kinds):
 
 
 def number(data):
-    """A number of 32 or 64 bits."""
+    """Returns a number of 32 or 64 bits."""
     return int.from_bytes(data, "little")
 
 
 def index_of(device):
-    """The number that the core has for a device."""
+    """Returns the core's index of a device."""
     return next(number(within(answer, DEV_INDEX)[0]) for answer in ask(GET, {}, dump=True)
                 if within(answer, DEV_NAME)[0].rstrip(b"\0").decode() == device)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory runs out: each verb is called again and again, and each time a later allocation of it fails.
+"""Allocation failures: each verb is called repeatedly, and each time a later allocation of it fails.
 
-A call may fail, or do without what it did not get. It must not do half of it: the same call works
-right after, destroying never fails, and the checkers of the debug kernel find neither a leak nor a use of
-something that is gone. With COPIES=1, copies from and to the memory of the process fail as well; the script decides
-whether memory does.
+A call may fail, or do without the memory. It must not be half done: the same call works right after, destroy never
+fails, and the checkers of the debug kernel find neither a leak nor a use after free. With COPIES=1, copies from and
+to user memory fail as well; the calling script decides whether allocations fail.
 """
 
 import ctypes
@@ -29,17 +28,18 @@ from tap import equal, run, true
 from verbs import resources
 
 COPIES = os.environ.get("COPIES") == "1"
-# What a call may fail with.
+# Errors with which a call may fail.
 LACKING = (errno.ENOMEM, errno.EFAULT) if COPIES else (errno.ENOMEM,)
-# How many failures there are at least in what allocates nothing: it copies its arguments and its answer.
+# Minimum number of failures in a call without allocations: it copies its arguments and its response.
 COPIED = 2 if COPIES else 0
-# More than any verb needs; a loop that gets there fails.
+# More than any verb needs; a loop that reaches it fails.
 MOST = 400
 
 
 class Injection:
-    """`with Injection(n)`: the n-th allocation or copy of this thread from now on fails; tells whether there was
-    one, and how many were left before."""
+    """`with Injection(n)`: the n-th allocation or copy of this thread from now on fails. `happened` is whether it
+    did; `left` counts the allocations still to go.
+    """
 
     def __init__(self, number):
         self.number = number
@@ -52,8 +52,8 @@ class Injection:
         return self
 
     def __exit__(self, *_):
-        # The file has no position to be set; each write counts from its beginning. To read and to write it are
-        # copies, too; what fails for that has not failed before.
+        # The file has no position to set; each write starts at its beginning. Reading and writing it are copies, too;
+        # if one of these fails, the failure did not happen earlier.
         try:
             self.left = int(self.file.read(16))
             self.happened = self.left == 0
@@ -69,18 +69,19 @@ class Injection:
 
 
 def attempt(action, other=()):
-    """What the action makes; None if memory was missing. An error that is neither memory's nor one of the `other`
-    is a fault."""
+    """Returns the result of the action; None if memory was missing. Any error other than those of missing memory and
+    `other` fails the test.
+    """
     try:
         return action()
     except MemoryError:
         return None
     except OSError as error:
-        # Python's own calls.
+        # Errors of Python's own calls.
         true(error.errno in LACKING + other, f"errno {error.errno}")
         return None
     except PyverbsRDMAError as error:
-        # A library reports some of its own failures without a code, or as it likes; routes lack buffers.
+        # A library reports some of its own failures without a code, or with any code; routes report ENOBUFS.
         memory = (*LACKING, errno.ENOBUFS, 0, -1, None)
         true(error.error_code in memory + other, f"error {error.error_code}: {error}")
         return None
@@ -89,30 +90,32 @@ def attempt(action, other=()):
 
 
 def pinned():
-    """How much memory of this process the kernel counts as held in its place."""
+    """Returns the amount of memory of this process that the kernel counts as pinned or locked."""
     with open("/proc/self/status", encoding="ascii") as file:
         return [line.split()[:2] for line in file if line.startswith(("VmPin", "VmLck"))]
 
 
 def each_failure(make, unmake, other=()):
-    """Makes something until no allocation is left to fail; returns how many failed. What was made goes again,
-    with failures of its own. Of what was not made, nothing is left. `other`: as for attempt."""
+    """Creates an object until no allocation is left to fail; returns the number of failures. Destroys each object
+    that was created, with failures too. A failed create must leave nothing behind. `other`: as for attempt.
+    """
     before = pinned(), resources()
     for number in range(1, MOST):
         with Injection(number) as injection:
             made = attempt(make, other)
         if made is not None:
-            # What goes without an answer is gone, but the library does not know; so copies do not fail here.
+            # An object destroyed without a response is gone, but the library does not notice; so copies do not fail
+            # here.
             with Injection(0 if COPIES else number):
                 unmake(made)
         else:
-            equal(pinned(), before[0], "memory that is held after a failure")
+            equal(pinned(), before[0], "memory pinned after a failure")
             if COPIES:
-                # There are few; and this takes its time.
+                # With COPIES there are few failures; this check is slow.
                 equal(resources(), before[1], "objects after a failure")
         if not injection.happened:
-            equal((pinned(), resources()), before, "what is held after all failures")
-            true(made is not None, "nothing failed, and yet nothing was made")
+            equal((pinned(), resources()), before, "memory and objects after all failures")
+            true(made is not None, "nothing failed, but nothing was created")
             print(f"# {number - 1} failed", flush=True)
             true(number > 2, f"{number - 1} allocations could be made to fail")
             return number - 1
@@ -120,31 +123,31 @@ def each_failure(make, unmake, other=()):
 
 
 def close(made):
-    """Destroys something."""
+    """Destroys an object."""
     made.close()
 
 
 def contexts():
-    """open_device"""
+    """open_device survives every allocation failure"""
     if os.path.exists("/sys/kernel/debug/kmemleak"):
-        # It would tell of what the core keeps for a library's call.
+        # kmemleak would report memory that the core keeps for calls of the library.
         path = device_path()
         each_failure(lambda: uverbs.open_context(path), os.close)
     else:
-        # The library looks for the device in sysfs, and says that there is none if it cannot look.
+        # The library looks the device up in sysfs, and reports that it does not exist if the lookup fails.
         each_failure(lambda: Context(name=DEVICE), close, (errno.ENOENT, errno.ENODEV))
 
 
 def domains():
-    """alloc_pd"""
+    """alloc_pd survives every allocation failure"""
     each_failure(lambda: PD(context()), close)
 
 
 def regions():
-    """reg_mr, small, large and for atomics"""
+    """reg_mr, small, large and for atomics, survives every allocation failure"""
     pd = PD(context())
     for size in (4096, 4 << 20):
-        # It is there before: that is not what shall fail.
+        # Populated in advance, so that page faults do not fail.
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         each_failure(lambda size=size, start=start: MR(pd, size, FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC,
@@ -153,14 +156,14 @@ def regions():
 
 
 def windows():
-    """alloc_mw"""
+    """alloc_mw survives every allocation failure"""
     pd = PD(context())
     each_failure(lambda: MW(pd, e.IBV_MW_TYPE_1), close)
     pd.close()
 
 
 def completion_queues():
-    """create_cq, with and without a channel"""
+    """create_cq, with and without a channel, survives every allocation failure"""
     each_failure(lambda: CQ(context(), 100), close)
     channel = CompChannel(context())
     each_failure(lambda: CQ(context(), 5000, None, channel, 0), close)
@@ -168,7 +171,7 @@ def completion_queues():
 
 
 def shared_queues():
-    """create_srq"""
+    """create_srq survives every allocation failure"""
     pd = PD(context())
     init = SrqInitAttr(SrqAttr(max_wr=100, max_sge=2))
     each_failure(lambda: SRQ(pd, init), close)
@@ -176,7 +179,7 @@ def shared_queues():
 
 
 def queue_pairs():
-    """create_qp of every service"""
+    """create_qp of every service survives every allocation failure"""
     pd, cq = PD(context()), CQ(context(), 100)
     cap = QPCap(max_send_wr=64, max_recv_wr=64, max_send_sge=4, max_recv_sge=4, max_inline_data=64)
     for service in (e.IBV_QPT_RC, e.IBV_QPT_UC, e.IBV_QPT_UD):
@@ -187,7 +190,7 @@ def queue_pairs():
 
 
 def address_handles():
-    """create_ah"""
+    """create_ah survives every allocation failure"""
     pd = PD(context())
     route = GlobalRoute(dgid=context().query_gid(PORT, gid_index()), sgid_index=gid_index(), hop_limit=64)
     each_failure(lambda: AH(pd, attr=AHAttr(gr=route, is_global=1, port_num=PORT)), close)
@@ -195,7 +198,7 @@ def address_handles():
 
 
 def connections():
-    """modify_qp to RTS: the queue pair is as before, or one step on"""
+    """modify_qp that fails for memory leaves the queue pair in the old or the next state"""
     peer = End()
     before = pinned(), resources()
 
@@ -206,7 +209,7 @@ def connections():
                 attempt(lambda: end.to_rts(peer) or end)
             connect.happened = injection.happened
             if end.state() != e.IBV_QPS_RTS:
-                # Whatever state it stopped in, it must be one that it can be reset from.
+                # A queue pair can be reset from any state in which it stopped.
                 end.qp.modify(reset(), e.IBV_QP_STATE)
                 end.to_rts(peer)
             equal(end.state(), e.IBV_QPS_RTS, "state")
@@ -215,7 +218,7 @@ def connections():
 
     for connect.number in range(1, MOST):
         connect()
-        equal(pinned(), before[0], "memory that is held afterwards")
+        equal(pinned(), before[0], "memory pinned afterwards")
         if not connect.happened:
             break
     else:
@@ -226,14 +229,14 @@ def connections():
 
 
 def reset():
-    """The attributes of a queue pair that goes back to the beginning."""
+    """Returns the attributes that move a queue pair to RESET."""
     attr = QPAttr()
     attr.qp_state = e.IBV_QPS_RESET
     return attr
 
 
 def transfers():
-    """post_send: what could not be sent is sent again"""
+    """A post_send that failed for memory can be repeated"""
     failed = {e.IBV_WR_RDMA_WRITE: 0, e.IBV_WR_RDMA_READ: 0}
     with pair() as (a, b):
         for number in range(1, 40):
@@ -246,7 +249,7 @@ def transfers():
                     posted = attempt(send)
                 failed[opcode] += injection.happened
                 if not posted:
-                    # It is in the ring, but nobody was told. The next one tells of both.
+                    # The WR is in the ring without a doorbell. The next doorbell covers both.
                     posted = 1 + send()
                 for _ in range(posted):
                     equal(a.completion(20).status, e.IBV_WC_SUCCESS, "status")
@@ -254,7 +257,7 @@ def transfers():
 
 
 if __name__ == "__main__":
-    # Opened before something is made to fail.
+    # Opened before failures are injected.
     context()
     run([contexts, domains, regions, windows, completion_queues, shared_queues, queue_pairs, address_handles,
          connections, transfers])

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory runs out, or copies fail, as in no_memory.py, while the driver is loaded: it is there, or nothing of it is.
+"""Allocation or copy failures, as in no_memory.py, while the driver is loaded: the load succeeds completely or leaves
+nothing.
 
-Most of what a module takes is the kernel's, before anything of the driver runs: the failures begin where a wrong
-parameter would be refused. The kernel warns if it cannot describe the events of a module, so that is spared. Nobody may
-have the driver loaded.
+Most allocations of a module load are the kernel's, before any code of the driver runs: the failures begin where a
+wrong parameter is refused. The kernel warns if it cannot describe the events of a module, so that allocation never
+fails. The driver must not be loaded when this starts.
 """
 
 import ctypes
@@ -17,28 +18,28 @@ from tap import Skip, equal, run, true
 MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ferroce.ko")
 # System calls of x86-64.
 FINIT_MODULE, DELETE_MODULE = 313, 176
-# More than loading a module takes.
+# More than the allocations of a module load.
 MANY = 100000
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def loaded():
-    """Whether the driver is there."""
+    """Returns whether the driver is loaded."""
     return os.path.exists("/sys/module/ferroce")
 
 
 def load(file, parameters=b""):
-    """Loads it; 0, or the error's number."""
+    """Loads the driver; returns 0, or the errno."""
     return ctypes.get_errno() if libc.syscall(FINIT_MODULE, file.fileno(), parameters, 0) else 0
 
 
 def unload():
-    """Takes it away."""
+    """Unloads the driver."""
     equal(libc.syscall(DELETE_MODULE, b"ferroce", 0), 0, "delete_module")
 
 
 def taken(file, parameters, error):
-    """How many allocations it takes to load the driver, or to find that it cannot be loaded."""
+    """Returns the number of allocations of a load of the driver, or of one that fails."""
     with Injection(MANY) as counted:
         equal(load(file, parameters), error, f"finit_module with '{parameters.decode()}'")
     if not error:
@@ -47,12 +48,12 @@ def taken(file, parameters, error):
 
 
 def modules():
-    """insmod: the driver is there, or nothing of it is, and then it can be loaded"""
+    """insmod with a failed allocation loads the driver or leaves nothing of it, and the next insmod succeeds"""
     refused = 0
     if not os.path.exists("/sys/kernel/debug/failslab/reject-start"):
-        raise Skip("this kernel cannot be told who may fail")
+        raise Skip("this kernel cannot select which allocations fail")
     with open(MODULE, "rb") as file, spared("trace_module_notify"):
-        # The first time, caches are filled.
+        # The first pass fills caches.
         for _ in range(2):
             first, last = taken(file, b"local_path=nonsense", errno.EINVAL), taken(file, b"", 0)
         for number in range(first + 1, last + 1):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory runs out, or copies fail, as in no_memory.py: verbs that change something that is there, or only look at it,
-regions of other kinds, and the device itself.
+"""Allocation or copy failures, as in no_memory.py: verbs that change or query an existing object, regions of other
+kinds, and the device itself.
 
-What such a verb changes is afterwards as it was before, or as it was asked to be; it still works, and the same call
-works right after.
+After a failed verb its object is as before or as requested; it still works, and the same call succeeds right after.
 """
 
 import contextlib
@@ -32,21 +31,22 @@ from verbs import resources
 from work import OK, WRITE, status
 
 NEW, NETDEV = "more0", "v1"
-# How long devices are made while addresses change, in seconds at most.
+# Maximum time to create devices while addresses change, in seconds.
 LONGEST = 120
 
 
 def each_time(action, check=lambda done: None, least=2, other=()):
-    """Does something, whose result is not None, with a later failure each time until there is none left; `check` looks
-    at what came of it. What failed succeeds right after, and leaves no objects behind. At least so many failures; the
-    `other` errors: as for attempt."""
+    """Repeats an action, whose result is not None, with a later failure each time until there is none left. `check`
+    inspects each result. A failed action succeeds right after, and leaves no objects behind. Requires more than
+    `least` attempts; `other` errors: as for attempt.
+    """
     before = resources()
     for number in range(1, MOST):
         with Injection(number) as injection:
             done = attempt(action, other)
         check(done)
         if not injection.happened:
-            true(done is not None, "nothing failed, and yet nothing was done")
+            true(done is not None, "nothing failed, but nothing was done")
             true(number > least, f"only {number - 1} could be made to fail")
             equal(resources(), before, "objects afterwards")
             return
@@ -58,7 +58,7 @@ def each_time(action, check=lambda done: None, least=2, other=()):
 
 
 def resized_queues():
-    """resize_cq: completions come, and none is lost"""
+    """resize_cq that fails loses no completion"""
     with pair() as (a, b):
         sizes, rings = iter(range(1000, 100000, 7)), len(mappings())
 
@@ -68,7 +68,7 @@ def resized_queues():
 
         def used(_done):
             if len(mappings()) < rings:
-                # The library could not map the new ring, and had let go of the old one.
+                # The library failed to map the new ring, and had already unmapped the old one.
                 resize()
             for wr_id in (3, 4):
                 a.send(WRITE, wr_id=wr_id, pieces=[a.sge(0, 64)], remote=b.remote())
@@ -78,7 +78,7 @@ def resized_queues():
 
 
 def modified_shared_queues():
-    """modify_srq: as large as it was, or as it was to be"""
+    """modify_srq that fails leaves the old or the new size"""
     domain = PD(context())
     queue = SRQ(domain, SrqInitAttr(SrqAttr(max_wr=64, max_sge=2)))
     state = {"now": queue.query().max_wr, "turn": 0}
@@ -102,7 +102,7 @@ def modified_shared_queues():
 
 
 def regions_registered_again():
-    """rereg_mr: other rights, another place"""
+    """rereg_mr that fails for other rights or another address succeeds when repeated"""
     end, region = owner()
     places = [mapping.Memory(4 * PAGE), mapping.Memory(64 * PAGE)]
 
@@ -120,7 +120,7 @@ def regions_registered_again():
 
 
 def regions_on_demand():
-    """reg_mr on demand, of memory that is there and of all there is"""
+    """reg_mr on demand, of untouched and of populated memory, survives every allocation failure"""
     domain = PD(context())
     held = mapping.Memory(64 * PAGE)
     each_failure(lambda: MR(domain, held.length, FULL_ACCESS | ON_DEMAND, address=held.address), close)
@@ -130,7 +130,7 @@ def regions_on_demand():
 
 
 def reject(start, end):
-    """No allocation fails that code between these addresses waits for."""
+    """Exempts from failures the allocations whose call trace has code between these addresses."""
     for cause in ("failslab", "fail_page_alloc"):
         for name, value in (("start", start), ("end", end)):
             with open(f"/sys/kernel/debug/{cause}/reject-{name}", "w", encoding="ascii") as file:
@@ -139,7 +139,7 @@ def reject(start, end):
 
 @contextlib.contextmanager
 def spared(function):
-    """Memory does not run out for what that function of the kernel calls."""
+    """Exempts allocations below that function of the kernel from failures."""
     with open("/proc/kallsyms", encoding="ascii") as file:
         symbols = [line.split()[:3] for line in file]
     start = next(int(address, 16) for address, _, name in symbols if name == function)
@@ -152,10 +152,10 @@ def spared(function):
 
 
 def regions_of_buffers():
-    """reg_dmabuf_mr"""
+    """reg_dmabuf_mr survives every allocation failure"""
     buffer = dma_buf.of_file()
     end = End()
-    # The kernel itself warns, once, when the buffer's owner finds no memory to map it.
+    # The kernel itself warns, once, if the exporter has no memory to map the buffer.
     with spared("dma_buf_vmap"):
         each_failure(lambda: dma_buf.Region(end, buffer), close)
     end.close()
@@ -163,10 +163,10 @@ def regions_of_buffers():
 
 
 def groups():
-    """attach_mcast: whoever is refused is no member, who is not gets its packets; and the first can become one"""
+    """attach_mcast that fails leaves no membership, and succeeds when repeated"""
     end = UdEnd()
     for address in "239.1.1.9", "ff15::109":
-        # It learns the handle of its queue pair first.
+        # The first attach reads the handle of the queue pair.
         end.attach(address)
         end.detach(address)
 
@@ -184,7 +184,7 @@ def groups():
 
 
 def questions():
-    """query_device, query_port, query_qp, query_srq"""
+    """query_device, query_port, query_qp and query_srq return correct values or fail"""
     end, domain = End(), PD(context())
     queue = SRQ(domain, SrqInitAttr(SrqAttr(max_wr=64, max_sge=2)))
     port = context().query_port(PORT).state
@@ -195,7 +195,7 @@ def questions():
             (lambda: queue.query().max_wr, queue.query().max_wr, COPIED)):
         def right(done, wanted=wanted):
             if done is not None:
-                equal(done, wanted, "the answer")
+                equal(done, wanted, "the result")
 
         each_time(ask, right, least)
     queue.close()
@@ -204,32 +204,32 @@ def questions():
 
 
 def add_link(netdev=NETDEV):
-    """What `rdma link add` asks for."""
+    """Sends the request of `rdma link add`."""
     nldev.ask(nldev.NEWLINK, {nldev.DEV_NAME: NEW, nldev.LINK_TYPE: os.environ["DRIVER"], nldev.NDEV_NAME: netdev})
     return True
 
 
 def exists():
-    """Whether the device is there."""
+    """Returns whether the device exists."""
     return os.path.exists(f"/sys/class/infiniband/{NEW}")
 
 
 def devices():
-    """rdma link add: the device is there, or nothing of it is"""
+    """rdma link add creates the device, or leaves nothing of it"""
     gone, number = 0, 0
     while number < 50 * MOST:
-        # There are hundreds, each of which takes a device: not each of the later ones is tried.
+        # There are hundreds of failures, each of which creates a device: later ones are sampled.
         number += 1 + number // 12
         with Injection(number) as injection:
-            # Where the answer is what failed, it may be there nevertheless.
+            # If only the response failed, the device exists.
             made = attempt(add_link, nldev.LACKING)
-        true(made is None or exists(), "it was made, and is not there")
+        true(made is None or exists(), "it was created, but does not exist")
         gone += not exists()
         if exists():
             subprocess.run(["rdma", "link", "del", NEW], check=True)
-        true(not exists(), "it is there after it was deleted")
+        true(not exists(), "it exists after it was deleted")
         if not injection.happened:
-            true(made is not None, "nothing failed, and yet nothing was made")
+            true(made is not None, "nothing failed, but nothing was created")
             true(gone > 0, "it could not be made to fail")
             print(f"# up to failure {number}, {gone} without a device")
             return
@@ -237,10 +237,10 @@ def devices():
 
 
 def removals():
-    """rdma link del: the device goes, also while a process uses it, or is there as before"""
+    """rdma link del that fails leaves the device as before; otherwise it removes a device in use"""
     stayed = 0
     for number in range(1, MOST):
-        true(add_link(), "the device is made")
+        true(add_link(), "the device is created")
         end = UdEnd(NEW)
         device = {nldev.DEV_INDEX: nldev.index_of(NEW)}
         with Injection(number) as injection:
@@ -249,7 +249,7 @@ def removals():
             stayed += 1
             equal(end.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_RTS, "it is as before")
             nldev.ask(nldev.DELLINK, device)
-        true(not exists(), "it is there after it was deleted")
+        true(not exists(), "it exists after it was deleted")
         end.close()
         if not injection.happened:
             true(stayed < number > 1, "nothing could be made to fail")
@@ -265,7 +265,7 @@ def ip(*words):
 
 @contextlib.contextmanager
 def addresses_come_and_go():
-    """An address of an interface of its own comes and goes all the time."""
+    """Adds and deletes an address of a separate interface in a loop."""
     ip("link", "add", "d0", "type", "dummy")
     lines = [f"addr {what} 10.8.0.1/24 dev d0" for what in ("add", "del")]
     with subprocess.Popen(["yes", "\n".join(lines)], stdout=subprocess.PIPE) as source, \
@@ -280,7 +280,7 @@ def addresses_come_and_go():
 
 
 def has_said(log, text):
-    """Whether the kernel's log has it, as far as it was not read."""
+    """Returns whether the unread part of the kernel log contains a text."""
     found = False
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -289,7 +289,7 @@ def has_said(log, text):
 
 
 def made_without(number, log):
-    """rdma link add, with that failure. Whether the core lacked memory for the tables that it keeps."""
+    """Runs `rdma link add` with that failure. Returns whether the core lacked memory for its P_Key and GID tables."""
     with Injection(number):
         attempt(lambda: add_link("d1"), nldev.LACKING)
     if exists():
@@ -298,8 +298,9 @@ def made_without(number, log):
 
 
 def failures_of_tables(log):
-    """Which failures are those of tables that the core keeps. Each kernel has them elsewhere, but in one place, and
-    none among the first."""
+    """Returns the numbers of the failures that hit the core's tables. Their place depends on the kernel, but they are
+    adjacent, and none is among the first.
+    """
     found = []
     for number in range(15, MOST):
         if made_without(number, log):
@@ -310,10 +311,10 @@ def failures_of_tables(log):
 
 
 def devices_while_addresses_change():
-    """rdma link add: what the core asks of a device that it could not make, for an address elsewhere, is answered"""
+    """rdma link add that fails in the core's tables survives GID updates for addresses of other interfaces"""
     with open("/sys/kernel/debug/failslab/ignore-gfp-wait", encoding="ascii") as file:
         if file.read().strip() == "Y":
-            raise Skip("tables are of memory that may wait, which fails in 75-no-memory only")
+            raise Skip("sleeping allocations, as of tables, fail in 75-no-memory only")
     log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     os.lseek(log, 0, os.SEEK_END)
     ip("netns", "add", "few")
@@ -321,7 +322,7 @@ def devices_while_addresses_change():
     with within_namespace("few"):
         tables = failures_of_tables(log)
         print(f"# failures {tables[0]} to {tables[-1]} are of tables", flush=True)
-        # The core fills them under its marks. Alone in its namespace, the device takes its time to go.
+        # The core fills the tables under its marks (xarray). In its own namespace, the device takes long to remove.
         end = time.monotonic() + LONGEST
         turns = itertools.takewhile(lambda _: time.monotonic() < end, 300 // len(tables) * tables)
         with addresses_come_and_go():

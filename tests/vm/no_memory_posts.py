@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory runs out, or copies fail, as in no_memory.py: requests of every kind are posted. What could not be sent goes
-when the doorbell is rung again; each completes once, in order, with success, and is carried out once.
+"""Allocation or copy failures, as in no_memory.py, while requests of every kind are posted. A request that failed to
+be sent is sent at the next doorbell; each completes once, in order, with success, and executes once.
 """
 
 import pyverbs.enums as e
@@ -16,7 +16,7 @@ from tap import equal, run, true
 from ud import GRH, MULTICAST_QPN, UdEnd
 from work import OK, SEND, SEND_IMM, WRITE_IMM, status
 
-# Later ones fail in what every request does.
+# Later failures hit code that all requests share.
 TRIES = 30
 POSTS = range(1, TRIES)
 GROUP = "239.1.1.9"
@@ -25,31 +25,31 @@ REMOTE = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 
 
 def rung():
-    """Rings the doorbell of each queue pair of this process, past the library."""
+    """Rings the doorbell of each queue pair of this process, bypassing the library."""
     true(any([command(handle) for handle in range(64)]), "a doorbell")
 
 
 def each_post(post, completes, least=2):
-    """Posts a request with a later failure each time, by its number; `completes` looks whether that one does."""
+    """Posts requests by number, each with a later failure; `completes` checks its completion."""
     failed = 0
     for at in POSTS:
         with Injection(at) as injection:
             posted = attempt(lambda at=at: post(at) or True)
         failed += injection.happened
         if not posted:
-            # It is in the ring, but nobody was told.
+            # The WR is in the ring without a doorbell.
             rung()
         completes(at)
     true(failed >= least, f"only {failed} could be made to fail")
 
 
 def done(end, at, what):
-    """The next completion is that of the request with this number."""
+    """Checks that the next completion is that of the request with this number."""
     equal(status(end, OK, what, 20).wr_id, at, what)
 
 
 def messages():
-    """post_send of messages, from a queue of the peer's and from a shared one"""
+    """post_send of a message that fails is repeated by a doorbell, with receives of the QP and of an SRQ"""
     for shared in (None, Shared()):
         with pair(b=shared and shared.user) as (a, b):
             for opcode in (SEND, SEND_IMM, WRITE_IMM):
@@ -63,7 +63,7 @@ def messages():
 
                 for slot in POSTS:
                     if shared:
-                        # Larger than a slot; nobody looks at the bytes.
+                        # Longer than a slot; the bytes are not checked.
                         pieces = [SGE(shared.mr.buf, shared.mr.length, shared.mr.lkey)]
                         shared.srq.post_recv(RecvWR(wr_id=slot, num_sge=1, sg=pieces))
                     else:
@@ -76,22 +76,22 @@ def messages():
 
 
 def each_atomic(a, b, post, adds):
-    """One kind of operation on the first bytes of b, which adds 1, or does something else."""
+    """Posts one kind of operation on the first bytes of b; `adds` if it adds 1 to them."""
     put(b, 0)
     each_post(post, lambda at: done(a, at, "request"))
     a.silent()
     if adds:
-        equal(number(b), len(POSTS), "what was added in all")
+        equal(number(b), len(POSTS), "sum of the additions")
 
 
 def atomics():
-    """post_send of atomic operations, FLUSH and ATOMIC_WRITE"""
+    """post_send of an atomic operation, FLUSH or ATOMIC_WRITE that fails is repeated by a doorbell"""
     with pair(**EXTENDED) as (a, b):
         key, address = b.mr.rkey, b.mr.buf
         for name, *arguments in (("atomic_fetch_add", 1), ("atomic_cmp_swp", 1, 2), ("atomic_write", b"12345678"),
                                  ("flush", 8, e.IBV_FLUSH_GLOBAL, e.IBV_FLUSH_RANGE)):
             def post(at, name=name, arguments=arguments):
-                # Only these two have an answer that goes anywhere.
+                # Only these two return a value.
                 pieces = [a.sge(0, 8)] if name in ("atomic_fetch_add", "atomic_cmp_swp") else None
                 a.order(name, key, address, *arguments, wr_id=at, pieces=pieces)
 
@@ -102,7 +102,7 @@ def atomics():
 
 
 def windows():
-    """post_send of BIND_MW and LOCAL_INV, which no packet goes for"""
+    """post_send of BIND_MW or LOCAL_INV that fails, without any packet, is repeated by a doorbell"""
     with pair() as (a, _):
         region = MR(a.pd, 4 * PAGE, e.IBV_ACCESS_LOCAL_WRITE | REMOTE | e.IBV_ACCESS_MW_BIND)
         info = MWBindInfo(region, region.buf, 64, REMOTE)
@@ -123,7 +123,7 @@ def windows():
             a.qp.bind_mw(window["is"], MWBind(info, e.IBV_SEND_SIGNALED, at))
 
         def bound(at, kind):
-            # The library does not know what it is called if it was told of a failure.
+            # The library does not know the window's key if the doorbell failed.
             done(a, at, "bind")
             another(kind)
 
@@ -151,18 +151,18 @@ def windows():
 
 
 def some_arrived(found):
-    """Numbers that have arrived, up to that of the last: each once, and in order."""
+    """Checks numbers that arrived, up to that of the last message: each once, and in order."""
     *found, last = found
     print(f"# {len(found)} of {len(POSTS)} arrived", flush=True)
-    equal(last, TRIES, "what was sent last")
-    equal(found, sorted(set(found)), "what arrived, in order")
+    equal(last, TRIES, "the last message")
+    equal(found, sorted(set(found)), "arrived in order")
     true(set(found) <= set(POSTS) and found, f"{found} arrived")
 
 
 def unreliable():
-    """post_send of UC: what is lost is lost, and what comes later arrives"""
+    """post_send of UC that fails loses that message, and later ones arrive"""
     with pair(a={"service": e.IBV_QPT_UC}, b={"service": e.IBV_QPT_UC}) as (a, b):
-        # One that was begun in vain may have cost a receive.
+        # A partly sent message may have consumed a receive.
         for slot in range(2 * TRIES):
             b.receive(slot)
 
@@ -181,8 +181,8 @@ def unreliable():
 
 
 def datagrams():
-    """post_send of UD, to a group: what is lost is lost, and what comes later arrives"""
-    # In a context of its own: to attach takes all queue pairs of one.
+    """post_send of UD to a group that fails loses that datagram, and later ones arrive"""
+    # In a separate context: attach attaches all queue pairs of a context.
     end, peer = UdEnd(ctx=context()), UdEnd()
     handle = end.handle_for(GROUP, gid_index())
     peer.attach(GROUP)

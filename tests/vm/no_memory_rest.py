@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory runs out, or copies fail, as in no_memory.py: what is left of the verbs. Advice, moderation, groups that are
-left, counters of queue pairs, what netlink and sysfs tell and change, states of every service, and destroying.
+"""Allocation or copy failures, as in no_memory.py, for the remaining verbs: advice, moderation, detach from groups,
+counters of queue pairs, netlink and sysfs, states of every service, and destroy.
 
-Some verbs go past the library: whatever that makes of a failure does not stand between.
+Some verbs bypass the library, so its own error handling does not hide the result.
 """
 
 import ctypes
@@ -37,23 +37,23 @@ SYSFS = f"/sys/class/infiniband/{DEVICE}"
 
 
 class Raw:
-    """A context without a library; what is made in it has a handle."""
+    """A context without a library; its objects are named by handles."""
 
     def __init__(self):
         self.descriptor = uverbs.open_context(device_path())
-        # It is there before: that is not what shall fail.
+        # Populated in advance, so that page faults do not fail.
         self.answers = mmap.mmap(-1, PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
         self.answer = ctypes.addressof(ctypes.c_char.from_buffer(self.answers))
 
     def call(self, command, *values):
-        """A command with these fields; those that are missing are zeros. Returns the handle of what it has made."""
+        """Issues a command with these fields; missing ones are zero. Returns the handle of the new object."""
         fields = [field for field in uverbs.COMMANDS[command][2].split() if field != "Q:answer"]
         rest = [b"" if field.split(":")[0].endswith("s") else 0 for field in fields[len(values):]]
         os.write(self.descriptor, uverbs.command(command, self.answer, *values, *rest))
         return int.from_bytes(self.answers[:4], "little")
 
     def refused(self, *command):
-        """The same; 0, or the error's number."""
+        """Issues a command; returns 0, or the errno."""
         try:
             self.call(*command)
         except OSError as error:
@@ -61,12 +61,12 @@ class Raw:
         return 0
 
     def close(self):
-        """Closes it, with all that is left in it."""
+        """Closes the context, with all objects left in it."""
         os.close(self.descriptor)
 
 
 def advised():
-    """advise_mr: memory comes at once or soon, or the advice has failed"""
+    """advise_mr that fails reports an error; otherwise the memory comes at once or soon"""
     end, held = End(), mapping.Memory(16 * PAGE)
     region = MR(end.pd, held.length, FULL_ACCESS | ON_DEMAND, address=held.address)
     for now in (True, False):
@@ -76,19 +76,19 @@ def advised():
 
         def comes(done, now=now):
             if done and now:
-                equal(held.resident(), held.length, "bytes that are there")
+                equal(held.resident(), held.length, "resident bytes")
             elif done:
-                eventually(lambda: held.resident() == held.length, "they come", 30)
+                eventually(lambda: held.resident() == held.length, "resident bytes", 30)
             held.advise(mapping.DONTNEED)
 
-        # Whatever keeps a page from coming: to a caller it is an address that is not there.
+        # Any failure to fault a page in is reported as a bad address.
         each_time(take, comes, other=(errno.EFAULT,))
     region.close()
     end.close()
 
 
 def events_of_queues():
-    """modify_cq (moderation), req_notify_cq: an event is told when it was asked for"""
+    """modify_cq (moderation) and req_notify_cq that fail succeed when repeated, and a requested event arrives"""
     raw = Raw()
     queue = raw.call(uverbs.CREATE_CQ, 0, 64, 0, -1)
     for period in (100, 0):
@@ -109,7 +109,7 @@ def events_of_queues():
 
 
 def groups_left():
-    """detach_mcast: a member until it has left, and none afterwards"""
+    """detach_mcast that fails keeps the membership"""
     end, group = UdEnd(), "239.1.1.9"
     end.attach(group)
 
@@ -127,7 +127,7 @@ def groups_left():
 
 
 def counters_of_pairs():
-    """counters of queue pairs: bound, read, unbound, and made for a type"""
+    """Binding, reading and unbinding counters of queue pairs, and counting by type, survive every failure"""
     port = {nldev.DEV_INDEX: nldev.index_of(DEVICE), nldev.PORT_INDEX: PORT, nldev.STAT_RES: nldev.RES_QP}
 
     def there():
@@ -148,8 +148,8 @@ def counters_of_pairs():
             return True
 
         def unbound(done):
-            # Where the answer is what failed, it may be bound nevertheless.
-            true(there() or not done, "bound, and there is no counter")
+            # If only the response failed, the queue pair is bound.
+            true(there() or not done, "bound, but there is no counter")
             unbind()
             equal(there(), [], "counters")
 
@@ -182,18 +182,18 @@ def counters_of_pairs():
         unbind()
     by_type = {**port, nldev.STAT_MODE: nldev.AUTO}
     each_time(lambda: nldev.ask(nldev.STAT_SET, {**by_type, nldev.STAT_AUTO_MODE_MASK: 1}), other=nldev.LACKING)
-    # The core does without a counter if there is no memory for one.
+    # The core continues without a counter if there is no memory for one.
     changed((RC,), ((RESET, INIT),))
     nldev.ask(nldev.STAT_SET, {**by_type, nldev.STAT_AUTO_MODE_MASK: 0})
     equal(there(), [], "counters")
 
 
 def details():
-    """what netlink tells of a queue pair, a completion queue, a region, a shared queue and the port"""
+    """netlink queries of a queue pair, a CQ, a region, an SRQ and the port survive every failure"""
     index, domain = nldev.index_of(DEVICE), PD(context())
     queue = SRQ(domain, SrqInitAttr(SrqAttr(max_wr=64, max_sge=2)))
     end = UdEnd(ctx=context())
-    # Only queue pairs are asked for by their port.
+    # Only queue pairs are queried by port.
     for command, table, kind, port in ((nldev.RES_QP_GET, nldev.RES_QP, nldev.RES_LQPN, {nldev.PORT_INDEX: PORT}),
                                        (nldev.RES_CQ_GET, nldev.RES_CQ, nldev.RES_CQN, {}),
                                        (nldev.RES_MR_GET, nldev.RES_MR, nldev.RES_MRN, {}),
@@ -201,7 +201,7 @@ def details():
         asked = {**port, nldev.DEV_INDEX: index, nldev.DRIVER_DETAILS: b"\1"}
         entries = [entry for answer in nldev.ask(command, asked, dump=True)
                    for entry in nldev.within(answer, table, table + 1)]
-        # The kernel has some of its own.
+        # The kernel has objects of its own, without a PID.
         ours = [entry for entry in entries if nldev.within(entry, nldev.RES_PID)]
         asked[kind] = nldev.number(nldev.within(ours[-1], kind)[0])
 
@@ -210,7 +210,7 @@ def details():
 
         def told(done):
             if done is not None:
-                true(done and nldev.within(done[0], nldev.DRIVER), "what the driver tells")
+                true(done and nldev.within(done[0], nldev.DRIVER), "the driver's details")
 
         each_time(ask, told, other=nldev.LACKING)
     each_time(lambda: nldev.ask(nldev.STAT_GET, {nldev.DEV_INDEX: index, nldev.PORT_INDEX: PORT}),
@@ -221,7 +221,7 @@ def details():
 
 
 def read(name):
-    """What a file of the device's says."""
+    """Returns the text of a sysfs file of the device."""
     file = os.open(f"{SYSFS}/{name}", os.O_RDONLY)
     try:
         return os.read(file, PAGE).decode().strip()
@@ -230,7 +230,7 @@ def read(name):
 
 
 def files():
-    """query_pkey, counters by a datagram (process_mad), get_hw_stats, modify_device in sysfs"""
+    """query_pkey, process_mad, get_hw_stats and modify_device through sysfs survive every failure"""
     def write(text, name="node_desc"):
         with open(f"{SYSFS}/{name}", "w", encoding="ascii") as file:
             file.write(text)
@@ -243,9 +243,9 @@ def files():
         true(read("node_desc") in (before, NAME)[bool(done):], "the name")
         write(before)
 
-    # What is read or written is the only copy.
+    # The only copy is that of the file's text.
     each_time(lambda: read("ports/1/pkeys/0"), lambda done: true(done in (None, "0xffff"), f"P_Key {done}"), 1)
-    # What was read just now is shown again.
+    # A lifespan of 0 disables caching of the values.
     write("0", "ports/1/hw_counters/lifespan")
     for name in ("counters/port_xmit_packets", "hw_counters/sent_pkts"):
         each_time(lambda name=name: read(f"ports/1/{name}"), is_count, 1)
@@ -254,7 +254,7 @@ def files():
 
 
 def changed(services, steps):
-    """modify_qp with a later failure each time; the state is the one before, or the one that was asked for."""
+    """Calls modify_qp with a later failure each time; the state must be the old or the requested one."""
     for service in services:
         traveller = Traveller(service)
         for start, to in steps:
@@ -268,7 +268,7 @@ def changed(services, steps):
                 found, what = traveller.end.state(), f"{SERVICES[service]}, {NAMES[start]} to {NAMES[to]}"
                 true(found == to or found == start and not done, f"{what}: {NAMES[found]}, done: {done}")
                 if not injection.happened:
-                    true(done, f"{what}: nothing failed, and yet nothing was done")
+                    true(done, f"{what}: nothing failed, but nothing was done")
                     true(number > COPIED, f"{what}: only {number - 1} failed")
                     break
             else:
@@ -277,7 +277,7 @@ def changed(services, steps):
 
 
 def states():
-    """modify_qp of every service, also through SQD, SQE, ERR and back: one state or the other"""
+    """modify_qp of every service, also through SQD, SQE and ERR, leaves the old or the requested state"""
     before = resources()
     changed((RC, UC, UD), ((RESET, INIT), (INIT, INIT), (INIT, RTR), (RTR, RTS), (RTS, RTS), (RTS, SQD), (SQD, SQD),
                            (SQD, RTS), (SQE, RTS), (RTS, ERR), (ERR, RESET), (RTS, RESET)))
@@ -285,7 +285,7 @@ def states():
 
 
 def users_of_shared_queues():
-    """create_qp with a shared queue, alloc_mw of type 2"""
+    """create_qp with a shared queue and alloc_mw of type 2 survive every failure"""
     end = End()
     queue = SRQ(end.pd, SrqInitAttr(SrqAttr(max_wr=64, max_sge=2)))
     for service in (e.IBV_QPT_RC, e.IBV_QPT_UD):
@@ -297,7 +297,7 @@ def users_of_shared_queues():
 
 
 def destroyed():
-    """destroying: what is asked to go is gone, or is as it was and goes when asked again"""
+    """destroy that fails leaves the object as before, and succeeds when repeated"""
     raw = Raw()
     held = mapping.Memory(4 * PAGE)
     held.write(bytes(held.length))
@@ -324,7 +324,7 @@ def destroyed():
             true(again in gone or again == 0 and done is None, f"{kind}: {done}, then {again}")
             equal(resources(), before, f"objects after a {kind}")
             if not injection.happened:
-                true(done is not None, f"{kind}: nothing failed, and yet it is there")
+                true(done is not None, f"{kind}: nothing failed, but the object still exists")
                 true(number > COPIED, f"{kind}: only {number - 1} failed")
                 break
         else:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A sender that waits for ever for a peer that has no receive (rnr_retry 7): it does not fail, asks no more often than
-it is told to, goes on when there is a receive, and goes without a trace when it has enough.
+"""A sender with unlimited RNR retries (rnr_retry 7) and a peer without a receive: the sender does not fail, observes
+the RNR timer, continues when a receive is posted, and can be destroyed while it waits.
 """
 
 import os
@@ -19,19 +19,21 @@ from work import OK, SEND, fill, held, pattern, status
 # IBA table 45: 1.28 ms, and 10 us.
 CODE, PAUSE = 14, 0.00128
 SHORTEST = 1
-# How far rust/roce/rc/retry.rs lets short pauses grow, from 10 us by twos, and how many shorter ones there are.
+# rust/roce/rc/retry.rs doubles short pauses, from 10 us up to LONG_PAUSE: the limit, and the number of shorter
+# pauses.
 LONG_PAUSE, SHORTER = 0.0005, 6
 ERRORS = "retry_rnr_exceeded_err", "retry_exceeded_err"
 
 
 def asked():
-    """How often the peer has said that it is not ready."""
+    """Returns the number of RNR NAKs received."""
     return counter("rcvd_rnr_err", DEVICE)
 
 
 def asks(seconds, pause, more=1):
-    """The sender asks all this time, far more often than any limit but for ever, and pauses each time, but for `more`
-    times."""
+    """Checks that the sender retries during this time, more often than any finite limit, and pauses before each retry
+    except for `more`.
+    """
     start, before = time.monotonic(), asked()
     time.sleep(seconds)
     times, took = asked() - before, time.monotonic() - start
@@ -41,16 +43,16 @@ def asks(seconds, pause, more=1):
 
 
 def asks_no_more():
-    """Nobody asks, or answers."""
+    """Checks that retries and RNR NAKs have stopped."""
     def counts():
         return asked(), counter("send_rnr_err", DEVICE)
     before = counts()
     time.sleep(0.3)
-    equal(counts(), before, "asked, and answered, afterwards")
+    equal(counts(), before, "RNR NAKs received and sent afterwards")
 
 
 def waits():
-    """rnr_retry 7 is for ever: it waits for 5 s without failing, or asking too often; then all arrives"""
+    """A sender with rnr_retry 7 waits for 5 s without failing or retrying too often; then all messages arrive"""
     before = [counter(name, DEVICE) for name in ERRORS]
     for code, seconds, pause, more in ((CODE, 5, PAUSE, 1), (SHORTEST, 1, LONG_PAUSE, SHORTER)):
         with pair(min_rnr_timer=code, rnr_retry=7) as (a, b):
@@ -59,14 +61,14 @@ def waits():
             for number, data in enumerate(messages):
                 fill(a, data, number * 8192)
                 a.send(SEND, wr_id=number, pieces=[a.sge(number * 8192, len(data))])
-            eventually(lambda count=count: asked() > count, "it is not ready")
+            eventually(lambda count=count: asked() > count, "the peer is not ready")
             asks(seconds, pause, more)
             a.silent(0)
             equal((a.state(), b.state()), (e.IBV_QPS_RTS,) * 2, "states")
             for number, data in enumerate(messages):
                 b.receive(wr_id=10 + number, pieces=[b.sge(number * 8192, 8192)])
                 got = status(b, OK, "receive")
-                equal((got.wr_id, held(b, got.byte_len, number * 8192)), (10 + number, data), "what has arrived")
+                equal((got.wr_id, held(b, got.byte_len, number * 8192)), (10 + number, data), "the message")
                 equal(status(a, OK, "send").wr_id, number)
             b.silent(0.05)
             asks_no_more()
@@ -74,43 +76,43 @@ def waits():
 
 
 def destroyed():
-    """A queue pair that waits for ever is destroyed at once, and nothing is left of it"""
+    """A queue pair that waits forever for a receive is destroyed at once without a trace"""
     before = resources()
     for code in (CODE, SHORTEST):
         with pair(min_rnr_timer=code, rnr_retry=7) as (a, _):
             count = asked()
             for _ in range(10):
                 a.send(SEND, pieces=[a.sge(0, 5000)])
-            eventually(lambda count=count: asked() > count + 50, "it asks again and again")
+            eventually(lambda count=count: asked() > count + 50, "it retries")
             start = time.monotonic()
             a.qp.close()
             took = time.monotonic() - start
             true(took < 2, f"took {took:.1f} s")
             asks_no_more()
-    equal(resources(), before, "what there is")
+    equal(resources(), before, "resources")
 
 
 def killed():
-    """A process that waits for ever is killed; nothing is left of it, and its peer is as good as before"""
+    """A process that waits forever for a receive is killed without a trace, and its peer stays usable"""
     before = resources()
     end = End()
     peer = Peer(60)
     peer.connect(end, min_rnr_timer=CODE)
     count = asked()
     peer.start()
-    eventually(lambda: asked() > count + 50, "it asks again and again")
+    eventually(lambda: asked() > count + 50, "it retries")
     os.kill(peer.child, signal.SIGKILL)
-    equal(os.waitstatus_to_exitcode(os.waitpid(peer.child, 0)[1]), -signal.SIGKILL, "how it ended")
+    equal(os.waitstatus_to_exitcode(os.waitpid(peer.child, 0)[1]), -signal.SIGKILL, "exit status")
     asks_no_more()
     equal(end.state(), e.IBV_QPS_RTS, "state of the peer")
     for pipe in (peer.out, peer.back):
         os.close(pipe)
     end.close()
-    equal(resources(), before, "what there is")
+    equal(resources(), before, "resources")
 
 
 def ready_beside():
-    """While one waits for ever, another connection of the same device delivers"""
+    """While a sender waits forever, another connection of the same device delivers"""
     with pair(min_rnr_timer=SHORTEST, rnr_retry=7) as (a, _), pair() as (c, d):
         a.send(SEND, pieces=[a.sge(0, 8)])
         count = asked()
@@ -122,7 +124,7 @@ def ready_beside():
             status(d, OK, "receive")
             status(c, OK, "send")
             equal(held(d, len(data)), data, f"message {number}")
-        eventually(lambda: asked() > count, "it still asks")
+        eventually(lambda: asked() > count, "it still retries")
         a.silent(0)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory on demand as an application sees it: no page has to be there, any may go at any time, and every byte is
-right nevertheless. What is not there at all ends with the status that it should, and keeps nobody waiting.
+"""Memory on demand as an application sees it: pages are absent at first and may be reclaimed at any time, and all
+bytes are right. An access without memory ends with the expected status, and blocks nothing else.
 """
 
 import contextlib
@@ -24,27 +24,27 @@ from work import OK, READ, SEND, WRITE, pattern, status
 SEED = int(os.environ.get("SEED", "4791"))
 ON_DEMAND = e.IBV_ACCESS_ON_DEMAND
 ALL = 0xFFFFFFFFFFFFFFFF
-# Lengths around a page, a packet and a chunk of 2 MiB.
+# Lengths around a page, a packet and a huge page of 2 MiB.
 LENGTHS = (1, 100, PAGE - 1, PAGE, PAGE + 1, 65536, HUGE + 5)
 
 
 class Region:
-    """Memory of a process, registered on demand for one end."""
+    """Memory of this process, registered on demand in the domain of one end."""
 
     def __init__(self, end, held, access=FULL_ACCESS, length=None):
         self.held = held
         self.mr = MR(end.pd, length or held.length, access | ON_DEMAND, address=held.address)
 
     def sge(self, length, offset=0):
-        """A scatter list of one piece."""
+        """Returns a scatter/gather list of one SGE."""
         return [SGE(self.held.address + offset, length, self.mr.lkey)]
 
     def remote(self, offset=0):
-        """What a peer calls it."""
+        """Returns address and rkey for a peer."""
         return self.held.address + offset, self.mr.rkey
 
     def close(self):
-        """Deregisters it."""
+        """Deregisters the region."""
         self.mr.close()
 
 
@@ -59,7 +59,7 @@ def regions(size=4 * HUGE, near=None, far=None, **settings):
 
 
 def untouched():
-    """SEND, WRITE and READ find memory that nobody has touched"""
+    """SEND, WRITE and READ work with untouched memory"""
     chance = random.Random(SEED)
     with regions() as (a, b, here, there):
         for seed, length in enumerate(LENGTHS):
@@ -82,7 +82,7 @@ def untouched():
 
 
 def unreliable():
-    """UC: SEND and WRITE find memory that nobody has touched, at both ends"""
+    """UC SEND and WRITE work with untouched memory at both ends"""
     service = {"service": e.IBV_QPT_UC}
     with regions(a=service, b=service) as (a, b, here, there):
         for seed, length in enumerate(LENGTHS[:-1]):
@@ -90,7 +90,7 @@ def unreliable():
             for opcode in (SEND, WRITE):
                 there.held.advise(mapping.DONTNEED)
                 here.held.write(data, 9)
-                # Taken out of the page tables, with their bytes.
+                # Clears the accessed bits of both ends' pages; their bytes stay.
                 mapping.take_all_pages()
                 b.receive(pieces=there.sge(length, 7))
                 if opcode == SEND:
@@ -102,19 +102,19 @@ def unreliable():
                 true(there.held.read(length, 7) == data, f"opcode {opcode}, {length} bytes")
         there.held.unmap(HUGE)
         a.send(WRITE, pieces=here.sge(9), remote=there.remote(HUGE))
-        status(a, OK, "nobody tells")
+        status(a, OK, "UC reports no remote error")
         b.receive(pieces=there.sge(8))
         a.send(SEND, pieces=here.sge(8))
-        status(b, OK, "what comes after a WRITE to nowhere")
+        status(b, OK, "a message after a WRITE to unmapped memory")
         here.held.unmap()
         a.send(SEND, pieces=here.sge(8))
         status(a, OK, "the SEND before")
-        status(a, e.IBV_WC_LOC_PROT_ERR, "a SEND from nowhere", 30)
+        status(a, e.IBV_WC_LOC_PROT_ERR, "a SEND from unmapped memory", 30)
         equal(a.state(), e.IBV_QPS_SQE)
 
 
 def shared_receives():
-    """Receives of a shared queue are in memory that nobody has touched"""
+    """Receives of a shared queue work with untouched memory"""
     with PD(context()) as domain, SRQ(domain, SrqInitAttr(SrqAttr(64, 4))) as queue:
         with pair(b={"srq": queue, "pd": domain}) as (a, b):
             here, there = Region(a, Memory(HUGE)), Region(b, Memory(4 * HUGE))
@@ -131,14 +131,14 @@ def shared_receives():
             queue.post_recv(RecvWR(wr_id=1, num_sge=1, sg=there.sge(PAGE)))
             there.held.unmap()
             a.send(SEND, pieces=here.sge(8))
-            status(a, e.IBV_WC_REM_OP_ERR, "send to nowhere", 30)
-            equal(status(b, e.IBV_WC_LOC_PROT_ERR, "receive to nowhere", 30).wr_id, 1)
+            status(a, e.IBV_WC_REM_OP_ERR, "send to unmapped memory", 30)
+            equal(status(b, e.IBV_WC_LOC_PROT_ERR, "receive to unmapped memory", 30).wr_id, 1)
             here.close()
             there.close()
 
 
 def windows():
-    """Through a window, a peer reaches memory that nobody has touched, and no other"""
+    """A window gives a peer access to untouched memory, and only within its bounds"""
     for kind in (e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2):
         with pair() as (a, b):
             here, there = Region(a, Memory(HUGE)), Region(b, Memory(HUGE), FULL_ACCESS | e.IBV_ACCESS_MW_BIND)
@@ -169,7 +169,7 @@ def windows():
 
 
 def zeros():
-    """What was never written is read as zeros"""
+    """Memory that was never written is read as zeros"""
     with regions() as (a, b, here, there):
         here.held.write(pattern(3 * PAGE, 1))
         a.send(READ, pieces=here.sge(3 * PAGE), remote=there.remote(HUGE - PAGE))
@@ -181,7 +181,7 @@ def zeros():
 
 
 def not_pinned():
-    """A region may be larger than what may be locked, and takes no memory"""
+    """A region may exceed RLIMIT_MEMLOCK, and pins no memory"""
     limits = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (PAGE, limits[1]))
     size = 1 << 36
@@ -192,14 +192,14 @@ def not_pinned():
                 a.send(WRITE, pieces=here.sge(4), remote=there.remote(place))
                 status(a, OK, f"write at {place:#x}")
                 equal(there.held.read(4, place), b"here")
-            true(there.held.resident() < 64 * HUGE, "memory nobody needs")
+            true(there.held.resident() < 64 * HUGE, "resident memory")
             there.held.unmap()
     finally:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, limits)
 
 
 def other_pages():
-    """Pages that were replaced are not written or read any more"""
+    """Replaced pages are neither written nor read any more"""
     with regions(size=HUGE) as (a, _, here, there):
         for seed in range(20):
             data = pattern(3 * PAGE, seed)
@@ -219,7 +219,7 @@ def other_pages():
 
 
 def forked():
-    """After a fork each has its own: data goes to the parent"""
+    """After a fork parent and child have separate pages: data goes to the parent"""
     with regions(size=HUGE) as (a, _, here, there):
         for seed in range(5):
             old, new = pattern(5 * PAGE, seed), pattern(5 * PAGE, seed + 100)
@@ -236,14 +236,14 @@ def forked():
             a.send(WRITE, pieces=here.sge(len(new)), remote=there.remote())
             status(a, OK, "write after fork")
             os.write(go, b"x")
-            equal(os.waitpid(child, 0)[1], 0, "the child sees what was")
-            equal(there.held.read(len(new)), new, "the parent sees what is new")
+            equal(os.waitpid(child, 0)[1], 0, "the child sees the old bytes")
+            equal(there.held.read(len(new)), new, "the parent sees the new bytes")
             os.close(gate)
             os.close(go)
 
 
 def read_only():
-    """What is mapped for reading is read, and not written"""
+    """Memory mapped read-only is read, but not written"""
     with regions(size=HUGE) as (a, b, here, there):
         there.held.write(b"mine")
         there.held.protect(mapping.READ)
@@ -257,7 +257,7 @@ def read_only():
 
 
 def protected_and_back():
-    """Memory that was protected for a while is written again"""
+    """Memory that was write-protected for a while is written again"""
     with regions(size=HUGE) as (a, _, here, there):
         for seed in range(20):
             there.held.protect(mapping.READ)
@@ -269,11 +269,11 @@ def protected_and_back():
 
 
 def holes():
-    """Where there is no memory, each access ends with its status"""
+    """Each access to unmapped memory ends with its status"""
     wanted = {"write": e.IBV_WC_REM_ACCESS_ERR, "read": e.IBV_WC_REM_ACCESS_ERR, "receive": e.IBV_WC_REM_OP_ERR,
               "send": e.IBV_WC_LOC_PROT_ERR, "fetch": e.IBV_WC_LOC_PROT_ERR}
     for kind, code in wanted.items():
-        # The hole begins in the middle, so what comes before it is there.
+        # The hole begins in the middle, so the memory before it exists.
         with regions(size=64 * PAGE) as (a, b, here, there):
             remote, local = there.remote(), here.sge(64 * PAGE)
             (there if kind in ("write", "read", "receive") else here).held.unmap(32 * PAGE)
@@ -288,16 +288,16 @@ def holes():
 
 
 def blamed():
-    """Where memory cannot be had, the request that needs it fails, not another that waits for memory as well"""
+    """The request whose memory is missing fails, not another one that waits for memory too"""
     with regions(size=64 * PAGE) as (a, _, here, there):
         gone = Region(a, Memory(PAGE))
         gone.held.unmap()
         a.send(READ, pieces=here.sge(PAGE), remote=there.remote())
         a.send(WRITE, pieces=gone.sge(8), remote=there.remote(PAGE))
         status(a, OK, "the READ", 30)
-        status(a, e.IBV_WC_LOC_PROT_ERR, "the WRITE from nowhere", 30)
+        status(a, e.IBV_WC_LOC_PROT_ERR, "the WRITE from unmapped memory", 30)
         gone.close()
-    # At the peer it is a matter of chance whether a WRITE comes while the READ waits.
+    # At the peer, whether a WRITE arrives while the READ waits is a matter of chance.
     for _ in range(10):
         with regions(size=64 * PAGE) as (a, b, here, there):
             gone = Region(b, Memory(PAGE))
@@ -305,12 +305,12 @@ def blamed():
             a.send(READ, pieces=here.sge(PAGE), remote=gone.remote())
             for page in range(20):
                 a.send(WRITE, pieces=here.sge(8), remote=there.remote(page * PAGE))
-            status(a, e.IBV_WC_REM_ACCESS_ERR, "a READ from nowhere", 30)
+            status(a, e.IBV_WC_REM_ACCESS_ERR, "a READ from unmapped memory", 30)
             gone.close()
 
 
 def outside():
-    """Bounds and rights of a region are those it was registered with"""
+    """The bounds and rights of a region are those of its registration"""
     local, reading = e.IBV_ACCESS_LOCAL_WRITE, e.IBV_ACCESS_REMOTE_READ
     for access, opcode, offset in ((FULL_ACCESS, WRITE, 4), (FULL_ACCESS, READ, -1), (local, READ, 0),
                                    (reading, WRITE, 0)):
@@ -324,7 +324,7 @@ def outside():
 
 
 def implicit():
-    """One region is all memory, also that which comes later"""
+    """An implicit region covers all memory, also memory mapped later"""
     not_for_rxe("no implicit on-demand paging")
     with pair() as (a, b):
         near = MR(a.pd, 0, FULL_ACCESS | ON_DEMAND, implicit=True)
@@ -332,7 +332,7 @@ def implicit():
         held = []
         for seed in range(150):
             source, target = Memory(3 * PAGE), Memory(3 * PAGE)
-            # Far from each other.
+            # Far from each other, so that no page table is shared.
             held += [source, target, Memory(HUGE * 4)]
             data = pattern(2 * PAGE + 5, seed)
             source.write(data, 77)
@@ -343,7 +343,7 @@ def implicit():
         gone = held.pop()
         gone.unmap()
         a.send(WRITE, pieces=[SGE(held[0].address, 8, near.lkey)], remote=(gone.address, far.rkey))
-        status(a, e.IBV_WC_REM_ACCESS_ERR, "where nothing is")
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "unmapped memory")
         near.close()
         far.close()
         for one in held:
@@ -351,7 +351,7 @@ def implicit():
 
 
 def implicit_ends():
-    """All memory ends where addresses end"""
+    """An implicit region ends at the end of the user address space"""
     not_for_rxe("no implicit on-demand paging")
     for place in (0, 4, ALL - 7, 1 << 47, 0xFFFF800000000000):
         with pair() as (a, b):
@@ -362,7 +362,7 @@ def implicit_ends():
 
 
 def huge_pages():
-    """Huge pages do, with the flag and without"""
+    """Huge pages work, with and without the flag"""
     try:
         one = Memory(2 * HUGE, huge=True)
     except OSError as error:
@@ -387,7 +387,7 @@ def huge_pages():
 
 
 def written_back():
-    """What was written to a mapped file is in the file"""
+    """Bytes written to a mapped file reach the file"""
     name = "/tmp/odp.data"
     with open(name, "wb+") as file:
         file.truncate(HUGE)
@@ -407,7 +407,7 @@ def written_back():
 
 
 def swapped():
-    """What was written survives that its pages go to swap, clean ones too"""
+    """Written bytes survive swap, also in clean pages"""
     if not os.path.exists("/proc/swaps"):
         raise Skip("no swap in this kernel")
     with open("/proc/swaps", encoding="ascii") as file:
@@ -417,7 +417,7 @@ def swapped():
         data = b""
         for seed in range(30):
             if data:
-                # Back in memory for reading, so that it is the same as in swap.
+                # Read back into memory, so that the pages equal those in swap.
                 equal(there.held.read(len(data)), data)
             data = pattern(16 * PAGE, seed)
             here.held.write(data)
@@ -429,7 +429,7 @@ def swapped():
 
 
 def refused():
-    """Regions that cannot be are refused"""
+    """Registration of an impossible range fails"""
     not_for_rxe("other limits")
     with pair() as (a, _):
         for address, length in ((PAGE, 0), (ALL - PAGE + 1, 2 * PAGE)):

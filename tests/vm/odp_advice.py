@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Advice on memory on demand: its pages come before they are needed, or never."""
+"""Advice on memory on demand: pages are prefetched, or never come."""
 
 import contextlib
 import os
@@ -22,28 +22,28 @@ PREFETCH, PREFETCH_WRITE, PREFETCH_PRESENT = 0, 1, 2
 
 
 def advise(end, pieces, advice, flush=True):
-    """Advice on pieces of an end's regions; raises OSError."""
+    """Advises on pieces of an end's regions; raises OSError."""
     error = uverbs.advise_mr(end.ctx.cmd_fd, end.pd.handle, advice, int(flush), pieces)
     if error:
         raise OSError(error, os.strerror(error))
 
 
 def prefetch():
-    """Advice brings memory, at once or soon, and is refused where it makes no sense"""
+    """Advice prefetches memory, at once or soon, and fails where it makes no sense"""
     not_for_rxe("advises by other rules")
     with pair() as (a, b):
         for advice, flush in ((PREFETCH_WRITE, True), (PREFETCH_WRITE, False), (PREFETCH_PRESENT, True)):
             there = Region(b, Memory(4 * HUGE))
             advise(b, [(there.held.address, HUGE, there.mr.lkey), (there.held.address + 2 * HUGE, HUGE, there.mr.lkey)],
                    advice, flush)
-            # As many as a command has room for: more than fits in pages that follow each other.
+            # The largest number in a command: too many for a contiguous allocation.
             advise(b, 4095 * [(there.held.address, 8, there.mr.lkey)], advice, flush)
             if advice == PREFETCH_PRESENT:
-                equal(there.held.resident(), 0, "nothing was there")
+                equal(there.held.resident(), 0, "no page was present")
             elif flush:
-                true(2 * HUGE <= there.held.resident(), "it is there")
+                true(2 * HUGE <= there.held.resident(), "resident bytes")
             else:
-                eventually(lambda held=there.held: 2 * HUGE <= held.resident(), "it comes", 30)
+                eventually(lambda held=there.held: 2 * HUGE <= held.resident(), "resident bytes", 30)
             a.send(WRITE, pieces=[a.sge(0, 100)], remote=there.remote(HUGE - 50))
             status(a, OK, "write")
             held = there.held
@@ -55,20 +55,20 @@ def prefetch():
                         advise(b, wrong, advice)
                     except OSError:
                         continue
-                    raise AssertionError(f"{wrong} was taken")
+                    raise AssertionError(f"{wrong} was accepted")
             there.close()
         only = Region(b, Memory(HUGE), e.IBV_ACCESS_REMOTE_READ)
         advise(b, [(only.held.address, HUGE, only.mr.lkey)], PREFETCH)
         try:
             advise(b, [(only.held.address, HUGE, only.mr.lkey)], PREFETCH_WRITE)
-            raise AssertionError("a region that is not written")
+            raise AssertionError("a region without write access")
         except OSError:
             pass
         only.close()
 
 
 def advised(length, patience, report):
-    """A process that gives advice on memory whose pages never come; reports whether it had to wait for them."""
+    """Body of a process: advises on memory whose pages never come; reports whether the advice blocks."""
     own_context()
     end = End()
     there = Region(end, Memory(length))
@@ -76,7 +76,7 @@ def advised(length, patience, report):
     adviser = threading.Thread(target=advise, daemon=True,
                                args=(end, [(there.held.address, length, there.mr.lkey)], PREFETCH_WRITE, False))
     adviser.start()
-    true(readable(fault.fd, 30), "somebody brings the first page")
+    true(readable(fault.fd, 30), "a fault for the first page")
     adviser.join(patience)
     os.write(report, b"waits" if adviser.is_alive() else b"goes on")
     signal.pause()
@@ -84,7 +84,7 @@ def advised(length, patience, report):
 
 @contextlib.contextmanager
 def apart(body, *args):
-    """A process that does this until it is killed, in the end; its number, and what it reported first."""
+    """Runs `body` in a child process until it is killed at the end; yields its PID, and its first report."""
     told, report = os.pipe()
     child = os.fork()
     if not child:
@@ -99,32 +99,32 @@ def apart(body, *args):
     finally:
         os.close(told)
         os.kill(child, signal.SIGKILL)
-        eventually(lambda: os.waitpid(child, os.WNOHANG)[0], "who is killed goes", 60)
+        eventually(lambda: os.waitpid(child, os.WNOHANG)[0], "the killed process ends", 60)
 
 
 def much_advice():
-    """Advice on much memory is followed by who gives it, who can be killed; advice on less by the kernel"""
+    """Advice on much memory runs in the caller, which can be killed; advice on little memory runs in the kernel"""
     not_for_rxe("advises by other rules")
     userfault(Memory(PAGE)).close()
-    # Who is not to return has a second for it.
+    # A call that must not return gets a second.
     for length, patience, wanted in ((PAGE, 30 * SLOWNESS, b"goes on"), ((1 << 30) + PAGE, 1, b"waits")):
         with apart(advised, length, patience) as (_, found):
             equal(found, wanted, f"advice on {length} bytes")
 
 
 def waits_on(device, report):
-    """A process with advice on a page of that device's memory that never comes; reports when somebody waits for it."""
+    """Body of a process: advises on a page of that device's memory that never comes; reports the fault on it."""
     end = End(ctx=Context(name=device))
     there = Region(end, Memory(PAGE))
     fault = userfault(there.held)
     advise(end, [(there.held.address, PAGE, there.mr.lkey)], PREFETCH_WRITE, False)
-    true(readable(fault.fd, 30 * SLOWNESS), "somebody brings the page")
+    true(readable(fault.fd, 30 * SLOWNESS), "a fault for the page")
     os.write(report, b"waits")
     signal.pause()
 
 
 def nothing_is_held():
-    """A device goes, and then its interface, while a page of its memory never comes"""
+    """A device can be removed, and then its interface, while a page of its memory never comes"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
     userfault(Memory(PAGE)).close()
     device = DEVICE + "d"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory on demand whose pages go while they are used, or come late or never."""
+"""Memory on demand whose pages go while they are in use, or come late or never."""
 
 import contextlib
 import os
@@ -22,14 +22,14 @@ from rc import DEVICE, PAGE, eventually, own_context, pair
 from tap import Skip, equal, not_for_rxe, true
 from work import OK, READ, SEND, WRITE, pattern, status
 
-# What may wait: in a queue (rust/driver/qp/uc/mod.rs), in all of them, and in each although all are full
-# (rust/rdma/net/rx/queue.rs), with the burst that goes beyond.
+# Limits of received packets that wait: in an inbox (rust/driver/qp/uc/mod.rs), in all of them as a share of memory,
+# and in each although all are full (rust/rdma/net/rx/queue.rs), including a burst that exceeds it.
 INBOX, WAITING_SHARE, MOST_UNCOUNTED = 4 << 20, 8, 128 << 10
 
 
 @contextlib.contextmanager
 def thief(*steals):
-    """While it lasts, a process in the process takes pages away."""
+    """While in the context, a thread takes pages away."""
     stop = threading.Event()
 
     def run():
@@ -47,7 +47,7 @@ def thief(*steals):
 
 
 def machine():
-    """What a process itself writes stays while pages are taken away (of the machine: no device takes part)"""
+    """A process's own writes survive page-out (of the machine: no device takes part)"""
     held = Memory(HUGE)
     end = time.monotonic() + 3
     with thief(lambda: held.advise(mapping.PAGEOUT)):
@@ -61,7 +61,7 @@ def machine():
 
 
 def stolen():
-    """Pages are taken away all the time under traffic both ways, and every byte is right"""
+    """Traffic in both directions keeps every byte while pages are taken away all the time"""
     with regions(size=HUGE) as (a, b, here, there):
         with thief(mapping.take_all_pages, lambda: here.held.advise(mapping.PAGEOUT),
                    lambda: there.held.advise(mapping.PAGEOUT)):
@@ -80,7 +80,7 @@ def stolen():
 
 
 def dropped():
-    """Pages are thrown away under traffic: only whole pages are lost, and nobody waits for ever"""
+    """Traffic completes while pages are discarded: only whole pages are lost"""
     with regions(size=HUGE) as (a, _, here, there):
         data = b"\x5a" * 50000
         here.held.write(data)
@@ -88,14 +88,14 @@ def dropped():
             for _ in range(100):
                 a.send(WRITE, pieces=here.sge(len(data)), remote=there.remote())
                 status(a, OK, "write", 60)
-                true(set(there.held.read(len(data))) <= {0, 0x5A}, "other bytes than written")
+                true(set(there.held.read(len(data))) <= {0, 0x5A}, "bytes that were not written")
         a.send(WRITE, pieces=here.sge(len(data)), remote=there.remote())
         status(a, OK, "write", 60)
-        true(there.held.read(len(data)) == data, "the last write stays")
+        true(there.held.read(len(data)) == data, "the last write")
 
 
 def late_pages():
-    """An access waits for a page as long as it takes, and goes on when it comes"""
+    """An access waits for a page as long as it takes, and completes when the page comes"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
     with regions(size=HUGE) as (a, b, here, there):
         fault = userfault(there.held)
@@ -112,9 +112,9 @@ def late_pages():
 
 
 def no_pages():
-    """Nobody waits for a page that never comes: destroy, deregister, and the end of the process"""
+    """Destroy, deregistration and the end of a process do not wait for a page that never comes"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
-    # Known before the fork: the child cannot skip.
+    # Checked before the fork: the child cannot skip.
     held = Memory(HUGE)
     userfault(held).close()
     held.unmap()
@@ -139,11 +139,11 @@ def no_pages():
     if not done:
         os.kill(child, signal.SIGKILL)
     true(done, "the process hangs")
-    equal(os.WTERMSIG(how), signal.SIGKILL, "it came to its end")
+    equal(os.WTERMSIG(how), signal.SIGKILL, "the signal that ended it")
 
 
 def userfault(held):
-    """That memory's pages come when we say so."""
+    """Makes the memory's pages come only when the test provides them."""
     try:
         return Userfault(held)
     except OSError as error:
@@ -151,8 +151,8 @@ def userfault(held):
 
 
 def secret_memory():
-    """Memory that the kernel cannot reach is refused, and harms nobody"""
-    not_for_rxe("reads where the kernel has no page, which is an oops")
+    """Access to memory that the kernel cannot reach fails, and harms nothing else"""
+    not_for_rxe("reads memory that the kernel has not mapped, which is an oops")
     try:
         hidden = mapping.secret(PAGE)
     except OSError as error:
@@ -166,7 +166,7 @@ def secret_memory():
 
 
 def gone_while_used():
-    """Regions go while a peer uses them"""
+    """Regions can be deregistered while a peer uses them"""
     for round_ in range(30):
         with pair() as (a, b):
             here, there = Region(a, Memory(HUGE)), Region(b, Memory(HUGE))
@@ -175,7 +175,7 @@ def gone_while_used():
             (there if round_ % 3 else here).close()
             ends = [OK, e.IBV_WC_REM_ACCESS_ERR, e.IBV_WC_LOC_PROT_ERR, e.IBV_WC_WR_FLUSH_ERR, e.IBV_WC_REM_OP_ERR]
             if round_ % 2:
-                # On a slow machine it may have come to ask again, which is not answered once the region is gone.
+                # On a slow machine a request may be retransmitted, which is not acknowledged once the region is gone.
                 ends.append(e.IBV_WC_RETRY_EXC_ERR)
             for wc in a.completions(8, 30):
                 true(wc.status in ends, f"status {wc.status}")
@@ -185,7 +185,7 @@ def gone_while_used():
 
 
 def _busy(seconds):
-    """How much of a processor the kernel uses by itself."""
+    """Returns the share of a CPU that the kernel uses."""
     def ticks():
         with open("/proc/stat", encoding="ascii") as stat:
             _, _, _, system, _, _, irq, softirq, *_ = stat.readline().split()
@@ -196,7 +196,7 @@ def _busy(seconds):
 
 
 def failed():
-    """A queue pair that has failed waits for no memory, and keeps nobody busy"""
+    """A failed queue pair does not wait for page faults, and uses no CPU time"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
     half = 25 * PAGE
     with regions(size=2 * half) as (a, b, here, there):
@@ -204,7 +204,7 @@ def failed():
         fault = userfault(late.held)
         there.held.write(bytes(half))
         there.held.unmap(half)
-        # While the first waits, the others queue up behind it.
+        # While the first request waits, the others queue up behind it.
         a.send(READ, pieces=here.sge(8), remote=late.remote())
         address = fault.wanted()
         a.send(READ, pieces=here.sge(2 * half), remote=there.remote())
@@ -213,15 +213,15 @@ def failed():
         fault.give(address)
         first, second, third = a.completions(3, 60)
         equal(first.status, OK)
-        true(second.status != OK, "half of it is not there")
+        true(second.status != OK, "half of it does not exist")
         equal(third.status, e.IBV_WC_WR_FLUSH_ERR)
-        eventually(lambda: _busy(0.5) < 0.25, "the kernel comes to rest", 20)
+        eventually(lambda: _busy(0.5) < 0.25, "the kernel becomes idle", 20)
         fault.close()
         late.close()
 
 
 def _taken_back(length, expected, settings, state=None):
-    """The sender gives up, or goes to a state in which it has to; expected: what it is told, if anything."""
+    """The sender gives up, or moves to a state that ends the request; `expected`: the completion status, if any."""
     with regions(size=HUGE, **settings) as (a, b, here, there):
         fault = userfault(there.held)
         a.mr.write(b"\x11" * length, length)
@@ -233,21 +233,21 @@ def _taken_back(length, expected, settings, state=None):
         if expected is None:
             a.silent(0.1)
         else:
-            equal(a.completion(30).status, expected, "what the sender is told")
+            equal(a.completion(30).status, expected, "status at the sender")
         a.mr.write(b"\x22" * length, length)
         for page in range(0, length, PAGE):
             fault.give(address + page)
         try:
             b.silent(0.5)
         except AssertionError:
-            status(b, OK, "if it comes after all")
-            true(there.held.read(length) == b"\x11" * length, "as it was sent")
+            status(b, OK, "if it is delivered after all")
+            true(there.held.read(length) == b"\x11" * length, "the bytes that were sent")
         fault.close()
         del here
 
 
 def taken_back():
-    """What a sender changes once it knows that its message is lost is not delivered"""
+    """Bytes that a sender changes after its message failed are not delivered"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
     for length in (1000, 20000):
         _taken_back(length, e.IBV_WC_RNR_RETRY_EXC_ERR, {"rnr_retry": 0})
@@ -258,7 +258,7 @@ def taken_back():
 
 
 def held_receive():
-    """A receive that waited for its memory with a datagram that is dropped after all serves none that does not fit"""
+    """A receive that waited for its memory for a datagram that is then dropped fits the next datagram as before"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
     a, b = ud.UdEnd(), ud.UdEnd()
     to_b = a.handle_for(os.environ["ADDR"], int(os.environ["GID4"]))
@@ -267,7 +267,7 @@ def held_receive():
     b.qp.post_recv(RecvWR(wr_id=7, num_sge=1, sg=there.sge(ud.GRH + 8)))
     equal(a.send(to_b, bytes(8), b.qp.qp_num), OK)
     address = fault.wanted()
-    # What waits is not let in any more when the page has come.
+    # The waiting datagram no longer matches the Q_Key when the page comes.
     rekeyed = QPAttr()
     rekeyed.qkey = ud.QKEY + 1
     b.qp.modify(rekeyed, e.IBV_QP_QKEY)
@@ -285,7 +285,7 @@ def held_receive():
 
 
 def killed():
-    """A process is killed while its pages come and go"""
+    """A process can be killed while its pages come and go"""
     chance = random.Random(SEED)
     for round_ in range(10):
         ready, go = os.pipe()
@@ -308,7 +308,7 @@ def killed():
 
 
 def fill_inboxes(stack, memory, count):
-    """Queue pairs that wait for that memory, with as many packets as they take; how many bytes those carry."""
+    """Creates QPs that wait for that memory, with full inboxes; returns the number of payload bytes in them."""
     senders = []
     full = counter("rx_queue_full", DEVICE)
     for _ in range(count):
@@ -318,32 +318,34 @@ def fill_inboxes(stack, memory, count):
         for flags in [0] * 9 + [e.IBV_SEND_SIGNALED]:
             a.send(WRITE, pieces=[a.sge(0, 1 << 16)] * 4, remote=there.remote(), flags=flags)
         senders.append(a)
-    # They are held back while nothing comes home, all at the same time.
+    # While nothing is received, all of the sends are held back at the same time.
     for a in senders:
         status(a, OK, "sent", 60)
     return count * 10 * (4 << 16) - (counter("rx_queue_full", DEVICE) - full) * 1024
 
 
 def in_sum():
-    """Packets that wait for memory that never comes have a part of the machine's in sum, and others go on"""
+    """Packets that wait for a page that never comes are limited to a share of memory in sum, and other queue pairs
+    proceed
+    """
     not_for_rxe("a blocked fault blocks more than its queue pair")
     with open("/proc/meminfo", encoding="ascii") as file:
         memory = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemTotal"))
     room = memory / WAITING_SHARE / INBOX
     count = int(room * 1.5)
-    # A fault is closed before its queue pairs: the pages come, and what has waited goes.
+    # The fault is closed before its QPs: the pages come, and the waiting packets are placed.
     with contextlib.ExitStack() as stack, contextlib.closing(userfault(Memory(HUGE))) as fault:
-        # The first is full by itself. A packet has overhead, of which we need not know.
+        # The first inbox fills up to its own limit. The overhead of a packet cancels out.
         one = fill_inboxes(stack, fault.memory, 1)
         queues = 1 + fill_inboxes(stack, fault.memory, count) / one
         with unreliable.pair() as (a, b):
             b.receive()
             a.send(SEND, pieces=[a.sge(0, 3000)])
-            status(b, OK, "somebody else")
-    print(f"# of {count + 1} queues as much as {queues:.1f} is filled; there is room for {room:.1f}", flush=True)
+            status(b, OK, "another QP")
+    print(f"# of {count + 1} inboxes, {queues:.1f} are filled; the limit is {room:.1f}", flush=True)
     true(room / 2 < queues < room + count * MOST_UNCOUNTED / INBOX + 1, f"{queues:.1f} queues")
     with contextlib.ExitStack() as stack, contextlib.closing(userfault(Memory(HUGE))) as fault:
-        true(fill_inboxes(stack, fault.memory, 1) > one * 0.9, "room for all that one may have, again")
+        true(fill_inboxes(stack, fault.memory, 1) > one * 0.9, "room for a full inbox again")
 
 
 TESTS = [machine, stolen, dropped, late_pages, no_pages, secret_memory, gone_while_used, failed, taken_back,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who is in another network namespace than a device, in exclusive mode: device files and netlink, with every number
-known, as root and as another user. The device is $OTHER, of namespace d; outsiders are in c and in the first namespace.
+"""A process in another network namespace than a device in exclusive mode: device files and netlink, with every number
+known, as root and as another user. The device is $OTHER, of namespace d; outsiders are in c and in the first
+namespace.
 
-What an outsider is refused is carried out for an insider, so it was not refused for another reason.
+Every request that is refused for an outsider succeeds for an insider, so it was not refused for another reason.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ _REQUEST, _ACK, _DUMP, _ERROR, _DONE = 1, 4, 0x300, 2, 3
 
 
 def files(folder):
-    """The device files of the device that a class has."""
+    """Yields the files of the device in a class."""
     with contextlib.suppress(FileNotFoundError):
         for name in sorted(os.listdir(f"{CLASSES}/{folder}")):
             with contextlib.suppress(OSError), open(f"{CLASSES}/{folder}/{name}/ibdev", encoding="ascii") as file:
@@ -34,12 +35,12 @@ def files(folder):
 
 
 def inside(namespace):
-    """Within a namespace; the first one has no name."""
+    """Enters a namespace; the first one has no name."""
     return within_namespace(namespace) if namespace else contextlib.nullcontext()
 
 
 def opened(path, namespace, user):
-    """What opening a file ends with, in a namespace and as a user: 0, or the error's number."""
+    """Returns the result of opening a file, in a namespace and as a user: 0, or the errno."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -72,7 +73,7 @@ def device_files():
 
 
 def answers(namespace, command, *attributes, flags=_ACK):
-    """The messages that netlink answers with, type and content, up to the last one."""
+    """Yields the messages of a netlink response, type and content, up to the last one."""
     body = b"".join(attributes)
     with inside(namespace), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, nldev.NETLINK_RDMA) as wire:
         wire.settimeout(30)
@@ -88,33 +89,33 @@ def answers(namespace, command, *attributes, flags=_ACK):
 
 
 def asked(namespace, command, *attributes):
-    """What a request ends with: 0, or the error's number."""
+    """Returns the result of a request: 0, or the errno."""
     *_, (kind, content) = answers(namespace, command, *attributes)
     equal(kind, _ERROR, "the last message")
     return -struct.unpack_from("=i", content)[0]
 
 
 def devices(namespace):
-    """Names and numbers of the devices that a namespace has."""
+    """Returns names and indices of the devices of a namespace."""
     return {nldev.within(content, nldev.DEV_NAME)[0].rstrip(b"\0").decode():
             nldev.number(nldev.within(content, nldev.DEV_INDEX)[0])
             for kind, content in answers(namespace, GET, flags=_DUMP) if kind not in (_ERROR, _DONE)}
 
 
 def index():
-    """The device, as a request names it."""
+    """Returns the device index as an attribute."""
     return nldev.attribute(nldev.DEV_INDEX, devices(INSIDE)[OTHER])
 
 
 def lists():
-    """An outsider is not told of the device"""
-    true(OTHER in devices(INSIDE), "its own namespace is")
+    """The list of devices omits the device for an outsider"""
+    true(OTHER in devices(INSIDE), "its own namespace lists it")
     for namespace in OUTSIDE:
-        true(OTHER not in devices(namespace), f"{namespace} is: {devices(namespace)}")
+        true(OTHER not in devices(namespace), f"{namespace} lists it: {devices(namespace)}")
 
 
 def queries():
-    """An outsider cannot ask for the device by its number: EINVAL"""
+    """An outsider cannot query the device by its number: EINVAL"""
     port = nldev.attribute(nldev.PORT_INDEX, 1)
     for command, *more in ((GET,), (PORT_GET, port), (RES_GET,)):
         for namespace in OUTSIDE:
@@ -124,14 +125,14 @@ def queries():
 
 
 def dumped(namespace, command):
-    """How many things a namespace is told of the device, and 0 or the error's number."""
+    """Returns the number of resources listed for a namespace, and 0 or the errno."""
     *some, (kind, content) = answers(namespace, command, index(), flags=_DUMP)
     equal(kind, _DONE, "the last message")
     return len(some), -struct.unpack_from("=i", content)[0]
 
 
 def resources():
-    """An outsider is not told of what the device has: EINVAL"""
+    """An outsider cannot list the resources of the device: EINVAL"""
     for command in (RES_QP_GET, RES_CQ_GET, RES_PD_GET):
         for namespace in OUTSIDE:
             equal(dumped(namespace, command), (0, errno.EINVAL), f"command {command} from {namespace}")
@@ -147,15 +148,15 @@ def changes():
         for command, *more in ((SET, named), (DELLINK,)):
             code = asked(namespace, command, number, *more)
             equal(errno.errorcode.get(code, code), "EINVAL", f"command {command} from {namespace}")
-        true(OTHER in devices(INSIDE), "it is there, under its name")
+        true(OTHER in devices(INSIDE), "it exists, under its name")
     equal(asked(INSIDE, SET, number, named), 0, "an insider renames it")
     equal(asked(INSIDE, SET, number, nldev.attribute(nldev.DEV_NAME, OTHER)), 0, "and back")
 
 
 def deletion():
-    """An insider deletes the device by the very request that outsiders were refused"""
+    """An insider deletes the device by the same request that was refused for outsiders"""
     equal(asked(INSIDE, DELLINK, index()), 0)
-    true(OTHER not in devices(INSIDE), "it is gone")
+    true(OTHER not in devices(INSIDE), "it does not exist")
 
 
 TESTS = [device_files, lists, queries, resources, changes, deletion]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A sender in a process of its own, so that messages arrive while the test does something else."""
+"""A sender in a child process, so that messages arrive while the test does something else."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from work import OK, SEND, fill, pattern
 
 
 class Peer:
-    """`with Peer(seconds) as peer`: connect() to it, start() it; count() says how many it has sent."""
+    """`with Peer(seconds) as peer`: connect() to it, start() it; count() is the number of messages that it sent."""
 
     def __init__(self, seconds, length=64):
         self.stop = time.monotonic() + seconds
@@ -48,11 +48,11 @@ class Peer:
         end.close()
 
     def tell(self, number):
-        """A number to the other process."""
+        """Sends a number to the other process."""
         os.write(self.out, f"{number}\n".encode())
 
     def told(self):
-        """The next number from there."""
+        """Returns the next number from the other process."""
         text = b""
         while not text.endswith(b"\n"):
             byte = os.read(self.back, 1)
@@ -66,16 +66,17 @@ class Peer:
         self.tell(end.qp.qp_num)
 
     def start(self):
-        """Receives are posted."""
+        """Starts the sender, after receives are posted."""
         self.tell(0)
 
     def running(self):
-        """Whether it sends on."""
+        """Returns whether it still sends."""
         return time.monotonic() < self.stop
 
     def count(self):
-        """How many messages it has sent, once it has stopped and they have completed; for that, they may need receives
-        meanwhile. None before."""
+        """Returns the number of messages sent, once it has stopped and they have completed; for that, they may need
+        more receives. None before.
+        """
         return self.told() if readable(self.back, 0) else None
 
     def __enter__(self):

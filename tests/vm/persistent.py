@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Flushes of memory that keeps its bytes without power, as an application sees them, and what the processor does
-for them: a probe in the kernel tells which bytes are written back.
+"""Flushes of persistent memory, as an application sees them, and their effect on the processor's caches: a kprobe
+reports the bytes that are written back.
 """
 
 import contextlib
@@ -27,15 +27,15 @@ TRACING = "/sys/kernel/tracing"
 GLOBAL, PERSISTENT = e.IBV_FLUSH_GLOBAL, e.IBV_FLUSH_PERSISTENT
 RANGE, WHOLE = e.IBV_FLUSH_RANGE, e.IBV_FLUSH_MR
 RIGHTS = ATOMIC | e.IBV_ACCESS_FLUSH_GLOBAL | e.IBV_ACCESS_FLUSH_PERSISTENT
-# More than is written back at a time.
+# More than one write-back step.
 LARGE = 32 << 20
 
 
 class lasting:  # pylint: disable=invalid-name
-    """`with lasting() as (a, b, memory, region)`: a pair, of whom b has a region of persistent memory."""
+    """`with lasting() as (a, b, memory, region)`: a pair, and b's region of persistent memory."""
 
     def __init__(self, length=1 << 20, access=RIGHTS, rights=RIGHTS):
-        not_for_rxe("knows no persistent memory but the firmware's")
+        not_for_rxe("supports only persistent memory of the firmware")
         if not os.path.exists(DAX):
             raise Skip("persistent memory (nd_e820, device DAX) in this kernel")
         self.pair = pair(**{**EXTENDED, "a": {"access": ATOMIC, "ops": OPS}, "rights": rights})
@@ -56,14 +56,14 @@ class lasting:  # pylint: disable=invalid-name
 
 
 def setting(name, text):
-    """Writes a file of the kernel's tracing; that ends what it said before."""
+    """Writes a file of the kernel's tracing, replacing its contents."""
     with open(f"{TRACING}/{name}", "w", encoding="ascii") as file:
         file.write(text)
 
 
 @contextlib.contextmanager
 def written_back():
-    """A list that gets (address, bytes) of each writing back, by the kernel's addresses."""
+    """Yields a list that receives (kernel address, bytes) of each write-back."""
     found = []
     try:
         setting("kprobe_events", "p:kprobes/lasting arch_wb_cache_pmem at=%di:u64 bytes=%si:u64\n")
@@ -84,21 +84,21 @@ def written_back():
 
 
 def flush(a, region, offset, length, placement=PERSISTENT, scope=RANGE, wanted=OK):
-    """One flush, which must end as wanted."""
+    """Sends one FLUSH, and checks its status."""
     a.order("flush", region.rkey, region.buf + offset, length, placement, scope)
     status(a, wanted, "the flush", 60)
 
 
 def ordinary():
-    """Memory that is lost with the power is not registered to be flushed for good"""
-    true(context().query_device_ex().device_cap_flags_ex & 1 << 39, "the device claims it")
+    """Registration of volatile memory for persistent flushes fails"""
+    true(context().query_device_ex().device_cap_flags_ex & 1 << 39, "the device claims persistent flushes")
     end = End()
     try:
         for flags, code in ((RIGHTS, errno.EINVAL), (RIGHTS | e.IBV_ACCESS_ON_DEMAND, errno.EOPNOTSUPP)):
             if flags & e.IBV_ACCESS_ON_DEMAND:
-                not_for_rxe("does not look at memory on demand")
+                not_for_rxe("does not check memory on demand")
             verbs.refused(lambda flags=flags: MR(end.pd, PAGE, flags), code)
-        not_for_rxe("reregisters it without a look at it")
+        not_for_rxe("reregisters it without a check")
         for flags in (0, e.IBV_ACCESS_ON_DEMAND):
             region = MR(end.pd, PAGE, ATOMIC | flags)
             code = errno.EOPNOTSUPP if flags else errno.EINVAL
@@ -109,7 +109,7 @@ def ordinary():
 
 
 def ranges():
-    """Just the bytes that a flush names are written back, and it completes after what was written"""
+    """A FLUSH writes back exactly its bytes, and completes after earlier writes"""
     with lasting() as (a, _, held, region):
         held.write(bytes(region.length))
         fill(a, pattern(4096, 1))
@@ -120,32 +120,32 @@ def ranges():
                 a.order("rdma_write", region.rkey, region.buf + offset, pieces=[a.sge(0, min(length, 4096))], flags=0)
                 flush(a, region, offset, length)
                 equal(held.read(min(length, 4096), offset), pattern(4096, 1)[:length])
-            # More than a step comes again from its beginning.
+            # A range of more than one step starts again from its beginning.
             starts.append(min(at for at, _ in found))
             equal(max(at + count for at, count in found) - starts[-1], length, f"bytes from {offset}")
         equal([start - starts[0] for start in starts], [offset for offset, _ in places])
 
 
 def whole():
-    """A flush of a region writes back all of it, however large"""
+    """A FLUSH of a region writes all of it back, however large"""
     with lasting(LARGE) as (a, _, held, region):
         held.write(bytes(LARGE))
         with written_back() as found:
             a.order("flush", region.rkey, 0, 0, PERSISTENT, WHOLE)
-            # What comes behind it waits.
+            # The request behind it waits.
             a.order("rdma_write", region.rkey, region.buf, pieces=[a.sge(0, 8)])
             status(a, OK, "the flush", 60)
-            status(a, OK, "what comes behind", 60)
+            status(a, OK, "the request behind it", 60)
         places = sorted(set(found))
         equal(sum(count for _, count in places), LARGE, "bytes, each once")
         equal([at for at, _ in places[1:]], [at + count for at, count in places[:-1]], "places")
-        # The first step was tried before the rest was put off, and again when it was done.
+        # The first step runs before the rest is deferred, and again in the deferred work.
         again = len(found) - len(places)
-        true(again <= 2, f"{again} steps were taken again")
+        true(again <= 2, f"{again} steps were repeated")
 
 
 def placements():
-    """Only the flush that asks for it writes back"""
+    """Only a FLUSH with persistent placement writes bytes back"""
     with lasting() as (a, _, _, region):
         for placement, count in ((GLOBAL, 0), (PERSISTENT, 64), (GLOBAL | PERSISTENT, 64)):
             with written_back() as found:
@@ -157,7 +157,7 @@ def placements():
 
 
 def refusals():
-    """Without the right, or outside of the region, a flush is refused and nothing is written back"""
+    """A FLUSH without the right, or outside its region, is refused and writes nothing back"""
     access, invalid = e.IBV_WC_REM_ACCESS_ERR, e.IBV_WC_REM_INV_REQ_ERR
     less = RIGHTS & ~e.IBV_ACCESS_FLUSH_PERSISTENT
     for wanted, settings, offset, placement in (
@@ -167,12 +167,12 @@ def refusals():
         with lasting(**settings) as (a, b, _, region), written_back() as found:
             flush(a, region, offset, 64, placement, wanted=wanted)
             both_failed(a, b)
-        equal(found, [], "what was written back")
+        equal(found, [], "bytes written back")
     forget_events()
 
 
 def reregistered():
-    """A region gets the right later, if its memory is such"""
+    """A region of persistent memory can gain the flush right by reregistration"""
     with lasting(access=ATOMIC) as (a, _, _, region):
         rereg(region, REREG_ACCESS, access=RIGHTS)
         with written_back() as found:
@@ -181,7 +181,7 @@ def reregistered():
 
 
 def destroyed():
-    """A queue pair goes in the middle of a long flush, and so does the region"""
+    """A queue pair and its region can be destroyed during a long FLUSH"""
     for _ in range(5):
         with lasting(LARGE) as (a, _, _, region):
             for _ in range(4):
@@ -189,7 +189,7 @@ def destroyed():
 
 
 def sources():
-    """Such memory is sent and read like any other"""
+    """Persistent memory can be sent and read like any other"""
     with lasting() as (a, b, held, region):
         held.write(pattern(200000, 3)[:1 << 16])
         a.send(READ, pieces=[a.sge(0, 1 << 16)], remote=(region.buf, region.rkey))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Objects that go while others use them: several processes at once, for a while, by chance.
+"""Objects are destroyed while others use them: several processes at once, at random, for a limited time.
 
-No status is expected of a single request, since all depends on time. What must hold: every process ends,
-nothing hangs, and a pair of QPs that nobody disturbs works afterwards.
+The status of a single request depends on timing and is not checked. Every process must end, nothing must hang, and an
+undisturbed pair of QPs must work afterwards.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ QUICK = {"timeout": 8, "retry_cnt": 1, "rnr_retry": 1, "min_rnr_timer": 1}
 
 
 def post_some(chance, a, b):
-    """Requests in both directions, more than will ever be waited for."""
+    """Posts requests in both directions, and does not wait for all of them."""
     for _ in range(chance.randrange(1, 12)):
         end, peer = chance.choice(((a, b), (b, a)))
         size = chance.choice((0, 8, 1000, 5000, 60000))
@@ -42,7 +42,7 @@ def post_some(chance, a, b):
 
 
 def region_goes(chance):
-    """A region is deregistered while requests read and write it."""
+    """Deregisters a region while requests read and write it."""
     with pair(a={"size": 1 << 16}, b={"size": 1 << 16}, **QUICK) as (a, b):
         post_some(chance, a, b)
         chance.choice((a, b)).mr.close()
@@ -51,7 +51,7 @@ def region_goes(chance):
 
 
 def pair_goes(chance):
-    """QPs are destroyed, reset or failed with requests in flight."""
+    """Destroys, resets or fails QPs with requests in flight."""
     with pair(**QUICK) as (a, b):
         post_some(chance, a, b)
         victim = chance.choice((a, b))
@@ -63,7 +63,7 @@ def pair_goes(chance):
 
 
 def queue_goes(chance):
-    """A CQ of many QPs is armed, filled beyond its end, and goes."""
+    """Arms a CQ of many QPs, overruns it, and destroys it."""
     end = End(events=True, cqe=8)
     others = []
     for _ in range(chance.randrange(1, 5)):
@@ -81,8 +81,9 @@ def queue_goes(chance):
 
 
 def resized(chance, srq, cq):
-    """Changes the size of one, of both or of none. Says whether that went well: librxe has no ring any more where it
-    could not map the new one, as the device went meanwhile, and whoever used it would end with SIGSEGV."""
+    """Resizes the SRQ, the CQ, both or none. Returns whether that succeeded: librxe has no ring left if the device
+    went away before it could map the new one, and any use of it would end with SIGSEGV.
+    """
     try:
         if chance.random() < 0.2:
             srq.modify(SrqAttr(max_wr=chance.choice((1, 9, 500))), e.IBV_SRQ_MAX_WR)
@@ -94,7 +95,7 @@ def resized(chance, srq, cq):
 
 
 def shared_goes(chance):
-    """Queue pairs that share their receives fail and go while others take, and the queues change their size."""
+    """QPs that share an SRQ fail and are destroyed while others receive, and the queues are resized."""
     pd = PD(context())
     srq = SRQ(pd, SrqInitAttr(SrqAttr(max_wr=chance.choice((4, 64)), max_sge=2)))
     with pair(b={"srq": srq, "pd": pd, "cqe": 8}, **QUICK) as (a, b), pair(b={"srq": srq, "pd": pd}, **QUICK) as (c, d):
@@ -115,7 +116,7 @@ def shared_goes(chance):
 
 
 def many_regions(chance):
-    """Regions come and go beside each other."""
+    """Registers and deregisters regions while requests are in flight."""
     with pair(**QUICK) as (a, b):
         for _ in range(10):
             region = MR(b.pd, 4096, FULL_ACCESS)
@@ -129,7 +130,7 @@ ACTIONS = (region_goes, pair_goes, queue_goes, shared_goes, many_regions)
 
 
 def play(number, stop, done):
-    """What one process does; `done` counts what came to its end."""
+    """Body of one process; `done` counts the actions that completed."""
     chance, opened = random.Random(SEED + number), False
     while time.monotonic() < stop:
         at = chance.randrange(len(ACTIONS))
@@ -140,11 +141,11 @@ def play(number, stop, done):
             ACTIONS[at](chance)
             done[number * len(ACTIONS) + at] += 1
         except PyverbsError:
-            pass  # A full queue, a QP that has failed already, or no device any more.
+            pass  # A full queue, a QP that has already failed, or a removed device.
 
 
 def races():
-    """Regions, queues and QPs go while four processes use theirs"""
+    """Regions, queues and QPs are destroyed while four processes use theirs"""
     stop = time.monotonic() + SECONDS
     children, done = [], (ctypes.c_uint32 * (4 * len(ACTIONS))).from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
     for number in range(4):
@@ -157,19 +158,19 @@ def races():
                 print(f"# process {number}: {error!r}", flush=True)
                 os._exit(1)
         children.append(child)
-    # One is killed in the middle, whatever it is doing.
+    # One process is killed in the middle of any action.
     time.sleep(SECONDS / 2)
     os.kill(children[3], 9)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     ended = {action.__name__: sum(done[at::len(ACTIONS)]) for at, action in enumerate(ACTIONS)}
     print(f"# {ended}", flush=True)
     equal(codes, [0, 0, 0, -9], "exit codes")
-    # A device that goes ends them early.
+    # Removal of the device ends the processes early.
     true(min(ended.values()) > 0 or not os.path.exists(f"/sys/class/infiniband/{DEVICE}"), f"some never ended: {ended}")
 
 
 def undisturbed():
-    """Afterwards, a pair that nobody disturbs works"""
+    """An undisturbed pair works after the races"""
     own_context()
     with pair() as (a, b):
         b.receive()
@@ -178,19 +179,19 @@ def undisturbed():
 
 
 def removed():
-    """A device that is removed is told to who has it open, and what they had goes"""
+    """Removal of a device raises an event in its contexts, and destroys their objects"""
     with pair() as (a, b):
         forget_events()
         equal(os.spawnlp(os.P_WAIT, "rdma", "rdma", "link", "del", DEVICE), 0, "rdma link del")
-        # The core takes the queue pairs away first, and says so last.
+        # The core destroys the QPs first, and reports the event last.
         equal(async_event(), e.IBV_EVENT_DEVICE_FATAL, "asynchronous event")
         for end, peer in ((a, b), (b, a)):
             with contextlib.suppress(PyverbsError):
                 end.to_rts(peer)
-                raise AssertionError("a queue pair of a device that is gone")
+                raise AssertionError("a queue pair of a removed device")
 
 
-# This one needs a device of its own.
+# This test needs a separate device.
 TESTS = [races, undisturbed] + [test for test in (removed,) if test.__name__ in sys.argv]
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Connected queue pairs, RC unless told otherwise, over one device, for tests in Python.
+"""Connected QPs, RC by default, over one device, for tests in Python.
 
-Owns the making of an end (PD, CQ, QP, memory), the way of a pair to RTS, and waiting with a limit. Knows no
-test. pyverbs is rdma-core's own; nothing here goes around it.
+Creates an end (PD, CQ, QP, memory), connects pairs, and waits with time limits. Contains no test. Uses rdma-core's
+own pyverbs, and bypasses no part of it.
 """
 
 import os
@@ -26,12 +26,12 @@ PORT = 1
 PAGE = 4096
 
 FULL_ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
-# pyverbs wants a piece in each work request; one of zero bytes needs no key.
+# pyverbs requires an SGE in each work request; one of zero bytes needs no key.
 NOTHING = [SGE(0, 0, 0)]
-# Short waits, so that giving up does not take minutes: 4.096 us * 2 ** 10 = 4.2 ms.
+# A short timeout, so that exhausting retries does not take minutes: 4.096 us * 2 ** 10 = 4.2 ms.
 QUICK_TIMEOUT = 10
 
-# Limits in seconds are meant for the stock kernel; a slower one gets more.
+# Time limits in seconds are meant for the stock kernel; a slower kernel multiplies them.
 SLOWNESS = int(os.environ.get("SLOWNESS", "1"))
 
 # Whether the peer is on another machine.
@@ -42,7 +42,7 @@ _shared = {}
 
 
 def event_fds():
-    """Descriptors of this process that carry events of the RDMA core."""
+    """Returns the descriptors of this process that carry events of the RDMA core."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -54,32 +54,32 @@ def event_fds():
 
 
 def with_event_fd(make):
-    """What make() makes, and the descriptor that came with it: pyverbs keeps it to itself."""
+    """Returns the result of make(), and the event descriptor that it opened: pyverbs does not expose it."""
     before = event_fds()
     made = make()
     return made, (event_fds() - before).pop()
 
 
 def readable(fd, seconds):
-    """Waits for something to read."""
+    """Waits until a descriptor is readable; returns whether it is."""
     return bool(select.select([fd], [], [], seconds * SLOWNESS)[0])
 
 
 def context():
-    """A context of the device, one for the whole process."""
+    """Returns the context of the device, one for the whole process."""
     if not _shared:
         _shared["context"], _shared["events"] = with_event_fd(lambda: Context(name=DEVICE))
     return _shared["context"]
 
 
 def own_context():
-    """For a forked child: descriptors of its parent are not for it."""
+    """Returns a new context for a forked child, which must not use its parent's descriptors."""
     _shared.clear()
     return context()
 
 
 def async_event(seconds=5):
-    """Type of the next asynchronous event of the shared context; None if there is none in time."""
+    """Returns the type of the next asynchronous event of the shared context; None if there is none in time."""
     ctx = context()
     if not readable(_shared["events"], seconds):
         return None
@@ -90,18 +90,18 @@ def async_event(seconds=5):
 
 
 def forget_events():
-    """Takes away the events that earlier tests have left."""
+    """Consumes the events that earlier tests have left."""
     while async_event(0) is not None:
         pass
 
 
 def gid_index(family=4):
-    """Index of the device's GID of an address family, 4 or 6, as the set-up found it."""
+    """Returns the index of the device's GID of an address family, 4 or 6, from the environment."""
     return int(os.environ[f"GID{family}"])
 
 
 class End:
-    """One queue pair with a CQ and memory of its own."""
+    """One QP with its own CQ and memory."""
 
     def __init__(self, ctx=None, size=1 << 16, access=FULL_ACCESS, wr=64, sge=4, inline=0, cqe=256,
                  events=False, signal_all=False, srq=None, pd=None, service=e.IBV_QPT_RC, ops=0):
@@ -121,14 +121,14 @@ class End:
         self.qp = self.make(lambda: self.extended(ops) if ops else QP(self.pd, init))
 
     def extended(self, ops):
-        """A QP to which the operations in ops (IBV_QP_EX_WITH_*) are posted by functions."""
+        """Creates a QP with the extended post functions of the operations in ops (IBV_QP_EX_WITH_*)."""
         mask = e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
         init = QPInitAttrEx(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=self.cap, pd=self.pd,
                             sq_sig_all=0, comp_mask=mask, send_ops_flags=ops)
         return QPEx(self.ctx, init)
 
     def order(self, name, *args, wr_id=2, flags=e.IBV_SEND_SIGNALED, pieces=None):
-        """Posts a work request by the function wr_<name> of such a QP."""
+        """Posts a work request by the function wr_<name> of an extended QP."""
         self.qp.wr_start()
         self.qp.wr_id = wr_id
         self.qp.wr_flags = flags
@@ -138,16 +138,17 @@ class End:
         self.qp.wr_complete()
 
     def make(self, maker):
-        """Makes a CQ or a QP: a place for tests that look at the mappings that come with it."""
+        """Creates a CQ or a QP; a hook for tests that inspect the mappings of its rings."""
         return maker()
 
     def gid(self, index):
-        """A GID of the device as text."""
+        """Returns a GID of the device as text."""
         return str(self.ctx.query_gid(PORT, index))
 
     def attr(self, peer, gid=None, dgid=None, **settings):
-        """What modify_qp needs to reach a peer's QP, behind this device's own GID unless another is told; settings
-        override."""
+        """Returns the attributes with which modify_qp reaches a peer's QP, by default over this device's own GID;
+        settings override.
+        """
         index = gid_index() if gid is None else gid
         attr = QPAttr(port_num=PORT)
         attr.qp_access_flags = settings.pop("rights", FULL_ACCESS)
@@ -163,15 +164,15 @@ class End:
         return attr
 
     def to_rts(self, peer, **settings):
-        """RESET to RTS."""
+        """Moves the QP from RESET to RTS."""
         self.qp.to_rts(self.attr(peer, **settings))
 
     def state(self):
-        """The state that query_qp tells."""
+        """Returns the state that query_qp reports."""
         return self.qp.query(e.IBV_QP_STATE)[0].qp_state
 
     def sge(self, offset=0, length=None, mr=None):
-        """A piece of the memory."""
+        """Returns an SGE of the memory."""
         mr = mr or self.mr
         return SGE(mr.buf + offset, mr.length - offset if length is None else length, mr.lkey)
 
@@ -181,7 +182,7 @@ class End:
         self.qp.post_recv(RecvWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces))
 
     def request(self, opcode, wr_id=2, pieces=None, flags=e.IBV_SEND_SIGNALED, remote=None, imm=0):
-        """A work request that waits to be posted; remote is (address, rkey)."""
+        """Returns a work request, not posted yet; remote is (address, rkey)."""
         pieces = [self.sge()] if pieces is None else pieces or NOTHING
         request = SendWR(wr_id=wr_id, num_sge=len(pieces), sg=pieces, opcode=opcode,
                          send_flags=flags, imm_data=imm)
@@ -190,15 +191,15 @@ class End:
         return request
 
     def send(self, *args, **named):
-        """Posts such a work request."""
+        """Posts a work request; arguments as for request."""
         self.qp.post_send(self.request(*args, **named))
 
     def remote(self, offset=0):
-        """This end's memory as its peer names it."""
+        """Returns address and rkey of this end's memory for a peer."""
         return self.mr.buf + offset, self.mr.rkey
 
     def completions(self, count, seconds=5):
-        """Exactly so many completions, in order; raises when they do not come."""
+        """Returns exactly `count` completions, in order; raises if they do not arrive."""
         end = _CLOCK() + seconds * SLOWNESS
         while len(self.waiting) < count:
             late = _CLOCK() > end
@@ -210,11 +211,11 @@ class End:
         return found
 
     def completion(self, seconds=5):
-        """One completion."""
+        """Returns one completion."""
         return self.completions(1, seconds)[0]
 
     def event(self, seconds=5):
-        """Whether an event of the CQ comes in time; takes it."""
+        """Returns whether an event of the CQ arrives in time, and consumes it."""
         if not readable(self.channel_fd, seconds):
             return False
         self.channel.get_cq_event(self.cq)
@@ -222,15 +223,15 @@ class End:
         return True
 
     def silent(self, seconds=0.1):
-        """Nothing completes for a while."""
+        """Checks that nothing completes for a while."""
         end = _CLOCK() + seconds
         while _CLOCK() < end:
             self.waiting += self.cq.poll(16)[1]
         if self.waiting:
-            raise AssertionError(f"completions that nobody awaits: {[(w.wr_id, w.status) for w in self.waiting]}")
+            raise AssertionError(f"unexpected completions: {[(w.wr_id, w.status) for w in self.waiting]}")
 
     def close(self):
-        """Ends it, users before what they use."""
+        """Closes the objects, users before the objects that they use."""
         for part in (self.qp, self.mr, self.cq, self.channel, self.own_pd):
             if part:
                 part.close()
@@ -255,13 +256,14 @@ class pair:  # pylint: disable=invalid-name
 
 
 def opened(name):
-    """A context of its own of the device that a variable of the environment names, and its IPv4 GID."""
+    """Returns a new context of the device that an environment variable names, and its IPv4 GID index."""
     return Context(name=os.environ[name]), int(os.environ["GID4" if name == "DEV" else "PEER_GID4"])
 
 
 class across:  # pylint: disable=invalid-name
-    """`with across() as (a, b)`: two ends in RTS, a of DEV and b of PEER_DEV, in this kernel or on the other machine
-    of a pair. `contexts`: of these of this kernel, or each gets its own."""
+    """`with across() as (a, b)`: two ends in RTS, a of DEV and b of PEER_DEV, in this kernel or with b on the other
+    machine of a pair. `contexts`: contexts of this kernel to use, instead of new ones.
+    """
 
     def __init__(self, a=None, b=None, contexts=None, **settings):
         self.own, self.settings = not contexts, settings
@@ -274,7 +276,7 @@ class across:  # pylint: disable=invalid-name
         self.connect()
 
     def connect(self):
-        """Both from RESET to RTS."""
+        """Moves both ends from RESET to RTS."""
         for this, other in ((0, 1), (1, 0)):
             peer, gid = self.ends[other], self.gids[this]
             self.ends[this].to_rts(peer.qp.qp_num, gid=gid, dgid=peer.gid(self.gids[other]), **self.settings)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's rdma cgroup: how many devices a group has open, and how many objects it has there.
+"""The kernel's rdma cgroup: limits on the open devices and objects of a group.
 
-That is the core's to count, of drivers that let it. It bounds what costs nobody's memory cgroup much, as protection
-domains and address handles. What memory is charged for is in bounded.py.
+The core counts them for the drivers. The limits cover objects that cost little memory, such as PDs and AHs;
+bounded.py tests what is charged to the memory cgroup.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ DEVICES, OBJECTS = 2, 10
 
 
 def text_of(name):
-    """What a file of the group says of our device: count by kind, or nothing."""
+    """Returns the counts of our device in a file of the group, by kind."""
     with open(f"{GROUP}/{name}", encoding="ascii") as file:
         lines = [line.split() for line in file]
     of_device = [words[1:] for words in lines if words[0] == os.environ["DEV"]]
@@ -36,18 +36,18 @@ def text_of(name):
 
 @contextlib.contextmanager
 def narrow_group():
-    """A group that may have few of everything. In the end it is removed."""
+    """Creates a group with low limits, and removes it at the end."""
     with cgroups("rdma"):
         os.makedirs(GROUP, exist_ok=True)
         with open(f"{GROUP}/rdma.max", "w", encoding="ascii") as file:
             file.write(f"{os.environ['DEV']} hca_handle={DEVICES} hca_object={OBJECTS}")
         yield
-        # It goes only when it is charged for nothing.
+        # rmdir fails unless all charges are gone.
         os.rmdir(GROUP)
 
 
 def in_group(body):
-    """In a process of its own, which ends with what it has; then the group has nothing."""
+    """Runs the body in a child process in the group. After it ends, nothing is charged."""
     child = os.fork()
     if not child:
         code = 1
@@ -63,7 +63,7 @@ def in_group(body):
 
 
 def opens():
-    """As many as it may, and once more."""
+    """Opens the maximum number of devices, and one more."""
     held = [own_context() for _ in range(DEVICES)]
     memory.refused(errno.EAGAIN, lambda: uverbs.open_context(device_path()))
     equal(text_of("rdma.current")["hca_handle"], str(DEVICES))
@@ -72,7 +72,7 @@ def opens():
 
 
 def makes(more):
-    """A protection domain, and as many more objects as may be; what goes makes room."""
+    """Returns a body that creates a PD and the maximum number of other objects; closing one makes room."""
     def body():
         ctx = own_context()
         pd = PD(ctx)
@@ -86,25 +86,25 @@ def makes(more):
 
 
 def devices():
-    """A group opens no more devices than it may"""
+    """A group cannot open more devices than its limit"""
     with narrow_group():
         in_group(opens)
 
 
 def domains():
-    """It has no more protection domains than it may"""
+    """A group cannot create more protection domains than its limit"""
     with narrow_group():
         in_group(makes(lambda ctx, pd: PD(ctx)))
 
 
 def completion_queues():
-    """Nor completion queues"""
+    """A group cannot create more completion queues than its limit"""
     with narrow_group():
         in_group(makes(lambda ctx, pd: CQ(ctx, 1)))
 
 
 def handles():
-    """Nor address handles"""
+    """A group cannot create more address handles than its limit"""
     route = GlobalRoute(dgid=GID(gid_text(os.environ["ADDR"])), sgid_index=gid_index())
     with narrow_group():
         in_group(makes(lambda ctx, pd: AH(pd, attr=AHAttr(gr=route, is_global=1, port_num=PORT))))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""usage: rds.py NODE ADDRESS PEER-ADDRESS: a thousand datagrams from a to b, each of which comes back."""
+"""usage: rds.py NODE ADDRESS PEER-ADDRESS: sends a thousand datagrams from a to b, which returns each of them."""
 
 import hashlib
 import socket
@@ -11,14 +11,14 @@ HELLO, END = b"hello", b"end"
 
 
 def payload(number):
-    """What the datagram of this number holds: from 1 byte to 8 KiB."""
+    """Returns the payload of the datagram with this number: from 1 byte to 8 KiB."""
     seed = hashlib.sha256(str(number).encode()).digest()
     return (seed * 257)[:1 + number * 8191 // COUNT]
 
 
 def ask(endpoint, peer):
-    """Node a sends and checks what comes back, in order. What is for a port that nobody has yet is lost, so it
-    asks first until somebody is there.
+    """Node a sends datagrams, and checks that they return in order. Datagrams to a port without a socket are lost, so
+    it first sends HELLO until it gets a response.
     """
     endpoint.settimeout(1)
     for _ in range(60):
@@ -36,7 +36,7 @@ def ask(endpoint, peer):
             data, sender = endpoint.recvfrom(65536)
         assert sender == peer, sender
         assert data == payload(number), f"datagram {number}: {len(data)} bytes that are not what was sent"
-    # What was sent last must have arrived before the socket goes.
+    # The last datagram must arrive before the socket is closed.
     endpoint.sendto(END, peer)
     assert endpoint.recvfrom(16) == (END, peer)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The queues that a process shares with the kernel, as bytes: for a process that does not play by the rules.
+"""The queues that a process shares with the kernel, as bytes: for a process that breaks the rules.
 
-Knows the layout of rdma/rdma_user_rxe.h. The rings are those that the provider library has mapped; they are
-found in /proc/self/maps. The doorbell is the post_send command, without the library.
+Uses the layout of rdma/rdma_user_rxe.h. The rings are those that the provider library maps, found in /proc/self/maps.
+The doorbell is the post_send command, without the library.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ SEND_WQE = {"wr_id": (0, "Q"), "opcode": (12, "I"), "flags": (16, "I"), "imm": (
             "first_psn": (164, "I"), "last_psn": (168, "I"), "ack_length": (172, "I"), "ssn": (176, "I"),
             "has_rd_atomic": (180, "I"), "length": (184, "I"), "resid": (188, "I"), "cur_sge": (192, "I"),
             "num_sge": (196, "I"), "sge_offset": (200, "I"),
-            # The union means another thing in each operation: BIND_MW, atomics, FLUSH, datagrams.
+            # The meaning of the union depends on the operation: BIND_MW, atomics, FLUSH, datagrams.
             "mw_length": (32, "Q"), "mr_lkey": (40, "I"), "mw_rkey": (44, "I"), "mw_key": (48, "I"),
             "mw_access": (52, "I"), "swap": (40, "Q"), "atomic_rkey": (48, "I"), "flush_rkey": (36, "I"),
             "flush_kind": (40, "I"), "ah_num": (36, "I")}
@@ -33,7 +33,7 @@ POST_SEND = 28
 
 
 def mappings():
-    """{start: (end, offset)} of the rings that are mapped."""
+    """Returns {start: (end, offset)} of the mapped rings."""
     found = {}
     with open("/proc/self/maps", encoding="ascii") as file:
         for line in file:
@@ -45,7 +45,7 @@ def mappings():
 
 
 class Ring:
-    """One mapped ring. What it remembers of the header is from before anybody wrote into it."""
+    """One mapped ring. Its copy of the header is read before a test writes into it."""
 
     def __init__(self, start, end, offset):
         self.start, self.bytes, self.offset = start, end - start, offset
@@ -53,7 +53,7 @@ class Ring:
         self.mask = self.get(INDEX_MASK)
 
     def get(self, at):
-        """A u32 of the header."""
+        """Returns a u32 of the header."""
         return ctypes.c_uint32.from_address(self.start + at).value
 
     def put(self, at, value):
@@ -61,19 +61,19 @@ class Ring:
         ctypes.c_uint32.from_address(self.start + at).value = value & 0xFFFFFFFF
 
     def write(self, index, data):
-        """Bytes into a slot."""
+        """Writes bytes into a slot."""
         data = data[: self.element]
         ctypes.memmove(self.start + DATA + (index & self.mask) * self.element, data, len(data))
 
     def produce(self, data):
-        """A slot, and the index that hands it over."""
+        """Writes a slot, and advances the producer index."""
         index = self.get(PRODUCER) & self.mask
         self.write(index, data)
         self.put(PRODUCER, (index + 1) & self.mask)
 
 
 def element(layout, size, pieces, fields):
-    """A work queue element from fields; scatter pieces are (address, length, lkey)."""
+    """Returns a work queue element with these fields; SGEs are (address, length, lkey)."""
     data = bytearray(size)
     for name, value in fields.items():
         at, kind = layout[name]
@@ -84,14 +84,14 @@ def element(layout, size, pieces, fields):
 
 
 def with_rings(maker):
-    """What is made, and the rings that came with it."""
+    """Returns the result of maker(), and the rings mapped by it."""
     before = mappings()
     made = maker()
     return made, [Ring(start, *rest) for start, rest in mappings().items() if start not in before]
 
 
 class Hostile(End):
-    """An end that can reach the memory of its queues; shared is a shared receive queue and its ring."""
+    """An end with access to the rings of its queues; `shared` is an SRQ and its ring."""
 
     def __init__(self, shared=None, **options):
         self.rings = []
@@ -109,11 +109,11 @@ class Hostile(End):
         return made
 
     def piece(self, length=64):
-        """A scatter piece that is in order."""
+        """Returns a valid SGE."""
         return (self.mr.buf, length, self.mr.lkey)
 
     def post(self, pieces=None, ring_bell=True, **fields):
-        """A send queue element, with fields as they are given."""
+        """Posts a send queue element with the given fields."""
         pieces = [self.piece()] if pieces is None else pieces
         total = sum(length for _, length, _ in pieces)
         usual = {"wr_id": 1, "opcode": e.IBV_WR_RDMA_WRITE, "flags": e.IBV_SEND_SIGNALED, "length": total,
@@ -123,14 +123,14 @@ class Hostile(End):
             self.doorbell()
 
     def post_receive(self, pieces=None, **fields):
-        """A receive queue element, with fields as they are given."""
+        """Posts a receive queue element with the given fields."""
         pieces = [self.piece()] if pieces is None else pieces
         total = sum(length for _, length, _ in pieces)
         usual = {"wr_id": 2, "length": total, "resid": total, "num_sge": len(pieces)}
         self.rq_ring.produce(element(RECV_WQE, RECV_WQE_SIZE, pieces, {**usual, **fields}))
 
     def doorbell(self):
-        """Rings for every QP of this process: the kernel's handles are not ours to know, but are small."""
+        """Rings the doorbell of every QP of this process: the kernel's handles are unknown here, but small."""
         if not self.handles:
             self.handles = [handle for handle in range(64) if command(handle)]
             return
@@ -139,7 +139,7 @@ class Hostile(End):
 
 
 class HostileUd(UdEnd):
-    """A datagram end whose send ring can be reached."""
+    """A UD end with access to its send ring."""
 
     def make_qp(self, *args):
         qp, rings = with_rings(lambda: UdEnd.make_qp(self, *args))
@@ -148,19 +148,19 @@ class HostileUd(UdEnd):
         return qp
 
     def last_element(self):
-        """What was posted last, by the library."""
+        """Returns the element that the library posted last."""
         index = self.ring.get(PRODUCER) - 1 & self.ring.mask
         return ctypes.string_at(self.ring.start + DATA + index * self.ring.element, self.ring.element)
 
     def post_element(self, data):
-        """An element, and the doorbells of all queue pairs of this process."""
+        """Posts an element, and rings the doorbells of all QPs of this process."""
         self.ring.produce(data)
         for handle in range(64):
             command(handle)
 
 
 def command(handle, count=0, pieces=0, size=128, extra=b""):
-    """The post_send command itself; whether the kernel took it."""
+    """Issues the post_send command itself; returns whether the kernel accepted it."""
     answer = ctypes.create_string_buffer(8)
     body = struct.pack("<QIIII", ctypes.addressof(answer), handle, count, pieces, size) + extra
     head = struct.pack("<IHH", POST_SEND, (8 + len(body)) // 4, 1)

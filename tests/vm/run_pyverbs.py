@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs rdma-core's own tests, as they were installed, and holds the outcome of each against a list.
+"""Runs rdma-core's own tests, as installed, and compares the outcome of each with a list.
 
 usage: run_pyverbs.py TESTS LIST DRIVER DEVICE NAME=GID-INDEX... [-- PATTERN...]
 
-Each test runs in a process of its own, forked after everything is imported: a test that hangs or takes the
-interpreter down costs one test. As many run at once as there are processors, but of those that listen on
-the one port of the connection manager only one at a time. The list says which tests are skipped or fail
-on which driver, and why: what differs from it, in either direction, is a failure.
+Each test runs in its own process, forked after everything is imported: a test that hangs or crashes the interpreter
+costs one test. As many tests run at once as there are CPUs, but only one at a time of those that listen on the one
+port of the connection manager. The list names the tests that are skipped or fail on each driver, and why. A
+difference in either direction is a failure.
 """
 
 import collections
@@ -22,7 +22,7 @@ import unittest
 import warnings
 
 SECONDS = int(os.environ.get("PYVERBS_SECONDS", "120"))
-# Tests for other devices; which GID they would not use does not matter.
+# Tests for other devices; they run for one GID only.
 VENDORS = re.compile(r"\.test_(mlx5|efa)")
 ONE_AT_A_TIME = re.compile(r"\.test_(mlx5_)?rdmacm\.")
 
@@ -31,7 +31,7 @@ Result = collections.namedtuple("Result", "outcome text seconds")
 
 
 def read_list(path, driver):
-    """The entries of the list for this driver."""
+    """Returns the list entries for this driver."""
     entries = []
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -43,7 +43,7 @@ def read_list(path, driver):
 
 
 def load(directory, device):
-    """Imports the suite; returns its package and its parser of arguments."""
+    """Imports the suite; returns its package and its argument parser."""
     warnings.simplefilter("ignore")
     sys.path.insert(0, directory)
     sys.path.insert(0, os.path.dirname(directory.rstrip("/")))
@@ -54,7 +54,7 @@ def load(directory, device):
 
 
 def flat(suite):
-    """Every single test of a suite."""
+    """Yields every single test of a suite."""
     for test in suite:
         if isinstance(test, unittest.TestSuite):
             yield from flat(test)
@@ -63,7 +63,7 @@ def flat(suite):
 
 
 def outcome_of(test):
-    """Runs a test here and now; returns one line that says how it went, and more lines."""
+    """Runs a test in this process; returns a line with the outcome, and more lines."""
     result = unittest.TestResult()
     try:
         test.run(result)
@@ -78,7 +78,7 @@ def outcome_of(test):
 
 
 class Running:
-    """A test in a process of its own."""
+    """A test in its own process."""
 
     def __init__(self, name, test):
         self.name = name
@@ -98,17 +98,17 @@ class Running:
         os.close(into)
 
     def over(self):
-        """Reads what there is; true when the process has ended or its time is up."""
+        """Reads available output; returns True when the process has ended."""
         part = os.read(self.fd, 65536)
         self.text += part
         return not part
 
     def late(self):
-        """Whether the time is up."""
+        """Returns whether the time is up."""
         return time.monotonic() - self.started > SECONDS
 
     def end(self):
-        """Kills what is left of it, and gives the result."""
+        """Kills the rest of its process group, and returns the result."""
         late = self.late()
         try:
             os.killpg(self.pid, signal.SIGKILL)
@@ -146,7 +146,7 @@ def run_all(tests):
 
 
 class Score:
-    """Holds outcomes against the list, prints them as KTAP, and counts."""
+    """Compares outcomes with the list, prints them as KTAP, and counts."""
 
     def __init__(self, entries):
         self.entries = entries
@@ -169,7 +169,7 @@ class Score:
         return None
 
     def add(self, kind, name, result):
-        """One outcome."""
+        """Adds one outcome."""
         entry = self._listed(name)
         listed = entry.outcome if entry else "pass"
         self.counts[kind, result.outcome] += 1
@@ -191,7 +191,7 @@ class Score:
         self._line(False, label)
 
     def finish(self, whole):
-        """What the list says of tests that do not exist, the sums, and the end of the process."""
+        """Reports list entries without a test, prints the sums, and ends the process."""
         if whole:
             for entry in self.entries:
                 if entry not in self.met:
@@ -206,12 +206,12 @@ class Score:
 
 
 def wanted(name, patterns):
-    """Whether a test is to be run."""
+    """Returns whether a test is selected."""
     return not patterns or any(fnmatch.fnmatchcase(name, f"*{pattern}*") for pattern in patterns)
 
 
 def main():
-    """Reads the arguments, runs every test once for each GID."""
+    """Reads the arguments, and runs every test once for each GID."""
     arguments, patterns = sys.argv[1:], []
     if "--" in arguments:
         at = arguments.index("--")

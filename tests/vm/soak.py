@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Many queue pairs of every service, a long time, over a wire that may be bad: every byte is looked at.
+"""Many queue pairs of every service run for a long time over a wire that may be bad, and every byte is checked.
 
-Some processes share the connections between DEV and PEER_DEV; what these do is in soak_ends.py. SOAK_SECONDS is how
-long, SOAK_QPS how many queue pairs there are, SEED steers the chance.
+Several processes share the connections between DEV and PEER_DEV; soak_ends.py implements the connections.
+SOAK_SECONDS is the duration, SOAK_QPS the number of queue pairs, SEED the seed of the random choices.
 """
 
 import ctypes
@@ -21,16 +21,17 @@ SECONDS = float(os.environ.get("SOAK_SECONDS", "20"))
 PAIRS = int(os.environ.get("SOAK_QPS", "40")) // 2
 SEED = int(os.environ.get("SEED", "4791"))
 PROCESSES = 4
-# What a process tells of each of its connections: which one, messages begun, arrived and lost.
+# Result of a connection: its number, and the numbers of messages begun, arrived and lost.
 RESULT = struct.Struct("=IQQQ")
-# The memory of an end is a mapping, which goes with it. In the heap it would come to lie between small things that
-# stay, and the next end's behind: half a KiB for each message. User-mode Linux maps every page of a process on its
-# host, and where that allows no more mappings (vm.max_map_count) the process never goes on.
+# Makes the memory of an end a mapping of its own, which goes away with it. In the heap, small long-lived objects
+# would surround it, and the next end's memory would be placed behind it: half a KiB for each message. User-mode Linux
+# maps every page of a process on its host; once the host allows no more mappings (vm.max_map_count), the process
+# hangs.
 M_MMAP_THRESHOLD, THRESHOLD = -3, 32 << 10
 
 
 def made(numbers, chance, contexts):
-    """The connections with these numbers."""
+    """Returns the connections with these numbers."""
     pool = Pool(contexts[1])
     found = {}
     for number in numbers:
@@ -44,8 +45,9 @@ def made(numbers, chance, contexts):
 
 
 def work(process, out):
-    """What one process does: all its connections go on side by side until time is up and something has arrived over
-    each; what they have begun then is finished."""
+    """Body of one process: its connections run side by side until the time is up and something has arrived over each
+    of them; then all begun messages finish.
+    """
     contexts = [Context(name=os.environ[name]) for name in ("DEV", "PEER_DEV")]
     connections = made(range(process, PAIRS, PROCESSES), random.Random(SEED + process), contexts)
     stop = time.monotonic() + SECONDS
@@ -56,12 +58,12 @@ def work(process, out):
             time.sleep(0.001)
         begin = begin and (time.monotonic() < stop or not all(one.arrived for one in connections.values()))
     for number, one in connections.items():
-        true(not isinstance(one, Reliable) or one.arrived == one.number, f"{one.arrived} of {one.number} were done")
+        true(not isinstance(one, Reliable) or one.arrived == one.number, f"{one.arrived} of {one.number} completed")
         os.write(out, RESULT.pack(number, one.number, one.arrived, one.lost))
 
 
 def begun(process, out):
-    """Such a process; its id."""
+    """Starts a process; returns its PID."""
     child = os.fork()
     if child:
         return child
@@ -74,8 +76,8 @@ def begun(process, out):
 
 
 def soak():
-    """Everything arrives, for as long as it takes"""
-    equal(ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, THRESHOLD), 1, "whether mallopt() knows this")
+    """All messages of reliable queue pairs arrive, and those of other services arrive whole"""
+    equal(ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, THRESHOLD), 1, "mallopt() supports the parameter")
     back, out = os.pipe()
     children = [begun(process, out) for process in range(PROCESSES)]
     os.close(out)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Connections of every service that look at all their bytes, for soak.py: each has several messages on their way, in
-both directions, and never waits, so that one process has many of them at work.
+"""Connections of every service that check all their bytes, for soak.py: each has several messages in flight in both
+directions and never blocks, so that one process can drive many of them.
 
-A connection is either idle or waits for what it has begun. A reliable one gets everything, once and in order, whatever
-the wire does. What arrives over another is whole, and over a connected one in order and not twice.
+A connection is either idle or waits for the messages that it has begun. A reliable one receives everything, once and
+in order, whatever the wire does. Messages over the others arrive whole, and over a connected one in order and not
+twice.
 """
 
 import collections
@@ -27,22 +28,22 @@ from ud import GRH, QKEY, UdEnd
 from work import OK, READ, SEND, WRITE, fill, held
 
 ADD = e.IBV_WR_ATOMIC_FETCH_AND_ADD
-# So many messages are on their way at once, each with a place of its own at either end.
+# Number of messages in flight at once; each has a place of its own at either end.
 PLACES = 4
 PIECE = 8192
-# Behind the places is a number that the peer adds to.
+# Offset, behind the places, of a number to which the peer adds.
 COUNTER = 2 * PLACES * PIECE
 LENGTHS = (1, 64, 1000, 1024, 5000, PIECE)
 OPEN = FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC
 ENDS = {"size": COUNTER + 8, "access": OPEN, "wr": 2 * PLACES, "cqe": 32, "sge": 1}
-# A time-out is a second, and there are eight: more than a queue of netem is full for, or the link is down. Where that
-# takes long because everything does, it is four.
+# A timeout of one second and seven retries: longer than a netem queue stays full or the link stays down. Four seconds
+# on a slow machine.
 PATIENT = {"timeout": 20 if SLOWNESS > 2 else 18, "retry_cnt": 7, "rnr_retry": 7, "rights": OPEN}
-# What a reliable connection has begun is done after so many seconds, or never.
+# Time in seconds within which a reliable connection must finish the messages that it has begun.
 LATEST = 120 * SLOWNESS
-# What was not received this long after it was sent may still come, but is not waited for.
+# A message not received this long after it was sent may still arrive, but is not waited for.
 LINGER = 0.05
-# A connection is made anew after so many rounds, in the mean.
+# A connection is replaced by a new one after this many rounds, on average.
 ROUNDS = 50
 
 
@@ -52,34 +53,35 @@ def _whole(seed):
 
 
 def pattern(length, number):
-    """Bytes that tell their place, and the message among the last 256."""
+    """Returns bytes that depend on their place, and on the number of the message modulo 256."""
     return _whole(number & 0xFF)[:length]
 
 
 def source(place):
-    """Where a message comes from."""
+    """Returns the offset from which a message is sent."""
     return 2 * place * PIECE
 
 
 def target(place):
-    """Where a message goes to."""
+    """Returns the offset to which a message is sent."""
     return (2 * place + 1) * PIECE
 
 
 def once_there_is_a_way(make):
-    """What make() makes. While the link is down there is no way to the peer, and a bad one may lose the question
-    for its address, which the core asks once."""
+    """Returns the result of make(), repeated until a route exists. While the link is down there is no route to the
+    peer, and a bad wire may lose the neighbour request, which the core sends once.
+    """
     for _ in range(100 * SLOWNESS):
         try:
             return make()
         except PyverbsRDMAError as error:
-            true(error.error_code in (errno.ENETUNREACH, errno.ETIMEDOUT), f"no way: {error}")
+            true(error.error_code in (errno.ENETUNREACH, errno.ETIMEDOUT), f"no route: {error}")
             time.sleep(0.1)
-    raise AssertionError(f"no way for {10 * SLOWNESS} seconds")
+    raise AssertionError(f"no route for {10 * SLOWNESS} seconds")
 
 
 class Pool:
-    """Receives that several queue pairs of one device share."""
+    """An SRQ that several QPs of one device share."""
 
     COUNT = 16
 
@@ -91,18 +93,18 @@ class Pool:
             self.post(at)
 
     def post(self, at):
-        """A receive is free again."""
+        """Posts a receive again."""
         self.srq.post_recv(RecvWR(wr_id=at, num_sge=1, sg=[SGE(self.mr.buf + at * PIECE, PIECE, self.mr.lkey)]))
 
     def take(self, at, length):
-        """The bytes of a receive, which is then free."""
+        """Returns the bytes of a receive, and posts it again."""
         data = held(self, length, at * PIECE)
         self.post(at)
         return data
 
 
 class Connection:
-    """Two connected ends, and what they have done. `pool`: where the second end takes its receives from."""
+    """Two connected ends and their statistics. `pool`: the SRQ of the second end."""
 
     service = e.IBV_QPT_RC
 
@@ -112,16 +114,16 @@ class Connection:
         self.connect()
 
     def connect(self):
-        """New ends."""
+        """Creates new ends."""
         ends = {**ENDS, "service": self.service}
         others = {**ends, **({"srq": self.pool.srq, "pd": self.pool.pd} if self.pool else {})}
         self.ends = once_there_is_a_way(lambda: across(ends, others, self.contexts, **PATIENT)).ends
-        # What each end has sent and is to be told of, in order.
+        # Messages that each end has sent and whose completions are outstanding, in order.
         self.sent = collections.deque(), collections.deque()
         self.since = time.monotonic()
 
     def round(self):
-        """Begins something, perhaps with new ends."""
+        """Begins a round, sometimes with new ends."""
         if self.number and self.chance.randrange(ROUNDS) == 0:
             for end in self.ends:
                 end.close()
@@ -142,7 +144,7 @@ class Connection:
         end.qp.post_send(request)
 
     def collect(self):
-        """Takes the completions that are there; whether there were any."""
+        """Takes the available completions; returns whether there were any."""
         found = False
         for side, end in enumerate(self.ends):
             for wc in end.cq.poll(16)[1]:
@@ -152,29 +154,29 @@ class Connection:
                 if wc.opcode & e.IBV_WC_RECV:
                     self.receives(side, wc, what)
                 else:
-                    true(self.sent[side], f"a completion that nobody awaits, of {what}")
+                    true(self.sent[side], f"an unexpected completion of {what}")
                     self.sends(side, wc, what)
-        true(found or self.idle() or time.monotonic() < self.since + LATEST, f"stands still: {self.state()}")
+        true(found or self.idle() or time.monotonic() < self.since + LATEST, f"no progress: {self.state()}")
         return found
 
     def state(self):
-        """What is waited for, for messages."""
+        """Returns the messages that are outstanding, for error messages."""
         return [(end.qp.qp_num, list(sent)) for end, sent in zip(self.ends, self.sent)]
 
 
 class Reliable(Connection):
-    """Sends, writes, reads and additions, all of which are carried out."""
+    """SENDs, WRITEs, READs and atomic additions, all of which must complete."""
 
     def connect(self):
         super().connect()
-        # The messages that each end is to receive, in order.
+        # Messages that each end must receive, in order.
         self.coming = collections.deque(), collections.deque()
         self.counters = [self.chance.getrandbits(64) for _ in self.ends]
         for end, counter in zip(self.ends, self.counters):
             fill(end, struct.pack("=Q", counter), COUNTER)
 
     def begin(self, count):
-        """Some messages, there and back."""
+        """Begins some messages in either direction."""
         messages = [(self.number + 1 + place, self.chance.randrange(2), self.chance.choice((SEND, WRITE, READ, ADD)),
                      place) for place in range(count)]
         for number, side, opcode, place in messages:
@@ -205,37 +207,37 @@ class Reliable(Connection):
         self.post(side, opcode, place, len(data), remote)
 
     def sends(self, side, wc, what):
-        """A request is done: its bytes are where they should be."""
+        """Checks a completed request: its bytes are in place."""
         number, opcode, place, data = self.sent[side].popleft()
         equal(wc.wr_id, number, f"the order of completions of {what}")
         if opcode != SEND:
             end = self.ends[1 - side if opcode == WRITE else side]
-            equal(held(end, len(data), target(place)), data, f"what opcode {opcode} has moved, {what}")
+            equal(held(end, len(data), target(place)), data, f"the bytes of opcode {opcode}, {what}")
             self.arrived += 1
 
     def receives(self, side, wc, what):
-        """A message was received: the next one."""
-        true(self.coming[side], f"a receive that nobody has sent, of {what}")
+        """Checks a received message: it must be the next one."""
+        true(self.coming[side], f"a receive without a send, of {what}")
         number, _, place, data = self.coming[side].popleft()
         if side and self.pool:
             found = self.pool.take(wc.wr_id, wc.byte_len)
         else:
             equal(wc.wr_id, number, f"the order of receives of {what}")
             found = held(self.ends[side], wc.byte_len, target(place))
-        equal(found, data, f"what was received, {what}")
+        equal(found, data, f"the bytes received, {what}")
         self.arrived += 1
 
     def idle(self):
-        """Whether all is done that was begun."""
+        """Returns whether all begun messages are finished."""
         return not any((*self.sent, *self.coming))
 
     def step(self, begin):
-        """Goes on; whether there was something to do."""
+        """Makes progress; returns whether there was something to do."""
         if not self.idle():
             found = self.collect()
             if found and self.idle():
                 for end, counter in zip(self.ends, self.counters):
-                    equal(held(end, 8, COUNTER), struct.pack("=Q", counter), "what was added up")
+                    equal(held(end, 8, COUNTER), struct.pack("=Q", counter), "the sum of the additions")
             return found
         if begin:
             self.round()
@@ -249,13 +251,13 @@ class Unreliable(Connection):
 
     def connect(self):
         super().connect()
-        # The messages that each end may yet receive, in order.
+        # Messages that each end may still receive, in order.
         self.coming = collections.deque(), collections.deque()
-        # How many receives each end has posted, and how many of them were taken.
+        # Numbers of receives that each end has posted, and that were consumed.
         self.posted, self.taken = [0, 0], [0, 0]
 
     def begin(self, count):
-        """Some messages, there and back."""
+        """Begins some messages in either direction."""
         for side, end in enumerate(self.ends):
             while self.posted[side] < self.taken[side] + PLACES:
                 place = self.posted[side] % PLACES
@@ -271,31 +273,31 @@ class Unreliable(Connection):
             self.post(side, SEND, place, len(data))
 
     def sends(self, side, wc, what):
-        """A message has left."""
+        """Checks the completion of a send."""
         equal(wc.wr_id, self.sent[side].popleft(), f"the order of completions of {what}")
         self.since = time.monotonic()
 
     def receives(self, side, wc, what):
-        """A message has arrived: one of those that were sent after the last that did."""
+        """Checks a received message: it must be one sent after the last one received."""
         equal(wc.wr_id, self.taken[side], f"the order of receives of {what}")
         found = held(self.ends[side], wc.byte_len, target(self.taken[side] % PLACES))
         self.taken[side] += 1
         coming = self.coming[side]
-        true(found in coming, f"{wc.byte_len} bytes {found[:8]!r} were not sent, or had arrived, or come late: {what}")
+        true(found in coming, f"{wc.byte_len} bytes {found[:8]!r} were not sent, or arrived twice or late: {what}")
         while coming.popleft() != found:
             self.lost += 1
         self.arrived += 1
 
     def idle(self):
-        """Whether all that was sent has left, and has arrived or had its time."""
+        """Returns whether all messages have left, and have arrived or timed out."""
         return not any(self.sent) and (not any(self.coming) or time.monotonic() > self.since + LINGER)
 
     def step(self, begin):
-        """Goes on; whether there was something to do."""
+        """Makes progress; returns whether there was something to do."""
         found = self.collect()
         if not begin or not self.idle():
             return found
-        # What has not come is forgotten before other messages have the same bytes.
+        # New ends forget missing messages before the same bytes are sent again.
         if max(map(len, self.coming)) > 100:
             for end in self.ends:
                 end.close()
@@ -305,7 +307,7 @@ class Unreliable(Connection):
 
 
 class Datagrams:
-    """Two ends that send each other numbered datagrams, and what they have done."""
+    """Two ends that send each other numbered datagrams, and their statistics."""
 
     SIZE = 256
 
@@ -317,13 +319,13 @@ class Datagrams:
         ways = (("PEER_ADDR", "GID4"), ("ADDR", "PEER_GID4"))
         self.handles = [once_there_is_a_way(lambda end=end, way=way: end.handle_for(
             os.environ[way[0]], int(os.environ[way[1]]))) for end, way in zip(self.ends, ways)]
-        # The numbers of those that are to arrive at each end.
+        # Numbers of the datagrams that may still arrive at each end.
         self.coming = set(), set()
         for end in self.ends:
             end.receive(PLACES)
 
     def begin(self):
-        """Some datagrams, there and back."""
+        """Sends some datagrams in either direction."""
         for place in range(self.chance.randrange(1, PLACES + 1)):
             self.number += 1
             to = self.chance.randrange(2)
@@ -339,7 +341,7 @@ class Datagrams:
             self.coming[to].add(self.number)
 
     def collect(self):
-        """Takes the completions that are there; whether there were any."""
+        """Takes the available completions; returns whether there were any."""
         found = False
         for side, end in enumerate(self.ends):
             for wc in end.cq.poll(16)[1]:
@@ -353,7 +355,7 @@ class Datagrams:
         return found
 
     def received(self, side, end, wc):
-        """A datagram has arrived: it may be an earlier one, or come twice, but has the bytes of one that was sent."""
+        """Checks a received datagram: it may be late or a duplicate, but has the bytes of a datagram that was sent."""
         data = end.received(wc.wr_id, wc.byte_len)[GRH:]
         number, length = struct.unpack_from("=IH", data)
         true(0 < number <= self.number, f"datagram {number} of {self.number}")
@@ -364,13 +366,13 @@ class Datagrams:
         self.coming[side].discard(number)
 
     def idle(self):
-        """Whether all that was sent has left, and has arrived or had its time."""
+        """Returns whether all datagrams have left, and have arrived or timed out."""
         return not self.waiting and (not any(self.coming) or time.monotonic() > self.since + LINGER)
 
     def step(self, begin):
-        """Goes on; whether there was something to do."""
+        """Makes progress; returns whether there was something to do."""
         found = self.collect()
-        true(self.idle() or time.monotonic() < self.since + LATEST, "datagrams stand still")
+        true(self.idle() or time.monotonic() < self.since + LATEST, "datagrams make no progress")
         if not begin or not self.idle():
             return found
         for coming in self.coming:

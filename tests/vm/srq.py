@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Shared receive queues: what they hold, who gets what, the limit, another size, and how their users end."""
+"""Shared receive queues: capacity, order, the limit event, resize, and the end of their QPs."""
 
 import errno
 import os
@@ -27,24 +27,24 @@ QUICK = {"timeout": 8, "retry_cnt": 1, "rnr_retry": 1, "min_rnr_timer": 1}
 
 
 class Shared:
-    """A shared receive queue with memory of its own, in slots of SLOT bytes; slot and wr_id are the same."""
+    """An SRQ with its own memory, in slots of SLOT bytes; the wr_id is the number of the slot."""
 
     def __init__(self, wr=64, sge=4, limit=0, slots=64):
         self.pd = PD(context())
         self.mr = MR(self.pd, slots * SLOT, FULL_ACCESS)
         self.srq = SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=wr, max_sge=sge, srq_limit=limit)))
-        # What an end needs to use it.
+        # Arguments of an end that uses it.
         self.user = {"srq": self.srq, "pd": self.pd}
 
     def post(self, *slots, pieces=1):
-        """A receive for each slot."""
+        """Posts a receive for each slot."""
         for slot in slots:
             part = SLOT // pieces
             list_ = [SGE(self.mr.buf + slot % 64 * SLOT + i * part, part, self.mr.lkey) for i in range(pieces)]
             self.srq.post_recv(RecvWR(wr_id=slot, num_sge=pieces, sg=list_))
 
     def bytes(self, slot, length):
-        """What a slot holds."""
+        """Returns the bytes of a slot."""
         data = self.mr.read(length, slot % 64 * SLOT)
         return data.encode("latin-1") if isinstance(data, str) else bytes(data)
 
@@ -53,7 +53,7 @@ class Shared:
         self.srq.modify(SrqAttr(srq_limit=limit), e.IBV_SRQ_LIMIT)
 
     def resize(self, max_wr):
-        """Another size."""
+        """Resizes the queue."""
         self.srq.modify(SrqAttr(max_wr=max_wr), e.IBV_SRQ_MAX_WR)
 
     def __enter__(self):
@@ -66,7 +66,7 @@ class Shared:
 
 
 def refused(action, why):
-    """The errno that an action fails with."""
+    """Returns the errno with which an action fails."""
     try:
         action()
     except PyverbsError as error:
@@ -75,27 +75,27 @@ def refused(action, why):
 
 
 def message(a, number, length=SLOT):
-    """Sends a pattern that tells its number."""
+    """Sends a pattern derived from its number."""
     fill(a, pattern(length, number))
     a.send(SEND, wr_id=number, pieces=[a.sge(0, length)])
 
 
 def capacities():
-    """What a queue holds is what was asked for, within what the device reports"""
+    """A queue has the requested capacity, within the limits that the device reports"""
     limits = context().query_device()
     with Shared(wr=100, sge=3, limit=7) as shared:
         attr = shared.srq.query()
-        true(attr.max_wr >= 100 and attr.max_sge >= 3, "room for what was asked")
-        if not RXE:  # It arms a limit by modify_srq only.
+        true(attr.max_wr >= 100 and attr.max_sge >= 3, "the requested capacity")
+        if not RXE:  # rxe arms a limit by modify_srq only.
             equal(attr.srq_limit, 7, "limit")
     with Shared(wr=limits.max_srq_wr, sge=limits.max_srq_sge) as shared:
-        true(shared.srq.query().max_wr >= limits.max_srq_wr, "as much as is reported")
+        true(shared.srq.query().max_wr >= limits.max_srq_wr, "the reported maximum")
     for wr, sge in ((limits.max_srq_wr + 1, 1), (1, limits.max_srq_sge + 1), (0, 1), (0xFFFFFFFF, 1)):
         equal(refused(lambda wr=wr, sge=sge: Shared(wr, sge), f"{wr} receives of {sge}"), errno.EINVAL)
 
 
 def both_take():
-    """Two queue pairs take from one queue, in the order of posting, and each completion names its own"""
+    """Two queue pairs consume receives of one queue in posting order, and each completion names its own QP"""
     with Shared() as shared, pair(b=shared.user) as (a, b), pair(b=shared.user) as (c, d):
         shared.post(*range(20))
         for number in range(20):
@@ -109,7 +109,7 @@ def both_take():
 
 
 def many_pieces():
-    """A receive of as many pieces as there may be, and one of none"""
+    """A receive may have the maximum number of SGEs, or none"""
     pieces = context().query_device().max_srq_sge
     length = SLOT // pieces * pieces
     with Shared(sge=pieces) as shared, pair(b=shared.user) as (a, b):
@@ -123,19 +123,19 @@ def many_pieces():
 
 
 def domain():
-    """The memory is that of the queue's domain, not of the queue pair's"""
-    not_for_rxe("looks into the domain of the queue pair")
+    """Receives use memory of the SRQ's domain, not of the queue pair's"""
+    not_for_rxe("uses the domain of the queue pair")
     with Shared() as shared, pair(b={"srq": shared.srq}, **QUICK) as (a, b):
         shared.post(0)
         shared.srq.post_recv(RecvWR(wr_id=1, num_sge=1, sg=[b.sge(0, SLOT)]))
         message(a, 1)
-        equal(status(b, OK, "memory of the queue's domain").wr_id, 0)
+        equal(status(b, OK, "memory of the SRQ's domain").wr_id, 0)
         message(a, 2)
-        status(b, e.IBV_WC_LOC_PROT_ERR, "memory of the queue pair's")
+        status(b, e.IBV_WC_LOC_PROT_ERR, "memory of the queue pair's domain")
 
 
 def empty():
-    """An empty queue makes the sender wait, and try as often as it may"""
+    """A sender retries while the shared queue is empty, up to its retry limit"""
     with Shared() as shared, pair(b=shared.user, min_rnr_timer=12) as (a, b):
         message(a, 1)
         a.silent(0.2)
@@ -149,17 +149,17 @@ def empty():
 
 
 def too_long():
-    """A receive that is too short fails its queue pair only"""
+    """A receive that is too short fails only its own queue pair"""
     with Shared() as shared, pair(b=shared.user, **QUICK) as (a, b), pair(b=shared.user) as (c, d):
         shared.post(1, 2)
         message(a, 1, 2 * SLOT)
         equal(status(b, e.IBV_WC_LOC_LEN_ERR, "receive").wr_id, 1)
         message(c, 2)
-        equal(status(d, OK, "the other one").wr_id, 2)
+        equal(status(d, OK, "the receive of the other QP").wr_id, 2)
 
 
 def limit():
-    """The limit event comes once, when fewer wait, and disarms"""
+    """The limit event is raised once when the queue falls below the limit, and disarms it"""
     with Shared() as shared, pair(b=shared.user) as (a, b):
         shared.post(*range(10))
         shared.set_limit(7)
@@ -177,11 +177,11 @@ def limit():
             message(a, number)
             status(b, OK, "receive")
         equal(async_event(), e.IBV_EVENT_SRQ_LIMIT_REACHED, "armed again")
-        equal(refused(lambda: shared.set_limit(1 << 20), "a limit that cannot be"), errno.EINVAL)
+        equal(refused(lambda: shared.set_limit(1 << 20), "an impossible limit"), errno.EINVAL)
 
 
 def resize():
-    """Another size keeps what waits, in order, and no less than that"""
+    """resize keeps the posted receives in order, and fails below their number"""
     with Shared(wr=8) as shared, pair(b=shared.user) as (a, b):
         shared.post(*range(8))
         posted = 8
@@ -189,7 +189,7 @@ def resize():
             if number % 8 == 0:
                 shared.resize((60, 9, 31)[number // 8 % 3])
             if number % 8 == 4:
-                equal(refused(lambda: shared.resize(3), "less than what waits"), errno.EINVAL)
+                equal(refused(lambda: shared.resize(3), "less than the posted receives"), errno.EINVAL)
             message(a, number)
             wc = status(b, OK, "receive")
             equal(wc.wr_id, number, "order")
@@ -198,11 +198,11 @@ def resize():
             posted += 1
         equal(refused(lambda: shared.resize(context().query_device().max_srq_wr + 1), "too large"), errno.EINVAL)
         equal(refused(lambda: shared.resize(0), "nothing"), errno.EINVAL)
-        true(shared.srq.query().max_wr >= 9, "the size that was last")
+        true(shared.srq.query().max_wr >= 9, "the last size")
 
 
 def resize_under_traffic():
-    """A queue changes its size again and again while a peer sends: nothing is lost, nothing twice"""
+    """Repeated resizes while a peer sends neither lose nor duplicate a message"""
     with Peer(5) as peer, Shared(wr=40) as shared:
         end = End(**shared.user)
         peer.connect(end, min_rnr_timer=1)
@@ -226,7 +226,7 @@ def resize_under_traffic():
 
 
 def last_wqe():
-    """A queue pair that fails says when it is done with the queue, whose receives are for others"""
+    """A queue pair that fails raises LAST_WQE_REACHED, and leaves the receives to others"""
     with Shared() as shared, pair(b=shared.user) as (a, b), pair(b=shared.user, **QUICK) as (c, d):
         shared.post(*range(4))
         message(c, 0)
@@ -237,19 +237,19 @@ def last_wqe():
         d.silent()
         for number in range(1, 4):
             message(a, number)
-            equal(status(b, OK, "receive").wr_id, number, "nothing is missing")
-        # Once more, after a new life.
+            equal(status(b, OK, "receive").wr_id, number, "no receive is missing")
+        # Again after a reset.
         d.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
         d.to_rts(c)
-        equal(async_event(0.2), None, "an event of a queue pair that lives")
+        equal(async_event(0.2), None, "an event of a working queue pair")
         d.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
-        equal(async_event(), e.IBV_EVENT_QP_LAST_WQE_REACHED, "in a new life")
+        equal(async_event(), e.IBV_EVENT_QP_LAST_WQE_REACHED, "after a reset")
 
 
 def interrupted():
-    """A receive that has begun when its queue pair fails is flushed; the next is left alone"""
+    """A receive that fails within a message completes with the error, and the next receive stays posted"""
     with Shared(slots=4096) as shared, pair(b=shared.user, a={"size": 1 << 20}, **QUICK) as (a, b):
-        # The second packet of the message cannot be placed, so the receive fails with it.
+        # The second packet of the message cannot be placed, so the receive fails.
         shared.srq.post_recv(RecvWR(wr_id=7, num_sge=2, sg=[SGE(shared.mr.buf, 2048, shared.mr.lkey),
                                                           SGE(shared.mr.buf, 4096, 0x12345678)]))
         shared.post(8)
@@ -264,9 +264,9 @@ def interrupted():
 
 
 def in_use():
-    """A queue that is in use cannot be destroyed, and works on"""
+    """A shared queue in use cannot be destroyed, and stays usable"""
     with Shared() as shared, pair(b=shared.user) as (a, b):
-        # The command itself: pyverbs would first close who uses the queue. Handles are small numbers.
+        # The raw command: pyverbs would first close the users of the queue. Handles are small numbers.
         found = set()
         for handle in range(200):
             try:
@@ -282,7 +282,7 @@ def in_use():
 
 
 def datagrams():
-    """Datagrams take from it too, and are lost if there is nothing"""
+    """Datagrams consume receives of a shared queue, and are lost if there is none"""
     with Shared() as shared, pair(b=shared.user) as (c, d):
         a, b = ud.UdEnd(ctx=context()), ud.UdEnd(ctx=context(), srq=shared.srq, pd=shared.pd)
         to_b = a.handle_for(os.environ["ADDR"], int(os.environ["GID4"]))
@@ -305,8 +305,8 @@ def datagrams():
 
 
 def long_datagrams():
-    """Datagrams that do not fit take nothing from it, whichever queue pair they come to"""
-    not_for_rxe("a datagram that does not fit uses a receive up")
+    """Datagrams that do not fit consume no receive, on any queue pair of the shared queue"""
+    not_for_rxe("a datagram that does not fit consumes a receive")
     with Shared() as shared:
         a = ud.UdEnd(ctx=context())
         ends = [ud.UdEnd(ctx=context(), srq=shared.srq, pd=shared.pd) for _ in range(3)]

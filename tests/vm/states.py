@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Connected queue pairs on their way to RTS and out of it: what they tell, what they hold back, and what may be
-changed meanwhile.
+"""Connected QPs on their way to RTS and out of it: events, query results, requests held back in SQD, and attributes
+that may change in SQD.
 
-Two QPs of one device, of RC or UC, talk to each other.
+Two QPs of one device, of RC or UC, are connected to each other.
 """
 
 import pyverbs.enums as e
@@ -22,8 +22,8 @@ SERVICES = {rc.pair: e.IBV_QPT_RC, unreliable.pair: e.IBV_QPT_UC}
 
 
 def established(pair):
-    """A packet that comes before RTS is told once, and one that comes later is not"""
-    not_for_rxe("tells nobody")
+    """A packet that arrives before RTS raises COMM_EST once, and a later one raises no event"""
+    not_for_rxe("raises no event")
     forget_events()
     service = SERVICES[pair]
     a, b = End(service=service), End(service=service)
@@ -53,7 +53,7 @@ def established(pair):
 
 
 def positions(pair):
-    """query_qp tells which packet is next, both ways"""
+    """query_qp returns the next PSN in both directions"""
     with pair(sq_psn=0xFFFFFE, rq_psn=0xFFFFFE) as (a, b):
         for length, packets in ((1, 1), (1024, 1), (5000, 5)):
             before = a.qp.query(e.IBV_QP_SQ_PSN)[0].sq_psn
@@ -67,60 +67,60 @@ def positions(pair):
 
 
 def drained():
-    """RC, SQD: what was begun goes on, nothing else begins, and who wants to know hears when it is done"""
+    """RC, SQD: begun requests complete, later ones wait, and SQ_DRAINED is raised if it was requested"""
     not_for_rxe("does not hold requests back")
     for notify in (True, False):
         forget_events()
         with rc.pair() as (a, b):
-            # There is no receive, so the peer is asked again and again.
+            # There is no receive, so the sender retries.
             a.send(SEND, wr_id=1, pieces=[a.sge(0, 8)])
             modify(a.qp, e.IBV_QPS_SQD, notify=notify)
             a.send(SEND, wr_id=2, pieces=[a.sge(0, 8)])
             attr = a.qp.query(e.IBV_QP_STATE)[0]
-            equal((attr.qp_state, attr.sq_draining), (e.IBV_QPS_SQD, 1), "state, and whether it drains")
+            equal((attr.qp_state, attr.sq_draining), (e.IBV_QPS_SQD, 1), "state and sq_draining")
             equal(async_event(0), None, "an event")
             for number in (1, 2):
                 b.receive(wr_id=number)
-            equal(status(a, OK, "what was begun").wr_id, 1)
-            equal(async_event(5 if notify else 0.2), e.IBV_EVENT_SQ_DRAINED if notify else None, "when it has drained")
+            equal(status(a, OK, "the request before SQD").wr_id, 1)
+            equal(async_event(5 if notify else 0.2), e.IBV_EVENT_SQ_DRAINED if notify else None, "after it has drained")
             attr = a.qp.query(e.IBV_QP_STATE)[0]
-            equal((attr.qp_state, attr.sq_draining), (e.IBV_QPS_SQD, 0), "state, and whether it drains")
+            equal((attr.qp_state, attr.sq_draining), (e.IBV_QPS_SQD, 0), "state and sq_draining")
             a.silent()
             modify(a.qp, e.IBV_QPS_RTS)
-            equal(status(a, OK, "what had to wait").wr_id, 2)
+            equal(status(a, OK, "the request posted in SQD").wr_id, 2)
             b.completions(2)
             equal(async_event(0.1), None, "another event")
 
 
 def drained_again(pair):
-    """Who wants to hear that the send queue has drained says so each time"""
-    not_for_rxe("tells everybody")
+    """SQ_DRAINED is raised only for the modify that requested it"""
+    not_for_rxe("raises it always")
     forget_events()
     with pair() as (a, b):
         for notify in (True, False, True, False):
             modify(a.qp, e.IBV_QPS_SQD, notify=notify)
-            equal(async_event(5 if notify else 0.2), e.IBV_EVENT_SQ_DRAINED if notify else None, "when it has drained")
+            equal(async_event(5 if notify else 0.2), e.IBV_EVENT_SQ_DRAINED if notify else None, "after it has drained")
             modify(a.qp, e.IBV_QPS_RTS)
         modify(a.qp, e.IBV_QPS_SQD, notify=True)
-        equal(async_event(), e.IBV_EVENT_SQ_DRAINED, "before it is reset")
+        equal(async_event(), e.IBV_EVENT_SQ_DRAINED, "before the reset")
         modify(a.qp, e.IBV_QPS_RESET)
         a.to_rts(b)
         modify(a.qp, e.IBV_QPS_SQD)
-        equal(async_event(0.2), None, "in another life")
+        equal(async_event(0.2), None, "after the reset")
 
 
 def turn(end, peer, family):
-    """In SQD, the way to the peer becomes another; back to RTS."""
+    """Changes the path to the peer in SQD, and returns to RTS."""
     modify(end.qp, e.IBV_QPS_SQD)
     eventually(lambda: not end.qp.query(e.IBV_QP_STATE)[0].sq_draining, "drained")
     attr = end.attr(peer, gid=gid_index(family))
     end.qp.modify(attr, e.IBV_QP_AV)
-    equal(end.qp.query(e.IBV_QP_AV)[0].ah_attr.sgid_index, gid_index(family), "what is told")
+    equal(end.qp.query(e.IBV_QP_AV)[0].ah_attr.sgid_index, gid_index(family), "the reported GID index")
     modify(end.qp, e.IBV_QPS_RTS)
 
 
 def another_way(pair):
-    """In SQD, a queue pair is given another way, which its packets go and the peer's have to come"""
+    """A queue pair gets another path in SQD, sends its packets there and accepts the peer's only from there"""
     with pair(timeout=16, gid=gid_index(4)) as (a, b):
         for family in (6, 4):
             data = pattern(3000, family)
@@ -131,8 +131,8 @@ def another_way(pair):
             b.silent()
             turn(b, a, family)
             if pair is unreliable.pair:
-                # The first is lost for good.
-                status(a, OK, "send on a way that the peer does not know")
+                # The first message is lost.
+                status(a, OK, "send on a path that the peer does not accept")
                 a.send(SEND, wr_id=2, pieces=[a.sge(0, 3000)])
             status(a, OK, "send")
             status(b, OK, "receive")
@@ -140,8 +140,8 @@ def another_way(pair):
 
 
 def no_other_way(pair):
-    """A way that cannot be, or at another time, changes nothing"""
-    not_for_rxe("takes it at any time")
+    """A path that is invalid, or set in another state, changes nothing"""
+    not_for_rxe("accepts it at any time")
     with pair(gid=gid_index(4)) as (a, b):
         attr = a.attr(b, gid=gid_index(6))
         refused(lambda: a.qp.modify(attr, e.IBV_QP_AV))
@@ -157,7 +157,7 @@ def no_other_way(pair):
 
 
 def another_depth():
-    """RC, SQD: a peer that served no READ serves as many as it is told to"""
+    """RC, SQD: a responder changes from zero READs to the number that modify_qp sets"""
     not_for_rxe("rounds up to a power of two")
     with rc.pair(max_dest_rd_atomic=0, max_rd_atomic=1) as (a, b):
         for end in (a, b):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Test results of a Python script, one line each, in the form of lib.sh."""
+"""Test results of a Python script as KTAP lines, in the form of lib.sh."""
 
 import os
 import sys
@@ -7,17 +7,17 @@ import traceback
 
 
 class Skip(Exception):
-    """Something that a test needs is missing; the text names it."""
+    """A prerequisite of a test is missing; the text names it."""
 
 
 def not_for_rxe(why):
-    """Leaves a test out where rdma_rxe is known to do otherwise, unless FAULTS=1 wants to see it fail."""
+    """Skips a test in which rdma_rxe is known to differ, unless FAULTS=1 runs it nevertheless."""
     if os.environ["DRIVER"] == "rxe" and not os.environ.get("FAULTS"):
         raise Skip(f"rxe: {why}")
 
 
 class Tap:
-    """Runs functions as tests and keeps the score."""
+    """Runs functions as tests and counts the results."""
 
     def __init__(self):
         self.count = 0
@@ -28,7 +28,7 @@ class Tap:
         print(f"{word} {self.count} {name}{note}", flush=True)
 
     def run(self, test):
-        """A test passes if it returns; its name is its doc's first line."""
+        """Runs a test, which passes if it returns; its name is the first line of its docstring."""
         name = (test.__doc__ or test.__name__).strip().splitlines()[0].rstrip(".")
         try:
             test()
@@ -49,7 +49,7 @@ class Tap:
 
 
 def run(*lists):
-    """Runs lists of tests, or those of them that the command line names, and ends the process."""
+    """Runs lists of tests, or those that the command line names, and ends the process."""
     tap = Tap()
     for test in (test for tests in lists for test in tests):
         if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
@@ -58,7 +58,7 @@ def run(*lists):
 
 
 def equal(found, wanted, what=""):
-    """Raises unless both are the same."""
+    """Raises unless both values are equal."""
     if found != wanted:
         raise AssertionError(f"{what + ': ' if what else ''}found {found!r}, wanted {wanted!r}")
 

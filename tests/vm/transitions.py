@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The states of a queue pair, each with each: which transitions there are, which attributes they need, which they may
-have, and that nothing else is taken. IBA 10.3.1, table "QP state transition properties", for RC, UC and UD.
+"""All pairs of queue pair states: which transitions exist, which attributes they require or allow, and that all
+others are refused. IBA 10.3.1, table "QP state transition properties", for RC, UC and UD.
 
-Then what changes in RTS do, and what query_qp tells of attributes that nobody has set.
+Also tests attribute changes in RTS, and the attributes that query_qp returns before they are set.
 """
 
 import bisect
@@ -28,21 +28,21 @@ RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
 NAMES = "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
 RC, UC, UD = e.IBV_QPT_RC, e.IBV_QPT_UC, e.IBV_QPT_UD
 SERVICES = {RC: "RC", UC: "UC", UD: "UD"}
-# By state: those that it may be left for.
+# The next states that are legal in each state.
 LEGAL = {RESET: (RESET, INIT), INIT: (RESET, INIT, RTR, ERR), RTR: (RESET, RTS, ERR), RTS: (RESET, RTS, SQD, ERR),
          SQD: (RESET, RTS, SQD, ERR), SQE: (RESET, RTS, ERR), ERR: (RESET, ERR)}
 # Every attribute that a mask can name, without IBV_QP_.
 ATTRIBUTES = ("CUR_STATE", "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS", "PKEY_INDEX", "PORT", "QKEY", "AV", "PATH_MTU",
               "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "RQ_PSN", "MAX_QP_RD_ATOMIC", "ALT_PATH", "MIN_RNR_TIMER",
               "SQ_PSN", "MAX_DEST_RD_ATOMIC", "PATH_MIG_STATE", "CAP", "DEST_QPN")
-# What a transition needs; those that are not named need nothing.
+# Attributes that a transition requires; others require none.
 NEEDED = {
     (RESET, INIT): {RC: "PKEY_INDEX PORT ACCESS_FLAGS", UC: "PKEY_INDEX PORT ACCESS_FLAGS", UD: "PKEY_INDEX PORT QKEY"},
     (INIT, RTR): {RC: "AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER", UC: "AV PATH_MTU DEST_QPN RQ_PSN",
                   UD: ""},
     (RTR, RTS): {RC: "TIMEOUT RETRY_CNT RNR_RETRY SQ_PSN MAX_QP_RD_ATOMIC", UC: "SQ_PSN", UD: "SQ_PSN"},
 }
-# And what it may have besides. Alternate paths are left out: no queue pair here has one.
+# Further attributes that a transition allows. Alternate paths are left out: no QP here has one.
 ALLOWED = {
     (INIT, INIT): {RC: "PKEY_INDEX PORT ACCESS_FLAGS", UC: "PKEY_INDEX PORT ACCESS_FLAGS", UD: "PKEY_INDEX PORT QKEY"},
     (INIT, RTR): {RC: "ACCESS_FLAGS PKEY_INDEX", UC: "ACCESS_FLAGS PKEY_INDEX", UD: "PKEY_INDEX QKEY"},
@@ -55,18 +55,18 @@ ALLOWED = {
     (SQE, RTS): {UC: "CUR_STATE ACCESS_FLAGS", UD: "CUR_STATE QKEY"},
 }
 ALLOWED[RTS, RTS] = ALLOWED[SQD, RTS] = ALLOWED[RTR, RTS]
-# From RESET to each state.
+# The states on the way from RESET to each state.
 WAYS = {RESET: (), INIT: (INIT,), RTR: (INIT, RTR), RTS: (INIT, RTR, RTS), SQD: (INIT, RTR, RTS, SQD),
         SQE: (INIT, RTR, RTS), ERR: (INIT, ERR)}
 
 
 def mask_of(words):
-    """Names of attributes as a mask."""
+    """Returns attribute names as a mask."""
     return sum(getattr(e, f"IBV_QP_{word}") for word in words)
 
 
 class Traveller:
-    """A queue pair that is taken from state to state. It is its own peer."""
+    """A QP that moves from state to state. It is its own peer."""
 
     def __init__(self, service):
         self.service = service
@@ -74,28 +74,28 @@ class Traveller:
         self.at = RESET
 
     def attr(self, to):
-        """Values that are right, of every attribute."""
+        """Returns valid values of every attribute."""
         attr = self.end.attr(self.end)
         attr.qp_state, attr.cur_qp_state, attr.qkey = to, self.at, QKEY
         attr.alt_ah_attr, attr.alt_port_num = attr.ah_attr, PORT
         return attr
 
     def needed(self, to):
-        """Names of the attributes that the way from here to there needs."""
+        """Returns the names of the attributes that the transition to a state requires."""
         return NEEDED.get((self.at, to), {}).get(self.service, "").split()
 
     def allowed(self, to):
-        """Names of those that it may have."""
+        """Returns the names of the attributes that the transition also allows."""
         return ALLOWED.get((self.at, to), {}).get(self.service, "").split()
 
     def go(self, to, *words):
-        """A transition, with attributes."""
+        """Makes a transition, with attributes."""
         self.end.qp.modify(self.attr(to), mask_of(words) | e.IBV_QP_STATE)
         equal(self.end.state(), to, f"{self} -> {NAMES[to]} with {words}: state")
         self.at = to
 
     def stays(self, to, *words):
-        """A transition that is refused, and changes nothing."""
+        """Attempts a transition that must be refused and change nothing."""
         try:
             refused(lambda: self.end.qp.modify(self.attr(to), mask_of(words) | e.IBV_QP_STATE))
         except AssertionError as error:
@@ -103,7 +103,7 @@ class Traveller:
         equal(self.end.state(), self.at, f"{self} -> {NAMES[to]} with {words}, refused: state")
 
     def travel(self, state):
-        """To a state, from whatever there is."""
+        """Moves to a state, from any other."""
         self.go(RESET)
         for step in WAYS[state]:
             self.go(step, *self.needed(step))
@@ -111,7 +111,7 @@ class Traveller:
             self.fail()
 
     def fail(self):
-        """A send fails."""
+        """Makes a send fail, which leads to SQE."""
         self.end.cq.poll(1024)
         request = SendWR(wr_id=1, opcode=SEND, num_sge=1, sg=[SGE(self.end.mr.buf, 8, 0xBAD00)])
         if self.service == UD:
@@ -130,19 +130,19 @@ class Traveller:
 
 
 def travellers():
-    """For each service and each state that it has: a queue pair, and the state."""
+    """Yields a QP and a state, for each service and each of its states."""
     for service in SERVICES:
         traveller = Traveller(service)
         for state in range(7):
-            # IBA 10.3.1: a reliable connection has no SQE.
+            # IBA 10.3.1: RC has no SQE state.
             if (service, state) != (RC, SQE):
                 yield traveller, state
         traveller.end.close()
 
 
 def every_transition():
-    """Each state can be left for those that IBA names, and for no other, whatever attributes are given"""
-    not_for_rxe("does not take each that there is")
+    """Each state has exactly the transitions that IBA names, with any attributes"""
+    not_for_rxe("does not accept every legal transition")
     for traveller, state in travellers():
         for to in range(7):
             traveller.travel(state)
@@ -150,15 +150,15 @@ def every_transition():
                 traveller.go(to, *traveller.needed(to))
                 continue
             traveller.stays(to)
-            # What it needs on the way where it can be had.
+            # The attributes that a legal transition to that state requires.
             for start, end in NEEDED:
                 if end == to:
                     traveller.stays(to, *NEEDED[start, end][traveller.service].split())
 
 
 def every_attribute():
-    """A transition needs each of the attributes that IBA names, takes those it allows, and no other"""
-    not_for_rxe("does not take each that there is")
+    """A transition requires each attribute that IBA requires, accepts those it allows, and refuses all others"""
+    not_for_rxe("does not accept every legal transition")
     for traveller, state in travellers():
         for to in LEGAL[state]:
             traveller.travel(state)
@@ -173,8 +173,8 @@ def every_attribute():
 
 
 def current_state():
-    """A transition from a state that the queue pair is not in is refused"""
-    not_for_rxe("believes what it is told")
+    """A transition with a wrong current state is refused"""
+    not_for_rxe("does not check it")
     for traveller, state in travellers():
         if state not in (RTR, RTS, SQD, SQE):
             continue
@@ -190,8 +190,8 @@ def current_state():
 
 
 def told():
-    """query_qp tells port and P_Key from INIT on, and an address vector only of who has one; RESET forgets them"""
-    not_for_rxe("tells of an address vector that nobody has set")
+    """query_qp returns port and P_Key from INIT on, and an address vector only of a connected QP; RESET clears them"""
+    not_for_rxe("returns an address vector that was not set")
     for traveller, state in travellers():
         traveller.travel(state)
         attr = traveller.end.qp.query(0xFFFFF)[0]
@@ -204,18 +204,18 @@ def told():
 
 
 def changed(end, **settings):
-    """Attributes that are changed in RTS; query_qp tells them."""
+    """Changes attributes in RTS; query_qp returns the new values."""
     attr, mask = QPAttr(qp_state=RTS), e.IBV_QP_STATE
     for name, value in settings.items():
         setattr(attr, name, value)
         mask |= getattr(e, f"IBV_QP_{name.removeprefix('qp_').upper()}")
     end.qp.modify(attr, mask)
     told_now = end.qp.query(mask)[0]
-    equal({name: getattr(told_now, name) for name in settings}, settings, "what is told")
+    equal({name: getattr(told_now, name) for name in settings}, settings, "the reported values")
 
 
 def rights_in_rts():
-    """RTS: rights are taken and given back, and hold from then on"""
+    """RTS: rights are taken away and granted again, with immediate effect"""
     with rc.pair() as (a, b):
         fill(a, b"new!")
         changed(b, qp_access_flags=e.IBV_ACCESS_REMOTE_READ)
@@ -232,8 +232,9 @@ def rights_in_rts():
 
 
 def writes(wire, size):
-    """In a process of its own: an end that writes all of its peer's memory again and again, each time something else,
-    until it may not; tells with which status."""
+    """Body of a child process: an end that repeatedly writes all of its peer's memory, with alternating bytes, until
+    it is refused; sends the status.
+    """
     own_context()
     end = End(size=2 * size)
     fill(end, b"\xaa" * size + b"\x55" * size)
@@ -249,14 +250,14 @@ def writes(wire, size):
 
 
 def taken_at_work(size):
-    """A right is taken from who writes; whether in the middle of a WRITE."""
+    """Takes the right away from the writer; returns whether that interrupted a WRITE."""
     wire, theirs = multiprocessing.Pipe()
     writer = multiprocessing.get_context("fork").Process(target=writes, args=(theirs, size), daemon=True)
     writer.start()
     end = End(size=size)
     end.to_rts(wire.recv())
     wire.send((end.qp.qp_num, end.remote()))
-    eventually(lambda: held(end, 1, size - 1) != b"\0", "one WRITE is done", 30)
+    eventually(lambda: held(end, 1, size - 1) != b"\0", "one WRITE is complete", 30)
     changed(end, qp_access_flags=e.IBV_ACCESS_REMOTE_READ)
     newest = held(end, 1)
 
@@ -264,22 +265,22 @@ def taken_at_work(size):
         return bisect.bisect_left(range(size), True, key=lambda place: held(end, 1, place) != newest)
 
     written = boundary()
-    equal(wire.recv(), "IBV_WC_REM_INV_REQ_ERR", "what is refused")
-    equal(boundary(), written, "up to where it has written")
+    equal(wire.recv(), "IBV_WC_REM_INV_REQ_ERR", "status of the refused WRITE")
+    equal(boundary(), written, "the end of the bytes written")
     writer.join()
-    equal(writer.exitcode, 0, "exit code of who writes")
+    equal(writer.exitcode, 0, "exit code of the writer")
     end.close()
     return written < size
 
 
 def rights_at_work():
-    """RTS: a right that is taken is gone when the call returns, also for a WRITE that has begun"""
-    not_for_rxe("places what is in its hands")
-    eventually(lambda: taken_at_work(32 << 20), "in the middle of one", 30)
+    """RTS: a right that is taken away is gone when the call returns, also for a WRITE in progress"""
+    not_for_rxe("still places packets in progress")
+    eventually(lambda: taken_at_work(32 << 20), "in the middle of a WRITE", 30)
 
 
 def answered_after(code):
-    """How long a message takes, in seconds, that finds no receive at first, if `min_rnr_timer` changes to `code`."""
+    """Returns the seconds that a message without a receive takes if `min_rnr_timer` changes to `code`."""
     with rc.pair(min_rnr_timer=12) as (a, b):
         changed(b, min_rnr_timer=code)
         asked = counter("send_rnr_err", DEVICE)
@@ -292,16 +293,16 @@ def answered_after(code):
 
 
 def pause_in_rts():
-    """RTS: the pause that a receiver asks for is another from then on"""
-    # Codes of IBA table 45: 491 ms, and a hundredth of a millisecond.
-    true(answered_after(31) >= 0.45, "the long one")
-    # A slow machine has other reasons to need long, but not always.
+    """RTS: a changed min_rnr_timer takes effect"""
+    # Codes of IBA table 45: 491 ms, and 0.01 ms.
+    true(answered_after(31) >= 0.45, "the long pause")
+    # A slow machine may be late for other reasons, but not always.
     shortest = min(answered_after(1) for _ in range(5))
-    true(shortest < 0.4 * SLOWNESS, f"the short one: {shortest:.3f} s")
+    true(shortest < 0.4 * SLOWNESS, f"the short pause: {shortest:.3f} s")
 
 
 def key_in_rts():
-    """UD in RTS: what comes with the key of before is dropped, what has the new one is taken"""
+    """UD in RTS: datagrams with the old Q_Key are dropped, and those with the new one are received"""
     a, b = UdEnd(), UdEnd()
     b.receive(2)
     with a.handle_for(os.environ["ADDR"], gid_index(4)) as handle:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The RC transport as an application sees it: every operation, its bytes, its completion and its events.
 
-Two QPs of one device talk to each other. What the wire carries is tested on the host and against rdma_rxe.
+Two QPs of one device are connected to each other. The packets on the wire are tested on the host and against
+rdma_rxe.
 """
 
 import pyverbs.enums as e
@@ -14,7 +15,7 @@ from work import FENCE, LENGTHS, OK, READ, SEND, SIGNALED, WRITE, fill, held, pa
 
 
 def writes():
-    """RDMA WRITE places every byte, at every length, and takes no receive"""
+    """RDMA WRITE of every length places every byte, and consumes no receive"""
     with pair(a={"size": 1 << 17}, b={"size": 1 << 17}) as (a, b):
         b.receive()
         for seed, length in enumerate(LENGTHS):
@@ -27,7 +28,7 @@ def writes():
 
 
 def reads():
-    """RDMA READ fetches every byte, at every length"""
+    """RDMA READ of every length fetches every byte"""
     with pair(a={"size": 1 << 17}, b={"size": 1 << 17}) as (a, b):
         for seed, length in enumerate(LENGTHS):
             data = pattern(length, seed)
@@ -39,7 +40,7 @@ def reads():
 
 
 def scattered_read():
-    """What a READ fetches is scattered at odd places"""
+    """A READ scatters its bytes to odd addresses"""
     with pair() as (a, b):
         data = pattern(3000, 1)
         fill(b, data)
@@ -49,12 +50,12 @@ def scattered_read():
 
 
 def gathered_write():
-    """A WRITE gathers more pieces than a socket buffer has places for"""
+    """A WRITE gathers more SGEs than a socket buffer has fragments"""
     with pair(a={"sge": 30}, b={}) as (a, b):
         for count in (7, 8, 15, 16, 17, 30):
             data = pattern(100 * count, count)
             fill(a, data)
-            # Neither in order nor side by side, so that none can be joined with the next.
+            # Neither in order nor adjacent, so that no fragment can be merged with the next.
             order = [number * 7 % count if count % 7 else number for number in range(count)]
             a.send(WRITE, pieces=[a.sge(100 * number, 33) for number in order], remote=b.remote())
             status(a, OK, f"write of {count} pieces")
@@ -63,11 +64,11 @@ def gathered_write():
 
 
 def zero_length():
-    """Zero bytes need no key, no right and no address"""
+    """Requests of zero bytes need no key, no right and no address"""
     with pair(a={}, b={"access": e.IBV_ACCESS_LOCAL_WRITE}) as (a, b):
         for opcode in (WRITE, READ):
             a.send(opcode, pieces=[], remote=(0xDEAD0000, 0xBAD))
-            status(a, OK, "nothing at all")
+            status(a, OK, "zero bytes")
         b.receive(pieces=[])
         a.send(SEND, pieces=[])
         equal(status(b, OK, "receive").byte_len, 0)
@@ -75,7 +76,7 @@ def zero_length():
 
 
 def unsignaled():
-    """Only what asked for it completes, in order"""
+    """Only signaled requests complete, in order"""
     with pair() as (a, b):
         for number in range(30):
             flags = SIGNALED if number % 10 == 9 else 0
@@ -85,7 +86,7 @@ def unsignaled():
 
 
 def signal_all():
-    """sq_sig_all makes everything complete"""
+    """sq_sig_all makes every request complete"""
     with pair(a={"signal_all": True}) as (a, b):
         for number in range(5):
             a.send(WRITE, wr_id=number, pieces=[a.sge(0, 8)], remote=b.remote(), flags=0)
@@ -93,7 +94,7 @@ def signal_all():
 
 
 def many_laps():
-    """Queues are used lap after lap, in both directions at once"""
+    """Queues wrap around many times, in both directions at once"""
     with pair(a={"wr": 16}, b={"wr": 16}) as (a, b):
         for lap in range(100):
             for end in (a, b):
@@ -110,7 +111,7 @@ def many_laps():
 
 
 def read_depth():
-    """More READs than the peer has resources for wait their turn"""
+    """READs beyond the peer's resources wait and then complete"""
     with pair(max_rd_atomic=2, max_dest_rd_atomic=2) as (a, b):
         data = pattern(40000, 5)
         fill(b, data)
@@ -136,7 +137,7 @@ def fence():
 
 
 def both_families():
-    """IPv4 and IPv6 carry it, at every path MTU"""
+    """RC works over IPv4 and IPv6, at every path MTU"""
     for family in (4, 6):
         for mtu in (e.IBV_MTU_256, e.IBV_MTU_512, e.IBV_MTU_1024, e.IBV_MTU_2048, e.IBV_MTU_4096):
             with pair(gid=gid_index(family), path_mtu=mtu) as (a, b):
@@ -160,7 +161,7 @@ def psn_wrap():
 
 
 def completion_events():
-    """A CQ that was armed gives one event, and none that was not asked for"""
+    """An armed CQ raises one event, and an unarmed one raises none"""
     with pair(b={"events": True}) as (a, b):
         b.receive(pieces=[b.sge(0, 64)])
         a.send(SEND, pieces=[a.sge(0, 4)])
@@ -176,7 +177,7 @@ def completion_events():
 
 
 def error_events():
-    """A flushed receive wakes one who waits for solicited completions"""
+    """A flushed receive raises an event on a CQ armed for solicited completions"""
     not_for_rxe("flushed receives do not count as solicited")
     with pair(b={"events": True}) as (_a, b):
         b.cq.req_notify(True)
@@ -186,7 +187,7 @@ def error_events():
 
 
 def to_itself():
-    """A QP connected to itself talks to itself"""
+    """A QP connected to itself receives its own messages"""
     end = End()
     end.to_rts(end)
     fill(end, b"echo")
@@ -198,7 +199,7 @@ def to_itself():
 
 
 def close_in_flight():
-    """A QP is destroyed with requests in flight and nothing is left"""
+    """A QP can be destroyed with requests in flight"""
     for _ in range(20):
         with pair(a={"size": 1 << 20}, b={"size": 1 << 20}) as (a, b):
             for _ in range(8):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Datagram queue pairs for tests in Python.
+"""UD queue pairs for tests in Python.
 
-Owns the making of an end on any device of this kernel (context, PD, CQ, QP, memory), address handles, and
-multicast groups, which pyverbs does not know. Knows no test.
+Creates an end on any device of this kernel (context, PD, CQ, QP, memory), address handles, and multicast memberships,
+which pyverbs does not support. Contains no test.
 """
 
 import errno
@@ -24,7 +24,7 @@ from pyverbs.wr import RecvWR, SendWR, SGE
 PORT = 1
 GRH = 40
 QKEY = 0x11111111
-# That of every queue pair 1.
+# The Q_Key of QP 1.
 GSI_QKEY = 0x80010000
 MULTICAST_QPN = 0xFFFFFF
 # enum ib_uverbs_write_cmds.
@@ -33,25 +33,25 @@ _CLOCK = time.monotonic
 
 
 def filters(netdev=None, where=()):
-    """Multicast addresses of an interface."""
+    """Returns the multicast addresses of an interface."""
     command = [*where, "ip", "maddr", "show", "dev", netdev or os.environ["NETDEV"]]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def gid_text(address):
-    """An IP address as a GID, in the form that pyverbs takes."""
+    """Returns an IP address as a GID, in the form that pyverbs accepts."""
     parsed = ipaddress.ip_address(address)
     octets = parsed.packed if parsed.version == 6 else b"\0" * 10 + b"\xff\xff" + parsed.packed
     return ":".join(octets[at:at + 2].hex() for at in range(0, 16, 2))
 
 
 def gid_bytes(address):
-    """The same as bytes."""
+    """Returns an IP address as the bytes of a GID."""
     return bytes.fromhex(gid_text(address).replace(":", ""))
 
 
 class UdEnd:
-    """One UD queue pair in RTS, in a context of its own unless one is given."""
+    """One UD QP in RTS, in a new context unless one is given."""
 
     def __init__(self, device=None, qkey=QKEY, size=1 << 14, depth=64, ctx=None, srq=None, pd=None):
         self.own = None if ctx else Context(name=device or os.environ["DEV"])
@@ -65,7 +65,7 @@ class UdEnd:
         self.groups = []
 
     def make_qp(self, qkey=QKEY, depth=4):
-        """A queue pair in RTS."""
+        """Returns a QP in RTS."""
         cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=1, max_recv_sge=1)
         attr = QPAttr(port_num=PORT)
         attr.qkey = qkey
@@ -84,7 +84,7 @@ class UdEnd:
             try:
                 self._command(_ATTACH, handle, address)
             except OSError as error:
-                # What is no queue pair's handle is EINVAL too.
+                # A handle of no QP fails with EINVAL too.
                 if error.errno != errno.EINVAL:
                     refused = error
                     break
@@ -98,26 +98,26 @@ class UdEnd:
         return attached
 
     def detach(self, address):
-        """Takes that back."""
+        """Detaches the queue pairs that attach() attached."""
         if address in self.groups:
             self.groups.remove(address)
         for handle in self.handles:
             self._command(_DETACH, handle, address)
 
     def handle_for(self, address, gid, **route):
-        """An address handle."""
+        """Returns an address handle."""
         defaults = {"hop_limit": 1}
         route = GlobalRoute(dgid=GID(gid_text(address)), sgid_index=gid, **{**defaults, **route})
         return AH(self.pd, attr=AHAttr(gr=route, is_global=1, port_num=PORT))
 
     def receive(self, count=1, at=0):
-        """Posts receives; each has a place of its own, of which the first has that number."""
+        """Posts receives in places of their own; the first one has the number `at`."""
         for at in range(at, at + count):
             sge = SGE(self.mr.buf + self.mr.length // 2 + at * 256, 256, self.mr.lkey)
             self.qp.post_recv(RecvWR(wr_id=at, num_sge=1, sg=[sge]))
 
     def received(self, number=0, length=256):
-        """Bytes of the receive with that number, the route header first."""
+        """Returns the bytes of the receive with that number, GRH first."""
         data = self.mr.read(length, self.mr.length // 2 + number * 256)
         return data.encode("latin-1") if isinstance(data, str) else bytes(data)
 
@@ -129,12 +129,12 @@ class UdEnd:
         self.qp.post_send(request)
 
     def send(self, handle, data=b"datagram", qpn=MULTICAST_QPN, qkey=QKEY):
-        """Sends, and waits until that has completed; returns the status."""
+        """Sends a datagram, and waits for its completion; returns the status."""
         self.post(handle, qpn, 1000, data, qkey)
         return self.completion(lambda wc: wc.wr_id == 1000).status
 
     def completion(self, wanted=lambda wc: True, seconds=10):
-        """The next completion, which must be the wanted one; others are kept for later."""
+        """Returns the next wanted completion; keeps others for later."""
         end = _CLOCK() + seconds
         waiting = getattr(self, "_waiting", [])
         while True:
@@ -148,15 +148,15 @@ class UdEnd:
                 raise AssertionError(f"no completion after {seconds} s")
 
     def silent(self, seconds=0.3):
-        """Nothing completes for a while."""
+        """Checks that nothing completes for a while."""
         end = _CLOCK() + seconds
         while _CLOCK() < end:
             found = getattr(self, "_waiting", []) + self.cq.poll(16)[1]
             if found:
-                raise AssertionError(f"completions that nobody awaits: {[(w.wr_id, w.status) for w in found]}")
+                raise AssertionError(f"unexpected completions: {[(w.wr_id, w.status) for w in found]}")
 
     def close(self):
-        """Ends it, users before what they use."""
+        """Closes the objects, users before the objects that they use."""
         for group in set(self.groups):
             self.detach(group)
         for part in (self.qp, self.mr, self.cq, self.own_pd, self.own):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Unreliable connections as an application sees them, and what happens when a send of an unreliable service
-fails: its send queue goes to SQE, and comes back.
+"""Unreliable connections as an application sees them, and a failed send of an unreliable service: its send queue
+enters SQE, and returns to RTS.
 
-Two QPs of one device talk to each other.
+Two QPs of one device are connected to each other.
 """
 
 import os
@@ -22,13 +22,13 @@ from work import (FLUSHED, LENGTHS, OK, READ, RXE, SEND, SIGNALED, WRITE, WRITE_
 
 
 def pair(a=None, b=None, **settings):
-    """As rc.pair, of UC."""
+    """As rc.pair, with UC."""
     ends = ({**(end or {}), "service": e.IBV_QPT_UC} for end in (a, b))
     return rc.pair(*ends, **settings)
 
 
 def modify(qp, state, **settings):
-    """Takes a queue pair to a state, and nothing else."""
+    """Moves a QP to a state, with no other attributes."""
     attr, mask = QPAttr(qp_state=state), e.IBV_QP_STATE
     if settings.pop("notify", False):
         attr.en_sqd_async_notify = 1
@@ -40,7 +40,7 @@ def modify(qp, state, **settings):
 
 
 def writes():
-    """RDMA WRITE places every byte, at every length, and takes no receive"""
+    """UC: RDMA WRITE of every length places every byte, and consumes no receive"""
     with pair(a={"size": 1 << 17}, b={"size": 1 << 17}) as (a, b):
         b.receive()
         for seed, length in enumerate(LENGTHS):
@@ -48,12 +48,12 @@ def writes():
             fill(a, data, 5)
             a.send(WRITE, pieces=piece(a, length, 5), remote=b.remote(11))
             equal(status(a, OK, f"write of {length}").opcode, e.IBV_WC_RDMA_WRITE)
-            eventually(lambda: held(b, length, 11) == data, f"{length} bytes are there")  # pylint: disable=W0640
+            eventually(lambda: held(b, length, 11) == data, f"{length} bytes arrive")  # pylint: disable=W0640
         b.silent()
 
 
 def reported():
-    """Only what asked for it completes, in order, lap after lap"""
+    """UC: only signaled requests complete, in order, also when the queue wraps around"""
     with pair(a={"wr": 16}, b={"wr": 16}) as (a, b):
         for lap in range(20):
             for number in range(10):
@@ -64,7 +64,7 @@ def reported():
 
 
 def every_path():
-    """IPv4 and IPv6 carry it at every path MTU, and sequence numbers wrap within a message"""
+    """UC works over IPv4 and IPv6 at every path MTU, and sequence numbers wrap within a message"""
     for family in (4, 6):
         for mtu in (e.IBV_MTU_256, e.IBV_MTU_512, e.IBV_MTU_1024, e.IBV_MTU_2048, e.IBV_MTU_4096):
             with pair(gid=gid_index(family), path_mtu=mtu, sq_psn=0xFFFFFF, rq_psn=0xFFFFFF) as (a, b):
@@ -77,11 +77,11 @@ def every_path():
 
 
 def nobody_waits():
-    """A message without a receive, or too long for it, is lost; the next one is not"""
+    """UC: a message without a receive, or too long for it, is lost; the next one is received"""
     with pair() as (a, b):
         a.send(SEND, pieces=[a.sge(0, 5000)])
-        status(a, OK, "nobody waits for it")
-        # Time to arrive.
+        status(a, OK, "no receive")
+        # Allows it to arrive.
         b.silent()
         b.receive(wr_id=1, pieces=[b.sge(0, 2000)])
         a.send(SEND, pieces=[a.sge(0, 2001)])
@@ -93,13 +93,13 @@ def nobody_waits():
 
 
 def refused_memory():
-    """A WRITE to what it may not write changes nothing, and costs only itself"""
+    """UC: a WRITE that the peer refuses changes nothing, and does not affect the next message"""
     with pair() as (a, b):
         fill(a, b"x" * 5000)
         fill(b, b"-" * 5000)
         for remote in ((b.mr.buf, b.mr.rkey ^ 0x55), (b.mr.buf + (1 << 16) - 4999, b.mr.rkey)):
             a.send(WRITE, pieces=[a.sge(0, 5000)], remote=remote)
-            status(a, OK, "nobody tells")
+            status(a, OK, "UC reports no remote error")
         b.receive(pieces=[])
         a.send(WRITE_IMM, pieces=[a.sge(0, 5000)], remote=b.remote(), imm=1)
         status(b, OK, "the next one")
@@ -109,25 +109,25 @@ def refused_memory():
         b.receive(pieces=[b.sge(100, 8)])
         a.send(WRITE, pieces=[a.sge(0, 10)], remote=b.remote())
         a.send(SEND, pieces=[a.sge(0, 8)])
-        status(b, OK, "the one behind it")
+        status(b, OK, "the request behind it")
         equal(held(b, 10), b"-" * 10)
 
 
 def receive_fails():
-    """A receive whose memory is not there takes its QP to the error state"""
+    """UC: a receive without valid memory moves its QP to the error state"""
     with pair() as (a, b):
         b.receive(wr_id=1, pieces=[SGE(b.mr.buf, 100, 0xBAD00)])
         b.receive(wr_id=2)
         a.send(SEND, pieces=[a.sge(0, 100)])
         equal(status(b, e.IBV_WC_LOC_PROT_ERR, "receive").wr_id, 1)
-        equal(status(b, FLUSHED, "the one behind it").wr_id, 2)
+        equal(status(b, FLUSHED, "the receive behind it").wr_id, 2)
         equal(b.state(), e.IBV_QPS_ERR)
-        status(a, OK, "the sender knows nothing")
+        status(a, OK, "the sender gets no error")
         equal(a.state(), e.IBV_QPS_RTS)
 
 
 def send_fails():
-    """UC: a send that fails takes its QP to SQE: sends are flushed, receiving goes on, RTS comes back"""
+    """UC: a failed send moves its QP to SQE: sends are flushed, receives continue, and RTS can be restored"""
     not_for_rxe("goes to the error state")
     for bad in (lambda a: a.send(SEND, 1, [SGE(a.mr.buf, 5000, 0xBAD00)]),
                 lambda a: a.send(READ, 1, [a.sge(0, 8)], remote=(a.mr.buf, a.mr.rkey))):
@@ -141,7 +141,7 @@ def send_fails():
             a.send(SEND, wr_id=2, pieces=[a.sge(0, 8)], flags=0)
             equal(status(a, FLUSHED, "while in SQE").wr_id, 2)
             b.send(SEND, pieces=[b.sge(0, 8)])
-            equal(status(a, OK, "receiving goes on").wr_id, 5)
+            equal(status(a, OK, "receives continue").wr_id, 5)
             modify(a.qp, e.IBV_QPS_RTS, now=e.IBV_QPS_SQE)
             equal(a.state(), e.IBV_QPS_RTS)
             b.receive(wr_id=6)
@@ -152,7 +152,7 @@ def send_fails():
 
 
 def windows():
-    """UC: windows are bound and invalidated; what comes through one that is gone changes nothing"""
+    """UC: windows are bound and invalidated; a WRITE through an invalid one changes nothing"""
     not_for_rxe("checks the bounds of the region only")
     with pair(b={"access": rc.FULL_ACCESS | e.IBV_ACCESS_MW_BIND}) as (a, b):
         fill(a, b"one!two!")
@@ -178,12 +178,12 @@ def windows():
             b.receive(wr_id=9, pieces=[])
             a.send(SEND, pieces=[])
             a.completions(2)
-            equal(status(b, OK, "what was sent behind it").wr_id, 9)
-        equal(held(b, 9, 100), b"one!two!" + bytes(1), "what the windows let through")
+            equal(status(b, OK, "the message behind it").wr_id, 9)
+        equal(held(b, 9, 100), b"one!two!" + bytes(1), "bytes written through the windows")
 
 
 def local_fails():
-    """UC: SEND_WITH_INV, which has no packet there, and a bind that is refused take the QP to SQE"""
+    """UC: SEND_WITH_INV, LOCAL_INV of a region and a refused bind move the QP to SQE"""
     not_for_rxe("goes to the error state")
     for opcode, wanted in ((e.IBV_WR_SEND_WITH_INV, e.IBV_WC_LOC_QP_OP_ERR),
                            (e.IBV_WR_LOCAL_INV, e.IBV_WC_LOC_QP_OP_ERR)):
@@ -202,7 +202,7 @@ def local_fails():
 
 
 def datagram_fails():
-    """UD: a send that fails takes its QP to SQE, in the same way"""
+    """UD: a failed send moves its QP to SQE, and RTS can be restored"""
     not_for_rxe("goes to the error state")
     a, b = UdEnd(), UdEnd()
     with a.handle_for(os.environ["ADDR"], gid_index(4)) as handle:
@@ -217,7 +217,7 @@ def datagram_fails():
             equal(a.completion(lambda wc: wc.wr_id == 2).status, FLUSHED)
             equal(a.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_SQE)
             equal(b.send(back, qpn=a.qp.qp_num), OK)
-            equal(a.completion(lambda wc: wc.wr_id == 0).status, OK, "receiving goes on")
+            equal(a.completion(lambda wc: wc.wr_id == 0).status, OK, "receives continue")
             modify(a.qp, e.IBV_QPS_RTS, now=e.IBV_QPS_SQE)
             equal(a.send(handle, qpn=b.qp.qp_num), OK, "after SQE")
             equal(b.completion(lambda wc: wc.wr_id == 0).status, OK)
@@ -226,7 +226,7 @@ def datagram_fails():
 
 
 def drained():
-    """SQD: nothing is begun, the consumer hears when what was begun is done, and RTS goes on"""
+    """UC, SQD: no request begins, SQ_DRAINED is raised, and RTS continues"""
     not_for_rxe("does not hold requests back")
     forget_events()
     with pair() as (a, b):
@@ -243,7 +243,7 @@ def drained():
 
 
 def begun_again():
-    """RESET forgets; the same queue pair works again, and ERR flushes what is posted"""
+    """UC: a QP works again after RESET, and ERR flushes its posted requests"""
     with pair() as (a, b):
         b.receive(wr_id=1)
         modify(b.qp, e.IBV_QPS_ERR)
@@ -260,7 +260,7 @@ def begun_again():
 
 
 def told():
-    """What was set is what query_qp tells"""
+    """UC: query_qp returns the values that modify_qp set"""
     with pair(sq_psn=0x123, rq_psn=0x456, path_mtu=e.IBV_MTU_2048) as (a, b):
         attr, init = a.qp.query(0xFFFFF)
         equal((attr.qp_state, attr.sq_psn, attr.rq_psn), (e.IBV_QPS_RTS, 0x123, 0x456))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Unreliable connections over a bad wire: each message is delivered whole, in order, or not at all, and none
-is harmed by the loss of another.
+"""Unreliable connections over a bad wire: each message is delivered whole and in order, or not at all, and the loss of
+one affects no other.
 
 	DEV over v0 --netem-- PEER_DEV over v1, in namespace b
 
-BAD_WIRE and GOOD_WIRE in the environment are commands that make the wire so.
+BAD_WIRE and GOOD_WIRE in the environment are the commands that make the wire bad and good.
 """
 
 import os
@@ -21,13 +21,13 @@ LENGTHS = (8000, 1024, 1, 4097)
 
 
 def connected():
-    """An end at each side of the wire."""
+    """Returns an end at each side of the wire."""
     options = {"size": ROOM * (MESSAGES + 1), "wr": 256, "cqe": 1024, "service": e.IBV_QPT_UC}
     return across(a=options, b=options)
 
 
 def arrived(end, wanted=None):
-    """Completions of receives: all of them, or those there are when none has come for a while."""
+    """Returns completions of receives: `wanted` of them, or all until none arrives for a while."""
     found = []
     try:
         while wanted is None or len(found) < wanted:
@@ -39,7 +39,7 @@ def arrived(end, wanted=None):
 
 
 def post(end, length, number):
-    """Sends message `number` and waits until that has completed."""
+    """Sends message `number` and waits for its completion."""
     fill(end, pattern(length, number))
     end.send(SEND_IMM, wr_id=number, pieces=[end.sge(0, length)], imm=number)
     equal(end.completion().status, OK, f"send {number}")
@@ -51,7 +51,7 @@ def wire(kind):
 
 
 def lossy():
-    """What arrives is whole and in order, and some is lost; on a good wire everything arrives again"""
+    """UC: messages over a bad wire arrive whole and in order or are lost; a good wire then loses none"""
     with connected() as (a, b):
         for number in range(MESSAGES):
             b.receive(wr_id=number, pieces=[b.sge(number * ROOM, ROOM)])
@@ -59,7 +59,7 @@ def lossy():
         for number in range(MESSAGES - 20):
             post(a, LENGTHS[number % 4], number)
             if number % 5 == 0:
-                # A WRITE that nobody hears of, which may break as well.
+                # A WRITE without notification, which may be lost in part as well.
                 a.send(WRITE, wr_id=number, pieces=[a.sge(0, 8000)], remote=b.remote(MESSAGES * ROOM))
                 equal(a.completion().status, OK, f"write {number}")
         found = arrived(b)
@@ -71,8 +71,8 @@ def lossy():
         print(f"# {lost} messages were lost", flush=True)
         true(lost > 0, "the wire loses")
         numbers = [wc.imm_data for wc in found]
-        equal(numbers, sorted(set(numbers)), "in order, and none twice")
-        equal(numbers[-20:], list(range(MESSAGES - 20, MESSAGES)), "everything that the good wire carried")
+        equal(numbers, sorted(set(numbers)), "in order, without duplicates")
+        equal(numbers[-20:], list(range(MESSAGES - 20, MESSAGES)), "all messages over the good wire")
         for place, wc in enumerate(found):
             length = LENGTHS[wc.imm_data % 4]
             equal((wc.status, wc.wr_id, wc.byte_len), (OK, place, length), "no receive is skipped")
@@ -80,7 +80,7 @@ def lossy():
 
 
 def broken_writes():
-    """A WRITE that is announced is whole"""
+    """UC: a WRITE whose immediate data arrives is complete"""
     with connected() as (a, b):
         for number in range(MESSAGES):
             b.receive(wr_id=number, pieces=[])
@@ -97,7 +97,7 @@ def broken_writes():
             equal(held(b, 8000, wc.imm_data * ROOM), pattern(8000, wc.imm_data), f"write {wc.imm_data}")
         fill(a, b"the end")
         a.send(WRITE, pieces=[a.sge(0, 7)], remote=b.remote(MESSAGES * ROOM))
-        eventually(lambda: held(b, 7, MESSAGES * ROOM) == b"the end", "the last one arrives")
+        eventually(lambda: held(b, 7, MESSAGES * ROOM) == b"the end", "the last WRITE arrives")
 
 
 if __name__ == "__main__":

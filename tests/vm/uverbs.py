@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands of /dev/infiniband/uverbs*, without a library: layouts with a kind for each field, so that somebody
-may fill them by chance; and the calls themselves.
+"""The commands of /dev/infiniband/uverbs*, without a library: layouts with a kind for each field, so that a fuzzer
+can fill them at random; and the calls themselves.
 
 C headers: rdma/ib_user_verbs.h, rdma/rdma_user_ioctl_cmds.h, rdma/rdma_user_rxe.h.
 """
@@ -18,18 +18,18 @@ EXTENDED = 0x80000000
 EX_CREATE_FLOW, EX_DESTROY_FLOW, EX_CREATE_WQ, EX_MODIFY_WQ, EX_DESTROY_WQ, EX_CREATE_TABLE, EX_DESTROY_TABLE, \
     EX_MODIFY_CQ = (EXTENDED | number for number in range(50, 58))
 IOCTL = 0xC0181B01
-# enum rdma_driver_id: the interface that stock libraries know.
+# enum rdma_driver_id: the driver ID that stock libraries support.
 RXE = 14
 
 libc = ctypes.CDLL(None, use_errno=True)
 
-# A path: struct ib_uverbs_qp_dest.
+# An address vector: struct ib_uverbs_qp_dest.
 PATH = "16s:gid I:flow H:zero H:zero B:gid_index B:hops B:byte B:byte B:byte B:byte B:one B:one"
 ROUTE = "16s:gid I:flow B:gid_index B:hops B:byte B:zero H:zero B:byte B:byte B:byte B:one B:one B:zero"
 CAPS = "I:count I:count I:pieces I:pieces I:inline"
 MODIFY = f"{PATH} {PATH} I:qp I:mask I:qkey I:psn I:psn I:qpn I:access H:zero H:zero B:state B:state B:mtu B:zero " \
     "B:zero B:few B:few B:few B:one B:few B:few B:few B:one B:few 2s:padding"
-# Command: bytes of its answer, what it makes, its fields. A `Q:answer` is where the answer goes.
+# Command: size of its response, kind of the object that it creates, its fields. `Q:answer` is the response address.
 COMMANDS = {
     QUERY_DEVICE: (176, None, "Q:answer"),
     QUERY_PORT: (40, None, "Q:answer B:one 7s:padding"),
@@ -74,18 +74,18 @@ COMMANDS = {
     EX_CREATE_TABLE: (16, None, "I:zero I:few I:few I:few"),
     EX_MODIFY_CQ: (0, None, "I:cq I:few H:few H:few I:zero"),
 }
-# What goes by a handle, and how: the answer of what is created begins with it.
+# The commands that destroy an object by its handle: the response of a create command begins with the handle.
 DESTROY = {"pd": DEALLOC_PD, "ah": DESTROY_AH, "mr": DEREG_MR, "mw": DEALLOC_MW, "cq": DESTROY_CQ, "qp": DESTROY_QP,
            "srq": DESTROY_SRQ}
-# What makes them; of two ways, the plain one.
+# The commands that create an object; the older one if there are two.
 CREATE = {made: command for command, (_, made, _) in reversed(COMMANDS.items()) if made}
-# Where the answers tell of rings: struct mminfo.
+# Offsets of struct mminfo in the responses.
 RINGS = {CREATE_CQ: (8,), RESIZE_CQ: (8,), CREATE_QP: (32, 48), CREATE_SRQ: (16,), EXTENDED | CREATE_CQ: (16,),
          EXTENDED | CREATE_QP: (40, 56)}
 
 
 def layout(command):
-    """Struct format, kinds and sizes of the fields of a command."""
+    """Returns struct format, kinds and sizes of the fields of a command."""
     formats, kinds = zip(*(field.split(":") for field in COMMANDS[command][2].split()))
     return "=" + "".join(formats), kinds, [struct.calcsize("=" + one) for one in formats]
 
@@ -94,26 +94,26 @@ LAYOUTS = {command: layout(command) for command in COMMANDS}
 
 
 def request(command, body, answer, words=None):
-    """The bytes to be written for a command; `answer` is the address of its answer."""
+    """Returns the bytes to write for a command; `answer` is the address of its response."""
     size = COMMANDS[command][0] if command in COMMANDS else 64
     if not command & EXTENDED:
         body += bytes(-len(body) % 4)
         return struct.pack("=IHH", command, (8 + len(body)) // 4 if words is None else words, size // 4) + body
     body += bytes(-len(body) % 8)
     head = struct.pack("=IHH", command, len(body) // 8 if words is None else words, size // 8)
-    # The driver's own answer comes behind; where there is no answer, the core wants no address for it.
+    # The driver's own response follows; without a response the core requires a zero address.
     return head + struct.pack("=QHHI", answer if size else 0, 0, 4 if size else 0, 0) + body
 
 
 def command(number, answer, *fields):
-    """The bytes of a command with these fields; `answer`, the address of its answer, goes where one is told."""
+    """Returns the bytes of a command with these fields; `answer`, the address of its response, fills its field."""
     form, kinds, _ = LAYOUTS[number]
     fields = iter(fields)
     return request(number, struct.pack(form, *(answer if kind == "answer" else next(fields) for kind in kinds)), answer)
 
 
 def issue(descriptor, data):
-    """Writes a command; 0, or the error's number."""
+    """Writes a command; returns 0, or the errno."""
     try:
         os.write(descriptor, data)
     except OSError as error:
@@ -122,14 +122,15 @@ def issue(descriptor, data):
 
 
 def get_context(descriptor):
-    """Has a file of the device get its context, by the older of two ways: 0, or the error's number. On the newer, which
-    libibverbs takes, the core keeps a process for ever that it has refused one, and kmemleak tells."""
+    """Creates the context of an open device file by the older command; returns 0, or the errno. If the newer command,
+    which libibverbs uses, fails, the core leaks memory until the process ends, and kmemleak reports it.
+    """
     answer = ctypes.create_string_buffer(8)
     return issue(descriptor, struct.pack("=IHHQ", GET_CONTEXT, 4, 2, ctypes.addressof(answer)))
 
 
 def open_context(path):
-    """Another file of the device, which has got its context so; its descriptor."""
+    """Opens another file of the device and creates its context; returns its descriptor."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     error = get_context(descriptor)
     if error:
@@ -139,8 +140,9 @@ def open_context(path):
 
 
 def attributes_of(descriptor, target, method, attributes, driver=RXE):
-    """The other way to call: attributes are (number, length, flags, datum). 0, or the error's number; and what the
-    kernel made of the data: the first of something new is its handle."""
+    """Issues an ioctl; attributes are (number, length, flags, datum). Returns 0, or the errno; and the data after the
+    call: the first datum of a new object is its handle.
+    """
     body = b"".join(struct.pack("=HHHHQ", number, length, flags, 0, datum)
                     for number, length, flags, datum in attributes)
     head = struct.pack("=HHHHQII", 24 + len(body), target, method, len(attributes), 0, driver, 0)
@@ -151,26 +153,26 @@ def attributes_of(descriptor, target, method, attributes, driver=RXE):
 
 
 def ioctl(descriptor, target, method, attributes, driver=RXE):
-    """The same; 0, or the error's number."""
+    """Issues an ioctl; returns 0, or the errno."""
     return attributes_of(descriptor, target, method, attributes, driver)[0]
 
 
-# Objects of the other way; what creates a queue, two methods of a region, and a flag: it has to be understood.
+# Object types of ioctls; below, the method that creates a queue, two methods of a region, and a flag: mandatory.
 OBJECTS = {"pd": 1, "cq": 3, "qp": 4, "srq": 5, "ah": 6, "mr": 7, "mw": 8}
-# Which of their methods destroys one, and the bytes of its answer (rdma/ib_user_ioctl_cmds.h).
+# The method that destroys an object, and the size of its response (rdma/ib_user_ioctl_cmds.h).
 DESTROYING = {"pd": (0, 0), "cq": (1, 8), "qp": (1, 4), "srq": (1, 4), "ah": (0, 0), "mr": (1, 0), "mw": (0, 0)}
 CREATING, ADVISE_MR, REG_DMABUF_MR, MANDATORY = 0, 2, 4, 1
-# The driver's own input and answer, an attribute each.
+# Attributes of the driver's own input and response.
 UHW_IN, UHW_OUT = 0x1000, 0x1001
 
 
 def required(given):
-    """Attributes (number, length, datum) that have to be understood."""
+    """Returns attributes (number, length, datum) as mandatory ones."""
     return [(number, size, MANDATORY, datum) for number, size, datum in given]
 
 
 def advise_mr(descriptor, pd, advice, flags, pieces):
-    """ibv_advise_mr, which librxe does not have, on pieces (address, length, lkey); 0, or the error's number."""
+    """ibv_advise_mr, which librxe does not have, on pieces (address, length, lkey); returns 0, or the errno."""
     sges = b"".join(struct.pack("=QII", *piece) for piece in pieces)
     buffer = ctypes.create_string_buffer(sges, len(sges))
     given = [(0, 0, pd), (1, 8, advice), (2, 4, flags), (3, len(sges), ctypes.addressof(buffer))]
@@ -178,7 +180,7 @@ def advise_mr(descriptor, pd, advice, flags, pieces):
 
 
 def reg_dmabuf_mr(descriptor, pd, place, buffer, access):
-    """ibv_reg_dmabuf_mr; the place is (offset, length, address). 0, or the error's number; the handle, and the keys."""
+    """ibv_reg_dmabuf_mr; the place is (offset, length, address). Returns 0, or the errno; the handle, and the keys."""
     keys = [ctypes.c_uint32(), ctypes.c_uint32()]
     given = [(0, 0, 0), (1, 0, pd), *((2 + at, 8, datum) for at, datum in enumerate(place)),
              (5, 4, buffer & 0xFFFFFFFF), (6, 4, access),
@@ -187,14 +189,14 @@ def reg_dmabuf_mr(descriptor, pd, place, buffer, access):
     return error, found[0], tuple(key.value for key in keys)
 
 
-# What nobody can carry out: queues are filled and polled without the kernel, and the driver has no such objects.
+# Unsupported commands: queues are filled and polled without the kernel, and the driver has no such objects.
 MISSING = {POLL_CQ, POST_RECV, POST_SRQ_RECV, OPEN_XRCD, OPEN_QP, EX_CREATE_FLOW, EX_CREATE_WQ, EX_CREATE_TABLE}
-# What is no command, but counted like one.
+# Calls that are not commands, but counted like one.
 ADVICE, BUFFER, ANY_CALL, MAPPING = "advise_mr", "reg_dmabuf_mr", "any ioctl", "mmap of a ring"
 
 
 class Tally:
-    """How often each command was issued, and how often it was carried out, by all processes."""
+    """Counts, over all processes, how often each command was issued, and how often it succeeded."""
 
     def __init__(self):
         self.numbers = [*COMMANDS, ADVICE, BUFFER, ANY_CALL, MAPPING]
@@ -202,12 +204,12 @@ class Tally:
         self.counts = (ctypes.c_uint32 * (2 * len(self.numbers))).from_buffer(self.memory)
 
     def add(self, command, error):
-        """One more. Threads may overwrite each other's; it is no accounting."""
+        """Counts one call. Concurrent updates may be lost, which is acceptable here."""
         at = 2 * self.numbers.index(command)
         self.counts[at] += 1
         self.counts[at + 1] += not error
 
     def unused(self):
-        """What was never carried out, of what can be."""
+        """Returns the supported commands that never succeeded."""
         return [number if isinstance(number, str) else f"command {number:#x}"
                 for at, number in enumerate(self.numbers) if not self.counts[2 * at + 1] and number not in MISSING]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Verbs as an application calls them: what is reported, and the life of PD, AH, MR, CQ and QP.
+"""Verbs as an application calls them: reported values, and the life of PD, AH, MR, CQ and QP.
 
-Each test makes what it needs and removes it. Statuses of transfers are in transport.py.
+Each test creates its objects and destroys them. transport.py tests the status of transfers.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ MAP_FIXED = 0x10
 
 
 def refused(action, *codes):
-    """The action must fail, and with one of the error codes if any are given."""
+    """Checks that the action fails, with one of the error codes if any are given."""
     try:
         made = action()
     except PyverbsRDMAError as error:
@@ -45,7 +45,7 @@ def refused(action, *codes):
 
 
 def query_device():
-    """query_device reports what can be had"""
+    """query_device reports sufficient limits"""
     attr = context().query_device()
     true(attr.max_qp >= 1024, f"max_qp {attr.max_qp}")
     true(attr.max_cq >= 1024, f"max_cq {attr.max_cq}")
@@ -69,7 +69,7 @@ def query_port():
 
 
 def query_gid():
-    """query_gid has the netdev's addresses, as RoCE v2"""
+    """query_gid returns the netdev's addresses, of type RoCE v2"""
     octets = [int(part) for part in os.environ["ADDR"].split(".")]
     wanted = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(octets)
     equal(context().query_gid(PORT, gid_index(4)).gid, wanted)
@@ -78,32 +78,32 @@ def query_gid():
 
 
 def query_pkey():
-    """query_pkey has the default P_Key and no other"""
+    """query_pkey returns the default P_Key, and fails for any other index"""
     equal(context().query_pkey(PORT, 0), 0xFFFF)
     refused(lambda: context().query_pkey(PORT, 1))
 
 
 def protection_domains():
-    """Many PDs come and go"""
+    """Many PDs are allocated and freed"""
     domains = [PD(context()) for _ in range(200)]
     for domain in domains:
         domain.close()
 
 
 def address_handles():
-    """An AH is made for a GID that is ours to use, and for no other"""
+    """create_ah succeeds for a GID of the port, and fails for any other index"""
     end = End()
     for family in (4, 6):
         AH(end.pd, attr=end.attr(end, gid=gid_index(family)).ah_attr).close()
     route = GlobalRoute(dgid=context().query_gid(PORT, gid_index(4)), sgid_index=100, hop_limit=64)
     refused(lambda: AH(end.pd, attr=AHAttr(gr=route, is_global=1, port_num=PORT)))
-    # A RoCE address handle is global.
+    # A RoCE AH needs a GRH.
     refused(lambda: AH(end.pd, attr=AHAttr(port_num=PORT)))
     end.close()
 
 
 def memory_region():
-    """An MR has keys of its own; many come and go"""
+    """Each MR has its own keys; many are registered and deregistered"""
     with PD(context()) as domain:
         regions = [MR(domain, PAGE, FULL_ACCESS) for _ in range(200)]
         equal(len({region.rkey for region in regions}), 200, "distinct rkeys")
@@ -113,7 +113,7 @@ def memory_region():
 
 
 def odd_region():
-    """An MR may begin and end anywhere"""
+    """An MR may begin and end at any byte"""
     with PD(context()) as domain, mmap_of(8 * PAGE) as memory:
         for start, length in ((1, 1), (PAGE - 1, 2), (17, 4 * PAGE + 3), (0, 8 * PAGE)):
             MR(domain, length, FULL_ACCESS, address=memory.start + start).close()
@@ -145,7 +145,7 @@ def _mmap(address, length, prot, flags, fd):
 
 
 def bad_regions():
-    """An MR over memory that is not there, or not writable, is refused"""
+    """reg_mr fails for memory that is unmapped or not writable"""
     with PD(context()) as domain:
         with mmap_of(2 * PAGE) as gone:
             start = gone.start
@@ -161,14 +161,14 @@ def bad_regions():
 
 
 def huge_region():
-    """An MR of more than 1 GiB, written at its far end"""
+    """An MR of more than 1 GiB can be written at its far end"""
     not_for_rxe("refuses it, with a WARNING in the kernel log")
     chunk, count = 64 << 20, 20
     file = os.memfd_create("region")
     os.ftruncate(file, chunk)
     total = chunk * count
     start = _mmap(0, total, NO_ACCESS, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
-    # The same 64 MiB again and again: an MR counts addresses, and the guest has little memory.
+    # The same 64 MiB repeatedly: an MR counts addresses, and the guest has little memory.
     for index in range(count):
         _mmap(start + index * chunk, chunk, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | MAP_FIXED, file)
     with pair() as (a, b):
@@ -185,7 +185,7 @@ def huge_region():
 
 
 def memory_limit():
-    """RLIMIT_MEMLOCK bounds what a user may register"""
+    """RLIMIT_MEMLOCK limits the memory that a user may register"""
     os.chmod(f"/dev/infiniband/uverbs{device_number()}", 0o666)
     child = os.fork()
     if child:
@@ -198,7 +198,7 @@ def memory_limit():
         with PD(own_context()) as domain:
             MR(domain, 1 << 18, FULL_ACCESS).close()
             refused(lambda: MR(domain, 4 << 20, FULL_ACCESS), errno.ENOMEM)
-            # What was refused is not charged.
+            # A failed registration is not charged.
             MR(domain, 1 << 18, FULL_ACCESS).close()
         os._exit(0)
     except BaseException as error:  # pylint: disable=broad-except
@@ -207,7 +207,7 @@ def memory_limit():
 
 
 def device_number():
-    """The N of uverbsN."""
+    """Returns the N of uverbsN."""
     base = f"/sys/class/infiniband/{os.environ['DEV']}/device/infiniband_verbs"
     if not os.path.isdir(base):
         for name in os.listdir("/sys/class/infiniband_verbs"):
@@ -218,7 +218,7 @@ def device_number():
 
 
 def completion_queues():
-    """A CQ has at least the entries asked for, up to max_cqe and no further"""
+    """A CQ has at least the requested entries, up to max_cqe"""
     most = context().query_device().max_cqe
     for entries in (1, 2, 3, 255, 256, 4096, most):
         queue = CQ(context(), entries, None, None, 0)
@@ -231,14 +231,14 @@ def completion_queues():
 
 
 def make_qp(domain, queue, kind=e.IBV_QPT_RC, **caps):
-    """A QP with caps."""
+    """Creates a QP with capacities."""
     wanted = {"max_send_wr": 8, "max_recv_wr": 8, "max_send_sge": 1, "max_recv_sge": 1, "max_inline_data": 0}
     cap = QPCap(**{**wanted, **caps})
     return QP(domain, QPInitAttr(qp_type=kind, scq=queue, rcq=queue, cap=cap))
 
 
 def queue_pairs():
-    """A QP has at least the queues asked for, up to the limits and no further"""
+    """A QP has at least the requested queue sizes, up to the limits"""
     limits = context().query_device()
     with PD(context()) as domain, CQ(context(), 64, None, None, 0) as queue:
         make_qp(domain, queue, max_send_wr=1, max_recv_wr=1).close()
@@ -258,13 +258,13 @@ def queue_pairs():
         pairs = [make_qp(domain, queue) for _ in range(100)]
         numbers = {one.qp_num for one in pairs}
         equal(len(numbers), 100, "distinct QP numbers")
-        true(min(numbers) > 1, "numbers 0 and 1 are the core's")
+        true(min(numbers) > 1, "numbers 0 and 1 belong to the core")
         for one in pairs:
             one.close()
 
 
 def inline_capacity():
-    """Inline data up to what was asked for is there"""
+    """A QP supports at least the requested inline data"""
     end = End(inline=64)
     cap = end.qp.query(e.IBV_QP_CAP)[1].cap
     true(cap.max_inline_data >= 64, f"max_inline_data {cap.max_inline_data}")
@@ -272,7 +272,7 @@ def inline_capacity():
 
 
 def state_machine():
-    """A QP goes RESET, INIT, RTR, RTS, SQD, RTS, ERR, RESET"""
+    """A QP moves through RESET, INIT, RTR, RTS, SQD, RTS, ERR, RESET"""
     end = End()
     attr = end.attr(end)
     equal(end.state(), e.IBV_QPS_RESET)
@@ -286,7 +286,7 @@ def state_machine():
         end.qp.modify(QPAttr(qp_state=state), e.IBV_QP_STATE)
         equal(end.state(), state)
         eventually(lambda: not end.qp.query(e.IBV_QP_STATE)[0].sq_draining, "the send queue has drained")
-    # What has been reset can be used again.
+    # A QP can be used again after RESET.
     end.to_rts(end)
     equal(end.state(), e.IBV_QPS_RTS)
     end.close()
@@ -297,13 +297,13 @@ RTS_MASK = (e.IBV_QP_STATE | e.IBV_QP_TIMEOUT | e.IBV_QP_RETRY_CNT | e.IBV_QP_RN
 
 
 def rts_attr(attr):
-    """The same attributes, with RTS as the state to reach."""
+    """Returns the attributes, with RTS as the new state."""
     attr.qp_state = e.IBV_QPS_RTS
     return attr
 
 
 def wrong_transitions():
-    """A transition that does not exist is refused and changes nothing"""
+    """An invalid transition is refused and changes nothing"""
     end = End()
     attr = end.attr(end)
     for state in (e.IBV_QPS_RTR, e.IBV_QPS_RTS, e.IBV_QPS_SQD):
@@ -312,7 +312,7 @@ def wrong_transitions():
     end.qp.to_init(attr)
     refused(lambda: end.qp.modify(rts_attr(attr), RTS_MASK), errno.EINVAL)
     equal(end.state(), e.IBV_QPS_INIT)
-    # INIT to RTR needs the path, the peer and more.
+    # INIT to RTR requires the path, the peer and more.
     refused(lambda: end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RTR), e.IBV_QP_STATE), errno.EINVAL)
     equal(end.state(), e.IBV_QPS_INIT)
     end.close()
@@ -320,7 +320,7 @@ def wrong_transitions():
 
 def wrong_attributes():
     """Attributes out of range are refused"""
-    not_for_rxe("takes any path MTU and any number of responder resources")
+    not_for_rxe("accepts any path MTU and any number of responder resources")
     limits = context().query_device()
     for name, value in (("path_mtu", 6), ("max_dest_rd_atomic", limits.max_qp_rd_atom + 1)):
         end = End()
@@ -337,7 +337,7 @@ def wrong_attributes():
 
 
 def query_attributes():
-    """query_qp returns what modify_qp has set"""
+    """query_qp returns the values that modify_qp set"""
     wanted = {"path_mtu": e.IBV_MTU_2048, "sq_psn": 0xABCDEF, "rq_psn": 0x123456, "timeout": 13, "retry_cnt": 5,
               "rnr_retry": 3, "min_rnr_timer": 17, "max_rd_atomic": 4, "max_dest_rd_atomic": 2}
     end = End()
@@ -353,7 +353,7 @@ def query_attributes():
 
 
 def limits_of_the_peer():
-    """Limits asked for are kept as they are: 2 responder resources stay 2"""
+    """READ limits are kept exactly: 3 responder resources stay 3"""
     not_for_rxe("rounds up to a power of two")
     end = End()
     end.to_rts(end, max_rd_atomic=3, max_dest_rd_atomic=3)
@@ -363,7 +363,7 @@ def limits_of_the_peer():
 
 
 def many_objects():
-    """A process that ends without cleaning up leaves nothing behind"""
+    """A process that ends without cleaning up leaves no objects behind"""
     before = resources()
     child = os.fork()
     if not child:
@@ -383,7 +383,7 @@ def many_objects():
 
 
 def resources():
-    """What the core's tracking has of the device: pairs of name and number."""
+    """Returns the number of objects of each kind on the device, as the core tracks them."""
     text = os.popen(f"rdma resource show {os.environ['DEV']}").read()
     words = text.split(":", 2)[-1].split()
     return dict(zip(words[::2], words[1::2]))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What comes in by a VRF, another network of the same namespace: what UDP does not give to sockets of no VRF is not for
-devices, either, whether it comes in bursts or one by one.
+"""Packets that arrive through a VRF, another network of the same namespace. UDP does not deliver them to sockets outside
+the VRF, and the device must not accept them either, single or coalesced.
 
 	DEV over v0 ------ PEER_DEV over v1, in namespace b
 """
@@ -18,7 +18,7 @@ ACCEPT = "/proc/sys/net/ipv4/udp_l3mdev_accept"
 
 
 def written(ends, seed):
-    """What a WRITE from the second end to the first completes with."""
+    """Returns the completion status of a WRITE from the second end to the first."""
     here, there = ends
     fill(there, pattern(LENGTH, seed))
     there.send(WRITE, pieces=[there.sge(0, LENGTH)], remote=here.remote())
@@ -26,14 +26,14 @@ def written(ends, seed):
 
 
 def other_network():
-    """A connection's bursts do not come in by an interface of a VRF, which its sockets do not listen to"""
+    """A connection does not accept packets of a VRF interface, on which its socket does not listen"""
     if not os.path.exists(ACCEPT):
         raise Skip("no VRFs in this kernel")
     with open(ACCEPT, encoding="ascii") as file:
         equal(file.read().strip(), "0", "net.ipv4.udp_l3mdev_accept")
     with across({"size": LENGTH}, {"size": LENGTH}, timeout=14, retry_cnt=2) as ends:
-        equal(written(ends, 1), 0, "what a WRITE completes with")
-        equal(held(ends[0], LENGTH), pattern(LENGTH, 1), "what it has written")
+        equal(written(ends, 1), 0, "status of a WRITE")
+        equal(held(ends[0], LENGTH), pattern(LENGTH, 1), "the bytes written")
         try:
             ip("link", "add", "red", "up", "type", "vrf", "table", "10")
         except subprocess.CalledProcessError as error:
@@ -41,7 +41,7 @@ def other_network():
         try:
             ip("link", "set", os.environ["NETDEV"], "master", "red")
             true(written(ends, 2) != 0, "a WRITE into a VRF has been acknowledged")
-            equal(held(ends[0], LENGTH), pattern(LENGTH, 1), "what is there after it")
+            equal(held(ends[0], LENGTH), pattern(LENGTH, 1), "the bytes after it")
         finally:
             ip("link", "del", "red")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Two processes: one registers memory and lets it go, all the time; the other, a stranger, is told each key at once and
-binds windows of its own by it, which must fail, and must not keep the region for as long as it takes to see that.
+"""Two processes: one registers and deregisters memory in a loop; the other one, a stranger, reads each key at once
+and binds its own windows with it. The bind must fail, and its check must not keep the region busy.
 """
 
 import ctypes
@@ -21,13 +21,13 @@ from uverbs import DEREG_MR, LAYOUTS, MODIFY_QP, REG_MR, command, issue
 from windows import BIND_ERROR, BINDABLE, REMOTE
 
 BIND = 8
-# Of struct ib_uverbs_wc.
+# Offset in struct ib_uverbs_wc.
 STATUS = 8
 REGIONS, BINDS = 4000, 500
 
 
 class Board:
-    """What both processes see: the key of the moment, how many binds were refused, and whether it is over."""
+    """Memory shared by both processes: the current key, the number of refused binds, and whether the test is over."""
 
     def __init__(self):
         self.words = (ctypes.c_uint32 * 3).from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
@@ -38,8 +38,9 @@ class Board:
 
 
 class Binder:
-    """Binds by a key, again and again, with no library in between. A queue pair of UC whose bind fails goes to SQE, and
-    one command brings it back."""
+    """Binds with a key repeatedly, without a library. The UC QP of a failed bind enters SQE, and one command restores
+    RTS.
+    """
 
     def __init__(self, address):
         self.end = Hostile(access=BINDABLE, service=e.IBV_QPT_UC)
@@ -49,14 +50,14 @@ class Binder:
         usual = {"wr_id": 1, "opcode": BIND, "remote": address, "mw_length": 64, "mw_rkey": key, "mw_key": key ^ 1,
                  "mw_access": REMOTE, "flags": e.IBV_SEND_SIGNALED}
         self.element = bytearray(element(SEND_WQE, SEND_WQE_SIZE, [], usual))
-        # Finds out the handle.
+        # Finds the handle.
         self.end.doorbell()
         kinds = LAYOUTS[MODIFY_QP][1]
         fields = {"qp": self.end.handles[0], "mask": e.IBV_QP_STATE, "state": e.IBV_QPS_RTS, "gid": b"", "padding": b""}
         self.revival = command(MODIFY_QP, 0, *(fields.get(kind, 0) for kind in kinds))
 
     def bind(self, key):
-        """One bind, which must fail."""
+        """Attempts one bind, which must fail."""
         queue = self.end.cq_ring
         at = queue.get(PRODUCER)
         struct.pack_into("<I", self.element, SEND_WQE["mr_lkey"][0], key)
@@ -72,7 +73,7 @@ class Binder:
 
 
 def stranger(board, address):
-    """Binds by the key of the moment until it is over."""
+    """Binds with the current key until the test is over."""
     own_context()
     binder = Binder(address)
     while not board.over:
@@ -81,8 +82,8 @@ def stranger(board, address):
 
 
 def strangers_bind():
-    """A region goes at once while a stranger tries to bind windows to it"""
-    not_for_rxe("trusts what user space writes")
+    """Deregistration succeeds at once while a stranger tries to bind windows to the region"""
+    not_for_rxe("trusts data written by user space")
     board, memory = Board(), mmap.mmap(-1, PAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     child = os.fork()
@@ -105,7 +106,7 @@ def strangers_bind():
                 found = issue(descriptor, command(DEREG_MR, 0, answer[0]))
                 equal(errno.errorcode.get(found, found), 0, f"region {count}, after {board.refused} binds")
                 count += 1
-                true(os.waitpid(child, os.WNOHANG)[0] == 0, "the stranger lives")
+                true(os.waitpid(child, os.WNOHANG)[0] == 0, "the stranger is running")
                 true(time.monotonic() < late, f"{count} regions and {board.refused} binds only")
     finally:
         board.over = 1

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory windows: what may be bound, what a peer reaches through one, and when it ends.
+"""Memory windows: valid binds, the access that a peer gets through them, and their end.
 
-`b` owns memory, binds windows to it, and its peer `a` comes through them. Rules are named by their number in
-the InfiniBand Architecture, volume 1. rdma_rxe checks a window's peers against the bounds of its region.
+`b` owns memory and binds windows to it; its peer `a` accesses memory through them. Rules are cited by their number in
+the InfiniBand Architecture, volume 1. rdma_rxe checks accesses through a window against the bounds of its region
+only.
 """
 
 import ctypes
@@ -32,7 +33,7 @@ DATA = bytes(range(1, 65))
 
 
 class bound:  # pylint: disable=invalid-name
-    """`with bound(type) as (a, b, region, window)`: a pair, a region of four pages of zeros, and a window."""
+    """`with bound(type) as (a, b, region, window)`: a pair, a region of four zeroed pages, and a window."""
 
     def __init__(self, kind, rights=BINDABLE):
         self.kind, self.rights = kind, rights
@@ -56,8 +57,8 @@ class bound:  # pylint: disable=invalid-name
 def bind(end, window, region, offset, length, rights=REMOTE, wanted=OK, by_library=True):
     """Binds a window to a part of a region; returns its new key.
 
-    The library has a call for type 1 of its own, which refuses some mistakes already; a work request may be posted
-    as well.
+    The library has a separate call for type 1, which refuses some mistakes itself; a work request can be posted
+    instead.
     """
     info = MWBindInfo(region, region.buf + offset, length, rights)
     if window.type == ONE and by_library:
@@ -75,7 +76,7 @@ def bind(end, window, region, offset, length, rights=REMOTE, wanted=OK, by_libra
 
 
 def through(a, key, address, length=64, opcode=WRITE, wanted=OK):
-    """One operation of `a` by the key of a window."""
+    """Runs one operation of `a` with the key of a window."""
     a.send(opcode, pieces=[a.sge(0, length)], remote=(address % 2**64, key))
     status(a, wanted, "through the window")
     if wanted == REFUSED:
@@ -83,17 +84,17 @@ def through(a, key, address, length=64, opcode=WRITE, wanted=OK):
 
 
 def content(region, offset, length=64):
-    """What is in a region."""
+    """Returns bytes of a region."""
     return ctypes.string_at(region.buf + offset, length)
 
 
 def untouched(region):
-    """All of a region is zeros."""
+    """Checks that a region is all zeros."""
     equal(content(region, 0, region.length), bytes(region.length), "nothing was written")
 
 
 def invalidate(end, key, wanted=OK):
-    """LOCAL_INV."""
+    """Posts a LOCAL_INV."""
     request = SendWR(wr_id=6, opcode=e.IBV_WR_LOCAL_INV)
     request.imm_data = key
     end.qp.post_send(request)
@@ -101,7 +102,7 @@ def invalidate(end, key, wanted=OK):
 
 
 def objects():
-    """Windows of both types come and go, each with a key of its own"""
+    """Windows of both types are allocated and freed, each with its own key"""
     with PD(context()) as domain:
         windows = [MW(domain, kind) for kind in (ONE, TWO) for _ in range(100)]
         equal(len({window.rkey for window in windows}), 200, "distinct keys")
@@ -110,7 +111,7 @@ def objects():
 
 
 def unbound():
-    """Nothing is behind a window that is not bound"""
+    """An unbound window gives no access"""
     for kind in (ONE, TWO):
         with bound(kind) as (a, _, region, window):
             through(a, window.rkey, region.buf, wanted=REFUSED)
@@ -118,7 +119,7 @@ def unbound():
 
 
 def inside():
-    """A peer writes and reads up to the ends of a window"""
+    """A peer writes and reads up to the bounds of a window"""
     for kind in (ONE, TWO):
         with bound(kind) as (a, b, region, window):
             key = bind(b, window, region, 100, 1000)
@@ -132,7 +133,7 @@ def inside():
 
 
 def outside():
-    """One byte before or behind a window is refused, though it is in the region"""
+    """An access one byte outside a window is refused, even within its region"""
     not_for_rxe("checks the bounds of the region only")
     for kind in (ONE, TWO):
         for opcode in (WRITE, READ):
@@ -144,7 +145,7 @@ def outside():
 
 
 def rights():
-    """A window gives the rights it was bound with, whatever those of the region are"""
+    """A window grants the rights of its bind, independently of the region's remote rights"""
     for kind in (ONE, TWO):
         for given, refused in ((e.IBV_ACCESS_REMOTE_READ, WRITE), (e.IBV_ACCESS_REMOTE_WRITE, READ), (0, WRITE)):
             with bound(kind) as (a, b, region, window):
@@ -157,7 +158,7 @@ def rights():
 
 
 def zero_based():
-    """Addresses of a zero-based window of type 2 count from its start; a type 1 window has none (o10-36.2.2)"""
+    """A zero-based window of type 2 is addressed from its start; a type 1 window cannot be zero-based (o10-36.2.2)"""
     with bound(TWO) as (a, b, region, window):
         key = bind(b, window, region, 200, 128, REMOTE | ZERO_BASED)
         through(a, key, 0)
@@ -171,7 +172,7 @@ def zero_based():
 
 
 def wrong_binds():
-    """What may not be bound: C10-72 to C10-75, o10-37.2.40"""
+    """An invalid bind fails: C10-72 to C10-75, o10-37.2.40"""
     for kind in (ONE, TWO):
         def fails(region_rights=BINDABLE, offset=0, length=64, given=REMOTE, kind=kind):
             with bound(kind, region_rights) as (_, b, region, window):
@@ -189,7 +190,7 @@ def wrong_binds():
 
 
 def foreign_domain():
-    """A window is bound by queue pairs and to regions of its own domain only (C10-72)"""
+    """A bind fails unless QP, window and region share a domain (C10-72)"""
     for kind in (ONE, TWO):
         with bound(kind) as (_, b, _region, window), PD(context()) as other, MR(other, PAGE, BINDABLE) as theirs:
             bind(b, window, theirs, 0, 64, wanted=BIND_ERROR, by_library=False)
@@ -198,7 +199,7 @@ def foreign_domain():
 
 
 def rebind():
-    """A type 1 window that is bound again has another key and place; bound to nothing it has none"""
+    """A rebind of a type 1 window changes its key and place; a bind of length zero unbinds it"""
     with bound(ONE) as (a, b, region, window):
         first = bind(b, window, region, 0, 64)
         second = bind(b, window, region, PAGE, 64)
@@ -214,14 +215,14 @@ def rebind():
 
 
 def bind_twice():
-    """A type 2 window is bound once, until it is invalidated (o10-37.2.30)"""
+    """A bound type 2 window cannot be bound again before it is invalidated (o10-37.2.30)"""
     with bound(TWO) as (_, b, region, window):
         bind(b, window, region, 0, 64)
         bind(b, window, region, 0, 64, wanted=BIND_ERROR)
 
 
 def invalidation():
-    """LOCAL_INV ends a binding of type 2; a peer that comes later is refused, and the window is free again"""
+    """LOCAL_INV ends a binding of type 2, and later accesses are refused"""
     with bound(TWO) as (a, b, region, window):
         key = bind(b, window, region, 0, 64)
         through(a, key, region.buf)
@@ -232,7 +233,7 @@ def invalidation():
 
 
 def remote_invalidation():
-    """SEND_WITH_INV of the peer ends a binding; the key comes with the completion"""
+    """A peer's SEND_WITH_INV ends a binding and sets IBV_WC_WITH_INV in the completion"""
     with bound(TWO) as (a, b, region, window):
         key = bind(b, window, region, 0, 64)
         b.receive(wr_id=9)
@@ -241,13 +242,13 @@ def remote_invalidation():
         a.qp.post_send(request)
         status(a, OK, "the send")
         got = status(b, OK, "the receive")
-        true(got.wc_flags & e.IBV_WC_WITH_INV, "the completion says so")
+        true(got.wc_flags & e.IBV_WC_WITH_INV, "IBV_WC_WITH_INV")
         through(a, key, region.buf, wanted=REFUSED)
         untouched(region)
 
 
 def wrong_invalidation():
-    """What cannot be invalidated: a region of a process, a type 1 window, a key of nobody"""
+    """LOCAL_INV fails for a user-space region, a type 1 window and an unknown key"""
     with bound(ONE) as (_, b, region, window):
         key = bind(b, window, region, 0, 64)
         invalidate(b, key, WRONG)
@@ -257,7 +258,7 @@ def wrong_invalidation():
 
 
 def other_queue_pair():
-    """A type 2 window is for the peer of the queue pair that bound it; one of type 1 for all of the domain"""
+    """A type 2 window serves only the peer of the QP that bound it; a type 1 window serves its whole domain"""
     for kind, wanted in ((ONE, OK), (TWO, REFUSED)):
         with bound(kind) as (_, b, region, window):
             key = bind(b, window, region, 0, 64)
@@ -270,7 +271,7 @@ def other_queue_pair():
 
 
 def heirless():
-    """A type 2 window of a queue pair that is gone opens for nobody, and goes as any other"""
+    """A type 2 window whose QP was destroyed gives no access, and can be freed"""
     not_for_rxe("a window keeps its queue pair")
     forget_events()
     with PD(context()) as domain, MR(domain, PAGE, BINDABLE) as region, MW(domain, TWO) as window:
@@ -294,7 +295,7 @@ def heirless():
 
 
 def second_pair(end):
-    """Another queue pair of the end's domain, and its peer."""
+    """Returns another QP of the end's domain, and its peer."""
     peer, second = End(), End(pd=end.pd)
     peer.to_rts(second)
     second.to_rts(peer)
@@ -302,7 +303,7 @@ def second_pair(end):
 
 
 def region_stays():
-    """A region cannot go while a window is bound to it"""
+    """A region cannot be deregistered while a window is bound to it"""
     for kind in (ONE, TWO):
         with bound(kind) as (a, b, region, window):
             extra = MW(b.pd, kind)
@@ -312,18 +313,18 @@ def region_stays():
             except OSError as error:
                 equal(errno.errorcode[error.errno], "EBUSY")
             else:
-                raise AssertionError("the region went")
+                raise AssertionError("the region was deregistered")
             through(a, key, region.buf)
             extra.close()
 
 
 def dereg(region):
-    """dereg_mr, past pyverbs, which forgets the region even if it stays."""
+    """Issues dereg_mr directly: pyverbs forgets the region even if the command fails."""
     os.write(context().cmd_fd, struct.pack("=IHHI", IB_USER_VERBS_CMD_DEREG_MR, 3, 0, region.handle))
 
 
 def gone():
-    """Through a window that is gone there is nothing"""
+    """A freed window gives no access"""
     for kind in (ONE, TWO):
         with bound(kind) as (a, b, region, _):
             window = MW(b.pd, kind)
@@ -334,7 +335,7 @@ def gone():
 
 
 def local_use():
-    """The key of a window is no local key"""
+    """The key of a window is not valid as a local key"""
     with bound(ONE) as (a, b, region, window):
         key = bind(b, window, region, 0, 64)
         piece = b.sge(0, 64)
@@ -344,7 +345,7 @@ def local_use():
 
 
 def exit_with_windows():
-    """A process that ends with windows bound leaves nothing behind"""
+    """A process that ends with bound windows leaves no objects behind"""
     child = os.fork()
     if not child:
         try:
@@ -370,7 +371,7 @@ TESTS = [
 
 
 def windows_or_skip(test):
-    """The same test, for a device that has windows."""
+    """Returns the test, skipped on a device without windows."""
     def run_it():
         if not context().query_device().max_mw:
             raise Skip("the device reports no memory windows")
