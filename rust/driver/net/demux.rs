@@ -62,7 +62,7 @@ use roce::{
         },
         packet::{
             Packet,
-            MAX_LEN, //
+            MAX_PACKET_LEN, //
         }, //
     }, //
 };
@@ -179,7 +179,7 @@ impl Demux {
         let first = packet.peek(&mut first).map_err(|_| DropReason::TooShort)?;
         let (opcode, number) = Packet::destination(first)?;
         // Nobody is charged for what waits, so it shall be no larger than it has to be.
-        if packet.udp_payload_len() > MAX_LEN {
+        if packet.udp_payload_len() > MAX_PACKET_LEN {
             return Err(DropReason::BadLength);
         }
         if opcode.service() == Service::Ud {

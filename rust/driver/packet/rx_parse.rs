@@ -34,13 +34,13 @@ use roce::{
         ip::Masked,
         packet::{
             Packet,
-            MAX_HEADERS, //
+            MAX_HEADERS_LEN, //
         }, //
     }, //
 };
 
 /// Room for the headers of a packet that are not in one piece.
-pub(crate) type HeaderRoom = [u8; MAX_HEADERS];
+pub(crate) type HeaderRoom = [u8; MAX_HEADERS_LEN];
 
 /// Whether the ICRC is checked even where no wire could have damaged a packet.
 static VERIFY_ALWAYS: Atomic<bool> = Atomic::new(false);
@@ -91,7 +91,7 @@ pub(crate) fn coalesce<'a>(
     let mut packet = *first;
     // Ends: a buffer has 64 packets at most.
     while let Some(next) = run.next() {
-        let mut room = [0; MAX_HEADERS];
+        let mut room = [0; MAX_HEADERS_LEN];
         let joined = parse(&next, &mut room).ok().and_then(|(headers, found)| {
             let joined = packet.coalesce(&found, mtu)?;
             verify(&next, headers, &found).ok()?;
@@ -144,7 +144,7 @@ fn verify(from: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<()
         return Ok(());
     }
     if skb.packets() > 1 {
-        masked.of_burst(from.index(), from.udp_payload_len());
+        masked.select_packet(from.index(), from.udp_payload_len());
     }
     let start = packet.payload_offset();
     let headers = headers.get(..start).ok_or(DropReason::TooShort)?;

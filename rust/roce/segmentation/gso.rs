@@ -142,7 +142,7 @@ impl PacketSplitter {
                 true => whole.headers().len().saturating_sub(opcode.headers().len()),
                 false => 0,
             };
-            self.headers.become_packet(opcode, skipped);
+            self.headers.rewrite_for(opcode, skipped);
             self.opcodes.1 = opcode;
         }
         let bth = self.headers.bth_mut();
@@ -186,7 +186,7 @@ impl Packet<'_> {
             return None;
         }
         let opcode = before.at(position(before.starts_message(), after.ends_message()))?;
-        Some(self.followed_by(next, opcode))
+        Some(self.coalesced_with(next, opcode))
     }
 }
 

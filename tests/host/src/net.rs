@@ -265,6 +265,6 @@ fn icrc(frame: &[u8]) -> [u8; 4] {
         len: 0,
     };
     let mut masked = Masked::ipv4(&ip, &udp);
-    masked.packet(0, frame.len() + 4);
+    masked.set_packet(0, frame.len() + 4);
     Icrc::<Fast>::headers(&masked, frame).finish()
 }

@@ -15,7 +15,7 @@ use roce::{
             Masked,
             UdpPseudo, //
         },
-        packet::MAX_HEADERS, //
+        packet::MAX_HEADERS_LEN, //
     },
 };
 use roce_tests::{
@@ -162,19 +162,19 @@ fn fields_give_what_received_bytes_give() {
 fn packets_of_a_burst_differ_in_identification_and_lengths() {
     let mut masked = Masked::received(&hex::bytes(vectors::IPV4_UDP)).unwrap();
     let template = masked;
-    masked.packet(0xffff, 4116);
+    masked.set_packet(0xffff, 4116);
     let expected = "45 ff 1030 ffff 4000 ff 11 ffff 0a000001 0a000002  c011 12b7 101c ffff";
     assert_eq!(masked.as_bytes(), hex::bytes(expected));
-    masked.packet(0x1234, 20);
+    masked.set_packet(0x1234, 20);
     assert_eq!(masked, template);
 
     let mut masked = Masked::received(&hex::bytes(vectors::IPV6_UDP)).unwrap();
     let template = masked;
-    masked.packet(7, 4116);
+    masked.set_packet(7, 4116);
     let expected = "6f ffffff 101c 11 ff fd000000000000000000000000000001
         fd000000000000000000000000000002  c011 12b7 101c ffff";
     assert_eq!(masked.as_bytes(), hex::bytes(expected));
-    masked.packet(8, 20);
+    masked.set_packet(8, 20);
     assert_eq!(masked, template);
 }
 
@@ -198,13 +198,13 @@ fn a_burst_that_came_unsplit_has_the_header_of_its_first_packet() {
         ),
     ] {
         let mut masked = received;
-        masked.of_burst(index, 4116);
+        masked.select_packet(index, 4116);
         assert_eq!(masked.as_bytes(), hex::bytes(expected), "packet {index}");
     }
     let mut masked = Masked::received(&hex::bytes(vectors::IPV6_UDP)).unwrap();
     let mut expected = masked;
-    masked.of_burst(5, 4116);
-    expected.packet(0, 4116);
+    masked.select_packet(5, 4116);
+    expected.set_packet(0, 4116);
     assert_eq!(masked, expected, "IPv6 has no identification");
 }
 
@@ -273,7 +273,7 @@ impl Crc32 for Counting {
 fn all_headers_take_one_call_and_each_piece_of_payload_one_more() {
     let packet = packet(vectors::IPV6_UDP, 100);
     let masked = Masked::received(&packet).unwrap();
-    let (headers, payload) = packet[48..].split_at(MAX_HEADERS);
+    let (headers, payload) = packet[48..].split_at(MAX_HEADERS_LEN);
     let icrc = Icrc::<Counting>::headers(&masked, headers);
     assert_eq!(CALLS.get(), 1);
     let icrc = icrc.payload(payload).payload(&[]).pad(0);

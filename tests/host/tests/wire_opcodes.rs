@@ -14,7 +14,7 @@ use roce::{
         },
         packet::{
             Packet,
-            MAX_HEADERS, //
+            MAX_HEADERS_LEN, //
         },
     },
 };
@@ -171,7 +171,7 @@ fn headers_stand_one_behind_the_other() {
             at += if here { len } else { 0 };
         }
         assert_eq!(opcode.headers().len(), at, "{opcode:?}");
-        assert!(12 + at <= MAX_HEADERS);
+        assert!(12 + at <= MAX_HEADERS_LEN);
     }
 }
 
@@ -186,7 +186,7 @@ fn every_opcode_and_length_is_parsed_or_dropped_for_the_right_reason() {
                 let expected = expected(byte, usize::from(pad), len);
                 let whole = Packet::parse(&bytes[..len], len).map(|p| p.payload_len());
                 assert_eq!(whole, expected, "{byte:#x}, pad {pad}, length {len}");
-                let linear = &bytes[..len.min(MAX_HEADERS)];
+                let linear = &bytes[..len.min(MAX_HEADERS_LEN)];
                 let linear = Packet::parse(linear, len).map(|p| p.payload_len());
                 assert_eq!(linear, expected, "the rest in fragments");
                 let beyond = Packet::parse(&bytes, len).map(|p| p.payload_len());

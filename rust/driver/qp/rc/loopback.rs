@@ -415,7 +415,7 @@ fn build_packet<'a>(desc: &TxDesc, headers: &'a HeaderBuf) -> Option<Packet<'a>>
     trace::packet_in(|| traced(headers.as_slice(), payload));
     // Headers that this driver built can be parsed.
     let packet = Packet::parse(headers.as_slice(), packet_len(headers, payload)).ok()?;
-    Some(packet.standing_for(desc.packets))
+    Some(packet.as_super_packet(desc.packets))
 }
 
 /// Returns the offset that the payload would have in the packet.

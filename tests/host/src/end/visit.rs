@@ -88,7 +88,7 @@ impl End {
 
     /// Takes a frame that stands for so many packets.
     fn take_as(&mut self, now: Instant, frame: &[u8], packets: u32) -> Option<Taken> {
-        let packet = self.parse(frame)?.standing_for(packets);
+        let packet = self.parse(frame)?.as_super_packet(packets);
         self.take(now, frame, &packet)
     }
 }

@@ -14,7 +14,7 @@ use roce::{
         ip::Masked,
         packet::{
             Packet,
-            MAX_HEADERS, //
+            MAX_HEADERS_LEN, //
         }, //
     },
 };
@@ -27,7 +27,7 @@ use roce::{
 /// If a promise is broken.
 pub fn parse(data: &[u8]) {
     let whole = Packet::parse(data, data.len());
-    let linear = Packet::parse(&data[..data.len().min(MAX_HEADERS)], data.len());
+    let linear = Packet::parse(&data[..data.len().min(MAX_HEADERS_LEN)], data.len());
     assert_eq!(whole, linear, "the parser looked beyond the headers");
     match whole {
         Ok(packet) => accepted(data, &packet),
@@ -40,7 +40,7 @@ pub fn parse(data: &[u8]) {
 fn accepted(data: &[u8], packet: &Packet<'_>) {
     let headers = packet.payload_offset();
     let pad = usize::from(packet.pad());
-    assert!(headers <= MAX_HEADERS);
+    assert!(headers <= MAX_HEADERS_LEN);
     assert_eq!(
         headers + packet.payload_len() + pad + 4,
         data.len(),
