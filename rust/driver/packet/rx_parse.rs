@@ -23,7 +23,7 @@ use rdma::{
 use roce::{
     id::Pkey,
     psn::Psn,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     status::DropReason,
     wire::{
         bth::BTH_LEN,

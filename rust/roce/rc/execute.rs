@@ -319,7 +319,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| NakReason::INVALID)?;
         self.config
             .path_mtu
-            .admits_run(packet.opcode().position(), packet.packets(), len)
+            .allows_super_packet(packet.opcode().position(), packet.packets(), len)
             .then_some(len)
             .ok_or(NakReason::INVALID)
     }

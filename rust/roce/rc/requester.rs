@@ -38,8 +38,8 @@ use crate::{
     psn::Psn,
     segmentation::{
         gso::MAX_GSO_PACKETS,
+        mtu::Mtu,
         tx_desc::{
-            Mtu,
             RxPayload,
             SlotIndex, //
         }, //

@@ -18,9 +18,9 @@ use crate::{
     },
     psn::Psn,
     recv_context::RecvContext,
-    segmentation::tx_desc::{
-        Mtu,
-        RxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::RxPayload, //
     },
     status::{
         DropReason,
@@ -375,7 +375,7 @@ impl UcReceiver {
         let len = u32::try_from(packet.payload_len()).map_err(|_| DropReason::BadLength)?;
         self.config
             .path_mtu
-            .admits(packet.opcode().position(), len)
+            .allows_payload(packet.opcode().position(), len)
             .then_some(len)
             .ok_or(DropReason::BadLength)
     }

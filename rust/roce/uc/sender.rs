@@ -13,12 +13,14 @@ use crate::{
         Qpn, //
     },
     psn::Psn,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        SlotIndex,
-        TxDesc,
-        TxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            BurstLimit,
+            SlotIndex,
+            TxDesc,
+            TxPayload, //
+        }, //
     },
     status::WcStatus,
     wire::{

@@ -38,14 +38,16 @@ use roce::{
     recv_context::RecvContext,
     segmentation::{
         gso::MAX_GSO_PACKETS,
+        mtu::{
+            Mtu,
+            MAX_PSNS, //
+        },
         tx_desc::{
             BurstLimit,
-            Mtu,
             RxPayload,
             SlotIndex,
             TxDesc,
-            TxPayload,
-            MAX_PSNS, //
+            TxPayload, //
         }, //
     },
     status::{

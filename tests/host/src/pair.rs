@@ -22,9 +22,9 @@ use roce::{
         FlowLimit, //
         RequestBurst,
     },
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::BurstLimit, //
     },
     time::{
         Duration,

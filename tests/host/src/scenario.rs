@@ -23,9 +23,9 @@ use crate::{
 use roce::{
     id::Rkey,
     rc::requester::FlowLimit,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::BurstLimit, //
     },
     status::WcStatus,
     time::Duration,

@@ -21,11 +21,13 @@ use roce::{
     num::u32_as_usize,
     psn::Psn,
     recv_context::RecvContext,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        RxPayload,
-        SlotIndex, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            BurstLimit,
+            RxPayload,
+            SlotIndex, //
+        }, //
     },
     status::WcStatus,
     time::{

@@ -7,7 +7,7 @@ use roce::{
     access::Access,
     id::Rkey,
     rc::responder::Fatal,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     status::WcStatus,
     wr::{
         SendOp,

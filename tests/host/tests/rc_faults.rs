@@ -5,7 +5,7 @@
 
 use roce::{
     access::Access,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     status::WcStatus,
     time::Duration,
     wire::opcode::Operation,

@@ -5,7 +5,7 @@
 use roce::{
     access::Access,
     rc::requester::FlowLimit,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     status::WcStatus,
     time::{
         ack_timeout,

@@ -8,7 +8,7 @@
 use roce::{
     access::Access,
     rc::requester::FlowLimit,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     time::Duration, //
 };
 use roce_tests::{

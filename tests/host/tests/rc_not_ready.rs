@@ -6,9 +6,9 @@
 
 use roce::{
     access::Access,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::BurstLimit, //
     },
     status::WcStatus,
     wr::Imm, //

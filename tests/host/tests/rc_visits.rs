@@ -6,7 +6,7 @@
 use roce::{
     access::Access,
     rc::requester::RequesterStats,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     status::WcStatus, //
 };
 use roce_tests::{

@@ -7,7 +7,7 @@ use roce::{
     access::Access,
     num::u32_as_usize,
     psn::Psn,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     time::Duration,
     wr::{
         Imm,

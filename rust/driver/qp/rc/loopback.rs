@@ -60,11 +60,13 @@ use roce::{
         requester::Requester,
         responder::ResponderState, //
     },
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        TxDesc,
-        TxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            BurstLimit,
+            TxDesc,
+            TxPayload, //
+        }, //
     },
     status::WcStatus,
     time::Instant,

@@ -23,9 +23,9 @@ use roce::{
     psn::Psn,
     qp::state::QpState,
     rc::requester::FlowLimit,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::BurstLimit, //
     },
     time::{
         Duration,

@@ -29,13 +29,17 @@ use roce::{
         },
         send_window::Slot, //
     },
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        RxPayload,
-        SlotIndex,
-        TxPayload,
-        MAX_PSNS, //
+    segmentation::{
+        mtu::{
+            Mtu,
+            MAX_PSNS, //
+        },
+        tx_desc::{
+            BurstLimit,
+            RxPayload,
+            SlotIndex,
+            TxPayload, //
+        }, //
     },
     status::WcStatus,
     time::{

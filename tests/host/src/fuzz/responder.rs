@@ -32,11 +32,13 @@ use roce::{
         }, //
     },
     recv_context::RecvContext,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        RxPayload,
-        TxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            BurstLimit,
+            RxPayload,
+            TxPayload, //
+        }, //
     },
     status::{
         NakCode,

@@ -34,9 +34,9 @@ use roce::{
     },
     id::Rkey,
     psn::Psn,
-    segmentation::tx_desc::{
-        Mtu,
-        SlotIndex, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::SlotIndex, //
     },
     status::WcStatus,
     time::Duration,
