@@ -155,7 +155,7 @@ impl Driver for Ferroce {
     }
 
     fn process_mad(dev: &Device<Self>, request: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]> {
-        pma::answer(request, &dev.port().counters().summary())
+        pma::response(request, &dev.port().counters().summary())
     }
 
     fn netdev(&self) -> Option<NetDev> {

@@ -58,7 +58,7 @@ use crate::{
         RecvWr,
         Remote,
         WcOpcode,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     }, //
 };
 
@@ -332,7 +332,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         access: Access,
         host: &mut impl RequestContext,
     ) -> Result<(), NakReason> {
-        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE {
+        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE_BYTES {
             return Err(NakReason::INVALID);
         }
         if reth.len == 0 {

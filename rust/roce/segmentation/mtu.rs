@@ -147,13 +147,13 @@ impl Mtu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wr::MAX_MESSAGE;
+    use crate::wr::MAX_MESSAGE_BYTES;
 
     #[test]
     fn packets_cover_a_message_exactly() {
         for mtu in Mtu::ALL {
             let size = mtu.bytes();
-            for length in (0..4 * size + 2).chain([MAX_MESSAGE - 1, MAX_MESSAGE]) {
+            for length in (0..4 * size + 2).chain([MAX_MESSAGE_BYTES - 1, MAX_MESSAGE_BYTES]) {
                 let packets = mtu.packets(length);
                 let last_index = packets - 1;
                 assert_eq!(
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_longest_message_takes_half_of_the_psn_space() {
-        assert_eq!(Mtu::Mtu256.packets(MAX_MESSAGE), MAX_PSNS);
+        assert_eq!(Mtu::Mtu256.packets(MAX_MESSAGE_BYTES), MAX_PSNS);
     }
 
     #[test]

@@ -44,7 +44,7 @@ use crate::{
         RecvWr,
         Remote,
         WcOpcode,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     }, //
 };
 
@@ -389,7 +389,7 @@ impl UcReceiver {
     ) -> Result<Remote, Obstacle<DropReason>> {
         let remote = Remote::from(reth);
         let access = Access::REMOTE_WRITE;
-        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE {
+        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE_BYTES {
             return Err(DropReason::AccessDenied.into());
         }
         if reth.len != 0 {

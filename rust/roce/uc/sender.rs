@@ -42,7 +42,7 @@ use crate::{
         SendOp,
         SendWr,
         WcOpcode,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     }, //
 };
 
@@ -173,13 +173,13 @@ impl UcSender {
 
     /// Takes a work request, if [`takes`](Self::takes) says so; otherwise forgets it.
     ///
-    /// One that is longer than [`MAX_MESSAGE`] completes with [`WcStatus::LocLenErr`], and one that
+    /// One that is longer than [`MAX_MESSAGE_BYTES`] completes with [`WcStatus::LocLenErr`], and one that
     /// UC has no packets for with [`WcStatus::LocQpOpErr`]. Then the send queue is in error, as
     /// [`state`](Self::state) tells.
     pub fn post(&mut self, slot: SlotIndex, wr: SendWr) {
         let verdict = match wr.op {
             SendOp::Send { .. } | SendOp::Write { .. } => {
-                (wr.length > MAX_MESSAGE).then_some(WcStatus::LocLenErr)
+                (wr.length > MAX_MESSAGE_BYTES).then_some(WcStatus::LocLenErr)
             }
             SendOp::Local(_) => None,
             _ => Some(WcStatus::LocQpOpErr),

@@ -3,7 +3,7 @@
 //! Properties of the range check, of windows and of the rights that they give, against numbers too wide to wrap.
 //!
 //! What `rust/driver/mem/mw.rs` does with a request to bind and with a peer's key is done here with the crate's own
-//! arithmetic: `suits` and `place_in` when it is bound, `rights`, `addresses` and `offset_of` when it is used. A
+//! arithmetic: `is_valid_for` and `offset_in` when it is bound, `rights`, `addresses` and `offset_of` when it is used. A
 //! region for fast registration is any range with any rights, as the regions here are.
 
 use core::cell::Cell;
@@ -232,13 +232,13 @@ impl Case {
     /// Whether the window is bound, and where in the region it starts then; `None`: it is refused.
     fn bind(&self) -> Option<Option<u64>> {
         let request = self.request();
-        if !request.suits(self.window, self.bound) {
+        if !request.is_valid_for(self.window, self.bound) {
             return None;
         }
         if request.unbinds() {
             return Some(None);
         }
-        let place = request.place_in(Access::from_bits(self.region_rights), self.region);
+        let place = request.offset_in(Access::from_bits(self.region_rights), self.region);
         place.map(Some)
     }
 

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use roce::pma::{
-    answer,
+    response,
     Counts,
     MAD_LEN, //
 };
@@ -122,7 +122,7 @@ proptest! {
     #[test]
     fn any_datagram_is_left_alone_or_answered_as_it_asks(request in request(), counts in counts()) {
         let asks = request[1] == CLASS && matches!(request[3], GET | SET);
-        let found = answer(&request, &counts);
+        let found = response(&request, &counts);
         prop_assert_eq!(found.is_some(), asks);
         if let Some(mad) = found {
             let (status, data) = wanted(&request, &counts);

@@ -171,7 +171,7 @@ fn what_cannot_be_sent_takes_the_send_queue_to_error_until_it_is_resumed() {
     for (wr, expected) in [
         (request(read, 1), WcStatus::LocQpOpErr),
         (request(invalidate, 1), WcStatus::LocQpOpErr),
-        (request(send, MAX_MESSAGE + 1), WcStatus::LocLenErr),
+        (request(send, MAX_MESSAGE_BYTES + 1), WcStatus::LocLenErr),
     ] {
         let mut sender = ready(7);
         sender.post(SLOT, wr);

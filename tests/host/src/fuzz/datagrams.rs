@@ -16,7 +16,7 @@ use roce::{
     psn::Psn,
     status::DropReason,
     ud::{
-        admit,
+        check_qkey,
         headers,
         DatagramWr,
         UdSender, //
@@ -81,9 +81,9 @@ fn sent(wr: &DatagramWr, from: UdSender, psn: Psn) {
         0 => wr.remote_qkey,
         _ => from.qkey,
     };
-    assert_eq!(admit(&packet, key), Ok(from.qpn));
+    assert_eq!(check_qkey(&packet, key), Ok(from.qpn));
     let other = Qkey::new(key.get() ^ 1);
-    assert_eq!(admit(&packet, other), Err(DropReason::BadQkey));
+    assert_eq!(check_qkey(&packet, other), Err(DropReason::BadQkey));
 }
 
 /// What holds for any packet.
@@ -98,5 +98,5 @@ fn received(data: &[u8], key: Qkey) {
         0x64 | 0x65 => Err(DropReason::BadQkey),
         _ => Err(DropReason::WrongService),
     };
-    assert_eq!(admit(&packet, key), wanted);
+    assert_eq!(check_qkey(&packet, key), wanted);
 }

@@ -68,7 +68,7 @@ use roce::{
         SendOp,
         SendWr,
         WcOpcode,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     }, //
 };
 use std::collections::VecDeque;
@@ -381,7 +381,7 @@ impl World {
             match status {
                 WcStatus::Success => {
                     assert!(!self.failed, "nothing succeeds after a failure");
-                    assert!(posted.length <= MAX_MESSAGE);
+                    assert!(posted.length <= MAX_MESSAGE_BYTES);
                     let local = matches!(posted.op, Some(SendOp::Local(_)));
                     assert_eq!(posted.performed, local);
                 }

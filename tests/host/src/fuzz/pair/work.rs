@@ -25,7 +25,7 @@ use roce::{
         Remote,
         SendOp,
         SendWr,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     },
 };
 
@@ -111,7 +111,7 @@ impl World<'_> {
             ),
             5 => (self.atomic(uneven), 8, WcStatus::RemInvReqErr),
             6 => (self.atomic(nowhere), 8, denied),
-            7 => (send, MAX_MESSAGE as usize + 1, WcStatus::LocLenErr),
+            7 => (send, MAX_MESSAGE_BYTES as usize + 1, WcStatus::LocLenErr),
             8 => (self.flush(nowhere, 0), 0, denied),
             9 => return self.spoil_receive(from, Spoilt::Short, WcStatus::RemInvReqErr),
             10 => return self.spoil_receive(from, Spoilt::Bad, WcStatus::RemOpErr),
