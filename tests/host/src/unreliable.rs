@@ -214,7 +214,7 @@ impl Connection {
                 done: &mut self.done,
             };
             let packet = Packet::parse(&frame, frame.len() + 4).expect("what was sent");
-            let _ = self.receiver.handle(&packet, &mut host);
+            let _ = self.receiver.handle_request(&packet, &mut host);
             assert!(!self.receiver.take_failure());
         }
     }

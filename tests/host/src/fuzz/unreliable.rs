@@ -275,14 +275,14 @@ fn handle(receiver: &mut UcReceiver, host: &mut Host, bytes: &mut Bytes<'_>) {
     let (calls, state) = (host.calls, receiver.state());
     let (psn, outcome) = packet(bytes, before, |packet| loop {
         // Memory that is absent comes before the refusals run out.
-        match receiver.handle(packet, host) {
+        match receiver.handle_request(packet, host) {
             Ok(Taken::Paused) => {
                 assert_eq!(receiver.expected_psn(), before, "nothing has happened")
             }
             outcome => return (packet.psn(), outcome),
         }
     });
-    let late = psn != before && before.since(psn) <= roce::uc::receiver::STALE;
+    let late = psn != before && before.since(psn) <= roce::uc::receiver::MAX_LATE_PACKETS;
     if late || state != UcRecvState::Ready {
         assert!(outcome.is_err());
         assert_eq!(host.calls, calls, "what comes late has no effect");
@@ -299,7 +299,7 @@ fn control(receiver: &mut UcReceiver, host: &mut Host, bytes: &mut Bytes<'_>) {
     let reset = bytes.flag();
     receiver.fail();
     let open = host.in_progress.take().map(|wr| wr.wr_id);
-    let flushed = receiver.abandon();
+    let flushed = receiver.flush_receive();
     assert_eq!(
         flushed.map(|done| (done.wr_id, done.status)),
         open.map(|id| (id, WcStatus::WrFlushErr))
@@ -307,7 +307,7 @@ fn control(receiver: &mut UcReceiver, host: &mut Host, bytes: &mut Bytes<'_>) {
     host.completed += u64::from(flushed.is_some());
     if reset {
         receiver.reset();
-        assert_eq!(receiver.abandon(), None);
+        assert_eq!(receiver.flush_receive(), None);
         start(receiver, bytes);
     }
 }
