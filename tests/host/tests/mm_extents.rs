@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How ranges of regions are cut, against what each byte says: the very file that the module is built from.
+//! Division of ranges into extents and chunks (`rust/rdma/mm/extents.rs`), compared with a
+//! computation per byte.
 
-// The file calls it by this name.
+// The file uses this name.
 extern crate self as kernel;
 
 use core::ops::Range;
-use page::PAGE_SIZE;
-use proptest::prelude::*;
-use split::{
+use extents_rs::{
     chunk_addresses,
     chunk_of,
     ChunkRanges,
@@ -16,43 +15,46 @@ use split::{
     Pieces,
     CHUNK, //
 };
+use page::PAGE_SIZE;
+use proptest::prelude::*;
 
 #[path = "../../../rust/rdma/mm/extents.rs"]
-mod split;
+mod extents_rs;
 
-/// Stands in for the kernel's.
+/// Replaces the kernel's module.
 pub mod page {
-    /// Bytes of a page.
+    /// Length of a page in bytes.
     pub const PAGE_SIZE: usize = 4096;
 }
 
-const PAGE: u64 = PAGE_SIZE as u64;
+const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 
-/// An address, of which only the number counts.
+/// A pointer that is not dereferenced.
 fn at(address: u64) -> *mut u8 {
     core::ptr::without_provenance_mut(usize::try_from(address).unwrap())
 }
 
-/// A region of extents with these lengths, each far from the one before, at any distance from a page's start.
-fn extents(lengths: &[u64], places: &[u64]) -> (Vec<Extent>, u64) {
+/// Creates a region of extents with these lengths, at separate addresses, with the given offsets
+/// from multiples of 4 GiB.
+fn extents(lengths: &[u64], page_offsets: &[u64]) -> (Vec<Extent>, u64) {
     let mut offset = 0;
-    let found = lengths
+    let extents = lengths
         .iter()
-        .zip(places)
+        .zip(page_offsets)
         .enumerate()
-        .map(|(number, (len, place))| {
+        .map(|(number, (len, position))| {
             let extent = Extent {
                 offset,
-                address: at(((number as u64 + 1) << 32) + place),
+                address: at(((number as u64 + 1) << 32) + position),
             };
             offset += len;
             extent
         });
-    let found = found.collect();
-    (found, offset)
+    let extents = extents.collect();
+    (extents, offset)
 }
 
-/// Where a byte is, by looking at each extent.
+/// Returns the address of a byte by searching the extents.
 fn address_of(extents: &[Extent], offset: u64) -> usize {
     let extent = extents
         .iter()
@@ -61,7 +63,8 @@ fn address_of(extents: &[Extent], offset: u64) -> usize {
     extent.address.addr() + usize::try_from(offset - extent.offset).unwrap()
 }
 
-/// Pieces are where their bytes are, follow each other, end where an extent ends, and have all bytes.
+/// Checks that the pieces have the right addresses, are consecutive, end at ends of extents, and
+/// cover the range.
 fn check_pieces(extents: &[Extent], end: u64, offset: u64, len: usize) {
     let inside = u128::from(offset) + len as u128 <= u128::from(end);
     let Some(pieces) = Pieces::new(extents, end, offset, len) else {
@@ -77,20 +80,20 @@ fn check_pieces(extents: &[Extent], end: u64, offset: u64, len: usize) {
         assert_eq!(
             start.addr() + size - 1,
             address_of(extents, last),
-            "an extent ended before"
+            "a piece crosses the end of an extent"
         );
         next = last + 1;
         let ends = next == offset + len as u64;
         assert!(
             ends || extents.iter().any(|extent| extent.offset == next),
-            "cut too early"
+            "ends too early"
         );
     }
     assert_eq!(next, offset + len as u64);
 }
 
 #[test]
-fn every_range_of_small_regions_is_whole() {
+fn every_range_of_small_regions_is_covered() {
     for lengths in [
         &[5_u64][..],
         &[1, 1, 1],
@@ -108,44 +111,44 @@ fn every_range_of_small_regions_is_whole() {
 }
 
 #[test]
-fn ranges_at_the_ends_of_all_memory_are_whole_or_refused() {
-    // As the kernel's own: one extent, in which every offset is an address.
-    let everything = [Extent {
+fn ranges_at_the_ends_of_the_address_space_are_covered_or_rejected() {
+    // As for kernel memory: one extent whose offsets are addresses.
+    let kernel_memory = [Extent {
         offset: 0,
         address: core::ptr::null_mut(),
     }];
     for offset in [0, 1, 1 << 32, 1 << 63, u64::MAX - 9, u64::MAX - 1, u64::MAX] {
         for len in [0, 1, 2, 9, 1 << 32, usize::MAX - 1, usize::MAX] {
-            check_pieces(&everything, u64::MAX, offset, len);
+            check_pieces(&kernel_memory, u64::MAX, offset, len);
         }
     }
     assert!(Pieces::new(&[], 0, 0, 1).is_none());
     assert_eq!(Pieces::new(&[], 0, 0, 0).unwrap().count(), 0);
 }
 
-/// Addresses where chunks meet or where the address space ends, and around.
+/// Addresses near chunk boundaries and near the end of the address space.
 fn address() -> impl Strategy<Value = u64> {
-    let meeting = (0..1_u64 << 43, 0..3 * PAGE, any::<bool>());
+    let boundary = (0..1_u64 << 43, 0..3 * PAGE_BYTES, any::<bool>());
     prop_oneof![
-        meeting.prop_map(|(chunk, far, up)| {
+        boundary.prop_map(|(chunk, distance, up)| {
             let near = chunk * CHUNK;
             match up {
-                true => near.saturating_add(far),
-                false => near.saturating_sub(far),
+                true => near.saturating_add(distance),
+                false => near.saturating_sub(distance),
             }
         }),
         0..4 * CHUNK,
-        (0..4 * CHUNK).prop_map(|far| u64::MAX - far),
+        (0..4 * CHUNK).prop_map(|distance| u64::MAX - distance),
         any::<u64>(),
     ]
 }
 
-/// Some chunks at most, so that there are not too many parts.
+/// At most a few chunks.
 fn length() -> impl Strategy<Value = u64> {
     prop_oneof![
-        0..3 * PAGE,
+        0..3 * PAGE_BYTES,
         0..6 * CHUNK,
-        (0..6_u64, 0..3_u64).prop_map(|(count, more)| count * CHUNK + more)
+        (0..6_u64, 0..3_u64).prop_map(|(count, extra)| count * CHUNK + extra)
     ]
 }
 
@@ -158,27 +161,27 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
-    fn pieces_are_where_their_bytes_are(
+    fn pieces_have_the_addresses_of_their_bytes(
         lengths in prop::collection::vec(1..20_000_u64, 1..12),
-        places in prop::collection::vec(0..8192_u64, 12),
-        place: prop::sample::Index,
+        page_offsets in prop::collection::vec(0..8192_u64, 12),
+        position: prop::sample::Index,
         rest: prop::sample::Index,
         beyond in prop_oneof![4 => Just(0_usize), 1 => 0..3_usize],
     ) {
-        let (extents, end) = extents(&lengths, &places);
+        let (extents, end) = extents(&lengths, &page_offsets);
         let size = usize::try_from(end).unwrap() + 1;
-        let offset = place.index(size);
+        let offset = position.index(size);
         check_pieces(&extents, end, offset as u64, rest.index(size - offset) + beyond);
     }
 
     #[test]
-    fn parts_are_in_their_chunks(
+    fn parts_do_not_cross_chunks(
         start in address(),
         len in prop_oneof![length(), Just(u64::MAX)],
         offset in prop_oneof![length(), address()],
         count in length(),
     ) {
-        // As `OnDemand::new` has it: in the address space.
+        // Within the address space, as in `OnDemand::new`.
         prop_assume!(len > 0);
         let len = len.min(u64::MAX - start);
         let region = start..start + len;
@@ -194,21 +197,22 @@ proptest! {
             prop_assert!(part.end > part.start && within(&part, &region));
             prop_assert_eq!(part.start / CHUNK, (part.end - 1) / CHUNK, "one chunk");
             next = part.end;
-            prop_assert!(next % CHUNK == 0 || next == start + offset + count, "cut too early");
+            prop_assert!(next % CHUNK == 0 || next == start + offset + count, "ends too early");
             let number = u128::from(part.start / CHUNK - start / CHUNK);
             let chunk = chunk_of(start, part.start);
             prop_assert_eq!(chunk.map(u128::from), (number <= u128::from(u32::MAX)).then_some(number));
-            // The last two mebibytes of all addresses have no end that is an address.
+            // The end of the last chunk of the address space is not an address.
             let base = part.start / CHUNK * CHUNK;
             let ends = base.checked_add(CHUNK);
-            let found = chunk.and_then(|chunk| chunk_addresses(start, len, chunk));
-            prop_assert_eq!(found.is_some(), chunk.is_some() && ends.is_some());
-            if let (Some(found), Some(ends)) = (found, ends) {
-                prop_assert!(within(&part, &found), "{part:x?} in {found:x?}");
-                prop_assert!(within(&found, &(base..ends)));
-                prop_assert_eq!((found.start % PAGE, found.end % PAGE), (0, 0));
-                let needed = start / PAGE..(region.end - 1) / PAGE + 1;
-                prop_assert!(within(&(found.start / PAGE..found.end / PAGE), &needed), "more than is needed");
+            let addresses = chunk.and_then(|chunk| chunk_addresses(start, len, chunk));
+            prop_assert_eq!(addresses.is_some(), chunk.is_some() && ends.is_some());
+            if let (Some(addresses), Some(ends)) = (addresses, ends) {
+                prop_assert!(within(&part, &addresses), "{part:x?} in {addresses:x?}");
+                prop_assert!(within(&addresses, &(base..ends)));
+                prop_assert_eq!((addresses.start % PAGE_BYTES, addresses.end % PAGE_BYTES), (0, 0));
+                let needed = start / PAGE_BYTES..(region.end - 1) / PAGE_BYTES + 1;
+                let pages = addresses.start / PAGE_BYTES..addresses.end / PAGE_BYTES;
+                prop_assert!(within(&pages, &needed), "exceeds the region");
             }
         }
         prop_assert_eq!(next, start + offset + count);
