@@ -6,8 +6,7 @@
 //! Each is the largest value that the user ABI can express, or bounds the kernel memory that one object may
 //! take.
 
-/// Longest message (C9-94).
-pub(crate) const MAX_MESSAGE_BYTES: u32 = 1 << 31;
+pub(crate) use roce::wr::MAX_MESSAGE_BYTES;
 
 /// Scatter/gather entries of one work request.
 pub(crate) const MAX_SGE: u32 = 32;

@@ -1,45 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rights to memory, and the range check of a memory key: arithmetic only.
-//!
-//! Owns the bits of the rights and the test whether one range lies in another. Does not know
-//! keys, protection domains or memory.
+//! Access rights, and the range check of a memory key. Arithmetic only: no keys, PDs or memory.
 
-/// Rights to a memory region, or those that a QP grants its peer: a set of bits.
+/// Rights to a memory region, or the rights that a QP grants its peer: a set of bits.
 ///
 /// C: `enum ib_access_flags`, `rdma/ib_verbs.h`; `enum ib_uverbs_access_flags`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Access(u32);
 
 impl Access {
-    /// No right but to read locally, which cannot be taken away.
+    /// No right except local read, which is always granted.
     pub const NONE: Self = Self(0);
-    /// To write locally.
+    /// Local write.
     pub const LOCAL_WRITE: Self = Self(1);
-    /// To be written by the peer.
+    /// Write by the peer.
     pub const REMOTE_WRITE: Self = Self(1 << 1);
-    /// To be read by the peer.
+    /// Read by the peer.
     pub const REMOTE_READ: Self = Self(1 << 2);
-    /// To be changed atomically by the peer.
+    /// Atomic operations by the peer.
     pub const REMOTE_ATOMIC: Self = Self(1 << 3);
-    /// To have memory windows bound to it.
+    /// Binding of memory windows.
     pub const MW_BIND: Self = Self(1 << 4);
-    /// Remote addresses count from the start of the region.
+    /// Remote addresses are offsets from the start of the region.
     pub const ZERO_BASED: Self = Self(1 << 5);
-    /// Pages are not pinned.
+    /// Pages are not pinned (ODP).
     pub const ON_DEMAND: Self = Self(1 << 6);
     /// The memory consists of huge pages.
     pub const HUGETLB: Self = Self(1 << 7);
-    /// To be flushed until visible to all.
+    /// FLUSH by the peer with global visibility.
     pub const FLUSH_GLOBAL: Self = Self(1 << 8);
-    /// To be flushed until safe from loss of power.
+    /// FLUSH by the peer with persistence.
     pub const FLUSH_PERSISTENT: Self = Self(1 << 9);
-    /// Writes to it need not be seen in order. The lowest of the optional bits.
+    /// Writes may become visible out of order. The lowest of the optional bits.
     pub const RELAXED_ORDERING: Self = Self(1 << 20);
-    /// Every bit that is a hint: who does not know one goes on without it. C: `IB_ACCESS_OPTIONAL`.
+    /// All optional bits. A driver ignores those that it does not support. C: `IB_ACCESS_OPTIONAL`.
     pub const OPTIONAL: Self = Self(0x3FF << 20);
 
-    /// Takes every bit of `bits`, known or not.
+    /// Keeps all bits of `bits`, known or not.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
@@ -53,19 +50,19 @@ impl Access {
         self.0
     }
 
-    /// Returns whether every right of `other` is in the set.
+    /// Returns whether the set contains all rights of `other`.
     #[inline]
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Returns whether something is changed by who uses one of these rights.
+    /// Returns whether the set contains a right to modify memory.
     #[inline]
     #[must_use]
     pub const fn writes(self) -> bool {
-        let changing = Self::LOCAL_WRITE.0 | Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0;
-        self.0 & changing != 0
+        let modifying = Self::LOCAL_WRITE.0 | Self::REMOTE_WRITE.0 | Self::REMOTE_ATOMIC.0;
+        self.0 & modifying != 0
     }
 
     /// Returns the rights that are in either set.
@@ -83,33 +80,33 @@ impl Access {
     }
 }
 
-/// Why a key does not open the memory that was asked for.
+/// Why a key does not grant an access.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum AccessError {
     /// No memory has this key.
     Key,
     /// The memory belongs to another protection domain.
     ProtectionDomain,
-    /// The memory does not grant the right.
+    /// The memory does not grant the requested right.
     Rights,
-    /// Some of the bytes lie outside of the memory.
+    /// Some bytes are outside of the memory.
     Bounds,
-    /// The memory is registered, but its pages cannot be had.
+    /// The memory is registered, but its pages cannot be faulted in.
     Fault,
 }
 
-/// Why bytes were not moved.
+/// Why payload was not copied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Obstacle<E> {
-    /// Some of the memory is not there at present. Whoever holds it will bring it, and then the
-    /// same is to be done again.
+    /// Some of the memory is not present. The owner of the memory faults it in; then the operation
+    /// must be repeated.
     Absent,
-    /// It cannot be done, now or later.
+    /// The operation has failed; repeating it does not help.
     Refused(E),
 }
 
 impl<E> Obstacle<E> {
-    /// Changes the reason of a refusal.
+    /// Converts the error of [`Obstacle::Refused`].
     pub fn map<F>(self, f: impl FnOnce(E) -> F) -> Obstacle<F> {
         match self {
             Self::Absent => Obstacle::Absent,
@@ -124,18 +121,17 @@ impl<E> From<E> for Obstacle<E> {
     }
 }
 
-/// What became of a packet that a QP was given.
+/// The outcome of handling a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum Taken {
-    /// All of it was dealt with.
+    /// The packet was handled completely.
     Whole,
-    /// Memory that it needs is absent. Nobody can tell that it has arrived; it is to be given
-    /// again, before any other, when the memory is there.
+    /// Memory is not present. The caller must pass the packet again, before any other, when it is.
     Paused,
 }
 
-/// A range of an address space of 2^64 bytes.
+/// A range of a 64-bit address space.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Region {
     /// First address.
@@ -144,10 +140,10 @@ pub struct Region {
     pub length: u64,
 }
 
-/// Where in a region some bytes start, or `None`: [`Region::offset_of`], in unsigned integers of one width, whichever.
+/// [`Region::offset_of`] for unsigned integers of any width.
 ///
-/// What is said of it in one width holds in all: it compares, adds and subtracts, and looks at no single bit. So the
-/// tests try every range there is in eight bits.
+/// The expression only compares, adds and subtracts, so it behaves alike in all widths. The tests
+/// check every range of an 8-bit address space.
 macro_rules! offset_of {
     ($iova:expr, $length:expr, $va:expr, $len:expr) => {{
         let offset = $va.checked_sub($iova)?;
@@ -155,20 +151,20 @@ macro_rules! offset_of {
         if $len > available {
             return None;
         }
-        if let Some(to_last) = $len.checked_sub(1) {
-            $va.checked_add(to_last)?;
+        if let Some(last) = $len.checked_sub(1) {
+            $va.checked_add(last)?;
         }
         Some(offset)
     }};
 }
 
 impl Region {
-    /// Returns where in the region the `len` bytes at `va` start; `None` unless all of them lie
-    /// in the region.
+    /// Returns the offset in the region of the `len` bytes at `va`; `None` unless the region
+    /// contains all of them.
     ///
-    /// Nothing wraps: bytes beyond the last address are in no region, whatever its length says.
-    /// No bytes at all may start anywhere from the first address of the region to the one that
-    /// follows its last (an operation of length 0 must not get here at all, C9-88).
+    /// Addresses do not wrap: bytes beyond the last address are in no region, whatever its length.
+    /// A range of 0 bytes may start anywhere from the first address of the region to the one after
+    /// its last. Operations of length 0 must not be checked at all (C9-88).
     #[inline]
     #[must_use]
     pub fn offset_of(&self, va: u64, len: u64) -> Option<u64> {
@@ -180,8 +176,8 @@ impl Region {
 mod tests {
     use super::*;
 
-    /// What [`Region::offset_of`] must say, in numbers too wide to wrap.
-    fn oracle(region: Region, va: u64, len: u64) -> Option<u64> {
+    /// Expected result of [`Region::offset_of`], computed in integers too wide to overflow.
+    fn expected_offset(region: Region, va: u64, len: u64) -> Option<u64> {
         let (first, start) = (u128::from(region.iova), u128::from(va));
         let end = (first + u128::from(region.length)).min(1 << 64);
         let inside = start >= first && start + u128::from(len) <= end;
@@ -198,7 +194,7 @@ mod tests {
                 for (va, len) in ends().flat_map(|va| ends().map(move |len| (va, len))) {
                     assert_eq!(
                         region.offset_of(va, len),
-                        oracle(region, va, len),
+                        expected_offset(region, va, len),
                         "{region:x?} {va:#x} {len:#x}"
                     );
                 }
@@ -206,7 +202,8 @@ mod tests {
         }
     }
 
-    /// All four numbers, in a space of 256 bytes: a proof for these, and by [`offset_of!`] for any.
+    /// All values in an address space of 256 bytes. By the argument at [`offset_of!`], this covers
+    /// any width.
     #[test]
     fn range_check_is_exact_for_every_range_of_a_small_address_space() {
         fn checked(iova: u8, length: u8, va: u8, len: u8) -> Option<u8> {
@@ -218,10 +215,10 @@ mod tests {
             for va in 0..=u8::MAX {
                 for len in 0..=u8::MAX {
                     let fits = va >= iova && u32::from(va) + u32::from(len) <= end;
-                    let wanted = if fits { Some(va - iova) } else { None };
+                    let expected = if fits { Some(va - iova) } else { None };
                     assert_eq!(
                         checked(iova, length, va, len),
-                        wanted,
+                        expected,
                         "{iova} {length} {va} {len}"
                     );
                     inside += u32::from(fits);
@@ -232,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_have_the_numbers_of_the_abi() {
+    fn rights_match_the_abi() {
         for (access, bits) in [
             (Access::NONE, 0),
             (Access::LOCAL_WRITE, 1),
@@ -254,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_contained_only_all_together() {
+    fn a_set_contains_another_only_with_all_its_rights() {
         let both = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
         assert!(both.contains(Access::REMOTE_READ));
         assert!(!Access::REMOTE_READ.contains(both));

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The names of things on the wire: QP numbers, keys, message numbers.
-//!
-//! Each is a type of its own, so that none can be passed for another. What a key opens and
-//! which QP a number belongs to is not known here. All values are in host order.
+//! Identifiers on the wire: QP numbers, keys, message numbers. Each is a separate type. Values are
+//! in host order.
 
-/// The largest value of a 24-bit field.
+/// Maximum value of a 24-bit field.
 const MASK_24: u32 = 0xff_ffff;
 
 /// A queue pair number: 24 bits.
@@ -13,10 +11,10 @@ const MASK_24: u32 = 0xff_ffff;
 pub struct Qpn(u32);
 
 impl Qpn {
-    /// The general services interface, to which connection managers send.
+    /// The general services interface (QP 1), which receives connection management datagrams.
     pub const GSI: Self = Self(1);
 
-    /// The number that multicast packets carry in place of a QP's.
+    /// The destination QP number of multicast packets.
     pub const MULTICAST: Self = Self(MASK_24);
 
     /// Keeps the low 24 bits of `value`.
@@ -34,7 +32,7 @@ impl Qpn {
     }
 }
 
-/// A message sequence number: 24 bits, counted by the responder.
+/// A message sequence number (MSN): 24 bits, counted by the responder.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Msn(u32);
 
@@ -53,7 +51,7 @@ impl Msn {
         self.0
     }
 
-    /// Returns the number that follows.
+    /// Returns the next number.
     #[inline]
     #[must_use]
     pub const fn next(self) -> Self {
@@ -61,33 +59,33 @@ impl Msn {
     }
 }
 
-/// A partition key: 15 bits of partition, and bit 15 for full membership.
+/// A partition key (P_Key): a 15-bit partition number and the membership bit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Pkey(u16);
 
 impl Pkey {
-    /// The default partition with full membership: the only key of a RoCE port.
+    /// Full membership of the default partition: the only P_Key of a RoCE port.
     pub const DEFAULT: Self = Self(0xffff);
 
-    /// Bit of full membership.
+    /// The membership bit, set for full membership.
     const FULL_MEMBER: u16 = 0x8000;
 
-    /// Takes `value` as it is.
+    /// Wraps `value`.
     #[inline]
     #[must_use]
     pub const fn new(value: u16) -> Self {
         Self(value)
     }
 
-    /// Returns the key with its membership bit.
+    /// Returns the key, including the membership bit.
     #[inline]
     #[must_use]
     pub const fn get(self) -> u16 {
         self.0
     }
 
-    /// Returns whether members with these two keys may talk: one partition, and not both limited
-    /// members of it.
+    /// Returns whether members with these keys may communicate: they belong to the same partition,
+    /// and at least one has full membership.
     #[inline]
     #[must_use]
     pub const fn matches(self, other: Self) -> bool {
@@ -97,12 +95,12 @@ impl Pkey {
     }
 }
 
-/// A queue key, which a datagram must carry to be accepted.
+/// A queue key (Q_Key), which a datagram must contain to be accepted.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Qkey(u32);
 
 impl Qkey {
-    /// Takes `value` as it is.
+    /// Wraps `value`.
     #[inline]
     #[must_use]
     pub const fn new(value: u32) -> Self {
@@ -116,7 +114,7 @@ impl Qkey {
         self.0
     }
 
-    /// Returns whether bit 31 is set: in a work request, such a key stands for that of the QP.
+    /// Returns whether bit 31 is set. In a WR, such a key is replaced by the Q_Key of the QP.
     #[inline]
     #[must_use]
     pub const fn is_privileged(self) -> bool {
@@ -124,12 +122,12 @@ impl Qkey {
     }
 }
 
-/// A local memory key.
+/// A local memory key (L_Key).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Lkey(u32);
 
 impl Lkey {
-    /// Takes `value` as it is.
+    /// Wraps `value`.
     #[inline]
     #[must_use]
     pub const fn new(value: u32) -> Self {
@@ -144,12 +142,12 @@ impl Lkey {
     }
 }
 
-/// A remote memory key, of a memory region or of a memory window.
+/// A remote memory key (R_Key) of a memory region or memory window.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Rkey(u32);
 
 impl Rkey {
-    /// Takes `value` as it is.
+    /// Wraps `value`.
     #[inline]
     #[must_use]
     pub const fn new(value: u32) -> Self {
@@ -169,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_24_bits_drop_the_rest() {
+    fn numbers_keep_24_bits() {
         assert_eq!(Qpn::new(0xff00_0011), Qpn::new(0x11));
         assert_eq!(Qpn::new(u32::MAX), Qpn::MULTICAST);
         assert_eq!(Msn::new(0x0100_0000).get(), 0);
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn pkey_needs_one_full_member_of_the_same_partition() {
+    fn pkeys_match_if_one_is_a_full_member_of_the_same_partition() {
         let full = Pkey::new(0x8001);
         let limited = Pkey::new(0x0001);
         assert!(full.matches(full));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Conversions between integers that the standard library has no name for.
+//! Integer conversions that the standard library does not name.
 //!
-//! Each one either cannot lose anything or says in its name what it keeps. This is the only
-//! file of the crate that uses `as` on integers; the assertion below is what it relies on.
+//! Each is lossless, or its name says which bits it keeps. No other file of the crate uses `as` on
+//! integers.
 
-// The widening conversions hold on every machine that has `usize` of 32 or 64 bits.
+// The widening conversions rely on this.
 const _: () = assert!(usize::BITS >= u32::BITS && usize::BITS <= u64::BITS);
 
-/// Widens `value`, also in constants.
+/// Widens `value`; usable in constants.
 #[inline]
 #[must_use]
 #[expect(clippy::as_conversions, reason = "`usize` has more than 8 bits")]
@@ -35,7 +35,7 @@ pub const fn usize_as_u64(value: usize) -> u64 {
 /// Keeps the low 8 bits of `value`.
 #[inline]
 #[must_use]
-#[expect(clippy::as_conversions, reason = "cuts on purpose")]
+#[expect(clippy::as_conversions, reason = "truncation is intended")]
 pub const fn low_u8(value: u32) -> u8 {
     value as u8
 }
@@ -43,12 +43,12 @@ pub const fn low_u8(value: u32) -> u8 {
 /// Keeps the low 32 bits of `value`.
 #[inline]
 #[must_use]
-#[expect(clippy::as_conversions, reason = "cuts on purpose")]
+#[expect(clippy::as_conversions, reason = "truncation is intended")]
 pub const fn low_u32(value: u64) -> u32 {
     value as u32
 }
 
-/// Reads the bits of `value` as two's complement.
+/// Reinterprets `value` as two's complement.
 #[inline]
 #[must_use]
 #[expect(clippy::as_conversions, reason = "keeps every bit")]
@@ -56,7 +56,7 @@ pub const fn signed(value: u32) -> i32 {
     value as i32
 }
 
-/// Narrows `value`, or gives `u16::MAX` where it does not fit.
+/// Narrows `value`. Returns `u16::MAX` if it does not fit.
 #[inline]
 #[must_use]
 pub fn saturating_u16(value: usize) -> u16 {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn cutting_keeps_the_low_bits() {
+    fn truncation_keeps_the_low_bits() {
         assert_eq!(low_u8(0x1234_5678), 0x78);
         assert_eq!(low_u32(0x1234_5678_9abc_def0), 0x9abc_def0);
     }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn saturating_stops_at_the_largest() {
+    fn saturating_stops_at_the_maximum() {
         assert_eq!(saturating_u16(0xffff), 0xffff);
         assert_eq!(saturating_u16(0x1_0000), 0xffff);
     }

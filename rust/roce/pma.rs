@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Performance management: the answers of a port to requests for its counters.
+//! Performance management: the response of a port to a MAD that reads its counters.
 //!
-//! Owns the layout of these management datagrams, and which are answered. Does not know how they come
-//! and go, nor who counts. There is nothing to set: a consumer takes the difference of two readings.
+//! No attribute can be set. Consumers compute the difference of two readings.
 //!
 //! IBA 13.4 (management datagrams), 16.1 (performance management).
 
@@ -17,30 +16,30 @@ use zerocopy::{
     IntoBytes, //
 };
 
-/// Bytes of a management datagram.
+/// Length of a MAD in bytes.
 pub const MAD_LEN: usize = 256;
 
-/// The class of performance management.
-const CLASS: u8 = 0x04;
+/// Management class: performance management.
+const PERF_MGMT_CLASS: u8 = 0x04;
 
-/// Version of the format, the first byte of a management datagram, and of the class.
+/// Base version, the first byte of a MAD, and class version.
 pub const VERSION: u8 = 1;
 
-/// Methods.
+/// Values of the method field.
 mod method {
     pub(super) const GET: u8 = 0x01;
     pub(super) const SET: u8 = 0x02;
     pub(super) const GET_RESP: u8 = 0x81;
 }
 
-/// Attributes.
+/// Values of the attribute field.
 mod attribute {
     pub(super) const CLASS_PORT_INFO: u16 = 0x0001;
     pub(super) const PORT_COUNTERS: u16 = 0x0012;
     pub(super) const PORT_COUNTERS_EXTENDED: u16 = 0x001d;
 }
 
-/// Statuses.
+/// Values of the status field.
 mod status {
     pub(super) const OK: u16 = 0;
     pub(super) const BAD_VERSION: u16 = 0x0004;
@@ -49,16 +48,16 @@ mod status {
     pub(super) const BAD_VALUE: u16 = 0x001c;
 }
 
-/// Capability: counters of 64 bits, but none of unicast and multicast packets apart.
+/// Capability: 64-bit counters are supported, except those for unicast and multicast packets.
 const EXTENDED_WITHOUT_CASTS: u16 = 1 << 10;
 
-/// Time within which an answer comes: 4.096 us times two to this power, about a second.
-const RESPONSE_TIME: u32 = 18;
+/// Response time: 4.096 us times 2 to this power, about one second.
+const RESPONSE_TIME_CODE: u32 = 18;
 
-/// The only port.
-const PORT: u8 = 1;
+/// The only port number.
+const PORT_NUM: u8 = 1;
 
-/// The forms on the wire, big endian.
+/// Wire formats, big endian.
 mod layout {
     use zerocopy::byteorder::network_endian::{
         U16,
@@ -151,7 +150,7 @@ use layout::{
     PortCountersExtended, //
 };
 
-/// What a port has counted.
+/// Counters of a port.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
     /// Bytes sent.
@@ -162,64 +161,64 @@ pub struct Counts {
     pub sent_packets: u64,
     /// Packets received.
     pub received_packets: u64,
-    /// Packets that could not be sent.
+    /// Packets that were not sent.
     pub send_discards: u64,
-    /// Packets received that were damaged or made no sense.
+    /// Damaged or invalid packets received.
     pub receive_errors: u64,
-    /// Times that the link went down.
+    /// Number of times the link went down.
     pub link_downed: u64,
 }
 
-/// Returns the answer to `request`. `None`: it is no request for performance management.
+/// Returns the response to `request`; `None` if it is not a performance management request.
 #[must_use]
-pub fn answer(request: &[u8; MAD_LEN], counts: &Counts) -> Option<[u8; MAD_LEN]> {
+pub fn response(request: &[u8; MAD_LEN], counts: &Counts) -> Option<[u8; MAD_LEN]> {
     let request = Mad::read_from_bytes(request).ok()?;
     let header = request.header;
-    if header.class != CLASS || !matches!(header.method, method::GET | method::SET) {
+    if header.class != PERF_MGMT_CLASS || !matches!(header.method, method::GET | method::SET) {
         return None;
     }
-    let mut answer = Mad { ..request };
-    answer.header.method = method::GET_RESP;
-    answer.reserved = [0; 40];
-    answer.data = [0; 192];
+    let mut reply = Mad { ..request };
+    reply.header.method = method::GET_RESP;
+    reply.reserved = [0; 40];
+    reply.data = [0; 192];
     let status = match header.method {
         _ if header.base_version != VERSION || header.class_version != VERSION => {
             status::BAD_VERSION
         }
         method::SET => status::BAD_METHOD,
-        _ => fill(&mut answer, &request, counts),
+        _ => fill(&mut reply, &request, counts),
     };
-    answer.header.status = U16::new(status);
-    <[u8; MAD_LEN]>::read_from_bytes(answer.as_bytes()).ok()
+    reply.header.status = U16::new(status);
+    <[u8; MAD_LEN]>::read_from_bytes(reply.as_bytes()).ok()
 }
 
-/// Writes the attribute that is asked for. Returns the status.
-fn fill(answer: &mut Mad, request: &Mad, counts: &Counts) -> u16 {
+/// Writes the requested attribute. Returns the status.
+fn fill(reply: &mut Mad, request: &Mad, counts: &Counts) -> u16 {
     let attribute = request.header.attribute.get();
     if attribute == attribute::CLASS_PORT_INFO {
-        put(answer, &class_port_info());
+        write_data(reply, &class_port_info());
         return status::OK;
     }
     let [_, port, ..] = request.data;
     match attribute {
-        attribute::PORT_COUNTERS | attribute::PORT_COUNTERS_EXTENDED if port != PORT => {
+        attribute::PORT_COUNTERS | attribute::PORT_COUNTERS_EXTENDED if port != PORT_NUM => {
             status::BAD_VALUE
         }
         attribute::PORT_COUNTERS => {
-            put(answer, &port_counters(counts));
+            write_data(reply, &port_counters(counts));
             status::OK
         }
         attribute::PORT_COUNTERS_EXTENDED => {
-            put(answer, &port_counters_extended(counts));
+            write_data(reply, &port_counters_extended(counts));
             status::OK
         }
         _ => status::BAD_ATTRIBUTE,
     }
 }
 
-/// Writes `value` at the beginning of the data, where it has room.
-fn put(answer: &mut Mad, value: &(impl IntoBytes + zerocopy::Immutable)) {
-    let _ = value.write_to_prefix(&mut answer.data);
+/// Writes `value` at the start of the data.
+fn write_data(reply: &mut Mad, value: &(impl IntoBytes + zerocopy::Immutable)) {
+    let _ = value.write_to_prefix(&mut reply.data);
 }
 
 fn class_port_info() -> ClassPortInfo {
@@ -227,17 +226,17 @@ fn class_port_info() -> ClassPortInfo {
         base_version: VERSION,
         class_version: VERSION,
         capabilities: U16::new(EXTENDED_WITHOUT_CASTS),
-        capabilities_2_and_response_time: U32::new(RESPONSE_TIME),
+        capabilities_2_and_response_time: U32::new(RESPONSE_TIME_CODE),
     }
 }
 
-/// The short counters, which stay at their largest value once they have reached it (16.1.3.5).
+/// The 32-bit counters, which stop at their maximum value (16.1.3.5).
 fn port_counters(counts: &Counts) -> PortCounters {
     let words = |bytes: u64| U32::new(u32::try_from(bytes >> 2).unwrap_or(u32::MAX));
     let packets = |count: u64| U32::new(u32::try_from(count).unwrap_or(u32::MAX));
     let errors = |count: u64| U16::new(u16::try_from(count).unwrap_or(u16::MAX));
     PortCounters {
-        port_select: PORT,
+        port_select: PORT_NUM,
         link_downed: u8::try_from(counts.link_downed).unwrap_or(u8::MAX),
         receive_errors: errors(counts.receive_errors),
         send_discards: errors(counts.send_discards),
@@ -251,7 +250,7 @@ fn port_counters(counts: &Counts) -> PortCounters {
 
 fn port_counters_extended(counts: &Counts) -> PortCountersExtended {
     PortCountersExtended {
-        port_select: PORT,
+        port_select: PORT_NUM,
         sent_words: U64::new(counts.sent_bytes >> 2),
         received_words: U64::new(counts.received_bytes >> 2),
         sent_packets: U64::new(counts.sent_packets),
@@ -280,7 +279,7 @@ mod tests {
         mad[8..16].copy_from_slice(&[9, 8, 7, 6, 5, 4, 3, 2]);
         mad[16..18].copy_from_slice(&attribute.to_be_bytes());
         mad[65] = port;
-        // What nobody asks for must not come back.
+        // The response must not contain these bytes.
         mad[100..].fill(0xee);
         mad
     }
@@ -290,8 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_a_response_to_its_request() {
-        let mad = answer(&request(1, 1, 0), &COUNTS).unwrap();
+    fn the_response_matches_its_request() {
+        let mad = response(&request(1, 1, 0), &COUNTS).unwrap();
         assert_eq!(mad[..4], [1, 4, 1, 0x81]);
         assert_eq!(status_of(&mad), 0);
         assert_eq!(mad[8..18], [9, 8, 7, 6, 5, 4, 3, 2, 0, 1]);
@@ -302,8 +301,8 @@ mod tests {
     }
 
     #[test]
-    fn short_counters_stop_at_all_ones() {
-        let mad = answer(&request(1, 0x12, 1), &COUNTS).unwrap();
+    fn short_counters_stop_at_their_maximum() {
+        let mad = response(&request(1, 0x12, 1), &COUNTS).unwrap();
         assert_eq!(status_of(&mad), 0);
         let data = &mad[64..];
         assert_eq!(data[..8], [0, 1, 0, 0, 0, 0, 0, 2]);
@@ -317,8 +316,8 @@ mod tests {
     }
 
     #[test]
-    fn long_counters_count_on() {
-        let mad = answer(&request(1, 0x1d, 1), &COUNTS).unwrap();
+    fn extended_counters_have_64_bits() {
+        let mad = response(&request(1, 0x1d, 1), &COUNTS).unwrap();
         let data = &mad[64..];
         assert_eq!(data[..8], [0, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(data[8..16], 0x48d1_59e2u64.to_be_bytes());
@@ -329,30 +328,30 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_answered_is_refused_with_its_reason() {
-        let refused = [
+    fn invalid_requests_get_an_error_status() {
+        let invalid = [
             (request(1, 0x12, 2), 0x1c),
             (request(1, 0x1d, 0), 0x1c),
             (request(1, 0x99, 1), 0x0c),
             (request(2, 0x12, 1), 0x08),
         ];
-        for (request, status) in refused {
-            let mad = answer(&request, &COUNTS).unwrap();
+        for (request, status) in invalid {
+            let mad = response(&request, &COUNTS).unwrap();
             assert_eq!((mad[3], status_of(&mad)), (0x81, status));
             assert_eq!(mad[64..], [0; 192]);
         }
         let mut old = request(1, 0x12, 1);
         old[2] = 2;
-        assert_eq!(status_of(&answer(&old, &COUNTS).unwrap()), 4);
+        assert_eq!(status_of(&response(&old, &COUNTS).unwrap()), 4);
     }
 
     #[test]
-    fn others_are_left_to_others() {
+    fn other_datagrams_get_no_response() {
         for (class, method) in [(7, 3), (0x81, 1), (4, 0x81), (4, 3), (3, 2)] {
             let mut mad = request(method, 0x12, 1);
             mad[1] = class;
             assert_eq!(
-                answer(&mad, &COUNTS),
+                response(&mad, &COUNTS),
                 None,
                 "class {class}, method {method}"
             );

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What whoever receives messages must ask of the holder of memory and receives.
-//!
-//! Owns the questions that arise for any connected service. Knows neither packets nor peers.
+//! Callbacks of a message receiver, for any connected service.
 
 use crate::{
     access::{
@@ -20,27 +18,27 @@ use crate::{
     }, //
 };
 
-/// What a receiver of messages must ask of whoever holds the memory and the receive queue.
+/// Callbacks of a message receiver: take a receive WR, place payload, check an rkey, complete.
 pub trait RecvContext {
-    /// Takes the next receive work request, whose scatter list becomes the receive in progress.
-    /// `None` if there is none; [`BadRecv`] if it is taken, but cannot be used.
+    /// Takes the next receive WR. Its scatter list becomes the receive in progress. Returns `None`
+    /// if no receive is posted, [`BadRecv`] if the receive was taken but cannot be used.
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>>;
 
-    /// Copies `payload` of the packet at hand into the receive in progress, from byte `offset`
-    /// on. It never reaches past the length of that receive.
+    /// Copies `payload` of the current packet to the receive in progress, at `offset` bytes. The
+    /// copy does not exceed the length of the receive.
     ///
     /// # Errors
     ///
-    /// The status with which the receive shall complete, for example [`WcStatus::LocProtErr`]; or that
-    /// its memory is absent at present.
+    /// The status with which the receive must complete, for example [`WcStatus::LocProtErr`]; or
+    /// [`Obstacle::Absent`] if its memory is not present.
     fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>>;
 
-    /// Checks that the peer may do `access` to `length` bytes at `remote`. Never called for 0
-    /// bytes (C9-88).
+    /// Checks that the key grants `access` to `length` bytes at `remote`. Not called for 0 bytes
+    /// (C9-88).
     ///
     /// # Errors
     ///
-    /// Why it may not; or that the memory is absent at present.
+    /// The access error; or [`Obstacle::Absent`] if the memory is not present.
     fn check_remote(
         &mut self,
         remote: Remote,
@@ -48,19 +46,19 @@ pub trait RecvContext {
         access: Access,
     ) -> Result<(), Obstacle<AccessError>>;
 
-    /// Copies `payload` of the packet at hand to `remote`, which lies in a range that was
-    /// checked when the message began, though its memory may be gone since.
+    /// Copies `payload` of the current packet to `remote`. The range was checked when the message
+    /// started, but the memory may have been deregistered since.
     ///
     /// # Errors
     ///
-    /// Why it cannot; or that the memory is absent at present.
+    /// The access error; or [`Obstacle::Absent`] if the memory is not present.
     fn place_remote(
         &mut self,
         remote: Remote,
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>>;
 
-    /// Reports a receive as complete. `solicited` says that the peer asks to wake the consumer.
-    /// An acknowledgement cannot leave before this returns.
+    /// Completes a receive. `solicited` is set if the peer requests a completion event. No ACK of
+    /// the message is sent before this returns.
     fn complete_receive(&mut self, completion: Completion, solicited: bool);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why something ended: completions, refusals by the peer, packets dropped.
-//!
-//! Says why, never how: no state changes here, and nothing is counted here.
+//! Reasons: completion status of work requests, NAK codes, drop reasons of packets.
 
 use core::ffi::CStr;
 
@@ -13,54 +11,54 @@ use core::ffi::CStr;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum WcStatus {
-    /// Done.
+    /// Success.
     Success = 0,
-    /// A local buffer or a message had the wrong length.
+    /// A local buffer or message had an invalid length.
     LocLenErr = 1,
-    /// The work request or the state of the QP made no sense.
+    /// The WR or the state of the QP is invalid.
     LocQpOpErr = 2,
-    /// As [`WcStatus::LocQpOpErr`], for the context of a reliable datagram.
+    /// Like [`WcStatus::LocQpOpErr`], for an end-to-end context (RD).
     LocEecOpErr = 3,
-    /// A local key does not cover the buffer, or not with the right that was needed.
+    /// A local key does not cover the buffer, or does not grant the required right.
     LocProtErr = 4,
-    /// The QP entered the error state before the request was done.
+    /// The QP entered the error state before the request completed.
     WrFlushErr = 5,
-    /// A memory window could not be bound.
+    /// A memory window was not bound.
     MwBindErr = 6,
-    /// The peer sent an answer that no request asks for.
+    /// The peer sent an invalid response.
     BadRespErr = 7,
-    /// A remote write with immediate data met a protection fault.
+    /// An incoming RDMA WRITE with immediate data caused a protection fault.
     LocAccessErr = 8,
-    /// The peer refused: invalid request.
+    /// NAK from the peer: invalid request.
     RemInvReqErr = 9,
-    /// The peer refused: remote access.
+    /// NAK from the peer: remote access error.
     RemAccessErr = 10,
-    /// The peer refused: it could not carry out the operation.
+    /// NAK from the peer: operational error, the request cannot be executed.
     RemOpErr = 11,
-    /// The peer did not answer, however often it was asked.
+    /// The peer did not respond before the retries were exhausted.
     RetryExcErr = 12,
-    /// The peer was never ready to receive.
+    /// The peer sent RNR NAKs until the retries were exhausted.
     RnrRetryExcErr = 13,
-    /// A reliable datagram left its domain.
+    /// Violation of the reliable datagram domain.
     LocRddViolErr = 14,
-    /// The peer refused: invalid reliable datagram.
+    /// NAK from the peer: invalid RD request.
     RemInvRdReqErr = 15,
     /// The peer aborted the operation.
     RemAbortErr = 16,
-    /// No end-to-end context has that number.
+    /// Invalid number of an end-to-end context.
     InvEecnErr = 17,
-    /// The end-to-end context is in the wrong state.
+    /// Invalid state of an end-to-end context.
     InvEecStateErr = 18,
-    /// The transport cannot go on.
+    /// Fatal transport error.
     FatalErr = 19,
-    /// An answer of the management agent did not come in time.
+    /// The response of a management agent timed out.
     RespTimeoutErr = 20,
     /// Any other error.
     GeneralErr = 21,
 }
 
 impl WcStatus {
-    /// Returns the number that user space sees.
+    /// Returns the value in the user ABI.
     #[inline]
     #[must_use]
     #[expect(clippy::as_conversions, reason = "reads the discriminant")]
@@ -69,26 +67,26 @@ impl WcStatus {
     }
 }
 
-/// Why a responder refused a request for good, or asks for it again.
+/// Why a responder sent a NAK.
 ///
 /// IBA: NAK codes of the AETH syndrome. C: `enum ib_wc_status` has the matching results.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum NakCode {
-    /// A packet is missing; send again from the PSN of the NAK on.
+    /// PSN sequence error: a packet is missing. Retransmit from the PSN of the NAK on.
     PsnSequence = 0,
-    /// The request is not one that this responder can serve.
+    /// The responder does not support the request.
     InvalidRequest = 1,
-    /// A remote key does not cover what was asked for.
+    /// A remote key does not grant the requested access.
     RemoteAccess = 2,
-    /// The responder could not carry out the request.
+    /// The responder cannot execute the request.
     RemoteOperational = 3,
     /// The reliable datagram is invalid.
     InvalidRdRequest = 4,
 }
 
 impl NakCode {
-    /// Returns the code as it is sent in the low five bits of a syndrome.
+    /// Returns the code, the low five bits of a syndrome.
     #[inline]
     #[must_use]
     #[expect(clippy::as_conversions, reason = "reads the discriminant")]
@@ -110,8 +108,8 @@ impl NakCode {
         }
     }
 
-    /// Returns the status with which the refused request completes at the requester; `None` if
-    /// the request is to be sent again instead.
+    /// Returns the status with which the request completes at the requester; `None` if it must be
+    /// retransmitted instead.
     #[must_use]
     pub const fn wc_status(self) -> Option<WcStatus> {
         match self {
@@ -124,7 +122,7 @@ impl NakCode {
     }
 }
 
-/// Declares [`DropReason`], so that a variant cannot exist without its name and its counter.
+/// Declares [`DropReason`] with a counter name for each variant.
 macro_rules! drop_reasons {
     ($($(#[doc = $doc:literal])+ $reason:ident = $name:literal,)+) => {
         /// Why a received packet was dropped. Each reason is a counter of the device.
@@ -146,7 +144,7 @@ macro_rules! drop_reasons {
                 }
             }
 
-            /// Returns the name of the counter, ended by a NUL as C wants it.
+            /// Returns the name of the counter as a C string.
             #[must_use]
             pub const fn c_name(self) -> &'static CStr {
                 match self {
@@ -163,67 +161,68 @@ macro_rules! drop_reasons {
 }
 
 drop_reasons! {
-    /// The packet ends before its headers and its ICRC do.
+    /// The packet is shorter than its headers and ICRC.
     TooShort = "rx_too_short",
-    /// No opcode of a service that exists here has this number.
+    /// The opcode is reserved or belongs to an unsupported service.
     UnknownOpcode = "rx_unknown_opcode",
     /// The transport header version is not 0.
     BadVersion = "rx_bad_version",
-    /// More pad bytes are announced than there are bytes of payload.
+    /// The pad count exceeds the payload length.
     BadPad = "rx_bad_pad",
-    /// The IP header has options, is a fragment, or does not announce UDP.
+    /// The packet has IP options, is a fragment, or is not UDP.
     BadIpHeader = "rx_bad_ip_header",
-    /// The invariant CRC is wrong.
+    /// The ICRC is wrong.
     BadIcrc = "rx_bad_icrc",
     /// The destination address is not one of this device.
     NotOurAddress = "rx_not_our_address",
     /// No QP has this number.
     UnknownQp = "rx_unknown_qp",
-    /// The QP is of another type than the opcode's service.
+    /// The QP has a different service than the opcode.
     WrongService = "rx_wrong_service",
-    /// The QP is not in a state in which it receives such packets.
+    /// The QP does not receive such packets in its current state.
     WrongQpState = "rx_wrong_qp_state",
-    /// The packet does not come from the address the QP is connected to, or on this machine from another QP.
+    /// The source is not the address to which the QP is connected, or is a different QP of this
+    /// host.
     WrongSource = "rx_wrong_source",
     /// The partition key does not match.
     BadPkey = "rx_bad_pkey",
     /// The queue key does not match.
     BadQkey = "rx_bad_qkey",
-    /// What came to QP 1 is no management datagram.
+    /// The packet to QP 1 is not a MAD.
     BadMad = "rx_bad_mad",
     /// No QP is attached to this multicast group.
     NoMulticastMember = "rx_no_multicast_member",
-    /// Too many packets already wait for this QP.
+    /// The inbox of the QP is full.
     QueueFull = "rx_queue_full",
-    /// Memory ran out.
+    /// Memory allocation failed.
     NoMemory = "rx_no_memory",
-    /// An unreliable message found no receive work request.
+    /// No receive was posted for an unreliable message.
     NoReceiveBuffer = "rx_no_receive_buffer",
-    /// The payload has not the length that opcode, path MTU and message ask for.
+    /// The payload length does not match opcode, path MTU and message length.
     BadLength = "rx_bad_length",
-    /// The packet does not continue the message before it.
+    /// The packet does not continue the current message.
     BadSequence = "rx_bad_sequence",
-    /// The request is later than the one expected, and that was reported already.
+    /// The request is ahead of the expected PSN, and a NAK was already sent.
     AheadOfSequence = "rx_ahead_of_sequence",
-    /// An old request came again, and its answer is no longer kept.
+    /// A duplicate request whose response is no longer kept.
     UnknownDuplicate = "rx_unknown_duplicate",
-    /// An answer came again, or to no request in flight.
+    /// A duplicate response, or a response to no request in flight.
     StaleResponse = "rx_stale_response",
-    /// An answer is not the next one that is due.
+    /// A response is not the next expected one.
     ResponseGap = "rx_response_gap",
-    /// An unreliable request asked for memory that its key does not open.
+    /// The key of an unreliable request does not grant the access.
     AccessDenied = "rx_access_denied",
-    /// The syndrome of an acknowledgement is reserved.
+    /// The syndrome of an ACK is reserved.
     BadSyndrome = "rx_bad_syndrome",
-    /// A congestion notification, on which nothing acts.
+    /// A congestion notification; not acted upon.
     CongestionNotification = "rx_congestion_notification",
 }
 
 impl DropReason {
-    /// Number of reasons, and so of counters.
+    /// Number of reasons and counters.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// Returns the place of the reason's counter, always below [`DropReason::COUNT`].
+    /// Returns the index of the counter, always below [`DropReason::COUNT`].
     #[inline]
     #[must_use]
     #[expect(clippy::as_conversions, reason = "reads the discriminant")]
@@ -237,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nak_codes_survive_the_wire() {
+    fn nak_codes_can_be_decoded() {
         for code in 0..=u8::MAX {
             match NakCode::from_code(code) {
                 Some(nak) => assert_eq!(nak.code(), code),
@@ -247,9 +246,9 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_has_its_own_place_and_name() {
-        for (place, reason) in DropReason::ALL.iter().enumerate() {
-            assert_eq!(reason.index(), place);
+    fn every_reason_has_its_own_index_and_name() {
+        for (index, reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), index);
             assert_eq!(reason.c_name().to_str(), Ok(reason.name()));
             let same = |other: &&DropReason| other.name() == reason.name();
             assert_eq!(DropReason::ALL.iter().filter(same).count(), 1, "{reason:?}");
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_have_the_numbers_of_the_abi() {
+    fn statuses_match_the_abi() {
         use WcStatus::*;
         let in_order = [
             Success,
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_complete_with_their_status_and_a_gap_with_none() {
+    fn each_nak_has_its_status_and_a_sequence_nak_has_none() {
         assert_eq!(NakCode::PsnSequence.wc_status(), None);
         for (code, status) in [(1, 9), (2, 10), (3, 11), (4, 15)] {
             let nak = NakCode::from_code(code).unwrap();

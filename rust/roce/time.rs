@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Time as the protocol sees it: nanoseconds of a monotonic clock that somebody else reads.
-//!
-//! Owns the two tables by which QP attributes and packets encode a delay in five bits. Knows no
-//! clock and no timer.
+//! Time of the protocol: nanoseconds of a monotonic clock, which the caller reads. Also the two
+//! 5-bit encodings of a delay, in QP attributes and packets.
 
-/// A point in time: nanoseconds since an origin that the caller chose and keeps.
+/// A point in time: nanoseconds since an origin that the caller chooses.
 ///
-/// The clock must be monotonic. 64 bits last for 584 years, so the order never wraps.
+/// The clock must be monotonic. 64 bits last 584 years, so it does not wrap.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The latest point there is.
+    /// The latest point in time.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// Takes nanoseconds since the caller's origin.
+    /// Converts from nanoseconds since the caller's origin.
     #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
@@ -29,14 +27,14 @@ impl Instant {
         self.0
     }
 
-    /// Returns the point `delay` later, or [`Instant::MAX`].
+    /// Returns the point in time `delay` later, at most [`Instant::MAX`].
     #[inline]
     #[must_use]
     pub const fn saturating_add(self, delay: Duration) -> Self {
         Self(self.0.saturating_add(delay.0))
     }
 
-    /// Returns the time that passed from `earlier` to `self`, or zero if none did.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is later.
     #[inline]
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
@@ -58,22 +56,22 @@ impl Instant {
     }
 }
 
-/// A span of time, in nanoseconds.
+/// A time span, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Duration(u64);
 
 impl Duration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// Takes nanoseconds.
+    /// Converts from nanoseconds.
     #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Takes microseconds; a span that does not fit becomes the longest one.
+    /// Converts from microseconds, saturating.
     #[inline]
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
@@ -87,14 +85,14 @@ impl Duration {
         self.0
     }
 
-    /// Returns the sum, or the longest span.
+    /// Returns the sum, saturating.
     #[inline]
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// Returns `factor` times the span, or the longest span.
+    /// Returns the product, saturating.
     #[inline]
     #[must_use]
     pub const fn saturating_mul(self, factor: u64) -> Self {
@@ -102,13 +100,13 @@ impl Duration {
     }
 }
 
-/// Bits of a delay code in a QP attribute or in an AETH.
+/// Mask of a delay code in a QP attribute or AETH.
 const CODE_MASK: u8 = 0x1f;
 
-/// Unit of the ACK timeout: 4.096 us.
+/// Unit of the ACK timeout.
 const ACK_UNIT_NS: u64 = 4_096;
 
-/// Unit of the RNR table: 10 us.
+/// Unit of the RNR table.
 const RNR_UNIT_US: u64 = 10;
 
 /// RNR NAK delays by timer code, in units of 10 us.
@@ -120,24 +118,24 @@ const RNR_TABLE: [u32; 32] = [
     32_768, 49_152,
 ];
 
-/// Returns how long a requester waits for an answer: 4.096 us times 2^`code`.
+/// Returns the ACK timeout of `code`: 4.096 us times 2^`code`. `None` for code 0: no timeout.
 ///
-/// Only the low five bits of `code` count. `None` for code 0: it waits for ever.
-/// IBA: Local ACK Timeout. C: `timeout` of `struct ib_qp_attr`.
+/// Only the low five bits of `code` are used. IBA: Local ACK Timeout. C: `timeout` of `struct
+/// ib_qp_attr`.
 #[inline]
 #[must_use]
 pub const fn ack_timeout(code: u8) -> Option<Duration> {
     match code & CODE_MASK {
         0 => None,
-        // At most 2^43: no bit is lost.
+        // The result is at most 2^43.
         exponent => Some(Duration(ACK_UNIT_NS << exponent)),
     }
 }
 
-/// Returns how long a requester holds back after an RNR NAK that carries `code`.
+/// Returns the delay before a requester retransmits after an RNR NAK with `code`.
 ///
-/// Only the low five bits of `code` count. Code 0 is the longest delay, 655.36 ms.
-/// IBA: encoding of the RNR NAK timer field. C: `min_rnr_timer` of `struct ib_qp_attr`.
+/// Only the low five bits of `code` are used. Code 0 is the longest delay, 655.36 ms. IBA: encoding
+/// of the RNR NAK timer field. C: `min_rnr_timer` of `struct ib_qp_attr`.
 #[must_use]
 pub fn rnr_timeout(code: u8) -> Duration {
     let units = RNR_TABLE.get(usize::from(code & CODE_MASK)).copied();
@@ -157,7 +155,7 @@ mod tests {
             ack_timeout(31),
             Some(Duration::from_nanos(8_796_093_022_208))
         );
-        assert_eq!(ack_timeout(32), None, "only five bits count");
+        assert_eq!(ack_timeout(32), None, "only five bits are used");
     }
 
     #[test]
@@ -168,7 +166,7 @@ mod tests {
         assert_eq!(rnr_timeout(3), Duration::from_micros(30));
         assert_eq!(rnr_timeout(12), Duration::from_micros(640));
         assert_eq!(rnr_timeout(31), Duration::from_micros(491_520));
-        assert_eq!(rnr_timeout(33), rnr_timeout(1), "only five bits count");
+        assert_eq!(rnr_timeout(33), rnr_timeout(1), "only five bits are used");
     }
 
     #[test]

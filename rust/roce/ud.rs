@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable datagrams (UD): one message is one packet, and nobody answers.
+//! Unreliable datagrams (UD): one message is one unacknowledged packet.
 //!
-//! Owns the headers of a datagram and the check that lets one in. There is no state: a PSN is
-//! counted by the caller, and means nothing to the receiver.
+//! Builds the headers of a datagram and checks received ones. Stateless: the caller counts the PSN,
+//! which receivers ignore.
 
 use crate::{
     id::{
@@ -30,44 +30,42 @@ use crate::{
     wr::Imm, //
 };
 
-/// Bytes in front of the payload in a receive buffer: room for the global route header, or for
-/// the IP header that takes its place.
+/// Space before the payload in a receive buffer, in bytes: the GRH, or the IP header in its place.
 pub const GRH_LEN: u32 = 40;
 
-/// A send work request for a datagram.
+/// A send WR for a datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DatagramWr {
-    /// The consumer's name for it.
+    /// Identifier from the consumer.
     pub wr_id: u64,
-    /// Whom it is for.
+    /// Destination QP.
     pub remote_qpn: Qpn,
-    /// What lets it in there.
+    /// Q_Key of the destination.
     pub remote_qkey: Qkey,
-    /// Immediate data to go with it.
+    /// Immediate data.
     pub imm: Option<Imm>,
-    /// Bytes of payload.
+    /// Payload length in bytes.
     pub length: u32,
-    /// Whether its success is to be reported.
+    /// Whether success generates a completion.
     pub signaled: bool,
-    /// Whether to wake the receiver.
+    /// Whether to request a completion event at the receiver.
     pub solicited: bool,
 }
 
-/// The queue pair that a datagram comes from.
+/// The source QP of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct UdSender {
-    /// Its number.
+    /// QP number.
     pub qpn: Qpn,
-    /// Its own Q_Key.
+    /// Q_Key of the QP.
     pub qkey: Qkey,
-    /// Its partition.
+    /// P_Key.
     pub pkey: Pkey,
 }
 
-/// Returns the headers of datagram `wr`. `None` never happens: the opcodes exist.
+/// Returns the headers of datagram `wr`. Never `None`: the opcodes exist.
 ///
-/// A Q_Key with the highest bit set belongs to the system: who asks for one sends its queue pair's
-/// own instead.
+/// A Q_Key in the WR with the highest bit set is replaced by the Q_Key of the sending QP.
 #[must_use]
 pub fn headers(wr: &DatagramWr, from: UdSender, psn: Psn) -> Option<Headers> {
     let imm = wr.imm.is_some();
@@ -89,12 +87,12 @@ pub fn headers(wr: &DatagramWr, from: UdSender, psn: Psn) -> Option<Headers> {
     })
 }
 
-/// Checks that a packet is a datagram that `qkey` lets in. Returns who sent it.
+/// Checks that a packet is a datagram with the Q_Key `qkey`. Returns the source QP.
 ///
 /// # Errors
 ///
 /// [`DropReason::WrongService`], or [`DropReason::BadQkey`].
-pub fn admit(packet: &Packet<'_>, qkey: Qkey) -> Result<Qpn, DropReason> {
+pub fn check_qkey(packet: &Packet<'_>, qkey: Qkey) -> Result<Qpn, DropReason> {
     if packet.opcode().service() != Service::Ud {
         return Err(DropReason::WrongService);
     }
@@ -142,29 +140,35 @@ mod tests {
         assert_eq!(packet.payload_len(), 5);
         assert_eq!(packet.dest_qpn(), Qpn::new(0x345));
         assert!(packet.solicited() && packet.imm().is_none());
-        assert_eq!(admit(&packet, Qkey::new(0x1111)), Ok(FROM.qpn));
-        assert_eq!(admit(&packet, Qkey::new(0x1112)), Err(DropReason::BadQkey));
+        assert_eq!(check_qkey(&packet, Qkey::new(0x1111)), Ok(FROM.qpn));
+        assert_eq!(
+            check_qkey(&packet, Qkey::new(0x1112)),
+            Err(DropReason::BadQkey)
+        );
     }
 
     #[test]
-    fn a_key_of_the_system_is_that_of_the_sending_queue_pair() {
+    fn a_privileged_qkey_is_replaced_by_that_of_the_sending_qp() {
         let (bytes, len) = sent(&wr(0x8fff_ffff, None));
         let packet = Packet::parse(&bytes, len).unwrap();
-        assert_eq!(admit(&packet, FROM.qkey), Ok(FROM.qpn));
+        assert_eq!(check_qkey(&packet, FROM.qkey), Ok(FROM.qpn));
     }
 
     #[test]
-    fn immediate_data_goes_along() {
+    fn immediate_data_is_sent() {
         let (bytes, len) = sent(&wr(1, Some(Imm([1, 2, 3, 4]))));
         let packet = Packet::parse(&bytes, len).unwrap();
         assert_eq!(packet.imm(), Some(ImmDt([1, 2, 3, 4])));
     }
 
     #[test]
-    fn what_is_no_datagram_is_not_let_in() {
+    fn a_packet_of_another_service_is_dropped() {
         let headers = Headers::new(Opcode::RC_READ_REQUEST, FROM.pkey, FROM.qpn, Psn::new(0));
         let headers = headers.emit(0);
         let packet = Packet::parse(headers.as_slice(), headers.len() + 4).unwrap();
-        assert_eq!(admit(&packet, FROM.qkey), Err(DropReason::WrongService));
+        assert_eq!(
+            check_qkey(&packet, FROM.qkey),
+            Err(DropReason::WrongService)
+        );
     }
 }

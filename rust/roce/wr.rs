@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests and completions, as values that were checked when they were made.
+//! Work requests and completions.
 //!
-//! Owns what a consumer can ask for and what it is told in the end. Knows neither the layout of
-//! a ring nor any memory: a scatter/gather list stays with the caller, who finds it again by the
+//! Values here are validated. Scatter/gather lists stay with the caller, which finds them by the
 //! slot of the request.
 
 use crate::{
@@ -16,21 +15,21 @@ use crate::{
     }, //
 };
 
-/// The longest message, in bytes (C9-94).
-pub const MAX_MESSAGE: u32 = 1 << 31;
+/// Maximum length of a message in bytes (C9-94).
+pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
 
-/// A place in the peer's memory.
+/// An address in the peer's memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Remote {
-    /// Address, in the address space that the key stands for.
+    /// Address in the address space of the key.
     pub va: u64,
-    /// Key that opens the memory.
+    /// Key of the memory.
     pub rkey: Rkey,
 }
 
 impl Remote {
-    /// Returns the place `bytes` further on. The address wraps: a range that reaches around the
-    /// end of the address space is refused by whoever owns the memory.
+    /// Returns the address `bytes` bytes later. It wraps: the owner of the memory rejects a range
+    /// that crosses the end of the address space.
     #[inline]
     #[must_use]
     pub fn advance(self, bytes: u32) -> Self {
@@ -51,45 +50,44 @@ impl From<&Reth> for Remote {
     }
 }
 
-/// Immediate data: four bytes that nobody between the two consumers interprets, in the order in
-/// which they are on the wire.
+/// Immediate data: four bytes in wire order, not interpreted between the two consumers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Imm(pub [u8; 4]);
 
-/// What an atomic operation does to the eight bytes that it names. It yields what they were.
+/// An atomic operation on eight bytes. It returns their original value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AtomicOp {
-    /// They become `swap` if they are `compare`.
+    /// Stores `swap` if the value is `compare`.
     CompareSwap {
-        /// What they must be.
+        /// Expected value.
         compare: u64,
         /// What they become.
         swap: u64,
     },
-    /// `add` is added to them; a carry out of the highest bit is lost.
+    /// Adds `add`, modulo 2^64.
     FetchAdd {
-        /// The summand.
+        /// Value to add.
         add: u64,
     },
 }
 
-/// Size and alignment of what an atomic operation or an atomic write works on, in bytes.
+/// Size and alignment in bytes of the operand of an atomic operation or atomic write.
 pub const ATOMIC_BYTES: u32 = 8;
 
-/// Where flushed data shall be.
+/// Where flushed data must be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Placement {
-    /// Visible to all. C: `IB_FLUSH_GLOBAL`.
+    /// Globally visible. C: `IB_FLUSH_GLOBAL`.
     Global,
-    /// Safe from loss of power. C: `IB_FLUSH_PERSISTENT`.
+    /// Persistent. C: `IB_FLUSH_PERSISTENT`.
     Persistent,
     /// Both.
     Both,
 }
 
 impl Placement {
-    /// Returns the placement with these bits, those of the FETH and of the user ABI; `None` if they
-    /// ask for nothing or for more than there is.
+    /// Returns the placement with these bits, which FETH and user ABI share; `None` if no bit or an
+    /// unknown bit is set.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
@@ -113,7 +111,7 @@ impl Placement {
         }
     }
 
-    /// Returns the rights that the peer must have for it.
+    /// Returns the access rights that it requires.
     #[inline]
     #[must_use]
     pub const fn access(self) -> Access {
@@ -125,89 +123,89 @@ impl Placement {
     }
 }
 
-/// Which data is flushed.
+/// The data to flush.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FlushScope {
-    /// So many bytes from the named place on.
+    /// This number of bytes, starting at the address.
     Range(u32),
-    /// The whole region that the key opens; the address means nothing.
+    /// The whole region of the key; the address is unused.
     Region,
 }
 
-/// What a request is about that concerns nobody but its own host. Its details stay with the
-/// caller.
+/// A local operation, which sends no packet. The caller keeps the details.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LocalOp {
-    /// A key is taken back, after everything before it is complete.
+    /// Invalidates a key, after all earlier requests are complete.
     Invalidate,
-    /// A memory window is bound.
+    /// Binds a memory window.
     Bind,
-    /// A region is registered.
+    /// Registers a region.
     Register,
 }
 
-/// What a send work request asks for.
+/// The operation of a send WR.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SendOp {
-    /// A message into the next buffer that the peer has posted.
+    /// Sends a message to the next receive that the peer has posted.
     Send {
-        /// Data for the peer's completion.
+        /// Immediate data for the peer's completion.
         imm: Option<Imm>,
     },
-    /// A message as with [`SendOp::Send`], on whose arrival the peer takes one of its keys back.
+    /// Like [`SendOp::Send`]; the peer also invalidates one of its keys.
     SendInvalidate {
         /// The peer's key.
         rkey: Rkey,
     },
-    /// A message into memory of the peer.
+    /// Writes to memory of the peer.
     Write {
-        /// Where it goes.
+        /// Destination.
         remote: Remote,
-        /// Data for the peer's completion; without it, the peer gets none.
+        /// Immediate data for the peer's completion. Without it, the peer gets no completion.
         imm: Option<Imm>,
     },
-    /// Memory of the peer into local memory.
+    /// Reads memory of the peer into local memory.
     Read {
-        /// Where it comes from.
+        /// Source.
         remote: Remote,
     },
-    /// The same; when all of it is there, a local key is taken back.
+    /// Like [`SendOp::Read`]; a local key is invalidated when the data is complete.
     ReadInvalidate {
-        /// Where it comes from.
+        /// Source.
         remote: Remote,
         /// The local key.
         rkey: Rkey,
     },
-    /// An atomic operation on memory of the peer. What it found goes to local memory.
+    /// Executes an atomic operation on memory of the peer. The original value is stored in local
+    /// memory.
     Atomic {
-        /// The eight bytes.
+        /// Address of the eight bytes.
         remote: Remote,
-        /// What is done to them.
+        /// The operation.
         op: AtomicOp,
     },
-    /// Eight bytes of memory of the peer, written as a whole.
+    /// Atomically writes eight bytes of memory of the peer.
     AtomicWrite {
-        /// Where they go.
+        /// Destination.
         remote: Remote,
-        /// What they become, as a number in the order of this machine.
+        /// The new value, in host byte order.
         value: u64,
     },
-    /// Memory of the peer, brought to where it shall be.
+    /// Flushes memory of the peer.
     Flush {
-        /// Where it starts, and the key.
+        /// Start and key of the memory.
         remote: Remote,
-        /// How much.
+        /// Extent of the memory.
         scope: FlushScope,
-        /// Where it shall be.
+        /// Where the data must be.
         placement: Placement,
     },
-    /// Something that takes no packet, in its turn.
+    /// A local operation, executed in order with the other requests.
     Local(LocalOp),
 }
 
 impl SendOp {
-    /// Returns whether nothing but its own response can complete it, and whether it counts among the
-    /// requests that the peer serves only so many of at a time.
+    /// Returns whether the request completes only with its own response, and counts against the
+    /// number of requests that the peer serves at a time.
     #[inline]
     #[must_use]
     pub const fn awaits_response(&self) -> bool {
@@ -226,7 +224,7 @@ impl SendOp {
         matches!(self, Self::Read { .. } | Self::ReadInvalidate { .. })
     }
 
-    /// Returns whether packets carry the bytes of the message away.
+    /// Returns whether its packets contain the bytes of the message.
     #[inline]
     #[must_use]
     pub const fn sends_payload(&self) -> bool {
@@ -238,7 +236,7 @@ impl SendOp {
         }
     }
 
-    /// Returns whether it uses up a receive of the peer, and so completes something there.
+    /// Returns whether it consumes a receive of the peer.
     #[inline]
     #[must_use]
     pub const fn uses_receive(&self) -> bool {
@@ -270,46 +268,46 @@ impl SendOp {
     }
 }
 
-/// A send work request.
+/// A send WR.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SendWr {
-    /// The consumer's name for it.
+    /// Identifier from the consumer.
     pub wr_id: u64,
-    /// What it asks for.
+    /// The operation.
     pub op: SendOp,
-    /// Length of the message in bytes, at most [`MAX_MESSAGE`]; [`ATOMIC_BYTES`] for an atomic
-    /// operation or write, 0 for a flush and for what is local.
+    /// Length of the message in bytes, at most [`MAX_MESSAGE_BYTES`]; [`ATOMIC_BYTES`] for an
+    /// atomic operation or atomic write, 0 for a flush or local operation.
     pub length: u32,
-    /// Whether success is told, too; failure always is.
+    /// Whether success generates a completion. Failure always does.
     pub signaled: bool,
-    /// Whether the peer's completion shall wake its consumer.
+    /// Whether to request a completion event at the peer.
     pub solicited: bool,
     /// Whether it waits until all earlier requests that await a response are complete.
     pub fence: bool,
 }
 
-/// A receive work request.
+/// A receive WR.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RecvWr {
-    /// The consumer's name for it.
+    /// Identifier from the consumer.
     pub wr_id: u64,
-    /// How many bytes its buffers hold.
+    /// Total length of its buffers in bytes.
     pub length: u32,
 }
 
-/// A receive work request that cannot be used, as its owner found when it was taken.
+/// A receive WR that turned out to be unusable when it was taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BadRecv {
-    /// The consumer's name for it.
+    /// Identifier from the consumer.
     pub wr_id: u64,
-    /// What is wrong: [`WcStatus::LocQpOpErr`]; or [`WcStatus::WrFlushErr`]: the queue pair has failed.
+    /// The reason: [`WcStatus::LocQpOpErr`], or [`WcStatus::WrFlushErr`] if the QP has failed.
     pub status: WcStatus,
 }
 
-/// The kind of a completed work request.
+/// The opcode of a completion.
 ///
-/// The numbers are those of the user ABI. C: `enum ib_uverbs_wc_opcode`, and `enum ib_wc_opcode`
-/// for the receiving ones.
+/// The values are those of the user ABI. C: `enum ib_uverbs_wc_opcode`; `enum ib_wc_opcode` for
+/// receives.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum WcOpcode {
@@ -331,16 +329,16 @@ pub enum WcOpcode {
     Flush = 8,
     /// An atomic write.
     AtomicWrite = 9,
-    /// A region was registered; for consumers in the kernel alone.
+    /// A region was registered; only for ULPs.
     RegMr = 10,
     /// A message was received.
     Recv = 128,
-    /// A message was written to registered memory and announced by immediate data.
+    /// An RDMA WRITE with immediate data was received.
     RecvRdmaWithImm = 129,
 }
 
 impl WcOpcode {
-    /// Returns the number that user space sees.
+    /// Returns the value in the user ABI.
     #[inline]
     #[must_use]
     #[expect(clippy::as_conversions, reason = "reads the discriminant")]
@@ -349,25 +347,25 @@ impl WcOpcode {
     }
 }
 
-/// How a work request ended. The QP is for the caller to add.
+/// The completion of a WR. The caller adds the QP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Completion {
-    /// The consumer's name for the request.
+    /// Identifier from the consumer.
     pub wr_id: u64,
-    /// How it went.
+    /// Status.
     pub status: WcStatus,
-    /// What it was.
+    /// Opcode.
     pub opcode: WcOpcode,
-    /// Bytes transferred; 0 after a failure.
+    /// Bytes transferred; 0 on failure.
     pub byte_len: u32,
-    /// Immediate data of the peer.
+    /// Immediate data from the peer.
     pub imm: Option<Imm>,
-    /// The key that the peer had taken back.
+    /// The key that the peer invalidated.
     pub invalidated: Option<Rkey>,
 }
 
 impl Completion {
-    /// Returns the completion of a request that failed.
+    /// Returns the completion of a failed request.
     #[inline]
     #[must_use]
     pub const fn failed(wr_id: u64, opcode: WcOpcode, status: WcStatus) -> Self {
@@ -392,7 +390,7 @@ mod tests {
     };
 
     #[test]
-    fn opcodes_have_the_numbers_of_the_abi() {
+    fn opcodes_match_the_abi() {
         let read = SendOp::Read { remote: REMOTE };
         assert_eq!(read.wc_opcode().code(), 2);
         assert_eq!(SendOp::Send { imm: None }.wc_opcode().code(), 0);
@@ -402,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_as_a_request_that_awaits_a_response() {
+    fn properties_of_each_operation() {
         let (remote, rkey) = (REMOTE, Rkey::new(2));
         let op = AtomicOp::FetchAdd { add: 1 };
         let flush = SendOp::Flush {
@@ -427,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn placements_have_the_bits_of_the_wire() {
+    fn placements_match_the_wire_format() {
         for bits in 0..=u8::MAX {
             match Placement::from_bits(bits) {
                 Some(placement) => assert_eq!(placement.bits(), bits),
@@ -438,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn remote_address_wraps() {
+    fn remote_addresses_wrap() {
         assert_eq!(REMOTE.advance(2).va, 1);
         assert_eq!(REMOTE.advance(2).rkey, REMOTE.rkey);
     }

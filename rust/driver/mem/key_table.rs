@@ -308,12 +308,12 @@ impl KeyTable {
         let offset = match entry {
             KeyEntry::Region(mr) => mr.locate(generation, &request).ok().and_then(|_| {
                 // Checks the rights and bounds of the region.
-                bind.place_in(mr.access, mr.region)
+                bind.offset_in(mr.access, mr.region)
             }),
             KeyEntry::Fast(fast) => fast
                 .locate(generation, &request)
                 .ok()
-                .and_then(|(active, _)| bind.place_in(active.access, active.region)),
+                .and_then(|(active, _)| bind.offset_in(active.access, active.region)),
             KeyEntry::Window(_) => None,
         };
         if offset.is_none() {

@@ -130,7 +130,7 @@ impl Mw {
         let mut binding = self.binding.lock();
         // CAST: The generation is the low byte of the key.
         let has_key = binding.generation == bind.window.get() as u8;
-        if !has_key || !bind.suits(self.window_type, binding.place.is_some()) {
+        if !has_key || !bind.is_valid_for(self.window_type, binding.place.is_some()) {
             return None;
         }
         let place = match bind.unbinds() {

@@ -63,7 +63,7 @@ use roce::{
         },
         packet::{
             Packet,
-            MAX_LEN, //
+            MAX_PACKET_LEN, //
         }, //
     }, //
 };
@@ -183,7 +183,7 @@ impl Demux {
             .map_err(|_| DropReason::TooShort)?;
         let (opcode, number) = Packet::destination(bth)?;
         // Packets in an inbox are not charged to a socket, so their length is limited.
-        if packet.udp_payload_len() > MAX_LEN {
+        if packet.udp_payload_len() > MAX_PACKET_LEN {
             return Err(DropReason::BadLength);
         }
         if opcode.service() == Service::Ud {

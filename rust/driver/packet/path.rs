@@ -207,7 +207,7 @@ impl Path {
             .checked_add(payload_len)?
             .checked_add(trailer_len(payload_len))?;
         self.ipv4_id = self.ipv4_id.wrapping_add(1);
-        self.masked.packet(self.ipv4_id, udp_payload);
+        self.masked.set_packet(self.ipv4_id, udp_payload);
         TxPacket::new(&self.masked, headers, payload_len)
     }
 

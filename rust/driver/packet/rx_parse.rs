@@ -23,7 +23,7 @@ use rdma::{
 use roce::{
     id::Pkey,
     psn::Psn,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     status::DropReason,
     wire::{
         bth::BTH_LEN,
@@ -34,13 +34,13 @@ use roce::{
         ip::Masked,
         packet::{
             Packet,
-            MAX_HEADERS, //
+            MAX_HEADERS_LEN, //
         }, //
     }, //
 };
 
 /// Buffer for headers that are not contiguous in the skb.
-type HeaderCopy = [u8; MAX_HEADERS];
+type HeaderCopy = [u8; MAX_HEADERS_LEN];
 
 /// Also check the ICRC of packets that never left this host.
 static VERIFY_ALWAYS: Atomic<bool> = Atomic::new(false);
@@ -91,7 +91,7 @@ pub(crate) fn coalesce<'a>(
     let mut packet = *first;
     // Terminates: a buffer has at most 64 packets.
     while let Some(next) = coalesced.next() {
-        let mut header_copy = [0; MAX_HEADERS];
+        let mut header_copy = [0; MAX_HEADERS_LEN];
         let parsed = parse(&next, &mut header_copy).ok();
         let longer = parsed.and_then(|(headers, next_packet)| {
             let longer = packet.coalesce(&next_packet, mtu)?;
@@ -146,7 +146,7 @@ fn verify_icrc(rx: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result
         return Ok(());
     }
     if skb.packets() > 1 {
-        masked.of_burst(rx.index(), rx.udp_payload_len());
+        masked.select_packet(rx.index(), rx.udp_payload_len());
     }
     let start = packet.payload_offset();
     let headers = headers.get(..start).ok_or(DropReason::TooShort)?;

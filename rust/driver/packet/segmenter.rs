@@ -22,10 +22,8 @@ use roce::{
     access::Obstacle,
     segmentation::{
         gso::PacketSplitter,
-        tx_desc::{
-            Mtu,
-            TxDesc, //
-        }, //
+        mtu::Mtu,
+        tx_desc::TxDesc, //
     }, //
 };
 

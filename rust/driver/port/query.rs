@@ -28,7 +28,7 @@ use rdma::{
     net::netdev::NetDevBorrow, //
 };
 use roce::{
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     status::DropReason, //
 };
 

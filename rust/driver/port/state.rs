@@ -44,7 +44,7 @@ use rdma::{
 };
 use roce::{
     id::Qpn,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     wire::{
         bth::BTH_LEN,
         icrc::ICRC_LEN,

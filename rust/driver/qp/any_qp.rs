@@ -35,7 +35,7 @@ use rdma::{
     net::rx::skb::RxSkb, //
 };
 use roce::{
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     wire::opcode::{
         Opcode,
         Service, //

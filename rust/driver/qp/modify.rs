@@ -35,7 +35,7 @@ use roce::{
         SendAction,
         Transition, //
     },
-    segmentation::tx_desc::Mtu, //
+    segmentation::mtu::Mtu, //
 };
 
 /// Sets the attributes of `qp` that `mask` names.

@@ -43,7 +43,7 @@ use roce::{
     },
     wire::packet::{
         Packet,
-        MAX_HEADERS, //
+        MAX_HEADERS_LEN, //
     },
     wr::{
         Completion,
@@ -124,7 +124,7 @@ fn process_buffer(
     let mut next = Some(skb.current());
     // Terminates: a buffer has at most 64 packets.
     while let Some(first) = next {
-        let mut header_buf = [0; MAX_HEADERS];
+        let mut header_buf = [0; MAX_HEADERS_LEN];
         let mut coalesced = CoalescedPackets::new(first);
         let taken = packet(&first, &mut header_buf).and_then(|packet| {
             // The demux looked at the first packet only. The others must have the same destination QP.

@@ -24,10 +24,12 @@ use crate::{
 };
 use roce::{
     access::Obstacle,
-    segmentation::tx_desc::{
-        Mtu,
-        TxDesc,
-        TxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            TxDesc,
+            TxPayload, //
+        }, //
     },
     status::WcStatus, //
 };

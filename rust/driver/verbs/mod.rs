@@ -157,7 +157,7 @@ impl Driver for Ferroce {
     }
 
     fn process_mad(dev: &Device<Self>, request: &[u8; MAD_LEN]) -> Option<[u8; MAD_LEN]> {
-        pma::answer(request, &dev.port().counters().pma_counts())
+        pma::response(request, &dev.port().counters().pma_counts())
     }
 
     fn netdev(&self) -> Option<NetDev> {

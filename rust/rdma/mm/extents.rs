@@ -3,7 +3,7 @@
 //! Arithmetic on ranges of a region: pieces between extents, and ranges of addresses between ODP chunks.
 //!
 //! Depends on the kernel for the page size only; addresses are not dereferenced.
-//! `tests/host/tests/extents.rs` compiles this file too, and compares it with a byte-by-byte model.
+//! `tests/host/tests/mm_extents.rs` compiles this file too, and compares it with a byte-by-byte model.
 
 use core::ops::Range;
 use kernel::page::PAGE_SIZE;

@@ -8,7 +8,7 @@
 
 use crate::{
     psn::Psn,
-    segmentation::tx_desc::MAX_PSNS,
+    segmentation::mtu::MAX_PSNS,
     time::Instant, //
 };
 

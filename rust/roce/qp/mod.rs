@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queue pair as a whole: what holds its two halves together.
+//! The QP state machine.
 //!
-//! The halves themselves are owned apart (see [`rc`](crate::rc)); what is common to them is the
-//! table of [`state`]s.
+//! [`state`] holds the states and the legal transitions. The engines of a QP are separate state
+//! machines, see [`rc`](crate::rc) and [`uc`](crate::uc); a transition lists the action of each.
+//! The caller applies them.
 
 pub mod state;

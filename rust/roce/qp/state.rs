@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The states of a QP, the transitions between them, and what each does to the two halves.
-//!
-//! Owns the table. Which attributes a transition needs is not known here.
+//! QP states, legal transitions, and the action of each transition on the two engines. The caller
+//! checks the attributes that a transition requires.
 //!
 //! IBA: section 10.3.1. C: `enum ib_qp_state`, `rdma/ib_verbs.h`.
 
@@ -10,51 +9,51 @@
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(u8)]
 pub enum QpState {
-    /// As created: nothing can be posted.
+    /// Initial state. Nothing can be posted.
     Reset = 0,
     /// Receives can be posted; packets are dropped.
     Init = 1,
     /// Ready to receive.
     Rtr = 2,
-    /// Ready to send, too.
+    /// Ready to send and receive.
     Rts = 3,
-    /// Send queue drained, or being drained: no request is begun.
+    /// Send queue draining or drained: no new request is started.
     Sqd = 4,
-    /// Send queue error: sends are flushed, receiving goes on. Never for RC.
+    /// Send queue error: sends are flushed, receives continue. Not used for RC.
     Sqe = 5,
-    /// Error: everything is flushed.
+    /// Error: all work requests are flushed.
     Err = 6,
 }
 
-/// What a transition does to the sending half.
+/// The action of a transition on the send engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SendAction {
-    /// Nothing.
+    /// No action.
     Keep,
-    /// Forget all requests.
+    /// Discard all requests.
     Reset,
     /// Accept requests.
     Init,
-    /// Send.
+    /// Start sending.
     Start,
-    /// Begin no further request.
+    /// Start no further request.
     Drain,
-    /// Begin requests again.
+    /// Start requests again.
     Resume,
     /// Flush all requests.
     Fail,
 }
 
-/// What a transition does to the receiving half.
+/// The action of a transition on the receive engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RecvAction {
-    /// Nothing.
+    /// No action.
     Keep,
-    /// Forget everything.
+    /// Discard all state.
     Reset,
     /// Accept receives.
     Init,
-    /// Carry out requests.
+    /// Execute requests.
     Start,
     /// Flush all receives.
     Fail,
@@ -63,14 +62,14 @@ pub enum RecvAction {
 /// A legal transition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transition {
-    /// What the sending half does.
+    /// Action on the send engine.
     pub send: SendAction,
-    /// What the receiving half does.
+    /// Action on the receive engine.
     pub recv: RecvAction,
 }
 
 impl QpState {
-    /// Every state, in the order of verbs.
+    /// All states, in the order of `enum ib_qp_state`.
     pub const ALL: [Self; 7] = [
         Self::Reset,
         Self::Init,
@@ -81,7 +80,7 @@ impl QpState {
         Self::Err,
     ];
 
-    /// Returns the state with this number in verbs; `None` if there is none.
+    /// Returns the state with this `enum ib_qp_state` value; `None` if it is invalid.
     #[must_use]
     pub const fn from_code(code: u32) -> Option<Self> {
         match code {
@@ -96,14 +95,14 @@ impl QpState {
         }
     }
 
-    /// Returns the number in verbs.
+    /// Returns the `enum ib_qp_state` value.
     #[must_use]
     #[expect(clippy::as_conversions, reason = "reads the discriminant")]
     pub const fn code(self) -> u32 {
         self as u32
     }
 
-    /// Returns the name that IBA gives it.
+    /// Returns the name in IBA.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,8 +116,7 @@ impl QpState {
         }
     }
 
-    /// Returns what happens when a consumer takes a QP of this state to `next`; `None` if it may
-    /// not.
+    /// Returns the transition to `next` that a consumer requests; `None` if it is illegal.
     #[must_use]
     pub const fn to(self, next: Self) -> Option<Transition> {
         use RecvAction as R;
@@ -152,7 +150,7 @@ mod tests {
         string::String, //
     };
 
-    /// Prints every transition, one to a line.
+    /// Prints all transitions, one per line.
     fn print() -> String {
         let mut table = String::new();
         for from in QpState::ALL {
@@ -170,16 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_the_reviewed_one() {
+    fn the_table_matches_the_reviewed_file() {
         let printed = print();
         assert!(
             printed == include_str!("transitions.txt"),
-            "now it is\n{printed}"
+            "the table is now\n{printed}"
         );
     }
 
     #[test]
-    fn codes_are_those_of_verbs() {
+    fn codes_match_enum_ib_qp_state() {
         for (code, state) in (0..).zip(QpState::ALL) {
             assert_eq!(state.code(), code);
             assert_eq!(QpState::from_code(code), Some(state));

@@ -126,7 +126,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let end = index.saturating_add(packet.packets());
         // Later parts of a split READ may not be requested yet.
         let requested = packet.packets() <= self.window.high().since(packet.psn());
-        if !requested || len != mtu.span(index, end, slot.response_length()) {
+        if !requested || len != mtu.payload_between(index, end, slot.response_length()) {
             self.fail_oldest(WcStatus::BadRespErr);
             return Ok(Taken::Whole);
         }

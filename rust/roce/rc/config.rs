@@ -10,7 +10,7 @@ use crate::{
         Qpn, //
     },
     psn::Psn,
-    segmentation::tx_desc::Mtu, //
+    segmentation::mtu::Mtu, //
 };
 
 /// Limit on data in flight in either direction. SENDs and WRITEs count with their payload, READs

@@ -58,7 +58,7 @@ use crate::{
         RecvWr,
         Remote,
         WcOpcode,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     }, //
 };
 
@@ -319,7 +319,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| NakReason::INVALID)?;
         self.config
             .path_mtu
-            .admits_run(packet.opcode().position(), packet.packets(), len)
+            .allows_super_packet(packet.opcode().position(), packet.packets(), len)
             .then_some(len)
             .ok_or(NakReason::INVALID)
     }
@@ -332,7 +332,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         access: Access,
         host: &mut impl RequestContext,
     ) -> Result<(), NakReason> {
-        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE {
+        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE_BYTES {
             return Err(NakReason::INVALID);
         }
         if reth.len == 0 {

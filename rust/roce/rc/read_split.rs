@@ -10,9 +10,9 @@
 //! that match the earlier ones and NAKs all others.
 
 use super::config::FlowLimit;
-use crate::segmentation::tx_desc::{
-    BurstLimit,
-    Mtu, //
+use crate::segmentation::{
+    mtu::Mtu,
+    tx_desc::BurstLimit, //
 };
 use core::num::NonZeroU32;
 

@@ -15,7 +15,7 @@ use crate::{
     },
     num::u32_as_usize,
     psn::Psn,
-    segmentation::tx_desc::MAX_PSNS,
+    segmentation::mtu::MAX_PSNS,
     wr::{
         AtomicOp,
         Remote, //

@@ -38,8 +38,8 @@ use crate::{
     psn::Psn,
     segmentation::{
         gso::MAX_GSO_PACKETS,
+        mtu::Mtu,
         tx_desc::{
-            Mtu,
             RxPayload,
             SlotIndex, //
         }, //
@@ -52,7 +52,7 @@ use crate::{
         SendOp,
         SendWr,
         WcOpcode,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     }, //
 };
 
@@ -320,9 +320,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Posts a work request. Returns its slot. `None` if the ring is full or the QP is in the reset
     /// state.
     ///
-    /// A request longer than [`MAX_MESSAGE`] completes with [`WcStatus::LocLenErr`].
+    /// A request longer than [`MAX_MESSAGE_BYTES`] completes with [`WcStatus::LocLenErr`].
     pub fn post(&mut self, wr: SendWr) -> Option<SlotIndex> {
-        let status = (wr.length > MAX_MESSAGE).then_some(WcStatus::LocLenErr);
+        let status = (wr.length > MAX_MESSAGE_BYTES).then_some(WcStatus::LocLenErr);
         self.push(Slot::new(wr, wr.op.wc_opcode(), status))
     }
 

@@ -121,7 +121,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         let left = entry.end.saturating_sub(index);
         let count = max_packets.min(left).min(limit.full_packets(mtu)).max(1);
         let end = index.saturating_add(count);
-        let length = mtu.span(index, end, entry.length);
+        let length = mtu.payload_between(index, end, entry.length);
         if !limit.take(count, length, first) {
             return None;
         }

@@ -26,9 +26,9 @@ use crate::{
     },
     psn::Psn,
     recv_context::RecvContext,
-    segmentation::tx_desc::{
-        Mtu,
-        RxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::RxPayload, //
     },
     status::{
         NakCode,

@@ -18,10 +18,12 @@ use super::read_split::ReadSplit;
 use crate::{
     num::u32_as_usize,
     psn::Psn,
-    segmentation::tx_desc::{
-        Mtu,
-        SlotIndex,
-        MAX_PSNS, //
+    segmentation::{
+        mtu::{
+            Mtu,
+            MAX_PSNS, //
+        },
+        tx_desc::SlotIndex, //
     },
     status::WcStatus, //
 };
@@ -462,7 +464,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     /// Returns the payload of packets `from` to `to` (exclusive) of a message, in bytes.
     #[inline]
     fn payload(&self, slot: &Slot, from: u32, to: u32) -> u32 {
-        self.mtu.span(from, to, slot.wr.length)
+        self.mtu.payload_between(from, to, slot.wr.length)
     }
 
     // Getters.

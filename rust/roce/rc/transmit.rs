@@ -208,7 +208,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             false => index.saturating_add(1),
         };
         let added_packets = end.saturating_sub(index);
-        let added_bytes = mtu.span(index, end, slot.wr.length);
+        let added_bytes = mtu.payload_between(index, end, slot.wr.length);
         let fits = flight.packets.saturating_add(added_packets) <= flow.packets
             && flight.bytes.saturating_add(added_bytes) <= flow.bytes;
         if !fits && flight.packets != 0 {
@@ -230,7 +230,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             end,
             length: match count {
                 1 => length,
-                _ => mtu.span(index, index.saturating_add(count), slot.wr.length),
+                _ => mtu.payload_between(index, index.saturating_add(count), slot.wr.length),
             },
         })
     }
@@ -347,7 +347,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                     // Request only the missing packets of the current part.
                     let mtu = self.window.mtu();
                     let offset = mtu.offset(plan.index, wr.length);
-                    let length = mtu.span(plan.index, plan.end, wr.length);
+                    let length = mtu.payload_between(plan.index, plan.end, wr.length);
                     headers.reth(reth(remote.advance(offset), length))
                 }
                 SendOp::Atomic { remote, op } => headers.atomic(atomic(remote, op)),

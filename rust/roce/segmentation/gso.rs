@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs: consecutive packets of one message, described by one.
+//! Splitting of super-packets into packets (as in GSO), and coalescing of received packets (as in
+//! GRO).
 //!
-//! Owns how a run is cut into the packets that go by a network, and how those that have come in are joined
-//! again. Does not know what is done with either.
-//!
-//! A run is described by the headers of a packet whose payload is all of theirs, and whose opcode says where in
-//! the message they are together: first and last packet make an "only" one.
+//! A super-packet has the headers of one packet, the payload of all its packets, and the opcode of
+//! their common position in the message: first and last packet give an "only" packet.
 
 use crate::{
     num::u32_as_usize,
-    segmentation::tx_desc::{
-        Mtu,
-        TxDesc, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::TxDesc, //
     },
     wire::{
         bth::BTH_LEN,
@@ -30,10 +28,10 @@ use crate::{
     }, //
 };
 
-/// Most packets of a run that is cut or joined: more are in no buffer.
+/// Maximum number of packets of a super-packet that is split or coalesced.
 pub const MAX_GSO_PACKETS: u32 = 64;
 
-/// Returns where packets are in a message that include its first one or not, and its last one or not.
+/// Returns the position of packets that include the first or last packet of a message.
 #[inline]
 const fn position(starts: bool, ends: bool) -> Position {
     match (starts, ends) {
@@ -44,33 +42,35 @@ const fn position(starts: bool, ends: bool) -> Position {
     }
 }
 
-/// The packets of one segment, one after the other. They are not made anew: what differs is changed.
+/// The packets of a super-packet, in order. The headers are built once and updated for each packet.
 ///
-/// Made by [`TxDesc::split`].
+/// Returned by [`TxDesc::split`].
 #[derive(Clone, Debug)]
 pub struct PacketSplitter {
     headers: HeaderBuf,
     mtu: Mtu,
-    /// The opcode of all together, and that of the packet at hand.
-    opcodes: (Opcode, Opcode),
-    /// What the last packet asks for: an acknowledgement, a completion event.
-    asks: (bool, bool),
-    /// Packets that are to come.
+    /// Opcode of the super-packet.
+    super_opcode: Opcode,
+    /// Opcode of the current packet.
+    opcode: Opcode,
+    /// Bits of the last packet: AckReq, solicited event.
+    last_flags: (bool, bool),
+    /// Packets left.
     left: u32,
-    /// Bytes of payload that are to come.
+    /// Bytes of payload left.
     length: u32,
-    begun: bool,
+    started: bool,
 }
 
 impl TxDesc {
-    /// Cuts the run into packets.
+    /// Splits the super-packet into packets.
     #[inline]
     #[must_use]
     pub fn split(&self, mtu: Mtu) -> PacketSplitter {
         let opcode = self.headers.opcode();
         let mut headers = self.headers.emit(u32_as_usize(self.length));
         let bth = headers.bth_mut();
-        let asks = (bth.ack_request(), bth.solicited());
+        let last_flags = (bth.ack_request(), bth.solicited());
         if self.packets > 1 {
             bth.set_ack_request(false);
             bth.set_solicited(false);
@@ -78,29 +78,33 @@ impl TxDesc {
         PacketSplitter {
             headers,
             mtu,
-            opcodes: (opcode, opcode),
-            asks,
+            super_opcode: opcode,
+            opcode,
+            last_flags,
             left: self.packets,
             length: self.length,
-            begun: false,
+            started: false,
         }
     }
 }
 
 impl TxDesc {
-    /// Returns the bytes of all its packets, each from its BTH to its ICRC, as they are when it is split.
+    /// Returns the length in bytes of all packets after splitting, each from its BTH to its ICRC,
+    /// inclusive.
     #[must_use]
     pub fn wire_len(&self, mtu: Mtu) -> usize {
-        let whole = self.headers.opcode();
+        let super_opcode = self.headers.opcode();
         let extended = |starts: bool, ends: bool| {
             let place = position(
-                starts && whole.starts_message(),
-                ends && whole.ends_message(),
+                starts && super_opcode.starts_message(),
+                ends && super_opcode.ends_message(),
             );
-            whole.at(place).map_or(0, |opcode| opcode.headers().len())
+            super_opcode
+                .at(place)
+                .map_or(0, |opcode| opcode.headers().len())
         };
         let (extended, last) = match self.packets {
-            0 | 1 => (whole.headers().len(), self.length),
+            0 | 1 => (super_opcode.headers().len(), self.length),
             packets => {
                 let middle = u32_as_usize(packets.wrapping_sub(2));
                 let ends = extended(true, false).wrapping_add(extended(false, true));
@@ -109,7 +113,8 @@ impl TxDesc {
                 (all, self.length.saturating_sub(full))
             }
         };
-        // Only the last packet has pad bytes: the others are full, and a path MTU is a multiple of four.
+        // Only the last packet has pad bytes. The others are full, and a path MTU is a multiple of
+        // four.
         u32_as_usize(self.packets.max(1))
             .wrapping_mul(BTH_LEN.wrapping_add(ICRC_LEN))
             .wrapping_add(extended)
@@ -119,39 +124,43 @@ impl TxDesc {
 }
 
 impl PacketSplitter {
-    /// Goes to the next packet. Returns its headers, and how long its payload is; `None` after the last.
+    /// Advances to the next packet. Returns its headers and payload length; `None` after the last
+    /// packet.
     #[inline]
     pub fn advance(&mut self) -> Option<(&HeaderBuf, u32)> {
         self.left = self.left.checked_sub(1)?;
-        let starts = !core::mem::replace(&mut self.begun, true);
+        let starts = !core::mem::replace(&mut self.started, true);
         let ends = self.left == 0;
         if starts && ends {
             return Some((&self.headers, self.length));
         }
         let length = self.length.min(self.mtu.bytes());
         self.length = self.length.wrapping_sub(length);
-        let (whole, present) = self.opcodes;
+        let super_opcode = self.super_opcode;
         let place = position(
-            starts && whole.starts_message(),
-            ends && whole.ends_message(),
+            starts && super_opcode.starts_message(),
+            ends && super_opcode.ends_message(),
         );
-        if present.position() != place {
-            let opcode = whole.at(place)?;
-            // What the first packet brings stands in front, and what the last brings behind it.
+        if self.opcode.position() != place {
+            let opcode = super_opcode.at(place)?;
+            // Extension headers of the first packet precede those of the last packet.
             let skipped = match ends {
-                true => whole.headers().len().saturating_sub(opcode.headers().len()),
+                true => super_opcode
+                    .headers()
+                    .len()
+                    .saturating_sub(opcode.headers().len()),
                 false => 0,
             };
-            self.headers.become_packet(opcode, skipped);
-            self.opcodes.1 = opcode;
+            self.headers.rewrite_for(opcode, skipped);
+            self.opcode = opcode;
         }
         let bth = self.headers.bth_mut();
         if !starts {
             bth.set_psn(bth.psn().next());
         }
         if ends {
-            bth.set_ack_request(self.asks.0);
-            bth.set_solicited(self.asks.1);
+            bth.set_ack_request(self.last_flags.0);
+            bth.set_solicited(self.last_flags.1);
         }
         bth.set_pad(pad_bits(u32_as_usize(length)));
         Some((&self.headers, length))
@@ -159,39 +168,43 @@ impl PacketSplitter {
 }
 
 impl Packet<'_> {
-    /// Returns the run of this packet, or this run, and `next`, if that goes on with the same message, and nobody
-    /// asks for anything in between. Both are for the same connection, whose path MTU is `mtu`.
+    /// Returns the super-packet of this packet or super-packet and `next`. `None` if `next` does
+    /// not continue the same message, or if an earlier packet requests an ACK or a completion
+    /// event. Both belong to one connection, whose path MTU is `mtu`.
     #[inline]
     #[must_use]
     pub fn coalesce(&self, next: &Packet<'_>, mtu: Mtu) -> Option<Self> {
-        let (before, after) = (self.opcode(), next.opcode());
-        // Every packet of a message but the last is full.
+        let (preceding, following) = (self.opcode(), next.opcode());
+        // All packets of a message except the last are full.
         let full = mtu
             .bytes()
             .wrapping_mul(self.packets().min(MAX_GSO_PACKETS));
         let len = u32::try_from(next.payload_len()).ok()?;
         let fits = self.payload_len() == u32_as_usize(full)
             && self.packets() < MAX_GSO_PACKETS
-            && mtu.admits(after.position(), len)
+            && mtu.allows_payload(following.position(), len)
             && next.payload_offset() == BTH_LEN;
-        let goes_on = !before.ends_message()
-            && !after.starts_message()
-            && before.service() == after.service()
-            && before.operation() == after.operation()
+        let continues = !preceding.ends_message()
+            && !following.starts_message()
+            && preceding.service() == following.service()
+            && preceding.operation() == following.operation()
             && next.psn() == self.psn().add(self.packets())
             && next.dest_qpn() == self.dest_qpn()
             && next.pkey() == self.pkey();
-        let silent = !self.ack_request() && !self.solicited();
-        if !(fits && goes_on && silent) {
+        let requests_nothing = !self.ack_request() && !self.solicited();
+        if !(fits && continues && requests_nothing) {
             return None;
         }
-        let opcode = before.at(position(before.starts_message(), after.ends_message()))?;
-        Some(self.followed_by(next, opcode))
+        let opcode = preceding.at(position(
+            preceding.starts_message(),
+            following.ends_message(),
+        ))?;
+        Some(self.coalesced_with(next, opcode))
     }
 }
 
 impl Opcode {
-    /// Returns the opcode of another packet of the same message.
+    /// Returns the opcode of a packet at `position` in the same message.
     #[inline]
     fn at(self, position: Position) -> Option<Self> {
         match self.position() == position {

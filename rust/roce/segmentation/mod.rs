@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a message is divided into packets, and packets are joined again.
+//! Division of messages into packets, and coalescing of packets.
 //!
-//! [`tx_desc`] describes one packet to be sent, or several consecutive ones (a super-packet); [`gso`] splits such a
-//! description into packets and coalesces received ones. No payload is touched here.
+//! [`mtu`] holds the path MTU and its arithmetic. [`tx_desc`] describes one packet to send, or
+//! several consecutive ones (a super-packet). [`gso`] splits such a description into packets and
+//! coalesces received packets. Payload is described, never accessed.
 //!
-//! May use: the values, `wire` and `wr`.
+//! May use: the value types, `wire` and `wr`.
 
 pub mod gso;
+pub mod mtu;
 pub mod tx_desc;

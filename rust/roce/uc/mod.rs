@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable connections (UC): messages of any length to one peer, which answers nothing.
+//! The unreliable connection (UC) transport: the unacknowledged counterpart of [`rc`](crate::rc).
 //!
-//! Two machines that share nothing: [`sender::UcSender`] cuts messages into packets, and is done with
-//! each when its last packet was planned; [`receiver::UcReceiver`] puts them together, and delivers a
-//! message whole or not at all.
+//! [`sender::UcSender`] divides messages into packets; a request completes when its last packet is
+//! planned. [`receiver::UcReceiver`] reassembles messages and delivers each completely or not at
+//! all. They share no state.
 //!
-//! IBA: section 9.8, unreliable service.
+//! IBA: section 9.8, unreliable service. Imports only modules listed before `uc` in
+//! `scripts/layers`; in particular not `rc` or `qp`.
 
 pub mod receiver;
 pub mod sender;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receiving half of a UC QP.
+//! The responder side of a UC QP: the counterpart of [`Responder`](crate::rc::responder::Responder)
+//! without responses.
 //!
-//! Owns the PSN that is due, the message of which a part has arrived, and the receive that was taken
-//! for it. A packet that is missing, or that cannot be carried out, costs the message it belongs to and
-//! no other: the next first packet of a message begins it. The receive stays for that one, so the
-//! consumer loses none. Does not know the sender of its own QP.
+//! A packet that is missing or cannot be executed loses its message and no other; the next message
+//! starts with its first packet. The receive of the lost message is kept for the next one. In rc, such
+//! a packet is requested again or moves the QP to the error state.
 //!
-//! IBA: section 9.8.2.2, inbound requests of an unreliable connection; C9-88 (length 0). Not done: a
-//! request that came again is not carried out again, see [`STALE`].
+//! IBA: section 9.8.2.2, inbound requests of an unreliable connection; C9-88 (length 0). Deviation:
+//! late and duplicate packets are dropped, see [`MAX_LATE_PACKETS`].
 
 use crate::{
     access::{
@@ -18,9 +18,9 @@ use crate::{
     },
     psn::Psn,
     recv_context::RecvContext,
-    segmentation::tx_desc::{
-        Mtu,
-        RxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::RxPayload, //
     },
     status::{
         DropReason,
@@ -44,44 +44,44 @@ use crate::{
         RecvWr,
         Remote,
         WcOpcode,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     }, //
 };
 
-/// How far behind the PSN that is due a packet counts as one that came again, or late: it is dropped.
-/// From there on, the whole circle lies ahead: so many packets were lost.
+/// A packet at most this far behind the expected PSN is late or a duplicate and is dropped. A
+/// packet that is further behind counts as ahead: the packets in between were lost.
 ///
-/// IBA would take any first packet as the beginning of a message. But an IP network repeats and
-/// reorders packets, and would deliver messages twice.
-pub const STALE: u32 = 4096;
+/// IBA accepts any first packet as the start of a message. IP networks duplicate and reorder
+/// packets, so that messages would be delivered twice.
+pub const MAX_LATE_PACKETS: u32 = 4096;
 
-/// The attributes of a receiver, as they stand on the way to RTR.
+/// Attributes of a receiver for the transition to RTR.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiverConfig {
     /// PSN of the first packet.
     pub expected_psn: Psn,
     /// Path MTU.
     pub path_mtu: Mtu,
-    /// What the peer may do to memory at all (`qp_access_flags`).
+    /// Access that the QP grants the peer (`qp_access_flags`).
     pub access: Access,
 }
 
-/// What a receiver does.
+/// State of a receiver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum UcRecvState {
     /// Packets are dropped (RESET, INIT).
     Idle,
-    /// Packets are taken (RTR and all that follow).
+    /// Packets are handled (RTR and later states).
     Ready,
     /// Packets are dropped (ERR).
     Error,
 }
 
-/// The receiving half of a UC QP.
+/// The receiver of a UC QP.
 ///
-/// Give packets to [`handle`](Self::handle). When [`take_failure`](Self::take_failure) says so
-/// afterwards, take the QP to the error state; there, [`abandon`](Self::abandon) yields the receive in
-/// progress.
+/// Pass packets to [`handle_request`](Self::handle_request). If
+/// [`take_failure`](Self::take_failure) returns true afterwards, move the QP to the error state;
+/// then [`flush_receive`](Self::flush_receive) returns the receive in progress.
 #[derive(Debug)]
 pub struct UcReceiver {
     state: UcRecvState,
@@ -89,20 +89,20 @@ pub struct UcReceiver {
     /// PSN of the next packet.
     expected: Psn,
     message: UcRecvMessage,
-    /// The receive that was taken and is not complete.
-    held: Option<RecvWr>,
+    /// The receive in progress.
+    held_receive: Option<RecvWr>,
     failed: bool,
     receives: u32,
 }
 
-/// The message of which a part has arrived.
+/// The message in progress.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum UcRecvMessage {
-    /// None, or one that will not be delivered.
+    /// None, or a message that will not be delivered.
     None,
-    /// A SEND, into the receive that is held.
+    /// A SEND, into the held receive.
     Send { received: u32 },
-    /// An RDMA WRITE of `length` bytes, of which `left` are to come, to `next` first.
+    /// An RDMA WRITE of `length` bytes. `left` of them are missing; the next one goes to `next`.
     Write {
         next: Remote,
         left: u32,
@@ -111,7 +111,7 @@ enum UcRecvMessage {
 }
 
 impl UcReceiver {
-    /// Makes an idle receiver.
+    /// Creates a receiver in the idle state.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -123,7 +123,7 @@ impl UcReceiver {
             },
             expected: Psn::new(0),
             message: UcRecvMessage::None,
-            held: None,
+            held_receive: None,
             failed: false,
             receives: 0,
         }
@@ -131,18 +131,18 @@ impl UcReceiver {
 
     // Commands.
 
-    /// Sets every attribute, and the PSN. Only before [`start`](Self::start).
+    /// Sets all attributes and the expected PSN. Call only before [`start`](Self::start).
     pub fn configure(&mut self, config: &ReceiverConfig) {
         self.config = *config;
         self.expected = config.expected_psn;
     }
 
-    /// Sets what the peer may do to memory.
+    /// Sets the access that the QP grants the peer.
     pub fn set_access(&mut self, access: Access) {
         self.config.access = access;
     }
 
-    /// Starts to take packets (to RTR).
+    /// Starts handling packets (to RTR).
     pub fn start(&mut self) {
         if self.state == UcRecvState::Idle {
             self.state = UcRecvState::Ready;
@@ -155,30 +155,31 @@ impl UcReceiver {
         self.message = UcRecvMessage::None;
     }
 
-    /// Forgets everything but the attributes (to RESET).
+    /// Discards all state except the attributes (to RESET).
     pub fn reset(&mut self) {
         self.state = UcRecvState::Idle;
         self.message = UcRecvMessage::None;
-        self.held = None;
+        self.held_receive = None;
         self.failed = false;
     }
 
-    /// Takes a packet of the peer. If it is paused, nothing has changed.
+    /// Handles a packet from the peer. If the result is [`Taken::Paused`], the state is unchanged.
+    ///
+    /// Unlike in rc, an error loses the message that the packet belongs to, but does not affect the
+    /// QP, unless [`take_failure`](Self::take_failure) returns true afterwards.
     ///
     /// # Errors
     ///
     /// - [`DropReason::WrongQpState`], [`DropReason::WrongService`].
-    /// - [`DropReason::BadSequence`]: it came late or again, or does not continue the message at hand.
-    /// - [`DropReason::BadLength`]: its payload, or what is announced, is of a length that cannot be, or
-    ///   longer than the receive.
+    /// - [`DropReason::BadSequence`]: the packet is late or a duplicate, or does not continue the
+    ///   current message.
+    /// - [`DropReason::BadLength`]: the length of the payload or message is invalid, or exceeds the
+    ///   receive.
     /// - [`DropReason::NoReceiveBuffer`], [`DropReason::AccessDenied`].
-    ///
-    /// The message it belongs to is lost then; nothing else is. Only if
-    /// [`take_failure`](Self::take_failure) says so is this the end.
-    pub fn handle(
+    pub fn handle_request(
         &mut self,
         packet: &Packet<'_>,
-        host: &mut impl RecvContext,
+        context: &mut impl RecvContext,
     ) -> Result<Taken, DropReason> {
         if self.state != UcRecvState::Ready {
             return Err(DropReason::WrongQpState);
@@ -188,9 +189,9 @@ impl UcReceiver {
             return Err(DropReason::WrongService);
         }
         let psn = packet.psn();
-        // 0 for the one that is due.
+        // 0 for the expected packet.
         let behind = self.expected.since(psn);
-        if (1..=STALE).contains(&behind) {
+        if (1..=MAX_LATE_PACKETS).contains(&behind) {
             return Err(DropReason::BadSequence);
         }
         let before = (self.expected, self.message);
@@ -200,14 +201,14 @@ impl UcReceiver {
             false => self.message,
         };
         self.expected = psn.next();
-        // Only a packet that is carried out puts it back.
+        // Restored only if the packet is executed.
         self.message = UcRecvMessage::None;
-        let carried_out = match opcode.operation() {
-            Operation::Send => self.on_send(message, packet, host),
-            Operation::RdmaWrite => self.on_write(message, packet, host),
+        let outcome = match opcode.operation() {
+            Operation::Send => self.on_send(message, packet, context),
+            Operation::RdmaWrite => self.on_write(message, packet, context),
             _ => Err(DropReason::WrongService.into()),
         };
-        match carried_out {
+        match outcome {
             Ok(()) => Ok(Taken::Whole),
             Err(Obstacle::Refused(reason)) => Err(reason),
             Err(Obstacle::Absent) => {
@@ -217,21 +218,21 @@ impl UcReceiver {
         }
     }
 
-    /// Returns whether the receiver took itself to the error state, once: a receive failed, and its
-    /// completion says so. The QP must follow.
+    /// Returns, once, whether the receiver entered the error state because a receive failed. The
+    /// completion reports the error. The QP must follow.
     pub fn take_failure(&mut self) -> bool {
         core::mem::replace(&mut self.failed, false)
     }
 
-    /// Takes the number of receives that got a message since it was last taken.
+    /// Returns the number of receives completed with a message since the last call.
     pub fn take_receives(&mut self) -> u32 {
         core::mem::take(&mut self.receives)
     }
 
-    /// Takes the receive in progress, as flushed. To be called in the error state, before the
-    /// receives that are only posted are flushed.
-    pub fn abandon(&mut self) -> Option<Completion> {
-        let RecvWr { wr_id, .. } = self.held.take()?;
+    /// Returns the flushed completion of the receive in progress. Call it in the error state,
+    /// before the posted receives are flushed.
+    pub fn flush_receive(&mut self) -> Option<Completion> {
+        let RecvWr { wr_id, .. } = self.held_receive.take()?;
         Some(Completion::failed(
             wr_id,
             WcOpcode::Recv,
@@ -241,7 +242,7 @@ impl UcReceiver {
 
     // Getters.
 
-    /// Returns what the receiver does.
+    /// Returns the state.
     #[inline]
     #[must_use]
     pub const fn state(&self) -> UcRecvState {
@@ -255,13 +256,13 @@ impl UcReceiver {
         self.expected
     }
 
-    // Operations. Each puts the message back if more of it is to come.
+    // Operations. Each restores the message in progress unless this packet completes it.
 
     fn on_send(
         &mut self,
         message: UcRecvMessage,
         packet: &Packet<'_>,
-        host: &mut impl RecvContext,
+        context: &mut impl RecvContext,
     ) -> Result<(), Obstacle<DropReason>> {
         let received = match (message, packet.opcode().starts_message()) {
             (UcRecvMessage::None, true) => 0,
@@ -269,26 +270,26 @@ impl UcReceiver {
             _ => return Err(DropReason::BadSequence.into()),
         };
         let len = self.checked_len(packet)?;
-        let wr = self.hold_receive(host, WcOpcode::Recv)?;
+        let wr = self.hold_receive(context, WcOpcode::Recv)?;
         let end = received
             .checked_add(len)
             .filter(|&end| end <= wr.length)
             .ok_or(DropReason::BadLength)?;
         if let Some(payload) = RxPayload::of(packet) {
-            match host.place_receive(received, payload) {
+            match context.place_receive(received, payload) {
                 Ok(()) => {}
                 Err(Obstacle::Absent) => return Err(Obstacle::Absent),
                 Err(Obstacle::Refused(status)) => {
-                    self.held = None;
-                    self.end();
+                    self.held_receive = None;
+                    self.enter_error();
                     let failed = Completion::failed(wr.wr_id, WcOpcode::Recv, status);
-                    host.complete_receive(failed, packet.solicited());
+                    context.complete_receive(failed, packet.solicited());
                     return Ok(());
                 }
             }
         }
         if packet.opcode().ends_message() {
-            self.complete(wr, WcOpcode::Recv, end, packet, host);
+            self.complete(wr, WcOpcode::Recv, end, packet, context);
         } else {
             self.message = UcRecvMessage::Send { received: end };
         }
@@ -299,11 +300,13 @@ impl UcReceiver {
         &mut self,
         message: UcRecvMessage,
         packet: &Packet<'_>,
-        host: &mut impl RecvContext,
+        context: &mut impl RecvContext,
     ) -> Result<(), Obstacle<DropReason>> {
         let (next, left, length) = match (message, packet.reth()) {
-            (UcRecvMessage::None, Some(reth)) => (self.admit(&reth, host)?, reth.len, reth.len),
-            // The right may have gone since the message began.
+            (UcRecvMessage::None, Some(reth)) => {
+                (self.check_write(&reth, context)?, reth.len, reth.len)
+            }
+            // The access right may have been removed since the message started.
             (UcRecvMessage::Write { .. }, None)
                 if !self.config.access.contains(Access::REMOTE_WRITE) =>
             {
@@ -319,15 +322,16 @@ impl UcReceiver {
             .filter(|&left| ends == (left == 0))
             .ok_or(DropReason::BadLength)?;
         let wr = match packet.imm() {
-            Some(_) => Some(self.hold_receive(host, WcOpcode::RecvRdmaWithImm)?),
+            Some(_) => Some(self.hold_receive(context, WcOpcode::RecvRdmaWithImm)?),
             None => None,
         };
         if let Some(payload) = RxPayload::of(packet) {
-            host.place_remote(next, payload)
+            context
+                .place_remote(next, payload)
                 .map_err(|obstacle| obstacle.map(|_| DropReason::AccessDenied))?;
         }
         match wr {
-            Some(wr) => self.complete(wr, WcOpcode::RecvRdmaWithImm, length, packet, host),
+            Some(wr) => self.complete(wr, WcOpcode::RecvRdmaWithImm, length, packet, context),
             None if ends => {}
             None => {
                 self.message = UcRecvMessage::Write {
@@ -340,16 +344,16 @@ impl UcReceiver {
         Ok(())
     }
 
-    /// Reports the end of a message that consumes the receive that is held.
+    /// Completes the held receive with the message that `packet` ends.
     fn complete(
         &mut self,
         wr: RecvWr,
         opcode: WcOpcode,
         byte_len: u32,
         packet: &Packet<'_>,
-        host: &mut impl RecvContext,
+        context: &mut impl RecvContext,
     ) {
-        self.held = None;
+        self.held_receive = None;
         self.receives = self.receives.wrapping_add(1);
         let completion = Completion {
             wr_id: wr.wr_id,
@@ -359,64 +363,65 @@ impl UcReceiver {
             imm: packet.imm().map(|ImmDt(bytes)| Imm(bytes)),
             invalidated: None,
         };
-        host.complete_receive(completion, packet.solicited());
+        context.complete_receive(completion, packet.solicited());
     }
 
-    /// Goes to the error state: a receive has failed.
-    fn end(&mut self) {
+    /// Enters the error state because a receive has failed.
+    fn enter_error(&mut self) {
         self.fail();
         self.failed = true;
     }
 
     // Checks.
 
-    /// Returns the length of the payload if it is one that a packet in this position can have.
+    /// Returns the length of the payload if it is valid for the position of the packet.
     fn checked_len(&self, packet: &Packet<'_>) -> Result<u32, DropReason> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| DropReason::BadLength)?;
         self.config
             .path_mtu
-            .admits(packet.opcode().position(), len)
+            .allows_payload(packet.opcode().position(), len)
             .then_some(len)
             .ok_or(DropReason::BadLength)
     }
 
-    /// Returns the place that a RETH names if the peer may write there. Memory of length 0 is not
-    /// looked at (C9-88).
-    fn admit(
+    /// Checks that the peer may write to the range in the RETH. Returns its address. A range of
+    /// length 0 is not checked (C9-88).
+    fn check_write(
         &self,
         reth: &Reth,
-        host: &mut impl RecvContext,
+        context: &mut impl RecvContext,
     ) -> Result<Remote, Obstacle<DropReason>> {
         let remote = Remote::from(reth);
         let access = Access::REMOTE_WRITE;
-        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE {
+        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE_BYTES {
             return Err(DropReason::AccessDenied.into());
         }
         if reth.len != 0 {
-            host.check_remote(remote, reth.len, access)
+            context
+                .check_remote(remote, reth.len, access)
                 .map_err(|obstacle| obstacle.map(|_| DropReason::AccessDenied))?;
         }
         Ok(remote)
     }
 
-    /// Returns the receive that is held, or takes one. One that cannot be used completes at once, as
-    /// `opcode`, and this is the end.
+    /// Returns the held receive, or takes one. A receive that cannot be used completes immediately
+    /// with `opcode`, and the receiver enters the error state.
     fn hold_receive(
         &mut self,
-        host: &mut impl RecvContext,
+        context: &mut impl RecvContext,
         opcode: WcOpcode,
     ) -> Result<RecvWr, DropReason> {
-        if let Some(wr) = self.held {
+        if let Some(wr) = self.held_receive {
             return Ok(wr);
         }
-        match host.take_receive().ok_or(DropReason::NoReceiveBuffer)? {
+        match context.take_receive().ok_or(DropReason::NoReceiveBuffer)? {
             Ok(wr) => {
-                self.held = Some(wr);
+                self.held_receive = Some(wr);
                 Ok(wr)
             }
             Err(BadRecv { wr_id, status }) => {
-                self.end();
-                host.complete_receive(Completion::failed(wr_id, opcode, status), false);
+                self.enter_error();
+                context.complete_receive(Completion::failed(wr_id, opcode, status), false);
                 Err(DropReason::NoReceiveBuffer)
             }
         }

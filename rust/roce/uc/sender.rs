@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The sending half of a UC QP.
+//! The requester side of a UC QP: the counterpart of [`Requester`](crate::rc::requester::Requester)
+//! without responses.
 //!
-//! Owns the one message that is being sent, and the PSN. Nothing is kept of what was sent: nobody
-//! asks for it again. Does not know the receiver of its own QP, nor time.
+//! It holds the message being sent and the PSN. Unlike in rc, a request completes when its last packet
+//! is planned, so there is no send window, no retransmission and no timer.
 //!
 //! IBA: section 9.8.2.1, generating requests of an unreliable connection.
 
@@ -13,12 +14,14 @@ use crate::{
         Qpn, //
     },
     psn::Psn,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        SlotIndex,
-        TxDesc,
-        TxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            BurstLimit,
+            SlotIndex,
+            TxDesc,
+            TxPayload, //
+        }, //
     },
     status::WcStatus,
     wire::{
@@ -40,11 +43,11 @@ use crate::{
         SendOp,
         SendWr,
         WcOpcode,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     }, //
 };
 
-/// The attributes of a sender, as they stand on the way to RTS.
+/// Attributes of a sender for the transition to RTS.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
     /// The peer's QP.
@@ -57,32 +60,34 @@ pub struct SenderConfig {
     pub path_mtu: Mtu,
 }
 
-/// What a sender does.
+/// State of a sender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum UcSendState {
-    /// Nothing (RESET, INIT, RTR).
+    /// Not sending (RESET, INIT, RTR).
     Idle,
     /// Requests are sent (RTS).
     Ready,
-    /// The message that was begun is finished, no further one is begun (SQD).
+    /// The current message is completed, no new one is started (SQD).
     Draining,
     /// Requests are flushed (SQE, ERR).
     Error,
 }
 
-/// The sending half of a UC QP.
+/// The sender of a UC QP.
 ///
 /// It has three kinds of method:
 ///
-/// - *commands* move it along with the QP ([`configure`](Self::configure), [`start`](Self::start),
-///   [`drain`](Self::drain), [`resume`](Self::resume), [`fail`](Self::fail), [`reset`](Self::reset)),
-///   give it a request ([`post`](Self::post), [`reject`](Self::reject)), or withdraw that
-///   ([`abort`](Self::abort)) or a packet ([`unsend`](Self::unsend));
-/// - [`burst`](Self::burst) and [`poll_completion`](Self::poll_completion) take what it wants done;
+/// - *commands* change the state with the QP ([`configure`](Self::configure),
+///   [`start`](Self::start), [`drain`](Self::drain), [`resume`](Self::resume),
+///   [`fail`](Self::fail), [`reset`](Self::reset)), post a request ([`post`](Self::post),
+///   [`reject`](Self::reject)), or withdraw a request ([`abort`](Self::abort)) or a packet
+///   ([`unsend`](Self::unsend));
+/// - [`burst`](Self::burst) and [`poll_completion`](Self::poll_completion) return the resulting
+///   work;
 /// - *getters*.
 ///
-/// It holds one request at a time. While [`takes`](Self::takes) says so, give it the next; then call
-/// `burst` and `poll_completion`, until the latter returns something.
+/// It holds one request at a time. While [`accepts_requests`](Self::accepts_requests) returns true,
+/// post the next one; then call `burst` and `poll_completion` until the latter returns something.
 #[derive(Debug)]
 pub struct UcSender {
     state: UcSendState,
@@ -92,22 +97,22 @@ pub struct UcSender {
     sends: u32,
 }
 
-/// The request at hand.
+/// The current request.
 #[derive(Clone, Copy, Debug)]
 struct UcSendMessage {
     slot: SlotIndex,
     wr: SendWr,
     opcode: WcOpcode,
-    /// Number of its packets.
+    /// Number of packets.
     packets: u32,
-    /// How many of them were planned.
+    /// Number of packets planned.
     sent: u32,
-    /// How it ends, instead of being sent (any further).
-    verdict: Option<WcStatus>,
+    /// Final status of a request that is not sent (completely).
+    status: Option<WcStatus>,
 }
 
 impl UcSender {
-    /// Makes an idle sender.
+    /// Creates a sender in the idle state.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -126,7 +131,7 @@ impl UcSender {
 
     // Commands: the QP.
 
-    /// Sets every attribute, and the PSN. Only before [`start`](Self::start).
+    /// Sets all attributes and the PSN. Call only before [`start`](Self::start).
     pub fn configure(&mut self, config: &SenderConfig) {
         self.config = *config;
         self.psn = config.first_psn;
@@ -139,29 +144,29 @@ impl UcSender {
         }
     }
 
-    /// Stops beginning messages (to SQD). See [`is_drained`](Self::is_drained).
+    /// Stops starting messages (to SQD). See [`is_drained`](Self::is_drained).
     pub fn drain(&mut self) {
         if self.state == UcSendState::Ready {
             self.state = UcSendState::Draining;
         }
     }
 
-    /// Begins messages again (SQD or SQE to RTS).
+    /// Starts messages again (SQD or SQE to RTS).
     pub fn resume(&mut self) {
         if matches!(self.state, UcSendState::Draining | UcSendState::Error) {
             self.state = UcSendState::Ready;
         }
     }
 
-    /// Flushes the request at hand unless it is done, and every one yet to be posted (to ERR).
+    /// Flushes the current request, unless it is sent completely, and all later requests (to ERR).
     pub fn fail(&mut self) {
         self.state = UcSendState::Error;
         if let Some(message) = self.message.as_mut().filter(|message| !message.is_sent()) {
-            message.verdict.get_or_insert(WcStatus::WrFlushErr);
+            message.status.get_or_insert(WcStatus::WrFlushErr);
         }
     }
 
-    /// Forgets the request at hand without a completion (to RESET).
+    /// Discards the current request without a completion (to RESET).
     pub fn reset(&mut self) {
         self.state = UcSendState::Idle;
         self.message = None;
@@ -169,27 +174,32 @@ impl UcSender {
 
     // Commands: work.
 
-    /// Takes a work request, if [`takes`](Self::takes) says so; otherwise forgets it.
+    /// Posts a WR. Call it only if [`accepts_requests`](Self::accepts_requests) returns true;
+    /// otherwise the WR is ignored.
     ///
-    /// One that is longer than [`MAX_MESSAGE`] completes with [`WcStatus::LocLenErr`], and one that
-    /// UC has no packets for with [`WcStatus::LocQpOpErr`]. Then the send queue is in error, as
-    /// [`state`](Self::state) tells.
+    /// A request longer than [`MAX_MESSAGE_BYTES`] completes with [`WcStatus::LocLenErr`], one that
+    /// UC does not support with [`WcStatus::LocQpOpErr`]. Either moves the send queue to the error
+    /// state, see [`state`](Self::state).
     pub fn post(&mut self, slot: SlotIndex, wr: SendWr) {
-        let verdict = match wr.op {
+        let status = match wr.op {
             SendOp::Send { .. } | SendOp::Write { .. } => {
-                (wr.length > MAX_MESSAGE).then_some(WcStatus::LocLenErr)
+                (wr.length > MAX_MESSAGE_BYTES).then_some(WcStatus::LocLenErr)
             }
             SendOp::Local(_) => None,
             _ => Some(WcStatus::LocQpOpErr),
         };
-        self.put(slot, wr, wr.op.wc_opcode(), verdict);
+        self.accept(slot, wr, wr.op.wc_opcode(), status);
     }
 
-    /// Lets `perform` carry out the request at hand, if it takes no packet. All before it are complete,
-    /// so none of them waits. What `perform` cannot do completes with its status, and the send queue is
-    /// in error.
+    /// Executes the current request with `perform`, if it is a local operation. All earlier
+    /// requests are complete. If `perform` fails, the request completes with its status, and the
+    /// send queue enters the error state.
     pub fn perform_local(&mut self, perform: impl FnOnce(SlotIndex) -> Result<(), WcStatus>) {
-        let Some(message) = self.message.as_mut().filter(|message| message.is_due()) else {
+        let Some(message) = self
+            .message
+            .as_mut()
+            .filter(|message| message.has_packets_left())
+        else {
             return;
         };
         let SendOp::Local(_) = message.wr.op else {
@@ -201,8 +211,7 @@ impl UcSender {
         }
     }
 
-    /// Takes the place of a work request that makes no sense. It completes with `status`, and the
-    /// send queue is in error.
+    /// Posts an invalid WR. It completes with `status`, and the send queue enters the error state.
     pub fn reject(&mut self, slot: SlotIndex, wr_id: u64, opcode: WcOpcode, status: WcStatus) {
         let wr = SendWr {
             wr_id,
@@ -212,21 +221,20 @@ impl UcSender {
             solicited: false,
             fence: false,
         };
-        self.put(slot, wr, opcode, Some(status));
+        self.accept(slot, wr, opcode, Some(status));
     }
 
-    /// Withdraws the request at hand, whose memory cannot be read. No packet of it is sent any more;
-    /// it completes with `status`, and the send queue is in error. The PSN of the packet that was
-    /// planned last is used up, so that the peer sees a gap and forgets the message.
+    /// Aborts the current request because its memory cannot be read. No further packet of it is
+    /// sent. It completes with `status`, and the send queue enters the error state. The PSN of the
+    /// packet planned last stays used: the peer detects a gap and discards the message.
     pub fn abort(&mut self, status: WcStatus) {
         if let Some(message) = &mut self.message {
-            message.verdict = Some(status);
+            message.status = Some(status);
             self.state = UcSendState::Error;
         }
     }
 
-    /// Says that the memory of the packet that was planned last is absent: it was not sent, and is the
-    /// next to be planned.
+    /// Withdraws the packet planned last, whose memory is not present. It is planned again next.
     pub fn unsend(&mut self) {
         if let Some(message) = self.message.as_mut().filter(|message| message.sent != 0) {
             message.sent = message.sent.saturating_sub(1);
@@ -236,7 +244,7 @@ impl UcSender {
 
     // Results.
 
-    /// Plans packets of the request at hand, as many as `limit` allows, and takes them off it.
+    /// Plans packets of the current request within `limit`, and deducts them from it.
     pub fn burst<'a>(&'a mut self, limit: &'a mut BurstLimit) -> UcBurst<'a> {
         UcBurst {
             sender: self,
@@ -244,11 +252,11 @@ impl UcSender {
         }
     }
 
-    /// Takes the request at hand if it is done with: its slot of the ring is free. The completion is
-    /// `None` for the success of a request that was not signaled.
+    /// Returns the current request if it is complete. Its slot is then free. The completion is
+    /// `None` if the request succeeded and is unsignaled.
     pub fn poll_completion(&mut self) -> Option<Option<Completion>> {
         let message = self.message?;
-        let completion = match message.verdict {
+        let completion = match message.status {
             Some(status) => {
                 let failed = Completion::failed(message.wr.wr_id, message.opcode, status);
                 Some(failed)
@@ -263,41 +271,42 @@ impl UcSender {
                 invalidated: None,
             }),
         };
-        let sent = message.verdict.is_none() && message.opcode == WcOpcode::Send;
+        let sent = message.status.is_none() && message.opcode == WcOpcode::Send;
         self.sends = self.sends.wrapping_add(u32::from(sent));
         self.message = None;
         Some(completion)
     }
 
-    /// Takes the number of SENDs that are complete since it was last taken.
+    /// Returns the number of SENDs completed since the last call.
     pub fn take_sends(&mut self) -> u32 {
         core::mem::take(&mut self.sends)
     }
 
     // Getters.
 
-    /// Returns what the sender does.
+    /// Returns the state.
     #[inline]
     #[must_use]
     pub const fn state(&self) -> UcSendState {
         self.state
     }
 
-    /// Returns whether it takes a request now, be it to flush it.
+    /// Returns whether a request can be posted now, including one that will be flushed.
     #[inline]
     #[must_use]
-    pub const fn takes(&self) -> bool {
+    pub const fn accepts_requests(&self) -> bool {
         self.message.is_none() && matches!(self.state, UcSendState::Ready | UcSendState::Error)
     }
 
-    /// Returns whether a request is at hand.
+    /// Returns whether there is a current request.
     #[inline]
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         self.message.is_some()
     }
 
-    /// Returns whether the send queue is drained: the QP is in SQD and what was begun is done.
+    /// Returns whether the send queue is drained: the QP is in SQD and the last started request is
+    /// complete.
     #[inline]
     #[must_use]
     pub const fn is_drained(&self) -> bool {
@@ -318,15 +327,15 @@ impl UcSender {
         self.psn
     }
 
-    fn put(&mut self, slot: SlotIndex, wr: SendWr, opcode: WcOpcode, verdict: Option<WcStatus>) {
-        if !self.takes() {
+    fn accept(&mut self, slot: SlotIndex, wr: SendWr, opcode: WcOpcode, status: Option<WcStatus>) {
+        if !self.accepts_requests() {
             return;
         }
-        let verdict = match self.state {
+        let status = match self.state {
             UcSendState::Error => Some(WcStatus::WrFlushErr),
-            _ => verdict,
+            _ => status,
         };
-        if verdict.is_some() {
+        if status.is_some() {
             self.state = UcSendState::Error;
         }
         self.message = Some(UcSendMessage {
@@ -335,7 +344,7 @@ impl UcSender {
             opcode,
             packets: self.config.path_mtu.packets(wr.length),
             sent: 0,
-            verdict,
+            status,
         });
     }
 }
@@ -347,10 +356,10 @@ impl Default for UcSender {
 }
 
 impl UcSendMessage {
-    /// Returns whether something is left to be done of it.
+    /// Returns whether packets remain to be planned.
     #[inline]
-    const fn is_due(&self) -> bool {
-        self.verdict.is_none() && !self.is_sent()
+    const fn has_packets_left(&self) -> bool {
+        self.status.is_none() && !self.is_sent()
     }
 
     #[inline]
@@ -368,8 +377,8 @@ impl UcSendMessage {
         }
     }
 
-    /// Returns the next packet; `None` for a request that takes none.
-    fn segment(&self, config: &SenderConfig, psn: Psn) -> Option<TxDesc> {
+    /// Returns the next packet; `None` for a local operation.
+    fn next_packet(&self, config: &SenderConfig, psn: Psn) -> Option<TxDesc> {
         let (wr, mtu) = (&self.wr, config.path_mtu);
         let position = self.position();
         let (operation, remote, imm) = match wr.op {
@@ -408,9 +417,9 @@ impl UcSendMessage {
     }
 }
 
-/// Packets of one message, planned as they are taken. Each counts as sent once it is yielded.
+/// Packets of one message, planned by iteration. A packet counts as sent when it is returned.
 ///
-/// Made by [`UcSender::burst`].
+/// Returned by [`UcSender::burst`].
 #[derive(Debug)]
 pub struct UcBurst<'a> {
     sender: &'a mut UcSender,
@@ -422,14 +431,17 @@ impl Iterator for UcBurst<'_> {
 
     fn next(&mut self) -> Option<TxDesc> {
         let sender = &mut *self.sender;
-        let message = sender.message.as_mut().filter(|message| message.is_due())?;
-        let segment = message.segment(&sender.config, sender.psn)?;
-        if !self.limit.take(1, segment.length, false) {
+        let message = sender
+            .message
+            .as_mut()
+            .filter(|message| message.has_packets_left())?;
+        let tx_desc = message.next_packet(&sender.config, sender.psn)?;
+        if !self.limit.take(1, tx_desc.length, false) {
             return None;
         }
         message.sent = message.sent.saturating_add(1);
         sender.psn = sender.psn.next();
-        Some(segment)
+        Some(tx_desc)
     }
 }
 

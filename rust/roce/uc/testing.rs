@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tests of both halves need: requests, and packets as values.
+//! Requests and packets for the tests of sender and receiver.
 
 extern crate std;
 
@@ -34,8 +34,8 @@ use crate::{
 };
 use std::vec::Vec;
 
-/// A place in the peer's memory.
-pub(super) const PLACE: Remote = Remote {
+/// An address in the peer's memory.
+pub(super) const REMOTE: Remote = Remote {
     va: 0x1000,
     rkey: Rkey::new(0x77),
 };
@@ -43,7 +43,7 @@ pub(super) const PLACE: Remote = Remote {
 /// Immediate data.
 pub(super) const IMM: Imm = Imm([1, 2, 3, 4]);
 
-/// A signaled request whose number is its length.
+/// A signaled request whose `wr_id` is its length.
 pub(super) fn request(op: SendOp, length: u32) -> SendWr {
     SendWr {
         wr_id: u64::from(length),
@@ -81,12 +81,12 @@ impl Pkt {
         }
     }
 
-    /// A part of a WRITE; the first announces `total` bytes.
+    /// A packet of a WRITE of `total` bytes.
     pub(super) fn write(position: Position, psn: u32, len: usize, total: u32) -> Self {
         let starts = matches!(position, Position::First | Position::Only);
         Self {
             operation: Operation::RdmaWrite,
-            reth: starts.then_some((PLACE.va, total)),
+            reth: starts.then_some((REMOTE.va, total)),
             ..Self::send(position, psn, len)
         }
     }
@@ -102,10 +102,10 @@ impl Pkt {
         }
     }
 
-    /// What a packet says.
+    /// Converts from a parsed packet.
     pub(super) fn of(packet: &Packet<'_>) -> Self {
         assert_eq!(packet.opcode().service(), Service::Uc);
-        assert!(!packet.ack_request(), "nobody answers");
+        assert!(!packet.ack_request(), "UC requests no ACK");
         Self {
             operation: packet.opcode().operation(),
             position: packet.opcode().position(),
@@ -117,14 +117,14 @@ impl Pkt {
         }
     }
 
-    /// The bytes of such a packet, whose payload and ICRC are zeros.
+    /// Returns the bytes of the packet. Payload and ICRC are zeros.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let opcode = Opcode::of(Service::Uc, self.operation, self.position, self.imm);
         let psn = Psn::new(self.psn);
         let mut headers = Headers::new(opcode.unwrap(), Pkey::DEFAULT, Qpn::new(5), psn)
             .solicited(self.solicited);
         if let Some((va, len)) = self.reth {
-            let rkey = PLACE.rkey;
+            let rkey = REMOTE.rkey;
             headers = headers.reth(Reth { va, rkey, len });
         }
         if self.imm {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! ACK Extended Transport Header: what a responder says about the requests it got.
-//!
-//! Owns the encoding of the syndrome. Does not know what a requester makes of it.
+//! ACK Extended Transport Header (AETH): the responder's report on requests.
 
 use super::{
     ext::Extension,
@@ -15,58 +13,60 @@ use crate::{
 };
 use zerocopy::byteorder::network_endian::U32;
 
-/// Bits 7 to 5 of a syndrome: what kind it is. Bit 7 is reserved and must be 0.
-const KIND: u8 = 0xe0;
+/// Bits 7 to 5 of a syndrome: its kind. Bit 7 is reserved and must be 0.
+const KIND_MASK: u8 = 0xe0;
 
-/// Kind of an acknowledgement.
-const ACK: u8 = 0x00;
+/// Kind: ACK.
+const KIND_ACK: u8 = 0x00;
 
-/// Kind of a "receiver not ready".
-const RNR: u8 = 0x20;
+/// Kind: RNR NAK.
+const KIND_RNR: u8 = 0x20;
 
-/// Kind that is reserved.
-const RESERVED: u8 = 0x40;
+/// Kind: reserved.
+const KIND_RESERVED: u8 = 0x40;
 
-/// Kind of a refusal.
-const NAK: u8 = 0x60;
+/// Kind: NAK.
+const KIND_NAK: u8 = 0x60;
 
-/// Bits 4 to 0 of a syndrome: credits, delay or reason.
-const VALUE: u8 = 0x1f;
+/// Bits 4 to 0 of a syndrome: credits, RNR timer or NAK code.
+const VALUE_MASK: u8 = 0x1f;
 
-/// What an AETH says.
+/// Syndrome of an AETH.
 ///
 /// IBA: AETH syndrome field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Syndrome {
-    /// Everything up to the PSN of the packet arrived.
+    /// ACK: all requests up to the PSN of the packet have arrived.
     Ack {
-        /// Encoded end-to-end credits, five bits; 31 says that none are counted.
+        /// Encoded end-to-end credits, five bits; 31 means that credits are not counted.
         credits: u8,
     },
-    /// No receive work request is posted; send again after a while.
+    /// RNR NAK: no receive is posted. The requester must retransmit after a delay.
     Rnr {
         /// Encoded delay, five bits; see [`rnr_timeout`](crate::time::rnr_timeout).
         timer: u8,
     },
-    /// The request is refused, or asked for once more.
+    /// NAK: the request has failed, or must be retransmitted.
     Nak(NakCode),
-    /// None of these. Never sent from here.
+    /// Any other value. Never sent.
     Reserved,
 }
 
 impl Syndrome {
-    /// An acknowledgement that limits nothing.
-    pub const ACK_UNLIMITED: Self = Self::Ack { credits: VALUE };
+    /// An ACK without end-to-end credits.
+    pub const ACK_UNLIMITED: Self = Self::Ack {
+        credits: VALUE_MASK,
+    };
 
     /// Decodes a syndrome.
     #[inline]
     #[must_use]
     pub const fn from_byte(byte: u8) -> Self {
-        let value = byte & VALUE;
-        match byte & KIND {
-            ACK => Self::Ack { credits: value },
-            RNR => Self::Rnr { timer: value },
-            NAK => match NakCode::from_code(value) {
+        let value = byte & VALUE_MASK;
+        match byte & KIND_MASK {
+            KIND_ACK => Self::Ack { credits: value },
+            KIND_RNR => Self::Rnr { timer: value },
+            KIND_NAK => match NakCode::from_code(value) {
                 Some(code) => Self::Nak(code),
                 None => Self::Reserved,
             },
@@ -74,15 +74,15 @@ impl Syndrome {
         }
     }
 
-    /// Encodes the syndrome; of credits and timer, the low five bits count.
+    /// Encodes the syndrome. Only the low five bits of credits and timer are used.
     #[inline]
     #[must_use]
     pub const fn to_byte(self) -> u8 {
         match self {
-            Self::Ack { credits } => ACK | (credits & VALUE),
-            Self::Rnr { timer } => RNR | (timer & VALUE),
-            Self::Nak(code) => NAK | code.code(),
-            Self::Reserved => RESERVED,
+            Self::Ack { credits } => KIND_ACK | (credits & VALUE_MASK),
+            Self::Rnr { timer } => KIND_RNR | (timer & VALUE_MASK),
+            Self::Nak(code) => KIND_NAK | code.code(),
+            Self::Reserved => KIND_RESERVED,
         }
     }
 }
@@ -90,9 +90,9 @@ impl Syndrome {
 /// An ACK Extended Transport Header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Aeth {
-    /// What the responder says.
+    /// The syndrome.
     pub syndrome: Syndrome,
-    /// How many messages the responder has completed, counted round.
+    /// Number of messages that the responder has completed, modulo 2^24.
     pub msn: Msn,
 }
 
@@ -119,12 +119,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_syndrome_byte_is_decoded_as_it_is_encoded() {
+    fn decoding_and_encoding_a_syndrome_are_inverse() {
         for byte in 0..=u8::MAX {
             match Syndrome::from_byte(byte) {
                 Syndrome::Reserved => {
-                    let nak = byte & KIND == NAK && byte & VALUE <= 4;
-                    assert!(byte >= RESERVED && !nak, "{byte:#x}");
+                    let nak = byte & KIND_MASK == KIND_NAK && byte & VALUE_MASK <= 4;
+                    assert!(byte >= KIND_RESERVED && !nak, "{byte:#x}");
                 }
                 syndrome => assert_eq!(syndrome.to_byte(), byte),
             }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn syndromes_have_the_bytes_of_the_specification() {
+    fn syndromes_match_the_specification() {
         assert_eq!(Syndrome::ACK_UNLIMITED.to_byte(), 0x1f);
         assert_eq!(Syndrome::Rnr { timer: 12 }.to_byte(), 0x2c);
         assert_eq!(Syndrome::Nak(NakCode::PsnSequence).to_byte(), 0x60);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_five_bits_cannot_reach_the_kind() {
+    fn values_are_limited_to_five_bits() {
         assert_eq!(Syndrome::Ack { credits: 0xff }.to_byte(), 0x1f);
         assert_eq!(Syndrome::Rnr { timer: 0xff }.to_byte(), 0x3f);
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Base Transport Header: the 12 bytes that start every packet.
-//!
-//! Owns the layout and its bits. Does not know what an opcode means or what follows.
+//! Base Transport Header (BTH): the first 12 bytes of every packet.
 
 use crate::{
     id::{
@@ -25,8 +23,8 @@ use zerocopy_derive::{
 
 pub use super::header::BTH_LEN;
 
-/// Byte of the header that routers may change, and that the ICRC therefore takes as all ones: FECN,
-/// BECN and six reserved bits.
+/// Offset of the byte of the BTH that routers may change, and that the ICRC therefore takes as all
+/// ones: FECN, BECN and six reserved bits.
 pub const VARIANT_BYTE: usize = 4;
 
 /// The solicited-event bit, in the second byte.
@@ -35,22 +33,22 @@ const SOLICITED: u8 = 0x80;
 /// The migration bit, in the second byte.
 const MIGRATED: u8 = 0x40;
 
-/// Where the pad count sits in the second byte: two bits.
+/// Shift of the pad count in the second byte; it has two bits.
 const PAD_SHIFT: u32 = 4;
 
 /// The transport header version, in the second byte.
 const VERSION: u8 = 0x0f;
 
-/// The forward congestion bit, in the word of the QP number.
+/// The FECN bit, in the word of the QP number.
 const FECN: u32 = 1 << 31;
 
-/// The backward congestion bit, in the word of the QP number.
+/// The BECN bit, in the word of the QP number.
 const BECN: u32 = 1 << 30;
 
-/// The acknowledge-request bit, in the word of the PSN.
+/// The AckReq bit, in the word of the PSN.
 const ACK_REQUEST: u32 = 1 << 31;
 
-/// A Base Transport Header as it is on the wire.
+/// Wire format of the Base Transport Header.
 ///
 /// IBA: Base Transport Header, section 9.2.
 #[derive(
@@ -68,8 +66,8 @@ pub struct Bth {
 const _: () = assert!(size_of::<Bth>() == BTH_LEN);
 
 impl Bth {
-    /// Builds a header of version 0 without flags but MigReq, which is 1 in the only path
-    /// migration state that RoCE has.
+    /// Builds a header of version 0. All flags are clear except MigReq: RoCE has only the MIGRATED
+    /// state of path migration.
     #[inline]
     #[must_use]
     pub fn new(opcode: u8, pkey: Pkey, dest_qpn: Qpn, psn: Psn) -> Self {
@@ -100,25 +98,25 @@ impl Bth {
         self.flags = (self.flags & !MIGRATED) | if on { MIGRATED } else { 0 };
     }
 
-    /// Sets or clears the acknowledge-request bit.
+    /// Sets or clears the AckReq bit.
     #[inline]
     pub fn set_ack_request(&mut self, on: bool) {
         self.psn = U32::new(self.psn().get() | if on { ACK_REQUEST } else { 0 });
     }
 
-    /// Sets or clears the backward congestion bit, which marks a congestion notification.
+    /// Sets or clears the BECN bit, which marks a congestion notification.
     #[inline]
     pub fn set_becn(&mut self, on: bool) {
         self.qpn = U32::new((self.qpn.get() & !BECN) | if on { BECN } else { 0 });
     }
 
-    /// Sets the number of pad bytes: the low two bits of `pad`.
+    /// Sets the number of pad bytes. Only the low two bits of `pad` are used.
     #[inline]
     pub fn set_pad(&mut self, pad: u8) {
         self.flags = (self.flags & !(3 << PAD_SHIFT)) | ((pad & 3) << PAD_SHIFT);
     }
 
-    /// Sets the packet sequence number and leaves the acknowledge-request bit as it is.
+    /// Sets the PSN. The AckReq bit is unchanged.
     #[inline]
     pub fn set_psn(&mut self, psn: Psn) {
         self.psn = U32::new((self.psn.get() & ACK_REQUEST) | psn.get());
@@ -131,21 +129,21 @@ impl Bth {
         self.opcode
     }
 
-    /// Returns the transport header version; only 0 exists.
+    /// Returns the transport header version. Only version 0 is defined.
     #[inline]
     #[must_use]
     pub fn version(&self) -> u8 {
         self.flags & VERSION
     }
 
-    /// Returns the number of pad bytes between payload and ICRC: 0 to 3.
+    /// Returns the number of pad bytes between payload and ICRC, 0 to 3.
     #[inline]
     #[must_use]
     pub fn pad(&self) -> u8 {
         (self.flags >> PAD_SHIFT) & 3
     }
 
-    /// Returns whether the sender asks for a completion event at the receiver.
+    /// Returns the solicited-event bit: the sender requests a completion event at the receiver.
     #[inline]
     #[must_use]
     pub fn solicited(&self) -> bool {
@@ -166,35 +164,35 @@ impl Bth {
         Pkey::new(self.pkey.get())
     }
 
-    /// Returns the forward congestion bit: the packet met congestion on its way.
+    /// Returns the FECN bit: the packet experienced congestion.
     #[inline]
     #[must_use]
     pub fn fecn(&self) -> bool {
         self.qpn.get() & FECN != 0
     }
 
-    /// Returns the backward congestion bit: a packet the other way met congestion.
+    /// Returns the BECN bit: a packet in the opposite direction experienced congestion.
     #[inline]
     #[must_use]
     pub fn becn(&self) -> bool {
         self.qpn.get() & BECN != 0
     }
 
-    /// Returns the number of the QP the packet is for.
+    /// Returns the destination QP number.
     #[inline]
     #[must_use]
     pub fn dest_qpn(&self) -> Qpn {
         Qpn::new(self.qpn.get())
     }
 
-    /// Returns whether the sender asks for an acknowledgement.
+    /// Returns the AckReq bit.
     #[inline]
     #[must_use]
     pub fn ack_request(&self) -> bool {
         self.psn.get() & ACK_REQUEST != 0
     }
 
-    /// Returns the packet sequence number.
+    /// Returns the PSN.
     #[inline]
     #[must_use]
     pub fn psn(&self) -> Psn {
@@ -210,16 +208,20 @@ mod tests {
         IntoBytes as _, //
     };
 
-    /// Checks that a flag is the one bit it should be, and that nothing else moves with it.
+    /// Checks that the flag is exactly bit `bit` of byte `byte`.
     fn is_one_bit(set: fn(&mut Bth, bool), get: fn(&Bth) -> bool, byte: usize, bit: u8) {
-        for ground in [0x00, 0xff] {
+        for background in [0x00, 0xff] {
             let mut bth = Bth::new_zeroed();
-            bth.as_mut_bytes().fill(ground);
+            bth.as_mut_bytes().fill(background);
             for on in [true, false, true] {
                 set(&mut bth, on);
                 assert_eq!(get(&bth), on);
-                let mut expected = [ground; BTH_LEN];
-                expected[byte] = if on { ground | bit } else { ground & !bit };
+                let mut expected = [background; BTH_LEN];
+                expected[byte] = if on {
+                    background | bit
+                } else {
+                    background & !bit
+                };
                 assert_eq!(bth.as_bytes(), expected);
             }
         }
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn ack_request_clears_the_reserved_bits_beside_it() {
+    fn set_ack_request_clears_the_reserved_bits() {
         let mut bth = Bth::new(0, Pkey::DEFAULT, Qpn::new(1), Psn::new(0xff_ffff));
         bth.set_ack_request(true);
         assert!(bth.ack_request());

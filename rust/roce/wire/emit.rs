@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The headers of a packet to be sent.
-//!
-//! Owns how they are put together; the opcode alone says which there are. Payload, pad bytes and
-//! ICRC follow them on the wire and are for the caller to append.
+//! Builder of the headers of a packet to send. The opcode determines the headers. The caller
+//! appends payload, pad bytes and ICRC.
 
 use super::{
     aeth::Aeth,
@@ -20,7 +18,7 @@ use super::{
     },
     header::{
         BTH_LEN,
-        MAX_HEADERS, //
+        MAX_HEADERS_LEN, //
     },
     opcode::Opcode, //
 };
@@ -42,48 +40,48 @@ use zerocopy_derive::{
     IntoBytes, //
 };
 
-/// Returns how many pad bytes follow a payload of `payload_len` bytes: 0 to 3.
+/// Returns the number of pad bytes after a payload of `payload_len` bytes, 0 to 3.
 #[inline]
 #[must_use]
 pub const fn pad_len(payload_len: usize) -> usize {
     payload_len.wrapping_neg() & 3
 }
 
-/// Returns [`pad_len`] as the BTH holds it.
+/// Returns [`pad_len`] in the type of the BTH field.
 #[inline]
 pub(crate) const fn pad_bits(payload_len: usize) -> u8 {
     low_u8(low_u32(usize_as_u64(pad_len(payload_len))))
 }
 
-/// The headers of one packet, in the making.
+/// Builder of the headers of one packet.
 ///
-/// An extension header that the opcode brings and that is not given is all zeroes; one that the
-/// opcode does not bring is left out. So whatever is built can be parsed.
+/// An extension header that the opcode requires and that is not set is all zeroes; one that the
+/// opcode does not have is ignored. The result can therefore always be parsed.
 ///
-/// For the packets of a burst, build once and change the PSN with [`Headers::psn`].
+/// For several packets of one message, build once and change the PSN with [`Headers::psn`].
 #[derive(Clone, Copy, Debug)]
 pub struct Headers {
     opcode: Opcode,
     layout: HeaderLayout,
 }
 
-/// BTH and room for the longest extension headers.
+/// BTH, followed by space for the longest extension headers.
 #[derive(Clone, Copy, Debug, Immutable, IntoBytes)]
 #[repr(C)]
 struct HeaderLayout {
     bth: Bth,
-    extensions: [u8; MAX_HEADERS - BTH_LEN],
+    extensions: [u8; MAX_HEADERS_LEN - BTH_LEN],
 }
 
 impl Headers {
-    /// Starts with a BTH whose flags are 0 but MigReq, which is 1; in a congestion notification
-    /// it is BECN that is 1.
+    /// Starts with a BTH whose flags are clear except MigReq; in a congestion notification, except
+    /// BECN.
     #[inline]
     #[must_use]
     pub fn new(opcode: Opcode, pkey: Pkey, dest_qpn: Qpn, psn: Psn) -> Self {
         let mut bth = Bth::new(opcode.to_byte(), pkey, dest_qpn, psn);
         if opcode == Opcode::CNP {
-            // It tells of congestion by its BECN bit, and takes no part in migration (annex 17).
+            // The BECN bit reports congestion. MigReq does not apply (annex 17).
             bth.set_becn(true);
             bth.set_migrated(false);
         }
@@ -91,19 +89,19 @@ impl Headers {
             opcode,
             layout: HeaderLayout {
                 bth,
-                extensions: [0; MAX_HEADERS - BTH_LEN],
+                extensions: [0; MAX_HEADERS_LEN - BTH_LEN],
             },
         }
     }
 
-    /// Builds an acknowledgement or a refusal: every packet that is an AETH and nothing else.
+    /// Builds an ACK, NAK or RNR NAK: the only extension header is the AETH.
     #[inline]
     #[must_use]
     pub fn ack(pkey: Pkey, dest_qpn: Qpn, psn: Psn, aeth: Aeth) -> Self {
         Self::new(Opcode::RC_ACKNOWLEDGE, pkey, dest_qpn, psn).aeth(aeth)
     }
 
-    /// Builds the answer to an atomic operation.
+    /// Builds the response to an atomic operation.
     #[inline]
     #[must_use]
     pub fn atomic_ack(
@@ -118,7 +116,7 @@ impl Headers {
             .original(original)
     }
 
-    /// Sets the packet sequence number.
+    /// Sets the PSN.
     #[inline]
     #[must_use]
     pub fn psn(mut self, psn: Psn) -> Self {
@@ -126,7 +124,7 @@ impl Headers {
         self
     }
 
-    /// Says whether an acknowledgement is asked for.
+    /// Sets or clears the AckReq bit.
     #[inline]
     #[must_use]
     pub fn ack_request(mut self, on: bool) -> Self {
@@ -134,7 +132,7 @@ impl Headers {
         self
     }
 
-    /// Says whether a completion event is asked for.
+    /// Sets or clears the solicited-event bit.
     #[inline]
     #[must_use]
     pub fn solicited(mut self, on: bool) -> Self {
@@ -142,56 +140,56 @@ impl Headers {
         self
     }
 
-    /// Gives the RETH.
+    /// Sets the RETH.
     #[inline]
     #[must_use]
     pub fn reth(self, reth: Reth) -> Self {
         self.with(reth)
     }
 
-    /// Gives the AETH.
+    /// Sets the AETH.
     #[inline]
     #[must_use]
     pub fn aeth(self, aeth: Aeth) -> Self {
         self.with(aeth)
     }
 
-    /// Gives the DETH.
+    /// Sets the DETH.
     #[inline]
     #[must_use]
     pub fn deth(self, deth: Deth) -> Self {
         self.with(deth)
     }
 
-    /// Gives the immediate data.
+    /// Sets the immediate data.
     #[inline]
     #[must_use]
     pub fn imm(self, imm: ImmDt) -> Self {
         self.with(imm)
     }
 
-    /// Gives the IETH.
+    /// Sets the IETH.
     #[inline]
     #[must_use]
     pub fn ieth(self, ieth: Ieth) -> Self {
         self.with(ieth)
     }
 
-    /// Gives the AtomicETH.
+    /// Sets the AtomicETH.
     #[inline]
     #[must_use]
     pub fn atomic(self, atomic: AtomicEth) -> Self {
         self.with(atomic)
     }
 
-    /// Gives the AtomicAckETH.
+    /// Sets the AtomicAckETH.
     #[inline]
     #[must_use]
     pub fn original(self, original: AtomicAckEth) -> Self {
         self.with(original)
     }
 
-    /// Gives the FETH.
+    /// Sets the FETH.
     #[inline]
     #[must_use]
     pub fn feth(self, feth: Feth) -> Self {
@@ -205,8 +203,8 @@ impl Headers {
         self.opcode
     }
 
-    /// Writes the headers of a packet with `payload_len` bytes of payload. Behind the payload the
-    /// caller appends [`pad_len`] bytes of 0 and the ICRC.
+    /// Encodes the headers of a packet with `payload_len` bytes of payload. After the payload, the
+    /// caller appends [`pad_len`] zero bytes and the ICRC.
     #[inline]
     #[must_use]
     pub fn emit(mut self, payload_len: usize) -> HeaderBuf {
@@ -217,12 +215,12 @@ impl Headers {
         }
     }
 
-    /// Writes one extension header where the opcode wants it.
+    /// Writes one extension header, if the opcode has it.
     #[inline]
     fn with<T: Extension>(mut self, extension: T) -> Self {
         if let Some(offset) = self.opcode.headers().offset(T::HEADER) {
             if let Some(room) = self.layout.extensions.get_mut(offset..) {
-                // There is room for every header that a packet can have.
+                // `extensions` is long enough for the headers of any opcode.
                 let _ = extension.encode().write_to_prefix(room);
             }
         }
@@ -230,7 +228,7 @@ impl Headers {
     }
 }
 
-/// The headers of one packet, from the BTH on, as they go on the wire.
+/// The encoded headers of one packet, starting with the BTH.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderBuf {
     layout: HeaderLayout,
@@ -246,31 +244,31 @@ impl HeaderBuf {
         bytes.get(..self.len).unwrap_or(bytes)
     }
 
-    /// Returns how many bytes there are, at most [`MAX_HEADERS`].
+    /// Returns the number of bytes, at most [`MAX_HEADERS_LEN`].
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns `false`: there is always a BTH.
+    /// Returns `false`: a BTH is always present.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         false
     }
 
-    /// Makes them the headers of another packet of the same message. It brings those of its extension headers
-    /// that stand `skipped` bytes after the BTH.
+    /// Rewrites the headers for another packet of the same message, with `opcode`. Its extension
+    /// headers are those found `skipped` bytes after the BTH.
     #[inline]
-    pub(crate) fn become_packet(&mut self, opcode: Opcode, skipped: usize) {
+    pub(crate) fn rewrite_for(&mut self, opcode: Opcode, skipped: usize) {
         let extensions = opcode.headers().len();
-        if let (1.., 1.., Some((front, behind))) = (
+        if let (1.., 1.., Some((front, kept))) = (
             skipped,
             extensions,
             self.layout.extensions.split_at_mut_checked(skipped),
         ) {
-            for (to, from) in front.iter_mut().zip(behind) {
+            for (to, from) in front.iter_mut().zip(kept) {
                 *to = *from;
             }
         }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The extension headers but AETH: what stands between BTH and payload.
-//!
-//! Owns their layouts and the values in them. Which opcode brings which header is not known here,
-//! nor what an address or a key is good for.
+//! The extension headers except the AETH: layouts and values.
 
 use super::header::Header;
 use crate::{
@@ -25,22 +22,22 @@ use zerocopy::{
     Unaligned, //
 };
 
-/// A header that can be read from and written to a packet.
+/// A header that can be decoded from and encoded to a packet.
 pub(super) trait Extension: Copy {
-    /// Which header it is.
+    /// The kind of header.
     const HEADER: Header;
 
-    /// Its form on the wire, [`Header::size`] bytes long.
+    /// Wire format, [`Header::size`] bytes long.
     type Layout: FromBytes + IntoBytes + Immutable + Unaligned;
 
-    /// Reads the values.
+    /// Decodes the values.
     fn decode(layout: Self::Layout) -> Self;
 
-    /// Writes the values; reserved bits are 0.
+    /// Encodes the values. Reserved bits are 0.
     fn encode(self) -> Self::Layout;
 }
 
-/// The forms on the wire, big endian.
+/// Wire formats, big endian.
 mod layout {
     use zerocopy::byteorder::network_endian::{
         U32,
@@ -78,15 +75,15 @@ mod layout {
     }
 }
 
-/// RDMA Extended Transport Header: memory of the responder.
+/// RDMA Extended Transport Header (RETH): a range of the responder's memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reth {
-    /// Address, in the address space that the key stands for.
+    /// Address in the address space of the key.
     pub va: u64,
-    /// Key that opens the memory.
+    /// Key of the memory.
     pub rkey: Rkey,
-    /// Length in bytes. Anything up to `u32::MAX` can arrive; a message has at most 2^31 bytes, and
-    /// it is for the responder to refuse more.
+    /// Length in bytes. Any value may be received. The responder must reject more than 2^31, the
+    /// maximum length of a message.
     pub len: u32,
 }
 
@@ -113,16 +110,17 @@ impl Extension for Reth {
     }
 }
 
-/// Atomic Extended Transport Header: 64 bits of the responder, and what to do with them.
+/// Atomic Extended Transport Header (AtomicETH): 64 bits of the responder's memory, and the
+/// operands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AtomicEth {
-    /// Address, in the address space that the key stands for. It need not be aligned here.
+    /// Address in the address space of the key. It may be unaligned.
     pub va: u64,
-    /// Key that opens the memory.
+    /// Key of the memory.
     pub rkey: Rkey,
-    /// The new value of a compare and swap, or the summand of a fetch and add.
+    /// New value of a compare and swap, or the value to add of a fetch and add.
     pub swap_or_add: u64,
-    /// The value that a compare and swap expects; unused otherwise.
+    /// Value that a compare and swap expects; otherwise unused.
     pub compare: u64,
 }
 
@@ -151,10 +149,10 @@ impl Extension for AtomicEth {
     }
 }
 
-/// Atomic ACK Extended Transport Header: what an atomic operation found.
+/// Atomic ACK Extended Transport Header (AtomicAckETH): the result of an atomic operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AtomicAckEth {
-    /// The 64 bits before the operation.
+    /// The value before the operation.
     pub original: u64,
 }
 
@@ -175,12 +173,12 @@ impl Extension for AtomicAckEth {
     }
 }
 
-/// Datagram Extended Transport Header: who sent a datagram.
+/// Datagram Extended Transport Header (DETH): Q_Key and source of a datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Deth {
-    /// Key that the receiving QP must have.
+    /// Q_Key, which must match that of the receiving QP.
     pub qkey: Qkey,
-    /// QP that sent it.
+    /// Source QP.
     pub src_qpn: Qpn,
 }
 
@@ -205,10 +203,10 @@ impl Extension for Deth {
     }
 }
 
-/// Immediate data: four bytes from one program to another.
+/// Immediate data: four bytes from one consumer to the other.
 ///
-/// They are kept in the order of the wire, which is also that of the `imm_data` (`__be32`) of work
-/// requests and completions, so that nobody swaps them on the way.
+/// They stay in wire order, which is also the order of `imm_data` (`__be32`) in work requests and
+/// completions: they are never byte-swapped.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ImmDt(pub [u8; 4]);
 
@@ -227,7 +225,7 @@ impl Extension for ImmDt {
     }
 }
 
-/// Invalidate Extended Transport Header: a key of the receiver that shall open nothing any more.
+/// Invalidate Extended Transport Header (IETH): a key that the receiver must invalidate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ieth {
     /// The key.
@@ -251,27 +249,27 @@ impl Extension for Ieth {
     }
 }
 
-/// Flush Extended Transport Header: how far earlier writes shall get, and which of them.
+/// Flush Extended Transport Header (FETH): placement and selectivity of a FLUSH.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Feth {
-    /// Where the data shall be: [`Feth::GLOBAL`], [`Feth::PERSISTENT`], or both; four bits.
+    /// Where the data must be: [`Feth::GLOBAL`], [`Feth::PERSISTENT`], or both; four bits.
     pub placement: u8,
-    /// Which data is meant: [`Feth::RANGE`] or [`Feth::MR`]; two bits, of which two values are
+    /// Which data is flushed: [`Feth::RANGE`] or [`Feth::MR`]; two bits, of which two values are
     /// reserved.
     pub selectivity: u8,
 }
 
 impl Feth {
-    /// Placement: visible to all. C: `IB_FLUSH_GLOBAL`.
+    /// Placement: globally visible. C: `IB_FLUSH_GLOBAL`.
     pub const GLOBAL: u8 = 1;
 
-    /// Placement: safe from loss of power. C: `IB_FLUSH_PERSISTENT`.
+    /// Placement: persistent. C: `IB_FLUSH_PERSISTENT`.
     pub const PERSISTENT: u8 = 2;
 
-    /// Selectivity: the range that the RETH names. C: `IB_FLUSH_RANGE`.
+    /// Selectivity: the range in the RETH. C: `IB_FLUSH_RANGE`.
     pub const RANGE: u8 = 0;
 
-    /// Selectivity: the memory region that the RETH's key opens. C: `IB_FLUSH_MR`.
+    /// Selectivity: the whole memory region of the key in the RETH. C: `IB_FLUSH_MR`.
     pub const MR: u8 = 1;
 }
 

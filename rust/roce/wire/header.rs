@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which headers there are, how long they are, and in what order they stand.
-//!
-//! Owns the set of headers of a packet, from which offsets follow. Does not know what is in a
-//! header, nor which opcode brings it.
+//! The headers of a packet: their lengths and their order.
 
 use crate::num::u8_as_usize;
 
 /// Length of the Base Transport Header, in bytes.
 pub const BTH_LEN: usize = 12;
 
-/// The most bytes that the headers of a packet can take, from the BTH on. They are those of an
-/// atomic operation.
-pub const MAX_HEADERS: usize = BTH_LEN + u8_as_usize(Header::AtomicEth.size());
+/// Maximum length of all headers of a packet, in bytes, starting with the BTH: an atomic operation.
+pub const MAX_HEADERS_LEN: usize = BTH_LEN + u8_as_usize(Header::AtomicEth.size());
 
-/// An extension header: what may stand between BTH and payload.
-///
-/// In the order in which they stand there.
+/// An extension header, located between BTH and payload. Variants are in wire order.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(u8)]
 pub enum Header {
@@ -36,12 +30,12 @@ pub enum Header {
     ImmDt,
     /// Invalidate Extended Transport Header.
     Ieth,
-    /// The reserved bytes of a congestion notification.
+    /// Reserved bytes of a congestion notification.
     CnpReserved,
 }
 
 impl Header {
-    /// Every header, in the order of the wire.
+    /// All headers, in wire order.
     const ALL: [Self; 9] = [
         Self::Deth,
         Self::Feth,
@@ -66,7 +60,7 @@ impl Header {
         }
     }
 
-    /// Returns the header's bit in a set.
+    /// Returns the bit of the header in a [`HeaderSet`].
     #[inline]
     #[expect(
         clippy::as_conversions,
@@ -77,7 +71,7 @@ impl Header {
     }
 }
 
-/// The extension headers of a packet, with their length.
+/// The extension headers of a packet, and their total length.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct HeaderSet {
     bits: u16,
@@ -88,7 +82,7 @@ impl HeaderSet {
     /// No header.
     pub const EMPTY: Self = Self { bits: 0, len: 0 };
 
-    /// Returns the set with `header` in it.
+    /// Returns the set with `header` added.
     #[inline]
     #[must_use]
     pub const fn with(self, header: Header) -> Self {
@@ -97,7 +91,7 @@ impl HeaderSet {
         }
         Self {
             bits: self.bits | header.bit(),
-            // All headers together have 92 bytes.
+            // All headers together are 92 bytes long.
             len: self.len.wrapping_add(header.size()),
         }
     }
@@ -109,21 +103,22 @@ impl HeaderSet {
         self.bits & header.bit() != 0
     }
 
-    /// Returns the length of all headers of the set, in bytes.
+    /// Returns the total length of the headers in the set, in bytes.
     #[inline]
     #[must_use]
     pub const fn len(self) -> usize {
         u8_as_usize(self.len)
     }
 
-    /// Returns whether the set has no header.
+    /// Returns whether the set is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.bits == 0
     }
 
-    /// Returns how many bytes after the BTH `header` starts; `None` if it is not in the set.
+    /// Returns the offset of `header` from the end of the BTH, in bytes; `None` if it is not in the
+    /// set.
     #[inline]
     #[must_use]
     pub fn offset(self, header: Header) -> Option<usize> {
@@ -132,12 +127,12 @@ impl HeaderSet {
         }
         let before = self.bits & header.bit().wrapping_sub(1);
         Some(match before {
-            0 => 0, // Most opcodes bring one header.
+            0 => 0, // Most opcodes have one header.
             before => Self::total(before),
         })
     }
 
-    /// Returns the length of the headers with these bits.
+    /// Returns the total length of the headers whose bits are set.
     fn total(bits: u16) -> usize {
         let present = |header: &&Header| bits & header.bit() != 0;
         let sizes = Header::ALL.iter().filter(present);

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invariant CRC, which ends every packet.
-//!
-//! Owns the order of things and the mask of the BTH. How a CRC-32 is computed is the caller's
-//! business ([`Crc32`]), as is where the payload lies.
+//! The invariant CRC (ICRC), the last four bytes of every packet. The caller provides the CRC-32
+//! implementation ([`Crc32`]) and the payload.
 //!
 //! IBA: invariant CRC, section 7.8.1 and annex 17.
 
 use super::{
     bth::VARIANT_BYTE,
-    header::MAX_HEADERS,
+    header::MAX_HEADERS_LEN,
     ip::{
         IpLayout,
         Masked, //
@@ -27,18 +25,18 @@ use zerocopy_derive::{
 /// Length of the ICRC in bytes.
 pub const ICRC_LEN: usize = 4;
 
-/// The CRC after eight bytes of ones, which stand for the local route header that Ethernet has
-/// not.
+/// The CRC after eight bytes of ones, which replace the local route header that Ethernet does not
+/// have.
 const SEED: u32 = 0xdebb_20e3;
 
-/// Computes a CRC-32.
+/// A CRC-32 implementation.
 pub trait Crc32 {
-    /// Continues `crc` over `bytes` and returns it, with the reflected polynomial 0xedb88320, and
-    /// inverting neither at the start nor at the end. C: `crc32_le()`, `linux/crc32.h`.
+    /// Returns `crc` continued over `bytes`, with the reflected polynomial 0xedb88320 and no
+    /// inversion at the start or the end. C: `crc32_le()`, `linux/crc32.h`.
     fn update(crc: u32, bytes: &[u8]) -> u32;
 }
 
-/// An ICRC being computed.
+/// An ICRC computation in progress.
 ///
 /// ```
 /// # use roce::wire::icrc::{Crc32, Icrc};
@@ -51,20 +49,20 @@ pub trait Crc32 {
 #[must_use]
 pub struct Icrc<C> {
     crc: u32,
-    how: PhantomData<C>,
+    algorithm: PhantomData<C>,
 }
 
-/// What is covered first, in one piece, so that the CRC runs over it in one go.
+/// The first bytes covered, made contiguous so that one call of the CRC covers them.
 #[derive(Immutable, IntoBytes, Unaligned)]
 #[repr(C)]
 struct Start<Ip> {
     ip_udp: Ip,
-    headers: [u8; MAX_HEADERS],
+    headers: [u8; MAX_HEADERS_LEN],
 }
 
 impl<C: Crc32> Icrc<C> {
-    /// Starts with the headers. `headers` begins at the BTH and holds all of it; it may go on as
-    /// far as the packet lies in one piece.
+    /// Starts with the headers. `headers` starts with a complete BTH and may extend as far as the
+    /// packet is contiguous.
     #[inline]
     pub fn headers(masked: &Masked, headers: &[u8]) -> Self {
         match masked.layout() {
@@ -79,11 +77,11 @@ impl<C: Crc32> Icrc<C> {
         Start<Ip>: zerocopy::IntoBytes + zerocopy::Immutable,
     {
         let (first, rest) = headers
-            .split_at_checked(MAX_HEADERS)
+            .split_at_checked(MAX_HEADERS_LEN)
             .unwrap_or((headers, &[]));
         let mut start = Start {
             ip_udp,
-            headers: [0; MAX_HEADERS],
+            headers: [0; MAX_HEADERS_LEN],
         };
         for (to, from) in start.headers.iter_mut().zip(first) {
             *to = *from;
@@ -91,19 +89,19 @@ impl<C: Crc32> Icrc<C> {
         if let Some(variant) = start.headers.get_mut(VARIANT_BYTE) {
             *variant = 0xff;
         }
-        let unused = MAX_HEADERS.saturating_sub(first.len());
+        let unused = MAX_HEADERS_LEN.saturating_sub(first.len());
         let bytes = start.as_bytes();
         let covered = bytes
             .get(..bytes.len().saturating_sub(unused))
             .unwrap_or(bytes);
         Self {
             crc: C::update(SEED, covered),
-            how: PhantomData,
+            algorithm: PhantomData,
         }
         .payload(rest)
     }
 
-    /// Goes on with a piece of what follows the headers: payload or pad bytes.
+    /// Continues with bytes that follow the headers: payload or pad.
     #[inline]
     pub fn payload(self, bytes: &[u8]) -> Self {
         if bytes.is_empty() {
@@ -111,34 +109,34 @@ impl<C: Crc32> Icrc<C> {
         }
         Self {
             crc: C::update(self.crc, bytes),
-            how: PhantomData,
+            algorithm: PhantomData,
         }
     }
 
-    /// Goes on with payload that only the caller can read: `update` is given the CRC so far and
-    /// returns it with the payload added, as [`Crc32::update`] would.
+    /// Continues with payload that the caller reads: `update` receives the CRC so far and returns
+    /// it continued over the payload, as [`Crc32::update`] does.
     #[inline]
     pub fn payload_with(self, update: impl FnOnce(u32) -> u32) -> Self {
         Self {
             crc: update(self.crc),
-            how: PhantomData,
+            algorithm: PhantomData,
         }
     }
 
-    /// Goes on with `len` pad bytes of 0; at most 3 count.
+    /// Continues with `len` zero pad bytes, at most 3.
     #[inline]
     pub fn pad(self, len: usize) -> Self {
         self.payload([0; 3].get(..len).unwrap_or(&[0; 3]))
     }
 
-    /// Returns the four bytes that end the packet.
+    /// Returns the ICRC in wire order.
     #[inline]
     #[must_use]
     pub fn finish(self) -> [u8; ICRC_LEN] {
         (!self.crc).to_le_bytes()
     }
 
-    /// Compares with the four bytes that ended a received packet.
+    /// Compares the result with the ICRC of a received packet.
     ///
     /// # Errors
     ///

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! IP and UDP headers, as the ICRC sees them.
-//!
-//! Owns which fields the ICRC covers and which it takes as all ones, as routers may change them. Does
-//! not know how the CRC is computed, and builds no header that goes on the wire.
+//! IP and UDP headers as the ICRC covers them: fields that routers may change count as all ones.
 //!
 //! IBA: annex 17, ICRC of RoCEv2.
 
@@ -36,33 +33,33 @@ pub const IPV6_LEN: usize = 40;
 /// Length of a UDP header.
 pub const UDP_LEN: usize = 8;
 
-/// Number of UDP in an IP header.
+/// IP protocol number of UDP.
 const PROTOCOL_UDP: u8 = 17;
 
-/// What masked bytes are.
-const ONES: u8 = 0xff;
+/// Value of a byte that the ICRC does not cover.
+const MASKED: u8 = 0xff;
 
-/// The fields of an IPv4 header that the ICRC covers. Version, header length and protocol are those
-/// of UDP without IP options.
+/// Fields of an IPv4 header that the ICRC covers. Version, header length and protocol are fixed:
+/// IPv4 without options, UDP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ipv4Pseudo {
-    /// Length of the packet in bytes, with this header.
+    /// Length of the packet in bytes, including this header.
     pub total_len: u16,
     /// Identification.
     pub id: u16,
     /// Flags and fragment offset: 0x4000 is "don't fragment".
     pub frag: u16,
-    /// Source address, in the order of the wire.
+    /// Source address, in wire order.
     pub saddr: [u8; 4],
-    /// Destination address, in the order of the wire.
+    /// Destination address, in wire order.
     pub daddr: [u8; 4],
 }
 
-/// The fields of an IPv6 header that the ICRC covers. Version and next header are those of UDP
-/// without extension headers.
+/// Fields of an IPv6 header that the ICRC covers. Version and next header are fixed: IPv6 without
+/// extension headers, UDP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ipv6Pseudo {
-    /// Length of the packet in bytes, without this header.
+    /// Length of the packet in bytes, excluding this header.
     pub payload_len: u16,
     /// Source address.
     pub saddr: [u8; 16],
@@ -70,20 +67,20 @@ pub struct Ipv6Pseudo {
     pub daddr: [u8; 16],
 }
 
-/// The fields of a UDP header that the ICRC covers.
+/// Fields of a UDP header that the ICRC covers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct UdpPseudo {
     /// Source port.
     pub sport: u16,
     /// Destination port.
     pub dport: u16,
-    /// Length in bytes, with this header.
+    /// Length in bytes, including this header.
     pub len: u16,
 }
 
-/// IP and UDP header of a packet, with the fields that the ICRC does not cover set to ones.
+/// IP and UDP headers of a packet, with the fields that the ICRC does not cover set to all ones.
 ///
-/// For the packets of a burst, make it once and change what differs with [`Masked::packet`].
+/// For several packets of one flow, build it once and update it with [`Masked::set_packet`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Masked(IpLayout);
 
@@ -94,26 +91,26 @@ pub(super) enum IpLayout {
 }
 
 impl Masked {
-    /// Takes the fields of a packet over IPv4.
+    /// Builds the headers of a packet over IPv4.
     #[inline]
     #[must_use]
     pub fn ipv4(ip: &Ipv4Pseudo, udp: &UdpPseudo) -> Self {
         Self(IpLayout::V4(Ipv4Udp {
             version_ihl: VERSION_IHL,
-            tos: ONES,
+            tos: MASKED,
             total_len: U16::new(ip.total_len),
             id: U16::new(ip.id),
             frag: U16::new(ip.frag),
-            ttl: ONES,
+            ttl: MASKED,
             protocol: PROTOCOL_UDP,
-            check: [ONES; 2],
+            check: [MASKED; 2],
             saddr: ip.saddr,
             daddr: ip.daddr,
             udp: Udp::new(udp),
         }))
     }
 
-    /// Takes the fields of a packet over IPv6.
+    /// Builds the headers of a packet over IPv6.
     #[inline]
     #[must_use]
     pub fn ipv6(ip: &Ipv6Pseudo, udp: &UdpPseudo) -> Self {
@@ -121,23 +118,21 @@ impl Masked {
             version_class_flow: VERSION_CLASS_FLOW,
             payload_len: U16::new(ip.payload_len),
             next_header: PROTOCOL_UDP,
-            hop_limit: ONES,
+            hop_limit: MASKED,
             saddr: ip.saddr,
             daddr: ip.daddr,
             udp: Udp::new(udp),
         }))
     }
 
-    /// Takes IP and UDP header as they were received. `bytes` starts at the IP header; what
-    /// comes after the UDP header is not looked at.
+    /// Masks received IP and UDP headers. `bytes` starts at the IP header; bytes after the UDP
+    /// header are ignored. The length fields are not checked.
     ///
     /// # Errors
     ///
-    /// - [`DropReason::TooShort`]: the headers are not all there.
-    /// - [`DropReason::BadIpHeader`]: there are IP options or extension headers, which the ICRC does
-    ///   not define; or the packet is a fragment, or not UDP.
-    ///
-    /// The lengths in the headers are taken as they are.
+    /// - [`DropReason::TooShort`]: the headers are truncated.
+    /// - [`DropReason::BadIpHeader`]: the packet has IP options or extension headers, for which no
+    ///   ICRC is defined, or is a fragment, or is not UDP.
     #[inline]
     pub fn received(bytes: &[u8]) -> Result<Self, DropReason> {
         let version = bytes.first().ok_or(DropReason::TooShort)? >> 4;
@@ -156,10 +151,11 @@ impl Masked {
         }
     }
 
-    /// Changes what differs from packet to packet of a burst: the identification, which IPv6 has
-    /// not, and the lengths. `udp_payload_len` counts from the BTH to the ICRC, in bytes.
+    /// Sets the fields that differ between packets of a flow: the lengths and, with IPv4, the
+    /// identification. `udp_payload_len` is the number of bytes from the BTH to the ICRC,
+    /// inclusive.
     #[inline]
-    pub fn packet(&mut self, id: u16, udp_payload_len: usize) {
+    pub fn set_packet(&mut self, id: u16, udp_payload_len: usize) {
         let udp_len = udp_payload_len.saturating_add(UDP_LEN);
         match &mut self.0 {
             IpLayout::V4(v4) => {
@@ -174,15 +170,16 @@ impl Masked {
         }
     }
 
-    /// Goes from the first packet of a burst, as it was received, to the one with this index.
-    /// `udp_payload_len` counts from its BTH to its ICRC, in bytes.
+    /// Turns the headers of a coalesced packet, as received, into those of its segment `index`: the
+    /// stack keeps the headers of the first segment. `udp_payload_len` is the number of bytes of
+    /// the segment from its BTH to its ICRC, inclusive.
     #[inline]
-    pub fn of_burst(&mut self, index: u16, udp_payload_len: usize) {
+    pub fn select_packet(&mut self, index: u16, udp_payload_len: usize) {
         let first = match &self.0 {
             IpLayout::V4(v4) => v4.id.get(),
             IpLayout::V6(_) => 0,
         };
-        self.packet(first.wrapping_add(index), udp_payload_len);
+        self.set_packet(first.wrapping_add(index), udp_payload_len);
     }
 
     /// Returns the masked bytes: 28 for IPv4, 48 for IPv6.
@@ -202,16 +199,16 @@ impl Masked {
     }
 }
 
-/// Version 4, and five words of header.
+/// IPv4, header of five words.
 const VERSION_IHL: u8 = 0x45;
 
-/// Version 6 and the masked traffic class and flow label.
-const VERSION_CLASS_FLOW: [u8; 4] = [0x6f, ONES, ONES, ONES];
+/// IPv6, with masked traffic class and flow label.
+const VERSION_CLASS_FLOW: [u8; 4] = [0x6f, MASKED, MASKED, MASKED];
 
-/// The bits of an IPv4 header's `frag` that only fragments have: "more fragments" and the offset.
-const FRAGMENT: u16 = 0x3fff;
+/// Bits of the IPv4 `frag` field that are set only in fragments: "more fragments" and the offset.
+const FRAGMENT_MASK: u16 = 0x3fff;
 
-/// A UDP header on the wire.
+/// Wire format of a UDP header.
 #[derive(
     Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq, Unaligned,
 )]
@@ -230,20 +227,20 @@ impl Udp {
             sport: U16::new(udp.sport),
             dport: U16::new(udp.dport),
             len: U16::new(udp.len),
-            check: [ONES; 2],
+            check: [MASKED; 2],
         }
     }
 
     #[inline]
     fn masked(self) -> Self {
         Self {
-            check: [ONES; 2],
+            check: [MASKED; 2],
             ..self
         }
     }
 }
 
-/// An IPv4 header without options and a UDP header on the wire.
+/// Wire format of an IPv4 header without options, followed by a UDP header.
 #[derive(
     Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq, Unaligned,
 )]
@@ -267,21 +264,21 @@ impl Ipv4Udp {
     fn masked(self) -> Result<Self, DropReason> {
         if self.version_ihl != VERSION_IHL
             || self.protocol != PROTOCOL_UDP
-            || self.frag.get() & FRAGMENT != 0
+            || self.frag.get() & FRAGMENT_MASK != 0
         {
             return Err(DropReason::BadIpHeader);
         }
         Ok(Self {
-            tos: ONES,
-            ttl: ONES,
-            check: [ONES; 2],
+            tos: MASKED,
+            ttl: MASKED,
+            check: [MASKED; 2],
             udp: self.udp.masked(),
             ..self
         })
     }
 }
 
-/// An IPv6 header without extension headers and a UDP header on the wire.
+/// Wire format of an IPv6 header without extension headers, followed by a UDP header.
 #[derive(
     Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq, Unaligned,
 )]
@@ -304,7 +301,7 @@ impl Ipv6Udp {
         }
         Ok(Self {
             version_class_flow: VERSION_CLASS_FLOW,
-            hop_limit: ONES,
+            hop_limit: MASKED,
             udp: self.udp.masked(),
             ..self
         })

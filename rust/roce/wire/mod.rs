@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packet formats: bytes to values and back.
+//! Packet formats of RoCEv2: bytes to values and back.
 //!
-//! The contract: [`packet::Packet::parse`] looks at the bytes once and either gives a packet or
-//! the reason to drop it. What it gave, its accessors read without being able to fail. It judges
-//! form only; whether a packet makes sense to a QP is for the QP to say.
+//! [`packet::Packet::parse`] checks the form of a packet once and returns the packet or the reason
+//! to drop it; the accessors cannot fail. The QP decides whether the packet is valid for it.
+//! [`emit::Headers`] builds the headers of a packet; it cannot fail, and `parse` accepts its
+//! output. [`bth`], [`aeth`] and [`ext`] hold the individual headers, [`header`] and [`opcode`] say
+//! which headers a packet has, [`icrc`] and [`ip`] cover the ICRC.
 //!
-//! The other way, [`emit::Headers`] writes the headers of one packet; it cannot fail either, and
-//! whatever it writes, `parse` takes.
+//! Wire formats are big endian. Value types are in host order, except immediate data, which stays
+//! in wire order. RC, UC, UD and congestion notifications are supported; opcodes of RD and XRC are
+//! unknown.
 //!
-//! Everything on the wire is big endian; everything in the value types is in host order, except
-//! immediate data, which nobody here interprets.
-//!
-//! Known are the services RC, UC and UD and the congestion notification. RD and XRC are left out,
-//! as no QP of these types can exist here: their opcodes are unknown ones.
+//! May use: `num`, `psn`, `id` and `status`.
 
 pub mod aeth;
 pub mod bth;

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What each opcode byte means: one table, so that code asks "does it start a message?" and never
-//! "is it 0x0a?".
-//!
-//! Owns the table, which also says what headers each opcode brings. Does not know what is in a
-//! header.
+//! The opcode table: service, operation, position in the message and headers of each opcode.
 //!
 //! IBA: opcode table of the Base Transport Header. C: `rdma/ib_pack.h`.
 
@@ -14,7 +10,7 @@ use super::header::{
 };
 use crate::num::u8_as_usize;
 
-/// The transport service an opcode belongs to: its upper three bits.
+/// The transport service of an opcode: its upper three bits.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Service {
     /// Reliable connection.
@@ -23,12 +19,12 @@ pub enum Service {
     Uc,
     /// Unreliable datagram.
     Ud,
-    /// Congestion notification, which belongs to no service.
+    /// Congestion notification. It belongs to no transport service.
     Cnp,
 }
 
 impl Service {
-    /// Returns the upper three bits of the opcodes of this service, in place.
+    /// Returns the upper three bits of the opcodes of this service, at their position in the byte.
     const fn bits(self) -> u8 {
         match self {
             Self::Rc => 0x00,
@@ -39,37 +35,37 @@ impl Service {
     }
 }
 
-/// What a packet is part of.
+/// The operation that a packet belongs to.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Operation {
-    /// A message into a buffer the receiver has posted.
+    /// A message to a receive that the peer has posted.
     Send,
-    /// The end of such a message, which also invalidates a key of the receiver.
+    /// A SEND that also invalidates a key of the receiver. Shown only by the last packet.
     SendInvalidate,
-    /// A message into memory the sender names.
+    /// A message to memory that the sender specifies.
     RdmaWrite,
-    /// A request to be sent memory.
+    /// A request to read memory.
     ReadRequest,
-    /// The memory asked for; also the answer to [`Operation::Flush`] and
+    /// The requested memory; also the response to [`Operation::Flush`] and
     /// [`Operation::AtomicWrite`].
     ReadResponse,
-    /// An acknowledgement or a refusal.
+    /// An ACK, NAK or RNR NAK.
     Acknowledge,
-    /// The answer to [`Operation::CompareSwap`] and [`Operation::FetchAdd`].
+    /// The response to [`Operation::CompareSwap`] and [`Operation::FetchAdd`].
     AtomicAcknowledge,
     /// A 64-bit compare and swap.
     CompareSwap,
     /// A 64-bit addition.
     FetchAdd,
-    /// A request to make earlier writes visible or persistent.
+    /// A request to make earlier writes globally visible or persistent.
     Flush,
-    /// A 64-bit write that is done as a whole.
+    /// An atomic 64-bit write.
     AtomicWrite,
     /// A congestion notification.
     Cnp,
 }
 
-/// Where in its message a packet stands.
+/// The position of a packet in its message.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Position {
     /// The first of several.
@@ -82,18 +78,18 @@ pub enum Position {
     Only,
 }
 
-/// Names an opcode that exists; to name another does not compile. Not a function, as that would put
-/// the panic into the module.
-macro_rules! existing {
+/// Returns an opcode from the table; an unknown byte does not compile. A function would put the
+/// panic into the module.
+macro_rules! known_opcode {
     ($byte:literal) => {
         match describe($byte) {
             Some(opcode) => opcode,
-            None => panic!("no such opcode"),
+            None => panic!("unknown opcode"),
         }
     };
 }
 
-/// An opcode that exists, with all there is to know about it.
+/// A known opcode and its properties.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Opcode {
     byte: u8,
@@ -106,33 +102,33 @@ pub struct Opcode {
 
 impl Opcode {
     /// RC acknowledgement.
-    pub const RC_ACKNOWLEDGE: Self = existing!(0x11);
+    pub const RC_ACKNOWLEDGE: Self = known_opcode!(0x11);
 
     /// RC atomic acknowledgement.
-    pub const RC_ATOMIC_ACKNOWLEDGE: Self = existing!(0x12);
+    pub const RC_ATOMIC_ACKNOWLEDGE: Self = known_opcode!(0x12);
 
     /// RC read response of one packet.
-    pub const RC_READ_RESPONSE_ONLY: Self = existing!(0x10);
+    pub const RC_READ_RESPONSE_ONLY: Self = known_opcode!(0x10);
 
     /// RC read request.
-    pub const RC_READ_REQUEST: Self = existing!(0x0c);
+    pub const RC_READ_REQUEST: Self = known_opcode!(0x0c);
 
     /// Congestion notification.
-    pub const CNP: Self = existing!(0x81);
+    pub const CNP: Self = known_opcode!(0x81);
 
-    /// Returns the opcode of a byte from the wire; `None` if the byte is reserved or belongs to a
-    /// service that does not exist here.
+    /// Returns the opcode of a received byte; `None` if the byte is reserved or belongs to an
+    /// unsupported service.
     #[inline]
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         TABLE.get(usize::from(byte)).copied().flatten()
     }
 
-    /// Returns the opcode of one packet of a message.
+    /// Returns the opcode of one packet of a message; `None` if the service or operation has no
+    /// such packet.
     ///
-    /// `operation` and `imm` are the message's; that it carries immediate data or invalidates a
-    /// key is seen on its last packet alone, as those are where the opcodes differ. `None` if the
-    /// service has no such operation, or the operation no such packet.
+    /// `operation` and `imm` describe the message. Only its last packet shows whether it has
+    /// immediate data or invalidates a key; the opcodes of the other packets are the same.
     #[must_use]
     pub fn of(
         service: Service,
@@ -170,14 +166,14 @@ impl Opcode {
             (Operation::Cnp, Position::Only, false) => 0x01,
             _ => return None,
         };
-        // The congestion notification shares its low bits with another operation.
+        // A congestion notification has the same low bits as another operation.
         if (operation == Operation::Cnp) != (service == Service::Cnp) {
             return None;
         }
         Self::from_byte(service.bits() | low)
     }
 
-    /// Returns the byte as it is on the wire.
+    /// Returns the opcode byte.
     #[inline]
     #[must_use]
     pub const fn to_byte(self) -> u8 {
@@ -191,28 +187,28 @@ impl Opcode {
         self.service
     }
 
-    /// Returns the operation, as far as this packet shows it; see [`Opcode::of`].
+    /// Returns the operation as far as this packet shows it, see [`Opcode::of`].
     #[inline]
     #[must_use]
     pub const fn operation(self) -> Operation {
         self.operation
     }
 
-    /// Returns where in its message the packet stands.
+    /// Returns the position of the packet in its message.
     #[inline]
     #[must_use]
     pub const fn position(self) -> Position {
         self.position
     }
 
-    /// Returns whether the packet is the first, or the only one, of its message.
+    /// Returns whether the packet is the first or only one of its message.
     #[inline]
     #[must_use]
     pub const fn starts_message(self) -> bool {
         matches!(self.position, Position::First | Position::Only)
     }
 
-    /// Returns whether the packet is the last, or the only one, of its message.
+    /// Returns whether the packet is the last or only one of its message.
     #[inline]
     #[must_use]
     pub const fn ends_message(self) -> bool {
@@ -233,8 +229,8 @@ impl Opcode {
         self.headers.contains(Header::ImmDt)
     }
 
-    /// Returns whether the packet may carry payload. A packet that may not and does is
-    /// well-formed all the same; the QP that gets it must say what to do.
+    /// Returns whether the packet may carry payload. The parser accepts unexpected payload; the QP
+    /// decides how to handle it.
     #[inline]
     #[must_use]
     pub const fn has_payload(self) -> bool {
@@ -259,14 +255,14 @@ impl Opcode {
     }
 }
 
-/// Every opcode byte.
+/// The properties of every opcode byte.
 static TABLE: [Option<Opcode>; 256] = table();
 
 /// Builds [`TABLE`].
 #[expect(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
-    reason = "runs when compiled, and fails there if at all"
+    reason = "evaluated at compile time only"
 )]
 const fn table() -> [Option<Opcode>; 256] {
     let mut table = [None; 256];
@@ -280,7 +276,7 @@ const fn table() -> [Option<Opcode>; 256] {
     }
 }
 
-/// Returns what is known of an opcode byte.
+/// Returns the properties of an opcode byte.
 #[inline]
 const fn describe(byte: u8) -> Option<Opcode> {
     let low = byte & 0x1f;
@@ -291,7 +287,7 @@ const fn describe(byte: u8) -> Option<Opcode> {
         0x80 if low == 0x01 => return Some(CNP),
         _ => return None,
     };
-    let Some((operation, position, headers, payload)) = shape(low) else {
+    let Some((operation, position, headers, payload)) = describe_low_bits(low) else {
         return None;
     };
     let headers = match service {
@@ -308,7 +304,7 @@ const fn describe(byte: u8) -> Option<Opcode> {
     })
 }
 
-/// The one opcode of its group.
+/// The only opcode of congestion notifications.
 const CNP: Opcode = Opcode {
     byte: 0x81,
     service: Service::Cnp,
@@ -318,10 +314,10 @@ const CNP: Opcode = Opcode {
     payload: false,
 };
 
-/// Returns operation, position, headers and payload for the low five bits of an opcode, which mean
-/// the same in every service that has them.
+/// Returns operation, position, headers and whether payload is allowed for the low five bits of an
+/// opcode. They mean the same in every service that has them.
 #[inline]
-const fn shape(low: u8) -> Option<(Operation, Position, HeaderSet, bool)> {
+const fn describe_low_bits(low: u8) -> Option<(Operation, Position, HeaderSet, bool)> {
     use Header::*;
     use Operation::*;
     use Position::*;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A received packet, taken apart.
-//!
-//! Owns the checks of form. A [`Packet`] borrows the headers and describes the payload by place
-//! and length; the payload itself may be anywhere and is never touched.
+//! Parser of received packets. A [`Packet`] borrows the headers and holds offset and length of the
+//! payload, which need not be contiguous and is not accessed.
 
 use super::{
     aeth::Aeth,
@@ -32,16 +30,16 @@ use crate::{
 };
 use zerocopy::FromBytes as _;
 
-pub use super::header::MAX_HEADERS;
+pub use super::header::MAX_HEADERS_LEN;
 
-/// Longest packet in bytes, from the BTH to the ICRC: that of the largest path MTU.
-pub const MAX_LEN: usize = MAX_HEADERS + 4096 + ICRC_LEN;
+/// Maximum length of a packet in bytes, from the BTH to the ICRC: that of the largest path MTU.
+pub const MAX_PACKET_LEN: usize = MAX_HEADERS_LEN + 4096 + ICRC_LEN;
 
-/// A packet whose form is right. What its accessors return needs no further check of form.
+/// A well-formed packet, or a super-packet (see [`Packet::as_super_packet`]).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Packet<'a> {
     bth: &'a Bth,
-    /// The extension headers, exactly as many bytes as the opcode asks for.
+    /// The extension headers of the opcode, no other bytes.
     extensions: &'a [u8],
     opcode: Opcode,
     payload_len: usize,
@@ -51,20 +49,20 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Takes a packet apart.
+    /// Parses a packet.
     ///
-    /// `bytes` starts at the BTH and holds at least the first [`MAX_HEADERS`] bytes of the UDP
-    /// payload, or all of it if it is shorter; what comes after is not looked at.
-    /// `udp_payload_len` counts everything from the BTH to the ICRC.
+    /// `bytes` starts at the BTH and holds at least the first [`MAX_HEADERS_LEN`] bytes of the UDP
+    /// payload, or all of it if it is shorter; further bytes are ignored. `udp_payload_len` is the
+    /// length from the BTH to the ICRC, inclusive.
+    ///
+    /// Pad and reserved bits are not checked for 0, and the length of the payload is not checked
+    /// against the path MTU.
     ///
     /// # Errors
     ///
-    /// - [`DropReason::TooShort`]: it ends before its headers and the ICRC do.
+    /// - [`DropReason::TooShort`]: the packet is shorter than its headers and ICRC.
     /// - [`DropReason::UnknownOpcode`], [`DropReason::BadVersion`].
-    /// - [`DropReason::BadPad`]: there are more pad bytes than bytes to pad.
-    ///
-    /// It is not checked that pad bytes are 0, that reserved bits are 0, nor that the payload has
-    /// the length that a QP would expect.
+    /// - [`DropReason::BadPad`]: there are more pad bytes than payload bytes.
     #[inline]
     pub fn parse(bytes: &'a [u8], udp_payload_len: usize) -> Result<Self, DropReason> {
         let bytes = bytes.get(..udp_payload_len).unwrap_or(bytes);
@@ -93,7 +91,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Returns what a packet is for, from its first [`BTH_LEN`] bytes: an opcode and the number of a QP.
+    /// Returns opcode and destination QP of a packet, from its first [`BTH_LEN`] bytes.
     ///
     /// # Errors
     ///
@@ -105,29 +103,29 @@ impl<'a> Packet<'a> {
         Ok((opcode, bth.dest_qpn()))
     }
 
-    /// Says that it stands for a run of `packets` packets, at least one: see
-    /// [`TxDesc`](crate::segmentation::tx_desc::Segment). Its PSN is that of the first.
+    /// Returns the packet as a super-packet of `packets` packets, at least one: see
+    /// [`TxDesc`](crate::segmentation::tx_desc::TxDesc). Its PSN is that of the first packet.
     #[inline]
     #[must_use]
-    pub const fn standing_for(self, packets: u32) -> Self {
+    pub const fn as_super_packet(self, packets: u32) -> Self {
         Self { packets, ..self }
     }
 
-    /// Returns the run of these packets, this one the first, and `next`; `opcode` says what they are together.
+    /// Returns the super-packet of this packet and `next`, with `opcode`.
     #[inline]
-    pub(crate) const fn followed_by(self, next: &Packet<'_>, opcode: Opcode) -> Self {
+    pub(crate) const fn coalesced_with(self, next: &Packet<'_>, opcode: Opcode) -> Self {
         Self {
             opcode,
             payload_len: self.payload_len.wrapping_add(next.payload_len),
             packets: self.packets.wrapping_add(next.packets),
-            // Both are said of a message with its last packet.
+            // Only the last packet of a message may have these bits.
             ack_request: next.ack_request,
             solicited: next.solicited,
             ..self
         }
     }
 
-    /// Returns how many packets it stands for; see [`run`](crate::segmentation::gso).
+    /// Returns the number of packets, see [`gso`](crate::segmentation::gso).
     #[inline]
     #[must_use]
     pub const fn packets(&self) -> u32 {
@@ -141,14 +139,14 @@ impl<'a> Packet<'a> {
         self.opcode
     }
 
-    /// Returns the packet sequence number.
+    /// Returns the PSN.
     #[inline]
     #[must_use]
     pub fn psn(&self) -> Psn {
         self.bth.psn()
     }
 
-    /// Returns the number of the QP the packet is for.
+    /// Returns the destination QP number.
     #[inline]
     #[must_use]
     pub fn dest_qpn(&self) -> Qpn {
@@ -162,113 +160,113 @@ impl<'a> Packet<'a> {
         self.bth.pkey()
     }
 
-    /// Returns whether the sender asks for an acknowledgement.
+    /// Returns the AckReq bit.
     #[inline]
     #[must_use]
     pub const fn ack_request(&self) -> bool {
         self.ack_request
     }
 
-    /// Returns whether the sender asks for a completion event at the receiver.
+    /// Returns the solicited-event bit: the sender requests a completion event at the receiver.
     #[inline]
     #[must_use]
     pub const fn solicited(&self) -> bool {
         self.solicited
     }
 
-    /// Returns the MigReq bit. Nothing depends on it: rdma_rxe sends 0, adapters send 1.
+    /// Returns the MigReq bit. It is ignored: rdma_rxe sends 0, adapters send 1.
     #[inline]
     #[must_use]
     pub fn migrated(&self) -> bool {
         self.bth.migrated()
     }
 
-    /// Returns the number of pad bytes between payload and ICRC: 0 to 3.
+    /// Returns the number of pad bytes between payload and ICRC, 0 to 3.
     #[inline]
     #[must_use]
     pub fn pad(&self) -> u8 {
         self.bth.pad()
     }
 
-    /// Returns the whole BTH.
+    /// Returns the BTH.
     #[inline]
     #[must_use]
     pub const fn bth(&self) -> &'a Bth {
         self.bth
     }
 
-    /// Returns the RETH, if the opcode brings one.
+    /// Returns the RETH, if the opcode has one.
     #[inline]
     #[must_use]
     pub fn reth(&self) -> Option<Reth> {
         self.extension()
     }
 
-    /// Returns the AETH, if the opcode brings one.
+    /// Returns the AETH, if the opcode has one.
     #[inline]
     #[must_use]
     pub fn aeth(&self) -> Option<Aeth> {
         self.extension()
     }
 
-    /// Returns the DETH, if the opcode brings one.
+    /// Returns the DETH, if the opcode has one.
     #[inline]
     #[must_use]
     pub fn deth(&self) -> Option<Deth> {
         self.extension()
     }
 
-    /// Returns the immediate data, if the opcode brings some.
+    /// Returns the immediate data, if the opcode has it.
     #[inline]
     #[must_use]
     pub fn imm(&self) -> Option<ImmDt> {
         self.extension()
     }
 
-    /// Returns the IETH, if the opcode brings one.
+    /// Returns the IETH, if the opcode has one.
     #[inline]
     #[must_use]
     pub fn ieth(&self) -> Option<Ieth> {
         self.extension()
     }
 
-    /// Returns the AtomicETH, if the opcode brings one.
+    /// Returns the AtomicETH, if the opcode has one.
     #[inline]
     #[must_use]
     pub fn atomic(&self) -> Option<AtomicEth> {
         self.extension()
     }
 
-    /// Returns the AtomicAckETH, if the opcode brings one.
+    /// Returns the AtomicAckETH, if the opcode has one.
     #[inline]
     #[must_use]
     pub fn atomic_ack(&self) -> Option<AtomicAckEth> {
         self.extension()
     }
 
-    /// Returns the FETH, if the opcode brings one.
+    /// Returns the FETH, if the opcode has one.
     #[inline]
     #[must_use]
     pub fn feth(&self) -> Option<Feth> {
         self.extension()
     }
 
-    /// Returns where the payload starts, in bytes from the start of the BTH. This is also the
-    /// length of all headers, at most [`MAX_HEADERS`].
+    /// Returns the offset of the payload from the start of the BTH, in bytes. This is also the
+    /// length of all headers, at most [`MAX_HEADERS_LEN`].
     #[inline]
     #[must_use]
     pub fn payload_offset(&self) -> usize {
         BTH_LEN.wrapping_add(self.extensions.len())
     }
 
-    /// Returns the length of the payload in bytes, without pad and ICRC.
+    /// Returns the length of the payload in bytes, without pad bytes and ICRC.
     #[inline]
     #[must_use]
     pub const fn payload_len(&self) -> usize {
         self.payload_len
     }
 
-    /// Returns where the ICRC starts, in bytes from the start of the BTH.
+    /// Returns the offset of the ICRC from the start of the BTH, in bytes.
     #[inline]
     #[must_use]
     pub fn icrc_offset(&self) -> usize {
@@ -277,7 +275,7 @@ impl<'a> Packet<'a> {
             .wrapping_add(usize::from(self.pad()))
     }
 
-    /// Reads one extension header.
+    /// Decodes an extension header.
     #[inline]
     fn extension<T: Extension>(&self) -> Option<T> {
         let offset = self.opcode.headers().offset(T::HEADER)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzz body: any bytes as an entry of a send queue and of a receive queue.
+//! Fuzz body: arbitrary bytes as a WQE of a send queue and of a receive queue.
 //!
-//! What they mean is read a second time here, by offsets and numbers of `rdma_user_rxe.h` and
-//! `ib_user_verbs.h`; both readings have to agree, and nothing may get past the bounds of the queue.
+//! The expected values are read a second time, by the offsets and numbers of `rdma_user_rxe.h` and
+//! `ib_user_verbs.h`. Both readings must agree and stay within the bounds of the queue.
 
 use crate::{
     abi::{
@@ -38,7 +38,7 @@ use zerocopy::{
     IntoBytes, //
 };
 
-/// Opcodes of operations, by number.
+/// Opcodes.
 const WRITE: u32 = 0;
 const WRITE_IMM: u32 = 1;
 const SEND: u32 = 2;
@@ -53,13 +53,13 @@ const READ_INV: u32 = 11;
 const FLUSH: u32 = 14;
 const ATOMIC_WRITE: u32 = 15;
 
-/// Flags, by number.
+/// Flags.
 const FENCE: u32 = 1;
 const SIGNALED: u32 = 2;
 const SOLICITED: u32 = 4;
 const INLINE: u32 = 8;
 
-/// An entry of a send queue, by offsets.
+/// A send WQE, read by offsets.
 struct Raw<'a>(&'a [u8]);
 
 impl Raw<'_> {
@@ -83,11 +83,11 @@ impl Raw<'_> {
         self.u32(184)
     }
 
-    fn pieces(&self) -> u32 {
+    fn num_sge(&self) -> u32 {
         self.u32(196)
     }
 
-    /// Whether the operation is one that a connected service has.
+    /// Returns whether connected services support the operation.
     fn is_known(&self) -> bool {
         match self.opcode() {
             FLUSH => (1..=3).contains(&self.0[40]) && self.0[41] <= 1,
@@ -97,11 +97,11 @@ impl Raw<'_> {
     }
 }
 
-/// Tries `data` as the entries of a send queue and of a receive queue, with bounds that it chooses.
+/// Decodes `data` as a send WQE and as a receive WQE, with bounds that it chooses.
 ///
 /// # Panics
 ///
-/// If a promise is broken.
+/// If a property is violated.
 pub fn entries(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let bounds = WqeBounds {
@@ -114,11 +114,11 @@ pub fn entries(data: &[u8]) {
     for (to, from) in raw.iter_mut().zip(data.iter().skip(4)) {
         *to = *from;
     }
-    // By chance alone, hardly any opcode would be one that there is.
+    // Random bytes alone would rarely contain a valid opcode.
     if opcode < 0xf0 {
         raw[12..16].copy_from_slice(&u32::from(opcode % 20).to_ne_bytes());
     }
-    let wqe = SendWqe::read_from_bytes(&raw).expect("so many bytes");
+    let wqe = SendWqe::read_from_bytes(&raw).expect("enough bytes");
     let raw = Raw(&raw);
     layout(&raw, &wqe, bounds);
     work_request(&raw, &wqe, signal_all);
@@ -128,7 +128,7 @@ pub fn entries(data: &[u8]) {
     lengths(raw.0);
 }
 
-/// Where the message stands.
+/// Checks the location of the message.
 fn layout(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
     let opcode = raw.opcode();
     let with_payload = matches!(opcode, WRITE | WRITE_IMM | SEND | SEND_IMM | SEND_INV);
@@ -152,64 +152,67 @@ fn layout(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
             );
         }
         Ok(BodyLayout::LocalRequest(LocalRequest::Register(_))) => {
-            panic!("no process may register pages by a request")
+            panic!("a process registered pages by a work request")
         }
         Ok(layout @ BodyLayout::Inline(length)) => {
-            assert!(with_payload && raw.has(INLINE), "what is inline is sent");
+            assert!(
+                with_payload && raw.has(INLINE),
+                "inline data is payload to send"
+            );
             assert_eq!(length, raw.length());
             assert!(length <= bounds.max_inline && layout.body_len() <= MAX_INLINE_BYTES as usize);
         }
-        Ok(layout @ BodyLayout::Scatter(pieces)) => {
+        Ok(layout @ BodyLayout::Scatter(num_sge)) => {
             let fixed = raw.is_known() && matches!(opcode, FLUSH | ATOMIC_WRITE);
-            assert_eq!(pieces, if fixed { 0 } else { raw.pieces() });
-            assert!(pieces <= bounds.max_sge && layout.body_len() <= 16 * MAX_SGE as usize);
+            assert_eq!(num_sge, if fixed { 0 } else { raw.num_sge() });
+            assert!(num_sge <= bounds.max_sge && layout.body_len() <= 16 * MAX_SGE as usize);
         }
-        Err(refused) => {
+        Err(rejected) => {
             assert_eq!(
-                (refused.wr_id, refused.status),
+                (rejected.wr_id, rejected.status),
                 (raw.u64(0), WcStatus::LocQpOpErr)
             );
             let is_long = match with_payload && raw.has(INLINE) {
                 true => raw.length() > bounds.max_inline,
-                false => raw.pieces() > bounds.max_sge,
+                false => raw.num_sge() > bounds.max_sge,
             };
-            assert!(is_long, "refused, and within the bounds");
+            assert!(is_long, "rejected although within the bounds");
         }
     }
 }
 
-/// What a connected service is asked for.
+/// Checks the work request of a connected service.
 fn work_request(raw: &Raw<'_>, wqe: &SendWqe, signal_all: bool) {
     let length = raw.length() % (MAX_MESSAGE_BYTES + 1);
     let (opcode, atomic) = (raw.opcode(), matches!(raw.opcode(), SWAP | ADD));
     let wr = match wqe.work_request(length, signal_all) {
         Ok(wr) => wr,
-        Err(refused) => {
-            assert_eq!(refused.wr_id, raw.u64(0));
-            match refused.status {
+        Err(rejected) => {
+            assert_eq!(rejected.wr_id, raw.u64(0));
+            match rejected.status {
                 WcStatus::LocLenErr => assert!(atomic && length < 8),
                 status => assert_eq!((status, raw.is_known()), (WcStatus::LocQpOpErr, false)),
             }
             return;
         }
     };
-    assert!(raw.is_known(), "opcode {opcode} is carried out");
+    assert!(raw.is_known(), "opcode {opcode} is accepted");
     assert_eq!(wr.wr_id, raw.u64(0));
     assert_eq!(wr.signaled, signal_all || raw.has(SIGNALED));
     assert_eq!(
         (wr.solicited, wr.fence),
         (raw.has(SOLICITED), raw.has(FENCE))
     );
-    let carried = match opcode {
+    let expected_length = match opcode {
         SWAP | ADD | ATOMIC_WRITE => 8,
         FLUSH | LOCAL_INV | BIND => 0,
         _ => length,
     };
-    assert_eq!(wr.length, carried);
+    assert_eq!(wr.length, expected_length);
     operation(raw, wr.op);
 }
 
-/// The operation, and what belongs to it.
+/// Checks the operation and its operands.
 fn operation(raw: &Raw<'_>, op: SendOp) {
     let (opcode, ex) = (raw.opcode(), raw.u32(20));
     let imm_of = |opcode_with: u32| (opcode == opcode_with).then_some(ex.to_ne_bytes());
@@ -263,7 +266,7 @@ fn operation(raw: &Raw<'_>, op: SendOp) {
     }
 }
 
-/// What a datagram service is asked for.
+/// Checks the work request of a datagram service.
 fn datagram(raw: &Raw<'_>, wqe: &SendWqe, signal_all: bool) {
     let length = raw.length() % 4097;
     match wqe.datagram(length, signal_all) {
@@ -274,31 +277,31 @@ fn datagram(raw: &Raw<'_>, wqe: &SendWqe, signal_all: bool) {
             assert_eq!(wr.imm.is_some(), raw.opcode() == SEND_IMM);
             assert_eq!(wr.signaled, signal_all || raw.has(SIGNALED));
         }
-        Err(refused) => {
+        Err(rejected) => {
             assert!(!matches!(raw.opcode(), SEND | SEND_IMM));
             assert_eq!(
-                (refused.wr_id, refused.status),
+                (rejected.wr_id, rejected.status),
                 (raw.u64(0), WcStatus::LocQpOpErr)
             );
         }
     }
 }
 
-/// An entry of a receive queue.
+/// Checks a receive WQE.
 fn receive(bytes: &[u8], bounds: WqeBounds) {
     let raw = Raw(bytes);
-    let wqe = RecvWqe::read_from_bytes(&bytes[..RecvWqe::LEN]).expect("so many bytes");
+    let wqe = RecvWqe::read_from_bytes(&bytes[..RecvWqe::LEN]).expect("enough bytes");
     assert_eq!(wqe.wr_id(), raw.u64(0));
-    let pieces = raw.u32(28);
+    let num_sge = raw.u32(28);
     assert_eq!(
         wqe.num_sge(bounds),
-        (pieces <= bounds.max_sge).then_some(pieces)
+        (num_sge <= bounds.max_sge).then_some(num_sge)
     );
     let wr = wqe.work_request(raw.u32(16));
     assert_eq!((wr.wr_id, wr.length), (raw.u64(0), raw.u32(16)));
 }
 
-/// A completion says what it was made of, where the library looks for it.
+/// Checks that the fields of a CQE are at the offsets that user space reads.
 fn completion(raw: &Raw<'_>) {
     let wc = crate::ib::wc::Wc {
         wr_id: raw.u64(0),
@@ -312,15 +315,15 @@ fn completion(raw: &Raw<'_>) {
         grh: raw.has(SOLICITED),
     };
     let cqe = Cqe::new(&wc);
-    let seen = Raw(cqe.as_bytes());
+    let raw_cqe = Raw(cqe.as_bytes());
     assert_eq!(
-        (seen.u64(0), seen.u32(8), seen.u32(12)),
+        (raw_cqe.u64(0), raw_cqe.u32(8), raw_cqe.u32(12)),
         (wc.wr_id, wc.status, wc.opcode)
     );
-    assert_eq!((seen.u32(16), seen.u32(20)), (0, wc.byte_len));
+    assert_eq!((raw_cqe.u32(16), raw_cqe.u32(20)), (0, wc.byte_len));
     let ex = wc.invalidated.or(wc.imm.map(u32::from_ne_bytes));
-    assert_eq!(seen.u32(24), ex.unwrap_or(0));
-    assert_eq!((seen.u32(28), seen.u32(32)), (wc.qp_num, wc.src_qp));
+    assert_eq!(raw_cqe.u32(24), ex.unwrap_or(0));
+    assert_eq!((raw_cqe.u32(28), raw_cqe.u32(32)), (wc.qp_num, wc.src_qp));
     let bits = [
         (wc.grh, 1),
         (wc.imm.is_some(), 2),
@@ -331,21 +334,21 @@ fn completion(raw: &Raw<'_>) {
         .filter(|(set, _)| *set)
         .map(|(_, bit)| bit)
         .sum::<u32>();
-    assert_eq!(seen.u32(36), flags);
+    assert_eq!(raw_cqe.u32(36), flags);
 }
 
-/// Lengths of a scatter list are added up without a carry that is lost.
+/// Checks that the lengths of a scatter/gather list are added without overflow.
 fn lengths(bytes: &[u8]) {
     let sges: Vec<WqeSge> = bytes
         .chunks_exact(size_of::<WqeSge>())
-        .map(|chunk| WqeSge::read_from_bytes(chunk).expect("so many bytes"))
+        .map(|chunk| WqeSge::read_from_bytes(chunk).expect("enough bytes"))
         .collect();
-    for many in 0..=sges.len() {
-        let sum: u64 = sges[..many].iter().map(|sge| u64::from(sge.length)).sum();
-        let wanted = u32::try_from(sum)
+    for count in 0..=sges.len() {
+        let sum: u64 = sges[..count].iter().map(|sge| u64::from(sge.length)).sum();
+        let expected = u32::try_from(sum)
             .ok()
             .filter(|&sum| sum <= MAX_MESSAGE_BYTES);
-        assert_eq!(total_length(&sges[..many]), wanted);
+        assert_eq!(total_length(&sges[..count]), expected);
     }
 }
 
@@ -355,7 +358,7 @@ mod tests {
     use roce_tests::fuzz::run_bounded;
 
     #[test]
-    fn any_bytes_are_an_entry_or_are_refused() {
+    fn any_bytes_are_decoded_or_rejected() {
         run_bounded("entries", 3, &[vec![0; 4 + SendWqe::HEAD_LEN]], entries);
     }
 }

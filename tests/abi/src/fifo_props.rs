@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queue of a kernel consumer's completions against a plain model of it, while values are removed in steps.
+//! The completion queue of a ULP, compared with a model, while values are removed in steps.
 
 use crate::fifo::Fifo;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// A value: the queue pair that it belongs to, and a serial number.
+/// A value: its QP and a serial number.
 type Value = (u8, u32);
 
 #[derive(Clone, Debug)]
 enum Step {
     Push(u8),
     Pop,
-    /// Begins to remove the values of a queue pair, if no removal is in progress.
+    /// Starts to remove the values of a QP, unless a removal is in progress.
     Begin(u8),
-    /// Looks at so many values.
+    /// Examines this many values.
     Remove(u32),
 }
 
@@ -29,7 +29,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// The queue, its model, and the removal that is in progress: of a queue pair, up to a serial number.
+/// The queue, its model, and the removal in progress: of a QP, up to a serial number.
 struct World {
     fifo: Fifo<Value>,
     model: VecDeque<Value>,
@@ -45,7 +45,7 @@ impl World {
 
     fn remove(&mut self, count: u32) {
         if let Some((owner, until)) = self.removal {
-            // Values that were added later belong to no queue pair that is being destroyed.
+            // Values that were added later do not belong to the QP being destroyed.
             if self
                 .fifo
                 .remove_step(count, |value| value.0 == owner && value.1 < until)
@@ -59,7 +59,8 @@ impl World {
 
     fn pop(&mut self) {
         let popped = self.fifo.pop();
-        // A value that is to be removed may come as long as the removal has not reached it, but none is passed over.
+        // A value to be removed may be returned until the removal reaches it. No other value may be
+        // skipped.
         while self.model.front().copied() != popped {
             let skipped = self.model.pop_front();
             assert!(skipped.is_some_and(|value| self.is_removed(&value)));
@@ -76,7 +77,7 @@ impl World {
                 assert_eq!(back, value);
                 assert!(
                     self.model.len() >= self.fifo.capacity() as usize,
-                    "no room too early"
+                    "full too early"
                 );
             }
         }
@@ -112,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn a_step_looks_at_no_more_than_it_may(values in 0..50_u32, count in 1..10_u32) {
+    fn a_step_examines_at_most_count_values(values in 0..50_u32, count in 1..10_u32) {
         let mut fifo = Fifo::new(50).unwrap();
         for serial in 0..values {
             fifo.push((0_u8, serial)).unwrap();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of the driver that need little of the kernel, on the host.
+//! Driver files that need little of the kernel, compiled for the host.
 //!
-//! The very files that the module is built from, over stand-ins for the little of the `kernel` and `rdma` crates that
-//! they use: the entries of the user ABI, with the body of a fuzz target, which also runs for a bounded time as a test,
-//! and the queue of a kernel consumer's completions.
+//! They are the files of the module, over replacements for the parts of the `kernel` and `rdma`
+//! crates that they use: the WQEs and CQEs of the user ABI, with the body of a fuzz target that
+//! also runs as a test, and the completion queue of a ULP.
 
-// The driver's files call it by this name.
+// The driver's files use these names.
 extern crate self as kernel;
 extern crate self as rdma;
 
@@ -14,14 +14,14 @@ pub mod entries;
 #[cfg(test)]
 mod fifo_props;
 
-/// Stands in for `rust/rdma/ib`.
+/// Replaces `rust/rdma/ib`.
 pub mod ib {
-    /// Stands in for `rust/rdma/ib/wc.rs`.
+    /// Replaces `rust/rdma/ib/wc.rs`.
     pub mod wc {
         /// A work completion.
         #[derive(Clone, Copy, Debug, Default)]
         pub struct Wc {
-            /// Identifier given with the work request.
+            /// Identifier from the work request.
             pub wr_id: u64,
             /// `enum ib_wc_status`.
             pub status: u32,
@@ -31,25 +31,25 @@ pub mod ib {
             pub byte_len: u32,
             /// Immediate data.
             pub imm: Option<[u8; 4]>,
-            /// The key that was taken back.
+            /// The invalidated key.
             pub invalidated: Option<u32>,
-            /// The queue pair's number.
+            /// QP number.
             pub qp_num: u32,
-            /// The sender's.
+            /// QP number of the sender.
             pub src_qp: u32,
-            /// The first 40 bytes are a GRH.
+            /// Whether the first 40 bytes are a GRH.
             pub grh: bool,
         }
     }
 
-    /// Stands in for `rust/rdma/ib/wr.rs`.
+    /// Replaces `rust/rdma/ib/wr.rs`.
     pub mod wr {
         /// A scatter/gather entry.
         #[derive(Clone, Copy, Debug)]
         pub struct Sge {
             /// Address.
             pub addr: u64,
-            /// Bytes.
+            /// Length in bytes.
             pub length: u32,
             /// Local key.
             pub lkey: u32,
@@ -58,23 +58,23 @@ pub mod ib {
 }
 
 #[path = "../../../rust/driver/abi/mod.rs"]
-#[allow(dead_code, reason = "not all that the module uses is tried here")]
+#[allow(dead_code, reason = "the tests use only a part")]
 pub(crate) mod abi;
 
 #[path = "../../../rust/driver/limits.rs"]
-#[allow(dead_code, reason = "not all that the module uses is tried here")]
+#[allow(dead_code, reason = "the tests use only a part")]
 mod limits;
 
 #[path = "../../../rust/driver/queue/fifo.rs"]
-#[allow(dead_code, reason = "not all that the module uses is tried here")]
+#[allow(dead_code, reason = "the tests use only a part")]
 mod fifo;
 
-/// Stands in for the prelude of the `kernel` crate.
+/// Replaces the prelude of the `kernel` crate.
 pub mod prelude {
-    /// The only flags there are.
+    /// The only flags.
     pub const GFP_KERNEL_ACCOUNT: () = ();
 
-    /// No allocation fails on the host.
+    /// Allocations do not fail on the host.
     #[derive(Debug)]
     pub enum Error {}
 
@@ -101,7 +101,7 @@ pub mod prelude {
             self.0.len()
         }
 
-        /// Whether there are none.
+        /// Whether it is empty.
         pub fn is_empty(&self) -> bool {
             self.0.is_empty()
         }
@@ -118,11 +118,11 @@ pub mod prelude {
     }
 }
 
-/// Stands in for `rust/rdma/util`.
+/// Replaces `rust/rdma/util`.
 pub mod util {
-    /// Stands in for `rust/rdma/util/alloc.rs`.
+    /// Replaces `rust/rdma/util/alloc.rs`.
     pub mod alloc {
-        /// The only flags there are.
+        /// The only flags.
         pub const fn gfp_user() {}
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any datagrams, sent and received; see `roce_tests::fuzz::datagrams`.
+//! Sent datagrams and arbitrary bytes; see `roce_tests::fuzz::datagrams`.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any bytes as an entry of a queue; see `abi_tests::entries`.
+//! Arbitrary bytes as a WQE; see `abi_tests::entries`.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any work between two hosts, over any network; see `roce_tests::fuzz::pair`.
+//! Arbitrary requests of two hosts over any network; see `roce_tests::fuzz::pair`.
 
 #![no_main]
 

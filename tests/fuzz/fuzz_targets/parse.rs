@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any bytes as a packet; see `roce_tests::fuzz::parse`.
+//! Arbitrary bytes as a packet; see `roce_tests::fuzz::parse`.
 
 #![no_main]
 

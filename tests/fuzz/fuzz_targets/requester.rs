@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any operations on a requester; see `roce_tests::fuzz::requester`.
+//! Arbitrary requests, responses and timeouts of a requester; see `roce_tests::fuzz::requester`.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any operations on a responder; see `roce_tests::fuzz::responder`.
+//! Arbitrary requests to a responder; see `roce_tests::fuzz::responder`.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any changes of the states of two QPs, under work; see `roce_tests::fuzz::states`.
+//! Arbitrary state transitions of two QPs with work requests; see `roce_tests::fuzz::states`.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Any messages over an unreliable connection, any packets to one; see `roce_tests::fuzz::unreliable`.
+//! Arbitrary messages over an unreliable connection, and arbitrary packets; see `roce_tests::fuzz::unreliable`.
 
 #![no_main]
 

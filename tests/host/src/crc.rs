@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CRC-32 on the host, in the place of the kernel's `crc32_le()`.
+//! CRC-32 on the host, in place of the kernel's `crc32_le()`.
 
 use roce::wire::icrc::Crc32;
 
-/// The fast one, for whoever only needs a CRC.
+/// A fast implementation.
 #[derive(Clone, Copy, Debug)]
 pub struct Fast;
 
 impl Crc32 for Fast {
     fn update(crc: u32, bytes: &[u8]) -> u32 {
-        // The crate inverts at both ends; the kernel does at neither.
+        // The crate inverts at start and end, the kernel does not.
         let mut hasher = crc32fast::Hasher::new_with_initial(!crc);
         hasher.update(bytes);
         !hasher.finalize()
     }
 }
 
-/// The obvious one, bit by bit, against which the others are held.
+/// A bitwise implementation, the reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Bitwise;
 
@@ -36,14 +36,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_know_the_check_value_of_crc_32() {
+    fn both_give_the_check_value_of_crc_32() {
         let digits = b"123456789";
         assert_eq!(!Bitwise::update(!0, digits), 0xcbf4_3926);
         assert_eq!(!Fast::update(!0, digits), 0xcbf4_3926);
     }
 
     #[test]
-    fn both_go_on_where_they_stopped() {
+    fn both_can_be_continued() {
         let bytes: Vec<u8> = (0..=255).collect();
         for split in [0, 1, 100, 256] {
             let (a, b) = bytes.split_at(split);

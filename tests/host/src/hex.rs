@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets written down for people: hexadecimal, with blanks wherever they help.
+//! Hexadecimal text with arbitrary white space.
 
-/// Reads hexadecimal digits, two per byte; blanks and line ends count for nothing.
+/// Converts hexadecimal digits, two per byte, to bytes. White space is ignored.
 ///
 /// # Panics
 ///
-/// If there is anything else, or half a byte.
+/// On any other character, or an odd number of digits.
 #[must_use]
 pub fn bytes(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text
@@ -21,7 +21,7 @@ pub fn bytes(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the digits of `bytes`, as [`bytes`](self::bytes) reads them.
+/// Converts `bytes` to hexadecimal digits, the inverse of [`bytes`].
 #[must_use]
 pub fn digits(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(nibble.into(), 16).expect("a nibble is a digit");
@@ -32,7 +32,7 @@ pub fn digits(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn blanks_do_not_count() {
+    fn white_space_is_ignored() {
         assert_eq!(super::bytes(" 0a ff\n1 2 "), [0x0a, 0xff, 0x12]);
         assert_eq!(super::digits(&[0x0a, 0xff]), "0aff");
     }

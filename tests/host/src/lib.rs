@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tests of the protocol crate share. The tests themselves are in `tests/`.
+//! Shared code of the tests of the protocol crate. The tests are in `tests/`.
 //!
-//! Independent opinions about the wire ([`oracle`]), packets written by hand ([`vectors`]), a CRC
-//! for the host ([`crc`]), and the bodies of the fuzz targets ([`fuzz`]), which run for a bounded
-//! time as tests too.
+//! [`host`], [`pair`] and [`net`] connect two RC QPs over a simulated network, [`scenario`] drives
+//! them; [`unreliable`] connects a UC sender and receiver. [`spec`] implements the wire format a
+//! second time, [`vectors`] holds handwritten packets, [`crc`] a CRC-32, and [`fuzz`] the bodies of
+//! the fuzz targets, which also run as tests.
 
 pub mod crc;
-pub mod end;
 pub mod fuzz;
 pub mod hex;
+pub mod host;
 pub mod memory;
 pub mod net;
-pub mod oracle;
 pub mod pair;
 pub mod pcap;
 pub mod random;
 pub mod scenario;
+pub mod spec;
 pub mod unreliable;
 pub mod vectors;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory with keys, over a `Vec`.
-//!
-//! Owns the bytes of one host and who may touch them. Every access is checked, so that a test
-//! fails where the core asks for something it was not given.
+//! Memory of a host with memory keys, in a `Vec`. All accesses are checked.
 
 use roce::{
     access::{
@@ -19,32 +16,32 @@ use roce::{
     }, //
 };
 
-/// The memory of one host: one range of addresses, some of it registered.
+/// The memory of a host: one address range, parts of which are registered.
 #[derive(Debug)]
 pub struct Memory {
     base: u64,
     bytes: Vec<u8>,
-    granted: Vec<Granted>,
-    /// Keys given so far.
+    registered: Vec<Registered>,
+    /// Number of keys issued.
     keys: u32,
 }
 
 /// A registered part of the memory.
 #[derive(Debug)]
-struct Granted {
+struct Registered {
     rkey: Rkey,
     region: Region,
     access: Access,
 }
 
 impl Memory {
-    /// Makes a memory without a byte, whose addresses start at `base`.
+    /// Creates an empty memory whose addresses start at `base`.
     #[must_use]
     pub fn new(base: u64) -> Self {
         Self {
             base,
             bytes: Vec::new(),
-            granted: Vec::new(),
+            registered: Vec::new(),
             keys: 0,
         }
     }
@@ -59,7 +56,7 @@ impl Memory {
     /// Adds a copy of `bytes` and returns its address.
     pub fn store(&mut self, bytes: &[u8]) -> u64 {
         let va = self.alloc(bytes.len());
-        self.put(va, bytes);
+        self.write(va, bytes);
         va
     }
 
@@ -67,7 +64,7 @@ impl Memory {
     ///
     /// # Panics
     ///
-    /// If there are none.
+    /// If they are not allocated.
     #[must_use]
     pub fn get(&self, va: u64, len: usize) -> &[u8] {
         let start = usize::try_from(va - self.base).expect("an address of this memory");
@@ -78,8 +75,8 @@ impl Memory {
     ///
     /// # Panics
     ///
-    /// If there is no room.
-    pub fn put(&mut self, va: u64, bytes: &[u8]) {
+    /// If they are not allocated.
+    pub fn write(&mut self, va: u64, bytes: &[u8]) {
         let start = usize::try_from(va - self.base).expect("an address of this memory");
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
     }
@@ -92,7 +89,7 @@ impl Memory {
             iova: va,
             length: len as u64,
         };
-        self.granted.push(Granted {
+        self.registered.push(Registered {
             rkey,
             region,
             access,
@@ -100,22 +97,24 @@ impl Memory {
         rkey
     }
 
-    /// Makes a key useless.
+    /// Invalidates a key.
     pub fn revoke(&mut self, rkey: Rkey) {
-        self.granted.retain(|granted| granted.rkey != rkey);
+        self.registered.retain(|registered| registered.rkey != rkey);
     }
 
-    /// Returns whether a key opens anything.
+    /// Returns whether a key is valid.
     #[must_use]
-    pub fn knows(&self, rkey: Rkey) -> bool {
-        self.granted.iter().any(|granted| granted.rkey == rkey)
+    pub fn is_registered(&self, rkey: Rkey) -> bool {
+        self.registered
+            .iter()
+            .any(|registered| registered.rkey == rkey)
     }
 
-    /// Does `op` to the eight bytes at `remote`. Returns what they were.
+    /// Executes `op` on the eight bytes at `remote`. Returns their original value.
     ///
     /// # Errors
     ///
-    /// Why whoever has the key may not.
+    /// The access error.
     pub fn atomic(&mut self, remote: Remote, op: AtomicOp) -> Result<u64, AccessError> {
         self.check(remote, 8, Access::REMOTE_ATOMIC)?;
         assert_eq!(remote.va % 8, 0, "aligned");
@@ -125,15 +124,15 @@ impl Memory {
             AtomicOp::CompareSwap { .. } => old,
             AtomicOp::FetchAdd { add } => old.wrapping_add(add),
         };
-        self.put(remote.va, &new.to_ne_bytes());
+        self.write(remote.va, &new.to_ne_bytes());
         Ok(old)
     }
 
-    /// Checks that whoever has the key may flush `scope` at `remote`.
+    /// Checks that the key grants `access` for a flush of `scope` at `remote`.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The access error.
     pub fn check_flush(
         &self,
         remote: Remote,
@@ -143,9 +142,9 @@ impl Memory {
         match scope {
             FlushScope::Range(len) => self.check(remote, len, access),
             FlushScope::Region => {
-                let granted = self.granted.iter().find(|g| g.rkey == remote.rkey);
-                let granted = granted.ok_or(AccessError::Key)?;
-                match granted.access.contains(access) {
+                let registered = self.registered.iter().find(|g| g.rkey == remote.rkey);
+                let registered = registered.ok_or(AccessError::Key)?;
+                match registered.access.contains(access) {
                     true => Ok(()),
                     false => Err(AccessError::Rights),
                 }
@@ -153,18 +152,18 @@ impl Memory {
         }
     }
 
-    /// Checks that whoever has the key may do `access` to `len` bytes at `remote`.
+    /// Checks that the key grants `access` to `len` bytes at `remote`.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The access error.
     pub fn check(&self, remote: Remote, len: u32, access: Access) -> Result<(), AccessError> {
-        let granted = self.granted.iter().find(|g| g.rkey == remote.rkey);
-        let granted = granted.ok_or(AccessError::Key)?;
-        if !granted.access.contains(access) {
+        let registered = self.registered.iter().find(|g| g.rkey == remote.rkey);
+        let registered = registered.ok_or(AccessError::Key)?;
+        if !registered.access.contains(access) {
             return Err(AccessError::Rights);
         }
-        granted
+        registered
             .region
             .offset_of(remote.va, u64::from(len))
             .map(|_| ())

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A network that loses, repeats, reorders, damages and delays, all from one seed.
-//!
-//! Owns the frames on their way and decides about each. A test may look at every frame and
-//! decide for itself ([`Net::meddle`]). Knows nothing of the two hosts but their numbers.
+//! A network that drops, duplicates, reorders, corrupts and delays frames, determined by a seed. A
+//! test may instead decide the fate of each frame ([`Net::fault_hook`]).
 
 use crate::{
     crc::Fast,
@@ -35,46 +33,46 @@ use std::{
     fmt, //
 };
 
-/// How often things go wrong, in one of a thousand frames, and how long a frame takes.
+/// Fault rates per 1000 frames, and the delay of frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Frames that vanish.
+    /// Frames that are dropped.
     pub loss: usize,
-    /// Frames that come twice.
+    /// Frames that are duplicated.
     pub duplication: usize,
-    /// Frames of which a bit flips.
+    /// Frames with a bit error.
     pub corruption: usize,
-    /// Frames that come late.
+    /// Frames that are delayed.
     pub reordering: usize,
-    /// The least time that a frame takes.
+    /// Minimum delay of a frame.
     pub delay: Duration,
-    /// The most that a late frame takes longer.
+    /// Maximum additional delay of a delayed frame.
     pub jitter: Duration,
 }
 
-/// What happens to a frame.
+/// The fate of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
-    /// It arrives.
+    /// Delivered.
     Pass,
-    /// It vanishes.
+    /// Dropped.
     Drop,
-    /// It arrives twice.
+    /// Delivered twice.
     Twice,
-    /// A bit of it flips.
+    /// Delivered with a bit error.
     Damage,
-    /// It arrives so much later.
+    /// Delayed by this time.
     Late(Duration),
 }
 
-/// What a frame says, as the network sees it.
+/// A frame as the network sees it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sent {
-    /// The host that sent it.
+    /// The sending host.
     pub from: usize,
-    /// When.
+    /// Time of sending.
     pub at: Instant,
-    /// Number of the frame, over both directions.
+    /// Number of the frame, counted over both directions.
     pub number: u64,
     /// Operation.
     pub operation: Operation,
@@ -82,14 +80,14 @@ pub struct Sent {
     pub position: Position,
     /// PSN.
     pub psn: u32,
-    /// Bytes of payload.
+    /// Payload length in bytes.
     pub payload: usize,
-    /// Whether it asks for an acknowledgement.
+    /// AckReq bit.
     pub ack_request: bool,
-    /// What its AETH says.
+    /// Syndrome of the AETH.
     pub syndrome: Option<Syndrome>,
-    /// What its RETH asks for.
-    pub asks_for: Option<u32>,
+    /// Length in the RETH.
+    pub reth_len: Option<u32>,
 }
 
 impl fmt::Display for Sent {
@@ -102,19 +100,19 @@ impl fmt::Display for Sent {
         if let Some(syndrome) = self.syndrome {
             write!(f, " {syndrome:?}")?;
         }
-        if let Some(len) = self.asks_for {
+        if let Some(len) = self.reth_len {
             write!(f, " of {len}")?;
         }
         Ok(())
     }
 }
 
-/// A decision about frames, by whoever wants to make it.
-pub type Meddle = Box<dyn FnMut(&Sent) -> Fate>;
+/// Decides the fate of each frame.
+pub type FaultHook = Box<dyn FnMut(&Sent) -> Fate>;
 
-/// A frame on its way. Ordered by time of arrival, then by time of sending.
+/// A frame in flight. Ordered by arrival time, then by sending order.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Flying {
+struct InFlight {
     at: Instant,
     order: u64,
     to: usize,
@@ -125,53 +123,53 @@ struct Flying {
 pub struct Net {
     random: Random,
     faults: Faults,
-    flying: BinaryHeap<Reverse<Flying>>,
+    in_flight: BinaryHeap<Reverse<InFlight>>,
     order: u64,
     sent: u64,
-    /// Decides about each frame instead of chance.
-    pub meddle: Option<Meddle>,
-    /// Keeps what was sent, if it is there.
+    /// Decides the fate of each frame, instead of the random faults.
+    pub fault_hook: Option<FaultHook>,
+    /// Log of sent frames, if enabled.
     pub log: Option<Vec<Sent>>,
 }
 
 impl Net {
-    /// Makes a network whose chances come from `seed`.
+    /// Creates a network with random faults from `seed`.
     #[must_use]
     pub fn new(seed: u64, faults: Faults) -> Self {
         Self {
             random: Random::new(seed),
             faults,
-            flying: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
             order: 0,
             sent: 0,
-            meddle: None,
+            fault_hook: None,
             log: None,
         }
     }
 
-    /// Sends a frame: everything from the BTH to the pad; the ICRC is added here.
+    /// Sends a frame, bytes from the BTH to the pad. The network adds the ICRC.
     ///
     /// # Panics
     ///
-    /// If the frame cannot be parsed: whatever is sent must be well-formed.
+    /// If the frame cannot be parsed.
     pub fn send(&mut self, now: Instant, from: usize, mut bytes: Vec<u8>) {
         bytes.extend_from_slice(&icrc(&bytes));
-        let sent = self.look(now, from, &bytes);
+        let sent = self.describe(now, from, &bytes);
         self.sent += 1;
         if let Some(log) = &mut self.log {
             log.push(sent);
         }
-        let fate = match &mut self.meddle {
-            Some(meddle) => meddle(&sent),
-            None => self.chance(),
+        let fate = match &mut self.fault_hook {
+            Some(fault_hook) => fault_hook(&sent),
+            None => self.random_fate(),
         };
         let mut at = now.saturating_add(self.faults.delay);
         match fate {
             Fate::Drop => return,
             Fate::Pass => {}
-            Fate::Twice => self.launch(at, 1 - from, bytes.clone()),
+            Fate::Twice => self.enqueue(at, 1 - from, bytes.clone()),
             Fate::Damage => {
-                // Not the byte that the ICRC does not cover.
+                // Not in the byte that the ICRC does not cover.
                 let bit = match self.random.below(8 * (bytes.len() - 1)) {
                     bit if bit >= 8 * 4 => bit + 8,
                     bit => bit,
@@ -180,20 +178,20 @@ impl Net {
             }
             Fate::Late(late) => at = at.saturating_add(late),
         }
-        self.launch(at, 1 - from, bytes);
+        self.enqueue(at, 1 - from, bytes);
     }
 
-    /// Returns when the next frame arrives.
+    /// Returns the arrival time of the next frame.
     #[must_use]
     pub fn next_arrival(&self) -> Option<Instant> {
-        self.flying.peek().map(|Reverse(frame)| frame.at)
+        self.in_flight.peek().map(|Reverse(frame)| frame.at)
     }
 
-    /// Takes the next frame that has arrived by `now`, without its ICRC, and the host it is for.
-    /// One that was damaged is swallowed: its ICRC is wrong.
+    /// Returns the next frame that has arrived by `now`, without its ICRC, and its destination
+    /// host. Damaged frames are dropped: their ICRC is wrong.
     pub fn arrive(&mut self, now: Instant) -> Option<(usize, Vec<u8>)> {
         while self.next_arrival().is_some_and(|at| !at.is_after(now)) {
-            let Reverse(Flying { to, bytes, .. }) = self.flying.pop()?;
+            let Reverse(InFlight { to, bytes, .. }) = self.in_flight.pop()?;
             let (frame, check) = bytes.split_at(bytes.len() - 4);
             if icrc(frame) == check {
                 return Some((to, frame.to_vec()));
@@ -202,7 +200,7 @@ impl Net {
         None
     }
 
-    fn chance(&mut self) -> Fate {
+    fn random_fate(&mut self) -> Fate {
         let faults = self.faults;
         let roll = self.random.below(1000);
         let loss = faults.loss;
@@ -221,20 +219,20 @@ impl Net {
         }
     }
 
-    fn launch(&mut self, at: Instant, to: usize, bytes: Vec<u8>) {
+    fn enqueue(&mut self, at: Instant, to: usize, bytes: Vec<u8>) {
         let order = self.order;
         self.order += 1;
-        let frame = Flying {
+        let frame = InFlight {
             at,
             order,
             to,
             bytes,
         };
-        self.flying.push(Reverse(frame));
+        self.in_flight.push(Reverse(frame));
     }
 
-    fn look(&self, at: Instant, from: usize, bytes: &[u8]) -> Sent {
-        let packet = Packet::parse(bytes, bytes.len()).expect("what is sent can be parsed");
+    fn describe(&self, at: Instant, from: usize, bytes: &[u8]) -> Sent {
+        let packet = Packet::parse(bytes, bytes.len()).expect("a well-formed packet");
         Sent {
             from,
             at,
@@ -245,12 +243,12 @@ impl Net {
             payload: packet.payload_len(),
             ack_request: packet.ack_request(),
             syndrome: packet.aeth().map(|aeth| aeth.syndrome),
-            asks_for: packet.reth().map(|reth| reth.len),
+            reth_len: packet.reth().map(|reth| reth.len),
         }
     }
 }
 
-/// Returns the ICRC of a frame, as between two addresses that are always the same.
+/// Returns the ICRC of a frame between two fixed addresses.
 fn icrc(frame: &[u8]) -> [u8; 4] {
     let ip = Ipv4Pseudo {
         total_len: 0,
@@ -265,6 +263,6 @@ fn icrc(frame: &[u8]) -> [u8; 4] {
         len: 0,
     };
     let mut masked = Masked::ipv4(&ip, &udp);
-    masked.packet(0, frame.len() + 4);
+    masked.set_packet(0, frame.len() + 4);
     Icrc::<Fast>::headers(&masked, frame).finish()
 }

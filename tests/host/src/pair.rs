@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two connected QPs, two hosts around them, one clock.
+//! Two connected RC QPs, their hosts, the network and the clock.
 //!
-//! Owns the passing of time: [`Pair::step`] goes to the next moment at which anything happens.
-//! Does what a driver does, in the plainest way, and checks at each step what must always hold.
-//! The hosts themselves are in [`end`](crate::end).
+//! [`Pair::step`] advances to the next event and checks the invariants. The hosts are in
+//! [`host`](crate::host).
 
 use crate::{
-    end::End,
+    host::Host,
     net::{
         Faults,
         Net, //
@@ -22,9 +21,9 @@ use roce::{
         FlowLimit, //
         RequestBurst,
     },
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::BurstLimit, //
     },
     time::{
         Duration,
@@ -38,68 +37,68 @@ use roce::{
     }, //
 };
 
-/// One host of a pair.
+/// Index of the first host of a pair.
 pub const A: usize = 0;
 
-/// The other.
+/// Index of the second host.
 pub const B: usize = 1;
 
-/// Every right that a peer can have.
-pub const EVERYTHING: Access = Access::REMOTE_READ
+/// All access rights of a peer.
+pub const ALL_ACCESS: Access = Access::REMOTE_READ
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_ATOMIC)
     .union(Access::FLUSH_GLOBAL)
     .union(Access::FLUSH_PERSISTENT);
 
-/// What a connection is like, both ways.
+/// Attributes of a connection, in both directions.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Path MTU.
     pub mtu: Mtu,
-    /// PSN of the first request of A; B starts half a circle further on.
+    /// PSN of the first request of A. B starts half of the PSN space later.
     pub first_psn: u32,
-    /// READs at a time, as the requester is told.
+    /// READs and atomics outstanding at the requester.
     pub max_rd_atomic: u8,
-    /// READs at a time, as the responder has room for.
+    /// READs and atomics that the responder can hold.
     pub max_dest_rd_atomic: u8,
-    /// What the peer may do to memory at all.
+    /// Access that the QP grants the peer.
     pub access: Access,
     /// Local ACK timeout, a code.
     pub ack_timeout: u8,
     /// Retries.
     pub retry_cnt: u8,
-    /// Retries if the peer is not ready.
+    /// RNR retries.
     pub rnr_retry: u8,
-    /// Pause if not ready, a code.
+    /// RNR NAK timer, a code.
     pub min_rnr_timer: u8,
-    /// What may be in flight.
+    /// Flow limit.
     pub flow: FlowLimit,
-    /// Slots of each send ring.
+    /// Slots of each send queue.
     pub slots: usize,
-    /// What one burst may hold.
+    /// Burst limit.
     pub burst: BurstLimit,
-    /// How often an access finds that memory is absent, in 1000.
-    pub absent: usize,
-    /// How often a host hands its packets to the other without a network, in 1000 times that it may.
-    pub visits: usize,
-    /// Whether packets of one message are sent and taken in runs.
-    pub runs: bool,
-    /// Whether acknowledgements are asked for only where they are waited for.
-    pub sparing: bool,
-    /// The network.
+    /// Page faults in 1000 accesses.
+    pub page_faults_per_mille: usize,
+    /// Loopback passes in 1000 opportunities.
+    pub loopback_per_mille: usize,
+    /// Whether super-packets are sent and received.
+    pub super_packets: bool,
+    /// Whether ACKs are requested only when needed.
+    pub sparse_ack_requests: bool,
+    /// Faults of the network.
     pub faults: Faults,
-    /// Where its chances come from.
+    /// Seed of the random generators.
     pub seed: u64,
 }
 
 impl Setup {
-    /// Returns `burst` as it goes by a network.
-    pub(crate) fn applied_to<'a, S>(&self, burst: RequestBurst<'a, S>) -> RequestBurst<'a, S> {
-        let burst = match self.runs {
+    /// Configures `burst` for the network.
+    pub(crate) fn configure<'a, S>(&self, burst: RequestBurst<'a, S>) -> RequestBurst<'a, S> {
+        let burst = match self.super_packets {
             true => burst.for_gso(),
             false => burst,
         };
-        burst.sparse_ack_requests(self.sparing)
+        burst.sparse_ack_requests(self.sparse_ack_requests)
     }
 }
 
@@ -110,7 +109,7 @@ impl Default for Setup {
             first_psn: 0x10,
             max_rd_atomic: 4,
             max_dest_rd_atomic: 4,
-            access: EVERYTHING,
+            access: ALL_ACCESS,
             ack_timeout: 8, // about a millisecond
             retry_cnt: 7,
             rnr_retry: 7,
@@ -124,10 +123,10 @@ impl Default for Setup {
                 bytes: 64 << 10,
                 packets: 64,
             },
-            absent: 0,
-            visits: 0,
-            runs: true,
-            sparing: true,
+            page_faults_per_mille: 0,
+            loopback_per_mille: 0,
+            super_packets: true,
+            sparse_ack_requests: true,
             faults: Faults {
                 delay: Duration::from_micros(5),
                 ..Faults::default()
@@ -137,21 +136,21 @@ impl Default for Setup {
     }
 }
 
-/// Two connected QPs.
+/// A pair of connected QPs.
 pub struct Pair {
-    /// The time.
+    /// The clock.
     pub now: Instant,
     /// The network.
     pub net: Net,
     /// The hosts.
-    pub ends: [End; 2],
+    pub hosts: [Host; 2],
     setup: Setup,
     next_wr: u64,
-    chances: Random,
+    random: Random,
 }
 
 impl Pair {
-    /// Connects two QPs and takes both to RTS.
+    /// Connects two QPs and moves both to RTS.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         let first = Psn::new(setup.first_psn);
@@ -159,109 +158,109 @@ impl Pair {
         Self {
             now: Instant::from_nanos(1_000_000),
             net: Net::new(setup.seed, setup.faults),
-            ends: [
-                End::new(&setup, A, first, other),
-                End::new(&setup, B, other, first),
+            hosts: [
+                Host::new(&setup, A, first, other),
+                Host::new(&setup, B, other, first),
             ],
             setup,
             next_wr: 1,
-            chances: Random::new(setup.seed ^ 0x715),
+            random: Random::new(setup.seed ^ 0x715),
         }
     }
 
-    /// Keeps a log of all frames from now on.
+    /// Logs all frames from now on.
     pub fn record(&mut self) {
         self.net.log = Some(Vec::new());
     }
 
-    // Work. Each returns the number of the work request.
+    // Requests. Each function returns the `wr_id`.
 
-    /// Posts `wr` at `from`; its bytes are at `local`, or cannot be had. Gives it a number.
+    /// Posts `wr` at host `from` with a new `wr_id`. Its payload is at `local`, or inaccessible.
     pub fn post(&mut self, from: usize, wr: SendWr, local: Option<u64>) -> u64 {
-        let wr_id = self.number();
-        self.ends[from].post(SendWr { wr_id, ..wr }, local);
+        let wr_id = self.new_wr_id();
+        self.hosts[from].post(SendWr { wr_id, ..wr }, local);
         wr_id
     }
 
     /// Posts a SEND of `bytes`.
     pub fn send(&mut self, from: usize, bytes: &[u8], imm: Option<Imm>) -> u64 {
-        let local = self.ends[from].memory.store(bytes);
+        let local = self.hosts[from].memory.store(bytes);
         let wr = request(SendOp::Send { imm }, bytes.len());
         self.post(from, wr, Some(local))
     }
 
     /// Posts an RDMA WRITE of `bytes`.
     pub fn write(&mut self, from: usize, to: Remote, bytes: &[u8], imm: Option<Imm>) -> u64 {
-        let local = self.ends[from].memory.store(bytes);
+        let local = self.hosts[from].memory.store(bytes);
         let wr = request(SendOp::Write { remote: to, imm }, bytes.len());
         self.post(from, wr, Some(local))
     }
 
-    /// Posts an RDMA READ of `len` bytes. Returns where they go, too.
+    /// Posts an RDMA READ of `len` bytes. Also returns the address of the local buffer.
     pub fn read(&mut self, from: usize, remote: Remote, len: usize) -> (u64, u64) {
-        let local = self.ends[from].memory.alloc(len);
+        let local = self.hosts[from].memory.alloc(len);
         let wr = request(SendOp::Read { remote }, len);
         (self.post(from, wr, Some(local)), local)
     }
 
-    /// Posts a receive of `len` bytes. Returns where they go, too.
+    /// Posts a receive of `len` bytes. Also returns the address of the buffer.
     pub fn receive(&mut self, at: usize, len: usize) -> (u64, u64) {
-        let wr_id = self.number();
-        let va = self.ends[at].memory.alloc(len);
-        self.ends[at].post_receive(wr_id, va, len, None);
+        let wr_id = self.new_wr_id();
+        let va = self.hosts[at].memory.alloc(len);
+        self.hosts[at].post_receive(wr_id, va, len, None);
         (wr_id, va)
     }
 
-    fn number(&mut self) -> u64 {
+    fn new_wr_id(&mut self) -> u64 {
         self.next_wr += 1;
         self.next_wr
     }
 
     // Time.
 
-    /// Lets everything happen that can happen now, then goes to the next moment at which
-    /// something will. Returns `false` if nothing ever will.
+    /// Runs both hosts, advances the clock to the next event and handles it. Returns `false` if
+    /// there is no further event.
     pub fn step(&mut self) -> bool {
         self.settle();
         let timers = self
-            .ends
+            .hosts
             .iter()
-            .filter_map(|end| end.requester.poll_timeout());
+            .filter_map(|host| host.requester.poll_timeout());
         let Some(next) = timers.chain(self.net.next_arrival()).min() else {
             return false;
         };
-        // A timer that is due already fires now; time never goes back.
+        // A timer that is already due fires now. The clock never goes backwards.
         self.now = self.now.max(next);
         let mut arrived = [const { Vec::new() }; 2];
         while let Some((to, frame)) = self.net.arrive(self.now) {
             arrived[to].push(frame);
         }
-        for (end, frames) in self.ends.iter_mut().zip(&arrived) {
-            end.deliver(self.now, frames);
+        for (host, frames) in self.hosts.iter_mut().zip(&arrived) {
+            host.deliver(self.now, frames);
         }
-        for end in &mut self.ends {
-            end.requester.handle_timeout(self.now);
+        for host in &mut self.hosts {
+            host.requester.handle_timeout(self.now);
         }
         self.settle();
         true
     }
 
-    /// Sends and reports until neither end has anything to do at this moment.
+    /// Runs both hosts until neither has work at the current time.
     pub fn settle(&mut self) {
-        let left = |end: &End| end.responder.has_work();
-        while self.settle_end(A) | self.settle_end(B) || self.ends.iter().any(left) {}
+        let has_work = |host: &Host| host.responder.has_work();
+        while self.settle_host(A) | self.settle_host(B) || self.hosts.iter().any(has_work) {}
     }
 
-    /// Sends and reports until that host has nothing to do. Returns whether it had.
-    fn settle_end(&mut self, from: usize) -> bool {
+    /// Runs host `from` until it has no work. Returns whether it had any.
+    fn settle_host(&mut self, from: usize) -> bool {
         let mut busy = false;
         loop {
-            let retired = self.ends[from].retired;
-            self.visit(from);
-            let frames = self.ends[from].turn(self.now, self.setup.burst);
-            self.ends[from].check();
-            // What is done with has made room for more.
-            if frames.is_empty() && self.ends[from].retired == retired {
+            let retired = self.hosts[from].retired;
+            self.loopback_pass(from);
+            let frames = self.hosts[from].run_engines(self.now, self.setup.burst);
+            self.hosts[from].check();
+            // Completed requests free slots for others.
+            if frames.is_empty() && self.hosts[from].retired == retired {
                 return busy;
             }
             busy = true;
@@ -271,19 +270,22 @@ impl Pair {
         }
     }
 
-    /// Lets a host visit the other now and then, if it may.
-    fn visit(&mut self, from: usize) {
-        let [a, b] = &mut self.ends;
+    /// Performs a loopback pass with the configured probability, if possible.
+    fn loopback_pass(&mut self, from: usize) {
+        let [a, b] = &mut self.hosts;
         let (from, to) = if from == A { (a, b) } else { (b, a) };
-        let visits = self.setup.visits;
-        if visits != 0 && from.may_visit(to) && self.chances.below(1000) < visits {
-            from.visit(self.now, self.setup.burst, to);
+        let loopback_per_mille = self.setup.loopback_per_mille;
+        if loopback_per_mille != 0
+            && from.can_use_loopback(to)
+            && self.random.below(1000) < loopback_per_mille
+        {
+            from.loopback_pass(self.now, self.setup.burst, to);
             from.check();
             to.check();
         }
     }
 
-    /// Goes on until nothing happens any more.
+    /// Runs until there is no further event.
     ///
     /// # Panics
     ///
@@ -297,13 +299,13 @@ impl Pair {
         panic!("still busy after {steps} steps, at {:?}", self.now);
     }
 
-    /// Goes on until nothing happens any more, or until `end`.
-    pub fn drive_until(&mut self, end: Instant) {
-        while self.now.is_before(end) && self.step() {}
+    /// Runs until there is no further event, or until `deadline`.
+    pub fn drive_until(&mut self, deadline: Instant) {
+        while self.now.is_before(deadline) && self.step() {}
     }
 }
 
-/// Returns a signaled work request without a number.
+/// Returns a signaled WR without `wr_id`.
 #[must_use]
 pub fn request(op: SendOp, len: usize) -> SendWr {
     SendWr {
@@ -316,13 +318,13 @@ pub fn request(op: SendOp, len: usize) -> SendWr {
     }
 }
 
-/// Returns a place in a peer's memory.
+/// Returns an address in the peer's memory.
 #[must_use]
 pub const fn remote(va: u64, rkey: Rkey) -> Remote {
     Remote { va, rkey }
 }
 
-/// Returns `len` bytes that are unlike those of another `tag` or place.
+/// Returns `len` pseudo-random bytes, determined by `tag`.
 #[must_use]
 pub fn pattern(tag: u64, len: usize) -> Vec<u8> {
     let mut random = crate::random::Random::new(tag ^ 0x5eed);

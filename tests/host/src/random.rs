@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Random numbers that a seed brings back on any machine and with any version of anything.
+//! Reproducible pseudo-random numbers.
 
-/// A small generator of numbers (splitmix64), so that a seed means the same everywhere.
+/// A splitmix64 generator. A seed gives the same numbers on any machine and with any toolchain.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Starts from `seed`. Neighbouring seeds begin far apart: a step from one to the next would give the same numbers
-    /// one later.
+    /// Creates a generator. The seed is hashed, or consecutive seeds would give shifted copies of
+    /// the same sequence.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Self(seed).bits())

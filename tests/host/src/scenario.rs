@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A whole connection from one number: what it is like, what is sent both ways, and what must
-//! have become of it in the end.
+//! A connection determined by a seed: its attributes, the requests in both directions, and the
+//! expected results.
 //!
-//! Owns the choice and the expectation. The expectation is kept in plain copies of the bytes,
-//! made in the order of posting, and knows nothing of packets.
+//! The expected results are plain copies of the bytes, recorded in posting order, without packets.
 
 use crate::{
     net::Faults,
@@ -15,17 +14,17 @@ use crate::{
         Pair,
         Setup,
         A,
+        ALL_ACCESS, //
         B,
-        EVERYTHING, //
     },
     random::Random,
 };
 use roce::{
     id::Rkey,
     rc::requester::FlowLimit,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::BurstLimit, //
     },
     status::WcStatus,
     time::Duration,
@@ -43,72 +42,72 @@ use roce::{
 
 mod work;
 
-/// Size of the memory that a host lets the other write and read.
-const SHARED: usize = 128 << 10;
+/// Size of the memory that each host shares with its peer.
+const SHARED_BYTES: usize = 128 << 10;
 
-/// Longest message of a scenario, in bytes.
-const LONGEST: usize = 96 << 10;
+/// Maximum length of a message in bytes.
+const MAX_MESSAGE_LEN: usize = 96 << 10;
 
-/// Most steps that a scenario may take.
-const STEPS: usize = 400_000;
+/// Maximum number of steps of a scenario.
+const MAX_STEPS: usize = 400_000;
 
-/// A message that is to be received.
+/// An expected message.
 struct Message {
     opcode: WcOpcode,
     bytes: Vec<u8>,
-    /// Whether the bytes go to the receive, and not elsewhere.
+    /// Whether the payload is placed in the receive.
     placed: bool,
     imm: Option<Imm>,
     invalidated: Option<Rkey>,
     solicited: bool,
 }
 
-/// What must become of what one host sends.
+/// Expected results of the requests of one host.
 #[derive(Default)]
 struct Expected {
-    /// Completions, in order.
+    /// Completions of sends, in order.
     sent: Vec<(u64, WcOpcode)>,
-    /// Work requests in all.
+    /// Number of WRs.
     posted: u64,
-    /// Messages that use up a receive of the peer, in order.
+    /// Messages that consume a receive of the peer, in order.
     received: Vec<Message>,
-    /// Where bytes were read to, and what they are.
+    /// Address and contents of each READ buffer.
     read: Vec<(u64, Vec<u8>)>,
-    /// The peer's memory.
+    /// Contents of the peer's shared memory.
     shared: Vec<u8>,
-    /// Atomic operations and writes, in all: each changes memory once.
+    /// Number of atomic operations and writes. Each is executed once.
     atomics: u64,
-    /// Flushes, in all.
+    /// Number of flushes.
     flushes: usize,
-    /// Keys of the peer that are taken back, in order.
+    /// Invalidated keys of the peer, in order.
     invalidated: Vec<Rkey>,
-    /// Requests that take no packet, in order.
+    /// Local operations, in order.
     local: Vec<LocalOp>,
 }
 
-/// What happened in a scenario, or in many.
+/// Statistics of one or more scenarios.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Work requests.
     pub posted: u64,
-    /// Times everything in flight was sent again.
+    /// Retransmissions of everything in flight.
     pub retries: u64,
-    /// Times nothing was answered.
+    /// ACK timeouts.
     pub timeouts: u64,
-    /// Reports of a missing request.
+    /// PSN sequence error NAKs.
     pub sequence_naks: u64,
-    /// Responses that showed that one is missing.
+    /// Implied NAKs: responses that reveal a missing one.
     pub implied_naks: u64,
-    /// Refusals for want of a receive.
+    /// RNR NAKs.
     pub rnr_naks: u64,
-    /// Requests that came again.
+    /// Duplicate requests.
     pub duplicates: u64,
-    /// Time that passed on the clock of the scenario.
+    /// Simulated time.
     pub nanos: u64,
 }
 
 impl Tally {
-    /// Returns the sum of both.
+    /// Returns the sum.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -124,7 +123,7 @@ impl Tally {
     }
 }
 
-/// One connection.
+/// A connection and its requests.
 pub struct Scenario {
     random: Random,
     setup: Setup,
@@ -132,26 +131,29 @@ pub struct Scenario {
     /// Address and key of the memory that each host shares.
     shared: [(u64, Rkey); 2],
     expected: [Expected; 2],
-    /// Receives still to be posted at each host.
+    /// Lengths of the receives not yet posted at each host.
     receives: [Vec<usize>; 2],
-    /// Receives posted at each host: number and address.
+    /// Receives posted at each host: `wr_id` and address.
     posted: [Vec<(u64, u64)>; 2],
 }
 
 impl Scenario {
-    /// Makes the scenario of `seed`.
+    /// Creates the scenario of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let setup = setup(&mut random, seed);
         let mut pair = Pair::new(setup);
         let shared = [A, B].map(|at| {
-            let bytes = pattern(seed ^ at as u64, SHARED);
-            let va = pair.ends[at].memory.store(&bytes);
-            (va, pair.ends[at].memory.register(va, SHARED, EVERYTHING))
+            let bytes = pattern(seed ^ at as u64, SHARED_BYTES);
+            let va = pair.hosts[at].memory.store(&bytes);
+            (
+                va,
+                pair.hosts[at].memory.register(va, SHARED_BYTES, ALL_ACCESS),
+            )
         });
         let expected = [B, A].map(|peer| Expected {
-            shared: pattern(seed ^ peer as u64, SHARED),
+            shared: pattern(seed ^ peer as u64, SHARED_BYTES),
             ..Expected::default()
         });
         let mut scenario = Self {
@@ -171,7 +173,7 @@ impl Scenario {
         scenario
     }
 
-    /// Prints every frame in the end, before it is checked what became of it.
+    /// Prints all frames at the end, before the results are checked.
     #[must_use]
     pub fn traced(mut self) -> Self {
         eprintln!("{:#?}", self.setup);
@@ -179,11 +181,11 @@ impl Scenario {
         self
     }
 
-    /// Lets it happen. Returns what it took.
+    /// Runs the scenario. Returns statistics.
     ///
     /// # Panics
     ///
-    /// If anything is not as it must be.
+    /// If a result differs from the expectation.
     pub fn run(mut self) -> Tally {
         for at in [A, B] {
             self.receives[at].reverse();
@@ -191,13 +193,13 @@ impl Scenario {
                 self.post_receive(at);
             }
         }
-        let pace = 1 + self.random.below(60);
+        let receive_interval = 1 + self.random.below(60);
         for step in 0.. {
-            assert!(step < STEPS, "never comes to an end");
+            assert!(step < MAX_STEPS, "does not terminate");
             let busy = self.pair.step();
-            if step % pace == 0 || !busy {
-                let missing = self.receives.iter().any(|receives| !receives.is_empty());
-                if !busy && !missing {
+            if step % receive_interval == 0 || !busy {
+                let receives_left = self.receives.iter().any(|receives| !receives.is_empty());
+                if !busy && !receives_left {
                     break;
                 }
                 self.post_receive(A);
@@ -213,15 +215,15 @@ impl Scenario {
         self.tally()
     }
 
-    /// Counts what it took.
+    /// Returns statistics.
     fn tally(&mut self) -> Tally {
         let mut tally = Tally {
             nanos: self.pair.now.as_nanos(),
             ..Tally::default()
         };
-        for end in &mut self.pair.ends {
-            let (sent, received) = (end.requester.take_stats(), end.responder.take_stats());
-            tally.posted += end.retired;
+        for host in &mut self.pair.hosts {
+            let (sent, received) = (host.requester.take_stats(), host.responder.take_stats());
+            tally.posted += host.retired;
             tally.retries += u64::from(sent.retries);
             tally.timeouts += u64::from(sent.timeouts);
             tally.sequence_naks += u64::from(sent.sequence_naks);
@@ -234,24 +236,24 @@ impl Scenario {
 
     fn post_receive(&mut self, at: usize) {
         if let Some(len) = self.receives[at].pop() {
-            // Longer than need be, sometimes.
+            // Sometimes longer than required.
             let len = len + self.random.below(3) * 7;
             let posted = self.pair.receive(at, len);
             self.posted[at].push(posted);
         }
     }
 
-    /// Checks what became of all that `from` sent.
+    /// Checks the results of the requests of `from`.
     fn check(&self, from: usize) {
         let expected = &self.expected[from];
-        let (end, peer) = (&self.pair.ends[from], &self.pair.ends[1 - from]);
-        assert_eq!(end.requester.error(), None);
+        let (host, peer) = (&self.pair.hosts[from], &self.pair.hosts[1 - from]);
+        assert_eq!(host.requester.error(), None);
         assert_eq!(peer.fatal, None);
 
-        let sent: Vec<_> = end.sent.iter().map(|c| (c.wr_id, c.opcode)).collect();
-        assert_eq!(sent, expected.sent, "completions of what was sent");
-        assert!(end.sent.iter().all(|c| c.status == WcStatus::Success));
-        assert_eq!(end.retired, expected.posted, "all requests are done with");
+        let sent: Vec<_> = host.sent.iter().map(|c| (c.wr_id, c.opcode)).collect();
+        assert_eq!(sent, expected.sent, "completions of sends");
+        assert!(host.sent.iter().all(|c| c.status == WcStatus::Success));
+        assert_eq!(host.retired, expected.posted, "all requests are complete");
 
         assert_eq!(
             peer.received.len(),
@@ -259,12 +261,12 @@ impl Scenario {
             "messages received"
         );
         let posted = &self.posted[1 - from];
-        for (message, (receive, got)) in expected
+        for (message, (receive, actual)) in expected
             .received
             .iter()
             .zip(posted.iter().zip(&peer.received))
         {
-            let (completion, solicited) = got;
+            let (completion, solicited) = actual;
             let (wr_id, va) = *receive;
             let len = message.bytes.len();
             assert_eq!(completion.status, WcStatus::Success);
@@ -277,24 +279,24 @@ impl Scenario {
             assert!(!message.placed || peer.memory.get(va, len) == message.bytes);
         }
 
-        let performed: Vec<_> = end.performed.iter().map(|(_, op)| *op).collect();
+        let performed: Vec<_> = host.performed.iter().map(|(_, op)| *op).collect();
         assert_eq!(performed, expected.local, "each once, in order");
         assert_eq!(peer.atomics, expected.atomics, "each once");
         assert_eq!(peer.flushed.len(), expected.flushes, "each once");
         assert_eq!(peer.invalidated, expected.invalidated);
 
         for (va, bytes) in &expected.read {
-            assert!(end.memory.get(*va, bytes.len()) == bytes, "bytes read");
+            assert!(host.memory.get(*va, bytes.len()) == bytes, "bytes read");
         }
         let (va, _) = self.shared[1 - from];
         assert!(
-            peer.memory.get(va, SHARED) == expected.shared,
+            peer.memory.get(va, SHARED_BYTES) == expected.shared,
             "bytes written"
         );
     }
 }
 
-/// Chooses what the connection is like.
+/// Chooses the attributes of the connection.
 fn setup(random: &mut Random, seed: u64) -> Setup {
     let mtu = Mtu::ALL[random.below(Mtu::ALL.len())];
     let first_psn = match random.below(3) {
@@ -304,7 +306,7 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
     };
     let reads = 1 + random.below(16) as u8;
     let clean = random.below(8) == 0;
-    let mut rate = |most: usize| if clean { 0 } else { random.below(most + 1) };
+    let mut rate = |max: usize| if clean { 0 } else { random.below(max + 1) };
     let faults = Faults {
         loss: rate(60),
         duplication: rate(100),
@@ -318,8 +320,8 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
         first_psn,
         max_rd_atomic: reads,
         max_dest_rd_atomic: reads,
-        access: EVERYTHING,
-        // Enough time, now and then, to spare questions.
+        access: ALL_ACCESS,
+        // Sometimes long enough for sparse ACK requests.
         ack_timeout: 5 + random.below(4) as u8 + if seed % 5 < 2 { 5 } else { 0 },
         retry_cnt: 7,
         rnr_retry: 7,
@@ -333,14 +335,14 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
             bytes: 1 + random.below(64 << 10) as u32,
             packets: 1 + random.below(64) as u32,
         },
-        runs: seed % 2 == 0,
-        sparing: seed % 5 < 2,
-        visits: match seed % 3 {
+        super_packets: seed % 2 == 0,
+        sparse_ack_requests: seed % 5 < 2,
+        loopback_per_mille: match seed % 3 {
             0 => 0,
             1 => 200,
             _ => 950,
         },
-        absent: match seed % 4 {
+        page_faults_per_mille: match seed % 4 {
             0 | 1 => 0,
             2 => 20,
             _ => 300,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An unreliable connection: a sender and a receiver, a network between them, one clock.
-//!
-//! Owns the passing of time and the memory of the receiving host. Who uses it knows what was sent.
+//! An unreliable connection: UC sender and receiver, the network and the clock.
 
 use crate::{
     memory::Memory,
@@ -21,11 +19,13 @@ use roce::{
     num::u32_as_usize,
     psn::Psn,
     recv_context::RecvContext,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        RxPayload,
-        SlotIndex, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            BurstLimit,
+            RxPayload,
+            SlotIndex, //
+        }, //
     },
     status::WcStatus,
     time::{
@@ -53,11 +53,11 @@ use roce::{
 };
 use std::collections::VecDeque;
 
-/// The longest message, and the length of every receive.
-pub const LONGEST: usize = 3_000;
+/// Maximum length of a message, and length of each receive.
+pub const MAX_MESSAGE_LEN: usize = 3_000;
 
-/// The receiving end.
-struct Host<'a> {
+/// The context of one frame at the receiver.
+struct TestContext<'a> {
     frame: &'a [u8],
     memory: &'a mut Memory,
     receives: &'a mut VecDeque<u64>,
@@ -65,28 +65,28 @@ struct Host<'a> {
     done: &'a mut Vec<Completion>,
 }
 
-impl Host<'_> {
+impl TestContext<'_> {
     fn payload(&self, payload: RxPayload) -> Vec<u8> {
         let start = u32_as_usize(payload.offset);
         self.frame[start..start + u32_as_usize(payload.len)].to_vec()
     }
 }
 
-impl RecvContext for Host<'_> {
+impl RecvContext for TestContext<'_> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let va = self.receives.pop_front()?;
         *self.current = Some(va);
         Some(Ok(RecvWr {
             wr_id: va,
-            length: LONGEST as u32,
+            length: MAX_MESSAGE_LEN as u32,
         }))
     }
 
     fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
         let va = self.current.expect("a receive was taken");
         let bytes = self.payload(payload);
-        assert!(u32_as_usize(offset) + bytes.len() <= LONGEST);
-        self.memory.put(va + u64::from(offset), &bytes);
+        assert!(u32_as_usize(offset) + bytes.len() <= MAX_MESSAGE_LEN);
+        self.memory.write(va + u64::from(offset), &bytes);
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl RecvContext for Host<'_> {
         self.memory
             .check(remote, payload.len, Access::REMOTE_WRITE)?;
         let bytes = self.payload(payload);
-        self.memory.put(remote.va, &bytes);
+        self.memory.write(remote.va, &bytes);
         Ok(())
     }
 
@@ -117,29 +117,29 @@ impl RecvContext for Host<'_> {
     }
 }
 
-/// One connection.
+/// A connection.
 pub struct Connection {
     /// The network.
     pub net: Net,
-    /// The time.
+    /// The clock.
     pub now: Instant,
     /// Path MTU.
     pub mtu: Mtu,
-    /// The half that sends.
+    /// The sender.
     pub sender: UcSender,
-    /// The half that receives.
+    /// The receiver.
     pub receiver: UcReceiver,
-    /// The memory of the receiving host.
+    /// Memory of the receiver's host.
     pub memory: Memory,
-    /// Receives that are posted there: their addresses, and numbers.
+    /// Posted receives: their addresses, which are also their `wr_id`.
     pub receives: VecDeque<u64>,
     current: Option<u64>,
-    /// Completions there.
+    /// Completions of receives.
     pub done: Vec<Completion>,
 }
 
 impl Connection {
-    /// Connects two halves.
+    /// Connects a sender and a receiver.
     #[must_use]
     pub fn new(mtu: Mtu, psn: Psn, net: Net) -> Self {
         let mut sender = UcSender::new();
@@ -170,11 +170,11 @@ impl Connection {
         }
     }
 
-    /// Sends a message, in bursts of so many packets.
+    /// Sends a message in bursts of `packets()` packets.
     ///
     /// # Panics
     ///
-    /// If that does not succeed here.
+    /// If the message is not sent successfully.
     pub fn send(&mut self, wr: SendWr, bytes: &[u8], mut packets: impl FnMut() -> u32) {
         self.sender.post(SlotIndex(0), wr);
         let expected = wr.signaled.then_some(WcStatus::Success);
@@ -183,10 +183,10 @@ impl Connection {
                 bytes: u32::MAX,
                 packets: packets(),
             };
-            for segment in self.sender.burst(&mut limit) {
-                let len = u32_as_usize(segment.length);
-                let mut frame = segment.headers.emit(len).as_slice().to_vec();
-                let start = u32_as_usize(segment.offset);
+            for desc in self.sender.burst(&mut limit) {
+                let len = u32_as_usize(desc.length);
+                let mut frame = desc.headers.emit(len).as_slice().to_vec();
+                let start = u32_as_usize(desc.offset);
                 frame.extend_from_slice(&bytes[start..start + len]);
                 frame.resize(frame.len() + len.wrapping_neg() % 4, 0);
                 self.net.send(self.now, 0, frame);
@@ -200,24 +200,24 @@ impl Connection {
         }
     }
 
-    /// Delivers what has arrived.
+    /// Delivers the frames that have arrived.
     fn deliver(&mut self) {
         while let Some((to, frame)) = self.net.arrive(self.now) {
             assert_eq!(to, 1);
-            let mut host = Host {
+            let mut context = TestContext {
                 frame: &frame,
                 memory: &mut self.memory,
                 receives: &mut self.receives,
                 current: &mut self.current,
                 done: &mut self.done,
             };
-            let packet = Packet::parse(&frame, frame.len() + 4).expect("what was sent");
-            let _ = self.receiver.handle(&packet, &mut host);
+            let packet = Packet::parse(&frame, frame.len() + 4).expect("a sent packet");
+            let _ = self.receiver.handle_request(&packet, &mut context);
             assert!(!self.receiver.take_failure());
         }
     }
 
-    /// Lets everything arrive that is on its way.
+    /// Delivers all frames in flight.
     pub fn settle(&mut self) {
         while let Some(at) = self.net.next_arrival() {
             self.now = at;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Properties of the range check, of windows and of the rights that they give, against numbers too wide to wrap.
+//! Properties of the range check, of memory windows and of their rights, compared with arithmetic
+//! in integers too wide to overflow.
 //!
-//! What `rust/driver/mem/mw.rs` does with a request to bind and with a peer's key is done here with the crate's own
-//! arithmetic: `suits` and `place_in` when it is bound, `rights`, `addresses` and `offset_of` when it is used. A
-//! region for fast registration is any range with any rights, as the regions here are.
+//! The tests follow `rust/driver/mem/mw.rs`: `is_valid_for` and `offset_in` when a window is bound,
+//! `rights`, `addresses` and `offset_of` when a peer uses its key. A region for fast registration
+//! is a range with rights, like any region here.
 
 use core::cell::Cell;
 use proptest::{
@@ -26,11 +27,11 @@ use roce::{
     },
 };
 
-/// Where numbers of fewer bits end.
-const TURNS: [u64; 5] = [0, 1 << 31, 1 << 32, 1 << 63, u64::MAX];
-/// How far from those to look.
-const NEAR: u64 = 4;
-/// Bits of the rights: `enum ib_access_flags`.
+/// Boundaries of narrower integers.
+const BOUNDARIES: [u64; 5] = [0, 1 << 31, 1 << 32, 1 << 63, u64::MAX];
+/// Distance from the boundaries to test.
+const BOUNDARY_DISTANCE: u64 = 4;
+/// Access rights: `enum ib_access_flags`.
 const LOCAL_WRITE: u32 = 1;
 const REMOTE_WRITE: u32 = 2;
 const REMOTE_READ: u32 = 4;
@@ -38,7 +39,7 @@ const REMOTE_ATOMIC: u32 = 8;
 const MW_BIND: u32 = 0x10;
 const ZERO_BASED: u32 = 0x20;
 
-/// All bytes of a range that are in the address space, as half an open interval.
+/// Returns start and end of a range, limited to the address space.
 fn span(start: u64, length: u64) -> (u128, u128) {
     (
         u128::from(start),
@@ -46,28 +47,30 @@ fn span(start: u64, length: u64) -> (u128, u128) {
     )
 }
 
-/// Whether the `len` bytes at `va` lie in a region, none of them beyond the address space.
-fn holds(region: Region, va: u64, len: u64) -> bool {
+/// Returns whether the region contains the `len` bytes at `va`, within the address space.
+fn contains_range(region: Region, va: u64, len: u64) -> bool {
     let (first, end) = span(region.iova, region.length);
     u128::from(va) >= first && u128::from(va) + u128::from(len) <= end
 }
 
 fn check(region: Region, va: u64, len: u64) -> bool {
-    let inside = holds(region, va, len);
-    let wanted = inside.then(|| va - region.iova);
+    let inside = contains_range(region, va, len);
+    let expected = inside.then(|| va - region.iova);
     assert_eq!(
         region.offset_of(va, len),
-        wanted,
+        expected,
         "{region:x?} {va:#x} {len:#x}"
     );
     inside
 }
 
 #[test]
-fn the_range_check_is_exact_around_every_turn() {
-    let near: Vec<u64> = TURNS
+fn the_range_check_is_exact_around_every_boundary() {
+    let near: Vec<u64> = BOUNDARIES
         .iter()
-        .flat_map(|&turn| turn.saturating_sub(NEAR)..=turn.saturating_add(NEAR))
+        .flat_map(|&boundary| {
+            boundary.saturating_sub(BOUNDARY_DISTANCE)..=boundary.saturating_add(BOUNDARY_DISTANCE)
+        })
         .collect();
     assert_eq!(near.len(), 37);
     let (mut inside, mut outside) = (0, 0);
@@ -88,37 +91,37 @@ fn the_range_check_is_exact_around_every_turn() {
     assert!(inside > 100_000 && outside > 100_000, "{inside} {outside}");
 }
 
-/// Any number, with those around the turns and small ones more often.
+/// Any number; numbers near boundaries and small numbers are more frequent.
 fn number() -> impl Strategy<Value = u64> {
     let around = (
-        prop::sample::select(TURNS.to_vec()),
+        prop::sample::select(BOUNDARIES.to_vec()),
         0..64_u64,
         any::<bool>(),
     );
     prop_oneof![
         any::<u64>(),
-        around.prop_map(|(turn, far, up)| match up {
-            true => turn.wrapping_add(far),
-            false => turn.wrapping_sub(far),
+        around.prop_map(|(boundary, distance, up)| match up {
+            true => boundary.wrapping_add(distance),
+            false => boundary.wrapping_sub(distance),
         }),
         0..0x1_0000_u64,
     ]
 }
 
-/// A region, and a range that begins and ends not far from where it does, or anywhere.
+/// A region and a range, often near the region's start and end.
 fn ranges() -> impl Strategy<Value = (Region, u64, u64)> {
     let region = (number(), number()).prop_map(|(iova, length)| Region { iova, length });
-    (region, place(), number()).prop_map(|(region, (scale, step, whole), any_length)| {
+    (region, position(), number()).prop_map(|(region, (scale, step, any_len), random_len)| {
         let (va, len) = within(region, scale, step);
-        match whole {
-            true => (region, va, any_length),
+        match any_len {
+            true => (region, va, random_len),
             false => (region, va, len),
         }
     })
 }
 
-/// What [`within`] makes a range of.
-fn place() -> impl Strategy<Value = ((u64, u64), (i64, i64), bool)> {
+/// Arguments of [`within`].
+fn position() -> impl Strategy<Value = ((u64, u64), (i64, i64), bool)> {
     (
         (any::<u64>(), any::<u64>()),
         (-2..3_i64, -2..3_i64),
@@ -126,14 +129,15 @@ fn place() -> impl Strategy<Value = ((u64, u64), (i64, i64), bool)> {
     )
 }
 
-/// A range in a region, moved and prolonged by a few bytes: inside, just so, or not quite.
+/// Returns a range in a region, moved and extended by a few bytes: inside, at the limit, or
+/// slightly outside.
 fn within(region: Region, scale: (u64, u64), step: (i64, i64)) -> (u64, u64) {
     let skipped = scale.0.checked_rem(region.length).unwrap_or(0);
-    let room = region.length - skipped;
-    // Every other one ends where the region does.
+    let available = region.length - skipped;
+    // Half of the ranges end at the end of the region.
     let len = match scale.1 % 2 {
-        0 => room,
-        _ => scale.1.checked_rem(room).unwrap_or(0),
+        0 => available,
+        _ => scale.1.checked_rem(available).unwrap_or(0),
     };
     let skipped = if scale.1 % 4 < 2 { skipped } else { 0 };
     (
@@ -145,7 +149,7 @@ fn within(region: Region, scale: (u64, u64), step: (i64, i64)) -> (u64, u64) {
     )
 }
 
-/// Tries many values; counts for how many `body` holds, which is neither few nor nearly all.
+/// Calls `body` with many values. Checks that both results occur often.
 fn both_ways<S: Strategy>(strategy: &S, body: impl Fn(S::Value) -> bool) {
     const CASES: u32 = 50_000;
     let (yes, count) = (Cell::new(0), Cell::new(0));
@@ -169,11 +173,11 @@ fn both_ways<S: Strategy>(strategy: &S, body: impl Fn(S::Value) -> bool) {
 }
 
 #[test]
-fn the_range_check_is_exact_anywhere() {
+fn the_range_check_is_exact_for_random_ranges() {
     both_ways(&ranges(), |(region, va, len)| check(region, va, len));
 }
 
-/// Rights as programs ask for them, and one time in eight any bits.
+/// Access rights that consumers request, and sometimes arbitrary bits.
 fn rights() -> impl Strategy<Value = u32> {
     prop_oneof![7 => 0..0x40_u32, 1 => any::<u32>()]
 }
@@ -182,7 +186,7 @@ fn window_type() -> impl Strategy<Value = WindowType> {
     prop_oneof![Just(WindowType::One), Just(WindowType::TwoB)]
 }
 
-/// A request to bind a window, and what it is bound to.
+/// A bind request and its region.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     region: Region,
@@ -190,10 +194,10 @@ struct Case {
     window: WindowType,
     bound: bool,
     range: Region,
-    asked: u32,
+    requested: u32,
 }
 
-/// Regions to which windows can be bound more often than chance would make them.
+/// Cases whose regions often permit windows.
 fn case() -> impl Strategy<Value = Case> {
     let bindable = prop_oneof![
         3 => (0..0x10_u32).prop_map(|bits| bits | MW_BIND),
@@ -207,13 +211,13 @@ fn case() -> impl Strategy<Value = Case> {
         rights(),
     )
         .prop_map(
-            |((region, iova, length), region_rights, window, bound, asked)| Case {
+            |((region, iova, length), region_rights, window, bound, requested)| Case {
                 region,
                 region_rights,
                 window,
                 bound,
                 range: Region { iova, length },
-                asked,
+                requested,
             },
         )
 }
@@ -224,46 +228,49 @@ impl Case {
             window: Rkey::new(0x101),
             key: 2,
             region: Lkey::new(0x201),
-            access: Access::from_bits(self.asked),
+            access: Access::from_bits(self.requested),
             range: self.range,
         }
     }
 
-    /// Whether the window is bound, and where in the region it starts then; `None`: it is refused.
+    /// Returns `None` if the request is rejected; otherwise the offset in the region, or
+    /// `Some(None)` if it unbinds the window.
     fn bind(&self) -> Option<Option<u64>> {
         let request = self.request();
-        if !request.suits(self.window, self.bound) {
+        if !request.is_valid_for(self.window, self.bound) {
             return None;
         }
         if request.unbinds() {
             return Some(None);
         }
-        let place = request.place_in(Access::from_bits(self.region_rights), self.region);
+        let place = request.offset_in(Access::from_bits(self.region_rights), self.region);
         place.map(Some)
     }
 
-    /// The same, as the standard has it.
-    fn allowed(&self) -> bool {
+    /// Returns whether the specification permits the request.
+    fn is_permitted(&self) -> bool {
         let has = |bits: u32, right: u32| bits & right == right;
         let nothing = self.range.length == 0;
-        let suits = self.asked < 0x40
+        let suits = self.requested < 0x40
             && match self.window {
-                WindowType::One => !has(self.asked, ZERO_BASED),
+                WindowType::One => !has(self.requested, ZERO_BASED),
                 WindowType::TwoB => !self.bound && !nothing,
             };
-        let changes = self.asked & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
+        let modifies = self.requested & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
         let grants = has(self.region_rights, MW_BIND)
             && !has(self.region_rights, ZERO_BASED)
-            && (!changes || has(self.region_rights, LOCAL_WRITE));
-        suits && (nothing || (grants && holds(self.region, self.range.iova, self.range.length)))
+            && (!modifies || has(self.region_rights, LOCAL_WRITE));
+        suits
+            && (nothing
+                || (grants && contains_range(self.region, self.range.iova, self.range.length)))
     }
 }
 
 #[test]
-fn a_window_is_bound_to_what_its_region_holds_and_allows() {
+fn a_window_is_bound_only_as_its_region_permits() {
     both_ways(&case(), |case| {
         let bound = case.bind();
-        assert_eq!(bound.is_some(), case.allowed(), "{case:x?}");
+        assert_eq!(bound.is_some(), case.is_permitted(), "{case:x?}");
         if let Some(Some(offset)) = bound {
             let first = u128::from(case.region.iova) + u128::from(offset);
             assert_eq!(first, u128::from(case.range.iova), "{case:x?}");
@@ -273,8 +280,8 @@ fn a_window_is_bound_to_what_its_region_holds_and_allows() {
 }
 
 #[test]
-fn a_peer_reaches_the_bytes_of_the_window_with_its_rights_and_no_others() {
-    let wish = prop::sample::select(vec![
+fn a_peer_accesses_only_the_window_with_its_rights() {
+    let right = prop::sample::select(vec![
         REMOTE_WRITE,
         REMOTE_READ,
         REMOTE_ATOMIC,
@@ -282,27 +289,27 @@ fn a_peer_reaches_the_bytes_of_the_window_with_its_rights_and_no_others() {
         MW_BIND,
     ]);
     both_ways(
-        &(case(), wish, place(), number()),
-        |(case, wish, (scale, step, anywhere), any_va)| {
+        &(case(), right, position(), number()),
+        |(case, right, (scale, step, any_address), any_va)| {
             let Some(Some(place)) = case.bind() else {
                 return false;
             };
             let request = case.request();
             let addresses = request.addresses();
             let (va, len) = match within(addresses, scale, step) {
-                (_, len) if anywhere => (any_va, len),
+                (_, len) if any_address => (any_va, len),
                 found => found,
             };
-            // A packet's length has 32 bits; nothing is asked for by one of none.
+            // The length in a packet has 32 bits. A request of length 0 is not checked.
             let len = len.clamp(1, u32::MAX.into());
             let found = request
                 .rights()
-                .contains(Access::from_bits(wish))
+                .contains(Access::from_bits(right))
                 .then(|| addresses.offset_of(va, len))
                 .flatten();
 
             let remote = REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
-            let base = match case.asked & ZERO_BASED {
+            let base = match case.requested & ZERO_BASED {
                 0 => 0,
                 _ => u128::from(case.range.iova),
             };
@@ -312,19 +319,19 @@ fn a_peer_reaches_the_bytes_of_the_window_with_its_rights_and_no_others() {
                 base + u128::from(va) + u128::from(len),
             );
             let inside = start >= first && stop <= end;
-            let wanted = wish & remote & case.asked != 0 && inside;
+            let expected = right & remote & case.requested != 0 && inside;
             assert_eq!(
                 found.is_some(),
-                wanted,
-                "{case:x?} {wish:#x} {va:#x} {len:#x}"
+                expected,
+                "{case:x?} {right:#x} {va:#x} {len:#x}"
             );
             if let Some(at) = found {
-                // The very bytes, all of which the region has.
-                let there = u128::from(case.region.iova) + u128::from(place.wrapping_add(at));
-                assert_eq!(there, start, "{case:x?} {va:#x} {len:#x}");
+                // The same bytes, all of them in the region.
+                let target = u128::from(case.region.iova) + u128::from(place.wrapping_add(at));
+                assert_eq!(target, start, "{case:x?} {va:#x} {len:#x}");
                 let (first, end) = span(case.region.iova, case.region.length);
                 assert!(
-                    there >= first && there + u128::from(len) <= end,
+                    target >= first && target + u128::from(len) <= end,
                     "{case:x?} {va:#x} {len:#x}"
                 );
             }

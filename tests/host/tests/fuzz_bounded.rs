@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The fuzz targets of the wire and of what is unreliable, run for a bounded time; see `fuzz::run_bounded` for how
-//! long.
+//! The fuzz targets of the wire format and the unreliable services, run for a bounded time; see
+//! `fuzz::run_bounded`.
 
 use roce_tests::{
     fuzz::{
@@ -25,7 +25,7 @@ fn parse() {
 }
 
 #[test]
-fn unreliable_connections_lose_whole_messages_or_nothing() {
+fn unreliable_connections_deliver_complete_messages_or_none() {
     let mut random = Random::new(7);
     let corpus: Vec<_> = (0..100)
         .map(|_| (0..200).map(|_| random.byte()).collect())
@@ -34,12 +34,12 @@ fn unreliable_connections_lose_whole_messages_or_nothing() {
 }
 
 #[test]
-fn datagrams_say_what_they_were_asked_to_say() {
+fn datagrams_have_the_requested_headers() {
     run_bounded("datagrams", 6, &vectors::corpus(), datagrams);
 }
 
 #[test]
-fn the_driver_reaches_damaged_members_of_the_corpus() {
+fn the_generator_mutates_members_of_the_corpus() {
     let corpus = vectors::corpus();
     let found = (0..100_000).any(|seed| {
         let data = make_input(&mut Random::new(seed), &corpus);

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Answers of performance management, to any datagram: against a second reading by offsets.
+//! Responses of performance management to arbitrary datagrams, compared with a second
+//! implementation by offsets.
 
 use proptest::prelude::*;
 use roce::pma::{
-    answer,
+    response,
     Counts,
     MAD_LEN, //
 };
 
 const GET: u8 = 1;
 const SET: u8 = 2;
-const CLASS: u8 = 4;
+const PERF_MGMT_CLASS: u8 = 4;
 
-/// Any bytes, whose header makes sense as often as not.
+/// Random bytes with an often valid header.
 fn request() -> impl Strategy<Value = [u8; MAD_LEN]> {
-    let byte = |good: u8| prop_oneof![4 => Just(good), 1 => any::<u8>()];
+    let byte = |valid: u8| prop_oneof![4 => Just(valid), 1 => any::<u8>()];
     let method = prop_oneof![4 => Just(GET), 1 => Just(SET), 1 => any::<u8>()];
     let attribute = prop_oneof![
         1 => Just(0x01_u16),
@@ -26,7 +27,7 @@ fn request() -> impl Strategy<Value = [u8; MAD_LEN]> {
     let rest = prop::collection::vec(any::<u8>(), MAD_LEN);
     (
         byte(1),
-        byte(CLASS),
+        byte(PERF_MGMT_CLASS),
         byte(1),
         method,
         attribute,
@@ -42,12 +43,13 @@ fn request() -> impl Strategy<Value = [u8; MAD_LEN]> {
         })
 }
 
-/// Numbers of any size, and those at which a field of 8, 16 or 32 bits, or of so many words, is full.
+/// Numbers of any size, and numbers near the maximum of a field of 8, 16 or 32 bits, in units or
+/// words.
 fn count() -> impl Strategy<Value = u64> {
     let full = (prop::sample::select(vec![8, 16, 32, 34]), 0..9_u64);
     prop_oneof![
         (0..64_u32, any::<u64>()).prop_map(|(shift, value)| value >> shift),
-        full.prop_map(|(bits, far)| (1_u64 << bits) - 4 + far),
+        full.prop_map(|(bits, distance)| (1_u64 << bits) - 4 + distance),
     ]
 }
 
@@ -61,13 +63,13 @@ prop_compose! {
     }
 }
 
-/// The bytes of `value` in a field of so many, or all ones where it has no room.
+/// Returns `value` as a field of `bytes` bytes, limited to its maximum.
 fn capped(value: u64, bytes: usize) -> Vec<u8> {
-    let most = u64::MAX >> (64 - 8 * bytes);
-    value.min(most).to_be_bytes()[8 - bytes..].to_vec()
+    let max = u64::MAX >> (64 - 8 * bytes);
+    value.min(max).to_be_bytes()[8 - bytes..].to_vec()
 }
 
-/// The data of an answer: fields, each at its offset.
+/// Builds the data of a response from fields and their offsets.
 fn data(fields: &[(usize, Vec<u8>)]) -> Vec<u8> {
     let mut data = vec![0; 192];
     for (at, bytes) in fields {
@@ -76,19 +78,19 @@ fn data(fields: &[(usize, Vec<u8>)]) -> Vec<u8> {
     data
 }
 
-/// Status and data of what is asked for in versions that there are.
-fn wanted(request: &[u8; MAD_LEN], c: &Counts) -> (u16, Vec<u8>) {
+/// Returns the expected status and data.
+fn expected(request: &[u8; MAD_LEN], c: &Counts) -> (u16, Vec<u8>) {
     let attribute = u16::from_be_bytes([request[16], request[17]]);
-    let nothing = data(&[]);
+    let no_data = data(&[]);
     if request[0] != 1 || request[2] != 1 {
-        return (0x4, nothing);
+        return (0x4, no_data);
     }
     if request[3] == SET {
-        return (0x8, nothing);
+        return (0x8, no_data);
     }
     match (attribute, request[65]) {
         (0x01, _) => (0, data(&[(0, vec![1, 1, 4, 0, 0, 0, 0, 18])])),
-        (0x12 | 0x1d, port) if port != 1 => (0x1c, nothing),
+        (0x12 | 0x1d, port) if port != 1 => (0x1c, no_data),
         (0x12, _) => {
             let fields = [
                 (1, vec![1]),
@@ -112,7 +114,7 @@ fn wanted(request: &[u8; MAD_LEN], c: &Counts) -> (u16, Vec<u8>) {
             ];
             (0, data(&fields))
         }
-        _ => (0xc, nothing),
+        _ => (0xc, no_data),
     }
 }
 
@@ -120,16 +122,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn any_datagram_is_left_alone_or_answered_as_it_asks(request in request(), counts in counts()) {
-        let asks = request[1] == CLASS && matches!(request[3], GET | SET);
-        let found = answer(&request, &counts);
+    fn any_datagram_gets_the_expected_response_or_none(request in request(), counts in counts()) {
+        let asks = request[1] == PERF_MGMT_CLASS && matches!(request[3], GET | SET);
+        let found = response(&request, &counts);
         prop_assert_eq!(found.is_some(), asks);
         if let Some(mad) = found {
-            let (status, data) = wanted(&request, &counts);
+            let (status, data) = expected(&request, &counts);
             prop_assert_eq!(&mad[..3], &request[..3]);
             prop_assert_eq!(mad[3], 0x81);
             prop_assert_eq!(&mad[4..6], &status.to_be_bytes());
-            // Whose it is comes back as it was, and nothing else of the request.
+            // The response repeats the rest of the header, and nothing else of the request.
             prop_assert_eq!(&mad[6..24], &request[6..24]);
             prop_assert_eq!(&mad[24..64], &[0; 40]);
             prop_assert_eq!(&mad[64..], data.as_slice());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One script, and everything that can happen to one frame of it, or to two: all of it, not a
-//! sample. Nothing may be lost or done twice, and no time be wasted.
+//! One fixed sequence of requests, with every fault of one frame, and of each pair of frames.
+//! Nothing may be lost, executed twice or delayed unnecessarily.
 
 use roce::{
     access::Access,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     status::WcStatus,
     time::Duration,
     wire::opcode::Operation,
@@ -26,22 +26,22 @@ use roce_tests::{
     },
 };
 
-/// What can happen to a frame.
-const FATES: [Fate; 4] = [
+/// The faults of a frame.
+const FAULTS: [Fate; 4] = [
     Fate::Drop,
     Fate::Damage,
     Fate::Twice,
     Fate::Late(Duration::from_micros(40)),
 ];
 
-/// The script after it has run.
+/// The sequence after its execution.
 struct Outcome {
     pair: Pair,
     frames: u64,
 }
 
-/// Runs the script, with `meddle` deciding about each frame, and checks what became of it.
-fn run(meddle: impl FnMut(&Sent) -> Fate + 'static) -> Outcome {
+/// Executes the sequence with the fates from `fault_hook`, and checks the results.
+fn run(fault_hook: impl FnMut(&Sent) -> Fate + 'static) -> Outcome {
     let mut pair = Pair::new(Setup {
         mtu: Mtu::Mtu256,
         first_psn: 0xff_fffc,
@@ -49,12 +49,12 @@ fn run(meddle: impl FnMut(&Sent) -> Fate + 'static) -> Outcome {
         max_dest_rd_atomic: 2,
         ..Setup::default()
     });
-    pair.net.meddle = Some(Box::new(meddle));
+    pair.net.fault_hook = Some(Box::new(fault_hook));
     pair.record();
     let shared = pattern(1, 2000);
-    let va = pair.ends[B].memory.store(&shared);
+    let va = pair.hosts[B].memory.store(&shared);
     let access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
-    let rkey = pair.ends[B].memory.register(va, 2000, access);
+    let rkey = pair.hosts[B].memory.register(va, 2000, access);
     let at = |offset| remote(va + offset, rkey);
 
     let (_, first) = pair.receive(B, 600);
@@ -65,25 +65,25 @@ fn run(meddle: impl FnMut(&Sent) -> Fate + 'static) -> Outcome {
     let (_, empty) = pair.read(A, at(1500), 0);
     let (_, last) = pair.read(A, at(1000), 400);
     pair.send(A, &[], Some(Imm([5; 4])));
-    // One receive comes too late.
+    // One receive is posted late.
     pair.receive(B, 0);
     pair.drive_until(pair.now.saturating_add(Duration::from_micros(100)));
     pair.receive(B, 0);
     pair.drive(10_000);
 
-    let a = &pair.ends[A];
+    let a = &pair.hosts[A];
     assert_eq!(a.sent.len(), 7, "{:?}", a.sent);
     assert!(a.sent.iter().all(|c| c.status == WcStatus::Success));
     assert!(a.sent.windows(2).all(|pair| pair[0].wr_id < pair[1].wr_id));
-    let received: Vec<_> = pair.ends[B].received.iter().map(|(c, _)| c.imm).collect();
+    let received: Vec<_> = pair.hosts[B].received.iter().map(|(c, _)| c.imm).collect();
     assert_eq!(received, [None, Some(Imm([4; 4])), Some(Imm([5; 4]))]);
     let mut expected = shared;
     expected[..500].copy_from_slice(&pattern(3, 500));
     expected[1000..1300].copy_from_slice(&pattern(4, 300));
-    let memory = &pair.ends[B].memory;
+    let memory = &pair.hosts[B].memory;
     assert!(memory.get(va, 2000) == expected);
     assert!(memory.get(first, 600) == pattern(2, 600));
-    let memory = &pair.ends[A].memory;
+    let memory = &pair.hosts[A].memory;
     assert!(memory.get(read, 700) == &expected[..700]);
     assert!(memory.get(last, 400) == &expected[1000..1400]);
     assert_eq!(memory.get(empty, 0), []);
@@ -92,11 +92,11 @@ fn run(meddle: impl FnMut(&Sent) -> Fate + 'static) -> Outcome {
 }
 
 #[test]
-fn one_frame_of_any_kind_may_suffer_anything() {
+fn any_fault_of_one_frame_is_recovered() {
     let frames = run(|_| Fate::Pass).frames;
     assert!(frames > 20);
     for number in 0..frames {
-        for fate in FATES {
+        for fate in FAULTS {
             run(move |sent| match sent.number == number {
                 true => fate,
                 false => Fate::Pass,
@@ -106,13 +106,13 @@ fn one_frame_of_any_kind_may_suffer_anything() {
 }
 
 #[test]
-fn so_may_two() {
+fn any_faults_of_two_frames_are_recovered() {
     let frames = run(|_| Fate::Pass).frames;
     for first in 0..frames {
         for second in first + 1..frames + 10 {
-            for (one, two) in FATES
+            for (one, two) in FAULTS
                 .into_iter()
-                .flat_map(|one| FATES.map(|two| (one, two)))
+                .flat_map(|one| FAULTS.map(|two| (one, two)))
             {
                 run(move |sent| match sent.number {
                     number if number == first => one,
@@ -125,13 +125,13 @@ fn so_may_two() {
 }
 
 #[test]
-fn whatever_is_sent_may_be_lost_the_first_times() {
+fn the_first_transmissions_of_every_packet_may_be_lost() {
     for times in 1..=3 {
         let mut seen = Vec::new();
         run(move |sent| {
-            let name = (sent.from, sent.operation, sent.psn, sent.syndrome);
-            seen.push(name);
-            match seen.iter().filter(|&&other| other == name).count() <= times {
+            let id = (sent.from, sent.operation, sent.psn, sent.syndrome);
+            seen.push(id);
+            match seen.iter().filter(|&&other| other == id).count() <= times {
                 true => Fate::Drop,
                 false => Fate::Pass,
             }
@@ -140,7 +140,7 @@ fn whatever_is_sent_may_be_lost_the_first_times() {
 }
 
 #[test]
-fn a_lost_request_is_sent_again_without_waiting_for_the_timeout() {
+fn a_lost_request_is_retransmitted_before_the_timeout() {
     let clean = run(|_| Fate::Pass);
     for number in 0..clean.frames {
         let mut outcome = run(move |sent| match sent.number == number {
@@ -149,9 +149,9 @@ fn a_lost_request_is_sent_again_without_waiting_for_the_timeout() {
         });
         let log = outcome.pair.net.log.take().unwrap();
         let lost = log[number as usize];
-        let stats = outcome.pair.ends[lost.from].requester.take_stats();
-        // Something sent later shows the loss of all but what comes last.
-        let shows = |sent: &Sent| match lost.operation {
+        let stats = outcome.pair.hosts[lost.from].requester.take_stats();
+        // A later frame reveals the loss, except of the last frame.
+        let reveals = |sent: &Sent| match lost.operation {
             Operation::ReadResponse | Operation::Acknowledge => sent.from == lost.from,
             _ => sent.from == lost.from && sent.psn != lost.psn,
         };
@@ -159,8 +159,8 @@ fn a_lost_request_is_sent_again_without_waiting_for_the_timeout() {
             let soon = lost.at.saturating_add(Duration::from_micros(900));
             sent.number > number && sent.at.is_before(soon)
         };
-        let shown = log.iter().filter(before_timeout).any(shows);
-        if shown && lost.from == A {
+        let revealed = log.iter().filter(before_timeout).any(reveals);
+        if revealed && lost.from == A {
             assert_eq!(stats.timeouts, 0, "{lost:?} {stats:?}");
         }
     }

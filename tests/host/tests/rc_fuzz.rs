@@ -13,7 +13,7 @@ use roce_tests::{
     random::Random,
 };
 
-/// Long inputs without sense, of which parts are changed and left out.
+/// Random inputs, which the generator mutates and truncates.
 fn corpus() -> Vec<Vec<u8>> {
     let mut random = Random::new(3);
     (0..100)
@@ -22,21 +22,21 @@ fn corpus() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_responder_keeps_its_promises_whatever_comes() {
+fn a_responder_handles_any_requests() {
     run_bounded("responder", 1, &corpus(), responder);
 }
 
 #[test]
-fn a_requester_keeps_its_promises_whatever_comes() {
+fn a_requester_handles_any_responses() {
     run_bounded("requester", 2, &corpus(), requester);
 }
 
 #[test]
-fn a_pair_does_everything_once_and_in_order_whatever_the_network_does() {
+fn a_pair_executes_requests_once_and_in_order_over_any_network() {
     run_bounded("pair", 3, &corpus(), pair);
 }
 
 #[test]
-fn each_request_is_reported_once_whatever_the_states_are() {
+fn each_request_is_reported_once_in_any_state() {
     run_bounded("states", 4, &corpus(), states);
 }

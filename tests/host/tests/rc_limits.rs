@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the peer asked for is kept, exactly: READs at a time, retries, times, amounts in flight.
+//! Limits of a connection: outstanding READs, retries, timeouts, flow limit.
 
 use roce::{
     access::Access,
     rc::requester::FlowLimit,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     status::WcStatus,
     time::{
         ack_timeout,
@@ -33,7 +33,7 @@ use roce_tests::{
     },
 };
 
-/// The times at which A sent something, in nanoseconds after the first.
+/// Returns the times at which A sent frames, in nanoseconds after the first.
 fn times(pair: &Pair) -> Vec<u64> {
     let log = pair.net.log.as_ref().unwrap();
     let all: Vec<_> = log.iter().filter(|sent| sent.from == A).collect();
@@ -44,7 +44,7 @@ fn times(pair: &Pair) -> Vec<u64> {
 }
 
 #[test]
-fn a_dead_peer_is_given_up_after_the_retries_at_the_times_of_the_specification() {
+fn an_unresponsive_peer_exhausts_the_retries_at_the_specified_times() {
     for code in [1, 8, 14, 20] {
         for retry_cnt in 0..=7 {
             let mut pair = Pair::new(Setup {
@@ -52,12 +52,12 @@ fn a_dead_peer_is_given_up_after_the_retries_at_the_times_of_the_specification()
                 retry_cnt,
                 ..Setup::default()
             });
-            pair.net.meddle = Some(Box::new(|_| Fate::Drop));
+            pair.net.fault_hook = Some(Box::new(|_| Fate::Drop));
             pair.record();
             let start = pair.now;
             pair.send(A, &[1], None);
             pair.drive(100);
-            assert_eq!(pair.ends[A].sent[0].status, WcStatus::RetryExcErr);
+            assert_eq!(pair.hosts[A].sent[0].status, WcStatus::RetryExcErr);
 
             let timeout = ack_timeout(code).unwrap().as_nanos();
             let mut expected = vec![0];
@@ -69,14 +69,14 @@ fn a_dead_peer_is_given_up_after_the_retries_at_the_times_of_the_specification()
             assert_eq!(times(&pair), expected);
             let end = at + (timeout << retry_cnt.min(2));
             assert_eq!(pair.now.saturating_since(start).as_nanos(), end);
-            // Each wait is between T and 4 T, as the specification has it.
+            // Each timeout is between T and 4 T, as specified.
             assert!(end <= 4 * timeout * (u64::from(retry_cnt) + 1));
         }
     }
 }
 
 #[test]
-fn a_peer_that_is_never_ready_is_given_up_after_its_pauses() {
+fn a_peer_that_is_never_ready_exhausts_the_rnr_retries() {
     for (code, rnr_retry) in [(1, 0), (5, 1), (12, 6)] {
         let mut pair = Pair::new(Setup {
             min_rnr_timer: code,
@@ -86,18 +86,18 @@ fn a_peer_that_is_never_ready_is_given_up_after_its_pauses() {
         pair.record();
         pair.send(A, &[1], None);
         pair.drive(1000);
-        assert_eq!(pair.ends[A].sent[0].status, WcStatus::RnrRetryExcErr);
+        assert_eq!(pair.hosts[A].sent[0].status, WcStatus::RnrRetryExcErr);
         let times = times(&pair);
         assert_eq!(times.len(), usize::from(rnr_retry) + 1);
-        let pause = rnr_timeout(code).as_nanos() + 10_000; // there and back
+        let delay = rnr_timeout(code).as_nanos() + 10_000; // and one RTT
         for pair in times.windows(2) {
-            assert_eq!(pair[1] - pair[0], pause);
+            assert_eq!(pair[1] - pair[0], delay);
         }
     }
 }
 
 #[test]
-fn a_peer_that_is_not_ready_for_long_is_waited_for_without_limit() {
+fn rnr_retry_7_is_unlimited() {
     let mut pair = Pair::new(Setup {
         rnr_retry: 7,
         ..Setup::default()
@@ -108,13 +108,13 @@ fn a_peer_that_is_not_ready_for_long_is_waited_for_without_limit() {
     }
     let (_, va) = pair.receive(B, 8);
     pair.drive(1000);
-    assert_eq!(pair.ends[A].sent[0].status, WcStatus::Success);
-    assert_eq!(pair.ends[B].memory.get(va, 8), b"patience");
-    assert!(pair.ends[A].requester.take_stats().rnr_naks > 1000);
+    assert_eq!(pair.hosts[A].sent[0].status, WcStatus::Success);
+    assert_eq!(pair.hosts[B].memory.get(va, 8), b"patience");
+    assert!(pair.hosts[A].requester.take_stats().rnr_naks > 1000);
 }
 
 #[test]
-fn after_a_pause_the_rest_of_the_window_is_not_reported_as_lost() {
+fn the_window_after_an_rnr_nak_is_not_reported_as_lost() {
     let mut pair = Pair::new(Setup::default());
     pair.record();
     for _ in 0..5 {
@@ -125,14 +125,14 @@ fn after_a_pause_the_rest_of_the_window_is_not_reported_as_lost() {
         pair.receive(B, 1);
     }
     pair.drive(1000);
-    assert_eq!(pair.ends[A].sent.len(), 5);
+    assert_eq!(pair.hosts[A].sent.len(), 5);
     let naks = |sent: &&Sent| matches!(sent.syndrome, Some(Syndrome::Nak(_)));
     assert_eq!(pair.net.log.iter().flatten().filter(naks).count(), 0);
-    assert_eq!(pair.ends[A].requester.take_stats().retries, 1);
+    assert_eq!(pair.hosts[A].requester.take_stats().retries, 1);
 }
 
 #[test]
-fn never_more_reads_at_a_time_than_agreed_and_never_fewer() {
+fn exactly_max_rd_atomic_reads_are_outstanding() {
     for count in 1..=16_u8 {
         let mut pair = Pair::new(Setup {
             mtu: Mtu::Mtu256,
@@ -142,22 +142,22 @@ fn never_more_reads_at_a_time_than_agreed_and_never_fewer() {
         });
         pair.record();
         let bytes = pattern(1, 40 * 300);
-        let va = pair.ends[B].memory.store(&bytes);
-        let rkey = pair.ends[B]
+        let va = pair.hosts[B].memory.store(&bytes);
+        let rkey = pair.hosts[B]
             .memory
             .register(va, bytes.len(), Access::REMOTE_READ);
         let locals: Vec<_> = (0..40)
             .map(|n| pair.read(A, remote(va + n * 300, rkey), 300).1)
             .collect();
         pair.settle();
-        assert_eq!(pair.ends[A].requester.flight().reads, u32::from(count));
+        assert_eq!(pair.hosts[A].requester.flight().reads, u32::from(count));
         pair.drive(1000);
 
         for (local, bytes) in locals.iter().zip(bytes.chunks(300)) {
-            assert_eq!(pair.ends[A].memory.get(*local, 300), bytes);
+            assert_eq!(pair.hosts[A].memory.get(*local, 300), bytes);
         }
-        assert_eq!(pair.ends[B].fatal, None);
-        // Told from the frames alone: requests less those whose last data was sent.
+        assert_eq!(pair.hosts[B].fatal, None);
+        // Computed from the frames: requests minus completed responses.
         let mut open = 0_i32;
         for sent in pair.net.log.iter().flatten() {
             match (sent.operation, sent.payload) {
@@ -171,31 +171,31 @@ fn never_more_reads_at_a_time_than_agreed_and_never_fewer() {
 }
 
 #[test]
-fn a_peer_that_asks_for_too_many_reads_is_refused() {
+fn too_many_outstanding_reads_get_a_nak() {
     let mut pair = Pair::new(Setup {
         max_rd_atomic: 3,
         max_dest_rd_atomic: 2,
         ..Setup::default()
     });
-    let va = pair.ends[B].memory.alloc(100);
-    let rkey = pair.ends[B].memory.register(va, 100, Access::REMOTE_READ);
+    let va = pair.hosts[B].memory.alloc(100);
+    let rkey = pair.hosts[B].memory.register(va, 100, Access::REMOTE_READ);
     for _ in 0..3 {
         pair.read(A, remote(va, rkey), 100);
     }
     pair.drive(1000);
-    let statuses: Vec<_> = pair.ends[A].sent.iter().map(|c| c.status).collect();
-    let refused = WcStatus::RemInvReqErr;
-    assert_eq!(statuses, [WcStatus::Success, WcStatus::Success, refused]);
+    let statuses: Vec<_> = pair.hosts[A].sent.iter().map(|c| c.status).collect();
+    let invalid = WcStatus::RemInvReqErr;
+    assert_eq!(statuses, [WcStatus::Success, WcStatus::Success, invalid]);
 }
 
 #[test]
-fn a_fence_holds_until_the_data_is_there() {
+fn a_fenced_write_waits_for_the_read_data() {
     let mut pair = Pair::new(Setup::default());
-    let va = pair.ends[B].memory.store(&[1; 10_000]);
+    let va = pair.hosts[B].memory.store(&[1; 10_000]);
     let access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
-    let rkey = pair.ends[B].memory.register(va, 10_000, access);
+    let rkey = pair.hosts[B].memory.register(va, 10_000, access);
     let (_, local) = pair.read(A, remote(va, rkey), 10_000);
-    let new = pair.ends[A].memory.store(&[2; 10_000]);
+    let new = pair.hosts[A].memory.store(&[2; 10_000]);
     let op = SendOp::Write {
         remote: remote(va, rkey),
         imm: None,
@@ -204,12 +204,12 @@ fn a_fence_holds_until_the_data_is_there() {
     wr.fence = true;
     pair.post(A, wr, Some(new));
     pair.drive(1000);
-    assert_eq!(pair.ends[A].memory.get(local, 10_000), [1; 10_000]);
-    assert_eq!(pair.ends[B].memory.get(va, 10_000), [2; 10_000]);
+    assert_eq!(pair.hosts[A].memory.get(local, 10_000), [1; 10_000]);
+    assert_eq!(pair.hosts[B].memory.get(va, 10_000), [2; 10_000]);
 }
 
 #[test]
-fn the_window_is_full_but_never_over_full() {
+fn the_window_is_filled_and_not_exceeded() {
     for (bytes, packets, full) in [(8 << 10, 1000, 8), (1 << 30, 5, 5), (100, 1000, 1)] {
         let mut pair = Pair::new(Setup {
             mtu: Mtu::Mtu1024,
@@ -219,9 +219,9 @@ fn the_window_is_full_but_never_over_full() {
         pair.receive(B, 100 << 10);
         pair.send(A, &pattern(1, 100 << 10), None);
         pair.settle();
-        assert_eq!(pair.ends[A].requester.flight().packets, full);
+        assert_eq!(pair.hosts[A].requester.flight().packets, full);
         pair.drive(10_000);
-        assert_eq!(pair.ends[A].sent.len(), 1);
-        assert_eq!(pair.ends[A].requester.take_stats().timeouts, 0);
+        assert_eq!(pair.hosts[A].sent.len(), 1);
+        assert_eq!(pair.hosts[A].requester.take_stats().timeouts, 0);
     }
 }

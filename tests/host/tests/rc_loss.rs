@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whatever the network does, everything is delivered exactly once, in order and unharmed.
+//! Over any network, every request is executed exactly once, in order, with the right data.
 
 use roce_tests::scenario::{
     Scenario,
@@ -14,12 +14,12 @@ use std::{
     thread, //
 };
 
-/// Number of connections that are tried. `RC_SEEDS` in the environment replaces it; `RC_SEED`
-/// names a single one, of which every frame is printed.
+/// Number of connections. `RC_SEEDS` in the environment replaces it; `RC_SEED` selects a single one
+/// and prints its frames.
 const SEEDS: u64 = 10_000;
 
 #[test]
-fn everything_arrives_once_in_order_and_unharmed() {
+fn requests_are_executed_once_and_in_order() {
     let number = |name| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     if let Some(seed) = number("RC_SEED") {
         eprintln!("{:#?}", Scenario::new(seed).traced().run());
@@ -28,7 +28,7 @@ fn everything_arrives_once_in_order_and_unharmed() {
     let seeds = number("RC_SEEDS").unwrap_or(SEEDS);
     let tally = run_all(seeds);
     eprintln!("{seeds} connections: {tally:#?}");
-    // Every way of recovering was needed, and more than now and then.
+    // Every kind of recovery occurs often.
     for count in [
         tally.timeouts,
         tally.sequence_naks,
@@ -49,7 +49,7 @@ fn run_all(seeds: u64) -> Tally {
             if seed >= seeds {
                 return tally;
             }
-            let on_failure = Report(seed);
+            let on_failure = PrintSeedOnPanic(seed);
             tally = tally.plus(Scenario::new(on_failure.0).run());
         }
     };
@@ -58,18 +58,18 @@ fn run_all(seeds: u64) -> Tally {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         workers
             .into_iter()
-            .map(|worker| worker.join().expect("a worker that found no fault"))
+            .map(|worker| worker.join().expect("a worker without failure"))
             .fold(Tally::default(), Tally::plus)
     })
 }
 
-/// Prints its number when it is dropped by a panic.
-struct Report(u64);
+/// Prints its seed when it is dropped by a panic.
+struct PrintSeedOnPanic(u64);
 
-impl Drop for Report {
+impl Drop for PrintSeedOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("fails alone with RC_SEED={}", self.0);
+            eprintln!("reproduce with RC_SEED={}", self.0);
         }
     }
 }

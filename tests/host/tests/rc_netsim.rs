@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How long a megabyte takes, by loss and by window: a table that a reviewer compares.
+//! Transfer time of one MiB by loss rate and window, compared with a reviewed table.
 //!
-//! The network needs 10 microseconds each way and nothing for a byte, so that the numbers count
-//! round trips and timeouts, not bytes. A change of the protocol that changes them must say why.
+//! The network has a delay of 10 us in each direction and unlimited bandwidth, so that the times
+//! count round trips and timeouts. A protocol change that changes the table must give a reason.
 
 use roce::{
     access::Access,
     rc::requester::FlowLimit,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     time::Duration, //
 };
 use roce_tests::{
@@ -24,11 +24,11 @@ use roce_tests::{
 };
 use std::fmt::Write as _;
 
-/// Bytes of a message, and of all.
-const MESSAGE: usize = 64 << 10;
-const TOTAL: usize = 1 << 20;
+/// Length of each message, and of all messages.
+const MESSAGE_LEN: usize = 64 << 10;
+const TOTAL_BYTES: usize = 1 << 20;
 
-/// Returns microseconds.
+/// Returns the transfer time in microseconds.
 fn transfer(read: bool, loss: usize, window: u32) -> u64 {
     let mut pair = Pair::new(Setup {
         mtu: Mtu::Mtu4096,
@@ -45,24 +45,24 @@ fn transfer(read: bool, loss: usize, window: u32) -> u64 {
         ..Setup::default()
     });
     let access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
-    let bytes = pattern(1, MESSAGE);
-    let va = pair.ends[B].memory.store(&bytes);
-    let rkey = pair.ends[B].memory.register(va, MESSAGE, access);
+    let bytes = pattern(1, MESSAGE_LEN);
+    let va = pair.hosts[B].memory.store(&bytes);
+    let rkey = pair.hosts[B].memory.register(va, MESSAGE_LEN, access);
     let start = pair.now;
-    for _ in 0..TOTAL / MESSAGE {
+    for _ in 0..TOTAL_BYTES / MESSAGE_LEN {
         match read {
-            true => pair.read(A, remote(va, rkey), MESSAGE).0,
+            true => pair.read(A, remote(va, rkey), MESSAGE_LEN).0,
             false => pair.write(A, remote(va, rkey), &bytes, None),
         };
     }
     pair.drive(1_000_000);
-    assert_eq!(pair.ends[A].sent.len(), TOTAL / MESSAGE);
-    assert_eq!(pair.ends[A].requester.error(), None);
+    assert_eq!(pair.hosts[A].sent.len(), TOTAL_BYTES / MESSAGE_LEN);
+    assert_eq!(pair.hosts[A].requester.error(), None);
     pair.now.saturating_since(start).as_nanos() / 1_000
 }
 
 #[test]
-fn the_times_are_the_reviewed_ones() {
+fn the_times_match_the_reviewed_table() {
     let windows = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
     let mut table = String::from("us for 1 MiB, by lost frames in 1000 and by window\n");
     for (name, read) in [("write", false), ("read", true)] {
@@ -79,5 +79,8 @@ fn the_times_are_the_reviewed_ones() {
             table.push('\n');
         }
     }
-    assert!(table == include_str!("rc_netsim.txt"), "now it is\n{table}");
+    assert!(
+        table == include_str!("rc_netsim.txt"),
+        "the table is now\n{table}"
+    );
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that are posted late: whatever was sent before, alone, in runs or by a visit, comes again from the
-//! right packet on, and nothing but the pause that the peer has asked for is waited for. There is no time-out
-//! and no retry that could make good for that.
+//! Receives posted late: requests sent before, over the network, as super-packets or by loopback,
+//! are retransmitted from the right PSN, after the delay of the RNR NAK. The connection has no ACK
+//! timeout and no retries that could hide an error.
 
 use roce::{
     access::Access,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::BurstLimit, //
     },
     status::WcStatus,
     wr::Imm, //
@@ -25,7 +25,7 @@ use roce_tests::{
     random::Random,
 };
 
-/// A connection that may not lose anything, and waits for answers as long as it takes.
+/// Creates a connection without retries and without ACK timeout.
 fn connect(random: &mut Random, seed: u64) -> Pair {
     Pair::new(Setup {
         mtu: Mtu::ALL[random.below(Mtu::ALL.len())],
@@ -33,10 +33,10 @@ fn connect(random: &mut Random, seed: u64) -> Pair {
         ack_timeout: 0,
         retry_cnt: 0,
         rnr_retry: 7,
-        visits: [0, 500][random.below(2)],
-        absent: [0, 100][random.below(2)],
-        runs: random.below(4) != 0,
-        sparing: random.below(2) != 0,
+        loopback_per_mille: [0, 500][random.below(2)],
+        page_faults_per_mille: [0, 100][random.below(2)],
+        super_packets: random.below(4) != 0,
+        sparse_ack_requests: random.below(2) != 0,
         burst: BurstLimit {
             bytes: 64 << 10,
             packets: [1, 3, 64][random.below(3)],
@@ -46,17 +46,17 @@ fn connect(random: &mut Random, seed: u64) -> Pair {
     })
 }
 
-/// Messages both ways, whose receives are posted now and then. Returns how often a peer was not ready.
+/// Sends messages in both directions, with receives posted late. Returns the number of RNR NAKs.
 fn run(seed: u64) -> u32 {
     let mut random = Random::new(seed);
     let mut pair = connect(&mut random, seed);
     let (size, access) = (64 << 10, Access::REMOTE_WRITE);
     let shared = [A, B].map(|at| {
-        let va = pair.ends[at].memory.alloc(size);
-        (va, pair.ends[at].memory.register(va, size, access))
+        let va = pair.hosts[at].memory.alloc(size);
+        (va, pair.hosts[at].memory.register(va, size, access))
     });
     let mut late = Vec::new();
-    let mut places = [Vec::new(), Vec::new()];
+    let mut buffers = [Vec::new(), Vec::new()];
     for number in 0..40 {
         let (from, bytes) = (random.below(2), pattern(number, random.below(20_000)));
         let (va, rkey) = shared[1 - from];
@@ -81,20 +81,23 @@ fn run(seed: u64) -> u32 {
             pair.step();
         }
         let (_, va) = pair.receive(at, bytes.len());
-        places[at].push((va, bytes, imm));
+        buffers[at].push((va, bytes, imm));
     }
     pair.drive(20_000);
-    for (end, places) in pair.ends.iter().zip(&places) {
-        assert!(end.sent.iter().all(|sent| sent.status == WcStatus::Success));
-        let found = end.received.iter().map(|(done, _)| done.imm);
-        assert!(found.eq(places.iter().map(|(_, _, imm)| *imm)), "in order");
-        for (va, bytes, _) in places {
-            assert!(end.memory.get(*va, bytes.len()) == bytes);
+    for (host, buffers) in pair.hosts.iter().zip(&buffers) {
+        assert!(host
+            .sent
+            .iter()
+            .all(|sent| sent.status == WcStatus::Success));
+        let found = host.received.iter().map(|(done, _)| done.imm);
+        assert!(found.eq(buffers.iter().map(|(_, _, imm)| *imm)), "in order");
+        for (va, bytes, _) in buffers {
+            assert!(host.memory.get(*va, bytes.len()) == bytes);
         }
     }
-    let sent: usize = pair.ends.iter().map(|end| end.sent.len()).sum();
+    let sent: usize = pair.hosts.iter().map(|host| host.sent.len()).sum();
     assert_eq!(sent, 40, "seed {seed}");
-    let stats = [A, B].map(|at| pair.ends[at].requester.take_stats());
+    let stats = [A, B].map(|at| pair.hosts[at].requester.take_stats());
     for stats in stats {
         let naks = (stats.sequence_naks, stats.implied_naks, stats.timeouts);
         assert_eq!(naks, (0, 0, 0), "seed {seed}");
@@ -103,7 +106,7 @@ fn run(seed: u64) -> u32 {
 }
 
 #[test]
-fn who_was_not_ready_gets_everything_from_there_on() {
-    let pauses: u32 = (0..300).map(run).sum();
-    assert!(pauses > 1000, "{pauses}");
+fn requests_are_retransmitted_after_an_rnr_nak() {
+    let rnr_naks: u32 = (0..300).map(run).sum();
+    assert!(rnr_naks > 1000, "{rnr_naks}");
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable connections over a network that loses, repeats, reorders and damages: each message is
-//! delivered whole, in order, or not at all, and none is harmed by what became of another.
+//! Unreliable connections over a network that drops, duplicates, reorders and corrupts frames: each
+//! message is delivered completely and in order, or not at all, independent of other messages.
 
 use roce::{
     access::Access,
     num::u32_as_usize,
     psn::Psn,
-    segmentation::tx_desc::Mtu,
+    segmentation::mtu::Mtu,
     time::Duration,
     wr::{
         Imm,
@@ -25,26 +25,28 @@ use roce_tests::{
     random::Random,
     unreliable::{
         Connection,
-        LONGEST, //
+        MAX_MESSAGE_LEN, //
     }, //
 };
 
-/// Number of connections that are tried.
+/// Number of connections.
 const SEEDS: u64 = 2_000;
 
-/// Messages of each connection; the last [`CALM`] find a network without faults.
+/// Messages of each connection. The last [`FAULT_FREE_MESSAGES`] are sent over a network without
+/// faults.
 const MESSAGES: usize = 60;
-const CALM: usize = 10;
+const FAULT_FREE_MESSAGES: usize = 10;
 
-/// What a message is, by its number.
+/// A message.
 #[derive(Clone, Debug)]
 struct Message {
     bytes: Vec<u8>,
-    /// As a WRITE, to a place of its own; otherwise as a SEND.
+    /// RDMA WRITE to a separate buffer; otherwise SEND.
     write: bool,
 }
 
-/// Runs the connection of a seed. Returns how many of the messages that met faults were delivered.
+/// Runs the connection of a seed. Returns the number of delivered messages that were sent with
+/// faults.
 fn run(seed: u64, faults: Faults) -> usize {
     let mut random = Random::new(seed);
     let net = Net::new(random.bits(), faults);
@@ -58,30 +60,30 @@ fn run_over(seed: u64, mut random: Random, net: Net) -> usize {
     let mut connection = Connection::new(mtu, psn, net);
     let messages: Vec<_> = (0..MESSAGES)
         .map(|_| {
-            let most = [1, 300, LONGEST][random.below(3)];
-            let bytes = (0..random.below(most + 1)).map(|_| random.byte()).collect();
+            let max = [1, 300, MAX_MESSAGE_LEN][random.below(3)];
+            let bytes = (0..random.below(max + 1)).map(|_| random.byte()).collect();
             let write = random.below(2) == 0;
             Message { bytes, write }
         })
         .collect();
-    let places: Vec<_> = messages
+    let buffers: Vec<_> = messages
         .iter()
         .map(|_| {
-            let va = connection.memory.alloc(LONGEST);
+            let va = connection.memory.alloc(MAX_MESSAGE_LEN);
             connection.receives.push_back(va);
-            let target = connection.memory.alloc(LONGEST);
+            let target = connection.memory.alloc(MAX_MESSAGE_LEN);
             let access = Access::REMOTE_WRITE;
-            let rkey = connection.memory.register(target, LONGEST, access);
+            let rkey = connection.memory.register(target, MAX_MESSAGE_LEN, access);
             Remote { va: target, rkey }
         })
         .collect();
     for (number, message) in messages.iter().enumerate() {
-        if number == MESSAGES - CALM {
+        if number == MESSAGES - FAULT_FREE_MESSAGES {
             connection.settle();
             connection.net = Net::new(0, Faults::default());
         }
         let imm = Some(Imm((number as u32).to_be_bytes()));
-        let remote = places[number];
+        let remote = buffers[number];
         let op = match message.write {
             true => SendOp::Write { remote, imm },
             false => SendOp::Send { imm },
@@ -97,11 +99,11 @@ fn run_over(seed: u64, mut random: Random, net: Net) -> usize {
         connection.send(wr, &message.bytes, || 1 + random.below(5) as u32);
     }
     connection.settle();
-    check(seed, &connection, &messages, &places)
+    check(seed, &connection, &messages, &buffers)
 }
 
-/// Checks what was delivered.
-fn check(seed: u64, connection: &Connection, messages: &[Message], places: &[Remote]) -> usize {
+/// Checks the delivered messages.
+fn check(seed: u64, connection: &Connection, messages: &[Message], buffers: &[Remote]) -> usize {
     let numbers: Vec<_> = connection
         .done
         .iter()
@@ -109,32 +111,32 @@ fn check(seed: u64, connection: &Connection, messages: &[Message], places: &[Rem
         .collect();
     let in_order = numbers.windows(2).all(|pair| pair[0] < pair[1]);
     assert!(in_order, "seed {seed}: in order, none twice: {numbers:?}");
-    let calm: Vec<_> = (MESSAGES - CALM..MESSAGES).collect();
+    let fault_free: Vec<_> = (MESSAGES - FAULT_FREE_MESSAGES..MESSAGES).collect();
     assert!(
-        numbers.ends_with(&calm),
-        "seed {seed}: everything that met no fault: {numbers:?}"
+        numbers.ends_with(&fault_free),
+        "seed {seed}: all messages without faults: {numbers:?}"
     );
     for (index, (done, &number)) in connection.done.iter().zip(&numbers).enumerate() {
         let message = &messages[number];
         let len = message.bytes.len();
         assert_eq!(u32_as_usize(done.byte_len), len, "seed {seed}");
         let va = match message.write {
-            true => places[number].va,
+            true => buffers[number].va,
             false => done.wr_id,
         };
         assert_eq!(
             connection.memory.get(va, len),
             message.bytes,
-            "seed {seed}: message {number}, {index} to be delivered, mtu {:?}",
+            "seed {seed}: message {number}, delivered as number {index}, mtu {:?}",
             connection.mtu
         );
     }
-    numbers.len() - CALM
+    numbers.len() - FAULT_FREE_MESSAGES
 }
 
 #[test]
-fn what_is_delivered_is_whole_and_in_order() {
-    let everything = MESSAGES - CALM;
+fn delivered_messages_are_complete_and_in_order() {
+    let with_faults = MESSAGES - FAULT_FREE_MESSAGES;
     let mut delivered = 0;
     for seed in 0..SEEDS {
         let mut random = Random::new(!seed);
@@ -148,8 +150,8 @@ fn what_is_delivered_is_whole_and_in_order() {
         };
         delivered += run(seed, faults);
     }
-    // Both, and more than now and then.
-    let all = everything * SEEDS as usize;
+    // Both results occur often.
+    let all = with_faults * SEEDS as usize;
     assert!(
         delivered > all / 2 && delivered < all * 95 / 100,
         "{delivered} of {all}"
@@ -157,34 +159,38 @@ fn what_is_delivered_is_whole_and_in_order() {
 }
 
 #[test]
-fn duplicates_alone_cost_nothing() {
+fn duplicates_lose_no_message() {
     for seed in 0..SEEDS / 10 {
         let faults = Faults {
             duplication: 300,
             delay: Duration::from_nanos(500),
             ..Faults::default()
         };
-        assert_eq!(run(seed, faults), MESSAGES - CALM, "seed {seed}");
+        assert_eq!(
+            run(seed, faults),
+            MESSAGES - FAULT_FREE_MESSAGES,
+            "seed {seed}"
+        );
     }
 }
 
 #[test]
-fn a_loss_costs_the_message_it_happens_to_and_no_other() {
+fn a_lost_frame_loses_only_its_message() {
     for seed in 0..SEEDS / 10 {
-        let target = Random::new(!seed).below(MESSAGES - CALM) as u64;
+        let target = Random::new(!seed).below(MESSAGES - FAULT_FREE_MESSAGES) as u64;
         let lost = run_losing(seed, target);
-        assert_eq!(lost, 1, "seed {seed}: messages for one frame");
+        assert_eq!(lost, 1, "seed {seed}: messages lost by one frame");
     }
 }
 
-/// Runs the connection of a seed over a network that loses the frame with this number. Returns how many
-/// messages were lost.
+/// Runs the connection of a seed over a network that drops frame number `target`. Returns the
+/// number of lost messages.
 fn run_losing(seed: u64, target: u64) -> usize {
     let mut random = Random::new(seed);
     let mut net = Net::new(random.bits(), Faults::default());
-    net.meddle = Some(Box::new(move |sent| match sent.number == target {
+    net.fault_hook = Some(Box::new(move |sent| match sent.number == target {
         true => Fate::Drop,
         false => Fate::Pass,
     }));
-    MESSAGES - CALM - run_over(seed, random, net)
+    MESSAGES - FAULT_FREE_MESSAGES - run_over(seed, random, net)
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel's own RoCE driver sends, packet by packet; `tests/vectors/README.md` says how it
-//! was captured.
+//! Packets captured from rdma_rxe; `tests/vectors/README.md` describes the captures.
 
 use roce::{
     id::Pkey,
@@ -27,23 +26,23 @@ use roce::{
 use roce_tests::{
     crc::Fast,
     fuzz::parse,
-    oracle,
     pcap, //
+    spec,
 };
 use std::collections::BTreeSet;
 
 const CAPTURES: [&str; 2] = ["rxe-ipv4.pcap", "rxe-ipv6.pcap"];
 
-/// Opcode of FLUSH, with whose ICRC something is wrong.
+/// Opcode of FLUSH, whose ICRC rdma_rxe computes differently.
 const FLUSH: u8 = 0x1c;
 
-/// Splits what the ICRC covers from the ICRC.
+/// Splits a UDP payload into the covered bytes and the ICRC.
 fn split_icrc(payload: &[u8]) -> (&[u8], [u8; ICRC_LEN]) {
     let (covered, icrc) = payload.split_at(payload.len() - ICRC_LEN);
     (covered, icrc.try_into().unwrap())
 }
 
-/// Calls `check` with each packet of each capture: its IP and UDP headers, and what follows.
+/// Calls `check` with each packet of each capture: IP and UDP headers, and UDP payload.
 fn for_each(mut check: impl FnMut(&[u8], &[u8])) {
     for capture in CAPTURES {
         let packets = pcap::packets(capture);
@@ -62,14 +61,14 @@ fn for_each(mut check: impl FnMut(&[u8], &[u8])) {
 }
 
 #[test]
-fn every_icrc_is_right_and_one_wrong_bit_is_found() {
+fn every_icrc_is_right_and_a_bit_error_is_detected() {
     for_each(|headers, payload| {
         if payload[0] == FLUSH {
             return;
         }
         let masked = Masked::received(headers).unwrap();
         let (covered, received) = split_icrc(payload);
-        assert_eq!(oracle::icrc(&[headers, covered].concat()), received);
+        assert_eq!(spec::icrc(&[headers, covered].concat()), received);
         let icrc = Icrc::<Fast>::headers(&masked, covered);
         assert_eq!(icrc.verify(received), Ok(()));
 
@@ -80,8 +79,8 @@ fn every_icrc_is_right_and_one_wrong_bit_is_found() {
     });
 }
 
-/// Its opcode table gives FLUSH no place for a payload, so it takes the packet from the BTH on for
-/// one and covers it once more. Two of its kind agree on that; nobody else can.
+/// The opcode table of rdma_rxe has no payload offset for FLUSH. The payload then starts at the
+/// BTH, and the packet is covered twice. Only rdma_rxe agrees with itself on that.
 #[test]
 fn rdma_rxe_covers_flush_twice() {
     let mut count = 0;
@@ -100,7 +99,7 @@ fn rdma_rxe_covers_flush_twice() {
 }
 
 #[test]
-fn what_is_read_and_emitted_again_differs_in_migreq_only() {
+fn rebuilt_headers_differ_only_in_migreq() {
     for_each(|_, payload| {
         parse::parse(payload);
         let packet = Packet::parse(payload, payload.len()).expect("a valid packet");
@@ -130,7 +129,7 @@ fn every_opcode_occurs() {
 }
 
 #[test]
-fn each_kind_of_answer_occurs() {
+fn each_kind_of_syndrome_occurs() {
     let mut seen = Vec::new();
     for_each(|_, payload| {
         let packet = Packet::parse(payload, payload.len()).unwrap();
@@ -149,7 +148,7 @@ fn each_kind_of_answer_occurs() {
 }
 
 #[test]
-fn numbers_wrap_as_they_were_told_to() {
+fn psns_wrap() {
     for capture in CAPTURES {
         let packets = pcap::packets(capture);
         let sent: Vec<u32> = packets

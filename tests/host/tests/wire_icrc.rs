@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ICRC against a second implementation, and against what it must not depend on.
+//! The ICRC, compared with a second implementation, and its independence of fragmentation and of
+//! variant fields.
 
 use roce::{
     status::DropReason,
@@ -15,7 +16,7 @@ use roce::{
             Masked,
             UdpPseudo, //
         },
-        packet::MAX_HEADERS, //
+        packet::MAX_HEADERS_LEN, //
     },
 };
 use roce_tests::{
@@ -24,13 +25,13 @@ use roce_tests::{
         Fast, //
     },
     hex,
-    oracle,
     random::Random,
+    spec,
     vectors, //
 };
 use std::cell::Cell;
 
-/// Returns a packet from the IP header to before the ICRC, with `len` bytes behind the BTH.
+/// Returns a packet from its IP header to its pad, with `len` bytes after the BTH.
 fn packet(ip: &str, len: usize) -> Vec<u8> {
     let mut random = Random::new(len as u64);
     let mut packet = hex::bytes(ip);
@@ -46,7 +47,7 @@ fn ip_len(packet: &[u8]) -> usize {
         .len()
 }
 
-/// Computes the ICRC in one piece.
+/// Computes the ICRC of a contiguous packet.
 fn icrc(packet: &[u8]) -> [u8; 4] {
     let masked = Masked::received(packet).expect("a valid header");
     Icrc::<Fast>::headers(&masked, &packet[masked.as_bytes().len()..]).finish()
@@ -57,24 +58,28 @@ fn agrees_with_the_second_implementation() {
     for ip in [vectors::IPV4_UDP, vectors::IPV6_UDP] {
         for len in (0..80).chain([1024, 4096]) {
             let packet = packet(ip, len);
-            assert_eq!(icrc(&packet), oracle::icrc(&packet), "{len} bytes");
+            assert_eq!(icrc(&packet), spec::icrc(&packet), "{len} bytes");
         }
     }
 }
 
 #[test]
-fn does_not_depend_on_how_the_packet_is_cut() {
+fn does_not_depend_on_fragmentation() {
     for ip in [vectors::IPV4_UDP, vectors::IPV6_UDP] {
         let packet = packet(ip, 100);
         let masked = Masked::received(&packet).unwrap();
         let rest = &packet[ip_len(&packet)..];
-        let expected = oracle::icrc(&packet);
+        let expected = spec::icrc(&packet);
         for first in 12..rest.len() {
             for second in first..rest.len() {
                 let icrc = Icrc::<Fast>::headers(&masked, &rest[..first])
                     .payload(&rest[first..second])
                     .payload(&rest[second..]);
-                assert_eq!(icrc.verify(expected), Ok(()), "cut at {first} and {second}");
+                assert_eq!(
+                    icrc.verify(expected),
+                    Ok(()),
+                    "split at {first} and {second}"
+                );
             }
         }
     }
@@ -87,14 +92,15 @@ fn pad_is_covered_as_zeroes() {
         let masked = Masked::received(&padded).unwrap();
         let icrc = Icrc::<Fast>::headers(&masked, &padded[28..]).pad(pad);
         padded.resize(padded.len() + pad, 0);
-        assert_eq!(icrc.finish(), oracle::icrc(&padded));
+        assert_eq!(icrc.finish(), spec::icrc(&padded));
     }
 }
 
 #[test]
-fn bytes_that_routers_change_are_not_covered_and_all_others_are() {
-    // Type of service, time to live, checksums; traffic class, flow label, hop limit; and of the
-    // BTH the byte of FECN and BECN. The last column has bytes of which the parser demands a value.
+fn only_bytes_that_routers_change_are_not_covered() {
+    // Not covered: type of service, time to live, checksums; traffic class, flow label, hop limit;
+    // the BTH byte with FECN and BECN. The last column lists bytes that the parser requires to have
+    // a fixed value.
     let v4: (_, &[usize], &[usize]) = (
         vectors::IPV4_UDP,
         &[1, 8, 10, 11, 26, 27, 32],
@@ -105,7 +111,7 @@ fn bytes_that_routers_change_are_not_covered_and_all_others_are() {
         &[1, 2, 3, 7, 46, 47, 52],
         &[0, 6], //
     );
-    for (ip, free, fixed) in [v4, v6] {
+    for (ip, uncovered, fixed) in [v4, v6] {
         let packet = packet(ip, 16);
         let expected = icrc(&packet);
         for at in (0..packet.len()).filter(|at| !fixed.contains(at)) {
@@ -113,7 +119,7 @@ fn bytes_that_routers_change_are_not_covered_and_all_others_are() {
                 let mut changed = packet.clone();
                 changed[at] ^= 1 << bit;
                 let same = icrc(&changed) == expected;
-                assert_eq!(same, free.contains(&at), "byte {at}, bit {bit}");
+                assert_eq!(same, uncovered.contains(&at), "byte {at}, bit {bit}");
             }
         }
     }
@@ -128,7 +134,7 @@ fn bytes_that_routers_change_are_not_covered_and_all_others_are() {
 }
 
 #[test]
-fn fields_give_what_received_bytes_give() {
+fn built_and_received_headers_are_equal() {
     let udp = UdpPseudo {
         sport: 0xc011,
         dport: 4791,
@@ -159,28 +165,28 @@ fn fields_give_what_received_bytes_give() {
 }
 
 #[test]
-fn packets_of_a_burst_differ_in_identification_and_lengths() {
+fn set_packet_changes_identification_and_lengths() {
     let mut masked = Masked::received(&hex::bytes(vectors::IPV4_UDP)).unwrap();
     let template = masked;
-    masked.packet(0xffff, 4116);
+    masked.set_packet(0xffff, 4116);
     let expected = "45 ff 1030 ffff 4000 ff 11 ffff 0a000001 0a000002  c011 12b7 101c ffff";
     assert_eq!(masked.as_bytes(), hex::bytes(expected));
-    masked.packet(0x1234, 20);
+    masked.set_packet(0x1234, 20);
     assert_eq!(masked, template);
 
     let mut masked = Masked::received(&hex::bytes(vectors::IPV6_UDP)).unwrap();
     let template = masked;
-    masked.packet(7, 4116);
+    masked.set_packet(7, 4116);
     let expected = "6f ffffff 101c 11 ff fd000000000000000000000000000001
         fd000000000000000000000000000002  c011 12b7 101c ffff";
     assert_eq!(masked.as_bytes(), hex::bytes(expected));
-    masked.packet(8, 20);
+    masked.set_packet(8, 20);
     assert_eq!(masked, template);
 }
 
 #[test]
-fn a_burst_that_came_unsplit_has_the_header_of_its_first_packet() {
-    // The length is that of the burst; the identifications count on from that of the first, and wrap.
+fn select_packet_derives_the_headers_of_a_coalesced_packet() {
+    // The length is that of all packets. The identifications count up from the first, and wrap.
     let first = "45 00 f000 ffff 4000 40 11 0000 0a000001 0a000002  c011 12b7 efec 0000";
     let received = Masked::received(&hex::bytes(first)).unwrap();
     for (index, expected) in [
@@ -198,18 +204,18 @@ fn a_burst_that_came_unsplit_has_the_header_of_its_first_packet() {
         ),
     ] {
         let mut masked = received;
-        masked.of_burst(index, 4116);
+        masked.select_packet(index, 4116);
         assert_eq!(masked.as_bytes(), hex::bytes(expected), "packet {index}");
     }
     let mut masked = Masked::received(&hex::bytes(vectors::IPV6_UDP)).unwrap();
     let mut expected = masked;
-    masked.of_burst(5, 4116);
-    expected.packet(0, 4116);
+    masked.select_packet(5, 4116);
+    expected.set_packet(0, 4116);
     assert_eq!(masked, expected, "IPv6 has no identification");
 }
 
 #[test]
-fn headers_that_the_icrc_does_not_define_are_dropped() {
+fn headers_without_a_defined_icrc_are_dropped() {
     let v4 = hex::bytes(vectors::IPV4_UDP);
     let v6 = hex::bytes(vectors::IPV6_UDP);
     let with = |bytes: &[u8], at: usize, value: u8| {
@@ -219,8 +225,8 @@ fn headers_that_the_icrc_does_not_define_are_dropped() {
     };
     let bad = Err(DropReason::BadIpHeader);
     assert_eq!(with(&v4, 0, 0x46), bad, "IP options");
-    assert_eq!(with(&v4, 0, 0x44), bad, "a header too short");
-    assert_eq!(with(&v4, 0, 0x55), bad, "no known version");
+    assert_eq!(with(&v4, 0, 0x44), bad, "header too short");
+    assert_eq!(with(&v4, 0, 0x55), bad, "unknown version");
     assert_eq!(with(&v4, 6, 0x20), bad, "more fragments");
     assert_eq!(with(&v4, 7, 0x01), bad, "a later fragment");
     assert_eq!(with(&v4, 9, 6), bad, "TCP");
@@ -234,17 +240,17 @@ fn headers_that_the_icrc_does_not_define_are_dropped() {
 }
 
 #[test]
-fn payload_that_the_caller_reads_counts_like_any_other() {
+fn payload_read_by_the_caller_is_covered() {
     let packet = packet(vectors::IPV4_UDP, 100);
     let masked = Masked::received(&packet).unwrap();
     let (headers, payload) = packet[28..].split_at(12);
     let icrc = Icrc::<Fast>::headers(&masked, headers);
     let read = icrc.payload_with(|crc| Bitwise::update(crc, payload));
-    assert_eq!(read.finish(), oracle::icrc(&packet));
+    assert_eq!(read.finish(), spec::icrc(&packet));
 }
 
 #[test]
-fn a_wrong_icrc_is_found() {
+fn a_wrong_icrc_is_detected() {
     let packet = packet(vectors::IPV4_UDP, 33);
     let masked = Masked::received(&packet).unwrap();
     let icrc = Icrc::<Bitwise>::headers(&masked, &packet[28..]);
@@ -254,29 +260,29 @@ fn a_wrong_icrc_is_found() {
     assert_eq!(icrc.verify(received), Err(DropReason::BadIcrc));
 }
 
-/// Counts how often the CRC is called.
-struct Counting;
+/// A CRC that counts its calls.
+struct CountingCrc;
 
 thread_local! {
     static CALLS: Cell<u32> = const { Cell::new(0) };
 }
 
-impl Crc32 for Counting {
+impl Crc32 for CountingCrc {
     fn update(crc: u32, bytes: &[u8]) -> u32 {
-        assert!(!bytes.is_empty(), "a call for nothing");
+        assert!(!bytes.is_empty(), "a call without bytes");
         CALLS.set(CALLS.get() + 1);
         Fast::update(crc, bytes)
     }
 }
 
 #[test]
-fn all_headers_take_one_call_and_each_piece_of_payload_one_more() {
+fn all_headers_take_one_call_and_each_fragment_one_more() {
     let packet = packet(vectors::IPV6_UDP, 100);
     let masked = Masked::received(&packet).unwrap();
-    let (headers, payload) = packet[48..].split_at(MAX_HEADERS);
-    let icrc = Icrc::<Counting>::headers(&masked, headers);
+    let (headers, payload) = packet[48..].split_at(MAX_HEADERS_LEN);
+    let icrc = Icrc::<CountingCrc>::headers(&masked, headers);
     assert_eq!(CALLS.get(), 1);
     let icrc = icrc.payload(payload).payload(&[]).pad(0);
     assert_eq!(CALLS.get(), 2);
-    assert_eq!(icrc.finish(), oracle::icrc(&packet));
+    assert_eq!(icrc.finish(), spec::icrc(&packet));
 }

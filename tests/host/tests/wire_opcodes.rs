@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The opcode table, all 256 of it, and the parser on every opcode and length.
+//! The opcode table, all 256 entries, and the parser with every opcode and length.
 
 use roce::{
     status::DropReason,
@@ -14,11 +14,11 @@ use roce::{
         },
         packet::{
             Packet,
-            MAX_HEADERS, //
+            MAX_HEADERS_LEN, //
         },
     },
 };
-use roce_tests::oracle;
+use roce_tests::spec;
 
 const OPERATIONS: [(Operation, &str); 12] = [
     (Operation::Send, "send"),
@@ -44,7 +44,7 @@ const POSITIONS: [(Position, &str); 4] = [
 
 const SERVICES: [Service; 4] = [Service::Rc, Service::Uc, Service::Ud, Service::Cnp];
 
-/// Writes an opcode the way the oracle's table does.
+/// Returns the name of an opcode in the table of the specification.
 fn name(opcode: Opcode) -> String {
     let operation = OPERATIONS.iter().find(|o| o.0 == opcode.operation());
     let position = POSITIONS.iter().find(|p| p.0 == opcode.position());
@@ -53,10 +53,10 @@ fn name(opcode: Opcode) -> String {
 }
 
 #[test]
-fn the_table_is_that_of_the_specification() {
+fn the_table_matches_the_specification() {
     for byte in 0..=u8::MAX {
         let Some(opcode) = Opcode::from_byte(byte) else {
-            assert!(oracle::row_of(byte).is_none() && byte != 0x81, "{byte:#x}");
+            assert!(spec::row_of(byte).is_none() && byte != 0x81, "{byte:#x}");
             continue;
         };
         assert_eq!(opcode.to_byte(), byte);
@@ -65,7 +65,7 @@ fn the_table_is_that_of_the_specification() {
             assert_eq!(opcode.headers().len(), 16);
             continue;
         }
-        let (row, headers) = oracle::row_of(byte).expect("a row of the specification");
+        let (row, headers) = spec::row_of(byte).expect("a row of the specification");
         assert_eq!(name(opcode), row.name);
         assert_eq!(opcode.headers().len(), headers, "{}", row.name);
         assert_eq!(opcode.has_payload(), row.payload, "{}", row.name);
@@ -79,7 +79,7 @@ fn the_table_is_that_of_the_specification() {
 }
 
 #[test]
-fn what_an_opcode_says_of_itself_names_it() {
+fn the_properties_of_an_opcode_identify_it() {
     for opcode in (0..=u8::MAX).filter_map(Opcode::from_byte) {
         let again = Opcode::of(
             opcode.service(),
@@ -127,9 +127,9 @@ fn combinations_that_do_not_exist_have_no_opcode() {
             }
         }
     }
-    // RC 25, UC 12, UD 2 and CNP, and what first and middle packets are also found under: with
-    // immediate data (RC and UC, two operations of two positions), as part of a send that
-    // invalidates (RC and UC, two positions).
+    // 40 opcodes: RC 25, UC 12, UD 2 and CNP. First and middle packets are also found with
+    // immediate data (RC and UC, two operations of two positions) and as part of a SEND with
+    // invalidate (RC and UC, two positions).
     assert_eq!(found, 40 + 8 + 4);
     assert_eq!(
         Opcode::of(Service::Cnp, Operation::Send, Position::Middle, false),
@@ -142,7 +142,7 @@ fn combinations_that_do_not_exist_have_no_opcode() {
 }
 
 #[test]
-fn every_packet_is_for_one_side() {
+fn every_packet_is_a_request_or_a_response() {
     for opcode in (0..=u8::MAX).filter_map(Opcode::from_byte) {
         let (request, response) = (opcode.is_request(), opcode.is_response());
         assert_eq!(request ^ response, opcode != Opcode::CNP, "{opcode:?}");
@@ -151,7 +151,7 @@ fn every_packet_is_for_one_side() {
 }
 
 #[test]
-fn headers_stand_one_behind_the_other() {
+fn headers_are_consecutive() {
     const ORDER: [(Header, usize); 9] = [
         (Header::Deth, 8),
         (Header::Feth, 4),
@@ -171,7 +171,7 @@ fn headers_stand_one_behind_the_other() {
             at += if here { len } else { 0 };
         }
         assert_eq!(opcode.headers().len(), at, "{opcode:?}");
-        assert!(12 + at <= MAX_HEADERS);
+        assert!(12 + at <= MAX_HEADERS_LEN);
     }
 }
 
@@ -184,24 +184,24 @@ fn every_opcode_and_length_is_parsed_or_dropped_for_the_right_reason() {
             bytes[1] = 0x40 | (pad << 4);
             for len in 0..=bytes.len() {
                 let expected = expected(byte, usize::from(pad), len);
-                let whole = Packet::parse(&bytes[..len], len).map(|p| p.payload_len());
-                assert_eq!(whole, expected, "{byte:#x}, pad {pad}, length {len}");
-                let linear = &bytes[..len.min(MAX_HEADERS)];
+                let complete = Packet::parse(&bytes[..len], len).map(|p| p.payload_len());
+                assert_eq!(complete, expected, "{byte:#x}, pad {pad}, length {len}");
+                let linear = &bytes[..len.min(MAX_HEADERS_LEN)];
                 let linear = Packet::parse(linear, len).map(|p| p.payload_len());
-                assert_eq!(linear, expected, "the rest in fragments");
+                assert_eq!(linear, expected, "payload in fragments");
                 let beyond = Packet::parse(&bytes, len).map(|p| p.payload_len());
-                assert_eq!(beyond, expected, "with bytes behind the packet");
+                assert_eq!(beyond, expected, "with bytes after the packet");
             }
         }
     }
 }
 
-/// Returns the payload length of a packet, or why it is to be dropped.
+/// Returns the payload length of a packet, or the expected drop reason.
 fn expected(byte: u8, pad: usize, len: usize) -> Result<usize, DropReason> {
     if len < 12 {
         return Err(DropReason::TooShort);
     }
-    let headers = match oracle::row_of(byte) {
+    let headers = match spec::row_of(byte) {
         Some((_, headers)) => headers,
         None if byte == 0x81 => 16,
         None => return Err(DropReason::UnknownOpcode),

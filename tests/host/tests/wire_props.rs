@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Properties of the parser and of the builder: each undoes the other, whatever the values.
+//! Properties of parser and builder: each is the inverse of the other, for all values.
 
 use proptest::prelude::*;
 use roce::{
@@ -54,7 +54,7 @@ fn syndrome() -> impl Strategy<Value = Syndrome> {
     ]
 }
 
-/// Every extension header there is, of which an opcode takes those it brings.
+/// All extension headers. An opcode uses some of them.
 #[derive(Clone, Copy, Debug)]
 struct Extensions {
     reth: Reth,
@@ -97,27 +97,27 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_emitted_is_parsed_again(
+    fn emitted_headers_are_parsed(
         opcode in opcode(),
         pkey in any::<u16>(),
         qpn in any::<u32>(),
         psn in any::<u32>(),
         ack_request: bool,
         solicited: bool,
-        given in extensions(),
+        values in extensions(),
         payload_len in 0..4097_usize,
     ) {
         let headers = Headers::new(opcode, Pkey::new(pkey), Qpn::new(qpn), Psn::new(psn))
             .ack_request(ack_request)
             .solicited(solicited)
-            .reth(given.reth)
-            .aeth(given.aeth)
-            .deth(given.deth)
-            .imm(given.imm)
-            .ieth(given.ieth)
-            .atomic(given.atomic)
-            .original(given.original)
-            .feth(given.feth)
+            .reth(values.reth)
+            .aeth(values.aeth)
+            .deth(values.deth)
+            .imm(values.imm)
+            .ieth(values.ieth)
+            .atomic(values.atomic)
+            .original(values.original)
+            .feth(values.feth)
             .emit(payload_len);
         let pad = pad_len(payload_len);
         prop_assert_eq!((payload_len + pad) % 4, 0);
@@ -135,16 +135,16 @@ proptest! {
         prop_assert_eq!(packet.payload_len(), payload_len);
         prop_assert_eq!(usize::from(packet.pad()), pad);
 
-        let brings = |header| opcode.headers().contains(header);
-        prop_assert_eq!(packet.reth(), brings(Header::Reth).then_some(given.reth));
-        prop_assert_eq!(packet.aeth(), brings(Header::Aeth).then_some(given.aeth));
-        prop_assert_eq!(packet.deth(), brings(Header::Deth).then_some(given.deth));
-        prop_assert_eq!(packet.imm(), brings(Header::ImmDt).then_some(given.imm));
-        prop_assert_eq!(packet.ieth(), brings(Header::Ieth).then_some(given.ieth));
-        prop_assert_eq!(packet.atomic(), brings(Header::AtomicEth).then_some(given.atomic));
-        let original = brings(Header::AtomicAckEth).then_some(given.original);
+        let has = |header| opcode.headers().contains(header);
+        prop_assert_eq!(packet.reth(), has(Header::Reth).then_some(values.reth));
+        prop_assert_eq!(packet.aeth(), has(Header::Aeth).then_some(values.aeth));
+        prop_assert_eq!(packet.deth(), has(Header::Deth).then_some(values.deth));
+        prop_assert_eq!(packet.imm(), has(Header::ImmDt).then_some(values.imm));
+        prop_assert_eq!(packet.ieth(), has(Header::Ieth).then_some(values.ieth));
+        prop_assert_eq!(packet.atomic(), has(Header::AtomicEth).then_some(values.atomic));
+        let original = has(Header::AtomicAckEth).then_some(values.original);
         prop_assert_eq!(packet.atomic_ack(), original);
-        prop_assert_eq!(packet.feth(), brings(Header::Feth).then_some(given.feth));
+        prop_assert_eq!(packet.feth(), has(Header::Feth).then_some(values.feth));
 
         let again = rebuild(&packet).emit(payload_len);
         prop_assert_eq!(again.as_slice(), headers.as_slice());

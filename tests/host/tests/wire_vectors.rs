@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Each packet format, parsed from bytes and emitted to bytes, against vectors written by hand.
+//! Each packet format, parsed and built, compared with handwritten vectors.
 
 use roce::{
     id::{
@@ -44,20 +44,20 @@ use roce_tests::{
     vectors, //
 };
 
-/// Returns the headers of an RC packet, by default to QP 0x11 in the default partition.
+/// Returns the headers of an RC packet to QP 0x11 in the default partition.
 fn rc(operation: Operation, position: Position, imm: bool, psn: u32) -> Headers {
     let opcode = Opcode::of(Service::Rc, operation, position, imm).expect("an RC opcode");
     Headers::new(opcode, Pkey::DEFAULT, Qpn::new(0x11), Psn::new(psn))
 }
 
-/// Returns the headers of a packet that is only an AETH, to QP 0x12.
+/// Returns the headers of an ACK or NAK to QP 0x12.
 fn ack(psn: u32, syndrome: Syndrome, msn: u32) -> Headers {
     let msn = Msn::new(msn);
     let aeth = Aeth { syndrome, msn };
     Headers::ack(Pkey::DEFAULT, Qpn::new(0x12), Psn::new(psn), aeth)
 }
 
-/// Checks that `headers`, followed by the rest of the vector, are the vector.
+/// Checks that `headers`, payload and pad give the vector.
 fn emits(vector: &str, headers: Headers, payload: &[u8]) {
     let expected = hex::bytes(vector);
     let mut packet = headers.emit(payload.len()).as_slice().to_vec();
@@ -67,7 +67,7 @@ fn emits(vector: &str, headers: Headers, payload: &[u8]) {
     assert_eq!(packet, expected);
 }
 
-/// Parses a vector, and checks where its payload is.
+/// Parses a vector, and checks the location of its payload.
 fn parses(vector: &'static str, payload: &[u8], check: impl FnOnce(&Packet<'_>)) {
     let bytes = hex::bytes(vector);
     let packet = Packet::parse(&bytes, bytes.len()).expect("a valid packet");
@@ -224,7 +224,7 @@ fn read_responses() {
     });
     emits(
         vectors::READ_RESPONSE_MIDDLE,
-        response(Position::Middle, 4).aeth(aeth), // left out: a middle has none
+        response(Position::Middle, 4).aeth(aeth), // ignored: a middle packet has no AETH
         &[5, 6, 7, 8],
     );
     parses(vectors::READ_RESPONSE_MIDDLE, &[5, 6, 7, 8], |packet| {
@@ -233,7 +233,7 @@ fn read_responses() {
 }
 
 #[test]
-fn acknowledgements_and_refusals() {
+fn acks_and_naks() {
     let access = Syndrome::Nak(NakCode::RemoteAccess);
     for (vector, syndrome, msn) in [
         (
@@ -387,7 +387,7 @@ fn congestion_notification() {
 }
 
 #[test]
-fn reserved_bits_are_not_read() {
+fn reserved_bits_are_ignored() {
     let mut bytes = hex::bytes(vectors::WRITE_ONLY_IMM);
     bytes[4] = 0xff; // FECN, BECN, six reserved bits
     bytes[8] = 0xff; // seven reserved bits beside AckReq
@@ -410,7 +410,7 @@ fn reserved_bits_are_not_read() {
 }
 
 #[test]
-fn another_transport_version_is_dropped() {
+fn an_unknown_transport_version_is_dropped() {
     for version in 1..16 {
         let mut bytes = hex::bytes(vectors::ACKNOWLEDGE);
         bytes[1] |= version;
@@ -420,7 +420,7 @@ fn another_transport_version_is_dropped() {
 }
 
 #[test]
-fn pad_may_take_all_of_the_payload_but_no_more() {
+fn pad_may_be_as_long_as_the_payload() {
     let mut bytes = hex::bytes(vectors::SEND_FIRST);
     bytes[1] |= 3 << 4;
     for (len, expected) in [(20, Some(1)), (19, Some(0)), (18, None), (16, None)] {
@@ -430,12 +430,12 @@ fn pad_may_take_all_of_the_payload_but_no_more() {
     assert_eq!(
         Packet::parse(&bytes[..15], 15),
         Err(DropReason::TooShort),
-        "not even an ICRC"
+        "shorter than an ICRC"
     );
 }
 
 #[test]
-fn psn_of_a_burst_changes_nothing_else() {
+fn setting_the_psn_changes_nothing_else() {
     let first = rc(Operation::Send, Position::Middle, false, 0xff_ffff).ack_request(true);
     let (a, b) = (first.emit(8), first.psn(Psn::new(0)).emit(8));
     assert_eq!(a.as_slice()[..9], b.as_slice()[..9]);

@@ -60,11 +60,13 @@ use roce::{
         requester::Requester,
         responder::ResponderState, //
     },
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        TxDesc,
-        TxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            BurstLimit,
+            TxDesc,
+            TxPayload, //
+        }, //
     },
     status::WcStatus,
     time::Instant,
@@ -417,7 +419,7 @@ fn build_packet<'a>(desc: &TxDesc, headers: &'a HeaderBuf) -> Option<Packet<'a>>
     trace::packet_in(|| trace_fields(headers.as_slice(), payload));
     // Headers that this driver built can be parsed.
     let packet = Packet::parse(headers.as_slice(), packet_len(headers, payload)).ok()?;
-    Some(packet.standing_for(desc.packets))
+    Some(packet.as_super_packet(desc.packets))
 }
 
 /// Returns the offset that the payload would have in the packet.

@@ -72,8 +72,8 @@ use roce::{
     },
     segmentation::{
         gso::MAX_GSO_PACKETS,
+        mtu::Mtu,
         tx_desc::{
-            Mtu,
             TxDesc,
             TxPayload, //
         }, //

@@ -76,7 +76,7 @@ impl UcRecvEngine {
     /// Completes receives, started or not, with a flush error. Returns whether there may be more.
     fn flush(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
         self.receiver.fail();
-        if let Some(done) = self.receiver.abandon() {
+        if let Some(done) = self.receiver.flush_receive() {
             push_completion(qp, &self.cq, &done, true, actions);
         }
         flush_receives(qp, &self.cq, &mut self.queue, actions)
@@ -98,7 +98,7 @@ impl Engine for UcRecvEngine {
                 actions,
                 fault_wait: &mut self.fault_wait,
             };
-            let taken = self.receiver.handle(packet, &mut context);
+            let taken = self.receiver.handle_request(packet, &mut context);
             if taken != Ok(Taken::Paused) {
                 self.fault_wait.progress();
             }

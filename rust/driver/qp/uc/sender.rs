@@ -131,7 +131,7 @@ impl UcSendEngine {
     /// Passes the next request to the protocol state machine. Returns false if there is none, or the state
     /// machine accepts none.
     fn fetch(&mut self, qp: &QpShared) -> bool {
-        if !self.sender.takes() {
+        if !self.sender.accepts_requests() {
             return false;
         }
         match self.queue.take_request() {

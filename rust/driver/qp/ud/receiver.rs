@@ -126,7 +126,7 @@ impl UdRecvEngine {
         if !qp.accepts_packets() {
             return Err(DropReason::WrongQpState);
         }
-        let src_qpn = ud::admit(packet, self.qkey)?;
+        let src_qpn = ud::check_qkey(packet, self.qkey)?;
         if qp.number() == Qpn::GSI.get() && !is_mad(packets, packet) {
             return Err(DropReason::BadMad);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the sender of an unreliable connection makes of requests: packets, completions, errors.
+//! Tests of the UC sender: packets, completions, errors.
 
 extern crate std;
 
@@ -10,7 +10,7 @@ use crate::{
         request,
         Pkt,
         IMM,
-        PLACE, //
+        REMOTE, //
     },
     wire::packet::Packet,
     wr::LocalOp, //
@@ -35,27 +35,27 @@ fn ready(psn: u32) -> UcSender {
     sender
 }
 
-/// Takes packets as far as `limit` goes, with their offsets.
-fn sent(sender: &mut UcSender, limit: &mut BurstLimit) -> Vec<(Pkt, u32)> {
+/// Plans packets within `limit`. Returns each with its offset in the message.
+fn send_within(sender: &mut UcSender, limit: &mut BurstLimit) -> Vec<(Pkt, u32)> {
     let burst = sender.burst(limit);
     burst
-        .map(|segment| {
-            let headers = segment.headers.emit(segment.length as usize);
-            let len = headers.len() + segment.length as usize;
-            let pad = segment.length.wrapping_neg() as usize % 4;
+        .map(|desc| {
+            let headers = desc.headers.emit(desc.length as usize);
+            let len = headers.len() + desc.length as usize;
+            let pad = desc.length.wrapping_neg() as usize % 4;
             let packet = Packet::parse(headers.as_slice(), len + pad + 4).unwrap();
-            assert_eq!(segment.source == TxPayload::None, segment.length == 0);
-            (Pkt::of(&packet), segment.offset)
+            assert_eq!(desc.source == TxPayload::None, desc.length == 0);
+            (Pkt::of(&packet), desc.offset)
         })
         .collect()
 }
 
-fn all(sender: &mut UcSender) -> Vec<(Pkt, u32)> {
+fn send_all(sender: &mut UcSender) -> Vec<(Pkt, u32)> {
     let mut limit = BurstLimit {
         bytes: u32::MAX,
         packets: u32::MAX,
     };
-    sent(sender, &mut limit)
+    send_within(sender, &mut limit)
 }
 
 fn status(sender: &mut UcSender) -> Option<WcStatus> {
@@ -65,10 +65,10 @@ fn status(sender: &mut UcSender) -> Option<WcStatus> {
 }
 
 #[test]
-fn a_message_is_cut_at_the_path_mtu_and_done_when_its_last_packet_is_planned() {
+fn a_message_is_divided_by_the_path_mtu_and_completes_with_its_last_packet() {
     let mut sender = ready(0xff_ffff);
     let op = SendOp::Write {
-        remote: PLACE,
+        remote: REMOTE,
         imm: Some(IMM),
     };
     sender.post(
@@ -80,7 +80,7 @@ fn a_message_is_cut_at_the_path_mtu_and_done_when_its_last_packet_is_planned() {
     );
     assert_eq!(sender.poll_completion(), None);
     assert_eq!(
-        all(&mut sender),
+        send_all(&mut sender),
         vec![
             (Pkt::write(Position::First, 0xff_ffff, 256, 600), 0),
             (Pkt::write(Position::Middle, 0, 256, 0), 256),
@@ -95,7 +95,7 @@ fn a_message_is_cut_at_the_path_mtu_and_done_when_its_last_packet_is_planned() {
         (done.wr_id, done.status, done.opcode, done.byte_len),
         (600, WcStatus::Success, WcOpcode::RdmaWrite, 600)
     );
-    assert!(sender.takes() && sender.poll_completion().is_none());
+    assert!(sender.accepts_requests() && sender.poll_completion().is_none());
     assert_eq!(sender.psn(), Psn::new(2));
 }
 
@@ -104,14 +104,14 @@ fn an_empty_message_is_one_packet() {
     let mut sender = ready(9);
     sender.post(SLOT, request(SendOp::Send { imm: Some(IMM) }, 0));
     let only = Pkt::send(Position::Only, 9, 0).with_imm();
-    assert_eq!(all(&mut sender), vec![(only, 0)]);
+    assert_eq!(send_all(&mut sender), vec![(only, 0)]);
 }
 
 #[test]
-fn a_write_that_nobody_hears_of_solicits_nothing() {
+fn a_write_without_immediate_data_is_not_solicited() {
     let mut sender = ready(9);
     let op = SendOp::Write {
-        remote: PLACE,
+        remote: REMOTE,
         imm: None,
     };
     sender.post(
@@ -122,29 +122,29 @@ fn a_write_that_nobody_hears_of_solicits_nothing() {
         },
     );
     let only = Pkt::write(Position::Only, 9, 4, 4);
-    assert_eq!(all(&mut sender), vec![(only, 0)]);
+    assert_eq!(send_all(&mut sender), vec![(only, 0)]);
 }
 
 #[test]
-fn one_limit_holds_for_all_messages_of_a_burst() {
+fn one_limit_applies_to_several_messages() {
     let mut sender = ready(0);
     let mut limit = BurstLimit {
         bytes: 700,
         packets: 10,
     };
     sender.post(SLOT, request(SendOp::Send { imm: None }, 300));
-    assert_eq!(sent(&mut sender, &mut limit).len(), 2);
+    assert_eq!(send_within(&mut sender, &mut limit).len(), 2);
     assert_eq!(status(&mut sender), Some(WcStatus::Success));
     sender.post(SLOT, request(SendOp::Send { imm: None }, 600));
-    assert_eq!(sent(&mut sender, &mut limit).len(), 1);
+    assert_eq!(send_within(&mut sender, &mut limit).len(), 1);
     assert_eq!(status(&mut sender), None);
-    assert!(sender.is_busy() && !sender.takes());
-    assert_eq!(all(&mut sender).len(), 2);
+    assert!(sender.is_busy() && !sender.accepts_requests());
+    assert_eq!(send_all(&mut sender).len(), 2);
     assert_eq!(status(&mut sender), Some(WcStatus::Success));
 }
 
 #[test]
-fn success_is_told_only_where_it_was_asked_for() {
+fn success_is_reported_only_for_signaled_requests() {
     let mut sender = ready(0);
     sender.post(
         SLOT,
@@ -153,49 +153,49 @@ fn success_is_told_only_where_it_was_asked_for() {
             ..request(SendOp::Send { imm: None }, 1)
         },
     );
-    all(&mut sender);
+    send_all(&mut sender);
     assert_eq!(sender.take_sends(), 0);
     assert_eq!(sender.poll_completion(), Some(None));
-    assert_eq!(sender.take_sends(), 1, "but it counts");
+    assert_eq!(sender.take_sends(), 1, "it is counted");
     sender.post(SLOT, request(SendOp::Send { imm: None }, 1));
     sender.fail();
     assert_eq!(status(&mut sender), Some(WcStatus::WrFlushErr));
-    assert_eq!(sender.take_sends(), 0, "what failed does not");
+    assert_eq!(sender.take_sends(), 0, "a failed request is not counted");
 }
 
 #[test]
-fn what_cannot_be_sent_takes_the_send_queue_to_error_until_it_is_resumed() {
-    let read = SendOp::Read { remote: PLACE };
+fn an_invalid_request_moves_the_send_queue_to_error_until_resumed() {
+    let read = SendOp::Read { remote: REMOTE };
     let send = SendOp::Send { imm: None };
-    let invalidate = SendOp::SendInvalidate { rkey: PLACE.rkey };
+    let invalidate = SendOp::SendInvalidate { rkey: REMOTE.rkey };
     for (wr, expected) in [
         (request(read, 1), WcStatus::LocQpOpErr),
         (request(invalidate, 1), WcStatus::LocQpOpErr),
-        (request(send, MAX_MESSAGE + 1), WcStatus::LocLenErr),
+        (request(send, MAX_MESSAGE_BYTES + 1), WcStatus::LocLenErr),
     ] {
         let mut sender = ready(7);
         sender.post(SLOT, wr);
-        assert_eq!(all(&mut sender), vec![]);
+        assert_eq!(send_all(&mut sender), vec![]);
         assert_eq!(status(&mut sender), Some(expected));
         assert_eq!(sender.state(), UcSendState::Error);
 
         sender.post(SLOT, request(send, 1));
-        assert_eq!(all(&mut sender), vec![]);
+        assert_eq!(send_all(&mut sender), vec![]);
         assert_eq!(status(&mut sender), Some(WcStatus::WrFlushErr));
 
         sender.resume();
         sender.post(SLOT, request(send, 1));
-        assert_eq!(all(&mut sender).len(), 1, "the PSN goes on");
+        assert_eq!(send_all(&mut sender).len(), 1, "the PSN continues");
         assert_eq!(sender.psn(), Psn::new(8));
     }
 }
 
 #[test]
-fn a_local_request_is_carried_out_once_and_takes_no_packet() {
+fn a_local_operation_is_executed_once_and_sends_no_packet() {
     for op in [LocalOp::Bind, LocalOp::Invalidate, LocalOp::Register] {
         let mut sender = ready(7);
         sender.post(SLOT, request(SendOp::Local(op), 0));
-        assert_eq!(status(&mut sender), None, "not before it was carried out");
+        assert_eq!(status(&mut sender), None, "it is not executed yet");
         let mut times = 0;
         for _ in 0..2 {
             sender.perform_local(|slot| {
@@ -205,39 +205,39 @@ fn a_local_request_is_carried_out_once_and_takes_no_packet() {
             });
         }
         assert_eq!(times, 1);
-        assert_eq!(all(&mut sender), vec![]);
+        assert_eq!(send_all(&mut sender), vec![]);
         let done = sender.poll_completion().unwrap().unwrap();
         let expected = SendOp::Local(op).wc_opcode();
         assert_eq!((done.status, done.opcode), (WcStatus::Success, expected));
         assert_eq!(sender.psn(), Psn::new(7));
-        assert!(sender.takes());
+        assert!(sender.accepts_requests());
     }
 }
 
 #[test]
-fn a_local_request_that_fails_takes_the_send_queue_to_error() {
+fn a_failed_local_operation_moves_the_send_queue_to_error() {
     let mut sender = ready(7);
     sender.post(SLOT, request(SendOp::Local(LocalOp::Bind), 0));
     sender.perform_local(|_| Err(WcStatus::MwBindErr));
-    sender.perform_local(|_| panic!("not again"));
+    sender.perform_local(|_| panic!("executed twice"));
     assert_eq!(status(&mut sender), Some(WcStatus::MwBindErr));
     assert_eq!(sender.state(), UcSendState::Error);
     sender.post(SLOT, request(SendOp::Local(LocalOp::Bind), 0));
-    sender.perform_local(|_| panic!("it is flushed"));
+    sender.perform_local(|_| panic!("executed although flushed"));
     assert_eq!(status(&mut sender), Some(WcStatus::WrFlushErr));
 }
 
 #[test]
-fn only_a_local_request_is_carried_out_here() {
+fn perform_local_executes_only_local_operations() {
     let mut sender = ready(7);
-    sender.perform_local(|_| panic!("there is none"));
+    sender.perform_local(|_| panic!("there is no request"));
     sender.post(SLOT, request(SendOp::Send { imm: None }, 1));
-    sender.perform_local(|_| panic!("it is for the peer"));
-    assert_eq!(all(&mut sender).len(), 1);
+    sender.perform_local(|_| panic!("it is not local"));
+    assert_eq!(send_all(&mut sender).len(), 1);
 }
 
 #[test]
-fn a_request_that_makes_no_sense_completes_in_its_turn() {
+fn a_rejected_request_completes_with_its_status() {
     let mut sender = ready(7);
     sender.reject(SLOT, 42, WcOpcode::Send, WcStatus::LocQpOpErr);
     let done = sender.poll_completion().unwrap().unwrap();
@@ -246,64 +246,68 @@ fn a_request_that_makes_no_sense_completes_in_its_turn() {
 }
 
 #[test]
-fn memory_that_is_gone_ends_the_message_and_leaves_a_gap() {
+fn an_aborted_message_leaves_a_gap_in_the_psns() {
     let mut sender = ready(0);
     sender.post(SLOT, request(SendOp::Send { imm: None }, 600));
     let mut limit = BurstLimit {
         bytes: u32::MAX,
         packets: 2,
     };
-    assert_eq!(sent(&mut sender, &mut limit).len(), 2);
+    assert_eq!(send_within(&mut sender, &mut limit).len(), 2);
     sender.abort(WcStatus::LocProtErr);
-    assert_eq!(all(&mut sender), vec![]);
+    assert_eq!(send_all(&mut sender), vec![]);
     assert_eq!(status(&mut sender), Some(WcStatus::LocProtErr));
-    assert_eq!(sender.psn(), Psn::new(2), "that of the second is used up");
-    // Also when the packet was the last one.
+    assert_eq!(
+        sender.psn(),
+        Psn::new(2),
+        "the PSN of the second packet is used"
+    );
+    // The same for the last packet.
     sender.resume();
     sender.post(SLOT, request(SendOp::Send { imm: None }, 1));
-    all(&mut sender);
+    send_all(&mut sender);
     sender.abort(WcStatus::LocProtErr);
     assert_eq!(status(&mut sender), Some(WcStatus::LocProtErr));
 }
 
 #[test]
-fn a_drained_sender_finishes_what_it_has_begun() {
+fn a_draining_sender_completes_the_current_request() {
     let mut sender = ready(0);
     sender.post(SLOT, request(SendOp::Send { imm: None }, 600));
     sender.drain();
     assert!(!sender.is_drained());
-    assert_eq!(all(&mut sender).len(), 3);
+    assert_eq!(send_all(&mut sender).len(), 3);
     assert_eq!(status(&mut sender), Some(WcStatus::Success));
-    assert!(sender.is_drained() && !sender.takes());
+    assert!(sender.is_drained() && !sender.accepts_requests());
     sender.resume();
-    assert!(sender.takes());
+    assert!(sender.accepts_requests());
 }
 
 #[test]
-fn a_failed_sender_flushes_but_what_was_sent() {
+fn a_failed_sender_flushes_only_unsent_requests() {
     let mut sender = ready(0);
     sender.post(SLOT, request(SendOp::Send { imm: None }, 1));
-    all(&mut sender);
+    send_all(&mut sender);
     sender.fail();
     assert_eq!(status(&mut sender), Some(WcStatus::Success));
     let mut sender = ready(0);
     sender.post(SLOT, request(SendOp::Send { imm: None }, 1));
     sender.fail();
-    assert_eq!(all(&mut sender), vec![]);
+    assert_eq!(send_all(&mut sender), vec![]);
     assert_eq!(status(&mut sender), Some(WcStatus::WrFlushErr));
     sender.reset();
-    assert!(!sender.takes());
+    assert!(!sender.accepts_requests());
 }
 
 #[test]
 fn a_packet_whose_memory_is_absent_is_planned_again() {
     let mut sender = ready(0);
     sender.unsend();
-    assert_eq!(sender.psn(), Psn::new(0), "there is nothing to take back");
+    assert_eq!(sender.psn(), Psn::new(0), "there is no packet to withdraw");
     sender.post(SLOT, request(SendOp::Send { imm: None }, 300));
-    let first = all(&mut sender);
+    let first = send_all(&mut sender);
     sender.unsend();
     assert_eq!(status(&mut sender), None);
-    assert_eq!(all(&mut sender), first[1..]);
+    assert_eq!(send_all(&mut sender), first[1..]);
     assert_eq!(status(&mut sender), Some(WcStatus::Success));
 }

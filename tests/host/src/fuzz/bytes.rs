@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Choices made from the bytes of a fuzzer. When there are no more, every choice is 0.
+//! Decisions from the bytes of a fuzzer. After the last byte, every decision is 0.
 
-/// Bytes, taken one after the other.
+/// A reader of bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// Starts at the first byte.
+    /// Creates a reader.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Returns whether none is left.
+    /// Returns whether no byte is left.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes a byte.
+    /// Reads a byte.
     pub fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else {
             return 0;
@@ -28,17 +28,17 @@ impl<'a> Bytes<'a> {
         *first
     }
 
-    /// Takes a number below `end`, which is at most 256.
+    /// Reads a number below `end`, which is at most 256.
     pub fn below(&mut self, end: usize) -> usize {
         usize::from(self.byte()) % end
     }
 
-    /// Takes a yes or a no.
+    /// Reads a bool.
     pub fn flag(&mut self) -> bool {
         self.byte() & 1 != 0
     }
 
-    /// Takes a number that is likely to be near 0, a multiple of `unit` or the largest of all.
+    /// Reads a number that is often near 0, near a multiple of `unit`, or near a power of two.
     pub fn number(&mut self, unit: u32) -> u32 {
         let byte = u32::from(self.byte());
         match byte >> 5 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzz body: datagrams. One that was asked for says on the wire what it was asked to say, and is let in by its
-//! key alone; of any other bytes, only what is a datagram with the right key is let in.
+//! Fuzz body: datagrams. A sent datagram has the requested headers and is accepted only with its
+//! Q_Key. Of arbitrary bytes, only a datagram with the right Q_Key is accepted.
 
 use super::{
     bytes::Bytes,
@@ -16,7 +16,7 @@ use roce::{
     psn::Psn,
     status::DropReason,
     ud::{
-        admit,
+        check_qkey,
         headers,
         DatagramWr,
         UdSender, //
@@ -32,11 +32,11 @@ use roce::{
     wr::Imm,
 };
 
-/// Sends the datagram that `data` asks for, and takes the rest of it as a packet.
+/// Sends a datagram determined by `data`, and parses the rest as a packet.
 ///
 /// # Panics
 ///
-/// If a promise is broken.
+/// If a property is violated.
 pub fn datagrams(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let flags = bytes.byte();
@@ -55,17 +55,17 @@ pub fn datagrams(data: &[u8]) {
         pkey: Pkey::DEFAULT,
     };
     let psn = Psn::new(bytes.number(1 << 19));
-    sent(&wr, from, psn);
-    received(data.get(8..).unwrap_or_default(), from.qkey);
+    check_sent(&wr, from, psn);
+    check_received(data.get(8..).unwrap_or_default(), from.qkey);
 }
 
-/// What holds for a datagram that was asked for.
-fn sent(wr: &DatagramWr, from: UdSender, psn: Psn) {
+/// Checks a sent datagram.
+fn check_sent(wr: &DatagramWr, from: UdSender, psn: Psn) {
     let headers = headers(wr, from, psn)
         .expect("a datagram")
         .emit(wr.length as usize);
     let len = headers.len() + wr.length.next_multiple_of(4) as usize + 4;
-    let packet = Packet::parse(headers.as_slice(), len).expect("what is emitted can be parsed");
+    let packet = Packet::parse(headers.as_slice(), len).expect("an emitted packet");
     assert_eq!(packet.opcode().service(), Service::Ud);
     assert_eq!(packet.opcode().operation(), Operation::Send);
     assert_eq!((packet.dest_qpn(), packet.psn()), (wr.remote_qpn, psn));
@@ -76,27 +76,27 @@ fn sent(wr: &DatagramWr, from: UdSender, psn: Psn) {
         packet.imm().map(|ImmDt(imm)| imm),
         wr.imm.map(|Imm(imm)| imm)
     );
-    // A key of the system stands for that of the sending queue pair.
+    // A privileged Q_Key is replaced by that of the sending QP.
     let key = match wr.remote_qkey.get() >> 31 {
         0 => wr.remote_qkey,
         _ => from.qkey,
     };
-    assert_eq!(admit(&packet, key), Ok(from.qpn));
+    assert_eq!(check_qkey(&packet, key), Ok(from.qpn));
     let other = Qkey::new(key.get() ^ 1);
-    assert_eq!(admit(&packet, other), Err(DropReason::BadQkey));
+    assert_eq!(check_qkey(&packet, other), Err(DropReason::BadQkey));
 }
 
-/// What holds for any packet.
-fn received(data: &[u8], key: Qkey) {
+/// Checks an arbitrary packet.
+fn check_received(data: &[u8], key: Qkey) {
     let Ok(packet) = Packet::parse(data, data.len()) else {
         return;
     };
     let word = |at: usize| u32::from_be_bytes(data[at..at + 4].try_into().expect("four bytes"));
-    // Of the headers of a datagram, the key comes first, then the sender.
-    let wanted = match data[0] {
+    // Headers of a datagram: Q_Key, then source QP.
+    let expected = match data[0] {
         0x64 | 0x65 if word(12) == key.get() => Ok(Qpn::new(word(16) & 0xff_ffff)),
         0x64 | 0x65 => Err(DropReason::BadQkey),
         _ => Err(DropReason::WrongService),
     };
-    assert_eq!(admit(&packet, key), wanted);
+    assert_eq!(check_qkey(&packet, key), expected);
 }

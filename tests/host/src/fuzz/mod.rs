@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bodies of the fuzz targets, and a driver that runs them for a bounded time.
+//! The bodies of the fuzz targets, and a driver that runs them as tests.
 //!
-//! A body takes bytes and panics if the code under test breaks a promise. libFuzzer drives it with
-//! coverage (`tests/fuzz`); [`run_bounded`] drives it with random and mutated input on any stable
-//! compiler.
+//! A body takes bytes and panics if the code under test violates a property. libFuzzer drives it
+//! with coverage feedback (`tests/fuzz`); [`run_bounded`] drives it with random and mutated inputs
+//! on a stable compiler.
 
 pub mod bytes;
 pub mod datagrams;
@@ -38,44 +38,45 @@ use std::{
     },
 };
 
-/// Longest input that [`run_bounded`] makes, in bytes.
-const MAX_INPUT: usize = 256;
+/// Maximum length of an input of [`run_bounded`], in bytes.
+const MAX_INPUT_LEN: usize = 256;
 
-/// How many inputs [`run_bounded`] tries of each seed when nobody says otherwise.
+/// Default number of inputs of [`run_bounded`] per seed.
 const ITERATIONS: u64 = 30_000;
 
-/// Feeds `body` with what the tree keeps of the fuzz target `name`, then with input made from that and from
-/// `more` by a generator: from `seed`, which is the same for ever, and from the number of the day, which is
+/// Runs `body` with the corpus of the fuzz target `name` in the tree, then with inputs generated
+/// from this corpus and `more`. The generator uses `seed`, then the number of the day, which is
 /// printed.
 ///
-/// It tries 30000 inputs of each, or, if the environment has `FUZZ_SECONDS`, goes on for so long.
-/// `FUZZ_SEED` replaces both seeds, `FUZZ_INPUT` everything: the name of a file with one input. What fails is
-/// printed, as a number that makes it again and as the name of the file where it was put.
+/// It tries 30000 inputs per seed or, if `FUZZ_SECONDS` is set in the environment, runs for that
+/// time. `FUZZ_SEED` replaces both seeds. `FUZZ_INPUT` replaces everything by one input from a
+/// file. A failing input is reported by its seed and by the name of the file to which it was
+/// written.
 pub fn run_bounded(name: &str, seed: u64, more: &[Vec<u8>], body: impl Fn(&[u8])) {
     if let Ok(file) = std::env::var("FUZZ_INPUT") {
-        return body(&std::fs::read(&file).expect("the input that FUZZ_INPUT names"));
+        return body(&std::fs::read(&file).expect("the file that FUZZ_INPUT names"));
     }
-    let kept = kept(name);
-    for (file, input) in &kept {
-        let _on_failure = Report(format!("{name}: fails with FUZZ_INPUT={}", file.display()));
+    let corpus_files = corpus_files(name);
+    for (file, input) in &corpus_files {
+        let _on_failure = PrintOnPanic(format!("{name}: fails with FUZZ_INPUT={}", file.display()));
         body(input);
     }
-    let mut corpus: Vec<_> = kept.into_iter().map(|(_, input)| input).collect();
+    let mut corpus: Vec<_> = corpus_files.into_iter().map(|(_, input)| input).collect();
     corpus.extend_from_slice(more);
     let number = |name| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let seconds = number("FUZZ_SECONDS").map(Duration::from_secs);
     let seeds = match number("FUZZ_SEED") {
         Some(seed) => vec![seed],
-        None => vec![seed, of_the_day()],
+        None => vec![seed, day_seed()],
     };
     for seed in seeds {
         let end = seconds.map(|seconds| Instant::now() + seconds);
-        make_and_try(name, seed, end, &corpus, &body);
+        run_generated(name, seed, end, &corpus, &body);
     }
 }
 
-/// Tries input made from `corpus` by a generator that starts from `seed`.
-fn make_and_try(
+/// Runs `body` with inputs generated from `corpus` and `seed`.
+fn run_generated(
     name: &str,
     seed: u64,
     end: Option<Instant>,
@@ -85,11 +86,11 @@ fn make_and_try(
     println!("{name}: FUZZ_SEED={seed}");
     let mut iteration = 0;
     loop {
-        let go_on = match end {
+        let proceed = match end {
             Some(end) => iteration % 1024 != 0 || Instant::now() < end,
             None => iteration < ITERATIONS,
         };
-        if !go_on {
+        if !proceed {
             return;
         }
         let seed = seed.wrapping_add(iteration);
@@ -109,16 +110,16 @@ fn make_and_try(
     }
 }
 
-/// The number of the day, far from the seeds that are the same for ever.
-fn of_the_day() -> u64 {
-    const DAY: u64 = 24 * 60 * 60;
+/// Returns a seed from the number of the day, distinct from the fixed seeds.
+fn day_seed() -> u64 {
+    const DAY_SECONDS: u64 = 24 * 60 * 60;
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs() / DAY) << 20
+    since.map_or(0, |since| since.as_secs() / DAY_SECONDS) << 20
 }
 
-/// Returns what the tree keeps of the fuzz target `name`: inputs that a fuzzer found to reach most of the code
-/// together, and such as failed once.
-fn kept(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+/// Returns the corpus of the fuzz target `name` in the tree: a set of inputs with high coverage,
+/// and inputs that once failed.
+fn corpus_files(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../fuzz/corpus")
         .join(name);
@@ -133,10 +134,10 @@ fn kept(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(read).collect()
 }
 
-/// Says what it has to say when it is dropped by a panic.
-struct Report(String);
+/// Prints its text when it is dropped by a panic.
+struct PrintOnPanic(String);
 
-impl Drop for Report {
+impl Drop for PrintOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}", self.0);
@@ -144,11 +145,11 @@ impl Drop for Report {
     }
 }
 
-/// Makes an input: noise, or a member of the corpus with some damage.
+/// Generates an input: random bytes, or a mutated member of the corpus.
 #[must_use]
 pub fn make_input(random: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
     if corpus.is_empty() || random.below(4) == 0 {
-        let len = random.below(MAX_INPUT);
+        let len = random.below(MAX_INPUT_LEN);
         return (0..len).map(|_| random.byte()).collect();
     }
     let mut input = corpus[random.below(corpus.len())].clone();

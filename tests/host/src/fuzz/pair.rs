@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzz body: two hosts, a network that does what the fuzzer likes, and work of every kind. In the end the
-//! network is as it should be; then all must have been done exactly once, in order, with the right bytes and
-//! statuses.
+//! Fuzz body: two hosts with work requests of every kind and a network controlled by the fuzzer. At
+//! the end the network has no faults; then every request has been executed exactly once, in order,
+//! with the right bytes and status.
 //!
-//! Owns the hosts, the frames between them and the clock. What is asked for is chosen in `work`, what must
-//! become of it is told by `model`. The states of the QPs are changed by [`states`](super::states).
+//! Requests are chosen in `work`, the expected results computed in `model`.
+//! [`states`](super::states) changes the states of the QPs.
 
 use super::bytes::Bytes;
 use crate::{
-    end::End,
+    host::Host,
     pair::{
         pattern,
         Setup,
         A,
+        ALL_ACCESS, //
         B,
-        EVERYTHING, //
     },
 };
 use roce::{
@@ -23,9 +23,9 @@ use roce::{
     psn::Psn,
     qp::state::QpState,
     rc::requester::FlowLimit,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::BurstLimit, //
     },
     time::{
         Duration,
@@ -40,46 +40,46 @@ mod work;
 
 use model::Side;
 
-/// Memory that a host lets the other write and read, in bytes.
-const SHARED: usize = 4096;
+/// Length of the memory that each host shares with its peer, in bytes.
+const SHARED_BYTES: usize = 4096;
 
-/// Work requests that a host is given at most.
-const MOST: usize = 48;
+/// Maximum number of requests of a host.
+const MAX_REQUESTS: usize = 48;
 
-/// Steps until all is done, once the network is as it should be.
-const STEPS: usize = 20_000;
+/// Maximum number of steps until all requests are complete without faults.
+const MAX_STEPS: usize = 20_000;
 
-/// How often a requester tries again.
-const RETRIES: u8 = 7;
+/// Retry count.
+const RETRY_CNT: u8 = 7;
 
-/// When all begins.
+/// Start time.
 const START: Instant = Instant::from_nanos(1_000_000);
 
-/// Two hosts and what is between them.
+/// Two hosts and the network.
 pub(super) struct World<'a> {
     pub(super) bytes: Bytes<'a>,
     setup: Setup,
     now: Instant,
-    pub(super) ends: [End; 2],
+    pub(super) hosts: [Host; 2],
     pub(super) states: [QpState; 2],
-    /// What each host asks the other for.
+    /// Requests of each host, and expected results.
     pub(super) sides: [Side; 2],
-    /// Frames on their way to each host.
-    wires: [VecDeque<Vec<u8>>; 2],
+    /// Frames in flight to each host.
+    network: [VecDeque<Vec<u8>>; 2],
     /// Address and key of the memory that each host shares.
     shared: [(u64, Rkey); 2],
-    /// How often the network, or the clock, gave a requester a reason to try again.
-    harm: u32,
-    /// One end forgot what the other knows: nobody can tell any more what becomes of the messages.
-    pub(super) torn: bool,
+    /// Number of faults that may cause a retry: of the network, or of the clock.
+    faults_seen: u32,
+    /// One QP was reset and the other was not: the results of the messages cannot be predicted.
+    pub(super) reset_in_use: bool,
     next_wr: u64,
 }
 
-/// Makes two hosts do what `data` says.
+/// Drives two hosts with `data`.
 ///
 /// # Panics
 ///
-/// If a promise is broken.
+/// If a property is violated.
 pub fn pair(data: &[u8]) {
     let mut world = World::new(Bytes::new(data));
     for at in [A, B] {
@@ -95,26 +95,26 @@ pub fn pair(data: &[u8]) {
 }
 
 impl<'a> World<'a> {
-    /// Makes two hosts whose QPs are as created.
+    /// Creates two hosts with QPs in RESET.
     pub(super) fn new(mut bytes: Bytes<'a>) -> Self {
         let setup = setup(&mut bytes);
-        let mut ends = [A, B].map(|at| End::new(&setup, at, Psn::new(0), Psn::new(0)));
+        let mut hosts = [A, B].map(|at| Host::new(&setup, at, Psn::new(0), Psn::new(0)));
         let shared = [A, B].map(|at| {
-            let memory = &mut ends[at].memory;
-            let va = memory.store(&pattern(at as u64, SHARED));
-            (va, memory.register(va, SHARED, EVERYTHING))
+            let memory = &mut hosts[at].memory;
+            let va = memory.store(&pattern(at as u64, SHARED_BYTES));
+            (va, memory.register(va, SHARED_BYTES, ALL_ACCESS))
         });
         let mut world = Self {
             bytes,
             setup,
             now: START,
-            ends,
+            hosts,
             states: [QpState::Rts; 2],
             sides: [A, B].map(|_| Side::default()),
-            wires: Default::default(),
+            network: Default::default(),
             shared,
-            harm: 0,
-            torn: false,
+            faults_seen: 0,
+            reset_in_use: false,
             next_wr: 0,
         };
         for at in [A, B] {
@@ -123,10 +123,10 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Does one thing, chosen by `kind`, which is below 16.
+    /// Performs one action, chosen by `kind`, which is below 16.
     pub(super) fn act(&mut self, kind: usize) {
         match kind {
-            0..=3 => self.ask(),
+            0..=3 => self.post_valid(),
             4 => {
                 let at = self.bytes.below(2);
                 self.post_receive(at);
@@ -137,103 +137,103 @@ impl<'a> World<'a> {
                     bytes: self.bytes.number(self.setup.mtu.bytes()),
                     packets: u32::from(self.bytes.byte()),
                 };
-                self.turn(from, limit);
+                self.run_engines(from, limit);
             }
             8..=11 => self.deliver(),
             12 => self.wait(),
             13 => {
                 let from = self.bytes.below(2);
-                self.visit(from);
+                self.loopback_pass(from);
             }
             14 => drop(self.exchange()),
-            _ => self.spoil(),
+            _ => self.post_invalid(),
         }
         self.check();
     }
 
     // The network.
 
-    /// Lets a host send.
-    fn turn(&mut self, from: usize, limit: BurstLimit) -> bool {
-        let quiet = self.may_not_send(from);
-        let frames = self.ends[from].turn(self.now, limit);
+    /// Runs the engines of a host, which puts frames on the network.
+    fn run_engines(&mut self, from: usize, limit: BurstLimit) -> bool {
+        let no_requests = self.may_not_send(from);
+        let frames = self.hosts[from].run_engines(self.now, limit);
         for frame in &frames {
             let packet = Packet::parse(frame, frame.len() + 4).expect("a packet");
             if packet.opcode().is_request() {
-                assert!(!quiet, "a request in {:?}", self.states[from]);
+                assert!(!no_requests, "a request in {:?}", self.states[from]);
             } else {
                 assert!(self.states[from] != QpState::Reset && self.states[from] != QpState::Init);
             }
         }
         let sent = !frames.is_empty();
-        self.wires[1 - from].extend(frames);
-        self.follow(from);
+        self.network[1 - from].extend(frames);
+        self.apply_errors(from);
         sent
     }
 
-    /// Returns whether no request may leave that host.
+    /// Returns whether the host must not send requests.
     fn may_not_send(&self, from: usize) -> bool {
         match self.states[from] {
             QpState::Rts => false,
-            QpState::Sqd => self.ends[from].requester.is_drained(),
+            QpState::Sqd => self.hosts[from].requester.is_drained(),
             _ => true,
         }
     }
 
-    /// Decides about the frames on one way.
+    /// Decides the fate of frames in one direction.
     fn deliver(&mut self) {
         let choice = self.bytes.byte();
         let to = usize::from(choice & 1);
-        let many = 1 + usize::from(choice >> 4);
-        let wire = &mut self.wires[to];
-        let Some(first) = wire.pop_front() else {
+        let count = 1 + usize::from(choice >> 4);
+        let frames = &mut self.network[to];
+        let Some(first) = frames.pop_front() else {
             return;
         };
         let kind = (choice >> 1) & 7;
         if kind > 3 {
-            self.harm += 1;
+            self.faults_seen += 1;
         }
         match kind {
             0..=3 => {
-                wire.push_front(first);
-                self.arrive(to, many);
+                frames.push_front(first);
+                self.arrive(to, count);
             }
             4 => {
-                wire.push_back(first.clone());
-                wire.push_front(first);
+                frames.push_back(first.clone());
+                frames.push_front(first);
                 self.arrive(to, 1);
             }
-            // A frame with a bit that is not as it was sent goes the same way: its ICRC is wrong.
+            // A frame with a bit error is dropped as well: its ICRC is wrong.
             5 => drop(first),
-            6 => wire.push_back(first),
+            6 => frames.push_back(first),
             _ => {
-                let other = many.min(wire.len());
-                wire.insert(other, first);
+                let other = count.min(frames.len());
+                frames.insert(other, first);
             }
         }
     }
 
-    /// Takes the next `many` frames in.
-    fn arrive(&mut self, to: usize, many: usize) {
-        let many = many.min(self.wires[to].len());
-        let frames: Vec<_> = self.wires[to].drain(..many).collect();
-        if !self.listens(to) {
-            self.harm += 1;
+    /// Delivers the next `count` frames.
+    fn arrive(&mut self, to: usize, count: usize) {
+        let count = count.min(self.network[to].len());
+        let frames: Vec<_> = self.network[to].drain(..count).collect();
+        if !self.executes_requests(to) {
+            self.faults_seen += 1;
         }
-        self.ends[to].deliver(self.now, &frames);
-        self.follow(to);
+        self.hosts[to].deliver(self.now, &frames);
+        self.apply_errors(to);
     }
 
-    /// Returns whether requests are carried out there.
-    fn listens(&self, at: usize) -> bool {
+    /// Returns whether the host executes requests.
+    fn executes_requests(&self, at: usize) -> bool {
         matches!(self.states[at], QpState::Rtr | QpState::Rts | QpState::Sqd)
     }
 
-    /// Lets time pass, whatever is still on its way.
+    /// Advances the clock, even with frames in flight.
     fn wait(&mut self) {
         let choice = self.bytes.byte();
-        self.harm += 1;
-        let deadline = self.ends[usize::from(choice & 1)].requester.poll_timeout();
+        self.faults_seen += 1;
+        let deadline = self.hosts[usize::from(choice & 1)].requester.poll_timeout();
         if let (Some(deadline), true) = (deadline, choice & 2 != 0) {
             self.now = self.now.max(deadline);
         } else {
@@ -242,34 +242,35 @@ impl<'a> World<'a> {
         }
         for at in [A, B] {
             if choice & (4 << at) != 0 {
-                self.ends[at].requester.handle_timeout(self.now);
-                self.follow(at);
+                self.hosts[at].requester.handle_timeout(self.now);
+                self.apply_errors(at);
             }
         }
     }
 
-    /// Hands packets over without a network, if no frame of before can come between.
-    fn visit(&mut self, from: usize) {
-        let [a, b] = &mut self.ends;
-        let (end, peer) = if from == A { (a, b) } else { (b, a) };
-        let able = self.states[from] == QpState::Rts && self.states[1 - from] == QpState::Rts;
-        if able && end.may_visit(peer) {
-            end.visit(self.now, self.setup.burst, peer);
-            self.follow(A);
-            self.follow(B);
+    /// Performs a loopback pass, if it cannot overtake frames in flight.
+    fn loopback_pass(&mut self, from: usize) {
+        let [a, b] = &mut self.hosts;
+        let (host, peer) = if from == A { (a, b) } else { (b, a) };
+        let both_in_rts =
+            self.states[from] == QpState::Rts && self.states[1 - from] == QpState::Rts;
+        if both_in_rts && host.can_use_loopback(peer) {
+            host.loopback_pass(self.now, self.setup.burst, peer);
+            self.apply_errors(A);
+            self.apply_errors(B);
         }
     }
 
-    /// Lets both send all that they have, and lets it all arrive. Returns whether there was anything.
+    /// Runs both hosts and delivers all frames. Returns whether there was any work.
     fn exchange(&mut self) -> bool {
         let mut busy = false;
         for from in [A, B] {
-            let retired = self.ends[from].retired;
-            while self.turn(from, self.setup.burst) {
+            let retired = self.hosts[from].retired;
+            while self.run_engines(from, self.setup.burst) {
                 busy = true;
             }
-            busy |= self.ends[from].retired != retired;
-            while !self.wires[1 - from].is_empty() {
+            busy |= self.hosts[from].retired != retired;
+            while !self.network[1 - from].is_empty() {
                 self.arrive(1 - from, 16);
                 busy = true;
             }
@@ -279,7 +280,7 @@ impl<'a> World<'a> {
 
     // The states.
 
-    /// Takes a QP to another state, if it may go there. Returns whether it may.
+    /// Moves a QP to another state. Returns whether the transition is legal.
     pub(super) fn modify(&mut self, at: usize, next: QpState) -> bool {
         let Some(transition) = self.states[at].to(next) else {
             return false;
@@ -287,64 +288,65 @@ impl<'a> World<'a> {
         self.states[at] = next;
         let first = Psn::new(self.setup.first_psn);
         let psns = [(first, first.add(1 << 23)), (first.add(1 << 23), first)];
-        self.ends[at].modify(transition, at, psns[at]);
-        self.follow(at);
+        self.hosts[at].modify(transition, at, psns[at]);
+        self.apply_errors(at);
         true
     }
 
-    /// Takes the QP to the error state if one of its halves is there, and flushes what was posted since.
-    fn follow(&mut self, at: usize) {
-        let end = &mut self.ends[at];
-        let failed = end.requester.error().is_some() || end.fatal.is_some();
+    /// Moves the QP to the error state if one of its engines is there, and flushes the WRs posted
+    /// since.
+    fn apply_errors(&mut self, at: usize) {
+        let host = &mut self.hosts[at];
+        let failed = host.requester.error().is_some() || host.fatal.is_some();
         if failed && self.states[at] != QpState::Err {
             self.states[at] = QpState::Err;
-            end.requester.fail();
-            end.flush_receives();
+            host.requester.fail();
+            host.flush_receives();
         } else if self.states[at] == QpState::Err {
-            end.flush_receives();
+            host.flush_receives();
         }
     }
 
-    /// Begins a new connection: neither QP knows anything of the one before, nor is anything on its way.
-    pub(super) fn begin_again(&mut self) {
-        self.wires = Default::default();
+    /// Resets the model for a new connection, after both QPs were reset.
+    pub(super) fn reconnect(&mut self) {
+        self.network = Default::default();
         for at in [A, B] {
             let (va, _) = self.shared[at];
-            let end = &mut self.ends[at];
-            end.memory.put(va, &pattern(at as u64, SHARED));
-            end.performed.clear();
-            end.flushed.clear();
-            end.invalidated.clear();
-            end.atomics = 0;
+            let host = &mut self.hosts[at];
+            host.memory.write(va, &pattern(at as u64, SHARED_BYTES));
+            host.performed.clear();
+            host.flushed.clear();
+            host.invalidated.clear();
+            host.atomics = 0;
             self.sides[at].revoked = Default::default();
         }
-        self.harm = 0;
-        self.torn = false;
+        self.faults_seen = 0;
+        self.reset_in_use = false;
     }
 
-    /// Checks what must hold at any time.
+    /// Checks the invariants.
     pub(super) fn check(&self) {
-        // To a peer that seems to be far away, more may be in flight.
+        // The flow limit grows with the measured RTT.
         let flow = self.setup.flow;
         let factor = self.now.saturating_since(START).as_nanos() / 1_000_000;
         let factor = factor.clamp(1, 4) as u32;
-        let widest = FlowLimit {
+        let max_flow = FlowLimit {
             bytes: flow.bytes * factor,
             packets: flow.packets * factor,
         };
         for at in [A, B] {
-            self.ends[at].check_within(widest);
+            self.hosts[at].check_within(max_flow);
             self.check_reports(at);
         }
     }
 
-    // The end.
+    // End of the run.
 
-    /// Plays a network without faults until all is done, and checks what has become of it.
+    /// Runs without faults until all requests are complete, and checks the results.
     pub(super) fn finish(&mut self) {
         for at in [A, B] {
             if self.states[at] != QpState::Reset {
-                for _ in 0..self.wanted_receives(at) {
+                for _ in 0..self.missing_receives(at) {
                     self.add_receive(at);
                 }
             }
@@ -355,42 +357,42 @@ impl<'a> World<'a> {
         }
         for at in [A, B] {
             if self.modify(at, QpState::Err) {
-                while self.turn(at, self.setup.burst) {}
+                while self.run_engines(at, self.setup.burst) {}
                 self.check_reports(at);
                 self.check_flushed(at);
             }
             self.modify(at, QpState::Reset);
-            self.check_silent(at);
+            self.check_reset(at);
         }
     }
 
-    /// Goes on until nothing happens any more.
+    /// Runs until there is no further event.
     pub(super) fn settle(&mut self) {
-        for _ in 0..STEPS {
-            // A turn that sends nothing may leave something to be sent, as where memory was absent.
+        for _ in 0..MAX_STEPS {
+            // A run without frames may leave work, if memory was not present.
             let busy = self.exchange();
-            if busy || self.ends.iter().any(|end| end.requester.has_work()) {
+            if busy || self.hosts.iter().any(|host| host.requester.has_work()) {
                 self.check();
                 continue;
             }
             let timers = self
-                .ends
+                .hosts
                 .iter()
-                .filter_map(|end| end.requester.poll_timeout());
+                .filter_map(|host| host.requester.poll_timeout());
             let Some(next) = timers.min() else {
                 return;
             };
             self.now = self.now.max(next);
             for at in [A, B] {
-                self.ends[at].requester.handle_timeout(self.now);
-                self.follow(at);
+                self.hosts[at].requester.handle_timeout(self.now);
+                self.apply_errors(at);
             }
         }
-        panic!("never comes to an end");
+        panic!("does not terminate");
     }
 }
 
-/// Chooses what the connection is like.
+/// Chooses the attributes of the connection.
 fn setup(bytes: &mut Bytes<'_>) -> Setup {
     let choice = bytes.byte();
     let reads = 1 + (choice >> 6);
@@ -400,19 +402,19 @@ fn setup(bytes: &mut Bytes<'_>) -> Setup {
         max_rd_atomic: reads,
         max_dest_rd_atomic: reads,
         ack_timeout: 8 + (choice >> 2) % 8,
-        retry_cnt: RETRIES,
+        retry_cnt: RETRY_CNT,
         flow: FlowLimit {
             bytes: 1 + u32::from(bytes.byte()) * 32,
             packets: 1 + u32::from(bytes.byte()) % 24,
         },
         slots: 1 << bytes.below(5),
-        absent: match bytes.below(4) {
+        page_faults_per_mille: match bytes.below(4) {
             0 | 1 => 0,
             2 => 20,
             _ => 300,
         },
-        runs: choice & 4 != 0,
-        sparing: choice & 8 != 0,
+        super_packets: choice & 4 != 0,
+        sparse_ack_requests: choice & 8 != 0,
         seed: u64::from(bytes.byte()),
         ..Setup::default()
     }

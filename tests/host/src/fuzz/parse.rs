@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzz body: what the parser promises about any bytes at all.
+//! Fuzz body: the parser with arbitrary bytes.
 
 use crate::{
     crc::Fast,
-    oracle, //
+    spec, //
 };
 use roce::{
     status::DropReason,
@@ -14,47 +14,47 @@ use roce::{
         ip::Masked,
         packet::{
             Packet,
-            MAX_HEADERS, //
+            MAX_HEADERS_LEN, //
         }, //
     },
 };
 
-/// Tries `data` as the UDP payload of a packet, whole and with only its headers in one piece, and
-/// as an IP packet.
+/// Parses `data` as a UDP payload, complete and with only the headers contiguous, and as an IP
+/// packet.
 ///
 /// # Panics
 ///
-/// If a promise is broken.
+/// If a property is violated.
 pub fn parse(data: &[u8]) {
-    let whole = Packet::parse(data, data.len());
-    let linear = Packet::parse(&data[..data.len().min(MAX_HEADERS)], data.len());
-    assert_eq!(whole, linear, "the parser looked beyond the headers");
-    match whole {
-        Ok(packet) => accepted(data, &packet),
-        Err(reason) => refused(data, reason),
+    let complete = Packet::parse(data, data.len());
+    let linear = Packet::parse(&data[..data.len().min(MAX_HEADERS_LEN)], data.len());
+    assert_eq!(complete, linear, "the parser read beyond the headers");
+    match complete {
+        Ok(packet) => check_accepted(data, &packet),
+        Err(reason) => check_dropped(data, reason),
     }
-    ip(data);
+    check_icrc(data);
 }
 
-/// What holds for a packet that was taken.
-fn accepted(data: &[u8], packet: &Packet<'_>) {
+/// Checks an accepted packet.
+fn check_accepted(data: &[u8], packet: &Packet<'_>) {
     let headers = packet.payload_offset();
     let pad = usize::from(packet.pad());
-    assert!(headers <= MAX_HEADERS);
+    assert!(headers <= MAX_HEADERS_LEN);
     assert_eq!(
         headers + packet.payload_len() + pad + 4,
         data.len(),
-        "the parts are the whole"
+        "the lengths add up"
     );
     assert_eq!(packet.icrc_offset() + 4, data.len());
     assert_eq!(packet.opcode().to_byte(), data[0]);
 
-    // Emitting what was read gives what was there, but for flags, pad and reserved bits.
+    // The builder reproduces the packet, except flags, pad and reserved bits.
     let emitted = rebuild(packet).emit(packet.payload_len());
     assert_eq!(emitted.len(), headers);
     let again = emitted.as_slice();
     let len = headers + packet.payload_len() + (packet.payload_len().wrapping_neg() & 3) + 4;
-    let again = Packet::parse(again, len).expect("what is emitted can be parsed");
+    let again = Packet::parse(again, len).expect("an emitted packet");
     assert_eq!(again.opcode(), packet.opcode());
     assert_eq!(again.psn(), packet.psn());
     assert_eq!(again.dest_qpn(), packet.dest_qpn());
@@ -72,7 +72,7 @@ fn accepted(data: &[u8], packet: &Packet<'_>) {
     assert_eq!(again.feth(), packet.feth());
 }
 
-/// Gives a builder everything that a packet says.
+/// Returns a builder with all values of a packet.
 #[must_use]
 pub fn rebuild(packet: &Packet<'_>) -> Headers {
     let mut headers = Headers::new(
@@ -110,12 +110,12 @@ pub fn rebuild(packet: &Packet<'_>) -> Headers {
     headers
 }
 
-/// What holds for a packet that was not taken: there is a reason, and it is the right one.
-fn refused(data: &[u8], reason: DropReason) {
+/// Checks that the reason of a dropped packet is right.
+fn check_dropped(data: &[u8], reason: DropReason) {
     let long_enough = data.len() >= 12;
     let needed = match data.first() {
         Some(0x81) => Some(12 + 16 + 4),
-        Some(byte) => oracle::row_of(*byte).map(|(_, headers)| 12 + headers + 4),
+        Some(byte) => spec::row_of(*byte).map(|(_, headers)| 12 + headers + 4),
         None => None,
     };
     match reason {
@@ -126,22 +126,22 @@ fn refused(data: &[u8], reason: DropReason) {
             let pad = usize::from((data[1] >> 4) & 3);
             assert!(needed.is_some_and(|n| data.len() >= n && data.len() < n + pad));
         }
-        other => panic!("the parser has no business with {other:?}"),
+        other => panic!("unexpected reason {other:?}"),
     }
 }
 
-/// What holds for the ICRC of any IP packet.
-fn ip(data: &[u8]) {
+/// Checks the ICRC of an IP packet.
+fn check_icrc(data: &[u8]) {
     let Ok(masked) = Masked::received(data) else {
         return;
     };
     let rest = &data[masked.as_bytes().len()..];
     if rest.len() < 5 {
-        // Not even the byte that must be masked; still nothing may go wrong.
+        // Shorter than the BTH byte that is masked. The computation must not fail.
         let _ = Icrc::<Fast>::headers(&masked, rest).finish();
         return;
     }
-    let expected = oracle::icrc(data);
+    let expected = spec::icrc(data);
     assert_eq!(Icrc::<Fast>::headers(&masked, rest).finish(), expected);
     let (headers, payload) = rest.split_at(rest.len().min(12));
     let icrc = Icrc::<Fast>::headers(&masked, headers).payload(payload);

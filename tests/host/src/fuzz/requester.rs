@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzz body: a requester under any work, any responses and any clock, in any order. In the end
-//! the peer answers as it should; then everything must complete.
+//! Fuzz body: a requester with arbitrary work requests, responses and timeouts, in any order. At
+//! the end, a well-behaved peer responds, and all requests must complete.
 
 use super::{
     bytes::Bytes,
@@ -29,13 +29,17 @@ use roce::{
         },
         send_window::Slot, //
     },
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        RxPayload,
-        SlotIndex,
-        TxPayload,
-        MAX_PSNS, //
+    segmentation::{
+        mtu::{
+            Mtu,
+            MAX_PSNS, //
+        },
+        tx_desc::{
+            BurstLimit,
+            RxPayload,
+            SlotIndex,
+            TxPayload, //
+        }, //
     },
     status::WcStatus,
     time::{
@@ -64,60 +68,60 @@ use roce::{
         SendOp,
         SendWr,
         WcOpcode,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     }, //
 };
 use std::collections::VecDeque;
 
 mod peer;
 
-/// Slots of the ring.
+/// Slots of the send queue.
 const SLOTS: usize = 8;
 
-/// READs at a time.
-const READS: u8 = 3;
+/// READs and atomics outstanding at a time.
+const MAX_RD_ATOMIC: u8 = 3;
 
-/// What may be in flight.
-const FLOW: FlowLimit = FlowLimit {
+/// Flow limit.
+const FLOW_LIMIT: FlowLimit = FlowLimit {
     bytes: 16 * MTU,
     packets: 20,
 };
 
-/// The key that requests have taken back.
-const KEY: Rkey = Rkey::new(77);
+/// The key that requests invalidate.
+const INVALIDATED_RKEY: Rkey = Rkey::new(77);
 
-/// Longest message of which the peer in the end answers every packet.
-const MODEST: u32 = 64 * MTU;
+/// Maximum length of a message to which the peer responds completely at the end.
+const MAX_ANSWERED_BYTES: u32 = 64 * MTU;
 
-/// A posted request: its number, its length, what it is, and whether it was carried out here.
+/// A posted request.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
     wr_id: u64,
     length: u32,
-    /// `None` was rejected.
+    /// `None` if it was rejected.
     op: Option<SendOp>,
     performed: bool,
     signaled: bool,
     slot: SlotIndex,
 }
 
-/// A requester and what is known about it.
+/// A requester and the expected state.
 struct World {
     requester: Requester<Vec<Slot>>,
     now: Instant,
     posted: VecDeque<Posted>,
     next_id: u64,
     failed: bool,
-    refuse: bool,
+    copies_fail: bool,
 }
 
-/// Copies nothing, and checks that it would be copied to where it belongs.
-struct Host<'a> {
+/// A context that copies nothing and checks the destinations.
+struct TestContext<'a> {
     posted: &'a VecDeque<Posted>,
-    refuse: bool,
+    copies_fail: bool,
 }
 
-impl ResponseContext for Host<'_> {
+impl ResponseContext for TestContext<'_> {
     fn place(
         &mut self,
         slot: SlotIndex,
@@ -125,12 +129,12 @@ impl ResponseContext for Host<'_> {
         payload: RxPayload,
     ) -> Result<(), Obstacle<WcStatus>> {
         let posted = self.posted.iter().find(|posted| posted.slot == slot);
-        let posted = posted.expect("a request that is not done with");
+        let posted = posted.expect("a request in progress");
         let read = posted.op.is_some_and(|op| op.is_read());
-        assert!(read, "only a READ gets data");
+        assert!(read, "only a READ has response data");
         assert_eq!(offset % MTU, 0);
         assert_eq!(payload.len, MTU.min(posted.length - offset));
-        match self.refuse {
+        match self.copies_fail {
             true => Err(WcStatus::LocProtErr.into()),
             false => Ok(()),
         }
@@ -138,28 +142,28 @@ impl ResponseContext for Host<'_> {
 
     fn place_value(&mut self, slot: SlotIndex, _found: u64) -> Result<(), Obstacle<WcStatus>> {
         let posted = self.posted.iter().find(|posted| posted.slot == slot);
-        let posted = posted.expect("a request that is not done with");
+        let posted = posted.expect("a request in progress");
         assert!(matches!(posted.op, Some(SendOp::Atomic { .. })));
-        match self.refuse {
+        match self.copies_fail {
             true => Err(WcStatus::LocProtErr.into()),
             false => Ok(()),
         }
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {
-        assert_eq!(rkey, KEY);
-        match self.refuse {
+        assert_eq!(rkey, INVALIDATED_RKEY);
+        match self.copies_fail {
             true => Err(WcStatus::LocQpOpErr),
             false => Ok(()),
         }
     }
 }
 
-/// Makes a requester do what `data` says.
+/// Drives a requester with `data`.
 ///
 /// # Panics
 ///
-/// If a promise is broken.
+/// If a property is violated.
 pub fn requester(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut world = World::new(&mut bytes);
@@ -173,7 +177,7 @@ pub fn requester(data: &[u8]) {
                 false => world.perform(bytes.byte() == 0),
             },
             13 | 14 => world.report(),
-            _ => world.control(&mut bytes),
+            _ => world.command(&mut bytes),
         }
         world.check();
     }
@@ -188,7 +192,7 @@ impl World {
             posted: VecDeque::new(),
             next_id: 0,
             failed: false,
-            refuse: false,
+            copies_fail: false,
         };
         world.start(bytes);
         world
@@ -201,12 +205,12 @@ impl World {
             pkey: Pkey::DEFAULT,
             first_psn: Psn::new(bytes.number(1 << 19)),
             path_mtu: Mtu::Mtu256,
-            max_rd_atomic: READS,
+            max_rd_atomic: MAX_RD_ATOMIC,
             ack_timeout: 1 + bytes.byte() % 31,
             retry_cnt: 7,
             rnr_retry: 7,
-            flow: FLOW,
-            initial_window: FLOW.packets,
+            flow: FLOW_LIMIT,
+            initial_window: FLOW_LIMIT.packets,
         });
         self.requester.start();
         self.failed = false;
@@ -221,7 +225,7 @@ impl World {
             SendOp::Flush { .. } | SendOp::Local(_) => 0,
             _ => bytes.number(MTU),
         };
-        // What is rejected is told in any case.
+        // A rejected request is always reported.
         let signaled = flags >> 4 == 0 || bytes.flag();
         let slot = match flags >> 4 {
             0 => self
@@ -254,19 +258,19 @@ impl World {
         }
     }
 
-    /// Carries out what takes no packet.
-    fn perform(&mut self, refuse: bool) {
+    /// Executes local operations.
+    fn perform(&mut self, fail: bool) {
         let posted = &mut self.posted;
         while self.requester.perform_local(|slot, op| {
-            let place = posted.iter().position(|posted| posted.slot == slot);
-            let place = place.expect("a request that is not done with");
-            assert_eq!(posted[place].op, Some(SendOp::Local(op)));
-            assert!(!posted[place].performed, "once");
-            posted[place].performed = true;
-            let before = posted.iter().take(place);
+            let index = posted.iter().position(|posted| posted.slot == slot);
+            let index = index.expect("a request in progress");
+            assert_eq!(posted[index].op, Some(SendOp::Local(op)));
+            assert!(!posted[index].performed, "once");
+            posted[index].performed = true;
+            let before = posted.iter().take(index);
             let locals = before.filter(|p| matches!(p.op, Some(SendOp::Local(_))));
             assert!(locals.clone().all(|posted| posted.performed), "in order");
-            match refuse {
+            match fail {
                 true => Err(WcStatus::MwBindErr),
                 false => Ok(()),
             }
@@ -279,21 +283,21 @@ impl World {
             packets: u32::from(bytes.byte()),
         };
         let mut next = self.requester.next_psn();
-        let known = self.requester.oldest_psn().sub(1);
+        let probe_psn = self.requester.oldest_psn().sub(1);
         let (mut packets, mut sent) = (0, 0);
         let mut last_slot = None;
         let burst = self.requester.burst(self.now, limit);
-        for segment in burst.sparse_ack_requests(bytes.flag()) {
+        for desc in burst.sparse_ack_requests(bytes.flag()) {
             packets += 1;
-            sent += u64::from(segment.length);
-            assert!(segment.length <= MTU && packets <= limit.packets);
+            sent += u64::from(desc.length);
+            assert!(desc.length <= MTU && packets <= limit.packets);
             let fits = sent <= u64::from(limit.bytes);
-            assert!(packets == 1 || segment.length == 0 || fits);
-            let headers = segment.headers.emit(segment.length as usize);
-            let len = headers.len() + segment.length.next_multiple_of(4) as usize + 4;
+            assert!(packets == 1 || desc.length == 0 || fits);
+            let headers = desc.headers.emit(desc.length as usize);
+            let len = headers.len() + desc.length.next_multiple_of(4) as usize + 4;
             let packet = Packet::parse(headers.as_slice(), len).expect("a packet");
             assert!(packet.opcode().is_request());
-            if packet.psn() == known {
+            if packet.psn() == probe_psn {
                 assert!(packet.ack_request() && len == headers.len() + 4 && packets == 1);
                 continue;
             }
@@ -305,10 +309,10 @@ impl World {
                 }
                 _ => next.next(),
             };
-            if let TxPayload::Slot(slot) = segment.source {
+            if let TxPayload::Slot(slot) = desc.source {
                 let posted = self.posted.iter().find(|posted| posted.slot == slot);
-                let posted = posted.expect("a request that is not done with");
-                assert!(segment.offset + segment.length <= posted.length);
+                let posted = posted.expect("a request in progress");
+                assert!(desc.offset + desc.length <= posted.length);
                 last_slot = Some(slot);
             }
         }
@@ -318,15 +322,15 @@ impl World {
     }
 
     fn respond(&mut self, bytes: &mut Bytes<'_>) {
-        self.refuse = bytes.byte() == 0xff;
-        let una = self.requester.oldest_psn();
-        let mut host = Host {
+        self.copies_fail = bytes.byte() == 0xff;
+        let oldest = self.requester.oldest_psn();
+        let mut context = TestContext {
             posted: &self.posted,
-            refuse: self.refuse,
+            copies_fail: self.copies_fail,
         };
         let (requester, now) = (&mut self.requester, self.now);
-        packet(bytes, una, |packet| {
-            let _ = requester.handle_response(now, packet, &mut host);
+        packet(bytes, oldest, |packet| {
+            let _ = requester.handle_response(now, packet, &mut context);
         });
     }
 
@@ -339,7 +343,7 @@ impl World {
         self.requester.handle_timeout(self.now);
     }
 
-    fn control(&mut self, bytes: &mut Bytes<'_>) {
+    fn command(&mut self, bytes: &mut Bytes<'_>) {
         match bytes.below(8) {
             0 | 1 => self.requester.drain(),
             2..=4 => self.requester.resume(),
@@ -377,7 +381,7 @@ impl World {
             match status {
                 WcStatus::Success => {
                     assert!(!self.failed, "nothing succeeds after a failure");
-                    assert!(posted.length <= MAX_MESSAGE);
+                    assert!(posted.length <= MAX_MESSAGE_BYTES);
                     let local = matches!(posted.op, Some(SendOp::Local(_)));
                     assert_eq!(posted.performed, local);
                 }
@@ -396,14 +400,17 @@ impl World {
 
     fn check(&self) {
         let requester = &self.requester;
-        let una = requester.oldest_psn();
-        let (next, high) = (requester.next_psn().since(una), requester.psn().since(una));
+        let oldest = requester.oldest_psn();
+        let (next, high) = (
+            requester.next_psn().since(oldest),
+            requester.psn().since(oldest),
+        );
         assert!(next <= high && high <= MAX_PSNS, "{next} {high}");
         let flight = requester.flight();
-        assert!(flight.reads <= u32::from(READS));
-        // One packet may exceed what may be in flight.
-        let most = self.widest();
-        let within = flight.packets <= most.packets && flight.bytes <= most.bytes;
+        assert!(flight.reads <= u32::from(MAX_RD_ATOMIC));
+        // A single packet may exceed the limit.
+        let max = self.max_flow();
+        let within = flight.packets <= max.packets && flight.bytes <= max.bytes;
         assert!(within || flight.packets == 1, "{flight:?}");
         let active = matches!(
             requester.state(),
@@ -412,14 +419,14 @@ impl World {
         if active {
             assert_eq!(flight.packets == 0, next == 0, "{flight:?} {next}");
             let waits = requester.poll_timeout().is_some() || requester.has_work();
-            assert!(waits || flight.packets == 0, "nobody would notice a loss");
+            assert!(waits || flight.packets == 0, "a loss would not be detected");
         } else {
             assert_eq!(requester.poll_timeout(), None);
         }
     }
 }
 
-/// Chooses what a request asks for.
+/// Chooses the operation of a request.
 fn operation(bytes: &mut Bytes<'_>, flags: u8) -> SendOp {
     let remote = Remote {
         va: u64::from(bytes.byte()) << 40,
@@ -427,7 +434,9 @@ fn operation(bytes: &mut Bytes<'_>, flags: u8) -> SendOp {
     };
     let imm = (flags & 1 != 0).then_some(Imm([flags; 4]));
     match (flags & 6, bytes.below(8)) {
-        (0, 0) => SendOp::SendInvalidate { rkey: KEY },
+        (0, 0) => SendOp::SendInvalidate {
+            rkey: INVALIDATED_RKEY,
+        },
         (0, 1) => SendOp::Local(LocalOp::Bind),
         (0, 2) => SendOp::Local(LocalOp::Invalidate),
         (0, _) => SendOp::Send { imm },
@@ -442,7 +451,10 @@ fn operation(bytes: &mut Bytes<'_>, flags: u8) -> SendOp {
             op: AtomicOp::FetchAdd { add: 1 },
         },
         (2, _) => SendOp::Write { remote, imm },
-        (_, 0) => SendOp::ReadInvalidate { remote, rkey: KEY },
+        (_, 0) => SendOp::ReadInvalidate {
+            remote,
+            rkey: INVALIDATED_RKEY,
+        },
         _ => SendOp::Read { remote },
     }
 }

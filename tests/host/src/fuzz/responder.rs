@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzz body: a responder under any requests and any host, in any order.
+//! Fuzz body: a responder with arbitrary requests, context results and commands, in any order.
 
 use super::{
     bytes::Bytes,
@@ -32,11 +32,13 @@ use roce::{
         }, //
     },
     recv_context::RecvContext,
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        RxPayload,
-        TxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            BurstLimit,
+            RxPayload,
+            TxPayload, //
+        }, //
     },
     status::{
         NakCode,
@@ -58,36 +60,36 @@ use roce::{
     }, //
 };
 
-/// That a request is missing.
-const GAP: Syndrome = Syndrome::Nak(NakCode::PsnSequence);
+/// The PSN sequence error NAK.
+const SEQUENCE_NAK: Syndrome = Syndrome::Nak(NakCode::PsnSequence);
 
-/// A host that grants and refuses as the fuzzer likes, and checks that it is asked properly.
+/// A context whose results the fuzzer chooses. It checks its arguments.
 #[derive(Default)]
-pub(super) struct Host {
-    /// What the next calls say: one bit each.
-    pub(super) refuse: u8,
-    /// Receives posted and not taken.
+pub(super) struct TestContext {
+    /// Results of the next calls, one bit each: 1 fails.
+    pub(super) results: u8,
+    /// Number of receives posted and not taken.
     pub(super) posted: u32,
     pub(super) taken: u64,
     pub(super) completed: u64,
     pub(super) in_progress: Option<RecvWr>,
-    /// What was granted, for how many bytes and for what.
+    /// Accesses granted: address, length and right.
     granted: Vec<(Remote, u32, Access)>,
-    /// Calls of any kind.
+    /// Number of calls.
     pub(super) calls: u64,
 }
 
-impl Host {
-    fn refuses(&mut self) -> bool {
+impl TestContext {
+    fn next_fails(&mut self) -> bool {
         self.calls += 1;
-        let refuse = self.refuse & 1 != 0;
-        self.refuse >>= 1;
-        refuse
+        let fails = self.results & 1 != 0;
+        self.results >>= 1;
+        fails
     }
 
-    /// A copy works, is refused, or finds memory absent.
-    fn outcome<E>(&mut self, error: E) -> Result<(), Obstacle<E>> {
-        match (self.refuses(), self.refuses()) {
+    /// Result of a copy: success, failure, or memory not present.
+    fn copy_result<E>(&mut self, error: E) -> Result<(), Obstacle<E>> {
+        match (self.next_fails(), self.next_fails()) {
             (false, _) => Ok(()),
             (true, false) => Err(Obstacle::Refused(error)),
             (true, true) => Err(Obstacle::Absent),
@@ -95,10 +97,10 @@ impl Host {
     }
 
     fn granted(&self, remote: Remote, len: u32, access: Access) -> bool {
-        self.granted.iter().any(|(place, length, what)| {
-            let offset = remote.va.wrapping_sub(place.va);
-            *what == access
-                && remote.rkey == place.rkey
+        self.granted.iter().any(|(start, length, right)| {
+            let offset = remote.va.wrapping_sub(start.va);
+            *right == access
+                && remote.rkey == start.rkey
                 && offset
                     .checked_add(len.into())
                     .is_some_and(|end| end <= u64::from(*length))
@@ -106,9 +108,9 @@ impl Host {
     }
 }
 
-impl RecvContext for Host {
+impl RecvContext for TestContext {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
-        let bad = self.refuses();
+        let bad = self.next_fails();
         self.posted = self.posted.checked_sub(1)?;
         self.taken += 1;
         let wr_id = self.taken;
@@ -130,7 +132,7 @@ impl RecvContext for Host {
             "past the end of the receive"
         );
         assert_eq!(offset % MTU, 0);
-        self.outcome(WcStatus::LocProtErr)
+        self.copy_result(WcStatus::LocProtErr)
     }
 
     fn check_remote(
@@ -140,7 +142,7 @@ impl RecvContext for Host {
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
         assert!(length > 0 && length <= 1 << 31);
-        if self.refuses() {
+        if self.next_fails() {
             return Err(AccessError::Key.into());
         }
         self.granted.push((remote, length, access));
@@ -154,7 +156,7 @@ impl RecvContext for Host {
     ) -> Result<(), Obstacle<AccessError>> {
         assert!(payload.len > 0 && payload.len <= MTU);
         assert!(self.granted(remote, payload.len, Access::REMOTE_WRITE));
-        self.outcome(AccessError::Fault)
+        self.copy_result(AccessError::Fault)
     }
 
     fn complete_receive(&mut self, completion: Completion, _solicited: bool) {
@@ -165,14 +167,14 @@ impl RecvContext for Host {
     }
 }
 
-impl RequestContext for Host {
+impl RequestContext for TestContext {
     fn execute_atomic(
         &mut self,
         remote: Remote,
         _op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>> {
         assert_eq!(remote.va % 8, 0);
-        match self.refuses() {
+        match self.next_fails() {
             true => Err(AccessError::Key.into()),
             false => Ok(self.calls),
         }
@@ -184,7 +186,7 @@ impl RequestContext for Host {
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         assert_eq!((remote.va % 8, payload.len), (0, 8));
-        match self.refuses() {
+        match self.next_fails() {
             true => Err(AccessError::Key.into()),
             false => Ok(()),
         }
@@ -197,43 +199,43 @@ impl RequestContext for Host {
         _placement: Placement,
     ) -> Result<(), Obstacle<AccessError>> {
         assert_ne!(scope, FlushScope::Range(0));
-        match self.refuses() {
+        match self.next_fails() {
             true => Err(AccessError::Key.into()),
             false => Ok(()),
         }
     }
 
     fn invalidate(&mut self, _rkey: Rkey) -> Result<(), AccessError> {
-        match self.refuses() {
+        match self.next_fails() {
             true => Err(AccessError::Key),
             false => Ok(()),
         }
     }
 }
 
-/// Makes a responder do what `data` says.
+/// Drives a responder with `data`.
 ///
 /// # Panics
 ///
-/// If a promise is broken.
+/// If a property is violated.
 pub fn responder(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    let mut host = Host::default();
+    let mut context = TestContext::default();
     let mut responder = Responder::new(vec![ReplayEntry::EMPTY; bytes.below(4)]);
     start(&mut responder, &mut bytes);
     while !bytes.is_empty() {
         match bytes.below(16) {
-            0..=8 => handle(&mut responder, &mut host, &mut bytes),
-            9 | 10 => host.posted += 1,
-            11 | 12 => send(&mut responder, &host, &mut bytes),
-            13 => host.refuse = bytes.byte(),
+            0..=8 => handle(&mut responder, &mut context, &mut bytes),
+            9 | 10 => context.posted += 1,
+            11 | 12 => send(&mut responder, &context, &mut bytes),
+            13 => context.results = bytes.byte(),
             14 => {
                 responder.replace_storage(vec![ReplayEntry::EMPTY; bytes.below(4)]);
             }
-            _ => control(&mut responder, &mut host, &mut bytes),
+            _ => command(&mut responder, &mut context, &mut bytes),
         }
-        let open = u64::from(host.in_progress.is_some());
-        assert_eq!(host.completed + open, host.taken, "each receive once");
+        let open = u64::from(context.in_progress.is_some());
+        assert_eq!(context.completed + open, context.taken, "each receive once");
     }
 }
 
@@ -250,97 +252,105 @@ fn start(responder: &mut Responder<Vec<ReplayEntry>>, bytes: &mut Bytes<'_>) {
     responder.start();
 }
 
-fn handle(responder: &mut Responder<Vec<ReplayEntry>>, host: &mut Host, bytes: &mut Bytes<'_>) {
-    let (calls, before) = (host.calls, responder.expected_psn());
+fn handle(
+    responder: &mut Responder<Vec<ReplayEntry>>,
+    context: &mut TestContext,
+    bytes: &mut Bytes<'_>,
+) {
+    let (calls, before) = (context.calls, responder.expected_psn());
     let ready = responder.state() == ResponderState::Ready;
     let (psn, outcome) = packet(bytes, before, |packet| {
         loop {
-            // Memory that is absent comes before the refusals run out.
-            match responder.handle_request(packet, host) {
+            // Terminates: each repetition consumes result bits.
+            match responder.handle_request(packet, context) {
                 Ok(Taken::Paused) => {
-                    assert_eq!(responder.expected_psn(), before, "nothing has happened");
+                    assert_eq!(responder.expected_psn(), before, "the state is unchanged");
                 }
                 outcome => return (packet.psn(), outcome),
             }
         }
     });
-    let moved = responder.expected_psn().since(before);
+    let advanced = responder.expected_psn().since(before);
     if psn != before || outcome.is_err() || !ready {
-        assert_eq!(moved, 0, "only the expected request is carried out");
-        assert_eq!(host.calls, calls, "and only it has an effect");
+        assert_eq!(advanced, 0, "only the expected request is executed");
+        assert_eq!(
+            context.calls, calls,
+            "only the expected request has an effect"
+        );
     }
-    assert!(moved <= 1 << 23);
+    assert!(advanced <= 1 << 23);
     if responder.state() == ResponderState::Error {
-        assert_eq!(moved, 0);
+        assert_eq!(advanced, 0);
     }
 }
 
-fn send(responder: &mut Responder<Vec<ReplayEntry>>, host: &Host, bytes: &mut Bytes<'_>) {
+fn send(responder: &mut Responder<Vec<ReplayEntry>>, context: &TestContext, bytes: &mut Bytes<'_>) {
     let limit = BurstLimit {
         bytes: bytes.number(MTU),
         packets: u32::from(bytes.byte()),
     };
-    let (mut sent, mut packets, mut final_word) = (0, 0, None);
-    for segment in responder.burst(limit) {
-        assert!(segment.length <= MTU);
+    let (mut sent, mut packets, mut last_ack) = (0, 0, None);
+    for desc in responder.burst(limit) {
+        assert!(desc.length <= MTU);
         packets += 1;
-        sent += u64::from(segment.length);
+        sent += u64::from(desc.length);
         assert!(packets <= limit.packets);
         let fits = sent <= u64::from(limit.bytes);
-        assert!(packets == 1 || segment.length == 0 || fits);
-        let headers = segment.headers.emit(segment.length as usize);
-        let len = headers.len() + segment.length.next_multiple_of(4) as usize + 4;
+        assert!(packets == 1 || desc.length == 0 || fits);
+        let headers = desc.headers.emit(desc.length as usize);
+        let len = headers.len() + desc.length.next_multiple_of(4) as usize + 4;
         let packet = Packet::parse(headers.as_slice(), len).expect("a packet");
         assert!(packet.opcode().is_response());
-        let word = packet.aeth().map(|aeth| aeth.syndrome);
-        if let Some(before) = final_word {
-            let both = (before, word) == (GAP, Some(Syndrome::ACK_UNLIMITED));
-            assert!(
-                both,
-                "nothing follows but an acknowledgement, and that a gap"
-            );
+        let syndrome = packet.aeth().map(|aeth| aeth.syndrome);
+        if let Some(before) = last_ack {
+            let both = (before, syndrome) == (SEQUENCE_NAK, Some(Syndrome::ACK_UNLIMITED));
+            assert!(both, "only an ACK may follow, after a sequence NAK");
         }
-        match segment.source {
+        match desc.source {
             TxPayload::Remote(remote) => {
-                assert!(host.granted(remote, segment.length, Access::REMOTE_READ));
+                assert!(context.granted(remote, desc.length, Access::REMOTE_READ));
             }
             _ => {
-                assert_eq!(segment.length, 0);
+                assert_eq!(desc.length, 0);
                 if packet.opcode().operation() == Operation::Acknowledge {
-                    final_word = word;
+                    last_ack = syndrome;
                 }
             }
         }
     }
 }
 
-fn control(responder: &mut Responder<Vec<ReplayEntry>>, host: &mut Host, bytes: &mut Bytes<'_>) {
+fn command(
+    responder: &mut Responder<Vec<ReplayEntry>>,
+    context: &mut TestContext,
+    bytes: &mut Bytes<'_>,
+) {
     match bytes.below(4) {
         0 => {
             let before = responder.state();
             responder.abort_read(1, AccessError::Fault);
-            // Nothing changes if it was a repetition.
+            // Nothing changes if it was a duplicate READ.
             assert!(
                 responder.state() == before || responder.has_work(),
-                "the peer is told"
+                "a NAK is pending"
             );
         }
         1 => responder.fail(),
         2 => {
             responder.fail();
-            let taken = host.in_progress.map(|wr| wr.wr_id);
+            let taken = context.in_progress.map(|wr| wr.wr_id);
             let flushed = responder.flush_receive();
-            // A write with immediate data takes its receive and completes it at once.
+            // An RDMA WRITE with immediate data takes its receive and completes it at once.
             assert_eq!(flushed.map(|completion| completion.wr_id), taken);
             if flushed.is_some() {
-                host.completed += 1;
-                host.in_progress = None;
+                context.completed += 1;
+                context.in_progress = None;
             }
         }
         _ => {
             if responder.flush_receive().is_some() {
-                host.completed += 1;
-                host.in_progress = None;
+                context.completed += 1;
+                context.in_progress = None;
             }
             responder.reset();
             assert!(!responder.has_work());

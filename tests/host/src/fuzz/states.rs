@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzz body: the states of two connected QPs, changed by their consumers at any time, in any order that the
-//! table allows, under work, packets and timeouts.
+//! Fuzz body: state transitions of two connected QPs, at any time and in any legal order, with work
+//! requests, packets and timeouts.
 //!
-//! What [`pair`](super::pair) checks holds as long as neither QP is reset. From then on, until both have been,
-//! one does not know what the other does: what must hold then is that each request and each receive is
-//! reported once and in order, that all are flushed in the error state, and that a QP tells nothing of what was
-//! posted before it was reset.
+//! The properties of [`pair`](super::pair) hold until a QP is reset. Then, until both are reset,
+//! one QP has no knowledge of the state of the other. During that time, each request and each
+//! receive is reported once and in order, all are flushed in the error state, and a QP reports
+//! nothing that was posted before its reset.
 
 use super::{
     bytes::Bytes,
@@ -18,17 +18,17 @@ use crate::pair::{
 };
 use roce::qp::state::QpState;
 
-/// Makes two hosts, and their consumers, do what `data` says.
+/// Drives two hosts and their consumers with `data`.
 ///
 /// # Panics
 ///
-/// If a promise is broken.
+/// If a property is violated.
 pub fn states(data: &[u8]) {
     let mut world = World::new(Bytes::new(data));
     while !world.bytes.is_empty() {
         match world.bytes.below(24) {
             kind @ 0..=15 => world.act(kind),
-            16..=18 => world.proceed(),
+            16..=18 => world.advance(),
             _ => {
                 let choice = usize::from(world.bytes.byte());
                 world.change(choice % 2, QpState::ALL[choice / 2 % 7]);
@@ -41,13 +41,13 @@ pub fn states(data: &[u8]) {
 }
 
 impl World<'_> {
-    /// Takes a QP one step further on the way to RTS.
-    fn proceed(&mut self) {
+    /// Moves a QP one state towards RTS.
+    fn advance(&mut self) {
         let at = self.bytes.below(2);
         self.change(at, next_of(self.states[at]));
     }
 
-    /// Takes a QP to another state, if the table says that it may go there.
+    /// Moves a QP to another state, if the transition is legal.
     fn change(&mut self, at: usize, next: QpState) {
         let before = self.states[at];
         if !self.modify(at, next) {
@@ -55,25 +55,25 @@ impl World<'_> {
             return;
         }
         if next == QpState::Reset {
-            self.forget(at);
+            self.on_reset(at);
         }
     }
 
-    /// A QP was reset.
-    fn forget(&mut self, at: usize) {
-        self.check_silent(at);
-        self.ends[at].sent.clear();
-        self.ends[at].received.clear();
-        let retired = self.ends[at].retired;
-        self.sides[at].forget_requests(retired);
-        self.sides[1 - at].forget_receives();
-        self.torn = true;
+    /// Updates the model after a reset.
+    fn on_reset(&mut self, at: usize) {
+        self.check_reset(at);
+        self.hosts[at].sent.clear();
+        self.hosts[at].received.clear();
+        let retired = self.hosts[at].retired;
+        self.sides[at].clear_requests(retired);
+        self.sides[1 - at].clear_receives();
+        self.reset_in_use = true;
         if self.states == [QpState::Reset; 2] {
-            self.begin_again();
+            self.reconnect();
         }
     }
 
-    /// Lets those that are not in the error state finish what they have.
+    /// Moves the QPs that are not in the error state to RTS.
     fn bring_up(&mut self) {
         for at in [A, B] {
             while !matches!(self.states[at], QpState::Rts | QpState::Err) {
@@ -83,7 +83,7 @@ impl World<'_> {
     }
 }
 
-/// Returns the state that comes after this one on the way to RTS.
+/// Returns the next state on the way to RTS.
 const fn next_of(state: QpState) -> QpState {
     match state {
         QpState::Reset => QpState::Init,

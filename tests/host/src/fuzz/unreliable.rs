@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fuzz body: an unreliable connection. Either two halves with a network between them, which takes what it does
-//! to each frame from the end of the input: each message is delivered whole, in order, once or not at all. Or a
-//! receiver alone, under any packets and any host.
+//! Fuzz body: an unreliable connection. Either a sender and a receiver with a network, whose faults
+//! are chosen by the input, read from its end: each message is delivered completely, in order, once
+//! or not at all. Or a receiver with arbitrary packets and context results.
 
 use super::{
     bytes::Bytes,
@@ -10,7 +10,7 @@ use super::{
         unreliable as packet,
         MTU, //
     },
-    responder::Host,
+    responder::TestContext,
 };
 use crate::{
     net::{
@@ -24,7 +24,7 @@ use crate::{
     },
     unreliable::{
         Connection,
-        LONGEST, //
+        MAX_MESSAGE_LEN, //
     },
 };
 use roce::{
@@ -34,9 +34,9 @@ use roce::{
     },
     id::Rkey,
     psn::Psn,
-    segmentation::tx_desc::{
-        Mtu,
-        SlotIndex, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::SlotIndex, //
     },
     status::WcStatus,
     time::Duration,
@@ -61,23 +61,23 @@ use std::{
     rc::Rc, //
 };
 
-/// Messages that are sent in the end, over a network without faults.
-const CALM: usize = 2;
+/// Messages sent at the end, over a network without faults.
+const FAULT_FREE_MESSAGES: usize = 2;
 
-/// A message; its number is in the immediate data.
+/// A message. Its number is the immediate data.
 struct Message {
     bytes: Vec<u8>,
-    /// Where it goes, as a WRITE; otherwise it is a SEND.
-    place: Option<Remote>,
-    /// A right key was given.
-    good: bool,
+    /// Destination of an RDMA WRITE; `None` for a SEND.
+    remote: Option<Remote>,
+    /// Whether the key is valid.
+    key_valid: bool,
 }
 
-/// Makes an unreliable connection do what `data` says.
+/// Drives an unreliable connection with `data`.
 ///
 /// # Panics
 ///
-/// If a promise is broken.
+/// If a property is violated.
 pub fn unreliable(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     match bytes.flag() {
@@ -86,20 +86,20 @@ pub fn unreliable(data: &[u8]) {
     }
 }
 
-/// Two halves.
+/// Sender and receiver with a network.
 fn connection(mut bytes: Bytes<'_>, data: &[u8]) {
-    let harmed = Rc::new(Cell::new(false));
+    let faulty = Rc::new(Cell::new(false));
     let mut net = Net::new(0, Faults::default());
-    net.meddle = Some(Box::new(meddle(data.to_vec(), harmed.clone())));
+    net.fault_hook = Some(Box::new(fault_hook(data.to_vec(), faulty.clone())));
     let mtu = Mtu::ALL[bytes.below(3)];
     let psn = Psn::new(bytes.number(1 << 19));
     let mut connection = Connection::new(mtu, psn, net);
     let mut messages = Vec::new();
-    let mut starved = false;
+    let mut receives_missing = false;
     while !bytes.is_empty() && messages.len() < 40 {
-        starved |= bytes.below(8) == 0;
-        if !starved || bytes.flag() {
-            let va = connection.memory.alloc(LONGEST);
+        receives_missing |= bytes.below(8) == 0;
+        if !receives_missing || bytes.flag() {
+            let va = connection.memory.alloc(MAX_MESSAGE_LEN);
             connection.receives.push_back(va);
         }
         match bytes.below(10) {
@@ -109,22 +109,22 @@ fn connection(mut bytes: Bytes<'_>, data: &[u8]) {
     }
     connection.settle();
     connection.net = Net::new(0, Faults::default());
-    let calm = messages.len();
-    for _ in 0..CALM {
-        let va = connection.memory.alloc(LONGEST);
+    let fault_free = messages.len();
+    for _ in 0..FAULT_FREE_MESSAGES {
+        let va = connection.memory.alloc(MAX_MESSAGE_LEN);
         connection.receives.push_back(va);
         messages.push(send(&mut connection, &mut Bytes::new(&[]), messages.len()));
     }
     connection.settle();
-    let surely = match starved || harmed.get() {
-        true => calm,
+    let first_certain = match receives_missing || faulty.get() {
+        true => fault_free,
         false => 0,
     };
-    check(&connection, &messages, surely);
+    check(&connection, &messages, first_certain);
 }
 
-/// What becomes of each frame, by the bytes from the last on. When there are no more, they pass.
-fn meddle(mut fates: Vec<u8>, harmed: Rc<Cell<bool>>) -> impl FnMut(&crate::net::Sent) -> Fate {
+/// Fates of the frames, from the last bytes of the input backwards. After these, all frames pass.
+fn fault_hook(mut fates: Vec<u8>, faulty: Rc<Cell<bool>>) -> impl FnMut(&crate::net::Sent) -> Fate {
     move |_| {
         let choice = fates.pop().unwrap_or(0);
         let fate = match choice & 7 {
@@ -134,26 +134,26 @@ fn meddle(mut fates: Vec<u8>, harmed: Rc<Cell<bool>>) -> impl FnMut(&crate::net:
             6 => Fate::Damage,
             _ => Fate::Late(Duration::from_nanos(u64::from(choice >> 3) * 400)),
         };
-        harmed.set(true);
+        faulty.set(true);
         fate
     }
 }
 
-/// Sends a message. Whether it arrives, this half never learns.
+/// Sends a message. The sender is not notified of its arrival.
 fn send(connection: &mut Connection, bytes: &mut Bytes<'_>, number: usize) -> Message {
     let choice = bytes.byte();
-    let len = bytes.number(connection.mtu.bytes()) as usize % (LONGEST + 1);
-    let good = choice & 0x30 != 0x30;
+    let len = bytes.number(connection.mtu.bytes()) as usize % (MAX_MESSAGE_LEN + 1);
+    let key_valid = choice & 0x30 != 0x30;
     let content = pattern(number as u64, len);
     let imm = Some(Imm((number as u32).to_be_bytes()));
-    let place = (choice & 1 != 0).then(|| {
-        let va = connection.memory.alloc(LONGEST);
+    let remote = (choice & 1 != 0).then(|| {
+        let va = connection.memory.alloc(MAX_MESSAGE_LEN);
         let access = Access::REMOTE_WRITE;
         let rkey = connection.memory.register(va, len, access);
-        let rkey = if good { rkey } else { Rkey::new(1) };
+        let rkey = if key_valid { rkey } else { Rkey::new(1) };
         Remote { va, rkey }
     });
-    let op = match place {
+    let op = match remote {
         Some(remote) => SendOp::Write { remote, imm },
         None => SendOp::Send { imm },
     };
@@ -166,12 +166,12 @@ fn send(connection: &mut Connection, bytes: &mut Bytes<'_>, number: usize) -> Me
     connection.send(wr, &content, || packets);
     Message {
         bytes: content,
-        place,
-        good: good || place.is_none() || len == 0,
+        remote,
+        key_valid: key_valid || remote.is_none() || len == 0,
     }
 }
 
-/// Posts what cannot be sent. Whatever is posted then is flushed, until the consumer goes on.
+/// Posts a request that fails. Later requests are flushed until the send queue is reset.
 fn fail(connection: &mut Connection, bytes: &mut Bytes<'_>) {
     let sender = &mut connection.sender;
     let send = request(SendOp::Send { imm: None }, 1);
@@ -193,8 +193,8 @@ fn fail(connection: &mut Connection, bytes: &mut Bytes<'_>) {
     };
     for status in [status, WcStatus::WrFlushErr] {
         assert_eq!(sender.state(), UcSendState::Error);
-        let done = sender.poll_completion().expect("done with");
-        assert_eq!(done.expect("a failure is told").status, status);
+        let done = sender.poll_completion().expect("a completion");
+        assert_eq!(done.expect("a failure is always reported").status, status);
         assert_eq!(sender.poll_completion(), None, "once");
         sender.post(SlotIndex(0), send);
     }
@@ -203,18 +203,21 @@ fn fail(connection: &mut Connection, bytes: &mut Bytes<'_>) {
     sender.start();
 }
 
-/// Checks what was delivered; everything from message `surely` on must have been.
-fn check(connection: &Connection, messages: &[Message], surely: usize) {
+/// Checks the delivered messages. All messages from `first_certain` on must be delivered.
+fn check(connection: &Connection, messages: &[Message], first_certain: usize) {
     let imm = |imm: Option<Imm>| u32::from_be_bytes(imm.expect("each has a number").0) as usize;
     let numbers: Vec<_> = connection.done.iter().map(|done| imm(done.imm)).collect();
     let in_order = numbers.windows(2).all(|pair| pair[0] < pair[1]);
     assert!(in_order, "in order, none twice: {numbers:?}");
     for (number, message) in messages.iter().enumerate() {
         let delivered = numbers.contains(&number);
-        assert!(!delivered || message.good, "with a wrong key");
         assert!(
-            delivered || number < surely || !message.good,
-            "{number} got lost"
+            !delivered || message.key_valid,
+            "delivered with an invalid key"
+        );
+        assert!(
+            delivered || number < first_certain || !message.key_valid,
+            "{number} is lost"
         );
     }
     for (done, &number) in connection.done.iter().zip(&numbers) {
@@ -224,39 +227,39 @@ fn check(connection: &Connection, messages: &[Message], surely: usize) {
             (done.status, done.byte_len as usize),
             (WcStatus::Success, len)
         );
-        let va = message.place.map_or(done.wr_id, |place| place.va);
+        let va = message.remote.map_or(done.wr_id, |remote| remote.va);
         assert!(
             connection.memory.get(va, len) == message.bytes,
             "right bytes"
         );
     }
     for message in messages {
-        let Some(place) = message.place else {
+        let Some(remote) = message.remote else {
             continue;
         };
-        // Of a message that was lost, a part may be there, where it belongs; and nothing beyond.
-        let found = connection.memory.get(place.va, LONGEST);
+        // A lost message may be placed in part, at the right offsets and not beyond its end.
+        let found = connection.memory.get(remote.va, MAX_MESSAGE_LEN);
         let (inside, beyond) = found.split_at(message.bytes.len());
         let mut bytes = inside.iter().zip(&message.bytes);
-        assert!(bytes.all(|(is, sent)| *is == 0xaa || message.good && is == sent));
+        assert!(bytes.all(|(actual, sent)| *actual == 0xaa || message.key_valid && actual == sent));
         assert!(beyond.iter().all(|byte| *byte == 0xaa));
     }
 }
 
-/// A receiver alone.
+/// A receiver without sender.
 fn receiver(mut bytes: Bytes<'_>) {
-    let mut host = Host::default();
+    let mut context = TestContext::default();
     let mut receiver = UcReceiver::new();
     start(&mut receiver, &mut bytes);
     while !bytes.is_empty() {
         match bytes.below(8) {
-            0..=4 => handle(&mut receiver, &mut host, &mut bytes),
-            5 => host.posted += 1,
-            6 => host.refuse = bytes.byte(),
-            _ => control(&mut receiver, &mut host, &mut bytes),
+            0..=4 => handle(&mut receiver, &mut context, &mut bytes),
+            5 => context.posted += 1,
+            6 => context.results = bytes.byte(),
+            _ => command(&mut receiver, &mut context, &mut bytes),
         }
-        let open = u64::from(host.in_progress.is_some());
-        assert_eq!(host.completed + open, host.taken, "each receive once");
+        let open = u64::from(context.in_progress.is_some());
+        assert_eq!(context.completed + open, context.taken, "each receive once");
     }
 }
 
@@ -270,22 +273,22 @@ fn start(receiver: &mut UcReceiver, bytes: &mut Bytes<'_>) {
     assert_eq!(Mtu::Mtu256.bytes(), MTU);
 }
 
-fn handle(receiver: &mut UcReceiver, host: &mut Host, bytes: &mut Bytes<'_>) {
+fn handle(receiver: &mut UcReceiver, context: &mut TestContext, bytes: &mut Bytes<'_>) {
     let before = receiver.expected_psn();
-    let (calls, state) = (host.calls, receiver.state());
+    let (calls, state) = (context.calls, receiver.state());
     let (psn, outcome) = packet(bytes, before, |packet| loop {
-        // Memory that is absent comes before the refusals run out.
-        match receiver.handle(packet, host) {
+        // Terminates: each repetition consumes result bits.
+        match receiver.handle_request(packet, context) {
             Ok(Taken::Paused) => {
-                assert_eq!(receiver.expected_psn(), before, "nothing has happened")
+                assert_eq!(receiver.expected_psn(), before, "the state is unchanged")
             }
             outcome => return (packet.psn(), outcome),
         }
     });
-    let late = psn != before && before.since(psn) <= roce::uc::receiver::STALE;
+    let late = psn != before && before.since(psn) <= roce::uc::receiver::MAX_LATE_PACKETS;
     if late || state != UcRecvState::Ready {
         assert!(outcome.is_err());
-        assert_eq!(host.calls, calls, "what comes late has no effect");
+        assert_eq!(context.calls, calls, "a late packet has no effect");
         assert_eq!(receiver.expected_psn(), before);
     }
     let failed = receiver.take_failure();
@@ -295,19 +298,19 @@ fn handle(receiver: &mut UcReceiver, host: &mut Host, bytes: &mut Bytes<'_>) {
     );
 }
 
-fn control(receiver: &mut UcReceiver, host: &mut Host, bytes: &mut Bytes<'_>) {
+fn command(receiver: &mut UcReceiver, context: &mut TestContext, bytes: &mut Bytes<'_>) {
     let reset = bytes.flag();
     receiver.fail();
-    let open = host.in_progress.take().map(|wr| wr.wr_id);
-    let flushed = receiver.abandon();
+    let open = context.in_progress.take().map(|wr| wr.wr_id);
+    let flushed = receiver.flush_receive();
     assert_eq!(
         flushed.map(|done| (done.wr_id, done.status)),
         open.map(|id| (id, WcStatus::WrFlushErr))
     );
-    host.completed += u64::from(flushed.is_some());
+    context.completed += u64::from(flushed.is_some());
     if reset {
         receiver.reset();
-        assert_eq!(receiver.abandon(), None);
+        assert_eq!(receiver.flush_receive(), None);
         start(receiver, bytes);
     }
 }

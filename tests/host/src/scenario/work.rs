@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a scenario asks for: work requests of every kind, and what must become of each.
+//! Requests of a scenario, of every kind, and their expected results.
 
 use super::*;
 
 impl Scenario {
-    /// Posts a work request, or a few that belong together.
+    /// Posts a request, or several related ones.
     pub(super) fn choose(&mut self, from: usize) {
         let len = self.length();
         let imm = (self.random.below(2) == 0).then(|| Imm([self.random.byte(); 4]));
-        let start = self.random.below(SHARED - len + 1);
+        let start = self.random.below(SHARED_BYTES - len + 1);
         match self.random.below(12) {
             7 | 8 => self.atomic(from, start & !7),
             9 => self.atomic_write(from, start & !7),
@@ -20,7 +20,7 @@ impl Scenario {
             0..=2 => self.send(from, len, imm),
             3 | 4 => self.write(from, start, len, imm, false),
             5 | 6 => {
-                // What is written after a read may overtake it, unless it is fenced.
+                // A WRITE may overtake an earlier READ, unless it is fenced.
                 self.read(from, start, len);
                 self.write(from, start, len, imm, true);
             }
@@ -34,9 +34,9 @@ impl Scenario {
 
     fn send(&mut self, from: usize, len: usize, imm: Option<Imm>) {
         let bytes = self.bytes(len);
-        let local = self.pair.ends[from].memory.store(&bytes);
+        let local = self.pair.hosts[from].memory.store(&bytes);
         let invalidated = match self.random.below(4) {
-            0 if imm.is_none() => Some(self.key_to_take_back(from)),
+            0 if imm.is_none() => Some(self.key_to_invalidate(from)),
             _ => None,
         };
         let op = match invalidated {
@@ -56,7 +56,7 @@ impl Scenario {
     }
 
     fn atomic(&mut self, from: usize, start: usize) {
-        let start = start.min(SHARED - 8);
+        let start = start.min(SHARED_BYTES - 8);
         let (va, rkey) = self.shared[1 - from];
         let now = &self.expected[from].shared[start..start + 8];
         let now = u64::from_ne_bytes(now.try_into().expect("eight bytes"));
@@ -79,7 +79,7 @@ impl Scenario {
             ),
         };
         let remote = remote(va + start as u64, rkey);
-        let local = self.pair.ends[from].memory.alloc(8);
+        let local = self.pair.hosts[from].memory.alloc(8);
         self.post(from, SendOp::Atomic { remote, op }, 8, false, Some(local));
         let expected = &mut self.expected[from];
         expected.shared[start..start + 8].copy_from_slice(&new.to_ne_bytes());
@@ -88,7 +88,7 @@ impl Scenario {
     }
 
     fn atomic_write(&mut self, from: usize, start: usize) {
-        let start = start.min(SHARED - 8);
+        let start = start.min(SHARED_BYTES - 8);
         let (va, rkey) = self.shared[1 - from];
         let remote = remote(va + start as u64, rkey);
         let value = self.random.bits();
@@ -123,17 +123,17 @@ impl Scenario {
         self.expected[from].local.push(op);
     }
 
-    /// A key of the peer that is good for nothing but to be taken back.
-    fn key_to_take_back(&mut self, from: usize) -> Rkey {
+    /// Registers a key of the peer to be invalidated.
+    fn key_to_invalidate(&mut self, from: usize) -> Rkey {
         let (va, _) = self.shared[1 - from];
-        let rkey = self.pair.ends[1 - from].memory.register(va, 1, EVERYTHING);
+        let rkey = self.pair.hosts[1 - from].memory.register(va, 1, ALL_ACCESS);
         self.expected[from].invalidated.push(rkey);
         rkey
     }
 
     fn write(&mut self, from: usize, start: usize, len: usize, imm: Option<Imm>, fence: bool) {
         let bytes = self.bytes(len);
-        let local = self.pair.ends[from].memory.store(&bytes);
+        let local = self.pair.hosts[from].memory.store(&bytes);
         let (va, rkey) = self.shared[1 - from];
         let op = SendOp::Write {
             remote: remote(va + start as u64, rkey),
@@ -156,7 +156,7 @@ impl Scenario {
     }
 
     fn read(&mut self, from: usize, start: usize, len: usize) {
-        let local = self.pair.ends[from].memory.alloc(len);
+        let local = self.pair.hosts[from].memory.alloc(len);
         let (va, rkey) = self.shared[1 - from];
         let op = SendOp::Read {
             remote: remote(va + start as u64, rkey),
@@ -167,7 +167,7 @@ impl Scenario {
         expected.read.push((local, bytes));
     }
 
-    /// Keeps all that follows from overtaking the reads before.
+    /// Keeps later requests from overtaking earlier READs.
     fn fence(&mut self, from: usize) {
         let (va, rkey) = self.shared[1 - from];
         let op = SendOp::Write {
@@ -200,7 +200,7 @@ impl Scenario {
         wr
     }
 
-    /// Chooses a length: nothing, about an MTU, a few, or about as much as may be in flight.
+    /// Chooses a length: 0, about one MTU, a few MTUs, or about the flow limit.
     fn length(&mut self) -> usize {
         let mtu = self.setup.mtu.bytes() as usize;
         let random = &mut self.random;
@@ -212,7 +212,7 @@ impl Scenario {
             4 => random.below(8 * mtu),
             _ => random.below(3 * self.setup.flow.bytes as usize),
         };
-        len.min(LONGEST)
+        len.min(MAX_MESSAGE_LEN)
     }
 
     fn bytes(&mut self, len: usize) -> Vec<u8> {

@@ -94,9 +94,9 @@ fn a_begun_read_continues_after_max_rd_atomic_becomes_zero() {
 #[test]
 fn a_too_long_message_is_rejected() {
     let mut bench = Bench::new();
-    bench.post(SEND, MAX_MESSAGE + 1);
+    bench.post(SEND, MAX_MESSAGE_BYTES + 1);
     assert_eq!(bench.transmit(), []);
-    let id = u64::from(MAX_MESSAGE + 1);
+    let id = u64::from(MAX_MESSAGE_BYTES + 1);
     assert_eq!(bench.completions(), [(id, WcStatus::LocLenErr)]);
 }
 

@@ -34,10 +34,12 @@ use crate::{
         Pkt,
         ALL, //
     },
-    segmentation::tx_desc::{
-        BurstLimit,
-        Mtu,
-        TxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            BurstLimit,
+            TxPayload, //
+        }, //
     },
     status::{
         DropReason,

@@ -197,7 +197,7 @@ fn data_of_an_unrequested_part_is_an_error() {
     let mut host = (&mut bench.placed, None);
     let (requester, now) = (&mut bench.requester, bench.now);
     let taken = coalesced
-        .parse(|packet| requester.handle_response(now, &packet.standing_for(2), &mut host));
+        .parse(|packet| requester.handle_response(now, &packet.as_super_packet(2), &mut host));
     assert_eq!(taken, Ok(Taken::Whole));
     assert_eq!(bench.placed.len(), 3);
     assert_eq!(bench.completions(), [(2048, WcStatus::BadRespErr)]);

@@ -250,7 +250,7 @@ fn at_most_half_of_the_psn_space_is_in_flight() {
         };
         config.max_rd_atomic = 1;
     });
-    bench.post(READ, MAX_MESSAGE);
+    bench.post(READ, MAX_MESSAGE_BYTES);
     bench.post(SEND, 1);
     assert_eq!(
         psns(&bench.transmit()),

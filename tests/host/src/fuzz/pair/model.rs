@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What must become of what was asked for, told in the order of posting, without packets.
+//! The expected results of requests, computed in posting order, without packets.
 //!
-//! Owns the expectation. A request that must fail is known as such when it is posted: none after it may be seen
-//! by the peer. Where a requester gave up, nobody knows how far its requests came; only then both is right.
+//! A request that must fail is marked when it is posted: the peer must not see later ones. If a
+//! requester gave up, the progress of its requests is unknown, and either result is accepted.
 
 use super::*;
 use roce::{
@@ -18,33 +18,33 @@ use roce::{
     },
 };
 
-/// What one host asks the other for, and the receives for it there.
+/// Requests of one host, and the receives for them at its peer.
 #[derive(Default)]
 pub(in crate::fuzz) struct Side {
-    pub(super) asked: Vec<Asked>,
-    /// Receives posted at the other host.
+    pub(super) requests: Vec<Request>,
+    /// Receives posted at the peer.
     pub(super) receives: Vec<Receive>,
-    /// What the receive of a message of which the number is given shall be like.
-    pub(super) spoilt: Option<(usize, Spoilt)>,
-    /// Keys of the other host that are taken back, and keys of this one.
+    /// Number of the message whose receive must be invalid, and how.
+    pub(super) bad_receive: Option<(usize, BadReceive)>,
+    /// Invalidated keys of the peer, and of this host.
     pub(super) revoked: [Vec<Rkey>; 2],
-    /// READs were posted that a request which changes memory must not overtake.
+    /// Unfenced READs are posted; a request that modifies memory must not overtake them.
     pub(super) unfenced: bool,
-    /// The requests that were done with when the QP was reset last.
+    /// Number of requests retired before the last reset.
     pub(super) retired_before: u64,
 }
 
-/// A request, and what it needs to be judged.
-pub(super) struct Asked {
+/// A request and its expected results.
+pub(super) struct Request {
     pub(super) wr: SendWr,
-    /// What it carries.
+    /// Payload.
     pub(super) bytes: Vec<u8>,
-    /// Where what it reads goes.
+    /// Address of the local buffer.
     pub(super) local: u64,
-    /// Where in the shared memory of the peer it begins.
+    /// Offset in the shared memory of the peer.
     pub(super) start: usize,
-    /// How it must fail, if it must.
-    pub(super) verdict: Option<WcStatus>,
+    /// Status with which it must fail; `None` if it must succeed.
+    pub(super) expected_error: Option<WcStatus>,
 }
 
 /// A receive.
@@ -54,54 +54,59 @@ pub(super) struct Receive {
     pub(super) va: u64,
 }
 
-/// What is wrong with a receive.
+/// How a receive is invalid.
 #[derive(Clone, Copy)]
-pub(super) enum Spoilt {
+pub(super) enum BadReceive {
     Short,
     Bad,
 }
 
 impl Side {
-    /// Messages that use up a receive.
-    fn messages(&self) -> impl Iterator<Item = &Asked> {
-        self.asked.iter().filter(|asked| asked.wr.op.uses_receive())
+    /// Returns the messages that consume a receive.
+    fn messages(&self) -> impl Iterator<Item = &Request> {
+        self.requests
+            .iter()
+            .filter(|request| request.wr.op.uses_receive())
     }
 
-    /// Returns how many messages there are.
+    /// Returns the number of messages.
     pub(super) fn message_count(&self) -> usize {
         self.messages().count()
     }
 
-    /// Forgets what was posted, all of which is done with or forgotten by the QP.
-    pub(in crate::fuzz) fn forget_requests(&mut self, retired: u64) {
-        self.asked.clear();
+    /// Discards the requests, which are complete or were discarded by the QP.
+    pub(in crate::fuzz) fn clear_requests(&mut self, retired: u64) {
+        self.requests.clear();
         self.unfenced = false;
-        self.spoilt = None;
+        self.bad_receive = None;
         self.retired_before = retired;
     }
 
-    /// Forgets the receives at the other host.
-    pub(in crate::fuzz) fn forget_receives(&mut self) {
+    /// Discards the receives at the peer.
+    pub(in crate::fuzz) fn clear_receives(&mut self) {
         self.receives.clear();
     }
 
-    /// Returns how each request ended that has left the queue.
-    fn outcomes(&self, end: &End) -> Vec<WcStatus> {
-        let mut sent = end.sent.iter().peekable();
-        let retired = (end.retired - self.retired_before) as usize;
-        assert!(retired <= self.asked.len(), "each once");
-        let outcomes = self.asked[..retired].iter().map(|asked| {
-            let Some(done) = sent.next_if(|done| done.wr_id == asked.wr.wr_id) else {
-                assert!(!asked.wr.signaled, "success is told where that was wanted");
+    /// Returns the status of each request that has left the queue.
+    fn outcomes(&self, host: &Host) -> Vec<WcStatus> {
+        let mut sent = host.sent.iter().peekable();
+        let retired = (host.retired - self.retired_before) as usize;
+        assert!(retired <= self.requests.len(), "each once");
+        let outcomes = self.requests[..retired].iter().map(|request| {
+            let Some(done) = sent.next_if(|done| done.wr_id == request.wr.wr_id) else {
+                assert!(
+                    !request.wr.signaled,
+                    "success of a signaled request is reported"
+                );
                 return WcStatus::Success;
             };
-            assert_eq!(done.opcode, asked.wr.op.wc_opcode());
+            assert_eq!(done.opcode, request.wr.op.wc_opcode());
             if done.status == WcStatus::Success {
                 assert!(
-                    asked.wr.signaled,
-                    "success is told only where that was wanted"
+                    request.wr.signaled,
+                    "success of an unsignaled request is not reported"
                 );
-                assert_eq!(done.byte_len, asked.wr.length);
+                assert_eq!(done.byte_len, request.wr.length);
             }
             done.status
         });
@@ -112,179 +117,199 @@ impl Side {
 }
 
 impl World<'_> {
-    /// Checks what host `at` was told so far: each request once, in order; successes, then a failure, then
-    /// what was flushed; and each receive once, in order.
+    /// Checks the completions at host `at` so far: each request once and in order, successes, then
+    /// one failure, then flushed requests; each receive once and in order.
     pub(super) fn check_reports(&self, at: usize) {
-        let (end, side) = (&self.ends[at], &self.sides[at]);
-        let outcomes = side.outcomes(end);
-        let good = outcomes
+        let (host, side) = (&self.hosts[at], &self.sides[at]);
+        let outcomes = side.outcomes(host);
+        let succeeded = outcomes
             .iter()
             .take_while(|&&status| status == WcStatus::Success)
             .count();
-        for (index, status) in outcomes.iter().enumerate().skip(good) {
+        for (index, status) in outcomes.iter().enumerate().skip(succeeded) {
             match *status {
                 WcStatus::Success => panic!("nothing succeeds after a failure"),
                 WcStatus::WrFlushErr => {}
                 status => {
-                    assert_eq!(index, good, "one request fails");
-                    assert_eq!(Some(status), end.requester.error());
-                    self.check_failure(at, &side.asked[index], status);
+                    assert_eq!(index, succeeded, "one request fails");
+                    assert_eq!(Some(status), host.requester.error());
+                    self.check_failure(at, &side.requests[index], status);
                 }
             }
             assert_eq!(self.states[at], QpState::Err);
         }
-        let must_fail = side.asked[..good]
+        let must_fail = side.requests[..succeeded]
             .iter()
-            .any(|asked| asked.verdict.is_some());
-        assert!(self.torn || !must_fail, "what cannot be done succeeded");
+            .any(|request| request.expected_error.is_some());
+        assert!(
+            self.reset_in_use || !must_fail,
+            "an invalid request succeeded"
+        );
         self.check_receives(at);
     }
 
-    /// Checks that a request of `from` may end like this.
-    fn check_failure(&self, from: usize, asked: &Asked, status: WcStatus) {
-        let given_up = self.torn || self.harm > u32::from(RETRIES) || !self.listens(1 - from);
+    /// Checks that the request may fail with `status`.
+    fn check_failure(&self, from: usize, request: &Request, status: WcStatus) {
+        let given_up = self.reset_in_use
+            || self.faults_seen > u32::from(RETRY_CNT)
+            || !self.executes_requests(1 - from);
         match status {
-            _ if Some(status) == asked.verdict || self.torn => {}
-            WcStatus::RetryExcErr => assert!(given_up, "given up after {} faults", self.harm),
-            status => panic!("{status:?} instead of {:?}: {:?}", asked.verdict, asked.wr),
+            _ if Some(status) == request.expected_error || self.reset_in_use => {}
+            WcStatus::RetryExcErr => {
+                assert!(given_up, "given up after {} faults", self.faults_seen)
+            }
+            status => panic!(
+                "{status:?} instead of {:?}: {:?}",
+                request.expected_error, request.wr
+            ),
         }
     }
 
     fn check_receives(&self, at: usize) {
         let posted = &self.sides[1 - at].receives;
-        let received = &self.ends[at].received;
+        let received = &self.hosts[at].received;
         assert!(received.len() <= posted.len(), "each once");
-        let mut ended = false;
+        let mut failed = false;
         for ((done, _), receive) in received.iter().zip(posted) {
             assert_eq!(done.wr_id, receive.wr_id, "in order");
-            assert!(!ended || done.status == WcStatus::WrFlushErr);
-            ended |= done.status != WcStatus::Success;
-            assert!(!ended || self.states[at] == QpState::Err);
+            assert!(!failed || done.status == WcStatus::WrFlushErr);
+            failed |= done.status != WcStatus::Success;
+            assert!(!failed || self.states[at] == QpState::Err);
         }
         if self.states[at] == QpState::Err {
             assert_eq!(received.len(), posted.len(), "all are flushed");
         }
     }
 
-    /// Checks that nothing that was posted at `at` is left there.
+    /// Checks that all requests posted at `at` are flushed.
     pub(super) fn check_flushed(&self, at: usize) {
-        let done = self.sides[at].outcomes(&self.ends[at]).len();
-        assert_eq!(done, self.sides[at].asked.len(), "all are flushed");
+        let done = self.sides[at].outcomes(&self.hosts[at]).len();
+        assert_eq!(done, self.sides[at].requests.len(), "all are flushed");
     }
 
-    /// Checks that a QP that was reset tells nothing any more.
-    pub(in crate::fuzz) fn check_silent(&mut self, at: usize) {
-        let (sent, received) = (self.ends[at].sent.len(), self.ends[at].received.len());
-        let retired = self.ends[at].retired;
-        assert!(!self.turn(at, self.setup.burst), "nothing is sent");
-        let end = &mut self.ends[at];
-        end.requester.handle_timeout(self.now);
-        assert_eq!(end.requester.poll_timeout(), None);
-        assert!(!end.requester.has_work() && !end.responder.has_work());
-        assert_eq!(end.requester.free_slots() as usize, self.setup.slots);
-        let after = (end.sent.len(), end.received.len(), end.retired);
+    /// Checks that a QP in RESET sends and reports nothing.
+    pub(in crate::fuzz) fn check_reset(&mut self, at: usize) {
+        let (sent, received) = (self.hosts[at].sent.len(), self.hosts[at].received.len());
+        let retired = self.hosts[at].retired;
+        assert!(!self.run_engines(at, self.setup.burst), "nothing is sent");
+        let host = &mut self.hosts[at];
+        host.requester.handle_timeout(self.now);
+        assert_eq!(host.requester.poll_timeout(), None);
+        assert!(!host.requester.has_work() && !host.responder.has_work());
+        assert_eq!(host.requester.free_slots() as usize, self.setup.slots);
+        let after = (host.sent.len(), host.received.len(), host.retired);
         assert_eq!(after, (sent, received, retired), "nothing is reported");
     }
 
-    /// Checks what became of all that `from` asked for, once nothing happens any more.
+    /// Checks the results of the requests of `from`, after the last event.
     pub(super) fn check_outcome(&self, from: usize) {
-        let (end, side) = (&self.ends[from], &self.sides[from]);
-        let outcomes = side.outcomes(end);
+        let (host, side) = (&self.hosts[from], &self.sides[from]);
+        let outcomes = side.outcomes(host);
         if matches!(self.states[from], QpState::Rts | QpState::Err) {
-            assert_eq!(outcomes.len(), side.asked.len(), "all are done with");
+            assert_eq!(outcomes.len(), side.requests.len(), "all are complete");
         }
-        if self.torn {
+        if self.reset_in_use {
             return;
         }
-        let good = outcomes
+        let succeeded = outcomes
             .iter()
             .take_while(|&&status| status == WcStatus::Success)
             .count();
-        // As far as the peer may have got: nothing that must fail is seen there, nor what comes after it.
-        let far = side.asked.iter().position(|asked| asked.verdict.is_some());
-        let far = far.unwrap_or(side.asked.len());
-        self.check_memory(from, good, far);
-        self.check_messages(from, good, far);
-        self.check_effects(from, good, far);
+        // The peer may have executed requests up to the first one that must fail.
+        let max_executed = side
+            .requests
+            .iter()
+            .position(|request| request.expected_error.is_some());
+        let max_executed = max_executed.unwrap_or(side.requests.len());
+        self.check_memory(from, succeeded, max_executed);
+        self.check_messages(from, succeeded, max_executed);
+        self.check_effects(from, succeeded, max_executed);
     }
 
-    /// Checks every byte: of the peer's shared memory, and what was read of it.
-    fn check_memory(&self, from: usize, good: usize, far: usize) {
-        let (end, peer) = (&self.ends[from], &self.ends[1 - from]);
-        let mut shared = pattern((1 - from) as u64, SHARED);
-        for asked in &self.sides[from].asked[..good] {
-            let (start, len) = (asked.start, asked.wr.length as usize);
-            let found = &mut shared[start..start + if asked.touches() { len } else { 0 }];
-            if asked.yields() {
-                assert!(end.memory.get(asked.local, len) == found, "bytes read");
+    /// Checks the shared memory of the peer, and the data read from it.
+    fn check_memory(&self, from: usize, succeeded: usize, max_executed: usize) {
+        let (host, peer) = (&self.hosts[from], &self.hosts[1 - from]);
+        let mut shared = pattern((1 - from) as u64, SHARED_BYTES);
+        for request in &self.sides[from].requests[..succeeded] {
+            let (start, len) = (request.start, request.wr.length as usize);
+            let found = &mut shared[start..start + if request.accesses_shared() { len } else { 0 }];
+            if request.returns_data() {
+                assert!(host.memory.get(request.local, len) == found, "bytes read");
             }
-            asked.change(found);
+            request.apply(found);
         }
         let (va, _) = self.shared[1 - from];
-        let is = peer.memory.get(va, SHARED);
-        let mut known = vec![true; SHARED];
-        for asked in &self.sides[from].asked[good..far] {
-            if asked.touches() && !asked.wr.op.is_read() {
-                known[asked.start..asked.start + asked.wr.length as usize].fill(false);
+        let actual = peer.memory.get(va, SHARED_BYTES);
+        let mut known = vec![true; SHARED_BYTES];
+        for request in &self.sides[from].requests[succeeded..max_executed] {
+            if request.accesses_shared() && !request.wr.op.is_read() {
+                known[request.start..request.start + request.wr.length as usize].fill(false);
             }
         }
-        let wrong = (0..SHARED).find(|&at| known[at] && is[at] != shared[at]);
+        let wrong = (0..SHARED_BYTES).find(|&at| known[at] && actual[at] != shared[at]);
         assert_eq!(wrong, None, "bytes written");
     }
 
-    /// Checks every message that was received.
-    fn check_messages(&self, from: usize, good: usize, far: usize) {
-        let (side, peer) = (&self.sides[from], &self.ends[1 - from]);
-        let count = |asked: &[Asked]| asked.iter().filter(|a| a.wr.op.uses_receive()).count();
+    /// Checks the received messages.
+    fn check_messages(&self, from: usize, succeeded: usize, max_executed: usize) {
+        let (side, peer) = (&self.sides[from], &self.hosts[1 - from]);
+        let count =
+            |requests: &[Request]| requests.iter().filter(|a| a.wr.op.uses_receive()).count();
         let received = &peer.received;
-        let whole = received
+        let complete = received
             .iter()
             .take_while(|(done, _)| done.status == WcStatus::Success)
             .count();
-        let (least, most) = (count(&side.asked[..good]), count(&side.asked[..far]));
-        assert!((least..=most).contains(&whole), "{least} {whole} {most}");
+        let (min, max) = (
+            count(&side.requests[..succeeded]),
+            count(&side.requests[..max_executed]),
+        );
+        assert!((min..=max).contains(&complete), "{min} {complete} {max}");
         let messages = side.messages().zip(&side.receives);
-        for ((asked, receive), (done, solicited)) in messages.zip(&received[..whole]) {
-            let len = asked.bytes.len();
-            let (opcode, imm, invalidated) = asked.announced();
+        for ((request, receive), (done, solicited)) in messages.zip(&received[..complete]) {
+            let len = request.bytes.len();
+            let (opcode, imm, invalidated) = request.recv_completion();
             assert_eq!(
                 (done.opcode, done.imm, done.invalidated),
                 (opcode, imm, invalidated)
             );
             assert_eq!(done.byte_len as usize, len);
-            assert_eq!(*solicited, asked.wr.solicited);
+            assert_eq!(*solicited, request.wr.solicited);
             if opcode == WcOpcode::Recv {
                 assert!(
-                    peer.memory.get(receive.va, len) == asked.bytes,
+                    peer.memory.get(receive.va, len) == request.bytes,
                     "bytes received"
                 );
             }
         }
     }
 
-    /// Checks what was done beside.
-    fn check_effects(&self, from: usize, good: usize, far: usize) {
-        let (side, end, peer) = (&self.sides[from], &self.ends[from], &self.ends[1 - from]);
-        let count = |many: usize, kind: fn(&SendOp) -> bool| {
-            side.asked[..many].iter().filter(|a| kind(&a.wr.op)).count()
+    /// Checks atomics, flushes, local operations and invalidated keys.
+    fn check_effects(&self, from: usize, succeeded: usize, max_executed: usize) {
+        let (side, host, peer) = (&self.sides[from], &self.hosts[from], &self.hosts[1 - from]);
+        let count = |end: usize, kind: fn(&SendOp) -> bool| {
+            side.requests[..end]
+                .iter()
+                .filter(|a| kind(&a.wr.op))
+                .count()
         };
         let between = |done: usize, kind: fn(&SendOp) -> bool| {
-            let range = count(good, kind)..=count(far, kind);
+            let range = count(succeeded, kind)..=count(max_executed, kind);
             assert!(range.contains(&done), "{done} of {range:?}");
         };
         between(peer.atomics as usize, |op| {
             matches!(op, SendOp::Atomic { .. } | SendOp::AtomicWrite { .. })
         });
         between(peer.flushed.len(), |op| matches!(op, SendOp::Flush { .. }));
-        let local = |asked: &Asked| match asked.wr.op {
+        let local = |request: &Request| match request.wr.op {
             SendOp::Local(op) => Some(op),
             _ => None,
         };
-        let wanted: Vec<LocalOp> = side.asked.iter().filter_map(local).collect();
-        let performed: Vec<_> = end.performed.iter().map(|(_, op)| *op).collect();
-        assert!(wanted.starts_with(&performed), "in order");
-        assert!(performed.len() >= count(good, |op| matches!(op, SendOp::Local(_))));
-        for (at, keys) in [peer, end].into_iter().zip(&side.revoked) {
+        let expected: Vec<LocalOp> = side.requests.iter().filter_map(local).collect();
+        let performed: Vec<_> = host.performed.iter().map(|(_, op)| *op).collect();
+        assert!(expected.starts_with(&performed), "in order");
+        assert!(performed.len() >= count(succeeded, |op| matches!(op, SendOp::Local(_))));
+        for (at, keys) in [peer, host].into_iter().zip(&side.revoked) {
             let taken = at.invalidated.iter().filter(|key| keys.contains(key));
             let taken: Vec<_> = taken.copied().collect();
             assert!(keys.starts_with(&taken), "each once, in order");
@@ -292,22 +317,22 @@ impl World<'_> {
     }
 }
 
-impl Asked {
-    /// Returns whether it is about bytes of the peer's shared memory.
-    fn touches(&self) -> bool {
+impl Request {
+    /// Returns whether it accesses shared memory of the peer.
+    fn accesses_shared(&self) -> bool {
         match self.wr.op {
             SendOp::Write { .. } | SendOp::Atomic { .. } | SendOp::AtomicWrite { .. } => true,
             op => op.is_read(),
         }
     }
 
-    /// Returns whether bytes of the peer end up here.
-    fn yields(&self) -> bool {
+    /// Returns whether it stores data of the peer in local memory.
+    fn returns_data(&self) -> bool {
         self.wr.op.is_read() || matches!(self.wr.op, SendOp::Atomic { .. })
     }
 
-    /// Does to `bytes` what the peer has to do.
-    fn change(&self, bytes: &mut [u8]) {
+    /// Applies the request to `bytes`, as the peer must.
+    fn apply(&self, bytes: &mut [u8]) {
         match self.wr.op {
             SendOp::Write { .. } => bytes.copy_from_slice(&self.bytes),
             SendOp::AtomicWrite { value, .. } => bytes.copy_from_slice(&value.to_ne_bytes()),
@@ -324,13 +349,13 @@ impl Asked {
         }
     }
 
-    /// Returns how the peer's completion tells of it.
-    fn announced(&self) -> (WcOpcode, Option<Imm>, Option<Rkey>) {
+    /// Returns opcode, immediate data and invalidated key of the peer's completion.
+    fn recv_completion(&self) -> (WcOpcode, Option<Imm>, Option<Rkey>) {
         match self.wr.op {
             SendOp::Send { imm } => (WcOpcode::Recv, imm, None),
             SendOp::SendInvalidate { rkey } => (WcOpcode::Recv, None, Some(rkey)),
             SendOp::Write { imm, .. } => (WcOpcode::RecvRdmaWithImm, imm, None),
-            op => panic!("{op:?} uses no receive"),
+            op => panic!("{op:?} consumes no receive"),
         }
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is asked for: requests of every kind, some of which cannot be done, and receives.
+//! The requests of a run, of every kind, some of them invalid, and the receives.
 
 use super::{
     model::{
-        Asked,
+        BadReceive, //
         Receive,
-        Spoilt, //
+        Request,
     },
     *,
 };
@@ -25,67 +25,74 @@ use roce::{
         Remote,
         SendOp,
         SendWr,
-        MAX_MESSAGE, //
+        MAX_MESSAGE_BYTES, //
     },
 };
 
 impl World<'_> {
-    /// Posts a request that can be done.
-    pub(super) fn ask(&mut self) {
+    /// Posts a valid request.
+    pub(super) fn post_valid(&mut self) {
         let choice = self.bytes.byte();
         let from = usize::from(choice & 1);
         let imm = (choice & 2 != 0).then_some(Imm([choice; 4]));
         let kind = usize::from(choice >> 2) % 16;
         let (start, len) = self.range();
-        let at = self.place(from, start);
+        let target = self.shared_at(from, start);
         let aligned = start & !7;
-        let eight = self.place(from, aligned);
+        let aligned_target = self.shared_at(from, aligned);
         let (op, start, len) = match kind {
             0..=3 => (SendOp::Send { imm }, 0, len),
-            4 => (self.revoke_there(from), 0, len),
-            5..=7 => (SendOp::Write { remote: at, imm }, start, len),
-            8 | 9 => (SendOp::Read { remote: at }, start, len),
-            10 => (self.revoke_here(from, at), start, len),
-            11 | 12 => (self.atomic(eight), aligned, 8),
+            4 => (self.send_invalidate(from), 0, len),
+            5..=7 => (
+                SendOp::Write {
+                    remote: target,
+                    imm,
+                },
+                start,
+                len,
+            ),
+            8 | 9 => (SendOp::Read { remote: target }, start, len),
+            10 => (self.read_invalidate(from, target), start, len),
+            11 | 12 => (self.atomic(aligned_target), aligned, 8),
             13 => {
                 let value = (u64::from(self.bytes.byte()) << 32) | 0x1234;
                 (
                     SendOp::AtomicWrite {
-                        remote: eight,
+                        remote: aligned_target,
                         value,
                     },
                     aligned,
                     8,
                 )
             }
-            14 => (self.flush(at, len), start, 0),
+            14 => (self.flush(target, len), start, 0),
             _ => (self.local(), 0, 0),
         };
         self.post(from, op, (start, len), None);
     }
 
-    /// Posts a request that cannot be done. Whatever comes after it must fail too.
-    pub(super) fn spoil(&mut self) {
+    /// Posts an invalid request. All later requests must fail.
+    pub(super) fn post_invalid(&mut self) {
         let choice = self.bytes.byte();
         let from = usize::from(choice & 1);
         if self.sides[from]
-            .asked
+            .requests
             .iter()
-            .any(|asked| asked.verdict.is_some())
+            .any(|request| request.expected_error.is_some())
         {
             return;
         }
         let (start, len) = self.range();
         let len = len.max(1);
         let (va, rkey) = self.shared[1 - from];
-        let nowhere = remote(va, Rkey::new(1));
-        let beyond = remote(va + SHARED as u64 + 1 - len as u64, rkey);
-        let uneven = remote(va + 1, rkey);
+        let bad_key = remote(va, Rkey::new(1));
+        let outside = remote(va + SHARED_BYTES as u64 + 1 - len as u64, rkey);
+        let unaligned = remote(va + 1, rkey);
         let (send, denied) = (SendOp::Send { imm: None }, WcStatus::RemAccessErr);
         let (op, len, status) = match (choice >> 1) % 12 {
             0 => (
                 SendOp::Write {
-                    remote: nowhere,
+                    remote: bad_key,
                     imm: None,
                 },
                 len,
@@ -93,58 +100,58 @@ impl World<'_> {
             ),
             1 => (
                 SendOp::Write {
-                    remote: beyond,
+                    remote: outside,
                     imm: Some(Imm([9; 4])),
                 },
                 len,
                 denied,
             ),
-            2 => (SendOp::Read { remote: nowhere }, len, denied),
-            3 => (SendOp::Read { remote: beyond }, len, denied),
+            2 => (SendOp::Read { remote: bad_key }, len, denied),
+            3 => (SendOp::Read { remote: outside }, len, denied),
             4 => (
                 SendOp::AtomicWrite {
-                    remote: uneven,
+                    remote: unaligned,
                     value: 7,
                 },
                 8,
                 WcStatus::RemInvReqErr,
             ),
-            5 => (self.atomic(uneven), 8, WcStatus::RemInvReqErr),
-            6 => (self.atomic(nowhere), 8, denied),
-            7 => (send, MAX_MESSAGE as usize + 1, WcStatus::LocLenErr),
-            8 => (self.flush(nowhere, 0), 0, denied),
-            9 => return self.spoil_receive(from, Spoilt::Short, WcStatus::RemInvReqErr),
-            10 => return self.spoil_receive(from, Spoilt::Bad, WcStatus::RemOpErr),
+            5 => (self.atomic(unaligned), 8, WcStatus::RemInvReqErr),
+            6 => (self.atomic(bad_key), 8, denied),
+            7 => (send, MAX_MESSAGE_BYTES as usize + 1, WcStatus::LocLenErr),
+            8 => (self.flush(bad_key, 0), 0, denied),
+            9 => return self.post_bad_receive(from, BadReceive::Short, WcStatus::RemInvReqErr),
+            10 => return self.post_bad_receive(from, BadReceive::Bad, WcStatus::RemOpErr),
             _ => (send, len, WcStatus::LocProtErr),
         };
         self.post(from, op, (start, len), Some(status));
     }
 
-    /// Posts a message whose receive cannot take it.
-    fn spoil_receive(&mut self, from: usize, how: Spoilt, status: WcStatus) {
+    /// Posts a message whose receive is too short or unusable.
+    fn post_bad_receive(&mut self, from: usize, how: BadReceive, status: WcStatus) {
         let side = &self.sides[from];
         let number = side.message_count();
-        if side.receives.len() > number || !self.may_ask(from) {
+        if side.receives.len() > number || !self.may_post(from) {
             return;
         }
         let side = &mut self.sides[from];
-        side.spoilt = Some((number, how));
+        side.bad_receive = Some((number, how));
         self.post(from, SendOp::Send { imm: None }, (0, 9), Some(status));
     }
 
-    /// Returns how many receives host `at` needs so that each message finds one. What was sent before a reset may
-    /// have taken some, and may still take as many as there are frames on their way; and a probe, which is nothing
-    /// new but to a host that was reset, takes one.
-    pub(super) fn wanted_receives(&self, at: usize) -> usize {
+    /// Returns the number of receives that host `at` lacks for the messages. Messages sent before a
+    /// reset may have consumed some, and frames in flight may consume others; so may an ACK probe,
+    /// which is a new request to a QP that was reset.
+    pub(super) fn missing_receives(&self, at: usize) -> usize {
         let side = &self.sides[1 - at];
-        let taken = match self.torn {
-            true => self.ends[at].received.len() + self.wires[at].len() + 1,
+        let consumed = match self.reset_in_use {
+            true => self.hosts[at].received.len() + self.network[at].len() + 1,
             false => 0,
         };
-        (side.message_count() + taken).saturating_sub(side.receives.len())
+        (side.message_count() + consumed).saturating_sub(side.receives.len())
     }
 
-    /// Posts a receive at host `at`, if it may, and there are not too many.
+    /// Posts a receive at host `at`, if the state permits and not too many are posted.
     pub(super) fn post_receive(&mut self, at: usize) {
         let side = &self.sides[1 - at];
         if self.states[at] != QpState::Reset && side.receives.len() < side.message_count() + 8 {
@@ -152,26 +159,28 @@ impl World<'_> {
         }
     }
 
-    /// Posts a receive at host `at`, long enough for whatever comes.
+    /// Posts a receive at host `at` for a message of any length.
     pub(super) fn add_receive(&mut self, at: usize) {
         let side = &mut self.sides[1 - at];
         let number = side.receives.len();
-        let (len, bad) = match side.spoilt {
-            Some((index, Spoilt::Short)) if index == number => (8, None),
-            Some((index, Spoilt::Bad)) if index == number => (SHARED, Some(WcStatus::LocProtErr)),
-            _ => (SHARED, None),
+        let (len, bad) = match side.bad_receive {
+            Some((index, BadReceive::Short)) if index == number => (8, None),
+            Some((index, BadReceive::Bad)) if index == number => {
+                (SHARED_BYTES, Some(WcStatus::LocProtErr))
+            }
+            _ => (SHARED_BYTES, None),
         };
         self.next_wr += 1;
         let wr_id = self.next_wr;
-        let va = self.ends[at].memory.alloc(len);
+        let va = self.hosts[at].memory.alloc(len);
         self.sides[1 - at].receives.push(Receive { wr_id, va });
-        self.ends[at].post_receive(wr_id, va, len, bad);
-        self.follow(at);
+        self.hosts[at].post_receive(wr_id, va, len, bad);
+        self.apply_errors(at);
     }
 
-    /// Returns whether `from` may be given a request.
-    fn may_ask(&self, from: usize) -> bool {
-        self.states[from] != QpState::Reset && self.sides[from].asked.len() < MOST
+    /// Returns whether a request may be posted at `from`.
+    fn may_post(&self, from: usize) -> bool {
+        self.states[from] != QpState::Reset && self.sides[from].requests.len() < MAX_REQUESTS
     }
 
     fn post(
@@ -179,15 +188,15 @@ impl World<'_> {
         from: usize,
         op: SendOp,
         (start, len): (usize, usize),
-        verdict: Option<WcStatus>,
+        expected_error: Option<WcStatus>,
     ) {
-        if !self.may_ask(from) {
+        if !self.may_post(from) {
             return;
         }
         let side = &self.sides[from];
         let flags = self.bytes.byte();
-        // What changes memory may overtake a READ before it, unless it is fenced.
-        let changes = matches!(
+        // A request that modifies memory may overtake an earlier READ, unless it is fenced.
+        let modifies = matches!(
             op,
             SendOp::Write { .. } | SendOp::Atomic { .. } | SendOp::AtomicWrite { .. }
         );
@@ -196,18 +205,18 @@ impl World<'_> {
             wr_id: self.next_wr,
             signaled: flags & 3 != 0,
             solicited: flags & 4 != 0,
-            fence: flags & 24 == 24 || changes && side.unfenced,
+            fence: flags & 24 == 24 || modifies && side.unfenced,
             ..request(op, len)
         };
-        let carried = op.sends_payload() && len <= SHARED;
-        let bytes = match carried {
+        let has_payload = op.sends_payload() && len <= SHARED_BYTES;
+        let bytes = match has_payload {
             true => pattern(self.next_wr, len),
             false => Vec::new(),
         };
-        let memory = &mut self.ends[from].memory;
-        let local = match carried {
+        let memory = &mut self.hosts[from].memory;
+        let local = match has_payload {
             true => memory.store(&bytes),
-            false => memory.alloc(if len <= SHARED { len } else { 0 }),
+            false => memory.alloc(if len <= SHARED_BYTES { len } else { 0 }),
         };
         let side = &mut self.sides[from];
         side.unfenced = op.is_read() || side.unfenced && !wr.fence;
@@ -216,42 +225,42 @@ impl World<'_> {
             SendOp::ReadInvalidate { rkey, .. } => side.revoked[1].push(rkey),
             _ => {}
         }
-        side.asked.push(Asked {
+        side.requests.push(Request {
             wr,
             bytes,
             local,
             start,
-            verdict,
+            expected_error,
         });
-        let missing = verdict == Some(WcStatus::LocProtErr);
-        self.ends[from].post(wr, (!missing).then_some(local));
-        self.follow(from);
+        let no_memory = expected_error == Some(WcStatus::LocProtErr);
+        self.hosts[from].post(wr, (!no_memory).then_some(local));
+        self.apply_errors(from);
     }
 
-    // What requests are about.
+    // Operands of requests.
 
-    /// Chooses a part of the shared memory.
+    /// Chooses a range of the shared memory.
     fn range(&mut self) -> (usize, usize) {
         let mtu = self.setup.mtu.bytes();
-        let len = self.bytes.number(mtu) as usize % (SHARED + 1);
-        let start = usize::from(self.bytes.byte()) * 16 % (SHARED - len.max(8) + 1);
+        let len = self.bytes.number(mtu) as usize % (SHARED_BYTES + 1);
+        let start = usize::from(self.bytes.byte()) * 16 % (SHARED_BYTES - len.max(8) + 1);
         (start, len)
     }
 
-    fn place(&self, from: usize, start: usize) -> Remote {
+    fn shared_at(&self, from: usize, start: usize) -> Remote {
         let (va, rkey) = self.shared[1 - from];
         remote(va + start as u64, rkey)
     }
 
-    fn revoke_there(&mut self, from: usize) -> SendOp {
+    fn send_invalidate(&mut self, from: usize) -> SendOp {
         let (va, _) = self.shared[1 - from];
-        let rkey = self.ends[1 - from].memory.register(va, 1, EVERYTHING);
+        let rkey = self.hosts[1 - from].memory.register(va, 1, ALL_ACCESS);
         SendOp::SendInvalidate { rkey }
     }
 
-    fn revoke_here(&mut self, from: usize, remote: Remote) -> SendOp {
+    fn read_invalidate(&mut self, from: usize, remote: Remote) -> SendOp {
         let (va, _) = self.shared[from];
-        let rkey = self.ends[from].memory.register(va, 1, EVERYTHING);
+        let rkey = self.hosts[from].memory.register(va, 1, ALL_ACCESS);
         SendOp::ReadInvalidate { remote, rkey }
     }
 
@@ -259,7 +268,7 @@ impl World<'_> {
         let number = u64::from(self.bytes.byte()) | 0xffff_ff00;
         let op = match number & 1 {
             0 => AtomicOp::FetchAdd { add: number },
-            // The second time in the same place, it finds what it put there.
+            // Succeeds when it is repeated at the same address.
             _ => AtomicOp::CompareSwap {
                 compare: number,
                 swap: number ^ 2,

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The peer that answers as it should, in the end: what it is asked for, and no more; and what may be on the way there.
+//! The well-behaved peer at the end of a run, and the largest possible flow limit.
 
 use super::*;
 
 impl World {
-    /// How much may be in flight at most: no round trip took longer than all of this.
-    pub(super) fn widest(&self) -> FlowLimit {
-        let trips = self.now.as_nanos() / 1_000_000;
-        let factor = trips.clamp(1, 4) as u32;
+    /// Returns the largest possible flow limit: the RTT is at most the elapsed time.
+    pub(super) fn max_flow(&self) -> FlowLimit {
+        let elapsed_ms = self.now.as_nanos() / 1_000_000;
+        let factor = elapsed_ms.clamp(1, 4) as u32;
         FlowLimit {
-            bytes: FLOW.bytes * factor,
-            packets: FLOW.packets * factor,
+            bytes: FLOW_LIMIT.bytes * factor,
+            packets: FLOW_LIMIT.packets * factor,
         }
     }
 
-    /// Plays a peer that answers everything, and checks that it all completes.
+    /// Responds to all requests, and checks that they complete.
     pub(super) fn finish(&mut self) {
         self.requester.resume();
-        if self.posted.iter().any(|posted| posted.length > MODEST) {
+        if self
+            .posted
+            .iter()
+            .any(|posted| posted.length > MAX_ANSWERED_BYTES)
+        {
             self.requester.fail();
         }
         for _ in 0..10_000 {
@@ -34,7 +38,7 @@ impl World {
             self.perform(false);
             self.exchange();
         }
-        panic!("never done: {:?}", self.requester);
+        panic!("does not complete: {:?}", self.requester);
     }
 
     fn exchange(&mut self) {
@@ -43,35 +47,35 @@ impl World {
             packets: 1,
         };
         let burst = self.requester.burst(self.now, limit);
-        let Some(segment) = burst.sparse_ack_requests(true).next() else {
+        let Some(desc) = burst.sparse_ack_requests(true).next() else {
             return;
         };
-        let headers = segment.headers.emit(segment.length as usize);
-        let len = headers.len() + segment.length.next_multiple_of(4) as usize + 4;
+        let headers = desc.headers.emit(desc.length as usize);
+        let len = headers.len() + desc.length.next_multiple_of(4) as usize + 4;
         let request = Packet::parse(headers.as_slice(), len).expect("a packet");
         let (psn, reth) = (request.psn(), request.reth());
         match (request.opcode().operation(), reth) {
             (Operation::CompareSwap | Operation::FetchAdd, _) => {
-                self.answer(Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, 0);
+                self.deliver_response(Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, 0);
             }
             (Operation::AtomicWrite | Operation::Flush, _) => {
-                self.answer(Opcode::RC_READ_RESPONSE_ONLY, psn, 0);
+                self.deliver_response(Opcode::RC_READ_RESPONSE_ONLY, psn, 0);
             }
             (Operation::ReadRequest, Some(reth)) => {
                 for index in 0..Mtu::Mtu256.packets(reth.len) {
                     let payload = Mtu::Mtu256.payload(index, reth.len);
-                    self.answer(Opcode::RC_READ_RESPONSE_ONLY, psn.add(index), payload);
+                    self.deliver_response(Opcode::RC_READ_RESPONSE_ONLY, psn.add(index), payload);
                 }
             }
             _ if request.ack_request() => {
                 let last = self.requester.next_psn().sub(1);
-                self.answer(Opcode::RC_ACKNOWLEDGE, last, 0);
+                self.deliver_response(Opcode::RC_ACKNOWLEDGE, last, 0);
             }
             _ => {}
         }
     }
 
-    fn answer(&mut self, opcode: Opcode, psn: Psn, payload: u32) {
+    fn deliver_response(&mut self, opcode: Opcode, psn: Psn, payload: u32) {
         let aeth = Aeth {
             syndrome: Syndrome::ACK_UNLIMITED,
             msn: Msn::new(0),
@@ -81,10 +85,12 @@ impl World {
             .emit(payload as usize);
         let len = headers.len() + payload.next_multiple_of(4) as usize + 4;
         let packet = Packet::parse(headers.as_slice(), len).expect("a packet");
-        let mut host = Host {
+        let mut context = TestContext {
             posted: &self.posted,
-            refuse: false,
+            copies_fail: false,
         };
-        let _ = self.requester.handle_response(self.now, &packet, &mut host);
+        let _ = self
+            .requester
+            .handle_response(self.now, &packet, &mut context);
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One host: a QP, its memory and its queues, around the core as a driver is.
+//! A host: a QP, its memory and its queues, driving the protocol core as the driver does.
 //!
-//! Owns what a driver owns and does what a driver does, in the plainest way. Knows no network:
-//! it takes frames and gives frames.
+//! A host exchanges frames with the network: the bytes of one packet from the BTH to the pad,
+//! without ICRC.
 
 use crate::{
     memory::Memory,
@@ -38,14 +38,16 @@ use roce::{
     recv_context::RecvContext,
     segmentation::{
         gso::MAX_GSO_PACKETS,
+        mtu::{
+            Mtu,
+            MAX_PSNS, //
+        },
         tx_desc::{
             BurstLimit,
-            Mtu,
             RxPayload,
             SlotIndex,
             TxDesc,
-            TxPayload,
-            MAX_PSNS, //
+            TxPayload, //
         }, //
     },
     status::{
@@ -71,98 +73,100 @@ use roce::{
 };
 use std::collections::VecDeque;
 
+mod context;
 mod frames;
-mod host;
+mod loopback;
 mod state;
-mod visit;
 
+use context::{
+    PacketContext,
+    ReceiveQueue, //
+};
 use frames::{
-    all_of_it,
+    coalesce,
     frame,
-    join,
+    payload_if_present,
     request_payload, //
     split,
-};
-use host::{
-    Host,
-    ReceiveQueue, //
 };
 use state::{
     requester_config,
     responder_config, //
 };
 
-/// A receive that waits for a message.
+/// A posted receive.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
     wr: RecvWr,
     va: u64,
+    /// Error when the receive is taken.
     bad: Option<WcStatus>,
 }
 
-/// One host.
-pub struct End {
-    /// The half that sends.
+/// A host.
+pub struct Host {
+    /// The send engine.
     pub requester: Requester<Vec<Slot>>,
-    /// The half that receives.
+    /// The receive engine.
     pub responder: Responder<Vec<ReplayEntry>>,
-    /// The memory.
+    /// Memory.
     pub memory: Memory,
-    /// Completions of what was sent, in the order in which they were reported.
+    /// Completions of sends, in order.
     pub sent: Vec<Completion>,
-    /// Completions of what was received, and whether each was solicited.
+    /// Completions of receives, and whether each was solicited.
     pub received: Vec<(Completion, bool)>,
-    /// Work requests that left the send queue, reported or not.
+    /// Number of WRs that left the send queue, with or without a completion.
     pub retired: u64,
-    /// Packets dropped, by reason.
+    /// Reasons of dropped packets.
     pub dropped: Vec<DropReason>,
-    /// Local operations, as they were carried out: which slot, and what.
+    /// Executed local operations and their slots.
     pub performed: Vec<(SlotIndex, LocalOp)>,
-    /// What the local operations after this many end with.
+    /// Status of the local operations after this many.
     pub local_fault: Option<(usize, WcStatus)>,
-    /// Keys that were taken back at the wish of the peer or of a READ.
+    /// Keys invalidated by the peer or by a READ.
     pub invalidated: Vec<Rkey>,
-    /// Flushes that were carried out.
+    /// Executed flushes.
     pub flushed: Vec<(Remote, FlushScope, Placement)>,
-    /// Atomic operations and writes that were carried out.
+    /// Number of executed atomic operations and atomic writes.
     pub atomics: u64,
-    /// Why the responder went to the error state.
+    /// Why the responder entered the error state.
     pub fatal: Option<Fatal>,
     setup: Setup,
-    /// Where the bytes of the request in each slot are.
+    /// Address of the payload of the request in each slot.
     locals: Vec<Option<u64>>,
-    backlog: VecDeque<(SendWr, Option<u64>)>,
+    /// Requests that wait for a free slot.
+    waiting: VecDeque<(SendWr, Option<u64>)>,
     queue: ReceiveQueue,
-    absences: Absences,
-    /// Requests went by the wire that may not be answered yet.
-    by_wire: bool,
-    /// Answers went by the wire since the peer was here.
-    answered: bool,
+    page_faults: PageFaults,
+    /// Requests sent over the network may still be in flight.
+    requests_in_network: bool,
+    /// Responses were sent over the network since the last loopback pass of the peer.
+    responses_in_network: bool,
 }
 
-/// When memory is found absent: it is there at the next try, or the one after.
-struct Absences {
-    chances: Random,
-    /// In 1000.
-    chance: usize,
+/// Random page faults. Memory is present at the next access, or the one after.
+struct PageFaults {
+    random: Random,
+    /// Faults in 1000 accesses.
+    per_mille: usize,
 }
 
-impl Absences {
-    fn strike(&mut self) -> bool {
-        self.chance != 0 && self.chances.below(1000) < self.chance
+impl PageFaults {
+    fn occurs(&mut self) -> bool {
+        self.per_mille != 0 && self.random.below(1000) < self.per_mille
     }
 }
 
-impl End {
-    /// Makes host `which`, whose requests start at `send_psn` and whose peer's at `recv_psn`.
+impl Host {
+    /// Creates host `which`. Its requests start at `send_psn`, those of its peer at `recv_psn`.
     #[must_use]
     pub fn new(setup: &Setup, which: usize, send_psn: Psn, recv_psn: Psn) -> Self {
         let mut requester = Requester::new(vec![Slot::EMPTY; setup.slots]);
         requester.init();
         requester.configure(&requester_config(setup, which, send_psn));
         requester.start();
-        let room = usize::from(setup.max_dest_rd_atomic);
-        let mut responder = Responder::new(vec![ReplayEntry::EMPTY; room]);
+        let entries = usize::from(setup.max_dest_rd_atomic);
+        let mut responder = Responder::new(vec![ReplayEntry::EMPTY; entries]);
         responder.init();
         responder.configure(&responder_config(setup, which, recv_psn));
         responder.start();
@@ -182,24 +186,24 @@ impl End {
             fatal: None,
             setup: *setup,
             locals: vec![None; setup.slots],
-            backlog: VecDeque::new(),
+            waiting: VecDeque::new(),
             queue: ReceiveQueue::default(),
-            absences: Absences {
-                chances: Random::new(setup.seed ^ 0x0dd),
-                chance: setup.absent,
+            page_faults: PageFaults {
+                random: Random::new(setup.seed ^ 0x0dd),
+                per_mille: setup.page_faults_per_mille,
             },
-            by_wire: false,
-            answered: false,
+            requests_in_network: false,
+            responses_in_network: false,
         }
     }
 
-    /// Posts a work request, as soon as there is a slot for it.
+    /// Posts a WR as soon as a slot is free.
     pub fn post(&mut self, wr: SendWr, local: Option<u64>) {
-        self.backlog.push_back((wr, local));
-        self.fetch();
+        self.waiting.push_back((wr, local));
+        self.post_waiting();
     }
 
-    /// Posts a receive; `bad` says that it cannot be used.
+    /// Posts a receive. With `bad`, it cannot be used.
     pub fn post_receive(&mut self, wr_id: u64, va: u64, len: usize, bad: Option<WcStatus>) {
         let length = u32::try_from(len).expect("a receive of at most 4 GiB");
         self.queue.posted.push_back(Posted {
@@ -209,8 +213,8 @@ impl End {
         });
     }
 
-    /// Takes frames that have come in one behind the other, without their ICRCs. Those that go on with a
-    /// message are taken as one; again, as long as memory is absent.
+    /// Handles consecutive received frames. Frames of one message are coalesced; a packet is
+    /// repeated while memory is not present.
     pub fn deliver(&mut self, now: Instant, frames: &[Vec<u8>]) {
         let mut at = 0;
         while let Some(first) = frames.get(at) {
@@ -218,83 +222,78 @@ impl End {
                 at += 1;
                 continue;
             };
-            let due = match packet.opcode().is_response() {
+            let expected = match packet.opcode().is_response() {
                 true => self.requester.oldest_psn(),
                 false => self.responder.expected_psn(),
             };
-            let joins = self.setup.runs && packet.psn() == due;
-            let most = if joins { frames.len() } else { at + 1 };
-            let (packet, bytes) = join(packet, first, &frames[at + 1..most], self.setup.mtu);
-            if self.take(now, &bytes, &packet) != Some(Taken::Paused) {
+            let coalesces = self.setup.super_packets && packet.psn() == expected;
+            let end = if coalesces { frames.len() } else { at + 1 };
+            let (packet, bytes) = coalesce(packet, first, &frames[at + 1..end], self.setup.mtu);
+            if self.handle(now, &bytes, &packet) != Some(Taken::Paused) {
                 at += u32_as_usize(packet.packets());
             }
             self.report();
         }
     }
 
-    /// Takes a frame apart.
+    /// Parses a frame.
     fn parse<'a>(&mut self, frame: &'a [u8]) -> Option<Packet<'a>> {
         let parsed = Packet::parse(frame, frame.len() + 4);
         self.dropped.extend(parsed.err());
         parsed.ok()
     }
 
-    /// Takes a packet, which may stand for several, with the bytes of all.
-    fn take(&mut self, now: Instant, frame: &[u8], packet: &Packet<'_>) -> Option<Taken> {
-        let mut host = Host {
+    /// Handles a packet or super-packet with the given bytes.
+    fn handle(&mut self, now: Instant, frame: &[u8], packet: &Packet<'_>) -> Option<Taken> {
+        let mut context = PacketContext {
             frame,
             memory: &mut self.memory,
             locals: &self.locals,
             queue: &mut self.queue,
             received: &mut self.received,
-            absences: &mut self.absences,
+            page_faults: &mut self.page_faults,
             invalidated: &mut self.invalidated,
             flushed: &mut self.flushed,
             atomics: &mut self.atomics,
         };
         let outcome = match packet.opcode().is_response() {
-            true => self.requester.handle_response(now, packet, &mut host),
-            false => self.responder.handle_request(packet, &mut host),
+            true => self.requester.handle_response(now, packet, &mut context),
+            false => self.responder.handle_request(packet, &mut context),
         };
         self.dropped.extend(outcome.err());
         self.fatal = self.fatal.or(self.responder.take_event());
         outcome.ok()
     }
 
-    /// Does what there is to do, as far as one burst of each half goes. Returns the frames to
-    /// send, from the BTH to the pad.
-    pub fn turn(&mut self, now: Instant, limit: BurstLimit) -> Vec<Vec<u8>> {
+    /// Runs both engines, for one burst each. Returns the frames to send.
+    pub fn run_engines(&mut self, now: Instant, limit: BurstLimit) -> Vec<Vec<u8>> {
         self.prepare();
         let mut frames = Vec::new();
-        // What finds memory absent is planned again.
-        while let Some(packets) = self.request(now, limit, &mut frames) {
+        // Packets whose memory is not present are planned again.
+        while let Some(packets) = self.send_requests(now, limit, &mut frames) {
             self.requester.unsend(packets);
         }
-        self.by_wire |= !frames.is_empty();
-        let requests = frames.len();
-        let mut refused = None;
-        while let Some(packets) = self.respond(limit, &mut frames, &mut refused) {
+        self.requests_in_network |= !frames.is_empty();
+        let request_frames = frames.len();
+        let mut failed_read = None;
+        while let Some(packets) = self.send_responses(limit, &mut frames, &mut failed_read) {
             self.responder.unsend(packets);
         }
-        if let Some((packets, error)) = refused {
+        if let Some((packets, error)) = failed_read {
             self.responder.abort_read(packets, error);
             self.fatal = self.fatal.or(self.responder.take_event());
-            // The refusal is still to be sent.
-            frames.extend(
-                self.responder
-                    .burst(limit)
-                    .map(|segment| frame(&segment, &[])),
-            );
+            // The NAK must still be sent.
+            frames.extend(self.responder.burst(limit).map(|desc| frame(&desc, &[])));
         }
-        self.answered |= frames.len() != requests;
+        self.responses_in_network |= frames.len() != request_frames;
         self.report();
         frames
     }
 
-    /// Reports, fetches, and does what needs no packet.
+    /// Reports completions, posts waiting requests and executes local operations.
     fn prepare(&mut self) {
         self.report();
-        self.fetch();
+        self.post_waiting();
         let (performed, fault) = (&mut self.performed, self.local_fault);
         while self.requester.perform_local(|slot, op| {
             performed.push((slot, op));
@@ -305,33 +304,34 @@ impl End {
         }) {}
     }
 
-    /// Plans requests. If the last found memory absent, returns how many of its packets.
-    fn request(
+    /// Sends requests. If memory of the last one is not present, returns the number of packets not
+    /// sent.
+    fn send_requests(
         &mut self,
         now: Instant,
         limit: BurstLimit,
         frames: &mut Vec<Vec<u8>>,
     ) -> Option<u32> {
-        for segment in self.setup.applied_to(self.requester.burst(now, limit)) {
-            let found = request_payload(&segment, &self.memory, &self.locals, &mut self.absences);
+        for desc in self.setup.configure(self.requester.burst(now, limit)) {
+            let found = request_payload(&desc, &self.memory, &self.locals, &mut self.page_faults);
             let bytes = match found {
                 Ok(bytes) => bytes,
-                Err(Obstacle::Absent) if segment.packets > 1 => {
-                    // The first packets of it may be there.
-                    let sent = self.absences.chances.below(u32_as_usize(segment.packets));
-                    let bytes = all_of_it(&segment, &self.memory, &self.locals);
-                    frames.extend(split(&segment, self.setup.mtu, &bytes).take(sent));
-                    return Some(segment.packets - sent as u32);
+                Err(Obstacle::Absent) if desc.packets > 1 => {
+                    // The first packets may be present.
+                    let sent = self.page_faults.random.below(u32_as_usize(desc.packets));
+                    let bytes = payload_if_present(&desc, &self.memory, &self.locals);
+                    frames.extend(split(&desc, self.setup.mtu, &bytes).take(sent));
+                    return Some(desc.packets - sent as u32);
                 }
-                Err(obstacle) => return self.stopped_by(obstacle).then_some(1),
+                Err(obstacle) => return self.abort_unless_absent(obstacle).then_some(1),
             };
-            frames.extend(split(&segment, self.setup.mtu, &bytes));
+            frames.extend(split(&desc, self.setup.mtu, &bytes));
         }
         None
     }
 
-    /// Ends a request whose own memory is bad. Returns whether its memory was only absent.
-    fn stopped_by(&mut self, obstacle: Obstacle<(SlotIndex, WcStatus)>) -> bool {
+    /// Aborts a request with a local error. Returns whether memory was only not present.
+    fn abort_unless_absent(&mut self, obstacle: Obstacle<(SlotIndex, WcStatus)>) -> bool {
         match obstacle {
             Obstacle::Absent => true,
             Obstacle::Refused((slot, status)) => {
@@ -341,67 +341,72 @@ impl End {
         }
     }
 
-    /// Plans answers. If the last found memory absent, returns how many of its packets.
-    fn respond(
+    /// Sends responses. If memory of the last one is not present, returns the number of packets not
+    /// sent.
+    fn send_responses(
         &mut self,
         limit: BurstLimit,
         frames: &mut Vec<Vec<u8>>,
-        refused: &mut Option<(u32, AccessError)>,
+        failed_read: &mut Option<(u32, AccessError)>,
     ) -> Option<u32> {
-        let run = if self.setup.runs { MAX_GSO_PACKETS } else { 1 };
-        for segment in self.responder.burst(limit).coalescing(run) {
-            let mut sent = segment.packets;
-            let bytes = match segment.source {
+        let max_packets = if self.setup.super_packets {
+            MAX_GSO_PACKETS
+        } else {
+            1
+        };
+        for desc in self.responder.burst(limit).coalescing(max_packets) {
+            let mut sent = desc.packets;
+            let bytes = match desc.source {
                 TxPayload::Remote(remote) => {
-                    if self.absences.strike() {
-                        sent = self.absences.chances.below(u32_as_usize(sent)) as u32;
+                    if self.page_faults.occurs() {
+                        sent = self.page_faults.random.below(u32_as_usize(sent)) as u32;
                     }
                     let access = Access::REMOTE_READ;
-                    if let Err(error) = self.memory.check(remote, segment.length, access) {
-                        *refused = Some((segment.packets, error));
+                    if let Err(error) = self.memory.check(remote, desc.length, access) {
+                        *failed_read = Some((desc.packets, error));
                         return None;
                     }
-                    self.memory.get(remote.va, u32_as_usize(segment.length))
+                    self.memory.get(remote.va, u32_as_usize(desc.length))
                 }
                 _ => &[],
             };
-            frames.extend(split(&segment, self.setup.mtu, bytes).take(u32_as_usize(sent)));
-            if sent != segment.packets {
-                return Some(segment.packets - sent);
+            frames.extend(split(&desc, self.setup.mtu, bytes).take(u32_as_usize(sent)));
+            if sent != desc.packets {
+                return Some(desc.packets - sent);
             }
         }
         None
     }
 
-    /// Checks what must hold at any time, if the peer is near.
+    /// Checks the invariants for a peer with a short RTT.
     ///
     /// # Panics
     ///
-    /// If it does not.
+    /// If an invariant does not hold.
     pub fn check(&self) {
         self.check_within(self.setup.flow);
     }
 
-    /// Checks what must hold at any time, if so much may be in flight.
+    /// Checks the invariants for a flow limit of `flow`.
     ///
     /// # Panics
     ///
-    /// If it does not.
+    /// If an invariant does not hold.
     pub fn check_within(&self, flow: FlowLimit) {
         let requester = &self.requester;
-        let (una, next, high) = (
+        let (oldest, next, highest) = (
             requester.oldest_psn(),
             requester.next_psn(),
             requester.psn(),
         );
         assert!(
-            next.since(una) <= high.since(una),
-            "{una:?} {next:?} {high:?}"
+            next.since(oldest) <= highest.since(oldest),
+            "{oldest:?} {next:?} {highest:?}"
         );
-        assert!(high.since(una) <= MAX_PSNS, "{una:?} {high:?}");
+        assert!(highest.since(oldest) <= MAX_PSNS, "{oldest:?} {highest:?}");
         let flight = requester.flight();
         assert!(flight.reads <= u32::from(self.setup.max_rd_atomic));
-        // One packet may exceed what may be in flight.
+        // A single packet may exceed the limit.
         let within = flight.packets <= flow.packets && flight.bytes <= flow.bytes;
         assert!(within || flight.packets == 1, "{flight:?}");
         let active = matches!(
@@ -409,30 +414,26 @@ impl End {
             RequesterState::Ready | RequesterState::Draining
         );
         assert!(
-            !active || (flight.packets == 0) == (next == una),
-            "{flight:?} {una:?} {next:?}"
+            !active || (flight.packets == 0) == (next == oldest),
+            "{flight:?} {oldest:?} {next:?}"
         );
     }
 
-    /// Hands posted requests to the core while it has slots.
-    fn fetch(&mut self) {
-        while let Some(&(wr, local)) = self.backlog.front() {
+    /// Posts waiting requests while slots are free.
+    fn post_waiting(&mut self) {
+        while let Some(&(wr, local)) = self.waiting.front() {
             let Some(slot) = self.requester.post(wr) else {
                 return;
             };
             self.locals[u32_as_usize(slot.0)] = local;
-            self.backlog.pop_front();
+            self.waiting.pop_front();
         }
     }
 
     fn report(&mut self) {
         while let Some(retired) = self.requester.poll_completion() {
             let slot = self.retired % self.setup.slots as u64;
-            assert_eq!(
-                u64::from(retired.slot.0),
-                slot,
-                "slots retire in their order"
-            );
+            assert_eq!(u64::from(retired.slot.0), slot, "slots retire in order");
             self.retired += 1;
             self.sent.extend(retired.completion);
         }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The states of a QP: what a driver does to the two halves, and to what was posted, when one changes.
-//!
-//! Owns the attributes of the halves. Which transition is legal is the table's to say.
+//! State transitions of a QP: applies the actions of a transition to both engines and to the posted
+//! WRs.
 
 use super::*;
 use roce::{
@@ -22,12 +21,12 @@ use roce::{
     wr::WcOpcode,
 };
 
-/// The number of the peer's QP, as host `which` knows it.
+/// QP number of the peer of host `which`.
 const fn peer_of(which: usize) -> Qpn {
     Qpn::new(0x11 + 1 - which as u32)
 }
 
-/// Returns the attributes of the half that sends.
+/// Returns the attributes of the send engine.
 pub(super) const fn requester_config(
     setup: &Setup,
     which: usize,
@@ -47,7 +46,7 @@ pub(super) const fn requester_config(
     }
 }
 
-/// Returns the attributes of the half that receives.
+/// Returns the attributes of the receive engine.
 pub(super) const fn responder_config(
     setup: &Setup,
     which: usize,
@@ -63,8 +62,8 @@ pub(super) const fn responder_config(
     }
 }
 
-impl End {
-    /// Does what a transition of host `which` asks for. The PSNs count where a half starts.
+impl Host {
+    /// Applies a transition of host `which`. The PSNs are used when an engine starts.
     pub fn modify(
         &mut self,
         transition: Transition,
@@ -73,7 +72,7 @@ impl End {
     ) {
         match transition.send {
             SendAction::Keep => {}
-            SendAction::Reset => self.forget_sends(),
+            SendAction::Reset => self.reset_sends(),
             SendAction::Init => self.requester.init(),
             SendAction::Start => {
                 let config = requester_config(&self.setup, which, send_psn);
@@ -101,25 +100,25 @@ impl End {
         }
     }
 
-    /// Reports every receive that is not complete as flushed.
+    /// Completes all receives as flushed.
     pub fn flush_receives(&mut self) {
         self.responder.fail();
-        let begun = self.responder.flush_receive();
+        let in_progress = self.responder.flush_receive();
         self.queue.in_progress = None;
         let posted = self.queue.posted.drain(..).map(|posted| {
             Completion::failed(posted.wr.wr_id, WcOpcode::Recv, WcStatus::WrFlushErr)
         });
-        let flushed = begun.into_iter().chain(posted);
+        let flushed = in_progress.into_iter().chain(posted);
         self.received
             .extend(flushed.map(|completion| (completion, false)));
     }
 
-    fn forget_sends(&mut self) {
+    fn reset_sends(&mut self) {
         self.requester.reset();
-        // What was posted and is not done with leaves the ring, as a driver clears it.
+        // Requests that are not complete leave the ring, as in the driver.
         let next = self.retired % self.setup.slots as u64;
         self.requester.align(SlotIndex(next as u32));
-        self.backlog.clear();
-        (self.by_wire, self.answered) = (false, false);
+        self.waiting.clear();
+        (self.requests_in_network, self.responses_in_network) = (false, false);
     }
 }

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The wire format told a second time, plainly and slowly, from the specification's tables.
+//! A second implementation of the wire format, from the tables of the specification.
 //!
-//! Nothing here uses the protocol crate's own tables or masks, or the comparison would prove
-//! nothing.
+//! It uses no table or mask of the protocol crate, so that the comparison is independent.
 
 use crate::crc::Bitwise;
 use roce::wire::icrc::Crc32 as _;
 
-/// Returns the ICRC of a packet that starts with its IP header and ends before its ICRC.
+/// Returns the ICRC of a packet from its IP header to its pad, without ICRC.
 ///
 /// # Panics
 ///
-/// If the packet is not long enough for IP, UDP and BTH.
+/// If the packet is shorter than IP, UDP and BTH headers.
 #[must_use]
 pub fn icrc(packet: &[u8]) -> [u8; 4] {
     let mut covered = packet.to_vec();
@@ -34,7 +33,7 @@ pub fn icrc(packet: &[u8]) -> [u8; 4] {
     covered[ip_len + 6..ip_len + 8].fill(0xff); // UDP checksum
     covered[ip_len + 8 + 4] = 0xff; // FECN, BECN, reserved
 
-    // Eight bytes of ones stand for the local route header.
+    // Eight bytes of ones replace the local route header.
     let after_lrh = Bitwise::update(!0, &[0xff; 8]);
     (!Bitwise::update(after_lrh, &covered)).to_le_bytes()
 }
@@ -44,17 +43,17 @@ pub fn icrc(packet: &[u8]) -> [u8; 4] {
 pub struct Row {
     /// Low five bits of the opcode.
     pub low: u8,
-    /// Its name there: operation, position, and what is special about it.
+    /// Name: operation, position and special property.
     pub name: &'static str,
-    /// The services that have it: letters of "RUD", for RC, UC and UD.
+    /// Services: letters of "RUD", for RC, UC and UD.
     pub services: &'static str,
-    /// Bytes of extension headers in RC and UC; UD has 8 more.
+    /// Bytes of extension headers in RC and UC. UD has 8 more.
     pub headers: usize,
-    /// Whether payload may follow.
+    /// Whether payload is allowed.
     pub payload: bool,
 }
 
-/// The opcode table of the specification, as far as it concerns RC, UC and UD.
+/// The opcode table of the specification for RC, UC and UD.
 pub const OPCODES: &[Row] = &[
     row(0x00, "send first", "RU", 0, true),
     row(0x01, "send middle", "RU", 0, true),
@@ -100,10 +99,10 @@ const fn row(
 }
 
 /// Returns the row of an opcode byte and its bytes of extension headers; `None` if the byte is not
-/// one of RC, UC or UD.
+/// an opcode of RC, UC or UD.
 #[must_use]
 pub fn row_of(byte: u8) -> Option<(&'static Row, usize)> {
-    let (letter, more) = match byte >> 5 {
+    let (letter, additional) = match byte >> 5 {
         0 => ('R', 0),
         1 => ('U', 0),
         3 => ('D', 8),
@@ -112,5 +111,5 @@ pub fn row_of(byte: u8) -> Option<(&'static Row, usize)> {
     OPCODES
         .iter()
         .find(|row| row.low == byte & 0x1f && row.services.contains(letter))
-        .map(|row| (row, row.headers + more))
+        .map(|row| (row, row.headers + additional))
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ranges of regions, split into pieces and chunks, against a byte-by-byte model. Compiles the module's own
-//! `extents.rs`.
+//! Division of ranges into extents and chunks (`rust/rdma/mm/extents.rs`), compared with a
+//! computation per byte.
 
-// The file imports `kernel::page`.
+// The file uses this name.
 extern crate self as kernel;
 
 use core::ops::Range;
-use extents::{
+use extents_rs::{
     chunk_addresses,
     chunk_of,
     ChunkRanges,
@@ -19,41 +19,42 @@ use page::PAGE_SIZE;
 use proptest::prelude::*;
 
 #[path = "../../../rust/rdma/mm/extents.rs"]
-mod extents;
+mod extents_rs;
 
-/// Stands in for `kernel::page`.
+/// Replaces the kernel's module.
 pub mod page {
-    /// Page size in bytes.
+    /// Length of a page in bytes.
     pub const PAGE_SIZE: usize = 4096;
 }
 
-const PAGE: u64 = PAGE_SIZE as u64;
+const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 
-/// An address that is only compared.
+/// A pointer that is not dereferenced.
 fn at(address: u64) -> *mut u8 {
     core::ptr::without_provenance_mut(usize::try_from(address).unwrap())
 }
 
-/// Returns a region of extents with the given lengths, each far from the previous one, and its length.
-fn region_of(lengths: &[u64], places: &[u64]) -> (Vec<Extent>, u64) {
+/// Creates a region of extents with these lengths, at separate addresses, with the given offsets
+/// from multiples of 4 GiB.
+fn extents(lengths: &[u64], page_offsets: &[u64]) -> (Vec<Extent>, u64) {
     let mut offset = 0;
-    let found = lengths
+    let extents = lengths
         .iter()
-        .zip(places)
+        .zip(page_offsets)
         .enumerate()
-        .map(|(number, (len, place))| {
+        .map(|(number, (len, position))| {
             let extent = Extent {
                 offset,
-                address: at(((number as u64 + 1) << 32) + place),
+                address: at(((number as u64 + 1) << 32) + position),
             };
             offset += len;
             extent
         });
-    let found = found.collect();
-    (found, offset)
+    let extents = extents.collect();
+    (extents, offset)
 }
 
-/// Returns the address of the byte at `offset`, found by a search through all extents.
+/// Returns the address of a byte by searching the extents.
 fn address_of(extents: &[Extent], offset: u64) -> usize {
     let extent = extents
         .iter()
@@ -62,7 +63,8 @@ fn address_of(extents: &[Extent], offset: u64) -> usize {
     extent.address.addr() + usize::try_from(offset - extent.offset).unwrap()
 }
 
-/// Checks that pieces have the right addresses, are consecutive, end where an extent ends, and are complete.
+/// Checks that the pieces have the right addresses, are consecutive, end at ends of extents, and
+/// cover the range.
 fn check_pieces(extents: &[Extent], end: u64, offset: u64, len: usize) {
     let inside = u128::from(offset) + len as u128 <= u128::from(end);
     let Some(pieces) = PieceIter::new(extents, end, offset, len) else {
@@ -78,20 +80,20 @@ fn check_pieces(extents: &[Extent], end: u64, offset: u64, len: usize) {
         assert_eq!(
             start.addr() + size - 1,
             address_of(extents, last),
-            "an extent ended before"
+            "a piece crosses the end of an extent"
         );
         next = last + 1;
         let ends = next == offset + len as u64;
         assert!(
             ends || extents.iter().any(|extent| extent.offset == next),
-            "split too early"
+            "ends too early"
         );
     }
     assert_eq!(next, offset + len as u64);
 }
 
 #[test]
-fn every_range_of_small_regions_is_whole() {
+fn every_range_of_small_regions_is_covered() {
     for lengths in [
         &[5_u64][..],
         &[1, 1, 1],
@@ -99,7 +101,7 @@ fn every_range_of_small_regions_is_whole() {
         &[1, 7, 2, 1],
         &[2, 2, 2, 2, 2],
     ] {
-        let (extents, end) = region_of(lengths, &[0, 4095, 1, 4096, 7]);
+        let (extents, end) = extents(lengths, &[0, 4095, 1, 4096, 7]);
         for offset in 0..=end + 2 {
             for len in 0..=end as usize + 2 {
                 check_pieces(&extents, end, offset, len);
@@ -109,48 +111,48 @@ fn every_range_of_small_regions_is_whole() {
 }
 
 #[test]
-fn ranges_at_the_ends_of_all_memory_are_whole_or_refused() {
-    // As for all kernel memory: one extent, in which every offset is an address.
-    let everything = [Extent {
+fn ranges_at_the_ends_of_the_address_space_are_covered_or_rejected() {
+    // As for kernel memory: one extent whose offsets are addresses.
+    let kernel_memory = [Extent {
         offset: 0,
         address: core::ptr::null_mut(),
     }];
     for offset in [0, 1, 1 << 32, 1 << 63, u64::MAX - 9, u64::MAX - 1, u64::MAX] {
         for len in [0, 1, 2, 9, 1 << 32, usize::MAX - 1, usize::MAX] {
-            check_pieces(&everything, u64::MAX, offset, len);
+            check_pieces(&kernel_memory, u64::MAX, offset, len);
         }
     }
     assert!(PieceIter::new(&[], 0, 0, 1).is_none());
     assert_eq!(PieceIter::new(&[], 0, 0, 0).unwrap().count(), 0);
 }
 
-/// Addresses around chunk boundaries and the end of the address space, and arbitrary ones.
+/// Addresses near chunk boundaries and near the end of the address space.
 fn address() -> impl Strategy<Value = u64> {
-    let meeting = (0..1_u64 << 43, 0..3 * PAGE, any::<bool>());
+    let boundary = (0..1_u64 << 43, 0..3 * PAGE_BYTES, any::<bool>());
     prop_oneof![
-        meeting.prop_map(|(chunk, far, up)| {
+        boundary.prop_map(|(chunk, distance, up)| {
             let near = chunk * ODP_CHUNK_BYTES;
             match up {
-                true => near.saturating_add(far),
-                false => near.saturating_sub(far),
+                true => near.saturating_add(distance),
+                false => near.saturating_sub(distance),
             }
         }),
         0..4 * ODP_CHUNK_BYTES,
-        (0..4 * ODP_CHUNK_BYTES).prop_map(|far| u64::MAX - far),
+        (0..4 * ODP_CHUNK_BYTES).prop_map(|distance| u64::MAX - distance),
         any::<u64>(),
     ]
 }
 
-/// A few chunks at most, so that there are few ranges.
+/// At most a few chunks.
 fn length() -> impl Strategy<Value = u64> {
     prop_oneof![
-        0..3 * PAGE,
+        0..3 * PAGE_BYTES,
         0..6 * ODP_CHUNK_BYTES,
-        (0..6_u64, 0..3_u64).prop_map(|(count, more)| count * ODP_CHUNK_BYTES + more)
+        (0..6_u64, 0..3_u64).prop_map(|(count, extra)| count * ODP_CHUNK_BYTES + extra)
     ]
 }
 
-/// Returns whether `inner` lies in `outer`.
+/// Whether `inner` lies in `outer`.
 fn within(inner: &Range<u64>, outer: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
@@ -159,57 +161,58 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
-    fn pieces_are_where_their_bytes_are(
+    fn pieces_have_the_addresses_of_their_bytes(
         lengths in prop::collection::vec(1..20_000_u64, 1..12),
-        places in prop::collection::vec(0..8192_u64, 12),
-        place: prop::sample::Index,
+        page_offsets in prop::collection::vec(0..8192_u64, 12),
+        position: prop::sample::Index,
         rest: prop::sample::Index,
         beyond in prop_oneof![4 => Just(0_usize), 1 => 0..3_usize],
     ) {
-        let (extents, end) = region_of(&lengths, &places);
+        let (extents, end) = extents(&lengths, &page_offsets);
         let size = usize::try_from(end).unwrap() + 1;
-        let offset = place.index(size);
+        let offset = position.index(size);
         check_pieces(&extents, end, offset as u64, rest.index(size - offset) + beyond);
     }
 
     #[test]
-    fn ranges_are_in_their_chunks(
+    fn parts_do_not_cross_chunks(
         start in address(),
         len in prop_oneof![length(), Just(u64::MAX)],
         offset in prop_oneof![length(), address()],
         count in length(),
     ) {
-        // As `OnDemand::new` ensures: the region does not wrap around the address space.
+        // Within the address space, as in `OnDemand::new`.
         prop_assume!(len > 0);
         let len = len.min(u64::MAX - start);
         let region = start..start + len;
         let inside = u128::from(offset) + u128::from(count) <= u128::from(len);
-        let Some(ranges) = ChunkRanges::new(start, len, offset, count) else {
+        let Some(parts) = ChunkRanges::new(start, len, offset, count) else {
             prop_assert!(!inside);
             return Ok(());
         };
         prop_assert!(inside);
         let mut next = start + offset;
-        for range in ranges {
-            prop_assert_eq!(range.start, next);
-            prop_assert!(range.end > range.start && within(&range, &region));
-            prop_assert_eq!(range.start / ODP_CHUNK_BYTES, (range.end - 1) / ODP_CHUNK_BYTES, "one chunk");
-            next = range.end;
-            prop_assert!(next % ODP_CHUNK_BYTES == 0 || next == start + offset + count, "split too early");
-            let number = u128::from(range.start / ODP_CHUNK_BYTES - start / ODP_CHUNK_BYTES);
-            let chunk = chunk_of(start, range.start);
+        for part in parts {
+            prop_assert_eq!(part.start, next);
+            prop_assert!(part.end > part.start && within(&part, &region));
+            prop_assert_eq!(part.start / ODP_CHUNK_BYTES, (part.end - 1) / ODP_CHUNK_BYTES, "one chunk");
+            next = part.end;
+            prop_assert!(next % ODP_CHUNK_BYTES == 0 || next == start + offset + count, "ends too early");
+            let number = u128::from(part.start / ODP_CHUNK_BYTES - start / ODP_CHUNK_BYTES);
+            let chunk = chunk_of(start, part.start);
             prop_assert_eq!(chunk.map(u128::from), (number <= u128::from(u32::MAX)).then_some(number));
-            // The last chunk of the address space has no end address.
-            let base = range.start / ODP_CHUNK_BYTES * ODP_CHUNK_BYTES;
+            // The end of the last chunk of the address space is not an address.
+            let base = part.start / ODP_CHUNK_BYTES * ODP_CHUNK_BYTES;
             let ends = base.checked_add(ODP_CHUNK_BYTES);
-            let found = chunk.and_then(|chunk| chunk_addresses(start, len, chunk));
-            prop_assert_eq!(found.is_some(), chunk.is_some() && ends.is_some());
-            if let (Some(found), Some(ends)) = (found, ends) {
-                prop_assert!(within(&range, &found), "{range:x?} in {found:x?}");
-                prop_assert!(within(&found, &(base..ends)));
-                prop_assert_eq!((found.start % PAGE, found.end % PAGE), (0, 0));
-                let needed = start / PAGE..(region.end - 1) / PAGE + 1;
-                prop_assert!(within(&(found.start / PAGE..found.end / PAGE), &needed), "more than is needed");
+            let addresses = chunk.and_then(|chunk| chunk_addresses(start, len, chunk));
+            prop_assert_eq!(addresses.is_some(), chunk.is_some() && ends.is_some());
+            if let (Some(addresses), Some(ends)) = (addresses, ends) {
+                prop_assert!(within(&part, &addresses), "{part:x?} in {addresses:x?}");
+                prop_assert!(within(&addresses, &(base..ends)));
+                prop_assert_eq!((addresses.start % PAGE_BYTES, addresses.end % PAGE_BYTES), (0, 0));
+                let needed = start / PAGE_BYTES..(region.end - 1) / PAGE_BYTES + 1;
+                let pages = addresses.start / PAGE_BYTES..addresses.end / PAGE_BYTES;
+                prop_assert!(within(&pages, &needed), "exceeds the region");
             }
         }
         prop_assert_eq!(next, start + offset + count);

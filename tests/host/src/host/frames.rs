@@ -1,49 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From what the core plans to frames, and from frames to what the core takes.
-//!
-//! Owns how a run becomes frames, and how frames become a run again. Does not know what is in them.
+//! Conversion of planned packets to frames, and of frames to packets.
 
 use super::*;
 
-/// What a request carries. If its own memory is bad, the slot that asked, and how it shall end.
+/// Returns the payload of a request.
+///
+/// # Errors
+///
+/// Memory not present, or the slot and final status of a request with invalid memory.
 pub(super) fn request_payload(
-    segment: &TxDesc,
+    desc: &TxDesc,
     memory: &Memory,
     locals: &[Option<u64>],
-    absences: &mut Absences,
+    page_faults: &mut PageFaults,
 ) -> Result<Vec<u8>, Obstacle<(SlotIndex, WcStatus)>> {
-    match segment.source {
+    match desc.source {
         TxPayload::Value(number) => Ok(number.to_ne_bytes().to_vec()),
         TxPayload::Slot(slot) => {
             let va = locals[u32_as_usize(slot.0)]
                 .ok_or(Obstacle::Refused((slot, WcStatus::LocProtErr)))?;
-            if absences.strike() {
+            if page_faults.occurs() {
                 return Err(Obstacle::Absent);
             }
-            let (at, len) = (va + u64::from(segment.offset), u32_as_usize(segment.length));
+            let (at, len) = (va + u64::from(desc.offset), u32_as_usize(desc.length));
             Ok(memory.get(at, len).to_vec())
         }
         _ => Ok(Vec::new()),
     }
 }
 
-/// What a request whose memory is there carries.
-pub(super) fn all_of_it(segment: &TxDesc, memory: &Memory, locals: &[Option<u64>]) -> Vec<u8> {
-    let mut present = Absences {
-        chances: Random::new(0),
-        chance: 0,
+/// Returns the payload of a request, without page faults.
+pub(super) fn payload_if_present(
+    desc: &TxDesc,
+    memory: &Memory,
+    locals: &[Option<u64>],
+) -> Vec<u8> {
+    let mut no_faults = PageFaults {
+        random: Random::new(0),
+        per_mille: 0,
     };
-    request_payload(segment, memory, locals, &mut present).unwrap_or_default()
+    request_payload(desc, memory, locals, &mut no_faults).unwrap_or_default()
 }
 
-/// Returns the frames of the packets that `segment` stands for.
+/// Returns the frames of the packets of `desc`.
 pub(super) fn split<'a>(
-    segment: &TxDesc,
+    desc: &TxDesc,
     mtu: Mtu,
     payload: &'a [u8],
 ) -> impl Iterator<Item = Vec<u8>> + use<'a> {
-    let mut packets = segment.split(mtu);
+    let mut packets = desc.split(mtu);
     let mut left = payload;
     std::iter::from_fn(move || {
         let (headers, length) = packets.advance()?;
@@ -53,31 +59,32 @@ pub(super) fn split<'a>(
     })
 }
 
-/// Joins to a packet, which is in the first frame, those that go on with its message. Returns the bytes of all.
-pub(super) fn join<'a>(
+/// Coalesces the packet in frame `first` with the following ones of its message. Returns the
+/// super-packet and the bytes of all.
+pub(super) fn coalesce<'a>(
     mut packet: Packet<'a>,
     first: &[u8],
-    behind: &[Vec<u8>],
+    following: &[Vec<u8>],
     mtu: Mtu,
 ) -> (Packet<'a>, Vec<u8>) {
     let mut bytes = first.to_vec();
-    for frame in behind {
+    for frame in following {
         let Ok(next) = Packet::parse(frame, frame.len() + 4) else {
             break;
         };
-        let Some(joined) = packet.coalesce(&next, mtu) else {
+        let Some(coalesced) = packet.coalesce(&next, mtu) else {
             break;
         };
-        packet = joined;
+        packet = coalesced;
         bytes.extend_from_slice(&frame[next.payload_offset()..]);
     }
     (packet, bytes)
 }
 
-/// Returns a frame from the BTH to the pad.
-pub(super) fn frame(segment: &TxDesc, payload: &[u8]) -> Vec<u8> {
-    assert_eq!(payload.len(), u32_as_usize(segment.length));
-    frame_of(&segment.headers.emit(payload.len()), payload)
+/// Returns the frame of a packet or super-packet.
+pub(super) fn frame(desc: &TxDesc, payload: &[u8]) -> Vec<u8> {
+    assert_eq!(payload.len(), u32_as_usize(desc.length));
+    frame_of(&desc.headers.emit(payload.len()), payload)
 }
 
 fn frame_of(headers: &HeaderBuf, payload: &[u8]) -> Vec<u8> {

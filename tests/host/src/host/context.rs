@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the core asks of a host while it takes one frame.
+//! The callbacks of the core while it handles one frame.
 
 use super::*;
 
-/// The receives of a host.
+/// The receive queue of a host.
 #[derive(Default)]
 pub(super) struct ReceiveQueue {
     pub(super) posted: VecDeque<Posted>,
     pub(super) in_progress: Option<Posted>,
 }
 
-/// What the core asks of the host, for one frame.
-pub(super) struct Host<'a> {
+/// The context of one frame.
+pub(super) struct PacketContext<'a> {
     pub(super) frame: &'a [u8],
     pub(super) memory: &'a mut Memory,
     pub(super) locals: &'a [Option<u64>],
     pub(super) queue: &'a mut ReceiveQueue,
     pub(super) received: &'a mut Vec<(Completion, bool)>,
-    pub(super) absences: &'a mut Absences,
+    pub(super) page_faults: &'a mut PageFaults,
     pub(super) invalidated: &'a mut Vec<Rkey>,
     pub(super) flushed: &'a mut Vec<(Remote, FlushScope, Placement)>,
     pub(super) atomics: &'a mut u64,
 }
 
-impl Host<'_> {
-    /// Where memory is absent, a part of the bytes may have been copied.
-    fn strikes<E>(&mut self) -> Result<(), Obstacle<E>> {
-        match self.absences.strike() {
+impl PacketContext<'_> {
+    /// Fails at random with memory not present. Some of the bytes may have been copied.
+    fn page_fault<E>(&mut self) -> Result<(), Obstacle<E>> {
+        match self.page_faults.occurs() {
             true => Err(Obstacle::Absent),
             false => Ok(()),
         }
@@ -39,7 +39,7 @@ impl Host<'_> {
     }
 }
 
-impl ResponseContext for Host<'_> {
+impl ResponseContext for PacketContext<'_> {
     fn place(
         &mut self,
         slot: SlotIndex,
@@ -48,14 +48,14 @@ impl ResponseContext for Host<'_> {
     ) -> Result<(), Obstacle<WcStatus>> {
         let va = self.locals[u32_as_usize(slot.0)].ok_or(WcStatus::LocProtErr)?;
         let bytes = self.bytes(payload).to_vec();
-        self.memory.put(va + u64::from(offset), &bytes);
-        self.strikes()
+        self.memory.write(va + u64::from(offset), &bytes);
+        self.page_fault()
     }
 
     fn place_value(&mut self, slot: SlotIndex, found: u64) -> Result<(), Obstacle<WcStatus>> {
         let va = self.locals[u32_as_usize(slot.0)].ok_or(WcStatus::LocProtErr)?;
-        self.memory.put(va, &found.to_ne_bytes());
-        self.strikes()
+        self.memory.write(va, &found.to_ne_bytes());
+        self.page_fault()
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {
@@ -65,7 +65,7 @@ impl ResponseContext for Host<'_> {
     }
 }
 
-impl RecvContext for Host<'_> {
+impl RecvContext for PacketContext<'_> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let posted = self.queue.posted.pop_front()?;
         if let Some(status) = posted.bad {
@@ -83,8 +83,8 @@ impl RecvContext for Host<'_> {
             "past the end of a receive"
         );
         let bytes = self.bytes(payload).to_vec();
-        self.memory.put(receive.va + u64::from(offset), &bytes);
-        self.strikes()
+        self.memory.write(receive.va + u64::from(offset), &bytes);
+        self.page_fault()
     }
 
     fn check_remote(
@@ -93,9 +93,9 @@ impl RecvContext for Host<'_> {
         length: u32,
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
-        assert_ne!(length, 0, "the key of nothing is asked for");
+        assert_ne!(length, 0, "a key was checked for 0 bytes");
         self.memory.check(remote, length, access)?;
-        self.strikes()
+        self.page_fault()
     }
 
     fn place_remote(
@@ -106,8 +106,8 @@ impl RecvContext for Host<'_> {
         self.memory
             .check(remote, payload.len, Access::REMOTE_WRITE)?;
         let bytes = self.bytes(payload).to_vec();
-        self.memory.put(remote.va, &bytes);
-        self.strikes()
+        self.memory.write(remote.va, &bytes);
+        self.page_fault()
     }
 
     fn complete_receive(&mut self, completion: Completion, solicited: bool) {
@@ -115,13 +115,13 @@ impl RecvContext for Host<'_> {
     }
 }
 
-impl RequestContext for Host<'_> {
+impl RequestContext for PacketContext<'_> {
     fn execute_atomic(
         &mut self,
         remote: Remote,
         op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>> {
-        self.strikes()?;
+        self.page_fault()?;
         let found = self.memory.atomic(remote, op)?;
         *self.atomics += 1;
         Ok(found)
@@ -145,14 +145,14 @@ impl RequestContext for Host<'_> {
         placement: Placement,
     ) -> Result<(), Obstacle<AccessError>> {
         assert_ne!(scope, FlushScope::Range(0));
-        self.strikes()?;
+        self.page_fault()?;
         self.memory.check_flush(remote, scope, placement.access())?;
         self.flushed.push((remote, scope, placement));
         Ok(())
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
-        if !self.memory.knows(rkey) {
+        if !self.memory.is_registered(rkey) {
             return Err(AccessError::Key);
         }
         self.memory.revoke(rkey);
