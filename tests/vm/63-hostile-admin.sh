@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Administrators who create, change, move and delete interfaces, devices and namespaces at random, two at a time, while
+# Administrators that create, change, move and delete interfaces, devices and namespaces at random, two at a time, while
 # programs use them. Then the driver itself is loaded and unloaded. Last, the same where devices belong to namespaces
 # and move between them. See hostile_admin.py.
 #

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The cost of passing IP packets down one by one, as GSO lists (as the driver does, but here the payload is copied), or
-# as one buffer that is segmented. For the figures see "Super-packets travel as GSO lists" in Documentation/decisions.rst. A
-# module (tests/module) sends packets in these ways, alternately, on one CPU, without the driver. The figures are
-# meaningful on an otherwise idle machine. The test checks that every byte arrives, and that the interface splits the
-# packets that it claims to split.
+# as one buffer that is segmented. For the figures see "Super-packets travel as GSO lists" in
+# Documentation/decisions.rst. A module (tests/module) sends packets in these ways, alternately, on one CPU, without the
+# driver. The figures are meaningful on an otherwise idle machine. The test checks that every byte arrives, and that the
+# interface splits the packets that it claims to split.
 #
 #	v0 ------ v1     v1 is in namespace b
 #
