@@ -122,7 +122,7 @@ if enciphered "$ADDR" "$PEER_ADDR" && enciphered "$ADDR6" "$PEER_ADDR6"; then
 	ip xfrm policy flush
 	ip xfrm state flush
 else
-	skip "datagrams by IPsec" "no ESP in this kernel"
+	skip "A process sends datagrams through IPsec" "no ESP in this kernel"
 	ip xfrm state flush || true
 fi
 

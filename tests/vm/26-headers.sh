@@ -26,7 +26,7 @@ if [ -e /sys/class/net/v0.5 ]; then
 	check "mckey sends over a VLAN" at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b 10.0.55.2 -m 239.5.5.5
 	check "The receiver gets the datagrams of mckey" wait "$receiver"
 else
-	skip "connections over a VLAN" "no VLAN was made"
+	skip "Connections over a VLAN" "no VLAN exists"
 fi
 
 check "The neighbour entries are permanent" keep_neighbours

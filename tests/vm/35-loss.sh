@@ -27,7 +27,7 @@ patient() {
 		KTAP_NUMBER=$number KTAP_FAILED=$failed
 		pingpong "$@" >/tmp/attempt && break
 		left_alone server client || left_alone client server || break
-		note "attempt $try: the last acknowledgement was lost"
+		note "attempt $try: the last ACK was lost"
 	done
 	cat /tmp/attempt
 }

@@ -33,7 +33,7 @@ grows() {
 	if count=$(moved "$@") && [ "$count" $what ]; then
 		ok "$name"
 	else
-		note "$2 of $1 went by '$count', not $what"
+		note "$2 of $1 advanced by '$count', not $what"
 		not_ok "$name"
 	fi
 }

@@ -100,12 +100,12 @@ readdress() {
 }
 remac() { ip link set "$NETDEV" address "02:00:00:00:00:$((10 + $1))"; }
 if [ "$DRIVER" = ferroce ]; then
-	storm "link down and up" flap
+	storm "Link down and up" flap
 	storm "MTU changes" resize
-	storm "addresses come and go" readdress
+	storm "Addresses change" readdress
 	storm "Ethernet addresses change" remac
 else
-	skip "storms" "rxe: QP 1 stays in ERR"
+	skip "Connections under changes of the interface" "rxe: QP 1 stays in ERR"
 fi
 
 TRAFFIC_SECONDS=300
@@ -115,7 +115,7 @@ dd if=/dev/urandom of=/tmp/rcopy.in bs=1M count=1 2>/dev/null
 timeout 60 rcopy >/tmp/server 2>&1 &
 server=$!
 within 30 cm_listens
-check "rcopy" at_peer timeout 60 rcopy /tmp/rcopy.in "$ADDR:/tmp/rcopy.out"
+check "rcopy succeeds" at_peer timeout 60 rcopy /tmp/rcopy.in "$ADDR:/tmp/rcopy.out"
 kill "$server" 2>/dev/null
 wait "$server" 2>/dev/null
 check "rcopy copies every byte" cmp /tmp/rcopy.in /tmp/rcopy.out

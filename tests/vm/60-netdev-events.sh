@@ -126,15 +126,15 @@ survives() { # NAME BREAK REPAIR
 
 check "A device for the tests is created" make_link w0 w1
 check "sysfs shows the name of its netdev" parent_is w0
-survives "netdev down and up" "link set w0 down" "link set w0 up"
-survives "carrier lost and back" "link set w1 down" "link set w1 up"
+survives "Netdev down and up" "link set w0 down" "link set w0 up"
+survives "Carrier lost and back" "link set w1 down" "link set w1 up"
 survives "MTU below the path MTU" "link set w0 mtu 600" "link set w0 mtu $MTU"
-survives "renamed" "link set w0 down; link set w0 name w9" \
+survives "Netdev renamed" "link set w0 down; link set w0 name w9" \
 	"link set w9 name w0; link set w0 up"
 ip link set w0 down name w9
 check "sysfs shows the new name" parent_is w9
 ip link set w9 name w0 up
-survives "another address comes and goes" "addr add 10.0.9.50/24 dev w0" "addr del 10.0.9.50/24 dev w0"
+survives "Another address added and removed" "addr add 10.0.9.50/24 dev w0" "addr del 10.0.9.50/24 dev w0"
 survives "MAC address changes" "link set w0 address 02:00:00:00:09:01" ""
 
 # A concurrent reader gets one of the names that the netdev had, or nothing.
@@ -164,12 +164,12 @@ for round in 1 2 3; do
 	within 5 has_gid "$X" "$IP"
 done
 for round in 1 2 3; do
-	goes "netdev deleted under traffic, $round" "ip link del w0"
+	goes "Netdev deleted under traffic, $round" "ip link del w0"
 	make_link w0 w1
 done
 
 # The core disassociates the device from its users, so an open device does not keep the driver loaded.
-goes "driver unloaded under traffic" "rmmod $(module "$DRIVER")"
+goes "Driver unloaded under traffic" "rmmod $(module "$DRIVER")"
 check "The driver loads again" load_driver "$DRIVER"
 check "The driver creates its devices again" add_device "$DEV" "$DRIVER" "$NETDEV"
 ip link del w0
@@ -180,18 +180,18 @@ for round in 1 2 3; do
 	ip -n c link set lo up
 	check "A namespace has a device, $round" make_link c0 c1
 	check "The name of its netdev can be read from outside, $round" parent_is c0
-	check "namespace deleted under traffic, $round: traffic starts" start -s 65536 -m 4096
+	check "Namespace deleted under traffic, $round: traffic starts" start -s 65536 -m 4096
 	# Processes keep a namespace alive; it is freed with the last of them.
 	ip netns del c
-	check "namespace deleted under traffic, $round: the ends stop" stop
-	check "namespace deleted under traffic, $round: the device is removed" within 20 not has_device "$X"
+	check "Namespace deleted under traffic, $round: the ends stop" stop
+	check "Namespace deleted under traffic, $round: the device is removed" within 20 not has_device "$X"
 	in=()
 done
 
 # An interface that moves to another namespace is removed from the old one, and its device with it.
 make_link w0 w1
 ip netns add d
-goes "netdev moved to another namespace" "ip link set w0 netns d"
+goes "Netdev moved to another namespace" "ip link set w0 netns d"
 ip netns del d
 
 pingpong rc 4 -n 100

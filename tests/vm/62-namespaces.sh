@@ -32,7 +32,7 @@ connects() {
 
 rdma link del "$DEV"
 rdma system set netns exclusive || {
-	skip "exclusive mode" "$(rdma system set netns exclusive 2>&1)"
+	skip "Exclusive mode" "$(rdma system set netns exclusive 2>&1)"
 	finish
 }
 ip netns add c

@@ -32,7 +32,7 @@ reign() {
 
 # quiet: refused commands may log a line, but fewer than one in ten.
 quiet() {
-	check "the log is not flooded with all that" log_is_not_flooded $((100 + commands / 10))
+	check "The log is not flooded" log_is_not_flooded $((100 + commands / 10))
 	note "$(wc -l </tmp/said) lines for $commands commands"
 }
 

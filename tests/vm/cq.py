@@ -17,7 +17,7 @@ from tap import equal, not_for_rxe, run, true
 from work import OK, RXE, SEND, WRITE, status
 
 
-# IB_USER_VERBS_EX_CMD_MODIFY_CQ.
+# The command IB_USER_VERBS_EX_CMD_MODIFY_CQ.
 MODIFY_CQ = 57
 
 

@@ -19,7 +19,7 @@ from ud import GRH, GSI_QKEY, PORT, QKEY, UdEnd
 
 DEV, PEER = os.environ["DEV"], os.environ["PEER_DEV"]
 GID4, PEER_GID4 = int(os.environ["GID4"]), int(os.environ["PEER_GID4"])
-# Of QP 1 of every port (IBA 3.5.3).
+# Opcode SEND Only of UD.
 UD_SEND_ONLY = 0x64
 RXE = os.environ["DRIVER"] == "rxe"
 

@@ -40,7 +40,7 @@ class Coverage:
         # The file reports a size of zero, so Python's own mmap would refuse.
         start = libc.mmap(None, PLACES * 8, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, self.descriptor, 0)
         if start == ctypes.c_void_p(-1).value:
-            raise OSError(ctypes.get_errno(), "no room for what is reached")
+            raise OSError(ctypes.get_errno(), "cannot map the coverage buffer")
         self.words = memoryview((ctypes.c_uint64 * PLACES).from_address(start)).cast("B").cast("Q")
 
     def begin(self):

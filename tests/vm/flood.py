@@ -65,16 +65,16 @@ def frames(attacker, flow, kind):
 KINDS = {
     "a closed port": (None, lambda _: {"dport": 4999}),
     "a wrong ICRC": ("rx_bad_icrc", lambda number: {"icrc": number + 1}),
-    "no such queue pair": ("rx_unknown_qp", lambda _: {"qpn": 0xABCDEF}),
+    "no such QP": ("rx_unknown_qp", lambda _: {"qpn": 0xABCDEF}),
     "a wrong partition": ("rx_bad_pkey", lambda _: {"pkey": 1}),
-    "requests that were served before": ("duplicate_request", lambda number: {"psn": number + 0x800}),
+    "duplicate requests": ("duplicate_request", lambda number: {"psn": number + 0x800}),
     "requests far ahead": ("out_of_seq_request", lambda number: {"psn": number + 0x4000}),
-    "sends that nobody receives": ("send_rnr_err", lambda _: {"psn": 0x1000}),
+    "sends without a receive": ("send_rnr_err", lambda _: {"psn": 0x1000}),
     # The lookup of a local address that no port has tries every port.
-    "queue pair 1 of no port": ("rx_not_our_address", lambda _: {
+    "QP 1 of no port": ("rx_not_our_address", lambda _: {
         "opcode": f.UD | f.SEND_ONLY, "qpn": 1, "body": deth(GSI_QKEY) + bytes(256),
         "destination": socket.inet_aton(ELSEWHERE)}),
-    "no management datagrams": ("rx_bad_mad", lambda _: {
+    "invalid management datagrams": ("rx_bad_mad", lambda _: {
         "opcode": f.UD | f.SEND_ONLY, "qpn": 1, "body": deth(GSI_QKEY) + b"\2" + bytes(255)}),
 }
 

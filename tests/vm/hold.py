@@ -114,7 +114,7 @@ class Watcher:
         return json.loads(text)
 
 
-# ---- kinds of traffic: each yields what makes some of it, again and again ---------------------------
+# ---- kinds of traffic: each yields a function that creates some of it ---------------------------
 
 
 @contextlib.contextmanager
@@ -135,7 +135,7 @@ def busy():
 @contextlib.contextmanager
 def packets(kind):
     """Packets of one kind of flood.py, in batches."""
-    if kind == "sends that nobody receives":
+    if kind == "sends without a receive":
         not_for_rxe("keeps packets until the machine has no memory left")
     with attacked() as (attacker, flow, wire):
         batch = frames(attacker, flow, KINDS[kind][1])
@@ -322,20 +322,20 @@ def failed_members():
 
 # By name: a description, the generator, and whether packets pass the interface in every round.
 TRAFFIC = {
-    "idle": ("nothing", idle, False),
+    "idle": ("no traffic", idle, False),
     "busy": ("a process that computes", busy, False),
     **{f"packets{at}": (f"packets: {kind}", lambda kind=kind: packets(kind), True) for at, kind in enumerate(KINDS)},
-    "long": ("bursts to a closed port", long_datagrams, True),
+    "long": ("super-packets to a closed port", long_datagrams, True),
     "tcp": ("TCP both ways", tcp, True),
-    "writes": ("writes of 4 KiB", lambda: streams(WRITE, 4096), True),
-    "large": ("writes of 1 MiB", lambda: streams(WRITE, LARGE), True),
-    "both": ("writes of 1 MiB both ways, 8 connections", lambda: streams(WRITE, LARGE, CONNECTIONS, True), True),
-    "reads": ("reads of 64 MiB", lambda: streams(READ, LARGE << 6), True),
-    "split": ("reads of 64 MiB, split", split_reads, True),
-    "local": ("writes of 1 MiB within a device", lambda: streams(WRITE, LARGE, connect=pair), False),
-    "timeouts": (f"the peers of {PEERS} connections go", timeouts, True),
-    "failures": ("a long queue is flushed", failures, False),
-    "failed": ("datagrams to failed queue pairs with full rings", failed_members, True),
+    "writes": ("WRITEs of 4 KiB", lambda: streams(WRITE, 4096), True),
+    "large": ("WRITEs of 1 MiB", lambda: streams(WRITE, LARGE), True),
+    "both": ("WRITEs of 1 MiB both ways, 8 connections", lambda: streams(WRITE, LARGE, CONNECTIONS, True), True),
+    "reads": ("READs of 64 MiB", lambda: streams(READ, LARGE << 6), True),
+    "split": ("READs of 64 MiB, split", split_reads, True),
+    "local": ("WRITEs of 1 MiB within a device", lambda: streams(WRITE, LARGE, connect=pair), False),
+    "timeouts": (f"the peers of {PEERS} connections disappear", timeouts, True),
+    "failures": ("flushes of a long queue", failures, False),
+    "failed": ("datagrams to failed QPs with full rings", failed_members, True),
 }
 
 
@@ -390,7 +390,7 @@ def test_of(name, what, make, passes):
     """The test of one kind."""
     def test():
         watched(what, make, passes)
-    test.__name__, test.__doc__ = name, f"Wake-up delay is measured under: {what}"
+    test.__name__, test.__doc__ = name, f"The wake-up delay is measured with {what}"
     return test
 
 

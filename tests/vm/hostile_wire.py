@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""QPs attacked from the wire (wire.py) while they work: hostile_wire.py COUNT.
+"""QPs attacked from the wire (wire.py) while they work. WIRE_PACKETS is the number of packets.
 
 Attacked QPs may fail, since any sender with the peer's address can act as the peer; they are connected again. The test
 requires that memory without a valid key is neither written nor read, that only posted requests complete, and that
