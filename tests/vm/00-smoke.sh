@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The driver carries a small amount of traffic of each sort.
+# Smoke test: a small amount of traffic of each kind.
 # vm: TOPOLOGY=single
 # vm: TOPOLOGY=netns
 # vm: TOPOLOGY=pair

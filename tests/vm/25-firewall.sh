@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# A firewall that swallows the packets of a connection at work, for good or for a while; see firewall.py.
+# A firewall drops the packets of an active connection, for a while or until the end; see firewall.py.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b
 #

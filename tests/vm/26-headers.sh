@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What packets look like on the wire: see headers.py. Then connections over the VLAN that it has made. Last what is in
-# packets that had to wait: see kept.py.
+# Packet formats on the wire: see headers.py. Then connections over the VLAN that headers.py creates, and packets that
+# the stack delayed: see kept.py.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
 #	v0.5     ------ v1.5                  VLAN 5 on top, 10.0.55.0/24 and fd55::/64
@@ -19,16 +19,16 @@ if [ -e /sys/class/net/v0.5 ]; then
 		managed "rping over a VLAN with $at" "rping -s -a $at -C 10 -V" "rping -c -a $at -C 10 -V"
 		managed "udaddy over a VLAN with $at" "udaddy -b $at -c 2 -C 10" "udaddy -s $at -c 2 -C 10"
 	done
-	# The manager joins the VLAN's netdev to the group.
+	# The connection manager joins the group on the netdev of the VLAN.
 	timeout "$TRAFFIC_SECONDS" stdbuf -oL mckey -b 10.0.55.1 -m 239.5.5.5 >/tmp/server 2>&1 &
 	receiver=$!
 	within 30 mckey_joined
 	check "mckey sends over a VLAN" at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b 10.0.55.2 -m 239.5.5.5
-	check "and its datagrams arrive" wait "$receiver"
+	check "The receiver gets the datagrams of mckey" wait "$receiver"
 else
-	skip "connections over a VLAN" "no VLAN was made"
+	skip "Connections over a VLAN" "no VLAN exists"
 fi
 
-check "the neighbours are known" keep_neighbours
+check "The neighbour entries are permanent" keep_neighbours
 python_tests kept.py
 finish

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Devices over tunnels, VXLAN and GENEVE, over IPv4 and IPv6: bursts go through whole, and split by software on
-# the way, with every byte in its place.
+# Devices over VXLAN and GENEVE tunnels, over IPv4 and IPv6: GSO lists pass whole or are split in software, with every
+# byte in its place.
 #
 #	t0 [frt] ====== t1 [fru]        t1 is in namespace b
 #	v0 [DEV] ------ v1 [PEER_DEV]   v1, too
@@ -10,7 +10,7 @@
 
 . "$VM_LIB"
 
-# tunnel TYPE LOCAL REMOTE: both ends.
+# tunnel TYPE LOCAL REMOTE: creates both ends.
 tunnel() {
 	local options=(dstport 5000)
 	[ "$1" = geneve ] || options+=(local "$2")
@@ -40,7 +40,7 @@ traffic_through() { # HOW
 	through perftest ib_read_bw -s 65536 -n 200
 }
 
-# splits ON|OFF: whether the network below the tunnels splits bursts by itself.
+# splits ON|OFF: whether the netdevs below the tunnels split GSO lists themselves.
 splits() {
 	ethtool -K "$NETDEV" tx-gso-list "$1" tx-udp_tnl-segmentation "$1" tx-udp_tnl-csum-segmentation "$1" &&
 		at_peer ethtool -K "$PEER_NETDEV" tx-gso-list "$1" tx-udp_tnl-segmentation "$1" \
@@ -54,9 +54,9 @@ each() { # TYPE LOCAL REMOTE
 		skip "$name" "this kernel has no $1"
 		return
 	fi
-	check "a device over $name" add_device frt "$DRIVER" t0
-	check "and at its other end" add_device fru "$PEER_DRIVER" t1 b
-	check "both are active" within 5 eval 'port_is frt ACTIVE && port_is fru ACTIVE'
+	check "A tunnel carries a device: $name" add_device frt "$DRIVER" t0
+	check "The other end of the tunnel carries a device" add_device fru "$PEER_DRIVER" t1 b
+	check "Both devices are active" within 5 eval 'port_is frt ACTIVE && port_is fru ACTIVE'
 	traffic_through "$name"
 	if splits off; then
 		traffic_through "$name, split by software"
@@ -65,11 +65,11 @@ each() { # TYPE LOCAL REMOTE
 		skip "$name, split by software" "the netdev's features are fixed"
 	fi
 	if [ "$DRIVER" = ferroce ]; then
-		check "nothing was damaged" eval '[ "$(damaged frt) $(damaged fru)" = "0 0" ]'
+		check "No packet was damaged" eval '[ "$(damaged frt) $(damaged fru)" = "0 0" ]'
 	fi
 	ip link del t0
 	ip -n b link del t1
-	check "the devices go with the tunnel" within 30 not eval 'has_device frt || has_device fru'
+	check "The devices are removed with the tunnel" within 30 not eval 'has_device frt || has_device fru'
 }
 
 ip link set "$NETDEV" mtu 9000

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# perftest over RC: write, send and read, bandwidth and latency. The figures are not judged: what is
-# tested is that streams of many outstanding requests run to their end.
+# perftest over RC: WRITE, SEND and READ, bandwidth and latency. The test does not judge the figures; it checks that
+# streams with many outstanding requests complete.
 #
 #	single   v0 [DEV] ------ v1             the device talks to itself
 #	netns    v0 [DEV] ------ v1 [PEER_DEV]  v1 is in namespace b
 #
-# PERFTEST_ROUNDS is the number of messages (200). Between namespaces, perftest-matrix.sh has a sample of its own.
+# PERFTEST_ROUNDS is the number of messages (200). perftest-matrix.sh covers a sample between namespaces.
 #
 # vm: TOPOLOGY=single
 # long: TOPOLOGY=netns
@@ -27,7 +27,7 @@ for size in 8 4096; do
 done
 # All sizes from 2 bytes to 8 MiB.
 perftest ib_write_bw -a -n 10
-# Both ways at once; several QPs; small path MTU; deep and shallow read pipelines; events; inline.
+# Bidirectional; several QPs; small path MTU; deep and shallow READ pipelines; events; inline.
 perftest ib_write_bw -b -s 65536 -n "$n"
 perftest ib_send_bw -b -q 4 -s 4096 -n "$n"
 perftest ib_write_bw -q 8 -s 16384 -n "$n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# A wire that loses, repeats, delays, reorders and damages packets, in both directions. Every byte arrives all
-# the same, and nothing is retried for ever.
+# A wire that drops, duplicates, delays, reorders and corrupts packets in both directions. Every byte must arrive, and
+# no retry may last forever.
 #
 #	v0 [DEV] --netem-- v1 [PEER_DEV]     v1 is in namespace b
 #
@@ -9,7 +9,8 @@
 
 . "$VM_LIB"
 
-# wire WORD...: what netem does to packets, both ways, and nothing else: a change would keep what is not named.
+# wire WORD...: replaces the netem configuration in both directions. A change would keep the settings that are not
+# named.
 wire() {
 	tc qdisc del dev v0 root 2>/dev/null
 	at_peer tc qdisc del dev v1 root 2>/dev/null
@@ -17,26 +18,26 @@ wire() {
 	at_peer tc qdisc add dev v1 root netem limit 5000 "$@"
 }
 
-# patient OPTION...: a ping-pong. Each end leaves when it has received everything. If the wire loses the
-# last acknowledgement of the one that left first, nobody is left to repeat it, and the other's last send
-# fails, as it must. That alone is no failure: the same is tried again.
+# patient OPTION...: a ping-pong. Each end exits when it has received everything. If the wire drops the last ACK of the
+# end that exits first, no process can repeat it, and the last send of the other end fails, as it must. That alone is
+# not a failure: try again.
 patient() {
 	local number=$KTAP_NUMBER failed=$KTAP_FAILED try
 	for try in {1..6}; do
 		KTAP_NUMBER=$number KTAP_FAILED=$failed
 		pingpong "$@" >/tmp/attempt && break
 		left_alone server client || left_alone client server || break
-		note "attempt $try: the last acknowledgement was lost"
+		note "attempt $try: the last ACK was lost"
 	done
 	cat /tmp/attempt
 }
 
-# left_alone LEFT OTHER: the end LEFT has received everything, and OTHER's last send was not acknowledged.
+# left_alone LEFT OTHER: the end LEFT received everything, and OTHER's last send was not acknowledged.
 left_alone() {
 	grep -q 'iters in' "/tmp/$1" && grep -q 'retry counter exceeded (12) for wr_id 2' "/tmp/$2"
 }
 
-# dropped: how many packets netem took away.
+# dropped: number of packets that netem dropped.
 dropped() {
 	{ tc -s qdisc show dev v0; at_peer tc -s qdisc show dev v1; } |
 		sed -n 's/.*dropped \([0-9]*\),.*/\1/p' | awk '{ sum += $1 } END { print sum }'
@@ -45,8 +46,8 @@ dropped() {
 # counted NAME: a counter of DEV.
 counted() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1"; }
 
-# crowded RATE: a queue that warns, behind a gate of so many Mbit/s, both ways. The gate lets the longest burst pass
-# whole: one that it has to split is never warned of.
+# crowded RATE: in both directions, a queue that marks congestion behind a rate limit in Mbit/s. The limiter passes the
+# longest burst whole: tbf reports no congestion for a burst that it splits.
 crowded() {
 	crowded_at v0 "$1" && crowded_at v1 "$1" at_peer
 }
@@ -59,14 +60,14 @@ crowded_at() { # DEVICE RATE COMMAND...
 }
 
 if ! wire loss 0%; then
-	skip "a bad wire" "this kernel has no sch_netem"
+	skip "A bad wire" "this kernel has no sch_netem"
 	finish
 fi
 
-# The neighbours know each other before the wire is bad: the RDMA core asks for an address for a second only, and a
-# connection whose question was lost is none.
+# Resolve the neighbours while the wire is good: the RDMA core waits only one second for an address, and a connection
+# request without one fails.
 for address in "$PEER_ADDR" "$PEER_ADDR6"; do within 20 ping -c 1 -W 2 "$address"; done
-check "the neighbours stay known" keep_neighbours
+check "The neighbour entries stay" keep_neighbours
 
 transfers() {
 	patient rc 4 -n 200 -s 10000 -m 1024
@@ -76,65 +77,65 @@ transfers() {
 	perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 4
 }
 
-check "the wire loses" wire loss 1%
+check "netem drops packets" wire loss 1%
 mark "loss"
 transfers
-check "packets were lost" [ "$(dropped)" -gt 0 ]
+check "Packets were dropped" [ "$(dropped)" -gt 0 ]
 before=$(counted duplicate_request)
-check "the wire repeats" wire duplicate 5%
+check "netem duplicates packets" wire duplicate 5%
 mark "duplicates"
 transfers
-check "requests came twice" [ "$(counted duplicate_request)" -gt "$before" ]
+check "The device counts duplicate requests" [ "$(counted duplicate_request)" -gt "$before" ]
 if [ "$DRIVER" = ferroce ] && [ "$PEER_DRIVER" = ferroce ]; then
 	before=$(counted out_of_seq_request)
-	check "the wire reorders" wire delay 2ms 1ms reorder 10%
+	check "netem reorders packets" wire delay 2ms 1ms reorder 10%
 	mark "reordering"
 	transfers
-	check "requests overtook each other" [ "$(counted out_of_seq_request)" -gt "$before" ]
-	check "the wire does everything" wire loss 1% duplicate 2% delay 1ms 1ms reorder 5% corrupt 0.5%
+	check "The device counts requests out of order" [ "$(counted out_of_seq_request)" -gt "$before" ]
+	check "netem does all of these" wire loss 1% duplicate 2% delay 1ms 1ms reorder 5% corrupt 0.5%
 	mark "everything"
 	transfers
-	# A queue so short that most bursts find it full: what is sent is refused, or lost with a warning (NET_XMIT_CN).
-	check "the wire takes little" wire limit 3 delay 5ms
+	# A queue so short that most bursts fill it: it refuses packets, or drops them with NET_XMIT_CN.
+	check "netem has a short queue" wire limit 3 delay 5ms
 	mark "a full queue"
 	before=$(counted send_err)
 	transfers
-	# A slow processor may never have had a fourth packet in time: more of them.
+	# A slow CPU may never have sent a fourth packet in time: send more.
 	for _ in {1..10}; do
 		[ "$(dropped)" = 0 ] || [ "$(counted send_err)" = "$before" ] || break
 		perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 16
 	done
-	check "packets were refused" [ "$(dropped)" -gt 0 ]
-	check "and counted as errors of sending" [ "$(counted send_err)" -gt "$before" ]
+	check "The queue dropped packets" [ "$(dropped)" -gt 0 ]
+	check "The device counts them as send errors" [ "$(counted send_err)" -gt "$before" ]
 	if crowded 40; then
 		mark "a queue that warns"
 		before=$(counted tx_congested)
 		transfers
-		# Nor may it have filled the gate: a narrower one.
+		# The queue behind the limiter may not have filled either: lower the rate.
 		for rate in 20 10 5 3 2; do
 			[ "$(dropped)" = 0 ] || [ "$(counted tx_congested)" = "$before" ] || break
-			check "a gate of $rate Mbit/s" crowded "$rate"
+			check "The rate limit is $rate Mbit/s" crowded "$rate"
 			perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 16
 		done
-		check "packets were dropped" [ "$(dropped)" -gt 0 ]
-		check "with a warning, which is counted" [ "$(counted tx_congested)" -gt "$before" ]
+		check "The queue dropped packets with NET_XMIT_CN" [ "$(dropped)" -gt 0 ]
+		check "The device counts them in tx_congested" [ "$(counted tx_congested)" -gt "$before" ]
 	else
-		skip "a queue that warns" "this kernel has no tbf or no fq_codel"
+		skip "A queue that marks congestion" "this kernel has no tbf or no fq_codel"
 	fi
 else
-	skip "reordering, and full queues" "rdma_rxe makes no progress"
+	skip "Reordering, and full queues" "rdma_rxe makes no progress"
 fi
 before=$(counted rx_bad_icrc)
-check "the wire damages" wire corrupt 1%
+check "netem corrupts packets" wire corrupt 1%
 mark "corruption"
 transfers
 if [ "$DRIVER" = ferroce ]; then
-	check "damaged packets were noticed" [ "$(counted rx_bad_icrc)" -gt "$before" ]
+	check "The device notices corrupted packets" [ "$(counted rx_bad_icrc)" -gt "$before" ]
 else
-	skip "damaged packets were noticed" "rdma_rxe does not count them"
+	skip "The device notices corrupted packets" "rdma_rxe does not count them"
 fi
-# A long wire: a round trip takes about as long as a time-out.
-check "the wire is long" wire delay 20ms
+# A long wire: the round trip takes about as long as a timeout.
+check "netem delays packets by 20 ms" wire delay 20ms
 mark "delay"
 patient rc 4 -n 20 -s 10000
 

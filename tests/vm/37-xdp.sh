@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Bursts over an interface with an XDP program, for which the kernel makes the buffers of a burst one; see xdp.py.
+# Super-packets over an interface with an XDP program: the kernel linearizes their buffers; see xdp.py.
 #
-#	v0 [DEV] ------ v1      two QPs of one device talk to each other, by way of lo
+#	v0 [DEV] ------ v1      two QPs of one device talk to each other over lo
 #
 # vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The verbs as an application calls them, through rdma-core's own Python binding; see verbs.py. What the device
-# says of itself; see limits.py. What a user may register; see memlock.py. Queues by attributes; see attributes.py.
+# The verbs as an application calls them through rdma-core's Python binding: see verbs.py. The attributes that the
+# device reports: see limits.py. Memory that a user may register: see memlock.py. Queues created by attributes: see
+# attributes.py.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Shared receive queues, through rdma-core's Python binding (srq.py), its ping-pong and perftest.
+# Shared receive queues through rdma-core's Python binding (srq.py), its ping-pong and perftest.
 #
-#	v0 [DEV] ------ v1 [PEER_DEV], itself, or in namespace b
+#	v0 [DEV] ------ v1 [PEER_DEV]: the device itself, or a device in namespace b
 #
 # vm: TOPOLOGY=single
 # vm: TOPOLOGY=single VM_ENV=LOCAL_PATH=0 KERNEL=umdebug

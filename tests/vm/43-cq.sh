@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Completion queues, through rdma-core's Python binding; see cq.py. CQ_TESTS names some of the tests.
+# Completion queues through rdma-core's Python binding; see cq.py. CQ_TESTS selects tests.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The longest message, the longest scatter list, and nothing at all; see large.py.
+# The longest message, the longest scatter/gather list, and empty ones; see large.py.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #

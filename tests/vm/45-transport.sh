@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The connected transports as an application sees them: operations, statuses, events, states; see transport.py,
-# flushes.py, mistakes.py, not_ready.py, states.py and transitions.py. UC has more in 47-unreliable.sh.
+# The connected transports as an application sees them: operations, statuses, events, states. See transport.py,
+# flushes.py, mistakes.py, not_ready.py, states.py and transitions.py. 47-unreliable.sh has more tests of UC.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Atomic operations and writes, flushes, and keys that are taken back; see atomics.py.
+# Atomic operations, atomic WRITEs, FLUSHes, and invalidated keys; see atomics.py.
 #
 #	v0 [DEV] ------ v1      v1 is in namespace b
 #

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Regions of DMA buffers that other drivers export; see dma_buf.py.
+# MRs of DMA buffers that other drivers export; see dma_buf.py.
 #
 #	v0 [DEV] ------ v1      single: two QPs of one device talk to each other
 #

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Memory on demand as an application sees it, under everything that takes pages away; see odp.py,
-# odp_races.py and odp_advice.py. SEED steers the chance.
+# On-demand paging as an application sees it, while pages are taken away in every way; see odp.py, odp_races.py and
+# odp_advice.py. SEED seeds the random choices.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
@@ -9,7 +9,7 @@
 # vm: TOPOLOGY=single VM_TIMEOUT=900 VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
 
 echo 16 >/proc/sys/vm/nr_hugepages
-# Somewhere for pages to go; without it, a test says that it is missing.
+# Swap space for the pages. Without it, one test reports that it is missing.
 if modprobe zram 2>/dev/null && echo 256M >/sys/block/zram0/disksize; then
 	mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 fi

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Flushes of memory that keeps its bytes without power; see persistent.py. The kernel takes a part of the machine's
-# memory for such, and shows it as a file that can be mapped, and pinned for long (device DAX).
+# FLUSHes of persistent memory; see persistent.py. The kernel uses a part of the machine's memory as persistent memory
+# and exposes it as a file that can be mapped and pinned for the long term (device DAX).
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
@@ -11,7 +11,7 @@
 
 REGION=/sys/bus/nd/devices/region0
 
-# Makes /dev/dax0.0 of the memory.
+# Creates /dev/dax0.0 from the memory.
 make_dax() {
 	modprobe -a nd_e820 nd_pmem dax_pmem device_dax 2>/dev/null || return
 	[ -d "$REGION/dax0.0" ] || return

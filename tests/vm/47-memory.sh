@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Memory regions that change, and those at the ends of the address space; see memory.py.
+# Memory regions that change, and regions at the ends of the address space; see memory.py.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Unreliable connections: operations, states and errors (unreliable.py), programs, a bad wire
-# (unreliable_wire.py), and rdma_rxe at the other end.
+# Unreliable connections: operations, states and errors (unreliable.py), programs, a bad wire (unreliable_wire.py), and
+# rdma_rxe as the peer.
 #
-#	v0 [DEV] ------ v1 [PEER_DEV]     itself, or in namespace b
+#	v0 [DEV] ------ v1 [PEER_DEV]     the device itself, or a device in namespace b
 #
 # vm: TOPOLOGY=single KERNEL=umdebug
 # vm: TOPOLOGY=netns KERNEL=umdebug
@@ -32,15 +32,16 @@ fi
 if [ "$TOPOLOGY" = netns ]; then
 	if tc qdisc add dev v0 root netem limit 5000 loss 0%; then
 		export GOOD_WIRE="tc qdisc del dev v0 root"
-		# A burst is lost as a whole, so there are few chances to lose one.
+		# A super-packet is dropped as a whole, so drops need a high probability.
 		export BAD_WIRE="tc qdisc add dev v0 root netem limit 5000 loss 15% duplicate 2%"
 		tc qdisc del dev v0 root
 		python_tests unreliable_wire.py
-		# So late that even a slow machine has sent the next by then, and so often that it is never none.
+		# The delay is long enough for a slow machine to send the next packet, the probability high enough that
+		# some are reordered.
 		BAD_WIRE="tc qdisc add dev v0 root netem limit 5000 delay 200ms reorder 75% corrupt 5%"
 		python_tests unreliable_wire.py
 	else
-		skip "a bad wire" "this kernel has no sch_netem"
+		skip "A bad wire" "this kernel has no sch_netem"
 	fi
 fi
 finish

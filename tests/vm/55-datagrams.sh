@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Datagrams, and what rests on them: the general services queue pair and the connection manager.
+# Datagrams and their users: the general services QP (GSI) and the connection manager.
 #
-#	v0 [DEV] ------ v1 [PEER_DEV], itself, in namespace b, or on another machine
+#	v0 [DEV] ------ v1 [PEER_DEV]: the device itself, a device in namespace b, or one on another machine
 #
 # vm: TOPOLOGY=single
 # vm: TOPOLOGY=netns
@@ -14,7 +14,7 @@ exchange() {
 	pingpong ud 4 -n 100
 	pingpong ud 6 -n 100
 	pingpong ud 4 -n 20 -s 1
-	# A burst may lose a datagram on a real link, and the program then waits for ever.
+	# On a real link a burst may lose a datagram, and the program then waits forever.
 	if [ "$TOPOLOGY" != pair ]; then
 		perftest ib_send_bw -c UD -s 1024 -n 200
 		perftest ib_send_bw -c UD -s 4096 -n 200
@@ -45,7 +45,7 @@ ip link set "$NETDEV" up
 address "$NETDEV" "$ADDR" "$ADDR6" 2>/dev/null
 gid_index "$DEV" "$ADDR" >/dev/null
 managed "rping after the link was down and up" "rping -s -a $ADDR -C 10" "rping -c -a $ADDR -C 10"
-check "every connection identifier is gone" \
+check "Every connection identifier is destroyed" \
 	sh -c '! rdma resource show cm_id | grep -q "lqpn"'
 
 finish

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What belongs to one process or one namespace is nobody else's, whatever numbers others know of it; see isolation.py,
-# foreign_gid.py, groups_apart.py, outsider.py and vrf.py. Groups of processes have as much as they may; see
+# The objects of a process or a namespace are inaccessible to others, whatever numbers others know; see isolation.py,
+# foreign_gid.py, groups_apart.py, outsider.py and vrf.py. RDMA cgroups limit the objects of their processes; see
 # rdma_group.py.
 #
-#	v0 [DEV], owner ------ v1 [PEER_DEV]     v1 is in namespace b, and one of the strangers
-#	v0.5                                     a VLAN that goes to namespace c and comes back
+#	v0 [DEV], owner ------ v1 [PEER_DEV]     v1 is in namespace b, with one of the strangers
+#	v0.5                                     a VLAN that moves to namespace c and back
 #	m0 [Z] in c                              a macvlan over v0 in namespace c
 #	c0 [X] in c ------ d0 [Y] in d           exclusive mode: 10.0.8.1 and 10.0.8.2
 #
@@ -16,17 +16,17 @@
 in_c() { ip netns exec c "$@"; }
 in_d() { ip netns exec d "$@"; }
 
-# ready NAME COMMAND...: a device's QP 1 can be used; the command runs `rdma` in the right namespace.
+# ready NAME COMMAND...: QP 1 of the device is usable; the command runs `rdma` in the right namespace.
 ready() { "${@:2}" rdma resource show qp link "$1" | grep -q 'type GSI state RTS'; }
 
-# reached: the device of d, from c.
+# reached: c can connect to the device of d.
 reached() {
 	in_d timeout 60 rping -s -a 10.0.8.2 -C 10 -V >/tmp/server 2>&1 &
 	local server=$!
 	within 30 cm_listens in_d && in_c timeout 60 rping -c -a 10.0.8.2 -C 10 -V && wait "$server"
 }
 
-# vlan NAMESPACE TEST...: with an address of the VLAN there, which the core makes a GID of DEV wherever it is.
+# vlan NAMESPACE TEST...: gives the VLAN an address in that namespace. The core makes it a GID of DEV in any namespace.
 FOREIGN_ADDR=10.5.0.1
 vlan() {
 	address v0.5 "$FOREIGN_ADDR" fd05::1 "$1"
@@ -49,19 +49,19 @@ moved_away() {
 	ip netns del c
 }
 
-# device_above: over an interface that is on top of DEV's, in another namespace.
+# device_above: a device on a netdev stacked on DEV's netdev, in another namespace.
 device_above() {
 	ip netns add c
 	modprobe macvlan 2>/dev/null
 	ip link add link v0 name m0 netns c type macvlan mode bridge || return
 	address m0 10.6.0.1 fd06::1 c
-	check "a device over a macvlan in c" in_c rdma link add Z type "$DRIVER" netdev m0
+	check "A macvlan in c carries a device" in_c rdma link add Z type "$DRIVER" netdev m0
 	ABOVE=Z ABOVE_GID=$(gid_index Z 10.6.0.1) python_tests groups_apart.py
-	check "it goes" in_c rdma link del Z
+	check "The device over a macvlan is removed" in_c rdma link del Z
 	ip netns del c
 }
 
-# exclusive: every namespace of ours must be gone before.
+# exclusive: every other namespace of this test must be deleted first.
 exclusive() {
 	rdma link del "$DEV" && rdma link del "$PEER_DEV" && ip netns del b && within 20 rdma system set netns exclusive
 }
@@ -72,14 +72,14 @@ python_tests rdma_group.py
 [ "$DRIVER" = rxe ] || python_tests vrf.py
 
 if [ "$DRIVER" = rxe ]; then
-	skip "addresses in other namespaces" "rxe: sends from them"
+	skip "Addresses in other namespaces" "rxe: sends from them"
 else
-	moved_away || skip "addresses in other namespaces" "this kernel has no VLANs"
-	device_above || skip "groups in other namespaces" "this kernel has no macvlans"
+	moved_away || skip "Addresses in other namespaces" "this kernel has no VLANs"
+	device_above || skip "Groups in other namespaces" "this kernel has no macvlans"
 fi
 
 if [ "$DRIVER" = rxe ]; then
-	skip "exclusive mode" "rxe: all devices are in the first namespace"
+	skip "Exclusive mode" "rxe: all devices are in the first namespace"
 elif exclusive >/tmp/exclusive; then
 	modprobe -a rdma_ucm ib_umad 2>/dev/null
 	ip netns add c
@@ -87,18 +87,18 @@ elif exclusive >/tmp/exclusive; then
 	ip link add c0 netns c type veth peer name d0 netns d
 	address c0 10.0.8.1 fd08::1 c
 	address d0 10.0.8.2 fd08::2 d
-	check "a device in c" in_c rdma link add X type "$DRIVER" netdev c0
-	check "a device in d" in_d rdma link add Y type "$DRIVER" netdev d0
-	check "they are ready" within 10 eval 'ready X in_c && ready Y in_d'
-	check "sysfs in c has its own device" in_c test -e /sys/class/infiniband/X
-	check_fails "and not the one of d" in_c test -e /sys/class/infiniband/Y
+	check "Namespace c has a device" in_c rdma link add X type "$DRIVER" netdev c0
+	check "Namespace d has a device" in_d rdma link add Y type "$DRIVER" netdev d0
+	check "Both devices are ready" within 10 eval 'ready X in_c && ready Y in_d'
+	check "sysfs in c shows its own device" in_c test -e /sys/class/infiniband/X
+	check_fails "sysfs in c does not show the device of d" in_c test -e /sys/class/infiniband/Y
 	OTHER=Y python_tests outsider.py device_files lists queries resources changes
-	check "the device of d works after all that" reached
+	check "The device of d still works" reached
 	OTHER=Y python_tests outsider.py deletion
 	ip netns del c
 	ip netns del d
 else
-	skip "exclusive mode" "$(tail -n 1 /tmp/exclusive)"
+	skip "Exclusive mode" "$(tail -n 1 /tmp/exclusive)"
 fi
-check "the log is not flooded with all that" log_is_not_flooded
+check "The log is not flooded" log_is_not_flooded
 finish

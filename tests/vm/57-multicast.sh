@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Multicast: who gets what, and what is left behind; see multicast.py for the part without a connection
-# manager.
+# Multicast delivery and clean-up. multicast.py covers the part without a connection manager.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
 #
@@ -12,7 +11,7 @@ cd "${VM_LIB%/*}"
 
 python_tests multicast.py
 
-# hold GROUP SECONDS: a process that stays attached, whatever becomes of the device.
+# hold GROUP SECONDS: starts a process that stays attached even if the device is removed.
 hold() {
 	python3 - "$1" "$2" <<-'END' &
 		import os, sys, time
@@ -32,21 +31,21 @@ joined() { ip maddr show dev "$NETDEV" | grep -q "$1"; }
 
 if [ "$DRIVER" = ferroce ]; then
 	hold 239.9.9.9 60
-	check "the interface is joined" joined 239.9.9.9
+	check "The interface joins the group" joined 239.9.9.9
 	rdma link del "$DEV"
-	check "a device that goes leaves the groups of its processes" within 5 not joined 239.9.9.9
-	check "and its Ethernet filter" not joined 01:00:5e:09:09:09
+	check "A removed device leaves the groups of its processes" within 5 not joined 239.9.9.9
+	check "A removed device leaves the Ethernet filter" not joined 01:00:5e:09:09:09
 	kill "$holder"
 	wait "$holder"
 	add_device "$DEV" "$DRIVER" "$NETDEV"
 	GID4=$(gid_index "$DEV" "$ADDR") GID6=$(gid_index "$DEV" "$ADDR6")
 else
-	skip "a device that goes leaves the groups of its processes" "for ferroce"
+	skip "A removed device leaves the groups of its processes" "for ferroce"
 fi
 
 modprobe -a rdma_ucm
 
-# member NAME OPTIONS: mckey at both ends; the receiver first.
+# member NAME OPTIONS: runs mckey at both ends, the receiver first.
 member() {
 	local name=$1 rc_server=0 rc_client=0 pid
 	shift
@@ -66,12 +65,12 @@ member() {
 	not_ok "$name"
 }
 member "mckey, full members" -m 239.4.4.4
-# The sender is none, the receiver is; mckey has one option for both ends.
+# Here the sender is no member, only the receiver is. mckey has one option for both ends.
 timeout "$TRAFFIC_SECONDS" stdbuf -oL mckey -b "$ADDR" -m 239.4.4.5 >/tmp/server 2>&1 &
 receiver=$!
 within 30 mckey_joined
-check "mckey, a sender that only sends" at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b "$PEER_ADDR" -m 239.4.4.5 -o
-check "its datagrams arrived" wait "$receiver"
+check "mckey sends as a send-only member" at_peer timeout "$TRAFFIC_SECONDS" mckey -s -b "$PEER_ADDR" -m 239.4.4.5 -o
+check "The datagrams of a send-only member arrive" wait "$receiver"
 
 perftest_group=0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:7
 if [ "$DRIVER" = ferroce ]; then
@@ -80,12 +79,12 @@ if [ "$DRIVER" = ferroce ]; then
 else
 	skip "perftest -g -M" "rxe: receives nothing over the wire (joins no group)"
 fi
-check "every group has been left" sh -c "! ip maddr show dev $NETDEV | grep -q 'inet *239'"
+check "Every group has been left" sh -c "! ip maddr show dev $NETDEV | grep -q 'inet *239'"
 
-# An interface that goes takes its groups with it.
+# A deleted interface takes its groups along.
 hold 239.9.9.10 60
 ip link del "$NETDEV"
-check "the device goes with its interface while a process is attached" within 20 not has_device "$DEV"
+check "The device is removed with its interface while a process is attached" within 20 not has_device "$DEV"
 kill "$holder"
 wait "$holder"
 finish

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a port says of itself: performance management; see mad.py.
+# Performance management of a port; see mad.py.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]         v1 is in namespace b
 #

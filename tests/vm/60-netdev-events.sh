@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Whatever happens to the netdev below a device, while queue pairs are open and packets fly: no warning,
-# no hang, nothing left over. What a wire may do, a connection survives.
+# Events of the netdev below a device while QPs are open and packets are in flight: no warning, no hang, no leak. A
+# connection survives what a wire may do.
 #
 #	w0 [X] ------ w1       the device talks to itself, over w0
 #	c: c0 [X] ------ c1    the same in a namespace that goes away
@@ -24,7 +24,7 @@ make_link() { # NETDEV PEER
 	add "$1" && within 5 has_gid "$X" "$IP"
 }
 
-# start OPTION...: both ends of a pingpong that goes on until it is stopped.
+# start OPTION...: starts both ends of a ping-pong that runs until it is stopped.
 start() {
 	local gid
 	gid=$(gid_index "$X" "$IP")
@@ -36,20 +36,20 @@ start() {
 	within 10 has_qp "$X" RTS
 }
 
-# running: both ends are at it still.
+# running: both ends still run.
 running() { kill -0 "$server" && kill -0 "$client"; }
 
-# sent: how many packets the device has sent.
+# sent: number of packets that the device sent.
 sent() { cat "/sys/class/infiniband/$X/ports/1/hw_counters/sent_pkts"; }
 
-# flowing: packets are sent, more than retries would account for.
+# flowing: the device sends more packets than retries alone would account for.
 flowing() {
 	local before
 	before=$(sent)
 	within 5 bash -c "[ \$(cat /sys/class/infiniband/$X/ports/1/hw_counters/sent_pkts) -gt $((before + 100)) ]"
 }
 
-# stop: ends it by force, and waits until both are really gone.
+# stop: kills both ends and waits until both have exited.
 stop() {
 	local pid
 	kill -9 "$server" "$client" 2>/dev/null
@@ -62,10 +62,10 @@ stop() {
 
 no_qps() { [ "$(qps "$X")" = 0 ]; }
 
-# parent_is NAME: what the device says in sysfs of the netdev below it.
+# parent_is NAME: sysfs shows this netdev as the parent of the device.
 parent_is() { [ "$(cat "/sys/class/infiniband/$X/parent")" = "$1" ]; }
 
-# read_parents: all such names, again and again until /tmp/reading is gone; each that comes, once.
+# read_parents: reads the parents of all devices until /tmp/reading is removed, and prints each name once.
 read_parents() {
 	local file name
 	while [ -e /tmp/reading ]; do
@@ -75,7 +75,8 @@ read_parents() {
 	done | awk '!seen[$0]++'
 }
 
-# comes_and_goes ROUNDS: the netdev is renamed, and it or the device removed and made again, while two read its name.
+# comes_and_goes ROUNDS: renames the netdev, and deletes and re-creates it or the device, while two readers read its
+# name.
 comes_and_goes() {
 	local round name now failed=0 readers=()
 	: >/tmp/reading
@@ -104,13 +105,14 @@ comes_and_goes() {
 	return "$failed"
 }
 
-# A connection lives on when the wire comes back in time.
+# A connection survives if the wire recovers in time.
 survives() { # NAME BREAK REPAIR
 	local name=$1
-	check "$name: traffic runs" start -s 4096 -m 1024
+	check "$name: traffic starts" start -s 4096 -m 1024
 	check "$name: packets flow" flowing
 	mark "$name"
-	# By one process: to start it once for each is slow under emulation, and all retries together are 1.8 s.
+	# One process runs all commands: starting one for each is slow under emulation, and all retries together take
+	# 1.8 s.
 	{ printf '%s\n' "$2"; sleep 0.05; printf '%s\n' "$3"; } | sed -u 's/; */\n/g' | ip -batch -
 	if [ "$DRIVER" = rxe ]; then
 		skip "$name: the connection survives" "for rxe a packet that cannot be sent is fatal"
@@ -119,40 +121,40 @@ survives() { # NAME BREAK REPAIR
 		check "$name: the connection survives" running
 	fi
 	check "$name: the ends stop" stop
-	check "$name: their queue pairs are gone" within 5 no_qps
+	check "$name: their QPs are destroyed" within 5 no_qps
 }
 
-check "a device to break" make_link w0 w1
-check "its name can be read" parent_is w0
-survives "netdev down and up" "link set w0 down" "link set w0 up"
-survives "carrier lost and back" "link set w1 down" "link set w1 up"
+check "A device for the tests is created" make_link w0 w1
+check "sysfs shows the name of its netdev" parent_is w0
+survives "Netdev down and up" "link set w0 down" "link set w0 up"
+survives "Carrier lost and back" "link set w1 down" "link set w1 up"
 survives "MTU below the path MTU" "link set w0 mtu 600" "link set w0 mtu $MTU"
-survives "renamed" "link set w0 down; link set w0 name w9" \
+survives "Netdev renamed" "link set w0 down; link set w0 name w9" \
 	"link set w9 name w0; link set w0 up"
 ip link set w0 down name w9
-check "its new name can be read" parent_is w9
+check "sysfs shows the new name" parent_is w9
 ip link set w9 name w0 up
-survives "another address comes and goes" "addr add 10.0.9.50/24 dev w0" "addr del 10.0.9.50/24 dev w0"
+survives "Another address added and removed" "addr add 10.0.9.50/24 dev w0" "addr del 10.0.9.50/24 dev w0"
 survives "MAC address changes" "link set w0 address 02:00:00:00:09:01" ""
 
-# Who reads the name meanwhile is told one of those that it had, or nothing.
+# A concurrent reader gets one of the names that the netdev had, or nothing.
 if [ "$DRIVER" = rxe ] && [ -z "${FAULTS-}" ]; then
-	skip "renamed and removed while its name is read" "rxe reads the name of what may be gone"
+	skip "The netdev is renamed and removed while its name is read" "rxe reads the name of what may be gone"
 else
 	mark "renamed and removed while its name is read"
-	check "renamed and removed while its name is read" comes_and_goes 8
-	check "each of the names was read, and nothing else" \
+	check "The netdev is renamed and removed while its name is read" comes_and_goes 8
+	check "The readers see each name and nothing else" \
 		[ "$(sort -u /tmp/parents1 /tmp/parents2 | xargs)" = "$NETDEV w0 w0-renamed-long w8" ]
 	within 5 has_gid "$X" "$IP"
 fi
 
-# What takes the device away ends in bounded time, whatever its users do.
+# Every way to remove the device completes in bounded time, whatever its users do.
 goes() { # NAME COMMAND
-	check "$1: traffic runs" start -s 65536 -m 4096
+	check "$1: traffic starts" start -s 65536 -m 4096
 	check "$1: packets flow" flowing
 	mark "$1"
 	check "$1" timeout 30 bash -c "$2"
-	check "$1: the device is gone" within 20 not has_device "$X"
+	check "$1: the device is removed" within 20 not has_device "$X"
 	check "$1: the ends stop" stop
 }
 
@@ -162,37 +164,37 @@ for round in 1 2 3; do
 	within 5 has_gid "$X" "$IP"
 done
 for round in 1 2 3; do
-	goes "netdev deleted under traffic, $round" "ip link del w0"
+	goes "Netdev deleted under traffic, $round" "ip link del w0"
 	make_link w0 w1
 done
 
-# The core takes the device away from its users, so an open device does not keep the driver loaded.
-goes "driver unloaded under traffic" "rmmod $(module "$DRIVER")"
-check "the driver is loaded again" load_driver "$DRIVER"
-check "and makes its devices again" add_device "$DEV" "$DRIVER" "$NETDEV"
+# The core disassociates the device from its users, so an open device does not keep the driver loaded.
+goes "Driver unloaded under traffic" "rmmod $(module "$DRIVER")"
+check "The driver loads again" load_driver "$DRIVER"
+check "The driver creates its devices again" add_device "$DEV" "$DRIVER" "$NETDEV"
 ip link del w0
 
 for round in 1 2 3; do
 	ip netns add c
 	in=(ip netns exec c)
 	ip -n c link set lo up
-	check "a device in a namespace, $round" make_link c0 c1
-	check "its name can be read from outside, $round" parent_is c0
-	check "namespace deleted under traffic, $round: traffic runs" start -s 65536 -m 4096
-	# Processes keep a namespace alive, so the last of them takes it along.
+	check "A namespace has a device, $round" make_link c0 c1
+	check "The name of its netdev can be read from outside, $round" parent_is c0
+	check "Namespace deleted under traffic, $round: traffic starts" start -s 65536 -m 4096
+	# Processes keep a namespace alive; it is freed with the last of them.
 	ip netns del c
-	check "namespace deleted under traffic, $round: the ends stop" stop
-	check "namespace deleted under traffic, $round: the device is gone" within 20 not has_device "$X"
+	check "Namespace deleted under traffic, $round: the ends stop" stop
+	check "Namespace deleted under traffic, $round: the device is removed" within 20 not has_device "$X"
 	in=()
 done
 
-# An interface that moves to another namespace leaves the one it was in, and its device goes.
+# An interface that moves to another namespace is removed from the old one, and its device with it.
 make_link w0 w1
 ip netns add d
-goes "netdev moved to another namespace" "ip link set w0 netns d"
+goes "Netdev moved to another namespace" "ip link set w0 netns d"
 ip netns del d
 
 pingpong rc 4 -n 100
-check "the driver is unloaded" bash -c "rdma link del $DEV; rmmod $(module "$DRIVER")"
+check "The driver unloads" bash -c "rdma link del $DEV; rmmod $(module "$DRIVER")"
 
 finish

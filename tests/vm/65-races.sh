@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Objects that go while others use them, at last the device itself; see races.py. RACE_SECONDS is how long, SEED
-# steers the chance.
+# Objects destroyed while others use them, last the device itself; see races.py. RACE_SECONDS is the duration, SEED
+# seeds the random choices.
 #
-#	v0 [DEV] ------ v1      four processes at once
+#	v0 [DEV] ------ v1      four processes in parallel
 #
 # vm: TOPOLOGY=single KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=kcsan
@@ -11,9 +11,9 @@
 . "$VM_LIB"
 
 cd "${VM_LIB%/*}" || exit
-check "objects go while four processes use theirs" timeout 120 python3 races.py
+check "Objects are destroyed while four processes use theirs" timeout 120 python3 races.py
 no_qps() { [ "$(qps "$DEV")" = 0 ]; }
-check "nothing is left of them" within 10 no_qps
+check "No QP of the processes is left" within 10 no_qps
 
 # The same with the device itself.
 seeded
@@ -21,22 +21,22 @@ note "seed ${SEED:-4791}"
 for round in 1 2 3; do
 	timeout 120 python3 races.py races >/tmp/races 2>&1 &
 	races=$!
-	check "they are at work, $round" within 20 not no_qps
+	check "The processes are active, $round" within 20 not no_qps
 	sleep "0.$((RANDOM % 9))"
 	mark "device removed, $round"
-	check "the device is removed under them, $round" timeout 60 rdma link del "$DEV"
-	check "they end, $round" within 60 not kill -0 "$races"
-	check "with nothing to complain about, $round" wait "$races"
+	check "The device is removed under the processes, $round" timeout 60 rdma link del "$DEV"
+	check "The processes end, $round" within 60 not kill -0 "$races"
+	check "The processes report no error, $round" wait "$races"
 	note </tmp/races
-	check "the device comes back, $round" add_device "$DEV" "$DRIVER" "$NETDEV"
+	check "The device is added again, $round" add_device "$DEV" "$DRIVER" "$NETDEV"
 	gid_index "$DEV" "$ADDR" >/dev/null
 done
 python_tests races.py removed
-check "the device comes back" add_device "$DEV" "$DRIVER" "$NETDEV"
-check "the driver is unloaded" bash -c "rdma link del $DEV; rmmod $(module "$DRIVER")"
+check "The device is added again" add_device "$DEV" "$DRIVER" "$NETDEV"
+check "The driver unloads" bash -c "rdma link del $DEV; rmmod $(module "$DRIVER")"
 load_driver "$DRIVER"
-check "and comes back" set_up_device
-check "and works" timeout 30 python3 races.py undisturbed
-check "the log is not flooded with all that" log_is_not_flooded
+check "The device is set up again" set_up_device
+check "The device works" timeout 30 python3 races.py undisturbed
+check "The log is not flooded" log_is_not_flooded
 
 finish

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# ferroce and rdma_rxe across a wire, and ferroce and itself: every operation that both have, asked by
-# either (see interop.py, also for what rdma_rxe does otherwise), over a good wire and over one that loses and reorders.
+# ferroce with rdma_rxe across a wire, and ferroce with itself: every common operation, requested by either end, over a
+# good wire and over one that drops and reorders. interop.py also lists the differences of rdma_rxe.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]           v1 is in namespace b
-#	machine a: eth0 [DEV] ====== eth0 [PEER_DEV] :machine b, which does what the other says
+#	machine a: eth0 [DEV] ====== eth0 [PEER_DEV] :machine b, which follows machine a
 #
 # vm: TOPOLOGY=netns DRIVER=ferroce PEER_DRIVER=rxe
 # vm: TOPOLOGY=netns
@@ -19,6 +19,6 @@ if tc qdisc add dev "$NETDEV" root netem limit 5000 loss 1% delay 1ms reorder 95
 	BAD_WIRE=1 python_tests interop.py
 	tc qdisc del dev "$NETDEV" root
 else
-	skip "a bad wire" "this kernel has no sch_netem"
+	skip "A bad wire" "this kernel has no sch_netem"
 fi
 finish

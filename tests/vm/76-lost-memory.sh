@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Memory for packets runs out under traffic, again and again, by chance: that is loss like any other. It takes a
-# kernel that can be told to fail: one of the debug kernels.
+# Allocations of packet buffers fail at random under traffic. The effect is packet loss. The test needs fault injection,
+# so a debug kernel.
 #
-#	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b; each byte is looked at (bystander.py)
+#	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b; every byte is verified (bystander.py)
 #
-# So are the copies of a datagram for a group's members (lost_copies.py).
+# lost_copies.py does the same for the copies of a datagram to the members of a group.
 #
-# LOST_PERCENT is how many allocations of buffers fail, LOST_SECONDS how long. Which ones is the kernel's own chance,
-# which has no seed.
+# LOST_PERCENT is the percentage of buffer allocations that fail, LOST_SECONDS the duration. The kernel selects them
+# with its own random numbers, which have no seed.
 #
 # vm: TOPOLOGY=netns KERNEL=umdebug
 
@@ -17,15 +17,15 @@
 injection=/sys/kernel/debug/failslab
 slabs=(/sys/kernel/slab/skbuff_*/failslab)
 if [ ! -d "$injection" ] || [ ! -w "${slabs[0]}" ]; then
-	skip "memory for packets runs out under traffic" "this kernel has no failslab"
+	skip "A connection survives allocation failures" "this kernel has no failslab"
 	finish
 fi
 cd "${VM_LIB%/*}" || exit
 
-# More than can fail: each that does counts one down from there.
+# More than can fail: each failure decrements this count.
 MOST=1000000000
 
-# fail PERCENT: so many allocations of buffers of the network, and nothing else, fail from now on.
+# fail PERCENT: from now on this percentage of the network's buffer allocations fails, and no other allocation.
 fail() {
 	local file
 	echo 0 >"$injection/verbose"
@@ -36,29 +36,29 @@ fail() {
 	echo "$1" >"$injection/probability"
 }
 
-# rdma_rxe has no such counter, and does not try again.
+# rdma_rxe has no such counter and does not retry.
 if [ "$DRIVER" != ferroce ]; then
-	skip "memory for packets runs out under traffic" "for rxe a packet that cannot be sent is fatal"
+	skip "A connection survives allocation failures" "for rxe a packet that cannot be sent is fatal"
 	finish
 fi
 python3 bystander.py >/tmp/bystander 2>&1 &
 bystander=$!
-check "a connection is at work" within 20 has_qp "$DEV" RTS
-check "allocations fail" fail "${LOST_PERCENT:-2}"
+check "A connection is active" within 20 has_qp "$DEV" RTS
+check "Allocations fail" fail "${LOST_PERCENT:-2}"
 sleep $((${LOST_SECONDS:-10} * SLOWNESS))
 echo 0 >"$injection/probability"
 kill "$bystander"
-check "the connection delivered everything" wait "$bystander"
+check "The connection delivers everything" wait "$bystander"
 note </tmp/bystander
-# both COUNTER: of one device, and of the other.
+# both COUNTER: the counter of both devices.
 both() { cat /sys/class/infiniband/{"$DEV","$PEER_DEV"}/ports/1/hw_counters/"$1"; }
 note "time-outs:" $(both ack_timeouts)
 failed=$((MOST - $(cat "$injection/times")))
 counted=$(both send_err | awk '{ sum += $1 } END { print sum }')
 note "allocations that failed: $failed; packets without memory: $counted"
-check "many allocations did fail" [ "$failed" -ge 10 ]
-# Each costs one packet or more, but a few are of others.
-check "each is counted" [ "$counted" -ge $((failed * 3 / 4)) ]
+check "Many allocations failed" [ "$failed" -ge 10 ]
+# Each failure costs at least one packet, but a few failures belong to other users.
+check "The devices count each failure" [ "$counted" -ge $((failed * 3 / 4)) ]
 
 python_tests lost_copies.py
 pingpong rc 4 -n 100

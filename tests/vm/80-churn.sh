@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Load, add, traffic, kill -9 in mid-traffic, remove, unload; again and again. Nothing may grow.
+# Load, add, traffic, kill -9 under traffic, remove, unload, repeated. Memory use must not grow.
 #
 #	v0 [DEV] ------ v1      the device talks to itself
 #
-# CHURN_ROUNDS is the number of rounds (10; 100 for a release), SEED steers the chance.
+# CHURN_ROUNDS is the number of rounds (10; 100 for a release), SEED seeds the random choices.
 #
 # vm: TOPOLOGY=single KERNEL=umdebug
 # long: TOPOLOGY=single KERNEL=kcsan
@@ -14,15 +14,15 @@
 rounds=${CHURN_ROUNDS:-10}
 seeded
 note "seed ${SEED:-4791}"
-# Slab caches keep partly filled pages; with either driver they grow by some 300 KiB, and little with rounds.
-# A leak of the smallest ring would show.
+# Slab caches keep partially filled pages. With either driver they grow by about 300 KiB, and little with the rounds. A
+# leak of the smallest ring would show.
 slack_kib=$((600 + rounds * 8))
-# Debug kernels keep what was freed for a while, to see who uses it.
+# Debug kernels quarantine freed memory for a while.
 [ "$SLOWNESS" = 1 ] || slack_kib=$((slack_kib + 2048))
 
 no_qps() { [ "$(qps "$DEV")" = 0 ]; }
 
-# round: one life of the driver. KILLED counts the kills that met a client in the middle of its work.
+# round: one life of the driver. KILLED counts the kills of an active client.
 KILLED=0
 round() {
 	local server client gid pid
@@ -34,7 +34,7 @@ round() {
 	await_listener 18515 || return
 	timeout 60 ibv_rc_pingpong -d "$DEV" -g "$gid" -c -n 20 "$ADDR" >/tmp/client 2>&1 || return
 	wait "$server" || return
-	# Large messages and a long run, so that there is always something in flight.
+	# Large messages and a long run, so that packets are always in flight.
 	ib_write_bw -d "$DEV" -x "$gid" -F -s 65536 -n 1000000 >/tmp/server 2>&1 &
 	server=$!
 	await_listener 18515 || return
@@ -55,8 +55,8 @@ round() {
 rdma link del "$DEV"
 unload "$DRIVER"
 # The first rounds fill caches.
-check "a first round" round
-check "a second round" round
+check "The first round passes" round
+check "The second round passes" round
 before=$(kernel_memory)
 done_rounds=0
 for ((i = 1; i <= rounds; i++)); do
@@ -64,16 +64,16 @@ for ((i = 1; i <= rounds; i++)); do
 	round >/tmp/round 2>&1 || { note </tmp/round; break; }
 	done_rounds=$i
 done
-check "$rounds rounds" [ "$done_rounds" = "$rounds" ]
-check "every kill met a client at work" [ "$KILLED" = $((rounds + 2)) ]
-# What is freed in batches, some seconds later, comes back; what leaks does not.
+check "$rounds rounds pass" [ "$done_rounds" = "$rounds" ]
+check "Every kill hits an active client" [ "$KILLED" = $((rounds + 2)) ]
+# Memory that is freed in batches returns after some seconds; leaked memory does not.
 flat() {
 	after=$(kernel_memory)
 	[ $((after - before)) -lt "$slack_kib" ]
 }
-check "kernel memory has not grown by more than $slack_kib KiB" within 30 flat
+check "Kernel memory does not grow by more than $slack_kib KiB" within 30 flat
 note "kernel memory: $before KiB before, $after KiB after $rounds rounds"
-# The set-up is made again, for whoever shares the machine.
-check "the device comes back" set_up_device
+# Restore the set-up for other users of the machine.
+check "The device is set up again" set_up_device
 
 finish

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a flood of packets costs, what it does to others, and whom memory is charged to; see flood.py, and flood_valid.py
-# for packets that are carried out. What becomes of a process whose memory cgroup has little; see bounded.py.
+# The cost of a packet flood, its effect on others, and the owner that its memory is charged to; see flood.py, and
+# flood_valid.py for valid packets. bounded.py tests a process whose memory cgroup has a low limit.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV], flood     v1 is in namespace b
 #
-# FLOOD_FACTOR is how many times as expensive as to a closed port a packet may be; without it, that is only printed, and
-# so is how much a flood slows others down. FLOOD_TESTS names some of the tests of flood.py, for them alone,
-# FLOOD_PACKETS says how many packets of each kind there are. SEED steers the chance.
+# FLOOD_FACTOR limits the cost of a packet, as a multiple of the cost of a packet to a closed port. Without it, the test
+# only prints this factor and the slowdown of others. FLOOD_TESTS selects tests of flood.py and leaves out all others.
+# FLOOD_PACKETS is the number of packets of each kind, SEED seeds the random choices.
 #
 # vm: TOPOLOGY=netns VM_TIMEOUT=1500 KERNEL=umdebug
 # long: alone TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=FLOOD_FACTOR=5
@@ -21,7 +21,7 @@ if [ -z "${FLOOD_TESTS-}" ]; then
 	python_tests flood_valid.py
 	python_tests bounded.py
 fi
-check "the log is not flooded with all that" log_is_not_flooded
+check "The log is not flooded" log_is_not_flooded
 pingpong rc 4 -n 100
 
 finish

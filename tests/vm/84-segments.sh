@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What it costs to give IP packets one by one, as lists of buffers, which is what the driver does, though with payload
-# that it copies, or as one buffer that is segmented: figures, see "Bursts are lists of buffers" in
-# Documentation/decisions.rst. A module (tests/module) sends them in these ways, in turn, on one processor; the driver
-# has no part in it. The figures mean something on a machine that does nothing else. What is judged is that every byte
-# arrives, and that the interface splits what it says it splits.
+# The cost of passing IP packets down one by one, as GSO lists (as the driver does, but here the payload is copied), or
+# as one buffer that is segmented. For the figures see "Super-packets travel as GSO lists" in
+# Documentation/decisions.rst. A module (tests/module) sends packets in these ways, alternately, on one CPU, without the
+# driver. The figures are meaningful on an otherwise idle machine. The test checks that every byte arrives, and that the
+# interface splits the packets that it claims to split.
 #
 #	v0 ------ v1     v1 is in namespace b
 #
-# SEGMENT_ROUNDS rounds of SEGMENT_TURNS turns of some hundred packets, for each way, size and interface.
+# SEGMENT_ROUNDS rounds of SEGMENT_TURNS turns of some hundred packets, for each method, size and interface.
 #
 # long: alone TOPOLOGY=netns KERNEL=uml VM_CMDLINE=pin_cpus
 # long: TOPOLOGY=netns KERNEL=umdebug VM_ENV=SEGMENT_TURNS=10
@@ -16,23 +16,23 @@
 . "$VM_LIB"
 
 if [ ! -f /ferroce/segments.ko ]; then
-	skip "segments" "the module comes with a build of ferroce"
+	skip "Segments" "the module comes with a build of ferroce"
 	finish
 fi
 if ! command -v ethtool >/dev/null; then
-	skip "segments" "no ethtool"
+	skip "Segments" "no ethtool"
 	finish
 fi
 
-# results: what the module has written since the log was last emptied.
+# results: prints the lines that the module wrote since the last load.
 results() { sed -n 's/^.*ferroce-test: \(\(not \)\?ok \|# \|1\.\.\)/\1/p' /tmp/log; }
 
-# send_over INTERFACE ADDRESS BYTES PACKETS LISTS SEGMENTS: turns of so many packets to that address; whether lists and
-# what is to be segmented pass that interface whole.
+# send_over INTERFACE ADDRESS BYTES PACKETS LISTS SEGMENTS: sends turns of that many packets to the address. LISTS and
+# SEGMENTS say whether GSO lists and segmented buffers pass the interface whole.
 send_over() {
 	local line came=
 	dmesg >/tmp/before
-	# It never stays, so loading it fails.
+	# The module's init always returns an error, so insmod fails.
 	taskset -c 1 insmod /ferroce/segments.ko to="$2" bytes="$3" packets="$4" lists="$5" segments="$6" \
 		rounds="${SEGMENT_ROUNDS:-5}" turns="${SEGMENT_TURNS:-300}" 2>/tmp/error
 	dmesg | tail -n +$(($(wc -l </tmp/before) + 1)) >/tmp/log
@@ -45,7 +45,7 @@ send_over() {
 		1..*) came=1 ;;
 		esac
 	done < <(results)
-	check "$1, $3 bytes: the module came to its end" [ -n "$came" ]
+	check "$1, $3 bytes: the module completes" [ -n "$came" ]
 }
 
 # over INTERFACE ADDRESS LISTS SEGMENTS
@@ -54,9 +54,9 @@ over() {
 	send_over "$1" "$2" 1024 248 "$3" "$4"
 }
 
-# Its hook would be asked, too.
+# The driver's netfilter hooks would also run for each packet.
 rmmod ferroce
-check "the far end is there" ping -q -c 1 "$PEER_ADDR"
+check "The peer answers" ping -q -c 1 "$PEER_ADDR"
 over "veth" "$PEER_ADDR" 1 1
 over "lo" 127.0.0.1 1 1
 ethtool -K "$NETDEV" tx-gso-list off

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Everything at once, for a long time: many connections of every service whose bytes are all looked at (soak.py),
-# programs that are killed in mid-traffic, connections by the connection manager, over a wire that loses, repeats,
-# reorders and damages packets and goes down now and then. In the end as much is there as before, of objects and of
-# memory.
+# Everything together for a long time: many connections of every service with every byte verified (soak.py), programs
+# killed under traffic, connections of the connection manager, over a wire that drops, duplicates, reorders and corrupts
+# packets and sometimes goes down. At the end, objects and memory must be back to where they started.
 #
 #	v0 [DEV] --netem-- v1 [PEER_DEV]     v1 is in namespace b
 #
-# rdma_rxe does not get through, so it is not asked to (HOSTILE_ANYWAY=1 does).
+# rdma_rxe does not complete this test, so it is skipped (unless HOSTILE_ANYWAY=1).
 #
-# SOAK_SECONDS is how long, SOAK_QPS how many queue pairs are verified, SEED steers the chance. These seconds are as
-# long on every kernel, those of VM_TIMEOUT are not: 1500 are 3000 on umdebug. kmemleak is on debug alone.
+# SOAK_SECONDS is the duration, SOAK_QPS the number of verified QPs, SEED seeds the random choices. These seconds are
+# the same on every kernel, those of VM_TIMEOUT are not: 1500 become 3000 on umdebug. Only debug has kmemleak.
 #
 # vm: TOPOLOGY=netns
 # long: TOPOLOGY=netns KERNEL=umdebug VM_TIMEOUT=1500 VM_MEMORY=4G VM_ENV='SOAK_SECONDS=1800 SOAK_QPS=500'
@@ -19,19 +18,19 @@
 . "$VM_LIB"
 
 if [ "$DRIVER" != ferroce ] && [ -z "${HOSTILE_ANYWAY-}" ]; then
-	skip "a long time" "rdma_rxe makes no progress over such a wire"
+	skip "A long time" "rdma_rxe makes no progress over such a wire"
 	finish
 fi
 export SOAK_SECONDS=${SOAK_SECONDS:-20} SOAK_QPS=${SOAK_QPS:-40}
 note "seed ${SEED:-4791}"
-# Slab caches keep partly filled pages, 600 to 800 KiB of them.
+# Slab caches keep 600 to 800 KiB of partially filled pages.
 slack_kib=2048
-# Debug kernels keep what was freed for a while, to see who uses it.
+# Debug kernels quarantine freed memory for a while.
 [ "$SLOWNESS" = 1 ] || slack_kib=4096
 modprobe -a rdma_ucm 2>/dev/null
 cd "${VM_LIB%/*}" || exit
 
-# objects: how much of everything there is, in both devices.
+# objects: the number of objects of each type in both devices.
 objects() { rdma resource show | sed 's/^[0-9]*: //'; }
 
 one() { # WORD...: one of them, as $chosen
@@ -39,12 +38,12 @@ one() { # WORD...: one of them, as $chosen
 	chosen=${words[RANDOM % $#]}
 }
 
-# count WHAT [NUMBER]: so many more of it; counted WHAT: how many there were.
+# count EVENT [NUMBER]: adds to the count of an event; counted EVENT: prints the count.
 count() { echo "${2-1}" >>"/tmp/soak.$1"; }
 counted() { cat "/tmp/soak.$1" 2>/dev/null | awk '{ sum += $1 } END { print sum + 0 }'; }
 
-# goes_on [WHAT...]: whether there is time for one more, or one of these has not been since `soaked` began: a slow
-# machine takes longer, up to eight times; one that is known to be, by that more.
+# goes_on [EVENT...]: true if time is left, or if one of the events has not happened since `soaked` began. A slow
+# machine gets up to eight times as long, multiplied by its known slowness.
 goes_on() {
 	local what
 	[ "$SECONDS" -ge "$end" ] || return 0
@@ -54,7 +53,8 @@ goes_on() {
 	return 1
 }
 
-# wire WORD...: what netem does to packets, both ways, and nothing else: a change would keep what is not named.
+# wire WORD...: replaces the netem configuration in both directions. A change would keep the settings that are not
+# named.
 wire() {
 	local dropped
 	dropped=$({ tc -s qdisc show dev v0; at_peer tc -s qdisc show dev v1; } |
@@ -70,7 +70,7 @@ wire() {
 
 links_are_up() { port_is "$DEV" ACTIVE && port_is "$PEER_DEV" ACTIVE; }
 
-# flap: the link is down for a moment. It forgets its neighbours then, also those that were to stay.
+# flap: takes the link down for a moment. This removes all neighbour entries, also permanent ones.
 flap() {
 	count flaps
 	ip link set v0 down
@@ -81,7 +81,7 @@ flap() {
 	count flaps_over
 }
 
-# weather: until programs() is over. Every fourth kind of it ends with a flap.
+# weather: changes the wire until programs() is done. Every fourth change ends with a flap.
 weather() {
 	local number=0 chosen
 	seeded $((half * 2))
@@ -95,11 +95,11 @@ weather() {
 	wire
 }
 
-# connected PROGRAM: it has a queue pair that may send.
+# connected PROGRAM: it has a QP in RTS.
 connected() { rdma resource show qp | grep -q "state RTS .*comm $1"; }
 
-# killed PORT SERVER CLIENT: both ends, until one of them is killed; the other ends by itself, or is killed later. Most
-# are connected by then, and those count.
+# killed PORT SERVER CLIENT: runs both ends until one is killed. The other ends by itself or is killed later. Most are
+# connected by then; only those count.
 killed() {
 	local server client program=${2%% *} chosen
 	timeout $((60 * SLOWNESS)) $2 &
@@ -112,7 +112,7 @@ killed() {
 	sleep "$chosen.$((RANDOM % 10))"
 	count tries
 	! connected "$program" || count "kills_$(one_of "$program")"
-	# timeout leads a group of its own.
+	# timeout leads its own process group.
 	one "$server" "$client"
 	kill -9 -- "-$chosen"
 	sleep 0.3
@@ -120,17 +120,17 @@ killed() {
 	wait $server $client
 } >/dev/null 2>&1
 
-# one_of PROGRAM: rping, or all others.
+# one_of PROGRAM: "rping", or "perftest" for all others.
 one_of() { [ "$1" = rping ] && echo rping || echo perftest; }
 
-# listens PORT PROGRAM: a server of that name does.
+# listens PORT PROGRAM: a server of that name listens.
 listens() {
 	if [ "$2" = rping ]; then cm_listens; else [ -n "$(ss -Hltn "sport = :$1")" ]; fi
 }
 
-# finished PORT: a connection by the connection manager that is left in peace. Its client must have success, unless a
-# flap came in between; it calls it a success, too, if the server goes away, so its pings are counted. A bad wire may
-# cost it some messages of the management, each of which is repeated after four seconds.
+# finished PORT: runs a connection of the connection manager without a kill. The client must succeed unless a flap
+# happened. It also reports success if the server exits, so count its pings. A bad wire may drop several connection
+# manager messages, each repeated after four seconds.
 finished() {
 	local server flaps rc=0 pings=20
 	flaps=$(counted flaps)
@@ -170,7 +170,7 @@ programs() {
 
 programs_are_gone() { [ "$(objects)" = "$before" ]; }
 
-# soaked SECONDS: everything at once, for so long; until nothing of it is left.
+# soaked SECONDS: runs everything for that long, then waits until all of it has ended.
 half=0
 soaked() {
 	local what pids
@@ -183,40 +183,40 @@ soaked() {
 	programs & pids+=($!)
 	SOAK_SECONDS=$1 python_tests soak.py
 	wait "${pids[@]}"
-	check "as many objects are there as before" within 60 programs_are_gone
+	check "The number of objects is as before" within 60 programs_are_gone
 	[ "$(objects)" = "$before" ] || objects | note
 	note "kernel memory after $1 s: $(kernel_memory | tee /tmp/memory) KiB"
 }
 
-# many WHAT LEAST: it happened at least so often.
+# many EVENT MINIMUM: the event happened at least that often.
 many() { [ "$(counted "$1")" -ge "$2" ]; }
 
 # The link goes down, but its addresses stay.
 sysctl -qw net.ipv6.conf.v0.keep_addr_on_down=1
-check "the neighbours are known" keep_neighbours
+check "The neighbour entries are permanent" keep_neighbours
 before=$(objects)
 note "kernel memory at first: $(kernel_memory) KiB"
 # The first half fills caches.
 soaked $((SOAK_SECONDS / 2))
 first=$(</tmp/memory)
 soaked $((SOAK_SECONDS / 2))
-check "in the second half kernel memory has not grown by more than $slack_kib KiB" \
+check "Kernel memory does not grow by more than $slack_kib KiB in the second half" \
 	[ $(($(</tmp/memory) - first)) -lt "$slack_kib" ]
 note "$(counted drops) packets dropped, $(counted flaps) flaps; $(counted tries) kills, $(counted kills_rping) of" \
 	"rping and $(counted kills_perftest) of perftest at work; $(counted finished) rpings finished"
 [ ! -e /tmp/failed ] || note </tmp/failed
-check "the wire was as bad as it should be" [ "$(counted refused)" = 0 ]
-check "netem dropped packets" many drops 1
-check "the link went down, in each half" many flaps 2
-check "programs of perftest were killed at work, in each half" many kills_perftest 2
-check "so were those of the connection manager" many kills_rping 2
-check "some of these that were left in peace finished, in each half" many finished 2
-check "none failed without a flap" [ ! -e /tmp/failed ]
-# The core says it when a link goes down or comes up.
-check "the log is not flooded with all that" log_is_not_flooded $((20 + 4 * $(counted flaps)))
+check "netem accepts every configuration" [ "$(counted refused)" = 0 ]
+check "netem drops packets" many drops 1
+check "The link goes down in each half" many flaps 2
+check "perftest programs are killed at work in each half" many kills_perftest 2
+check "rping programs are killed at work in each half" many kills_rping 2
+check "rping programs that are not killed finish in each half" many finished 2
+check "No rping fails without a flap" [ ! -e /tmp/failed ]
+# The core logs a link that goes down or comes up.
+check "The log is not flooded" log_is_not_flooded $((20 + 4 * $(counted flaps)))
 pingpong rc 4 -n 100
-check "the devices go" eval 'rdma link del "$DEV" && rdma link del "$PEER_DEV"'
-check "the driver is unloaded" within 20 unload "$DRIVER"
-check "and comes back" eval 'set_up_device && set_up_peer'
+check "The devices are removed" eval 'rdma link del "$DEV" && rdma link del "$PEER_DEV"'
+check "The driver unloads" within 20 unload "$DRIVER"
+check "The devices are set up again" eval 'set_up_device && set_up_peer'
 
 finish

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Two machines over virtio-net: the driver with itself and with the in-tree one, each as client and
-# as server.
+# Two machines over virtio-net: the driver with itself and with the in-tree driver, each as client and as server.
 #
 #	machine a: eth0 [DEV, DRIVER] ====== eth0 [DEV, PEER_DRIVER] :machine b
 #

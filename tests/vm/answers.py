@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Answers to READs that the network of this machine does not let go of: the interface is slower than the processor, or
-somebody keeps them. Nobody acknowledges them, and all the same they do not fill its queue, nor wait for ever.
+"""READ responses that stay in the local stack, because the interface is slower than the CPU or another socket keeps
+them. Nothing acknowledges them, yet they must neither fill the queue of the interface nor wait forever.
 
 	DEV over v0, which is slow ------ PEER_DEV over v1, in namespace b
 """
@@ -22,27 +22,27 @@ from tap import Skip, equal, run, true
 from wire import ETH_ALL, SO_RCVBUFFORCE, Wire
 from work import FLUSHED, OK, READ, WRITE, fill, held, pattern, status
 
-# A READ takes a second or so, of 20 Mbit/s in a queue that would hold ten of them; there are slower interfaces.
+# At 20 Mbit/s a READ takes about a second; the queue has room for ten. The second interface is slower.
 LENGTH, RATE, SLOWER, LIMIT = 2 << 20, "20mbit", "2mbit", 20 << 20
-# What may wait, in bytes: less than what a requester asks for at a time, which is 256 packets.
+# Limit of the bytes in the queue: less than one READ request of a requester, which is 256 packets.
 MOST = 768 << 10
-# More than may wait, with a buffer around each byte, and less by some bursts.
+# More than may be in flight, counted with the buffer around each byte, but only by a few bursts.
 KEPT = 768 << 10
 
 
 def tc(*words):
-    """What `tc` prints."""
+    """The output of `tc`."""
     return subprocess.run(["tc", *words], capture_output=True, text=True, check=True).stdout
 
 
 def waiting():
-    """Bytes that wait in the queue."""
+    """Bytes in the queue."""
     return json.loads(tc("-s", "-j", "qdisc", "show", "dev", os.environ["NETDEV"], "root"))[0]["backlog"]
 
 
 @contextlib.contextmanager
 def slow(rate):
-    """The interface takes so long for what it takes, of which a whole burst passes at once."""
+    """Limits the rate of the interface. A whole burst passes at once."""
     try:
         tc("qdisc", "replace", "dev", os.environ["NETDEV"], "root", "tbf", "rate", rate, "burst", "80000", "limit",
            str(LIMIT))
@@ -55,7 +55,7 @@ def slow(rate):
 
 
 def read_slowly(rate):
-    """A READ over such an interface comes whole, and little of it waits there."""
+    """A READ over a slow interface is complete, and few of its bytes are in the queue."""
     with across({"size": LENGTH}, {"size": LENGTH}, timeout=20, path_mtu=e.IBV_MTU_4096) as (here, there):
         fill(here, pattern(LENGTH, 3))
         with slow(rate):
@@ -64,49 +64,49 @@ def read_slowly(rate):
             while not found and time.monotonic() < end:
                 most = max(most, waiting())
                 found = there.cq.poll(1)[1]
-        equal([wc.status for wc in found], [OK], "what the READ completes with")
-        equal(held(there, LENGTH), pattern(LENGTH, 3), "what it has read")
-    print(f"# at most {most} bytes waited", flush=True)
-    true(0 < most < MOST, f"{most} bytes waited in the queue, of {LENGTH}")
+        equal([wc.status for wc in found], [OK], "status of the READ")
+        equal(held(there, LENGTH), pattern(LENGTH, 3), "payload of the READ")
+    print(f"# at most {most} bytes in the queue", flush=True)
+    true(0 < most < MOST, f"{most} bytes in the queue, of {LENGTH}")
 
 
 def slow_interface():
-    """Long answers over a slow interface wait in memory, not in its queue, and come whole"""
+    """Long READ responses over a slow interface wait in memory, not in its queue, and arrive complete"""
     read_slowly(RATE)
 
 
 def slower_interface():
-    """So do those over one that takes longer for each burst than it would take to tell that it is stuck"""
+    """Long READ responses over an interface slower than the stall timeout arrive complete"""
     read_slowly(SLOWER)
 
 
 def late_page():
-    """A page that comes late behind them is waited for: the peer, who has not asked again, hears nothing"""
+    """The responder faults in a page of a long READ without a NAK, and the requester does not retransmit"""
     memory, most = Memory(LENGTH), LENGTH - PAGE
     memory.write(pattern(most, 7))
-    # It may have come as a part of a huge one.
+    # The page may be resident as a part of a huge page.
     memory.advise(DONTNEED, most)
     with across({}, {"size": LENGTH}, timeout=20, rnr_retry=0) as (here, there):
         region = Region(here, memory)
-        # Brings all but the last page.
+        # Faults in all pages but the last.
         there.send(READ, pieces=[there.sge(0, most)], remote=region.remote())
-        equal(there.completion(60).status, OK, "what the first READ completes with")
+        equal(there.completion(60).status, OK, "status of the first READ")
         fault = userfault(memory)
         with slow(RATE):
             there.send(READ, pieces=[there.sge()], remote=region.remote())
-            true(readable(fault.fd, 30), "nobody misses the page")
+            true(readable(fault.fd, 30), "no page fault")
             address = fault.wanted()
             there.silent(0.3)
             fault.give(address)
-            equal(there.completion(60).status, OK, "what the READ completes with")
-        equal(held(there, LENGTH), pattern(most, 7) + bytes(PAGE), "what it has read")
+            equal(there.completion(60).status, OK, "status of the READ")
+        equal(held(there, LENGTH), pattern(most, 7) + bytes(PAGE), "payload of the READ")
         fault.close()
         region.close()
     memory.unmap()
 
 
 def side_by_side():
-    """Long answers of several connections advance side by side"""
+    """Long READ responses of several connections advance side by side"""
     length, depth, count = 8 << 20, 2, 4
     with contextlib.ExitStack() as stack:
         ends = [stack.enter_context(across({"size": length}, {"size": length}, timeout=0)) for _ in range(count)]
@@ -124,48 +124,49 @@ def side_by_side():
         true(sum(done) >= 10 * count, f"not within {60 * SLOWNESS} s: {done}")
         for _, there in ends:
             there.completions(depth, 60)
-    # One that has a processor for itself may well have more than the others together.
-    true(min(done) > 1, f"some connections wait for others: {done}")
+    # A connection with a CPU of its own may get more than all others together.
+    true(min(done) > 1, f"some connections starve: {done}")
 
 
 @contextlib.contextmanager
 def kept(most=32 << 20):
-    """Somebody takes copies of what leaves by the interface and does not read them: they share the buffers."""
+    """A packet socket copies the packets that leave the interface and does not read them: the copies share the
+    buffers."""
     with Wire.opened(os.environ["NETDEV"], ETH_ALL) as reader:
         reader.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, most)
         yield
 
 
 def kept_answers():
-    """Long answers of which somebody keeps copies go on, though nobody asks again"""
+    """Long READ responses continue although copies are kept"""
     with across({"size": KEPT}, {"size": KEPT}, timeout=0) as (here, there):
         fill(here, pattern(KEPT, 5))
         with kept():
             there.send(READ, pieces=[there.sge()], remote=here.remote())
-            equal(there.completion(60).status, OK, "what the READ completes with")
-        equal(held(there, KEPT), pattern(KEPT, 5), "what it has read")
+            equal(there.completion(60).status, OK, "status of the READ")
+        equal(held(there, KEPT), pattern(KEPT, 5), "payload of the READ")
 
 
 def kept_first():
-    """Where the first answers are kept, others wait for them at most once, on whatever processor they are asked for"""
+    """When copies of the first responses are kept, later responses wait at most once, on any CPU"""
     places, length = os.sched_getaffinity(0), 8192
     with across({"size": length}, {"size": length}, timeout=0) as (here, there), kept(64 << 10):
         try:
             for place in 16 * sorted(places):
                 os.sched_setaffinity(0, {place})
                 there.send(READ, pieces=[there.sge()], remote=here.remote())
-                equal(there.completion().status, OK, "what a READ completes with")
+                equal(there.completion().status, OK, "status of a READ")
         finally:
             os.sched_setaffinity(0, places)
 
 
 def kept_failure():
-    """A queue pair that fails behind them flushes its receives"""
+    """A QP that fails while copies of its responses are kept flushes its receives"""
     with across({"size": KEPT}, {"size": KEPT}, timeout=0) as (here, there), kept():
         here.receive(wr_id=7, pieces=[])
         there.send(READ, pieces=[there.sge()], remote=here.remote())
-        equal(there.completion(60).status, OK, "what the READ completes with")
-        # No more than the peer asks for at a time, and several bursts, each of which would wait for twice as long.
+        equal(there.completion(60).status, OK, "status of the READ")
+        # At most one request of the peer, in several bursts, each of which would wait for twice as long.
         there.send(READ, pieces=[there.sge(0, KEPT // 4)], remote=here.remote())
         there.send(WRITE, pieces=[there.sge(0, 8)], remote=(here.mr.buf, 0xBAD))
         equal(status(here, FLUSHED, "the receive").wr_id, 7)

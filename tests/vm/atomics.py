@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Atomic operations and writes, flushes, and keys that are taken back, as an application sees them.
+"""Atomic operations, atomic WRITEs, FLUSHes and invalidations, as an application sees them.
 
-Two QPs of one device talk to each other. Every operation: its bytes, its completion, and what each mistake
-completes with.
+Two QPs of one device talk to each other. For every operation the tests check the bytes, the completion, and the status
+of each error.
 """
 
 import ctypes
@@ -30,12 +30,12 @@ EXTENDED = {"a": {"access": FLUSH, "ops": OPS}, "b": {"access": FLUSH}, "rights"
 
 
 def number(end, offset=0):
-    """Eight bytes of an end's memory as the machine's number."""
+    """Eight bytes of an end's memory as an integer in native byte order."""
     return struct.unpack("=Q", held(end, 8, offset))[0]
 
 
 def put(end, value, offset=0):
-    """A number into an end's memory."""
+    """Stores an integer in an end's memory."""
     fill(end, struct.pack("=Q", value), offset)
 
 
@@ -48,7 +48,7 @@ def atomic(end, opcode, remote, compare_add, swap=0, wr_id=2, flags=SIGNALED, pi
 
 
 def adds():
-    """FETCH_AND_ADD adds, yields what was there, and touches nothing beside"""
+    """FETCH_AND_ADD adds, returns the old value, and changes no adjacent byte"""
     with pair(**ENDS) as (a, b):
         for before, add in ((5, 7), (MANY - 1, 2), (1 << 63, 1 << 63), (0, 0)):
             fill(b, b"\xaa" * 24)
@@ -58,24 +58,24 @@ def adds():
             got = status(a, OK, "add")
             equal((got.opcode, got.byte_len), (e.IBV_WC_FETCH_ADD, 8))
             equal(number(b, 8), (before + add) % MANY, "the sum")
-            equal(held(b, 8) + held(b, 8, 16), b"\xaa" * 16, "what is beside it")
+            equal(held(b, 8) + held(b, 8, 16), b"\xaa" * 16, "adjacent bytes")
             equal(held(a, 24, 248), b"\xbb" * 8 + struct.pack("=Q", before) + b"\xbb" * 8)
 
 
 def swaps():
-    """CMP_AND_SWP swaps if it finds what it compares with, and tells what it found"""
+    """CMP_AND_SWP swaps if the comparison matches, and returns the old value"""
     with pair(**ENDS) as (a, b):
         put(b, 0x1122334455667788)
         atomic(a, SWAP, b.remote(), 1, 2)
-        equal(status(a, OK, "one that does not fit").opcode, e.IBV_WC_COMP_SWAP)
+        equal(status(a, OK, "swap without a match").opcode, e.IBV_WC_COMP_SWAP)
         equal((number(a, 256), number(b)), (0x1122334455667788,) * 2)
         atomic(a, SWAP, b.remote(), 0x1122334455667788, 2)
-        status(a, OK, "one that fits")
+        status(a, OK, "swap with a match")
         equal((number(a, 256), number(b)), (0x1122334455667788, 2))
 
 
 def many():
-    """Many at once are each carried out once, whatever max_rd_atomic"""
+    """Many outstanding atomic operations execute once each, for any max_rd_atomic"""
     for depth in (1, 3, 16):
         with pair(max_rd_atomic=depth, max_dest_rd_atomic=depth, **ENDS) as (a, b):
             put(b, 0)
@@ -87,7 +87,7 @@ def many():
 
 
 def against_reads():
-    """In one queue with READs and WRITEs they keep their order"""
+    """Atomic operations keep their order among READs and WRITEs of one queue"""
     with pair(**ENDS) as (a, b):
         put(b, 0)
         for index in range(10):
@@ -104,7 +104,7 @@ COUNT = bytes.fromhex("4889f1" "f048ff07" "48ffc9" "75f7" "c3")
 
 
 def against_the_processor():
-    """They are atomic against a program that counts in the same word"""
+    """Atomic operations are atomic with respect to a program that increments the same word"""
     not_for_rxe("atomic against itself only")
     code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     code.write(COUNT)
@@ -134,33 +134,33 @@ def against_the_processor():
 
 
 def refused(wanted, remote, event=None, opcodes=(ADD, SWAP), **settings):
-    """Atomic operations that the peer must refuse, and that change nothing."""
+    """Atomic operations that the peer must refuse, without a change of memory."""
     for opcode in opcodes:
         forget_events()
         with pair(**{**ENDS, **settings}) as (a, b):
             before = held(b, 4096)
             atomic(a, opcode, remote(b), 0, 1, wr_id=77)
             a.send(WRITE, wr_id=78, pieces=[a.sge(0, 8)], remote=b.remote())
-            equal(status(a, wanted, "the one that is refused").wr_id, 77)
-            equal(status(a, FLUSHED, "the one behind it").wr_id, 78)
+            equal(status(a, wanted, "the refused request").wr_id, 77)
+            equal(status(a, FLUSHED, "the next request").wr_id, 78)
             both_failed(a, b, None if RXE else event)
-            equal(held(b, 4096), before, "the memory of the peer")
+            equal(held(b, 4096), before, "memory of the peer")
 
 
 def unaligned():
-    """An address that is no multiple of eight: invalid request"""
+    """The responder refuses an unaligned atomic address as an invalid request"""
     for offset in (1, 4, 7):
         for name, values in (("atomic_fetch_add", (1,)), ("atomic_cmp_swp", (0, 1))):
             forget_events()
             with pair(**EXTENDED) as (a, b):
                 a.order(name, b.mr.rkey, b.mr.buf + offset, *values, pieces=[a.sge(256, 8)])
-                status(a, e.IBV_WC_REM_INV_REQ_ERR, "the one that is refused")
+                status(a, e.IBV_WC_REM_INV_REQ_ERR, "the refused request")
                 both_failed(a, b, None if RXE else e.IBV_EVENT_QP_REQ_ERR)
-                equal(held(b, 16), bytes(16), "the memory of the peer")
+                equal(held(b, 16), bytes(16), "memory of the peer")
 
 
 def wrong_place():
-    """A key that does not exist, or a place outside the region: remote access error"""
+    """The responder refuses an invalid key or an address outside the region with a remote access error"""
     size = 1 << 16
     for remote in (lambda b: (b.mr.buf, b.mr.rkey ^ 0x55), lambda b: (b.mr.buf + size, b.mr.rkey),
                    lambda b: (b.mr.buf - 8, b.mr.rkey), lambda b: (MANY - 8, b.mr.rkey)):
@@ -168,13 +168,13 @@ def wrong_place():
 
 
 def no_rights():
-    """A region, or a QP, that does not grant the right"""
+    """The responder refuses an atomic operation that the region or the QP does not permit"""
     refused(e.IBV_WC_REM_ACCESS_ERR, lambda b: b.remote(), e.IBV_EVENT_QP_ACCESS_ERR, b={"access": FULL_ACCESS})
     refused(e.IBV_WC_REM_INV_REQ_ERR, lambda b: b.remote(), e.IBV_EVENT_QP_REQ_ERR, rights=FULL_ACCESS)
 
 
 def wrong_result_place():
-    """Where the result cannot go: local error"""
+    """A result that does not fit its SGE fails with a local error"""
     cases = ((e.IBV_WC_LOC_LEN_ERR, lambda a: [a.sge(0, 4)]), (e.IBV_WC_LOC_PROT_ERR, lambda a: [SGE(a.mr.buf, 8, 1)]))
     for wanted, pieces in cases:
         with pair(**EXTENDED) as (a, b):
@@ -183,7 +183,7 @@ def wrong_result_place():
 
 
 def long_result_place():
-    """A longer place for the result keeps its other bytes"""
+    """A result in longer SGEs leaves their other bytes unchanged"""
     with pair(**ENDS) as (a, b):
         put(b, 3)
         fill(a, b"\xcc" * 32)
@@ -205,11 +205,11 @@ def whole_writes():
             before = held(b, 64)
             a.order("atomic_write", b.mr.rkey ^ key, b.mr.buf + offset, b"\x01\x02\x03\x04\x05\x06\x07\x08")
             status(a, wanted, "atomic write")
-            equal(held(b, 64), before, "the memory of the peer")
+            equal(held(b, 64), before, "memory of the peer")
 
 
 def flushes():
-    """FLUSH of a range and of a region completes after what was written"""
+    """FLUSH of a range and of a region completes after the preceding WRITE"""
     with pair(**EXTENDED) as (a, b):
         fill(a, b"flush me")
         a.order("rdma_write", b.mr.rkey, b.mr.buf, pieces=[a.sge(0, 8)], flags=0)
@@ -223,15 +223,15 @@ def flushes():
                                     (e.IBV_WC_REM_INV_REQ_ERR, {}, e.IBV_FLUSH_PERSISTENT)):
         with pair(**{**EXTENDED, **settings}) as (a, b):
             a.order("flush", b.mr.rkey, b.mr.buf, 8, place, e.IBV_FLUSH_RANGE)
-            status(a, wanted, "flush that is not granted")
+            status(a, wanted, "FLUSH without permission")
     with pair(**EXTENDED) as (a, b):
         a.order("flush", b.mr.rkey, b.mr.buf + b.mr.length - 7, 8, e.IBV_FLUSH_GLOBAL, e.IBV_FLUSH_RANGE)
-        status(a, e.IBV_WC_REM_ACCESS_ERR, "flush beyond the region")
+        status(a, e.IBV_WC_REM_ACCESS_ERR, "FLUSH beyond the region")
 
 
 def no_depth():
-    """A peer without resources refuses what awaits a response, FLUSH and ATOMIC_WRITE as well"""
-    not_for_rxe("takes a FLUSH, and a place in a table that is empty")
+    """A responder without resources refuses atomics, FLUSH and ATOMIC_WRITE"""
+    not_for_rxe("accepts a FLUSH, and uses an entry of an empty table")
     for ask in (lambda a, b: a.order("flush", b.mr.rkey, b.mr.buf, 8, e.IBV_FLUSH_GLOBAL, e.IBV_FLUSH_RANGE),
                 lambda a, b: a.order("atomic_write", b.mr.rkey, b.mr.buf, b"12345678"),
                 lambda a, b: a.order("atomic_fetch_add", b.mr.rkey, b.mr.buf, 1, pieces=[a.sge(0, 8)])):
@@ -239,13 +239,13 @@ def no_depth():
             before = held(b, 64)
             ask(a, b)
             status(a, e.IBV_WC_REM_INV_REQ_ERR, "the request")
-            equal(held(b, 64), before, "the memory of the peer")
+            equal(held(b, 64), before, "memory of the peer")
             both_failed(a, b)
     forget_events()
 
 
 def foreign_invalidation():
-    """SEND_WITH_INV of what may not be taken back fails both ends"""
+    """SEND_WITH_INV of a key that may not be invalidated fails both ends"""
     not_for_rxe("acknowledges it")
     for key in (lambda b: 0xDEAD, lambda b: b.mr.rkey):
         with pair(**EXTENDED) as (a, b):
@@ -257,15 +257,15 @@ def foreign_invalidation():
 
 
 def local_invalidation():
-    """LOCAL_INV of what cannot be taken back fails after what was before it"""
+    """LOCAL_INV of a key that cannot be invalidated fails after the preceding request"""
     for key in (lambda a: 0xDEAD, lambda a: a.mr.rkey):
         with pair(**EXTENDED) as (a, b):
             a.order("rdma_write", b.mr.rkey, b.mr.buf, pieces=[a.sge(0, 4096)], wr_id=1)
             a.order("local_inv", key(a), wr_id=2)
             a.order("rdma_write", b.mr.rkey, b.mr.buf, pieces=[a.sge(0, 8)], wr_id=3)
-            equal(status(a, OK, "the write before").wr_id, 1)
+            equal(status(a, OK, "the preceding write").wr_id, 1)
             equal(status(a, e.IBV_WC_LOC_QP_OP_ERR, "the invalidation").wr_id, 2)
-            equal(status(a, FLUSHED, "the write after").wr_id, 3)
+            equal(status(a, FLUSHED, "the next write").wr_id, 3)
 
 
 TESTS = (adds, swaps, many, against_reads, against_the_processor, unaligned, wrong_place, no_rights,

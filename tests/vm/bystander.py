@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A connection between two devices that nobody attacks, while others are attacked: every message must arrive."""
+"""A connection between two devices that is not attacked, while others are: every message must arrive."""
 
 import mmap
 import os
@@ -16,7 +16,7 @@ SEND, READ = e.IBV_WR_SEND, e.IBV_WR_RDMA_READ
 
 
 def closed(pipe):
-    """Whether nobody can write to a pipe any more, from which nothing comes."""
+    """Returns whether all writers of an empty pipe have closed it."""
     try:
         return os.read(pipe, 1) == b""
     except BlockingIOError:
@@ -24,12 +24,12 @@ def closed(pipe):
 
 
 class Bystander:
-    """A connection that nobody attacks, in a process of its own."""
+    """A connection that is not attacked, in its own process."""
 
     def __init__(self):
         back, self.out = os.pipe()
         stop, self.stop = os.pipe()
-        # How many rounds are done. Not through a pipe, since most who start a bystander never ask.
+        # Number of completed rounds. Not a pipe, since most users of a bystander never read it.
         self.done = mmap.mmap(-1, mmap.PAGESIZE)
         self.child = os.fork()
         if not self.child:
@@ -45,7 +45,7 @@ class Bystander:
         self.spared = [int(word) for word in os.read(back, 64).split()]
 
     def deliver(self, stop):
-        """Messages of every kind until `stop` is closed; each arrives as it was sent."""
+        """Sends messages of every kind until `stop` is closed; each must arrive as it was sent."""
         os.set_blocking(stop, False)
         with across(timeout=17) as (a, b):
             os.write(self.out, f"{a.qp.qp_num} {b.qp.qp_num}".encode())
@@ -62,24 +62,24 @@ class Bystander:
                     equal([wc.status for wc in one.completions(2, 60)], [0, 0], f"sends of round {rounds}")
                     received = other.completion(60)
                     equal((received.status, received.wr_id, received.byte_len), (0, rounds, len(data)), "receive")
-                    equal(held(other, len(data), 8192), data, f"what arrived in round {rounds}")
-                    equal(held(one, len(data), 32768), data, f"what was read in round {rounds}")
+                    equal(held(other, len(data), 8192), data, f"bytes received in round {rounds}")
+                    equal(held(one, len(data), 32768), data, f"bytes read in round {rounds}")
                 rounds += 1
                 struct.pack_into("=Q", self.done, 0, rounds)
             print(f"# bystander: {4 * rounds} messages", flush=True)
 
     def rounds(self):
-        """How many rounds it has done until now: in each, two messages and two READs, each way one of either."""
+        """Number of completed rounds. A round consists of two messages and two READs, one of each in each direction."""
         return struct.unpack_from("=Q", self.done)[0]
 
     def end(self):
-        """It has delivered everything."""
+        """Ends the bystander, which must have delivered everything."""
         os.close(self.stop)
         equal(os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1]), 0, "the bystander's exit code")
 
 
 def main():
-    """A bystander until it is told to end by SIGTERM."""
+    """Runs a bystander until SIGTERM."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     bystander = Bystander()
     signal.sigwait({signal.SIGTERM})

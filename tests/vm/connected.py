@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What every connected service does alike, as an application sees it. Knows no service: a test is given the
-function that makes a pair of queue pairs.
+"""Tests of the common behaviour of all connected services, as an application sees it. Independent of the service: each
+test receives the function that creates a pair of QPs.
 """
 
 from functools import partial, update_wrapper
@@ -29,7 +29,7 @@ def sends(pair):
 
 
 def immediate(pair):
-    """Immediate data arrives with SEND and with WRITE, as it was given"""
+    """SEND and WRITE deliver immediate data unchanged"""
     with pair() as (a, b):
         for seed, length in enumerate((0, 7, 3000)):
             fill(a, pattern(length, seed))
@@ -49,7 +49,7 @@ def immediate(pair):
 
 
 def scatter_gather(pair):
-    """Pieces are gathered and scattered at odd places"""
+    """SGEs gather and scatter at odd addresses"""
     with pair() as (a, b):
         data = pattern(3000, 1)
         fill(a, data[:1], 10)
@@ -63,7 +63,7 @@ def scatter_gather(pair):
 
 
 def inline_data(pair):
-    """Inline data needs no key and is taken when it is posted"""
+    """Inline data needs no key and is copied when it is posted"""
     with pair(a={"inline": 64}, b={}) as (a, b):
         fill(a, b"inline data!")
         b.receive(pieces=[b.sge(0, 64)])
@@ -75,7 +75,7 @@ def inline_data(pair):
 
 
 def long_inline_data(pair):
-    """Inline data may be as long as the queue pair says"""
+    """Inline data may be as long as max_inline_data"""
     with pair(a={"inline": 500}, b={}) as (a, b):
         most = a.qp.query(e.IBV_QP_CAP)[1].cap.max_inline_data
         true(most >= 500, f"only {most} bytes")
@@ -90,24 +90,24 @@ def long_inline_data(pair):
 
 
 def solicited_events(pair):
-    """A CQ armed for solicited completions waits for one"""
+    """A CQ armed for solicited completions ignores unsolicited ones"""
     with pair(b={"events": True}) as (a, b):
         b.cq.req_notify(True)
         b.receive(pieces=[b.sge(0, 64)])
         a.send(SEND, pieces=[a.sge(0, 4)])
         b.completion()
-        true(not b.event(0.1), "an event of an unsolicited completion")
+        true(not b.event(0.1), "an event for an unsolicited completion")
         b.receive(pieces=[b.sge(0, 64)])
         a.send(SEND, pieces=[a.sge(0, 4)], flags=SIGNALED | SOLICITED)
-        true(b.event(), "no event of a solicited completion")
+        true(b.event(), "no event for a solicited completion")
         b.completion()
 
 
 def tests_of(pair, *made_for):
-    """Tests, over what pair() makes."""
+    """The tests, with the ends of pair()."""
     return [update_wrapper(partial(test, pair), test) for test in made_for]
 
 
 def tests(pair):
-    """The tests of this file, over what pair() makes."""
+    """The tests of this file, with the ends of pair()."""
     return tests_of(pair, sends, immediate, scatter_gather, inline_data, long_inline_data, solicited_events)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Completion queues: another size, also under traffic, events across it, overflow, vectors."""
+"""Completion queues: resize, also under traffic, events across a resize, overflow, vectors."""
 
 import errno
 import os
@@ -17,30 +17,30 @@ from tap import equal, not_for_rxe, run, true
 from work import OK, RXE, SEND, WRITE, status
 
 
-# IB_USER_VERBS_EX_CMD_MODIFY_CQ.
+# The command IB_USER_VERBS_EX_CMD_MODIFY_CQ.
 MODIFY_CQ = 57
 
 
 def writes(a, b, *numbers):
-    """So many RDMA WRITEs, one byte each."""
+    """Posts one-byte RDMA WRITEs with these wr_ids."""
     for number in numbers:
         a.send(WRITE, wr_id=number, pieces=[a.sge(0, 1)], remote=b.remote())
 
 
 def arrived(end, count, seconds=5):
-    """The wr_ids of so many completions, all of them good."""
+    """The wr_ids of that many completions, all successful."""
     found = end.completions(count, seconds)
     equal({wc.status for wc in found}, {OK}, "statuses")
     return [wc.wr_id for wc in found]
 
 
 def resize_keeps():
-    """Another size keeps what waits, in order, and what comes after it"""
+    """A resize keeps waiting and later completions in order"""
     with pair(a={"cqe": 30}) as (a, b):
         done = 0
         for size in (100, 40, 4000, 30, 200):
             writes(a, b, *range(done, done + 20))
-            # The library sees the last one before it loses sight of the old ring.
+            # Let the library see the last completion before the resize unmaps the old ring.
             time.sleep(0.05)
             a.cq.resize(size)
             true(a.cq.cqe >= size, f"{a.cq.cqe} entries")
@@ -50,7 +50,7 @@ def resize_keeps():
 
 
 def resize_wraps():
-    """A full queue that has gone round is moved whole"""
+    """A resize copies a full queue that has wrapped"""
     with pair(a={"cqe": 31, "wr": 128}) as (a, b):
         for turn in range(6):
             writes(a, b, *range(17))
@@ -64,8 +64,8 @@ def resize_wraps():
 
 
 def shrink():
-    """Who asks for less than waits, or than will come, is refused or loses nothing"""
-    not_for_rxe("loses what completes after the queue has shrunk")
+    """A shrink below the waiting or outstanding completions is refused or loses none"""
+    not_for_rxe("loses later completions after a shrink")
     sender, receiver = ud.UdEnd(ctx=context()), ud.UdEnd(ctx=context())
     way = sender.handle_for(*address())
     for size in (64, 1):
@@ -82,7 +82,7 @@ def shrink():
     for end in (sender, receiver):
         end.close()
     with pair(a={"cqe": 63}) as (a, b):
-        # Sends that complete only when the peer posts its receives.
+        # SENDs that complete only when the peer posts its receives.
         for number in range(40):
             a.send(SEND, wr_id=number, pieces=[a.sge(0, 8)])
         a.cq.resize(1)
@@ -93,12 +93,12 @@ def shrink():
 
 
 def address():
-    """Our own address, and the index of its GID."""
+    """The local address, and the index of its GID."""
     return os.environ["ADDR"], gid_index()
 
 
 def resize_under_traffic():
-    """A queue changes its size again and again while a peer sends: nothing is lost, nothing twice"""
+    """Resizes under traffic neither lose nor duplicate completions"""
     forget_events()
     with Peer(5) as peer:
         end = End(wr=64, cqe=64)
@@ -110,7 +110,7 @@ def resize_under_traffic():
         while wanted is None or taken < wanted:
             true(time.monotonic() < peer.stop + 60, f"{taken} of {wanted} received, {sizes} sizes")
             for wc in end.cq.poll(7)[1]:
-                equal((wc.wr_id, wc.status), (taken, OK), "the next one")
+                equal((wc.wr_id, wc.status), (taken, OK), "the next completion")
                 taken += 1
             for number in range(posted, taken + 48):
                 end.receive(number, [end.sge(0, 64)])
@@ -126,18 +126,18 @@ def resize_under_traffic():
 
 
 def armed():
-    """A queue that is armed stays so in another size, and its channel hears of it"""
+    """An armed queue stays armed across a resize and sends its event"""
     with pair(a={"events": True, "cqe": 10}) as (a, b):
         for size in (100, 5, 1000):
             a.cq.req_notify()
             a.cq.resize(size)
             writes(a, b, 1)
-            true(a.event(), f"an event at {size} entries")
+            true(a.event(), f"no event at {size} entries")
             arrived(a, 1)
 
 
 def bad_sizes():
-    """A size of nothing, or beyond what the device reports, is refused"""
+    """A resize to zero or beyond max_cqe is refused"""
     with pair() as (a, b):
         for size in (0, context().query_device().max_cqe + 1, 0x7FFFFFFF):
             try:
@@ -151,7 +151,7 @@ def bad_sizes():
 
 
 def overflow():
-    """A queue that is too small tells of the loss once, and its queue pair ends"""
+    """A queue that overflows sends one event, and its QP fails"""
     forget_events()
     with pair(a={"cqe": 3, "wr": 64}, timeout=8, retry_cnt=1) as (a, b):
         entries = a.cq.cqe
@@ -159,13 +159,13 @@ def overflow():
         kinds = {async_event(), async_event()}
         true(e.IBV_EVENT_CQ_ERR in kinds, f"events {kinds}")
         true(RXE or e.IBV_EVENT_QP_FATAL in kinds, f"events {kinds}")
-        true(async_event(0.2) != e.IBV_EVENT_CQ_ERR, "told again")
-        equal(len(a.cq.poll(64)[1]), entries, "what had room")
-        true(RXE or a.state() == e.IBV_QPS_ERR, "the queue pair goes on")
+        true(async_event(0.2) != e.IBV_EVENT_CQ_ERR, "a second CQ_ERR event")
+        equal(len(a.cq.poll(64)[1]), entries, "completions that had room")
+        true(RXE or a.state() == e.IBV_QPS_ERR, "the QP is not in error")
 
 
 def moderate(count, period):
-    """Sets how events of all queues of this process are moderated, past the library, which cannot."""
+    """Sets the event moderation of all CQs of this process. It bypasses the library, which has no such verb."""
     done = 0
     for handle in range(200):
         # struct ib_uverbs_cmd_hdr, ib_uverbs_ex_cmd_hdr, ib_uverbs_ex_modify_cq.
@@ -173,23 +173,23 @@ def moderate(count, period):
         try:
             os.write(context().cmd_fd, words)
         except OSError as error:
-            true(error.errno in (errno.EINVAL, errno.ENOENT), f"{error} for what is no queue")
+            true(error.errno in (errno.EINVAL, errno.ENOENT), f"{error} for a handle without a CQ")
         else:
             done += 1
     return done
 
 
 def told_at_once(end, since):
-    """Whether there is an event before one could come that was kept back at that time: for 65 ms."""
+    """Returns whether an event arrives before a moderated event could, which is after 65 ms."""
     return end.event(max(0, since + 0.06 - time.monotonic()) / SLOWNESS)
 
 
 def moderation():
-    """One event stands for several completions, or comes when the time is over"""
+    """A moderated event covers several completions, or fires at the end of the period"""
     not_for_rxe("has none")
     with pair(a={"events": True}) as (a, b):
         equal(moderate(4, 0xFFFF), 2, "queues")
-        # A slow machine may need longer for three requests than the event may wait.
+        # On a slow machine three requests may take longer than the moderation period.
         for _ in range(1000):
             a.cq.req_notify()
             started = time.monotonic()
@@ -202,39 +202,39 @@ def moderation():
             arrived(a, 4)
             if in_time:
                 break
-        true(in_time, "a machine fast enough")
+        true(in_time, "the machine is too slow")
         equal((early, told), (False, True), "events after three and after four")
-        # Armed, nothing; then one, and time.
+        # Armed, no event without a completion; then one completion, and an event after the period.
         a.cq.req_notify()
-        true(not a.event(0.2), "an event for nothing")
+        true(not a.event(0.2), "an event without a completion")
         started = time.monotonic()
         writes(a, b, 4)
-        true(a.event(), "no event when the time was over")
-        true(time.monotonic() - started > 0.05, "an event before its time")
+        true(a.event(), "no event after the period")
+        true(time.monotonic() - started > 0.05, "an event before the end of the period")
         arrived(a, 1)
-        # Not armed: no event, whatever comes.
+        # Not armed: no event for any completion.
         writes(a, b, *range(10))
-        true(not a.event(0.2), "an event that nobody asked for")
+        true(not a.event(0.2), "an event without a request")
         arrived(a, 10)
-        # Switched off while one is kept back.
+        # Moderation is disabled while an event is held back.
         a.cq.req_notify()
         started = time.monotonic()
         writes(a, b, 5)
         moderate(0, 0)
-        true(told_at_once(a, started), "the event that was kept back")
+        true(told_at_once(a, started), "the held-back event did not arrive")
         a.cq.req_notify()
         started = time.monotonic()
         writes(a, b, 6)
-        true(told_at_once(a, started), "an event without moderation")
+        true(told_at_once(a, started), "no event without moderation")
         arrived(a, 2)
-        # A queue goes while its event is due.
+        # Destroy a queue while its event is due.
         moderate(100, 60000)
         a.cq.req_notify()
         writes(a, b, 7)
 
 
 def vectors():
-    """A queue can be made on each completion vector, and no other"""
+    """A CQ can be created on each completion vector and on no other"""
     count = context().num_comp_vectors
     true(count >= 1, f"{count} vectors")
     for vector in range(count):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who gets a datagram, and who does not: keys, namespaces.
+"""Delivery of datagrams: keys, namespaces, addresses, lengths.
 
 	DEV over v0 ------ PEER_DEV over v1, in namespace b
 """
@@ -19,13 +19,13 @@ from ud import GRH, GSI_QKEY, PORT, QKEY, UdEnd
 
 DEV, PEER = os.environ["DEV"], os.environ["PEER_DEV"]
 GID4, PEER_GID4 = int(os.environ["GID4"]), int(os.environ["PEER_GID4"])
-# Of QP 1 of every port (IBA 3.5.3).
+# Opcode SEND Only of UD.
 UD_SEND_ONLY = 0x64
 RXE = os.environ["DRIVER"] == "rxe"
 
 
 def wrong_key():
-    """A datagram with another Q_Key is dropped and counted by the port"""
+    """A datagram with a wrong Q_Key is dropped and counted by the port"""
     a, b = UdEnd(DEV), UdEnd(PEER)
     a.receive(2)
     with b.handle_for(os.environ["ADDR"], PEER_GID4) as handle:
@@ -41,12 +41,13 @@ def wrong_key():
 
 
 def other_namespace():
-    """A datagram within a namespace does not reach a queue pair of a device in another"""
-    not_for_rxe("looks queue pairs up by the netdev")
+    """A datagram does not reach a QP of a device in another namespace"""
+    not_for_rxe("looks up QPs by the netdev")
     a, b = UdEnd(DEV), UdEnd(PEER)
     a.receive(1)
     before = counter("rx_unknown_qp", PEER)
-    # To the peer's own address: it never leaves that namespace. Number and key are those of an end in ours.
+    # The destination is the peer's own address, so the packet stays in that namespace. The QPN and the Q_Key are valid
+    # in ours.
     with b.handle_for(os.environ["PEER_ADDR"], PEER_GID4) as handle:
         equal(b.send(handle, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
     a.silent()
@@ -54,14 +55,14 @@ def other_namespace():
     equal(counter("rx_unknown_qp", PEER) - before, 1, "rx_unknown_qp")
     with b.handle_for(os.environ["ADDR"], PEER_GID4) as handle:
         equal(b.send(handle, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
-    true(a.completion().byte_len > GRH, "over the wire it does")
+    true(a.completion().byte_len > GRH, "no datagram over the wire")
     a.close()
     b.close()
 
 
 def other_address():
-    """A datagram to an address of the namespace that is not the device's does not reach its queue pair"""
-    not_for_rxe("looks queue pairs up by the netdev that the address is of")
+    """A datagram to an address that is not the device's does not reach its QP"""
+    not_for_rxe("looks up QPs by the netdev of the address")
     other = "10.77.0.1"
     a, b = UdEnd(DEV), UdEnd(PEER)
     a.receive(1)
@@ -78,14 +79,14 @@ def other_address():
         ip("addr", "del", other, "dev", "lo")
     with b.handle_for(os.environ["ADDR"], PEER_GID4) as handle:
         equal(b.send(handle, qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
-    true(a.completion().byte_len > GRH, "to the device's own it does")
+    true(a.completion().byte_len > GRH, "no datagram to the device's own address")
     equal(counter("rx_not_our_address", DEV) - before, 1, "rx_not_our_address")
     a.close()
     b.close()
 
 
 def too_long():
-    """A datagram that is longer than the receive is dropped, and the next one takes that"""
+    """A datagram that is longer than the receive is dropped, and the next one uses that receive"""
     a, b = UdEnd(DEV), UdEnd(PEER, qkey=GSI_QKEY)
     a.receive(1)
     counters = () if RXE else ("rx_bad_length", "rx_bad_mad")
@@ -95,9 +96,9 @@ def too_long():
         a.silent()
         equal(b.send(handle, b"right", qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
         equal((a.completion().status, a.received(0, GRH + 5)[GRH:]), (e.IBV_WC_SUCCESS, b"right"))
-        # The scripts' connections show afterwards that the general services have survived it.
+        # The scripts' connections show later that the general services survived this.
         equal(b.send(handle, bytes(1000), qpn=1, qkey=GSI_QKEY), e.IBV_WC_SUCCESS)
-        # Behind it on the same way, so it has been there.
+        # This datagram arrives behind the long one, so its completion shows that the long one was handled.
         a.receive(1)
         equal(b.send(handle, b"last", qpn=a.qp.qp_num), e.IBV_WC_SUCCESS)
         a.completion()
@@ -108,12 +109,12 @@ def too_long():
 
 
 def longer_than_any():
-    """A packet that is longer than any path MTU is dropped before it waits anywhere"""
+    """A packet that is longer than any path MTU is dropped before it is queued"""
     not_for_rxe("has no counter for it")
     a = UdEnd(DEV)
     before = counter("rx_bad_length", DEV)
     with within_namespace("b"), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP) as attacker:
-        # A base header, and more than fits behind one; in fragments of IP.
+        # A BTH, and more payload than any packet may have; IP fragments it.
         packet = struct.pack(">BBHII", UD_SEND_ONLY, 0, 0xFFFF, a.qp.qp_num, 0) + bytes(5000)
         attacker.sendto(struct.pack(">HHHH", 0xC000, 4791, 8 + len(packet), 0) + packet, (os.environ["ADDR"], 0))
         eventually(lambda: counter("rx_bad_length", DEV) == before + 1, "rx_bad_length")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Regions of DMA buffers: memory that another driver exports, and a process holds by a descriptor.
+"""MRs of DMA buffers: memory that another driver exports and that a process holds by a descriptor.
 
-rdma-core's library for this ABI has no such verb, so the kernel is asked directly.
+The provider library of rdma-core for this ABI has no such verb, so the test calls the kernel directly.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ IOVA = 0x123456780000
 
 
 def of_file():
-    """A buffer of the pages of a file in memory (udmabuf); its descriptor."""
+    """Creates a buffer of the pages of a memory file (udmabuf); returns its descriptor."""
     if not os.path.exists(UDMABUF):
         raise Skip(f"{UDMABUF} (CONFIG_UDMABUF)")
     file = os.memfd_create("dma_buf", os.MFD_ALLOW_SEALING)
@@ -48,7 +48,7 @@ def of_file():
 
 
 def of_heap(flags=os.O_RDWR):
-    """A buffer of pages of its own (the system's heap); its descriptor."""
+    """Creates a buffer of new pages (the system heap); returns its descriptor."""
     if not os.path.exists(HEAP):
         raise Skip(f"{HEAP} (CONFIG_DMABUF_HEAPS_SYSTEM)")
     heap = os.open(HEAP, os.O_RDONLY | os.O_CLOEXEC)
@@ -59,10 +59,10 @@ def of_heap(flags=os.O_RDWR):
 
 
 class Region:
-    """A region of a buffer; raises OSError."""
+    """An MR of a buffer; the constructor raises OSError."""
 
     def __init__(self, end, buffer, length=SIZE, offset=0, iova=IOVA, access=ATOMIC):
-        not_for_rxe("has no such regions")
+        not_for_rxe("has no MRs of DMA buffers")
         self.fd = end.ctx.cmd_fd
         place = offset, length, iova
         error, self.handle, (self.lkey, self.rkey) = reg_dmabuf_mr(self.fd, end.pd.handle, place, buffer, access)
@@ -76,13 +76,13 @@ class Region:
 
 
 def ends():
-    """Two connected ends: of one device, or of one each in two namespaces."""
+    """Two connected ends: of one device, or of two devices in two namespaces."""
     both = {"a": {"access": ATOMIC, "size": SIZE}, "b": {"access": ATOMIC, "size": SIZE}, "rights": ATOMIC}
     return across(**both) if os.environ["TOPOLOGY"] == "netns" else pair(**both)
 
 
 def buffers():
-    """How many there are in this kernel."""
+    """Number of DMA buffers in the kernel."""
     if not os.path.exists(BUFFERS):
         raise Skip(f"{BUFFERS} (debugfs)")
     with open(BUFFERS, encoding="ascii") as file:
@@ -90,31 +90,31 @@ def buffers():
 
 
 def use(buffer):
-    """Everything that a region is for, on a buffer: as a peer's target and source, and as one's own."""
+    """Uses an MR of a buffer in every way: as the target and source of a peer, and locally."""
     seen = Memory(SIZE, flags=mapping.SHARED, fd=buffer)
     with ends() as (a, b):
         region = Region(b, buffer)
         fill(a, DATA)
         a.send(WRITE, pieces=[a.sge(0, SIZE)], remote=(IOVA, region.rkey))
         status(a, OK, "write", 20)
-        equal(seen.read(SIZE), DATA, "what was written")
+        equal(seen.read(SIZE), DATA, "bytes written")
         fill(a, bytes(SIZE))
         a.send(READ, pieces=[a.sge(0, SIZE)], remote=(IOVA, region.rkey))
         status(a, OK, "read", 20)
-        equal(held(a, SIZE), DATA, "what was read")
+        equal(held(a, SIZE), DATA, "bytes read")
         seen.write(DATA[::-1])
         a.receive(pieces=[a.sge(0, SIZE)])
         b.send(SEND, pieces=[b.sge(0, SIZE, mr=region)])
         for end in (a, b):
             status(end, OK, "send", 20)
-        equal(held(a, SIZE), DATA[::-1], "what was sent")
+        equal(held(a, SIZE), DATA[::-1], "bytes sent")
         b.receive(pieces=[b.sge(PAGE + 1, 5000, mr=region)])
         fill(a, DATA)
         a.send(SEND, pieces=[a.sge(0, 5000)])
         for end in (a, b):
             status(end, OK, "receive", 20)
         equal(seen.read(5002, PAGE), DATA[::-1][PAGE:PAGE + 1] + DATA[:5000] + DATA[::-1][PAGE + 5001:PAGE + 5002],
-              "what was received")
+              "bytes received")
         seen.write(struct.pack("=Q", 40))
         atomic(a, ADD, (IOVA, region.rkey), 2)
         status(a, OK, "add")
@@ -126,21 +126,21 @@ def use(buffer):
 
 
 def file_buffer():
-    """A buffer of the pages of a file is written, read, sent, received, and changed atomically"""
+    """WRITE, READ, SEND, receive and atomics work on a buffer of file pages"""
     buffer = of_file()
     use(buffer)
     os.close(buffer)
 
 
 def heap_buffer():
-    """So is a buffer of the system's heap"""
+    """WRITE, READ, SEND, receive and atomics work on a buffer of the system heap"""
     buffer = of_heap()
     use(buffer)
     os.close(buffer)
 
 
 def written_meanwhile():
-    """What others write to a buffer while it is sent changes the bytes, never a packet's ICRC"""
+    """Concurrent stores to a buffer change the payload but never break an ICRC"""
     buffer = of_file()
     seen = Memory(SIZE, flags=mapping.SHARED, fd=buffer)
     with ends() as (a, b):
@@ -165,7 +165,7 @@ def written_meanwhile():
 
 
 def parts():
-    """A part of a buffer has its bounds, and the bytes beside it stay"""
+    """An MR of a part of a buffer enforces its bounds and leaves adjacent bytes unchanged"""
     buffer = of_file()
     seen = Memory(SIZE, flags=mapping.SHARED, fd=buffer)
     with pair(rights=ATOMIC) as (a, b):
@@ -189,7 +189,7 @@ def parts():
 
 
 def rights():
-    """Rights that a region of a buffer does not have are missed, and reregistration gives and takes them"""
+    """An MR of a buffer enforces its access rights, and reregistration changes them"""
     buffer = of_heap()
     seen = Memory(SIZE, flags=mapping.SHARED, fd=buffer)
     with pair() as (a, b):
@@ -215,8 +215,8 @@ def rights():
 
 
 def wrong():
-    """What is no buffer, or not in it, or may only be read, is refused"""
-    # No descriptor has such a number.
+    """A wrong descriptor, range or access right is refused"""
+    # No descriptor has this number.
     buffer, closed = of_file(), 4000
     end = End()
     null = os.open("/dev/null", os.O_RDWR)
@@ -238,7 +238,7 @@ def wrong():
 
 
 def outlives():
-    """A region keeps the buffer when its descriptor is closed, and nothing keeps it afterwards"""
+    """An MR keeps its buffer after the descriptor is closed, and the last MR frees it"""
     before = buffers()
     for make in (of_file, of_heap):
         with ends() as (a, b):
@@ -250,19 +250,19 @@ def outlives():
             fill(a, DATA)
             for one, opcode in ((region, WRITE), (again, READ)):
                 a.send(opcode, pieces=[a.sge(0, SIZE)], remote=(IOVA, one.rkey))
-                status(a, OK, "after it was closed", 20)
+                status(a, OK, "after the descriptor was closed", 20)
                 equal(held(a, SIZE), DATA)
                 fill(a, bytes(SIZE))
             region.close()
             a.send(READ, pieces=[a.sge(0, 64)], remote=(IOVA, again.rkey))
-            status(a, OK, "by the other region")
+            status(a, OK, "through the other MR")
             equal(held(a, 64), DATA[:64])
             again.close()
-        eventually(lambda: buffers() == before, "the buffer goes")
+        eventually(lambda: buffers() == before, "the buffer is freed")
 
 
 def moved():
-    """A region of a buffer that is reregistered with other memory lets the buffer go"""
+    """Reregistration with other memory releases the buffer"""
     before = buffers()
     with pair() as (a, b):
         buffer = of_heap()
@@ -271,7 +271,7 @@ def moved():
         place = MR(b.pd, 2 * PAGE, FULL_ACCESS)
         start = place.buf + -place.buf % PAGE
         rereg(region, REREG_TRANS, start, PAGE, IOVA)
-        eventually(lambda: buffers() == before, "the buffer goes")
+        eventually(lambda: buffers() == before, "the buffer is freed")
         fill(a, DATA[:64])
         a.send(WRITE, pieces=[a.sge(0, 64)], remote=(IOVA, region.rkey))
         status(a, OK, "write")
@@ -281,7 +281,7 @@ def moved():
 
 
 def killed():
-    """A process that ends with regions of buffers leaves nothing"""
+    """A process that exits with MRs of buffers leaves no buffer"""
     before = buffers()
     made = of_file(), of_heap()
     child = os.fork()
@@ -296,7 +296,7 @@ def killed():
     for buffer in made:
         os.close(buffer)
     equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "the child")
-    eventually(lambda: buffers() == before, "the buffers go")
+    eventually(lambda: buffers() == before, "the buffers are freed")
 
 
 if __name__ == "__main__":

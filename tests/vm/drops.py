@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Each reason to drop a packet, by a packet that is made for it: it is counted there, once, and nowhere else.
+"""One crafted packet for each drop reason: the packet is counted under that reason, once, and under no other.
 
-The packets come from namespace b, from an address that the queue pairs of DEV are connected to; nobody answers.
+The packets come from namespace b, from the address that the QPs of DEV are connected to. That peer does not answer.
 """
 
 import collections
@@ -25,7 +25,7 @@ from work import OK, READ, SEND, status
 
 DEV = os.environ["DEV"]
 COUNTERS = f"/sys/class/infiniband/{DEV}/ports/1/hw_counters"
-# The peer of everybody, which is not there, and what is expected from it.
+# QPN of the absent peer of every QP, and the PSN expected from it.
 NOBODY, PSN = 0xF00000, 0x1000
 ELSEWHERE = "10.0.66.1"
 RC, UC, UD = e.IBV_QPT_RC, e.IBV_QPT_UC, e.IBV_QPT_UD
@@ -34,14 +34,14 @@ NOTIFICATION = 0x81
 
 
 def counts():
-    """All counters of dropped packets, and some others."""
+    """All drop counters, and some others."""
     names = [name for name in os.listdir(COUNTERS) if name.startswith("rx_")]
     return collections.Counter({name: counter(name, DEV) for name in [*names, "duplicate_request",
                                                                       "out_of_seq_request"]})
 
 
 class Victim(End):
-    """A queue pair whose peer is the one who makes the packets."""
+    """A QP whose peer is the sender of the crafted packets."""
 
     def __init__(self, service=RC, state=e.IBV_QPS_RTS):
         super().__init__(service=service)
@@ -64,7 +64,7 @@ class Victim(End):
 
 
 class Stranger:
-    """Makes packets, and sends them."""
+    """Builds and sends packets."""
 
     def __init__(self):
         with within_namespace("b"):
@@ -75,39 +75,39 @@ class Stranger:
                       "destination": socket.inet_aton(os.environ["ADDR"]), "psn": PSN}
 
     def send(self, victim, opcode, body=b"", **fields):
-        """A packet to a queue pair; fields are as frame.py has them."""
+        """Sends a packet to a QP; the fields are those of frame.py."""
         given = {"opcode": SERVICE[victim.service] | opcode, "qpn": victim.qp.qp_num, "body": body, **fields}
         self.wire.send([f.build({**self.usual, **given})])
 
     def dropped(self, reason, victim, opcode, body=b"", also=(), **fields):
-        """The packet is dropped for that reason, and no other; `also` counts it as well."""
+        """Sends a packet that is dropped for that reason and no other; `also` lists further counters of it."""
         before, wanted = counts(), {name: 1 for name in (f"rx_{reason}", *also)}
         self.send(victim, opcode, body, **fields)
         eventually(lambda: set(wanted) <= set(counts() - before), f"{reason} is counted")
         found = counts() - before
         if reason != "unknown_qp":
-            # What the queue pair answers goes to nobody.
+            # The responses of the QP have no destination QP.
             del found["rx_unknown_qp"]
-        equal(dict(found), wanted, f"what is counted of {opcode:#x} {fields}")
+        equal(dict(found), wanted, f"counts of {opcode:#x} {fields}")
 
 
 def reth(address, key, length):
-    """The header of a request for memory."""
+    """An RETH."""
     return struct.pack(">QII", address, key, length)
 
 
 def deth(qkey=QKEY):
-    """The header of a datagram."""
+    """A DETH."""
     return struct.pack(">II", qkey, NOBODY)
 
 
 def aeth(syndrome):
-    """The header of an answer."""
+    """An AETH."""
     return struct.pack(">I", syndrome << 24)
 
 
 def malformed():
-    """What is no packet, or not whole, is counted as what it is"""
+    """A malformed packet is counted under its defect"""
     stranger = Stranger()
     with Victim() as rc:
         stranger.dropped("too_short", rc, f.SEND_ONLY, cut=8)
@@ -121,13 +121,13 @@ def malformed():
 
 
 def misdirected():
-    """What comes to somebody else, or from somebody else, is counted as that"""
+    """A packet for another QP or from another source is counted as misdirected"""
     stranger = Stranger()
     subprocess.run(["ip", "addr", "add", f"{ELSEWHERE}/32", "dev", "lo"], check=True)
     with Victim() as rc, Victim(UD) as ud:
         before = counter("rx_unknown_qp", os.environ["PEER_DEV"])
         stranger.dropped("unknown_qp", rc, f.SEND_ONLY, qpn=0xABCDEF)
-        equal(counter("rx_unknown_qp", os.environ["PEER_DEV"]), before, "a device of another namespace")
+        equal(counter("rx_unknown_qp", os.environ["PEER_DEV"]), before, "counted by a device of another namespace")
         stranger.dropped("wrong_service", rc, f.UC | f.SEND_ONLY)
         stranger.dropped("wrong_source", rc, f.SEND_ONLY, source=socket.inet_aton("10.0.0.77"))
         stranger.dropped("not_our_address", ud, f.SEND_ONLY, deth(GSI_QKEY) + bytes(256), qpn=1,
@@ -141,29 +141,29 @@ def misdirected():
 
 
 def keys():
-    """Wrong keys of partition and queue are counted, for the port as well"""
+    """A wrong P_Key and a wrong Q_Key are counted, for the port as well"""
     stranger, port = Stranger(), context().query_port(PORT)
     with Victim(UD) as ud:
         stranger.dropped("bad_pkey", ud, f.SEND_ONLY, deth(), pkey=0x8001)
         stranger.dropped("bad_qkey", ud, f.SEND_ONLY, deth(QKEY + 1))
     now = context().query_port(PORT)
-    # They have 16 bits, and stop there.
+    # The port counters have 16 bits and saturate.
     equal((now.bad_pkey_cntr, now.qkey_viol_cntr),
           tuple(min(count + 1, 0xFFFF) for count in (port.bad_pkey_cntr, port.qkey_viol_cntr)))
 
 
 def datagrams():
-    """A datagram that nobody has a receive for is counted, and the next one finds one"""
+    """A datagram without a receive is counted, and the next one finds a receive"""
     stranger = Stranger()
     with Victim(UD) as ud:
         stranger.dropped("no_receive_buffer", ud, f.SEND_ONLY, deth())
         ud.receive()
         stranger.send(ud, f.SEND_ONLY, deth())
-        status(ud, OK, "the next one")
+        status(ud, OK, "the next datagram")
 
 
 def management():
-    """What comes to queue pair 1 and is no management datagram is counted, and has no answer"""
+    """An invalid management datagram to QP 1 is counted and not answered"""
     stranger = Stranger()
     get = bytes((1, 4, 1, 1))
     with Victim(UD) as ud:
@@ -175,7 +175,7 @@ def management():
 
 
 def unreliable():
-    """What an unreliable connection does not take is counted, and the next message is taken"""
+    """A packet that UC refuses is counted, and the next message is accepted"""
     stranger = Stranger()
     with Victim(UC) as uc:
         stranger.dropped("no_receive_buffer", uc, f.SEND_ONLY)
@@ -186,11 +186,11 @@ def unreliable():
         stranger.dropped("bad_length", uc, f.SEND_ONLY, bytes(1028), psn=PSN + 3)
         stranger.dropped("bad_sequence", uc, f.SEND_ONLY, psn=PSN + 1)
         stranger.send(uc, f.SEND_ONLY, psn=PSN + 4)
-        status(uc, OK, "the next one")
+        status(uc, OK, "the next message")
 
 
 def requests():
-    """A request too early, and one too old, are counted, and harm nothing"""
+    """A request too early and one too old are counted and have no other effect"""
     stranger = Stranger()
     with Victim() as rc:
         stranger.dropped("ahead_of_sequence", rc, f.SEND_ONLY, also=["out_of_seq_request"], psn=PSN + 5)
@@ -198,11 +198,11 @@ def requests():
                          psn=PSN - 1)
         rc.receive()
         stranger.send(rc, f.SEND_ONLY)
-        status(rc, OK, "the one that is due")
+        status(rc, OK, "the expected request")
 
 
 def answers():
-    """An answer to nothing, one that is not due, and one that says what is reserved, are counted"""
+    """An unsolicited, an early and a reserved response are counted"""
     stranger = Stranger()
     with Victim() as rc:
         stranger.dropped("stale_response", rc, f.ACK, aeth(f.ACKNOWLEDGED))

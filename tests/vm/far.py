@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Things of a Python on the other machine of a pair, used as if they were here.
+"""Python objects on the other machine of a pair, used as if they were local.
 
 	machine a: call(End, size=4096).mr.rkey  ------  machine b: serve()
 
-Plain values travel; everything else stays there and is named here by a `Far`, whose attributes and methods are asked
-for there. Both machines run the same script, so functions and classes go by name. Knows no device and no test.
+Plain values are copied. Every other object stays on its machine and is represented by a `Far`, which forwards
+attributes and calls. Both machines run the same script, so functions and classes are passed by name. Independent of
+devices and tests.
 """
 
 import atexit
@@ -22,7 +23,7 @@ _things = []
 
 
 class Far:
-    """A thing of the other machine."""
+    """An object of the other machine."""
 
     def __init__(self, place):
         self._place = place
@@ -38,13 +39,13 @@ class Far:
 
 
 def _thing(place):
-    """On the machine that has it: the thing at a place."""
+    """On the machine that owns it: the object with this index."""
     return _things[place]
 
 
 @functools.cache
 def _wire():
-    """The connection to the other machine, whose script may begin later than ours."""
+    """The connection to the other machine, whose script may start later."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -59,8 +60,8 @@ def _wire():
 
 
 def _part(wire):
-    """Tells the other machine that we are done, and waits until it knows: when we are gone, nobody would repeat what
-    a bad wire has lost of the end of our connection."""
+    """Notifies the other machine that we are done, and waits for its answer: after our exit no process would retransmit
+    the end of the connection if a bad wire dropped it."""
     with contextlib.suppress(EOFError, OSError):
         wire.send(None)
         if wire.poll(_PATIENCE):
@@ -68,7 +69,8 @@ def _part(wire):
 
 
 def call(function, *args, **named):
-    """Calls a function there. What it raises, is raised here, as an AssertionError with the same text."""
+    """Calls a function on the other machine. An exception there is raised here as an AssertionError with the same
+    text."""
     _wire().send((function, args, named))
     good, result = _wire().recv()
     if not good:
@@ -77,12 +79,12 @@ def call(function, *args, **named):
 
 
 def at(end, function, *args, **named):
-    """Calls function(end, ...) on the machine that has the end."""
+    """Calls function(end, ...) on the machine that owns the end."""
     return call(function, end, *args, **named) if isinstance(end, Far) else function(end, *args, **named)
 
 
 def _near(result):
-    """A result as it came: places become things."""
+    """Converts a received result: indices become `Far` objects."""
     kind, value = result
     if kind == "list":
         return tuple(_near(part) for part in value)
@@ -90,7 +92,7 @@ def _near(result):
 
 
 def _told(result):
-    """A result as it travels."""
+    """Converts a result for transfer."""
     if isinstance(result, _PLAIN):
         return "plain", result
     if isinstance(result, (list, tuple)):
@@ -100,8 +102,8 @@ def _told(result):
 
 
 def serve():
-    """Does what the other machine asks for, until it is done."""
-    # Who calls next is for the next to serve, also while we still wait for the end.
+    """Executes the calls of the other machine until it is done."""
+    # Stop listening first: a later connection is for the next serve(), even while this one still waits for the end.
     with Listener((os.environ["ADDR"], _PORT)) as listener:
         wire = listener.accept()
     with wire:
@@ -112,7 +114,7 @@ def serve():
                 return
             if order is None:
                 wire.send(None)
-                # Our answer may be lost as well, so we stay until the other machine has left.
+                # Our answer may be lost as well, so stay until the other machine has left.
                 wire.poll(_PARTING)
                 return
             function, args, named = order

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A firewall that swallows all packets of a connection at work, for good or for a while, in either namespace, on the
-way out or in.
+"""A firewall drops all packets of an active connection, until the end or for a while, in either namespace, at output or
+input.
 
-	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b; `a` of DEV asks, `b` of PEER_DEV answers
+	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b; `a` of DEV requests, `b` of PEER_DEV responds
 
-For good: what is under way fails in the time that the waits take together, the rest is flushed. For a while: nothing
-fails, and all that was sent and read before, meanwhile and afterwards is right, once, and in order.
+Until the end: the oldest request fails after the sum of the timeouts, and the rest is flushed. For a while: no request
+fails, and all messages before, during and after it arrive correctly, once, and in order.
 """
 
 import re
@@ -21,10 +21,10 @@ from rc import DEVICE, SLOWNESS, across
 from tap import Skip, equal, not_for_rxe, run, true
 from work import FLUSHED, OK, READ, SEND, WRITE, e_name, fill, held, pattern
 
-# Namespace, and hook: what is swallowed.
-PLACES = {("b", "input"): "requests that come in at the peer", ("", "output"): "requests that go out",
-          ("b", "output"): "answers that go out at the peer", ("", "input"): "answers that come in"}
-# So many messages are under way, each in a place of its own; what they are, and how long, goes round.
+# Namespace and hook: the packets that are dropped there.
+PLACES = {("b", "input"): "incoming requests of the peer", ("", "output"): "outgoing requests",
+          ("b", "output"): "outgoing responses of the peer", ("", "input"): "incoming responses"}
+# Messages in flight, each with a slot of its own. Opcodes and lengths rotate.
 DEPTH, PLACE = 8, 8192
 OPCODES = (SEND, WRITE, READ)
 LENGTHS = (8, 5000, 1, 1024, 4097)
@@ -33,19 +33,19 @@ PATIENCE = 60
 
 
 def area(end, which, number, data=None, length=0):
-    """The bytes of a message, in the area `which` of an end's memory; puts them there if there are data."""
+    """The bytes of a message, in the area `which` of an end's memory; stores data there if given."""
     offset = which * AREA + number % DEPTH * PLACE
     return held(end, length, offset) if data is None else fill(end, data, offset)
 
 
 class Stream:
-    """Messages of every kind from `a` to `b` without end; each is looked at when it completes."""
+    """An endless stream of messages of every kind from `a` to `b`; each is verified when it completes."""
 
     def __init__(self, a, b):
         self.a, self.b = a, b
         self.begun = self.done = self.received = 0
         self.ending = False
-        # When it looked last, and between which times the last message has completed.
+        # Time of the last poll, and the two times between which the last message completed.
         self.looked = time.monotonic()
         self.progress = self.looked, self.looked
         for _ in range(2 * DEPTH):
@@ -53,17 +53,17 @@ class Stream:
 
     @staticmethod
     def data(number):
-        """What a message consists of."""
+        """The payload of a message."""
         return pattern(LENGTHS[number % len(LENGTHS)], number)
 
     def receive(self):
-        """One more receive of `b`, whose memory is its number's."""
+        """Posts one more receive to `b`; its number selects its memory."""
         number = self.received
         self.received += 1
         self.b.receive(wr_id=number, pieces=[self.b.sge(2 * AREA + number % (2 * DEPTH) * PLACE, PLACE)])
 
     def begin(self):
-        """As many messages as there is room for."""
+        """Posts as many messages as there is room for."""
         while self.begun < self.done + DEPTH and not self.ending:
             number, data = self.begun, self.data(self.begun)
             opcode, at = OPCODES[number % len(OPCODES)], number % DEPTH * PLACE
@@ -78,7 +78,7 @@ class Stream:
             self.begun += 1
 
     def step(self):
-        """Takes and looks at what has completed, and goes on; what has failed, if something has."""
+        """Verifies completed messages and posts more; returns the failed completions, if any."""
         before = time.monotonic()
         found = self.a.cq.poll(4 * DEPTH)[1]
         now = time.monotonic()
@@ -95,14 +95,14 @@ class Stream:
         return []
 
     def look(self, number):
-        """What was written, or read, is there."""
+        """Verifies the bytes of a WRITE or READ."""
         data, opcode = self.data(number), OPCODES[number % len(OPCODES)]
         if opcode != SEND:
             end = self.a if opcode == READ else self.b
             equal(area(end, 1, number, length=len(data)), data, f"message {number}")
 
     def taken(self):
-        """What `b` has received is what was sent, in order, each once."""
+        """Verifies that `b` received each SEND, once and in order."""
         for wc in self.b.cq.poll(4 * DEPTH)[1]:
             number = self.received - 2 * DEPTH
             equal((wc.status, wc.wr_id), (OK, number), "receive")
@@ -112,20 +112,20 @@ class Stream:
             self.receive()
 
     def until(self, condition, what):
-        """Goes on until then; nothing may fail."""
+        """Runs the stream until the condition holds; no message may fail."""
         late = time.monotonic() + PATIENCE * SLOWNESS
         while not condition():
             failed = [(wc.wr_id, e_name(wc.status)) for wc in self.step()]
-            true(not failed, f"failed until {what}: {failed}")
-            true(time.monotonic() < late, f"not in time: {what}")
+            true(not failed, f"failed before {what}: {failed}")
+            true(time.monotonic() < late, f"timeout before {what}")
 
     def more(self):
-        """Goes on until so many messages are done that each place was used twice."""
+        """Runs the stream until each slot was used twice."""
         wanted = self.done + 2 * DEPTH * len(OPCODES)
         self.until(lambda: self.done >= wanted, "messages are done")
 
     def finish(self):
-        """What has been begun comes to its end."""
+        """Completes all posted messages."""
         late = time.monotonic() + PATIENCE * SLOWNESS
         self.ending = True
         self.until(lambda: self.done >= self.begun, "all messages are done")
@@ -135,40 +135,40 @@ class Stream:
 
 
 class Firewall:
-    """A rule that swallows what goes to the port of RoCE, at a hook of a namespace."""
+    """A rule that drops packets to the RoCE port, at a hook of a namespace."""
 
     def __init__(self, where, hook):
         self.nft = ["ip", "netns", "exec", where, "nft"] if where else ["nft"]
         self.hook = hook
 
     def start(self, text):
-        """Begins to carry out a command, all of it or nothing."""
+        """Starts an nft command, which applies completely or not at all."""
         return subprocess.Popen([*self.nft, text], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def up(self):
-        """The rule is to be."""
+        """Adds the rule."""
         return self.start("add table inet cut; add chain inet cut it { type filter hook " + self.hook +
                           " priority 0; }; add rule inet cut it udp dport 4791 counter drop")
 
     def down(self):
-        """The rule is to go."""
+        """Removes the rule."""
         return self.start("delete table inet cut")
 
     def swallowed(self):
-        """How many packets it has swallowed."""
+        """Number of packets that the rule dropped."""
         said = self.start("list table inet cut").communicate()[0]
         return int(re.search(r"packets (\d+)", said)[1])
 
 
 def beside(stream, program):
-    """The stream goes on until a program has ended well."""
+    """Runs the stream until a program has succeeded."""
     stream.until(lambda: program.poll() is not None, "the firewall's program has ended")
     equal(program.returncode, 0, program.stdout.read())
 
 
 def nothing_wrong():
-    """Skips if nothing can be swallowed here."""
-    not_for_rxe("a packet that cannot be sent is fatal")
+    """Skips the test if packets cannot be dropped here."""
+    not_for_rxe("for rxe a packet that cannot be sent is fatal")
     fire = Firewall("", "output")
     try:
         with fire.up() as program:
@@ -187,7 +187,7 @@ def at_work(**settings):
 
 
 def for_good(where, hook):
-    """{} are swallowed for good: retry exceeded, in the time that was set, and the rest is flushed"""
+    """{} are dropped until the end: the oldest request exceeds its retries in time, and the rest is flushed"""
     nothing_wrong()
     code, retries = 16, 3
     least, most = waits(code, retries)
@@ -204,31 +204,31 @@ def for_good(where, hook):
                 while not failed and time.monotonic() < late:
                     failed = stream.step()
                 now = time.monotonic()
-                true(failed, "nothing has failed")
+                true(failed, "no request failed")
                 equal((failed[0].wr_id, e_name(failed[0].status)),
-                      (stream.done, e_name(e.IBV_WC_RETRY_EXC_ERR)), "the first that has not arrived")
+                      (stream.done, e_name(e.IBV_WC_RETRY_EXC_ERR)), "the oldest incomplete request")
                 rest = failed[1:] + a.completions(stream.begun - stream.done - len(failed))
                 equal([(wc.wr_id, e_name(wc.status)) for wc in rest],
                       [(number, e_name(FLUSHED)) for number in range(stream.done + 1, stream.begun)], "the rest")
-                true(fire.swallowed() > retries, f"only {fire.swallowed()} packets were swallowed")
+                true(fire.swallowed() > retries, f"only {fire.swallowed()} packets were dropped")
             finally:
                 fire.down().communicate()
             equal((a.state(), b.state()), (e.IBV_QPS_ERR, e.IBV_QPS_RTS), "states")
             counted("retry_exceeded_err", given_up + 1)
-            true(counter("ack_timeouts", DEVICE) > timeouts + retries, "time-outs are counted")
-        # It has taken no longer, and no less, than this.
+            true(counter("ack_timeouts", DEVICE) > timeouts + retries, "too few ack_timeouts")
+        # Bounds of the time it took.
         longest, shortest = now - stream.progress[0], stream.looked - stream.progress[1]
         true(longest >= least, f"gave up after {longest:.3f} s, wanted {least:.3f} s")
         if shortest <= most:
             return
-    # A machine that stands still for so long does so again seldom.
+    # A machine that stalls for so long rarely does so again.
     raise AssertionError(f"{retries} retries took {shortest:.3f} s, at most {most:.3f} s, three times")
 
 
 def for_a_while(where, hook):
-    """{} are swallowed for a while: nothing fails, and everything arrives, once, in order"""
+    """{} are dropped for a while: no request fails, and all messages arrive once and in order"""
     nothing_wrong()
-    # The rule goes after 3 T; the connection would fail after 27 T, 7.2 s.
+    # The rule is removed after 3 T; the connection would fail after 27 T, 7.2 s.
     fire = Firewall(where, hook)
     with at_work(timeout=16, retry_cnt=7) as (a, b):
         stream = Stream(a, b)
@@ -240,7 +240,7 @@ def for_a_while(where, hook):
                 beside(stream, program)
             try:
                 stream.until(lambda least=timeouts + 2: counter("ack_timeouts", DEVICE) >= least, "two time-outs")
-                true(fire.swallowed() >= 2, "nothing was swallowed")
+                true(fire.swallowed() >= 2, "no packet was dropped")
             finally:
                 with fire.down() as program:
                     beside(stream, program)
@@ -251,7 +251,7 @@ def for_a_while(where, hook):
 
 
 def named(test, place, what):
-    """A test of a place, under its name."""
+    """A test of one hook, with its name."""
     found = update_wrapper(partial(test, *place), test)
     found.__doc__ = test.__doc__.format(what[0].upper() + what[1:])
     return found

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a flood of packets costs, and what a process is charged for.
+"""The cost of a packet flood, and the memory that a process is charged for.
 
-The cost is the time that a sender needs for many packets, all of which are received in its own time, as over a veth;
-the measure is the same flood to a UDP port that is closed. Prints factors; judges them only where a limit is given, on
-a machine that has nothing else to do.
+The cost is the time of a sender for many packets; the receiver runs in that time, as the packets pass a veth. The unit
+is the same flood to a closed UDP port. The test prints factors. It judges them only if a limit is given, for an
+otherwise idle machine.
 """
 
 import contextlib
@@ -32,21 +32,22 @@ from wire import BATCH, Attacker, Wire
 from work import RXE
 
 PACKETS = int(os.environ.get("FLOOD_PACKETS", "20000"))
-# A packet to a closed port is answered by ICMP a thousand times a second, and otherwise looked up and freed.
+# The kernel answers packets to a closed port with at most a thousand ICMP errors a second, and otherwise looks up the
+# socket and frees the packet.
 WORST_FACTOR = float(os.environ.get("FLOOD_FACTOR", "inf"))
-# What a connection beside a flood has to get done before seconds are up, and, where factors are judged, how much of
-# what it gets done without one.
+# Rounds and seconds that a connection beside a flood gets at least, and, if factors are judged, its share of the rounds
+# without a flood.
 SOME_ROUNDS, PATIENCE, LEAST_SHARE = 4, 30, 0.1
 GROUP = "/sys/fs/cgroup/charged"
 MAX_SGE = 4
-# What the driver keeps of each slot of an RC send queue, out of the process's reach: a Slot of the window, the Shape of
-# the entry, and its scatter list; see Slots and Entries in rust/driver/queue/sq.rs. The sizes of the first two are what the
-# module's debug information says, that of the third stands in rust/driver/abi/mod.rs. If one shrinks, so may this.
+# Kernel memory for each slot of an RC send queue: a Slot of the send window, a BodyLayout, and a scatter/gather list;
+# see SendSlots and SqEntries in rust/driver/queue/sq.rs. The sizes of the first two come from the module's debug
+# information, that of the third from WqeSge in rust/driver/abi/wqe.rs. If one shrinks, this may shrink, too.
 COPIES = (72, 40, 16 * MAX_SGE)
-# Queues of so many, which makes two slots or 64. A power of two of bytes is what kmalloc charges for that, whatever was
-# asked for; what is larger than two pages may come from elsewhere, and then costs less.
+# Queue depths with 2 and 64 slots. kmalloc charges a power of two. Memory of more than two pages may come from another
+# allocator, and then costs less.
 SHALLOW, DEEP = 1, 63
-# MEMCG_CHARGE_BATCH, in pages: so much may have happened on each processor before the figures of a group tell of it.
+# MEMCG_CHARGE_BATCH, in pages: each CPU may have charged this much before the figures of a group show it.
 CHARGE_BATCH = 64
 
 
@@ -60,27 +61,27 @@ def frames(attacker, flow, kind):
     return found
 
 
-# What is sent, and the counter of those that are dropped, or found to be what they are.
+# The packets of each flood, and the counter of their drops or of their kind.
 KINDS = {
     "a closed port": (None, lambda _: {"dport": 4999}),
     "a wrong ICRC": ("rx_bad_icrc", lambda number: {"icrc": number + 1}),
-    "no such queue pair": ("rx_unknown_qp", lambda _: {"qpn": 0xABCDEF}),
+    "no such QP": ("rx_unknown_qp", lambda _: {"qpn": 0xABCDEF}),
     "a wrong partition": ("rx_bad_pkey", lambda _: {"pkey": 1}),
-    "requests that were served before": ("duplicate_request", lambda number: {"psn": number + 0x800}),
+    "duplicate requests": ("duplicate_request", lambda number: {"psn": number + 0x800}),
     "requests far ahead": ("out_of_seq_request", lambda number: {"psn": number + 0x4000}),
-    "sends that nobody receives": ("send_rnr_err", lambda _: {"psn": 0x1000}),
-    # An address of this machine that no port has is looked for with every port.
-    "queue pair 1 of no port": ("rx_not_our_address", lambda _: {
+    "sends without a receive": ("send_rnr_err", lambda _: {"psn": 0x1000}),
+    # The lookup of a local address that no port has tries every port.
+    "QP 1 of no port": ("rx_not_our_address", lambda _: {
         "opcode": f.UD | f.SEND_ONLY, "qpn": 1, "body": deth(GSI_QKEY) + bytes(256),
         "destination": socket.inet_aton(ELSEWHERE)}),
-    "no management datagrams": ("rx_bad_mad", lambda _: {
+    "invalid management datagrams": ("rx_bad_mad", lambda _: {
         "opcode": f.UD | f.SEND_ONLY, "qpn": 1, "body": deth(GSI_QKEY) + b"\2" + bytes(255)}),
 }
 
 
 @contextlib.contextmanager
 def attacked():
-    """An attacker, the queue pair that it aims at, and its wire."""
+    """An attacker, the flow of the QP that it attacks, and its wire."""
     scene = Scene()
     attacker = Attacker(scene.targets([]))
     flow = next(flow for flow in attacker.flows if flow.service == f.RC and flow.peer & NOBODY == NOBODY)
@@ -92,14 +93,14 @@ def attacked():
 
 @contextlib.contextmanager
 def elsewhere():
-    """An address of this machine that no device has."""
+    """Adds a local address that no device has."""
     subprocess.run(["ip", "addr", "add", f"{ELSEWHERE}/32", "dev", "lo"], check=True)
     yield
     subprocess.run(["ip", "addr", "del", f"{ELSEWHERE}/32", "dev", "lo"], check=True)
 
 
 def flood():
-    """A flood on port 4791 is dropped for what is wrong with it, and costs as printed"""
+    """A flood to port 4791 is dropped for its defect; its cost is printed"""
     took = dict.fromkeys(KINDS, float("inf"))
     with elsewhere(), attacked() as (attacker, flow, wire):
         for _ in range(3):
@@ -112,32 +113,32 @@ def flood():
                 took[name] = min(took[name], time.monotonic() - start)
                 if reason and not RXE:
                     came = counter(reason, os.environ["DEV"]) - before
-                    # What a connection has an answer to, it need not count one by one.
+                    # A connection need not count every packet that it has a response for.
                     least = PACKETS // 2 if reason.startswith("rx_") else 0
-                    true(came > least, f"of {name}, {came} of {PACKETS} came to {reason}")
+                    true(came > least, f"{name}: {reason} counted {came} of {PACKETS} packets")
     unit = took.pop("a closed port")
     print(f"# a closed port: {unit / PACKETS * 1e6:.2f} us a packet", flush=True)
     for name, seconds in took.items():
-        print(f"# {name}: {seconds / unit:.2f} times as long", flush=True)
+        print(f"# {name}: factor {seconds / unit:.2f}", flush=True)
     worst = max(took.values()) / unit
-    true(worst < WORST_FACTOR, f"{worst:.1f} times as long as to a closed port")
+    true(worst < WORST_FACTOR, f"factor {worst:.1f} relative to a closed port")
 
 
 def pace(bystander, action):
-    """Rounds of the bystander that both begin and end while the action is repeated, and how many those are a second.
-    It goes on for three seconds, and for as long as it takes until there are some; if that is too long, so be it."""
+    """Repeats the action and returns the number of the bystander's whole rounds meanwhile, and how many a second that
+    is. It takes three seconds, and longer until some rounds are complete, up to a limit."""
     first, start = bystander.rounds(), time.monotonic()
     while True:
         late = time.monotonic() > start + PATIENCE * SLOWNESS
         action()
-        # The first of them had begun before.
+        # The first round had begun before.
         whole, took = max(0, bystander.rounds() - first - 1), time.monotonic() - start
         if (took > 3 * SLOWNESS and whole >= SOME_ROUNDS) or late:
             return whole, whole / took
 
 
 def beside():
-    """A connection goes on beside a flood of valid and of invalid packets"""
+    """A connection makes progress beside a flood of valid and invalid packets"""
     with attacked() as (attacker, flow, wire):
         batch = frames(attacker, flow, lambda number: {"psn": number + 0x800, "icrc": number % 2})
         bystander, sent = Bystander(), [0]
@@ -152,28 +153,28 @@ def beside():
         came = sent[0] if RXE else 2 * (counter("rx_bad_icrc", os.environ["DEV"]) - before)
         bystander.end()
     print(f"# {sent[0]} packets; rounds a second: {quiet[1]:.0f} without, {flooded[1]:.0f} with them", flush=True)
-    true(came > sent[0] // 2, f"of {sent[0]} packets, about {came} came")
-    true(quiet[0] >= SOME_ROUNDS, f"{quiet[0]} whole rounds while nothing else was to be done")
+    true(came > sent[0] // 2, f"about {came} of {sent[0]} packets arrived")
+    true(quiet[0] >= SOME_ROUNDS, f"{quiet[0]} whole rounds without a flood")
     true(flooded[0] >= SOME_ROUNDS, f"{flooded[0]} whole rounds during the flood")
     share = flooded[1] / quiet[1]
-    true(WORST_FACTOR == float("inf") or share > LEAST_SHARE, f"{share:.3f} of the rounds there are without a flood")
+    true(WORST_FACTOR == float("inf") or share > LEAST_SHARE, f"{share:.3f} of the rounds without a flood")
 
 
 def current():
-    """What the group is charged for, in bytes."""
+    """Bytes that the group is charged for."""
     with open(f"{GROUP}/memory.current", encoding="ascii") as file:
         return int(file.read())
 
 
 def current_kernel(group=GROUP):
-    """What of that is the kernel's: a process has memory of its own, which comes in large pages, or does not."""
+    """The kernel memory of the group. User memory is excluded because it comes in large pages or not."""
     with open(f"{group}/memory.stat", encoding="ascii") as file:
         return int(dict(line.split() for line in file)["kernel"])
 
 
 @contextlib.contextmanager
 def cgroups(controller):
-    """Groups with that controller can be made. In the end this process is in the first."""
+    """Mounts cgroups with that controller if necessary. At the end this process moves to the root group."""
     root = os.path.dirname(GROUP)
     if not os.path.exists(f"{root}/cgroup.controllers") and os.system(f"mount -t cgroup2 none {root} 2>/dev/null"):
         raise Skip("this kernel has no cgroups")
@@ -190,7 +191,7 @@ def cgroups(controller):
 
 @contextlib.contextmanager
 def charged_group():
-    """A memory cgroup that this process is in."""
+    """Moves this process into a memory cgroup."""
     with cgroups("memory"):
         os.makedirs(GROUP, exist_ok=True)
         move(GROUP)
@@ -198,21 +199,21 @@ def charged_group():
 
 
 def move(group):
-    """This process goes into a group."""
+    """Moves this process into a group."""
     with open(f"{group}/cgroup.procs", "w", encoding="ascii") as file:
         file.write("0")
 
 
 def ring_bytes(before):
-    """Bytes of the rings that are mapped now and were not before."""
+    """Bytes of the mapped rings, less those mapped before."""
     with open("/proc/self/maps", encoding="ascii") as file:
         spans = [line.split()[0] for line in file if "/dev/infiniband/uverbs" in line]
     return sum(int(span.split("-")[1], 16) - int(span.split("-")[0], 16) for span in spans) - before
 
 
 def charged():
-    """Rings and what stands behind them are charged to who made them, and given back"""
-    not_for_rxe("charges nobody")
+    """Rings and the memory behind them are charged to their creator and freed"""
+    not_for_rxe("does not charge memory")
     with charged_group():
         ctx = Context(name=os.environ["DEV"])
         pd, before, mapped = PD(ctx), current(), ring_bytes(0)
@@ -226,31 +227,31 @@ def charged():
         left = current() - before
         pd.close()
         ctx.close()
-    true(rings > 1 << 20, "rings of some size")
-    true(cost >= rings, "not all of it was charged")
-    true(left < cost // 4, f"{left >> 10} KiB are charged for what is gone")
+    true(rings > 1 << 20, "the rings are too small")
+    true(cost >= rings, "some memory was not charged")
+    true(left < cost // 4, f"{left >> 10} KiB are still charged after the objects were destroyed")
 
 
 def queue_pairs_of(pd, cq, depth, count):
-    """Queue pairs with queues of that depth."""
+    """QPs with queues of that depth."""
     cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=MAX_SGE, max_recv_sge=MAX_SGE)
     return [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap)) for _ in range(count)]
 
 
 def copied(depth):
-    """What the copies of one queue pair are charged at, each for itself."""
+    """Charges for each of the private copies of one QP."""
     return [1 << (size * (depth + 1) - 1).bit_length() for size in COPIES]
 
 
 def copies():
-    """So are the copies of requests that a process does not see: they grow with its queues"""
-    not_for_rxe("charges nobody")
-    # So many that the smallest of the copies, which has a page, is twice what may not show yet.
+    """Private copies of requests are charged to their creator, and grow with the queues"""
+    not_for_rxe("does not charge memory")
+    # So many that the smallest copy, which takes a page, is twice the charge that may not show yet.
     count, made, found = 2 * os.cpu_count() * CHARGE_BATCH, [], {}
     with charged_group():
         ctx = Context(name=os.environ["DEV"])
         pd, cq = PD(ctx), CQ(ctx, 16, None, None, 0)
-        # Twice of the first, since it pays for what the others find made.
+        # Twice for the first depth: its first pass pays for caches that later passes reuse.
         for depth in (SHALLOW, SHALLOW, DEEP):
             before, mapped = current_kernel(), ring_bytes(0)
             made += queue_pairs_of(pd, cq, depth, count)
@@ -260,7 +261,7 @@ def copies():
     rings, cost = (deep - shallow for deep, shallow in zip(found[DEEP], found[SHALLOW]))
     private = count * (sum(copied(DEEP)) - sum(copied(SHALLOW)))
     print(f"# {rings >> 10} KiB more of rings, {private >> 10} KiB of copies: charged for {cost >> 10} KiB", flush=True)
-    true(cost > rings + private - os.cpu_count() * CHARGE_BATCH * PAGE, "not all of it was charged")
+    true(cost > rings + private - os.cpu_count() * CHARGE_BATCH * PAGE, "some memory was not charged")
 
 
 if __name__ == "__main__":

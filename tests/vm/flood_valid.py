@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a flood costs of packets that are carried out: a peer with a queue pair of its own sends only what it may.
+"""The cost of a flood of valid packets: a peer with a QP of its own sends only permitted requests.
 
-As flood.py does, which has the packets that come to nothing: the cost is the time in which a sender gets rid of many
-packets, all of which are received in that time; the measure is a packet to a closed port. A question that has many
-packets as its answer counts with those. Factors are judged only where a limit is given; that all of it is carried out,
-and that others get on beside it, always is.
+As in flood.py, which covers packets that are dropped, the cost is the time of a sender for many packets, all of which
+are received in that time, and the unit is a packet to a closed port. A request with many response packets counts with
+these. Factors are judged only if a limit is given. The tests always check that all requests are carried out, and that
+others make progress.
 """
 
 import contextlib
@@ -29,49 +29,49 @@ from unreliable import modify
 from wire import BATCH, ETH_ALL, SO_RCVBUFFORCE
 
 PSN, BODY = 0x1000, 256
-# A question, and the packets of its answer, at a path MTU of 1024; how many may be open at a time.
+# Packets of a READ response at a path MTU of 1024, and the number of outstanding READs.
 ANSWER, OPEN = 64, 16
-# Packets of a burst: all that is in a frame of 64 KiB is taken by the first that is not as long as the others.
+# Packets of a super-packet: far below 64 KiB, and all of one length.
 BURST = 32
 ACKNOWLEDGE = 0x80
-# As many READs as a batch has may follow before the answers to that are known to be complete.
+# One more batch of READs may arrive before the responses of a batch are known to be complete.
 DEPTH = 2 * OPEN
-# Instructions of a packet filter, as linux/filter.h has them, and what it lets through: the whole frame.
+# Instructions of a packet filter as in linux/filter.h, and the length that it passes: the whole frame.
 BYTE, HALF, WORD, MASK, UNLESS, RETURN = 0x30, 0x28, 0x20, 0x54, 0x15, 0x06
 SO_ATTACH_FILTER, WHOLE = 26, 1 << 20
-# Where a frame has its kind, protocol, port, opcode, queue pair and PSN: IPv4 without options.
+# Offsets in a frame of IPv4 without options: EtherType, protocol, port, opcode, QPN, PSN.
 KIND, PROTOCOL, TO_PORT, OPCODE, TO_PAIR, ITS_PSN = 12, 23, 36, 42, 46, 50
-# A full packet of an answer, behind the other headers; the first and the last have one of four bytes more.
+# A full response packet behind the other headers. The first and the last have an AETH of four bytes in addition.
 PACKET = f.BTH + 1024 + f.ICRC
 
 
 def psn_of(frame):
-    """The number of a packet."""
+    """The PSN of a packet."""
     return int.from_bytes(frame[ITS_PSN:ITS_PSN + 4], "big") & 0xFFFFFF
 
 
 class Ear:
-    """Hears the answers that come to the peer, and nothing else."""
+    """Receives only the responses to the peer."""
 
     def __init__(self):
         lines = [(HALF, KIND), (UNLESS, 0x0800), (BYTE, PROTOCOL), (UNLESS, socket.IPPROTO_UDP), (HALF, TO_PORT),
                  (UNLESS, 4791), (WORD, TO_PAIR), (MASK, 0xFFFFFF), (UNLESS, NOBODY), (RETURN, WHOLE), (RETURN, 0)]
-        # Who is something else goes to the last line.
+        # Any other frame jumps to the last line.
         code = b"".join(struct.pack("=HBBI", what, 0, len(lines) - at - 2 if what == UNLESS else 0, value)
                         for at, (what, value) in enumerate(lines))
         program = ctypes.create_string_buffer(code, len(code))
         with within_namespace("b"):
-            # Nothing comes in before it is bound.
+            # Unbound until the filter is attached, so that it receives nothing before.
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER,
                                struct.pack("@HP", len(lines), ctypes.addressof(program)))
-        # Far more than the answers to all that may be asked at a time.
+        # Much more than the responses to all outstanding READs.
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 32 << 20)
         self.socket.bind((os.environ["PEER_NETDEV"], ETH_ALL))
         self.head = bytearray(64)
 
     def next(self, late):
-        """Numbers of the next packets; many pass as one frame, which has the headers of the first."""
+        """PSNs of the next packets. Many may arrive as one frame, which has the headers of the first."""
         self.socket.settimeout(max(0.1, late - time.monotonic()))
         length = self.socket.recv_into(self.head, flags=socket.MSG_TRUNC)
         opcode, first = self.head[OPCODE], psn_of(self.head)
@@ -79,13 +79,13 @@ class Ear:
         return range(first, first + (length - OPCODE) // PACKET)
 
     def close(self):
-        """Ends it."""
+        """Closes the socket."""
         self.socket.close()
 
 
 class Flood(Stranger):
-    """The peer of one queue pair, which is its own, and what it sends: a batch with each strike, which takes so long.
-    Only that counts: what else it costs to make the packets, or to take what has completed, does not."""
+    """The peer of a QP of its own, and its packets: each strike sends a batch and adds the time of the send. The time
+    to build packets and to take completions is excluded."""
 
     service, length = e.IBV_QPT_RC, BATCH
 
@@ -98,7 +98,7 @@ class Flood(Stranger):
         self.connect()
 
     def connect(self):
-        """To RTS, from any state."""
+        """Moves the QP to RTS from any state."""
         modify(self.end.qp, e.IBV_QPS_RESET)
         attr = self.end.attr(NOBODY, rq_psn=PSN, sq_psn=PSN, max_dest_rd_atomic=self.depth)
         attr.qkey = QKEY
@@ -107,7 +107,7 @@ class Flood(Stranger):
         self.end.qp.to_rts(attr)
 
     def frame(self, opcode, number, body, **fields):
-        """One of the frames, which asks to be acknowledged."""
+        """One frame, with the AckReq bit."""
         return f.build({**self.usual, "opcode": opcode, "qpn": self.end.qp.qp_num, "psn": PSN + number & 0xFFFFFF,
                         "ident": number & 0xFFFF, "ack": ACKNOWLEDGE, "body": body, **fields})
 
@@ -116,7 +116,7 @@ class Flood(Stranger):
         raise NotImplementedError
 
     def carried_out(self):
-        """Raises unless the last strike was."""
+        """Raises unless the last strike was carried out."""
 
     def strike(self):
         """Sends a batch, all of which is carried out."""
@@ -129,15 +129,15 @@ class Flood(Stranger):
         self.carried_out()
 
     def put(self, frames):
-        """Sends them."""
+        """Sends the frames."""
         self.wire.send(frames)
 
     def cost(self):
-        """Seconds for a packet."""
+        """Seconds for each packet."""
         return self.seconds / self.packets
 
     def close(self):
-        """Ends the queue pair."""
+        """Destroys the QP."""
         self.end.close()
 
 
@@ -154,10 +154,10 @@ class Closed(Flood):
 
 
 class Writes(Flood):
-    """writes, each of them the next"""
+    """WRITEs with consecutive PSNs"""
 
     def write(self, number):
-        """One, which tells its number in the place that it has for a while."""
+        """A WRITE of its own number to a slot that later WRITEs reuse."""
         at = number * BODY % (1 << 16)
         body = reth(self.end.mr.buf + at, self.end.mr.rkey, BODY) + struct.pack("<Q", number) + bytes(BODY - 8)
         return self.frame(f.WRITE_ONLY, number, body)
@@ -172,12 +172,12 @@ class Writes(Flood):
 
 
 class Bursts(Writes):
-    """the same in bursts"""
+    """WRITEs in super-packets"""
 
     def put(self, frames):
         for first in range(0, len(frames), BURST):
             parts = [one[42:] for one in frames[first:first + BURST]]
-            # As one datagram that is to be split: what the sum is made of has the length of all.
+            # Sent as one datagram that the stack splits: the pseudo-header has the length of all packets.
             head, whole = frames[first][:14], b"".join(parts)
             given = {**f.DEFAULTS, **self.usual, "ident": int.from_bytes(frames[first][18:20], "big")}
             udp = frames[first][34:38] + struct.pack(">HH", 8 + len(whole), 0)
@@ -185,7 +185,7 @@ class Bursts(Writes):
 
 
 class Reads(Flood):
-    """reads of 64 packets, each of them the next"""
+    """READs of 64 packets with consecutive PSNs"""
 
     length = OPEN
 
@@ -194,7 +194,7 @@ class Reads(Flood):
         self.ear = Ear()
 
     def question(self, number):
-        """One of them, for all of the region."""
+        """A READ of the whole region."""
         body = reth(self.end.mr.buf, self.end.mr.rkey, ANSWER * 1024)
         return self.frame(f.READ, number * ANSWER, body)
 
@@ -203,13 +203,13 @@ class Reads(Flood):
 
     def put(self, frames):
         super().put(frames)
-        # Some is answered later, by a thread.
+        # A thread may send some of the responses later.
         late = time.monotonic() + 20 * SLOWNESS
         wanted = [psn_of(one) + at for one in frames for at in range(ANSWER)]
         heard = []
         while len(heard) < len(wanted):
             heard += self.ear.next(late)
-        true(heard == wanted, f"answers from {wanted[0]:#x} on are {heard}")
+        true(heard == wanted, f"responses from {wanted[0]:#x} on are {heard}")
         self.packets += len(frames) * ANSWER
 
     def close(self):
@@ -218,7 +218,7 @@ class Reads(Flood):
 
 
 class Again(Reads):
-    """the same reads, asked again and again"""
+    """repeated duplicates of the same READs"""
 
     def __init__(self):
         super().__init__()
@@ -229,7 +229,7 @@ class Again(Reads):
 
 
 class Datagrams(Flood):
-    """datagrams, for each of which there is a receive"""
+    """datagrams with a receive each"""
 
     service = e.IBV_QPT_UD
 
@@ -243,7 +243,7 @@ class Datagrams(Flood):
         return self.frames
 
     def carried_out(self):
-        equal({(wc.status, wc.byte_len) for wc in self.end.completions(BATCH)}, {(0, 40 + BODY)}, "what has come")
+        equal({(wc.status, wc.byte_len) for wc in self.end.completions(BATCH)}, {(0, 40 + BODY)}, "received datagrams")
 
 
 KINDS = [Writes, Bursts, Reads, Again, Datagrams]
@@ -251,7 +251,7 @@ KINDS = [Writes, Bursts, Reads, Again, Datagrams]
 
 @contextlib.contextmanager
 def on_one_processor():
-    """What is sent from one processor stays in order."""
+    """Stays on one CPU, so that packets stay in order."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})
     try:
@@ -262,17 +262,17 @@ def on_one_processor():
 
 @contextlib.contextmanager
 def flooding(kind):
-    """`with flooding(kind) as flood`, whose queue pair has not failed in the end."""
+    """`with flooding(kind) as flood`; the QP must not have failed at the end."""
     one = kind()
     try:
         yield one
-        equal(one.end.state(), e.IBV_QPS_RTS, f"the queue pair: {kind.__doc__}")
+        equal(one.end.state(), e.IBV_QPS_RTS, f"state of the QP: {kind.__doc__}")
     finally:
         one.close()
 
 
 def costs():
-    """A flood that is carried out costs as printed"""
+    """Floods of valid packets are carried out; their cost is printed"""
     took = {}
     for kind in (Closed, *KINDS):
         for _ in range(3):
@@ -283,18 +283,18 @@ def costs():
     unit = took.pop(Closed)
     print(f"# a closed port: {unit * 1e6:.2f} us a packet", flush=True)
     for kind, seconds in took.items():
-        print(f"# {kind.__doc__}: {seconds / unit:.2f} times as long", flush=True)
+        print(f"# {kind.__doc__}: factor {seconds / unit:.2f}", flush=True)
     worst = max(took.values()) / unit
-    true(worst < WORST_FACTOR, f"{worst:.1f} times as long as to a closed port")
+    true(worst < WORST_FACTOR, f"factor {worst:.1f} relative to a closed port")
 
 
 def beside():
-    """A connection goes on beside each flood that is carried out"""
+    """A connection makes progress beside each flood of valid packets"""
     bystander = Bystander()
     quiet = pace(bystander, lambda: time.sleep(0.01))
-    true(quiet[0] >= SOME_ROUNDS, f"{quiet[0]} whole rounds while nothing else was to be done")
+    true(quiet[0] >= SOME_ROUNDS, f"{quiet[0]} whole rounds without a flood")
     for kind in KINDS:
-        # The bystander is not bound to it: it was made before.
+        # The bystander is not pinned: it was forked before.
         with on_one_processor(), flooding(kind) as one:
             flooded = pace(bystander, one.strike)
             print(f"# {kind.__doc__}: {one.packets} packets; rounds a second: {quiet[1]:.0f} without, {flooded[1]:.0f} "

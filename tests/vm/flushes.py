@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Queues that hold more than a turn takes: everything in them completes, in order, whether it is flushed or done.
+"""Queues longer than one engine run: every request completes in order, flushed or successful.
 
-What is posted by one doorbell stands in the ring before the kernel looks; see ring.py.
+The requests of one doorbell are in the ring before the kernel reads it; see ring.py.
 """
 
 import pyverbs.enums as e
@@ -16,7 +16,7 @@ from tap import equal, not_for_rxe, run, true
 from ud import QKEY
 from work import FLUSHED, OK, SEND
 
-# No multiple of what a turn takes.
+# Not a multiple of the budget of an engine run.
 COUNT = 1003
 ENDS = {"wr": 1100, "cqe": 2 * 1100, "sge": 1}
 SERVICES = {"RC": e.IBV_QPT_RC, "UC": e.IBV_QPT_UC, "UD": e.IBV_QPT_UD}
@@ -24,12 +24,12 @@ BIND, WRITE = 8, 0
 
 
 def to_error(end):
-    """The consumer takes a queue pair there."""
+    """Moves a QP to the error state."""
     end.qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
 
 
 def in_order(end, status, *sequences):
-    """Everything completes with a status, each of the sequences of numbers in its order; and nothing else."""
+    """All requests complete with a status, each sequence of wr_ids in its order, and no other request completes."""
     found = end.completions(sum(len(numbers) for numbers in sequences), 20)
     equal({wc.status for wc in found}, {status}, "statuses")
     for numbers in sequences:
@@ -38,7 +38,7 @@ def in_order(end, status, *sequences):
 
 
 class ends:  # pylint: disable=invalid-name
-    """`with ends(service) as end`: in RTS, with a peer if the service has one; settings go to the end."""
+    """`with ends(service) as end`: in RTS, with a peer if the service needs one. The settings are for the ends."""
 
     def __init__(self, service, **settings):
         self.ends = [Hostile(service=SERVICES[service], **{**ENDS, **settings}) for _ in range(2)]
@@ -60,7 +60,7 @@ class ends:  # pylint: disable=invalid-name
 
 
 def waiting(service):
-    """{}: as many sends and receives as wait are flushed in order when the queue pair goes to the error state"""
+    """{}: all waiting sends and receives are flushed in order when the QP moves to the error state"""
     not_for_rxe("does not hold requests back")
     sends, receives = range(10000, 10000 + COUNT), range(COUNT)
     with ends(service) as end:
@@ -76,8 +76,8 @@ def waiting(service):
 
 
 def late(service):
-    """{}: what is posted to a queue pair that has failed is flushed in order, by one doorbell or none"""
-    not_for_rxe("looks only when something else happens")
+    """{}: requests posted to a failed QP are flushed in order, with one doorbell or without"""
+    not_for_rxe("polls only on other events")
     sends, receives = range(10000, 10000 + COUNT), range(COUNT)
     with ends(service) as end:
         to_error(end)
@@ -86,15 +86,15 @@ def late(service):
                 end.post(wr_id=number, ring_bell=False)
             end.doorbell()
             in_order(end, FLUSHED, sends)
-            # There is no doorbell for them.
+            # Receives have no doorbell.
             for number in receives:
                 end.post_receive(wr_id=number)
             in_order(end, FLUSHED, receives)
 
 
 def over_again(service):
-    """{}: a queue pair that is reset in the middle of its flush begins anew, and forgets the rest"""
-    not_for_rxe("looks only when something else happens")
+    """{}: a QP that is reset during its flush starts anew and forgets the other requests"""
+    not_for_rxe("polls only on other events")
     for _ in range(5):
         with ends(service) as end:
             for number in range(COUNT):
@@ -119,7 +119,7 @@ INIT_MASK = {
 
 
 def shared():
-    """RC with a shared receive queue: the sends are flushed, the consumer hears once that the rest is for others"""
+    """RC with an SRQ: the sends are flushed, and one event reports that the receives are left to others"""
     not_for_rxe("does not hold requests back")
     with Shared(wr=COUNT) as srq, pair(a=dict(srq.user, wr=1100, cqe=2200), b=srq.user) as (a, b):
         srq.post(*range(COUNT))
@@ -132,12 +132,12 @@ def shared():
         equal(async_event(), e.IBV_EVENT_QP_LAST_WQE_REACHED)
         equal(async_event(0.2), None, "a second event")
         to_error(b)
-        equal(async_event(), e.IBV_EVENT_QP_LAST_WQE_REACHED, "of the other")
+        equal(async_event(), e.IBV_EVENT_QP_LAST_WQE_REACHED, "event of the other end")
         b.silent()
 
 
 def by_one_doorbell(service):
-    """{}: what one doorbell is for is carried out in order, signaled or not"""
+    """{}: all requests of one doorbell execute in order, signaled or not"""
     not_for_rxe("has other bounds")
     with ends(service) as end:
         for signals in (e.IBV_SEND_SIGNALED, 0):
@@ -149,7 +149,7 @@ def by_one_doorbell(service):
 
 
 def drained():
-    """RC: who hears that the send queue has drained finds the completions of all that was begun"""
+    """RC: all completions precede the event SQ_DRAINED"""
     not_for_rxe("does not hold requests back")
     for _ in range(10):
         forget_events()
@@ -161,7 +161,7 @@ def drained():
             attr.en_sqd_async_notify = 1
             end.qp.modify(attr, e.IBV_QP_STATE | e.IBV_QP_EN_SQD_ASYNC_NOTIFY)
             equal(async_event(), e.IBV_EVENT_SQ_DRAINED)
-            # Those that the event is about are in the queue now.
+            # The CQ now holds the completions that the event covers.
             found = []
             while batch := end.cq.poll(COUNT)[1]:
                 found += batch
@@ -173,7 +173,7 @@ def drained():
 
 
 def binds(service):
-    """{}: a window is bound again and again by one doorbell, and each time is reported"""
+    """{}: binds of one window by one doorbell complete one by one"""
     not_for_rxe("has other bounds")
     with ends(service, access=rc.FULL_ACCESS | e.IBV_ACCESS_MW_BIND) as end:
         region, window = MR(end.pd, 4096, rc.FULL_ACCESS | e.IBV_ACCESS_MW_BIND), MW(end.pd, e.IBV_MW_TYPE_1)
@@ -185,13 +185,13 @@ def binds(service):
             key = new
         end.doorbell()
         in_order(end, OK, range(COUNT))
-        true(key != window.rkey, "it has another key now")
+        true(key != window.rkey, "the key has not changed")
         window.close()
         region.close()
 
 
 def of(test, service):
-    """The test of one service."""
+    """The test for one service."""
     def wrapped():
         test(service)
     wrapped.__name__, wrapped.__doc__ = f"{test.__name__}_{service.lower()}", test.__doc__.format(service)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""GID $FOREIGN of DEV, the address of an interface on top of DEV's: queue pairs may use it while that interface is in
-their device's namespace, and none may while it is in another, though the table has it all the same.
+"""GID $FOREIGN of DEV is the address of an interface on top of DEV's netdev. QPs may use it only while that interface
+is in the namespace of the device. The GID table contains it in any case.
 """
 
 import errno
@@ -24,7 +24,7 @@ SERVICES = {"RC": e.IBV_QPT_RC, "UC": e.IBV_QPT_UC}
 
 
 def usable():
-    """Connections and datagrams go out from the address"""
+    """Connections and datagrams can use the address"""
     for name, service in SERVICES.items():
         with pair(a={"service": service}, b={"service": service}, gid=INDEX) as (a, b):
             a.send(WRITE, pieces=[a.sge(0, 64)], remote=b.remote())
@@ -38,26 +38,26 @@ def usable():
 
 
 def connections():
-    """No connection is made from an address of another namespace: EINVAL"""
+    """A connection from an address of another namespace is refused: EINVAL"""
     for name, service in SERVICES.items():
         end = End(service=service)
         attr = end.attr(end, gid=INDEX)
         end.qp.to_init(attr)
         refused(lambda end=end, attr=attr: end.qp.to_rtr(attr), errno.EINVAL)
         equal(end.state(), e.IBV_QPS_INIT, name)
-        # Nothing is wrong with it but that address.
+        # The address is the only reason for the refusal.
         end.to_rts(end)
         end.close()
 
 
 def redirected():
-    """No connection is moved to such an address: EINVAL, and it goes on as it was"""
+    """An established connection refuses an address of another namespace with EINVAL and continues"""
     with pair() as (a, b):
         modify(a.qp, e.IBV_QPS_SQD)
         attr = QPAttr(qp_state=e.IBV_QPS_SQD)
         attr.ah_attr = a.attr(b, gid=INDEX).ah_attr
         refused(lambda: a.qp.modify(attr, e.IBV_QP_STATE | e.IBV_QP_AV), errno.EINVAL)
-        equal(a.qp.query(e.IBV_QP_AV)[0].ah_attr.sgid_index, gid_index(), "the address that it has")
+        equal(a.qp.query(e.IBV_QP_AV)[0].ah_attr.sgid_index, gid_index(), "its GID index")
         modify(a.qp, e.IBV_QPS_RTS)
         b.receive()
         a.send(SEND, pieces=[a.sge(0, 64)])
@@ -65,7 +65,7 @@ def redirected():
 
 
 def datagrams():
-    """No datagram is sent from such an address: it fails, or there is no handle, and nothing goes out"""
+    """A datagram from an address of another namespace is not sent"""
     end = UdEnd(DEVICE)
     before = counter("sent_pkts", DEVICE), counter("send_err", DEVICE)
     try:
@@ -75,7 +75,7 @@ def datagrams():
     if handle:
         equal(end.send(handle, qpn=end.qp.qp_num), e.IBV_WC_LOC_QP_OP_ERR, "datagram")
         handle.close()
-    equal((counter("sent_pkts", DEVICE), counter("send_err", DEVICE)), before, "packets sent, and not sent")
+    equal((counter("sent_pkts", DEVICE), counter("send_err", DEVICE)), before, "packets sent, and send errors")
     end.close()
 
 

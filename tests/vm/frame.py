@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""RoCEv2 packets as Ethernet frames, taken apart into fields and made of them.
+"""RoCEv2 packets as Ethernet frames: parser and builder.
 
-A field may hold what no packet should have: lengths are added to what is right, checksums are made right unless
-they are asked to be wrong. Knows no queue pair and no socket.
+A field may hold a value that no valid packet has: lengths are offsets to the correct value, and checksums are correct
+unless the caller requests a wrong one. Independent of QPs and sockets.
 """
 
 import struct
@@ -12,14 +12,14 @@ PORT = 4791
 ICRC = 4
 BTH = 12
 UDP_PROTOCOL = 17
-# Opcodes without the service in their upper three bits.
+# Opcodes without the service, which is in the upper three bits.
 (SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMM, SEND_ONLY, SEND_ONLY_IMM, WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST,
  WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IMM, READ, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACK, ATOMIC_ACK,
  SWAP, ADD) = range(0x15)
 SEND_LAST_INV, SEND_ONLY_INV, FLUSH, ATOMIC_WRITE = 0x16, 0x17, 0x1C, 0x1D
 RC, UC, RD, UD = 0x00, 0x20, 0x40, 0x60
 RESPONSES = range(READ_FIRST, ATOMIC_ACK + 1)
-# AETH: the syndromes of an acknowledgement with unlimited credit, and of a NAK for a PSN out of sequence.
+# AETH: the syndromes of an ACK with unlimited credit, and of a NAK for a PSN sequence error.
 ACKNOWLEDGED, OUT_OF_SEQUENCE = 0x1F, 0x60
 
 DEFAULTS = {
@@ -31,7 +31,7 @@ DEFAULTS = {
 
 
 def parse(frame):
-    """Fields of a frame to the port; None for any other. The payload is what there is of it, its ICRC included."""
+    """Fields of a frame to the RoCE port; None for any other frame. The body includes the ICRC."""
     kind = frame[12:14]
     if kind == b"\x08\0" and frame[14] == 0x45 and frame[23] == UDP_PROTOCOL:
         version, at = 4, 34
@@ -55,7 +55,7 @@ def parse(frame):
 
 
 def internet_sum(words):
-    """The checksum of IPv4 over 16-bit words."""
+    """The IPv4 header checksum over 16-bit words."""
     total = sum(words)
     total = (total & 0xFFFF) + (total >> 16)
     return ~(total + (total >> 16)) & 0xFFFF
@@ -72,7 +72,7 @@ def icrc(ip, udp, payload):
 
 
 def ip_header(given, length):
-    """The IP header in front of `length` bytes; without IPv4 options."""
+    """The IP header for `length` bytes; without IPv4 options."""
     total = length + given["total"]
     if given["version"] == 6:
         head = 6 << 28 | given["tos"] << 20 | given["flow"]
@@ -87,7 +87,7 @@ def ip_header(given, length):
 
 
 def build(fields):
-    """A frame of fields, which may be anything; what is not given is as it should be."""
+    """Builds a frame from any fields; missing fields have correct values."""
     given = {**DEFAULTS, **fields}
     payload = struct.pack(">BBHII", given["opcode"], given["flags"], given["pkey"],
                           given["reserved"] << 24 | given["qpn"], given["ack"] << 24 | given["psn"])
@@ -102,7 +102,7 @@ def build(fields):
 
 
 def fragments(frame):
-    """An IPv4 frame as two."""
+    """Splits an IPv4 frame into two fragments."""
     ether, head, body = frame[:14], frame[14:34], frame[34:]
     cut = len(body) // 16 * 8
 

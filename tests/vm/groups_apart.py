@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Multicast groups of two namespaces, one of which has an interface on top of the other's: DEV is over the lower one,
-ABOVE over the upper one, which is in another namespace.
+"""Multicast groups in two namespaces, one of which has an interface on top of an interface of the other: DEV is over
+the lower interface, ABOVE over the upper one, which is in another namespace.
 """
 
 import os
@@ -14,16 +14,16 @@ GROUP = "239.1.1.7"
 
 
 def groups():
-    """What comes to a group by an interface is for members in the interface's own namespace alone"""
+    """A group datagram reaches only members in the namespace of its interface"""
     above, below = UdEnd(os.environ["ABOVE"]), UdEnd(DEVICE)
     try:
         for end in (above, below):
             end.attach(GROUP)
             end.receive()
-        # IP gives a copy back to who sends.
+        # IP returns a copy to the sender.
         with above.handle_for(GROUP, int(os.environ["ABOVE_GID"])) as handle:
             equal(above.send(handle), OK, "datagram")
-        equal(above.completion().status, OK, "the member there")
+        equal(above.completion().status, OK, "the member in the namespace")
         below.silent()
     finally:
         for end in (above, below):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What leaves the interface: tag, IP header and UDP port of packets, as the address vector asks for them.
+"""Headers of sent packets: VLAN tag, IP header and UDP port follow the address vector.
 
-Packets are read from a raw socket in the peer's namespace.
+The test reads packets from a raw socket in the peer's namespace.
 """
 
 import os
@@ -26,7 +26,7 @@ HERE, THERE = ("10.0.55.1", "fd55::1"), ("10.0.55.2", "fd55::2")
 
 
 class Tap:
-    """Reads RoCE packets that come to the peer's interface."""
+    """Reads RoCE packets from the peer's interface."""
 
     def __init__(self):
         with within_namespace("b"):
@@ -35,7 +35,7 @@ class Tap:
             self.socket.setsockopt(SOL_PACKET, AUXDATA, 1)
 
     def packet(self, seconds=10):
-        """The next RoCE packet: a dictionary of what it says."""
+        """The next RoCE packet, as a dictionary of its fields."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.socket.settimeout(max(end - time.monotonic(), 0.01))
@@ -46,12 +46,12 @@ class Tap:
         raise AssertionError("no RoCE packet")
 
     def close(self):
-        """Ends it."""
+        """Closes the socket."""
         self.socket.close()
 
 
 def parse(data, extra):
-    """What an Ethernet frame says, if it is a RoCE packet."""
+    """The fields of an Ethernet frame if it is a RoCE packet, or None."""
     tag = None
     for level, kind, aux in extra:
         if (level, kind) == (SOL_PACKET, AUXDATA):
@@ -77,12 +77,12 @@ def parse(data, extra):
 
 
 def udp_port(flow_label):
-    """The UDP source port that goes with a flow label: its halves, folded into the dynamic range."""
+    """The UDP source port of a flow label: its halves, folded into the dynamic range."""
     return 0xC000 | (flow_label & 0x3FFF) ^ (flow_label >> 14)
 
 
 def default_label(number, peer):
-    """The flow label that two queue pair numbers stand for, if none is given."""
+    """The default flow label, derived from two QPNs."""
     product = number * peer
     product ^= product >> 20
     product ^= product >> 40
@@ -107,7 +107,7 @@ def gid_of(address):
 
 
 def send_datagram(to, gid, qpn=0x2345, sl=0, **route):
-    """A datagram as it comes to the peer's interface; and the number it was sent from."""
+    """A datagram as it arrives at the peer's interface, and the QPN of its sender."""
     tap, end = Tap(), UdEnd()
     path = GlobalRoute(dgid=GID(gid_text(to)), sgid_index=gid, **{"hop_limit": 64, **route})
     with AH(end.pd, attr=AHAttr(gr=path, is_global=1, port_num=PORT, sl=sl)) as handle:
@@ -120,7 +120,7 @@ def send_datagram(to, gid, qpn=0x2345, sl=0, **route):
 
 
 def send_connected(to, gid, qpn=0x2345, sl=0, **route):
-    """The same of a reliable connection; nobody answers."""
+    """The same for RC; the peer does not respond."""
     tap, end = Tap(), End()
     attr = end.attr(qpn, timeout=10, retry_cnt=0)
     path = GlobalRoute(dgid=GID(gid_text(to)), sgid_index=gid, **{"hop_limit": 64, **route})
@@ -137,13 +137,13 @@ def send_connected(to, gid, qpn=0x2345, sl=0, **route):
 
 
 def both(to, gid, **settings):
-    """A packet of either service."""
+    """A packet of each service."""
     for name, send in (("UD", send_datagram), ("RC", send_connected)):
         yield name, *send(to, gid, **settings)
 
 
 def plain():
-    """Without wishes: the hop limit of the path, class 0, no tag, a port made of the queue pairs' numbers"""
+    """By default packets have the path's hop limit, class 0, no tag, and a port derived from the QPNs"""
     for family in (4, 6):
         to = os.environ["PEER_ADDR" if family == 4 else "PEER_ADDR6"]
         for name, found, number in both(to, int(os.environ[f"GID{family}"])):
@@ -153,7 +153,7 @@ def plain():
 
 
 def traffic_class():
-    """The traffic class is the DSCP and ECN of either version of IP"""
+    """The traffic class becomes the DSCP and ECN of IPv4 and IPv6"""
     for family in (4, 6):
         to = os.environ["PEER_ADDR" if family == 4 else "PEER_ADDR6"]
         for name, found, _ in both(to, int(os.environ[f"GID{family}"]), traffic_class=0xB8):
@@ -161,7 +161,7 @@ def traffic_class():
 
 
 def flow_label():
-    """The flow label stands in the IPv6 header, and chooses the UDP source port"""
+    """The flow label appears in the IPv6 header and selects the UDP source port"""
     not_for_rxe("sends no flow label")
     for family in (4, 6):
         to = os.environ["PEER_ADDR" if family == 4 else "PEER_ADDR6"]
@@ -172,12 +172,12 @@ def flow_label():
 
 
 def ip(*words, where=None):
-    """The ip program."""
+    """Runs the ip program."""
     subprocess.run(["ip", *(["-n", where] if where else []), *words], check=True)
 
 
 def vlan():
-    """Packets from the GID of a VLAN are tagged with it, with the priority that SL or class map to"""
+    """Packets from the GID of a VLAN carry its tag and the priority mapped from SL or traffic class"""
     not_for_rxe("sets no priority")
     if subprocess.run(["modprobe", "8021q"], check=False).returncode:
         raise Skip("no 8021q in this kernel")
@@ -194,7 +194,7 @@ def vlan():
             equal((found["vlan"], found["pcp"]), (VLAN, 0), f"{name} to {there}")
         for name, found, _ in both(there, gid, sl=3):
             equal((found["vlan"], found["pcp"]), (VLAN, 6), f"{name} to {there} with SL 3")
-        # In the kernel's table, class 0x18 is the priority 4, "interactive bulk".
+        # The kernel's table maps class 0x18 to priority 4, "interactive bulk".
         for name, found, _ in both(there, gid, traffic_class=0x18):
             equal((found["vlan"], found["pcp"]), (VLAN, 2), f"{name} to {there} with class 0x18")
 

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How long traffic keeps the most urgent process of a processor from running.
+"""How long traffic keeps the process of highest priority on a CPU from running.
 
-A process of the highest real-time priority sleeps for a millisecond or so and looks how late it wakes, again and
-again (Watcher). On the same processor another, of no priority, makes traffic: packets pass a veth in the time of who
-sends them, so the network's work, the driver's and the system calls are all there. Each kind is watched in HOLD_ROUNDS
-rounds of HOLD_SECONDS. What is printed is the longest wait of the quietest round, of the one in the middle, and of
-all: what every round has is the traffic's, and what only some have may be the host's. The first two kinds are no
-traffic, to compare with. That there was traffic, and that it did its work, is always judged; a time only where
-HOLD_JUDGED says that nothing else runs, and against no number of ours: in the middle round nobody waits longer than
-the network itself lets a pass of its softirqs take. If somebody does where there is no traffic at all, which is looked
-at first, the host is busy, and no time is judged. The longest of all is only printed: the host may be late, too.
+A process of the highest real-time priority repeatedly sleeps for about a millisecond and measures how late it wakes
+(Watcher). On the same CPU a process of normal priority creates traffic. Packets pass a veth in the time of their
+sender, so this includes the work of the network, of the driver and of the system calls. Each kind of traffic is
+measured in HOLD_ROUNDS rounds of HOLD_SECONDS. The test prints the longest delay of the best round, of the median
+round, and of all rounds: a delay in every round is due to the traffic, a delay in some rounds may be due to the host.
+The first two kinds have no traffic, for comparison.
+
+The test always checks that the traffic made progress. It judges a delay only with HOLD_JUDGED, which promises an idle
+machine: the median round must stay within the network's own limit for one pass of its softirqs. If the first
+measurement, without traffic, exceeds this limit, the host is busy and no delay is judged. The longest delay of all is
+only printed, since the host may cause it.
 """
 
 import contextlib
@@ -50,8 +52,8 @@ _LOCK_ALL = 3
 
 
 class Watcher:
-    """A process that finds out how late it wakes, from start() on; found() are the longest waits of its rounds, in
-    seconds. To be made before there is much memory: what it costs to fork a large process is not the traffic's."""
+    """A process that measures how late it wakes, from start() on. found() returns the longest delay of each round, in
+    seconds. Create it before the process is large: the cost of the fork is not due to the traffic."""
 
     def __init__(self):
         self.back, out = os.pipe()
@@ -76,11 +78,11 @@ class Watcher:
 
     @staticmethod
     def round():
-        """The longest wait of a round."""
+        """The longest delay of a round."""
         worst, step = 0, 0
         end = time.monotonic() + SECONDS
         while (now := time.monotonic()) < end:
-            # Not in step with anything.
+            # Vary the sleep, to avoid resonance.
             step = (step + 389) % 1000
             nap = 0.0005 + step * 1e-6
             time.sleep(nap)
@@ -88,7 +90,7 @@ class Watcher:
         return worst
 
     def start(self):
-        """There is traffic."""
+        """Starts the measurement."""
         os.close(self.go)
 
     def __enter__(self):
@@ -100,11 +102,11 @@ class Watcher:
             os.waitpid(self.child, 0)
 
     def watching(self):
-        """Whether it is not done."""
+        """Returns whether the measurement still runs."""
         return not readable(self.back, 0)
 
     def found(self):
-        """What it has found."""
+        """The results."""
         text = os.read(self.back, 1 << 16)
         os.close(self.back)
         child, self.child = self.child, None
@@ -112,18 +114,18 @@ class Watcher:
         return json.loads(text)
 
 
-# ---- kinds of traffic: each yields what makes some of it, again and again ---------------------------
+# ---- kinds of traffic: each yields a function that creates some of it ---------------------------
 
 
 @contextlib.contextmanager
 def idle():
-    """Nobody does anything."""
+    """No traffic."""
     yield lambda: time.sleep(0.01)
 
 
 @contextlib.contextmanager
 def busy():
-    """Somebody computes, and asks the kernel for a little."""
+    """A process that computes and makes system calls."""
     def some():
         sum(range(10000))
         os.getppid()
@@ -132,8 +134,8 @@ def busy():
 
 @contextlib.contextmanager
 def packets(kind):
-    """Packets of one kind of flood.py's, a batch at a time."""
-    if kind == "sends that nobody receives":
+    """Packets of one kind of flood.py, in batches."""
+    if kind == "sends without a receive":
         not_for_rxe("keeps packets until the machine has no memory left")
     with attacked() as (attacker, flow, wire):
         batch = frames(attacker, flow, KINDS[kind][1])
@@ -142,7 +144,7 @@ def packets(kind):
 
 @contextlib.contextmanager
 def long_datagrams():
-    """Datagrams to a closed port, 44 in a burst that nobody splits."""
+    """Datagrams to a closed port, 44 in a burst that stays unsplit."""
     with attacked() as (attacker, flow, _), within_namespace("b"):
         wire = Wire(os.environ["PEER_NETDEV"])
         fields = attacker.base(flow, 0, 0, bytes(44 * 1400 - f.BTH - f.ICRC))
@@ -152,11 +154,11 @@ def long_datagrams():
 
 @contextlib.contextmanager
 def tcp():
-    """TCP, both ways."""
+    """TCP, bidirectional."""
     server_command = ["iperf3", "-s", "-B", os.environ["ADDR"]]
     client_command = ["ip", "netns", "exec", "b", "iperf3", "--bidir", "-t", "3600", "-c", os.environ["ADDR"]]
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    # Both stay on the processor that we are on.
+    # Both stay on the CPU of this process.
     with subprocess.Popen(server_command, **silent) as server:
         time.sleep(0.5)
         with subprocess.Popen(client_command, **silent) as client:
@@ -167,14 +169,14 @@ def tcp():
 
 
 class Stream:
-    """Requests of one kind from one end to the other, as many at a time as fit."""
+    """Requests of one opcode from one end to the other, as many outstanding as fit."""
 
     def __init__(self, end, peer, opcode, length):
         self.end, self.pieces, self.opcode = end, [end.sge(0, length)], opcode
         self.peer, self.under_way, self.done = peer, 0, 0
 
     def step(self):
-        """Takes what has completed, and posts as much."""
+        """Takes the completions and posts as many requests."""
         for wc in self.end.cq.poll(DEPTH)[1]:
             equal(wc.status, OK)
             self.under_way, self.done = self.under_way - 1, self.done + 1
@@ -183,15 +185,15 @@ class Stream:
             self.under_way += 1
 
     def drain(self):
-        """Until everything has completed; there was something."""
+        """Waits until all requests have completed; at least one must."""
         for wc in self.end.completions(self.under_way, 60):
             equal(wc.status, OK)
-        true(self.done, "nothing has completed")
+        true(self.done, "no request has completed")
 
 
 @contextlib.contextmanager
 def streams(opcode, length, connections=1, both=False, connect=across):
-    """Streams from PEER_DEV to DEV, or both ways, or within DEV."""
+    """Streams from PEER_DEV to DEV, or bidirectional, or within DEV."""
     ends = {"size": length, "wr": DEPTH, "cqe": DEPTH, "sge": 1}
     with contextlib.ExitStack() as stack:
         made = [stack.enter_context(connect(ends, ends, path_mtu=e.IBV_MTU_4096, timeout=18))
@@ -205,8 +207,8 @@ def streams(opcode, length, connections=1, both=False, connect=across):
 
 @contextlib.contextmanager
 def split_reads():
-    """As streams of READs; but bursts are split on the way to the interface, as with most adapters. What has been split
-    no longer counts as being on its way, so nothing holds answers back."""
+    """Streams of READs with super-packets that are split above the interface, as with most adapters. Split packets no
+    longer count as in flight, so the limit of the responses has no effect."""
     command = ["ethtool", "-K", os.environ["NETDEV"], "tx-gso-list"]
     if subprocess.run([*command, "off"], capture_output=True, check=False).returncode:
         raise Skip("ethtool cannot have v0 split bursts")
@@ -219,7 +221,7 @@ def split_reads():
 
 @contextlib.contextmanager
 def failures():
-    """A queue pair with as many receives as it may have fails, and all are flushed."""
+    """A QP with the maximum of receives fails, and all are flushed."""
     most = min(context().query_device().max_qp_wr, 16383)
     ends = {"size": 4096, "wr": most, "cqe": most + 16, "sge": 1}
     link, count = across(ends, ends), 0
@@ -240,14 +242,14 @@ def failures():
             link.connect()
             count += 1
         yield fail
-        true(count, "none has failed")
+        true(count, "no QP has failed")
 
 
 @contextlib.contextmanager
 def timeouts():
-    """The peers of many connections go. Each has written much before, so it dares to have much on its way; then it
-    writes a little, all at almost the same time, and much after that. So their timers expire together, and each sends
-    a lot again."""
+    """The peers of many connections disappear. Each connection has written much before, so its congestion window is
+    large. Then each writes a little, all at almost the same time, and much after that. So their timers expire together,
+    and each retransmits a lot."""
     few = {"size": 8, "wr": 2, "sge": 1, "cqe": 2}
     settings = {"path_mtu": e.IBV_MTU_4096, "timeout": 15, "retry_cnt": 1}
     with contextlib.ExitStack() as stack:
@@ -281,13 +283,13 @@ def timeouts():
                 link.connect()
             failed += 1
         yield lose
-        true(failed, "none has failed")
+        true(failed, "no connection has failed")
 
 
 @contextlib.contextmanager
 def failed_members():
-    """Datagrams to a group of as many failed queue pairs as may be in it, whose process says again and again that
-    their receive rings are full. Zeroed elements are good receives, and a full CQ stops nothing."""
+    """Datagrams to a group of as many failed QPs as it may have, whose process repeatedly reports full receive rings.
+    Zeroed elements are valid receives, and a full CQ stops nothing."""
     not_for_rxe("joins no group")
     group = "239.1.1.9"
     with contextlib.closing(UdEnd(os.environ["DEV"])) as a, contextlib.closing(UdEnd(os.environ["PEER_DEV"])) as b, \
@@ -318,39 +320,39 @@ def failed_members():
 
 # ---- the tests ---------------------------------------------------------------------------------------
 
-# By name: what it is, what makes it, and whether packets come through the interface in every round.
+# By name: a description, the generator, and whether packets pass the interface in every round.
 TRAFFIC = {
-    "idle": ("nothing", idle, False),
+    "idle": ("no traffic", idle, False),
     "busy": ("a process that computes", busy, False),
     **{f"packets{at}": (f"packets: {kind}", lambda kind=kind: packets(kind), True) for at, kind in enumerate(KINDS)},
-    "long": ("bursts to a closed port", long_datagrams, True),
+    "long": ("super-packets to a closed port", long_datagrams, True),
     "tcp": ("TCP both ways", tcp, True),
-    "writes": ("writes of 4 KiB", lambda: streams(WRITE, 4096), True),
-    "large": ("writes of 1 MiB", lambda: streams(WRITE, LARGE), True),
-    "both": ("writes of 1 MiB both ways, 8 connections", lambda: streams(WRITE, LARGE, CONNECTIONS, True), True),
-    "reads": ("reads of 64 MiB", lambda: streams(READ, LARGE << 6), True),
-    "split": ("reads of 64 MiB, split", split_reads, True),
-    "local": ("writes of 1 MiB within a device", lambda: streams(WRITE, LARGE, connect=pair), False),
-    "timeouts": (f"the peers of {PEERS} connections go", timeouts, True),
-    "failures": ("a long queue is flushed", failures, False),
-    "failed": ("datagrams to failed queue pairs with full rings", failed_members, True),
+    "writes": ("WRITEs of 4 KiB", lambda: streams(WRITE, 4096), True),
+    "large": ("WRITEs of 1 MiB", lambda: streams(WRITE, LARGE), True),
+    "both": ("WRITEs of 1 MiB both ways, 8 connections", lambda: streams(WRITE, LARGE, CONNECTIONS, True), True),
+    "reads": ("READs of 64 MiB", lambda: streams(READ, LARGE << 6), True),
+    "split": ("READs of 64 MiB, split", split_reads, True),
+    "local": ("WRITEs of 1 MiB within a device", lambda: streams(WRITE, LARGE, connect=pair), False),
+    "timeouts": (f"the peers of {PEERS} connections disappear", timeouts, True),
+    "failures": ("flushes of a long queue", failures, False),
+    "failed": ("datagrams to failed QPs with full rings", failed_members, True),
 }
 
 
 def allowed():
-    """Milliseconds that the network may go on in a pass of its softirqs, however much there is to do."""
+    """Milliseconds that the network allows for one pass of its softirqs."""
     with open("/proc/sys/net/core/netdev_budget_usecs", encoding="ascii") as file:
         return int(file.read()) / 1e3
 
 
 def arrived():
-    """Packets that DEV's interface has seen."""
+    """Packets that DEV's interface received."""
     with open(f"/sys/class/net/{os.environ['NETDEV']}/statistics/rx_packets", encoding="ascii") as file:
         return int(file.read())
 
 
 def middle_round(what, make, passes):
-    """Watches one kind of traffic; the longest wait of the round in the middle, in milliseconds."""
+    """Measures one kind of traffic; returns the longest delay of the median round, in milliseconds."""
     os.sched_setaffinity(0, {PLACE})
     before, steps, watcher = arrived(), 0, Watcher()
     with watcher, make() as some:
@@ -360,8 +362,8 @@ def middle_round(what, make, passes):
             some()
             steps += 1
         found = sorted(seconds * 1e3 for seconds in watcher.found())
-    true(steps, "nobody made traffic while it was watched")
-    true(not passes or arrived() - before >= ROUNDS, "packets did not come")
+    true(steps, "no traffic during the measurement")
+    true(not passes or arrived() - before >= ROUNDS, "too few packets arrived")
     middle = found[len(found) // 2]
     print(f"# {what}: {found[0]:.2f} ms, {middle:.2f} ms, {found[-1]:.2f} ms", flush=True)
     return middle
@@ -369,12 +371,12 @@ def middle_round(what, make, passes):
 
 @functools.cache
 def without_traffic():
-    """The same where there is none."""
+    """The same without traffic."""
     return middle_round(*TRAFFIC["idle"])
 
 
 def watched(what, make, passes):
-    """Watches one kind of traffic, and judges it where that makes sense."""
+    """Measures one kind of traffic, and judges the delay where that makes sense."""
     if not (JUDGED and passes):
         middle_round(what, make, passes)
         return
@@ -385,10 +387,10 @@ def watched(what, make, passes):
 
 
 def test_of(name, what, make, passes):
-    """One kind as a test."""
+    """The test of one kind."""
     def test():
         watched(what, make, passes)
-    test.__name__, test.__doc__ = name, f"Watched: {what}"
+    test.__name__, test.__doc__ = name, f"The wake-up delay is measured with {what}"
     return test
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A process that writes what it likes into the queues that it shares with the kernel.
+"""A process that writes arbitrary data into the queues it shares with the kernel.
 
-Whatever it writes, the worst that may happen is that its own QP goes to the error state. After each attack
-another pair of QPs must work; the kernel log is looked at by who runs this. The numbers in the tests' names
-are of fields that rdma_rxe trusts: never run this over rdma_rxe in a machine that is to live.
+In the worst case its own QP goes to the error state. After each attack another pair of QPs must work; the caller checks
+the kernel log. The numbers in the tests' names are those of fields that rdma_rxe trusts: do not run this test over
+rdma_rxe on a machine that must survive.
 """
 
 import mmap
@@ -28,12 +28,12 @@ from work import fill, held, pattern, status
 WILD = (0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x10000, 0x1000, 257, 33, 32, 31)
 SEED = int(os.environ.get("SEED", "4791"))
 ROUNDS = int(os.environ.get("HOSTILE_ROUNDS", "150"))
-# IB_WR_* that RC in this version carries out for user space; the rest must be refused.
+# IB_WR_* that RC carries out for user space in this version; all others must be refused.
 CARRIED_OUT = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 14, 15}
 
 
 class hostile_pair(pair):  # pylint: disable=invalid-name
-    """Two connected ends whose queues can be reached."""
+    """Two connected ends with access to their rings."""
 
     def __init__(self, a=None, b=None, **settings):  # pylint: disable=super-init-not-called
         self.ends = (Hostile(**(a or {})), Hostile(**(b or {})))
@@ -41,7 +41,7 @@ class hostile_pair(pair):  # pylint: disable=invalid-name
 
 
 def healthy():
-    """Others are not harmed."""
+    """Another pair of QPs works."""
     with pair() as (a, b):
         a.mr.write("unharmed", 8)
         b.receive(pieces=[b.sge(100, 8)])
@@ -54,7 +54,7 @@ def healthy():
 
 
 def drained(end, seconds=3):
-    """Takes completions until the QP is in error or idle; never waits for ever. Returns their statuses."""
+    """Takes completions until the QP is idle, for a limited time. Returns their statuses."""
     found, stop = [], time.monotonic() + seconds
     quiet = time.monotonic() + 0.3
     while time.monotonic() < stop and time.monotonic() < quiet:
@@ -66,13 +66,13 @@ def drained(end, seconds=3):
 
 
 def asked_again(times=1):
-    """Waits until a peer without a receive has asked for a request that often."""
+    """Waits until a peer without a receive has answered that many requests with an RNR NAK."""
     before = counter("send_rnr_err", DEVICE)
-    eventually(lambda: counter("send_rnr_err", DEVICE) >= before + times, "a request that is repeated")
+    eventually(lambda: counter("send_rnr_err", DEVICE) >= before + times, "RNR NAKs")
 
 
 def opcodes():
-    """1: an opcode that is none, or not for user space, fails its request"""
+    """1: an opcode that is invalid or not for user space fails its request"""
     for opcode in [*range(0, 48), 0xFF, *WILD]:
         if opcode in CARRIED_OUT:
             continue
@@ -86,7 +86,7 @@ def opcodes():
 
 
 def kernel_pointer():
-    """2: REG_MR with a pointer is refused and the pointer not followed"""
+    """2: a REG_MR with a pointer is refused and the pointer not followed"""
     for pointer in (0xFFFF888000000000, 0xFFFFFFFF81000000, 0, 0x4141414141414141):
         with hostile_pair() as (a, _b):
             a.post(opcode=0x20, remote=pointer, rkey=0x1234)
@@ -95,7 +95,7 @@ def kernel_pointer():
 
 
 def inline_lengths():
-    """3: inline data longer than there is room for, at any offset, sends nothing of the kernel's"""
+    """3: inline data of excessive length, at any offset, sends no kernel data"""
     for length in WILD:
         with hostile_pair(a={"inline": 64}) as (a, b):
             if length <= a.qp.query(e.IBV_QP_CAP)[1].cap.max_inline_data:
@@ -104,7 +104,7 @@ def inline_lengths():
                    sge_offset=length, remote=b.mr.buf, rkey=b.mr.rkey)
             true(a.completion().status != e.IBV_WC_SUCCESS, f"{length:#x} bytes of inline data were sent")
     with hostile_pair(a={"inline": 64}) as (a, b):
-        # The private cursor of the kernel is private: an offset here means nothing.
+        # The kernel has its own cursor and ignores the offset in the element.
         a.post(flags=e.IBV_SEND_SIGNALED | e.IBV_SEND_INLINE, length=32, resid=0xFFFFFFFF, sge_offset=0x7FFFFFFF,
                remote=b.mr.buf, rkey=b.mr.rkey)
         equal(a.completion().status, e.IBV_WC_SUCCESS)
@@ -112,16 +112,16 @@ def inline_lengths():
 
 
 def piece_counts():
-    """4, 5: a number of pieces beyond the queue's fails its request; cursors mean nothing"""
+    """4, 5: more SGEs than the queue allows fail their request; cursors have no effect"""
     for number in WILD:
         with hostile_pair(a={"sge": 2}) as (a, b):
             a.post(num_sge=number, remote=b.mr.buf, rkey=b.mr.rkey)
-            true(a.completion().status != e.IBV_WC_SUCCESS, f"{number:#x} pieces")
+            true(a.completion().status != e.IBV_WC_SUCCESS, f"{number:#x} SGEs")
         with hostile_pair() as (a, b):
             a.post(cur_sge=number, sge_offset=number, resid=number, remote=b.mr.buf, rkey=b.mr.rkey)
             equal(a.completion().status, e.IBV_WC_SUCCESS, f"cursor {number:#x}")
         with hostile_pair(rnr_retry=7, min_rnr_timer=12) as (a, b):
-            # Two pieces, the second of which is in the second packet, too.
+            # Two SGEs, the second of which extends into the second packet.
             data = pattern(3000, 1)
             fill(a, data)
             pieces = [(a.mr.buf, 500, a.mr.lkey), (a.mr.buf + 500, 2500, a.mr.lkey)]
@@ -131,14 +131,14 @@ def piece_counts():
             a.sq_ring.write(0, element(SEND_WQE, SEND_WQE_SIZE, [], cursors))
             asked_again(2)
             b.post_receive(pieces=[b.piece(3000)])
-            status(a, e.IBV_WC_SUCCESS, f"{number:#x} pieces when it is repeated")
+            status(a, e.IBV_WC_SUCCESS, f"request with {number:#x} SGEs written before the retransmission")
             equal(status(b, e.IBV_WC_SUCCESS, "receive").byte_len, 3000)
             equal(held(b, 3000), data)
     healthy()
 
 
 def lengths():
-    """7: lengths that overflow, or leave their region, fail their request"""
+    """7: lengths that overflow or leave their region fail their request"""
     for one, two in ((0xFFFFFFFF, 0xFFFFFFFF), (0x80000000, 0x80000000), (0xFFFFFFFF, 1), (1 << 31, 1)):
         with hostile_pair() as (a, b):
             pieces = [(a.mr.buf, one, a.mr.lkey), (a.mr.buf, two, a.mr.lkey)]
@@ -152,28 +152,28 @@ def lengths():
 
 
 def receives():
-    """6: a receive with wild fields fails, and its QP only; one with more room than any message takes does not"""
+    """6: a receive with wild fields fails only its own QP; one longer than any message succeeds"""
     for number in WILD:
         with hostile_pair(b={"sge": 2}) as (a, b):
             b.post_receive(num_sge=number)
             a.post(opcode=e.IBV_WR_SEND)
-            true(b.completion().status != e.IBV_WC_SUCCESS, f"{number:#x} pieces")
-            true(a.completion().status != e.IBV_WC_SUCCESS, "the sender is told")
+            true(b.completion().status != e.IBV_WC_SUCCESS, f"{number:#x} SGEs")
+            true(a.completion().status != e.IBV_WC_SUCCESS, "the sender's request succeeded")
         with hostile_pair() as (a, b):
             b.post_receive(cur_sge=number, sge_offset=number, resid=number, length=number)
             a.post(opcode=e.IBV_WR_SEND)
             equal(a.completion().status, e.IBV_WC_SUCCESS, f"cursor {number:#x}")
-    # There may be more room than the longest message takes.
+    # A receive may be longer than the longest message.
     with hostile_pair(b={"sge": 2}) as (a, b):
         b.post_receive(pieces=[b.piece(), (b.mr.buf, 0xFFFFFFFF, b.mr.lkey)])
         a.post(opcode=e.IBV_WR_SEND)
-        equal(b.completion().status, e.IBV_WC_SUCCESS, "4 GiB of room")
-        equal(a.completion().status, e.IBV_WC_SUCCESS, "a message with much room")
+        equal(b.completion().status, e.IBV_WC_SUCCESS, "a receive of 4 GiB")
+        equal(a.completion().status, e.IBV_WC_SUCCESS, "a send to a receive of 4 GiB")
     healthy()
 
 
 class shared_queue:  # pylint: disable=invalid-name
-    """`with shared_queue() as shared`: a shared receive queue and its ring."""
+    """`with shared_queue() as shared`: an SRQ and its ring."""
 
     def __init__(self, wr=64, sge=2):
         self.pd = PD(context())
@@ -189,15 +189,15 @@ class shared_queue:  # pylint: disable=invalid-name
 
 
 def shared_receives():
-    """6: a shared receive with wild fields fails the queue pair that took it; others go on"""
+    """6: an SRQ receive with wild fields fails only the QP that takes it"""
     for number in WILD:
         with shared_queue() as shared, hostile_pair(b={"shared": shared}) as (a, b), \
                 hostile_pair(b={"shared": shared}) as (c, d):
             b.post_receive(num_sge=number)
             a.post(opcode=e.IBV_WR_SEND)
-            true(b.completion().status != e.IBV_WC_SUCCESS, f"{number:#x} pieces")
-            true(a.completion().status != e.IBV_WC_SUCCESS, "the sender is told")
-            # Of no pieces, so that the domain of the memory does not matter.
+            true(b.completion().status != e.IBV_WC_SUCCESS, f"{number:#x} SGEs")
+            true(a.completion().status != e.IBV_WC_SUCCESS, "the sender's request succeeded")
+            # Without SGEs, so that the PD of the memory does not matter.
             d.post_receive(pieces=[], cur_sge=number, sge_offset=number, resid=number, length=number)
             c.post(opcode=e.IBV_WR_SEND, pieces=[])
             equal(c.completion().status, e.IBV_WC_SUCCESS, f"cursor {number:#x}")
@@ -205,7 +205,7 @@ def shared_receives():
 
 
 def shared_producer():
-    """12: a wild producer index of a shared receive queue ends in bounded time, also in a resize"""
+    """12: a wild producer index of an SRQ has bounded cost, also in a resize"""
     for index in (*WILD, 0xFFFFFFFE, 64, 65, 127, 128):
         with shared_queue() as shared, hostile_pair(b={"shared": shared}) as (a, b):
             start = time.monotonic()
@@ -220,18 +220,18 @@ def shared_producer():
             for size in (1, 2000, 64):
                 ring.put(PRODUCER, index)
                 try:
-                    # The library forgets the old mapping; so do we.
+                    # The library forgets the old mapping, and so does this test.
                     _, found = with_rings(lambda srq=srq, size=size: srq.modify(SrqAttr(max_wr=size),
                                                                                e.IBV_SRQ_MAX_WR))
                     ring = (found or [ring])[0]
                 except PyverbsError:
-                    pass  # More seems to wait than there is room for.
+                    pass  # More receives seem to wait than the new size holds.
             true(time.monotonic() - start < 8, f"index {index:#x}: took too long")
     healthy()
 
 
 def protocol_state():
-    """8: state, status and PSNs in a slot mean nothing, before and during the request"""
+    """8: state, status and PSNs in a slot have no effect, before and during the request"""
     for number in (*WILD, 0, 1, 2, 3, 4, 5):
         private = dict.fromkeys(("status", "state", "mask", "first_psn", "last_psn", "ack_length", "ssn",
                                  "has_rd_atomic", "iova"), number)
@@ -239,7 +239,7 @@ def protocol_state():
             a.post(remote=b.mr.buf, rkey=b.mr.rkey, **private)
             equal(a.completion().status, e.IBV_WC_SUCCESS, f"{number:#x}")
     with hostile_pair(rnr_retry=7, min_rnr_timer=12) as (a, b):
-        # A request of several packets, asked for again every 0.64 ms, while its slot is scribbled over.
+        # A request of several packets, retransmitted every 0.64 ms while its slot is overwritten.
         data = pattern(5000, 5)
         fill(a, data)
         a.post(pieces=[a.piece(5000)], opcode=e.IBV_WR_SEND, wr_id=5)
@@ -249,7 +249,7 @@ def protocol_state():
             asked_again(3)
         a.silent(0)
         b.post_receive(pieces=[b.piece(5000)])
-        equal(status(a, e.IBV_WC_SUCCESS, "what was posted").wr_id, 5)
+        equal(status(a, e.IBV_WC_SUCCESS, "the posted request").wr_id, 5)
         got = status(b, e.IBV_WC_SUCCESS, "receive")
         equal((got.wr_id, got.byte_len), (2, 5000))
         equal(held(b, 5000), data)
@@ -257,7 +257,7 @@ def protocol_state():
 
 
 def flags():
-    """9: every flag at once is a request like others, or fails"""
+    """9: all flags together make a valid request or fail it"""
     for value in (0xFFFFFFFF, 0xFFFFFFE0, 1 << 31):
         with hostile_pair(a={"inline": 64}) as (a, b):
             a.post(flags=value | e.IBV_SEND_SIGNALED, remote=b.mr.buf, rkey=b.mr.rkey)
@@ -266,7 +266,7 @@ def flags():
 
 
 def send_producer():
-    """12: a wild producer index of the send queue ends in bounded time"""
+    """12: a wild producer index of the send queue has bounded cost"""
     for index in (*WILD, 0xFFFFFFFE, 64, 65, 127, 128):
         with hostile_pair(a={"wr": 64}) as (a, b):
             a.post(remote=b.mr.buf, rkey=b.mr.rkey)
@@ -284,7 +284,7 @@ def send_producer():
 
 
 def receive_producer():
-    """12: a wild producer index of the receive queue ends in bounded time"""
+    """12: a wild producer index of the receive queue has bounded cost"""
     for index in (*WILD, 0xFFFFFFFE, 64, 65, 127, 128):
         with hostile_pair(b={"wr": 64}) as (a, b):
             start = time.monotonic()
@@ -298,7 +298,7 @@ def receive_producer():
 
 
 def consumer_index():
-    """16: a wild consumer index harms nobody but its owner"""
+    """16: a wild consumer index harms only its owner"""
     for index in WILD:
         with hostile_pair() as (a, b):
             for ring in (a.cq_ring, a.sq_ring, b.rq_ring):
@@ -307,18 +307,18 @@ def consumer_index():
                 a.post(remote=b.mr.buf, rkey=b.mr.rkey, wr_id=number)
             b.post_receive()
             a.post(opcode=e.IBV_WR_SEND, wr_id=5)
-            eventually(lambda a=a: a.cq_ring.get(PRODUCER) == 6, "six completions, at the kernel's own place")
-            # The library follows the index as well, and would fall off the ring.
+            eventually(lambda a=a: a.cq_ring.get(PRODUCER) == 6, "six completions at the kernel's own index")
+            # The library also follows the index, and would run off the ring.
             a.cq_ring.put(CONSUMER, 0)
             equal([(wc.status, wc.wr_id) for wc in a.completions(6)], [(0, number) for number in range(6)])
             equal(b.completion().status, e.IBV_WC_SUCCESS)
             eventually(lambda a=a, b=b: (a.sq_ring.get(CONSUMER), b.rq_ring.get(CONSUMER)) == (6, 1),
-                       "indices that are the kernel's own")
+                       "consumer indices of the kernel")
     healthy()
 
 
 def headers():
-    """17: element size and mask in the header are for the library only"""
+    """17: the kernel ignores the element size and the mask in the header"""
     for value in (0xFFFFFFFF, 31, 0):
         with hostile_pair() as (a, b):
             for ring in (*a.rings, *b.rings):
@@ -335,7 +335,7 @@ def headers():
 
 
 def doorbells():
-    """The doorbell's own fields are checked"""
+    """The kernel checks the fields of the doorbell"""
     with hostile_pair() as (a, _b):
         a.doorbell()
         handle = a.handles[0]
@@ -349,7 +349,7 @@ def doorbells():
 
 
 def lists():
-    """A list of requests, which the core makes of what a process likes, takes no data of the kernel's along"""
+    """A list of requests, which the core builds from user input, transfers no kernel data"""
     inline = e.IBV_SEND_SIGNALED | e.IBV_SEND_INLINE
     for address in (0xFFFFFFFF81000000, 0xFFFF888000000000, 0x60000000, 0):
         with hostile_pair(a={"inline": 64}) as (a, b):
@@ -358,13 +358,13 @@ def lists():
                 request = struct.pack("=QIIIIQI20x", 1, 1, opcode, inline, 0, b.mr.buf, b.mr.rkey)
                 piece = struct.pack("=QII", address, 32, a.mr.lkey)
                 for handle in a.handles:
-                    true(not command(handle, 1, 1, len(request), request + piece), "a list was taken")
+                    true(not command(handle, 1, 1, len(request), request + piece), "a list was accepted")
             a.silent()
     healthy()
 
 
 def mappings():
-    """A ring is mapped shared, and not beyond its end"""
+    """A ring can only be mapped shared and within its size"""
     with hostile_pair() as (a, _b):
         descriptor = context().cmd_fd
         for ring in a.rings:
@@ -374,18 +374,18 @@ def mappings():
                     mmap.mmap(descriptor, length, kind, offset=ring.offset).close()
                 except OSError:
                     continue
-                raise AssertionError(f"{length} bytes, kind {kind}, of a ring of {ring.bytes} were mapped")
+                raise AssertionError(f"{length} bytes, kind {kind}, of a ring of {ring.bytes} bytes were mapped")
         for offset in (1 << 40, 1 << 20, (1 << 43) - mmap.PAGESIZE):
             try:
                 mmap.mmap(descriptor, mmap.PAGESIZE, mmap.MAP_SHARED, offset=offset).close()
             except (OSError, OverflowError):
                 continue
-            raise AssertionError(f"something was mapped at {offset:#x}")
+            raise AssertionError(f"a mapping at {offset:#x} succeeded")
     healthy()
 
 
 def random_elements():
-    """All rows: random elements, indices and doorbells"""
+    """All rows: random elements, indices and doorbells have bounded effects"""
     chance = random.Random(SEED)
     print(f"# seed {SEED}, {ROUNDS} rounds")
 

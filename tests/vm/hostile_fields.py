@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""As hostile.py, of the fields that only some operations have, and of a completion queue that is resized.
+"""Like hostile.py, for the fields that only some operations have, and for a CQ that is resized.
 
-The numbers in the tests' names are of fields that rdma_rxe trusts, as there.
+The numbers in the tests' names are those of fields that rdma_rxe trusts, as in hostile.py.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ ENDS = (1 << 64) - 1, (1 << 64) - 64, (1 << 63), (1 << 63) - 1, 1 << 32
 
 
 def windows():
-    """10, 15: a bind to what is not in the region, by length, address, key or right, fails; nothing is bound"""
+    """10, 15: a bind with a wrong length, address, key or access right fails and binds nothing"""
     for field, values in (("mw_length", (4 * PAGE + 1, *ENDS)), ("remote", (0, *ENDS)), ("mr_lkey", WILD),
                           ("mw_rkey", WILD), ("mw_access", (0xFFFFFFFF, 1 << 31, 1 << 6))):
         for value in values:
@@ -39,7 +39,7 @@ def windows():
                 equal(b.completion().status, e.IBV_WC_MW_BIND_ERR, f"{field} {value:#x}")
                 ctypes.memset(region.buf, 0, region.length)
                 a.post(remote=region.buf, rkey=window.rkey ^ 1)
-                true(a.completion(20).status != e.IBV_WC_SUCCESS, "something is bound")
+                true(a.completion(20).status != e.IBV_WC_SUCCESS, "the window is bound")
                 equal(ctypes.string_at(region.buf, region.length), bytes(region.length))
                 window.close()
                 region.close()
@@ -47,7 +47,7 @@ def windows():
 
 
 def remote_operations():
-    """Atomics and flushes with wild keys, places and kinds fail, or do what they may"""
+    """Atomics and FLUSHes with wild keys, addresses and types fail"""
     for value in (*WILD, *ENDS):
         for fields in ({"opcode": CMP_AND_SWP, "remote": value}, {"opcode": FETCH_AND_ADD, "atomic_rkey": value},
                        {"opcode": FLUSH, "remote": value}, {"opcode": FLUSH, "flush_rkey": value},
@@ -64,7 +64,7 @@ def remote_operations():
 
 
 def handles():
-    """11: a datagram goes by the address handle that the kernel knows, whatever the element says of it"""
+    """11: a datagram uses the AH in the kernel, whatever its element contains"""
     a, b = HostileUd(ctx=context()), UdEnd(ctx=context())
     number = SEND_WQE["ah_num"][0]
     with a.handle_for(os.environ["ADDR"], gid_index(4)) as handle:
@@ -72,11 +72,11 @@ def handles():
         equal(a.send(handle, qpn=b.qp.qp_num), e.IBV_WC_SUCCESS)
         equal(b.completion(lambda wc: wc.wr_id == 0).status, e.IBV_WC_SUCCESS)
         usual = a.last_element()
-        # The address vector that the library puts there.
+        # The address vector that the library writes.
         for filling in (b"\xff", b"\0", b"\x41"):
             b.receive()
             a.post_element(usual[:number + 4] + filling * (144 - number - 4) + usual[144:])
-            equal(a.completion(lambda wc: True).status, e.IBV_WC_SUCCESS, "the address is the kernel's")
+            equal(a.completion(lambda wc: True).status, e.IBV_WC_SUCCESS, "datagram with a wild address vector")
             equal(b.completion(lambda wc: wc.wr_id == 0).status, e.IBV_WC_SUCCESS)
         b.close()
     a.close()
@@ -84,50 +84,50 @@ def handles():
         a = HostileUd(ctx=context())
         a.post_element(usual[:number] + value.to_bytes(4, "little") + usual[number + 4:])
         true(a.completion(lambda wc: True).status != e.IBV_WC_SUCCESS, f"handle {value:#x}")
-        eventually(lambda a=a: a.qp.query(e.IBV_QP_STATE)[0].qp_state in (e.IBV_QPS_SQE, e.IBV_QPS_ERR), "no error")
+        eventually(lambda a=a: a.qp.query(e.IBV_QP_STATE)[0].qp_state in (e.IBV_QPS_SQE, e.IBV_QPS_ERR), "failure")
         a.close()
     healthy()
 
 
 def foreign_handle():
-    """11: a number that stands for an address handle of another domain is none"""
+    """11: the number of an AH of another PD is invalid"""
     a, b = HostileUd(ctx=context()), UdEnd(ctx=context())
     b.receive()
     with b.handle_for(os.environ["ADDR"], gid_index(4)) as handle:
-        equal(a.send(handle, qpn=b.qp.qp_num), e.IBV_WC_LOC_QP_OP_ERR, "a handle of another domain")
+        equal(a.send(handle, qpn=b.qp.qp_num), e.IBV_WC_LOC_QP_OP_ERR, "an AH of another PD")
         equal(a.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_SQE)
         b.silent()
-        equal(b.send(handle, qpn=b.qp.qp_num), e.IBV_WC_SUCCESS, "a handle of its own domain")
+        equal(b.send(handle, qpn=b.qp.qp_num), e.IBV_WC_SUCCESS, "an AH of its own PD")
         equal(b.completion(lambda wc: wc.wr_id == 0).status, e.IBV_WC_SUCCESS)
     a.close()
     b.close()
 
 
 def resized():
-    """13: the header of a completion queue means nothing to a resize, before or after"""
+    """13: the header of a CQ has no effect on a resize, before or after"""
     for index in (*WILD, 0xFFFFFFFE):
         with hostile_pair(a={"cqe": 16}) as (a, b):
             others, place = set(mappings()) - {a.cq_ring.start}, 0
 
             def resize(size, a=a, others=others):
                 a.cq.resize(size)
-                # It may be where the old one was.
+                # The new mapping may have the address of the old one.
                 (a.cq_ring,) = [Ring(start, *rest) for start, rest in mappings().items() if start not in others]
 
             for size, larger in ((64, True), (32, False), (200, True), (4, False)):
-                # What the kernel moves is what it has written, not what stands there now.
+                # The kernel must copy the elements that it wrote, not the current contents.
                 a.cq_ring.put(PRODUCER, index)
                 resize(size)
                 if larger:
                     place = 0
-                    equal(a.cq_ring.get(PRODUCER), 0, "the place of the next completion")
+                    equal(a.cq_ring.get(PRODUCER), 0, "the index of the next completion")
                 a.cq_ring.put(PRODUCER, index)
                 a.post(remote=b.mr.buf, rkey=b.mr.rkey, wr_id=size)
                 place += 1
-                eventually(lambda a=a, place=place: a.cq_ring.get(PRODUCER) == place, "a completion in its place")
+                eventually(lambda a=a, place=place: a.cq_ring.get(PRODUCER) == place, "a completion at its index")
                 equal([(wc.status, wc.wr_id) for wc in a.completions(1)], [(0, size)], f"{index:#x}")
             for size in (1000, 4, 4000):
-                # With a consumer index like that it may well be full.
+                # With such a consumer index the CQ may appear full.
                 a.cq_ring.put(CONSUMER, index)
                 a.post(remote=b.mr.buf, rkey=b.mr.rkey)
                 with contextlib.suppress(PyverbsError):
@@ -136,7 +136,7 @@ def resized():
 
 
 def answer(command, body):
-    """What the kernel writes to memory full of ones."""
+    """The kernel's response in memory filled with ones."""
     size = COMMANDS[command][0]
     room = ctypes.create_string_buffer(b"\xff" * size, size)
     where = ctypes.addressof(room)
@@ -145,7 +145,7 @@ def answer(command, body):
 
 
 def answers():
-    """What the kernel answers has no byte that it did not write"""
+    """Each byte of the kernel's responses is initialized"""
     domain = PD(context())
     queue = answer(CREATE_CQ, struct.pack("=QIIiI", 0, 16, 0, -1, 0))
     handle, entries, _, size, _ = struct.unpack("=IIQII", queue)

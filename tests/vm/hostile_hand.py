@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One thread of a hostile process: what it does by chance, with verbs, its queues and its memory. Which chance, and
-what the process is, hostile_verbs.py knows.
+"""One thread of a hostile process: random verbs, and random changes of its queues and its memory. hostile_verbs.py
+selects the seed and defines the process.
 
 Most arguments make sense, so that there are objects and traffic; some make none.
 """
@@ -20,13 +20,14 @@ from ud import gid_bytes
 
 THREADS = 4
 MEMORY = 64 * PAGE
-# Where it is: the kernel by itself puts nothing there, so whoever unmaps or writes to it never hits Python's own.
+# Address of this memory: the kernel places no other mapping there, so that wild unmaps and stores do not hit Python's
+# own memory.
 ALONE = 1 << 36
 WILD = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFF888000000000, (1 << 64) - 1, (1 << 64) - PAGE)
 RC, UC, UD = 2, 3, 4
-# To be read and written by all, on demand.
+# Access flags: read and write for all, on demand.
 ON_DEMAND = 0x47
-# What modify_qp wants on the way from RESET to RTS: (state, mask) by type of queue pair.
+# Steps of modify_qp from RESET to RTS: (state, mask) by type of QP.
 STEPS = {RC: ((1, 0x39), (2, 0x129181), (3, 0x12E01)), UC: ((1, 0x39), (2, 0x101181), (3, 0x10001)),
          UD: ((1, 0x71), (2, 0x1), (3, 0x10001))}
 PROT_NONE, PROT_READ, PROT_WRITE, MAP_SHARED, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS = 0, 1, 2, 1, 2, 16, 32
@@ -39,28 +40,28 @@ libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Context:
-    """One open device of a process, and what was made in it."""
+    """One open device of a process, and the objects created in it."""
 
     def __init__(self, path):
         self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self.pools = {name: [] for name in ("pd", "ah", "mr", "mw", "channel", "cq", "qp", "srq")}
-        # Of queue pairs {handle: (number, type)}; of regions (lkey, rkey).
+        # QPs as {handle: (QPN, type)}; MRs as (lkey, rkey).
         self.pairs, self.keys = {}, []
         self.mappings = []
-        # Groups that were joined: (group, queue pair).
+        # Joined groups: (group, QP).
         self.groups = []
-        # [address, bytes] of rings that are mapped; of whom nobody knows.
+        # [address, bytes] of mapped rings.
         self.rings = []
 
 
 class Process:
-    """What the threads of one process share."""
+    """The state that the threads of one process share."""
 
     def __init__(self, tally, buffer):
         # The descriptor of a DMA buffer, or -1.
         self.tally, self.buffer = tally, buffer
         self.path = device_path()
-        # Regions begin in the first half, and may end in the second.
+        # MRs begin in the first half and may end in the second.
         self.memory = libc.mmap(ALONE, 2 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         self.answers = mmap.mmap(-1, THREADS * PAGE)
         self.answer = ctypes.addressof(ctypes.c_char.from_buffer(self.answers))
@@ -69,14 +70,14 @@ class Process:
         self.lock = threading.Lock()
 
     def opened(self):
-        """Another context of the device."""
+        """Opens another context of the device."""
         context = Context(self.path)
         uverbs.get_context(context.descriptor)
         return context
 
 
 def device_path(device=None):
-    """The character device of a device, DEV if none is named."""
+    """The character device of a device, by default of DEV."""
     folder = "/sys/class/infiniband_verbs"
     for name in os.listdir(folder):
         if name.startswith("uverbs"):
@@ -87,7 +88,7 @@ def device_path(device=None):
 
 
 class Hand:
-    """One thread; its script says by which numbers it does things (feedback.py)."""
+    """One thread; its script supplies the numbers of its actions (feedback.py)."""
 
     def __init__(self, process, number, script):
         self.process, self.script = process, script
@@ -99,7 +100,7 @@ class Hand:
     # ---- fields ------------------------------------------------------------------------------
 
     def field(self, kind, size):
-        """A value that makes sense for a kind of field."""
+        """A sensible value for a kind of field."""
         chance, context = self.chance, self.context
         pool = context.pools.get(kind)
         if kind == "channel" and chance.random() < 0.5:
@@ -111,7 +112,7 @@ class Hand:
         return self.makers[kind](size)
 
     def made(self):
-        """How values of each kind are made, for fields of so many bytes."""
+        """Generators of values of each kind, for a field size in bytes."""
         chance = self.chance
         return {
             "answer": lambda _: self.answer, "any": lambda size: chance.getrandbits(8 * size), "zero": lambda _: 0,
@@ -131,12 +132,12 @@ class Hand:
         }
 
     def some_qpn(self):
-        """The number of some queue pair of this context, or any."""
+        """The QPN of some QP of this context, or any number."""
         pairs = list(self.context.pairs.values())
         return self.chance.choice(pairs)[0] if pairs else self.chance.getrandbits(24)
 
     def issue(self, command, given=None):
-        """Issues a command, with fields by chance but for those given by kind; 0 or the error."""
+        """Issues a command with random fields, except for those given by kind; returns 0 or the error."""
         chance = self.chance
         form, kinds, sizes = uverbs.LAYOUTS[command]
         values = [(given or {}).get(kind, None) for kind in kinds]
@@ -160,7 +161,7 @@ class Hand:
         return error
 
     def learn(self, command, values, kinds):
-        """Remembers what was made, and forgets what went."""
+        """Records created and destroyed objects."""
         context = self.context
         answer = ctypes.string_at(self.answer, 128)
         handle = struct.unpack_from("=I", answer)[0]
@@ -187,7 +188,7 @@ class Hand:
     # ---- actions -------------------------------------------------------------------------------
 
     def play(self):
-        """Does some things: as they come, or by plan, with a context of their own."""
+        """Runs one random action, or a plan in a context of its own."""
         plan = self.script.plan()
         if plan is None:
             self.context = self.script.chance.choice(self.process.contexts)
@@ -204,7 +205,7 @@ class Hand:
             self.script.learn(plan)
 
     def act(self, number):
-        """Does one thing."""
+        """Runs the action of a number."""
         chance = self.chance
         chance.seed(number)
         kind = chance.random()
@@ -227,7 +228,7 @@ class Hand:
             self.open_again()
 
     def verb(self):
-        """Any command; what makes things is rarer once there are many."""
+        """Issues any command; creation is rarer once many objects exist."""
         chance = self.chance
         command = chance.choice(list(uverbs.COMMANDS))
         made = uverbs.COMMANDS[command][1]
@@ -246,14 +247,14 @@ class Hand:
         self.issue(command)
 
     def supply(self, command):
-        """Makes one of each kind that a command is about, where there is none."""
+        """Creates one object of each missing kind that a command refers to."""
         for name in uverbs.LAYOUTS[command][1]:
             if name in uverbs.CREATE and not self.context.pools[name]:
                 self.supply(uverbs.CREATE[name])
                 self.issue(uverbs.CREATE[name], {})
 
     def join(self, command):
-        """A queue pair of datagrams, if need be a new one, joins a group, or leaves one that it has joined."""
+        """Attaches a UD QP, if necessary a new one, to a group, or detaches it from a group that it joined."""
         chance, context = self.chance, self.context
         groups = [(group, qp) for group, qp in context.groups if qp in context.pairs]
         if command == uverbs.DETACH_MCAST and groups:
@@ -266,7 +267,7 @@ class Hand:
             self.issue(uverbs.DETACH_MCAST, dict(zip(("group", "qp"), context.groups[-1])))
 
     def connect(self):
-        """Two queue pairs of a type, or one with itself, to RTS."""
+        """Moves two QPs of a type, or one with itself, to RTS."""
         chance = self.chance
         pairs = list(self.context.pairs.items())
         if not pairs:
@@ -282,7 +283,7 @@ class Hand:
                 self.issue(command, {"qp": handle, "mask": mask, "state": state, "qpn": qpn, "mtu": 3, "access": 15})
 
     def queue(self):
-        """Maps a ring, writes into it, takes completions, or unmaps it; and rings the doorbell."""
+        """Maps a ring, writes into it, takes completions, or unmaps it; then rings the doorbell."""
         chance, context = self.chance, self.context
         with self.process.lock:
             if context.mappings and len(context.rings) < 24 and chance.random() < 0.5:
@@ -301,7 +302,7 @@ class Hand:
             self.issue(uverbs.POST_SEND, {"qp": handle, "few": 0, "element": 128, "noise": b""})
 
     def write(self, start, size):
-        """Elements, indices, or anything, into one ring."""
+        """Writes elements, indices or random words into one ring."""
         chance = self.chance
         word = ctypes.c_uint32.from_address
         size_of_element, mask = 1 << (word(start).value & 15), word(start + 4).value
@@ -310,7 +311,7 @@ class Hand:
             word(start + chance.randrange(size // 4) * 4).value = chance.choice((0, 7, 0xFFFFFFFF,
                                                                                  chance.getrandbits(32)))
         if size_of_element <= 64 and chance.random() < 0.5:
-            # Perhaps of completions: all are taken.
+            # Possibly a CQ ring: consume all completions.
             word(start + CONSUMER).value = word(start + PRODUCER).value
             return
         for _ in range(chance.randrange(1, 4)):
@@ -322,7 +323,7 @@ class Hand:
             word(start + PRODUCER).value = index + 1 & mask
 
     def element(self, size):
-        """A work queue element, for sending if there is room for one."""
+        """A WQE, a send WQE if the slot is large enough."""
         chance = self.chance
         pieces = []
         for _ in range(chance.choice((1, 1, 1, 2, 0))):
@@ -340,12 +341,12 @@ class Hand:
         return element(SEND_WQE, SEND_WQE_SIZE, pieces, fields)
 
     def region(self):
-        """((lkey, rkey), start, length) of some region."""
+        """((lkey, rkey), start, length) of some MR."""
         keys = self.context.keys
         return self.chance.choice(keys) if keys else ((1, 1), self.process.memory, PAGE)
 
     def take_memory(self):
-        """Memory under regions goes, or comes back, or may not be written."""
+        """Unmaps, remaps, protects or discards memory under MRs."""
         chance, memory = self.chance, self.process.memory
         start, pages = chance.randrange(MEMORY // PAGE), chance.randrange(1, 9)
         where, size = memory + start * PAGE, min(pages * PAGE, MEMORY - start * PAGE)
@@ -357,7 +358,7 @@ class Hand:
         ))()
 
     def call(self):
-        """An ioctl with attributes by chance; some would destroy something."""
+        """An ioctl with random attributes; some would destroy an object."""
         chance = self.chance
         if chance.random() < 0.3:
             self.destroy(chance.choice(list(uverbs.OBJECTS)))
@@ -371,7 +372,7 @@ class Hand:
         self.process.tally.add(uverbs.ANY_CALL, error)
 
     def destroy(self, name):
-        """Something goes, by its method and with room for the answer; or by any, and with any."""
+        """Destroys an object by its method with space for the response, or with random ones."""
         chance, (method, size) = self.chance, uverbs.DESTROYING[name]
         if chance.random() < 0.5:
             self.supply(uverbs.DESTROY[name])
@@ -386,7 +387,7 @@ class Hand:
             self.context.pairs.pop(handle if name == "qp" else None, None)
 
     def advise_or_borrow(self):
-        """Advice on pieces of regions, or a region of a DMA buffer, with arguments that mostly make sense."""
+        """Advises parts of MRs, or registers a DMA buffer, with arguments that mostly make sense."""
         chance, context = self.chance, self.context
         if chance.random() < 0.7:
             pieces, domain = [], self.field("pd", 4)
@@ -409,7 +410,7 @@ class Hand:
             context.keys = context.keys[-20:] + [(keys, place[2], place[1])]
 
     def fork(self):
-        """A child that has everything, does some of the same, and ends without a word."""
+        """Forks a child that inherits everything, issues some commands, and exits without clean-up."""
         child = os.fork()
         if not child:
             try:
@@ -421,7 +422,7 @@ class Hand:
         os.waitpid(child, 0)
 
     def open_again(self):
-        """One context goes with all that it has, and another comes."""
+        """Closes one context with all its objects, and opens another."""
         process = self.process
         with process.lock:
             old = process.contexts.pop(self.chance.randrange(len(process.contexts)))
@@ -429,7 +430,7 @@ class Hand:
         self.end(old)
 
     def end(self, context):
-        """A context goes, its mappings perhaps not."""
+        """Closes a context; its mappings may remain."""
         unmap = self.chance.random() < 0.5
         with self.process.lock:
             for start, size in context.rings if unmap else ():

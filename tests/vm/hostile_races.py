@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""As hostile.py, while another process writes into the queues all the time, so that what the kernel has read is not
-what is there a moment later. All that fails is requests, and the queue pairs that they were posted to.
+"""Like hostile.py, while another process constantly writes into the queues, so that data the kernel has read may change
+a moment later. Only requests fail, and the QPs that they were posted to.
 """
 
 import collections
@@ -19,7 +19,7 @@ from unreliable import modify
 
 
 class scribbled:  # pylint: disable=invalid-name
-    """`with scribbled(rings):` another process writes into them, wherever it likes, with short pauses."""
+    """`with scribbled(rings):` another process writes to random places of them, with short pauses."""
 
     def __init__(self, *rings):
         self.rings = rings
@@ -40,25 +40,25 @@ class scribbled:  # pylint: disable=invalid-name
         if not ended[0]:
             os.kill(self.child, 9)
             os.waitpid(self.child, 0)
-        equal(ended, (0, 0), "who scribbles, and how it ended before its time")
+        equal(ended, (0, 0), "the scribbling process, and its early exit")
 
 
 def until_mixed(enough):
-    """Goes on for four seconds, and a minute more at most until there is enough of everything."""
+    """Iterates for four seconds, and up to a minute longer until enough() holds."""
     start = time.monotonic()
     while (now := time.monotonic() - start) < 4 or (not enough() and now < 64):
         yield
 
 
 def mixed(statuses, resets):
-    """Some requests were spoilt, and some were not."""
+    """Some requests were corrupted, and some were not."""
     print(f"# statuses {dict(statuses)}, {resets} failures of queue pairs", flush=True)
-    true(statuses[e.IBV_WC_SUCCESS], "nothing got through")
-    true(sum(statuses.values()) > statuses[e.IBV_WC_SUCCESS] and resets, "nothing was spoilt")
+    true(statuses[e.IBV_WC_SUCCESS], "no request succeeded")
+    true(sum(statuses.values()) > statuses[e.IBV_WC_SUCCESS] and resets, "no request was corrupted")
 
 
 def exchange(a, b):
-    """SENDs both ways while somebody scribbles: some are spoilt, some are not, and what fails is the QP alone."""
+    """SENDs in both directions under concurrent stores: some are corrupted, some are not, and only the QP fails."""
     statuses, resets = collections.Counter(), 0
     for _ in until_mixed(lambda: statuses[e.IBV_WC_SUCCESS] and resets):
         for end in (a, b):
@@ -76,7 +76,7 @@ def exchange(a, b):
 
 
 def connected():
-    """All rows: the queues of a connection"""
+    """All rows: concurrent stores to the queues of a connection fail only its QPs"""
     with hostile_pair(a={"wr": 16, "inline": 64}, b={"wr": 16}) as (a, b):
         with scribbled(a.sq_ring, b.rq_ring):
             exchange(a, b)
@@ -84,7 +84,7 @@ def connected():
 
 
 def shared():
-    """6, 12: a shared receive queue"""
+    """6, 12: concurrent stores to an SRQ fail only its QPs"""
     sharing = shared_queue(wr=16)
     with sharing as (srq, ring), hostile_pair(b={"shared": (srq, ring), "pd": sharing.pd}) as (a, b):
         with scribbled(ring):
@@ -93,7 +93,7 @@ def shared():
 
 
 def datagrams():
-    """9, 11: the send queue of datagrams"""
+    """9, 11: concurrent stores to the send queue of a UD QP fail only that QP"""
     a, b = HostileUd(ctx=context(), depth=8), UdEnd(ctx=context())
     statuses, failures = collections.Counter(), 0
     with a.handle_for(os.environ["ADDR"], gid_index(4)) as handle:

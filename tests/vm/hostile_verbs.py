@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Processes without rights that issue every verb with arguments by chance, from several threads, and write into
-their queues, take their memory away, fork, and are killed at any point.
+"""Unprivileged processes that issue every verb with random arguments from several threads, write into their queues,
+unmap their memory, fork, and are killed at any point.
 
-What one thread does is in hostile_hand.py; where the kernel tells what of the driver that reached, what reached more is
-done again with changes (feedback.py; FEEDBACK=0 only counts). What must hold: connections of others deliver every
-message (bystander.py), all that belonged to the dead goes, and the kernel has nothing to complain about. An argument
-that nobody accepts tries nothing, so each command must have been carried out sometime; it takes longer until then. SEED
-steers the chance, VERBS_SECONDS is how long; a run shorter than usual need not come to everything.
+hostile_hand.py has the actions of one thread. If the kernel reports the code that an action reached, actions that
+reached new code are repeated with changes (feedback.py; FEEDBACK=0 only counts). The test requires that connections of
+others deliver every message (bystander.py), that all objects of dead processes are destroyed, and that the kernel has
+no complaint. Arguments that are always refused test nothing, so each command must succeed at least once; the test takes
+longer until then. SEED seeds the random choices, VERBS_SECONDS is the duration; a run shorter than usual need not cover
+every command.
 """
 
 import mmap
@@ -27,38 +28,38 @@ from hostile_hand import THREADS, Hand, Process, device_path
 from rc import SLOWNESS, eventually
 from tap import Skip, run, true
 
-# What is usual, and what was asked for.
+# The usual and the requested duration.
 USUAL = 15 * SLOWNESS
 SECONDS = float(os.environ.get("VERBS_SECONDS", "15")) * SLOWNESS
 SEED = int(os.environ.get("SEED", "4791"))
 PROCESSES = 3
 NOBODY = 65534
-# How long a process is at work before it is killed, in the mean: some hardly begin, some get far.
+# Mean lifetimes of a process before it is killed: some hardly begin, some get far.
 LIVES = (0.3, 1, 4)
-# It takes so many times as long as usual at most, if by then some commands were never carried out.
+# Limit of the duration, as a multiple of the usual one, if some commands have never succeeded.
 LATEST = 4
-# One kill in so many seconds is the least that is worth its name; a fast machine has one in each.
+# Seconds for each kill at least; a fast machine has one in each second.
 SELDOM = 10
-# What the device had before.
+# The resources of the device before the test.
 empty = []
 
 
 def play(hand, stop):
-    """What one thread does until it is killed with its process."""
+    """The main loop of a thread, until its process is killed."""
     if hand.script.coverage:
         hand.script.coverage.begin()
     while time.monotonic() < stop:
         try:
             hand.play()
         except (OSError, IndexError, ValueError):
-            pass  # Another thread has taken away what this one was about to use.
+            pass  # Another thread removed an object that this one was about to use.
         except BaseException as error:  # pylint: disable=broad-except
             print(f"# thread: {error!r}", flush=True)
             os._exit(1)
 
 
 def some_buffer():
-    """A DMA buffer, which only root may make; -1 if there are none here."""
+    """A DMA buffer, which only root may create; -1 if there are none here."""
     try:
         return dma_buf.of_file()
     except (OSError, Skip):
@@ -66,12 +67,12 @@ def some_buffer():
 
 
 def process_main(seed, tally, lessons, stop, at_work):
-    """What one process does; it sets a byte of `at_work` when it has begun."""
+    """The main function of a process; it sets a byte of `at_work` when it has started."""
     scripts = [Script(seed * 16 + number, lessons, Coverage() if os.path.exists(KCOV) else None)
                for number in range(THREADS)]
     buffer = some_buffer()
     warnings.simplefilter("ignore")
-    # Whoever returns from the kernel should not wait long for the others.
+    # A thread that returns from the kernel should not wait long for the others.
     sys.setswitchinterval(1e-3)
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (16 << 20, 16 << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -89,7 +90,7 @@ def process_main(seed, tally, lessons, stop, at_work):
 
 
 class Prey:
-    """A process that is killed when its time has come, which counts from when it is at work."""
+    """A process that is killed at the end of its lifetime, which starts when it is at work."""
 
     def __init__(self, chance, seed, *rest):
         self.life, self.end = chance.expovariate(1 / chance.choice(LIVES)), None
@@ -106,7 +107,7 @@ class Prey:
             os._exit(1)
 
     def hunt(self):
-        """Kills it if it is time."""
+        """Kills it at the end of its lifetime."""
         if self.end is None and self.at_work[0]:
             self.end = time.monotonic() + self.life
         if self.end is not None and time.monotonic() >= self.end and not self.killed:
@@ -118,18 +119,18 @@ class Prey:
         self.killed = True
 
     def ended(self):
-        """What it has ended with, or None."""
+        """Its exit code, or None."""
         done, status = os.waitpid(self.child, os.WNOHANG)
         return os.waitstatus_to_exitcode(status) if done else None
 
 
 def lacking(tally, buffers):
-    """What was never carried out, and must be in a run of usual length; `buffers`: there are DMA buffers."""
+    """Commands that must succeed in a run of usual length and did not; `buffers`: DMA buffers exist."""
     return [name for name in tally.unused() if name != uverbs.BUFFER or buffers] if SECONDS >= USUAL else []
 
 
 def attack():
-    """Every verb with any argument from many threads, with kills, harms nobody else"""
+    """Every verb with any argument from many threads, with kills, harms no other process"""
     empty.append(resources())
     bystander, tally, chance = Bystander(), uverbs.Tally(), random.Random(SEED)
     lessons = Lessons(os.environ.get("FEEDBACK") != "0")
@@ -157,28 +158,28 @@ def attack():
     counts = list(tally.counts)
     print(f"# seed {SEED}, {took:.0f} s: {sum(counts[::2])} commands, {sum(counts[1::2])} carried out, "
           f"{number - SEED} processes, ended with {codes}; never carried out: {tally.unused()}", flush=True)
-    print(f"# {lessons.ways()} ways through the driver, {len(lessons)} lessons" if os.path.exists(KCOV)
+    print(f"# {lessons.ways()} transitions in the driver, {len(lessons)} lessons" if os.path.exists(KCOV)
           else "# no feedback: this kernel has no KCOV", flush=True)
     if os.environ["KERNEL"] == "umdebug" and SECONDS >= USUAL:
-        true(lessons.ways() > 500, f"only {lessons.ways()} ways through the driver were seen")
-    # None touches memory that it gave away, so each comes to its end, or is killed by us.
-    true(set(codes) <= {0, -signal.SIGKILL}, f"processes could not do their work: {codes}")
-    true(sum(counts[1::2]) > 100, "nothing was carried out")
+        true(lessons.ways() > 500, f"only {lessons.ways()} transitions in the driver")
+    # No process uses memory that it gave away, so each exits normally or is killed by us.
+    true(set(codes) <= {0, -signal.SIGKILL}, f"processes failed: {codes}")
+    true(sum(counts[1::2]) > 100, "too few commands succeeded")
     lacks = lacking(tally, buffers)
-    true(not lacks, f"never carried out: {lacks}")
+    true(not lacks, f"commands that never succeeded: {lacks}")
     true(kills >= SECONDS / SELDOM, f"only {kills} were killed at work in {SECONDS} s")
 
 
 def resources():
-    """How many objects the device has, of each kind."""
+    """The number of objects of each kind that the device has."""
     with os.popen(f"rdma resource show {os.environ['DEV']}") as file:
         return file.read().strip()
 
 
 def afterwards():
-    """Nothing is left of them, and connections work"""
+    """The killed processes leave no object, and connections work"""
     print("# " + resources(), flush=True)
-    # A child of one that was killed may live on for a second.
+    # A child of a killed process may live on for a second.
     eventually(lambda: resources() == empty[0], f"as many objects as before: {empty[0]}", 20)
     bystander = Bystander()
     time.sleep(0.2 * SLOWNESS)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Queue pairs that are attacked from the wire (wire.py), while they work: hostile_wire.py COUNT.
+"""QPs attacked from the wire (wire.py) while they work. WIRE_PACKETS is the number of packets.
 
-Those that are attacked may break, since whoever has the peer's address may speak for it; they are connected
-again. What must hold: memory that no key allows is never touched, and never read; nothing completes that was not
-posted; and connections that nobody attacks, beside them and afterwards, deliver every message.
+Attacked QPs may fail, since any sender with the peer's address can act as the peer; they are connected again. The test
+requires that memory without a valid key is neither written nor read, that only posted requests complete, and that
+connections that are not attacked deliver every message, during and after the attack.
 """
-
 import contextlib
 import ctypes
 import json
@@ -45,10 +44,10 @@ GUARD = mmap.PAGESIZE
 GROUP, GROUP_RECEIVES = "239.1.1.9", 32
 SECRET = b"nobody has a key for this, or the right. "
 NOBODY = 0xF00000
-# Where the attacker's frames come from.
+# Source of the attacker's frames.
 ATTACKER = bytes.fromhex("020000000001")
 SO_ATTACH_FILTER, PACKET_STATISTICS = 26, 6
-# Windows of a region: which type, whose, and where; all around is a secret.
+# Windows of a region: type, owner, and place. The memory around them is secret.
 WINDOW_RIGHTS = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC
 WINDOWS = ((ONE, 0, 8192, 16384), (TWO, 0, 28672, 12288), (TWO, 3, 45056, 12288))
 SLOT, TAKEN = 1024, 600
@@ -56,11 +55,11 @@ SEND, WRITE, READ, ADD = e.IBV_WR_SEND, e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ,
 
 
 class Ears:
-    """Counts the frames of the attacker that come in at our end of the wire."""
+    """Counts the attacker's frames that arrive at this end of the wire."""
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        # Those that come from its address, by the classic filter of packets; nobody reads them.
+        # A classic packet filter for frames with the attacker's address; no process reads them.
         high, low = struct.unpack(">IH", ATTACKER)
         code = ((0x20, 0, 0, 6), (0x15, 0, 3, high), (0x28, 0, 0, 10), (0x15, 0, 1, low), (0x06, 0, 0, 1),
                 (0x06, 0, 0, 0))
@@ -70,15 +69,15 @@ class Ears:
         self.socket.bind((os.environ["NETDEV"], ETH_ALL))
 
     def heard(self):
-        """How many there were."""
+        """The number of frames."""
         found = struct.unpack("=II", self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[0]
         self.socket.close()
         return found
 
 
 class Guarded:
-    """A region in the middle of memory; all around it is a secret, and in it, too, but for parts that others may read,
-    (offset, length) each; all of it, unless told otherwise."""
+    """A region within secret memory. The region itself is secret except for its parts, (offset, length) each, which
+    others may read; by default one part covers the whole region."""
 
     def __init__(self, pd, access, parts=((0, REGION),)):
         self.memory = mmap.mmap(-1, REGION + 2 * GUARD)
@@ -91,19 +90,19 @@ class Guarded:
         self.mr = MR(pd, REGION, access, address=self.start)
 
     def place(self, key=None, part=(0, REGION)):
-        """Where it is, or a part of it, and what it answers to, as an attacker would name it."""
+        """Address, length and key of the region or a part of it, as an attacker would use them."""
         return self.start + part[0], part[1], self.mr.rkey if key is None else key
 
     def page_out(self):
-        """The device has to ask for its pages again. Their bytes stay, as those of all that is shared."""
+        """Discards the pages, so that the device must fault them in again. The memory is shared, so its bytes stay."""
         self.memory.madvise(mmap.MADV_DONTNEED, GUARD, REGION)
 
     def written(self, part):
-        """Whether somebody has written to a part that he may write to."""
+        """Returns whether a writable part was written."""
         return any(self.memory[GUARD + part[0]:GUARD + sum(part)])
 
     def check(self, what):
-        """Nobody has written where nobody may."""
+        """Checks that no byte changed outside the parts."""
         end = GUARD + REGION
         equal(self.memory[:GUARD], self.text[:GUARD], f"memory before {what}")
         equal(self.memory[end:], self.text[end:end + GUARD], f"memory behind {what}")
@@ -114,7 +113,7 @@ class Guarded:
 
 
 class Victim:
-    """A queue pair of DEV. Its peer is one of PEER_DEV, or nobody but the attacker."""
+    """A QP of DEV. Its peer is a QP of PEER_DEV, or only the attacker."""
 
     def __init__(self, scene, service, version, lonely=False, srq=None):
         self.scene, self.service, self.version, self.lonely = scene, service, version, lonely
@@ -128,17 +127,17 @@ class Victim:
         self.connect()
 
     def told(self):
-        """What the attacker knows of it."""
+        """The attacker's knowledge of the QP."""
         service = {e.IBV_QPT_RC: frame.RC, e.IBV_QPT_UC: frame.UC, e.IBV_QPT_UD: frame.UD}[self.service]
         return {"qpn": self.end.qp.qp_num, "peer": self.peer_qpn, "service": service, "mtu": 1024, "psn": 0x1000,
                 "version": self.version, "qkey": QKEY}
 
     def connect(self):
-        """To RTS, from whatever state."""
+        """Moves the ends to RTS from any state."""
         ends = [(self.end, self.peer_qpn, 0)] + ([] if self.lonely else [(self.peer, self.end.qp.qp_num, 1)])
         for end, number, side in ends:
             end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
-            # What has completed before stays in the queue, and nothing follows.
+            # Old completions stay in the queue, and no new ones follow.
             while end.cq.poll(32)[1]:
                 pass
             self.posted[id(end)].clear()
@@ -152,14 +151,14 @@ class Victim:
             end.qp.to_rts(attr)
 
     def slot(self, end):
-        """The next place of an end's memory; each has room behind it that nobody may use."""
+        """The next slot of an end's memory; each is followed by a gap that must stay unused."""
         self.number += 1
         region = self.scene.inbox if end is self.end else end
         start = region.start if end is self.end else region.mr.buf
         return SGE(start + self.number % 32 * SLOT, TAKEN, region.mr.lkey)
 
     def post(self, chance, end):
-        """Receives, and a request."""
+        """Posts receives and a request."""
         numbers = self.posted[id(end)]
         for _ in range(0 if self.shared else 4):
             sge = self.slot(end)
@@ -181,13 +180,13 @@ class Victim:
         numbers.add(self.number)
 
     def work(self, chance):
-        """Some requests, some completions; connects again what is broken."""
+        """Takes completions, posts requests, and reconnects a failed QP."""
         for end in (self.end, self.peer):
             if end is None:
                 continue
             for wc in end.cq.poll(32)[1]:
                 if not self.shared:
-                    true(wc.wr_id in self.posted[id(end)], f"{wc.wr_id} completed, and was not posted")
+                    true(wc.wr_id in self.posted[id(end)], f"{wc.wr_id} completed but was not posted")
                     self.posted[id(end)].discard(wc.wr_id)
                 true(wc.status != e.IBV_WC_SUCCESS or wc.byte_len <= REGION, f"{wc.byte_len} bytes")
         try:
@@ -200,11 +199,11 @@ class Victim:
         if broken:
             self.broken += 1
             with contextlib.suppress(PyverbsError):
-                self.connect()  # It may break on the way; then again, next time.
+                self.connect()  # It may fail meanwhile; the next call tries again.
 
 
 class Scene:
-    """Devices, memory, and those who are attacked."""
+    """Devices, memory, and the attacked QPs."""
 
     def __init__(self):
         self.a, self.b = Context(name=os.environ["DEV"]), Context(name=os.environ["PEER_DEV"])
@@ -229,13 +228,13 @@ class Scene:
         self.member.attach(GROUP)
         self.member.receive(GROUP_RECEIVES)
         self.came = 0
-        # Those of type 2 are for the peer of one queue pair, and end when he says so.
+        # Windows of type 2 belong to one QP, and its peer can invalidate them.
         self.windows = [(MW(self.pd, kind), part) for kind, _, *part in WINDOWS]
         self.window_keys = [bind(self.victims[whose].end, window, self.windowed.mr, *part, OPEN & WINDOW_RIGHTS)
                             for (window, part), (_, whose, *_) in zip(self.windows, WINDOWS)]
 
     def on_demand(self):
-        """A region whose pages go, if there are such regions here."""
+        """A region that pages out, if the device supports on-demand paging."""
         try:
             return Guarded(self.pd, FULL_ACCESS | e.IBV_ACCESS_REMOTE_ATOMIC | e.IBV_ACCESS_ON_DEMAND)
         except PyverbsRDMAError as error:
@@ -248,7 +247,7 @@ class Scene:
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     def targets(self, spared):
-        """What the attacker is told, as JSON."""
+        """The attacker's knowledge, as JSON."""
         with open(f"/sys/class/net/{os.environ['NETDEV']}/address", encoding="ascii") as file:
             to = file.read()
         ends = {}
@@ -269,7 +268,7 @@ class Scene:
                 "group": {"address": socket.inet_aton(GROUP).hex(), "ether": "01005e010109", "qkey": QKEY}}
 
     def work(self, chance):
-        """Everybody does something."""
+        """Lets every QP do some work."""
         if self.demand and chance.random() < 0.1:
             self.demand.page_out()
         for at in range(4):
@@ -277,7 +276,7 @@ class Scene:
                 sge = SGE(self.inbox.start + (32 + at) * SLOT, TAKEN, self.inbox.mr.lkey)
                 self.srq.post_recv(RecvWR(wr_id=at, num_sge=1, sg=[sge]))
             except PyverbsError:
-                break  # Full.
+                break  # The SRQ is full.
         for victim in self.victims:
             victim.work(chance)
         for wc in self.member.cq.poll(GROUP_RECEIVES)[1]:
@@ -286,7 +285,7 @@ class Scene:
             self.member.receive(at=wc.wr_id)
 
     def check(self):
-        """Memory is as it should be."""
+        """Checks all memory."""
         for name, region in self.regions().items():
             region.check(f"the {name} region")
         for at in range(36):
@@ -294,7 +293,7 @@ class Scene:
             equal(self.inbox.memory[gap:gap + SLOT - TAKEN], bytes(SLOT - TAKEN), f"memory behind receive {at}")
 
     def close(self):
-        """Ends it, users before what they use. In rdma_rxe a window keeps its queue pair, so windows go first."""
+        """Closes everything, users first. In rdma_rxe a window holds a reference to its QP, so windows come first."""
         windows = [window for window, _ in self.windows]
         ends = [end for victim in self.victims for end in (victim.end, victim.peer) if end]
         regions = [region.mr for region in self.regions().values()]
@@ -303,7 +302,7 @@ class Scene:
 
 
 def attack():
-    """Packets with any field changed, to QPs of every service at work, harm nobody else"""
+    """Packets with any changed field, to working QPs of every service, harm no other connection"""
     bystander = Bystander()
     scene, chance = Scene(), random.Random(SEED)
     with tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".json") as file:
@@ -324,20 +323,20 @@ def attack():
     bystander.end()
     scene.check()
     true(score["done"] >= COUNT, f"only {score['done']} packets were sent")
-    true(heard >= score["ours"] * 0.9 >= COUNT * 0.5, f"{heard} of {score['ours']} packets came in")
+    true(heard >= score["ours"] * 0.9 >= COUNT * 0.5, f"{heard} of {score['ours']} packets arrived")
     wrote = [name for name, region in scene.regions().items() if any(map(region.written, region.parts))]
     through = [scene.windowed.written(part) for _, part in scene.windows]
     print(f"# written to: {wrote}; through windows: {through}", flush=True)
-    true("open" in wrote, "nothing that was allowed was written")
+    true("open" in wrote, "no permitted write happened")
     print(f"# {scene.came} datagrams to the group", flush=True)
-    true(scene.came > 0, "nothing came to the group")
-    # Rarer, so not asked of a short run.
+    true(scene.came > 0, "no datagram reached the group")
+    # These are rarer, so a short run does not require them.
     true(COUNT < ENOUGH or {"windowed", "demand"} & set(scene.regions()) <= set(wrote), f"written to: only {wrote}")
     scene.close()
 
 
 def afterwards():
-    """Connections that are made afterwards work"""
+    """New connections work after the attack"""
     bystander = Bystander()
     time.sleep(0.2 * SLOWNESS)
     bystander.end()
