@@ -123,9 +123,9 @@ check "the controller is reset" nvme reset "/dev/$(disk | sed s/n1//)"
 check "the controller is live after the reset" within 60 state_is live
 check "8 MiB are copied after the reset" copies 64k 65536
 if [ "$DRIVER" = rxe ]; then
-	skip "I/O survives that the link goes down and up" "rdma_rxe never connects again (its QP1 stays in ERR)"
+	skip "I/O survives a link flap" "rdma_rxe never connects again (its QP1 stays in ERR)"
 else
-	check "I/O survives that the link goes down and up" flap_in_mid_io
+	check "I/O survives a link flap" flap_in_mid_io
 	check "8 MiB are copied after the link came back" copies 64k 65536
 fi
 check "rdma link del removes a device with a connected controller" rdma link del "$DEV"

@@ -439,7 +439,7 @@ def main():
     done, ours = flood(attacker, wire, int(sys.argv[2]))
     seconds = time.monotonic() - start
     print(f"# seed {SEED}: {done} packets to {len(attacker.flows)} QPs in {seconds:.1f} s", flush=True)
-    print(f"# what nobody has a key for was heard {attacker.leaks} times", flush=True)
+    print(f"# the secret was received {attacker.leaks} times", flush=True)
     print(json.dumps({"done": done, "ours": ours}), flush=True)
     sys.exit(1 if attacker.leaks else 0)
 
