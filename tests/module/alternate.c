@@ -199,7 +199,7 @@ static void alternate(struct flow *flow, struct times *times, struct found *foun
 				found[i].rc = one_round(flow, &ways[i], times, &found[i], round);
 	for (i = 0; i < WAYS; i++)
 		tell(&found[i], &ways[i], i + 1);
-	pr_info(SAY "%s %u no page stays lent\n", all_is_home(flow) ? "not ok" : "no page keeps a reference", ++i);
+	pr_info(SAY "%s %u no page keeps a reference\n", all_is_home(flow) ? "not ok" : "ok", ++i);
 	pr_info(SAY "1..%u\n", i);
 }
 
