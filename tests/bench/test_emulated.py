@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What machines under QEMU print becomes results of the client's programs."""
+"""Output of machines under QEMU turns into results of the client's programs."""
 
 import unittest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What programs print becomes the right numbers, and what is not there becomes an error."""
+"""Output of programs turns into the right numbers, and missing output into an error."""
 
 import json
 import unittest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The picture is well-formed, its bars are in proportion, and what was not measured has none."""
+"""The picture is well-formed, its bars are in proportion, and missing measurements have no bar."""
 
 import unittest
 import xml.etree.ElementTree as xml

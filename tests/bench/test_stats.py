@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Medians, ratios and spreads; holes stay holes, in the table too."""
+"""Medians, ratios and spreads; missing results stay missing, in the table too."""
 
 import unittest
 
@@ -27,7 +27,7 @@ class Statistics(unittest.TestCase):
         self.assertIsNone(stats.ratios([1.0], [None]))
 
     def test_ratios_are_within_a_round(self):
-        # A machine that is slow in round 2 is slow for both.
+        # A machine that is slow in round 2 is slow for both drivers.
         found = stats.ratios([10.0, 1.0, 12.0], [5.0, 0.5, 4.0])
         self.assertEqual((found.median, found.least, found.most), (2.0, 2.0, 3.0))
 
@@ -111,7 +111,7 @@ class ProcessorTime(unittest.TestCase):
         self.assertEqual(seconds, 250 / cputime.TICKS)
 
     def test_descendants(self):
-        # Numbers of processes say nothing of their age: they begin again.
+        # PIDs do not show the age of processes, because they wrap.
         table_ = {9: (0, 1.0), 5: (9, 1.0), 2: (5, 1.0), 6: (9, 1.0), 4: (0, 1.0)}
         self.assertEqual(cputime.descendants(table_, 9), [9, 5, 6, 2])
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sends packets in each of several ways, in turn, to the far end of a flow, and tells how long that takes: runs when
- * it is loaded, on the processor of who loads it, writes results to the kernel log, and leaves again.
+ * Measures the cost of sending packets in each of several ways, alternately, to the far end of a flow. Runs
+ * when it is loaded, on the CPU of the loader, writes results to the kernel log, and unloads by failing.
  *
- * What is measured is a turn: all its packets are made and given to IP with softirqs switched off, as the driver does
- * it; then, on a virtual link, softirqs take and copy them, when they are switched on.
+ * It measures a turn: all packets of a turn are created and passed to IP with softirqs disabled, as the
+ * driver does. On a virtual link, softirqs then receive and copy them when they are enabled.
  */
 
 #include "tap.h"
@@ -46,12 +46,12 @@ static bool segments;
 module_param(segments, bool, 0);
 MODULE_PARM_DESC(segments, "whether the device takes packets to be segmented");
 
-/* Nanoseconds. */
+/* In nanoseconds. */
 struct times {
 	u64 sent, all;
 };
 
-/* What was found of a way: the turn in the middle of each round. */
+/* Results of a way: the median turn of each round. */
 struct found {
 	u64 sent[MOST_ROUNDS], all[MOST_ROUNDS];
 	u32 buffers;
@@ -119,7 +119,7 @@ static int turn(struct flow *flow, const struct way *way, struct times *times, u
 	return 0;
 }
 
-/* All has come, and as it was sent. */
+/* Checks that all packets have arrived with the bytes that were sent. */
 static int verify(const struct flow *flow)
 {
 	struct page *page;
@@ -135,7 +135,7 @@ static int verify(const struct flow *flow)
 	return 0;
 }
 
-/* Whether the device was to split the buffers is part of what is measured. */
+/* The measured case includes whether the device had to split the buffers. */
 static int came_as_expected(const struct flow *flow, const struct way *way, u32 buffers)
 {
 	bool whole = (way->device == TAKES_LISTS && lists) ||
@@ -176,7 +176,7 @@ static void tell(struct found *found, const struct way *way, uint number)
 	pr_info(SAY "%s %u %s: every byte arrives\n", found->rc ? "not ok" : "ok", number, way->name);
 }
 
-/* Nobody keeps what was lent to him. */
+/* Checks that all references to the payload pages are dropped. */
 static int all_is_home(const struct flow *flow)
 {
 	u32 i;
@@ -199,7 +199,7 @@ static void alternate(struct flow *flow, struct times *times, struct found *foun
 				found[i].rc = one_round(flow, &ways[i], times, &found[i], round);
 	for (i = 0; i < WAYS; i++)
 		tell(&found[i], &ways[i], i + 1);
-	pr_info(SAY "%s %u no page stays lent\n", all_is_home(flow) ? "not ok" : "ok", ++i);
+	pr_info(SAY "%s %u no page keeps a reference\n", all_is_home(flow) ? "not ok" : "ok", ++i);
 	pr_info(SAY "1..%u\n", i);
 }
 
@@ -266,10 +266,10 @@ static int __init segments_init(void)
 		return rc;
 	rc = run(&flow);
 	far_close();
-	/* Nothing of it has to stay. */
+	/* Fails, so that nothing stays loaded. */
 	return rc ?: -EAGAIN;
 }
 
 module_init(segments_init);
-MODULE_DESCRIPTION("What it costs to send packets in several ways");
+MODULE_DESCRIPTION("Cost of sending packets in several ways");
 MODULE_LICENSE("GPL");

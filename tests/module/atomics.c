@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Atomic operations of a consumer in the kernel, whose result goes to any number of pieces of any length. */
+/* Atomic operations of a ULP, with results in any number of SGEs of any length. */
 
 #include "bench.h"
 
@@ -12,14 +12,14 @@ struct shape {
 	bool room;
 };
 
-/* Longer than the result, and than a packet; shorter; and too many. */
+/* SGEs longer than the result and than a packet; shorter than the result; and too many. */
 static const struct shape shapes[] = {
 	{ 1, 8, true }, { 2, 4, true }, { 8, 1, true }, { 3, 3, true }, { 1, 5000, true },
 	{ 8, 8, true }, { 32, 2000, true }, { 1, 7, false }, { 7, 1, false }, { 2, 0, false },
 	{ 0, 0, false }, { 33, 8, false },
 };
 
-/* The pieces stand the wrong way round: where the byte of the result with that number goes. */
+/* Returns the offset of a byte of the result; the SGEs are in reverse order. */
 static u32 place(const struct shape *shape, u32 byte)
 {
 	u32 piece = byte / shape->length;
@@ -50,7 +50,7 @@ static int post(struct bench *bench, struct ib_mr *mr, const struct shape *shape
 	return ib_post_send(bench->a.qp, &wr.wr, NULL);
 }
 
-/* What the counter was is in the pieces, and nothing else is. */
+/* Checks that the SGEs hold the old value of the counter, and clears them. */
 static int told(struct bench *bench, const struct shape *shape, u64 was)
 {
 	const u8 *bytes = (const u8 *)&was;
@@ -65,7 +65,7 @@ static int told(struct bench *bench, const struct shape *shape, u64 was)
 	return 0;
 }
 
-/* One operation, which is carried out once, or refused. */
+/* Runs one operation, which must be executed once or refused. */
 static int once(struct bench *bench, struct ib_mr *mr, const struct shape *shape, enum ib_wr_opcode opcode)
 {
 	bool adds = opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
@@ -85,7 +85,7 @@ static int once(struct bench *bench, struct ib_mr *mr, const struct shape *shape
 	return 0;
 }
 
-/* Something behind it takes the PSN that comes next, and is not held up by something that came twice. */
+/* The next request uses the next PSN, and no duplicate completion is left. */
 static int in_step(struct bench *bench)
 {
 	struct ib_wc wc;
@@ -124,7 +124,7 @@ static int any_pieces(struct bench *bench)
 	return with_region(bench, any_pieces_of, 1);
 }
 
-/* Several at once, without waiting. The results go to pieces of a packet and more, one behind the other. */
+/* Several operations at once, without waiting, with SGEs longer than a packet in total. */
 static int many_at_once_of(struct bench *bench, struct ib_mr *mr)
 {
 	const struct shape shape = { 4, 700, true };
@@ -148,7 +148,7 @@ static int many_at_once(struct bench *bench)
 }
 
 const struct test atomic_tests[] = {
-	{ "an atomic operation happens once, whatever pieces there are, or is refused", IB_QPT_RC, any_pieces },
-	{ "many atomic operations with room for more", IB_QPT_RC, many_at_once },
+	{ "an atomic operation executes once with any valid SGEs, and is refused with others", IB_QPT_RC, any_pieces },
+	{ "many atomic operations in flight execute once each", IB_QPT_RC, many_at_once },
 	{}
 };

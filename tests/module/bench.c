@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Two queue pairs of one device: how they are made and connected, and how they end. */
+/* Two QPs of one device: creation, connection and destruction. */
 
 #include "bench.h"
 
@@ -18,7 +18,7 @@ int way(struct bench *bench, struct rdma_ah_attr *attr)
 	return 0;
 }
 
-/* Of datagrams, to RTS. */
+/* Moves a UD QP to RTS. */
 static int to_anybody(struct bench *bench, struct end *end)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1, .qkey = QKEY };
@@ -169,7 +169,7 @@ void fresh(struct bench *bench)
 	size_t i;
 
 	bench->seed += 31;
-	/* Never a zero. */
+	/* Never zero. */
 	for (i = 0; i < BYTES; i++)
 		bench->a.bytes[i] = (i * 7 + i / 251 + bench->seed) | 1;
 	memset(bench->b.bytes, 0, BYTES);
@@ -214,7 +214,7 @@ int send(struct end *end, const struct end *to, u64 wr_id, int flags)
 			.opcode = IB_WR_SEND,
 			.send_flags = flags,
 		},
-		/* Only datagrams look. */
+		/* Used by UD only. */
 		.ah = end->ah,
 		.remote_qpn = to->qp->qp_num,
 		.remote_qkey = QKEY,
@@ -246,7 +246,7 @@ int rdma(struct end *end, enum ib_wr_opcode opcode, struct ib_sge sge, u64 remot
 			.num_sge = 1,
 			.opcode = opcode,
 			.send_flags = IB_SEND_SIGNALED,
-			/* Of a READ, the local key that is taken back. */
+			/* For READ_WITH_INV: the local key to invalidate. */
 			.ex.invalidate_rkey = sge.lkey,
 		},
 		.remote_addr = remote,

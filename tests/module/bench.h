@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two queue pairs of one device, connected unless they send datagrams, with a buffer each, and what tests do
- * with them.
+ * Two QPs of one device, connected unless they are UD, with a buffer each, and operations of the tests.
  *
- * Functions return 0 or an error, which they have reported with its line.
+ * Functions return 0 or an error; the failing line is already reported.
  */
 #ifndef FERROCE_TEST_BENCH_H
 #define FERROCE_TEST_BENCH_H
@@ -13,7 +12,7 @@
 #include <rdma/ib_verbs.h>
 
 #define BYTES (16 * PAGE_SIZE)
-/* What is in front of a received datagram. */
+/* Length in front of a received datagram. */
 #define GRH sizeof(struct ib_grh)
 #define QKEY 0x11111111
 #define EVERY_RIGHT \
@@ -24,7 +23,7 @@ struct end {
 	struct ib_pd *pd;
 	struct ib_cq *cq;
 	struct ib_qp *qp;
-	/* The way to this device, if it sends datagrams. */
+	/* Address handle for this device, of a UD QP. */
 	struct ib_ah *ah;
 	u8 *bytes;
 	u64 dma;
@@ -35,7 +34,7 @@ struct bench {
 	int gid;
 	struct ib_pd *pd;
 	struct end a, b;
-	/* Where the receives of b come from, if the test wants a shared queue. */
+	/* The SRQ of b, if the test uses one. */
 	struct ib_srq *srq;
 	u8 seed;
 };
@@ -44,13 +43,16 @@ struct test {
 	const char *name;
 	enum ib_qp_type service;
 	int (*run)(struct bench *bench);
-	/* Receives that a shared queue of b holds; 0: it has a queue of its own. */
+	/* Number of receives of b's SRQ; 0: b has its own receive queue. */
 	u32 shared;
-	/* Completions are handled as they come, in softirq, those of b on vector 1; otherwise the test polls. */
+	/*
+	 * Completions are handled as they arrive, in softirq, those of b on vector 1; otherwise the test
+	 * polls.
+	 */
 	bool handled;
-	/* Processors that it takes. */
+	/* Number of CPUs that it needs. */
 	unsigned int processors;
-	/* It makes allocations fail. */
+	/* Whether it makes allocations fail. */
 	bool failing;
 };
 
@@ -64,35 +66,35 @@ extern const struct test end_tests[];
 extern const struct test error_tests[];
 extern const struct test memory_tests[];
 
-/* Runs the test with queue pairs of its own. */
+/* Runs a test with its own QPs. */
 int bench_run(struct ib_device *device, int gid, const struct test *test);
 
-/* The way to the device itself. */
+/* Returns the address vector of the device itself. */
 int way(struct bench *bench, struct rdma_ah_attr *attr);
 
-/* Puts bytes into a's buffer that nobody has put there before, and zeros into b's. */
+/* Fills a's buffer with new bytes, and b's with zeros. */
 void fresh(struct bench *bench);
 
-/* The next completion, within some seconds; it must have that status. */
+/* Waits some seconds for the next completion, which must have that status. */
 int completes(struct end *end, enum ib_wc_status status, struct ib_wc *wc);
 
-/* A receive of the first bytes of the buffer. */
+/* Posts a receive of the first bytes of the buffer. */
 int receive(struct end *end, u64 wr_id, u32 length);
 
-/* A message of the first 64 bytes to another end; a datagram goes the way of the end. */
+/* Sends the first 64 bytes to another end; a datagram uses the end's address handle. */
 int send(struct end *end, const struct end *to, u64 wr_id, int flags);
 
-/* One request whose data is the first bytes of the buffer. */
+/* Posts one request with the first bytes of the buffer. */
 int request(struct end *end, enum ib_wr_opcode opcode, u32 length, u32 ex);
 
-/* An operation on the peer's memory, and how it ends. */
+/* Runs an operation on the peer's memory, and checks its status. */
 int rdma(struct end *end, enum ib_wr_opcode opcode, struct ib_sge sge, u64 remote, u32 rkey,
 	 enum ib_wc_status status);
 
-/* Runs a test with a region for fast registration of b's. */
+/* Runs a test with a fast registration MR of b's domain. */
 int with_region(struct bench *bench, int (*run)(struct bench *, struct ib_mr *), u32 pages);
 
-/* Lists one run of bytes of the end's buffer, and registers it. */
+/* Maps a range of the end's buffer, and registers it. */
 int map(struct end *end, struct ib_mr *mr, u32 offset, u32 length, u32 page_size);
 
 static inline struct ib_sge piece(const struct end *end, u32 offset, u32 length)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Address handles of a consumer in the kernel. */
+/* Address handles of a ULP. */
 
 #include "bench.h"
 
@@ -23,7 +23,7 @@ static int tells(struct ib_ah *ah, const struct rdma_ah_attr *wanted)
 	return 0;
 }
 
-/* A datagram goes the way that the handle tells, as its IP header shows. */
+/* Sends a datagram, and checks in its IP header that it uses the attributes of the handle. */
 static int goes(struct bench *bench, struct ib_ah *ah, const struct rdma_ah_attr *wanted)
 {
 	const u8 *header = bench->b.bytes;
@@ -47,7 +47,7 @@ static int goes(struct bench *bench, struct ib_ah *ah, const struct rdma_ah_attr
 	must(completes(&bench->b, IB_WC_SUCCESS, NULL));
 	equal(memcmp(bench->b.bytes + GRH, bench->a.bytes, 64), 0);
 	if (ipv6_addr_v4mapped((const struct in6_addr *)&wanted->grh.dgid)) {
-		/* It stands behind 20 bytes of nothing. */
+		/* The IPv4 header follows 20 unused bytes. */
 		equal(header[20 + 1], wanted->grh.traffic_class);
 		equal(header[20 + 8], wanted->grh.hop_limit);
 		return 0;
@@ -91,6 +91,6 @@ static int changed(struct bench *bench)
 }
 
 const struct test datagram_tests[] = {
-	{ "an address handle tells what was set, and datagrams go that way", IB_QPT_UD, changed },
+	{ "query_ah returns the attributes that were set, and datagrams use them", IB_QPT_UD, changed },
 	{}
 };

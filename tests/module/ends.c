@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How queue pairs and completion queues end while they are at work. */
+/* Destruction of QPs and completion queues with work in progress. */
 
 #include "bench.h"
 
@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-/* For each address family. A kernel that does not look at memory learns little from many. */
+/* Rounds for each address family. Without KASAN, more rounds find little. */
 #define RECLAIM_ROUNDS (IS_ENABLED(CONFIG_KASAN) ? 40 : 20)
 #define FREE_ROUNDS (IS_ENABLED(CONFIG_KASAN) ? 500 : 50)
 #define RECEIVES 16
@@ -31,7 +31,10 @@ static void destroy_both(struct work_struct *work)
 
 static struct workqueue_struct *reclaim;
 
-/* More messages than receives, longer than a packet, each way: both ends work for some time, and wait for some. */
+/*
+ * Posts more messages than receives, longer than a packet, in both directions: both ends are busy and wait
+ * for receives.
+ */
 static int destroyed_at_work(struct bench *bench)
 {
 	struct ending ending = { .bench = bench };
@@ -50,8 +53,8 @@ static int destroyed_at_work(struct bench *bench)
 }
 
 /*
- * Who frees memory must not wait for somebody who may wait for memory: the kernel warns when a work item of such a
- * queue waits for one of another, if that is queued just then.
+ * A memory reclaim work item must not wait for a work item that may wait for memory: the kernel warns if an
+ * item of a WQ_MEM_RECLAIM queue flushes an item of another queue that is queued at that time.
  */
 static int reclaimed(struct bench *bench)
 {
@@ -68,7 +71,7 @@ static int reclaimed(struct bench *bench)
 	return rc;
 }
 
-/* Goes with its completion queue, so that who is told of a completion after that uses freed memory. */
+/* Freed after its completion queue, so that a later completion handler uses freed memory. */
 struct receiver {
 	struct ib_cqe cqe;
 	atomic_t done;
@@ -80,7 +83,7 @@ static void done(struct ib_cq *cq, struct ib_wc *wc)
 	atomic_inc(&container_of(wc->wr_cqe, struct receiver, cqe)->done);
 }
 
-/* Softirqs of this processor, which tell of completions, come later. */
+/* Delays the softirqs of this CPU, which handle completions. */
 static void hold(struct work_struct *work)
 {
 	local_bh_disable();
@@ -88,7 +91,7 @@ static void hold(struct work_struct *work)
 	local_bh_enable();
 }
 
-/* Receives of a queue pair that nobody sends to: all complete at once when it fails. */
+/* Posts receives of a QP without a peer: all complete at once when it fails. */
 static int fail_receives(struct bench *bench, struct ib_qp *qp, struct receiver *receiver)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = 1, .qkey = QKEY };
@@ -129,7 +132,7 @@ static int free_round(struct bench *bench, struct receiver *receiver, int vector
 	return rc;
 }
 
-/* Nobody is told of a completion when its queue is gone, wherever he was to be told. */
+/* No completion handler runs after its queue is freed, on any CPU. */
 static int freed(struct bench *bench)
 {
 	int i, rc = 0, told = 0;
@@ -143,13 +146,13 @@ static int freed(struct bench *bench)
 		rc = free_round(bench, receiver, i % 2, &told);
 		kfree(receiver);
 	}
-	/* Some were in time. */
+	/* Some handlers ran in time. */
 	equal(rc || told > 0, true);
 	return rc;
 }
 
 const struct test end_tests[] = {
-	{ "destroyed at work, from a queue for memory reclaim", IB_QPT_RC, reclaimed },
-	{ "completion queues are freed while they tell of completions", IB_QPT_UD, freed, .processors = 2 },
+	{ "QPs at work are destroyed from a memory reclaim workqueue", IB_QPT_RC, reclaimed },
+	{ "completion queues are freed while they report completions", IB_QPT_UD, freed, .processors = 2 },
 	{}
 };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What holds when a consumer knows that a queue pair has failed, whatever another processor does for it just then. */
+/*
+ * Guarantees once a consumer has learned that a QP failed, whatever another CPU does for the QP at that time.
+ */
 
 #include "bench.h"
 
@@ -9,14 +11,14 @@
 
 #define ROUNDS 60
 #define RECEIVES 32
-/* Each finds a receive, and the last one, which comes behind, would. */
+/* Each finds a receive, and one is left for the last send. */
 #define SENDS 31
-/* Numbers of sends are below. */
+/* Above the numbers of the other sends. */
 #define LAST 1000
-/* More than are accepted, however they are counted. */
+/* More than any way of counting accepts. */
 #define MANY 250
 
-/* Sends that another processor posts. */
+/* Sends posted by another CPU. */
 struct sending {
 	struct work_struct work;
 	struct end *end, *to;
@@ -38,7 +40,7 @@ static void begin(struct sending *all)
 	schedule_work_on(!raw_smp_processor_id(), &all->work);
 }
 
-/* Who posts is done when this returns, but who sends may be at work. */
+/* All sends are posted when this returns, but the send engine may still run. */
 static int finish(struct sending *all)
 {
 	flush_work(&all->work);
@@ -54,7 +56,7 @@ static int sent_elsewhere(struct bench *bench)
 	return finish(&all);
 }
 
-/* What is posted last asks for no report, so only a flush tells of it: drains wait for that. */
+/* The last send is unsignaled, so only a flush reports it: drains depend on that. */
 static int flushes_last(struct end *end, struct end *to)
 {
 	struct ib_wc wc;
@@ -85,13 +87,13 @@ static int taken_to_error(struct bench *bench)
 	return flushes_last(&bench->a, &bench->b);
 }
 
-/* Until something completes with an error; nothing else may but a success. */
+/* Waits for a completion with an error; all before it must be successes. */
 static int awaits_error(struct end *end)
 {
 	unsigned long until = jiffies + 20 * HZ;
 	struct ib_wc wc;
 
-	/* Without sleep: what follows shall come as soon as it can. */
+	/* Without sleeping, so that the next step follows as soon as possible. */
 	while (time_before(jiffies, until)) {
 		if (ib_poll_cq(end->cq, 1, &wc) != 1)
 			cond_resched();
@@ -101,7 +103,7 @@ static int awaits_error(struct end *end)
 	return -ETIMEDOUT;
 }
 
-/* The tenth message that b receives finds one whose key is none. */
+/* The tenth receive of b has an invalid key. */
 static int receives_badly(struct bench *bench)
 {
 	struct ib_sge sge = piece(&bench->b, 0, 128);
@@ -132,10 +134,10 @@ static int told_of_error(struct bench *bench)
 	return is_in_error(&bench->b);
 }
 
-/* What b posts as soon as it knows is flushed, also when its sender is at work just then. */
+/* A send that b posts right after the error is flushed, even while its send engine runs. */
 static int posts_after_error(struct bench *bench)
 {
-	/* Unsignaled: its queue holds more than this. */
+	/* Unsignaled: the send queue has room for all of them. */
 	struct sending own = { .end = &bench->b, .to = &bench->a };
 	int rc, posted;
 
@@ -186,8 +188,8 @@ static int after_completion(struct bench *bench)
 }
 
 /*
- * More is accepted than can be in progress at a time. What is in progress waits for receives, and then completes all at
- * once, which is when the rest has to be begun.
+ * The QP accepts more requests than can be in progress at a time. Those in progress wait for receives, and
+ * then complete all at once; the others must begin at that time.
  */
 static int many_accepted(struct bench *bench)
 {
@@ -214,9 +216,9 @@ static int many_accepted(struct bench *bench)
 }
 
 const struct test error_tests[] = {
-	{ "posted after the error state is flushed, also beside one who sends", IB_QPT_RC, after_modify,
+	{ "a send posted in the error state is flushed, even while the engine sends", IB_QPT_RC, after_modify,
 	  .processors = 2 },
-	{ "an error is told of when the state says so", IB_QPT_RC, after_completion, .processors = 2 },
-	{ "as many sends as are accepted complete", IB_QPT_RC, many_accepted, .shared = MANY },
+	{ "a completion with an error implies the error state", IB_QPT_RC, after_completion, .processors = 2 },
+	{ "all accepted sends complete", IB_QPT_RC, many_accepted, .shared = MANY },
 	{}
 };

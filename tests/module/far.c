@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who receives: the last hook of netfilter before UDP, in every namespace, as the driver has it. It sees buffers as
- * they come, split or not.
+ * The receiving end: the last netfilter hook before UDP, in every namespace, as in the driver. It sees
+ * buffers as they arrive, split or not.
  */
 
 #include "ways.h"
@@ -19,7 +19,7 @@
 static struct {
 	u8 *slots;
 	u32 bytes, packets;
-	/* Of this turn. */
+	/* Counted in this turn. */
 	u32 got, buffers, wrong;
 } far;
 
@@ -28,7 +28,7 @@ u8 *far_bytes(u32 psn)
 	return far.slots + (size_t)psn * (far.bytes + TRAILER);
 }
 
-/* Takes a packet that lies in the buffer from there on. */
+/* Takes a packet that begins at an offset of the buffer. */
 static void take(const struct sk_buff *skb, u32 at, u32 len, u32 psn)
 {
 	const struct header wanted = header_of(psn);
@@ -112,7 +112,7 @@ int far_open(u32 bytes, u32 packets)
 void far_close(void)
 {
 	unregister_pernet_subsys(&every_net);
-	/* Who is in the hook leaves it. */
+	/* Waits for hooks in progress. */
 	synchronize_net();
 	kvfree(far.slots);
 }
@@ -133,7 +133,7 @@ int far_await(u32 *buffers)
 {
 	unsigned long end = jiffies + 5 * HZ;
 
-	/* They have come when softirqs were switched on, or are with the kernel's thread for what was too much. */
+	/* They arrived when softirqs were enabled, or ksoftirqd still handles them. */
 	while (READ_ONCE(far.got) < far.packets) {
 		if (time_after(jiffies, end))
 			return -ETIMEDOUT;

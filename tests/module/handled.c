@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Completions that are handled as they come: by whom, and when the last one has. */
+/* Completions handled as they arrive: the CPU of the handler, and drains. */
 
 #include "bench.h"
 
@@ -7,14 +7,14 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-/* What has become of requests, and where that was told. */
+/* Counts completions by status and by the CPU of the handler. */
 struct tally {
 	struct ib_cqe cqe;
 	atomic_t good, flushed, others;
 	atomic_t on[2];
 };
 
-/* They outlive the queue pairs: where a test has failed, requests still complete. One test runs at a time. */
+/* Static, because requests may still complete after a failed test. One test runs at a time. */
 static struct tally sent, received, at_b, odd;
 
 static void none_yet(void)
@@ -29,12 +29,12 @@ static void handle(struct ib_cq *cq, struct ib_wc *wc)
 
 	if (cpu < ARRAY_SIZE(tally->on))
 		atomic_inc(&tally->on[cpu]);
-	/* Last: tests wait for these. */
+	/* Counted last: tests wait for these. */
 	atomic_inc(wc->status == IB_WC_SUCCESS ? &tally->good :
 		   wc->status == IB_WC_WR_FLUSH_ERR ? &tally->flushed : &tally->others);
 }
 
-/* Within some seconds. */
+/* Waits some seconds until this many completions are counted. */
 static int told_of(const struct tally *tally, int count)
 {
 	int tries;
@@ -70,7 +70,7 @@ static int shared_receives(struct bench *bench, struct tally *tally, int count)
 	return 0;
 }
 
-/* Datagrams go to nobody in particular. The handler stands where the number of a request would be. */
+/* Sends to the end itself. The completion handler takes the place of the request's number. */
 static int sends(struct end *end, struct tally *tally, int count)
 {
 	tally->cqe.done = handle;
@@ -79,7 +79,7 @@ static int sends(struct end *end, struct tally *tally, int count)
 	return 0;
 }
 
-/* What is posted has completed when the drain returns. b has fewer receives than a has sends for it. */
+/* All posted requests have completed when the drain returns. b has fewer receives than a has sends. */
 static int drained_both(struct bench *bench)
 {
 	none_yet();
@@ -96,18 +96,18 @@ static int drained_both(struct bench *bench)
 	return 0;
 }
 
-/* What has succeeded has found a receive. */
+/* Each success has found a receive. */
 static int drained(struct bench *bench)
 {
 	must(drained_both(bench));
 	equal(atomic_read(&sent.good) <= 20, true);
 	equal(atomic_read(&at_b.good) >= atomic_read(&sent.good), true);
-	/* Once more, with nothing to wait for. */
+	/* Once more, with nothing to drain. */
 	ib_drain_qp(bench->a.qp);
 	return 0;
 }
 
-/* The peer's receives do not matter: what is sent has succeeded when it has left. */
+/* Independent of the peer's receives: a send succeeds when it has left. */
 static int drained_unreliable(struct bench *bench)
 {
 	must(drained_both(bench));
@@ -121,7 +121,7 @@ static void count_last(struct ib_event *event, void *context)
 		atomic_inc(&((struct tally *)context)->good);
 }
 
-/* Receives of a shared queue stay there, for others; but none is on its way when the drain returns. */
+/* Receives stay in the SRQ for other QPs, but none is in use when the drain returns. */
 static int drained_shared(struct bench *bench)
 {
 	static struct tally last;
@@ -129,7 +129,7 @@ static int drained_shared(struct bench *bench)
 
 	none_yet();
 	last = (struct tally){};
-	/* Only now: the core would hand it to the driver. */
+	/* Set only now: at creation the core would pass it to the driver. */
 	bench->b.qp->qp_context = &last;
 	bench->b.qp->registered_event_handler = count_last;
 	must(shared_receives(bench, &at_b, 20));
@@ -137,7 +137,10 @@ static int drained_shared(struct bench *bench)
 	ib_drain_qp(bench->a.qp);
 	equal(atomic_read(&sent.good) + atomic_read(&sent.flushed), 50);
 	equal(atomic_read(&sent.others), 0);
-	/* Without the event it would give up after a minute. The core ends the wait before it passes the event on. */
+	/*
+	 * Without the event the drain would time out after a minute. The core ends the wait before it passes
+	 * the event on.
+	 */
 	ib_drain_qp(bench->b.qp);
 	must(told_of(&last, 1));
 	good = atomic_read(&at_b.good);
@@ -151,8 +154,8 @@ static int drained_shared(struct bench *bench)
 }
 
 /*
- * What the core posts for a drain is no datagram, and has none of its fields: where the address handle would be is
- * something else. It is refused or flushed, whatever that is.
+ * The core posts a WRITE for a drain, which has none of a datagram's fields: the address handle's place holds
+ * other data. It must be refused or flushed, whatever the data is.
  */
 static int no_datagram(struct bench *bench, enum ib_wr_opcode opcode)
 {
@@ -189,7 +192,7 @@ static int drained_datagrams(struct bench *bench)
 		taken += no_datagram(bench, others[i]);
 	must(sends(&bench->a, &sent, 1));
 	ib_drain_rq(bench->a.qp);
-	/* Sends are flushed in their own time, and what is none waits among them. */
+	/* Sends are flushed asynchronously, and the other requests are queued among them. */
 	must(told_of(&sent, 31));
 	must(told_of(&odd, taken));
 	equal(atomic_read(&received.good) + atomic_read(&received.flushed), 30);
@@ -224,7 +227,7 @@ static int exchanged_on(struct exchange *all, int cpu, int rounds)
 	return told_of(&sent, rounds) ?: told_of(&received, rounds);
 }
 
-/* Completions of a are handled on processor 0, those of b on 1, wherever they come from. */
+/* Completions of a are handled on CPU 0, those of b on CPU 1, wherever they come from. */
 static int at_home(struct bench *bench)
 {
 	struct exchange all = { .bench = bench };
@@ -241,15 +244,17 @@ static int at_home(struct bench *bench)
 }
 
 const struct test handled_tests[] = {
-	{ "drained: all is handled when that returns", IB_QPT_RC, drained, .handled = true },
-	{ "drained of a queue that is polled", IB_QPT_RC, drained },
-	{ "drained over UC", IB_QPT_UC, drained_unreliable, .handled = true },
-	{ "drained over UC of a queue that is polled", IB_QPT_UC, drained_unreliable },
-	{ "drained with a shared queue", IB_QPT_RC, drained_shared, .shared = 20, .handled = true },
-	{ "drained with a shared queue, polled", IB_QPT_RC, drained_shared, .shared = 20 },
-	{ "datagrams end, and what is none is not taken for one", IB_QPT_UD, drained_datagrams,
+	{ "a drain returns after all completions are handled", IB_QPT_RC, drained, .handled = true },
+	{ "a drain of a polled queue returns after all completions", IB_QPT_RC, drained },
+	{ "a drain over UC returns after all completions are handled", IB_QPT_UC, drained_unreliable, .handled = true },
+	{ "a drain over UC of a polled queue returns after all completions", IB_QPT_UC, drained_unreliable },
+	{ "a drain with a shared queue returns after all completions are handled", IB_QPT_RC, drained_shared,
+	  .shared = 20, .handled = true },
+	{ "a drain with a shared queue returns after all completions, polled", IB_QPT_RC, drained_shared,
+	  .shared = 20 },
+	{ "UD refuses or flushes requests that are not datagrams, and drains", IB_QPT_UD, drained_datagrams,
 	  .handled = true },
-	{ "completions are handled on the processor of their vector", IB_QPT_RC, at_home,
+	{ "completions are handled on the CPU of their vector", IB_QPT_RC, at_home,
 	  .handled = true, .processors = 2 },
 	{}
 };

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Data that a request takes along when it is posted. */
+/* Inline data of requests. */
 
 #include "bench.h"
 
 #include <linux/bottom_half.h>
 #include <linux/slab.h>
 
-/* More than there is to be. */
+/* More than the device grants. */
 #define MOST 4096
 #define NO_KEY 0xdead00
 
-/* Posts it, and spoils its data before anybody can have sent it. */
+/* Posts a request, and overwrites its data before it can be sent. */
 static int post_and_spoil(struct end *end, const struct ib_send_wr *wr, u8 *data)
 {
 	int rc;
 
-	/* What a consumer in the kernel posts is sent by a BH work item of this processor. */
+	/* A BH work item of this CPU sends the requests of a ULP. */
 	local_bh_disable();
 	rc = ib_post_send(end->qp, wr, NULL);
 	memset(data, 0, MOST);
@@ -23,7 +23,7 @@ static int post_and_spoil(struct end *end, const struct ib_send_wr *wr, u8 *data
 	return rc;
 }
 
-/* A request of a's with these pieces inline, to b. */
+/* Returns a request of a with these SGEs inline, to b. */
 static struct ib_ud_wr message(struct bench *bench, struct ib_sge *pieces, int count)
 {
 	return (struct ib_ud_wr){
@@ -48,7 +48,7 @@ static int granted(struct bench *bench)
 	return rc ?: init.cap.max_inline_data;
 }
 
-/* A message of so many bytes, in three pieces. */
+/* Sends a message of this length, in three SGEs. */
 static int arrives(struct bench *bench, u8 *data, u32 length)
 {
 	u32 head = bench->a.ah ? GRH : 0, first = length / 3, second = length / 2 - first;
@@ -100,7 +100,7 @@ static int sends_of(struct bench *bench, u8 *data)
 	return 0;
 }
 
-/* Runs a test with memory that no device knows. */
+/* Runs a test with memory that is not mapped for the device. */
 static int with_memory(struct bench *bench, int (*run)(struct bench *, u8 *))
 {
 	u8 *data = kmalloc(MOST, GFP_KERNEL);
@@ -158,7 +158,7 @@ static int writes(struct bench *bench)
 	return with_region(bench, writes_of, 2);
 }
 
-/* As much as is asked for is granted, up to the most. */
+/* The granted amount is at least the requested one, up to the limit. */
 static int asked_for(struct bench *bench)
 {
 	static const u32 amounts[] = { 0, 1, 17, 200, 512 };
@@ -184,13 +184,13 @@ static int asked_for(struct bench *bench)
 }
 
 const struct test inline_tests[] = {
-	{ "inline data is taken along by an RC SEND", IB_QPT_RC, sends },
-	{ "inline data is taken along by a UC SEND", IB_QPT_UC, sends },
-	{ "inline data is taken along by a datagram", IB_QPT_UD, sends },
-	{ "inline data is taken along by an RC WRITE", IB_QPT_RC, writes },
-	{ "inline data is taken along by a UC WRITE", IB_QPT_UC, writes },
-	{ "as much inline data as was asked for, over RC", IB_QPT_RC, asked_for },
-	{ "as much inline data as was asked for, over UC", IB_QPT_UC, asked_for },
-	{ "as much inline data as was asked for, over UD", IB_QPT_UD, asked_for },
+	{ "an RC SEND copies inline data when it is posted", IB_QPT_RC, sends },
+	{ "a UC SEND copies inline data when it is posted", IB_QPT_UC, sends },
+	{ "a datagram copies inline data when it is posted", IB_QPT_UD, sends },
+	{ "an RC WRITE copies inline data when it is posted", IB_QPT_RC, writes },
+	{ "a UC WRITE copies inline data when it is posted", IB_QPT_UC, writes },
+	{ "RC grants the requested amount of inline data", IB_QPT_RC, asked_for },
+	{ "UC grants the requested amount of inline data", IB_QPT_UC, asked_for },
+	{ "UD grants the requested amount of inline data", IB_QPT_UD, asked_for },
 	{}
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A consumer in the kernel: runs its tests when it is loaded, writes the results to the kernel log,
- * and leaves again.
+ * A ULP that runs its tests when it is loaded, writes the results to the kernel log, and unloads by failing.
  */
 
 #include "bench.h"
@@ -30,7 +29,7 @@ static int add(struct ib_device *found)
 	for (i = 0; i < ARRAY_SIZE(lists); i++)
 		for (test = lists[i]; test->name; test++)
 			if (num_online_cpus() < test->processors)
-				pr_info(SAY "ok %d %s # SKIP it takes %u processors\n", ++count,
+				pr_info(SAY "ok %d %s # SKIP it needs %u CPUs\n", ++count,
 					test->name, test->processors);
 			else if (test->failing && !IS_ENABLED(CONFIG_FAILSLAB))
 				pr_info(SAY "ok %d %s # SKIP this kernel has no failslab\n", ++count,
@@ -40,7 +39,7 @@ static int add(struct ib_device *found)
 					bench_run(found, gid, test) ? "not ok" : "ok", ++count,
 					test->name);
 	pr_info(SAY "1..%d\n", count);
-	/* That was all it wanted of it. */
+	/* The device is not needed any more. */
 	return -EOPNOTSUPP;
 }
 
@@ -56,7 +55,7 @@ static int __init consumer_init(void)
 	if (rc)
 		return rc;
 	ib_unregister_client(&consumer);
-	/* Nothing of it has to stay. */
+	/* Fails, so that nothing stays loaded. */
 	return -EAGAIN;
 }
 

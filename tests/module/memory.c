@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory runs out for a consumer in the kernel: each verb is called again and again, and each time a later allocation
- * of it fails. It says so, with the error for that and no other, and the same call works right after. What was made
- * goes while memory runs out as well. To post takes no memory at all.
+ * Allocation failures for a ULP: each verb is called repeatedly, and each time a later allocation of it
+ * fails. The verb must fail with ENOMEM and no other error, and the same call works right after. Objects are
+ * destroyed with failing allocations as well. Posting allocates no memory at all.
  *
- * The kernel must fail all allocations that it is told to, also those that may wait: see tests/vm/49-kernel-verbs.sh.
+ * The kernel must fail all chosen allocations, including those that may sleep: see
+ * tests/vm/49-kernel-verbs.sh.
  */
 
 #include "bench.h"
@@ -17,7 +18,7 @@
 #define MOST 400
 #define PAGES 16
 
-/* What a verb has made; nothing, or an error, where it has not. */
+/* Objects that a verb created; NULL or an error pointer otherwise. */
 struct made {
 	struct ib_pd *pd;
 	struct ib_cq *cq;
@@ -31,11 +32,11 @@ struct made {
 struct verb {
 	const char *name;
 	int (*make)(struct bench *bench, struct made *made);
-	/* Allocations that it has at least. */
+	/* Minimum number of allocations. */
 	int least;
 };
 
-/* The n-th allocation of this task from now on fails. */
+/* Makes the n-th allocation of this task from now on fail. */
 static void fail_from(unsigned int n)
 {
 #ifdef CONFIG_FAILSLAB
@@ -43,7 +44,7 @@ static void fail_from(unsigned int n)
 #endif
 }
 
-/* Whether it has; none does from now on. */
+/* Returns whether it failed; disarms it. */
 static bool has_failed(void)
 {
 	bool failed = false;
@@ -71,7 +72,7 @@ static void unmake(struct made *made)
 		ib_dealloc_pd(made->pd);
 }
 
-/* Once, with such an allocation that fails. Then whatever was made goes, and so do allocations of that. */
+/* Runs a verb with a failing allocation, and then destroys its objects with a failing allocation. */
 static int once(struct bench *bench, const struct verb *verb, unsigned int n, bool *failed)
 {
 	struct made made = {};
@@ -124,7 +125,7 @@ static int domain(struct bench *bench, struct made *made)
 	return PTR_ERR_OR_ZERO(made->pd);
 }
 
-/* With a region of all memory: get_dma_mr. */
+/* With an MR of all memory: get_dma_mr. */
 static int domain_of_all(struct bench *bench, struct made *made)
 {
 	made->pd = ib_alloc_pd(bench->device, IB_PD_UNSAFE_GLOBAL_RKEY);
@@ -186,7 +187,7 @@ static int pair(struct bench *bench, struct made *made, enum ib_qp_type service)
 	return PTR_ERR_OR_ZERO(made->qp);
 }
 
-/* To INIT and RTR, towards itself; then what it tells of that. */
+/* Connects the QP to itself up to RTR, and queries it. */
 static int connected(struct bench *bench, struct made *made, enum ib_qp_type service)
 {
 	struct ib_qp_attr attr = {
@@ -255,7 +256,7 @@ static int region_listed(struct bench *bench, struct made *made)
 	return rc < 0 ? rc : rc == 1 ? 0 : -EBADE;
 }
 
-/* Then it is asked and changed. */
+/* Creates, queries and modifies an AH. */
 static int handle(struct bench *bench, struct made *made)
 {
 	struct rdma_ah_attr attr;
@@ -333,7 +334,7 @@ static int post_send(struct bench *bench)
 	return send(&bench->a, &bench->b, 0, IB_SEND_SIGNALED);
 }
 
-/* Posts while the first allocation is to fail; there is none. */
+/* Posts with the first allocation set to fail; there is none. */
 static int posted(struct bench *bench, int (*post)(struct bench *bench))
 {
 	int rc;
@@ -344,14 +345,14 @@ static int posted(struct bench *bench, int (*post)(struct bench *bench))
 	return rc;
 }
 
-/* Requests are copied into room that was made with the queues, so that whoever may not wait can post. */
+/* Requests are copied into memory allocated with the queues, so that atomic contexts can post. */
 static int posts(struct bench *bench)
 {
-	/* What is in front of a datagram is b's as well. */
+	/* Length of the header in front of a datagram in b's buffer. */
 	u32 head = bench->a.ah ? GRH : 0;
 	int i;
 
-	/* More than the queues have room for. */
+	/* More than the queues hold. */
 	for (i = 0; i < MOST; i++) {
 		fresh(bench);
 		must(posted(bench, bench->srq ? post_shared : post_own));
@@ -364,10 +365,10 @@ static int posts(struct bench *bench)
 }
 
 const struct test memory_tests[] = {
-	{ "memory runs out for each verb that makes something", IB_QPT_RC, objects, .failing = true },
-	{ "memory runs out for queue pairs, and while they are connected", IB_QPT_RC, pairs, .failing = true },
-	{ "posting takes no memory", IB_QPT_RC, posts, .failing = true },
-	{ "posting datagrams takes no memory", IB_QPT_UD, posts, .failing = true },
-	{ "posting to a shared queue takes no memory", IB_QPT_RC, posts, .shared = 4, .failing = true },
+	{ "each verb that creates an object survives every allocation failure", IB_QPT_RC, objects, .failing = true },
+	{ "create_qp and modify_qp survive every allocation failure", IB_QPT_RC, pairs, .failing = true },
+	{ "posting allocates no memory", IB_QPT_RC, posts, .failing = true },
+	{ "posting datagrams allocates no memory", IB_QPT_UD, posts, .failing = true },
+	{ "posting to a shared queue allocates no memory", IB_QPT_RC, posts, .shared = 4, .failing = true },
 	{}
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Faults on purpose: when it is loaded it does one thing of the list, which the kernel's checkers must find. See
- * scripts/check-planted.sh, which requires that a run with one of them fails.
+ * Deliberate faults: when it is loaded it commits one fault of the list, which the kernel's checkers must
+ * find. See scripts/check-planted.sh, which requires that a run with any of them fails.
  */
 
 #include <linux/completion.h>
@@ -19,7 +19,7 @@
 
 static char *fault = "nothing";
 module_param(fault, charp, 0);
-MODULE_PARM_DESC(fault, "what to do wrong");
+MODULE_PARM_DESC(fault, "fault to commit");
 
 static noinline void nothing(void)
 {
@@ -29,14 +29,14 @@ static noinline void use_after_free(void)
 {
 	u8 *bytes = kzalloc(64, GFP_KERNEL);
 
-	/* What the compiler cannot see it can neither refuse nor leave out. */
+	/* Hides the pointer, so that the compiler neither rejects nor removes the access. */
 	OPTIMIZER_HIDE_VAR(bytes);
 	kfree(bytes);
 	OPTIMIZER_HIDE_VAR(bytes);
 	READ_ONCE(bytes[8]);
 }
 
-/* Behind what was asked for, but in the same page, which is there. */
+/* Reads behind the allocation, but in the same mapped page. */
 static noinline void vmalloc_out_of_bounds(void)
 {
 	u8 *bytes = vzalloc(2000);
@@ -84,7 +84,7 @@ static void take(struct timer_list *timer)
 	complete(&taken);
 }
 
-/* Taken here with softirqs on, which take it, too. */
+/* Taken here with softirqs enabled, and in a softirq, too. */
 static noinline void lock_context(void)
 {
 	static DEFINE_TIMER(timer, take);
@@ -151,7 +151,7 @@ static noinline void array_index(void)
 	WRITE_ONCE(both.array[index], 1);
 }
 
-/* Nothing of these is kept in a register or on a stack for long. */
+/* None of these stays in a register or on a stack for long. */
 static noinline void leak(void)
 {
 	int i;
@@ -171,14 +171,14 @@ static noinline void wild_pointer(void)
 	WRITE_ONCE(*nowhere, 1);
 }
 
-/* Nobody wakes it for long. */
+/* Sleeps for a long time without a wake-up. */
 static noinline void hung(void)
 {
 	set_current_state(TASK_UNINTERRUPTIBLE);
 	schedule_timeout(20 * HZ);
 }
 
-/* Nobody else runs on this processor for long. */
+/* Keeps this CPU busy for a long time. */
 static noinline void stuck(void)
 {
 	unsigned long end = jiffies + 15 * HZ;
@@ -197,13 +197,16 @@ static noinline void contend(struct work_struct *work)
 
 	while (time_before(jiffies, end)) {
 		contended++;
-		/* Each time, not once in the end; with preemption the line below is nothing. */
+		/*
+		 * An access in each iteration, not only one at the end; with preemption the next line is
+		 * empty.
+		 */
 		barrier();
 		cond_resched();
 	}
 }
 
-/* Two processors count, and neither looks at the other. */
+/* Two CPUs count without synchronization. */
 static noinline void race(void)
 {
 	static DECLARE_WORK(elsewhere, contend);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Queues of a consumer in the kernel: posted to and polled in any context, shared, and resized. */
+/* Queues of a ULP: posted to and polled in any context, shared, and resized. */
 
 #include "bench.h"
 
@@ -15,7 +15,7 @@ static int in_any_context(struct bench *bench)
 		fresh(bench);
 		local_irq_save(flags);
 		rc = receive(&bench->b, i, 64) ?: request(&bench->a, IB_WR_SEND, 64, 0);
-		/* It must not matter whether there is one already. */
+		/* A completion may or may not have arrived yet. */
 		if (ib_poll_cq(bench->b.cq, 1, &wc) == 1)
 			rc = rc ?: wc.status;
 		else
@@ -31,7 +31,7 @@ static int in_any_context(struct bench *bench)
 	return 0;
 }
 
-/* Bytes of every third page half, backwards, and the same number of pieces at the other end. */
+/* Sends SGEs in reverse order to as many SGEs at the other end. */
 static int most_pieces(struct bench *bench)
 {
 	struct ib_sge from[32], to[32];
@@ -58,7 +58,7 @@ static int most_pieces(struct bench *bench)
 		equal(memcmp(bench->b.bytes + i * 1500, bench->a.bytes + (31 - i) * 2000, 1001), 0);
 		equal(memchr_inv(bench->b.bytes + i * 1500 + 1001, 0, 499), NULL);
 	}
-	/* One more is refused. */
+	/* One more SGE is refused. */
 	send.num_sge = 33;
 	equal(ib_post_send(bench->a.qp, &send, NULL) != 0, true);
 	return 0;
@@ -79,7 +79,7 @@ static int resize(struct bench *bench, u32 max_wr)
 	return ib_modify_srq(bench->srq, &attr, IB_SRQ_MAX_WR);
 }
 
-/* One message, which must use the receive with that number. */
+/* Sends one message, which must use the receive with that number. */
 static int arrives(struct bench *bench, u64 wr_id)
 {
 	struct ib_wc wc;
@@ -111,7 +111,7 @@ static int resized_while_in_use(struct bench *bench)
 	equal(resize(bench, 100), -EBUSY);
 	for (i = 1; i < 60; i++)
 		must(arrives(bench, i));
-	/* Smaller, with some waiting; the largest that was has room for them. */
+	/* Shrinks the queue with receives posted; the largest size so far has room for them. */
 	must(resize(bench, 5));
 	must(post(bench, 64));
 	equal(post(bench, 65) != 0, true);
@@ -121,8 +121,8 @@ static int resized_while_in_use(struct bench *bench)
 }
 
 const struct test queue_tests[] = {
-	{ "posted and polled with interrupts off", IB_QPT_RC, in_any_context },
-	{ "as many pieces as there may be", IB_QPT_RC, most_pieces },
-	{ "a shared queue is resized while it is used", IB_QPT_RC, resized_while_in_use, 4 },
+	{ "queues are posted to and polled with interrupts disabled", IB_QPT_RC, in_any_context },
+	{ "a request and a receive may have the maximum number of SGEs", IB_QPT_RC, most_pieces },
+	{ "a shared queue is resized while it is in use", IB_QPT_RC, resized_while_in_use, 4 },
 	{}
 };

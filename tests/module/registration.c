@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fast registration. b registers memory of its buffer by work requests, and its peer a reads and writes
- * it by the key.
+ * Fast registration: b registers memory of its buffer by work requests, and its peer a reads and writes it
+ * with the key.
  */
 
 #include "bench.h"
@@ -40,7 +40,7 @@ int map(struct end *end, struct ib_mr *mr, u32 offset, u32 length, u32 page_size
 	return reg(end, mr, mr->rkey, IB_WC_SUCCESS);
 }
 
-/* Whether exactly these bytes of b's buffer are a's first ones, and all others are zeros. */
+/* Checks that these bytes of b's buffer equal a's first ones, and that all others are zero. */
 static int only(const struct bench *bench, u32 offset, u32 length)
 {
 	const u8 *bytes = bench->b.bytes;
@@ -100,7 +100,7 @@ static int sizes_and_offsets(struct bench *bench)
 	return with_region(bench, sizes_and_offsets_of, PAGES);
 }
 
-/* Pages that lie apart, the first from its middle, the last to its middle. */
+/* Separate pages: the first from its middle, the last up to its middle. */
 static void scattered(struct bench *bench, struct scatterlist *sg)
 {
 	sg_init_table(sg, 3);
@@ -147,14 +147,14 @@ static int what_does_not_fit_of(struct bench *bench, struct ib_mr *mr)
 	struct scatterlist sg[3];
 	unsigned int offset = 0;
 
-	/* A hole in the middle of a page: only what is before it. */
+	/* A gap in the middle of a page: only the bytes before it are mapped. */
 	sg_init_table(sg, 2);
 	sg_set_buf(&sg[0], bench->b.bytes, 100);
 	sg_set_buf(&sg[1], bench->b.bytes + 2 * PAGE_SIZE, 100);
 	ib_dma_map_sg(bench->device, sg, 2, DMA_BIDIRECTIONAL);
 	equal(ib_map_mr_sg(mr, sg, 2, NULL, PAGE_SIZE), 1);
 	equal(mr->length, 100);
-	/* More pages than there is room for: as many as fit. */
+	/* More pages than the region holds: as many as fit are mapped. */
 	scattered(bench, sg);
 	equal(ib_map_mr_sg(mr, sg, 3, &offset, PAGE_SIZE), 2);
 	equal(mr->length, 2 * PAGE_SIZE - 100);
@@ -191,7 +191,7 @@ static int rekeyed_of(struct bench *bench, struct ib_mr *mr)
 	must(map(&bench->b, mr, 0, PAGE_SIZE, PAGE_SIZE));
 	must(invalidate(&bench->b, old));
 	ib_update_fast_reg_key(mr, (old + 1) & 0xff);
-	/* The list stays, so that it can be registered again without another one. */
+	/* The page list stays, so the region can be registered again without mapping. */
 	must(reg(&bench->b, mr, mr->rkey, IB_WC_SUCCESS));
 	must(write_to(bench, mr->iova, mr->rkey, 8, IB_WC_SUCCESS));
 	must(only(bench, 0, 8));
@@ -238,8 +238,8 @@ static int by_the_peer(struct bench *bench)
 }
 
 /*
- * b reads from a into registered memory, by the local key, and takes that back with the last READ. far
- * is what a has registered.
+ * b READs from a into registered memory with the local key, and invalidates it with the last READ. far is the
+ * region of a.
  */
 static int by_the_local_key_of(struct bench *bench, struct ib_mr *mr, struct ib_mr *far)
 {
@@ -283,7 +283,7 @@ static int unreliable_of(struct bench *bench, struct ib_mr *mr)
 	must(invalidate(&bench->b, mr->rkey));
 	fresh(bench);
 	must(write_to(bench, mr->iova, mr->rkey, 8, IB_WC_SUCCESS));
-	/* What comes behind it. */
+	/* A message behind it. */
 	must(receive(&bench->b, 2, 0));
 	must(request(&bench->a, IB_WR_SEND, 0, 0));
 	must(completes(&bench->b, IB_WC_SUCCESS, NULL));
@@ -296,14 +296,14 @@ static int unreliable(struct bench *bench)
 }
 
 const struct test registration_tests[] = {
-	{ "page sizes, offsets and lengths", IB_QPT_RC, sizes_and_offsets },
-	{ "several pieces, and where the first one begins", IB_QPT_RC, several_pieces },
-	{ "what does not fit is not registered", IB_QPT_RC, what_does_not_fit },
-	{ "what is invalidated is not written any more", IB_QPT_RC, invalidated },
-	{ "registered again under another key; the old one opens nothing", IB_QPT_RC, rekeyed },
-	{ "registered twice: an error", IB_QPT_RC, registered_twice },
-	{ "the peer invalidates with a SEND", IB_QPT_RC, by_the_peer },
-	{ "used by the local key, and taken back with a READ", IB_QPT_RC, by_the_local_key },
-	{ "registered and invalidated over UC", IB_QPT_UC, unreliable },
+	{ "page sizes, offsets and lengths are mapped exactly", IB_QPT_RC, sizes_and_offsets },
+	{ "several SGEs are mapped, with an offset in the first one", IB_QPT_RC, several_pieces },
+	{ "a region maps no more than fits", IB_QPT_RC, what_does_not_fit },
+	{ "an invalidated region cannot be written", IB_QPT_RC, invalidated },
+	{ "a region is registered again with another key, and the old key is invalid", IB_QPT_RC, rekeyed },
+	{ "registering a region twice fails", IB_QPT_RC, registered_twice },
+	{ "the peer invalidates a region with a SEND", IB_QPT_RC, by_the_peer },
+	{ "a region is used by its local key, and invalidated with a READ", IB_QPT_RC, by_the_local_key },
+	{ "a region is registered and invalidated over UC", IB_QPT_UC, unreliable },
 	{}
 };

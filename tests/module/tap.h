@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * How tests in the kernel tell what they have found: lines of the kernel log, which scripts turn into KTAP.
- */
+/* Results of tests in the kernel: lines of the kernel log, which scripts turn into KTAP. */
 #ifndef FERROCE_TEST_TAP_H
 #define FERROCE_TEST_TAP_H
 
@@ -9,7 +7,7 @@
 
 #define SAY "ferroce-test: "
 
-/* Leaves a function that something in it went wrong for, and says where. */
+/* Reports the line and returns from the function if the call fails. */
 #define must(call)							\
 	do {								\
 		int rc_ = (call);					\

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The ways in which packets are put into buffers. */
+/* The ways of putting packets into buffers. */
 
 #include "ways.h"
 
@@ -10,7 +10,7 @@
 #include <linux/udp.h>
 #include <net/udp.h>
 
-/* As rust/rdma/net/tx/skb.rs and burst.rs have them. */
+/* As in rust/rdma/net/tx/skb.rs and gso_list.rs. */
 #define ROOM (LL_MAX_HEADER + 48 + 48)
 #define MOST 64
 #define MAGIC 0x0a110e57
@@ -26,7 +26,7 @@ __le32 trailer_of(u32 psn)
 	return cpu_to_le32(psn * 0x9e3779b1);
 }
 
-/* UDP and IP headers go in front. */
+/* Prepends UDP and IP headers. */
 static void seal(const struct flow *flow, struct sk_buff *skb, u32 psn)
 {
 	u16 len = skb->len + sizeof(struct udphdr);
@@ -52,7 +52,7 @@ static void seal(const struct flow *flow, struct sk_buff *skb, u32 psn)
 	skb_set_transport_header(skb, sizeof(*ip));
 }
 
-/* The packets are segments of what is in the buffer. */
+/* The packets are segments of the buffer. */
 static void seal_segments(const struct flow *flow, struct sk_buff *skb, u32 psn, u32 n)
 {
 	struct udphdr *udp;
@@ -70,7 +70,7 @@ static void seal_segments(const struct flow *flow, struct sk_buff *skb, u32 psn,
 	skb_shinfo(skb)->gso_segs = n;
 }
 
-/* A buffer that begins with a transport header. */
+/* Allocates a buffer that begins with a transport header. */
 static struct sk_buff *begin(u32 psn)
 {
 	struct sk_buff *skb = alloc_skb(ROOM + sizeof(struct header), GFP);
@@ -100,7 +100,7 @@ static void lend(const struct flow *flow, struct sk_buff *skb, u32 psn)
 	skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page, offset, flow->bytes, flow->bytes);
 }
 
-/* The trailer of a packet, and the header of the next behind it, if there is one. */
+/* Appends the trailer of a packet and, unless it is the last one, the header of the next. */
 static bool part(struct sk_buff *skb, u32 psn, bool last)
 {
 	u32 len = TRAILER + (last ? 0 : sizeof(struct header));
@@ -241,7 +241,7 @@ static u32 one(const struct flow *flow)
 	return 1;
 }
 
-/* What the length of an IPv4 packet can say. */
+/* Limited by the length field of an IPv4 packet. */
 static u32 by_length(const struct flow *flow)
 {
 	u32 room = U16_MAX - sizeof(struct iphdr) - sizeof(struct udphdr);
@@ -249,7 +249,7 @@ static u32 by_length(const struct flow *flow)
 	return min(MOST, room / packet_bytes(flow->bytes));
 }
 
-/* Each takes a fragment for its payload, and one for what is behind it. */
+/* Each packet takes one fragment for its payload, and one for its trailer. */
 static u32 by_fragments(const struct flow *flow)
 {
 	return min(by_length(flow), MAX_SKB_FRAGS / 2);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Packets as long as RoCE packets that go from one address to another, all equally long, in turns: the same ones
- * each turn, in buffers of one or several. A packet is a transport header, payload from memory that is lent, and a
- * trailer.
+ * Packets of the length of RoCE packets from one address to another, all equally long, sent in turns: the
+ * same packets in each turn, one or several in a buffer. A packet consists of a transport header, payload
+ * from referenced pages, and a trailer.
  *
- * Functions return 0 or an error. Senders have softirqs switched off.
+ * Functions return 0 or an error. Senders have softirqs disabled.
  */
 #ifndef FERROCE_TEST_WAYS_H
 #define FERROCE_TEST_WAYS_H
@@ -22,9 +22,9 @@ struct sk_buff;
 
 struct header {
 	__be32 magic;
-	/* Which packet of its turn; its IPv4 identification, too. */
+	/* Number of the packet in its turn; its IPv4 identification, too. */
 	__be32 psn;
-	/* As long as BTH and what else a packet may have. */
+	/* As long as a BTH and an extended header. */
 	u8 rest[12];
 };
 
@@ -34,21 +34,21 @@ struct flow {
 	__be32 from, to;
 	/* Payload of a packet: a part of a page. */
 	u32 bytes;
-	/* Of a turn. */
+	/* Packets of a turn. */
 	u32 packets;
-	/* The payload of a turn, one behind the other. */
+	/* The payload of a turn, contiguous. */
 	struct page **pages;
-	/* Where copies go. */
+	/* Destination of copies. */
 	struct page_frag piece;
 };
 
 struct way {
 	const char *name;
-	/* Packets that go into a buffer at most. */
+	/* Maximum number of packets in a buffer. */
 	u32 (*most)(const struct flow *flow);
-	/* A buffer with n packets, from one on. NULL: no memory. */
+	/* Returns a buffer with n packets, starting with psn. NULL: no memory. */
 	struct sk_buff *(*make)(struct flow *flow, u32 psn, u32 n);
-	/* What a device says of itself that takes such a buffer whole. */
+	/* The device feature that lets such a buffer pass whole. */
 	enum { ANY_DEVICE, TAKES_LISTS, TAKES_SEGMENTS } device;
 };
 
@@ -66,7 +66,7 @@ static inline u32 payload_pages(const struct flow *flow)
 	return DIV_ROUND_UP(flow->packets * flow->bytes, PAGE_SIZE);
 }
 
-/* What the payload of a packet lies in, and where. */
+/* Returns the page and offset of a packet's payload. */
 struct page *payload(const struct flow *flow, u32 psn, u32 *offset);
 
 /* Header and trailer of a packet. */
@@ -74,22 +74,22 @@ struct header header_of(u32 psn);
 __le32 trailer_of(u32 psn);
 
 /*
- * The far end of the flow, in whatever namespace that is: takes packets from IP and copies them to memory of its
- * own. One flow at a time.
+ * The far end of the flow, in any namespace: receives packets from IP and copies them to its own memory. One
+ * flow at a time.
  */
 int far_open(u32 bytes, u32 packets);
 void far_close(void);
 
-/* Forgets the bytes it has. */
+/* Clears the received bytes. */
 void far_forget(void);
 
-/* A turn begins. */
+/* Begins a turn. */
 void far_begin(void);
 
-/* Until all packets of the turn have come; each must have been what it should be. Tells the buffers they came in. */
+/* Waits until all packets of the turn have arrived; each must be correct. Returns the number of buffers. */
 int far_await(u32 *buffers);
 
-/* The payload of a packet as it has come, and its trailer behind it. */
+/* Returns the received payload of a packet, followed by its trailer. */
 u8 *far_bytes(u32 psn);
 
 #endif

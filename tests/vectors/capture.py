@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Makes the kernel's own RoCE driver, rdma_rxe, send every kind of packet it knows, and captures them.
+"""Captures every kind of packet that the kernel's own RoCE driver, rdma_rxe, sends.
 
-Two devices on a pair of veths, the second in a namespace of its own, or no packet would ever leave
-the driver. Writes rxe-ipv4.pcap and rxe-ipv6.pcap into the directory given. See README.md.
+Uses two devices on a veth pair, the second in a separate namespace, because packets would not leave the driver
+otherwise. Writes rxe-ipv4.pcap and rxe-ipv6.pcap into the given directory. See README.md.
 """
 
 import multiprocessing
@@ -48,7 +48,7 @@ class End:
         self.gid_index = next(i for i in range(16) if str(self.context.query_gid(1, i)) == address)
 
     def create(self, kind):
-        """Makes a QP and returns its number."""
+        """Creates a QP and returns its number."""
         cap = QPCap(max_send_wr=16, max_recv_wr=16)
         init = QPInitAttrEx(qp_type=kind, scq=self.cq, rcq=self.cq, pd=self.pd, cap=cap,
                             send_ops_flags=OPERATIONS[kind],
@@ -63,7 +63,7 @@ class End:
         return self.qp.qp_num
 
     def connect(self, number, gid, send_psn, receive_psn):
-        """Makes the QP ready to send, at the smallest path MTU."""
+        """Moves the QP to RTS, at the smallest path MTU."""
         route = GlobalRoute(dgid=GID(gid), sgid_index=self.gid_index)
         address = AHAttr(port_num=1, is_global=1, gr=route)
         self.peer = number
@@ -93,7 +93,7 @@ class End:
         return key
 
     def post(self, call, *args, length, solicited=False):
-        """Posts one request; `length` None is for those that have no list of buffers."""
+        """Posts one request; `length` is None for requests without a scatter/gather list."""
         self.qp.wr_start()
         self.qp.wr_id = 1
         self.qp.wr_flags = e.IBV_SEND_SIGNALED | (e.IBV_SEND_SOLICITED if solicited else 0)
@@ -121,7 +121,7 @@ class End:
 
 
 def serve(pipe, namespace, device, address):
-    """Does at the other end what the pipe says."""
+    """Runs the methods of the other end that the pipe names."""
     with open(f'/run/netns/{namespace}') as ns:
         os.setns(ns.fileno())
     end = End(device, address)
@@ -133,7 +133,7 @@ def serve(pipe, namespace, device, address):
 
 
 class Remote:
-    """The other end."""
+    """A proxy of the other end."""
 
     def __init__(self, *args):
         self.pipe, theirs = multiprocessing.Pipe()
@@ -148,14 +148,14 @@ class Remote:
 
 
 def pair(here, there, kind, addresses, gap=0):
-    """Connects new QPs; `gap` makes the two ends disagree about where the sequence starts."""
+    """Connects new QPs; with `gap` the two ends disagree about the first PSN."""
     mine, theirs = here.create(kind), there.create(kind)
     here.connect(theirs, addresses[1], 0xfffffe, 0x123456)
     there.connect(mine, addresses[0], 0x123456, (0xfffffe - gap) & 0xffffff)
 
 
 def reliable(here, there, addresses):
-    """All that a reliable connection has, and each refusal that can be provoked."""
+    """Sends every RC packet, and provokes each NAK."""
     pair(here, there, e.IBV_QPT_RC, addresses)
     address, key = there.memory()
 
@@ -201,7 +201,7 @@ def reliable(here, there, addresses):
 
 
 def unreliable(here, there, addresses):
-    """All that an unreliable connection and a datagram have."""
+    """Sends every UC and UD packet."""
     pair(here, there, e.IBV_QPT_UC, addresses)
     address, key = there.memory()
     for call, args, lengths, receive in [
@@ -267,7 +267,7 @@ def capture(directory, version):
 def main():
     set_up()
     for version in (4, 6):
-        # Each in a process of its own: what is registered must not be forked.
+        # Each version runs in its own process: registered memory must not be forked.
         process = multiprocessing.get_context('spawn').Process(target=capture, args=(sys.argv[1], version))
         process.start()
         process.join()

@@ -5,7 +5,7 @@
 #
 #	DRIVER=none VM_FILES=tests/vectors/capture.py VM_OUT=OUT make vm RUN=tests/vectors/capture.sh
 #
-# leaves the captures in OUT/a.
+# writes the captures to OUT/a.
 
 set -euo pipefail
 exec python3 "$(dirname "$0")/capture.py" /out

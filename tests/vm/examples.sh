@@ -2,10 +2,10 @@
 #
 # rdma-core's examples: the ping-pongs of libibverbs and every program of librdmacm.
 #
-#	single   v0 [DEV] ------ v1             the device talks to itself
+#	single   v0 [DEV] ------ v1             the device is its own peer
 #	netns    v0 [DEV] ------ v1 [PEER_DEV]  v1 is in namespace b
 #
-# CONNECTIONS is how many cmtime makes (1000).
+# CONNECTIONS is the number of connections that cmtime makes (1000).
 #
 # machine: VM_TIMEOUT=1500
 # vm: TOPOLOGY=netns VM_TIMEOUT=1500 VM_ENV=CONNECTIONS=200
@@ -17,7 +17,7 @@
 modprobe -a rdma_ucm
 TRAFFIC_SECONDS=180
 
-# both NAME READY SERVER CLIENT: two programs; READY is a command that succeeds once the server can be called.
+# both NAME READY SERVER CLIENT: runs two programs; READY is a command that succeeds once the server accepts.
 both() {
 	local name=$1 ready=$2 rc_server=0 rc_client=0 pid
 	mark "$name"
@@ -25,7 +25,7 @@ both() {
 	pid=$!
 	within 30 $ready
 	at_peer timeout "$TRAFFIC_SECONDS" $4 >/tmp/client 2>&1 || rc_client=$?
-	# Some serve for ever.
+	# Some servers never end.
 	[ -z "${STOP-}" ] || kill "$(pgrep -P "$pid")" 2>/dev/null
 	wait "$pid" || rc_server=$?
 	[ -z "${STOP-}" ] || rc_server=0
@@ -41,11 +41,11 @@ both() {
 	return 1
 }
 
-# A server of sockets that forks begins as one of TCP.
+# A server of rsockets that forks listens on TCP first.
 listens() { cm_listens || ss -Hltn 'sport = :7471' | grep -q .; }
 
-# managed SERVER CLIENT: two programs that meet over the connection manager. What they need beside the
-# name of the program is given as text.
+# managed SERVER CLIENT: runs two programs that connect through the connection manager, given as text with their
+# arguments.
 managed() { both "$1 / $2" listens "$1" "$2"; }
 
 # ---- libibverbs ------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ events() {
 	within 10 grep -qiE "port.active" /tmp/events
 	kill "$(pgrep -P "$pid")"
 	wait "$pid"
-	check "ibv_asyncwatch sees the link go" grep -qiE "port.err" /tmp/events
-	check "ibv_asyncwatch sees the link come" grep -qiE "port.active" /tmp/events
+	check "ibv_asyncwatch reports the link down" grep -qiE "port.err" /tmp/events
+	check "ibv_asyncwatch reports the link up" grep -qiE "port.active" /tmp/events
 	address "$NETDEV" "$ADDR" "$ADDR6" 2>/dev/null
 	gid_index "$DEV" "$ADDR" >/dev/null
 	gid_index "$DEV" "$ADDR6" >/dev/null
@@ -110,7 +110,7 @@ more_connections() {
 	managed "ucmatose -b $ADDR -c 1 -m" "ucmatose -s $ADDR -c 1 -m"
 	STOP=1 managed "rping -s -a $ADDR -C 5 -P" "rping -c -a $ADDR -C 5"
 	managed "rping -s -a $ADDR -C 5 -q" "rping -c -a $ADDR -C 5 -q"
-	# On one device the ends must not choose the same numbers.
+	# On one device the ends must not choose the same QP numbers.
 	managed "cmtime -b $ADDR -c 20" "cmtime -s $ADDR -c 20 -q 200000"
 	managed "cmtime -b $ADDR -c ${CONNECTIONS:-1000} -n 2" \
 		"cmtime -s $ADDR -c ${CONNECTIONS:-1000} -n 2 -q 200000"
@@ -145,7 +145,7 @@ sockets() {
 	managed "riostream -S 65536 -C 5 -I 5" "riostream -s $ADDR -S 65536 -C 5 -I 5"
 	head -c 3000000 /dev/urandom >/tmp/from
 	STOP=1 managed "rcopy" "rcopy /tmp/from $ADDR:/tmp/to"
-	check "the copy is what was copied" cmp /tmp/from /tmp/to
+	check "rcopy copies the file unchanged" cmp /tmp/from /tmp/to
 }
 
 pingpongs
@@ -155,5 +155,5 @@ more_connections
 groups
 sockets
 events
-check "every connection identifier is gone" not sh -c 'rdma resource show cm_id | grep lqpn'
+check "no connection identifier is left" not sh -c 'rdma resource show cm_id | grep lqpn'
 finish

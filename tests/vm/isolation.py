@@ -379,8 +379,8 @@ def by_connection(told):
 
 ATTEMPTS = [by_offsets, by_handles, by_remote_key, by_local_key, by_windows, to_invalidate, by_forged_keys,
             by_connection, by_datagrams]
-NOT_FOR_RXE = {by_offsets: "all contexts share their offsets", by_handles: "knows fewer commands",
-               by_local_key: "flushes the request", by_windows: "trusts what user space writes",
+NOT_FOR_RXE = {by_offsets: "all contexts share their offsets", by_handles: "has fewer commands",
+               by_local_key: "flushes the request", by_windows: "trusts data written by user space",
                to_invalidate: "acknowledges it", by_connection: "takes packets from every queue pair there",
                by_datagrams: "takes packets from every socket"}
 KINDS = [nobody, powerless, elsewhere]

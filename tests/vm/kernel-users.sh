@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The kernel's other users of verbs, each tried once with real data: NFS over RDMA, iSER, SRP, and between
-# two machines RDS. NVMe has a test of its own. KERNEL_USERS="nfs iser srp" chooses.
+# The kernel's other users of verbs, each tested once with real data: NFS over RDMA, iSER, SRP, and between two
+# machines RDS. NVMe has a separate test. KERNEL_USERS="nfs iser srp" selects.
 #
 # machine: VM_IMAGE=suites VM_TIMEOUT=900
 # vm: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1200
@@ -25,7 +25,7 @@ serve_nfs() {
 	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
 	exportfs -o rw,fsid=0,insecure,no_root_squash,no_subtree_check '*:/srv/nfs'
 	rpc.mountd -N 3 || return 1
-	# The grace period would hold the first write up.
+	# The grace period would delay the first write.
 	echo 10 >/proc/fs/nfsd/nfsv4leasetime
 	echo 10 >/proc/fs/nfsd/nfsv4gracetime
 	rpc.nfsd -N 3 -V 4.2 2 || return 1
@@ -46,8 +46,8 @@ stop_nfs() {
 nfs() {
 	check "NFS is served over RDMA" serve_nfs
 	check "NFS is mounted" mount_nfs
-	check "it is proto=rdma" grep -q 'proto=rdma' /proc/mounts
-	check "8 MiB through NFS" copy_nfs
+	check "the mount uses proto=rdma" grep -q 'proto=rdma' /proc/mounts
+	check "8 MiB are copied through NFS" copy_nfs
 	check "NFS is unmounted" stop_nfs
 }
 
@@ -109,14 +109,14 @@ remove_iser_target() {
 }
 
 iser() {
-	check "an iSER target" make_iser_target
-	check "iSER log-in" log_in
-	check "8 MiB over iSER" copy_disk
-	check "iSER log-out" log_out
-	check "the iSER target goes" remove_iser_target
+	check "an iSER target is created" make_iser_target
+	check "iSER logs in" log_in
+	check "8 MiB are copied over iSER" copy_disk
+	check "iSER logs out" log_out
+	check "the iSER target is removed" remove_iser_target
 }
 
-# The target calls a port by the lower half of its first GID.
+# The target names a port by the lower half of its first GID.
 port_name() { cut -d: -f5-8 "/sys/class/infiniband/$DEV/ports/1/gids/0"; }
 
 make_srp_target() {
@@ -154,11 +154,11 @@ remove_srp_target() {
 }
 
 srp() {
-	check "an SRP target" make_srp_target
-	check "SRP log-in" log_in_srp
-	check "8 MiB over SRP" copy_disk
-	check "SRP log-out" log_out_srp
-	check "the SRP target goes" remove_srp_target
+	check "an SRP target is created" make_srp_target
+	check "SRP logs in" log_in_srp
+	check "8 MiB are copied over SRP" copy_disk
+	check "SRP logs out" log_out_srp
+	check "the SRP target is removed" remove_srp_target
 }
 
 # ---- RDS -------------------------------------------------------------------------------------
@@ -166,9 +166,9 @@ srp() {
 rds() {
 	modprobe -a rds rds_rdma || { not_ok "RDS loads"; return; }
 	barrier
-	check "1000 datagrams through RDS and back" timeout 200 python3 /ferroce/rds.py "$NODE" "$ADDR" "$PEER_ADDR"
+	check "1000 datagrams return through RDS" timeout 200 python3 /ferroce/rds.py "$NODE" "$ADDR" "$PEER_ADDR"
 	rds-info -I 2>/dev/null | note
-	check "they went over RDMA" sh -c "dmesg | grep -q 'RDS/IB.*$PEER_ADDR.*version'"
+	check "the datagrams used RDMA" sh -c "dmesg | grep -q 'RDS/IB.*$PEER_ADDR.*version'"
 	barrier
 }
 
@@ -176,7 +176,7 @@ if [ "$TOPOLOGY" = pair ]; then
 	rds
 	finish
 fi
-check "a disk to serve" make_store
+check "a backing store is created" make_store
 for user in ${KERNEL_USERS:-nfs iser srp}; do "$user"; done
 skip "9P" "no server of the distribution speaks 9P over RDMA"
 skip "SMB Direct, SMC-R, RTRS" "the stock kernel has no such module"

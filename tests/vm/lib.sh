@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # For scripts that run in a guest: devices, namespaces, traffic, and results in KTAP.
-# Sourced as `. "$VM_LIB"`. The environment tells a script where it is:
+# Sourced as `. "$VM_LIB"`. The environment describes the set-up:
 #
 #	NODE        a, or b on the second machine of TOPOLOGY=pair
-#	DRIVER      ferroce, rxe or none      PEER_DRIVER   the same of the other end
+#	DRIVER      ferroce, rxe or none      PEER_DRIVER   the driver of the other end
 #	DEV         fr0 or rxe0               PEER_DEV      the device at the other end
 #	NETDEV      below DEV                 PEER_NETDEV
 #	ADDR ADDR6  IPv4 and IPv6 of DEV      PEER_ADDR PEER_ADDR6
-#	LOCAL_PATH  0: ferroce sends to peers on this machine, too, through the network
-#	VERIFY_ICRC 1: ferroce checks the ICRC of what never left the machine, too
-#	KERNEL      which one of vm.sh's      SLOWNESS      how many times slower than stock it is
+#	LOCAL_PATH  0: ferroce uses the network to reach peers on this machine, too
+#	VERIFY_ICRC 1: ferroce checks the ICRC of packets that never left the machine, too
+#	KERNEL      one of vm.sh's            SLOWNESS      how many times slower than stock it is
 #	GID4 GID6   indices of their GIDs     PEER_GID4 PEER_GID6 (when the peer is in this kernel)
 #
 #	single   v0 (10.0.0.1) ------ v1        one device, on v0; the peer is the device itself
-#	netns    v0 (10.0.0.1) ------ v1 (10.0.0.2) in namespace b, with a device of its own
+#	netns    v0 (10.0.0.1) ------ v1 (10.0.0.2) in namespace b, with its own device
 #	pair     eth0 (10.0.0.1) of machine a ------ eth0 (10.0.0.2) of machine b
 #
 # The veth and the wire have an MTU of 4200, so that a path MTU of 4096 fits.
@@ -26,7 +26,7 @@ KO=/ferroce/ferroce.ko
 
 # ---- setting up ------------------------------------------------------------------------------
 
-# vm_set_up: what the topology asks for. Called by the guest before the script.
+# vm_set_up: creates the topology. Called by the guest before the script.
 vm_set_up() {
 	local a=(10.0.0.1 fd00::1) b=(10.0.0.2 fd00::2)
 	set -a
@@ -70,7 +70,7 @@ vm_set_up() {
 	set +a
 }
 
-# device_name DRIVER NUMBER: librxe wants no particular name; these tell readers who is who.
+# device_name DRIVER NUMBER: librxe requires no particular name; these show the driver.
 device_name() {
 	case $1 in
 	ferroce) echo "fr$2" ;;
@@ -122,7 +122,7 @@ set_up_peer() {
 	PEER_GID4=$(gid_index "$PEER_DEV" "$PEER_ADDR") PEER_GID6=$(gid_index "$PEER_DEV" "$PEER_ADDR6")
 }
 
-# gid_of ADDRESS: how sysfs writes the GID of an address of ours (a dotted quad or fd00::N).
+# gid_of ADDRESS: prints the GID of an address of ours (a dotted quad or fd00::N) as sysfs writes it.
 gid_of() {
 	case $1 in
 	*.*.*.*)
@@ -134,8 +134,8 @@ gid_of() {
 	esac
 }
 
-# gid_index DEVICE ADDRESS: waits for the GID, which the core adds in a work item. Only the first few
-# entries are read: a table may have a thousand, and each is a file.
+# gid_index DEVICE ADDRESS: waits for the GID, which the core adds in a work item. Reads only the first few entries: a
+# table may have a thousand, and each is a file.
 gid_index() {
 	local gid i try text
 	gid=$(gid_of "$2")
@@ -161,7 +161,8 @@ not_ok() {
 	KTAP_FAILED=$((KTAP_FAILED + 1))
 }
 
-# skip NAME REASON: but a debug kernel has all that "this kernel has no" is said of, or was not built as it should be.
+# skip NAME REASON: skips a test. With the reason "this kernel has no ..." it fails on a debug kernel, which must have
+# everything.
 skip() {
 	case ${KERNEL-}-${*:2} in
 	debug-"this kernel has no "* | umdebug-"this kernel has no "*) not_ok "$1: ${*:2}" ;;
@@ -169,10 +170,10 @@ skip() {
 	esac
 }
 
-# note: a line, or what comes on standard input, as a comment of the result.
+# note: prints a line, or standard input, as comments of the result.
 note() { if [ $# -gt 0 ]; then echo "# $*"; else sed 's/^/# /'; fi; }
 
-# check NAME COMMAND...: the command must succeed. What it prints is shown when it does not.
+# check NAME COMMAND...: the command must succeed. Its output is shown if it fails.
 check() {
 	local name=$1 log rc
 	shift
@@ -188,7 +189,7 @@ check() {
 	rm -f "$log"
 }
 
-# check_fails NAME COMMAND...: the command must be refused, but not be killed or time out.
+# check_fails NAME COMMAND...: the command must fail, but neither be killed nor time out.
 check_fails() {
 	local name=$1 log rc=0
 	shift
@@ -204,7 +205,7 @@ check_fails() {
 	rm -f "$log"
 }
 
-# python_tests SCRIPT [ARGUMENT...]: tests in Python, whose results count with ours.
+# python_tests SCRIPT [ARGUMENT...]: runs tests in Python, whose results count with ours.
 python_tests() {
 	local log
 	log=$(mktemp)
@@ -216,46 +217,47 @@ python_tests() {
 		{ print; fflush() }' "$log"
 	KTAP_NUMBER=$((KTAP_NUMBER + $(grep -c '^\(not \)\?ok ' "$log")))
 	KTAP_FAILED=$((KTAP_FAILED + $(grep -c '^not ok ' "$log")))
-	check "$1 came to its end" grep -q '^1\.\.' "$log"
+	check "$1 runs to its end" grep -q '^1\.\.' "$log"
 	rm -f "$log"
 }
 
-# nothing_at_error_level: what users do is no error of the kernel; so neither the driver nor the core says one.
+# nothing_at_error_level: consumers cannot cause kernel errors, so neither the driver nor the core logs at that level.
 nothing_at_error_level() { ! dmesg --level=emerg,alert,crit,err | grep -E "ferroce|infiniband|$DEV"; }
 
-# log_is_not_flooded [LINES]: what others do to the driver, or make it do, fills no log, which has fewer lines of it. It
-# may be said, but not each time. The traces of an OOM killer are somebody else's, and other traces end the run.
+# log_is_not_flooded [LINES]: neither peers nor consumers can fill the log: it has fewer lines than this about the
+# driver. A message may appear, but not each time. Traces of the OOM killer are not the driver's, and other traces end
+# the run.
 log_is_not_flooded() {
 	dmesg | grep -vE 'ferroce-test:|\[ferroce\]$' | grep -E "ferroce|infiniband|$DEV" >/tmp/said
 	tail -n 20 /tmp/said
 	[ "$(wc -l </tmp/said)" -lt "${1:-100}" ]
 }
 
-# seeded [NUMBER]: from here on RANDOM goes by SEED, and by a number. Bash seeds it anew in each subshell, that is in
-# all that runs in the background or in `$(...)`: those seed it themselves, or leave chance alone.
+# seeded [NUMBER]: seeds RANDOM with SEED plus a number. Bash seeds it anew in each subshell, that is in the
+# background and in `$(...)`: those seed it themselves, or use no random numbers.
 seeded() { RANDOM=$((${SEED:-4791} + ${1:-0})); }
 
-# finish: the plan, and the script's exit code. The last line of every test.
+# finish: prints the plan, and exits with the script's exit code. The last line of every test.
 finish() {
 	echo "1..$KTAP_NUMBER"
 	[ "$KTAP_NUMBER" -gt 0 ] || { echo "# nothing was tested"; exit 1; }
 	exit $((KTAP_FAILED > 0))
 }
 
-# mark TEXT: into the kernel log, so that a reader finds the place.
+# mark TEXT: writes a marker into the kernel log for its readers.
 mark() { echo "ferroce-test: $*" >/dev/kmsg; }
 
 # ---- traffic ---------------------------------------------------------------------------------
 
-# Under emulation even a small transfer may take its time.
-TRAFFIC_SECONDS=${TRAFFIC_SECONDS:-60} # times SLOWNESS, as all that `timeout` gets
+# Under emulation even a small transfer may be slow.
+TRAFFIC_SECONDS=${TRAFFIC_SECONDS:-60} # times SLOWNESS, like every argument of `timeout`
 
-# at_peer COMMAND...: runs it where the peer lives, if that is in this kernel.
+# at_peer COMMAND...: runs the command in the peer's namespace, if the peer is in this kernel.
 at_peer() {
 	if [ "$TOPOLOGY" = netns ]; then ip netns exec b "$@"; else "$@"; fi
 }
 
-# Both machines of a pair meet here; no-op elsewhere. Each call has a port of its own.
+# Synchronizes both machines of a pair; no-op elsewhere. Each call uses a port of its own.
 BARRIER_PORT=5000
 barrier() {
 	[ "$TOPOLOGY" = pair ] || return 0
@@ -274,14 +276,14 @@ barrier() {
 	return 1
 }
 
-# cm_listens [COMMAND...]: whether an identifier of the connection manager listens, as `rdma` sees it when run by the
-# command, if there is one. The core calls it LISTEN a moment before it does, and rejects who comes in between.
+# cm_listens [COMMAND...]: whether an identifier of the connection manager listens, as `rdma` (run by the command, if
+# any) shows it. The core reports LISTEN shortly before it accepts, and rejects connections in between.
 cm_listens() { "$@" rdma resource show cm_id | grep -q LISTEN && sleep 0.1; }
 
-# mckey_joined: the mckey that writes to /tmp/server, a line at a time, is in its group and has posted its receives.
+# mckey_joined: whether the mckey that writes to /tmp/server has joined its group and posted its receives.
 mckey_joined() { grep -q 'joined dgid' /tmp/server; }
 
-# await_listener PORT: until a TCP server listens at our end (or, reversed, at the peer's).
+# await_listener PORT: waits until a TCP server listens at our end (or, reversed, at the peer's).
 await_listener() {
 	local try where=()
 	[ -z "${REVERSE-}" ] || where=(at_peer)
@@ -293,15 +295,14 @@ await_listener() {
 	return 1
 }
 
-# traffic NAME PORT SERVER CLIENT: two command lines that talk to each other; both must succeed. They are
-# given as text in which $dev, $gid4 and $gid6 stand for their own end's and $to for the server's
-# address. The server is at our end and the client at the peer's; REVERSE=1 turns that round. What
-# they printed is left in /tmp/server and /tmp/client.
+# traffic NAME PORT SERVER CLIENT: runs two command lines that communicate; both must succeed. They are given as text
+# in which $dev, $gid4 and $gid6 stand for their own end's and $to for the server's address. The server runs at our
+# end and the client at the peer's; REVERSE=1 swaps them. Their output is left in /tmp/server and /tmp/client.
 traffic() {
 	local name=$1 port=$2 server=$3 client=$4
 	local serve=1 connect=1 rc_server=0 rc_client=0 pid
 	if [ "$TOPOLOGY" = pair ]; then
-		# Each machine plays its own part of it.
+		# Each machine runs its own end.
 		case $NODE${REVERSE:+-reversed} in
 		a | b-reversed) connect= ;;
 		*) serve= ;;
@@ -318,7 +319,7 @@ traffic() {
 	barrier
 	if [ -n "$connect" ]; then run_end client "$client" >/tmp/client 2>&1 || rc_client=$?; fi
 	if [ -n "$serve" ]; then wait "$pid" || rc_server=$?; fi
-	# The pingpongs print what they find wrong with the data, but do not fail for it.
+	# The pingpongs report wrong data, but do not fail.
 	if grep -q 'invalid data' /tmp/server /tmp/client; then rc_server=invalid-data; fi
 	if [ "$rc_server" = 0 ] && [ "$rc_client" = 0 ]; then
 		ok "$name"
@@ -333,13 +334,13 @@ traffic() {
 	return 1
 }
 
-# run_end server|client COMMAND: one end of the traffic, in the right place.
+# run_end server|client COMMAND: runs one end of the traffic, in the right namespace.
 run_end() {
 	local dev=$DEV gid4=${GID4-} gid6=${GID6-} to=$ADDR where=() ours=
 	[ "$1" != server ] || ours=1
 	if [ -n "${REVERSE-}" ]; then if [ -n "$ours" ]; then ours=; else ours=1; fi; fi
 	if [ "$TOPOLOGY" = pair ]; then
-		# The other end is never in this kernel; the client calls the other machine.
+		# The other end is never in this kernel; the client connects to the other machine.
 		[ "$1" = server ] || to=$PEER_ADDR
 	else
 		if [ -z "$ours" ]; then dev=$PEER_DEV gid4=${PEER_GID4-} gid6=${PEER_GID6-} where=(at_peer); fi
@@ -349,8 +350,8 @@ run_end() {
 	"${where[@]}" timeout "$TRAFFIC_SECONDS" "$@"
 }
 
-# pingpong KIND FAMILY [OPTION...]: ibv_KIND_pingpong over IPv4 or IPv6, every byte validated. Only the GID
-# is of that family: the program's own TCP connection is IPv4, whatever it is given.
+# pingpong KIND FAMILY [OPTION...]: ibv_KIND_pingpong over IPv4 or IPv6, every byte validated. Only the GID is of that
+# family: the program's own TCP connection always uses IPv4.
 pingpong() {
 	local kind=$1 family=$2
 	shift 2
@@ -367,8 +368,8 @@ perftest() {
 		"$tool -d \$dev -x \$gid4 -F $*" "$tool -d \$dev -x \$gid4 -F $* \$to"
 }
 
-# managed NAME SERVER CLIENT: two programs of librdmacm, at one machine. The server is ready when the
-# core has its listening identifier.
+# managed NAME SERVER CLIENT: runs two programs of librdmacm on one machine. The server is ready when the core shows
+# its listening identifier.
 managed() {
 	local name=$1 rc_server=0 rc_client=0 try pid
 	mark "$name"

@@ -57,7 +57,7 @@ def claims():
     equal(context().query_device().max_mr_size, 2 ** 64 - 1)
     odp = attr.odp_caps
     equal(odp.general_caps, e.IBV_ODP_SUPPORT | e.IBV_ODP_SUPPORT_IMPLICIT)
-    equal(odp.rc_odp_caps & ODP_RC, ODP_RC, "what RC does on demand")
+    equal(odp.rc_odp_caps & ODP_RC, ODP_RC, "ODP operations of RC")
 
 
 def what_is_not():

@@ -2,9 +2,9 @@
 #
 # Middleware over verbs: UCX, libfabric, and Open MPI with four ranks.
 #
-#	single   v0 [DEV] ------ v1      all of them talk through one device
+#	single   v0 [DEV] ------ v1      all programs use one device
 #
-# MIDDLEWARE=all runs every program, else a sample.
+# MIDDLEWARE=all runs every program, otherwise a sample.
 #
 # machine: VM_IMAGE=suites VM_TIMEOUT=2400
 # vm: TOPOLOGY=single VM_IMAGE=suites VM_TIMEOUT=1500
@@ -16,7 +16,7 @@ modprobe -a rdma_ucm
 export UCX_NET_DEVICES=$DEV:1,$NETDEV UCX_IB_GID_INDEX=$GID4 UCX_LOG_LEVEL=error FI_VERBS_IFACE=$NETDEV
 PORT=13400
 
-# both NAME SERVER CLIENT: a server on its own port, which is $PORT in both texts, and a client.
+# both NAME SERVER CLIENT: runs a server on its own port, $PORT in both texts, and a client.
 both() {
 	local rc_server=0 rc_client=0 pid
 	PORT=$((PORT + 1))
@@ -37,7 +37,7 @@ both() {
 	not_ok "$1"
 }
 
-# ucx TRANSPORT TEST [OPTION...]: UCX over this transport, and TCP only to find each other.
+# ucx TRANSPORT TEST [OPTION...]: UCX over this transport, and TCP only for connection set-up.
 ucx() {
 	local transport=$1 test=$2
 	shift 2
@@ -46,12 +46,12 @@ ucx() {
 		"ucx_perftest -P 0 -p \$PORT $ADDR -t $test -w 1 $*"
 }
 
-# uct TRANSPORT TEST [OPTION...]: the layer below it, which drives one transport of one device.
+# uct TRANSPORT TEST [OPTION...]: the layer below UCP, which drives one transport of one device.
 uct() {
 	local transport=$1 test=$2
 	shift 2
 	export UCX_TLS=all
-	# The server is told the test by its client, but not the device.
+	# The client sends the test to the server, but not the device.
 	both "ucx_perftest uct $transport $test $*" "ucx_perftest -P 0 -p \$PORT -x $transport -d $DEV:1" \
 		"ucx_perftest -P 0 -p \$PORT $ADDR -x $transport -d $DEV:1 -t $test -w 1 $*"
 }
@@ -61,7 +61,7 @@ ucx_sample() {
 	ucx rc_verbs tag_bw -n 20 -s 1048576
 	ucx rc_verbs ucp_put_bw -n 50 -s 65536
 	ucx rc_verbs ucp_fadd -n 50 -s 8
-	# By the IPv6 GID: UCX 1.18 drops what comes from an IPv4 one, on any RoCE device.
+	# With the IPv6 GID: UCX 1.18 drops packets from an IPv4 one, on any RoCE device.
 	UCX_IB_GID_INDEX=$GID6
 	ucx ud_verbs tag_lat -n 100 -s 8
 	ucx ud_verbs tag_bw -n 20 -s 65536
@@ -90,7 +90,7 @@ ucx_all() {
 	UCX_IB_GID_INDEX=$GID4
 }
 
-# fabric PROVIDER [OPTION...]: fi_pingpong, which checks what it gets.
+# fabric PROVIDER [OPTION...]: fi_pingpong, which checks the data.
 fabric() {
 	local provider=$1
 	shift
@@ -112,10 +112,10 @@ libfabric() {
 	[ "$DRIVER" = rxe ] || fabric "'verbs;ofi_rxm'" -e rdm -d "$DEV" -S all
 }
 
-# mpi RANKS TRANSPORT: a ring, reductions and one-sided operations, the results checked by mpi.py.
+# mpi RANKS TRANSPORT: a ring, reductions and one-sided operations, with results checked by mpi.py.
 mpi() {
 	export UCX_TLS=$2,tcp:aux,self
-	check "Open MPI, $1 ranks over $2" timeout 800 mpirun --allow-run-as-root --oversubscribe -n "$1" \
+	check "Open MPI computes with $1 ranks over $2" timeout 800 mpirun --allow-run-as-root --oversubscribe -n "$1" \
 		--mca pml ucx --mca osc ucx --mca btl ^openib --mca plm isolated python3 /ferroce/mpi.py
 }
 

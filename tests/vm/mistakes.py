@@ -65,9 +65,7 @@ def out_of_bounds():
 
 
 def no_rights():
-    """An access without the right of the region completes with a remote access error, of the QP with an invalid
-    request
-    """
+    """An access without the region's right is a remote access error, without the QP's an invalid request"""
     read_only = {"access": e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ}
     write_only = {"access": e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE}
     remote_access(WRITE, lambda b: b.remote(), b=read_only)
@@ -131,9 +129,7 @@ def read_into_constant():
 
 
 def short_receive():
-    """A message longer than the receive completes with a length error there and an invalid request error at the
-    sender
-    """
+    """A message longer than the receive is a length error there, and an invalid request at the sender"""
     not_for_rxe("LOC_QP_OP_ERR")
     forget_events()
     for length in (65, 5000):
@@ -226,7 +222,7 @@ def waits_grow():
 
 def seven_retries():
     """A retry_cnt of 7 means seven retries, not infinitely many"""
-    not_for_rxe("7 is for ever")
+    not_for_rxe("7 is unlimited")
     with pair(timeout=QUICK_TIMEOUT, retry_cnt=7) as (a, b):
         b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
         a.send(WRITE, pieces=[a.sge(0, 4)], remote=b.remote())

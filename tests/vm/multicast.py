@@ -165,9 +165,7 @@ def wrong_key():
 
 @closing
 def number_and_address_agree():
-    """A datagram with a QP number and a group's address, or the multicast QPN and a host's address, is dropped and
-    counted
-    """
+    """A datagram to a group's address needs the multicast QPN, and one to a host's address must not have it"""
     not_for_rxe("joins no group")
     a, b = opened(), opened(PEER)
     a.attach(GROUPS[4])

@@ -123,7 +123,7 @@ def windows():
             a.qp.bind_mw(window["is"], MWBind(info, e.IBV_SEND_SIGNALED, at))
 
         def bound(at, kind):
-            # The library does not know the window's key if the doorbell failed.
+            # The library has no key for the window if the doorbell failed.
             done(a, at, "bind")
             another(kind)
 

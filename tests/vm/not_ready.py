@@ -37,9 +37,9 @@ def asks(seconds, pause, more=1):
     start, before = time.monotonic(), asked()
     time.sleep(seconds)
     times, took = asked() - before, time.monotonic() - start
-    print(f"# asked {times} times in {took:.2f} s", flush=True)
-    true(times > 3 * 7, f"asked only {times} times in {took:.2f} s")
-    true(times <= took / pause + more, f"asked {times} times in {took:.2f} s, with pauses of {pause} s")
+    print(f"# {times} retries in {took:.2f} s", flush=True)
+    true(times > 3 * 7, f"only {times} retries in {took:.2f} s")
+    true(times <= took / pause + more, f"{times} retries in {took:.2f} s, with pauses of {pause} s")
 
 
 def asks_no_more():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# NVMe over RDMA, target and host on one device: the kernel's own users of the verbs. Data are written and
-# verified, the controller is reset, loses its link in mid-I/O, and loses its device.
+# NVMe over RDMA, target and host on one device: kernel ULPs. Data are written and verified, the controller is reset,
+# loses its link in mid-I/O, and loses its device.
 #
 #	nvme host ---- nvme-rdma ---- [DEV] ---- nvmet-rdma ---- null_blk, in memory
 #
@@ -13,7 +13,7 @@
 
 NQN=nqn.2024-01.org.ferroce:test
 TARGET=/sys/kernel/config/nvmet
-# Seconds until a lost controller tries again.
+# Seconds until a lost controller reconnects.
 DELAY=3
 
 # ---- target ----------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ state_is() { [ "$(cat /sys/class/nvme/nvme*/state)" = "$1" ]; }
 
 disconnect() { nvme disconnect -n "$NQN" && within 60 no_disk; }
 
-# copies BLOCK-SIZE: 8 MiB there and back again, past the page cache.
+# copies BLOCK-SIZE: 8 MiB to the disk and back, bypassing the page cache.
 copies() {
 	head -c 8M /dev/urandom >/tmp/there
 	dd if=/tmp/there "of=/dev/$(disk)" bs="$1" oflag=direct status=none &&
@@ -84,8 +84,8 @@ link_up() {
 	gid_index "$DEV" "$ADDR" >/dev/null
 }
 
-# The reads and writes must only be late, and nothing of them wrong. The host notices by its keep-alive, and is
-# back when it has tried once more.
+# Reads and writes may be late, but not wrong. The host detects the loss by its keep-alive timeout, and is live again
+# after a reconnect.
 flap_in_mid_io() {
 	local pid rc=0
 	verified flap --rw=randwrite --bs=4k --iodepth=8 --size=4m --time_based=0 --rate_iops=200 &
@@ -98,7 +98,7 @@ flap_in_mid_io() {
 	wait "$pid" && [ "$rc" = 0 ]
 }
 
-# must NAME COMMAND...: a check without which nothing that follows says anything.
+# must NAME COMMAND...: a check whose failure makes all later ones meaningless.
 must() {
 	local failed=$KTAP_FAILED
 	check "$@"
@@ -108,41 +108,41 @@ must() {
 # ---- tests -----------------------------------------------------------------------------------
 
 must "the target listens" make_target
-check "discover" sh -c "nvme discover -t rdma -a $ADDR -s 4420 | grep $NQN"
+check "nvme discovers the target" sh -c "nvme discover -t rdma -a $ADDR -s 4420 | grep $NQN"
 for options in "" "-i 2" "-i 1 -Q 16"; do
-	must "connect $options" connect $options
-	check "8 MiB in 64 KiB blocks $options" copies 64k 65536
-	check "8 MiB in 1 MiB blocks $options" copies 1M 1048576
+	must "nvme connects $options" connect $options
+	check "8 MiB are copied in 64 KiB blocks $options" copies 64k 65536
+	check "8 MiB are copied in 1 MiB blocks $options" copies 1M 1048576
 	check "fio verifies random 4 KiB writes $options" verified small --rw=randrw --bs=4k --iodepth=16 --size=4m
-	check "disconnect $options" disconnect
+	check "nvme disconnects $options" disconnect
 done
-must "connect again" connect -i 2
+must "nvme connects again" connect -i 2
 check "fio verifies 1 MiB writes" verified big --rw=write --bs=1m --iodepth=4 --size=32m
-check "a file system" file_system
-check "reset" nvme reset "/dev/$(disk | sed s/n1//)"
+check "a file system keeps its files" file_system
+check "the controller is reset" nvme reset "/dev/$(disk | sed s/n1//)"
 check "the controller is live after the reset" within 60 state_is live
-check "8 MiB after the reset" copies 64k 65536
+check "8 MiB are copied after the reset" copies 64k 65536
 if [ "$DRIVER" = rxe ]; then
-	skip "the link goes down and up in mid-I/O" "rdma_rxe never connects again (its QP1 stays in ERR)"
+	skip "I/O survives a link flap" "rdma_rxe never connects again (its QP1 stays in ERR)"
 else
-	check "the link goes down and up in mid-I/O" flap_in_mid_io
-	check "8 MiB after the link came back" copies 64k 65536
+	check "I/O survives a link flap" flap_in_mid_io
+	check "8 MiB are copied after the link came back" copies 64k 65536
 fi
-check "rdma link del with a connected controller" rdma link del "$DEV"
-check "the device is gone" within 60 not has_device "$DEV"
-check "disconnect without a device" disconnect
+check "rdma link del removes a device with a connected controller" rdma link del "$DEV"
+check "the device is removed" within 60 not has_device "$DEV"
+check "nvme disconnects without a device" disconnect
 check "the port closes" close_port
-must "a new device" add_device "$DEV" "$DRIVER" "$NETDEV"
+must "a new device is added" add_device "$DEV" "$DRIVER" "$NETDEV"
 gid_index "$DEV" "$ADDR" >/dev/null
-check "the port opens on it" open_port
-must "connect to it" connect -i 1
-check "8 MiB over it" copies 64k 65536
-check "disconnect from it" disconnect
+check "the port opens on the new device" open_port
+must "nvme connects to the new device" connect -i 1
+check "8 MiB are copied over the new device" copies 64k 65536
+check "nvme disconnects from the new device" disconnect
 close_port
 rmdir "$TARGET/ports/1"
 echo 0 >"$TARGET/subsystems/$NQN/namespaces/1/enable"
 rmdir "$TARGET/subsystems/$NQN/namespaces/1" "$TARGET/subsystems/$NQN"
-check "a user unloads" within 20 rmmod nvmet_rdma
-check "the other user unloads" within 20 rmmod nvme_rdma
+check "nvmet_rdma unloads" within 20 rmmod nvmet_rdma
+check "nvme_rdma unloads" within 20 rmmod nvme_rdma
 check "the driver unloads" unload "$DRIVER"
 finish

@@ -325,9 +325,7 @@ def fill_inboxes(stack, memory, count):
 
 
 def in_sum():
-    """Packets that wait for a page that never comes are limited to a share of memory in sum, and other queue pairs
-    proceed
-    """
+    """Packets that wait for absent pages are limited to a share of memory, and other queue pairs proceed"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
     with open("/proc/meminfo", encoding="ascii") as file:
         memory = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemTotal"))

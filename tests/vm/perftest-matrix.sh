@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# perftest: every program, with every option that says something to a driver. The figures are not judged.
-# MATRIX says which part: sample (the default), rc, or others (UC, UD, atomics, SRQ, multicast).
+# perftest: every program, with every option that matters to a driver. The results are not judged. MATRIX selects a
+# part: sample (the default), rc, or others (UC, UD, atomics, SRQ, multicast).
 #
 # machine: VM_TIMEOUT=3000
 # vm: TOPOLOGY=netns VM_TIMEOUT=2400
@@ -17,11 +17,11 @@ TRAFFIC_SECONDS=180
 
 modprobe -a rdma_ucm
 n=${PERFTEST_ROUNDS:-100}
-# More than a receive queue takes must never be on its way to it: not every transport waits.
+# Fewer messages in flight than a receive queue holds: unreliable transports do not wait.
 unreliable=50
 group=0:0:0:0:0:0:0:0:0:0:255:255:239:1:1:5
 
-# A server that the connection manager serves does not listen for TCP.
+# A server of the connection manager does not listen on TCP.
 await_listener() {
 	local try
 	for try in {1..300}; do
@@ -31,7 +31,7 @@ await_listener() {
 	done
 }
 
-# each TOOLS -- OPTIONS...: every one of the programs with every set of options.
+# each TOOLS OPTIONS...: runs each of the programs with each set of options.
 each() {
 	local tools=$1 tool options
 	shift
@@ -45,7 +45,7 @@ each() {
 	done
 }
 
-# refused REASON TOOL OPTION...: what perftest itself does not do. Both ends have to say so at once.
+# refused REASON TOOL OPTION...: an unsupported option of perftest itself. Both ends must fail at once.
 refused() {
 	local reason=$1 log=/tmp/refused
 	shift
@@ -98,8 +98,7 @@ unreliable() {
 		each "ib_send_bw" "-c $transport -e $size" "-c $transport -b $size" "-c $transport -q 8 -s 1024" \
 			"-c $transport -b -q 8 -e -s 1024" "-c $transport -l 8 -s 512 -n 48" "-c $transport -Q 1 $size"
 	done
-	# Messages up to 8 MiB both ways, and no peer tells a UC sender to wait: one packet lost, and perftest waits
-	# for ever.
+	# Messages up to 8 MiB both ways, and UC has no flow control: perftest waits forever after one lost packet.
 	each "ib_send_bw ib_write_bw" "-c UC -b -a -n 5"
 	each "ib_write_bw" "-c UC -b" "-c UC -q 8" "-c UC -b -q 8" "-c UC -l 8 -s 512 -n 48" "-c UC --write_with_imm"
 	each "ib_send_bw ib_send_lat" "-c UD -R -s 1024" "-c UD -a -R -n 5"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# rdma-core's own tests, as the distribution installs them, over a device that talks to itself. What each
-# has to come to stands in pyverbs.list. PYVERBS="PATTERN..." runs some of them.
+# rdma-core's own tests, as the distribution installs them, over a device that is its own peer. pyverbs.list names the
+# expected outcomes. PYVERBS="PATTERN..." selects tests.
 #
 # machine: VM_TIMEOUT=2400
 # vm: TOPOLOGY=single VM_TIMEOUT=2400

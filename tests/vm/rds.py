@@ -35,7 +35,7 @@ def ask(endpoint, peer):
         while data == HELLO:
             data, sender = endpoint.recvfrom(65536)
         assert sender == peer, sender
-        assert data == payload(number), f"datagram {number}: {len(data)} bytes that are not what was sent"
+        assert data == payload(number), f"datagram {number}: {len(data)} bytes that differ from those sent"
     # The last datagram must arrive before the socket is closed.
     endpoint.sendto(END, peer)
     assert endpoint.recvfrom(16) == (END, peer)

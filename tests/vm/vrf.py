@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Packets that arrive through a VRF, another network of the same namespace. UDP does not deliver them to sockets outside
-the VRF, and the device must not accept them either, single or coalesced.
+"""Packets that arrive through a VRF, another network of the same namespace.
+
+UDP does not deliver them to sockets outside the VRF, and the device must not accept them either, single or coalesced.
 
 	DEV over v0 ------ PEER_DEV over v1, in namespace b
 """

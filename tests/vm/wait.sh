@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Waiting for conditions with a limit, the driver's coming and going, and neighbours: for tests that change what the
-# set-up made. Sourced by lib.sh.
+# Waits with time limits, loading and unloading of the driver, and neighbours: for tests that change the set-up.
+# Sourced by lib.sh.
 
-# within SECONDS COMMAND...: until the command succeeds; fails when time is up. A slow kernel gets more.
+# within SECONDS COMMAND...: waits until the command succeeds; fails after the time, which is longer on a slow kernel.
 within() {
 	local end=$(($(date +%s%N) + $1 * ${SLOWNESS:-1} * 1000000000)) late=
 	shift
-	# Once more after the end: a machine that stood still has not looked.
+	# Tries once more after the end, because a stalled machine has not tried.
 	until "$@" >/dev/null 2>&1; do
 		[ -z "$late" ] || { echo "not within the time: $*"; return 1; }
 		sleep 0.05
@@ -17,7 +17,7 @@ within() {
 
 not() { ! "$@"; }
 
-# module DRIVER: its name as lsmod has it.
+# module DRIVER: prints its module name.
 module() {
 	case $1 in
 	ferroce) echo ferroce ;;
@@ -25,10 +25,10 @@ module() {
 	esac
 }
 
-# references DRIVER: what holds the module.
+# references DRIVER: prints the reference count of the module.
 references() { cat "/sys/module/$(module "$1")/refcnt"; }
 
-# unload DRIVER: devices that are there go with it.
+# unload DRIVER: removes the module with its devices.
 unload() { rmmod "$(module "$1")"; }
 
 has_device() { [ -e "/sys/class/infiniband/$1" ]; }
@@ -39,10 +39,10 @@ port_state() { rdma link show "$1/1" | sed -n 's/.* state \([A-Z]*\).*/\1/p'; }
 # port_is DEVICE STATE
 port_is() { [ "$(port_state "$1")" = "$2" ]; }
 
-# netdev_of DEVICE: the netdev that the core reports.
+# netdev_of DEVICE: prints the netdev that the core reports.
 netdev_of() { rdma link show "$1/1" | sed -n 's/.* netdev \([^ ]*\).*/\1/p'; }
 
-# attribute DEVICE NAME: one line of ibv_devinfo.
+# attribute DEVICE NAME: prints one line of ibv_devinfo.
 attribute() { ibv_devinfo -v -d "$1" | sed -n "s/^[[:space:]]*$2:[[:space:]]*//p" | head -n 1; }
 
 # attribute_is DEVICE NAME PATTERN
@@ -59,14 +59,14 @@ has_gid() {
 	return 1
 }
 
-# qps DEVICE: how many queue pairs of user space there are.
+# qps DEVICE: prints the number of user-space QPs.
 qps() { rdma resource show qp link "$1" 2>/dev/null | grep -c "pid"; }
 
 # has_qp DEVICE STATE
 has_qp() { rdma resource show qp link "$1" | grep -q "type RC state $2"; }
 
-# keep_neighbours: each end knows for good where the other's IPv4 address is. ARP has no checksum: what a wire damages
-# of it would be a wrong neighbour, for long.
+# keep_neighbours: gives each end a permanent neighbour entry for the other's IPv4 address. ARP has no checksum, so a
+# bad wire could cause a wrong entry for a long time.
 keep_neighbours() {
 	local ours theirs
 	ours=$(<"/sys/class/net/$NETDEV/address") theirs=$(at_peer cat "/sys/class/net/$PEER_NETDEV/address") &&
@@ -74,8 +74,8 @@ keep_neighbours() {
 		at_peer ip neigh replace "$ADDR" lladdr "$ours" dev "$PEER_NETDEV" nud permanent
 }
 
-# kernel_memory: what the kernel holds and cannot give back, in KiB. With KASAN, what was freed is kept until its cache
-# is made to shrink.
+# kernel_memory: prints the unreclaimable memory of the kernel, in KiB. With KASAN, freed memory is kept until its
+# cache is shrunk.
 kernel_memory() {
 	local cache
 	sync

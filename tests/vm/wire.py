@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A peer that sends what it likes to port 4791: wire.py TARGETS COUNT.
+"""A malicious peer that sends to port 4791: wire.py TARGETS COUNT.
 
-It listens to its own end of the wire, and sends: packets of the real peer with some fields changed; requests and
-responses of its own making, with the PSN that is expected, keys that it should not have, and some fields changed;
-management datagrams to queue pair 1, and datagrams to a group; and noise. Most have a right ICRC, or all would be
-dropped at one place. TARGETS is a JSON file, see hostile_wire.py, which starts this, and gets the last line.
-SEED steers the chance; what is heard depends on time, too.
+Listens at its own end of the wire, and sends: packets of the real peer with some fields changed; requests and
+responses of its own, with the expected PSN, keys that it should not have, and some fields changed; management
+datagrams to QP 1, and datagrams to a group; and noise. Most have a correct ICRC, otherwise all would be dropped at
+the same check. TARGETS is a JSON file, see hostile_wire.py, which starts this program and reads its last line. SEED
+is the seed of the random choices; the packets received also depend on timing.
 """
 
 import collections
@@ -30,7 +30,7 @@ PACKET_OUTGOING = 4
 # struct virtio_net_hdr: needs a checksum; VIRTIO_NET_HDR_GSO_UDP_L4.
 NEEDS_CSUM, GSO_UDP_L4 = 1, 5
 ENDS = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
-# What begins a message, on any connection and on a reliable one; what goes on with it, and what ends it.
+# Opcodes that begin a message: on any connection, and on a reliable one; opcodes that continue it, and that end it.
 BEGIN = (f.SEND_FIRST, f.SEND_ONLY, f.SEND_ONLY_IMM, f.WRITE_FIRST, f.WRITE_ONLY, f.WRITE_ONLY_IMM)
 BEGIN_RELIABLE = BEGIN + (f.READ, f.SWAP, f.ADD, f.FLUSH, f.ATOMIC_WRITE, f.SEND_ONLY_INV)
 GO_ON = {f.SEND_FIRST: f.SEND_MIDDLE, f.WRITE_FIRST: f.WRITE_MIDDLE}
@@ -38,8 +38,8 @@ END = {f.SEND_FIRST: (f.SEND_LAST, f.SEND_LAST_IMM), f.WRITE_FIRST: (f.WRITE_LAS
 REQUESTS = (*BEGIN, *GO_ON.values(), *sum(END.values(), ()), f.SEND_LAST_INV)
 WITH_DATA = REQUESTS + (f.SEND_ONLY_INV,)
 ADDRESSED = (f.WRITE_FIRST, f.WRITE_ONLY, f.WRITE_ONLY_IMM, f.READ)
-# Management: classes, with methods and attributes that somebody may answer to. Of the subnet, its administration,
-# performance, and connections: what makes one, keeps one, ends one, or asks for a number.
+# Management classes with methods and attributes that the kernel may handle: subnet, its administration, performance,
+# and connections (messages that create, keep or end a connection, or look an identifier up).
 ASKED = (1, 2, 3, 5, 6)
 MANAGEMENT = ((0x01, ASKED, (1, 2, 0x10, 0x11, 0x12, 0x15)), (0x03, ASKED, (1, 0x11, 0x35, 0x38)),
               (0x04, ASKED, (1, 0x12, 0x15, 0x1D)), (0x07, (3,), range(0x10, 0x1B)), (0x07, (3,), range(0x10, 0x1B)))
@@ -47,7 +47,7 @@ WITH_IMM = (f.SEND_LAST_IMM, f.SEND_ONLY_IMM, f.WRITE_LAST_IMM, f.WRITE_ONLY_IMM
 
 
 class Wire:
-    """Our end of the wire: frames go out in batches, and everything that passes is heard."""
+    """Our end of the wire: sends frames in batches, and receives every frame that passes."""
 
     def __init__(self, interface):
         self.out = self.opened(interface, 0)
@@ -59,13 +59,13 @@ class Wire:
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.iovecs = ctypes.create_string_buffer(16 * BATCH)
         start = ctypes.addressof(self.iovecs)
-        # struct mmsghdr: no name, one piece each.
+        # struct mmsghdr: no name, one iovec each.
         self.heads = ctypes.create_string_buffer(
             b"".join(struct.pack("QQQQQQQQ", 0, 0, start + 16 * at, 1, 0, 0, 0, 0) for at in range(BATCH)), 64 * BATCH)
 
     @staticmethod
     def opened(interface, protocol, option=None):
-        """A packet socket of the interface."""
+        """Returns a packet socket of the interface."""
         found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         if option:
             found.setsockopt(SOL_PACKET, option, 1)
@@ -73,7 +73,7 @@ class Wire:
         return found
 
     def send(self, frames):
-        """Sends up to BATCH frames; returns which of them the kernel has refused."""
+        """Sends up to BATCH frames; returns the indices of those that the kernel refused."""
         whole = ctypes.create_string_buffer(b"".join(frames))
         at = ctypes.addressof(whole)
         for index, one in enumerate(frames):
@@ -89,16 +89,16 @@ class Wire:
         return refused
 
     def send_burst(self, whole, size):
-        """Sends one frame that is to be split into datagrams of that many bytes."""
+        """Sends one frame that the kernel splits into datagrams of that many bytes."""
         start = 34 if whole[12:14] == b"\x08\0" else 54
         head = struct.pack("=BBHHHH", NEEDS_CSUM, GSO_UDP_L4, start + 8, size, start, 6)
         try:
             self.bursts.send(head + whole)
         except OSError:
-            pass  # The kernel refuses sizes that make no sense.
+            pass  # The kernel refuses invalid sizes.
 
     def heard(self):
-        """Some frames that have passed: (whether it is the real peer's, its bytes)."""
+        """Yields frames that have passed: (whether the real peer sent it, its bytes)."""
         for _ in range(BATCH):
             try:
                 length, origin = self.ears.recvfrom_into(self.buffer)
@@ -108,30 +108,30 @@ class Wire:
 
 
 class Flow:
-    """One queue pair that is attacked, as a peer knows it."""
+    """One attacked QP, with the state that its peer has."""
 
     def __init__(self, told, ends):
         self.qpn, self.peer, self.service, self.mtu = told["qpn"], told["peer"], told["service"], told["mtu"]
         self.qkey = told.get("qkey", 0)
         self.ends = {name: bytes.fromhex(value) for name, value in ends[str(told["version"])].items()}
         self.ends["version"] = told["version"]
-        # What the victim expects next, and what it has asked for last: a PSN and an opcode.
+        # The PSN that the victim expects next, and its last request: PSN and opcode.
         self.expected = told["psn"]
         self.asked = (told["psn"], f.SEND_ONLY)
-        # The first opcode of a message that we are in the middle of, and how many of its packets are left.
+        # First opcode of the message in progress, and the number of its packets left.
         self.message, self.left = None, 0
         self.captured = collections.deque(maxlen=64)
 
     def from_peer(self, fields, length):
-        """The real peer has sent this."""
+        """Records a packet of the real peer."""
         fields["body"] = fields["body"][:self.mtu + 28]
         self.captured.append(fields)
         if fields["opcode"] & 0x1F not in f.RESPONSES:
-            # A burst passes as one frame.
+            # A super-packet passes as one frame.
             self.expected = fields["psn"] + max(1, (length - 54) // self.mtu) & 0xFFFFFF
 
     def from_victim(self, fields):
-        """The victim has sent this."""
+        """Records a packet of the victim."""
         opcode = fields["opcode"] & 0x1F
         if opcode == f.ACK:
             accepted = fields["body"][0] < 0x20
@@ -141,7 +141,7 @@ class Flow:
 
 
 class Attacker:
-    """Makes packets."""
+    """Creates packets."""
 
     def __init__(self, targets):
         self.chance = random.Random(SEED)
@@ -154,7 +154,7 @@ class Attacker:
         self.changes = [getattr(self, name) for name in dir(self) if name.startswith("change_")]
 
     def listen(self, wire):
-        """Learns from what passes."""
+        """Records the frames that pass."""
         for is_peers, data in wire.heard():
             fields = f.parse(data)
             if not fields:
@@ -173,7 +173,7 @@ class Attacker:
     # ---- packets -----------------------------------------------------------------------------
 
     def packet(self):
-        """One frame's fields."""
+        """Returns the fields of one frame."""
         chance = self.chance
         flow = chance.choice(self.flows)
         if chance.random() < 0.06:
@@ -200,13 +200,13 @@ class Attacker:
         return fields
 
     def base(self, flow, opcode, psn, body, size=0):
-        """Fields of a packet that is in order; `size` of its bytes are not the padding's, but for whole words."""
+        """Returns the fields of a valid packet; `size` is the length of its payload without padding."""
         return {**flow.ends, "opcode": opcode, "psn": psn, "qpn": flow.qpn, "body": body,
                 "sport": 0xC000 | flow.qpn & 0x3FFF, "ident": self.chance.randrange(1, 65536),
                 "flags": 0x40 | (-size & 3) << 4}
 
     def place(self, size):
-        """An address with so many bytes behind it, and a key: most are right, some are not."""
+        """Returns an address followed by that many bytes, and a key: mostly valid ones."""
         chance = self.chance
         address, length, key = self.targets["keys"][0]
         if chance.random() < 0.2:
@@ -215,11 +215,11 @@ class Attacker:
         return address + where, key
 
     def data(self, size):
-        """Payload of so many bytes, and what pads it."""
+        """Returns payload of that many bytes, with padding."""
         return self.chance.randbytes(size + (-size & 3))
 
     def request(self, flow):
-        """A request that may well be carried out."""
+        """Returns a request that is likely to be executed."""
         chance, mtu = self.chance, flow.mtu
         if flow.service == f.UD:
             body = struct.pack(">II", flow.qkey, flow.peer) + self.data(chance.choice((0, 8, 200, 1024)))
@@ -247,7 +247,7 @@ class Attacker:
         return self.base(flow, flow.service | opcode, flow.expected, head, size)
 
     def management(self, flow):
-        """A management datagram, of which the header makes sense: most that do not are dropped at one place."""
+        """Returns a management datagram with a valid header: most invalid ones are dropped at the same check."""
         chance = self.chance
         kind, methods, attributes = chance.choice(MANAGEMENT)
         if chance.random() < 0.1:
@@ -259,7 +259,7 @@ class Attacker:
         return {**self.base(flow, f.UD | f.SEND_ONLY, chance.getrandbits(24), body), "qpn": 1}
 
     def to_group(self, flow):
-        """A datagram to a group that somebody is in, at times with a wrong key or too much in it."""
+        """Returns a datagram to a group with members, sometimes with a wrong Q_Key or too long."""
         chance, group = self.chance, self.targets["group"]
         qkey = group["qkey"] ^ (chance.random() < 0.1)
         body = struct.pack(">II", qkey, flow.peer) + self.data(chance.choice((0, 8, 200, 200, 1024)))
@@ -268,7 +268,7 @@ class Attacker:
         return {**self.base(flow, f.UD | f.SEND_ONLY, chance.getrandbits(24), body), **ends}
 
     def step(self, flow):
-        """The opcode of the next packet of a message, with the message's length; sometimes of another."""
+        """Returns the opcode of a message's next packet and the message's length; sometimes a random opcode."""
         chance, mtu = self.chance, flow.mtu
         last = chance.choice((0, 1, 8, 255, mtu, chance.randrange(mtu)))
         if chance.random() < 0.03:
@@ -276,7 +276,7 @@ class Attacker:
         if flow.message is None:
             opcode = chance.choice(BEGIN_RELIABLE if flow.service == f.RC else BEGIN)
             if opcode in GO_ON:
-                # The last packet is of this length, so that what was announced comes true.
+                # The last packet has this length, so that the announced length is met.
                 flow.message, flow.left = opcode, chance.randrange(4)
                 return opcode, mtu * (flow.left + 1) + 256
             return opcode, chance.choice((last, 5000)) if opcode == f.READ else last
@@ -287,7 +287,7 @@ class Attacker:
         return opcode, 256
 
     def response(self, flow):
-        """A response to what the victim has asked."""
+        """Returns a response to the victim's last request."""
         chance = self.chance
         psn, asked = flow.asked
         psn = psn + chance.choice((0, 0, 0, 1, -1, chance.randrange(64))) & 0xFFFFFF
@@ -310,7 +310,7 @@ class Attacker:
         return self.base(flow, opcode, psn, body + self.data(size), size)
 
     def noise(self, flow):
-        """Anything."""
+        """Returns a random packet."""
         chance = self.chance
         body = chance.randbytes(chance.randrange(1300))
         fields = self.base(flow, chance.randrange(256), chance.getrandbits(24), body)
@@ -322,12 +322,12 @@ class Attacker:
     # ---- changes: each in one header ------------------------------------------------------------
 
     def change_ether(self, fields):
-        """Another sender, or a frame for everybody."""
+        """Another sender, or a broadcast frame."""
         fields[self.chance.choice(("ether_from", "ether_to"))] = self.chance.choice(
             (b"\xff" * 6, b"\1\0\x5e\0\0\1", b"\2" + self.chance.randbytes(5)))
 
     def change_ip(self, fields):
-        """A field of the IP header, its checksum as it should be or not."""
+        """A field of the IP header, with a correct checksum or not."""
         chance = self.chance
         name = chance.choice(("tos", "total", "ident", "fragment", "hops", "protocol", "sum", "flow", "options"))
         fields[name] = {
@@ -340,7 +340,7 @@ class Attacker:
         }[name]()
 
     def change_address(self, fields):
-        """From or to somebody else."""
+        """Another source or destination."""
         name = self.chance.choice(("source", "destination"))
         size = len(fields[name])
         fields[name] = self.chance.choice((fields["source"], fields["destination"], bytes(size), b"\xff" * size,
@@ -355,20 +355,20 @@ class Attacker:
                         "udp_sum": lambda: chance.randrange(65536)}[name]()
 
     def change_opcode(self, fields):
-        """Another operation, of the service or of another."""
+        """Another operation, of the same or another service."""
         chance = self.chance
         fields["opcode"] = chance.choice((fields["opcode"] & 0xE0 | chance.randrange(0x1F), chance.randrange(256),
                                           fields["opcode"] ^ chance.choice((f.UC, f.UD, 0x80))))
 
     def change_flags(self, fields):
-        """Solicited, migration, pad count, version; or what is reserved, or the request to acknowledge."""
+        """Solicited, migration, pad count, version; or the reserved bits, or the AckReq bit."""
         name = self.chance.choice(("flags", "flags", "reserved", "ack"))
         fields[name] = self.chance.randrange(256)
         if name == "flags" and self.chance.random() < 0.7:
             fields[name] &= 0xF0
 
     def change_pkey(self, fields):
-        """The partition."""
+        """The P_Key."""
         fields["pkey"] = self.chance.choice((0, 0x7FFF, 0x8000, self.chance.randrange(65536)))
 
     def change_qpn(self, fields):
@@ -376,13 +376,13 @@ class Attacker:
         fields["qpn"] = self.chance.choice((self.chance.choice(self.flows).qpn, 0, 1, 0xFFFFFF))
 
     def change_psn(self, fields):
-        """Before, after, and on either side of half of all numbers."""
+        """A PSN before or after, and on either side of half the range."""
         step = self.chance.choice((1, -1, 2, -2, 16, -16, -300, 0x7FFFFF, 0x800000, 0x800001,
                                    self.chance.getrandbits(24)))
         fields["psn"] = fields["psn"] + step & 0xFFFFFF
 
     def change_headers(self, fields):
-        """A word of what comes behind the BTH: addresses, keys, lengths, syndromes."""
+        """A word behind the BTH: addresses, keys, lengths, syndromes."""
         chance, body = self.chance, fields["body"]
         if len(body) < 4:
             return
@@ -392,13 +392,13 @@ class Attacker:
         fields["body"] = body[:at] + struct.pack(">I", word) + body[at + 4:]
 
     def change_length(self, fields):
-        """Less behind the headers than there should be, or more, or none."""
+        """Fewer bytes behind the headers than announced, or more, or none."""
         body, chance = fields["body"], self.chance
         fields["body"] = chance.choice((b"", body[:chance.randrange(len(body) + 1)], body[:-1], body[:-4],
                                         body + bytes(chance.choice((1, 4, 64))), body + bytes(1024)))[:3900]
 
     def change_cut(self, fields):
-        """It ends in the middle of a header."""
+        """A frame that ends within a header."""
         if self.chance.random() < 0.3:
             fields["cut"] = self.chance.randrange(40)
 
@@ -409,7 +409,7 @@ class Attacker:
 
 
 def flood(attacker, wire, count):
-    """Sends that many packets; returns how many it has sent, and how many of these name us as their sender."""
+    """Sends that many packets; returns the number sent, and the number of them with our sender address."""
     chance, done, ours, tried = attacker.chance, 0, 0, 0
     us = attacker.flows[0].ends["ether_from"]
     while done < count and tried < 2 * count + BATCH:
@@ -439,7 +439,7 @@ def main():
     done, ours = flood(attacker, wire, int(sys.argv[2]))
     seconds = time.monotonic() - start
     print(f"# seed {SEED}: {done} packets to {len(attacker.flows)} QPs in {seconds:.1f} s", flush=True)
-    print(f"# what nobody has a key for was heard {attacker.leaks} times", flush=True)
+    print(f"# the secret was received {attacker.leaks} times", flush=True)
     print(json.dumps({"done": done, "ours": ours}), flush=True)
     sys.exit(1 if attacker.leaks else 0)
 

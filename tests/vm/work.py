@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Work requests and their completions, for the tests of the transport: bytes to send, statuses to expect."""
+"""Work requests and their completions, for the transport tests: bytes to send, statuses to expect."""
 
 import os
 
@@ -13,41 +13,41 @@ SEND_IMM, WRITE_IMM = e.IBV_WR_SEND_WITH_IMM, e.IBV_WR_RDMA_WRITE_WITH_IMM
 SIGNALED, SOLICITED, FENCE, INLINE = e.IBV_SEND_SIGNALED, e.IBV_SEND_SOLICITED, e.IBV_SEND_FENCE, e.IBV_SEND_INLINE
 OK = e.IBV_WC_SUCCESS
 FLUSHED = e.IBV_WC_WR_FLUSH_ERR
-# Lengths around a packet of 1024 bytes, and more than a window.
+# Lengths around a packet of 1024 bytes, and more than the initial window.
 LENGTHS = (0, 1, 2, 3, 4, 1023, 1024, 1025, 2048, 4097, 65536)
 
 
 def pattern(length, seed):
-    """Bytes that tell their place."""
+    """Returns bytes that depend on their place."""
     return bytes((index * 7 + seed + index // 251) & 0xFF for index in range(length))
 
 
 def fill(end, data, offset=0):
-    """Puts bytes into an end's memory."""
+    """Writes bytes into an end's memory."""
     if data:
         end.mr.write(data, len(data), offset)
 
 
 def held(end, length, offset=0):
-    """Bytes of an end's memory."""
+    """Returns bytes of an end's memory."""
     data = end.mr.read(length, offset) if length else b""
     return data.encode("latin-1") if isinstance(data, str) else bytes(data)
 
 
 def piece(end, length, offset=0):
-    """A scatter list for a length; none for zero bytes."""
+    """Returns a scatter/gather list for a length; an empty one for zero bytes."""
     return [end.sge(offset, length)] if length else []
 
 
 def status(end, wanted, what, seconds=5):
-    """The next completion has a status; returns it."""
+    """Checks the status of the next completion, and returns the completion."""
     found = end.completion(seconds)
     equal(e_name(found.status), e_name(wanted), what)
     return found
 
 
 def e_name(number):
-    """A status by name, for messages."""
+    """Returns the name of a status, for messages."""
     names = {getattr(e, name): name for name in dir(e) if name.startswith("IBV_WC_")
              and (name.endswith("_ERR") or name == "IBV_WC_SUCCESS")}
     return names.get(number, number)

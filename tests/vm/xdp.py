@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Messages of unequal lengths go out as one burst, and a program on the interface has the kernel cut that anew: what
-completes is whole and right all the same.
+"""Messages of unequal lengths leave in one GSO list, which the kernel linearizes and splits differently because of an
+XDP program on the interface: messages that complete are whole and right.
 
-Two QPs of one device talk to each other over the loopback interface, on which the test puts such a program.
+Two QPs of one device are connected to each other over the loopback interface, to which the test attaches the program.
 """
 
 import ctypes
@@ -20,14 +20,14 @@ from work import OK, READ, SEND, WRITE, fill, held, pattern, piece, status
 
 PINNED = "/sys/fs/bpf/pass"
 _SYS_BPF, _PROG_LOAD, _OBJ_PIN, _XDP, _XDP_PASS = 321, 5, 6, 6, 2
-# Two or more in one burst, at a path MTU of 1024: the first shorter, or longer, or a message of several packets.
+# Two or more messages in one list, at a path MTU of 1024: the first shorter or longer, or several packets long.
 BURSTS = ((100, 1000), (1000, 100, 1000), (16, 1024, 1024, 16), (3000, 100, 3000))
 ROOM = 4096
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def bpf(command, attr):
-    """The system call."""
+    """Calls the bpf system call."""
     buffer = ctypes.create_string_buffer(attr, 128)
     done = LIBC.syscall(_SYS_BPF, command, buffer, len(attr))
     if done < 0:
@@ -36,7 +36,7 @@ def bpf(command, attr):
 
 
 def load():
-    """Puts a program that lets everything pass on the loopback interface."""
+    """Attaches a program that passes every packet to the loopback interface."""
     code = struct.pack("=BBhi", 0xB7, 0, 0, _XDP_PASS) + struct.pack("=BBhi", 0x95, 0, 0, 0)
     program, licence = (ctypes.create_string_buffer(text, len(text)) for text in (code, b"GPL\0"))
     try:
@@ -52,7 +52,7 @@ def load():
 
 def post(end, lengths):
     """Posts SENDs of these lengths as one list."""
-    # Each only points to the next, and does not keep it.
+    # A request only points to the next one; the list holds references to all.
     chain = [None]
     for number, length in reversed(list(enumerate(lengths))):
         pieces = piece(end, length, number * ROOM)
@@ -61,7 +61,7 @@ def post(end, lengths):
 
 
 def exchange(service, each):
-    """Sends all bursts; `each` gets what to make of the receives of one."""
+    """Sends all lists; `each` checks the receives of one list."""
     for seed, lengths in enumerate(BURSTS):
         sent = [pattern(length, seed * 10 + number) for number, length in enumerate(lengths)]
         with pair(a={"service": service}, b={"service": service}) as (a, b):
@@ -90,13 +90,13 @@ def unreliable():
         for place, done in enumerate(b.cq.poll(16)[1]):
             equal(done.status, OK, f"receive {place}")
             got = held(b, done.byte_len, place * ROOM)
-            true(got in left, f"receive {place}, {done.byte_len} bytes, is none of the messages that may come")
+            true(got in left, f"receive {place}, {done.byte_len} bytes, is none of the possible messages")
             left = left[left.index(got) + 1:]
     exchange(e.IBV_QPT_UC, each)
 
 
 def remote():
-    """Reliable WRITEs and READs of many packets bring every byte"""
+    """Reliable WRITEs and READs of many packets transfer every byte"""
     with pair(a={"size": 1 << 17}, b={"size": 1 << 17}) as (a, b):
         data = pattern(1 << 16, 3)
         fill(a, data, 5)
@@ -109,7 +109,7 @@ def remote():
 
 
 def present():
-    """A program that lets everything pass is on the loopback interface"""
+    """An XDP program that passes every packet can be attached to the loopback interface"""
     load()
 
 
