@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Form of the source files: licence line, head comment, length, and no trace of somebody's machine.
+"""Form of the source files: licence line, head comment, length, plain words, and no trace of one machine.
 
-Limits may be exceeded where scripts/limits lists the file and gives a reason. An entry that is not needed
-any more is an error too, so the list only shrinks.
+Comments name their subject: no pronoun of persons stands for code. Limits may be exceeded where scripts/limits lists
+the file and gives a reason. An entry that is not needed any more is an error too, so the list only shrinks.
 """
 
 import os
@@ -22,6 +22,13 @@ COMMON_TOPS = {"home", "mnt", "opt", "root", "src", "srv", "tmp", "usr", "var"}
 NO_LICENCE = re.compile(
     r"(^COPYING|/Cargo\.lock|\.(txt|pcap|hex|snap|expect|json|proptest-regressions)|/corpus/.*)$"
 )
+
+# Pronouns of persons, in comments: name the caller, the owner, the consumer, the peer, another CPU.
+PERSONS = re.compile(r"(?<!-)\b(who|whom|whoever|whomever|nobody|somebody|anybody|everybody)\b", re.IGNORECASE)
+COMMENT = {
+    (".rs", ".c", ".h"): re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL),
+    (".py", ".sh", ".mk"): re.compile(r"(?<![\w$\"'{\\])#[^\n]*|\"\"\".*?\"\"\"", re.DOTALL),
+}
 
 FUNCTION = re.compile(r"\bfn\s+(\w+)")
 
@@ -94,7 +101,7 @@ def check_heads(report):
 
 
 def check_machine(report):
-    """Nobody's directories (the place of this checkout, home directories), nobody's wide screen."""
+    """No directory of one machine (the place of this checkout, home directories), no line too wide."""
     top = source.TREE.split(os.sep)[1]
     private = [r"home/\w", r"Users/\w"]
     if top not in COMMON_TOPS:
@@ -110,11 +117,25 @@ def check_machine(report):
                 report.add(path, number, f"line is longer than {COLUMNS} columns")
 
 
+def check_words(report):
+    """Comments speak of code, not of persons."""
+    for path in source.files(*CODE):
+        for suffixes, pattern in COMMENT.items():
+            if not path.endswith(suffixes):
+                continue
+            text = source.read(path)
+            for comment in pattern.finditer(text):
+                for word in PERSONS.finditer(comment.group()):
+                    line = source.line_of(text, comment.start() + word.start())
+                    report.add(path, line, f"comment says {word.group()}: name the subject")
+
+
 def main():
     report = source.Report("check-style")
     check_lengths(report)
     check_heads(report)
     check_machine(report)
+    check_words(report)
     report.finish(f"{len(source.files(*CODE))} files")
 
 

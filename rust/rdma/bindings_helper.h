@@ -31,5 +31,5 @@
 #include <rdma/uverbs_ioctl.h>
 #include <uapi/rdma/rdma_user_rxe.h>
 
-/* Nodes are charged to whoever causes them, also those that are had without waiting. */
+/* Nodes are charged to the memory cgroup that causes them, also those allocated without sleeping. */
 const gfp_t FERROCE_XA_FLAGS_ACCOUNT = XA_FLAGS_ACCOUNT;

@@ -21,8 +21,8 @@ use loom::{
     thread, //
 };
 use moderator::{
-    EventAction, //
-    Moderator,
+    EventAction,
+    Moderator, //
 };
 use std::collections::BTreeSet;
 

@@ -2,10 +2,10 @@
 
 //! The congestion window, in packets.
 //!
-//! It starts small, grows by the packets acknowledged (slow start), and halves when the requester retransmits: after a
-//! loss the whole window would be retransmitted, only to be dropped behind the next gap. A timeout may mean that a queue
-//! on the path takes longer than the ACK timeout to drain, and each retransmission makes it longer. From the window at
-//! that time on (`ssthresh`), it grows slowly (congestion avoidance).
+//! It starts small, grows by the packets acknowledged (slow start), and halves when the requester retransmits:
+//! after a loss the whole window would be retransmitted, only to be dropped behind the next gap. A timeout may mean
+//! that a queue on the path takes longer than the ACK timeout to drain, and each retransmission makes it longer. From
+//! the window at that time on (`ssthresh`), it grows slowly (congestion avoidance).
 
 /// The least window: enough that packets follow a gap and reveal it.
 const MIN_CWND_PACKETS: u32 = 8;

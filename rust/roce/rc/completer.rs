@@ -10,8 +10,8 @@
 use super::{
     requester::{
         Requester,
-        RequesterState, //
-        ResponseContext,
+        RequesterState,
+        ResponseContext, //
     },
     retry::Exhausted,
     send_window::Reach,

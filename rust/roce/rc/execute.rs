@@ -18,8 +18,8 @@ use super::{
         RcMessage,
         Recovery,
         RequestContext,
-        Responder, //
-        ResponderState,
+        Responder,
+        ResponderState, //
     }, //
 };
 use crate::{

@@ -7,8 +7,8 @@ use super::{
     responder::{
         Fatal,
         PendingAck,
-        Responder, //
-        ResponderState,
+        Responder,
+        ResponderState, //
     }, //
 };
 use crate::{

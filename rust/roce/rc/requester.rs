@@ -10,7 +10,7 @@ pub use super::{
         RequesterConfig,
         RequesterStats, //
     },
-    transmit::RequestBurst,
+    transmit::RequestBurst, //
 };
 
 use super::{

@@ -6,11 +6,9 @@
 
 pub use super::respond::ResponseBurst;
 
-use super::{
-    replay::{
-        Replay, //
-        ReplayEntry,
-    }, //
+use super::replay::{
+    Replay,
+    ReplayEntry, //
 };
 use crate::{
     access::{

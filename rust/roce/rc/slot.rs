@@ -12,7 +12,7 @@ use crate::{
         SendOp,
         SendWr,
         WcOpcode, //
-    },
+    }, //
 };
 
 /// A send work request and its progress.

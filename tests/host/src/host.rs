@@ -25,8 +25,8 @@ use roce::{
         requester::{
             FlowLimit,
             Requester,
-            RequesterState, //
-            ResponseContext,
+            RequesterState,
+            ResponseContext, //
         },
         responder::{
             Fatal,
@@ -86,8 +86,8 @@ use frames::{
     coalesce,
     frame,
     payload_if_present,
-    request_payload, //
-    split,
+    request_payload,
+    split, //
 };
 use state::{
     requester_config,

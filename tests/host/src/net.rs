@@ -24,8 +24,8 @@ use roce::{
             Operation,
             Position, //
         },
-        packet::Packet,
-    },
+        packet::Packet, //
+    }, //
 };
 use std::{
     cmp::Reverse,

@@ -11,15 +11,15 @@ use crate::{
         Faults,
         Net, //
     },
-    random::Random,
+    random::Random, //
 };
 use roce::{
     access::Access,
     id::Rkey,
     psn::Psn,
     rc::requester::{
-        FlowLimit, //
-        RequestBurst,
+        FlowLimit,
+        RequestBurst, //
     },
     segmentation::{
         mtu::Mtu,

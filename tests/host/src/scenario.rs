@@ -17,7 +17,7 @@ use crate::{
         ALL_ACCESS, //
         B,
     },
-    random::Random,
+    random::Random, //
 };
 use roce::{
     id::Rkey,

@@ -34,12 +34,12 @@ use roce::{
     },
     uc::{
         receiver::{
-            ReceiverConfig, //
-            UcReceiver,
+            ReceiverConfig,
+            UcReceiver, //
         },
         sender::{
-            SenderConfig, //
-            UcSender,
+            SenderConfig,
+            UcSender, //
         }, //
     },
     wire::packet::Packet,

@@ -24,7 +24,7 @@ use roce::{
     id::{
         Lkey,
         Rkey, //
-    },
+    }, //
 };
 
 /// Boundaries of narrower integers.

@@ -20,10 +20,10 @@ use roce_tests::{
         pattern,
         remote,
         Pair,
-        Setup,
+        Setup, //
         A,
-        B, //
-    },
+        B,
+    }, //
 };
 
 /// The faults of a frame.

@@ -10,7 +10,7 @@ use roce_tests::{
         run_bounded,
         states::states, //
     },
-    random::Random,
+    random::Random, //
 };
 
 /// Random inputs, which the generator mutates and truncates.

@@ -27,10 +27,10 @@ use roce_tests::{
         remote,
         request,
         Pair,
-        Setup,
+        Setup, //
         A,
-        B, //
-    },
+        B,
+    }, //
 };
 
 /// Returns the times at which A sent frames, in nanoseconds after the first.

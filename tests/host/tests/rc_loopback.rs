@@ -14,11 +14,11 @@ use roce_tests::{
         pattern,
         remote,
         Pair,
-        Setup,
+        Setup, //
         A,
-        B, //
+        B,
     },
-    random::Random,
+    random::Random, //
 };
 
 /// Runs WRITEs, READs and SENDs of all sizes in both directions, on a connection without retries.

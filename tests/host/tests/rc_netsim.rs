@@ -17,10 +17,10 @@ use roce_tests::{
         pattern,
         remote,
         Pair,
-        Setup,
+        Setup, //
         A,
-        B, //
-    },
+        B,
+    }, //
 };
 use std::fmt::Write as _;
 

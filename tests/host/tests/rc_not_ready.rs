@@ -18,11 +18,11 @@ use roce_tests::{
         pattern,
         remote,
         Pair,
-        Setup,
+        Setup, //
         A,
-        B, //
+        B,
     },
-    random::Random,
+    random::Random, //
 };
 
 /// Creates a connection without retries and without ACK timeout.

@@ -21,13 +21,13 @@ use roce::{
         },
         opcode::Opcode,
         packet::Packet, //
-    },
+    }, //
 };
 use roce_tests::{
     crc::Fast,
     fuzz::parse,
-    pcap, //
-    spec,
+    pcap,
+    spec, //
 };
 use std::collections::BTreeSet;
 

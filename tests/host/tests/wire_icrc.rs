@@ -17,7 +17,7 @@ use roce::{
             UdpPseudo, //
         },
         packet::MAX_HEADERS_LEN, //
-    },
+    }, //
 };
 use roce_tests::{
     crc::{

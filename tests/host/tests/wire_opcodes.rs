@@ -15,8 +15,8 @@ use roce::{
         packet::{
             Packet,
             MAX_HEADERS_LEN, //
-        },
-    },
+        }, //
+    }, //
 };
 use roce_tests::spec;
 

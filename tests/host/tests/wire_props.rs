@@ -34,7 +34,7 @@ use roce::{
         header::Header,
         opcode::Opcode,
         packet::Packet, //
-    },
+    }, //
 };
 use roce_tests::fuzz::parse::{
     parse,

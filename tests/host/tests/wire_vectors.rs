@@ -37,7 +37,7 @@ use roce::{
             Service, //
         },
         packet::Packet, //
-    },
+    }, //
 };
 use roce_tests::{
     hex,

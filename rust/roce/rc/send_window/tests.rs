@@ -10,7 +10,7 @@ use crate::{
         at,
         request, //
     },
-    wr::SendOp,
+    wr::SendOp, //
 };
 use std::{
     vec,

@@ -29,7 +29,7 @@ use roce::{
         },
         packet::Packet, //
     },
-    wr::Imm,
+    wr::Imm, //
 };
 
 /// Sends a datagram determined by `data`, and parses the rest as a packet.

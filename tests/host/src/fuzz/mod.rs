@@ -35,7 +35,7 @@ use std::{
         Instant,
         SystemTime,
         UNIX_EPOCH, //
-    },
+    }, //
 };
 
 /// Maximum length of an input of [`run_bounded`], in bytes.

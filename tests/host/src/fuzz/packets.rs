@@ -30,7 +30,7 @@ use roce::{
             Operation, //
         },
         packet::Packet, //
-    },
+    }, //
 };
 
 /// Path MTU of all fuzzed connections.

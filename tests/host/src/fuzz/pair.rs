@@ -16,7 +16,7 @@ use crate::{
         A,
         ALL_ACCESS, //
         B,
-    },
+    }, //
 };
 use roce::{
     id::Rkey,

@@ -16,7 +16,7 @@ use roce::{
             Packet,
             MAX_HEADERS_LEN, //
         }, //
-    },
+    }, //
 };
 
 /// Parses `data` as a UDP payload, complete and with only the headers contiguous, and as an IP

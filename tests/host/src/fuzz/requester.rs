@@ -8,7 +8,7 @@ use super::{
     packets::{
         packet,
         MTU, //
-    },
+    }, //
 };
 use roce::{
     access::Obstacle,
@@ -24,8 +24,8 @@ use roce::{
             FlowLimit,
             Requester,
             RequesterConfig,
-            RequesterState, //
-            ResponseContext,
+            RequesterState,
+            ResponseContext, //
         },
         send_window::Slot, //
     },

@@ -7,7 +7,7 @@ use super::{
     packets::{
         packet,
         MTU, //
-    },
+    }, //
 };
 use roce::{
     access::{
@@ -27,8 +27,8 @@ use roce::{
         responder::{
             RequestContext,
             Responder,
-            ResponderConfig, //
-            ResponderState,
+            ResponderConfig,
+            ResponderState, //
         }, //
     },
     recv_context::RecvContext,

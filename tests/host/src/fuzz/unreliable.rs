@@ -10,7 +10,7 @@ use super::{
         unreliable as packet,
         MTU, //
     },
-    responder::TestContext,
+    responder::TestContext, //
 };
 use crate::{
     net::{
@@ -25,7 +25,7 @@ use crate::{
     unreliable::{
         Connection,
         MAX_MESSAGE_LEN, //
-    },
+    }, //
 };
 use roce::{
     access::{

@@ -18,7 +18,7 @@ use roce::{
         requester::RequesterConfig,
         responder::ResponderConfig, //
     },
-    wr::WcOpcode,
+    wr::WcOpcode, //
 };
 
 /// QP number of the peer of host `which`.

@@ -15,7 +15,7 @@ use roce::{
         SendOp,
         SendWr,
         WcOpcode, //
-    },
+    }, //
 };
 
 /// Requests of one host, and the receives for them at its peer.

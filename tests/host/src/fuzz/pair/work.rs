@@ -4,11 +4,11 @@
 
 use super::{
     model::{
-        BadReceive, //
+        BadReceive,
         Receive,
-        Request,
+        Request, //
     },
-    *,
+    *, //
 };
 use crate::pair::{
     remote,
@@ -26,7 +26,7 @@ use roce::{
         SendOp,
         SendWr,
         MAX_MESSAGE_BYTES, //
-    },
+    }, //
 };
 
 impl World<'_> {
