@@ -21,8 +21,8 @@ PATIENT = {"timeout": 13, "retry_cnt": 7}
 
 HANDS_OVER = os.environ.get("LOCAL_PATH", "1") != "0"
 
-# Unsignaled requests posted within this time belong to one stream. The requester sends an ACK request only 1 ms after
-# the last of them (rust/roce/rc/ack_request.rs).
+# Unsignaled requests posted within this time belong to one stream. The requester waits up to 1 ms before it sends an
+# ACK request (rust/roce/rc/ack_request.rs).
 STREAM = 0.0008
 
 

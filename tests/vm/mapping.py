@@ -81,7 +81,7 @@ def secret(length):
 
 
 def take_all_pages():
-    """Clears the accessed bits of every mapping, which notifies MMU notifiers; the bytes stay."""
+    """Clears the soft-dirty bits of every mapping, which runs the MMU notifiers; the bytes stay."""
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("4")
 

@@ -90,7 +90,7 @@ def unreliable():
             for opcode in (SEND, WRITE):
                 there.held.advise(mapping.DONTNEED)
                 here.held.write(data, 9)
-                # Clears the accessed bits of both ends' pages; their bytes stay.
+                # Runs the MMU notifiers for all pages; their bytes stay.
                 mapping.take_all_pages()
                 b.receive(pieces=there.sge(length, 7))
                 if opcode == SEND:
@@ -332,7 +332,7 @@ def implicit():
         held = []
         for seed in range(150):
             source, target = Memory(3 * PAGE), Memory(3 * PAGE)
-            # Far from each other, so that no page table is shared.
+            # Mapped far from each other.
             held += [source, target, Memory(HUGE * 4)]
             data = pattern(2 * PAGE + 5, seed)
             source.write(data, 77)

@@ -123,7 +123,7 @@ def issue(descriptor, data):
 
 def get_context(descriptor):
     """Creates the context of an open device file by the older command; returns 0, or the errno. If the newer command,
-    which libibverbs uses, fails, the core leaks memory until the process ends, and kmemleak reports it.
+    which libibverbs uses, fails, the core leaks a reference to the process, and kmemleak reports it.
     """
     answer = ctypes.create_string_buffer(8)
     return issue(descriptor, struct.pack("=IHHQ", GET_CONTEXT, 4, 2, ctypes.addressof(answer)))

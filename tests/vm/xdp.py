@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Messages of unequal lengths leave in one GSO list, which the kernel linearizes and splits differently because of an
-XDP program on the interface: messages that complete are whole and right.
+"""Messages of unequal lengths leave in one GSO list, which the kernel splits anew because of an XDP program on the
+interface: messages that complete are whole and right.
 
 Two QPs of one device are connected to each other over the loopback interface, to which the test attaches the program.
 """
