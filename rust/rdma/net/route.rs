@@ -129,9 +129,8 @@ impl Route {
         traffic_class: u8,
     ) -> Result<Self> {
         // SAFETY: The netdev is valid while it is borrowed; C locks RCU itself.
-        if ifindex != 0
-            && !unsafe { bindings::ferroce_helper_netdev_carries(dev.as_raw(), ifindex) }
-        {
+        let carries = || unsafe { bindings::ferroce_helper_netdev_carries(dev.as_raw(), ifindex) };
+        if ifindex != 0 && !carries() {
             return Err(ENODEV);
         }
         match addresses {
