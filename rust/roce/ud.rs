@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_says_who_sent_it_and_what_lets_it_in() {
+    fn a_datagram_carries_its_source_qp_and_q_key() {
         let (bytes, len) = sent(&wr(0x1111, None));
         let packet = Packet::parse(&bytes, len).unwrap();
         assert_eq!(packet.payload_len(), 5);

@@ -80,49 +80,49 @@ mod tests {
 
     #[test]
     fn a_loss_halves_the_window_and_acks_grow_it() {
-        let mut pace = CongestionWindow::with_initial(100);
-        assert_eq!(pace.limited_to(100), 100);
-        pace.on_loss(100);
-        assert_eq!(pace.limited_to(100), 50);
-        pace.on_ack(10);
-        assert_eq!(pace.limited_to(100), 60);
-        pace.on_ack(1000);
-        assert_eq!(pace.limited_to(100), 100, "never above the limit");
+        let mut window = CongestionWindow::with_initial(100);
+        assert_eq!(window.limited_to(100), 100);
+        window.on_loss(100);
+        assert_eq!(window.limited_to(100), 50);
+        window.on_ack(10);
+        assert_eq!(window.limited_to(100), 60);
+        window.on_ack(1000);
+        assert_eq!(window.limited_to(100), 100, "never above the limit");
     }
 
     #[test]
     fn it_starts_small() {
-        let mut pace = CongestionWindow::with_initial(20);
-        assert_eq!(pace.limited_to(100), 20);
-        pace.on_ack(20);
-        assert_eq!(pace.limited_to(100), 40);
+        let mut window = CongestionWindow::with_initial(20);
+        assert_eq!(window.limited_to(100), 20);
+        window.on_ack(20);
+        assert_eq!(window.limited_to(100), 40);
     }
 
     #[test]
     fn after_a_timeout_it_grows_slowly_above_ssthresh() {
-        let mut pace = CongestionWindow::with_initial(100);
-        pace.on_loss(100);
-        pace.on_timeout();
-        assert_eq!(pace.limited_to(100), 50);
+        let mut window = CongestionWindow::with_initial(100);
+        window.on_loss(100);
+        window.on_timeout();
+        assert_eq!(window.limited_to(100), 50);
         for _ in 0..31 {
-            pace.on_ack(1);
+            window.on_ack(1);
         }
-        assert_eq!(pace.limited_to(100), 51);
-        pace.on_ack(1);
-        assert_eq!(pace.limited_to(100), 52);
-        pace.on_loss(100);
-        assert_eq!(pace.limited_to(100), 26);
-        pace.on_ack(24 + 16);
-        assert_eq!(pace.limited_to(100), 51, "slow start up to ssthresh");
+        assert_eq!(window.limited_to(100), 51);
+        window.on_ack(1);
+        assert_eq!(window.limited_to(100), 52);
+        window.on_loss(100);
+        assert_eq!(window.limited_to(100), 26);
+        window.on_ack(24 + 16);
+        assert_eq!(window.limited_to(100), 51, "slow start up to ssthresh");
     }
 
     #[test]
     fn it_never_falls_below_the_minimum() {
-        let mut pace = CongestionWindow::with_initial(256);
+        let mut window = CongestionWindow::with_initial(256);
         for _ in 0..40 {
-            pace.on_loss(256);
+            window.on_loss(256);
         }
-        assert_eq!(pace.limited_to(256), MIN_CWND_PACKETS);
-        assert_eq!(pace.limited_to(1), 1);
+        assert_eq!(window.limited_to(256), MIN_CWND_PACKETS);
+        assert_eq!(window.limited_to(1), 1);
     }
 }
