@@ -15,7 +15,7 @@ import re
 import source
 
 PAGE_WORDS = 4200
-ALL_WORDS = 18500
+ALL_WORDS = 19000
 
 RST_LINK = re.compile(r"`([^`<]+?)\s*<([^>`]+)>`__?")
 RST_LITERAL = re.compile(r"``([^`]+)``")
