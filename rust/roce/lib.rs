@@ -3,8 +3,8 @@
 //! The RoCEv2 transport as a sans-IO library: no I/O, no allocation, no clock.
 //!
 //! Time is an argument. Memory is described and never touched: where bytes must move, the caller passes a context whose
-//! methods the core calls ([`recv_context`], [`rc::requester::ResponseContext`]). Nothing here prints or locks. Kbuild
-//! compiles these files into the module, and Cargo compiles them for the tests on the host.
+//! methods this crate calls ([`recv_context`], [`rc::requester::ResponseContext`]). Nothing here prints or locks.
+//! Kbuild compiles these files into the module, and Cargo compiles them for the tests on the host.
 //!
 //! Modules, bottom up; each uses only those before it:
 //!

@@ -81,7 +81,8 @@ struct DmaInfo {
     _reserved: u32,
 }
 
-/// The fixed part of a send queue entry (`struct rxe_send_wqe`).
+/// The head of a send queue entry (`struct rxe_send_wqe`): the fixed part of [`SendWqe::FIXED_LEN`] bytes, and the
+/// first 8 bytes of the body, which are the value of an ATOMIC WRITE.
 #[derive(Clone, Copy, FromBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct SendWqe {
@@ -96,7 +97,7 @@ pub(crate) struct SendWqe {
     _iova: u64,
     _psns: [u32; 6],
     dma: DmaInfo,
-    /// First bytes after the fixed part: the value of an ATOMIC WRITE.
+    /// First bytes of the body, after the fixed part.
     value: u64,
 }
 
@@ -152,10 +153,10 @@ pub(crate) struct WqeBounds {
 }
 
 impl SendWqe {
-    /// Length of the fixed part. A scatter/gather list or inline data follows.
-    pub(crate) const LEN: usize = size_of::<Self>() - size_of::<u64>();
+    /// Length of the fixed part, without `value`: the offset of the body (scatter/gather list or inline data).
+    pub(crate) const FIXED_LEN: usize = size_of::<Self>() - size_of::<u64>();
 
-    /// Length of the part that is copied first: the fixed part and the first bytes of the body.
+    /// Length of the head, which is copied first: the fixed part and `value`.
     pub(crate) const HEAD_LEN: usize = size_of::<Self>();
 
     /// Returns the kind and size of the body.
@@ -304,7 +305,7 @@ pub(crate) fn capacity(sges: &[WqeSge]) -> u32 {
 
 const _: () = {
     assert!(size_of::<WqeSge>() == 16);
-    assert!(SendWqe::LEN == 208);
+    assert!(SendWqe::FIXED_LEN == 208);
     assert!(core::mem::offset_of!(SendWqe, union) == 24);
     assert!(core::mem::offset_of!(SendWqe, dma) == 184);
     assert!(size_of::<RecvWqe>() == 40);

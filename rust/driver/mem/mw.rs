@@ -112,15 +112,15 @@ impl Mw {
         )
     }
 
-    /// Binds the window for the QP `identity`, or unbinds it. Returns the region that it was bound to before,
-    /// which the caller must uncount.
+    /// Binds the window for the QP `identity`, or unbinds it. On success returns `Some` of the region that it was
+    /// bound to before, if any. The caller must uncount that region.
     ///
-    /// `attach` finds and counts the new region. It is called only if the rest of the request is valid.
+    /// `attach` finds the new region and counts the window in it. It is called last, and only to bind.
     ///
     /// # Errors
     ///
-    /// `None` if the key is wrong, the window cannot be bound in this way, or `attach` fails. Nothing has
-    /// changed then.
+    /// The outer `None` if the key is wrong, the window cannot be bound in this way, or `attach` fails. Nothing
+    /// has changed then.
     pub(crate) fn bind(
         &self,
         identity: QpIdentity,

@@ -6,8 +6,9 @@
 //! the memory in, which sleeps, and then runs the engine again. While it waits, the engine does nothing that
 //! the peer could observe. The owner of the engine accesses its [`FaultWait`], so there is no lock.
 //!
-//! An engine has several accesses to make: those of requests and those of responses. A fault result applies
-//! only to the access that faulted, identified by key, address and rights.
+//! One engine accesses memory for several purposes: a send engine reads the payload of requests and writes the
+//! payload of responses. After a fault it may continue with another access than the one that faulted. The result
+//! of a fault therefore applies only to the same access: same key, address and rights.
 //!
 //! A fault request holds the key of the memory, not a reference: the work item looks up the key again. The
 //! region may therefore be deregistered meanwhile, and no reference is dropped in atomic context.
@@ -164,7 +165,8 @@ impl DeferredWork {
 pub(crate) enum AccessFailure<E> {
     /// This memory is absent. The access can be retried after a page fault.
     Absent(FaultRequest),
-    /// The payload source is not available, and has recorded the reason (see `PayloadError::Source`).
+    /// The payload source could not be read, and has recorded why (see `PayloadError::Source`). The engine that
+    /// owns the source waits or aborts, not this one.
     SourceAbsent,
     /// This flush takes too long for the current context.
     Unflushed(Flush),

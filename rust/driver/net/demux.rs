@@ -14,8 +14,8 @@ use crate::{
     port::{
         counters::Counters,
         state::{
-            LoopbackFilter,
-            Port, //
+            Port,
+            SpoofFilter, //
         }, //
     },
     qp::{
@@ -284,7 +284,7 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
     }
 }
 
-impl LoopbackFilter for Demux {
+impl SpoofFilter for Demux {
     fn admits(&self, (from, to): (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool {
         let shared = match self.qps.get(to.get(), guard) {
             Some(AnyQp::Rc(qp)) => qp.shared(),

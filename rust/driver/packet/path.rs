@@ -3,8 +3,8 @@
 //! Path from an engine to its peer: addresses, UDP source port, IPv4 identification, cached route.
 //!
 //! Each engine of a connected QP owns its path; the UD send engine creates one per datagram. Packets are sent in
-//! process context or softirq. They are collected in a GSO list, which [`Path::flush`] passes to the stack. Every
-//! failure counts as loss, and the transport recovers from loss.
+//! process context or softirq. They are collected in a GSO list, which [`Path::transmit_pending`] passes to the stack.
+//! Every failure counts as loss, and the transport recovers from loss.
 
 use crate::{
     packet::tx_packet::{
@@ -82,10 +82,10 @@ pub(crate) struct Path {
     gso_list: Option<GsoList>,
     /// Counts packets until their buffers are freed.
     tx_inflight: Option<Arc<TxInflight>>,
-    /// Packets that are flushed now count in `tx_inflight`.
+    /// Whether lists transmitted from now on count in `tx_inflight`.
     counted: bool,
-    /// The stack has dropped packets or reported congestion.
-    refused: bool,
+    /// The stack has dropped packets or reported congestion since the last [`Path::take_congested`].
+    congested: bool,
 }
 
 impl Path {
@@ -143,7 +143,7 @@ impl Path {
             gso_list: None,
             tx_inflight: None,
             counted: true,
-            refused: false,
+            congested: false,
         })
     }
 
@@ -163,15 +163,16 @@ impl Path {
         }
     }
 
-    /// Sets whether packets that are flushed from now on count as in flight. For short packets, counting would be a
-    /// large part of the cost.
+    /// Sets whether GSO lists that are transmitted from now on count as in flight. For short packets, counting would be
+    /// a large part of the cost.
     pub(crate) fn set_counted(&mut self, counted: bool) {
         self.counted = counted;
     }
 
-    /// Returns whether the stack has dropped packets or reported congestion since the last call.
-    pub(crate) fn take_refused(&mut self) -> bool {
-        core::mem::take(&mut self.refused)
+    /// Returns whether the stack has dropped packets or reported congestion since the last call. The send engine calls
+    /// it once per burst.
+    pub(crate) fn take_congested(&mut self) -> bool {
+        core::mem::take(&mut self.congested)
     }
 
     /// Returns source and destination address.
@@ -211,8 +212,9 @@ impl Path {
         TxPacket::new(&self.masked, headers, payload_len)
     }
 
-    /// Finishes and sends the packet that was started last. It waits in the GSO list for further packets, until the
-    /// list is full or [`Path::flush`] is called.
+    /// Finishes and sends `tx_packet`, which must be the packet that [`Path::tx_packet`] started last: both use the
+    /// current IPv4 identification. The packet waits in the GSO list for further packets, until the list is full or
+    /// [`Path::transmit_pending`] is called.
     pub(crate) fn send(&mut self, (port, traffic): (&Port, &Traffic), tx_packet: TxPacket) {
         let ip = IpHeader {
             addresses: self.addresses,
@@ -234,7 +236,7 @@ impl Path {
             },
             None => packet,
         };
-        self.flush((port, traffic));
+        self.transmit_pending((port, traffic));
         let guard = rcu::read_lock();
         // CAST: `usize` has 64 bits.
         let bytes = packet.payload_len() as usize;
@@ -246,8 +248,9 @@ impl Path {
         }
     }
 
-    /// Passes the GSO list to the stack. The owner of the engine calls it at the end of each run.
-    pub(crate) fn flush(&mut self, (port, traffic): (&Port, &Traffic)) {
+    /// Passes the GSO list to the stack, if there is one. The engine calls it after each burst, because nothing else
+    /// transmits a list that is not full.
+    pub(crate) fn transmit_pending(&mut self, (port, traffic): (&Port, &Traffic)) {
         let Some(gso_list) = self.gso_list.take() else {
             return;
         };
@@ -261,7 +264,9 @@ impl Path {
             Some(route) => gso_list.send(route, tx_inflight.as_ref()),
             None => Xmit::Lost,
         };
-        self.refused |= sent != Xmit::Sent;
+        // Recorded, not returned: `send` also transmits lists, in the middle of a burst. The engine reads the sum once
+        // per burst, with `take_congested`.
+        self.congested |= sent != Xmit::Sent;
         port.counters().sent(packets, bytes, sent);
         if sent != Xmit::Lost {
             traffic.sent(packets, bytes);
@@ -281,7 +286,7 @@ impl Path {
 }
 
 /// Returns whether packets may be sent. The source address does not identify the QP that has sent a packet on this
-/// host, so the loopback filter checks that the two QPs are connected.
+/// host, so the spoof filter checks that the two QPs are connected.
 fn is_admitted(
     qpns: Option<(Qpn, Qpn)>,
     (port, route): (&Port, &Route),
@@ -290,8 +295,8 @@ fn is_admitted(
 ) -> bool {
     match qpns {
         Some(qpns) if route.is_local() => {
-            let loopback_filter = port.loopback_filter();
-            loopback_filter.admits(qpns, port.net(), packets, guard)
+            let spoof_filter = port.spoof_filter();
+            spoof_filter.admits(qpns, port.net(), packets, guard)
         }
         _ => true,
     }

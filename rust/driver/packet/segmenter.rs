@@ -17,15 +17,27 @@ use crate::{
     }, //
 };
 use kernel::prelude::*;
-use rdma::mm::memory::Memory;
+use rdma::{
+    mm::memory::Memory,
+    net::tx::gso_list::MAX_GSO_PACKETS, //
+};
 use roce::{
     access::Obstacle,
     segmentation::{
-        gso::PacketSplitter,
+        gso::{
+            PacketSplitter,
+            MAX_SUPER_PACKET, //
+        },
         mtu::Mtu,
         tx_desc::TxDesc, //
     }, //
 };
+
+// CAST: `u16` to `u32`.
+const _: () = assert!(
+    MAX_SUPER_PACKET == MAX_GSO_PACKETS as u32,
+    "a full super-packet must be a full GSO list"
+);
 
 /// The packets of a super-packet that were not sent.
 pub(crate) struct Unsent<E> {
@@ -67,8 +79,8 @@ impl<'a> Segmenter<'a> {
         self.remaining
     }
 
-    /// Ends the super-packet. `sent` is the result of reading its payload. If that succeeded, remaining packets could
-    /// not be allocated, and count as lost.
+    /// Ends the super-packet. `sent` is the result of reading its payload. `Ok`: the memory was readable. Packets
+    /// still remaining could not be allocated and count as lost.
     ///
     /// # Errors
     ///
@@ -126,10 +138,11 @@ impl<'a> Segmenter<'a> {
         Ok((tx_packet.ok_or(ENOMEM)?, len))
     }
 
-    /// Sends a packet. The caller may be a reader of the [`RwRevocable`](rdma::sync::rw_revocable::RwRevocable) of the
-    /// memory, and a full GSO list goes to the stack from here. That cannot deadlock. The stack does not receive a
-    /// local packet at once, but queues it for a softirq, which runs after the reader has left. A waiter for room in
-    /// the stack is resumed by a work item.
+    /// Sends a packet. If the GSO list is full, the list goes to the stack from here, although the caller may be a
+    /// reader of the [`RwRevocable`](rdma::sync::rw_revocable::RwRevocable) of the memory. That cannot deadlock,
+    /// because no engine runs inside the call. The stack does not receive a local packet at once: it queues the packet
+    /// for a softirq, which runs only after the reader has left. If the stack frees buffers that an engine waits for, a
+    /// work item resumes that engine.
     #[inline]
     fn send(&mut self, tx_packet: TxPacket) {
         self.path.send(self.port_and_traffic, tx_packet);

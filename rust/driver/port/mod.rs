@@ -2,7 +2,7 @@
 
 //! State that all QPs of a device share.
 //!
-//! - [`state`]: the port: netdev, key table, GIDs. [`query`]: `query_port`.
+//! - [`state`]: the port: netdev, namespace, key table, AHs, counters. [`query`]: `query_port`.
 //! - [`counters`]: port and per-QP statistics. [`ah`]: address handles. [`workqueues`]: work queues of the module.
 //!
 //! May use `limits`, `abi`, `mem` and `queue`.

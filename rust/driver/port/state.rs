@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The port of a device: netdev, key table, counters.
+//! The port of a device: netdev, namespace, key table, AHs, counters.
 //!
 //! All QPs of a device use it, in any context. It may outlive the registration of the device: a packet in flight holds
 //! its QP, and the QP holds the port, which keeps only the memory of the `ib_device`.
@@ -62,9 +62,9 @@ const MAX_OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
 /// The rate of a port before it was first read.
 pub(super) const UNKNOWN_RATE: u32 = 0;
 
-/// Anti-spoofing filter for packets that stay on this host. The source address of a packet does not identify the
-/// sending QP, because all QPs of a port share it.
-pub(crate) trait LoopbackFilter: Send + Sync {
+/// Anti-spoofing filter for packets that go through the local route of the stack; a loopback pass checks the peer
+/// itself. The source address of a packet does not identify the sending QP, because all QPs of a port share it.
+pub(crate) trait SpoofFilter: Send + Sync {
     /// Returns whether packets may go between the QPs with the numbers `qpns` (from, to) within the namespace `net`.
     /// If not, counts them as dropped by the destination port. The receiver checks packets for other services than RC
     /// and UC.
@@ -92,7 +92,7 @@ pub(crate) struct Port {
     uses_loopback: bool,
     pub(super) ib: ARef<IbDevice>,
     workqueues: Arc<Workqueues>,
-    loopback_filter: Arc<dyn LoopbackFilter>,
+    spoof_filter: Arc<dyn SpoofFilter>,
 }
 
 impl Port {
@@ -104,7 +104,7 @@ impl Port {
     pub(crate) fn new(
         netdev: NetDev,
         ib: ARef<IbDevice>,
-        (workqueues, loopback_filter): (Arc<Workqueues>, Arc<dyn LoopbackFilter>),
+        (workqueues, spoof_filter): (Arc<Workqueues>, Arc<dyn SpoofFilter>),
         uses_loopback: bool,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -118,7 +118,7 @@ impl Port {
             uses_loopback,
             ib,
             workqueues,
-            loopback_filter,
+            spoof_filter,
         })
     }
 
@@ -139,8 +139,8 @@ impl Port {
     }
 
     /// Returns the anti-spoofing filter.
-    pub(crate) fn loopback_filter(&self) -> &dyn LoopbackFilter {
-        &*self.loopback_filter
+    pub(crate) fn spoof_filter(&self) -> &dyn SpoofFilter {
+        &*self.spoof_filter
     }
 
     /// Returns the AHs of processes.

@@ -8,13 +8,21 @@ use crate::qp::shared::QpShared;
 use rdma::ib::event::QpEvent;
 
 /// Side effects to apply after an engine run.
+///
+/// A failure of the QP takes these steps:
+///
+/// 1. During the run, [`Actions::fail`] records it in `failed`, or [`Actions::fail_now`] changes the state at once
+///    and sets `entered_error`.
+/// 2. At the end of the run, with the engine still owned, [`Actions::commit_failure`] clears both fields. It changes
+///    the state if `failed` is set. It sets `flush` if this run changed the state.
+/// 3. After the engine is released, `queue_pair` reports the event in `flush` and runs both engines, which flush.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Actions {
-    /// The QP must go to the error state. The inner value is the event to report, if any.
+    /// Step 1: the QP must go to the error state. The inner value is the event to report, if any.
     failed: Option<Option<QpEvent>>,
-    /// The QP is in the error state already: the consumer of the failed completion may rely on it.
+    /// Step 1: this run has moved the QP to the error state already.
     entered_error: bool,
-    /// The QP went to the error state, with this event. Both engines must flush.
+    /// Step 2: the QP went to the error state, with this event. Both engines must flush.
     pub(crate) flush: Option<Option<QpEvent>>,
     /// The first packet of the peer arrived before RTS.
     pub(crate) established: bool,
@@ -33,7 +41,8 @@ pub(crate) struct Actions {
 }
 
 impl Actions {
-    /// Returns whether there is anything to apply.
+    /// Returns whether a loopback pass left actions for the peer's own run. Ignores `flush`, which only the own run
+    /// sets (step 2), and `wants_yield`, which has an effect only if that run leaves work.
     pub(crate) fn has_any(&self) -> bool {
         self.failed.is_some()
             || self.entered_error

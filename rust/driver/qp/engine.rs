@@ -36,14 +36,16 @@ use roce::{
     wr::Completion, //
 };
 
-/// Budget of one engine run for transmission.
+/// Budget of one engine run for transmission. The packets fit in one GSO list: it has at most 64 packets and 64 KiB,
+/// and the 4 KiB above `bytes` leave room for headers.
 pub(crate) const TX_BURST_LIMIT: BurstLimit = BurstLimit {
     bytes: 60 << 10,
     packets: 64,
 };
 
-/// Budget of one engine run: packets or requests that it processes.
-pub(crate) const RX_BATCH_PACKETS: u16 = 64;
+/// Budget of one engine run, for each of these by itself: received packets, posted and local requests, completions,
+/// flushed receives.
+pub(crate) const RUN_BUDGET: u16 = 64;
 
 /// One direction of a QP. One context at a time owns it.
 pub(crate) trait Engine: Send + Unpin + 'static {
@@ -125,8 +127,7 @@ pub(crate) fn poll_engine(
 /// Services the page fault that an engine waits for, then runs the engine with `run`. Called from a work
 /// item; sleeps for as long as the fault takes.
 pub(crate) fn service_fault<E: Engine>(engine: &Exclusive<E>, qp: &QpShared, run: impl Fn()) {
-    // `Qp::quiesce` does not wait for this work item, but a grace period precedes it. The RCU read lock
-    // ensures that a run that began before RESET has armed its timer by then, so that `quiesce` cancels it.
+    // `Qp::quiesce` does not wait for this work item, but for a run: see the order there, step 2.
     let run = || {
         let _guard = rcu::read_lock();
         run();

@@ -2,9 +2,9 @@
 
 //! `modify_qp`: value checks, the steps of each state transition, and their order.
 //!
-//! Called in process context. Holds the mutex of the QP's attributes throughout. The core has checked that
-//! the transition is legal and has the required attributes (`ib_modify_qp_is_ok`). [`Transport`] applies the
-//! attributes to the engines.
+//! Called in process context. Holds the mutex of the QP's attributes throughout. `rdma::ib::ops` has
+//! checked that the transition is legal and has the required attributes (`ib_modify_qp_is_ok`). [`Transport`]
+//! applies the attributes to the engines.
 
 use crate::{
     limits::MAX_RD_ATOMIC,
@@ -191,8 +191,8 @@ fn transition_to<T: Transport>(
     Ok(())
 }
 
-/// Returns what a transition does to both directions, from the table of the core (IBA 10.3.1); `None` if there is no
-/// such transition.
+/// Returns the effect of a transition on both directions, from the table in [`roce::qp::state`] (IBA 10.3.1). `None` if
+/// there is no such transition; `rdma::ib::ops` has checked the kernel's own table before.
 fn legal_transition(from: IbQpState, to: IbQpState) -> Option<Transition> {
     // CAST: Reads the discriminants, which are those of verbs in both.
     let states = [from as u32, to as u32].map(QpState::from_code);

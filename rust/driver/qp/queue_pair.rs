@@ -4,8 +4,8 @@
 //!
 //! A context that has an event for an engine (doorbell, packet, serviced page fault) tries to become its
 //! owner and runs it. If the engine is owned, the context sets the pending flag and returns; the owner looks
-//! again before it releases the engine ([`Exclusive`]). No event waits for an owner, so none hops to another
-//! thread.
+//! again before it releases the engine ([`Exclusive`]). No event waits for an owner, so no event needs a thread
+//! switch.
 //!
 //! BH work items run an engine where its work exceeds the budget, where timers expire (many may expire
 //! together), and where a ULP posts (it may have interrupts off, and an engine must not run then). A receive
@@ -257,15 +257,16 @@ impl<T: Transport> Qp<T> {
         });
     }
 
-    /// Waits until no work item, timer or transmit callback uses the QP. Sleeps. The QP must be in RESET, a
-    /// grace period must have passed since it was removed from the demux, and no packet may find it: then
-    /// nothing starts again.
+    /// Waits until no work item, timer or transmit callback uses the QP. Sleeps. Teardown has this order:
     ///
-    /// Does not wait for page faults in progress: the faulting process controls how long they take and may
-    /// itself be waiting for us. A running fault holds its own reference and finds the QP in RESET. Queued
-    /// faults are cancelled, so that they do not delay those of other QPs. A run that a fault started before
-    /// RESET has armed the timer by now, because of the grace period (see
-    /// [`service_fault`](crate::qp::engine::service_fault)).
+    /// 1. The caller resets the QP. Runs that begin later find nothing to do.
+    /// 2. The caller removes the QP from the demux, waits for a grace period, and resets the QP again. Now no packet
+    ///    finds the QP. A run of [`service_fault`](crate::qp::engine::service_fault) that began before RESET has
+    ///    ended, because it holds the RCU read lock. So step 3 cancels the timer that it may have armed.
+    /// 3. `quiesce` stops the timer, the callback and the work items, and waits for them. Nothing starts again.
+    /// 4. `quiesce` cancels queued page faults, so that they do not delay those of other QPs. It does not wait for
+    ///    faults in progress: the faulting process controls how long they take and may itself be waiting for us.
+    ///    A running fault holds its own reference and finds the QP in RESET.
     pub(crate) fn quiesce(self: ArcBorrow<'_, Self>) {
         // Twice: a work item that began before RESET may have queued itself or another one, armed the timer,
         // or registered for room in the stack. After the first pass, work items find nothing to do. The timer
@@ -319,8 +320,9 @@ impl<T: Transport> Qp<T> {
             return;
         }
         match self.receive_deferred.load(Relaxed) {
-            // Leave them to the queued work item. Running here would send all responses in one pass of the
-            // network softirq if a peer on this host requests more as the earlier ones arrive.
+            // Leave the requests to the work item, which is probably queued. A peer on this host sends new
+            // requests when responses arrive, in the same pass of the network softirq. If the engine ran here,
+            // that pass would not end before all responses are sent.
             true => self.defer_receiver(),
             false => self.run_receiver(),
         }
@@ -358,7 +360,8 @@ impl<T: Transport> Qp<T> {
 
     // Running the engines.
 
-    /// Runs the send engine, here unless another context owns it. For any context but hard interrupts.
+    /// Runs the send engine, here unless another context owns it. At most `MAX_ROUNDS` rounds (see [`Exclusive`])
+    /// of [`poll_engine`] run here, the rest in [`SEND_WORK`]. For any context but hard interrupts.
     pub(crate) fn run_sender(self: ArcBorrow<'_, Self>) {
         let mut actions = Actions::default();
         let pending = self
@@ -405,17 +408,19 @@ impl<T: Transport> Qp<T> {
         let _ = workqueue::system_bh().enqueue::<Arc<Self>, RECEIVE_WORK>(self.into());
     }
 
-    /// As [`Qp::defer_receiver`], to continue after the budget is used up. An RC responder leaves requests
-    /// that arrive meanwhile to the work item. A receiver of datagrams runs for each, or its inbox would
-    /// overflow.
+    /// As [`Qp::defer_receiver`], to continue after the budget is used up.
+    ///
+    /// For RC, requests that arrive meanwhile are left to the work item: the requester's window limits them. The
+    /// peers of UC and UD have no window, so their receive engines run for each packet, or the inbox would
+    /// overflow. `TX_LIMITED` is `Receive` for RC only: its receive engine is the only one that sends.
     fn defer_responses(self: ArcBorrow<'_, Self>) {
         let leave_packets = matches!(T::TX_LIMITED, Direction::Receive);
         self.receive_deferred.store(leave_packets, Relaxed);
         self.defer_receiver();
     }
 
-    /// Queues a thread that runs the receive engine from a BH work item. Threads and other softirqs run
-    /// before it.
+    /// Queues a work item that runs in a thread and then queues [`RECEIVE_WORK`]. Other threads and softirqs run
+    /// before that.
     fn yield_cpu(self: ArcBorrow<'_, Self>) {
         let yields = &self.shared().port().workqueues().yields;
         let _ = yields.enqueue::<Arc<Self>, RECEIVE_YIELD_WORK>(self.into());

@@ -14,7 +14,7 @@ use crate::{
         actions::Actions,
         engine::{
             push_completion,
-            RX_BATCH_PACKETS, //
+            RUN_BUDGET, //
         },
         shared::QpShared, //
     },
@@ -73,7 +73,7 @@ fn process_buffers(
 ) -> More {
     let mut count = RxCount::default();
     let mut more = More::Yes;
-    while count.seen < RX_BATCH_PACKETS {
+    while count.seen < RUN_BUDGET {
         let Some(mut skb) = inbox.pop() else {
             more = More::No;
             break;
@@ -182,7 +182,7 @@ pub(crate) fn flush_receives(
     actions: &mut Actions,
 ) -> More {
     actions.last_wqe |= receives.take_last_wqe_event();
-    let more = receives.flush(RX_BATCH_PACKETS, |wr_id| {
+    let more = receives.flush(RUN_BUDGET, |wr_id| {
         let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
         push_completion(qp, cq, &done, true, actions);
     });

@@ -34,7 +34,7 @@ use roce::{
     status::WcStatus, //
 };
 
-/// Appends `len` bytes at `offset` of the message in `body` to `to`. Returns false if there is no memory for
+/// Appends `len` bytes at `offset` of the message in `body` to `sink`. Returns false if there is no memory for
 /// the packet.
 ///
 /// # Errors
@@ -67,7 +67,8 @@ pub(crate) fn append_body(
     }
 }
 
-/// Sends the packets of `desc`, which belongs to a request in `queue`. Lost packets are not reported.
+/// Sends the packets of `desc`, which belongs to a request in `queue`. Packets that cannot be allocated are lost:
+/// the result is `Ok`, and [`Segmenter::end`] counts those that [`Segmenter::remaining`] returns.
 ///
 /// # Errors
 ///
@@ -94,6 +95,7 @@ pub(crate) fn send_request(
             fault_wait,
         )
         .map(drop),
+        // `Ok` below also if the packet could not be allocated: `remaining` then includes it.
         (TxPayload::Value(value), _) => {
             let _ = segmenter.append_bytes(&value.to_ne_bytes());
             Ok(())

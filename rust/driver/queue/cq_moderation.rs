@@ -46,7 +46,7 @@ impl ModerationParams {
     }
 }
 
-/// Completions since the delayed event became due; 0 if no event is delayed.
+/// Completions that the delayed event will report; 0: none is delayed.
 type PendingCompletions = Atomic<u32>;
 
 /// Delays the events of one CQ.

@@ -345,7 +345,7 @@ impl SqEntries {
             .as_mut_bytes()
             .get_mut(..layout.body_len())
             .ok_or(invalid)?;
-        ring.read(self.next, SendWqe::LEN, used);
+        ring.read(self.next, SendWqe::FIXED_LEN, used);
 
         let length = match layout {
             BodyLayout::Inline(bytes) => bytes,

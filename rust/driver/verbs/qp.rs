@@ -222,7 +222,7 @@ fn map_queues<U>(
         max_sge: caps.max_send_sge,
         max_inline: caps.max_inline_data,
     };
-    let send = ring(SendWqe::LEN, caps.max_send_sge, caps.max_send_wr)?;
+    let send = ring(SendWqe::FIXED_LEN, caps.max_send_sge, caps.max_send_wr)?;
     let mut response = CreateQpResponse {
         send: user.map_ring(&send)?,
         receive: MmapInfo::default(),

@@ -277,7 +277,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Detaches a QP from a multicast group. After this returns, the QP receives no more copies.
     fn detach_mcast(dev: &Device<Self>, qp: &Arc<Self::Qp>, group: &[u8; 16]) -> Result;
 
-    /// Processes the send ring of a process: user space has added WQEs to it.
+    /// Handles the doorbell of a process: user space has added WQEs to the send ring. The doorbell is the verb
+    /// `post_send` with a null WR list; the WQEs are in the ring.
     fn post_send(qp: &Arc<Self::Qp>) -> Result;
 
     /// Posts the send WRs of a ULP. Any context.

@@ -3,8 +3,8 @@
 //! Bytes in flight in the local stack: sent, and not freed yet (like TCP small queues).
 //!
 //! A counted skb counts until it is freed: by the driver that transmitted it or, on a local route, by the
-//! receiver. Senders without acknowledgements (UC, UD) use it to stop before they overrun the queues of this
-//! host. The limit is the caller's.
+//! receiver. Packets that nothing acknowledges (UC and UD requests, RC read responses) are limited by it, so that
+//! they do not overrun the queues of this host. The caller chooses the limit.
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 

@@ -107,15 +107,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub(super) fn on_sent_without_request(&mut self, plan: &Plan, now: Instant) {
         self.ack_requests.since = self.ack_requests.since.with(plan);
         self.ack_requests.last_sent = now;
-        // In the middle of a message with an ACK due, that ACK lets the rest of the message go.
+        // In the middle of a message with an ACK due, no deadline is needed: that ACK lets the engine
+        // send the rest of the message, which ends with an ACK request or gets a deadline.
         if plan.is_last() || !self.is_ack_due() {
             let deadline = now.saturating_add(MAX_ACK_REQUEST_DELAY);
             self.retry.schedule_ack_request(deadline);
         }
     }
 
-    /// Records that no packet in flight requested an ACK. The window may be too full for another
-    /// packet that would.
+    /// Records that no packet in flight requested an ACK. Schedules an ACK request, because the window
+    /// may be too full for another packet that would carry one.
     pub(super) fn on_no_ack_due(&mut self, now: Instant) {
         if self.ack_requests.since.packets != 0 {
             let deadline = now.saturating_add(MAX_ACK_REQUEST_DELAY);
@@ -136,8 +137,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Records that the packets planned last, from `first` on, were not sent after all. If one of
-    /// them requested an ACK, the next packet must, or a probe if earlier packets are still
-    /// without a request.
+    /// them requested an ACK, the previous ACK request counts as the last one again. If packets that
+    /// were sent after that one are in flight, the next packet or a probe must request an ACK.
     pub(super) fn on_unsent(&mut self, first: Psn) {
         self.rtt.cancel_sample();
         let AckRequests { end, prev_end, .. } = self.ack_requests;

@@ -37,7 +37,7 @@ use crate::{
     },
     psn::Psn,
     segmentation::{
-        gso::MAX_GSO_PACKETS,
+        gso::MAX_SUPER_PACKET,
         mtu::Mtu,
         tx_desc::{
             RxPayload,
@@ -126,9 +126,11 @@ pub struct Retired {
 ///   to report, the time of the next [`handle_timeout`](Self::handle_timeout);
 /// - *getters*.
 ///
-/// After a command or `handle_*`, call `poll_completion` until it returns `None`, then `burst`
-/// until it is empty or the budget is used up, then `poll_timeout` once. Keep this order: each may
-/// depend on the previous ones. `error` may become `Some` in any of them.
+/// After commands and `handle_*`, call `burst` and `poll_completion`, each until it is empty or the
+/// caller's budget is used up, and then `poll_timeout` once. `poll_timeout` must be last, because a
+/// burst starts timers. `burst` and `poll_completion` may be called in either order. A burst may
+/// abort a request, so polling after it reports that completion in the same round. Repeat while
+/// [`has_work`](Self::has_work) returns true. Commands, `handle_*` and `burst` may set `error`.
 ///
 /// Time must not go backwards. Early, late and spurious timer calls are harmless.
 ///
@@ -243,8 +245,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.clear_ack_requests();
     }
 
-    /// The local stack dropped packets of the last burst, or reported congestion (`NET_XMIT_CN`). To be called once per
-    /// burst.
+    /// Counts a burst of which the local stack dropped packets or for which it reported congestion (`NET_XMIT_CN`).
+    /// Called once per burst.
     pub fn on_local_congestion(&mut self) {
         self.stats.local_congestions = self.stats.local_congestions.wrapping_add(1);
         self.cwnd.on_local_congestion();
@@ -353,7 +355,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Undoes the last `packets` planned packets: they were not sent because their memory is not
     /// present. They are planned next.
     pub fn unsend(&mut self, packets: u32) {
-        for _ in 0..packets.min(MAX_GSO_PACKETS) {
+        for _ in 0..packets.min(MAX_SUPER_PACKET) {
             self.window.unsend();
         }
         self.on_unsent(self.window.psn());

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     psn::Psn,
     segmentation::{
-        gso::MAX_GSO_PACKETS,
+        gso::MAX_SUPER_PACKET,
         tx_desc::{
             BurstLimit,
             SlotIndex,
@@ -109,12 +109,12 @@ impl<S> RequestBurst<'_, S> {
         }
     }
 
-    /// Combines packets into super-packets that are split for the network. Only the last packet of a
+    /// Combines packets into super-packets, which the caller splits before sending. Only the last packet of a
     /// super-packet can request an ACK, so the super-packet ends at the first packet that must.
     #[must_use]
-    pub fn for_gso(self) -> Self {
+    pub fn for_super_packets(self) -> Self {
         Self {
-            max_packets: MAX_GSO_PACKETS,
+            max_packets: MAX_SUPER_PACKET,
             ends_at_ack_request: true,
             ..self
         }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Splitting of super-packets into packets (as in GSO), and coalescing of received packets (as in
-//! GRO).
+//! Splitting of super-packets into packets (as GSO does), and coalescing of received packets (as
+//! GRO does). This is software splitting of RoCE messages by this crate, not the kernel's GSO, which
+//! later passes the finished packets through the stack as one skb.
 //!
-//! A super-packet has the headers of one packet, the payload of all its packets, and the opcode of
-//! their common position in the message: first and last packet give an "only" packet.
+//! A super-packet has the headers of one packet and the payload of all its packets. The position in
+//! its opcode says which ends of the message it includes: "only" if it includes the first and the
+//! last packet of the message, "first" or "last" if it includes one of them, "middle" if none.
 
 use crate::{
     num::u32_as_usize,
@@ -29,7 +31,7 @@ use crate::{
 };
 
 /// Maximum number of packets of a super-packet that is split or coalesced.
-pub const MAX_GSO_PACKETS: u32 = 64;
+pub const MAX_SUPER_PACKET: u32 = 64;
 
 /// Returns the position of packets that include the first or last packet of a message.
 #[inline]
@@ -143,7 +145,8 @@ impl PacketSplitter {
         );
         if self.opcode.position() != place {
             let opcode = super_opcode.at(place)?;
-            // Extension headers of the first packet precede those of the last packet.
+            // Drops the RETH, which only the first packet has. It precedes an ImmDt, which only the last
+            // packet has.
             let skipped = match ends {
                 true => super_opcode
                     .headers()
@@ -178,10 +181,10 @@ impl Packet<'_> {
         // All packets of a message except the last are full.
         let full = mtu
             .bytes()
-            .wrapping_mul(self.packets().min(MAX_GSO_PACKETS));
+            .wrapping_mul(self.packets().min(MAX_SUPER_PACKET));
         let len = u32::try_from(next.payload_len()).ok()?;
         let fits = self.payload_len() == u32_as_usize(full)
-            && self.packets() < MAX_GSO_PACKETS
+            && self.packets() < MAX_SUPER_PACKET
             && mtu.allows_payload(following.position(), len)
             && next.payload_offset() == BTH_LEN;
         let continues = !preceding.ends_message()

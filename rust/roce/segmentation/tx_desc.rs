@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Descriptions that the core and its caller exchange: a packet to send ([`TxDesc`]), the limit of
-//! a burst ([`BurstLimit`]) and the payload of a received packet ([`RxPayload`]).
+//! Descriptions that this crate and its caller exchange: a packet to send ([`TxDesc`]), the limit
+//! of a burst ([`BurstLimit`]) and the payload of a received packet ([`RxPayload`]).
 
 use super::mtu::Mtu;
 use crate::{

@@ -95,7 +95,7 @@ impl Setup {
     /// Configures `burst` for the network.
     pub(crate) fn configure<'a, S>(&self, burst: RequestBurst<'a, S>) -> RequestBurst<'a, S> {
         let burst = match self.super_packets {
-            true => burst.for_gso(),
+            true => burst.for_super_packets(),
             false => burst,
         };
         burst.sparse_ack_requests(self.sparse_ack_requests)

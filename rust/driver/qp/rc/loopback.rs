@@ -7,8 +7,8 @@
 //! the peer cannot be owned, packets go over the network, and earlier loopback packets still count.
 //!
 //! Called from a run of the send engine, in process context or softirq. That context owns the send engine and
-//! tries to own one other engine, the peer's receive engine. It never waits, so passes neither deadlock nor
-//! nest.
+//! tries to own one other engine, the peer's receive engine. It never waits, so it cannot deadlock. A pass never
+//! starts another pass.
 
 use crate::{
     mem::page_fault::{

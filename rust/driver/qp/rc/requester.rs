@@ -25,7 +25,7 @@ use crate::{
             push_completion,
             Engine,
             SendEngine,
-            RX_BATCH_PACKETS,
+            RUN_BUDGET,
             TX_BURST_LIMIT, //
         },
         rc::{
@@ -92,8 +92,8 @@ pub(crate) struct RcSendEngine {
     pub(super) peer_lookup: Arc<dyn PeerLookup<RcRecvEngine>>,
     /// Packets sent over the network may not be acknowledged yet.
     pub(super) on_wire: bool,
-    /// Whether the peer was on this host at the last look. Sends over the network return to loopback once
-    /// they are acknowledged.
+    /// The peer was on this host when the engine last checked. Packets to it then request an ACK for every message
+    /// if they go over the network: loopback resumes only when nothing is in flight.
     pub(super) is_local: bool,
     /// The peer had more responses at the end of the last loopback pass.
     pub(super) peer_has_work: bool,
@@ -155,14 +155,15 @@ impl RcSendEngine {
         })
     }
 
-    /// Sends what the window allows, up to the budget: by loopback, or else over the network. Returns whether
-    /// the peer has more responses.
+    /// Performs local requests and sends packets, as far as the window and the budget allow: by loopback, or else
+    /// over the network. Returns whether a local peer has more responses. Requests that are left are found by
+    /// `has_work`, in `run`.
     fn transmit(&mut self, qp: &QpShared, now: Instant) -> More {
         if self.path.is_none() {
             return More::No;
         }
         let (requester, queue) = (&mut self.requester, &self.queue);
-        for _ in 0..RX_BATCH_PACKETS {
+        for _ in 0..RUN_BUDGET {
             if !requester.perform_local(|slot, _| perform_local_request(qp, queue.body(slot))) {
                 break;
             }
@@ -173,6 +174,7 @@ impl RcSendEngine {
         })
     }
 
+    /// Sends one burst over the network. Packets that are left are found by `has_work`, in `run`.
     fn transmit_on_wire(&mut self, qp: &QpShared, now: Instant) {
         let Some(path) = &mut self.path else {
             return;
@@ -180,26 +182,35 @@ impl RcSendEngine {
         self.on_wire = true;
         let mut unsent_request = None;
         let mtu = self.requester.path_mtu();
+        // Each item counts as sent; `unsend` takes it back. To a local peer every message requests an ACK, see
+        // `is_local`.
         let burst = self.requester.burst(now, TX_BURST_LIMIT);
-        for desc in burst.for_gso().sparse_ack_requests(!self.is_local) {
+        for desc in burst
+            .for_super_packets()
+            .sparse_ack_requests(!self.is_local)
+        {
             let sent = send_request((&desc, mtu), &self.queue, path, qp, &mut self.fault_wait);
             if let Err(unsent) = sent {
                 unsent_request = Some((desc.source, unsent));
                 break;
             }
         }
-        path.flush(qp.port_and_traffic());
-        if path.take_refused() {
+        path.transmit_pending(qp.port_and_traffic());
+        if path.take_congested() {
+            // Only counted: congestion control does not react to it yet.
             self.requester.on_local_congestion();
         }
         let Some((source, Unsent { reason, packets })) = unsent_request else {
             return;
         };
         match (source, reason) {
+            // All sources: the packets were not sent, and are planned again after the fault.
             (_, Obstacle::Absent) => self.requester.unsend(packets),
+            // `abort` stops sending at this request, so its packets need no `unsend`.
             (TxPayload::Slot(slot), Obstacle::Refused(status)) => {
                 self.requester.abort(slot, status)
             }
+            // Does not occur: only the payload of a slot is in memory that can be refused.
             _ => {}
         }
     }
@@ -210,7 +221,7 @@ impl RcSendEngine {
         // these completions.
         let max_completions = match self.fault_wait.is_waiting() {
             true => self.queue.slots(),
-            false => RX_BATCH_PACKETS.into(),
+            false => RUN_BUDGET.into(),
         };
         let mut released = 0u32;
         for _ in 0..max_completions {
@@ -260,9 +271,9 @@ impl Engine for RcSendEngine {
         let arrived = self.process_responses(qp, inbox, now);
         let (mut fetched, mut more) = (More::No, More::No);
         if !self.fault_wait.is_waiting() {
-            // While the engine waits, elapsed time is not the peer's fault.
+            // A wait for a page fault must not count as an ACK timeout.
             self.requester.handle_timeout(now);
-            fetched = self.queue.fetch(&mut self.requester, RX_BATCH_PACKETS);
+            fetched = self.queue.fetch(&mut self.requester, RUN_BUDGET);
             // Check the state again, after fetching: requests may have been posted because the QP had failed.
             if qp.is_failed() {
                 self.requester.fail();
@@ -272,7 +283,7 @@ impl Engine for RcSendEngine {
         let was_full = self.requester.free_slots() == 0;
         self.report_completions(qp, actions);
         self.count_stats(qp);
-        // Not before the state is SQD, which follows soon.
+        // `modify_qp` drains first and sets SQD after; it then runs the engine again.
         if self.notify_drained && qp.state() == IbQpState::Sqd && self.is_drained() {
             self.notify_drained = false;
             actions.drained = true;
@@ -283,7 +294,8 @@ impl Engine for RcSendEngine {
         if let Some(at) = self.requester.poll_timeout() {
             actions.wake_at_ns = Some(at.as_nanos());
         }
-        // A ULP may have posted more than there were slots for.
+        // A ULP may have more requests posted than there are slots. The fetch stopped when all slots were in use;
+        // run again if completions have freed some.
         let has_free_slots = was_full && self.requester.free_slots() != 0;
         if has_free_slots || self.requester.has_work() {
             return More::Yes;

@@ -71,7 +71,7 @@ use roce::{
         }, //
     },
     segmentation::{
-        gso::MAX_GSO_PACKETS,
+        gso::MAX_SUPER_PACKET,
         mtu::Mtu,
         tx_desc::{
             TxDesc,
@@ -300,7 +300,7 @@ impl RcRecvEngine {
         for desc in self
             .responder
             .burst(TX_BURST_LIMIT)
-            .coalescing(MAX_GSO_PACKETS)
+            .coalescing(MAX_SUPER_PACKET)
         {
             self.responded_on_wire = true;
             // Only read responses count as in flight: an acknowledgement is no longer than its request.
@@ -311,7 +311,7 @@ impl RcRecvEngine {
                 break;
             }
         }
-        path.flush(qp.port_and_traffic());
+        path.transmit_pending(qp.port_and_traffic());
         let Some(Unsent { reason, packets }) = unsent else {
             return;
         };
@@ -433,7 +433,7 @@ impl Engine for RcRecvEngine {
             let mtu = self.responder.path_mtu();
             // An RNR NAK has no payload, so no memory can be absent.
             let _ = send_response((&rnr_nak, mtu), path, qp, &mut self.fault_wait);
-            path.flush(qp.port_and_traffic());
+            path.transmit_pending(qp.port_and_traffic());
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
             push_completion,
             Engine,
             SendEngine,
-            RX_BATCH_PACKETS,
+            RUN_BUDGET,
             TX_BURST_LIMIT, //
         },
         shared::QpShared,
@@ -101,7 +101,7 @@ impl UcSendEngine {
     /// Sends or flushes posted requests, up to the budget. Returns whether there may be more.
     fn process(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
         let mut limit = TX_BURST_LIMIT;
-        for _ in 0..RX_BATCH_PACKETS {
+        for _ in 0..RUN_BUDGET {
             if !self.sender.is_busy() && !self.fetch(qp) {
                 return More::No;
             }
@@ -191,10 +191,10 @@ impl Engine for UcSendEngine {
             .counters()
             .count_all(&[(Counter::SendsCompleted, sends)]);
         if let Some(path) = &mut self.path {
-            path.flush(qp.port_and_traffic());
-            self.tx_limit.on_transmit(path.take_refused());
+            path.transmit_pending(qp.port_and_traffic());
+            self.tx_limit.on_transmit(path.take_congested());
         }
-        // Not before the state is SQD, which follows soon.
+        // `modify_qp` drains first and sets SQD after; it then runs the engine again.
         if self.notify_drained && qp.state() == IbQpState::Sqd && self.sender.is_drained() {
             self.notify_drained = false;
             actions.drained = true;

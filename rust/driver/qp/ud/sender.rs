@@ -23,7 +23,7 @@ use crate::{
             push_completion,
             Engine,
             SendEngine,
-            RX_BATCH_PACKETS, //
+            RUN_BUDGET, //
         },
         shared::QpShared,
         tx::append_body,
@@ -242,7 +242,7 @@ impl Engine for UdSendEngine {
         if !qp.processes_sends() {
             return More::No;
         }
-        for _ in 0..RX_BATCH_PACKETS {
+        for _ in 0..RUN_BUDGET {
             if !qp.flushes_sends() && self.tx_limit.must_wait(qp, actions) {
                 return More::No;
             }
@@ -350,8 +350,8 @@ impl UdTx<'_> {
             return Ok(());
         }
         path.send(self.qp.port_and_traffic(), tx_packet);
-        path.flush(self.qp.port_and_traffic());
-        self.tx_limit.on_transmit(path.take_refused());
+        path.transmit_pending(self.qp.port_and_traffic());
+        self.tx_limit.on_transmit(path.take_congested());
         Ok(())
     }
 }

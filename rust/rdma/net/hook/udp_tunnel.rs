@@ -185,9 +185,10 @@ unsafe extern "C" fn encap_rcv<R: PacketReceiver>(
 ) -> c_int {
     // SAFETY: A received packet has a netdev, which RCU keeps until this function returns.
     let via = unsafe { NetDevBorrow::from_raw(bindings::ferroce_helper_skb_dev(skb)) };
-    // SAFETY: The packet is owned, as the helper requires, which frees it if it returns false. An skb with
-    // GSO fields arrives here only if a tunnel left it unsegmented. Its segments are unrelated to RoCE
-    // packets, so it is treated as one packet, which is too long.
+    // An skb with GSO fields arrives here only if a tunnel left it unsegmented. Its segments are unrelated to
+    // RoCE packets, so it is treated as one packet, which is too long.
+    //
+    // SAFETY: The packet is owned, as the helper requires. If the helper returns false, it has freed the packet.
     if !unsafe { bindings::ferroce_helper_skb_forget_gso(skb) } {
         return 0;
     }

@@ -35,7 +35,7 @@ use kernel::{
 const MAX_GSO_BYTES: u32 = u16::MAX as u32;
 
 /// Packets of a list, at most: the limit of UDP GRO.
-pub(in crate::net) const MAX_GSO_PACKETS: u16 = 64;
+pub const MAX_GSO_PACKETS: u16 = 64;
 
 /// Marks the skbs of this module. Chosen when the first list is built.
 static SKB_MARK: SetOnce<SkbMark> = SetOnce::new();

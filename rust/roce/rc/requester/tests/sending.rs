@@ -441,7 +441,7 @@ fn a_super_packet_splits_into_the_same_packets() {
                 let headers = segment.headers.emit(segment.length as usize);
                 expected.push((headers.as_slice().to_vec(), segment.length));
             }
-            for segment in runs.requester.burst(runs.now, limit).for_gso() {
+            for segment in runs.requester.burst(runs.now, limit).for_super_packets() {
                 segments += 1;
                 let mut packets = segment.split(Mtu::Mtu256);
                 while let Some((headers, length)) = packets.advance() {
