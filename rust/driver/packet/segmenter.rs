@@ -26,7 +26,7 @@ use roce::{
     segmentation::{
         gso::{
             PacketSplitter,
-            MAX_SUPER_PACKET, //
+            MAX_COALESCED_PACKETS, //
         },
         mtu::Mtu,
         tx_desc::TxDesc, //
@@ -35,7 +35,7 @@ use roce::{
 
 // CAST: `u16` to `u32`.
 const _: () = assert!(
-    MAX_SUPER_PACKET == MAX_GSO_PACKETS as u32,
+    MAX_COALESCED_PACKETS == MAX_GSO_PACKETS as u32,
     "a full super-packet must be a full GSO list"
 );
 

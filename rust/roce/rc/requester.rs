@@ -37,7 +37,7 @@ use crate::{
     },
     psn::Psn,
     segmentation::{
-        gso::MAX_SUPER_PACKET,
+        gso::MAX_COALESCED_PACKETS,
         mtu::Mtu,
         tx_desc::{
             RxPayload,
@@ -355,7 +355,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Undoes the last `packets` planned packets: they were not sent because their memory is not
     /// present. They are planned next.
     pub fn unsend(&mut self, packets: u32) {
-        for _ in 0..packets.min(MAX_SUPER_PACKET) {
+        for _ in 0..packets.min(MAX_COALESCED_PACKETS) {
             self.window.unsend();
         }
         self.on_unsent(self.window.psn());

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     psn::Psn,
     segmentation::{
-        gso::MAX_SUPER_PACKET,
+        gso::MAX_COALESCED_PACKETS,
         tx_desc::{
             BurstLimit,
             SlotIndex,
@@ -114,7 +114,7 @@ impl<S> RequestBurst<'_, S> {
     #[must_use]
     pub fn for_super_packets(self) -> Self {
         Self {
-            max_packets: MAX_SUPER_PACKET,
+            max_packets: MAX_COALESCED_PACKETS,
             ends_at_ack_request: true,
             ..self
         }

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Maximum number of packets of a super-packet that is split or coalesced.
-pub const MAX_SUPER_PACKET: u32 = 64;
+pub const MAX_COALESCED_PACKETS: u32 = 64;
 
 /// Returns the position of packets that include the first or last packet of a message.
 #[inline]
@@ -181,10 +181,10 @@ impl Packet<'_> {
         // All packets of a message except the last are full.
         let full = mtu
             .bytes()
-            .wrapping_mul(self.packets().min(MAX_SUPER_PACKET));
+            .wrapping_mul(self.packets().min(MAX_COALESCED_PACKETS));
         let len = u32::try_from(next.payload_len()).ok()?;
         let fits = self.payload_len() == u32_as_usize(full)
-            && self.packets() < MAX_SUPER_PACKET
+            && self.packets() < MAX_COALESCED_PACKETS
             && mtu.allows_payload(following.position(), len)
             && next.payload_offset() == BTH_LEN;
         let continues = !preceding.ends_message()

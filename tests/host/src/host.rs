@@ -37,7 +37,7 @@ use roce::{
     },
     recv_context::RecvContext,
     segmentation::{
-        gso::MAX_SUPER_PACKET,
+        gso::MAX_COALESCED_PACKETS,
         mtu::{
             Mtu,
             MAX_PSNS, //
@@ -350,7 +350,7 @@ impl Host {
         failed_read: &mut Option<(u32, AccessError)>,
     ) -> Option<u32> {
         let max_packets = if self.setup.super_packets {
-            MAX_SUPER_PACKET
+            MAX_COALESCED_PACKETS
         } else {
             1
         };

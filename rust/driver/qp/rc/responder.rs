@@ -71,7 +71,7 @@ use roce::{
         }, //
     },
     segmentation::{
-        gso::MAX_SUPER_PACKET,
+        gso::MAX_COALESCED_PACKETS,
         mtu::Mtu,
         tx_desc::{
             TxDesc,
@@ -300,7 +300,7 @@ impl RcRecvEngine {
         for desc in self
             .responder
             .burst(TX_BURST_LIMIT)
-            .coalescing(MAX_SUPER_PACKET)
+            .coalescing(MAX_COALESCED_PACKETS)
         {
             self.responded_on_wire = true;
             // Only read responses count as in flight: an acknowledgement is no longer than its request.
