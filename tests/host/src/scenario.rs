@@ -14,8 +14,8 @@ use crate::{
         Pair,
         Setup,
         A,
-        ALL_ACCESS, //
-        B,
+        ALL_ACCESS,
+        B, //
     },
     random::Random, //
 };

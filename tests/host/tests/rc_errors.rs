@@ -19,9 +19,9 @@ use roce_tests::pair::{
     remote,
     request,
     Pair,
-    Setup, //
+    Setup,
     A,
-    B,
+    B, //
 };
 
 /// Posts a valid request, the request `bad` and another valid one at A. Returns the status of each.

@@ -20,9 +20,9 @@ use roce_tests::{
         pattern,
         remote,
         Pair,
-        Setup, //
+        Setup,
         A,
-        B,
+        B, //
     }, //
 };
 

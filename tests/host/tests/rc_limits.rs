@@ -27,9 +27,9 @@ use roce_tests::{
         remote,
         request,
         Pair,
-        Setup, //
+        Setup,
         A,
-        B,
+        B, //
     }, //
 };
 

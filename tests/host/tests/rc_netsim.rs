@@ -17,9 +17,9 @@ use roce_tests::{
         pattern,
         remote,
         Pair,
-        Setup, //
+        Setup,
         A,
-        B,
+        B, //
     }, //
 };
 use std::fmt::Write as _;

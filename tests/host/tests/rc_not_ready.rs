@@ -18,9 +18,9 @@ use roce_tests::{
         pattern,
         remote,
         Pair,
-        Setup, //
+        Setup,
         A,
-        B,
+        B, //
     },
     random::Random, //
 };

@@ -17,9 +17,9 @@ use roce_tests::pair::{
     pattern,
     remote,
     Pair,
-    Setup, //
+    Setup,
     A,
-    B,
+    B, //
 };
 
 /// Flow limit in bytes: small, so that messages need several windows.

@@ -14,8 +14,8 @@ use crate::{
         pattern,
         Setup,
         A,
-        ALL_ACCESS, //
-        B,
+        ALL_ACCESS,
+        B, //
     }, //
 };
 use roce::{
