@@ -37,8 +37,8 @@ pub(crate) trait Transport: Sized + Send + Sync + 'static {
     /// Limit of one inbox, in bytes of memory (`truesize`) of the buffers.
     const INBOX_BYTES: i32;
 
-    /// The engine that the tx in-flight limit stops. It runs again when the stack frees buffers. RC: the receive engine,
-    /// because nothing acknowledges read responses; ACKs limit the requests. UC and UD: the send engine.
+    /// The engine that the tx in-flight limit stops. It runs again when the stack frees buffers. RC: the receive
+    /// engine, because nothing acknowledges read responses; ACKs limit the requests. UC and UD: the send engine.
     const TX_LIMITED: Direction;
 
     /// INIT to RTR: gives the receive engine its peer.
