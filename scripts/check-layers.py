@@ -31,7 +31,6 @@ MAY_USE = {
 KNOWN_CRATES = {"alloc", "bindings", "core", "ferroce", "kernel", "rdma", "roce", "std", "uapi"}
 
 USE = re.compile(r"(\bpub(?:\([^)]*\))?\s+)?\buse\s+([^;]+);")
-TEST_MODULE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\(\w+\))?\s+)?mod\s+(\w+)\s*;")
 PATH = re.compile(r"(?<![\w:])(\w+)((?:::\w+)+)")
 
 
@@ -76,19 +75,10 @@ class Crate:
     def __init__(self, name):
         self.name = name
         self.root = CRATES[name]
-        self.files = {}
-        self.code = {}
-        tests = set()
-        for path in source.files(".rs", under=self.root):
-            module = module_of(path, self.root)
-            code = source.code(source.read(path))
-            tests |= {module + (name,) for name in TEST_MODULE.findall(code)}
-            self.files[module] = path
-            self.code[module] = source.without_tests(code)
-        for module in list(self.files):
-            # Tests may import anything.
-            if any(module[: len(test)] == test for test in tests):
-                del self.files[module], self.code[module]
+        # Tests may import anything.
+        code = source.shipped(self.root)
+        self.files = {module_of(path, self.root): path for path in code}
+        self.code = {module: code[path] for module, path in self.files.items()}
         self.exports = {module: self._exports(module) for module in self.files}
 
     def _exports(self, module):

@@ -55,14 +55,7 @@ class Names:
     """The code of rust/ without tests, and what was found wrong in it."""
 
     def __init__(self):
-        self.text, self.code, self.tests = {}, {}, ""
-        for path in source.files(".rs", under="rust"):
-            text = source.read(path)
-            self.text[path] = text
-            code = source.without_tests(source.code(text))
-            if is_test(path):
-                continue
-            self.code[path] = code
+        self.code = source.shipped("rust")
         self.words = collections.Counter()
         for code in self.code.values():
             self.words.update(re.findall(r"\w+", code))
@@ -92,7 +85,7 @@ class Names:
     def check_constants(self):
         """Each number names its subject and its unit."""
         for path, code in self.code.items():
-            lines = self.text[path].splitlines()
+            lines = source.read(path).splitlines()
             for match in CONSTANT.finditer(code):
                 name, kind = match.groups()
                 line = source.line_of(code, match.start(1))
@@ -119,8 +112,8 @@ class Names:
                 defined = len(re.findall(rf"\b(?:fn|struct|enum|union|trait|const|static|type)\s+{name}\b", code))
                 # Once is its definition; a type is named by its own impls, too.
                 own = defined + len(re.findall(rf"\bimpl\b[^{{;]*\b{name}\b[^{{;]*\{{", code))
-                others = self.words[name] - len(re.findall(rf"\b{name}\b", code))
-                if others == 0 and len(re.findall(rf"\b{name}\b", code)) <= own:
+                here = len(re.findall(rf"\b{name}\b", code))
+                if self.words[name] == here and here <= own:
                     line = source.line_of(code, match.start(1))
                     self.add("unused", name, path, line, f"{name} is public, and only tests use it if anything does")
 
@@ -134,11 +127,6 @@ class Names:
             f"{figures['twice']} names defined twice, {figures['unit']} constants without unit, "
             f"{figures['unused']} unused public items, {len(self.exceptions)} of these excepted"
         )
-
-
-def is_test(path):
-    """Whether a file is only compiled for tests."""
-    return "/tests/" in path or path.endswith(("/tests.rs", "/testing.rs"))
 
 
 def doc_above(lines, line):

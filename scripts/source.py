@@ -13,6 +13,9 @@ TREE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What builds and version control leave in the tree.
 NOT_SOURCE = {".git", "build", "target", "__pycache__"}
 
+_TEST_MODULE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\(\w+\))?\s+)?mod\s+(\w+)\s*;")
+_FOLDER_ROOTS = ("/mod.rs", "/lib.rs", "/main.rs")
+
 _LITERAL_OR_COMMENT = re.compile(
     r"""
       (?P<line>//[^\n]*)
@@ -98,6 +101,21 @@ def without_tests(text):
         end = block_end(text, match.start())
         text = text[: match.start()] + _blank(text[match.start() : end]) + text[end:]
     return text
+
+
+def shipped(under):
+    """{path: code} of the Rust files that the module is built from, sorted, without files and modules of tests."""
+    blanked = {path: code(read(path)) for path in files(".rs", under=under)}
+    tests = set()
+    for path, text in blanked.items():
+        # What a file declares lies beside it if it is the root of a folder, else below its name.
+        base = os.path.dirname(path) if path.endswith(_FOLDER_ROOTS) else path[: -len(".rs")]
+        tests |= {f"{base}/{name}" for name in _TEST_MODULE.findall(text)}
+    return {
+        path: without_tests(text)
+        for path, text in blanked.items()
+        if not any(path == f"{test}.rs" or path.startswith(f"{test}/") for test in tests)
+    }
 
 
 def line_of(text, at):
