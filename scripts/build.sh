@@ -5,8 +5,8 @@
 # prints its path. The module in tests/module is built as well. KERNEL is stock (default), debug, kcsan, uml
 # or umdebug. What follows is handed to make, for example CLIPPY=1 or W=1.
 #
-# Objects lie in build/KERNEL, so that a source tree serves several kernels at once; the module
-# of the stock kernel is copied to the top as well.
+# Objects lie in build/KERNEL, or in build/RELEASE where KVER or FLAVOUR choose the stock kernel, so that a source tree
+# serves several kernels at once; the module of the stock kernel is copied to the top as well.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -20,14 +20,22 @@ while getopts k: option; do
 done
 shift $((OPTIND - 1))
 
-read -ra args <<<"$(make_arguments "$kernel")"
+check_kernel "$kernel"
 dir=$("$SRC/scripts/kernel.sh" -k "$kernel")
+read -ra args <<<"$(make_arguments "$kernel" "$dir/build")"
+# Our own kernels are built like the stock kernel that they were made from.
+stock=$dir
+[ "$kernel" = stock ] || stock=$(FLAVOUR=amd64 "$SRC/scripts/kernel.sh")
+TOOLCHAIN=$(toolchain_of "$(<"$stock/release")")
+export TOOLCHAIN
 # Modules of user-mode Linux lie anywhere in its address space.
 ! is_user_mode "$kernel" || args+=("KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large")
 
 # Clippy takes rustc's place, so it needs objects of its own.
-objects=$SRC/build/$kernel
-case " $* " in *" CLIPPY=1 "*) objects=$SRC/build/clippy-$kernel ;; esac
+name=$kernel
+[ -z "${KVER-}${FLAVOUR-}" ] || [ "$kernel" != stock ] || name=$(<"$dir/release")
+case " $* " in *" CLIPPY=1 "*) name=clippy-$name ;; esac
+objects=$SRC/build/$name
 # Objects of another kernel version are worthless, and Kbuild would not notice.
 if [ -e "$objects/.kernel" ] && [ "$(<"$objects/.kernel")" != "$dir" ]; then
 	rm -rf "$objects"
@@ -41,7 +49,7 @@ echo "$dir" >"$objects/.kernel"
 	M="$SRC" MO="$objects" FERROCE_TESTS=m -j"$(nproc)" "$@" modules </dev/null 2>&1 |
 	sed -u -e '/Skipping BTF generation/d' -e '/make\[[0-9]*\]: .*ing directory/d' >&2
 module=$objects/rust/ferroce.ko
-if [ "$objects" = "$SRC/build/stock" ]; then
+if [ "$kernel" = stock ] && [[ $name != clippy-* ]]; then
 	cmp -s "$module" "$SRC/ferroce.ko" || cp "$module" "$SRC/ferroce.ko"
 	module=$SRC/ferroce.ko
 fi

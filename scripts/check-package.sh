@@ -45,7 +45,7 @@ for module in ib_core udp_tunnel ip6_udp_tunnel ferroce ib_uverbs; do
 done
 check "it is what was built" cmp "$SRC/ferroce.ko" "$work/machine/usr/lib/modules/$release/updates/ferroce.ko"
 
-read -ra args <<<"$(make_arguments stock)"
+read -ra args <<<"$(make_arguments stock "$kernel/build")"
 check "the package of sources unpacks" unpack ferroce-dkms sources
 check "they build by themselves" "$IN" make -C "$work"/sources/usr/src/ferroce-* "KDIR=$kernel/build" "${args[@]}"
 check "and give the module" test -e "$work"/sources/usr/src/ferroce-*/rust/ferroce.ko

@@ -13,163 +13,168 @@
 # on the same source and .config gives crates whose symbols are those of the stock image. This is
 # checked, name by name, before the tree is handed out.
 #
-# KVER=7.3.4+deb13 chooses a version; without it the pinned default of scripts/versions is
-# taken or, once the registry has dropped that, the newest complete release of the series.
+# KVER=7.3.4+deb13 chooses a version and FLAVOUR=cloud-amd64 a flavour. Without KVER the kernel that runs here is taken if
+# it is one of Debian's that we support, else the pinned default of scripts/versions or, once the archive has dropped
+# that, the newest complete release of its series. KVER=sid takes the newest that the archive of that name holds.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$SRC/scripts/archive.sh"
 
 IN=$SRC/scripts/in-root.sh
-APT=$CACHE/apt
 
-# apt inside the root, with lists and sources of our own: the root itself stays as it was made.
-apt() {
-	local tool=$1
-	shift
-	"$IN" "$tool" -o Dir::State::lists="$APT/lists" -o Dir::Cache::archives="$APT" \
-		-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
-		-o Dir::Etc::sourcelist="$APT/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-		-o APT::Sandbox::User=root "$@" </dev/null
+# find_archive KVER: sets ARCHIVE to the one that holds it completely; fails if none does.
+find_archive() {
+	local origin held=
+	origin=$(origin_of "$1")
+	[ -n "$origin" ] || die "kernel '$1' is not Debian's: KVER looks like $KVER_DEFAULT, or is one of" \
+		"$(archives | tr '\n' ' ')"
+	for ARCHIVE in ${origin#* }; do
+		archive_lists
+		[ -z "$(package_version "$1" "$2")" ] || return 0
+		archive_update
+		[ -z "$(package_version "$1" "$2")" ] || return 0
+		held+=" $ARCHIVE: $(candidates 7. "$2" | tr '\n' ' ')"
+	done
+	die "no archive holds kernel $1-$2 completely (source, headers, image, modules). Set KVER to one that is there;$held"
 }
 
-update_lists() {
-	mkdir -p "$APT/lists/partial" "$APT/partial"
-	# From where the root itself came.
-	sed -n "s|^deb \(\[[^]]*\] \)\?\([^ ]*\) $SUITE .*|deb \1\2 $BACKPORTS main|p" \
-		"$("$SRC/scripts/toolchain.sh")/etc/apt/sources.list" | sed -n 1p >"$APT/sources.list"
-	[ -s "$APT/sources.list" ] || die "the toolchain root names no archive of $SUITE"
-	say APT "package lists of $BACKPORTS"
-	apt apt-get -qq update >&2 || die "cannot fetch the package lists: $(<"$APT/sources.list")"
-}
+archives() { cut -d ' ' -f 3- <<<"$KERNEL_MARKS" | tr ' ' '\n'; }
 
-# package_version PACKAGE...: prints "NAME VERSION" of each that the registry holds.
-package_versions() {
-	apt apt-cache madison "$@" 2>/dev/null | awk -F' *[|] *' '{ gsub(/ /, "", $1); print $1, $2 }'
-}
-
-packages_of() { # KVER
-	echo "linux-headers-$1-amd64 linux-binary-unsigned-$1-amd64 linux-modules-$1-amd64"
-}
-
-# debian_version KVER: the package version if image, modules, headers and the source of that same
-# version are all there; else nothing.
-debian_version() {
-	local source=linux-source-${1%.*} have version
-	have=$(package_versions "$source" $(packages_of "$1"))
-	version=$(awk -v p="linux-headers-$1-amd64" '$1 == p { print $2; exit }' <<<"$have")
-	[ -n "$version" ] || return 0
-	[ "$(grep -Fc " $version" <<<"$have")" -ge 4 ] && echo "$version"
-	return 0
-}
-
-# candidates: releases of the series that the registry names, newest first.
-candidates() {
-	apt apt-cache pkgnames "linux-headers-$KERNEL_SERIES" |
-		sed -n 's/^linux-headers-\([0-9.]*+deb[0-9]*\)-amd64$/\1/p' | sort -rV
-}
-
-# running: prints the version of the kernel that runs here, if it is one of the series.
+# running: prints "KVER FLAVOUR" of the kernel that runs here, if that is one of Debian's and new enough.
 running() {
-	uname -r | sed -n "s/^\(${KERNEL_SERIES//./\\.}\.[0-9]*+deb[0-9]*\)-amd64\$/\1/p"
+	uname -r | sed -n -E 's/^([0-9.]+\+deb[0-9]+)-(.*)$/\1 \2/p' | while read -r version flavour; do
+		if new_enough "$version" && [ -n "$(origin_of "$version")" ]; then echo "$version $flavour"; fi
+	done
 }
 
-# choose: prints the version to use: the running one, or else the default. The answer is kept, so that a build
-# without network keeps working and two builds agree.
-choose() {
-	local wanted kept version
-	if [ -n "${KVER-}" ]; then
-		echo "${KVER%-amd64}"
-		return
+new_enough() { # KVER
+	[ "$(printf '%s\n' "$KVER_MIN" "${1%%+*}" | sort -V | head -n 1)" = "$KVER_MIN" ]
+}
+
+# wanted: sets VERSION and FLAVOUR to what the user asks for.
+wanted() {
+	local here name
+	VERSION=${KVER-}
+	if [ -z "$VERSION" ]; then
+		here=$(running)
+		VERSION=${here% *}
+		[ -z "$here" ] || FLAVOUR=${FLAVOUR:-${here#* }}
+	elif [[ $VERSION == *-* && $VERSION != *backports ]]; then
+		FLAVOUR=${VERSION#*-}
+		VERSION=${VERSION%%-*}
 	fi
-	wanted=$(running)
-	wanted=${wanted:-$KVER_DEFAULT}
-	kept=$CACHE/kernel-instead-of-$wanted
-	if [ -e "$CACHE/kernel-$wanted/release" ]; then
-		echo "$wanted"
-		return
-	fi
-	if [ -e "$kept" ] && [ -e "$CACHE/kernel-$(<"$kept")/release" ]; then
-		cat "$kept"
-		return
-	fi
-	update_lists
-	for version in "$wanted" "$KVER_DEFAULT" $(candidates); do
-		[ -n "$(debian_version "$version")" ] || continue
-		[ "$version" = "$wanted" ] || {
-			say KERNEL "$wanted is not in the registry, taking $version"
-			echo "$version" >"$kept"
-		}
-		echo "$version"
+	FLAVOUR=$(flavour)
+	ARCH=$(architecture_of "$FLAVOUR")
+	for name in $(archives); do
+		[ "$VERSION" = "$name" ] || continue
+		ARCHIVE=$name
+		archive_lists
+		VERSION=$(newest 7. "$FLAVOUR")
+		[ -n "$VERSION" ] || die "$name holds no kernel of flavour $FLAVOUR completely"
 		return
 	done
-	die "$BACKPORTS holds no complete $KERNEL_SERIES kernel (source, headers, image, modules);" \
-		"set KVER= to a version it holds, or raise KERNEL_SERIES in scripts/versions"
+	[ -z "$VERSION" ] || [[ $VERSION =~ ^[0-9]+\.[0-9]+(\.[0-9]+)?(\+[a-z0-9]+)?$ ]] ||
+		die "KVER looks like $KVER_DEFAULT, or is one of $(archives | tr '\n' ' '), not '$VERSION'"
 }
 
-fetch() { # KVER DIRECTORY
-	local version
-	[ -d "$APT/lists" ] || update_lists
-	version=$(debian_version "$1")
-	[ -n "$version" ] || { update_lists; version=$(debian_version "$1"); }
-	[ -n "$version" ] || die "$BACKPORTS does not hold kernel $1 completely (source, headers," \
-		"image, modules). It holds: $(candidates | tr '\n' ' ')"
-	say FETCH "kernel $1: source, headers, image, modules (about 300 MB)"
-	mkdir -p "$2"
-	(cd "$2" && FERROCE_BIND=$2 apt apt-get -qq download \
-		$(for p in "linux-source-${1%.*}" $(packages_of "$1"); do echo "$p=$version"; done)) >&2 ||
-		die "cannot download kernel $1"
+# default: sets VERSION to the pinned one, or to what takes its place. That answer is kept, so that a build without
+# network keeps working and two builds agree.
+default() {
+	local kept=$CACHE/kernel-instead-of-$KVER_DEFAULT-$FLAVOUR
+	VERSION=$KVER_DEFAULT
+	[ ! -e "$(directory)/release" ] || return 0
+	if [ -e "$kept" ]; then
+		VERSION=$(<"$kept")
+		[ ! -e "$(directory)/release" ] || return 0
+	fi
+	ARCHIVE=$(origin_of "$KVER_DEFAULT")
+	ARCHIVE=${ARCHIVE#* }
+	archive_update
+	VERSION=$KVER_DEFAULT
+	[ -z "$(package_version "$VERSION" "$FLAVOUR")" ] || return 0
+	VERSION=$(newest "$KERNEL_SERIES" "$FLAVOUR")
+	[ -n "$VERSION" ] ||
+		die "$ARCHIVE holds no complete $KERNEL_SERIES kernel (source, headers, image, modules);" \
+			"set KVER= to a version it holds, or raise KERNEL_SERIES in scripts/versions"
+	say KERNEL "$KVER_DEFAULT is not in the archive, taking $VERSION"
+	echo "$VERSION" >"$kept"
+}
+
+# directory: where the kernel is, or will be.
+directory() {
+	case $FLAVOUR in
+	amd64) echo "$CACHE/kernel-$VERSION" ;;
+	*) echo "$CACHE/kernel-$VERSION-$FLAVOUR" ;;
+	esac
 }
 
 # Of the kernel's tests, those of RDMA are run here.
 NOT_TESTS=(--exclude='*/tools/testing/[!s]*' --exclude='*/selftests/[!kr]*' --exclude='*/selftests/k[!s]*'
 	--exclude='*/selftests/r[!d]*' --exclude='*/selftests/rds')
 
-# add_tests KVER DIRECTORY: for trees unpacked by a version of this script that left them out.
+# add_tests DIRECTORY: for trees unpacked by a version of this script that left them out.
 add_tests() {
-	fetch "$1" "$2/debs"
-	mkdir -p "$2/x"
-	"$IN" dpkg --fsys-tarfile "$2"/debs/linux-source-*.deb | tar -x -C "$2/x" --wildcards '*.tar.xz'
-	xz -dc -T0 "$2"/x/usr/src/linux-source-*.tar.xz | tar -x -C "$2/build" --strip-components=1 \
+	find_archive "$VERSION" "$FLAVOUR"
+	fetch "$VERSION" "$FLAVOUR" "$1/debs"
+	mkdir -p "$1/x"
+	"$IN" dpkg --fsys-tarfile "$1"/debs/linux-source-*.deb | tar -x -C "$1/x" --wildcards '*.tar.xz'
+	xz -dc -T0 "$1"/x/usr/src/linux-source-*.tar.xz | tar -x -C "$1/build" --strip-components=1 \
 		"${NOT_TESTS[@]}" --wildcards '*/tools/testing/selftests'
-	rm -rf "$2/x" "$2/debs"
+	rm -rf "$1/x" "$1/debs"
 }
 
-unpack() { # KVER DIRECTORY
-	local release=$1-amd64 deb
+unpack() { # RELEASE DIRECTORY
+	local deb image arches='[!xu]*'
+	[ "$ARCH" = amd64 ] || arches='[!a]*'
 	say UNPACK "kernel $1"
 	for deb in "$2"/debs/linux-{headers,binary,modules}*.deb; do
 		"$IN" dpkg -x "$deb" "$2/x"
 	done
 	# Usrmerge or not: both places have been used.
-	mv "$(find "$2/x" -name 'vmlinuz*' -type f | head -n 1)" "$2/vmlinuz"
+	image=$(find "$2/x" -name 'vmlinu[xz]*' -type f | head -n 1)
+	mv "$image" "$2/vmlinuz"
 	mkdir -p "$2/modules"
-	mv "$(find "$2/x" -path "*lib/modules/$release" -type d | head -n 1)" "$2/modules/$release"
-	rm -rf "$2/modules/$release"/{build,source,vmlinuz*}
+	mv "$(find "$2/x" -path "*lib/modules/$1" -type d | head -n 1)" "$2/modules/$1"
+	rm -rf "$2/modules/$1"/{build,source,vmlinuz*}
 	"$IN" dpkg --fsys-tarfile "$2"/debs/linux-source-*.deb |
 		tar -x -C "$2/x" --wildcards '*.tar.xz'
 	mkdir -p "$2/build"
 	# What no module build reads, by bulk; Kconfig and Makefiles stay.
 	xz -dc -T0 "$2"/x/usr/src/linux-source-*.tar.xz | tar -x -C "$2/build" --strip-components=1 \
-		--wildcards --exclude='*/arch/[!xu]*/*.[chSd]*' --exclude='*/arch/xtensa' \
+		--wildcards --exclude="*/arch/$arches/*.[chSd]*" --exclude='*/arch/xtensa' \
 		--exclude='*/drivers/gpu/drm/*.[ch]' --exclude='*/drivers/media/*.[ch]' \
 		--exclude='*/sound/*.[ch]' --exclude='*/Documentation/*/*.[rsyt]*' \
 		--exclude='*/tools/perf' "${NOT_TESTS[@]}"
 }
 
-prepare() { # KVER DIRECTORY
-	local release=$1-amd64 headers jobs log=$2/prepare.log
+prepare() { # RELEASE DIRECTORY
+	local headers=$2/x/usr/src/linux-headers-$1 log=$2/prepare.log jobs
 	jobs=$(nproc)
-	headers=$2/x/usr/src/linux-headers-$release
 	[ -e "$headers/.config" ] || die "no .config in the headers package of $1"
 	cp "$headers/.config" "$2/build/.config"
+	check_config "$1" "$2/build/.config"
 	say RUST "the kernel's Rust crates for $1, about 80 s on 2 cores"
-	"$IN" make -C "$2/build" $(make_arguments stock) \
-		KERNELRELEASE="$release" -j"$jobs" olddefconfig prepare modules_prepare \
+	"$IN" make -C "$2/build" $(make_arguments stock "$2/build") \
+		KERNELRELEASE="$1" -j"$jobs" olddefconfig prepare modules_prepare \
 		</dev/null >"$log" 2>&1 || { tail -n 20 "$log" >&2; die "see $log"; }
 	cp "$headers/Module.symvers" "$2/build/Module.symvers"
 	check "$2/build" "$headers/.config"
-	echo "$release" >"$2/build/include/config/kernel.release"
+	echo "$1" >"$2/build/include/config/kernel.release"
 	rm -rf "$2/x" "$2/debs"
+}
+
+# check_config RELEASE CONFIG: the kernel has what ferroce needs, and we have its compiler.
+check_config() {
+	local option wanted have
+	for option in RUST INFINIBAND INFINIBAND_USER_ACCESS INFINIBAND_ADDR_TRANS; do
+		grep -q "^CONFIG_$option=[ym]" "$2" || die "kernel $1 was configured without CONFIG_$option"
+	done
+	wanted=$(sed -n 's/^CONFIG_RUSTC_VERSION=//p' "$2")
+	have=$("$IN" rustc --version | sed -E 's/^rustc ([0-9]+)\.([0-9]+)\.([0-9]+).*/\1 \2 \3/')
+	have=$(printf '%d%03d%02d' $have)
+	[ "$wanted" = "$have" ] || die "kernel $1 was built by rustc $wanted, and $TOOLCHAIN has $have:" \
+		"the archive has moved on; choose another KVER"
 }
 
 # check TREE CONFIG: our crates must export what the stock image exports, and the configuration
@@ -189,22 +194,25 @@ case ${1-}${2-} in
 -k*) exec "$SRC/scripts/own-kernel.sh" "$2" ;;
 *) die "usage: kernel.sh [-k KERNEL]" ;;
 esac
-version=$(choose)
-dpkg --compare-versions "${version%%+*}" ge "$KVER_MIN" 2>/dev/null ||
-	[ "$(printf '%s\n' "$KVER_MIN" "${version%%+*}" | sort -V | head -n 1)" = "$KVER_MIN" ] ||
-	die "kernel $version is older than $KVER_MIN, the lowest supported"
-dir=$CACHE/kernel-$version
+wanted
+[ -n "$VERSION" ] || default
+new_enough "$VERSION" || die "kernel $VERSION is older than $KVER_MIN, the lowest supported"
+release=$VERSION-$FLAVOUR
+dir=$(directory)
+TOOLCHAIN=$(toolchain_of "$release")
+export TOOLCHAIN
 tests=$dir/build/tools/testing/selftests/rdma
 if [ ! -e "$dir/release" ] || [ ! -d "$tests" ]; then
-	lock "kernel-$version"
+	lock "kernel-$release"
 	if [ ! -e "$dir/release" ]; then
+		find_archive "$VERSION" "$FLAVOUR"
 		rm -rf "$dir"
-		fetch "$version" "$dir/debs"
-		unpack "$version" "$dir"
-		prepare "$version" "$dir"
-		echo "$version-amd64" >"$dir/release"
-		say KERNEL "$version ready in $dir"
+		fetch "$VERSION" "$FLAVOUR" "$dir/debs"
+		unpack "$release" "$dir"
+		prepare "$release" "$dir"
+		echo "$release" >"$dir/release"
+		say KERNEL "$release ready in $dir"
 	fi
-	[ -d "$tests" ] || add_tests "$version" "$dir"
+	[ -d "$tests" ] || add_tests "$dir"
 fi
 echo "$dir"

@@ -61,15 +61,65 @@ need() {
 	fi
 }
 
-# make_arguments KERNEL: how Kbuild is called for one of our kernels, in words without spaces in them.
-make_arguments() {
+# check_kernel NAME: fails if there is no such kernel.
+check_kernel() {
 	case $1 in
-	stock) echo ARCH=x86 CROSS_COMPILE=x86_64-linux-gnu- CC=x86_64-linux-gnu-gcc-14 ;;
+	stock | debug | kcsan | uml | umdebug) ;;
+	*) die "KERNEL is stock, debug, kcsan, uml or umdebug, not '$1'" ;;
+	esac
+}
+
+# make_arguments KERNEL TREE: how Kbuild is called in this tree of one of our kernels, in words without spaces in them.
+make_arguments() {
+	local compiler arch=x86
+	case $1 in
+	# With the compiler that made the configuration.
+	stock)
+		compiler=$(sed -n 's/^CONFIG_CC_VERSION_TEXT="\([^ ]*\) .*/\1/p' "$2/.config")
+		! grep -q '^CONFIG_ARM64=y' "$2/.config" || arch=arm64
+		echo "ARCH=$arch CROSS_COMPILE=${compiler%gcc*} CC=$compiler"
+		;;
 	# The kernel's Rust and KASAN go together only where clang compiles both.
 	debug | kcsan) echo ARCH=x86 LLVM=1 ;;
 	uml) echo ARCH=um ;;
 	umdebug) echo ARCH=um LLVM=1 ;;
-	*) die "KERNEL is stock, debug, kcsan, uml or umdebug, not '$1'" ;;
+	esac
+}
+
+# flavour: prints FLAVOUR as Debian calls it; `cloud` and `rt` are those of amd64, `16k` that of arm64.
+flavour() {
+	case ${FLAVOUR-} in
+	'') echo amd64 ;;
+	cloud | rt) echo "$FLAVOUR-amd64" ;;
+	16k) echo arm64-16k ;;
+	amd64 | cloud-amd64 | rt-amd64 | arm64 | arm64-16k | cloud-arm64 | rt-arm64) echo "$FLAVOUR" ;;
+	*) die "FLAVOUR is amd64, cloud-amd64, rt-amd64, arm64, arm64-16k, cloud-arm64 or rt-arm64," \
+		"not '$FLAVOUR'" ;;
+	esac
+}
+
+# architecture_of RELEASE-OR-FLAVOUR: amd64 or arm64.
+architecture_of() {
+	case $1 in
+	*arm64*) echo arm64 ;;
+	*) echo amd64 ;;
+	esac
+}
+
+# origin_of KVER: "SUITE ARCHIVE..." of KERNEL_MARKS; nothing for a mark that is not there.
+origin_of() {
+	local mark=-
+	[[ $1 != *+* ]] || mark=+${1#*+}
+	awk -v mark="${mark%%-*}" '$1 == mark { $1 = ""; print substr($0, 2) }' <<<"$KERNEL_MARKS"
+}
+
+# toolchain_of RELEASE: the toolchain root that builds for that kernel; see toolchain.sh.
+toolchain_of() {
+	local origin
+	origin=$(origin_of "$1")
+	case $1 in
+	*arm64*) echo "${origin%% *}-arm64" ;;
+	*) echo "${origin%% *}" ;;
 	esac
 }
 

@@ -93,7 +93,10 @@ umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=20 
 esac
 read -ra args <<<"$(make_arguments "$name")"
 
-stock=$("$SRC/scripts/kernel.sh")
+# Its flavour is only a configuration, which ours replaces.
+stock=$(FLAVOUR=amd64 "$SRC/scripts/kernel.sh")
+TOOLCHAIN=$(toolchain_of "$(<"$stock/release")")
+export TOOLCHAIN
 root=$("$SRC/scripts/toolchain.sh")
 dir=$CACHE/kernel-$name-$(key "$stock" "$root" "${args[*]}" "$(parts_text '*')")
 if [ ! -e "$dir/release" ]; then

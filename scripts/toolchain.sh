@@ -5,25 +5,31 @@
 # rustc, bindgen and gcc, and with the tools the tests run. Prints its path.
 # `toolchain.sh suites` makes another, without compilers, with the programs of the big suites.
 #
+# TOOLCHAIN=sid makes one of another release, for the kernels that it has built, without the tools of the tests;
+# TOOLCHAIN=trixie-arm64 one that compiles for arm64.
+#
 # The root lies in the cache under the hash of its package list, so a changed list makes a new
 # root, and it gets its name only when it is whole.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-case ${1-} in
-'') packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST) what="rustc and tools" ;;
-suites) packages=$(echo $PACKAGES_TEST $PACKAGES_SUITES) what="the suites" ;;
+suite=$SUITE
+case ${1-}-${TOOLCHAIN:-$SUITE} in
+-"$SUITE") packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST) what="rustc and tools" ;;
+-*-arm64) packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64) what="rustc for arm64" suite=${TOOLCHAIN%-arm64} ;;
+-*) packages=$(echo $PACKAGES_BUILD) what="rustc" suite=$TOOLCHAIN ;;
+suites-*) packages=$(echo $PACKAGES_TEST $PACKAGES_SUITES) what="the suites" ;;
 *) die "usage: toolchain.sh [suites]" ;;
 esac
-root=$CACHE/root-$(key "$SUITE" "$packages")
+root=$CACHE/root-$(key "$suite" "$packages")
 
 build() {
 	local new=$root.new log=$CACHE/root.log mirror
 	need mmdebstrap mmdebstrap
 	need unshare util-linux
 	as_root rm -rf "$new"
-	say ROOT "Debian $SUITE with $what, about a minute"
+	say ROOT "Debian $suite with $what, about a minute"
 	mkdir "$new"
 	# Without one, mmdebstrap takes its own default.
 	mirror=$(debian_mirror)
@@ -31,7 +37,7 @@ build() {
 	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power
 	# cut before the root has its name, so dpkg need not wait for the disk.
 	if ! mmdebstrap --variant=minbase --dpkgopt=force-unsafe-io --include="${packages// /,}" --format=tar \
-		"$SUITE" - ${mirror:+"$mirror"} 2>"$log" </dev/null |
+		"$suite" - ${mirror:+"$mirror"} 2>"$log" </dev/null |
 		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
 		tail -n 20 "$log" >&2
 		die "cannot make the root; the whole log is $log"

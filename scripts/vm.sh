@@ -46,7 +46,7 @@ while IFS='=' read -r name value; do
 	[ -n "${!name-}" ] || export "$name=$value"
 done < <(sed -n 's/^# machine: *//p' "$script" | tr ' ' '\n')
 kernel=${kernel:-${KERNEL:-stock}}
-make_arguments "$kernel" >/dev/null
+check_kernel "$kernel"
 
 DRIVER=${DRIVER:-ferroce}
 PEER_DRIVER=${PEER_DRIVER:-$DRIVER}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Kernels in Debian's archives: which there are, and how to fetch one. Sourced by kernel.sh.
+#
+# An archive is called by the name of its release (trixie-backports, sid) and read with apt in the toolchain root, with
+# lists and sources of our own: the root itself stays as it was made.
+
+# archive_apt TOOL ARGUMENT...: apt of the archive $ARCHIVE, for the architecture $ARCH.
+archive_apt() {
+	local tool=$1 dir=$CACHE/apt-$ARCHIVE-$ARCH
+	shift
+	TOOLCHAIN=$SUITE "$SRC/scripts/in-root.sh" "$tool" -o APT::Architecture="$ARCH" -o APT::Architectures="$ARCH" \
+		-o Dir::State::lists="$dir/lists" -o Dir::Cache::archives="$dir" \
+		-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+		-o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+		-o APT::Sandbox::User=root "$@" </dev/null
+}
+
+# archive_update: fetches the package lists.
+archive_update() {
+	local dir=$CACHE/apt-$ARCHIVE-$ARCH
+	mkdir -p "$dir/lists/partial" "$dir/partial"
+	# From where the root itself came.
+	sed -n "s|^deb \(\[[^]]*\] \)\?\([^ ]*\) $SUITE .*|deb \1\2 $ARCHIVE main|p" \
+		"$(TOOLCHAIN=$SUITE "$SRC/scripts/toolchain.sh")/etc/apt/sources.list" | sed -n 1p >"$dir/sources.list"
+	[ -s "$dir/sources.list" ] || die "the toolchain root names no archive of $SUITE"
+	say APT "package lists of $ARCHIVE ($ARCH)"
+	archive_apt apt-get -qq update >&2 || die "cannot fetch the package lists: $(<"$dir/sources.list")"
+}
+
+# archive_lists: fetches them if there are none.
+archive_lists() { [ -d "$CACHE/apt-$ARCHIVE-$ARCH/lists" ] || archive_update; }
+
+packages_of() { # KVER FLAVOUR
+	echo "linux-headers-$1-$2 linux-binary-unsigned-$1-$2 linux-modules-$1-$2"
+}
+
+# source_of KVER: 7.3.4+deb13 is of series 7.3, and so is experimental's 7.3.
+source_of() { sed -E 's/^([0-9]+\.[0-9]+).*/linux-source-\1/' <<<"$1"; }
+
+# package_version KVER FLAVOUR: the version of the packages, if image, modules, headers and the source of that same
+# version are all there; else nothing.
+package_version() {
+	local have version
+	have=$(archive_apt apt-cache madison "$(source_of "$1")" $(packages_of "$1" "$2") 2>/dev/null |
+		awk -F' *[|] *' '{ gsub(/ /, "", $1); print $1, $2 }')
+	version=$(awk -v p="linux-headers-$1-$2" '$1 == p { print $2; exit }' <<<"$have")
+	[ -n "$version" ] || return 0
+	[ "$(sort -u <<<"$have" | grep -Fc " $version")" -ge 4 ] && echo "$version"
+	return 0
+}
+
+# candidates SERIES FLAVOUR: the releases of a series (`7.` is one, too) that the archive names, newest first.
+candidates() {
+	archive_apt apt-cache pkgnames "linux-headers-$1" |
+		sed -n -E "s/^linux-headers-([0-9.]+(\\+deb[0-9]+)?)-$2\$/\\1/p" | sort -rV
+}
+
+# newest SERIES FLAVOUR: the newest of them that the archive holds completely; nothing if there is none.
+newest() {
+	local version
+	for version in $(candidates "$1" "$2"); do
+		[ -n "$(package_version "$version" "$2")" ] || continue
+		echo "$version"
+		return
+	done
+}
+
+# fetch KVER FLAVOUR DIRECTORY: the packages. The source stays in the cache, for the other flavours of the version.
+fetch() {
+	local version source kept
+	version=$(package_version "$1" "$2")
+	source=$(source_of "$1")
+	kept=$CACHE/apt-$ARCHIVE-$ARCH/source-$version
+	say FETCH "kernel $1-$2: source, headers, image, modules (about 300 MB)"
+	mkdir -p "$3" "$kept"
+	[ -n "$(ls "$kept")" ] || download "$kept" "$source=$version"
+	cp -l "$kept"/*.deb "$3/" 2>/dev/null || cp "$kept"/*.deb "$3/"
+	download "$3" $(for p in $(packages_of "$1" "$2"); do echo "$p=$version"; done)
+}
+
+download() { # DIRECTORY PACKAGE=VERSION...
+	local dir=$1
+	shift
+	(cd "$dir" && FERROCE_BIND=$dir archive_apt apt-get -qq download "$@") >&2 || die "cannot download $*"
+}
