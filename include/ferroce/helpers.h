@@ -13,6 +13,7 @@
 
 struct dma_resv;
 struct dst_entry;
+struct hmm_range;
 struct ib_device;
 struct ib_ucontext;
 struct ib_udata;
@@ -95,6 +96,7 @@ int ferroce_helper_vlan_id(const struct net_device *dev);
 /* odp.c */
 struct mem_cgroup *ferroce_helper_get_mem_cgroup_from_mm(struct mm_struct *mm);
 void *ferroce_helper_hmm_pfn_address(unsigned long hmm_pfn);
+int ferroce_helper_hmm_range_fault(struct hmm_range *range);
 void ferroce_helper_mem_cgroup_put(struct mem_cgroup *memcg);
 bool ferroce_helper_mmu_interval_read_retry(struct mmu_interval_notifier *sub, unsigned long seq);
 void ferroce_helper_mmu_interval_set_seq(struct mmu_interval_notifier *sub, unsigned long seq);
@@ -126,6 +128,9 @@ void ferroce_helper_cond_resched(void);
 bool ferroce_helper_cpu_online(unsigned int cpu);
 void ferroce_helper_local_bh_disable(void);
 void ferroce_helper_local_bh_enable(void);
+unsigned long ferroce_helper_spin_lock_irqsave(spinlock_t *lock);
+bool ferroce_helper_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags);
+void ferroce_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
 
 /* skb.c */
 void ferroce_helper_consume_skb(struct sk_buff *skb);

@@ -44,7 +44,8 @@ use rdma::{
     net::{
         netns::NamespaceHook,
         notifier::Notifier, //
-    }, //
+    },
+    param::Value, //
 };
 
 module! {
@@ -79,8 +80,8 @@ struct FerroceModule {
 
 impl kernel::Module for FerroceModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        packet::rx_parse::verify_always(module_parameters::verify_icrc.value() != 0);
-        let shared = ModuleState::new(module_parameters::local_path.value() != 0)?;
+        packet::rx_parse::verify_always(module_parameters::verify_icrc.value().is_set());
+        let shared = ModuleState::new(module_parameters::local_path.value().is_set())?;
         Ok(Self {
             _rest: Rest(shared.clone()),
             _namespaces: NamespaceHook::new(shared.clone())?,

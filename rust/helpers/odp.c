@@ -25,6 +25,21 @@ void ferroce_helper_mem_cgroup_put(struct mem_cgroup *memcg)
 	mem_cgroup_put(memcg);
 }
 
+/* Sets notifier_seq. */
+int ferroce_helper_hmm_range_fault(struct hmm_range *range)
+{
+	struct mm_struct *mm = range->notifier->mm;
+	int ret;
+
+	range->notifier_seq = mmu_interval_read_begin(range->notifier);
+	ret = mmap_read_lock_killable(mm);
+	if (!ret) {
+		ret = hmm_range_fault(range);
+		mmap_read_unlock(mm);
+	}
+	return ret;
+}
+
 bool ferroce_helper_mmu_interval_read_retry(struct mmu_interval_notifier *sub, unsigned long seq)
 {
 	return mmu_interval_read_retry(sub, seq);

@@ -3,6 +3,7 @@
 #include <linux/bottom_half.h>
 #include <linux/cpumask.h>
 #include <linux/sched.h>
+#include <linux/spinlock.h>
 
 bool ferroce_helper_cpu_online(unsigned int cpu)
 {
@@ -22,4 +23,22 @@ void ferroce_helper_local_bh_disable(void)
 void ferroce_helper_local_bh_enable(void)
 {
 	local_bh_enable();
+}
+
+unsigned long ferroce_helper_spin_lock_irqsave(spinlock_t *lock)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	return flags;
+}
+
+bool ferroce_helper_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags)
+{
+	return spin_trylock_irqsave(lock, *flags);
+}
+
+void ferroce_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags)
+{
+	spin_unlock_irqrestore(lock, flags);
 }

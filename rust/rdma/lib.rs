@@ -7,6 +7,7 @@
 //!
 //! Folders, bottom up; each uses only those before it:
 //!
+//! - [`compat`]: what differs between kernels;
 //! - [`util`]: allocation flags, CRC-32, random numbers;
 //! - [`sync`]: ownership of a value by one CPU at a time, RCU look-ups, timers, work items, waiting for the last user;
 //! - [`ib_device`]: the core's part of a device;
@@ -18,12 +19,18 @@
 
 mod bindings;
 
+mod compat;
 pub mod ib;
 pub mod ib_device;
 pub mod mm;
 pub mod net;
 pub mod sync;
 pub mod util;
+
+pub use compat::{
+    errno,
+    param, //
+};
 
 /// Prefix of this crate's messages: it is linked into `ferroce.ko`.
 const __LOG_PREFIX: &[u8] = b"ferroce\0";

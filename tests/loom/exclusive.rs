@@ -55,7 +55,7 @@ mod exclusive {
     pub(crate) mod protocol;
 
     /// `smp_mb()`.
-    pub(crate) fn full_barrier() {
+    pub(crate) fn smp_mb() {
         fence(SeqCst);
     }
 

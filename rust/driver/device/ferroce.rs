@@ -45,6 +45,7 @@ use kernel::{
     }, //
 };
 use rdma::{
+    errno::EADDRINUSE,
     ib::{
         attr::{
             DeviceAttr,

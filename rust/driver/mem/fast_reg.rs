@@ -13,12 +13,10 @@ use crate::mem::{
     pd::Pd, //
 };
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
     static_lock_class,
     sync::{
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     }, //
 };
 use rdma::{
@@ -29,9 +27,13 @@ use rdma::{
         },
         memory::Memory, //
     },
-    sync::rw_revocable::{
-        RwGuard,
-        RwRevocable, //
+    new_spinlock_irq,
+    sync::{
+        rw_revocable::{
+            RwGuard,
+            RwRevocable, //
+        },
+        SpinLockIrq, //
     }, //
 };
 use roce::{

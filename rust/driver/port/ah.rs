@@ -7,14 +7,16 @@
 
 use crate::mem::pd::Pd;
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
     sync::{
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     }, //
 };
-use rdma::ib::qp_attr::AhAttr;
+use rdma::{
+    ib::qp_attr::AhAttr,
+    new_spinlock_irq,
+    sync::SpinLockIrq, //
+};
 
 /// An address handle.
 #[pin_data]

@@ -23,10 +23,13 @@ use kernel::{
     prelude::*,
     sync::ArcBorrow, //
 };
-use rdma::ib::qp_attr::{
-    IbQpState,
-    QpAttr,
-    QpAttrMask, //
+use rdma::{
+    errno::EOPNOTSUPP,
+    ib::qp_attr::{
+        IbQpState,
+        QpAttr,
+        QpAttrMask, //
+    }, //
 };
 use roce::{
     qp::state::{

@@ -25,15 +25,18 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::ib::{
-    qp_attr::IbQpState,
-    wr::{
-        RecvWrList,
-        SendWrList, //
-    },
-    wr_op::{
-        RemoteAddr,
-        WrOp, //
+use rdma::{
+    errno::EOPNOTSUPP,
+    ib::{
+        qp_attr::IbQpState,
+        wr::{
+            RecvWrList,
+            SendWrList, //
+        },
+        wr_op::{
+            RemoteAddr,
+            WrOp, //
+        }, //
     }, //
 };
 use roce::{

@@ -18,25 +18,27 @@ use crate::{
 };
 use kernel::{
     new_mutex,
-    new_spinlock_irq,
     prelude::*,
     sync::{
         Arc,
-        Mutex,
-        SpinLockIrq, //
+        Mutex, //
     }, //
 };
-use rdma::ib::{
-    event::{
-        CqHandle,
-        Notify,
-        QpToken, //
+use rdma::{
+    ib::{
+        event::{
+            CqHandle,
+            Notify,
+            QpToken, //
+        },
+        mmap::MmapInfo,
+        restrack::RestrackEntry,
+        ring::Ring,
+        udata::UserContext,
+        wc::Wc, //
     },
-    mmap::MmapInfo,
-    restrack::RestrackEntry,
-    ring::Ring,
-    udata::UserContext,
-    wc::Wc, //
+    new_spinlock_irq,
+    sync::SpinLockIrq, //
 };
 
 /// Completions that a resize copies, or a removal examines, before it releases the lock.

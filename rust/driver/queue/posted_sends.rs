@@ -16,16 +16,18 @@ use crate::{
     queue::posted_fifo::PostedFifo, //
 };
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
     sync::{
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     }, //
 };
-use rdma::ib::wr::{
-    InlineData,
-    SgeList, //
+use rdma::{
+    ib::wr::{
+        InlineData,
+        SgeList, //
+    },
+    new_spinlock_irq,
+    sync::SpinLockIrq, //
 };
 use roce::wr::SendWr;
 

@@ -20,16 +20,18 @@ use crate::{
     }, //
 };
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
     sync::{
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     }, //
 };
 use rdma::{
     ib::wr,
-    sync::exclusive::More, //
+    new_spinlock_irq,
+    sync::{
+        exclusive::More,
+        SpinLockIrq, //
+    }, //
 };
 use roce::wr::{
     BadRecv,

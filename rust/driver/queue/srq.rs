@@ -16,19 +16,21 @@ use crate::{
     }, //
 };
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
     sync::{
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     }, //
 };
-use rdma::ib::{
-    attr::SrqAttr,
-    event::SrqHandle,
-    restrack::RestrackEntry,
-    ring::Ring,
-    wr, //
+use rdma::{
+    ib::{
+        attr::SrqAttr,
+        event::SrqHandle,
+        restrack::RestrackEntry,
+        ring::Ring,
+        wr, //
+    },
+    new_spinlock_irq,
+    sync::SpinLockIrq, //
 };
 
 /// Receives that a resize copies before it releases the lock.

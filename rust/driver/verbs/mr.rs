@@ -23,6 +23,7 @@ use kernel::{
     }, //
 };
 use rdma::{
+    errno::EOPNOTSUPP,
     ib::{
         attr::{
             DmaBufInit,

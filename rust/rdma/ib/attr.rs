@@ -7,7 +7,10 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::attr::Limit, //
+};
 use kernel::prelude::*;
 
 /// Keys of an MR.
@@ -147,8 +150,8 @@ impl DeviceAttr {
         raw.vendor_id = self.vendor_id;
         raw.vendor_part_id = self.vendor_part_id;
         raw.hw_ver = self.hw_ver;
-        raw.max_qp = self.max_qp;
-        raw.max_qp_wr = self.max_qp_wr;
+        raw.max_qp = Limit::at_most(self.max_qp);
+        raw.max_qp_wr = Limit::at_most(self.max_qp_wr);
         raw.device_cap_flags = self.device_cap_flags;
         // The core implements `rdma link del`, so the user can unregister every device of this crate.
         raw.kernel_cap_flags = u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
@@ -161,25 +164,25 @@ impl DeviceAttr {
         raw.odp_caps.per_transport_caps.rc_odp_caps = self.odp.rc;
         raw.odp_caps.per_transport_caps.uc_odp_caps = self.odp.uc;
         raw.odp_caps.per_transport_caps.ud_odp_caps = self.odp.ud;
-        raw.max_send_sge = self.max_send_sge;
-        raw.max_recv_sge = self.max_recv_sge;
-        raw.max_sge_rd = self.max_sge_rd;
-        raw.max_cq = self.max_cq;
-        raw.max_cqe = self.max_cqe;
-        raw.max_mr = self.max_mr;
-        raw.max_pd = self.max_pd;
-        raw.max_qp_rd_atom = self.max_qp_rd_atom;
-        raw.max_res_rd_atom = self.max_res_rd_atom;
-        raw.max_qp_init_rd_atom = self.max_qp_init_rd_atom;
+        raw.max_send_sge = Limit::at_most(self.max_send_sge);
+        raw.max_recv_sge = Limit::at_most(self.max_recv_sge);
+        raw.max_sge_rd = Limit::at_most(self.max_sge_rd);
+        raw.max_cq = Limit::at_most(self.max_cq);
+        raw.max_cqe = Limit::at_most(self.max_cqe);
+        raw.max_mr = Limit::at_most(self.max_mr);
+        raw.max_pd = Limit::at_most(self.max_pd);
+        raw.max_qp_rd_atom = Limit::at_most(self.max_qp_rd_atom);
+        raw.max_res_rd_atom = Limit::at_most(self.max_res_rd_atom);
+        raw.max_qp_init_rd_atom = Limit::at_most(self.max_qp_init_rd_atom);
         raw.atomic_cap = self.atomic_cap;
-        raw.max_mw = self.max_mw;
-        raw.max_mcast_grp = self.max_mcast_grp;
-        raw.max_mcast_qp_attach = self.max_mcast_qp_attach;
-        raw.max_total_mcast_qp_attach = self.max_total_mcast_qp_attach;
-        raw.max_ah = self.max_ah;
-        raw.max_srq = self.max_srq;
-        raw.max_srq_wr = self.max_srq_wr;
-        raw.max_srq_sge = self.max_srq_sge;
+        raw.max_mw = Limit::at_most(self.max_mw);
+        raw.max_mcast_grp = Limit::at_most(self.max_mcast_grp);
+        raw.max_mcast_qp_attach = Limit::at_most(self.max_mcast_qp_attach);
+        raw.max_total_mcast_qp_attach = Limit::at_most(self.max_total_mcast_qp_attach);
+        raw.max_ah = Limit::at_most(self.max_ah);
+        raw.max_srq = Limit::at_most(self.max_srq);
+        raw.max_srq_wr = Limit::at_most(self.max_srq_wr);
+        raw.max_srq_sge = Limit::at_most(self.max_srq_sge);
         raw.max_fast_reg_page_list_len = self.max_fast_reg_page_list_len;
         raw.max_pkeys = self.max_pkeys;
         raw.cq_caps.max_cq_moderation_count = self.max_cq_moderation_count;

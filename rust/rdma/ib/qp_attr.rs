@@ -6,6 +6,7 @@
 
 use crate::{
     bindings,
+    errno::EOPNOTSUPP,
     net::{
         netdev::NetDevBorrow,
         netns::NetId, //

@@ -11,6 +11,7 @@
 
 use crate::{
     bindings,
+    compat::init,
     ib::device::Device,
     ib_device::IbDevice,
     net::{
@@ -147,7 +148,7 @@ impl<T, C> Registry<T, C> {
             let slot: *mut RegistryShared<T, C> = self.shared.get().cast();
             // SAFETY: This task set `INITIALISING`, so by the invariants it has exclusive access. `slot` is valid
             // for writes, and pinned because a static does not move. The initialiser does not fail.
-            unsafe { pin_init::raw_init(slot, init) };
+            unsafe { init::raw_init(slot, init) };
             self.state.store(READY, Release);
         }
         let shared = self.shared().ok_or(EBUSY)?;

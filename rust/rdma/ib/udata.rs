@@ -10,6 +10,7 @@
 
 use crate::{
     bindings,
+    errno::EOPNOTSUPP,
     ib::{
         mmap::{
             Mappings,

@@ -9,6 +9,7 @@
 
 use crate::{
     bindings,
+    compat::init,
     ib::{
         device::{
             Device,
@@ -74,7 +75,7 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
             // SAFETY: `data_ptr` returns the place of the data in the new allocation: valid for writes, aligned,
             // not initialised yet, and pinned because the core does not move devices. `ManuallyDrop` is
             // transparent.
-            unsafe { pin_init::raw_try_init(Device::data_ptr(device), init) }
+            unsafe { init::raw_try_init(Device::data_ptr(device), init) }
         });
         if let Err(error) = filled {
             // SAFETY: `raw` is not registered, and nothing uses it later. It has no operations yet, so the core

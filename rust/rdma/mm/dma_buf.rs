@@ -12,16 +12,19 @@
 //! C headers: [`include/linux/dma-buf.h`](srctree/include/linux/dma-buf.h),
 //! [`include/linux/iosys-map.h`](srctree/include/linux/iosys-map.h)
 
-use crate::mm::{
-    extents::Extent,
-    on_demand::{
-        PERSISTENT,
-        WRITABLE, //
-    }, //
-};
 use crate::{
     bindings,
     ib_device::IbDevice, //
+};
+use crate::{
+    errno::EOPNOTSUPP,
+    mm::{
+        extents::Extent,
+        on_demand::{
+            PERSISTENT,
+            WRITABLE, //
+        }, //
+    }, //
 };
 use core::ptr::{
     self,

@@ -9,7 +9,10 @@
 //! C headers: [`include/linux/mmu_notifier.h`](srctree/include/linux/mmu_notifier.h),
 //! [`include/linux/hmm.h`](srctree/include/linux/hmm.h)
 
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::hmm, //
+};
 use core::{
     ffi::c_void,
     ops::Range,
@@ -29,7 +32,6 @@ use kernel::{
         },
         SpinLock, //
     },
-    time::msecs_to_jiffies,
     types::Opaque, //
 };
 
@@ -230,12 +232,7 @@ impl HmmRange {
             // SAFETY: All fields that C reads are set: the addresses are in the subscribed range, `pfns` has
             // one element for each of their pages, and `notifier` is subscribed to an address space that the
             // caller keeps. The mmap lock is not held.
-            to_result(unsafe {
-                bindings::hmm_range_fault_unlocked_timeout(
-                    &mut range,
-                    msecs_to_jiffies(FAULT_TIMEOUT_MS),
-                )
-            })?;
+            to_result(unsafe { hmm::fault(&mut range, FAULT_TIMEOUT_MS) })?;
             for pfn in &mut pfns {
                 *pfn = page_entry(*pfn);
                 if *pfn == 0 && fetch != Fetch::Present {

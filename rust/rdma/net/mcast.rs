@@ -15,6 +15,7 @@
 
 use crate::{
     bindings,
+    errno::EADDRNOTAVAIL,
     net::{
         netdev::NetDevBorrow,
         route::v4_of,

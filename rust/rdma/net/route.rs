@@ -10,6 +10,7 @@
 
 use crate::{
     bindings,
+    errno::ENETUNREACH,
     net::netdev::NetDevBorrow, //
 };
 use core::ptr::{

@@ -10,14 +10,15 @@
 
 use crate::{
     bindings,
+    new_spinlock_irq,
     sync::{
         quiesce::LiveRef,
-        timer::now, //
+        timer::now,
+        SpinLockIrq, //
     }, //
 };
 use kernel::{
     cpu::CpuId,
-    new_spinlock_irq,
     prelude::*,
     sync::{
         atomic::{
@@ -28,8 +29,7 @@ use kernel::{
             Atomic, //
         },
         rcu,
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     }, //
 };
 

@@ -9,6 +9,7 @@
 
 mod protocol;
 
+use crate::compat::barrier::smp_mb;
 pub use protocol::{
     More,
     Pending, //
@@ -25,7 +26,6 @@ use kernel::{
             },
             AtomicFlag, //
         },
-        barrier::smp_mb,
         SpinLock, //
     }, //
 };
@@ -81,12 +81,6 @@ compile_error!(
 compile_error!(
     "`RwRevocable` and `Exclusive` are not verified for PREEMPT_RT, where softirqs run in threads"
 );
-
-/// Orders all earlier memory accesses before all later ones.
-#[inline]
-fn full_barrier() {
-    smp_mb(kernel::sync::barrier::Full);
-}
 
 /// Calls of the closure by one owner, at most. It leaves further work to another context.
 const MAX_ROUNDS: u32 = 4;

@@ -20,3 +20,5 @@ pub mod rw_revocable;
 pub mod timer;
 pub mod work;
 pub mod workqueue;
+
+pub use crate::compat::spinlock_irq::SpinLockIrq;

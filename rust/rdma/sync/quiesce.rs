@@ -22,7 +22,11 @@ use kernel::{
     }, //
 };
 
-pub use kernel::sync::rcu::rcu_barrier;
+/// Waits until every callback that was passed to `call_rcu()` before has run. Sleeps.
+pub fn rcu_barrier() {
+    // SAFETY: The caller is in process context, by the documentation of this file.
+    unsafe { bindings::rcu_barrier() };
+}
 
 /// Waits until every current RCU read-side critical section has ended. Faster than `synchronize_rcu()`, and
 /// more expensive for other CPUs.

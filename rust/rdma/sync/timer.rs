@@ -7,9 +7,12 @@
 //!
 //! C header: [`include/linux/hrtimer.h`](srctree/include/linux/hrtimer.h)
 
-use crate::bindings;
-use kernel::{
+use crate::{
+    bindings,
     new_spinlock_irq,
+    sync::SpinLockIrq, //
+};
+use kernel::{
     prelude::*,
     sync::{
         atomic::{
@@ -17,8 +20,7 @@ use kernel::{
             Atomic, //
         },
         Arc,
-        ArcBorrow,
-        SpinLockIrq, //
+        ArcBorrow, //
     },
     types::Opaque, //
 };

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     bindings,
+    errno::EOPNOTSUPP,
     ib::{
         attr::{
             DmaBufInit,

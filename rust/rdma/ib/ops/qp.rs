@@ -5,6 +5,7 @@
 use super::OpsVTable;
 use crate::{
     bindings,
+    errno::EOPNOTSUPP,
     ib::{
         device::Device,
         driver::{

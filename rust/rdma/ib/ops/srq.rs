@@ -5,6 +5,8 @@
 use super::OpsVTable;
 use crate::{
     bindings,
+    compat::attr,
+    errno::EOPNOTSUPP,
     ib::{
         attr::SrqAttr,
         device::Device,
@@ -29,8 +31,7 @@ use kernel::{
 };
 
 /// Attributes by which a process provides the memory of the SRQ itself, which is not supported.
-const USER_BUFFER_ATTRS: &[u32] =
-    &[bindings::uverbs_attrs_create_srq_cmd_attr_ids_UVERBS_ATTR_CREATE_SRQ_BUF_UMEM];
+const USER_BUFFER_ATTRS: &[u32] = attr::SRQ_BUFFER;
 
 impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn create_srq(

@@ -10,6 +10,10 @@
 
 use crate::{
     bindings,
+    errno::{
+        EAFNOSUPPORT,
+        EPFNOSUPPORT, //
+    },
     net::{
         hook::{
             gso_rx::GsoHook,

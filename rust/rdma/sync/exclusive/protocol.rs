@@ -17,7 +17,7 @@
 //! plain store, the owner would synchronise with the last of them only.
 
 use super::{
-    full_barrier,
+    smp_mb,
     Flag,
     Lock, //
 };
@@ -65,7 +65,7 @@ pub(crate) fn run<T: Unpin>(
             }
         }
         drop(state);
-        full_barrier();
+        smp_mb();
         if !pending.is_set() {
             return Pending::None;
         }
@@ -101,7 +101,7 @@ pub(crate) fn enter<T: Unpin, R>(
 /// Returns what an owner that did not process the work leaves pending.
 #[inline]
 fn pending_after(pending: &Flag) -> Pending {
-    full_barrier();
+    smp_mb();
     if pending.is_set() {
         Pending::Work
     } else {

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What differs between the kernels that this module builds for, under the names of the newest.
+//!
+//! `rust/features.mk` asks the kernel for each `has_...`. A module below either re-exports what the kernel has, or
+//! makes the same from what an older kernel has; when the oldest supported kernel has a feature, its module goes. What
+//! bindgen can even out is in `bindgen_parameters` instead: the constants of an enum, the width of a field.
+
+pub(crate) mod attr;
+pub(crate) mod barrier;
+pub mod errno;
+pub(crate) mod hmm;
+pub(crate) mod init;
+pub mod param;
+pub(crate) mod spinlock_irq;
