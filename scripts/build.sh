@@ -6,12 +6,15 @@
 # or umdebug. What follows is handed to make, for example CLIPPY=1 or W=1.
 #
 # Objects lie in build/KERNEL, or in build/RELEASE where KVER or FLAVOUR choose the stock kernel, so that a source tree
-# serves several kernels at once; the module of the stock kernel is copied to the top as well.
+# serves several kernels at once; the module of the stock kernel is copied to the top as well. `build.sh --objects
+# [-k KERNEL]` only prints that directory.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 kernel=stock
+only_objects=
+[ "${1-}" != --objects ] || { only_objects=1; shift; }
 while getopts k: option; do
 	case $option in
 	k) kernel=$OPTARG ;;
@@ -36,6 +39,10 @@ name=$kernel
 [ -z "${KVER-}${FLAVOUR-}" ] || [ "$kernel" != stock ] || name=$(<"$dir/release")
 case " $* " in *" CLIPPY=1 "*) name=clippy-$name ;; esac
 objects=$SRC/build/$name
+if [ -n "$only_objects" ]; then
+	echo "$objects"
+	exit
+fi
 # Objects of another kernel version are worthless, and Kbuild would not notice.
 if [ -e "$objects/.kernel" ] && [ "$(<"$objects/.kernel")" != "$dir" ]; then
 	rm -rf "$objects"

@@ -1,12 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# image.sh [KERNEL]: makes what a virtual machine boots from, out of the toolchain root and the modules
-# of the stock kernel or of those of our own for QEMU. Prints a directory that holds root.img, an ext4 file system
-# that is only ever read, and initrd, which mounts it with a memory overlay and starts
-# scripts/guest-init.
+# image.sh [KERNEL]: makes what a virtual machine boots from. Prints a directory that holds
 #
-# VM_IMAGE=suites makes a bigger one, with the programs of the big suites and SCSI.
+#	root.img     an ext4 file system with the programs of the guest, one for all kernels
+#	modules.img  another with the modules of the kernel, and with the kernel's own tests of RDMA
+#	vmlinuz      the kernel
+#	initrd       mounts both read-only, with a memory overlay, and starts scripts/guest-init
+#
+# GUEST=bookworm takes the programs of that release of Debian. VM_IMAGE=suites makes a bigger root, with the programs of
+# the big suites and SCSI.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -14,7 +17,7 @@ set -euo pipefail
 # What only the build needs stays out. The RDMA user-space tests are documentation files.
 LEFT_OUT=('/dev/*' '/proc/*' '/sys/*' '/tmp/*' '/run/*' '/root/*' /boot /media /home /srv
 	/usr/lib/{llvm-19,rustlib,gcc,udev,systemd} /usr/include /usr/libexec/gcc '*.a'
-	'/usr/lib/x86_64-linux-gnu/lib'{LLVM,rustc,clang,z3,std-,asan,tsan,hwasan,lsan,ubsan,gprofng,isl}'*'
+	'/usr/lib/*-linux-gnu/lib'{LLVM,rustc,clang,z3,std-,asan,tsan,hwasan,lsan,ubsan,gprofng,isl}'*'
 	/usr/bin/{cargo,clippy,rust,bindgen,x86_64-linux-gnu-}'*'
 	/usr/share/{locale,man,perl,zoneinfo,cargo} /var/cache/apt /var/lib/apt '/usr/share/doc/[!r]*')
 
@@ -29,35 +32,50 @@ if [ "${VM_IMAGE-}" = suites ]; then
 fi
 
 # Modules that the initrd needs to reach the root, and what they depend on.
-BOOT_MODULES="virtio_blk ext4 overlay"
+BOOT_MODULES="virtio_pci virtio_blk ext4 overlay"
 
-make_root() { # ROOT MODULES DIRECTORY
-	local work=$3/work options=() path
-	for path in "${LEFT_OUT[@]}"; do options+=(--exclude="$path"); done
-	rsync -aH "${options[@]}" "$1/" "$work/"
-	mkdir -p "$work/usr/lib/modules" "$work"/{dev,proc,sys,run,tmp,ferroce}
-	options=()
-	for path in "${MODULES_LEFT_OUT[@]}"; do options+=(--exclude="/*/kernel/$path"); done
-	rsync -a "${options[@]}" "$2/" "$work/usr/lib/modules/"
-	# Unpacking at every modprobe is dear on an emulated processor.
-	find "$work/usr/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -P "$(nproc)" -n 16 xz -d
-	# The kernel's own tests of RDMA.
-	mkdir -p "$work/usr/share/ferroce/selftests"
-	cp -r "$STOCK/build/tools/testing/selftests"/{rdma,kselftest} "$work/usr/share/ferroce/selftests/"
-	touch "$work/usr/lib/modules/$RELEASE"/modules.{order,builtin}
-	depmod -b "$work" "$RELEASE"
-	rm -f "$work/etc/resolv.conf"
-	mke2fs -q -t ext4 -O '^has_journal' -E lazy_itable_init=0 -d "$work" "$3/root.img" \
-		"$(($(du -sm "$work" | cut -f1) * 11 / 10 + 64))M"
+# file_system DIRECTORY FILE: read-only, so it needs little room to spare.
+file_system() {
+	mke2fs -q -t ext4 -O '^has_journal' -E lazy_itable_init=0 -d "$1" "$2" \
+		"$(($(du -sm "$1" | cut -f1) * 11 / 10 + 64))M"
 }
 
-make_initrd() { # DIRECTORY
+make_root() { # ROOT DIRECTORY
+	local work=$2/work options=() path
+	for path in "${LEFT_OUT[@]}"; do options+=(--exclude="$path"); done
+	rsync -aH "${options[@]}" "$1/" "$work/"
+	rm -rf "$work/usr/lib/modules"
+	mkdir -p "$work/usr/lib/modules" "$work/usr/share/ferroce" "$work"/{dev,proc,sys,run,tmp,ferroce}
+	ln -s ../../lib/modules/selftests "$work/usr/share/ferroce/selftests"
+	rm -f "$work/etc/resolv.conf"
+	file_system "$work" "$2/root.img"
+}
+
+make_modules() { # KERNEL TESTS DIRECTORY
+	local work=$3/work options=() path release
+	release=$(<"$1/release")
+	for path in "${MODULES_LEFT_OUT[@]}"; do options+=(--exclude="/*/kernel/$path"); done
+	mkdir -p "$work/usr/lib/modules/selftests"
+	ln -s usr/lib "$work/lib"
+	rsync -a "${options[@]}" "$1/modules/" "$work/usr/lib/modules/"
+	# Unpacking at every modprobe is dear on an emulated processor.
+	find "$work/usr/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -P "$(nproc)" -n 16 xz -d
+	cp -r "$2"/{rdma,kselftest} "$work/usr/lib/modules/selftests/"
+	touch "$work/usr/lib/modules/$release"/modules.{order,builtin}
+	depmod -b "$work" "$release"
+	file_system "$work/usr/lib/modules" "$3/modules.img"
+	make_initrd "$3" "$release"
+}
+
+make_initrd() { # DIRECTORY RELEASE
 	local work=$1/work init=$1/initrd.d module
 	mkdir -p "$init"/{bin,dev,lower,upper,root}
-	cp "$work/usr/bin/busybox" "$init/bin/"
+	cp "$BUSYBOX" "$init/bin/busybox"
 	cp "$SRC/scripts/guest-init" "$init/"
 	for module in $BOOT_MODULES; do
-		modprobe -d "$work" -S "$RELEASE" --show-depends "$module"
+		# What is not a module is part of the kernel.
+		[ -n "$(find "$work/usr/lib/modules/$2" -name "$module.ko")" ] || continue
+		modprobe -d "$work" -S "$2" --show-depends "$module"
 	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' >"$1/boot-modules"
 	{
 		echo '#!/bin/busybox sh'
@@ -67,10 +85,14 @@ make_initrd() { # DIRECTORY
 			cp "$module" "$init/bin/"
 			echo "/bin/busybox insmod /bin/${module##*/}"
 		done <"$1/boot-modules"
-		echo 'until [ -b /dev/vda ]; do /bin/busybox usleep 20000; done'
+		echo 'until [ -b /dev/vda ] && [ -b /dev/vdc ]; do /bin/busybox usleep 20000; done'
 		echo 'mount -t ext4 -o ro,noatime /dev/vda /lower && mount -t tmpfs tmpfs /upper'
-		echo '/bin/busybox mkdir /upper/u /upper/w'
+		echo '/bin/busybox mkdir /upper/u /upper/w /upper/mu /upper/mw /upper/modules'
 		echo 'mount -t overlay -o lowerdir=/lower,upperdir=/upper/u,workdir=/upper/w overlay /root'
+		# Writable: packages are installed there.
+		echo 'mount -t ext4 -o ro,noatime /dev/vdc /upper/modules'
+		echo 'mount -t overlay -o lowerdir=/upper/modules,upperdir=/upper/mu,workdir=/upper/mw overlay' \
+			'/root/usr/lib/modules'
 		echo '/bin/busybox cp /guest-init /root/ferroce/guest-init; mount --move /dev /root/dev'
 		echo 'exec /bin/busybox switch_root /root /ferroce/guest-init'
 	} >"$init/init"
@@ -79,29 +101,54 @@ make_initrd() { # DIRECTORY
 	rm -rf "$init"
 }
 
-if [ "${1-}" = --inside ]; then
-	RELEASE=$(<"$3/release") STOCK=$5
-	make_root "$2" "$3/modules" "$4"
-	make_initrd "$4"
-	rm -rf "$4/work"
+# Inside the toolchain root.
+case ${1-} in
+--root)
+	make_root "$2" "$3"
 	exit
-fi
+	;;
+--modules)
+	BUSYBOX=$5
+	make_modules "$2" "$3" "$4"
+	exit
+	;;
+esac
 
-export VM_IMAGE=${VM_IMAGE-}
-root=$("$SRC/scripts/toolchain.sh" $VM_IMAGE)
-stock=$("$SRC/scripts/kernel.sh")
-kernel=$("$SRC/scripts/kernel.sh" -k "${1:-stock}")
-dir=$CACHE/image-$(key "$root" "$kernel" "$(cat "$0" "$SRC/scripts/guest-init")")
-if [ ! -d "$dir" ]; then
-	lock image
+# made NAME KEY ARGUMENT...: prints $CACHE/NAME-KEY, a directory that this script makes inside the toolchain root when it
+# is called with these arguments, `@` standing for the directory.
+made() {
+	local dir=$CACHE/$1-$2
+	shift 2
 	if [ ! -d "$dir" ]; then
-		say IMAGE "the guest's file system${VM_IMAGE:+ ($VM_IMAGE)}, about 30 s"
-		as_root rm -rf "$dir.new"
-		mkdir "$dir.new"
-		"$SRC/scripts/in-root.sh" "$SRC/scripts/image.sh" --inside "$root" "$kernel" "$dir.new" "$stock" \
-			</dev/null >"$CACHE/image.log" 2>&1 || { cat "$CACHE/image.log" >&2; die "no image"; }
-		ln -s "$kernel/vmlinuz" "$dir.new/vmlinuz"
-		mv "$dir.new" "$dir"
+		lock image
+		if [ ! -d "$dir" ]; then
+			as_root rm -rf "$dir.new"
+			mkdir "$dir.new"
+			"$SRC/scripts/in-root.sh" "$SRC/scripts/image.sh" "${@//@/"$dir.new"}" \
+				</dev/null >"$CACHE/image.log" 2>&1 || { cat "$CACHE/image.log" >&2; die "no image"; }
+			as_root rm -rf "$dir.new/work"
+			mv "$dir.new" "$dir"
+		fi
+		flock -u "$lock_fd"
 	fi
+	echo "$dir"
+}
+
+kernel=$("$SRC/scripts/kernel.sh" -k "${1:-stock}")
+# Our own kernels take the tests of the stock kernel that they were made from.
+tests=$kernel/build/tools/testing/selftests
+[ -d "$tests/rdma" ] || tests=$(FLAVOUR=amd64 "$SRC/scripts/kernel.sh")/build/tools/testing/selftests
+ARCH=$(architecture_of "$(<"$kernel/release")")
+export ARCH VM_IMAGE=${VM_IMAGE-}
+guest=$("$SRC/scripts/toolchain.sh" "${VM_IMAGE:-guest}")
+text=$(cat "$0" "$SRC/scripts/guest-init")
+root=$(made guest "$(key "$guest" "$VM_IMAGE" "$text")" --root "$guest" @)
+modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text")" --modules "$kernel" "$tests" @ "$guest/usr/bin/busybox")
+dir=$CACHE/image-$(key "$root" "$modules")
+if [ ! -d "$dir" ]; then
+	rm -rf "$dir.new"
+	mkdir "$dir.new"
+	ln -s "$root/root.img" "$modules"/{modules.img,initrd} "$kernel/vmlinuz" "$dir.new/"
+	mv "$dir.new" "$dir"
 fi
 echo "$dir"

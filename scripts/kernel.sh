@@ -132,7 +132,7 @@ unpack() { # RELEASE DIRECTORY
 		"$IN" dpkg -x "$deb" "$2/x"
 	done
 	# Usrmerge or not: both places have been used.
-	image=$(find "$2/x" -name 'vmlinu[xz]*' -type f | head -n 1)
+	image=$(find "$2/x" -name 'vmlinuz*' -type f | head -n 1)
 	mv "$image" "$2/vmlinuz"
 	mkdir -p "$2/modules"
 	mv "$(find "$2/x" -path "*lib/modules/$1" -type d | head -n 1)" "$2/modules/$1"

@@ -49,6 +49,8 @@ machine_args() {
 		-device virtio-blk-pci,drive=root
 		-drive "if=none,id=job,file=$1/job,format=raw,readonly=on"
 		-device virtio-blk-pci,drive=job
+		-drive "if=none,id=modules,file=$IMAGE/modules.img,format=raw,readonly=on"
+		-device virtio-blk-pci,drive=modules
 		-device virtio-net-pci,netdev=net,romfile=
 		# A machine that was saved stopped goes on when it is resumed.
 		-global migration.store-global-state=off)

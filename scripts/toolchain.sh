@@ -8,24 +8,42 @@
 # TOOLCHAIN=sid makes one of another release, for the kernels that it has built, without the tools of the tests;
 # TOOLCHAIN=trixie-arm64 one that compiles for arm64.
 #
-# The root lies in the cache under the hash of its package list, so a changed list makes a new
-# root, and it gets its name only when it is whole.
+# `toolchain.sh guest` prints the root whose programs a guest runs: GUEST=bookworm chooses a release of Debian, and
+# ARCH=arm64 an architecture. It is the toolchain root where that has them.
+#
+# A root lies in the cache under the hash of its package list, so a changed list makes a new root, and it gets its name
+# only when it is whole. One of another architecture is unpacked and not configured: its programs cannot run here.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 suite=$SUITE
-case ${1-}-${TOOLCHAIN:-$SUITE} in
--"$SUITE") packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST) what="rustc and tools" ;;
--*-arm64) packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64) what="rustc for arm64" suite=${TOOLCHAIN%-arm64} ;;
--*) packages=$(echo $PACKAGES_BUILD) what="rustc" suite=$TOOLCHAIN ;;
-suites-*) packages=$(echo $PACKAGES_TEST $PACKAGES_SUITES) what="the suites" ;;
-*) die "usage: toolchain.sh [suites]" ;;
+arch=amd64
+case ${1-} in
+'')
+	case ${TOOLCHAIN:-$SUITE} in
+	"$SUITE") packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST) what="rustc and tools" ;;
+	*-arm64) packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64) what="rustc for arm64" suite=${TOOLCHAIN%-arm64} ;;
+	*) packages=$(echo $PACKAGES_BUILD) what="rustc" suite=$TOOLCHAIN ;;
+	esac
+	;;
+guest)
+	suite=${GUEST:-$SUITE}
+	arch=${ARCH:-amd64}
+	case $suite-$arch in
+	"$SUITE-amd64") packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST) what="rustc and tools" ;;
+	bookworm-* | trixie-* | forky-* | sid-*) packages=$(echo $PACKAGES_TEST kmod python3) what="programs of the guest" ;;
+	*) die "GUEST is bookworm, trixie, forky or sid, not '$GUEST'" ;;
+	esac
+	;;
+suites) packages=$(echo $PACKAGES_TEST $PACKAGES_SUITES) what="the suites" ;;
+*) die "usage: toolchain.sh [guest|suites]" ;;
 esac
-root=$CACHE/root-$(key "$suite" "$packages")
+# The native architecture is not part of the name.
+root=$CACHE/root-$(key "$suite" "$packages" "${arch#amd64}")
 
 build() {
-	local new=$root.new log=$CACHE/root.log mirror
+	local new=$root.new log=$CACHE/root.log mirror options=(--variant=minbase)
 	need mmdebstrap mmdebstrap
 	need unshare util-linux
 	as_root rm -rf "$new"
@@ -36,7 +54,11 @@ build() {
 	# A tar stream rather than a directory: the unpacking user owns the files, and
 	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power
 	# cut before the root has its name, so dpkg need not wait for the disk.
-	if ! mmdebstrap --variant=minbase --dpkgopt=force-unsafe-io --include="${packages// /,}" --format=tar \
+	if [ "$arch" != amd64 ]; then
+		options=(--variant=extract "--architectures=$arch")
+		packages="?essential $packages"
+	fi
+	if ! mmdebstrap "${options[@]}" --dpkgopt=force-unsafe-io --include="${packages// /,}" --format=tar \
 		"$suite" - ${mirror:+"$mirror"} 2>"$log" </dev/null |
 		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
 		tail -n 20 "$log" >&2

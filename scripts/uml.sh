@@ -9,7 +9,7 @@
 # user_machine_prepare KERNEL: what every machine needs; sets USER_KERNEL, USER_CMDLINE and
 # USER_ROOT.
 user_machine_prepare() {
-	USER_ROOT=$("$SRC/scripts/toolchain.sh" ${VM_IMAGE-})
+	USER_ROOT=$("$SRC/scripts/toolchain.sh" "${VM_IMAGE:-guest}")
 	USER_KERNEL=$("$SRC/scripts/kernel.sh" -k "$1")
 	USER_CMDLINE=
 	[ "$1" != umdebug ] || USER_CMDLINE="page_poison=1 page_owner=on"

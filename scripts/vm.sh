@@ -178,7 +178,7 @@ if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
 	ko=${!given:-$("$SRC/scripts/build.sh" -k "$kernel")}
 	MODULE=$RUN/ferroce.ko
 	cp "$ko" "$MODULE"
-	for ko in "$SRC/build/$kernel/tests/module/"*.ko; do
+	for ko in "$("$SRC/scripts/build.sh" --objects -k "$kernel")/tests/module/"*.ko; do
 		[ ! -f "$ko" ] || cp "$ko" "$RUN/"
 	done
 	# Its debug information is ten times the module, and the guest has no use for it.
