@@ -15,7 +15,7 @@ import re
 import source
 
 PAGE_WORDS = 4200
-ALL_WORDS = 19000
+ALL_WORDS = 21500
 
 RST_LINK = re.compile(r"`([^`<]+?)\s*<([^>`]+)>`__?")
 RST_LITERAL = re.compile(r"``([^`]+)``")

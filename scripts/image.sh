@@ -91,8 +91,8 @@ make_initrd() { # DIRECTORY RELEASE
 		echo 'mount -t overlay -o lowerdir=/lower,upperdir=/upper/u,workdir=/upper/w overlay /root'
 		# Writable: packages are installed there.
 		echo 'mount -t ext4 -o ro,noatime /dev/vdc /upper/modules'
-		echo 'mount -t overlay -o lowerdir=/upper/modules,upperdir=/upper/mu,workdir=/upper/mw overlay' \
-			'/root/usr/lib/modules'
+		echo 'mount -t overlay -o lowerdir=/upper/modules,upperdir=/upper/mu,workdir=/upper/mw' \
+			'overlay /root/usr/lib/modules'
 		echo '/bin/busybox cp /guest-init /root/ferroce/guest-init; mount --move /dev /root/dev'
 		echo 'exec /bin/busybox switch_root /root /ferroce/guest-init'
 	} >"$init/init"
@@ -114,8 +114,8 @@ case ${1-} in
 	;;
 esac
 
-# made NAME KEY ARGUMENT...: prints $CACHE/NAME-KEY, a directory that this script makes inside the toolchain root when it
-# is called with these arguments, `@` standing for the directory.
+# made NAME KEY ARGUMENT...: prints $CACHE/NAME-KEY, a directory that this script makes inside the toolchain root when
+# called with these arguments, `@` standing for the directory.
 made() {
 	local dir=$CACHE/$1-$2
 	shift 2
@@ -143,7 +143,8 @@ export ARCH VM_IMAGE=${VM_IMAGE-}
 guest=$("$SRC/scripts/toolchain.sh" "${VM_IMAGE:-guest}")
 text=$(cat "$0" "$SRC/scripts/guest-init")
 root=$(made guest "$(key "$guest" "$VM_IMAGE" "$text")" --root "$guest" @)
-modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text")" --modules "$kernel" "$tests" @ "$guest/usr/bin/busybox")
+modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text")" \
+	--modules "$kernel" "$tests" @ "$guest/usr/bin/busybox")
 dir=$CACHE/image-$(key "$root" "$modules")
 if [ ! -d "$dir" ]; then
 	rm -rf "$dir.new"

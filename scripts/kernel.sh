@@ -13,8 +13,8 @@
 # on the same source and .config gives crates whose symbols are those of the stock image. This is
 # checked, name by name, before the tree is handed out.
 #
-# KVER=7.3.4+deb13 chooses a version and FLAVOUR=cloud-amd64 a flavour. Without KVER the kernel that runs here is taken if
-# it is one of Debian's that we support, else the pinned default of scripts/versions or, once the archive has dropped
+# KVER=7.3.4+deb13 chooses a version and FLAVOUR=cloud-amd64 a flavour. Without KVER the kernel that runs here is taken
+# if it is one of Debian's that we support, else the pinned default of scripts/versions or, once the archive has dropped
 # that, the newest complete release of its series. KVER=sid takes the newest that the archive of that name holds.
 
 set -euo pipefail
@@ -36,7 +36,8 @@ find_archive() {
 		[ -z "$(package_version "$1" "$2")" ] || return 0
 		held+=" $ARCHIVE: $(candidates 7. "$2" | tr '\n' ' ')"
 	done
-	die "no archive holds kernel $1-$2 completely (source, headers, image, modules). Set KVER to one that is there;$held"
+	die "no archive holds kernel $1-$2 completely (source, headers, image, modules)." \
+		"Set KVER to one that is there;$held"
 }
 
 archives() { cut -d ' ' -f 3- <<<"$KERNEL_MARKS" | tr ' ' '\n'; }

@@ -32,7 +32,10 @@ guest)
 	arch=${ARCH:-amd64}
 	case $suite-$arch in
 	"$SUITE-amd64") packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST) what="rustc and tools" ;;
-	bookworm-* | trixie-* | forky-* | sid-*) packages=$(echo $PACKAGES_TEST kmod python3) what="programs of the guest" ;;
+	bookworm-* | trixie-* | forky-* | sid-*)
+		packages=$(echo $PACKAGES_TEST kmod python3)
+		what="the programs of guests"
+		;;
 	*) die "GUEST is bookworm, trixie, forky or sid, not '$GUEST'" ;;
 	esac
 	;;

@@ -27,8 +27,8 @@ use rdma::{
         },
         memory::Memory, //
     },
-    new_spinlock_irq,
     sync::{
+        new_spinlock_irq,
         rw_revocable::{
             RwGuard,
             RwRevocable, //

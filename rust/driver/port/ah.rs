@@ -14,8 +14,10 @@ use kernel::{
 };
 use rdma::{
     ib::qp_attr::AhAttr,
-    new_spinlock_irq,
-    sync::SpinLockIrq, //
+    sync::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    }, //
 };
 
 /// An address handle.

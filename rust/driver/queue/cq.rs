@@ -37,8 +37,10 @@ use rdma::{
         udata::UserContext,
         wc::Wc, //
     },
-    new_spinlock_irq,
-    sync::SpinLockIrq, //
+    sync::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    }, //
 };
 
 /// Completions that a resize copies, or a removal examines, before it releases the lock.

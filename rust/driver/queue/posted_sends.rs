@@ -26,8 +26,10 @@ use rdma::{
         InlineData,
         SgeList, //
     },
-    new_spinlock_irq,
-    sync::SpinLockIrq, //
+    sync::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    }, //
 };
 use roce::wr::SendWr;
 

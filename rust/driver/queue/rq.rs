@@ -27,9 +27,9 @@ use kernel::{
 };
 use rdma::{
     ib::wr,
-    new_spinlock_irq,
     sync::{
         exclusive::More,
+        new_spinlock_irq,
         SpinLockIrq, //
     }, //
 };

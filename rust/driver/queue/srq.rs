@@ -29,8 +29,10 @@ use rdma::{
         ring::Ring,
         wr, //
     },
-    new_spinlock_irq,
-    sync::SpinLockIrq, //
+    sync::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    }, //
 };
 
 /// Receives that a resize copies before it releases the lock.

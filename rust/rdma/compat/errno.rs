@@ -23,7 +23,8 @@ const fn error(errno: u32) -> Error {
         panic!("errno is 0");
     };
     // SAFETY: An `Error` is one `NonZeroI32`, as the assertions below show: `transmute` requires the same size, and a
-    // known error has the negative errno as its value. The value is in the range that the invariant of `Error` asks for.
+    // known error has the negative errno as its value. The value is in the range that the invariant of `Error`
+    // demands.
     unsafe { transmute(value) }
 }
 

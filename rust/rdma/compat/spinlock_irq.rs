@@ -23,6 +23,8 @@ macro_rules! new_spinlock_irq {
     };
 }
 
+pub use new_spinlock_irq;
+
 #[cfg(not(has_spinlock_irq))]
 mod irqsave {
     use crate::bindings;

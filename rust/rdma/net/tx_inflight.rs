@@ -10,8 +10,8 @@
 
 use crate::{
     bindings,
-    new_spinlock_irq,
     sync::{
+        new_spinlock_irq,
         quiesce::LiveRef,
         timer::now,
         SpinLockIrq, //

@@ -21,4 +21,7 @@ pub mod timer;
 pub mod work;
 pub mod workqueue;
 
-pub use crate::compat::spinlock_irq::SpinLockIrq;
+pub use crate::compat::spinlock_irq::{
+    new_spinlock_irq,
+    SpinLockIrq, //
+};

@@ -9,8 +9,10 @@
 
 use crate::{
     bindings,
-    new_spinlock_irq,
-    sync::SpinLockIrq, //
+    sync::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    }, //
 };
 use kernel::{
     prelude::*,
