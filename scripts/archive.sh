@@ -2,6 +2,8 @@
 #
 # Kernels in Debian's archives: which there are, and how to fetch one. Sourced by kernel.sh.
 #
+# A mirror may lag behind, so that its lists have expired; their signature is checked all the same.
+#
 # An archive is called by the name of its release (trixie-backports, sid) and read with apt in the toolchain root, with
 # lists and sources of our own: the root itself stays as it was made.
 
@@ -13,7 +15,7 @@ archive_apt() {
 		-o Dir::State::lists="$dir/lists" -o Dir::Cache::archives="$dir" \
 		-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
 		-o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-		-o APT::Sandbox::User=root "$@" </dev/null
+		-o APT::Sandbox::User=root -o Acquire::Check-Valid-Until=false "$@" </dev/null
 }
 
 # archive_update: fetches the package lists.
@@ -26,10 +28,13 @@ archive_update() {
 	[ -s "$dir/sources.list" ] || die "the toolchain root names no archive of $SUITE"
 	say APT "package lists of $ARCHIVE ($ARCH)"
 	archive_apt apt-get -qq update >&2 || die "cannot fetch the package lists: $(<"$dir/sources.list")"
+	touch "$dir/updated"
 }
 
-# archive_lists: fetches them if there are none.
-archive_lists() { [ -d "$CACHE/apt-$ARCHIVE-$ARCH/lists" ] || archive_update; }
+# archive_lists: fetches them if there are none of this day.
+archive_lists() {
+	[ -n "$(find "$CACHE/apt-$ARCHIVE-$ARCH/updated" -mtime -1 2>/dev/null)" ] || archive_update
+}
 
 packages_of() { # KVER FLAVOUR
 	echo "linux-headers-$1-$2 linux-binary-unsigned-$1-$2 linux-modules-$1-$2"

@@ -61,7 +61,8 @@ build() {
 		options=(--variant=extract "--architectures=$arch")
 		packages="?essential $packages"
 	fi
-	if ! mmdebstrap "${options[@]}" --dpkgopt=force-unsafe-io --include="${packages// /,}" --format=tar \
+	if ! mmdebstrap "${options[@]}" --dpkgopt=force-unsafe-io --aptopt='Acquire::Check-Valid-Until "false"' \
+		--include="${packages// /,}" --format=tar \
 		"$suite" - ${mirror:+"$mirror"} 2>"$log" </dev/null |
 		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
 		tail -n 20 "$log" >&2

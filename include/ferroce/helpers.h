@@ -94,6 +94,7 @@ u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst);
 int ferroce_helper_vlan_id(const struct net_device *dev);
 
 /* odp.c */
+int ferroce_helper_fixup_user_fault(struct mm_struct *mm, unsigned long address, bool write);
 struct mem_cgroup *ferroce_helper_get_mem_cgroup_from_mm(struct mm_struct *mm);
 void *ferroce_helper_hmm_pfn_address(unsigned long hmm_pfn);
 int ferroce_helper_hmm_range_fault(struct hmm_range *range);

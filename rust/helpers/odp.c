@@ -7,6 +7,20 @@
 #include <linux/sched/mm.h>
 #include <linux/spinlock.h>
 
+/* The fault may release the mmap lock while it waits. */
+int ferroce_helper_fixup_user_fault(struct mm_struct *mm, unsigned long address, bool write)
+{
+	bool unlocked;
+	int ret = mmap_read_lock_killable(mm);
+
+	if (ret)
+		return ret;
+	ret = fixup_user_fault(mm, address, FAULT_FLAG_REMOTE | (write ? FAULT_FLAG_WRITE : 0),
+			       &unlocked);
+	mmap_read_unlock(mm);
+	return ret;
+}
+
 struct mem_cgroup *ferroce_helper_get_mem_cgroup_from_mm(struct mm_struct *mm)
 {
 	return get_mem_cgroup_from_mm(mm);
