@@ -12,7 +12,7 @@ header_has = $(shell grep -qsw '$(3)' $(srctree)/include/$(2) && echo --cfg=has_
 # $(call crate_has,NAME,CODE)
 crate_has = $(shell printf '%s' 'extern crate core; use kernel as _; $(2)' | \
 	$(RUSTC) $(KBUILD_RUSTFLAGS) -Zcrate-attr=no_std -Zunstable-options --sysroot=/dev/null -L $(objtree)/rust/ \
-	--extern kernel --extern pin_init --crate-type rlib --crate-name probe --emit=metadata=/dev/null \
+	--extern kernel --extern pin_init --crate-type rlib --crate-name probe --emit=metadata=- \
 	-Awarnings - >/dev/null 2>&1 && echo --cfg=has_$(1))
 
 features_cfg := \
