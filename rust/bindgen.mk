@@ -27,12 +27,16 @@ space := $(empty) $(empty)
 bindgen_parameters = $(shell sed -n -e '/cfi_encoding/d' -e "s/^\(--[a-z-]*\) \(.*\)/\1 '\2'/p" \
 	$(srctree)/rust/bindgen_parameters $(src)/rdma/bindgen_parameters)
 
+bindgen_target_arm64 := aarch64-linux-gnu
+bindgen_target_um    := x86_64-linux-gnu
+bindgen_target_x86   := x86_64-linux-gnu
+
 # Of the compiler's flags only those that libclang needs to see the same declarations and layouts.
 # Code generation is none of its business, and half of gcc's options are unknown to it.
 bindgen_cflags = -Wp,-MMD,$(depfile) $(NOSTDINC_FLAGS) $(LINUXINCLUDE) \
 	-include $(srctree)/include/linux/compiler_types.h $(KBUILD_CPPFLAGS) $(ccflags-y) \
 	$(filter -I% -D% -std=% -fms-% -fshort-wchar -funsigned-char -m16 -m32 -m64,$(KBUILD_CFLAGS)) \
-	$(modname_flags) $(basename_flags) -w --target=x86_64-linux-gnu -fno-builtin \
+	$(modname_flags) $(basename_flags) -w --target=$(bindgen_target_$(SRCARCH)) -fno-builtin \
 	-D__BINDGEN__ -DMODULE
 
 quiet_cmd_bindgen = BINDGEN $@

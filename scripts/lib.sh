@@ -108,9 +108,12 @@ architecture_of() {
 
 # origin_of KVER: "SUITE ARCHIVE..." of KERNEL_MARKS; nothing for a mark that is not there.
 origin_of() {
-	local mark=-
-	[[ $1 != *+* ]] || mark=+${1#*+}
-	awk -v mark="${mark%%-*}" '$1 == mark { $1 = ""; print substr($0, 2) }' <<<"$KERNEL_MARKS"
+	local mark=${1%%-*}
+	case $mark in
+	*+*) mark=+${mark#*+} ;;
+	*) mark=- ;;
+	esac
+	awk -v mark="$mark" '$1 == mark { $1 = ""; print substr($0, 2) }' <<<"$KERNEL_MARKS"
 }
 
 # toolchain_of RELEASE: the toolchain root that builds for that kernel; see toolchain.sh.
