@@ -6,6 +6,7 @@
 #	root.img     an ext4 file system with the programs of the guest, one for all kernels
 #	modules.img  another with the modules of the kernel, and with the kernel's own tests of RDMA
 #	vmlinuz      the kernel
+#	arch         amd64 or arm64
 #	initrd       mounts both read-only, with a memory overlay, and starts scripts/guest-init
 #
 # GUEST=bookworm takes the programs of that release of Debian. VM_IMAGE=suites makes a bigger root, with the programs of
@@ -145,11 +146,12 @@ text=$(cat "$0" "$SRC/scripts/guest-init")
 root=$(made guest "$(key "$guest" "$VM_IMAGE" "$text")" --root "$guest" @)
 modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text")" \
 	--modules "$kernel" "$tests" @ "$guest/usr/bin/busybox")
-dir=$CACHE/image-$(key "$root" "$modules")
+dir=$CACHE/image-$(key "$root" "$modules" "$text")
 if [ ! -d "$dir" ]; then
 	rm -rf "$dir.new"
 	mkdir "$dir.new"
 	ln -s "$root/root.img" "$modules"/{modules.img,initrd} "$kernel/vmlinuz" "$dir.new/"
+	echo "$ARCH" >"$dir.new/arch"
 	mv "$dir.new" "$dir"
 fi
 echo "$dir"

@@ -127,7 +127,7 @@ add_tests() {
 
 unpack() { # RELEASE DIRECTORY
 	local deb image arches='[!xu]*'
-	[ "$ARCH" = amd64 ] || arches='[!a]*'
+	[ "$ARCH" = amd64 ] || arches='[!axu]*'
 	say UNPACK "kernel $1"
 	for deb in "$2"/debs/linux-{headers,binary,modules}*.deb; do
 		"$IN" dpkg -x "$deb" "$2/x"

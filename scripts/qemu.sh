@@ -30,15 +30,37 @@ machine_kernel() {
 	esac
 }
 
+# machine_arch: what depends on the architecture of the image. QEMU's default processor is old; `max` has all features,
+# of which pointer authentication with the architecture's own algorithm takes most of the time under emulation.
+machine_arch() {
+	case $(<"$IMAGE/arch") in
+	arm64)
+		need qemu-system-aarch64 qemu-system-arm
+		MACHINE_QEMU=qemu-system-aarch64
+		MACHINE_TYPE="virt,gic-version=3"
+		MACHINE_CMDLINE="console=ttyAMA0 $MACHINE_CMDLINE"
+		MACHINE_TCG_CPU="max,pauth-impdef=on"
+		BOOT_SECONDS=$((BOOT_SECONDS * 2))
+		;;
+	*)
+		need qemu-system-x86_64 qemu-system-x86
+		MACHINE_QEMU=qemu-system-x86_64
+		MACHINE_TYPE=pc
+		MACHINE_CMDLINE="console=ttyS0 $MACHINE_CMDLINE"
+		MACHINE_TCG_CPU=max
+		;;
+	esac
+}
+
 # What the kernel is told. An oops ends the run at once; timing checks are of no use under emulation.
-MACHINE_CMDLINE="console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off tsc=reliable
+MACHINE_CMDLINE="loglevel=5 panic=-1 oops=panic mitigations=off tsc=reliable
 no_timer_check random.trust_cpu=on log_buf_len=4M rcupdate.rcu_cpu_stall_timeout=60"
 
 # machine_args DIR ACCELERATOR: the machine, the same for every run, or it could not be resumed.
 # DIR holds its files: job, console, out, ctl, dmesg, files.
 machine_args() {
 	local name
-	ARGS=(-nodefaults -no-user-config -display none -no-reboot
+	ARGS=(-machine "$MACHINE_TYPE" -nodefaults -no-user-config -display none -no-reboot
 		# The debug kernel has no ACPI, and finds a processor per socket.
 		-smp "$MACHINE_CPUS,sockets=$MACHINE_CPUS" -m "$MACHINE_MEMORY"
 		-kernel "$IMAGE/vmlinuz" -initrd "$IMAGE/initrd"
@@ -60,7 +82,7 @@ machine_args() {
 	done
 	case $2 in
 	kvm) ARGS+=(-accel kvm -cpu host) ;;
-	tcg) ARGS+=(-accel tcg,thread=multi -cpu max) ;;
+	tcg) ARGS+=(-accel tcg,thread=multi -cpu "$MACHINE_TCG_CPU") ;;
 	esac
 }
 
@@ -70,7 +92,7 @@ machine_start() {
 	shift 3
 	machine_args "$dir" "$accelerator"
 	: >"$dir/ctl"
-	qemu-system-x86_64 "${ARGS[@]}" -netdev "$netdev" "$@" </dev/null >"$dir/qemu.log" 2>&1 &
+	"$MACHINE_QEMU" "${ARGS[@]}" -netdev "$netdev" "$@" </dev/null >"$dir/qemu.log" 2>&1 &
 	MACHINE_PID=$!
 }
 
@@ -125,6 +147,10 @@ job_file() {
 # tried once; the answer holds until the host is booted anew. FERROCE_ACCEL overrides.
 accelerator() {
 	local answer dir
+	if [ "$(<"$IMAGE/arch")" != "$(dpkg --print-architecture 2>/dev/null || echo amd64)" ]; then
+		echo tcg
+		return
+	fi
 	if [ -n "${FERROCE_ACCEL-}" ]; then echo "$FERROCE_ACCEL"; return; fi
 	[ -w /dev/kvm ] || { echo tcg; return; }
 	answer=$CACHE/accelerator-$(key "$(</proc/sys/kernel/random/boot_id)")
@@ -171,7 +197,7 @@ boot() {
 saved_state() {
 	local state dir
 	machine_args /dir tcg
-	state=$IMAGE/state-$(key "$(qemu-system-x86_64 --version)" "${ARGS[*]}" "$(cat "$SRC/scripts/qemu.sh")")
+	state=$IMAGE/state-$(key "$("$MACHINE_QEMU" --version)" "${ARGS[*]}" "$(cat "$SRC/scripts/qemu.sh")")
 	if [ ! -e "$state" ]; then
 		lock "state"
 		if [ ! -e "$state" ]; then

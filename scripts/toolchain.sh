@@ -45,6 +45,13 @@ esac
 # The native architecture is not part of the name.
 root=$CACHE/root-$(key "$suite" "$packages" "${arch#amd64}")
 
+# stand_in ROOT: what the configuration of packages would have made, as far as tests need it.
+stand_in() {
+	local name
+	as_root ln -sf mawk "$1/usr/bin/awk"
+	for name in passwd group; do as_root cp "$1/usr/share/base-passwd/$name.master" "$1/etc/$name"; done
+}
+
 build() {
 	local new=$root.new log=$CACHE/root.log mirror options=(--variant=minbase)
 	need mmdebstrap mmdebstrap
@@ -58,8 +65,7 @@ build() {
 	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power
 	# cut before the root has its name, so dpkg need not wait for the disk.
 	if [ "$arch" != amd64 ]; then
-		options=(--variant=extract "--architectures=$arch")
-		packages="?essential $packages"
+		options=(--variant=extract "--architectures=$arch" --include='?essential')
 	fi
 	if ! mmdebstrap "${options[@]}" --dpkgopt=force-unsafe-io --aptopt='Acquire::Check-Valid-Until "false"' \
 		--include="${packages// /,}" --format=tar \
@@ -68,6 +74,7 @@ build() {
 		tail -n 20 "$log" >&2
 		die "cannot make the root; the whole log is $log"
 	fi
+	[ "$arch" = amd64 ] || stand_in "$new"
 	as_root mv "$new" "$root"
 }
 
