@@ -5,7 +5,7 @@
 # With KDIR=, make builds the module against that kernel tree with the installed toolchain. Without it, make builds for
 # Debian's stock kernel, and fetches or builds in FERROCE_CACHE what that takes.
 
-export KVER FERROCE_CACHE VM_TIMEOUT
+export KVER FLAVOUR GUEST FERROCE_CACHE VM_TIMEOUT
 export DRIVER PEER_DRIVER TOPOLOGY QUICK WHAT RESUME
 
 KERNEL ?= stock
@@ -58,6 +58,9 @@ profile: ## profile a 64 KiB write, in ferroce and in rdma_rxe
 vm: ## boot, set up, run RUN=script.sh as root in the guest
 	@scripts/vm.sh -k $(KERNEL) $(RUN)
 
+kernels: ## build for each supported kernel and run a short suite on it; writes Documentation/kernels.csv
+	@scripts/kernels.sh $(KERNELS)
+
 clean: ## remove build output from the tree
 	@rm -rf build ferroce.ko rust-project.json
 	@find rust \( -name '*.o' -o -name '*.rmeta' -o -name '.*.cmd' -o -name '*.mod*' -o -name '*.ko' \
@@ -67,6 +70,9 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 	@echo
 	@echo '  KVER=7.3.4+deb13            the stock kernel to build for'
+	@echo '  FLAVOUR=amd64|cloud|rt|arm64|16k  its flavour'
+	@echo '  GUEST=bookworm|trixie|sid   the release of Debian whose programs, and rdma-core, the guest runs'
+	@echo '  KERNELS="7.2.12+deb13/rt-amd64"  only these in make kernels'
 	@echo '  DRIVER=ferroce|rxe|none     which driver the guest sets up'
 	@echo '  KERNEL=stock|debug|kcsan|uml|umdebug  which kernel is booted'
 	@echo '  TOPOLOGY=single|netns|pair  one device, two namespaces, two machines'
@@ -76,4 +82,4 @@ help: ## list the targets
 	@echo '  RESUME=1                    skip steps that have passed with the same sources'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
-.PHONY: all install deb clippy fmt fmt-check check check-long fuzz demo bench profile vm clean help
+.PHONY: all install deb clippy fmt fmt-check check check-long fuzz demo bench profile vm kernels clean help

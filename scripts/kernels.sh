@@ -1,0 +1,108 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# kernels.sh [--sample] [KVER/FLAVOUR...]: builds the module for each kernel of KERNEL_TABLE in scripts/versions, or for
+# those named, and runs a short suite on it. Each step is a line of KTAP.
+#
+# Without arguments, the result is written to Documentation/kernels.csv, which Documentation/kernels.rst shows.
+# --all does the same without writing it. --sample takes one kernel, which changes with the date (or SAMPLE=NUMBER).
+#
+#	builds       ferroce.ko, and the modules of the tests
+#	loads        the module loads; devices come and go; it unloads (10-link)
+#	smoke        traffic over IPv4 and IPv6 (00-smoke)
+#	short suite  the scripts that use locks, rings and packets most
+#
+# Kernels of experimental are canaries: their failures are told, and do not fail the run.
+
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+SUITE_SCRIPTS="20-pingpong 26-headers 42-srq 43-cq 45-transport 46-odp 48-windows 49-kernel-verbs 49-local 60-netdev-events"
+LOGS=$SRC/build/kernels
+OUT=$SRC/Documentation/kernels.csv
+number=0
+failed=0
+
+# kernels: KVER/FLAVOUR of each.
+kernels() {
+	local version flavour flavours
+	while read -r version flavours; do
+		for flavour in $flavours; do echo "$version/$flavour"; done
+	done <<<"$KERNEL_TABLE"
+}
+
+# sample: one of them; the default kernel has a run of its own.
+sample() {
+	local all
+	mapfile -t all < <(kernels | grep -vx "$KVER_DEFAULT/amd64")
+	echo "${all[${SAMPLE:-$(($(date +%s) / 86400))} % ${#all[@]}]}"
+}
+
+# step NAME COMMAND...: a line of KTAP; returns whether it passed.
+step() {
+	local name=$1 log=$LOGS/${1//[ \/:]/-}.log
+	shift
+	number=$((number + 1))
+	if "$@" </dev/null >"$log" 2>&1; then
+		echo "ok $number $name"
+		return
+	fi
+	if [ "$canary" = 1 ]; then
+		echo "ok $number $name # SKIP a canary, which failed: $(grep -m 1 -E 'error|^not ok|ferroce:' "$log" || tail -n 1 "$log")"
+	else
+		failed=1
+		echo "not ok $number $name"
+		{ grep -E -A 8 '^ *error|^(\[[ab]\] )?not ok' "$log" || true; tail -n 15 "$log"; } | sed 's/^/# /'
+	fi
+	return 1
+}
+
+# run SCRIPT: with the settings of its first run.
+run() {
+	local file=$SRC/tests/vm/$1.sh
+	# Of another kernel, or for machines of its own.
+	env $(sed -n -E 's/^# vm: *(alone)?//p' "$file" | sed -n 1p | sed 's/KERNEL=[a-z]*//') "$SRC/scripts/vm.sh" "$file"
+}
+
+# try_kernel KVER FLAVOUR: writes a line of the table to $LOGS/table.
+try_kernel() {
+	local started=$SECONDS builds=no loads=- smoke=- passed=0 all=0 release rustc name script
+	export KVER=$1 FLAVOUR=$2
+	canary=0
+	[ "$1" != experimental ] || canary=1
+	name="$1 $2"
+	if step "$name: builds" "$SRC/scripts/build.sh"; then
+		builds=yes loads=no smoke=no
+		release=$(<"$("$SRC/scripts/kernel.sh")/release")
+		rustc=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="rustc \([^ ]*\) .*/\1/p' "$("$SRC/scripts/kernel.sh")/build/.config")
+		name=$release
+		if step "$name: loads" run 10-link; then loads=yes; fi
+		if step "$name: smoke" run 00-smoke; then smoke=yes; fi
+		for script in $SUITE_SCRIPTS; do
+			all=$((all + 1))
+			if step "$name: $script" run "$script"; then passed=$((passed + 1)); fi
+		done
+	fi
+	printf '"%s","%s",%s,%s,%s,"%s",%s\n' "${release:-$1-$2}" "${rustc:--}" "$builds" "$loads" "$smoke" \
+		"$passed of $all" "$(((SECONDS - started + 59) / 60))" >>"$LOGS/table"
+}
+
+rm -rf "$LOGS"
+mkdir -p "$LOGS"
+: >"$LOGS/table"
+case ${1-} in
+--sample) set -- "$(sample)" ;;
+--all) shift ;;
+'') write=1 ;;
+esac
+[ $# -gt 0 ] || mapfile -t chosen < <(kernels)
+[ $# -eq 0 ] || chosen=("$@")
+echo "# kernels: ${chosen[*]}"
+for kernel in "${chosen[@]}"; do
+	[[ $kernel == */* ]] || die "a kernel is KVER/FLAVOUR, for example $KVER_DEFAULT/amd64, not '$kernel'"
+	try_kernel "${kernel%%/*}" "${kernel#*/}"
+done
+echo "1..$number"
+[ -z "${write-}" ] || cp "$LOGS/table" "$OUT"
+column -t -s , "$LOGS/table" | tr -d '"' >&2
+exit "$failed"
