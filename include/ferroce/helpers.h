@@ -128,7 +128,7 @@ u64 ferroce_helper_percpu_sum64(u64 __percpu *word);
 
 /* sched.c */
 void ferroce_helper_cond_resched(void);
-bool ferroce_helper_cpu_online(unsigned int cpu);
+bool ferroce_helper_cpu_active(unsigned int cpu);
 void ferroce_helper_local_bh_disable(void);
 void ferroce_helper_local_bh_enable(void);
 unsigned long ferroce_helper_spin_lock_irqsave(spinlock_t *lock);
