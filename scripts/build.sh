@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # build.sh [-k KERNEL] [TARGET-OR-VARIABLE...]: builds ferroce.ko for one of our kernels, and
-# prints its path. The module in tests/module is built as well. KERNEL is stock (default), debug, kcsan, uml
-# or umdebug. What follows is handed to make, for example CLIPPY=1 or W=1.
+# prints its path. The module in tests/module is built as well. KERNEL is stock (default), debug,
+# debugrt, kcsan, uml or umdebug. What follows is handed to make, for example CLIPPY=1 or W=1.
 #
 # Objects lie in build/KERNEL, or in build/RELEASE where KVER or FLAVOUR choose the stock kernel, so that a source tree
 # serves several kernels at once; the module of the stock kernel is copied to the top as well. `build.sh --objects

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernel.sh [-k stock|debug|kcsan|uml|umdebug]: makes a kernel, and a tree to build Rust modules against. Those other
-# than stock are scripts/own-kernel.sh's; this is about Debian's. Prints the directory, which holds
+# kernel.sh [-k KERNEL]: makes a kernel, and a tree to build Rust modules against. Those other than
+# stock (the default) are scripts/own-kernel.sh's; this is about Debian's. Prints the directory, which holds
 #
 #	build/    the tree for `make M=`: .config, Module.symvers, rust/*.rmeta
 #	vmlinuz   the image

@@ -64,8 +64,8 @@ need() {
 # check_kernel NAME: fails if there is no such kernel.
 check_kernel() {
 	case $1 in
-	stock | debug | kcsan | uml | umdebug) ;;
-	*) die "KERNEL is stock, debug, kcsan, uml or umdebug, not '$1'" ;;
+	stock | debug | debugrt | kcsan | uml | umdebug) ;;
+	*) die "KERNEL is stock, debug, debugrt, kcsan, uml or umdebug, not '$1'" ;;
 	esac
 }
 
@@ -80,7 +80,7 @@ make_arguments() {
 		echo "ARCH=$arch CROSS_COMPILE=${compiler%gcc*} CC=$compiler"
 		;;
 	# The kernel's Rust and KASAN go together only where clang compiles both.
-	debug | kcsan) echo ARCH=x86 LLVM=1 ;;
+	debug | debugrt | kcsan) echo ARCH=x86 LLVM=1 ;;
 	uml) echo ARCH=um ;;
 	umdebug) echo ARCH=um LLVM=1 ;;
 	esac

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# own-kernel.sh debug|kcsan|uml|umdebug: builds a kernel of our own from the source of the stock kernel. Prints a
-# directory with the same things in it as scripts/kernel.sh makes:
+# own-kernel.sh debug|debugrt|kcsan|uml|umdebug: builds a kernel of our own from the source of the stock kernel. Prints
+# a directory with the same things in it as scripts/kernel.sh makes:
 #
 #	build/    the tree for `make M=`
 #	vmlinuz   the image; for uml, the program
@@ -10,9 +10,9 @@
 #	release   what `uname -r` says there
 #
 # debug is an x86 kernel for QEMU in which every checker is on, but for that of data races, which goes with no
-# other and is kcsan; uml is user-mode Linux, which runs as an ordinary process at native speed; umdebug is the same
-# with the checkers that it can have. What they are made of, fragments of a configuration and patches, is in
-# scripts/kernels.
+# other and is kcsan; debugrt is debug with PREEMPT_RT; uml is user-mode Linux, which runs as an ordinary process at
+# native speed; umdebug is the same with the checkers that it can have. What they are made of, fragments of a
+# configuration and patches, is in scripts/kernels.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -47,11 +47,21 @@ copy_source() {
 	touch "$2/../source"
 }
 
+# last_settings: of several settings of one option, the last: a part may change what one before it sets.
+last_settings() {
+	awk '
+		{ name = $0; sub(/^# /, "", name); sub(/[= ].*/, "", name) }
+		name !~ /^CONFIG_/ { next }
+		!(name in line) { order[++count] = name }
+		{ line[name] = $0 }
+		END { for (i = 1; i <= count; i++) print line[order[i]] }'
+}
+
 # configure TREE: enables exactly the options of the fragments, and fails if one is lost.
 configure() {
 	local fragment=$1/../fragment lost
 	{
-		parts_text config
+		parts_text config | last_settings
 		echo "CONFIG_LOCALVERSION=\"-ferroce-$name\""
 	} >"$fragment"
 	"$IN" env KCONFIG_ALLCONFIG="$fragment" make -C "$1" "${args[@]}" allnoconfig </dev/null
@@ -86,10 +96,11 @@ make_kernel() { # STOCK DIRECTORY
 name=${1-}
 case $name in
 debug) parts=(common machine checkers debug) targets=(bzImage modules) minutes=20 ;;
+debugrt) parts=(common machine checkers debug debugrt) targets=(bzImage modules) minutes=20 ;;
 kcsan) parts=(common machine kcsan) targets=(bzImage modules) minutes=20 ;;
 uml) parts=(common uml bench) targets=(linux modules) minutes=10 ;;
 umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=20 ;;
-*) die "usage: own-kernel.sh debug|kcsan|uml|umdebug" ;;
+*) die "usage: own-kernel.sh debug|debugrt|kcsan|uml|umdebug" ;;
 esac
 read -ra args <<<"$(make_arguments "$name")"
 

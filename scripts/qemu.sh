@@ -9,12 +9,12 @@
 MACHINE_CPUS=${VM_CPUS:-2}
 JOB_SIZE=64M
 
-# machine_kernel stock|debug|kcsan: the differences. KASAN needs an eighth of the memory, and its quarantine more;
-# every access is checked, so everything takes several times as long.
+# machine_kernel stock|debug|debugrt|kcsan: the differences. KASAN needs an eighth of the memory, and its quarantine
+# more; every access is checked, so everything takes several times as long.
 machine_kernel() {
 	case $1 in
 	stock) MACHINE_MEMORY=${VM_MEMORY:-2G} BOOT_SECONDS=90 ;;
-	debug)
+	debug | debugrt)
 		MACHINE_MEMORY=${VM_MEMORY:-3G} BOOT_SECONDS=300
 		# An interrupt while the boot reads the processor's features finds none for a moment, and KASAN
 		# then takes addresses of five levels for wild ones.

@@ -12,7 +12,7 @@
 #	VM_OUT=DIR                    gets /out of the guest and the kernel's log
 #	VM_ENV="NAME=VALUE..."        settings of the script's own
 #	SEED=NUMBER                   seed of the random scripts
-#	KERNEL=stock|debug|kcsan|uml|umdebug  the same as -k
+#	KERNEL=stock|debug|debugrt|kcsan|uml|umdebug  the same as -k
 #	FERROCE_KO=FILE               this module for the stock kernel, instead of one built now;
 #	FERROCE_KO_debug=FILE ...     and for the others
 #	VM_COLD=1                     boots instead of resuming a saved machine
@@ -53,7 +53,7 @@ PEER_DRIVER=${PEER_DRIVER:-$DRIVER}
 TOPOLOGY=${TOPOLOGY:-single}
 # The factor by which time limits grow. Limits in seconds are those of the stock kernel.
 case $kernel in
-debug | kcsan) SLOWNESS=5 ;;
+debug | debugrt | kcsan) SLOWNESS=5 ;;
 umdebug) SLOWNESS=2 ;;
 *)
 	SLOWNESS=1

@@ -102,7 +102,9 @@ void ferroce_helper_mem_cgroup_put(struct mem_cgroup *memcg);
 bool ferroce_helper_mmu_interval_read_retry(struct mmu_interval_notifier *sub, unsigned long seq);
 void ferroce_helper_mmu_interval_set_seq(struct mmu_interval_notifier *sub, unsigned long seq);
 void ferroce_helper_read_lock(rwlock_t *lock);
+bool ferroce_helper_read_trylock(rwlock_t *lock);
 void ferroce_helper_read_unlock(rwlock_t *lock);
+void ferroce_helper_readers_lock_init(rwlock_t *lock);
 void ferroce_helper_rwlock_init(rwlock_t *lock);
 struct mem_cgroup *ferroce_helper_set_active_memcg(struct mem_cgroup *memcg);
 void ferroce_helper_write_lock_bh(rwlock_t *lock);
@@ -126,7 +128,7 @@ u64 ferroce_helper_percpu_sum64(u64 __percpu *word);
 
 /* sched.c */
 void ferroce_helper_cond_resched(void);
-bool ferroce_helper_cpu_online(unsigned int cpu);
+bool ferroce_helper_cpu_active(unsigned int cpu);
 void ferroce_helper_local_bh_disable(void);
 void ferroce_helper_local_bh_enable(void);
 unsigned long ferroce_helper_spin_lock_irqsave(spinlock_t *lock);

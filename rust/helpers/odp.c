@@ -69,9 +69,20 @@ void ferroce_helper_read_lock(rwlock_t *lock)
 	read_lock(lock);
 }
 
+bool ferroce_helper_read_trylock(rwlock_t *lock)
+{
+	return read_trylock(lock);
+}
+
 void ferroce_helper_read_unlock(rwlock_t *lock)
 {
 	read_unlock(lock);
+}
+
+/* Apart from the next function: lockdep has one class for each. */
+void ferroce_helper_readers_lock_init(rwlock_t *lock)
+{
+	rwlock_init(lock);
 }
 
 void ferroce_helper_rwlock_init(rwlock_t *lock)

@@ -5,9 +5,13 @@
 #include <linux/sched.h>
 #include <linux/spinlock.h>
 
-bool ferroce_helper_cpu_online(unsigned int cpu)
+/*
+ * Returns whether the CPU stays online until the caller leaves RCU: a CPU that goes offline becomes inactive first, and
+ * then waits for RCU readers.
+ */
+bool ferroce_helper_cpu_active(unsigned int cpu)
 {
-	return cpu_online(cpu);
+	return cpu_active(cpu);
 }
 
 void ferroce_helper_cond_resched(void)

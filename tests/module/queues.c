@@ -4,23 +4,26 @@
 #include "bench.h"
 
 #include <linux/delay.h>
+#include <linux/spinlock.h>
 
+/* With PREEMPT_RT, where this lock does not disable interrupts, no ULP may post with interrupts off. */
 static int in_any_context(struct bench *bench)
 {
+	static DEFINE_SPINLOCK(lock);
 	unsigned long flags;
 	struct ib_wc wc;
 	int i, rc;
 
 	for (i = 0; i < 100; i++) {
 		fresh(bench);
-		local_irq_save(flags);
+		spin_lock_irqsave(&lock, flags);
 		rc = receive(&bench->b, i, 64) ?: request(&bench->a, IB_WR_SEND, 64, 0);
 		/* A completion may or may not have arrived yet. */
 		if (ib_poll_cq(bench->b.cq, 1, &wc) == 1)
 			rc = rc ?: wc.status;
 		else
 			wc.wr_id = -1ULL;
-		local_irq_restore(flags);
+		spin_unlock_irqrestore(&lock, flags);
 		must(rc);
 		if (wc.wr_id == -1ULL)
 			must(completes(&bench->b, IB_WC_SUCCESS, &wc));

@@ -4,7 +4,8 @@
 //!
 //! `rust/features.mk` asks the kernel for each `has_...`. A module below either re-exports what the kernel has, or
 //! makes the same from what an older kernel has; when the oldest supported kernel has a feature, its module goes. What
-//! bindgen can even out is in `bindgen_parameters` instead: the constants of an enum, the width of a field.
+//! bindgen can even out is in `bindgen_parameters` instead: the constants of an enum, the width of a field. `readers`
+//! depends on PREEMPT_RT, not on the age of the kernel.
 
 pub(crate) mod attr;
 pub(crate) mod barrier;
@@ -12,4 +13,5 @@ pub mod errno;
 pub(crate) mod hmm;
 pub(crate) mod init;
 pub mod param;
+pub(crate) mod readers;
 pub(crate) mod spinlock_irq;

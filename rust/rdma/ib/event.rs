@@ -197,28 +197,32 @@ impl CqHandle {
     /// Any context. The caller must hold no lock of the driver: the handler runs here unless its consumer requested
     /// another CPU, and may poll the CQ or post WRs.
     pub fn notify(&self) {
-        let other_cpu = self.0.handler_cpu.filter(|&handler_cpu| {
-            // SAFETY: The helper reads a bit of the mask of online CPUs; `create_cq` has checked that the number is
-            // below `nr_cpu_ids`.
-            let online = unsafe { bindings::ferroce_helper_cpu_online(handler_cpu) };
-            online && handler_cpu != CpuId::current().as_u32()
-        });
-        let Some(handler_cpu) = other_cpu else {
+        let other_cpu = |&cpu: &u32| cpu != CpuId::current().as_u32();
+        let Some(handler_cpu) = self.0.handler_cpu.filter(other_cpu) else {
             return self.0.call();
         };
+        let mut is_active = true;
         self.0.cq.with(|_| {
-            // SAFETY: `new` initialised the work item. It stays valid while it is queued: `close` revokes the
-            // pointer, waits for this RCU reader, and then cancels the work item. `system_bh_wq` always exists. If
-            // the CPU goes offline meanwhile, the item runs on another.
-            unsafe {
-                // CAST: A CPU number is far below `c_int::MAX`.
-                bindings::queue_work_on(
-                    handler_cpu as c_int,
-                    bindings::system_bh_wq,
-                    self.0.work.get(),
-                );
+            // SAFETY: The helper reads a bit of the mask of active CPUs; `create_cq` has checked that the number is
+            // below `nr_cpu_ids`. RCU is locked.
+            is_active = unsafe { bindings::ferroce_helper_cpu_active(handler_cpu) };
+            if is_active {
+                // SAFETY: `new` initialised the work item. It stays valid while it is queued: `close` revokes the
+                // pointer, waits for this RCU reader, and then cancels the work item. `system_bh_wq` always exists.
+                // If the CPU goes offline after this, C runs the item on another.
+                unsafe {
+                    // CAST: A CPU number is far below `c_int::MAX`.
+                    bindings::queue_work_on(
+                        handler_cpu as c_int,
+                        bindings::system_bh_wq,
+                        self.0.work.get(),
+                    );
+                }
             }
         });
+        if !is_active {
+            self.0.call();
+        }
     }
 
     /// Reports that a completion was lost because the CQ was full (`IB_EVENT_CQ_ERR`). Any context.

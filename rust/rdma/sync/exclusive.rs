@@ -43,6 +43,9 @@ impl More {
 }
 
 /// The lock that the owner holds. Softirqs only try it, so process context may hold it with softirqs enabled.
+///
+/// With PREEMPT_RT an owner may be preempted. Work that another context adds meanwhile waits, whatever the priority of
+/// that context; only a context that waits in `enter` raises the owner's priority to its own.
 type Lock<T> = SpinLock<T>;
 
 /// Set while there is work that no owner has processed.
@@ -72,14 +75,9 @@ impl Flag {
     }
 }
 
-#[cfg(not(CONFIG_SMP))]
+#[cfg(not(any(CONFIG_SMP, CONFIG_PREEMPT_RT)))]
 compile_error!(
     "without SMP a spinlock does not exclude a softirq that tries it: two owners at a time"
-);
-
-#[cfg(CONFIG_PREEMPT_RT)]
-compile_error!(
-    "`RwRevocable` and `Exclusive` are not verified for PREEMPT_RT, where softirqs run in threads"
 );
 
 /// Calls of the closure by one owner, at most. It leaves further work to another context.

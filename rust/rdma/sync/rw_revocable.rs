@@ -3,13 +3,14 @@
 //! A value that a writer may revoke from its readers at any moment, without sleeping.
 //!
 //! A reader never waits: it gets the value, or fails if the value is revoked. A writer revokes the value and
-//! spins until the current readers are done. They finish soon, because a reader runs with softirqs disabled,
-//! so only hard interrupts run on its CPU meanwhile.
+//! waits until the current readers are done (`compat::readers`). They finish soon, because a reader runs with
+//! softirqs disabled: only hard interrupts run on its CPU meanwhile, or with PREEMPT_RT other threads.
 //!
 //! Readers and writers run in task context or softirq, with interrupts enabled; never in hard interrupts.
 
 use crate::{
     bindings,
+    compat::readers::Readers,
     sync::lockdep::LockdepMap, //
 };
 use core::{
@@ -19,15 +20,6 @@ use core::{
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            ordering::{
-                Acquire,
-                Full,
-                Relaxed,
-                Release, //
-            },
-            Atomic, //
-        },
         new_spinlock,
         LockClassKey,
         SpinLock,
@@ -36,7 +28,7 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-/// Softirqs are disabled on this CPU, and the task is not preempted for another on a non-RT kernel.
+/// The task runs no softirqs, stays on this CPU, and without PREEMPT_RT is not preempted.
 struct BhDisabled(NotThreadSafe);
 
 impl BhDisabled {
@@ -58,23 +50,20 @@ impl Drop for BhDisabled {
     }
 }
 
-/// Flag in [`RwRevocable::state`]: the value is revoked. The other bits count readers.
-const REVOKED: i32 = 1 << 30;
-
 /// A revocable value. [`RwRevocable::try_access`] reads it, [`RwRevocable::lock`] changes it.
 ///
 /// # Invariants
 ///
-/// - While [`REVOKED`] is clear, `value` does not change.
-/// - While it is set, and no reader is left that was counted before, only the owner of `writer` accesses
-///   `value`.
+/// - While `readers` are admitted, `value` does not change.
+/// - While they are excluded, and none is left, only the owner of `writer` accesses `value`.
 #[pin_data]
 pub struct RwRevocable<T> {
-    state: Atomic<i32>,
+    #[pin]
+    readers: Readers,
     #[pin]
     writer: SpinLock<()>,
     #[pin]
-    readers: LockdepMap,
+    lockdep: LockdepMap,
     value: UnsafeCell<T>,
 }
 
@@ -92,9 +81,9 @@ impl<T> RwRevocable<T> {
         class: Pin<&'static LockClassKey>,
     ) -> impl PinInit<Self> {
         pin_init!(Self {
-            state: Atomic::new(REVOKED),
+            readers <- Readers::new_excluded(),
             writer <- new_spinlock!((), "rdma::RwRevocable::writer"),
-            readers <- LockdepMap::new(name, class),
+            lockdep <- LockdepMap::new(name, class),
             value: UnsafeCell::new(value),
         })
     }
@@ -104,22 +93,17 @@ impl<T> RwRevocable<T> {
     #[inline]
     pub fn try_access(&self) -> Option<RwGuard<'_, T>> {
         let bh = BhDisabled::new();
-        // Do not delay a waiting writer by counting a reader that must fail.
-        if self.state.load(Relaxed) & REVOKED != 0 {
+        if !self.readers.try_enter() {
             return None;
         }
-        if self.state.fetch_add(1, Acquire) & REVOKED != 0 {
-            self.state.fetch_sub(1, Release);
-            return None;
-        }
-        self.readers.acquire_read();
+        self.lockdep.acquire_read();
         Some(RwGuard {
             owner: self,
             _bh: bh,
         })
     }
 
-    /// Returns the writer. Excludes other writers, but not readers. Spins while there is another writer.
+    /// Returns the writer. Excludes other writers, but not readers. Waits while there is another writer.
     pub fn lock(&self) -> RwRevocableWriter<'_, T> {
         let bh = BhDisabled::new();
         RwRevocableWriter {
@@ -141,8 +125,8 @@ impl<T> Deref for RwGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: This reader was counted while `REVOKED` was clear, so by the type invariant the value does
-        // not change before the guard is dropped.
+        // SAFETY: This reader has entered and not left, so a writer that excludes readers still waits. By the
+        // type invariant the value does not change before the guard is dropped.
         unsafe { &*self.owner.value.get() }
     }
 }
@@ -150,8 +134,8 @@ impl<T> Deref for RwGuard<'_, T> {
 impl<T> Drop for RwGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.owner.readers.release();
-        self.owner.state.fetch_sub(1, Release);
+        self.owner.lockdep.release();
+        self.owner.readers.leave();
     }
 }
 
@@ -166,27 +150,21 @@ pub struct RwRevocableWriter<'a, T> {
 impl<T> RwRevocableWriter<'_, T> {
     /// Returns whether readers can access the value.
     pub fn is_accessible(&self) -> bool {
-        self.owner.state.load(Relaxed) & REVOKED == 0
+        self.owner.readers.are_admitted()
     }
 
     /// Makes the value accessible to readers.
     pub fn make_accessible(&mut self) {
         if !self.is_accessible() {
-            self.owner.state.fetch_sub(REVOKED, Release);
+            self.owner.readers.admit();
         }
     }
 
     /// Revokes the value: new readers fail. Waits until the current readers are done.
     pub fn revoke(&mut self) -> &mut T {
-        let state = &self.owner.state;
-        self.owner.readers.might_wait();
-        if self.is_accessible() {
-            state.fetch_add(REVOKED, Full);
-        }
-        while state.load(Acquire) != REVOKED {
-            core::hint::spin_loop();
-        }
-        // SAFETY: `REVOKED` is set, the reader count is 0, and `_lock` excludes other writers, so by the type
+        self.owner.lockdep.might_wait();
+        self.owner.readers.exclude();
+        // SAFETY: Readers are excluded, none is left, and `_lock` excludes other writers, so by the type
         // invariant the access is exclusive. The value stays revoked while it is borrowed, because
         // `make_accessible` borrows the writer too.
         unsafe { &mut *self.owner.value.get() }

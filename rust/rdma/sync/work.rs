@@ -23,10 +23,11 @@ use kernel::{
     }, //
 };
 
-/// Queues a work item on the softirq workqueue of `cpu`, or of this CPU if `cpu` is offline. An item that is
+/// Queues a work item on the softirq workqueue of `cpu`, or of this CPU if `cpu` is going offline. An item that is
 /// running stays on its CPU.
 ///
-/// For contexts with preemption disabled: otherwise `cpu` may go offline meanwhile.
+/// For contexts under RCU, such as those with a spinlock held: otherwise `cpu` may go offline meanwhile, and the item
+/// waits until it is back.
 ///
 /// # Errors
 ///
@@ -35,8 +36,8 @@ pub fn enqueue_bh_on<T, const ID: u64>(cpu: CpuId, object: Arc<T>) -> Result<(),
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID> + Send + Sync + 'static,
 {
-    // SAFETY: `cpu_online` accepts the number of any possible CPU, and `CpuId` holds only such numbers.
-    let cpu = match unsafe { bindings::ferroce_helper_cpu_online(cpu.as_u32()) } {
+    // SAFETY: `cpu_active` accepts the number of any possible CPU, and `CpuId` holds only such numbers.
+    let cpu = match unsafe { bindings::ferroce_helper_cpu_active(cpu.as_u32()) } {
         // CAST: A CPU number is small.
         true => cpu.as_u32() as c_int,
         false => bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
@@ -44,7 +45,7 @@ where
     // SAFETY: `__enqueue` requires a queue function that takes the item exactly when it returns true:
     // `queue_work_on` returns false only if the item is queued or being cancelled. `T` is `Send` and
     // `'static`, so it may run on another thread at any later time. `system_bh_wq` always exists. If the CPU
-    // goes offline after the check, the item runs on another.
+    // goes offline after this, C runs the item on another.
     unsafe {
         RawWorkItem::<ID>::__enqueue(object, |work| {
             bindings::queue_work_on(cpu, bindings::system_bh_wq, work)

@@ -12,6 +12,9 @@
 //! another full barrier stands between L2 and F2. So either L1 comes after L2, and the context that added the
 //! work becomes the owner; or F2 comes after F1, and the owner processes the work.
 //!
+//! A try of the kernel's locks also fails while a context waits in [`enter`], even if there is no owner at the moment
+//! (with PREEMPT_RT, a waiter of higher priority). That context comes after L1 and becomes an owner, so its F2 counts.
+//!
 //! Setting and clearing the flag are read-modify-write operations. An owner that clears the flag therefore
 //! synchronises with every context that set it before, including those that found it already set. With a
 //! plain store, the owner would synchronise with the last of them only.
