@@ -11,6 +11,7 @@
 #include "ib_verbs.c"
 #include "lockdep.c"
 #include "mm.c"
+#include "module.c"
 #include "net.c"
 #include "netfilter.c"
 #include "netlink.c"
