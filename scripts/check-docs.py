@@ -4,7 +4,8 @@
 
 Links to files of the tree lead somewhere; a link whose text is the name of a function or type finds that
 name defined in the file; a ``path/in/the/tree`` in literal quotes is there; each page is reachable from
-the index; `make TARGET` names a target. The same paths are checked in comments of the sources.
+the index; `make TARGET` names a target. The same paths are checked in comments of the sources. The manual page has
+the parameters, counters and limits of the code.
 
 Pages stay short: a page has at most PAGE_WORDS words, and all together have at most ALL_WORDS.
 """
@@ -16,6 +17,8 @@ import source
 
 PAGE_WORDS = 4200
 ALL_WORDS = 21500
+
+MANUAL = "Documentation/ferroce.4"
 
 RST_LINK = re.compile(r"`([^`<]+?)\s*<([^>`]+)>`__?")
 RST_LITERAL = re.compile(r"``([^`]+)``")
@@ -105,6 +108,50 @@ def check_comments(report):
                     report.add(path, number, f"{match.group(1)} does not exist")
 
 
+def manual_names(section, macro):
+    """Names in the items of a section of the manual page, each with its line and the text below it."""
+    found = {}
+    inside = False
+    lines = source.read(MANUAL).splitlines()
+    for number, line in enumerate(lines, 1):
+        if line.startswith(".Sh "):
+            inside = line == f".Sh {section}"
+        elif inside and line.startswith(f".It {macro} "):
+            for name in re.findall(r"\w+", line.removeprefix(f".It {macro} ")):
+                found[name] = number, lines[number]
+    return found
+
+
+def limits():
+    """The constants that the manual page lists, computed."""
+    values = {}
+    for path in ("rust/roce/wr.rs", "rust/driver/limits.rs"):
+        for name, text in re.findall(r"pub(?:\(crate\))? const (MAX_\w+): u\d+ = ([\w\s<()*-]+);", source.read(path)):
+            values[name] = eval(text, {"__builtins__": {}}, values)
+    return values
+
+
+def check_manual(report):
+    """The manual page has the parameters, counters and limits that the code has, and no others."""
+    module = source.read("rust/driver/main.rs")
+    params = module[module.index("params: {") :].partition("\n    },")[0]
+    counters = re.findall(r'= c"(\w+)"', source.read("rust/driver/port/counters.rs"))
+    counters += re.findall(r'= "(rx_\w+)"', source.read("rust/roce/status.rs"))
+    for section, macro, names in (
+        ("MODULE PARAMETERS", "Cm", re.findall(r"(\w+): u\d+ {", params)),
+        ("COUNTERS", "Cm", counters),
+    ):
+        listed = manual_names(section, macro)
+        for name in set(names) - set(listed):
+            report.add(MANUAL, 1, f"{section} lacks {name}")
+        for name in set(listed) - set(names):
+            report.add(MANUAL, listed[name][0], f"{section} has {name}, which the code lacks")
+    values = limits()
+    for name, (line, text) in manual_names("LIMITS", "Dv").items():
+        if not text.startswith(f"{values.get(name)},"):
+            report.add(MANUAL, line, f"{name} is {values.get(name)} in the code")
+
+
 def check_words(report, pages):
     """Length of the pages. Returns the number of words of all, and the longest page with its own."""
     words = {page: len(source.read(page).split()) for page in pages}
@@ -126,6 +173,7 @@ def main():
         check_page(report, page, targets)
     check_index(report, pages)
     check_comments(report)
+    check_manual(report)
     total, longest, most = check_words(report, pages)
     report.finish(f"{len(pages)} pages of {total} words, {total // len(pages)} on average, {longest} has {most}")
 

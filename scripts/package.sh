@@ -1,40 +1,76 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# package.sh DIRECTORY: makes two Debian packages there, and prints their paths.
+# package.sh DIRECTORY: makes Debian packages there, and prints their paths.
 #
-#	ferroce-modules-RELEASE   the module, for Debian's stock kernel of that release
-#	ferroce-dkms              the sources, for DKMS on a machine that has built its own kernel: Debian's
-#	                          headers lack the metadata of the kernel's Rust crates
+#	ferroce-modules-RELEASE   the module, for Debian's kernel of that release
+#	ferroce-dkms              the sources, for DKMS
+#	ferroce-common            what both need: service, manual, settings of modprobe
 #
-# package.sh --install: puts the module for that kernel where this machine's modprobe finds it, or below
-# DESTDIR. The texts of the packages are in scripts/package.
+# package.sh --modules DIRECTORY: only the first; --sources: only the others. package.sh --install: puts the module for
+# that kernel, and the files of ferroce-common, where this machine looks for them, or below DESTDIR. The texts of the
+# packages are in scripts/package. PACKAGE_VERSION gives them another version, for tests.
+#
+# The same commit gives the same packages, bit by bit: what depends on the machine or the time (paths in the module,
+# times of files) is replaced.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 PARTS=$SRC/scripts/package
+VERSION=${PACKAGE_VERSION:-$VERSION}
+# That of the last commit or, without git, of the sources.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$SRC" log -1 --format=%ct 2>/dev/null ||
+	stat -c %Y "$SRC/scripts/versions")}
+export SOURCE_DATE_EPOCH
+
+# What Kbuild and DKMS need.
+SOURCES=(Kbuild Makefile COPYING include rust scripts/versions scripts/kernel-needs.sh scripts/rust-metadata.sh
+	scripts/package/dkms-build.sh)
 
 # fill_in FILE: control files have no comments.
-fill_in() { sed -e '/^# SPDX/d' -e "s/@VERSION@/$VERSION/g" -e "s/@RELEASE@/$release/g" "$1"; }
-
-# settings ROOT: the configuration of modprobe, for each way to install the module.
-settings() { install -D -m 644 "$PARTS/modprobe.conf" "$1/usr/lib/modprobe.d/ferroce.conf"; }
-
-# module ROOT: the module for the stock kernel.
-module() {
-	install -D -m 644 "$SRC/ferroce.ko" "$1/usr/lib/modules/$release/updates/ferroce.ko"
-	settings "$1"
+fill_in() {
+	sed -e '/^# SPDX/d' -e "s/@VERSION@/$VERSION/g" -e "s/@RELEASE@/$release/g" -e "s/@ARCH@/$architecture/g" \
+		-e "s/@KVER_MIN@/$KVER_MIN/g" -e "s/@KERNEL_OPTIONS@/$(echo $KERNEL_OPTIONS)/g" "$1"
 }
 
-# sources ROOT: what Kbuild needs, and nothing that it has left.
+# common ROOT
+common() {
+	install -D -m 644 "$PARTS/modprobe.conf" "$1/usr/lib/modprobe.d/ferroce.conf"
+	install -D -m 644 "$PARTS/ferroce@.service" "$1/usr/lib/systemd/system/ferroce@.service"
+	install -D -m 755 "$PARTS/link" "$1/usr/lib/ferroce/link"
+	install -d "$1/usr/share/man/man4"
+	gzip -9nc "$SRC/Documentation/ferroce.4" >"$1/usr/share/man/man4/ferroce.4.gz"
+}
+
+# sources DIRECTORY: copies them, and nothing that Kbuild has left.
 sources() {
-	local to=$1/usr/src/ferroce-$VERSION
-	mkdir -p "$to"
-	(cd "$SRC" && find Kbuild Makefile include rust -type f ! -name '.*' ! -name '*.o' ! -name '*.ko' \
-		! -name '*.mod*' ! -name '*.rmeta' ! -name '*_generated.rs' -exec cp --parents {} "$to/" \;)
-	fill_in "$PARTS/dkms.conf" >"$to/dkms.conf"
-	settings "$1"
+	mkdir -p "$1"
+	(cd "$SRC" && find "${SOURCES[@]}" -type f ! -name '.*' ! -name '*.o' ! -name '*.ko' \
+		! -name '*.mod*' ! -name '*.rmeta' ! -name '*_generated.rs' -exec cp --parents {} "$1/" \;)
+	sed -i "s/^VERSION=.*/VERSION=$VERSION/" "$1/scripts/versions"
+}
+
+# clean_module FILE: builds the module from a copy of the sources, in places of a fixed name, without debug
+# information.
+clean_module() {
+	local args
+	read -ra args <<<"$(make_arguments stock "$kernel/build")"
+	sources "$work/build"
+	TOOLCHAIN=$(toolchain_of "$release") "$SRC/scripts/in-root.sh" bash -c '
+		set -e
+		mount -t tmpfs ferroce /mnt
+		mkdir /mnt/ferroce /mnt/kernel
+		mount --bind "$1" /mnt/ferroce
+		mount --bind "$2" /mnt/kernel
+		shift 2
+		cd /mnt/ferroce
+		strip=$(printf "%s\n" "$@" | sed -n s/^CROSS_COMPILE=//p)
+		make -C /mnt/kernel M=/mnt/ferroce -j"$(nproc)" "$@" modules
+		"${strip}strip" -g rust/ferroce.ko' clean "$work/build" "$kernel/build" "${args[@]}" \
+		</dev/null >"$work/log" 2>&1 ||
+		{ tail -n 20 "$work/log" >&2; die "cannot build the module for a package"; }
+	install -D -m 644 "$work/build/rust/ferroce.ko" "$1"
 }
 
 # package KIND ARCHITECTURE ROOT: of what is below ROOT, with the texts of KIND.
@@ -48,28 +84,48 @@ package() {
 		fill_in "$PARTS/$1.$file" >"$control/$file"
 		chmod 755 "$control/$file"
 	done
-	install -D -m 644 "$SRC/README.md" "$3/usr/share/doc/$name/README.md"
+	mkdir -p "$3/usr/share/doc/$name"
 	fill_in "$PARTS/copyright" >"$3/usr/share/doc/$name/copyright"
+	gzip -9nc "$SRC/Documentation/CHANGELOG.md" >"$3/usr/share/doc/$name/changelog.gz"
+	(cd "$3" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum) >"$control/md5sums"
+	chmod -R u=rwX,go=rX "$3"
+	find "$3" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 	file=$out/${name}_${VERSION}_$2.deb
 	FERROCE_BIND=$out "$SRC/scripts/in-root.sh" dpkg-deb --root-owner-group --build "$3" "$file" </dev/null >&2
 	echo "$file"
 }
 
-[ $# -eq 1 ] || die "usage: package.sh DIRECTORY | --install"
-"$SRC/scripts/build.sh" >/dev/null
-release=$(<"$("$SRC/scripts/kernel.sh")/release")
-if [ "$1" = --install ]; then
-	module "${DESTDIR-}"
+what=all
+case $# in
+1) out=$1 ;;
+2) what=$1 out=$2 ;;
+*) die "usage: package.sh [--modules | --sources] DIRECTORY | --install" ;;
+esac
+kernel=$("$SRC/scripts/kernel.sh")
+release=$(<"$kernel/release")
+architecture=$(architecture_of "$release")
+if [ "$out" = --install ]; then
+	"$SRC/scripts/build.sh" >/dev/null
+	install -D -m 644 "$SRC/ferroce.ko" "${DESTDIR-}/usr/lib/modules/$release/updates/ferroce.ko"
+	common "${DESTDIR-}"
 	[ -n "${DESTDIR-}" ] || depmod "$release"
 	say INSTALL "for kernel $release"
 	exit
 fi
-mkdir -p "$1"
-out=$(cd "$1" && pwd -P)
+mkdir -p "$out"
+out=$(cd "$out" && pwd -P)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
-module "$work/modules"
-package modules amd64 "$work/modules"
-sources "$work/dkms"
-package dkms all "$work/dkms"
+if [ "$what" != --sources ]; then
+	clean_module "$work/modules/usr/lib/modules/$release/updates/ferroce.ko"
+	package modules "$architecture" "$work/modules"
+fi
+if [ "$what" != --modules ]; then
+	sources "$work/dkms/usr/src/ferroce-$VERSION"
+	fill_in "$PARTS/dkms.conf" >"$work/dkms/usr/src/ferroce-$VERSION/dkms.conf"
+	package dkms all "$work/dkms"
+	common "$work/common"
+	install -D -m 644 "$SRC/README.md" "$work/common/usr/share/doc/ferroce-common/README.md"
+	package common all "$work/common"
+fi
