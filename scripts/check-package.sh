@@ -1,52 +1,106 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check-package.sh: what the packages hold works. modprobe finds the module and what it needs, by
-# the name that `rdma link add` asks for as well; and the sources for DKMS build by themselves.
+# check-package.sh: installs, upgrades and removes the packages in the root of a Debian machine (see
+# scripts/package/machine.sh) without booting it: runs tests/package/chroot.sh there, at native speed.
+# check-package.sh --boot: the same on the machine booted, with its own kernel and systemd, in QEMU: runs
+# tests/package/guest.sh, which reboots once. BUILD_ALL=1 lets the guest build the metadata of the kernel's crates, too.
+#
+# What is written goes to an overlay or a temporary image. The metadata of the kernel's crates is built by the package
+# once, and kept in the cache for the next time. PACKAGE_OUT=DIRECTORY keeps what the guest said and its kernel's log.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$SRC/scripts/qemu.sh"
 
-work=$(mktemp -d "$SRC/build/package.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-IN=$SRC/scripts/in-root.sh
-kernel=$("$SRC/scripts/kernel.sh")
-release=$(<"$kernel/release")
-"$SRC/scripts/package.sh" "$work" >"$work/packages"
+# Twice what two builds under emulation take.
+GUEST_SECONDS=7200
 
-number=0
-check() { # NAME COMMAND...
-	local name=$1
-	shift
-	number=$((number + 1))
-	if "$@" </dev/null >"$work/log" 2>&1; then
-		echo "ok $number $name"
-	else
-		echo "not ok $number $name"
-		sed 's/^/# /' "$work/log"
-	fi
+# A /dev of its own: what an installation does to it must not reach this machine's.
+mount_dev() { # DIRECTORY
+	local name
+	mount -t tmpfs -o mode=755 dev "$1"
+	for name in null zero full random urandom tty; do
+		: >"$1/$name"
+		mount --bind "/dev/$name" "$1/$name"
+	done
+	ln -s /proc/self/fd "$1/fd"
 }
 
-unpack() { "$IN" dpkg-deb -x "$(grep "/$1" "$work/packages")" "$work/$2"; } # NAME DIRECTORY
-resolves() {
-	local machine=$work/machine
-	"$IN" modprobe -d "$machine" -C "$machine/usr/lib/modprobe.d" -S "$release" --show-depends "$1" >"$work/needs"
-} # MODULE
-needs() { grep -q "/$1.ko" "$work/needs"; } # MODULE
+# mount_machine ROOT WORK: what is written there goes to WORK/upper.
+mount_machine() {
+	local options=
+	# In a user namespace, overlayfs keeps its notes in attributes that users may write.
+	[ "$(awk '{ print $2, $3 }' /proc/self/uid_map)" = "0 4294967295" ] || options=,userxattr
+	mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/workdir$options" overlay "$2/machine"
+}
 
-check "the module's package unpacks" unpack ferroce-modules machine
-cp -al "$kernel/modules/$release/." "$work/machine/usr/lib/modules/$release/"
-ln -s usr/lib "$work/machine/lib"
-check "depmod knows it" "$IN" depmod -b "$work/machine" "$release"
-check "rdma link add finds it" resolves rdma-link-ferroce
-check "modprobe finds it" resolves ferroce
-for module in ib_core udp_tunnel ip6_udp_tunnel ferroce ib_uverbs; do
-	check "modprobe brings $module" needs "$module"
-done
-check "it is what was built" cmp "$SRC/ferroce.ko" "$work/machine/usr/lib/modules/$release/updates/ferroce.ko"
+enter_machine() { # WORK
+	mount_dev "$1/machine/dev"
+	mount --rbind /proc "$1/machine/proc"
+	mount -t tmpfs run "$1/machine/run"
+	mount --bind "$1/srv" "$1/machine/srv"
+	exec chroot "$1/machine" /bin/bash /srv/chroot.sh
+}
 
-read -ra args <<<"$(make_arguments stock "$kernel/build")"
-check "the package of sources unpacks" unpack ferroce-dkms sources
-check "they build by themselves" "$IN" make -C "$work"/sources/usr/src/ferroce-* "KDIR=$kernel/build" "${args[@]}"
-check "and give the module" test -e "$work"/sources/usr/src/ferroce-*/rust/ferroce.ko
-echo "1..$number"
+# make_image WORK: the machine's disk, with the test as a service of its systemd.
+make_image() {
+	local units=$1/machine/etc/systemd/system
+	cp -r "$1/srv/." "$1/machine/srv/"
+	mkdir -p "$units/multi-user.target.wants"
+	cp "$1/srv/guest.service" "$units/ferroce-test.service"
+	ln -s ../ferroce-test.service "$units/multi-user.target.wants/ferroce-test.service"
+	cp "$1/machine/boot/vmlinuz-$release" "$1/vmlinuz"
+	cp "$1/machine/boot/initrd.img-$release" "$1/initrd"
+	mke2fs -q -t ext4 -O '^has_journal' -E lazy_itable_init=0 -d "$1/machine" "$1/disk" 8G
+}
+
+# boot_machine WORK: until it powers itself off. Fails if it did not.
+boot_machine() {
+	local accelerator=(-accel tcg,thread=multi -cpu max)
+	[ "$(accelerator)" != kvm ] || accelerator=(-accel kvm -cpu host)
+	: >"$1/tap"
+	timeout "$GUEST_SECONDS" qemu-system-x86_64 -nodefaults -no-user-config -display none "${accelerator[@]}" \
+		-smp 2 -m 3G -kernel "$1/vmlinuz" -initrd "$1/initrd" \
+		-append "root=/dev/vda rw console=ttyS0 net.ifnames=0 panic=-1 oops=panic mitigations=off loglevel=6" \
+		-drive "if=virtio,file=$1/disk,format=raw,cache=unsafe" \
+		-netdev hubport,id=net,hubid=0 -device virtio-net-pci,netdev=net,romfile= \
+		-device virtio-rng-pci -serial "file:$1/console" -serial "file:$1/tap" </dev/null
+}
+
+if [ "${1-}" = --inside ]; then
+	release=$(<"$4/srv/release")
+	mount_machine "$3" "$4"
+	case $2 in
+	chroot) enter_machine "$4" ;;
+	boot) make_image "$4" ;;
+	esac
+	exit
+fi
+how=chroot
+[ "${1-}" != --boot ] || how=boot
+
+mkdir -p "$SRC/build"
+work=$(mktemp -d "$SRC/build/package.XXXXXX")
+trap 'as_root rm -rf "$work"' EXIT
+chmod 755 "$work"
+mkdir -p "$work"/{upper,workdir,machine,srv/debs}
+kernel=$("$SRC/scripts/kernel.sh")
+root=$("$SRC/scripts/package/machine.sh")
+cp "$kernel/release" "$SRC"/tests/package/* "$work/srv/"
+echo "$VERSION" >"$work/srv/version"
+"$SRC/scripts/package.sh" "$work/srv/debs" >/dev/null
+PACKAGE_VERSION=0.0.9 "$SRC/scripts/package.sh" --sources "$work/srv/debs" >/dev/null
+tree=$CACHE/metadata-$(key "$root" "$(cat "$SRC/scripts/rust-metadata.sh" "$SRC/scripts/package/dkms-build.sh")")
+if [ -e "$tree" ] && [ -z "${BUILD_ALL-}" ]; then cp "$tree" "$work/srv/tree.tar"; fi
+as_root env FERROCE_CACHE="$CACHE" "$SRC/scripts/check-package.sh" --inside "$how" "$root" "$work" </dev/null
+if [ -e "$work/srv/tree.new" ]; then mv "$work/srv/tree.new" "$tree"; fi
+[ "$how" = boot ] || exit 0
+
+need qemu-system-x86_64 qemu-system-x86
+rc=0
+boot_machine "$work" || rc=$?
+cat "$work/tap"
+if [ -n "${PACKAGE_OUT-}" ]; then cp "$work"/{tap,console} "$PACKAGE_OUT/"; fi
+grep -q '^1\.\.' "$work/tap" || { tail -n 20 "$work/console"; die "the machine ended early (exit code $rc)"; }
+"$SRC/scripts/check-dmesg.sh" "$work/console"
