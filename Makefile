@@ -12,13 +12,14 @@ KERNEL ?= stock
 
 all: ## build ferroce.ko
 ifdef KDIR
+	@scripts/kernel-needs.sh $(KDIR)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 	cp rust/ferroce.ko .
 else
 	@scripts/build.sh -k $(KERNEL)
 endif
 
-install: ## put the module where modprobe finds it
+install: ## put module, service and manual where they are looked for
 ifdef KDIR
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
 else
@@ -27,6 +28,9 @@ endif
 
 deb: ## make Debian packages in build/deb
 	@scripts/package.sh build/deb
+
+release: ## make all that a release consists of, in build/release
+	@scripts/release.sh build/release
 
 clippy: ## lint the module's build
 	@scripts/build.sh -k $(KERNEL) CLIPPY=1 W=e
@@ -72,7 +76,7 @@ help: ## list the targets
 	@echo '  KVER=7.3.4+deb13            the stock kernel to build for'
 	@echo '  FLAVOUR=amd64|cloud|rt|arm64|16k  its flavour'
 	@echo '  GUEST=bookworm|trixie|sid   the release of Debian whose programs, and rdma-core, the guest runs'
-	@echo '  KERNELS="7.2.12+deb13/rt-amd64"  only these in make kernels'
+	@echo '  KERNELS="7.2.12+deb13/rt-amd64"  only these in make kernels; more in make release'
 	@echo '  DRIVER=ferroce|rxe|none     which driver the guest sets up'
 	@echo '  KERNEL=stock|debug|kcsan|uml|umdebug  which kernel is booted'
 	@echo '  TOPOLOGY=single|netns|pair  one device, two namespaces, two machines'
@@ -82,4 +86,4 @@ help: ## list the targets
 	@echo '  RESUME=1                    skip steps that have passed with the same sources'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
-.PHONY: all install deb clippy fmt fmt-check check check-long fuzz demo bench profile vm kernels clean help
+.PHONY: all install deb release clippy fmt fmt-check check check-long fuzz demo bench profile vm kernels clean help
