@@ -9,6 +9,8 @@
 
 SERVICE=ferroce@eth0.service
 
+stty -F /dev/ttyS1 raw -echo
+
 # within SECONDS COMMAND...: the command succeeds some time.
 within() {
 	local end=$((SECONDS + $1))
@@ -21,6 +23,7 @@ within() {
 
 device_on() { rdma link | tee /dev/stderr | grep -q "^link $1/1 .* netdev $2 "; } # DEVICE NETDEV
 no_device() { ! rdma link | grep .; }
+in_journal() { journalctl -b --no-pager | grep "$1"; } # TEXT
 is_active() { systemctl is-active "$1"; }
 is_inactive() { systemctl is-active "$1" | grep -x inactive; }
 loaded() { [ "$(cat /sys/module/ferroce/version)" = "$1" ]; } # VERSION
@@ -66,13 +69,13 @@ boot() {
 
 renaming() {
 	network eth0
-	pingpong 3000
+	pingpong 30000
 	sleep 7
 	ip link set eth0 name lan0
 	check "when the interface is renamed, the device stays" device_on fr_eth0 lan0
 	check "and the service of the old name ends" within 30 is_inactive "$SERVICE"
 	check "and still the device stays" device_on fr_eth0 lan0
-	check "and programs go on" within 120 test -e /tmp/pingpong
+	check "and programs go on" within 300 test -e /tmp/pingpong
 	check "the service of the new name takes it over" systemctl start ferroce@lan0
 	check "which adds no other" test "$(rdma link | wc -l)" = 1
 	check "and deletes it" systemctl stop ferroce@lan0
@@ -97,7 +100,13 @@ settings() {
 	systemctl daemon-reload
 	check "a drop-in names the device" systemctl restart "$SERVICE"
 	check "and is obeyed" device_on fr0 eth0
-	check "a device that is there already is an error" fails systemctl start ferroce@lo0
+	systemctl stop "$SERVICE"
+	rdma link add other type ferroce netdev eth0
+	check "an interface that has a device already is an error" fails systemctl start "$SERVICE"
+	check "which the journal explains" in_journal "ferroce: cannot add fr0"
+	check "and that device stays" device_on other eth0
+	rdma link del other
+	check "without it, the service starts" systemctl start "$SERVICE"
 }
 
 upgrade() {
