@@ -62,7 +62,7 @@ profile: ## profile a 64 KiB write, in ferroce and in rdma_rxe
 vm: ## boot, set up, run RUN=script.sh as root in the guest
 	@scripts/vm.sh -k $(KERNEL) $(RUN)
 
-kernels: ## build for each supported kernel and run a short suite on it; writes Documentation/kernels.csv
+kernels: ## build for each supported kernel and run a short suite on it; writes Documentation/kernels.inc
 	@scripts/kernels.sh $(KERNELS)
 
 clean: ## remove build output from the tree

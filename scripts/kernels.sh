@@ -4,7 +4,7 @@
 # kernels.sh [--sample] [KVER/FLAVOUR...]: builds the module for each kernel of KERNEL_TABLE in scripts/versions, or for
 # those named, and runs a short suite on it. Each step is a line of KTAP.
 #
-# Without arguments, the result is written to Documentation/kernels.csv, which Documentation/kernels.rst shows.
+# Without arguments, the result is written to Documentation/kernels.inc, which Documentation/kernels.rst shows.
 # --all does the same without writing it. --sample takes one kernel, which changes with the date (or SAMPLE=NUMBER).
 #
 #	builds       ferroce.ko, and the modules of the tests
@@ -17,9 +17,10 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-SUITE_SCRIPTS="20-pingpong 26-headers 42-srq 43-cq 45-transport 46-odp 48-windows 49-kernel-verbs 49-local 60-netdev-events"
+SUITE_SCRIPTS="20-pingpong 26-headers 42-srq 43-cq 45-transport 46-odp 48-windows 49-kernel-verbs 49-local
+60-netdev-events"
 LOGS=$SRC/build/kernels
-OUT=$SRC/Documentation/kernels.csv
+OUT=$SRC/Documentation/kernels.inc
 number=0
 failed=0
 
@@ -48,7 +49,8 @@ step() {
 		return
 	fi
 	if [ "$canary" = 1 ]; then
-		echo "ok $number $name # SKIP a canary, which failed: $(grep -m 1 -E 'error|^not ok|ferroce:' "$log" || tail -n 1 "$log")"
+		echo "ok $number $name # SKIP a canary, which failed:" \
+			"$(grep -m 1 -E 'error|^not ok|ferroce:' "$log" || tail -n 1 "$log")"
 	else
 		failed=1
 		echo "not ok $number $name"
@@ -61,20 +63,22 @@ step() {
 run() {
 	local file=$SRC/tests/vm/$1.sh
 	# Of another kernel, or for machines of its own.
-	env $(sed -n -E 's/^# vm: *(alone)?//p' "$file" | sed -n 1p | sed 's/KERNEL=[a-z]*//') "$SRC/scripts/vm.sh" "$file"
+	env -u FERROCE_KO $(sed -n -E 's/^# vm: *(alone)?//p' "$file" | sed -n 1p | sed 's/KERNEL=[a-z]*//') \
+		"$SRC/scripts/vm.sh" "$file"
 }
 
 # try_kernel KVER FLAVOUR: writes a line of the table to $LOGS/table.
 try_kernel() {
-	local started=$SECONDS builds=no loads=- smoke=- passed=0 all=0 release rustc name script
+	local started=$SECONDS builds=no loads=- smoke=- passed=0 all=0 kernel release rustc name script
 	export KVER=$1 FLAVOUR=$2
 	canary=0
 	[ "$1" != experimental ] || canary=1
 	name="$1 $2"
 	if step "$name: builds" "$SRC/scripts/build.sh"; then
 		builds=yes loads=no smoke=no
-		release=$(<"$("$SRC/scripts/kernel.sh")/release")
-		rustc=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="rustc \([^ ]*\) .*/\1/p' "$("$SRC/scripts/kernel.sh")/build/.config")
+		kernel=$("$SRC/scripts/kernel.sh")
+		release=$(<"$kernel/release")
+		rustc=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="rustc \([^ ]*\) .*/\1/p' "$kernel/build/.config")
 		name=$release
 		if step "$name: loads" run 10-link; then loads=yes; fi
 		if step "$name: smoke" run 00-smoke; then smoke=yes; fi
@@ -85,6 +89,15 @@ try_kernel() {
 	fi
 	printf '"%s","%s",%s,%s,%s,"%s",%s\n' "${release:-$1-$2}" "${rustc:--}" "$builds" "$loads" "$smoke" \
 		"$passed of $all" "$(((SECONDS - started + 59) / 60))" >>"$LOGS/table"
+}
+
+write_table() {
+	{
+		echo '.. SPDX-License-Identifier: GPL-2.0'
+		echo ".. Written by scripts/kernels.sh on $(date +%F)."
+		printf '\n.. csv-table::\n   :header: %s\n\n' 'Kernel,rustc,builds,loads,smoke,short suite,minutes'
+		sed 's/^/   /' "$LOGS/table"
+	} >"$OUT"
 }
 
 rm -rf "$LOGS"
@@ -103,6 +116,6 @@ for kernel in "${chosen[@]}"; do
 	try_kernel "${kernel%%/*}" "${kernel#*/}"
 done
 echo "1..$number"
-[ -z "${write-}" ] || cp "$LOGS/table" "$OUT"
+[ -z "${write-}" ] || write_table
 column -t -s , "$LOGS/table" | tr -d '"' >&2
 exit "$failed"

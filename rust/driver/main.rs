@@ -80,8 +80,8 @@ struct FerroceModule {
 
 impl kernel::Module for FerroceModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        packet::rx_parse::verify_always(module_parameters::verify_icrc.value().is_set());
-        let shared = ModuleState::new(module_parameters::local_path.value().is_set())?;
+        packet::rx_parse::verify_always(module_parameters::verify_icrc.value().into_bool());
+        let shared = ModuleState::new(module_parameters::local_path.value().into_bool())?;
         Ok(Self {
             _rest: Rest(shared.clone()),
             _namespaces: NamespaceHook::new(shared.clone())?,

@@ -5,17 +5,17 @@
 /// What `value()` of a parameter of type `u8` returns.
 pub trait Value {
     /// Returns whether the parameter is not 0.
-    fn is_set(self) -> bool;
+    fn into_bool(self) -> bool;
 }
 
 impl Value for u8 {
-    fn is_set(self) -> bool {
+    fn into_bool(self) -> bool {
         self != 0
     }
 }
 
 impl Value for &u8 {
-    fn is_set(self) -> bool {
+    fn into_bool(self) -> bool {
         *self != 0
     }
 }
