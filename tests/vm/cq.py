@@ -6,10 +6,10 @@ import os
 import struct
 import time
 
-import pyverbs.enums as e
 from pyverbs.cq import CQ
 from pyverbs.pyverbs_error import PyverbsError
 
+import enums as e
 import ud
 from peer import Peer
 from rc import SLOWNESS, End, async_event, context, forget_events, gid_index, pair

@@ -11,12 +11,12 @@ import os
 import re
 import subprocess
 
-import pyverbs.enums as e
 from pyverbs.addr import AH
 from pyverbs.cq import CQ
 from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
 
+import enums as e
 from rc import FULL_ACCESS, PAGE, PORT, End, context, forget_events, pair
 from tap import equal, not_for_rxe, run, true
 from verbs import RXE, make_qp, refused, resources

@@ -10,7 +10,6 @@ import mmap
 import os
 import resource
 
-import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.mr import MR
@@ -19,6 +18,7 @@ from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR
 
+import enums as e
 from rc import End, FULL_ACCESS, PAGE, PORT, context, eventually, gid_index, own_context, pair
 from tap import equal, not_for_rxe, run, true
 
