@@ -12,8 +12,7 @@ import socket
 import subprocess
 import time
 
-import pyverbs.enums as e
-
+import enums as e
 from mapping import DONTNEED, PAGE, Memory
 from odp import Region
 from odp_races import userfault

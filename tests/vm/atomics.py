@@ -10,9 +10,9 @@ import mmap
 import struct
 import threading
 
-import pyverbs.enums as e
 from pyverbs.wr import SGE, SendWR
 
+import enums as e
 from mistakes import both_failed
 from rc import FULL_ACCESS, forget_events, pair
 from tap import equal, not_for_rxe, run, true

@@ -10,8 +10,7 @@ import ctypes
 import errno
 import functools
 
-import pyverbs.enums as e
-
+import enums as e
 import uverbs
 from rc import own_context
 from tap import equal, not_for_rxe, run

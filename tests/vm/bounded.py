@@ -20,7 +20,6 @@ import signal
 import struct
 import time
 
-import pyverbs.enums as e
 from pyverbs.cq import CQ
 from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
@@ -28,6 +27,7 @@ from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
+import enums as e
 import uverbs
 from bystander import Bystander
 from flood import CHARGE_BATCH, cgroups, current_kernel, move, ring_bytes

@@ -6,8 +6,7 @@ import os
 import signal
 import struct
 
-import pyverbs.enums as e
-
+import enums as e
 from rc import across
 from tap import equal, true
 from work import fill, held, pattern

@@ -5,9 +5,9 @@ test receives the function that creates a pair of QPs.
 
 from functools import partial, update_wrapper
 
-import pyverbs.enums as e
 from pyverbs.wr import SGE
 
+import enums as e
 from tap import equal, true
 from work import INLINE, LENGTHS, OK, SEND, SEND_IMM, SIGNALED, SOLICITED, WRITE_IMM, fill, held, pattern, piece, status
 

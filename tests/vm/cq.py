@@ -6,14 +6,15 @@ import os
 import struct
 import time
 
-import pyverbs.enums as e
 from pyverbs.cq import CQ
 from pyverbs.pyverbs_error import PyverbsError
 
+import enums as e
 import ud
 from peer import Peer
 from rc import SLOWNESS, End, async_event, context, forget_events, gid_index, pair
 from tap import equal, not_for_rxe, run, true
+from verbs import refused
 from work import OK, RXE, SEND, WRITE, status
 
 
@@ -90,6 +91,16 @@ def shrink():
             b.receive(number)
         equal(arrived(a, 40), list(range(40)))
         forget_events()
+
+
+def shrink_below():
+    """A shrink below the number of waiting completions is refused, and one to that number is not"""
+    with pair(a={"cqe": 30}) as (a, b):
+        writes(a, b, *range(8))
+        time.sleep(0.2 * SLOWNESS)
+        refused(lambda: a.cq.resize(7), errno.EINVAL)
+        a.cq.resize(8)
+        equal(arrived(a, 8), list(range(8)))
 
 
 def address():
@@ -247,7 +258,7 @@ def vectors():
         raise AssertionError(f"vector {vector} of {count}")
 
 
-TESTS = [resize_keeps, resize_wraps, shrink, resize_under_traffic, armed, bad_sizes, overflow,
+TESTS = [resize_keeps, resize_wraps, shrink, shrink_below, resize_under_traffic, armed, bad_sizes, overflow,
          moderation, vectors]
 
 if __name__ == "__main__":

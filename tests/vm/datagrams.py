@@ -8,8 +8,7 @@ import os
 import socket
 import struct
 
-import pyverbs.enums as e
-
+import enums as e
 from counters import counter
 from headers import ip
 from netns import within_namespace

@@ -11,9 +11,9 @@ import os
 import signal
 import struct
 
-import pyverbs.enums as e
 from pyverbs.mr import MR
 
+import enums as e
 import mapping
 from atomics import ADD, ATOMIC, SWAP, atomic, number
 from counters import counter

@@ -10,9 +10,9 @@ import socket
 import struct
 import subprocess
 
-import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GID, GlobalRoute
 
+import enums as e
 import frame as f
 from counters import counter
 from netns import within_namespace

@@ -13,8 +13,7 @@ import subprocess
 import time
 from functools import partial, update_wrapper
 
-import pyverbs.enums as e
-
+import enums as e
 from counters import counter
 from mistakes import counted, waits
 from rc import DEVICE, SLOWNESS, across

@@ -12,13 +12,13 @@ import socket
 import subprocess
 import time
 
-import pyverbs.enums as e
 from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
+import enums as e
 import frame as f
 from bystander import Bystander
 from counters import counter

@@ -14,9 +14,9 @@ import socket
 import struct
 import time
 
-import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GID, GlobalRoute
 
+import enums as e
 import frame as f
 from bystander import Bystander
 from drops import NOBODY, Stranger, deth, reth

@@ -4,10 +4,10 @@
 The requests of one doorbell are in the ring before the kernel reads it; see ring.py.
 """
 
-import pyverbs.enums as e
 from pyverbs.mr import MR, MW
 from pyverbs.qp import QPAttr
 
+import enums as e
 import rc
 from rc import async_event, forget_events, pair
 from ring import Hostile

@@ -6,10 +6,10 @@ is in the namespace of the device. The GID table contains it in any case.
 import errno
 import os
 
-import pyverbs.enums as e
 from pyverbs.qp import QPAttr
 from pyverbs.pyverbs_error import PyverbsError
 
+import enums as e
 from counters import counter
 from rc import DEVICE, End, gid_index, pair
 from tap import equal, run

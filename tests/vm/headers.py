@@ -10,9 +10,9 @@ import struct
 import subprocess
 import time
 
-import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GID, GlobalRoute
 
+import enums as e
 from netns import within_namespace
 from rc import End, FULL_ACCESS, PORT
 from tap import Skip, equal, not_for_rxe, run, true

@@ -24,11 +24,11 @@ import signal
 import subprocess
 import time
 
-import pyverbs.enums as e
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 
+import enums as e
 import frame as f
 from flood import KINDS, attacked, frames
 from netns import within_namespace

@@ -12,12 +12,12 @@ import random
 import struct
 import time
 
-import pyverbs.enums as e
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.qp import QPAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
+import enums as e
 from counters import counter
 from rc import DEVICE, context, eventually, pair
 from ring import (CONSUMER, INDEX_MASK, LOG2_ELEMENT, PRODUCER, RECV_WQE, RECV_WQE_SIZE, SEND_WQE, SEND_WQE_SIZE,

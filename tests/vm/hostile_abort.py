@@ -9,9 +9,9 @@ No object may be left, and the core must not complain.
 import ctypes
 import errno
 
-import pyverbs.enums as e
 from pyverbs.pd import PD
 
+import enums as e
 import uverbs
 from mapping import PAGE, READ, Memory
 from rc import own_context

@@ -9,11 +9,11 @@ import ctypes
 import os
 import struct
 
-import pyverbs.enums as e
 from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsError
 
+import enums as e
 from hostile import WILD, healthy, hostile_pair
 from rc import FULL_ACCESS, PAGE, context, eventually, gid_index
 from ring import CONSUMER, PRODUCER, SEND_WQE, HostileUd, Ring, mappings

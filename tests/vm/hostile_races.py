@@ -8,8 +8,7 @@ import os
 import random
 import time
 
-import pyverbs.enums as e
-
+import enums as e
 from hostile import SEED, WILD, healthy, hostile_pair, shared_queue
 from rc import context, gid_index
 from ring import PRODUCER, HostileUd

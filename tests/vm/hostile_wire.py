@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 
-import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.device import Context
 from pyverbs.mr import MR, MW
@@ -28,6 +27,7 @@ from pyverbs.qp import QPAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import RecvWR, SendWR, SGE
 
+import enums as e
 import frame
 from bystander import Bystander
 from rc import FULL_ACCESS, PORT, SLOWNESS, End

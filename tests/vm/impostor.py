@@ -7,9 +7,9 @@ Reads the expected PSN over netlink and writes packets from user space. Used by 
 import os
 import socket
 
+import enums as e
 import frame
 import nldev
-import pyverbs.enums as e
 from rc import DEVICE
 from tap import equal, true
 from work import pattern

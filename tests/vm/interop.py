@@ -18,10 +18,10 @@ Differences of rdma_rxe (7.3):
 
 import os
 
-import pyverbs.enums as e
 from pyverbs.mr import MR, MW
 from pyverbs.wr import SendWR
 
+import enums as e
 from atomics import ADD, FLUSH, OPS, SWAP, atomic, number, put
 from far import at, call, serve
 from rc import FAR, PAGE, across, gid_index

@@ -21,7 +21,6 @@ import os
 import struct
 import traceback
 
-import pyverbs.enums as e
 from pyverbs.addr import AH
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -31,6 +30,7 @@ from pyverbs.qp import QPAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, SendWR
 
+import enums as e
 import uverbs
 import windows
 from hostile_hand import device_path

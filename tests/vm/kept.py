@@ -12,9 +12,9 @@ import os
 import subprocess
 import time
 
-import pyverbs.enums as e
 from pyverbs.qp import QPAttr
 
+import enums as e
 import frame as f
 from headers import Tap
 from rc import SLOWNESS, End

@@ -7,11 +7,11 @@ differ in length, so a misplaced byte is detected.
 
 import os
 
-import pyverbs.enums as e
 from pyverbs.mr import MR
 from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.wr import SGE
 
+import enums as e
 from mapping import SHARED, Memory
 from rc import FULL_ACCESS, context, pair
 from tap import Skip, equal, run, true

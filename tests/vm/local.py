@@ -7,9 +7,9 @@ import threading
 import time
 from functools import partial
 
-import pyverbs.enums as e
 from pyverbs.qp import QPAttr
 
+import enums as e
 from counters import counter
 from rc import DEVICE, SLOWNESS, End, eventually, pair
 from tap import Skip, equal, run, true

@@ -9,11 +9,11 @@ import errno
 import os
 import struct
 
-import pyverbs.enums as e
 from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
 from pyverbs.qp import QPAttr
 
+import enums as e
 import mapping
 from mapping import Memory
 from rc import FULL_ACCESS, PAGE, End, async_event, context, forget_events, own_context

@@ -7,12 +7,12 @@ Two QPs of one device; one of them, or its consumer, makes the mistake.
 import ctypes
 import time
 
-import pyverbs.enums as e
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QPAttr
 from pyverbs.wr import SGE
 
+import enums as e
 from counters import counter
 from rc import DEVICE, FULL_ACCESS, QUICK_TIMEOUT, async_event, eventually, forget_events, pair
 from tap import equal, not_for_rxe, run, true

@@ -12,8 +12,7 @@ import socket
 import struct
 import subprocess
 
-import pyverbs.enums as e
-
+import enums as e
 from counters import counter
 from tap import equal, not_for_rxe, run, true
 from ud import GRH, MULTICAST_QPN, PORT, QKEY, UdEnd, filters, gid_bytes

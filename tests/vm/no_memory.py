@@ -11,7 +11,6 @@ import errno
 import mmap
 import os
 
-import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
@@ -21,6 +20,7 @@ from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
+import enums as e
 import uverbs
 from hostile_hand import device_path
 from rc import DEVICE, FULL_ACCESS, PORT, End, context, gid_index, pair

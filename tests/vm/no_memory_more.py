@@ -11,11 +11,11 @@ import os
 import subprocess
 import time
 
-import pyverbs.enums as e
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
+import enums as e
 import dma_buf
 import mapping
 import nldev

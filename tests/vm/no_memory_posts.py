@@ -3,10 +3,10 @@
 be sent is sent at the next doorbell; each completes once, in order, with success, and executes once.
 """
 
-import pyverbs.enums as e
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.wr import RecvWR, SendWR, SGE
 
+import enums as e
 from atomics import ADD, EXTENDED, FLUSH, SWAP, atomic, number, put
 from no_memory import COPIED, Injection, attempt
 from rc import PAGE, context, gid_index, pair

@@ -10,12 +10,12 @@ import errno
 import mmap
 import os
 
-import pyverbs.enums as e
 from pyverbs.mr import MR, MW
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 
+import enums as e
 import mapping
 import nldev
 import uverbs

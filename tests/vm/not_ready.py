@@ -7,8 +7,7 @@ import os
 import signal
 import time
 
-import pyverbs.enums as e
-
+import enums as e
 from counters import counter
 from peer import Peer
 from rc import DEVICE, End, eventually, pair

@@ -8,13 +8,13 @@ import os
 import random
 import resource
 
-import pyverbs.enums as e
 from pyverbs.mr import MR, MW, MWBindInfo
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import RecvWR, SendWR, SGE
 
+import enums as e
 import mapping
 from mapping import HUGE, Memory
 from rc import FULL_ACCESS, PAGE, context, eventually, pair

@@ -7,9 +7,9 @@ import signal
 import subprocess
 import threading
 
-import pyverbs.enums as e
 from pyverbs.device import Context
 
+import enums as e
 import uverbs
 from mapping import HUGE, Memory
 from odp import Region

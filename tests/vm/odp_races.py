@@ -8,10 +8,10 @@ import signal
 import threading
 import time
 
-import pyverbs.enums as e
 from pyverbs.qp import QPAttr
 from pyverbs.wr import RecvWR
 
+import enums as e
 import mapping
 import ud
 import unreliable

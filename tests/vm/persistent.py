@@ -7,9 +7,9 @@ import contextlib
 import errno
 import os
 
-import pyverbs.enums as e
 from pyverbs.mr import MR
 
+import enums as e
 import mapping
 import memory
 import verbs

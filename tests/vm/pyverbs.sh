@@ -8,10 +8,21 @@
 
 . "$VM_LIB"
 
+HUGE_PAGES=/proc/sys/vm/nr_hugepages
 modprobe -a rdma_ucm ib_umad
-echo 64 >/proc/sys/vm/nr_hugepages
+[ ! -w "$HUGE_PAGES" ] || echo 64 >"$HUGE_PAGES"
 cp -r /usr/share/doc/rdma-core/tests /tmp/tests
 gunzip /tmp/tests/*.gz
-note "rdma-core $(dpkg-query -W -f '${Version}' rdma-core)"
-exec python3 run_pyverbs.py /tmp/tests pyverbs.list "$DRIVER" "$DEV" \
+RELEASE=$(dpkg-query -W -f '${source:Upstream-Version}' rdma-core)
+note "rdma-core $RELEASE"
+# The tests of the connection manager of older releases find only netdevs of hardware: show it where they look.
+if [ "${RELEASE%%.*}" -lt 56 ]; then
+	sysfs=$(realpath "/sys/class/infiniband/$DEV")
+	mkdir /tmp/sysfs
+	mount --bind "$sysfs" /tmp/sysfs
+	mount -t tmpfs tmpfs "$sysfs"
+	ln -s /tmp/sysfs/* "$sysfs/"
+	mkdir -p "$sysfs/device/net/$NETDEV"
+fi
+exec python3 run_pyverbs.py /tmp/tests pyverbs.list "$DRIVER,$RELEASE,${KERNEL/umdebug/uml}" "$DEV" \
 	"IPv4=$GID4" "IPv6=$GID6" ${PYVERBS:+-- $PYVERBS}

@@ -14,7 +14,6 @@ import random
 import sys
 import time
 
-import pyverbs.enums as e
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsError
@@ -22,6 +21,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import RecvWR
 
+import enums as e
 from rc import DEVICE, FULL_ACCESS, SLOWNESS, End, async_event, context, forget_events, own_context, pair
 from tap import equal, run, true
 

@@ -9,8 +9,7 @@ import ctypes
 import os
 import struct
 
-import pyverbs.enums as e
-
+import enums as e
 from rc import End, context
 from ud import UdEnd
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs rdma-core's own tests, as installed, and compares the outcome of each with a list.
 
-usage: run_pyverbs.py TESTS LIST DRIVER DEVICE NAME=GID-INDEX... [-- PATTERN...]
+usage: run_pyverbs.py TESTS LIST FACTS DEVICE NAME=GID-INDEX... [-- PATTERN...]
 
 Each test runs in its own process, forked after everything is imported: a test that hangs or crashes the interpreter
 costs one test. As many tests run at once as there are CPUs, but only one at a time of those that listen on the one
-port of the connection manager. The list names the tests that are skipped or fail on each driver, and why. A
-difference in either direction is a failure.
+port of the connection manager. The list names the tests that are skipped or fail, where, and why; FACTS is what is
+true of this run: `DRIVER,RELEASE,KERNEL`, as in `ferroce,56.1,stock`. A difference in either direction is a failure.
 """
 
 import collections
@@ -26,18 +26,35 @@ SECONDS = int(os.environ.get("PYVERBS_SECONDS", "120"))
 VENDORS = re.compile(r"\.test_(mlx5|efa)")
 ONE_AT_A_TIME = re.compile(r"\.test_(mlx5_)?rdmacm\.")
 
-Entry = collections.namedtuple("Entry", "outcome driver pattern reason")
+OUTCOMES = {"pass": "passed", "fail": "failed", "skip": "skipped", "crash": "crashed", "hang": "hung"}
+Entry = collections.namedtuple("Entry", "outcome where pattern reason")
 Result = collections.namedtuple("Result", "outcome text seconds")
 
 
-def read_list(path, driver):
-    """Returns the list entries for this driver."""
+def holds(where, facts):
+    """Returns whether all conditions of an entry hold: `any`, a driver, a kernel, or a range of releases (`44`, `-56`,
+    `57-`).
+    """
+    driver, release, kernel = facts.split(",")
+    for condition in where.split(","):
+        if condition[-1].isdigit() or condition[-1] == "-":
+            first, dash, last = condition.partition("-")
+            low, high = int(first or 0), int(last or (1000 if dash else first))
+            if not low <= int(release.split(".")[0]) <= high:
+                return False
+        elif condition not in ("any", driver, kernel):
+            return False
+    return True
+
+
+def read_list(path, facts):
+    """Returns the list entries that count in this run."""
     entries = []
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             if line.strip() and not line.startswith("#"):
                 entry = Entry(*line.strip().split(None, 3))
-                if entry.driver in ("any", driver):
+                if holds(entry.where, facts):
                     entries.append(entry)
     return entries
 
@@ -119,7 +136,7 @@ class Running:
         seconds = time.monotonic() - self.started
         outcome, _, text = self.text.decode(errors="replace").partition("\n")
         if not outcome:
-            outcome = "fail"
+            outcome = "hang" if late else "crash"
             text = f"no end after {SECONDS} s" if late else f"died: wait status {status}"
         return Result(outcome, text.strip(), seconds)
 
@@ -199,8 +216,8 @@ class Score:
         for (outcome, reason), count in sorted(self.reasons.items()):
             print(f"# {outcome} {count:4}  {reason}")
         for kind in sorted({kind for kind, _ in self.counts}):
-            counts = {outcome: self.counts[kind, outcome] for outcome in ("pass", "fail", "skip")}
-            print(f"# {kind}: {counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped")
+            counts = {outcome: self.counts[kind, outcome] for outcome in OUTCOMES}
+            print(f"# {kind}: " + ", ".join(f"{count} {OUTCOMES[outcome]}" for outcome, count in counts.items()))
         print(f"1..{self.number}", flush=True)
         sys.exit(1 if self.failed or not self.number else 0)
 
@@ -216,8 +233,8 @@ def main():
     if "--" in arguments:
         at = arguments.index("--")
         arguments, patterns = arguments[:at], arguments[at + 1:]
-    directory, path, driver, device = arguments[:4]
-    score = Score(read_list(path, driver))
+    directory, path, facts, device = arguments[:4]
+    score = Score(read_list(path, facts))
     package, parser = load(directory, device)
     prefix = package.__name__ + "."
     for setting in arguments[4:]:

@@ -14,13 +14,13 @@ import os
 import struct
 import time
 
-import pyverbs.enums as e
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
+import enums as e
 import work
 from rc import FULL_ACCESS, SLOWNESS, across
 from tap import equal, true

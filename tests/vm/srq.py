@@ -6,7 +6,6 @@ import os
 import struct
 import time
 
-import pyverbs.enums as e
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsError
@@ -14,6 +13,7 @@ from pyverbs.qp import QPAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import RecvWR, SGE
 
+import enums as e
 import ud
 from peer import Peer
 from rc import FULL_ACCESS, End, async_event, context, eventually, forget_events, pair

@@ -5,10 +5,10 @@ that may change in SQD.
 Two QPs of one device, of RC or UC, are connected to each other.
 """
 
-import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.qp import QPAttr
 
+import enums as e
 import rc
 import unreliable
 from connected import tests_of

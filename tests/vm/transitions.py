@@ -12,10 +12,10 @@ import os
 import time
 from functools import partial
 
-import pyverbs.enums as e
 from pyverbs.qp import QPAttr
 from pyverbs.wr import SendWR, SGE
 
+import enums as e
 import rc
 from counters import counter
 from rc import DEVICE, FULL_ACCESS, PORT, SLOWNESS, End, eventually, gid_index, own_context

@@ -5,9 +5,9 @@ Two QPs of one device are connected to each other. The packets on the wire are t
 rdma_rxe.
 """
 
-import pyverbs.enums as e
 from pyverbs.qp import QPAttr
 
+import enums as e
 import connected
 from rc import End, gid_index, pair
 from tap import equal, not_for_rxe, run, true

@@ -12,7 +12,6 @@ import struct
 import subprocess
 import time
 
-import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GID, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -20,6 +19,8 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import RecvWR, SendWR, SGE
+
+import enums as e
 
 PORT = 1
 GRH = 40

@@ -7,11 +7,11 @@ Two QPs of one device are connected to each other.
 
 import os
 
-import pyverbs.enums as e
 from pyverbs.mr import MW, MWBindInfo
 from pyverbs.qp import QPAttr
 from pyverbs.wr import SendWR, SGE
 
+import enums as e
 import connected
 import rc
 from rc import async_event, eventually, forget_events, gid_index

@@ -10,8 +10,7 @@ BAD_WIRE and GOOD_WIRE in the environment are the commands that make the wire ba
 import os
 import subprocess
 
-import pyverbs.enums as e
-
+import enums as e
 from rc import across, eventually
 from tap import equal, run, true
 from work import OK, SEND_IMM, WRITE, WRITE_IMM, fill, held, pattern

@@ -158,6 +158,7 @@ def ioctl(descriptor, target, method, attributes, driver=RXE):
 
 
 # Object types of ioctls; below, the method that creates a queue, two methods of a region, and a flag: mandatory.
+DEVICE, QUERY_PORT_SPEED = 0, 7
 OBJECTS = {"pd": 1, "cq": 3, "qp": 4, "srq": 5, "ah": 6, "mr": 7, "mw": 8}
 # The method that destroys an object, and the size of its response (rdma/ib_user_ioctl_cmds.h).
 DESTROYING = {"pd": (0, 0), "cq": (1, 8), "qp": (1, 4), "srq": (1, 4), "ah": (0, 0), "mr": (1, 0), "mw": (0, 0)}

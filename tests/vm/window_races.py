@@ -10,10 +10,10 @@ import os
 import struct
 import time
 
-import pyverbs.enums as e
 from pyverbs.mr import MW
 from pyverbs.pd import PD
 
+import enums as e
 from rc import PAGE, SLOWNESS, context, own_context
 from ring import CONSUMER, DATA, PRODUCER, SEND_WQE, SEND_WQE_SIZE, Hostile, element
 from tap import equal, not_for_rxe, run, true

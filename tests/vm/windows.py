@@ -11,12 +11,12 @@ import errno
 import os
 import struct
 
-import pyverbs.enums as e
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.wr import SendWR
 
+import enums as e
 from rc import FULL_ACCESS, PAGE, End, async_event, context, forget_events, own_context, pair
 from tap import Skip, equal, not_for_rxe, run, true
 from work import OK, READ, WRITE, fill, status

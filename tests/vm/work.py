@@ -3,8 +3,7 @@
 
 import os
 
-import pyverbs.enums as e
-
+import enums as e
 from tap import equal
 
 RXE = os.environ["DRIVER"] == "rxe"

@@ -11,9 +11,9 @@ import struct
 import subprocess
 import time
 
-import pyverbs.enums as e
 from pyverbs.wr import SendWR
 
+import enums as e
 from rc import SLOWNESS, pair
 from tap import Skip, equal, run, true
 from work import OK, READ, SEND, WRITE, fill, held, pattern, piece, status

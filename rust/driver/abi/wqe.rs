@@ -171,7 +171,7 @@ impl SendWqe {
             // The fixed part and `value` hold all of their arguments.
             (_, Some(SendOp::AtomicWrite { .. } | SendOp::Flush { .. })) => BodyLayout::Scatter(0),
             // A READ or atomic ignores the inline flag: an entry cannot be the destination.
-            (_, Some(op)) if self.has_flag(send_flag::INLINE) && op.sends_payload() => {
+            (_, Some(op)) if self.is_inline() && op.sends_payload() => {
                 BodyLayout::Inline(self.dma.length)
             }
             _ => BodyLayout::Scatter(self.dma.num_sge),
@@ -249,6 +249,12 @@ impl SendWqe {
             wr_id: self.wr_id,
             status,
         }
+    }
+
+    /// Returns whether the body is inline data. `ibv_wr_set_inline_data` of librxe does not set the flag, which
+    /// programs need not set either; a length without SGEs then shows the data.
+    fn is_inline(&self) -> bool {
+        self.has_flag(send_flag::INLINE) || (self.dma.num_sge == 0 && self.dma.length != 0)
     }
 
     fn has_flag(&self, flag: u32) -> bool {

@@ -146,13 +146,16 @@ impl Cq {
     ///
     /// # Errors
     ///
-    /// `EINVAL`, also if the process polls meanwhile; `EFAULT` if the response cannot be written; `ENOMEM`.
-    /// The CQ is unchanged.
+    /// `EINVAL` if more completions wait than `entries`, or the process polls meanwhile; `EFAULT` if the response
+    /// cannot be written; `ENOMEM`. The CQ is unchanged.
     pub(crate) fn resize<U>(&self, entries: u32, user: &mut UserContext<U>) -> Result<u32> {
-        let (current, info) = match &self.queue.lock().entries {
-            CqEntries::User { ring, info, .. } => (ring.entries(), *info),
+        let (current, waiting, info) = match &self.queue.lock().entries {
+            queue @ CqEntries::User { ring, info, .. } => (ring.entries(), queue.len(), *info),
             CqEntries::Kernel(_) => return Err(EINVAL),
         };
+        if waiting > entries {
+            return Err(EINVAL);
+        }
         if entries <= current {
             user.respond(&info)?;
             return Ok(current);

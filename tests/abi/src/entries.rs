@@ -87,6 +87,11 @@ impl Raw<'_> {
         self.u32(196)
     }
 
+    /// Returns whether payload is in the entry: by the flag, or as a length without SGEs.
+    fn is_inline(&self) -> bool {
+        self.has(INLINE) || (self.num_sge() == 0 && self.length() > 0)
+    }
+
     /// Returns whether connected services support the operation.
     fn is_known(&self) -> bool {
         match self.opcode() {
@@ -156,7 +161,7 @@ fn layout(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
         }
         Ok(layout @ BodyLayout::Inline(length)) => {
             assert!(
-                with_payload && raw.has(INLINE),
+                with_payload && raw.is_inline(),
                 "inline data is payload to send"
             );
             assert_eq!(length, raw.length());
@@ -172,7 +177,7 @@ fn layout(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
                 (rejected.wr_id, rejected.status),
                 (raw.u64(0), WcStatus::LocQpOpErr)
             );
-            let is_long = match with_payload && raw.has(INLINE) {
+            let is_long = match with_payload && raw.is_inline() {
                 true => raw.length() > bounds.max_inline,
                 false => raw.num_sge() > bounds.max_sge,
             };

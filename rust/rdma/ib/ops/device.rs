@@ -114,6 +114,26 @@ impl<T: Driver> OpsVTable<T> {
         })
     }
 
+    /// In units of 100 Mb/s. What [`query_port`](Self::query_port) has reported is enough.
+    pub(super) unsafe extern "C" fn query_port_speed(
+        dev: *mut bindings::ib_device,
+        port: u32,
+        speed: *mut u64,
+    ) -> c_int {
+        from_result(|| {
+            let mut attr: bindings::ib_port_attr = pin_init::zeroed();
+            let mut info: bindings::ib_port_speed_info = pin_init::zeroed();
+            // SAFETY: By the contract in `ops`, `dev` is valid and `speed` is valid for writes. The functions of the
+            // core keep no pointer.
+            unsafe {
+                to_result(bindings::ib_query_port(dev, port, &mut attr))?;
+                to_result(bindings::ib_port_attr_to_speed_info(&mut attr, &mut info))?;
+                speed.write(info.rate.try_into()?);
+            }
+            Ok(0)
+        })
+    }
+
     /// May run after [`dealloc_driver`](Self::dealloc_driver), as [`query_port`](Self::query_port).
     pub(super) unsafe extern "C" fn query_pkey(
         _dev: *mut bindings::ib_device,

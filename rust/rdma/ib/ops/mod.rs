@@ -127,6 +127,7 @@ impl<T: Driver> OpsVTable<T> {
         query_device: Some(Self::query_device),
         query_pkey: Some(Self::query_pkey),
         query_port: Some(Self::query_port),
+        query_port_speed: Some(Self::query_port_speed),
         query_qp: Some(Self::query_qp),
         query_srq: Some(Self::query_srq),
         reg_user_mr: Some(Self::reg_user_mr),
