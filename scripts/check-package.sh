@@ -79,13 +79,17 @@ if [ "${1-}" = --inside ]; then
 fi
 how=chroot
 [ "${1-}" != --boot ] || how=boot
+kernel=$("$SRC/scripts/kernel.sh")
+if [ "$(architecture_of "$(<"$kernel/release")")" != amd64 ]; then
+	echo "skipped: programs of a machine of kernel $(<"$kernel/release") do not run here"
+	exit 77
+fi
 
 mkdir -p "$SRC/build"
 work=$(mktemp -d "$SRC/build/package.XXXXXX")
 trap 'as_root rm -rf "$work"' EXIT
 chmod 755 "$work"
 mkdir -p "$work"/{upper,workdir,machine,srv/debs}
-kernel=$("$SRC/scripts/kernel.sh")
 root=$("$SRC/scripts/package/machine.sh")
 cp "$kernel/release" "$SRC"/tests/package/* "$work/srv/"
 echo "$VERSION" >"$work/srv/version"
