@@ -45,6 +45,12 @@ for module in ib_core udp_tunnel ip6_udp_tunnel ferroce ib_uverbs; do
 done
 check "it is what was built" cmp "$SRC/ferroce.ko" "$work/machine/usr/lib/modules/$release/updates/ferroce.ko"
 
+check "the configuration for rdma_rxe unpacks" unpack ferroce-as-rxe machine
+for name in rdma_rxe rdma-link-rxe; do
+	check "with it, modprobe finds $name" resolves "$name"
+	check "which is ferroce, in its place" grep -q '/ferroce.ko as_rxe=1' "$work/needs"
+done
+
 read -ra args <<<"$(make_arguments stock "$kernel/build")"
 check "the package of sources unpacks" unpack ferroce-dkms sources
 check "they build by themselves" "$IN" make -C "$work"/sources/usr/src/ferroce-* "KDIR=$kernel/build" "${args[@]}"

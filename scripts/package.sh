@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# package.sh DIRECTORY: makes two Debian packages there, and prints their paths.
+# package.sh DIRECTORY: makes Debian packages there, and prints their paths.
 #
 #	ferroce-modules-RELEASE   the module, for Debian's stock kernel of that release
 #	ferroce-dkms              the sources, for DKMS on a machine that has built its own kernel: Debian's
 #	                          headers lack the metadata of the kernel's Rust crates
+#	ferroce-as-rxe            the configuration that puts ferroce in the place of rdma_rxe
 #
 # package.sh --install: puts the module for that kernel where this machine's modprobe finds it, or below
 # DESTDIR. The texts of the packages are in scripts/package.
@@ -20,6 +21,9 @@ fill_in() { sed -e '/^# SPDX/d' -e "s/@VERSION@/$VERSION/g" -e "s/@RELEASE@/$rel
 
 # settings ROOT: the configuration of modprobe, for each way to install the module.
 settings() { install -D -m 644 "$PARTS/modprobe.conf" "$1/usr/lib/modprobe.d/ferroce.conf"; }
+
+# as_rxe ROOT: the configuration of modprobe for scripts that use rdma_rxe.
+as_rxe() { install -D -m 644 "$PARTS/as-rxe.conf" "$1/usr/lib/modprobe.d/ferroce-as-rxe.conf"; }
 
 # module ROOT: the module for the stock kernel.
 module() {
@@ -73,3 +77,5 @@ module "$work/modules"
 package modules amd64 "$work/modules"
 sources "$work/dkms"
 package dkms all "$work/dkms"
+as_rxe "$work/as-rxe"
+package as-rxe all "$work/as-rxe"
