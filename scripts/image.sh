@@ -47,21 +47,24 @@ make_root() { # ROOT DIRECTORY
 	rsync -aH "${options[@]}" "$1/" "$work/"
 	rm -rf "$work/usr/lib/modules"
 	mkdir -p "$work/usr/lib/modules" "$work/usr/share/ferroce" "$work"/{dev,proc,sys,run,tmp,ferroce}
-	ln -s ../../lib/modules/selftests "$work/usr/share/ferroce/selftests"
+	ln -s ../../lib/modules/source/tools/testing/selftests "$work/usr/share/ferroce/selftests"
 	rm -f "$work/etc/resolv.conf"
 	file_system "$work" "$2/root.img"
 }
 
-make_modules() { # KERNEL TESTS DIRECTORY
+make_modules() { # KERNEL TREE DIRECTORY
 	local work=$3/work options=() path release
 	release=$(<"$1/release")
 	for path in "${MODULES_LEFT_OUT[@]}"; do options+=(--exclude="/*/kernel/$path"); done
-	mkdir -p "$work/usr/lib/modules/selftests"
+	mkdir -p "$work/usr/lib/modules/source/net/rds"
 	ln -s usr/lib "$work/lib"
 	rsync -a "${options[@]}" "$1/modules/" "$work/usr/lib/modules/"
 	# Unpacking at every modprobe is dear on an emulated processor.
 	find "$work/usr/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -P "$(nproc)" -n 16 xz -d
-	cp -r "$2"/{rdma,kselftest} "$work/usr/lib/modules/selftests/"
+	# Some tests look for the tree of the kernel around them.
+	(cd "$2" && cp -r --parents tools/testing/selftests/{rdma,kselftest,net/rds,net/lib/py} tools/net/ynl/pyynl \
+		"$work/usr/lib/modules/source/")
+	cp "$1/build/.config" "$work/usr/lib/modules/source/"
 	touch "$work/usr/lib/modules/$release"/modules.{order,builtin}
 	depmod -b "$work" "$release"
 	file_system "$work/usr/lib/modules" "$3/modules.img"
@@ -137,15 +140,15 @@ made() {
 
 kernel=$("$SRC/scripts/kernel.sh" -k "${1:-stock}")
 # Our own kernels take the tests of the stock kernel that they were made from.
-tests=$kernel/build/tools/testing/selftests
-[ -d "$tests/rdma" ] || tests=$(FLAVOUR=amd64 "$SRC/scripts/kernel.sh")/build/tools/testing/selftests
+tree=$kernel/build
+[ -d "$tree/tools/testing/selftests/net/rds" ] || tree=$(FLAVOUR=amd64 "$SRC/scripts/kernel.sh")/build
 ARCH=$(architecture_of "$(<"$kernel/release")")
 export ARCH VM_IMAGE=${VM_IMAGE-}
 guest=$("$SRC/scripts/toolchain.sh" "${VM_IMAGE:-guest}")
 text=$(cat "$0" "$SRC/scripts/guest-init")
 root=$(made guest "$(key "$guest" "$VM_IMAGE" "$text")" --root "$guest" @)
 modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text")" \
-	--modules "$kernel" "$tests" @ "$guest/usr/bin/busybox")
+	--modules "$kernel" "$tree" @ "$guest/usr/bin/busybox")
 dir=$CACHE/image-$(key "$root" "$modules" "$text")
 if [ ! -d "$dir" ]; then
 	rm -rf "$dir.new"

@@ -109,9 +109,11 @@ directory() {
 	esac
 }
 
-# Of the kernel's tests, those of RDMA are run here.
-NOT_TESTS=(--exclude='*/tools/testing/[!s]*' --exclude='*/selftests/[!kr]*' --exclude='*/selftests/k[!s]*'
-	--exclude='*/selftests/r[!d]*' --exclude='*/selftests/rds')
+# Of the kernel's tests, those of RDMA (rdma, kselftest) and of RDS over it (net/rds, net/lib/py) are run here.
+NOT_TESTS=(--exclude='*/tools/testing/[!s]*' --exclude='*/selftests/[!knr]*' --exclude='*/selftests/k[!s]*'
+	--exclude='*/selftests/r[!d]*' --exclude='*/selftests/rds' --exclude='*/selftests/n[!e]*'
+	--exclude='*/selftests/net[!/]*' --exclude='*/selftests/net/[!lr]*' --exclude='*/selftests/net/l[!i]*'
+	--exclude='*/selftests/net/lib[!/]*' --exclude='*/selftests/net/lib/[!p]*' --exclude='*/selftests/net/r[!d]*')
 
 # add_tests DIRECTORY: for trees unpacked by a version of this script that left them out.
 add_tests() {
@@ -183,7 +185,7 @@ release=$VERSION-$FLAVOUR
 dir=$(directory)
 TOOLCHAIN=$(toolchain_of "$release")
 export TOOLCHAIN
-tests=$dir/build/tools/testing/selftests/rdma
+tests=$dir/build/tools/testing/selftests/net/rds
 if [ ! -e "$dir/release" ] || [ ! -d "$tests" ]; then
 	lock "kernel-$release"
 	if [ ! -e "$dir/release" ]; then

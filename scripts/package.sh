@@ -6,6 +6,7 @@
 #	ferroce-modules-RELEASE   the module, for Debian's kernel of that release
 #	ferroce-dkms              the sources, for DKMS
 #	ferroce-common            what both need: service, manual, settings of modprobe
+#	ferroce-as-rxe            settings of modprobe that put ferroce in the place of rdma_rxe
 #
 # package.sh --modules DIRECTORY: only the first; --sources: only the others. package.sh --install: puts the module for
 # that kernel, and the files of ferroce-common, where this machine looks for them, or below DESTDIR. The texts of the
@@ -128,4 +129,6 @@ if [ "$what" != --modules ]; then
 	common "$work/common"
 	install -D -m 644 "$SRC/README.md" "$work/common/usr/share/doc/ferroce-common/README.md"
 	package common all "$work/common"
+	install -D -m 644 "$PARTS/as-rxe.conf" "$work/as-rxe/usr/lib/modprobe.d/ferroce-as-rxe.conf"
+	package as-rxe all "$work/as-rxe"
 fi

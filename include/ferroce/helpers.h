@@ -121,6 +121,9 @@ void ferroce_helper_nla_nest_cancel(struct sk_buff *msg, struct nlattr *start);
 void ferroce_helper_nla_nest_end(struct sk_buff *msg, struct nlattr *start);
 struct nlattr *ferroce_helper_nla_nest_start(struct sk_buff *msg, int type);
 
+/* notifier.c */
+int ferroce_helper_notifier_from_errno(int err);
+
 /* percpu.c */
 u64 __percpu *ferroce_helper_alloc_percpu64(size_t count);
 void ferroce_helper_this_cpu_add64(u64 __percpu *word, u64 amount);

@@ -40,12 +40,16 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    ib::link::Registration,
+    ib::link::{
+        Registration,
+        TakenType, //
+    },
     net::{
         netns::NamespaceHook,
         notifier::Notifier, //
     },
-    param::Value, //
+    param::Value,
+    util::exclusion::ModuleExclusion, //
 };
 
 module! {
@@ -65,6 +69,10 @@ module! {
             default: 0,
             description: "Check the ICRC of packets that never left this machine, too (1: yes, 0: no)",
         },
+        as_rxe: u8 {
+            default: 0,
+            description: "Take the place of rdma_rxe, with its link type rxe; it cannot be loaded then (1: yes, 0: no)",
+        },
     },
 }
 
@@ -80,15 +88,40 @@ struct FerroceModule {
 
 impl kernel::Module for FerroceModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
+        let taken = if module_parameters::as_rxe.value().into_bool() {
+            Some(take_rxe(module)?)
+        } else {
+            None
+        };
         packet::rx_parse::verify_always(module_parameters::verify_icrc.value().into_bool());
         let shared = ModuleState::new(module_parameters::local_path.value().into_bool())?;
         Ok(Self {
             _rest: Rest(shared.clone()),
             _namespaces: NamespaceHook::new(shared.clone())?,
             _events: Notifier::new(shared.clone())?,
-            _link: Registration::new(module, shared)?,
+            _link: Registration::new(module, shared, taken)?,
         })
     }
+}
+
+/// Takes the link type of rdma_rxe. A second driver of that type would share neither it nor the devices: scripts would
+/// get those of the driver that came first.
+///
+/// # Errors
+///
+/// `EBUSY` if rdma_rxe is loaded or part of the kernel; `ENOMEM`.
+fn take_rxe(module: &'static ThisModule) -> Result<TakenType> {
+    if cfg!(CONFIG_RDMA_RXE = "y") {
+        pr_err!("as_rxe=1 is refused: rdma_rxe is part of this kernel\n");
+        return Err(EBUSY);
+    }
+    let refusal = "rdma_rxe is refused: ferroce has its link type (as_rxe=1); unload ferroce first";
+    let owner = ModuleExclusion::new(module, c"rdma_rxe", refusal).inspect_err(|error| {
+        if *error == EBUSY {
+            pr_err!("as_rxe=1 is refused: rdma_rxe is loaded; unload it first\n");
+        }
+    })?;
+    Ok(TakenType::new(c"rxe", owner))
 }
 
 /// Waits, when dropped, until the last queue pair is freed.

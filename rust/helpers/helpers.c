@@ -15,6 +15,7 @@
 #include "net.c"
 #include "netfilter.c"
 #include "netlink.c"
+#include "notifier.c"
 #include "odp.c"
 #include "percpu.c"
 #include "pmem.c"

@@ -8,7 +8,7 @@
 //! Folders, bottom up; each uses only those before it:
 //!
 //! - [`compat`]: what differs between kernels;
-//! - [`util`]: allocation flags, CRC-32, random numbers;
+//! - [`util`]: allocation flags, CRC-32, the exclusion of another module, random numbers;
 //! - [`sync`]: ownership of a value by one CPU at a time, RCU look-ups, timers, work items, waiting for the last user;
 //! - [`ib_device`]: the core's part of a device;
 //! - [`mm`]: the memory behind a region, and copies to and from it;

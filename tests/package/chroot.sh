@@ -96,7 +96,12 @@ ready_made() {
 		apt install "$(deb ferroce-common "$NEW")" "$(deb "ferroce-modules-$RELEASE" "$NEW")"
 	check "it is the version that it says" version_is "$NEW"
 	check "rdma link add finds that, too" resolves rdma-link-ferroce
-	removal "ferroce-modules-$RELEASE" ferroce-common
+	check "the settings for scripts of rdma_rxe install" apt install "$(deb ferroce-as-rxe "$NEW")"
+	for name in rdma_rxe rdma-link-rxe; do
+		check "with them, modprobe finds $name" resolves "$name"
+		check "which is ferroce, in its place" brings "ferroce.*as_rxe=1"
+	done
+	removal "ferroce-modules-$RELEASE" ferroce-common ferroce-as-rxe
 }
 
 snapshot /tmp/before

@@ -122,9 +122,7 @@ unload "$DRIVER"
 
 # `rdma link add` alone must load the module through its alias rdma-link-TYPE.
 if [ "$DRIVER" = ferroce ]; then
-	mkdir -p "/lib/modules/$(uname -r)/extra"
-	cp "$KO" "/lib/modules/$(uname -r)/extra/"
-	depmod -a
+	install_driver
 fi
 check "rdma link add loads the module by its alias" add "$DEV" "$NETDEV"
 check "The device is active after the load by alias" within 5 port_is "$DEV" ACTIVE

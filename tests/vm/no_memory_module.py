@@ -18,6 +18,8 @@ from tap import Skip, equal, run, true
 MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ferroce.ko")
 # System calls of x86-64.
 FINIT_MODULE, DELETE_MODULE = 313, 176
+# With the link type of rdma_rxe, a load allocates most.
+PARAMETERS = b"as_rxe=1"
 # More than the allocations of a module load.
 MANY = 100000
 libc = ctypes.CDLL(None, use_errno=True)
@@ -55,15 +57,15 @@ def modules():
     with open(MODULE, "rb") as file, spared("trace_module_notify"):
         # The first pass fills caches.
         for _ in range(2):
-            first, last = taken(file, b"local_path=nonsense", errno.EINVAL), taken(file, b"", 0)
+            first, last = taken(file, b"local_path=nonsense", errno.EINVAL), taken(file, PARAMETERS, 0)
         for number in range(first + 1, last + 1):
             with Injection(number):
-                error = load(file)
+                error = load(file, PARAMETERS)
             true(error in (0, *LACKING), f"failure {number} of {last}: {errno.errorcode.get(error)}")
             equal(loaded(), not error, f"after failure {number}, the driver is there")
             refused += error != 0
             if error:
-                equal(load(file), 0, "finit_module, right after")
+                equal(load(file, PARAMETERS), 0, "finit_module, right after")
             unload()
     print(f"# of {last} allocations, from {first + 1} on: {refused} loads were refused", flush=True)
     true(refused > 10, "hardly any could be made to fail")

@@ -1,33 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The kernel's own tools/testing/selftests/rdma, from the source of the booted kernel. The scripts are edited only to
-# replace the name of the driver, and fixed sleeps by waits for a condition. The output of a script is shown as
-# comments.
+# The kernel's own tools/testing/selftests/rdma, unedited, from the source of the booted kernel. They load rdma_rxe and
+# add devices of the type rxe: the configuration of the package ferroce-as-rxe gives them ferroce. With
+# VM_ENV=AS_RXE=0 they are edited instead, to name ferroce and its type. The output of a script is shown as comments.
 #
-# machine: VM_TIMEOUT=1500
+# machine: VM_TIMEOUT=1500 VM_FILES=scripts/package/as-rxe.conf
 # vm: TOPOLOGY=single VM_TIMEOUT=1500
+# long: TOPOLOGY=single VM_TIMEOUT=1500 VM_ENV=AS_RXE=0
 
 . "$VM_LIB"
 
-here=/tmp/selftests
-cp -r /usr/share/ferroce/selftests "$here"
-name=$(module "$DRIVER")
-sed -i "s/type rxe\b/type $DRIVER/g; s/rdma_rxe/$name/g" "$here"/rdma/*.sh
-# A second is not always enough for a server to listen, and the core removes a device in a work item; the server sends
-# the last packet of a connection.
-listening() { cm_listens || cm_listens ip netns exec test1; }
-await_server() { within 10 listening; sleep 0.5; }
-no_port() { ! ss -Huln | grep -q :4791; }
-export -f within cm_listens listening await_server no_port
-sed -i 's/^sleep 1\b.*/await_server/; s/^new_s=/wait; new_s=/' \
-	"$here"/rdma/rxe_rping_between_netns.sh "$here"/rdma/rxe_sent_rcvd_bytes.sh
-sed -i 's/^ip link del "$DEV_NAME"$/&; within 10 no_port/' "$here"/rdma/rxe_test_NETDEV_UNREGISTER.sh
+here=/usr/share/ferroce/selftests
 # The scripts load and unload the module by name, and start without it.
 unload "$DRIVER"
 if [ "$DRIVER" = ferroce ]; then
-	install -D "$KO" "/lib/modules/$(uname -r)/updates/ferroce.ko"
-	depmod
+	install_driver
+	if [ "${AS_RXE:-1}" = 1 ]; then
+		cp "${VM_LIB%/*}/as-rxe.conf" /etc/modprobe.d/
+	else
+		cp -r "$here" /tmp/selftests
+		here=/tmp/selftests
+		sed -i "s/type rxe\b/type ferroce/g; s/rdma_rxe/ferroce/g" "$here"/rdma/*.sh
+	fi
 fi
+# The scripts give a server one second to start, which is little under emulation.
+cat >/usr/local/sbin/sleep <<'END'
+#!/bin/sh
+case $1 in
+*[!0-9]*) exec /usr/bin/sleep "$1" ;;
+*) exec /usr/bin/sleep $(($1 * 5)) ;;
+esac
+END
+chmod +x /usr/local/sbin/sleep
 
 for script in "$here"/rdma/*.sh; do
 	test=${script##*/}
@@ -43,7 +47,8 @@ for script in "$here"/rdma/*.sh; do
 		not_ok "$test"
 		;;
 	esac
-	rmmod "$name" 2>/dev/null
+	rmmod "$(module "$DRIVER")" 2>/dev/null
 done
+if [ "$DRIVER" = ferroce ]; then check "rdma_rxe was never loaded" eval '! dmesg | grep -q "rdma_rxe: loaded"'; fi
 
 finish

@@ -31,6 +31,18 @@ references() { cat "/sys/module/$(module "$1")/refcnt"; }
 # unload DRIVER: removes the module with its devices.
 unload() { rmmod "$(module "$1")"; }
 
+# install_driver: puts the module where modprobe finds it. In user mode the modules are the host's, so a copy of them
+# takes their place.
+install_driver() {
+	local modules=/lib/modules/$(uname -r)
+	case $KERNEL in
+	uml | umdebug)
+		cp -r "$modules" /tmp/modules && mount --bind /tmp/modules "$modules" || return
+		;;
+	esac
+	install -D "$KO" "$modules/updates/ferroce.ko" && depmod
+}
+
 has_device() { [ -e "/sys/class/infiniband/$1" ]; }
 
 # port_state DEVICE: ACTIVE, DOWN, ...

@@ -2,8 +2,9 @@
 
 //! `rdma link add`, and the registration of a driver.
 //!
-//! A [`Registration`] adds the driver's link type to the core's list, and unregisters all devices when it is
-//! dropped. The core itself handles `rdma link del`: it unregisters the device.
+//! A [`Registration`] adds the driver's link type to the core's list, and perhaps that of a driver whose place it takes
+//! ([`TakenType`]). It unregisters all devices when it is dropped. The core itself handles `rdma link del`: it
+//! unregisters the device.
 //!
 //! `newlink` cannot return an error message: the core passes the name and the netdev, not the request. A driver
 //! logs the reason of a failure.
@@ -13,48 +14,139 @@
 use crate::{
     bindings,
     ib::driver::Driver,
-    net::netdev::NetDev, //
+    net::netdev::NetDev,
+    util::exclusion::ModuleExclusion, //
 };
-use core::marker::PhantomData;
+use core::{
+    marker::PhantomData,
+    ptr, //
+};
 use kernel::{
     error::from_result,
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    types::Opaque, //
 };
 
 /// Registry of the driver `T`.
 pub type Registry<T> = super::registry::Registry<T, <T as Driver>::Common>;
 
-/// Registration of the driver as a link type.
+/// Registration of the driver, as one or two link types.
 ///
-/// Dropping it removes the link type, unregisters all devices and waits for them: afterwards the core calls no
+/// Dropping it removes the link types, unregisters all devices and waits for them: afterwards the core calls no
 /// function of the driver. May sleep.
-pub struct Registration<T: Driver>(PhantomData<T>);
+pub struct Registration<T: Driver> {
+    // Dropped in this order: no device is added when the registry is closed, and the owner of the taken type can be
+    // loaded when its type is free.
+    _taken_type: Option<LinkType<T>>,
+    _own_type: LinkType<T>,
+    _open: OpenRegistry<T>,
+    _taken: Option<TakenType>,
+}
 
 impl<T: Driver> Registration<T> {
-    /// Initialises the driver's registry, and adds its link type to the core's list.
+    /// Initialises the driver's registry, and adds its link type and perhaps a taken one to the core's list.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the driver is registered already.
-    pub fn new(module: &'static ThisModule, common: Arc<T::Common>) -> Result<Self> {
-        let mut ops: bindings::rdma_link_ops = pin_init::zeroed();
-        ops.type_ = T::LINK_TYPE.as_char_ptr();
-        ops.newlink = Some(newlink::<T>);
-        let ops = T::registry().open(module, ops, common)?;
-        // SAFETY: `ops` is complete, and part of a static that does not move. `drop` removes it from the list.
-        unsafe { bindings::rdma_link_register(ops) };
+    /// `EBUSY` if the driver is registered already, or if the core has one of the link types already; `ENOMEM`.
+    pub fn new(
+        module: &'static ThisModule,
+        common: Arc<T::Common>,
+        taken: Option<TakenType>,
+    ) -> Result<Self> {
+        // On an error what has been made is dropped in the opposite order.
+        let open = OpenRegistry::<T>::new(module, common)?;
+        let own_type = LinkType::new(T::LINK_TYPE)?;
+        let taken_type = taken
+            .as_ref()
+            .map(|taken| LinkType::new(taken.name))
+            .transpose()?;
+        Ok(Self {
+            _taken_type: taken_type,
+            _own_type: own_type,
+            _open: open,
+            _taken: taken,
+        })
+    }
+}
+
+/// The link type of another driver, which is not loaded, and cannot be loaded while this exists.
+pub struct TakenType {
+    name: &'static CStr,
+    _exclusion: ModuleExclusion,
+}
+
+impl TakenType {
+    /// Takes the link type `name` from its owner.
+    pub fn new(name: &'static CStr, owner: ModuleExclusion) -> Self {
+        Self {
+            name,
+            _exclusion: owner,
+        }
+    }
+}
+
+/// The registry of a driver, from its first link type to its last device.
+struct OpenRegistry<T: Driver>(PhantomData<T>);
+
+impl<T: Driver> OpenRegistry<T> {
+    fn new(module: &'static ThisModule, common: Arc<T::Common>) -> Result<Self> {
+        T::registry().open(module, common)?;
         Ok(Self(PhantomData))
     }
 }
 
-impl<T: Driver> Drop for Registration<T> {
+impl<T: Driver> Drop for OpenRegistry<T> {
     fn drop(&mut self) {
         let registry = T::registry();
-        // SAFETY: `new` registered these operations. The function waits for calls in progress.
-        unsafe { bindings::rdma_link_unregister(registry.link_ops()) };
         registry.unregister_all();
         registry.close();
+    }
+}
+
+/// An entry of the core's list of link types. Devices do not refer to it.
+///
+/// # Invariants
+///
+/// The operations are in the list.
+struct LinkType<T: Driver>(Pin<KBox<Opaque<bindings::rdma_link_ops>>>, PhantomData<T>);
+
+// SAFETY: Only C accesses the operations, under its own lock.
+unsafe impl<T: Driver> Send for LinkType<T> {}
+// SAFETY: As for `Send`.
+unsafe impl<T: Driver> Sync for LinkType<T> {}
+
+impl<T: Driver> LinkType<T> {
+    /// Adds the link type `name` to the core's list.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the core has a link type of that name, in which case it also warns; `ENOMEM`.
+    fn new(name: &'static CStr) -> Result<Self> {
+        let mut ops: bindings::rdma_link_ops = pin_init::zeroed();
+        ops.type_ = name.as_char_ptr();
+        ops.newlink = Some(newlink::<T>);
+        let ops = KBox::pin(Opaque::new(ops), GFP_KERNEL)?;
+        // SAFETY: The operations are complete and pinned, and their name is static. They are freed here if the core
+        // has refused them, else after `drop` has removed them from the list.
+        unsafe { bindings::rdma_link_register(ops.get()) };
+        // The core returns nothing. What it has refused it has not linked.
+        // SAFETY: The operations are valid. Other link types may be added and removed, so the pointer may change, but
+        // it does not become null.
+        let next = unsafe { ptr::read_volatile(&raw const (*ops.get()).list.next) };
+        if next.is_null() {
+            return Err(EBUSY);
+        }
+        // INVARIANT: The operations are linked.
+        Ok(Self(ops, PhantomData))
+    }
+}
+
+impl<T: Driver> Drop for LinkType<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the operations are in the list. The function waits for calls in progress.
+        unsafe { bindings::rdma_link_unregister(self.0.get()) };
     }
 }
 

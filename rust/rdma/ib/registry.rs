@@ -46,8 +46,7 @@ use kernel::{
         new_mutex,
         Arc,
         Mutex, //
-    },
-    types::Opaque, //
+    }, //
 };
 
 /// Not initialised.
@@ -72,7 +71,6 @@ pub struct Registry<T, C> {
 #[pin_data]
 struct RegistryShared<T, C> {
     module: *mut bindings::module,
-    ops: Opaque<bindings::rdma_link_ops>,
     #[pin]
     devices: Mutex<KVec<RegistryEntry<T>>>,
     /// Data that the devices share, while the driver is registered.
@@ -126,22 +124,15 @@ impl<T, C> Registry<T, C> {
         Some(unsafe { (*self.shared.get()).assume_init_ref() })
     }
 
-    /// Initialises the registry on the first call, and sets the shared data. Returns the link operations, which do
-    /// not move: the core links them into a list.
+    /// Initialises the registry on the first call, and sets the shared data.
     ///
     /// # Errors
     ///
     /// `EBUSY` if another task is initialising it, or if the driver is registered already.
-    pub(super) fn open(
-        &'static self,
-        module: &'static ThisModule,
-        ops: bindings::rdma_link_ops,
-        common: Arc<C>,
-    ) -> Result<*mut bindings::rdma_link_ops> {
+    pub(super) fn open(&'static self, module: &'static ThisModule, common: Arc<C>) -> Result {
         if self.state.cmpxchg(UNINIT, INITIALISING, Full).is_ok() {
             let init = pin_init!(RegistryShared {
                 module: module.as_ptr(),
-                ops: Opaque::new(ops),
                 devices <- new_mutex!(KVec::new(), "rdma::Registry::devices"),
                 common <- new_mutex!(None, "rdma::Registry::common"),
             });
@@ -157,7 +148,7 @@ impl<T, C> Registry<T, C> {
             return Err(EBUSY);
         }
         *slot = Some(common);
-        Ok(shared.ops.get())
+        Ok(())
     }
 
     /// Drops the contents, since a static is never dropped. All devices must be unregistered.
@@ -179,12 +170,6 @@ impl<T, C> Registry<T, C> {
     pub(crate) fn module(&self) -> *mut bindings::module {
         self.shared()
             .map_or(ptr::null_mut(), |shared| shared.module)
-    }
-
-    /// Returns the link operations, for `rdma_link_register` and `ib_device`.
-    pub(crate) fn link_ops(&self) -> *mut bindings::rdma_link_ops {
-        self.shared()
-            .map_or(ptr::null_mut(), |shared| shared.ops.get())
     }
 
     /// Adds a device over `netdev` that is about to be registered, and calls `on_inserted`. No event of the netdev

@@ -116,7 +116,6 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
             (*raw).uverbs_cmd_mask |= 1
                 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND
                 | 1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_REQ_NOTIFY_CQ;
-            (*raw).link_ops = registry.link_ops();
             let desc = T::LINK_TYPE.to_bytes();
             for (to, from) in (*raw).node_desc.iter_mut().zip(desc) {
                 *to = *from as c_char;
