@@ -99,7 +99,7 @@ ready_made() {
 	check "the settings for scripts of rdma_rxe install" apt install "$(deb ferroce-as-rxe "$NEW")"
 	for name in rdma_rxe rdma-link-rxe; do
 		check "with them, modprobe finds $name" resolves "$name"
-		check "which is ferroce, in its place" brings "ferroce.*as_rxe=1"
+		check "which is ferroce, in its place" takes_the_place "$name"
 	done
 	removal "ferroce-modules-$RELEASE" ferroce-common ferroce-as-rxe
 }

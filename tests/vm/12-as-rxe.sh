@@ -51,7 +51,8 @@ both_types() {
 	check "Both are active" within 5 eval 'port_is "$DEV" ACTIVE && port_is "$PEER_DEV" ACTIVE'
 	GID4=$(gid_index "$DEV" "$ADDR") GID6=$(gid_index "$DEV" "$ADDR6")
 	PEER_GID4=$(gid_index "$PEER_DEV" "$PEER_ADDR") PEER_GID6=$(gid_index "$PEER_DEV" "$PEER_ADDR6")
-	check "rdma link shows one of each" [ "$(rdma link show | grep -c "^link \($DEV\|$PEER_DEV\)/1 state ACTIVE")" = 2 ]
+	check "rdma link shows one of each" \
+		[ "$(rdma link show | grep -c "^link \($DEV\|$PEER_DEV\)/1 state ACTIVE")" = 2 ]
 	pingpong rc 4 -n 100
 	pingpong ud 6 -n 100
 	check_fails "An interface with a device of one type gets none of the other" add_device x rxe "$NETDEV"
