@@ -221,7 +221,7 @@ def failed():
 
 
 def _taken_back(length, expected, settings, state=None):
-    """The sender gives up, or moves to a state that ends the request; `expected`: the completion status, if any."""
+    """The sender gives up, or moves to a state that ends the request; `expected`: possible completion statuses."""
     with regions(size=HUGE, **settings) as (a, b, here, there):
         fault = userfault(there.held)
         a.mr.write(b"\x11" * length, length)
@@ -230,10 +230,10 @@ def _taken_back(length, expected, settings, state=None):
         address = fault.wanted()
         if state is not None:
             a.qp.modify(QPAttr(qp_state=state), e.IBV_QP_STATE)
-        if expected is None:
-            a.silent(0.1)
+        if expected:
+            true(a.completion(30).status in expected, "status at the sender")
         else:
-            equal(a.completion(30).status, expected, "status at the sender")
+            a.silent(0.1)
         a.mr.write(b"\x22" * length, length)
         for page in range(0, length, PAGE):
             fault.give(address + page)
@@ -250,11 +250,13 @@ def taken_back():
     """Bytes that a sender changes after its message failed are not delivered"""
     not_for_rxe("a blocked fault blocks more than its queue pair")
     for length in (1000, 20000):
-        _taken_back(length, e.IBV_WC_RNR_RETRY_EXC_ERR, {"rnr_retry": 0})
+        _taken_back(length, [e.IBV_WC_RNR_RETRY_EXC_ERR], {"rnr_retry": 0})
         for _ in range(3):
-            _taken_back(length, e.IBV_WC_RETRY_EXC_ERR, {"timeout": 1, "retry_cnt": 0})
-            _taken_back(length, e.IBV_WC_WR_FLUSH_ERR, {}, e.IBV_QPS_ERR)
-            _taken_back(length, None, {}, e.IBV_QPS_RESET)
+            # On a slow machine, the answer that the receiver is not ready may arrive before the timeout.
+            statuses = [e.IBV_WC_RETRY_EXC_ERR, e.IBV_WC_RNR_RETRY_EXC_ERR]
+            _taken_back(length, statuses, {"timeout": 1, "retry_cnt": 0, "rnr_retry": 0})
+            _taken_back(length, [e.IBV_WC_WR_FLUSH_ERR], {}, e.IBV_QPS_ERR)
+            _taken_back(length, [], {}, e.IBV_QPS_RESET)
 
 
 def held_receive():
