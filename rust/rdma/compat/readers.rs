@@ -50,12 +50,14 @@ struct ReaderState {
 
 /// Returns the state of excluded readers.
 #[cfg(not(CONFIG_PREEMPT_RT))]
+#[inline]
 fn excluded() -> impl PinInit<ReaderState> {
     ReaderState::new(order::EXCLUDED)
 }
 
 /// Returns the state of excluded readers.
 #[cfg(CONFIG_PREEMPT_RT)]
+#[inline]
 fn excluded() -> impl PinInit<ReaderState> {
     pin_init!(ReaderState {
         admitted: Atomic::new(false),
