@@ -105,12 +105,12 @@ connections() { # ADDRESS
 }
 
 # connection_times COUNT [OPTION...]: cmtime as this release has it. On one device the ends must not choose the same QP
-# numbers; the oldest makes real QPs, and has no options.
+# numbers; the oldest makes real QPs, has no options, and its server does not end.
 connection_times() {
 	case $(cmtime -h 2>&1) in
 	*controller*) managed "cmtime -L -b $ADDR -C $ADDR -c $*" "cmtime -b $PEER_ADDR -C $ADDR -c $* -q 200000" ;;
 	*base_qpn*) managed "cmtime -b $ADDR -c $*" "cmtime -s $ADDR -c $* -q 200000" ;;
-	*) managed "cmtime -b $ADDR -c $1" "cmtime -s $ADDR -c $1" ;;
+	*) STOP=1 managed "cmtime -b $ADDR -c $1" "cmtime -s $ADDR -c $1" ;;
 	esac
 }
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # rdma-core's own tests, as the distribution installs them, over a device that is its own peer. pyverbs.list names the
-# expected outcomes. PYVERBS="PATTERN..." selects tests.
+# expected outcomes. PYVERBS=PATTERN selects tests, and PYVERBS=sample those of the verbs, over an IPv4 GID only.
 #
 # machine: VM_TIMEOUT=2400
 # vm: TOPOLOGY=single VM_TIMEOUT=2400
+# vm: TOPOLOGY=single KERNEL=umdebug GUEST=bookworm VM_ENV=PYVERBS=sample
+# vm: TOPOLOGY=single KERNEL=umdebug GUEST=sid VM_ENV=PYVERBS=sample
+# long: TOPOLOGY=single KERNEL=uml GUEST=bookworm
+# long: TOPOLOGY=single KERNEL=uml GUEST=sid
 
 . "$VM_LIB"
 
@@ -24,5 +28,10 @@ if [ "${RELEASE%%.*}" -lt 56 ]; then
 	ln -s /tmp/sysfs/* "$sysfs/"
 	mkdir -p "$sysfs/device/net/$NETDEV"
 fi
+gids="IPv4=$GID4 IPv6=$GID6"
+if [ "${PYVERBS-}" = sample ]; then
+	PYVERBS="test_atomic. test_cq. test_cqex. test_device.Dev test_mr. test_odp. test_pd. test_qp. test_qpex. CMTestCase"
+	gids="IPv4=$GID4"
+fi
 exec python3 run_pyverbs.py /tmp/tests pyverbs.list "$DRIVER,$RELEASE,${KERNEL/umdebug/uml}" "$DEV" \
-	"IPv4=$GID4" "IPv6=$GID6" ${PYVERBS:+-- $PYVERBS}
+	$gids ${PYVERBS:+-- $PYVERBS}
