@@ -30,7 +30,8 @@ if [ "${RELEASE%%.*}" -lt 56 ]; then
 fi
 gids="IPv4=$GID4 IPv6=$GID6"
 if [ "${PYVERBS-}" = sample ]; then
-	PYVERBS="test_atomic. test_cq. test_cqex. test_device.Dev test_mr. test_odp. test_pd. test_qp. test_qpex. CMTestCase"
+	PYVERBS="test_atomic. test_cq. test_cqex. test_device.Dev test_mr. test_odp. test_pd. test_qp. test_qpex."
+	PYVERBS+=" CMTestCase"
 	gids="IPv4=$GID4"
 fi
 exec python3 run_pyverbs.py /tmp/tests pyverbs.list "$DRIVER,$RELEASE,${KERNEL/umdebug/uml}" "$DEV" \
