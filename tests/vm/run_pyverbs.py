@@ -32,8 +32,8 @@ Result = collections.namedtuple("Result", "outcome text seconds")
 
 
 def holds(where, facts):
-    """Returns whether all conditions of an entry hold: `any`, a driver, a kernel, or a range of releases (`44`, `-56`,
-    `57-`).
+    """Returns whether all conditions of an entry hold: `any`, a driver, a kernel, `!` and a kernel, or a range of
+    releases (`44`, `-56`, `57-`).
     """
     driver, release, kernel = facts.split(",")
     for condition in where.split(","):
@@ -41,6 +41,9 @@ def holds(where, facts):
             first, dash, last = condition.partition("-")
             low, high = int(first or 0), int(last or (1000 if dash else first))
             if not low <= int(release.split(".")[0]) <= high:
+                return False
+        elif condition[0] == "!":
+            if condition[1:] == kernel:
                 return False
         elif condition not in ("any", driver, kernel):
             return False
