@@ -28,7 +28,7 @@ dir=$("$SRC/scripts/kernel.sh" -k "$kernel")
 read -ra args <<<"$(make_arguments "$kernel" "$dir/build")"
 # Our own kernels are built like the stock kernel that they were made from.
 stock=$dir
-[ "$kernel" = stock ] || stock=$(FLAVOUR=amd64 "$SRC/scripts/kernel.sh")
+[ "$kernel" = stock ] || stock=$(base_kernel)
 TOOLCHAIN=$(toolchain_of "$(<"$stock/release")")
 export TOOLCHAIN
 # Modules of user-mode Linux lie anywhere in its address space.

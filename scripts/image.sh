@@ -126,6 +126,7 @@ made() {
 	if [ ! -d "$dir" ]; then
 		lock image
 		if [ ! -d "$dir" ]; then
+			say IMAGE "a file system of the guest${VM_IMAGE:+ ($VM_IMAGE)}, about 30 s"
 			as_root rm -rf "$dir.new"
 			mkdir "$dir.new"
 			"$SRC/scripts/in-root.sh" "$SRC/scripts/image.sh" "${@//@/"$dir.new"}" \
@@ -141,7 +142,7 @@ made() {
 kernel=$("$SRC/scripts/kernel.sh" -k "${1:-stock}")
 # Our own kernels take the tests of the stock kernel that they were made from.
 tree=$kernel/build
-[ -d "$tree/tools/testing/selftests/net/rds" ] || tree=$(FLAVOUR=amd64 "$SRC/scripts/kernel.sh")/build
+[ -d "$tree/tools/testing/selftests/net/rds" ] || tree=$(base_kernel)/build
 ARCH=$(architecture_of "$(<"$kernel/release")")
 export ARCH VM_IMAGE=${VM_IMAGE-}
 guest=$("$SRC/scripts/toolchain.sh" "${VM_IMAGE:-guest}")

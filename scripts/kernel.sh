@@ -151,26 +151,12 @@ unpack() { # RELEASE DIRECTORY
 }
 
 prepare() { # RELEASE DIRECTORY
-	local headers=$2/x/usr/src/linux-headers-$1 log=$2/prepare.log
-	[ -e "$headers/.config" ] || die "no .config in the headers package of $1"
-	check_config "$1" "$headers/.config"
+	local headers=$2/x/usr/src/linux-headers-$1 log=$2/prepare.log said
+	said=$("$IN" "$SRC/scripts/kernel-needs.sh" "$headers" 2>&1) || die "${said#ferroce: }; or choose another KVER"
 	say RUST "the kernel's Rust crates for $1, about 80 s on 2 cores"
 	"$IN" "$SRC/scripts/rust-metadata.sh" "$2/build" "$headers" </dev/null >"$log" 2>&1 ||
 		{ tail -n 20 "$log" >&2; die "see $log"; }
 	rm -rf "$2/x" "$2/debs"
-}
-
-# check_config RELEASE CONFIG: the kernel has what ferroce needs, and we have its compiler.
-check_config() {
-	local option wanted have
-	for option in RUST INFINIBAND INFINIBAND_USER_ACCESS INFINIBAND_ADDR_TRANS; do
-		grep -q "^CONFIG_$option=[ym]" "$2" || die "kernel $1 was configured without CONFIG_$option"
-	done
-	wanted=$(sed -n 's/^CONFIG_RUSTC_VERSION=//p' "$2")
-	have=$("$IN" rustc --version | sed -E 's/^rustc ([0-9]+)\.([0-9]+)\.([0-9]+).*/\1 \2 \3/')
-	have=$(printf '%d%03d%02d' $have)
-	[ "$wanted" = "$have" ] || die "kernel $1 was built by rustc $wanted, and $TOOLCHAIN has $have:" \
-		"the archive has moved on; choose another KVER"
 }
 
 case ${1-}${2-} in

@@ -80,6 +80,8 @@ try_kernel() {
 		release=$(<"$kernel/release")
 		rustc=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="rustc \([^ ]*\) .*/\1/p' "$kernel/build/.config")
 		name=$release
+		# What the name of an archive stood for is not looked up again.
+		KVER=${release%%-*}
 		if step "$name: loads" run 10-link; then loads=yes; fi
 		if step "$name: smoke" run 00-smoke; then smoke=yes; fi
 		for script in $SUITE_SCRIPTS; do
@@ -108,8 +110,7 @@ case ${1-} in
 --all) shift ;;
 '') write=1 ;;
 esac
-[ $# -gt 0 ] || mapfile -t chosen < <(kernels)
-[ $# -eq 0 ] || chosen=("$@")
+if [ $# -gt 0 ]; then chosen=("$@"); else mapfile -t chosen < <(kernels); fi
 echo "# kernels: ${chosen[*]}"
 for kernel in "${chosen[@]}"; do
 	[[ $kernel == */* ]] || die "a kernel is KVER/FLAVOUR, for example $KVER_DEFAULT/amd64, not '$kernel'"

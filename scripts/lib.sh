@@ -40,6 +40,26 @@ debian_mirror() {
 	fi
 }
 
+# debian_root DIRECTORY LOG PACKAGES MMDEBSTRAP-ARGUMENT...: makes a root of Debian there. The arguments are options,
+# the release, `-` and sources. A mirror may lag behind, so that its lists have expired; they are signed all the same.
+debian_root() {
+	local new=$1 log=$2 packages=$3
+	shift 3
+	need mmdebstrap mmdebstrap
+	need unshare util-linux
+	as_root rm -rf "$new"
+	mkdir "$new"
+	# A tar stream rather than a directory: the unpacking user owns the files, and
+	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power
+	# cut before the root has its name, so dpkg need not wait for the disk.
+	if ! mmdebstrap --dpkgopt=force-unsafe-io --aptopt='Acquire::Check-Valid-Until "false"' \
+		--include="${packages// /,}" --format=tar "$@" 2>"$log" </dev/null |
+		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
+		tail -n 20 "$log" >&2
+		die "cannot make the root; the whole log is $log"
+	fi
+}
+
 # apt_install COMMAND PACKAGE: unless another process has done so meanwhile.
 apt_install() {
 	command -v "$1" >/dev/null && return
@@ -85,6 +105,10 @@ make_arguments() {
 	umdebug) echo ARCH=um LLVM=1 ;;
 	esac
 }
+
+# base_kernel: the directory of the stock kernel that our own are made from. Its flavour is only a configuration, which
+# theirs replaces.
+base_kernel() { FLAVOUR=amd64 "$SRC/scripts/kernel.sh"; }
 
 # flavour: prints FLAVOUR as Debian calls it; `cloud` and `rt` are those of amd64, `16k` that of arm64.
 flavour() {

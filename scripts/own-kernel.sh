@@ -104,8 +104,7 @@ umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=20 
 esac
 read -ra args <<<"$(make_arguments "$name")"
 
-# Its flavour is only a configuration, which ours replaces.
-stock=$(FLAVOUR=amd64 "$SRC/scripts/kernel.sh")
+stock=$(base_kernel)
 TOOLCHAIN=$(toolchain_of "$(<"$stock/release")")
 export TOOLCHAIN
 root=$("$SRC/scripts/toolchain.sh")

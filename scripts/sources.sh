@@ -37,7 +37,8 @@ sources() {
 	local script=
 	[ -n "$2" ] || return 0
 	case $3 in vm/*) script=${3%%:*} script=tests/$script.sh ;; esac
-	key "${KVER-} ${DRIVER-} ${PEER_DRIVER-} ${TOPOLOGY-} ${QUICK-} ${VM_ENV-} ${VM_CMDLINE-} ${FUZZ_SECONDS-}" \
+	key "${KVER-} ${FLAVOUR-} ${GUEST-} ${DRIVER-} ${PEER_DRIVER-} ${TOPOLOGY-} ${QUICK-} ${VM_ENV-}" \
+		"${VM_CMDLINE-} ${FUZZ_SECONDS-}" \
 		"$(awk -v script="$script" '
 			NR == FNR { if ($1 == script) mine[$2]; else others[$2]; next }
 			script && $2 ~ /^tests\/(bench|fuzz|host|loom)\// { next }

@@ -53,27 +53,14 @@ stand_in() {
 }
 
 build() {
-	local new=$root.new log=$CACHE/root.log mirror options=(--variant=minbase)
-	need mmdebstrap mmdebstrap
-	need unshare util-linux
-	as_root rm -rf "$new"
+	local new=$root.new mirror options=(--variant=minbase)
 	say ROOT "Debian $suite with $what, about a minute"
-	mkdir "$new"
 	# Without one, mmdebstrap takes its own default.
 	mirror=$(debian_mirror)
-	# A tar stream rather than a directory: the unpacking user owns the files, and
-	# mmdebstrap's own user namespace need not reach the cache. Nothing must survive a power
-	# cut before the root has its name, so dpkg need not wait for the disk.
 	if [ "$arch" != amd64 ]; then
 		options=(--variant=extract "--architectures=$arch" --include='?essential')
 	fi
-	if ! mmdebstrap "${options[@]}" --dpkgopt=force-unsafe-io --aptopt='Acquire::Check-Valid-Until "false"' \
-		--include="${packages// /,}" --format=tar \
-		"$suite" - ${mirror:+"$mirror"} 2>"$log" </dev/null |
-		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
-		tail -n 20 "$log" >&2
-		die "cannot make the root; the whole log is $log"
-	fi
+	debian_root "$new" "$CACHE/root.log" "$packages" "${options[@]}" "$suite" - ${mirror:+"$mirror"}
 	[ "$arch" = amd64 ] || stand_in "$new"
 	as_root mv "$new" "$root"
 }

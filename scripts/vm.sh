@@ -58,7 +58,7 @@ umdebug) SLOWNESS=2 ;;
 *)
 	SLOWNESS=1
 	# QEMU emulates this architecture at half the speed.
-	[[ ${KVER-}-${FLAVOUR-} != *@(arm64|16k)* ]] || SLOWNESS=2
+	[ "$(architecture_of "${KVER-}-$(flavour)")" = amd64 ] || SLOWNESS=2
 	;;
 esac
 seconds=$((${VM_TIMEOUT:-600} * SLOWNESS))

@@ -20,25 +20,16 @@ depends() {
 }
 
 build() {
-	local new=$root.new log=$CACHE/machine.log mirror archive sources=()
-	need mmdebstrap mmdebstrap
-	as_root rm -rf "$new"
+	local mirror archive sources=()
 	say ROOT "a Debian machine with kernel $release, about two minutes"
-	mkdir "$new"
 	# From where the toolchain root came.
 	mirror=$(sed -n "s|^deb \(\[[^]]*\] \)\?\([^ ]*\) $SUITE .*|\2|p" \
 		"$(TOOLCHAIN=$SUITE "$SRC/scripts/toolchain.sh")/etc/apt/sources.list" | sed -n 1p)
 	for archive in "$suite" $archives; do
 		[ "$archive" = "$suite" ] && [ "${#sources[@]}" -gt 0 ] || sources+=("deb $mirror $archive main")
 	done
-	# As in toolchain.sh: a stream, so that the unpacking user owns the files.
-	if ! mmdebstrap --variant=minbase --dpkgopt=force-unsafe-io --include="${packages// /,}" --format=tar \
-		"$suite" - "${sources[@]}" 2>"$log" </dev/null |
-		as_root tar -x --numeric-owner -C "$new" --exclude='./dev/*' 2>>"$log"; then
-		tail -n 20 "$log" >&2
-		die "cannot make the root; the whole log is $log"
-	fi
-	as_root mv "$new" "$root"
+	debian_root "$root.new" "$CACHE/machine.log" "$packages" --variant=minbase "$suite" - "${sources[@]}"
+	as_root mv "$root.new" "$root"
 }
 
 release=$(<"$("$SRC/scripts/kernel.sh")/release")

@@ -215,7 +215,7 @@ macro_rules! impl_readers {
     ($name:ident) => {
         pub(crate) struct $name(ReaderState);
 
-        impl crate::Readers for $name {
+        impl $crate::Readers for $name {
             fn new_excluded() -> Self {
                 Self(excluded())
             }
