@@ -4,7 +4,8 @@
 # check-package.sh: installs, upgrades and removes the packages in the root of a Debian machine (see
 # scripts/package/machine.sh) without booting it: runs tests/package/chroot.sh there, at native speed.
 # check-package.sh --boot: the same on the machine booted, with its own kernel and systemd, in QEMU: runs
-# tests/package/guest.sh, which reboots once. BUILD_ALL=1 lets the guest build the metadata of the kernel's crates, too.
+# tests/package/guest.sh, which reboots once. The first installation is done before it boots, since a build takes half
+# an hour under emulation, and the upgrade after. BUILD_ALL=1 lets the guest do all of it.
 #
 # What is written goes to an overlay or a temporary image. The metadata of the kernel's crates is built by the package
 # once, and kept in the cache for the next time. PACKAGE_OUT=DIRECTORY keeps what the guest said and its kernel's log.
@@ -35,17 +36,20 @@ mount_machine() {
 	mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/workdir$options" overlay "$2/machine"
 }
 
-enter_machine() { # WORK
+enter_machine() { # WORK SCRIPT
 	mount_dev "$1/machine/dev"
 	mount --rbind /proc "$1/machine/proc"
 	mount -t tmpfs run "$1/machine/run"
 	mount --bind "$1/srv" "$1/machine/srv"
-	exec chroot "$1/machine" /bin/bash /srv/chroot.sh
+	exec chroot "$1/machine" /bin/bash "/srv/$2"
 }
 
 # make_image WORK: the machine's disk, with the test as a service of its systemd.
 make_image() {
 	local units=$1/machine/etc/systemd/system
+	if [ -z "${BUILD_ALL-}" ]; then
+		unshare --mount --propagation private "$SRC/scripts/check-package.sh" --inside seed "$@"
+	fi
 	cp -r "$1/srv/." "$1/machine/srv/"
 	mkdir -p "$units/multi-user.target.wants"
 	cp "$1/srv/guest.service" "$units/ferroce-test.service"
@@ -69,11 +73,11 @@ boot_machine() {
 }
 
 if [ "${1-}" = --inside ]; then
-	release=$(<"$4/srv/release")
-	mount_machine "$3" "$4"
+	release=$(<"$3/srv/release")
+	[ "$2" = seed ] || mount_machine "$4" "$3"
 	case $2 in
-	chroot) enter_machine "$4" ;;
-	boot) make_image "$4" ;;
+	chroot | seed) enter_machine "$3" "$2.sh" ;;
+	boot) make_image "$3" ;;
 	esac
 	exit
 fi
@@ -97,7 +101,8 @@ echo "$VERSION" >"$work/srv/version"
 PACKAGE_VERSION=0.0.9 "$SRC/scripts/package.sh" --sources "$work/srv/debs" >/dev/null
 tree=$CACHE/metadata-$(key "$root" "$(cat "$SRC/scripts/rust-metadata.sh" "$SRC/scripts/package/dkms-build.sh")")
 if [ -e "$tree" ] && [ -z "${BUILD_ALL-}" ]; then cp "$tree" "$work/srv/tree.tar"; fi
-as_root env FERROCE_CACHE="$CACHE" "$SRC/scripts/check-package.sh" --inside "$how" "$root" "$work" </dev/null
+export BUILD_ALL=${BUILD_ALL-}
+as_root env FERROCE_CACHE="$CACHE" "$SRC/scripts/check-package.sh" --inside "$how" "$work" "$root" </dev/null
 if [ -e "$work/srv/tree.new" ]; then mv "$work/srv/tree.new" "$tree"; fi
 [ "$how" = boot ] || exit 0
 

@@ -44,12 +44,11 @@ pingpong() {
 }
 
 installation() {
-	snapshot /srv/before
-	use_tree
-	echo "# installation begins after $(cut -d ' ' -f 1 /proc/uptime) s"
-	check "apt installs it" install_dkms "$OLD"
-	echo "# installation has ended after $(cut -d ' ' -f 1 /proc/uptime) s"
-	[ ! -e /srv/verbose ] || sed 's/^/# /' "$LOG"
+	if [ ! -e /srv/before ]; then
+		snapshot /srv/before
+		check "apt installs it" install_dkms "$OLD"
+		sed 's/^/# /' "$LOG"
+	fi
 	check "DKMS has built it" dkms_has_only "$OLD"
 	check "and signed it" signed_by_dkms
 	check "enabling the service adds a device" systemctl enable --now "$SERVICE"
@@ -111,6 +110,7 @@ settings() {
 
 upgrade() {
 	check "apt upgrades it" install_dkms "$NEW"
+	sed 's/^/# /' "$LOG"
 	check "and says that the old one stays loaded" grep "ferroce $OLD stays loaded" "$SAID"
 	check "DKMS has replaced it" dkms_has_only "$NEW"
 	check "the device has stayed" device_on fr0 eth0
@@ -123,6 +123,7 @@ upgrade() {
 
 removal() {
 	check "apt purges it" apt purge ferroce-dkms ferroce-common
+	sed 's/^/# /' "$LOG"
 	check "and its device is gone" no_device
 	check "the module can be unloaded" modprobe -r ferroce
 	snapshot /srv/after

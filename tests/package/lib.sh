@@ -69,7 +69,10 @@ dkms_has_only() { # VERSION
 signed_by_dkms() { modinfo -k "$RELEASE" -F signer ferroce | grep .; }
 resolves() { modprobe -S "$RELEASE" --show-depends "$1" | tee /dev/stderr | grep -q '/ferroce\.ko'; } # NAME
 brings() { modprobe -S "$RELEASE" --show-depends ferroce | grep "/$1\.ko"; } # MODULE
-described() { [ "$(modinfo -k "$RELEASE" -p ferroce | grep -c '^[a-z_]*:.')" = 3 ]; }
+# described: every parameter has a text.
+described() {
+	modinfo -k "$RELEASE" -p ferroce | grep ':[A-Z]' && ! modinfo -k "$RELEASE" -p ferroce | grep -v ':[A-Z]'
+}
 # takes_the_place NAME: modprobe loads ferroce for it, with the parameter.
 takes_the_place() { modprobe -S "$RELEASE" --show-depends "$1" | grep '/ferroce\.ko.* as_rxe=1'; }
 gone() { for path; do [ ! -e "$path" ] || { ls -ld "$path"; return 1; }; done; } # PATH...

@@ -1,0 +1,10 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The first installation on a machine that will be booted. Run in its root by scripts/check-package.sh.
+
+. /srv/lib.sh
+
+snapshot /srv/before
+use_tree
+install_dkms "$OLD"
