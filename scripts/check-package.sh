@@ -62,6 +62,8 @@ make_image() {
 # boot_machine WORK: until it powers itself off. Fails if it did not.
 boot_machine() {
 	local accelerator=(-accel tcg,thread=multi -cpu max)
+	IMAGE=$("$SRC/scripts/image.sh")
+	machine_kernel stock
 	[ "$(accelerator)" != kvm ] || accelerator=(-accel kvm -cpu host)
 	: >"$1/tap"
 	timeout "$GUEST_SECONDS" qemu-system-x86_64 -nodefaults -no-user-config -display none "${accelerator[@]}" \
