@@ -37,9 +37,9 @@ gid_index() { grep -l 'ffff:0a09:0001' /sys/class/infiniband/fr_eth0/ports/1/gid
 pingpong() {
 	rm -f /tmp/pingpong
 	(
-		ibv_rc_pingpong -d fr_eth0 -g "$(gid_index)" -n "$1" &
+		ibv_rc_pingpong -d fr_eth0 -g "$(gid_index)" -n "$1" >/tmp/server 2>&1 &
 		sleep 5
-		ibv_rc_pingpong -d fr_eth0 -g "$(gid_index)" -n "$1" 10.9.0.1 && wait $! && touch /tmp/pingpong
+		ibv_rc_pingpong -d fr_eth0 -g "$(gid_index)" -n "$1" 10.9.0.1 >/tmp/client 2>&1 && wait $! && touch /tmp/pingpong
 	) &
 }
 
@@ -134,7 +134,7 @@ removal() {
 if [ ! -e /srv/count ]; then
 	installation
 	echo "$NUMBER" >/srv/count
-	systemctl reboot
+	systemctl reboot 2>/dev/null
 else
 	NUMBER=$(cat /srv/count)
 	boot
@@ -144,5 +144,5 @@ else
 	upgrade
 	removal
 	echo "1..$NUMBER"
-	systemctl poweroff
+	systemctl poweroff 2>/dev/null
 fi
