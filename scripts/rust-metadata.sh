@@ -32,11 +32,11 @@ check_symbols() {
 }
 
 # check_options: a tool that is missing here, such as pahole, changes options, and with them structures. Those that only
-# say what the tools can do may differ.
+# say what the tools can do may differ, and the vDSO for 32-bit programs, which needs a compiler of its own.
 check_options() {
 	local changed
 	changed=$(diff "$headers/include/config/auto.conf" "$source/include/config/auto.conf" |
-		sed -n -E -e '/VERSION|_HAS_|_HAVE_|SUPPORTS|CAN_LINK/d' -e 's/^[<>] //p') || true
+		sed -n -E -e '/VERSION|_HAS_|_HAVE_|SUPPORTS|CAN_LINK|COMPAT_VDSO/d' -e 's/^[<>] //p') || true
 	[ -z "$changed" ] || die "this machine's tools change the configuration of kernel $release:" \
 		"$(head -n 3 <<<"$changed" | tr '\n' ' ')"
 }

@@ -86,7 +86,7 @@ removal() { # PACKAGE...
 	check "apt removes it" apt remove "$@"
 	check "and the module" gone "/lib/modules/$RELEASE/updates"
 	check "and what was built for the kernel" gone /var/lib/ferroce
-	check "apt purges it" apt purge "$@"
+	check "dpkg purges it" dpkg --purge "$@"
 	snapshot /tmp/after
 	check "no file is left" unchanged /tmp/before /tmp/after
 }
