@@ -21,8 +21,6 @@ SUITE_SCRIPTS="20-pingpong 26-headers 42-srq 43-cq 45-transport 46-odp 48-window
 60-netdev-events"
 LOGS=$SRC/build/kernels
 OUT=$SRC/Documentation/kernels.inc
-number=0
-failed=0
 
 # kernels: KVER/FLAVOUR of each.
 kernels() {
@@ -39,21 +37,19 @@ sample() {
 	echo "${all[${SAMPLE:-$(($(date +%s) / 86400))} % ${#all[@]}]}"
 }
 
-# step NAME COMMAND...: a line of KTAP; returns whether it passed.
+# step NAME COMMAND...: a line of KTAP without its number; returns whether it passed.
 step() {
 	local name=$1 log=$LOGS/${1//[ \/:]/-}.log
 	shift
-	number=$((number + 1))
 	if "$@" </dev/null >"$log" 2>&1; then
-		echo "ok $number $name"
+		echo "ok $name"
 		return
 	fi
 	if [ "$canary" = 1 ]; then
-		echo "ok $number $name # SKIP a canary, which failed:" \
+		echo "ok $name # SKIP a canary, which failed:" \
 			"$(grep -m 1 -E 'error|^not ok|ferroce:' "$log" || tail -n 1 "$log")"
 	else
-		failed=1
-		echo "not ok $number $name"
+		echo "not ok $name"
 		{ grep -E -A 8 '^ *error|^(\[[ab]\] )?not ok' "$log" || true; tail -n 15 "$log"; } | sed 's/^/# /'
 	fi
 	return 1
@@ -62,14 +58,15 @@ step() {
 # run SCRIPT: with the settings of its first run.
 run() {
 	local file=$SRC/tests/vm/$1.sh
-	# Of another kernel, or for machines of its own.
-	env -u FERROCE_KO $(sed -n -E 's/^# vm: *(alone)?//p' "$file" | sed -n 1p | sed 's/KERNEL=[a-z]*//') \
+	env $(sed -n -E 's/^# vm: *(alone)?//p' "$file" | sed -n 1p | sed 's/KERNEL=[a-z]*//') \
 		"$SRC/scripts/vm.sh" "$file"
 }
 
-# try_kernel KVER FLAVOUR: writes a line of the table to $LOGS/table.
+# try_kernel KVER FLAVOUR: prints KTAP without numbers, and writes a line of the table to $LOGS/KVER-FLAVOUR.row.
 try_kernel() {
 	local started=$SECONDS builds=no loads=- smoke=- passed=0 all=0 kernel release rustc name script
+	# Of another kernel.
+	unset FERROCE_KO
 	export KVER=$1 FLAVOUR=$2
 	canary=0
 	[ "$1" != experimental ] || canary=1
@@ -82,6 +79,8 @@ try_kernel() {
 		name=$release
 		# What the name of an archive stood for is not looked up again.
 		KVER=${release%%-*}
+		FERROCE_KO=$("$SRC/scripts/build.sh" --objects)/rust/ferroce.ko
+		export FERROCE_KO
 		if step "$name: loads" run 10-link; then loads=yes; fi
 		if step "$name: smoke" run 00-smoke; then smoke=yes; fi
 		for script in $SUITE_SCRIPTS; do
@@ -90,33 +89,41 @@ try_kernel() {
 		done
 	fi
 	printf '"%s","%s",%s,%s,%s,"%s",%s\n' "${release:-$1-$2}" "${rustc:--}" "$builds" "$loads" "$smoke" \
-		"$passed of $all" "$(((SECONDS - started + 59) / 60))" >>"$LOGS/table"
+		"$passed of $all" "$(((SECONDS - started + 59) / 60))" >"$LOGS/$1-$2.row"
 }
+
+# table: the lines, in the order of KERNEL_TABLE.
+table() { for kernel in "${chosen[@]}"; do cat "$LOGS/${kernel/\//-}.row"; done; }
 
 write_table() {
 	{
 		echo '.. SPDX-License-Identifier: GPL-2.0'
 		echo ".. Written by scripts/kernels.sh on $(date +%F)."
 		printf '\n.. csv-table::\n   :header: %s\n\n' 'Kernel,rustc,builds,loads,smoke,short suite,minutes'
-		sed 's/^/   /' "$LOGS/table"
+		table | sed 's/^/   /'
 	} >"$OUT"
 }
 
 rm -rf "$LOGS"
 mkdir -p "$LOGS"
-: >"$LOGS/table"
 case ${1-} in
 --sample) set -- "$(sample)" ;;
 --all) shift ;;
 '') write=1 ;;
 esac
 if [ $# -gt 0 ]; then chosen=("$@"); else mapfile -t chosen < <(kernels); fi
-echo "# kernels: ${chosen[*]}"
 for kernel in "${chosen[@]}"; do
 	[[ $kernel == */* ]] || die "a kernel is KVER/FLAVOUR, for example $KVER_DEFAULT/amd64, not '$kernel'"
-	try_kernel "${kernel%%/*}" "${kernel#*/}"
 done
-echo "1..$number"
+echo "# kernels: ${chosen[*]}"
+# As many at once as there are processors. What each prints is shown when it ends.
+for kernel in "${chosen[@]}"; do
+	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+	{
+		try_kernel "${kernel%%/*}" "${kernel#*/}" >"$LOGS/${kernel/\//-}.tap"
+		cat "$LOGS/${kernel/\//-}.tap"
+	} &
+done | awk '/^(not )?ok / { sub(/ok /, "ok " ++number " ") } { print; fflush() } END { print "1.." number }'
 [ -z "${write-}" ] || write_table
-column -t -s , "$LOGS/table" | tr -d '"' >&2
-exit "$failed"
+table | column -t -s , | tr -d '"' >&2
+! grep -q '^not ok' "$LOGS"/*.tap
