@@ -9,19 +9,22 @@ export KVER FLAVOUR GUEST FERROCE_CACHE VM_TIMEOUT
 export DRIVER PEER_DRIVER TOPOLOGY QUICK WHAT RESUME
 
 KERNEL ?= stock
+# A kernel's modules are built by the compiler that built the kernel.
+CLANG = $(if $(shell grep -sx CONFIG_CC_IS_CLANG=y $(KDIR)/include/config/auto.conf),LLVM=1)
 
 all: ## build ferroce.ko
 ifdef KDIR
 	@scripts/kernel-needs.sh $(KDIR)
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) modules
 	cp rust/ferroce.ko .
 else
+	@[ $(KERNEL)$(KVER)$(FLAVOUR) != stock ] || scripts/kernel.sh --running
 	@scripts/build.sh -k $(KERNEL)
 endif
 
 install: ## put module, service and manual where they are looked for
 ifdef KDIR
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) modules_install
 else
 	@scripts/package.sh --install
 endif

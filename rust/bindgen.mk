@@ -5,27 +5,16 @@
 #
 # What to declare, and how, is in rdma/bindgen_parameters; the headers are those that
 # rdma/bindings_helper.h includes. Every structure that the kernel's bindings crate knows whole is
-# taken from there and not declared twice, so that a `net_device` of ours is a `net_device` of
-# the kernel crate and needs no cast.
+# taken from there (see bindgen.sh) and not declared twice, so that a `net_device` of ours is a
+# `net_device` of the kernel crate and needs no cast.
 
 bindings := $(obj)/rdma/bindings_generated.rs
 
 # rdma/bindings.rs includes the file by this name, wherever the objects are put.
 export FERROCE_BINDINGS := $(abspath $(bindings))
 
-# The type names that the kernel crate defines whole; an opaque one has the sole field `_unused`.
-# objtree is the kernel's here: out-of-tree modules see it as an absolute path.
-kernel_bindings := $(objtree)/rust/bindings/bindings_generated.rs
-kernel_types     = $(shell awk '/^pub (struct|union) / { name = $$3; sub(/[^A-Za-z0-9_].*/, "", name); next } \
-	name { if ($$1 != "_unused:") print name; name = "" }' $(kernel_bindings) | sort -u)
-
-empty :=
-space := $(empty) $(empty)
-
-# Regular expressions are quoted for the shell. The attributes that the kernel puts on a few enums
-# need a feature that modules may not use; those enums are the kernel crate's anyway.
-bindgen_parameters = $(shell sed -n -e '/cfi_encoding/d' -e "s/^\(--[a-z-]*\) \(.*\)/\1 '\2'/p" \
-	$(srctree)/rust/bindgen_parameters $(src)/rdma/bindgen_parameters)
+# Regular expressions are quoted for the shell.
+bindgen_parameters = $(shell sed -n "s/^\(--[a-z-]*\) \(.*\)/\1 '\2'/p" $(src)/rdma/bindgen_parameters)
 
 bindgen_target_arm64 := aarch64-linux-gnu
 bindgen_target_um    := x86_64-linux-gnu
@@ -40,13 +29,12 @@ bindgen_cflags = -Wp,-MMD,$(depfile) $(NOSTDINC_FLAGS) $(LINUXINCLUDE) \
 	-D__BINDGEN__ -DMODULE
 
 quiet_cmd_bindgen = BINDGEN $@
-      cmd_bindgen = bindgen $< $(bindgen_parameters) \
-	--blocklist-type '$(subst $(space),|,$(strip $(kernel_types)))' \
+      cmd_bindgen = $(src)/bindgen.sh $@ '$(RUSTC) $(KBUILD_RUSTFLAGS) -L $(objtree)/rust/' $< $(bindgen_parameters) \
 	--raw-line 'pub use kernel::bindings::*;' \
 	--rust-target 1.85 --use-core --ctypes-prefix ffi --no-layout-tests --no-debug '.*' \
-	--enable-function-attribute-detection -o $@ -- $(bindgen_cflags)
+	--enable-function-attribute-detection -- $(bindgen_cflags)
 
-$(bindings): $(src)/rdma/bindings_helper.h $(src)/rdma/bindgen_parameters FORCE
+$(bindings): $(src)/rdma/bindings_helper.h $(src)/rdma/bindgen_parameters $(src)/bindgen.sh FORCE
 	$(call if_changed_dep,bindgen)
 
 $(obj)/rdma/lib.o: $(bindings)

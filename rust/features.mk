@@ -15,7 +15,11 @@ crate_has = $(shell printf '%s' 'extern crate core; use kernel as _; $(2)' | \
 	--extern kernel --extern pin_init --crate-type rlib --crate-name probe --emit=metadata=- \
 	-Awarnings - >/dev/null 2>&1 && echo --cfg=has_$(1))
 
+# The kernel's macro reads this file, unless branches are not patched at all.
+static_branch = $(if $(CONFIG_JUMP_LABEL),$(wildcard $(objtree)/rust/kernel/generated_arch_static_branch_asm.rs),y)
+
 features_cfg := \
+	$(if $(static_branch),--cfg=has_static_branch) \
 	$(call header_has,hmm_unlocked_fault,linux/hmm.h,hmm_range_fault_unlocked_timeout) \
 	$(call header_has,srq_buffer_attr,uapi/rdma/ib_user_ioctl_cmds.h,UVERBS_ATTR_CREATE_SRQ_BUF_UMEM) \
 	$(call crate_has,raw_init,use pin_init::raw_init;) \

@@ -52,7 +52,9 @@ if [ "$found" != "$wanted" ]; then
 		fi)"
 fi
 missing=
-for pair in bindgen:bindgen make:make gcc:gcc; do
+compilers=gcc:gcc
+! grep -qx CONFIG_CC_IS_CLANG=y "$config" || compilers="clang:clang ld.lld:lld llvm-objcopy:llvm"
+for pair in bindgen:bindgen make:make $compilers; do
 	command -v "${pair%:*}" >/dev/null || missing+=" ${pair#*:}"
 done
 [ -z "$missing" ] || die "tools are missing; apt install$missing"

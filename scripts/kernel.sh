@@ -48,6 +48,21 @@ running() {
 	done
 }
 
+# say_running: tells, in a line, if the kernel that runs here is not the one that is built for without KVER, and what to
+# do about it.
+say_running() {
+	local release said tree
+	release=$(uname -r)
+	tree=/lib/modules/$release/build
+	[ -z "$(running)" ] || return 0
+	if [ ! -e "$tree" ]; then
+		said="it is none of Debian's from $KVER_MIN on, and there is no $tree"
+	elif said=$("$SRC/scripts/kernel-needs.sh" "$tree" 2>&1); then
+		said="for this one: make KDIR=$tree"
+	fi
+	echo "ferroce: this builds for kernel $KVER_DEFAULT, not for the running $release: ${said#ferroce: }" >&2
+}
+
 new_enough() { # KVER
 	[ "$(printf '%s\n' "$KVER_MIN" "${1%%+*}" | sort -V | head -n 1)" = "$KVER_MIN" ]
 }
@@ -160,6 +175,10 @@ prepare() { # RELEASE DIRECTORY
 }
 
 case ${1-}${2-} in
+--running)
+	say_running
+	exit
+	;;
 '' | -kstock) ;;
 -k*) exec "$SRC/scripts/own-kernel.sh" "$2" ;;
 *) die "usage: kernel.sh [-k KERNEL]" ;;

@@ -61,8 +61,8 @@ trim() {
 	(
 		cd "$1"
 		srctree=. SRCARCH=$arch CC=gcc HOSTCC=gcc sh scripts/package/install-extmod-build "$2"
-		find rust \( -name '*.rmeta' -o -name 'lib*.so' -o -name '*generated*.rs' \
-			-o -name bindgen_parameters \) -print0 | tar -c --null -T - | tar -x -C "$2"
+		find rust \( -name '*.rmeta' -o -name 'lib*.so' -o -name 'generated_arch_*.rs' \) -print0 |
+			tar -c --null -T - | tar -x -C "$2"
 	)
 	find "$2/rust" -name '*.so' -exec strip -g {} +
 	cp "$headers/.config" "$headers/.kernelvariables" "$2/"
@@ -101,4 +101,7 @@ if [ ! -e "$headers/rust/libkernel.rmeta" ]; then
 	tree=$TREES/$release
 	is_current "$tree" || make_tree
 fi
-make -C "$tree" M="$PWD" "$@" modules
+# As by the Makefile with KDIR=.
+llvm=
+! grep -qx CONFIG_CC_IS_CLANG=y "$headers/include/config/auto.conf" || llvm=LLVM=1
+make -C "$tree" M="$PWD" $llvm "$@" modules

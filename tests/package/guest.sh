@@ -39,7 +39,8 @@ pingpong() {
 	(
 		ibv_rc_pingpong -d fr_eth0 -g "$(gid_index)" -n "$1" >/tmp/server 2>&1 &
 		sleep 5
-		ibv_rc_pingpong -d fr_eth0 -g "$(gid_index)" -n "$1" 10.9.0.1 >/tmp/client 2>&1 && wait $! && touch /tmp/pingpong
+		ibv_rc_pingpong -d fr_eth0 -g "$(gid_index)" -n "$1" 10.9.0.1 >/tmp/client 2>&1 && wait $! &&
+			touch /tmp/pingpong
 	) &
 }
 

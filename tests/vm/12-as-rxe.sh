@@ -8,8 +8,8 @@
 #
 # machine: VM_FILES=scripts/package/as-rxe.conf
 # vm: TOPOLOGY=netns
-# vm: TOPOLOGY=netns KERNEL=uml
 # vm: TOPOLOGY=netns KERNEL=umdebug
+# long: TOPOLOGY=netns KERNEL=uml
 
 . "$VM_LIB"
 

@@ -5,7 +5,7 @@
 //! `rust/features.mk` asks the kernel for each `has_...`. A module below either re-exports what the kernel has, or
 //! makes the same from what an older kernel has; when the oldest supported kernel has a feature, its module goes. What
 //! bindgen can even out is in `bindgen_parameters` instead: the constants of an enum, the width of a field. `readers`
-//! depends on PREEMPT_RT, not on the age of the kernel.
+//! depends on PREEMPT_RT and `static_branch` on the headers package, not on the age of the kernel.
 
 pub(crate) mod attr;
 pub(crate) mod barrier;
@@ -15,3 +15,4 @@ pub(crate) mod init;
 pub mod param;
 pub(crate) mod readers;
 pub(crate) mod spinlock_irq;
+pub(crate) mod static_branch;

@@ -28,6 +28,7 @@ pub struct TracedPacket {
 mod enabled {
     use crate::{
         bindings,
+        compat::static_branch::static_branch_unlikely,
         ib::{
             qp_attr::IbQpState,
             trace::TracedPacket, //
@@ -35,7 +36,6 @@ mod enabled {
     };
     use kernel::{
         bindings::tracepoint,
-        jump_label::static_branch_unlikely,
         prelude::*, //
     };
 
