@@ -11,13 +11,15 @@ import mmap
 import os
 import struct
 
-PAGE = 4096
+import syscalls
+
+PAGE = mmap.PAGESIZE
+# A huge page of x86-64. Elsewhere they may be larger.
 HUGE = 2 << 20
 READ, WRITE = mmap.PROT_READ, mmap.PROT_WRITE
 PRIVATE, SHARED = mmap.MAP_PRIVATE, mmap.MAP_SHARED
 _FIXED, _ANONYMOUS, _HUGETLB, _NORESERVE = 0x10, 0x20, 0x40000, 0x4000
 DONTNEED, PAGEOUT = 4, 21
-_UFFD, _SECRET = 323, 447
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
@@ -71,9 +73,15 @@ class Memory:
         return sum(byte & 1 for byte in pages.raw) * PAGE
 
 
+def huge_page():
+    """Returns the default size of huge pages, in bytes; 0 in kernels without them."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next((int(line.split()[1]) << 10 for line in file if line.startswith("Hugepagesize:")), 0)
+
+
 def secret(length):
     """Returns memory that the kernel itself cannot reach (memfd_secret); raises OSError if it is unsupported."""
-    fd = _check(_LIBC.syscall(_SECRET, 0))
+    fd = _check(_LIBC.syscall(syscalls.MEMFD_SECRET, 0))
     os.ftruncate(fd, length)
     memory = Memory(length, flags=SHARED, fd=fd)
     os.close(fd)
@@ -90,7 +98,7 @@ class Userfault:
     """Memory whose pages come only when the test provides them (userfaultfd)."""
 
     def __init__(self, memory):
-        self.fd = _check(_LIBC.syscall(_UFFD, 0))
+        self.fd = _check(_LIBC.syscall(syscalls.USERFAULTFD, 0))
         self.memory = memory
         fcntl.ioctl(self.fd, 0xC018AA3F, struct.pack("=QQQ", 0xAA, 0, 0))
         fcntl.ioctl(self.fd, 0xC020AA00, struct.pack("=QQQQ", memory.address, memory.length, 1, 0))

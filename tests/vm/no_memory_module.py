@@ -13,11 +13,10 @@ import os
 
 from no_memory import LACKING, Injection
 from no_memory_more import spared
+from syscalls import DELETE_MODULE, FINIT_MODULE
 from tap import Skip, equal, run, true
 
 MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ferroce.ko")
-# System calls of x86-64.
-FINIT_MODULE, DELETE_MODULE = 313, 176
 # With the link type of rdma_rxe, a load allocates most.
 PARAMETERS = b"as_rxe=1"
 # More than the allocations of a module load.

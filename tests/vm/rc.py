@@ -5,6 +5,7 @@ Creates an end (PD, CQ, QP, memory), connects pairs, and waits with time limits.
 own pyverbs, and bypasses no part of it.
 """
 
+import mmap
 import os
 import select
 import time
@@ -23,7 +24,7 @@ from tap import true
 
 DEVICE = os.environ["DEV"]
 PORT = 1
-PAGE = 4096
+PAGE = mmap.PAGESIZE
 
 FULL_ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 # pyverbs requires an SGE in each work request; one of zero bytes needs no key.

@@ -14,12 +14,13 @@ import time
 from pyverbs.wr import SendWR
 
 import enums as e
+import syscalls
 from rc import SLOWNESS, pair
 from tap import Skip, equal, run, true
 from work import OK, READ, SEND, WRITE, fill, held, pattern, piece, status
 
 PINNED = "/sys/fs/bpf/pass"
-_SYS_BPF, _PROG_LOAD, _OBJ_PIN, _XDP, _XDP_PASS = 321, 5, 6, 6, 2
+_PROG_LOAD, _OBJ_PIN, _XDP, _XDP_PASS = 5, 6, 6, 2
 # Two or more messages in one list, at a path MTU of 1024: the first shorter or longer, or several packets long.
 BURSTS = ((100, 1000), (1000, 100, 1000), (16, 1024, 1024, 16), (3000, 100, 3000))
 ROOM = 4096
@@ -29,7 +30,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 def bpf(command, attr):
     """Calls the bpf system call."""
     buffer = ctypes.create_string_buffer(attr, 128)
-    done = LIBC.syscall(_SYS_BPF, command, buffer, len(attr))
+    done = LIBC.syscall(syscalls.BPF, command, buffer, len(attr))
     if done < 0:
         raise OSError(ctypes.get_errno(), "bpf")
     return done
