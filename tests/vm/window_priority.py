@@ -8,9 +8,9 @@ import os
 import threading
 import time
 
-import pyverbs.enums as e
 from pyverbs.mr import MW
 
+import enums as e
 from rc import SLOWNESS
 from ring import CONSUMER, DATA, PRODUCER, SEND_WQE, SEND_WQE_SIZE, Hostile, command, element
 from tap import equal, not_for_rxe, run, true
