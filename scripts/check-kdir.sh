@@ -15,4 +15,5 @@ ln -s "$kernel"/{.config,Makefile,Module.symvers,arch,include,scripts,tools} "$w
 ln -s "$kernel"/rust/*.{rmeta,so} "$work/kernel/rust/"
 cp -r "$SRC"/{Kbuild,Makefile,include,rust,scripts} "$work/ferroce/"
 "$SRC/scripts/in-root.sh" make -C "$work/ferroce" KDIR="$work/kernel"
-[ "$(modinfo -F version "$work/ferroce/ferroce.ko")" = "$VERSION" ] || die "the module is not version $VERSION"
+[ "$("$SRC/scripts/in-root.sh" modinfo -F version "$work/ferroce/ferroce.ko")" = "$VERSION" ] ||
+	die "the module is not version $VERSION"
