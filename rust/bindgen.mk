@@ -29,7 +29,7 @@ bindgen_cflags = -Wp,-MMD,$(depfile) $(NOSTDINC_FLAGS) $(LINUXINCLUDE) \
 	-D__BINDGEN__ -DMODULE
 
 quiet_cmd_bindgen = BINDGEN $@
-      cmd_bindgen = $(src)/bindgen.sh $@ '$(RUSTC) $(KBUILD_RUSTFLAGS) -L $(objtree)/rust/' $< $(bindgen_parameters) \
+      cmd_bindgen = $(src)/bindgen.sh $@ '$(probe_crates)' $< $(bindgen_parameters) \
 	--raw-line 'pub use kernel::bindings::*;' \
 	--rust-target 1.85 --use-core --ctypes-prefix ffi --no-layout-tests --no-debug '.*' \
 	--enable-function-attribute-detection -- $(bindgen_cflags)

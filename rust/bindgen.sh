@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# bindgen.sh OUTPUT RUSTC HEADER BINDGEN-ARGUMENT...: writes Rust declarations of what HEADER includes, less the types
-# that the kernel's bindings crate knows whole: those are to be taken from there. RUSTC is the command that compiles
-# against the kernel's crates.
+# bindgen.sh OUTPUT PROBE HEADER BINDGEN-ARGUMENT...: writes Rust declarations of what HEADER includes, less the types
+# that the kernel's bindings crate knows whole: those are to be taken from there. PROBE is the command that compiles
+# standard input against the kernel's crates.
 #
 # The compiler is asked which these are, since headers packages have the crate's metadata but not always its source.
 
 set -eu
-output=$1 rustc=$2
+output=$1 probe=$2
 shift 2
 
 # errors ERROR CODE: prints those names on standard input for which CODE, with that name for NAME, has this error. It is
@@ -20,8 +20,7 @@ errors() {
 		echo 'const _: () = { use kernel::bindings::*;'
 		echo "$names" | while read -r name; do echo "$2" | sed "s/NAME/$name/"; done
 		echo '};'
-	} | $rustc -Zcrate-attr=no_std -Zunstable-options --sysroot=/dev/null --extern kernel --crate-type rlib \
-		--crate-name probe --emit=metadata=- --error-format=short -Awarnings - 2>&1 >/dev/null |
+	} | $probe --error-format=short 2>&1 >/dev/null |
 		sed -n "s/^<anon>:\([0-9]*\):.* error\[$1\].*/\1/p" | sort -u >"$output.lines"
 	# Two lines come before the first name.
 	echo "$names" | awk 'NR == FNR { at[$1 - 2]; next } FNR in at' "$output.lines" -

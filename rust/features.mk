@@ -9,11 +9,13 @@
 # $(call header_has,NAME,HEADER,WORD)
 header_has = $(shell grep -qsw '$(3)' $(srctree)/include/$(2) && echo --cfg=has_$(1))
 
+# Compiles standard input against the kernel's crates, for its errors alone.
+probe_crates = $(RUSTC) $(KBUILD_RUSTFLAGS) -Zcrate-attr=no_std -Zunstable-options --sysroot=/dev/null -L $(objtree)/rust/ \
+	--extern kernel --extern pin_init --crate-type rlib --crate-name probe --emit=metadata=- -Awarnings -
+
 # $(call crate_has,NAME,CODE)
 crate_has = $(shell printf '%s' 'extern crate core; use kernel as _; $(2)' | \
-	$(RUSTC) $(KBUILD_RUSTFLAGS) -Zcrate-attr=no_std -Zunstable-options --sysroot=/dev/null -L $(objtree)/rust/ \
-	--extern kernel --extern pin_init --crate-type rlib --crate-name probe --emit=metadata=- \
-	-Awarnings - >/dev/null 2>&1 && echo --cfg=has_$(1))
+	$(probe_crates) >/dev/null 2>&1 && echo --cfg=has_$(1))
 
 # The kernel's macro reads this file, unless branches are not patched at all.
 static_branch = $(if $(CONFIG_JUMP_LABEL),$(wildcard $(objtree)/rust/kernel/generated_arch_static_branch_asm.rs),y)

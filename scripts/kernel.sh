@@ -55,11 +55,7 @@ say_running() {
 	release=$(uname -r)
 	tree=/lib/modules/$release/build
 	[ -z "$(running)" ] || return 0
-	if [ ! -e "$tree" ]; then
-		said="it is none of Debian's from $KVER_MIN on, and there is no $tree"
-	elif said=$("$SRC/scripts/kernel-needs.sh" "$tree" 2>&1); then
-		said="for this one: make KDIR=$tree"
-	fi
+	said=$("$SRC/scripts/kernel-needs.sh" "$tree" 2>&1) && said="for this one: make KDIR=$tree"
 	echo "ferroce: this builds for kernel $KVER_DEFAULT, not for the running $release: ${said#ferroce: }" >&2
 }
 

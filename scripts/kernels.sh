@@ -112,10 +112,10 @@ rm -rf "$LOGS"
 mkdir -p "$LOGS"
 case ${1-} in
 --sample) sample ;;
---all) shift ;;
-'') write=1 ;;
+--all) mapfile -t chosen < <(kernels) ;;
+'') mapfile -t chosen < <(kernels) && write=1 ;;
+*) chosen=("$@") ;;
 esac
-[ -n "${chosen-}" ] || if [ $# -gt 0 ]; then chosen=("$@"); else mapfile -t chosen < <(kernels); fi
 for kernel in "${chosen[@]}"; do
 	[[ $kernel == */* ]] || die "a kernel is KVER/FLAVOUR, for example $KVER_DEFAULT/amd64, not '$kernel'"
 done

@@ -101,7 +101,4 @@ if [ ! -e "$headers/rust/libkernel.rmeta" ]; then
 	tree=$TREES/$release
 	is_current "$tree" || make_tree
 fi
-# As by the Makefile with KDIR=.
-llvm=
-! grep -qx CONFIG_CC_IS_CLANG=y "$headers/include/config/auto.conf" || llvm=LLVM=1
-make -C "$tree" M="$PWD" $llvm "$@" modules
+make KDIR="$tree" "$@"

@@ -5,7 +5,6 @@ Creates an end (PD, CQ, QP, memory), connects pairs, and waits with time limits.
 own pyverbs, and bypasses no part of it.
 """
 
-import mmap
 import os
 import select
 import time
@@ -19,12 +18,13 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import RecvWR, SendWR, SGE
 
 import enums as e
+import mapping
 from far import call
 from tap import true
 
 DEVICE = os.environ["DEV"]
 PORT = 1
-PAGE = mmap.PAGESIZE
+PAGE = mapping.PAGE
 
 FULL_ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 # pyverbs requires an SGE in each work request; one of zero bytes needs no key.
