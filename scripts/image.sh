@@ -152,10 +152,12 @@ modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text")" \
 	--modules "$kernel" "$tree" @ "$guest/usr/bin/busybox")
 dir=$CACHE/image-$(key "$root" "$modules" "$text")
 if [ ! -d "$dir" ]; then
+	lock image
 	rm -rf "$dir.new"
 	mkdir "$dir.new"
 	ln -s "$root/root.img" "$modules"/{modules.img,initrd} "$kernel/vmlinuz" "$dir.new/"
 	echo "$ARCH" >"$dir.new/arch"
-	mv "$dir.new" "$dir"
+	# Another process may have made it meanwhile.
+	[ -d "$dir" ] || mv "$dir.new" "$dir"
 fi
 echo "$dir"
