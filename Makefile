@@ -32,6 +32,9 @@ endif
 deb: ## make Debian packages in build/deb
 	@scripts/package.sh build/deb
 
+sandbox: ## make ferroce-run, as a package and as an archive, in build/sandbox
+	@scripts/package.sh --sandbox build/sandbox
+
 release: ## make all that a release consists of, in build/release
 	@scripts/release.sh build/release
 
@@ -89,4 +92,4 @@ help: ## list the targets
 	@echo '  RESUME=1                    skip steps that have passed with the same sources'
 	@echo '  FERROCE_CACHE=~/.cache/ferroce'
 
-.PHONY: all install deb release clippy fmt fmt-check check check-long fuzz demo bench profile vm kernels clean help
+.PHONY: all install deb sandbox release clippy fmt fmt-check check check-long fuzz demo bench profile vm kernels clean help

@@ -21,12 +21,14 @@ CRATES = {
     "roce": "rust/roce",
     "rdma": "rust/rdma",
     "ferroce": "rust/driver",
+    "sandbox": "rust/sandbox/src",
 }
 # What the first component of a path may be. Ours are `crate`, `self` and `super`.
 MAY_USE = {
     "roce": {"core", "zerocopy", "zerocopy_derive"},
     "rdma": {"core", "kernel", "pin_init", "macros", "zerocopy", "zerocopy_derive"},
     "ferroce": {"core", "kernel", "pin_init", "macros", "zerocopy", "zerocopy_derive", "rdma", "roce"},
+    "sandbox": {"std"},
 }
 KNOWN_CRATES = {"alloc", "bindings", "core", "ferroce", "kernel", "rdma", "roce", "std", "uapi"}
 

@@ -101,7 +101,11 @@ make_arguments() {
 		;;
 	# The kernel's Rust and KASAN go together only where clang compiles both.
 	debug | debugrt | kcsan) echo ARCH=x86 LLVM=1 ;;
-	uml) echo ARCH=um ;;
+	# Of the same sources come the same bytes.
+	uml)
+		echo ARCH=um KBUILD_BUILD_TIMESTAMP=2026-01-01 KBUILD_BUILD_VERSION=1 KBUILD_BUILD_USER=ferroce \
+			KBUILD_BUILD_HOST=ferroce
+		;;
 	umdebug) echo ARCH=um LLVM=1 ;;
 	esac
 }

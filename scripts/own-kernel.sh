@@ -98,7 +98,7 @@ case $name in
 debug) parts=(common machine checkers debug) targets=(bzImage modules) minutes=20 ;;
 debugrt) parts=(common machine checkers debug debugrt) targets=(bzImage modules) minutes=20 ;;
 kcsan) parts=(common machine kcsan) targets=(bzImage modules) minutes=20 ;;
-uml) parts=(common uml bench) targets=(linux modules) minutes=10 ;;
+uml) parts=(common uml bench sandbox) targets=(linux modules) minutes=10 ;;
 umdebug) parts=(common uml checkers umdebug) targets=(linux modules) minutes=20 ;;
 *) die "usage: own-kernel.sh debug|debugrt|kcsan|uml|umdebug" ;;
 esac

@@ -7,10 +7,12 @@
 #	ferroce-dkms              the sources, for DKMS
 #	ferroce-common            what both need: service, manual, settings of modprobe
 #	ferroce-as-rxe            settings of modprobe that put ferroce in the place of rdma_rxe
+#	ferroce-sandbox           ferroce-run, with a kernel of its own
 #
-# package.sh --modules DIRECTORY: only the first; --sources: only the others. package.sh --install: puts the module for
-# that kernel, and the files of ferroce-common, where this machine looks for them, or below DESTDIR. The texts of the
-# packages are in scripts/package. PACKAGE_VERSION gives them another version, for tests.
+# package.sh --modules DIRECTORY: only the first; --sources: only the next three; --sandbox: only the last, and the
+# same as an archive to unpack anywhere. Without an option, all but the last are made. package.sh --install: puts the
+# module for that kernel, and the files of ferroce-common, where this machine looks for them, or below DESTDIR. The
+# texts of the packages are in scripts/package. PACKAGE_VERSION gives them another version, for tests.
 #
 # The same commit gives the same packages, bit by bit: what depends on the machine or the time (paths in the module,
 # times of files) is replaced.
@@ -47,8 +49,8 @@ common() {
 # sources DIRECTORY: copies them, and nothing that Kbuild has left.
 sources() {
 	mkdir -p "$1"
-	(cd "$SRC" && find "${SOURCES[@]}" -type f ! -name '.*' ! -name '*.o' ! -name '*.ko' \
-		! -name '*.mod*' ! -name '*.rmeta' ! -name '*_generated.rs' -exec cp --parents {} "$1/" \;)
+	(cd "$SRC" && find "${SOURCES[@]}" -type f ! -name '.*' ! -name '*.o' ! -name '*.ko' ! -name '*.mod*' \
+		! -name '*.rmeta' ! -name '*_generated.rs' ! -path 'rust/sandbox/*' -exec cp --parents {} "$1/" \;)
 	sed -i "s/^VERSION=.*/VERSION=$VERSION/" "$1/scripts/versions"
 }
 
@@ -96,15 +98,32 @@ package() {
 	echo "$file"
 }
 
+# sandbox: the archive and the package of the tree that sandbox.sh makes.
+sandbox() {
+	local tree file=$out/ferroce-sandbox_${VERSION}_amd64.tar.zst
+	tree=$("$SRC/scripts/sandbox.sh")
+	mkdir -p "$work/sandbox"
+	cp -r "$tree" "$work/sandbox/usr"
+	release=sandbox
+	package sandbox amd64 "$work/sandbox"
+	mv "$work/sandbox/usr" "$work/ferroce-sandbox-$VERSION"
+	FERROCE_BIND=$out "$SRC/scripts/in-root.sh" tar -c -C "$work" -I 'zstd -19 -T1' -f "$file" --format=ustar \
+		--sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+		"ferroce-sandbox-$VERSION" </dev/null >&2
+	echo "$file"
+}
+
 what=all
 case $# in
 1) out=$1 ;;
 2) what=$1 out=$2 ;;
-*) die "usage: package.sh [--modules | --sources] DIRECTORY | --install" ;;
+*) die "usage: package.sh [--modules | --sources | --sandbox] DIRECTORY | --install" ;;
 esac
-kernel=$("$SRC/scripts/kernel.sh")
-release=$(<"$kernel/release")
-architecture=$(architecture_of "$release")
+if [ "$what" != --sandbox ]; then
+	kernel=$("$SRC/scripts/kernel.sh")
+	release=$(<"$kernel/release")
+	architecture=$(architecture_of "$release")
+fi
 if [ "$out" = --install ]; then
 	"$SRC/scripts/build.sh" >/dev/null
 	install -D -m 644 "$SRC/ferroce.ko" "${DESTDIR-}/usr/lib/modules/$release/updates/ferroce.ko"
@@ -118,6 +137,11 @@ out=$(cd "$out" && pwd -P)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
+if [ "$what" = --sandbox ]; then
+	architecture=amd64
+	sandbox
+	exit
+fi
 if [ "$what" != --sources ]; then
 	clean_module "$work/modules/usr/lib/modules/$release/updates/ferroce.ko"
 	package modules "$architecture" "$work/modules"

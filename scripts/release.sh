@@ -21,9 +21,10 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd -P)
 git -C "$SRC" archive --format=tar --prefix="ferroce-$VERSION/" "$commit" | gzip -9n >"$out/ferroce-$VERSION.tar.gz"
 "$SRC/scripts/package.sh" "$out" >/dev/null
+"$SRC/scripts/package.sh" --sandbox "$out" >/dev/null
 for kernel in ${KERNELS-}; do
 	KVER=${kernel%/*} FLAVOUR=${kernel#*/} "$SRC/scripts/package.sh" --modules "$out" >/dev/null
 done
 cp "$SRC/Documentation/CHANGELOG.md" "$out/"
-(cd "$out" && sha256sum -- *.deb *.tar.gz *.md >SHA256SUMS)
+(cd "$out" && sha256sum -- *.deb *.tar.* *.md >SHA256SUMS)
 say RELEASE "$VERSION ($(ls "$out" | wc -l) files) in $out"

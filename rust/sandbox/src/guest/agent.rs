@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lets the other machines run commands here, as sshd would: `ferroce-on` is their side.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+use super::command;
+use super::console::Output;
+use super::reaper::Reaper;
+use crate::channel::job::Command;
+use crate::channel::message::{receive, ToHost};
+
+/// The TCP port of the agent of each machine.
+pub const PORT: u16 = 7477;
+
+/// Listens from now on.
+pub fn start(reaper: &Arc<Reaper>) -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
+    let reaper = reaper.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let reaper = reaper.clone();
+            thread::spawn(move || serve(stream, &reaper));
+        }
+    });
+    Ok(())
+}
+
+/// Runs one command. A caller that says nothing sensible is hung up on.
+fn serve(mut stream: TcpStream, reaper: &Reaper) -> Option<()> {
+    let command: Command = receive(&mut stream).ok()??;
+    let output = Output::new(stream.try_clone().ok()?);
+    let outcome = command::run(&command, stream.try_clone().ok()?, &output, reaper, || ());
+    output.send(&ToHost::Ended(outcome)).ok()?;
+    stream.shutdown(std::net::Shutdown::Both).ok()
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The caller's standard input and terminal.
+
+use std::io::{self, IsTerminal, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::{mpsc, Arc, Mutex, PoisonError};
+use std::thread;
+
+use rustix::termios::{tcgetattr, tcgetwinsize, tcsetattr, OptionalActions, Termios};
+
+use crate::channel::job::Window;
+use crate::channel::message::{send, ToGuest, PART_BYTES, STDIN_WINDOW_BYTES};
+
+/// Reads standard input for a machine. `taken` tells how many bytes the command has been given.
+pub fn forward(channel: Arc<Mutex<UnixStream>>, taken: mpsc::Receiver<u64>) {
+    thread::spawn(move || -> io::Result<()> {
+        let mut piece = vec![0; PART_BYTES];
+        let mut under_way = 0;
+        let send = |message| {
+            send(
+                &mut *channel.lock().unwrap_or_else(PoisonError::into_inner),
+                &message,
+            )
+        };
+        loop {
+            let length = io::stdin().read(&mut piece).unwrap_or(0);
+            if length == 0 {
+                return send(ToGuest::StdinEnd);
+            }
+            send(ToGuest::Stdin(piece[..length].to_vec()))?;
+            under_way += length as u64;
+            while under_way + PART_BYTES as u64 > STDIN_WINDOW_BYTES as u64 {
+                let Ok(taken) = taken.recv() else {
+                    return Ok(());
+                };
+                under_way = under_way.saturating_sub(taken);
+            }
+        }
+    });
+}
+
+/// The caller's terminal, in the state in which each key goes to the command. It is as before when this is dropped.
+pub struct RawTerminal(Termios);
+
+impl RawTerminal {
+    /// Takes it over, if the caller sits at one.
+    pub fn take() -> Option<RawTerminal> {
+        if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+            return None;
+        }
+        let before = tcgetattr(rustix::stdio::stdin()).ok()?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(rustix::stdio::stdin(), OptionalActions::Flush, &raw).ok()?;
+        Some(RawTerminal(before))
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Flush, &self.0);
+    }
+}
+
+/// The size of the caller's terminal.
+pub fn window() -> Option<Window> {
+    let size = tcgetwinsize(rustix::stdio::stdin()).ok()?;
+    Some(Window {
+        rows: size.ws_row,
+        columns: size.ws_col,
+    })
+}

@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# check-sandbox.sh: runs tests/sandbox/caller.sh, that is, ferroce-run, in a container of podman's as a user without
+# rights: with the engine's default seccomp profile, no capability, a read-only root and a /dev/shm of 64 MiB. The
+# container has the programs of Debian trixie, or of the release that GUEST names.
+#
+# check-sandbox.sh --many [N]: N calls (1000), 50 at a time; none may fail or leave anything.
+# check-sandbox.sh --time: how long a call takes, the median of 20, and the memory of a machine at rest.
+
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+USER_ID=1000
+
+# container ROOT COMMAND...: this release of podman leaves the limits of this machine alone only if it is told some.
+container() {
+	podman --cgroup-manager cgroupfs --runtime runc run --rm --rootfs --read-only --user "$USER_ID:$USER_ID" \
+		--cap-drop all --security-opt no-new-privileges --network none --shm-size 64m \
+		--ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
+		--volume "$TREE:/opt/sandbox:ro" --volume "$WORK:/srv" --workdir /srv --env SANDBOX=/opt/sandbox \
+		--env HOME=/srv --tmpfs /srv/small:rw,size=4m,mode=1777 "$@"
+}
+
+need podman podman
+need runc runc
+TREE=$("$SRC/scripts/sandbox.sh")
+guest=$("$SRC/scripts/toolchain.sh" guest)
+chmod 777 "$WORK"
+cp "$SRC/tests/sandbox/caller.sh" "$WORK/"
+
+case ${1-} in
+--many)
+	cd "$WORK"
+	mkdir home
+	export HOME=$WORK/home
+	seq "${2:-1000}" | xargs -P 50 -I{} "$TREE/bin/ferroce-run" --memory 256M --cpus 1 -- \
+		sh -c 'ibv_devinfo -d $FERROCE_DEVICE >/dev/null 2>&1; echo {} done' >done
+	left=$(pgrep -c -x linux || true)
+	[ "$(wc -l <done)" = "${2:-1000}" ] && [ "$left" = 0 ] && [ -z "$(ls -A home)" ] ||
+		die "of ${2:-1000} calls $(wc -l <done) have ended well, $left kernels are left"
+	echo "ok 1 ${2:-1000} calls, 50 at a time"
+	;;
+--time)
+	for _ in {1..20}; do
+		start=$(date +%s%N)
+		"$TREE/bin/ferroce-run" -- true
+		echo $((($(date +%s%N) - start) / 1000000))
+	done | sort -n | sed -n '10s/$/ ms from the call to its end, median of 20/p'
+	"$TREE/bin/ferroce-run" -- sleep 3 &
+	sleep 2
+	pid=$(pgrep -o -x linux)
+	awk '/^Pss:/ { print $2 " kB for the kernel and all memory of the machine" }' "/proc/$pid/smaps_rollup"
+	wait
+	;;
+'')
+	mkdir -m 777 "$WORK/small"
+	container "$guest" bash caller.sh
+	;;
+esac

@@ -1,0 +1,134 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# sandbox.sh: makes ferroce-run and what it needs, and prints the directory, which may be copied anywhere:
+#
+#	bin/ferroce-run               the program
+#	lib/ferroce-sandbox/linux     the kernel, a program, too
+#	lib/ferroce-sandbox/guest     what a machine starts on: init, modules, mount points
+#	lib/ferroce-sandbox/stock     Debian's kernel, and the same for it, for those that have QEMU
+#	share/doc/ferroce-sandbox     licences, and where the sources are
+#
+# The programs are linked statically. The same sources give the same bytes. scripts/package.sh packs them.
+
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+OUT=$SRC/build/sandbox/tree
+GUEST=$OUT/lib/ferroce-sandbox/guest
+TARGET=x86_64-unknown-linux-gnu
+MANIFEST=rust/sandbox/Cargo.toml
+LINKING=(--release --target "$TARGET" --manifest-path "$MANIFEST")
+
+# Modules of the stock kernel that a machine needs.
+STOCK_MODULES="virtio_pci virtio_console virtio_net 9pnet_virtio 9p overlay veth sch_netem ib_uverbs ib_umad rdma_ucm"
+
+programs() {
+	local target=$CARGO_TARGET_DIR/$TARGET/release
+	cargo build --quiet "${LINKING[@]}"
+	install -D "$target/ferroce-run" "$OUT/bin/ferroce-run"
+	install -D "$target/init" "$GUEST/init"
+	strip "$OUT/bin/ferroce-run" "$GUEST/init"
+	mkdir -p "$GUEST/bin"
+	ln "$GUEST/init" "$GUEST/bin/ferroce-on"
+}
+
+kernel() { # KERNEL MODULE
+	local modules=$GUEST/modules release
+	release=$(<"$1/release")
+	install -D "$1/vmlinuz" "$OUT/lib/ferroce-sandbox/linux"
+	mkdir -p "$GUEST"/{dev,lower,proc,root,sys,upper} "$modules/updates"
+	cp -r "$1/modules/$release/." "$modules/"
+	cp "$2" "$modules/updates/"
+	mv "$modules"/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko "$modules/updates/"
+	strip "$OUT/lib/ferroce-sandbox/linux"
+	find "$modules" -name '*.ko' -exec strip --strip-debug {} +
+	mkdir -p "$OUT/work/usr/lib/modules"
+	ln -s usr/lib "$OUT/work/lib"
+	ln -s "$modules" "$OUT/work/usr/lib/modules/$release"
+	depmod -b "$OUT/work" "$release"
+	rm -rf "$OUT/work"
+}
+
+# stock KERNEL MODULE: its initrd has the modules, decompressed, and their order in modules/load.
+stock() {
+	local init=$OUT/work modules=$OUT/work/modules release name file
+	release=$(<"$1/release")
+	mkdir -p "$init"/{dev,lower,proc,root,sys,upper} "$modules/updates" "$OUT/lib/ferroce-sandbox/stock"
+	mkdir -p "$OUT/installed/usr/lib/modules"
+	ln -s usr/lib "$OUT/installed/lib"
+	cp -rs "$1/modules/$release" "$OUT/installed/usr/lib/modules/"
+	touch "$OUT/installed/usr/lib/modules/$release"/modules.{order,builtin}
+	depmod -b "$OUT/installed" "$release" 2>/dev/null
+	cp -r "$GUEST/init" "$GUEST/bin" "$init/"
+	cp "$2" "$modules/updates/ferroce.ko"
+	for name in $STOCK_MODULES rdma_rxe; do
+		# What is not a module is part of the kernel.
+		[ -n "$(find "$1/modules" -name "$name.ko.xz")" ] || continue
+		modprobe -d "$OUT/installed" -S "$release" --show-depends "$name"
+	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r file; do
+		name=${file##*/}
+		case $file in
+		*/rdma_rxe.ko*) xz -dc "$file" >"$modules/updates/rdma_rxe.ko" ;;
+		*)
+			xz -dc "$file" >"$modules/${name%.xz}"
+			echo "${name%.xz}" >>"$modules/load"
+			;;
+		esac
+	done
+	strip --strip-debug "$modules/updates/ferroce.ko"
+	find "$init" -exec touch -hd '2026-01-01 00:00:00Z' {} +
+	(cd "$init" && find . | sort | cpio -o -H newc --quiet --reproducible -R 0:0 | zstd -q -19 -T1) \
+		>"$OUT/lib/ferroce-sandbox/stock/initrd"
+	install -m 644 "$1/vmlinuz" "$OUT/lib/ferroce-sandbox/stock/vmlinuz"
+	rm -rf "$init" "$OUT/installed"
+}
+
+# crates FORMAT: what the programs are linked with.
+crates() {
+	cargo tree --manifest-path "$MANIFEST" --edges normal --prefix none --format "$1" | sed 's/ (\*)$//' | sort -u
+}
+
+# licences KERNEL: of all that the programs are made of.
+licences() {
+	local doc=$OUT/share/doc/ferroce-sandbox directory file
+	mkdir -p "$doc"
+	cp COPYING "$doc/GPL-2"
+	{
+		echo "ferroce $VERSION: GPL-2.0. The sources are those of this version."
+		echo "Linux $(<"$1/release"): GPL-2.0 with the syscall note. The sources are those of Debian's package"
+		echo "linux of this version, with scripts/kernels/*.patch of ferroce's sources."
+		echo "The GNU C Library, linked statically: LGPL-2.1. The sources are Debian's of glibc in $SUITE."
+		echo "The Rust standard library: MIT or Apache-2.0."
+		echo
+		echo "Other Rust crates, whose sources crates.io has, and their licences' texts:"
+		crates '{p} {l}' | grep -v '^sandbox '
+		crates '{p}' | sed -n 's/ v\([^ ]*\).*/-\1/p' | while read -r directory; do
+			for file in "$CARGO_HOME"/registry/src/*/"$directory"/{LICENSE,LICENCE,license}*; do
+				[ -f "$file" ] || continue
+				printf '\n==== %s: %s\n\n' "$directory" "${file##*/}"
+				cat "$file"
+			done
+		done
+	} >"$doc/licences"
+}
+
+if [ "${1-}" = --inside ]; then
+	shift
+	cd "$SRC"
+	RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$SRC=. --remap-path-prefix=$CARGO_HOME=cargo"
+	export RUSTFLAGS
+	programs
+	kernel "$1" "$2"
+	stock "$3" "$4"
+	licences "$1"
+	exit
+fi
+
+kernel=$("$SRC/scripts/kernel.sh" -k uml)
+module=$("$SRC/scripts/build.sh" -k uml)
+stock=$("$SRC/scripts/kernel.sh")
+stock_module=$("$SRC/scripts/build.sh")
+rm -rf "$OUT"
+"$SRC/scripts/in-root.sh" "$SRC/scripts/sandbox.sh" --inside "$kernel" "$module" "$stock" "$stock_module" </dev/null >&2
+echo "$OUT"

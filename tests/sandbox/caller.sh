@@ -1,0 +1,297 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Tests of ferroce-run from its caller's side: in a container, as a user without rights, in a directory that is
+# writable. SANDBOX is where it is unpacked. scripts/check-sandbox.sh makes all that. The container has bash, coreutils,
+# procps and ibverbs-utils.
+
+export LC_ALL=C.UTF-8
+PATH=$SANDBOX/bin:/usr/sbin:/usr/bin:/sbin:/bin
+NUMBER=0
+RUN=(ferroce-run --memory 512M)
+
+# check NAME COMMAND...: one test; says what the command printed if it fails.
+check() {
+	local name=$1
+	shift
+	NUMBER=$((NUMBER + 1))
+	if ("$@") >log 2>&1 </dev/null; then
+		echo "ok $NUMBER $name"
+	else
+		echo "not ok $NUMBER $name"
+		tail -n 30 log | sed 's/^/# /'
+	fi
+}
+
+skip() { echo "ok $((++NUMBER)) $1 # SKIP $2"; }
+
+# returns CODE COMMAND...: the command ends with this exit code.
+returns() {
+	local rc=0
+	"${@:2}" || rc=$?
+	echo "exit code $rc, expected $1"
+	[ "$rc" = "$1" ]
+}
+
+# says CODE TEXT COMMAND...: the same, and standard error contains the text.
+says() {
+	returns "$1" "${@:3}" 2>errors || { cat errors; return 1; }
+	cat errors
+	grep -qF -- "$2" errors
+}
+
+run() { "${RUN[@]}" "$@"; }
+
+# ---- the command -----------------------------------------------------------------------------
+
+streams_stay_apart() {
+	run -- sh -c 'echo out; echo error >&2' >out 2>error
+	[ "$(<out)" = out ] && [ "$(<error)" = error ]
+}
+
+input_arrives() {
+	head -c 2000000 /dev/urandom >input
+	[ "$(run -- md5sum <input)" = "$(md5sum <input)" ]
+}
+
+output_is_not_changed() {
+	head -c 5000000 /dev/urandom >data
+	run -- cat data >copy && cmp data copy
+}
+
+# A command that never reads must not be in the way of anything.
+input_is_not_read() { returns 3 run -- sh -c 'sleep 0.2; exit 3' < <(head -c 5000000 /dev/zero); }
+
+output_is_not_held_back() {
+	coproc "${RUN[@]}" -- sh -c 'echo first; read line; echo "$line"'
+	local first second
+	read -r -t 60 first <&"${COPROC[0]}"
+	echo second >&"${COPROC[1]}"
+	read -r -t 60 second <&"${COPROC[0]}"
+	[ "$first $second" = "first second" ]
+}
+
+arguments_are_kept() {
+	[ "$(run -- printf '<%s>' 'a  b' $'c\nd' '' '*' "e'f")" = $'<a  b><c\nd><><*><e\'f>' ]
+}
+
+environment_is_kept() { [ "$(ODD=$' a\nb=c ' run -- sh -c 'echo "$ODD"')" = $' a\nb=c ' ]; }
+
+directory_is_kept() {
+	mkdir -p 'odd, dir=x'
+	cd 'odd, dir=x' && [ "$(run -- pwd)" = "$PWD" ] && run -- sh -c 'echo a >b' && [ "$(<b)" = a ]
+}
+
+signal_arrives() { # SIGNAL
+	"${RUN[@]}" -- sh -c "trap 'echo got it; exit 7' $1; echo ready; while :; do sleep 0.1; done" >out &
+	local pid=$! rc=0
+	until grep -q ready out; do sleep 0.1; done
+	kill -s "$1" "$pid"
+	wait "$pid" || rc=$?
+	cat out
+	[ "$rc" = 7 ] && grep -q 'got it' out
+}
+
+# The second request to stop is not passed on.
+second_stop_stops() {
+	"${RUN[@]}" -- sh -c 'trap "" INT; echo ready; while :; do sleep 0.1; done' >out 2>error &
+	local pid=$! rc=0
+	until grep -q ready out; do sleep 0.1; done
+	kill -s INT "$pid"
+	sleep 0.5
+	kill -0 "$pid" || return 1
+	kill -s INT "$pid"
+	wait "$pid" || rc=$?
+	[ "$rc" = 130 ] && grep -q stopped error
+}
+
+closed_output_ends_it() {
+	run --timeout 60s -- sh -c 'while :; do echo y; done' 2>error | head -n 1
+	local rc=${PIPESTATUS[0]}
+	echo "exit code $rc"
+	[ "$rc" = 141 ]
+}
+
+user_is_the_caller() { [ "$(run --user caller -- id -u):$(run --user caller -- id -g)" = "$(id -u):$(id -g)" ]; }
+user_is_root() { [ "$(run -- id -u)" = 0 ]; }
+
+# ---- files -----------------------------------------------------------------------------------
+
+files_stay() {
+	run -- sh -ec 'mkdir -p made/deep; echo text >made/deep/file; chmod 750 made; ln -s deep made/link
+		mv made/deep/file moved'
+	[ "$(<moved)" = text ] && [ "$(readlink made/link)" = deep ] &&
+		[ "$(stat -c %a:%u made)" = "750:$(id -u)" ]
+}
+
+large_files_stay() {
+	run -- sh -c 'head -c 50000000 /dev/urandom >large; md5sum large >sum' && md5sum -c sum
+}
+
+other_files_do_not_stay() {
+	run -- sh -c 'echo a >/etc/ferroce-test; echo b >>/etc/passwd; echo c >/tmp/ferroce-test; cat /etc/ferroce-test'
+	[ ! -e /etc/ferroce-test ] && [ ! -e /tmp/ferroce-test ]
+}
+
+written_where_asked() {
+	mkdir -p work more
+	(cd work && run --write ../more -- sh -c 'echo a >../more/file; echo b >../neither') &&
+		[ "$(<more/file)" = a ] && [ ! -e neither ]
+}
+
+# Either the command sees it, or it has ended before.
+lost_files_are_told() {
+	! run --write small -- sh -c 'head -c 9000000 /dev/zero >small/file' 2>errors || return 1
+	cat errors
+	grep 'No space left' errors
+}
+
+# ---- devices ---------------------------------------------------------------------------------
+
+device_is_there() { run -- sh -c 'ibv_devinfo -d $FERROCE_DEVICE' | grep PORT_ACTIVE; }
+other_driver_is_there() {
+	run --driver rxe -- sh -c 'ibv_devinfo -d rxe0; cat /sys/module/rdma_rxe/initstate' | grep live
+}
+device_has_its_name() { run --device mlx5_0 -- ibv_devinfo -d mlx5_0 | grep PORT_ACTIVE; }
+
+PAIR='ibv_rc_pingpong -d $FERROCE_DEVICE -g $FERROCE_GID_INDEX & sleep 0.3; '
+one_device_carries() {
+	run -- sh -c "${PAIR}ibv_rc_pingpong -d \$FERROCE_DEVICE -g \$FERROCE_GID_INDEX localhost" | grep usec
+}
+namespaces_carry() { # OPTION...
+	run --topology netns "$@" -- sh -c "${PAIR}ferroce-on peer ibv_rc_pingpong -d \$FERROCE_PEER_DEVICE \
+		-g \$FERROCE_PEER_GID_INDEX \$FERROCE_ADDRESS" | grep usec
+}
+machines_carry() { # NODES
+	local server='while :; do ibv_rc_pingpong -d $FERROCE_DEVICE -g $FERROCE_GID_INDEX; done'
+	run --topology nodes --nodes "$1" --node-command "$server" -- \
+		sh -ec 'for host in $FERROCE_HOSTS; do
+			[ $host != node0 ] || continue
+			for try in $(seq 50); do
+				ibv_rc_pingpong -d $FERROCE_DEVICE -g $FERROCE_GID_INDEX $host && continue 2
+				sleep 0.1
+			done
+			exit 1
+		done' | grep -c usec
+}
+each_machine_runs_it() {
+	run --topology nodes --nodes 3 -- sh -c 'echo $FERROCE_NODE of $FERROCE_NODES' | sort >out
+	cat out
+	[ "$(<out)" = $'0 of 3\n[1] 1 of 3\n[2] 2 of 3' ]
+}
+command_on_another_machine() {
+	run --topology nodes --node-command 'sleep 1000' -- \
+		sh -c 'echo text | ferroce-on node1 "cat; hostname; pwd; exit 5"; echo $?' >out
+	cat out
+	[ "$(<out)" = $'text\nnode1\n'"$PWD"$'\n5' ]
+}
+wire_loses() {
+	run --topology netns --loss 10% --delay 1ms -- sh -c 'ping -q -c 100 -i 0.01 -W 1 $FERROCE_PEER_ADDRESS' >out
+	cat out
+	grep -qE ' ([5-9]|[1-4][0-9])(\.[0-9]*)?% packet loss' out && ! grep -q ' min/avg/max.* = [01]\.' out
+}
+
+# ---- results ---------------------------------------------------------------------------------
+
+tap_is_written() {
+	returns 1 run --tap tap --junit xml -- sh -c 'echo ok 1 one; echo not ok 2 two; exit 1'
+	grep -qx 'not ok 2 - two' tap && grep -q '<testsuite.*tests="2" failures="1"' xml
+}
+packets_are_written() {
+	namespaces_carry --pcap packets && od -An -tx4 -N24 packets &&
+		[ "$(od -An -tx4 -N4 packets | tr -d ' ')" = a1b2c3d4 ] &&
+		stat -c %s packets && [ "$(stat -c %s packets)" -gt 100000 ]
+}
+log_is_written() {
+	run --dmesg kernel.log -- true && grep -q 'Linux version' kernel.log &&
+		# User-mode Linux complains about itself while it boots.
+		! sed '1,/Run .init as init/d' kernel.log | grep -E 'WARNING|BUG|Oops'
+}
+
+# ---- what goes wrong -------------------------------------------------------------------------
+
+time_is_up() { says 124 'time is up' run --timeout 3s -- sleep 1000; }
+fork_bomb_ends() { says 124 'time is up' run --timeout 10s --memory 256M -- sh -c 'f() { f | f & }; f; sleep 1000'; }
+daemon_ends() {
+	returns 0 run -- sh -c 'setsid sleep 1000 & setsid sh -c "while :; do sleep 1; done" >/dev/null 2>&1 & exit 0'
+}
+kernel_dies() {
+	"${RUN[@]}" -- sh -c 'echo ready; sleep 1000' >out 2>error &
+	local pid=$! rc=0
+	until grep -q ready out; do sleep 0.1; done
+	pkill -KILL -P "$pid"
+	wait "$pid" || rc=$?
+	cat error
+	[ "$rc" = 125 ] && grep -q 'has died' error
+}
+caller_dies() {
+	"${RUN[@]}" -- sh -c 'echo ready; sleep 1000' >out 2>error &
+	local pid=$!
+	until grep -q ready out; do sleep 0.1; done
+	kill -s KILL "$pid"
+	sleep 0.5
+	nothing_is_left
+}
+nothing_is_left() { ! pgrep -a -u "$(id -u)" -x 'linux|ferroce-run|uml-userspace'; }
+
+check "standard output and error stay apart" streams_stay_apart
+check "2 MB of input arrive" input_arrives
+check "5 MB of output are not changed" output_is_not_changed
+check "input that is not read is in the way of nothing" input_is_not_read
+check "a line of output comes when it is written" output_is_not_held_back
+check "arguments are kept" arguments_are_kept
+check "the environment is kept" environment_is_kept
+check "a working directory of any name is kept" directory_is_kept
+for code in 0 1 77 255; do
+	check "exit code $code comes back" returns "$code" run -- sh -c "exit $code"
+done
+check "a signal that ends the command is told" returns 139 run -- sh -c 'kill -SEGV $$'
+check "no such command" says 127 'no such command' run -- /no/such/command
+check "a command that is not executable" says 126 'ermission denied' run -- /etc/passwd
+check "the command is root" user_is_root
+check "the command is the caller" user_is_the_caller
+for signal in INT TERM HUP USR1; do check "SIG$signal arrives" signal_arrives "$signal"; done
+check "the second ^C stops everything" second_stop_stops
+check "a closed output ends it" closed_output_ends_it
+
+check "files below the working directory stay" files_stay
+check "large files stay" large_files_stay
+check "other files do not stay" other_files_do_not_stay
+check "files below --write stay" written_where_asked
+if [ -d small ]; then
+	check "files that do not fit are told" lost_files_are_told
+else
+	skip "files that do not fit are told" "no directory small, on a small file system"
+fi
+
+check "a device is there" device_is_there
+check "rdma_rxe's is there" other_driver_is_there
+check "a device has the name that is asked for" device_has_its_name
+check "one device carries messages" one_device_carries
+check "two namespaces carry messages" namespaces_carry
+check "two namespaces carry messages over rdma_rxe" namespaces_carry --driver rxe
+check "two namespaces carry messages with loss" namespaces_carry --loss 1%
+check "two machines carry messages" machines_carry 2
+check "four machines carry messages" machines_carry 4
+check "each machine runs the command" each_machine_runs_it
+check "a command runs on another machine" command_on_another_machine
+if command -v ping >/dev/null; then
+	check "the wire loses and delays packets" wire_loses
+else
+	skip "the wire loses and delays packets" "no ping here"
+fi
+
+check "TAP and JUnit are written" tap_is_written
+check "packets are written" packets_are_written
+check "the kernel's log is written" log_is_written
+
+check "time is up" time_is_up
+check "a fork bomb ends" fork_bomb_ends
+check "a daemon ends with the command" daemon_ends
+check "a kernel that is killed is told" kernel_dies
+check "nothing outlives a caller that is killed" caller_dies
+check "one device has no wire" says 125 'no wire' run --loss 1% -- true
+check "an option that is not there" says 125 "unexpected argument '--nonsense'" ferroce-run --nonsense -- true
+check "no command" says 125 COMMAND ferroce-run
+check "the doctor finds it well" ferroce-run --doctor
+check "nothing is left" nothing_is_left
