@@ -42,6 +42,9 @@ says() {
 
 run() { "${RUN[@]}" "$@"; }
 
+# started: the command of the background has begun, and so can be stopped. `out` must not be there before it is called.
+started() { until grep -qs ready out; do sleep 0.1; done; }
+
 # ---- the command -----------------------------------------------------------------------------
 
 streams_stay_apart() {
@@ -83,9 +86,10 @@ directory_is_kept() {
 }
 
 signal_arrives() { # SIGNAL
+	rm -f out
 	"${RUN[@]}" -- sh -c "trap 'echo got it; exit 7' $1; echo ready; while :; do sleep 0.1; done" >out &
 	local pid=$! rc=0
-	until grep -q ready out; do sleep 0.1; done
+	started
 	kill -s "$1" "$pid"
 	wait "$pid" || rc=$?
 	cat out
@@ -94,9 +98,10 @@ signal_arrives() { # SIGNAL
 
 # The second request to stop is not passed on.
 second_stop_stops() {
+	rm -f out
 	"${RUN[@]}" -- sh -c 'trap "" INT; echo ready; while :; do sleep 0.1; done' >out 2>error &
 	local pid=$! rc=0
-	until grep -q ready out; do sleep 0.1; done
+	started
 	kill -s INT "$pid"
 	sleep 0.5
 	kill -0 "$pid" || return 1
@@ -216,18 +221,20 @@ daemon_ends() {
 	returns 0 run -- sh -c 'setsid sleep 1000 & setsid sh -c "while :; do sleep 1; done" >/dev/null 2>&1 & exit 0'
 }
 kernel_dies() {
+	rm -f out
 	"${RUN[@]}" -- sh -c 'echo ready; sleep 1000' >out 2>error &
 	local pid=$! rc=0
-	until grep -q ready out; do sleep 0.1; done
+	started
 	pkill -KILL -P "$pid"
 	wait "$pid" || rc=$?
 	cat error
 	[ "$rc" = 125 ] && grep -q 'has died' error
 }
 caller_dies() {
+	rm -f out
 	"${RUN[@]}" -- sh -c 'echo ready; sleep 1000' >out 2>error &
 	local pid=$!
-	until grep -q ready out; do sleep 0.1; done
+	started
 	kill -s KILL "$pid"
 	sleep 0.5
 	nothing_is_left
