@@ -112,6 +112,9 @@ need qemu-system-x86_64 qemu-system-x86
 rc=0
 boot_machine "$work" || rc=$?
 cat "$work/tap"
-if [ -n "${PACKAGE_OUT-}" ]; then cp "$work"/{tap,console} "$PACKAGE_OUT/"; fi
+if [ -n "${PACKAGE_OUT-}" ]; then
+	mkdir -p "$PACKAGE_OUT"
+	cp "$work"/{tap,console} "$PACKAGE_OUT/"
+fi
 grep -q '^1\.\.' "$work/tap" || { tail -n 20 "$work/console"; die "the machine ended early (exit code $rc)"; }
 "$SRC/scripts/check-dmesg.sh" "$work/console"

@@ -116,7 +116,7 @@ upgrade() {
 	check "DKMS has replaced it" dkms_has_only "$NEW"
 	check "the device has stayed" device_on fr0 eth0
 	systemctl stop "$SERVICE"
-	modprobe -r ferroce
+	rmmod ferroce
 	systemctl start "$SERVICE"
 	check "the next load is the new one" loaded "$NEW"
 	check "and has the device" device_on fr0 eth0
@@ -126,7 +126,7 @@ removal() {
 	check "apt purges it" apt purge ferroce-dkms ferroce-common
 	sed 's/^/# /' "$LOG"
 	check "and its device is gone" no_device
-	check "the module can be unloaded" modprobe -r ferroce
+	check "the module can be unloaded" rmmod ferroce
 	snapshot /srv/after
 	check "no file is left" unchanged /srv/before /srv/after
 	check "and no unit" test -z "$(systemctl list-units --all --plain --no-legend 'ferroce@*')"

@@ -50,11 +50,12 @@ use_tree() {
 }
 
 # snapshot FILE: every file with its mode, and its length or target. Left out is what is not the packages': logs,
-# caches, states of dpkg, apt and systemd, and the key of DKMS.
+# caches, states of dpkg, apt and systemd, the key of DKMS, and the unit of the test.
 snapshot() {
 	local skip=() path
 	for path in /proc /sys /dev /run /tmp /srv /root /lost+found /var/{log,cache,tmp,backups} \
-		/var/lib/{dpkg,apt,systemd,private} '/var/lib/dkms/mok.*' /etc/machine-id /etc/resolv.conf; do
+		/var/lib/{dpkg,apt,systemd,private} '/var/lib/dkms/mok.*' /etc/machine-id /etc/resolv.conf \
+		/etc/.updated /var/.updated '*/ferroce-test.service'; do
 		skip+=(-o -path "$path")
 	done
 	find / -xdev \( "${skip[@]:1}" \) -prune -o -type d -printf '%p %y %m %u:%g\n' \
