@@ -159,7 +159,9 @@ other_driver_is_there() {
 }
 device_has_its_name() { run --device mlx5_0 -- ibv_devinfo -d mlx5_0 | grep PORT_ACTIVE; }
 
-PAIR='ibv_rc_pingpong -d $FERROCE_DEVICE -g $FERROCE_GID_INDEX & sleep 0.3; '
+# Starts a server, and waits until it listens, on port 18515.
+PAIR='ibv_rc_pingpong -d $FERROCE_DEVICE -g $FERROCE_GID_INDEX &
+	until grep -q ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done; '
 one_device_carries() {
 	run -- sh -c "${PAIR}ibv_rc_pingpong -d \$FERROCE_DEVICE -g \$FERROCE_GID_INDEX localhost" | grep usec
 }
