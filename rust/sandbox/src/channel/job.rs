@@ -5,13 +5,19 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use nix::unistd::{getegid, geteuid, getgroups};
 use serde::{Deserialize, Serialize};
+
+/// Exit code for our own faults, as `env` and `timeout` have it.
+pub const FAILED: i32 = 125;
+/// What is added to the number of the signal that has ended a command.
+pub const SIGNALED: i32 = 128;
 
 /// All that a machine needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// What to run; `None` in a machine that only runs what others ask it to.
-    pub command: Option<Command>,
+    /// What to run.
+    pub command: Command,
     /// Directories of the caller's that are written to; all others are covered by a layer in memory.
     pub writable: Vec<PathBuf>,
     /// The network and its RDMA devices.
@@ -51,6 +57,18 @@ pub struct User {
 }
 
 impl User {
+    /// The user that this process runs as.
+    pub fn caller() -> nix::Result<User> {
+        Ok(User {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+            groups: getgroups()?
+                .into_iter()
+                .map(|group| group.as_raw())
+                .collect(),
+        })
+    }
+
     /// The machine's own root.
     pub fn root() -> User {
         User {
@@ -152,4 +170,15 @@ pub enum Outcome {
     Signaled(i32),
     /// The machine could not do what it was told; the text says what and why.
     Failed(String),
+}
+
+impl Outcome {
+    /// The exit code that tells of it.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            Outcome::Exited(code) => *code,
+            Outcome::Signaled(signal) => SIGNALED + signal,
+            Outcome::Failed(_) => FAILED,
+        }
+    }
 }

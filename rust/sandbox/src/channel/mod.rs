@@ -4,3 +4,4 @@
 
 pub mod job;
 pub mod message;
+pub mod stdin;

@@ -15,14 +15,12 @@ use anyhow::{Context, Result};
 use nix::unistd::{setgroups, setresgid, setresuid, setsid, Gid, Uid};
 use rustix::process::ioctl_tiocsctty;
 
-use crate::channel::job;
+use crate::channel::job::{self, FAILED};
 
 /// The argument by which this program knows that it is wanted for this.
 pub const NAME: &str = "exec";
 
-/// Exit code of a command that cannot be run for our own reasons, or that there is not, or that cannot be executed: as
-/// `env` has them.
-const FAILED: i32 = 125;
+/// Exit code of a command that cannot be executed, or that there is not: as `env` has them.
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 

@@ -48,11 +48,16 @@ pub fn load_modules() -> Result<()> {
         .unwrap_or_default()
         .lines()
     {
-        let module =
-            File::open(Path::new("/modules").join(name)).with_context(|| name.to_string())?;
-        finit_module(&module, c"", ModuleInitFlags::empty()).with_context(|| name.to_string())?;
+        load_module(&Path::new("/modules").join(name))?;
     }
     Ok(())
+}
+
+/// Loads the module in a file.
+pub fn load_module(path: &Path) -> Result<()> {
+    let module = File::open(path).with_context(|| path.display().to_string())?;
+    finit_module(&module, c"", ModuleInitFlags::empty())
+        .with_context(|| format!("cannot load {}", path.display()))
 }
 
 /// Mounts the caller's file system as it is.

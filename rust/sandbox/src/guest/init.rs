@@ -95,12 +95,7 @@ fn work(
     let Some(ToGuest::Start) = receive(&mut input)? else {
         bail!("told to stop before the start")
     };
-    let Some(command) = &job.command else {
-        // Others use this machine, for as long as the launcher likes.
-        while receive::<ToGuest>(&mut input)?.is_some() {}
-        return Ok(Outcome::Exited(0));
-    };
-    let command = with_variables(command, &job, variables);
+    let command = with_variables(&job, variables);
     Ok(command::run(
         &command,
         input,
@@ -130,8 +125,8 @@ fn name_hosts(job: &Job) -> Result<()> {
 }
 
 /// The command with what it is told of its devices.
-fn with_variables(command: &Command, job: &Job, variables: Vec<(String, String)>) -> Command {
-    let mut command = command.clone();
+fn with_variables(job: &Job, variables: Vec<(String, String)>) -> Command {
+    let mut command = job.command.clone();
     let mut add = |name: &str, value: &str| command.environment.push((name.into(), value.into()));
     for (name, value) in &variables {
         add(name, value);

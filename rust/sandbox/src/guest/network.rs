@@ -9,7 +9,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, Context, Result};
-use nix::kmod::{finit_module, ModuleInitFlags};
 use nix::mount::{mount, MsFlags};
 use nix::sched::{setns, unshare, CloneFlags};
 
@@ -105,13 +104,15 @@ pub fn set_up(job: &Job) -> Result<Variables> {
             None
         }
     };
-    let own = add_device(network, &mut links, &network.devices[0], NETDEV, job.node)?;
+    let device = &network.devices[0];
+    let indices = add_device(network, &mut links, device, NETDEV, job.node)?;
+    let own = describe(device, NETDEV, job.node, indices);
     // A machine alone is its own peer; of two, each is the other's; of more, each is that of the one before it.
     let peer =
-        peer.unwrap_or_else(|| described(&network.devices[0], (job.node + 1) % job.nodes, &own));
+        peer.unwrap_or_else(|| describe(device, NETDEV, (job.node + 1) % job.nodes, indices));
     variables.extend(
-        own.iter()
-            .map(|(name, value)| (format!("FERROCE_{name}"), value.clone())),
+        own.into_iter()
+            .map(|(name, value)| (format!("FERROCE_{name}"), value)),
     );
     variables.extend(
         peer.into_iter()
@@ -121,12 +122,12 @@ pub fn set_up(job: &Job) -> Result<Variables> {
 }
 
 fn load_driver(network: &Network) -> Result<()> {
-    let file = network.driver.module();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    let path = format!("/lib/modules/{}/updates/{file}", release.trim());
-    let module = File::open(&path).with_context(|| path.clone())?;
-    finit_module(&module, c"", ModuleInitFlags::empty())
-        .with_context(|| format!("cannot load {file}"))
+    let file = network.driver.module();
+    files::load_module(Path::new(&format!(
+        "/lib/modules/{}/updates/{file}",
+        release.trim()
+    )))
 }
 
 /// Makes the namespace of the peer, with a device in it.
@@ -152,7 +153,9 @@ fn set_up_namespace(network: &Network, links: &mut Links) -> Result<Variables> {
         wait.recv()?;
         let mut links = Links::open()?;
         links.up("lo", None)?;
-        add_device(&network, &mut links, &network.devices[1], PEER_NETDEV, 1)
+        let device = &network.devices[1];
+        let indices = add_device(&network, &mut links, device, PEER_NETDEV, 1)?;
+        Ok::<_, anyhow::Error>(describe(device, PEER_NETDEV, 1, indices))
     });
     if receiver.recv().is_ok() {
         links.move_to(PEER_NETDEV, &File::open(&file)?)?;
@@ -164,14 +167,15 @@ fn set_up_namespace(network: &Network, links: &mut Links) -> Result<Variables> {
         .context("the namespace of the peer")
 }
 
-/// Switches a network device on and adds an RDMA device to it, both of the namespace of this thread.
+/// Switches a network device on and adds an RDMA device to it, both of the namespace of this thread. Returns the
+/// indices of the GIDs of its addresses, IPv4's first.
 fn add_device(
     network: &Network,
     links: &mut Links,
     device: &str,
     netdev: &str,
     number: u32,
-) -> Result<Variables> {
+) -> Result<[u32; 2]> {
     let (ipv4, ipv6) = addresses(number);
     links.up(netdev, Some(network.mtu))?;
     links.add_address(netdev, IpAddr::V4(ipv4), PREFIX4)?;
@@ -180,33 +184,23 @@ fn add_device(
         links.impair(netdev, &network.impairment)?;
     }
     add_rdma_link(device, network.driver.link_type(), netdev)?;
-    let index4 = gid_index(device, ipv4.to_ipv6_mapped())?;
-    let index6 = gid_index(device, ipv6)?;
-    Ok(vec![
+    Ok([
+        gid_index(device, ipv4.to_ipv6_mapped())?,
+        gid_index(device, ipv6)?,
+    ])
+}
+
+/// What the command is told of a device.
+fn describe(device: &str, netdev: &str, number: u32, indices: [u32; 2]) -> Variables {
+    let (ipv4, ipv6) = addresses(number);
+    let [index4, index6] = indices.map(|index| index.to_string());
+    vec![
         ("DEVICE".into(), device.into()),
         ("NETDEV".into(), netdev.into()),
         ("ADDRESS".into(), ipv4.to_string()),
         ("ADDRESS6".into(), ipv6.to_string()),
-        ("GID_INDEX".into(), index4.to_string()),
-        ("GID_INDEX6".into(), index6.to_string()),
-    ])
-}
-
-/// What the command is told of the device of another machine, or of its own as its peer's.
-fn described(device: &str, number: u32, own: &Variables) -> Variables {
-    let (ipv4, ipv6) = addresses(number);
-    let like_own = |name: &str| {
-        own.iter()
-            .find(|(other, _)| other == name)
-            .map_or(String::new(), |(_, value)| value.clone())
-    };
-    vec![
-        ("DEVICE".into(), device.into()),
-        ("NETDEV".into(), NETDEV.into()),
-        ("ADDRESS".into(), ipv4.to_string()),
-        ("ADDRESS6".into(), ipv6.to_string()),
-        ("GID_INDEX".into(), like_own("GID_INDEX")),
-        ("GID_INDEX6".into(), like_own("GID_INDEX6")),
+        ("GID_INDEX".into(), index4),
+        ("GID_INDEX6".into(), index6),
     ]
 }
 

@@ -4,7 +4,7 @@
 //! arguments as ssh does, and so may stand for ssh where a program wants that, as mpirun does.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -13,18 +13,14 @@ use std::sync::mpsc;
 use std::thread;
 
 use anyhow::{bail, Context, Result};
-use nix::unistd::{getegid, geteuid, getgroups};
 
 use super::{agent, network};
-use crate::channel::job::{Command, Outcome, User};
-use crate::channel::message::{receive, send, ToGuest, ToHost, PART_BYTES, STDIN_WINDOW_BYTES};
+use crate::channel::job::{Command, Outcome, User, FAILED};
+use crate::channel::message::{receive, send, ToHost};
+use crate::channel::stdin;
 
 /// The name under which the program is this.
 pub const NAME: &str = "ferroce-on";
-
-/// Exit code for our own faults, and what is added to the number of a signal.
-const FAILED: i32 = 125;
-const SIGNALED: i32 = 128;
 
 /// Returns the exit code.
 pub fn main(arguments: &[OsString]) -> i32 {
@@ -70,14 +66,7 @@ fn command(arguments: Vec<OsString>) -> Result<Command> {
         arguments,
         environment: std::env::vars_os().collect(),
         directory: std::env::current_dir()?,
-        user: User {
-            uid: geteuid().as_raw(),
-            gid: getegid().as_raw(),
-            groups: getgroups()?
-                .into_iter()
-                .map(|group| group.as_raw())
-                .collect(),
-        },
+        user: User::caller()?,
         window: None,
     })
 }
@@ -87,22 +76,7 @@ fn call(mut stream: TcpStream, command: &Command) -> Result<i32> {
     send(&mut stream, command)?;
     let (sender, taken) = mpsc::channel();
     let mut input = stream.try_clone()?;
-    thread::spawn(move || -> Result<()> {
-        let mut piece = vec![0; PART_BYTES];
-        let mut under_way = 0;
-        loop {
-            let length = std::io::stdin().read(&mut piece)?;
-            if length == 0 {
-                return Ok(send(&mut input, &ToGuest::StdinEnd)?);
-            }
-            send(&mut input, &ToGuest::Stdin(piece[..length].to_vec()))?;
-            under_way += length;
-            while under_way + PART_BYTES > STDIN_WINDOW_BYTES {
-                let done: u64 = taken.recv()?;
-                under_way -= done as usize;
-            }
-        }
-    });
+    thread::spawn(move || stdin::forward(&taken, |message| send(&mut input, &message)));
     while let Some(message) = receive(&mut stream)? {
         match message {
             ToHost::Stdout(bytes) => std::io::stdout()
@@ -110,9 +84,8 @@ fn call(mut stream: TcpStream, command: &Command) -> Result<i32> {
                 .and_then(|()| std::io::stdout().flush())?,
             ToHost::Stderr(bytes) => std::io::stderr().write_all(&bytes)?,
             ToHost::StdinTaken(length) => drop(sender.send(length)),
-            ToHost::Ended(Outcome::Exited(code)) => return Ok(code),
-            ToHost::Ended(Outcome::Signaled(signal)) => return Ok(SIGNALED + signal),
             ToHost::Ended(Outcome::Failed(reason)) => bail!("{reason}"),
+            ToHost::Ended(outcome) => return Ok(outcome.exit_code()),
             _ => {}
         }
     }

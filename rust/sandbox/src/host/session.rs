@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
-use nix::unistd::{getegid, geteuid, getgroups};
+use nix::unistd::geteuid;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
@@ -28,15 +28,11 @@ use super::options::{Options, Who};
 use super::output::Stream;
 use super::report::Report;
 use super::stdin::{self, RawTerminal};
-use crate::channel::job::{Command, Job, Network, Outcome, Topology, User};
+use crate::channel::job::{Command, Job, Network, Outcome, Topology, User, FAILED, SIGNALED};
 use crate::channel::message::{receive, send, split_job, ToGuest, ToHost};
 
-/// Exit codes of our own.
+/// Exit code of a call whose time is up.
 pub const TIME_IS_UP: i32 = 124;
-/// A fault of the sandbox.
-pub const FAILED: i32 = 125;
-/// What is added to the number of a signal.
-const SIGNALED: i32 = 128;
 const SIGPIPE: i32 = 13;
 
 /// Machines have at most so many processors.
@@ -391,11 +387,7 @@ impl Session {
             .awaited
             .iter()
             .filter_map(|node| self.nodes[*node].outcome.as_ref())
-            .map(|outcome| match outcome {
-                Outcome::Exited(code) => *code,
-                Outcome::Signaled(signal) => SIGNALED + signal,
-                Outcome::Failed(_) => FAILED,
-            });
+            .map(Outcome::exit_code);
         codes.into_iter().find(|code| *code != 0).unwrap_or(0)
     }
 
@@ -466,14 +458,7 @@ fn job(options: &Options, node: u32, terminal: bool) -> Result<Job> {
         std::env::current_dir().context("the working directory is not there any more")?;
     let user = match options.user {
         Who::Root => User::root(),
-        Who::Caller => User {
-            uid: geteuid().as_raw(),
-            gid: getegid().as_raw(),
-            groups: getgroups()?
-                .into_iter()
-                .map(|group| group.as_raw())
-                .collect(),
-        },
+        Who::Caller => User::caller()?,
     };
     let command = Command {
         arguments: arguments(options, node),
@@ -483,7 +468,7 @@ fn job(options: &Options, node: u32, terminal: bool) -> Result<Job> {
         window: if terminal { stdin::window() } else { None },
     };
     Ok(Job {
-        command: Some(command),
+        command,
         writable: writable(options, directory)?,
         network: Network {
             topology: options.topology,

@@ -2,7 +2,7 @@
 
 //! The caller's standard input and terminal.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::os::unix::net::UnixStream;
 use std::sync::{mpsc, Arc, Mutex, PoisonError};
 use std::thread;
@@ -10,33 +10,18 @@ use std::thread;
 use rustix::termios::{tcgetattr, tcgetwinsize, tcsetattr, OptionalActions, Termios};
 
 use crate::channel::job::Window;
-use crate::channel::message::{send, ToGuest, PART_BYTES, STDIN_WINDOW_BYTES};
+use crate::channel::message::send;
+use crate::channel::stdin;
 
 /// Reads standard input for a machine. `taken` tells how many bytes the command has been given.
 pub fn forward(channel: Arc<Mutex<UnixStream>>, taken: mpsc::Receiver<u64>) {
-    thread::spawn(move || -> io::Result<()> {
-        let mut piece = vec![0; PART_BYTES];
-        let mut under_way = 0;
-        let send = |message| {
+    thread::spawn(move || {
+        stdin::forward(&taken, |message| {
             send(
                 &mut *channel.lock().unwrap_or_else(PoisonError::into_inner),
                 &message,
             )
-        };
-        loop {
-            let length = io::stdin().read(&mut piece).unwrap_or(0);
-            if length == 0 {
-                return send(ToGuest::StdinEnd);
-            }
-            send(ToGuest::Stdin(piece[..length].to_vec()))?;
-            under_way += length as u64;
-            while under_way + PART_BYTES as u64 > STDIN_WINDOW_BYTES as u64 {
-                let Ok(taken) = taken.recv() else {
-                    return Ok(());
-                };
-                under_way = under_way.saturating_sub(taken);
-            }
-        }
+        })
     });
 }
 
