@@ -42,8 +42,14 @@ says() {
 
 run() { "${RUN[@]}" "$@"; }
 
-# started: the command of the background has begun, and so can be stopped. `out` must not be there before it is called.
-started() { until grep -qs ready out; do sleep 0.1; done; }
+# begin SCRIPT: runs it in the background, as $PID, and returns when it has said `ready`. Its output goes to the files
+# out and error.
+begin() {
+	rm -f out
+	"${RUN[@]}" -- sh -c "$1" >out 2>error &
+	PID=$!
+	until grep -qs ready out; do sleep 0.1; done
+}
 
 # ---- the command -----------------------------------------------------------------------------
 
@@ -86,27 +92,23 @@ directory_is_kept() {
 }
 
 signal_arrives() { # SIGNAL
-	rm -f out
-	"${RUN[@]}" -- sh -c "trap 'echo got it; exit 7' $1; echo ready; while :; do sleep 0.1; done" >out &
-	local pid=$! rc=0
-	started
-	kill -s "$1" "$pid"
-	wait "$pid" || rc=$?
+	local rc=0
+	begin "trap 'echo got it; exit 7' $1; echo ready; while :; do sleep 0.1; done"
+	kill -s "$1" "$PID"
+	wait "$PID" || rc=$?
 	cat out
 	[ "$rc" = 7 ] && grep -q 'got it' out
 }
 
 # The second request to stop is not passed on.
 second_stop_stops() {
-	rm -f out
-	"${RUN[@]}" -- sh -c 'trap "" INT; echo ready; while :; do sleep 0.1; done' >out 2>error &
-	local pid=$! rc=0
-	started
-	kill -s INT "$pid"
+	local rc=0
+	begin 'trap "" INT; echo ready; while :; do sleep 0.1; done'
+	kill -s INT "$PID"
 	sleep 0.5
-	kill -0 "$pid" || return 1
-	kill -s INT "$pid"
-	wait "$pid" || rc=$?
+	kill -0 "$PID" || return 1
+	kill -s INT "$PID"
+	wait "$PID" || rc=$?
 	[ "$rc" = 130 ] && grep -q stopped error
 }
 
@@ -223,21 +225,16 @@ daemon_ends() {
 	returns 0 run -- sh -c 'setsid sleep 1000 & setsid sh -c "while :; do sleep 1; done" >/dev/null 2>&1 & exit 0'
 }
 kernel_dies() {
-	rm -f out
-	"${RUN[@]}" -- sh -c 'echo ready; sleep 1000' >out 2>error &
-	local pid=$! rc=0
-	started
-	pkill -KILL -P "$pid"
-	wait "$pid" || rc=$?
+	local rc=0
+	begin 'echo ready; sleep 1000'
+	pkill -KILL -P "$PID"
+	wait "$PID" || rc=$?
 	cat error
 	[ "$rc" = 125 ] && grep -q 'has died' error
 }
 caller_dies() {
-	rm -f out
-	"${RUN[@]}" -- sh -c 'echo ready; sleep 1000' >out 2>error &
-	local pid=$!
-	started
-	kill -s KILL "$pid"
+	begin 'echo ready; sleep 1000'
+	kill -s KILL "$PID"
 	sleep 0.5
 	nothing_is_left
 }
