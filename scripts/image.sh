@@ -153,11 +153,12 @@ modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text")" \
 dir=$CACHE/image-$(key "$root" "$modules" "$text")
 if [ ! -d "$dir" ]; then
 	lock image
-	rm -rf "$dir.new"
-	mkdir "$dir.new"
-	ln -s "$root/root.img" "$modules"/{modules.img,initrd} "$kernel/vmlinuz" "$dir.new/"
-	echo "$ARCH" >"$dir.new/arch"
-	# Another process may have made it meanwhile.
-	[ -d "$dir" ] || mv "$dir.new" "$dir"
+	if [ ! -d "$dir" ]; then
+		rm -rf "$dir.new"
+		mkdir "$dir.new"
+		ln -s "$root/root.img" "$modules"/{modules.img,initrd} "$kernel/vmlinuz" "$dir.new/"
+		echo "$ARCH" >"$dir.new/arch"
+		mv "$dir.new" "$dir"
+	fi
 fi
 echo "$dir"
