@@ -11,32 +11,17 @@
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$SRC/scripts/container.sh"
 
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
-USER_ID=1000
-
-# container ROOT COMMAND...: this release of podman leaves the limits of this machine alone only if it is told some.
-container() {
-	podman --cgroup-manager cgroupfs --runtime runc run --rm --rootfs --read-only --user "$USER_ID:$USER_ID" \
-		--cap-drop all --security-opt no-new-privileges --network none --shm-size 64m \
-		--ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
-		--volume "$TREE:/opt/sandbox:ro" --volume "$WORK:/srv" --workdir /srv --env SANDBOX=/opt/sandbox \
-		--env HOME=/srv --tmpfs /srv/small:rw,size=4m,mode=1777 "$@"
-}
-
-if [ "$(id -u)" != 0 ]; then
-	say SKIP "the container that this test makes takes root"
-	exit 77
-fi
-need podman podman
-need runc runc
+need_container
 need curl curl
 need zstd zstd
 TREE=$("$SRC/scripts/sandbox.sh")
 guest=$("$SRC/scripts/toolchain.sh" guest)
 chmod 777 "$WORK"
-cp "$SRC/tests/sandbox/caller.sh" "$WORK/"
+cp "$SRC/tests/sandbox/"{lib,caller}.sh "$WORK/"
 
 # block FILE START: the lines of a file that are indented deeper than its line START, which is before them.
 block() {
@@ -108,6 +93,6 @@ case ${1-} in
 	;;
 '')
 	mkdir -m 777 "$WORK/small"
-	container "$guest" bash caller.sh
+	container "$TREE" "$WORK" --tmpfs /srv/small:rw,size=4m,mode=1777 "$guest" bash caller.sh
 	;;
 esac

@@ -5,25 +5,8 @@
 # writable. SANDBOX is where it is unpacked. scripts/check-sandbox.sh makes all that. The container has bash, coreutils,
 # procps and ibverbs-utils.
 
-export LC_ALL=C.UTF-8
-PATH=$SANDBOX/bin:/usr/sbin:/usr/bin:/sbin:/bin
-NUMBER=0
+. ./lib.sh
 RUN=(ferroce-run --memory 512M)
-
-# check NAME COMMAND...: one test; says what the command printed if it fails.
-check() {
-	local name=$1
-	shift
-	NUMBER=$((NUMBER + 1))
-	if ("$@") >log 2>&1 </dev/null; then
-		echo "ok $NUMBER $name"
-	else
-		echo "not ok $NUMBER $name"
-		tail -n 30 log | sed 's/^/# /'
-	fi
-}
-
-skip() { echo "ok $((++NUMBER)) $1 # SKIP $2"; }
 
 # returns CODE COMMAND...: the command ends with this exit code.
 returns() {
