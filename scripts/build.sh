@@ -31,8 +31,11 @@ stock=$dir
 [ "$kernel" = stock ] || stock=$(base_kernel)
 TOOLCHAIN=$(toolchain_of "$(<"$stock/release")")
 export TOOLCHAIN
-# Modules of user-mode Linux lie anywhere in its address space.
-! is_user_mode "$kernel" || args+=("KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large")
+# Modules of user-mode Linux lie anywhere in its address space. The same sources give the same ones, wherever they and
+# the kernel lie.
+remap="--remap-path-prefix=$SRC/= --remap-path-prefix=$dir/build/="
+! is_user_mode "$kernel" || args+=("KCFLAGS=-fmacro-prefix-map=$dir/build/="
+	"KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large $remap")
 
 # Clippy takes rustc's place, so it needs objects of its own.
 name=$kernel

@@ -18,6 +18,7 @@
 # times of files) is replaced.
 
 set -euo pipefail
+umask 022
 . "$(dirname "$0")/lib.sh"
 
 PARTS=$SRC/scripts/package

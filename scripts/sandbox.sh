@@ -12,6 +12,7 @@
 # The programs are linked statically. The same sources give the same bytes. scripts/package.sh packs them.
 
 set -euo pipefail
+umask 022
 . "$(dirname "$0")/lib.sh"
 
 OUT=$SRC/build/sandbox/tree
@@ -23,9 +24,20 @@ LINKING=(--release --target "$TARGET" --manifest-path "$MANIFEST")
 # Modules of the stock kernel that a machine needs.
 STOCK_MODULES="virtio_pci virtio_console virtio_net 9pnet_virtio 9p overlay veth sch_netem ib_uverbs ib_umad rdma_ucm"
 
+# fixed_places: the programs are built where every machine has them: cargo names symbols after the paths of crates.
+fixed_places() {
+	mount -t tmpfs ferroce /mnt
+	mkdir -p /mnt/{ferroce,cargo,target} "$CARGO_HOME" "$CARGO_TARGET_DIR"
+	mount --bind "$SRC" /mnt/ferroce
+	mount --bind "$CARGO_HOME" /mnt/cargo
+	mount --bind "$CARGO_TARGET_DIR" /mnt/target
+	export CARGO_HOME=/mnt/cargo CARGO_TARGET_DIR=/mnt/target
+	export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=/mnt/="
+}
+
 programs() {
 	local target=$CARGO_TARGET_DIR/$TARGET/release
-	cargo build --quiet "${LINKING[@]}"
+	(cd /mnt/ferroce && cargo build --quiet "${LINKING[@]}")
 	install -D "$target/ferroce-run" "$OUT/bin/ferroce-run"
 	install -D "$target/init" "$GUEST/init"
 	strip "$OUT/bin/ferroce-run" "$GUEST/init"
@@ -113,11 +125,29 @@ licences() {
 	} >"$doc/licences"
 }
 
+# packed_module KERNEL: the stock kernel's module as scripts/package.sh has it, which depends on no path. It takes two
+# minutes, so it is kept for as long as the sources are the same.
+packed_module() {
+	local kept name
+	kept=$SRC/build/sandbox/module-$(key "$1" "${PACKAGE_VERSION-}" "$(cd "$SRC" &&
+		find Kbuild Makefile include rust scripts/versions scripts/package.sh -type f ! -name '.*' \
+			! -name '*.o' ! -name '*.ko' ! -name '*.mod*' ! -name '*.rmeta' ! -name '*_generated.rs' \
+			! -path 'rust/sandbox/*' -exec sha256sum {} + | sort)")
+	if [ ! -e "$kept/ferroce.ko" ]; then
+		rm -rf "$SRC"/build/sandbox/module-*
+		mkdir -p "$kept"
+		name=$("$SRC/scripts/package.sh" --modules "$kept")
+		"$SRC/scripts/in-root.sh" dpkg-deb -x "$name" "$kept/files" </dev/null
+		mv "$(find "$kept/files" -name ferroce.ko)" "$kept/"
+		rm -rf "$kept/files" "$name"
+	fi
+	echo "$kept/ferroce.ko"
+}
+
 if [ "${1-}" = --inside ]; then
 	shift
 	cd "$SRC"
-	RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$SRC=. --remap-path-prefix=$CARGO_HOME=cargo"
-	export RUSTFLAGS
+	fixed_places
 	programs
 	kernel "$1" "$2"
 	stock "$3" "$4"
@@ -128,7 +158,7 @@ fi
 kernel=$("$SRC/scripts/kernel.sh" -k uml)
 module=$("$SRC/scripts/build.sh" -k uml)
 stock=$("$SRC/scripts/kernel.sh")
-stock_module=$("$SRC/scripts/build.sh")
+stock_module=$(packed_module "$stock")
 rm -rf "$OUT"
 "$SRC/scripts/in-root.sh" "$SRC/scripts/sandbox.sh" --inside "$kernel" "$module" "$stock" "$stock_module" </dev/null >&2
 echo "$OUT"
