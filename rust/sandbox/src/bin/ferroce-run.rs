@@ -21,17 +21,25 @@ fn main() {
         eprintln!("{}", become_machine(arguments.get(2..).unwrap_or_default()));
         std::process::exit(FAILED);
     }
-    let options = Options::try_parse().unwrap_or_else(|error| {
-        let _ = error.print();
-        std::process::exit(if error.use_stderr() { FAILED } else { 0 });
-    });
-    let code = if options.doctor {
-        doctor::run()
-    } else {
-        session::run(&options).unwrap_or_else(|error| {
-            session::say(&format!("{error:#}"));
-            FAILED
-        })
+    // Where no thread can be made, say, which the standard library takes for a fault of ours.
+    std::panic::set_hook(Box::new(|panic| session::say(&format!("{panic}"))));
+    std::process::exit(std::panic::catch_unwind(run).unwrap_or(FAILED));
+}
+
+/// Does what the command line says. Returns the exit code.
+fn run() -> i32 {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { FAILED } else { 0 };
+        }
     };
-    std::process::exit(code);
+    if options.doctor {
+        return doctor::run();
+    }
+    session::run(&options).unwrap_or_else(|error| {
+        session::say(&format!("{error:#}"));
+        FAILED
+    })
 }

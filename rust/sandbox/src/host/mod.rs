@@ -10,6 +10,7 @@ pub mod session;
 pub mod doctor;
 mod files;
 mod hub;
+mod job;
 mod output;
 mod report;
 mod stdin;

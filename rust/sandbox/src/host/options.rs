@@ -36,9 +36,9 @@ pub struct Options {
     #[arg(long, value_name = "LINE")]
     pub node_command: Vec<String>,
 
-    /// What the machine runs on. Other than `uml`, they need QEMU.
-    #[arg(long, value_enum, default_value = "uml")]
-    pub engine: MachineEngine,
+    /// What the machine runs on; kvm and tcg need QEMU [default: the first that starts].
+    #[arg(long, value_enum)]
+    pub engine: Option<MachineEngine>,
 
     /// Name of the RDMA device, and of the peer's [default: fr0,fr1 or rxe0,rxe1].
     #[arg(long, value_name = "NAME[,PEER]", value_parser = devices)]

@@ -3,47 +3,39 @@
 //! One call of `ferroce-run`, from the start of the machines to the exit code.
 
 use std::collections::{HashSet, VecDeque};
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind};
+use std::io::{BufWriter, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{mpsc, Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
-use nix::unistd::geteuid;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 
-use super::engine::Hardware;
+use super::engine::{Hardware, MachineEngine};
 use super::files::Files;
 use super::hub;
+use super::job::{job, processors};
 use super::machine::Machine;
-use super::options::{Options, Who};
+use super::options::Options;
 use super::output::Stream;
 use super::report::Report;
 use super::stdin::{self, RawTerminal};
-use crate::channel::job::{Command, Job, Network, Outcome, Topology, User, FAILED, SIGNALED};
+use crate::channel::job::{Outcome, Topology, FAILED, SIGNALED};
 use crate::channel::message::{receive, send, split_job, ToGuest, ToHost};
 
 /// Exit code of a call whose time is up.
 pub const TIME_IS_UP: i32 = 124;
 const SIGPIPE: i32 = 13;
 
-/// Machines have at most so many processors.
-const MOST_CPUS: u32 = 8;
-
 /// How long a machine may take to start. Fifty at once on two processors take a while.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// What a shell does that stays after the command.
-const AND_SHELL: &str = r#""$@"; code=$?; echo "ferroce-run: the command returned $code; this is a shell" >&2
-"${SHELL:-/bin/sh}"; exit "$code""#;
 
 /// What happens while machines run.
 enum Event {
@@ -98,11 +90,14 @@ pub fn run(options: &Options) -> Result<i32> {
         files: &files,
         report: report.clone(),
         terminal: terminal.is_some(),
+        input: true,
         events: sender,
     };
-    let mut session = Session::start(&setup)?;
-    let result = session.follow(options.timeout.map(|timeout| began + timeout), &events);
-    session.stop();
+    let end = options.timeout.map(|timeout| began + timeout);
+    let result = match options.engine {
+        Some(engine) => setup.run(engine, end, &events).result,
+        None => setup.run_on_the_best(end, &events),
+    };
     drop(terminal);
     let code = match result {
         Ok(code) => code,
@@ -169,6 +164,8 @@ struct Session {
     /// The other end, until the command is started.
     input: Option<mpsc::Receiver<u64>>,
     readers: Vec<thread::JoinHandle<()>>,
+    /// Whether a machine has said anything.
+    spoken: bool,
 }
 
 /// What the machines of a call have in common.
@@ -179,13 +176,85 @@ struct Setup<'a> {
     report: Option<Arc<Mutex<Report>>>,
     /// Whether the command gets a terminal.
     terminal: bool,
+    /// Whether it gets our standard input.
+    input: bool,
     events: mpsc::Sender<Event>,
 }
 
+/// What has become of machines.
+struct Attempt {
+    /// The exit code.
+    result: Result<i32>,
+    /// Whether a machine has got as far as its first process.
+    spoken: bool,
+}
+
+impl Setup<'_> {
+    /// Runs the machines on the first engine on which their first process starts.
+    fn run_on_the_best(&self, end: Option<Instant>, events: &mpsc::Receiver<Event>) -> Result<i32> {
+        let mut failures = Vec::new();
+        for engine in MachineEngine::ALL {
+            if let Err(error) = engine.check() {
+                failures.push((engine.title(), error));
+                continue;
+            }
+            if let Some((failed, _)) = failures.first() {
+                say(&format!(
+                    "{failed} does not start here; this is {}",
+                    engine.title()
+                ));
+            }
+            let attempt = self.run(engine, end, events);
+            match attempt.result {
+                Err(error) if !attempt.spoken => failures.push((engine.title(), error)),
+                result => return result,
+            }
+        }
+        let reasons = failures
+            .iter()
+            .fold(String::new(), |text, (engine, error)| {
+                text + &format!("\n{engine}: {error:#}")
+            });
+        bail!("no machine starts here{reasons}")
+    }
+
+    /// Runs the machines to their end.
+    fn run(
+        &self,
+        engine: MachineEngine,
+        end: Option<Instant>,
+        events: &mpsc::Receiver<Event>,
+    ) -> Attempt {
+        let mut session = match engine.check().and_then(|()| Session::start(self, engine)) {
+            Ok(session) => session,
+            Err(error) => {
+                return Attempt {
+                    result: Err(error),
+                    spoken: false,
+                }
+            }
+        };
+        let result = session.follow(end, events);
+        session.stop();
+        // What these machines have said is not for those that follow; signals are.
+        let signals: Vec<Event> = events
+            .try_iter()
+            .filter(|event| matches!(event, Event::Signal(_)))
+            .collect();
+        for signal in signals {
+            let _ = self.events.send(signal);
+        }
+        Attempt {
+            result,
+            spoken: session.spoken,
+        }
+    }
+}
+
 impl Session {
-    fn start(setup: &Setup<'_>) -> Result<Session> {
+    fn start(setup: &Setup<'_>, engine: MachineEngine) -> Result<Session> {
         let wires = match setup.options.topology {
-            Topology::Nodes => hub::join(setup.options.nodes, setup.options.engine)?,
+            Topology::Nodes => hub::join(setup.options.nodes, engine)?,
             Topology::Single | Topology::Netns => Vec::new(),
         };
         let (taken, input) = mpsc::channel();
@@ -193,21 +262,28 @@ impl Session {
             nodes: Vec::new(),
             awaited: Vec::new(),
             taken,
-            input: Some(input),
+            input: setup.input.then_some(input),
             readers: Vec::new(),
+            spoken: false,
         };
         let mut wires = wires.into_iter();
         for number in 0..setup.options.machines() {
-            session.add(setup, number, wires.next())?;
+            session.add(setup, engine, number, wires.next())?;
         }
         Ok(session)
     }
 
     /// Starts one more machine. What is asked of one only is asked of the first.
-    fn add(&mut self, setup: &Setup<'_>, number: u32, wire: Option<OwnedFd>) -> Result<()> {
+    fn add(
+        &mut self,
+        setup: &Setup<'_>,
+        engine: MachineEngine,
+        number: u32,
+        wire: Option<OwnedFd>,
+    ) -> Result<()> {
         let options = setup.options;
         let first = number == 0;
-        let (channel, theirs) = UnixStream::pair()?;
+        let (channel, theirs) = UnixStream::pair().context("cannot make sockets")?;
         let hardware = Hardware {
             cpus: options.cpus.unwrap_or_else(processors),
             memory: options.memory,
@@ -228,7 +304,7 @@ impl Session {
             .filter(|_| first)
             .map(packets)
             .transpose()?;
-        let machine = Machine::start(options.engine.launch(setup.files, hardware)?, dmesg)?;
+        let machine = Machine::start(engine.launch(setup.files, hardware)?, dmesg)?;
         let prefix = (!first).then(|| format!("[{number}] "));
         let report = setup.report.clone().filter(|_| first);
         let streams = [
@@ -314,6 +390,7 @@ impl Session {
     }
 
     fn hear(&mut self, node: usize, message: ToHost) -> Result<()> {
+        self.spoken = true;
         match message {
             ToHost::Hello | ToHost::JobTaken => {
                 if let Some(part) = self.nodes[node].job.pop_front() {
@@ -453,108 +530,8 @@ fn packets(path: &Path) -> Result<PcapWriter<BufWriter<File>>> {
         .with_context(|| path.display().to_string())
 }
 
-fn job(options: &Options, node: u32, terminal: bool) -> Result<Job> {
-    let directory =
-        std::env::current_dir().context("the working directory is not there any more")?;
-    let user = match options.user {
-        Who::Root => User::root(),
-        Who::Caller => User::caller()?,
-    };
-    let command = Command {
-        arguments: arguments(options, node),
-        environment: environment(options.user),
-        directory: directory.clone(),
-        user,
-        window: if terminal { stdin::window() } else { None },
-    };
-    Ok(Job {
-        command,
-        writable: writable(options, directory)?,
-        network: Network {
-            topology: options.topology,
-            driver: options.driver,
-            devices: options.devices(),
-            mtu: options.mtu,
-            impairment: options.impairment(),
-            capture: node == 0 && options.pcap.is_some(),
-        },
-        node,
-        nodes: options.machines(),
-        megahertz: clock_rate(),
-    })
-}
-
-fn arguments(options: &Options, node: u32) -> Vec<OsString> {
-    if let Some(line) = options.command_of_node(node) {
-        return ["/bin/sh", "-c", line].map(OsString::from).to_vec();
-    }
-    let shell = ["/bin/sh", "-c", AND_SHELL, "sh"]
-        .map(OsStr::new)
-        .map(OsStr::to_owned);
-    let before = if options.keep {
-        shell.to_vec()
-    } else {
-        Vec::new()
-    };
-    before
-        .into_iter()
-        .chain(options.command.iter().cloned())
-        .collect()
-}
-
-/// The caller's. Root has another home.
-fn environment(user: Who) -> Vec<(OsString, OsString)> {
-    let mut environment: Vec<_> = std::env::vars_os().collect();
-    if user == Who::Root && !geteuid().is_root() {
-        environment.retain(|(name, _)| {
-            !["HOME", "USER", "LOGNAME"]
-                .iter()
-                .any(|other| name == other)
-        });
-        environment.extend(
-            [("HOME", "/root"), ("USER", "root"), ("LOGNAME", "root")]
-                .map(|(a, b)| (a.into(), b.into())),
-        );
-    }
-    environment
-}
-
-/// Directories whose files are the caller's own. If the working directory is the root, nothing is.
-fn writable(options: &Options, directory: PathBuf) -> Result<Vec<PathBuf>> {
-    let mut all = vec![directory];
-    for given in &options.write {
-        let path = given
-            .canonicalize()
-            .with_context(|| format!("--write {}", given.display()))?;
-        if !path.is_dir() {
-            bail!("--write {}: not a directory", given.display());
-        }
-        all.push(path);
-    }
-    // A mount over another would hide it, and adds nothing.
-    all.sort();
-    all.dedup_by(|inner, outer| inner.starts_with(&*outer) && *outer != Path::new("/"));
-    all.retain(|path| path != Path::new("/"));
-    Ok(all)
-}
-
-fn processors() -> u32 {
-    thread::available_parallelism()
-        .map_or(1, |count| count.get() as u32)
-        .min(MOST_CPUS)
-}
-
-/// The clock rate of this processor in MHz, as /proc/cpuinfo has it.
-fn clock_rate() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("cpu MHz"));
-    line.and_then(|line| line.split_once(": "))
-        .map_or("1000.000", |(_, rate)| rate)
-        .into()
-}
-
 /// Whether a machine starts at all, for `--doctor`: the error if not.
-pub fn try_out() -> Result<()> {
+pub fn try_out(engine: MachineEngine) -> Result<()> {
     use clap::Parser;
     let options = Options::parse_from(["ferroce-run", "--", "true"]);
     let (sender, events) = mpsc::channel();
@@ -564,14 +541,12 @@ pub fn try_out() -> Result<()> {
         files: &files,
         report: None,
         terminal: false,
+        input: false,
         events: sender,
     };
-    let mut session = Session::start(&setup)?;
-    session.input = None;
-    let code = session.follow(Some(Instant::now() + START_TIMEOUT), &events);
-    session.stop();
-    match code? {
+    let end = Instant::now() + START_TIMEOUT;
+    match setup.run(engine, Some(end), &events).result? {
         0 => Ok(()),
-        code => Err(io::Error::other(format!("`true` returned {code}")).into()),
+        code => bail!("`true` returned {code}"),
     }
 }

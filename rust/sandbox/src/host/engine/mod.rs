@@ -51,6 +51,28 @@ pub struct Launch {
 }
 
 impl MachineEngine {
+    /// All, the best first.
+    pub const ALL: [MachineEngine; 3] =
+        [MachineEngine::Uml, MachineEngine::Kvm, MachineEngine::Tcg];
+
+    /// How users know it.
+    pub fn title(self) -> &'static str {
+        match self {
+            MachineEngine::Uml => "user-mode Linux",
+            MachineEngine::Kvm => "QEMU with KVM",
+            MachineEngine::Tcg => "QEMU without KVM, which is slow",
+        }
+    }
+
+    /// Fails if something is missing that it takes.
+    pub fn check(self) -> Result<()> {
+        match self {
+            MachineEngine::Uml => Ok(()),
+            MachineEngine::Kvm => qemu::check_kvm(),
+            MachineEngine::Tcg => qemu::check(),
+        }
+    }
+
     /// How to start such a machine.
     pub fn launch(self, files: &Files, hardware: Hardware) -> Result<Launch> {
         match self {

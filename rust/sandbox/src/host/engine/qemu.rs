@@ -3,6 +3,7 @@
 //! Debian's kernel in QEMU.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
@@ -13,6 +14,9 @@ use crate::host::files::Files;
 
 /// The emulator.
 const PROGRAM: &str = "qemu-system-x86_64";
+
+/// The processor's help.
+const KVM: &str = "/dev/kvm";
 
 /// A machine with nothing that is not asked for. The caller's files are shared over 9p; that not every owner of a file
 /// can be set is no error.
@@ -27,8 +31,7 @@ pub fn launch(
     accelerator: &str,
     processor: &str,
 ) -> Result<Launch> {
-    let program =
-        find().with_context(|| format!("{PROGRAM} is missing: install qemu-system-x86"))?;
+    let program = find()?;
     let loglevel = if hardware.verbose { 8 } else { 4 };
     let mut arguments: Vec<OsString> = FIXED.split_whitespace().map(OsString::from).collect();
     let mut add = |name: &str, value: OsString| arguments.extend([name.into(), value]);
@@ -63,10 +66,26 @@ pub fn launch(
     })
 }
 
+/// Fails without the emulator.
+pub fn check() -> Result<()> {
+    find().map(drop)
+}
+
+/// Fails without the emulator, or if the caller may not use the processor's help.
+pub fn check_kvm() -> Result<()> {
+    File::options()
+        .read(true)
+        .write(true)
+        .open(KVM)
+        .with_context(|| format!("no KVM here: {KVM}"))?;
+    check()
+}
+
 /// The emulator in the caller's path.
-fn find() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
+fn find() -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .map(|directory| directory.join(PROGRAM))
         .find(|file| file.is_file())
+        .with_context(|| format!("{PROGRAM} is missing: install qemu-system-x86"))
 }
