@@ -20,7 +20,15 @@ need_container
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 TREE=$("$SRC/scripts/sandbox.sh")
-root=$("$SRC/scripts/toolchain.sh" suites)
-cp "$SRC/tests/sandbox/lib.sh" "$SRC/tests/vm/mpi.py" "$suite" "$WORK/"
+options=()
+case $1 in
+rust | python)
+	root=$(TOOLCHAIN=registries "$SRC/scripts/toolchain.sh")
+	built=$("$SRC/scripts/registries.sh")
+	options=(--volume "$built:/opt/registries:ro" --env REGISTRIES=/opt/registries)
+	;;
+*) root=$("$SRC/scripts/toolchain.sh" suites) ;;
+esac
+cp "$SRC/tests/sandbox/"{lib,pair}.sh "$SRC/tests/vm/mpi.py" "$suite" "$WORK/"
 chmod -R a+rwX "$WORK"
-container "$TREE" "$WORK" --env WHOLE="$WHOLE" "$root" bash "$1.sh"
+container "$TREE" "$WORK" --env WHOLE="$WHOLE" "${options[@]}" "$root" bash "$1.sh"
