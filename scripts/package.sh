@@ -102,7 +102,7 @@ package() {
 # sandbox: the archive and the package of the tree that sandbox.sh makes.
 sandbox() {
 	local tree file=$out/ferroce-sandbox_${VERSION}_amd64.tar.zst
-	tree=$("$SRC/scripts/sandbox.sh")
+	tree=$("$SRC/scripts/sandbox.sh" --release)
 	mkdir -p "$work/sandbox"
 	cp -r "$tree" "$work/sandbox/usr"
 	release=sandbox

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# sandbox.sh: makes ferroce-run and what it needs, and prints the directory, which may be copied anywhere:
+# sandbox.sh [--release]: makes ferroce-run and what it needs, and prints the directory, which may be copied anywhere:
 #
 #	bin/ferroce-run               the program
 #	lib/ferroce-sandbox/linux     the kernel, a program, too
@@ -9,14 +9,13 @@
 #	lib/ferroce-sandbox/stock     Debian's kernel, and the same for it, for those that have QEMU
 #	share/doc/ferroce-sandbox     licences, and where the sources are
 #
-# The programs are linked statically. The same sources give the same bytes. scripts/package.sh packs them.
+# The programs are linked statically. With --release, the same sources give the same bytes, wherever they are;
+# scripts/package.sh packs those.
 
 set -euo pipefail
 umask 022
 . "$(dirname "$0")/lib.sh"
 
-OUT=$SRC/build/sandbox/tree
-GUEST=$OUT/lib/ferroce-sandbox/guest
 TARGET=x86_64-unknown-linux-gnu
 MANIFEST=rust/sandbox/Cargo.toml
 LINKING=(--release --target "$TARGET" --manifest-path "$MANIFEST")
@@ -145,7 +144,9 @@ packed_module() {
 }
 
 if [ "${1-}" = --inside ]; then
-	shift
+	OUT=$2
+	GUEST=$OUT/lib/ferroce-sandbox/guest
+	shift 2
 	cd "$SRC"
 	fixed_places
 	programs
@@ -155,10 +156,29 @@ if [ "${1-}" = --inside ]; then
 	exit
 fi
 
+# made_of: what the directory is made of.
+made_of() {
+	(cd "$SRC" && find rust/sandbox tests/Cargo.lock scripts/sandbox.sh scripts/versions -type f -exec sha256sum {} + | sort)
+	sha256sum "$module" "$stock_module" | cut -c1-64
+	echo "$kernel $stock"
+}
+
+lock sandbox
 kernel=$("$SRC/scripts/kernel.sh" -k uml)
 module=$("$SRC/scripts/build.sh" -k uml)
 stock=$("$SRC/scripts/kernel.sh")
-stock_module=$(packed_module "$stock")
-rm -rf "$OUT"
-"$SRC/scripts/in-root.sh" "$SRC/scripts/sandbox.sh" --inside "$kernel" "$module" "$stock" "$stock_module" </dev/null >&2
-echo "$OUT"
+if [ "${1-}" = --release ]; then
+	stock_module=$(packed_module "$stock")
+else
+	stock_module=$("$SRC/scripts/build.sh")
+fi
+out=$SRC/build/sandbox/tree-$(key "$(made_of)")
+if [ ! -d "$out" ]; then
+	# Others may still use what was made of other sources.
+	find "$SRC/build/sandbox" -maxdepth 1 -name 'tree-*' -mmin +600 -exec rm -rf {} + 2>/dev/null || true
+	rm -rf "$out.new"
+	"$SRC/scripts/in-root.sh" "$SRC/scripts/sandbox.sh" --inside "$out.new" \
+		"$kernel" "$module" "$stock" "$stock_module" </dev/null >&2
+	mv "$out.new" "$out"
+fi
+echo "$out"
