@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check-suites.sh [--sample] SUITE: runs a suite of other people's, unedited, through ferroce-run, in a container like
+# check-suites.sh [--sample] SUITE...: runs suites of other people's, unedited, through ferroce-run, in a container like
 # those of CI services. tests/sandbox/suites has one file for each: what it runs, and how.
 
 set -euo pipefail
@@ -13,22 +13,32 @@ if [ "${1-}" = --sample ]; then
 	WHOLE=
 	shift
 fi
-suite=$SRC/tests/sandbox/suites/${1-}.sh
-[ $# = 1 ] && [ -e "$suite" ] || die "usage: check-suites.sh [--sample] SUITE"
+[ $# -gt 0 ] || die "usage: check-suites.sh [--sample] SUITE..."
 
 need_container
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 TREE=$("$SRC/scripts/sandbox.sh")
-options=()
-case $1 in
-rust | python)
-	root=$(TOOLCHAIN=registries "$SRC/scripts/toolchain.sh")
-	built=$("$SRC/scripts/registries.sh")
-	options=(--volume "$built:/opt/registries:ro" --env REGISTRIES=/opt/registries)
-	;;
-*) root=$("$SRC/scripts/toolchain.sh" suites) ;;
-esac
-cp "$SRC/tests/sandbox/"{lib,pair}.sh "$SRC/tests/vm/mpi.py" "$suite" "$WORK/"
-chmod -R a+rwX "$WORK"
-container "$TREE" "$WORK" --env WHOLE="$WHOLE" "${options[@]}" "$root" bash "$1.sh"
+
+# suite NAME
+suite() {
+	local root built options=()
+	case $1 in
+	rust | python)
+		root=$(TOOLCHAIN=registries "$SRC/scripts/toolchain.sh")
+		built=$("$SRC/scripts/registries.sh")
+		options=(--volume "$built:/opt/registries:ro" --env REGISTRIES=/opt/registries)
+		;;
+	*) root=$("$SRC/scripts/toolchain.sh" suites) ;;
+	esac
+	mkdir "$WORK/$1"
+	cp "$SRC/tests/sandbox/"{lib,pair}.sh "$SRC/tests/vm/mpi.py" "$SRC/tests/sandbox/suites/$1.sh" "$WORK/$1/"
+	chmod -R a+rwX "$WORK/$1"
+	container "$TREE" "$WORK/$1" --env WHOLE="$WHOLE" "${options[@]}" "$root" bash "$1.sh"
+}
+
+for name in "$@"; do
+	[ -e "$SRC/tests/sandbox/suites/$name.sh" ] || die "no such suite: $name"
+	echo "# $name${WHOLE:+, whole}"
+	suite "$name"
+done

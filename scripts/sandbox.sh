@@ -158,7 +158,8 @@ fi
 
 # made_of: what the directory is made of.
 made_of() {
-	(cd "$SRC" && find rust/sandbox tests/Cargo.lock scripts/sandbox.sh scripts/versions -type f -exec sha256sum {} + | sort)
+	(cd "$SRC" &&
+		find rust/sandbox tests/Cargo.lock scripts/{sandbox.sh,versions} -type f -exec sha256sum {} + | sort)
 	sha256sum "$module" "$stock_module" | cut -c1-64
 	echo "$kernel $stock"
 }

@@ -6,7 +6,8 @@
 
 # ranks NUMBER NODES TRANSPORT FAMILY: FAMILY is 6 for an IPv6 GID, otherwise empty.
 ranks() {
-	compare "$1 ranks on $2 machines over $3" --topology nodes --nodes "$2" --node-command 'sleep infinity' -- sh -c '
+	local nodes=(--topology nodes --nodes "$2" --node-command 'sleep infinity')
+	compare "$1 ranks on $2 machines over $3" "${nodes[@]}" -- sh -c '
 		export UCX_TLS=$2,tcp:aux,self UCX_NET_DEVICES=$FERROCE_DEVICE:1,$FERROCE_NETDEV
 		eval "export UCX_IB_GID_INDEX=\$FERROCE_GID_INDEX$3"
 		export OMPI_MCA_btl_tcp_if_include=$FERROCE_NETDEV PRTE_MCA_prte_silence_shared_fs=1

@@ -11,7 +11,8 @@ both() {
 	shift
 	compare "$test $*" --topology netns -- sh ./pair.sh 18515 \
 		"$test -F -d \$FERROCE_DEVICE -x \$FERROCE_GID_INDEX $*" \
-		"exec ferroce-on peer $test -F -d \$FERROCE_PEER_DEVICE -x \$FERROCE_PEER_GID_INDEX $* \$FERROCE_ADDRESS"
+		"exec ferroce-on peer $test -F -d \$FERROCE_PEER_DEVICE -x \$FERROCE_PEER_GID_INDEX \
+			$* \$FERROCE_ADDRESS"
 }
 
 both ib_write_bw -n 100

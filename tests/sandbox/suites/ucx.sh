@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# UCX's own test program: its layers UCP and UCT over the transports of verbs. TCP is for the set-up of connections only.
+# UCX's own test program: its layers UCP and UCT over the transports of verbs. TCP is for the set-up of connections
+# only.
 
 . ./lib.sh
 
