@@ -147,7 +147,7 @@ case ${1-} in
 	cd "$WORK"
 	need mmdebstrap mmdebstrap
 	for name in action gitlab docker; do
-		file=$(find "$SRC/scripts/action" -iname "$name*")
+		file=$(find "$SRC/scripts/action" -type f -iname "$name*")
 		rm -f devices
 		# Not as a condition, in which errors would not end it.
 		(set -e; "try_$name" "$file") >log 2>&1 &
@@ -165,6 +165,8 @@ case ${1-} in
 	;;
 --tcg)
 	need qemu-system-x86_64 qemu-system-x86
+	need ibv_rc_pingpong ibverbs-utils
+	[ -e /etc/libibverbs.d/rxe.driver ] || (lock apt; apt_install /etc/libibverbs.d/rxe.driver ibverbs-providers)
 	need setpriv util-linux
 	mkdir -p "$WORK/broken/lib"
 	cp -rs "$TREE/bin" "$WORK/broken/"

@@ -146,7 +146,7 @@ device_has_its_name() { run --device mlx5_0 -- ibv_devinfo -d mlx5_0 | grep PORT
 
 # Starts a server, and waits until it listens, on port 18515.
 PAIR='ibv_rc_pingpong -d $FERROCE_DEVICE -g $FERROCE_GID_INDEX &
-	until grep -q ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done; '
+	until grep -q ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6; do kill -0 $! || exit; sleep 0.05; done; '
 one_device_carries() {
 	run -- sh -c "${PAIR}ibv_rc_pingpong -d \$FERROCE_DEVICE -g \$FERROCE_GID_INDEX localhost" | grep usec
 }

@@ -60,6 +60,7 @@ impl MachineEngine {
         match self {
             MachineEngine::Uml => "user-mode Linux",
             MachineEngine::Kvm => "QEMU with KVM",
+            // With a thread for each processor, the emulator may run an instruction that the kernel has replaced.
             MachineEngine::Tcg => "QEMU without KVM, which is slow",
         }
     }
@@ -69,6 +70,7 @@ impl MachineEngine {
         match self {
             MachineEngine::Uml => Ok(()),
             MachineEngine::Kvm => qemu::check_kvm(),
+            // With a thread for each processor, the emulator may run an instruction that the kernel has replaced.
             MachineEngine::Tcg => qemu::check(),
         }
     }
@@ -78,7 +80,8 @@ impl MachineEngine {
         match self {
             MachineEngine::Uml => uml::launch(files, hardware),
             MachineEngine::Kvm => qemu::launch(files, hardware, "kvm", "host"),
-            MachineEngine::Tcg => qemu::launch(files, hardware, "tcg,thread=multi", "max"),
+            // With a thread for each processor, the emulator may run an instruction that the kernel has replaced.
+            MachineEngine::Tcg => qemu::launch(files, hardware, "tcg,thread=single", "max"),
         }
     }
 }
