@@ -59,18 +59,18 @@ mod flush_level {
     pub(super) const MR: u8 = 1;
 }
 
-/// Size of the union.
-pub(super) const UNION_BYTES: usize = 120;
+/// Bytes of the union that an operation uses, at its start.
+pub(super) const UNION_BYTES: usize = size_of::<BindArgs>();
 
 /// The fields of a send queue entry that determine its operation.
 #[derive(Clone, Copy)]
-pub(super) struct WqeOp {
+pub(super) struct WqeOp<'a> {
     /// Opcode.
     pub(super) opcode: u32,
     /// Immediate data, or the rkey to invalidate.
     pub(super) ex: [u8; 4],
     /// Arguments whose layout depends on the opcode.
-    pub(super) union: [u8; UNION_BYTES],
+    pub(super) union: &'a [u8; UNION_BYTES],
     /// Length of the message, in bytes, as given in the entry.
     pub(super) length: u32,
     /// First eight bytes after the fixed part: the value of an ATOMIC WRITE.
@@ -141,7 +141,37 @@ struct BindArgs {
     access: u32,
 }
 
-impl WqeOp {
+/// What the body of an entry is.
+pub(super) enum BodyKind {
+    /// An operation on memory keys has none.
+    LocalRequest(LocalRequest),
+    /// The fixed part holds all arguments.
+    None,
+    /// A scatter/gather list, or inline data.
+    Payload,
+    /// A scatter/gather list.
+    Scatter,
+}
+
+impl WqeOp<'_> {
+    /// Returns what the body of the entry is. For an opcode that is not available, this is a list.
+    #[inline]
+    pub(super) fn body_kind(&self) -> BodyKind {
+        match self.opcode {
+            opcode::SEND
+            | opcode::SEND_WITH_IMM
+            | opcode::SEND_WITH_INV
+            | opcode::RDMA_WRITE
+            | opcode::RDMA_WRITE_WITH_IMM => BodyKind::Payload,
+            opcode::ATOMIC_WRITE => BodyKind::None,
+            opcode::FLUSH if self.flush().is_some() => BodyKind::None,
+            _ => match self.local_request() {
+                Some(local) => BodyKind::LocalRequest(local),
+                None => BodyKind::Scatter,
+            },
+        }
+    }
+
     /// Returns the operation, or `None` if it is not available to user space.
     pub(super) fn operation(&self) -> Option<SendOp> {
         let imm = Some(Imm(self.ex));
@@ -179,7 +209,7 @@ impl WqeOp {
     }
 
     /// Returns the operation on memory keys, if the entry requests one.
-    pub(super) fn local_request(&self) -> Option<LocalRequest> {
+    fn local_request(&self) -> Option<LocalRequest> {
         match self.opcode {
             opcode::LOCAL_INV => Some(LocalRequest::Invalidate(self.rkey_in_ex())),
             opcode::BIND_MW => self.bind().map(LocalRequest::Bind),
@@ -255,9 +285,7 @@ impl WqeOp {
 
     /// Returns the union, interpreted as `T`.
     fn union<T: zerocopy::FromBytes>(&self) -> Option<T> {
-        T::read_from_prefix(&self.union)
-            .ok()
-            .map(|(union, _)| union)
+        T::read_from_prefix(self.union).ok().map(|(union, _)| union)
     }
 }
 

@@ -10,6 +10,7 @@
 
 use crate::{
     abi::send_op::{
+        BodyKind,
         LocalRequest,
         WqeOp,
         UNION_BYTES, //
@@ -58,6 +59,14 @@ pub(crate) struct WqeSge {
     pub(crate) lkey: u32,
 }
 
+impl WqeSge {
+    /// Returns the entry with these words.
+    #[inline]
+    pub(crate) fn new(words: [u64; 2]) -> Self {
+        zerocopy::transmute!(words)
+    }
+}
+
 impl From<wr::Sge> for WqeSge {
     #[inline]
     fn from(sge: wr::Sge) -> Self {
@@ -81,24 +90,33 @@ struct DmaInfo {
     _reserved: u32,
 }
 
-/// The head of a send queue entry (`struct rxe_send_wqe`): the fixed part of [`SendWqe::FIXED_LEN`] bytes, and the
-/// first 8 bytes of the body, which are the value of an ATOMIC WRITE.
+/// First part of a send queue entry (`struct rxe_send_wqe`) that is used, from its start.
 #[derive(Clone, Copy, FromBytes, Immutable)]
 #[repr(C)]
-pub(crate) struct SendWqe {
+struct WqeHead {
     wr_id: u64,
     _reserved: u32,
     opcode: u32,
     send_flags: u32,
     ex: [u8; 4],
     union: [u8; UNION_BYTES],
-    _status: u32,
-    _state: u32,
-    _iova: u64,
-    _psns: [u32; 6],
+}
+
+/// Second part that is used: the end of the fixed part, and the first 8 bytes of the body, which are the value of an
+/// ATOMIC WRITE.
+#[derive(Clone, Copy, FromBytes, Immutable)]
+#[repr(C)]
+struct WqeTail {
     dma: DmaInfo,
-    /// First bytes of the body, after the fixed part.
+    /// First bytes of the body.
     value: u64,
+}
+
+/// The fields of a send queue entry that are used, without its body.
+#[derive(Clone, Copy)]
+pub(crate) struct SendWqe {
+    head: WqeHead,
+    tail: WqeTail,
 }
 
 /// The fixed part of a receive queue entry (`struct rxe_recv_wqe`).
@@ -121,19 +139,6 @@ pub(crate) enum BodyLayout {
     LocalRequest(LocalRequest),
 }
 
-impl BodyLayout {
-    /// Returns the number of bytes to copy that follow the fixed part of the entry.
-    pub(crate) const fn body_len(self) -> usize {
-        match self {
-            // CAST: At most `MAX_INLINE_BYTES`.
-            Self::Inline(bytes) => bytes as usize,
-            // CAST: At most `MAX_SGE`.
-            Self::Scatter(entries) => entries as usize * size_of::<WqeSge>(),
-            Self::LocalRequest(_) => 0,
-        }
-    }
-}
-
 /// A work request that is not executed, but completes with an error when its predecessors have completed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RejectedWqe {
@@ -153,11 +158,26 @@ pub(crate) struct WqeBounds {
 }
 
 impl SendWqe {
-    /// Length of the fixed part, without `value`: the offset of the body (scatter/gather list or inline data).
-    pub(crate) const FIXED_LEN: usize = size_of::<Self>() - size_of::<u64>();
+    /// Length of the fixed part: the offset of the body (scatter/gather list or inline data).
+    pub(crate) const FIXED_LEN: usize = Self::TAIL_OFFSET + size_of::<DmaInfo>();
 
-    /// Length of the head, which is copied first: the fixed part and `value`.
-    pub(crate) const HEAD_LEN: usize = size_of::<Self>();
+    /// Offset of the second part.
+    pub(crate) const TAIL_OFFSET: usize = 184;
+
+    /// Words of 8 bytes of the first part.
+    pub(crate) const HEAD_WORDS: usize = size_of::<WqeHead>() / size_of::<u64>();
+
+    /// Words of 8 bytes of the second part.
+    pub(crate) const TAIL_WORDS: usize = size_of::<WqeTail>() / size_of::<u64>();
+
+    /// Returns the entry with these words at its start and at [`SendWqe::TAIL_OFFSET`].
+    #[inline]
+    pub(crate) fn new(head: [u64; Self::HEAD_WORDS], tail: [u64; Self::TAIL_WORDS]) -> Self {
+        Self {
+            head: zerocopy::transmute!(head),
+            tail: zerocopy::transmute!(tail),
+        }
+    }
 
     /// Returns the kind and size of the body.
     ///
@@ -166,15 +186,12 @@ impl SendWqe {
     /// `IB_WC_LOC_QP_OP_ERR` for more SGEs or inline bytes than the QP was created with.
     pub(crate) fn layout(&self, bounds: WqeBounds) -> Result<BodyLayout, RejectedWqe> {
         let wqe_op = self.wqe_op();
-        let layout = match (wqe_op.local_request(), wqe_op.operation()) {
-            (Some(local), _) => BodyLayout::LocalRequest(local),
-            // The fixed part and `value` hold all of their arguments.
-            (_, Some(SendOp::AtomicWrite { .. } | SendOp::Flush { .. })) => BodyLayout::Scatter(0),
+        let layout = match wqe_op.body_kind() {
+            BodyKind::LocalRequest(local) => BodyLayout::LocalRequest(local),
+            BodyKind::None => BodyLayout::Scatter(0),
+            BodyKind::Payload if self.is_inline() => BodyLayout::Inline(self.tail.dma.length),
             // A READ or atomic ignores the inline flag: an entry cannot be the destination.
-            (_, Some(op)) if self.is_inline() && op.sends_payload() => {
-                BodyLayout::Inline(self.dma.length)
-            }
-            _ => BodyLayout::Scatter(self.dma.num_sge),
+            BodyKind::Payload | BodyKind::Scatter => BodyLayout::Scatter(self.tail.dma.num_sge),
         };
         match layout {
             BodyLayout::LocalRequest(_) => Ok(layout),
@@ -208,7 +225,7 @@ impl SendWqe {
             _ => length,
         };
         Ok(SendWr {
-            wr_id: self.wr_id,
+            wr_id: self.head.wr_id,
             op,
             length,
             signaled: signal_all || self.has_flag(send_flag::SIGNALED),
@@ -232,7 +249,7 @@ impl SendWqe {
             .datagram()
             .ok_or(self.rejected(WcStatus::LocQpOpErr))?;
         let wr = DatagramWr {
-            wr_id: self.wr_id,
+            wr_id: self.head.wr_id,
             remote_qpn: Qpn::new(datagram.remote_qpn),
             remote_qkey: Qkey::new(datagram.remote_qkey),
             imm,
@@ -246,7 +263,7 @@ impl SendWqe {
     /// Returns the error completion of this entry, with `status`.
     pub(crate) fn rejected(&self, status: WcStatus) -> RejectedWqe {
         RejectedWqe {
-            wr_id: self.wr_id,
+            wr_id: self.head.wr_id,
             status,
         }
     }
@@ -254,21 +271,23 @@ impl SendWqe {
     /// Returns whether the body is inline data. `ibv_wr_set_inline_data` of librxe does not set the flag, which
     /// programs need not set either; a length without SGEs then shows the data.
     fn is_inline(&self) -> bool {
-        self.has_flag(send_flag::INLINE) || (self.dma.num_sge == 0 && self.dma.length != 0)
+        self.has_flag(send_flag::INLINE)
+            || (self.tail.dma.num_sge == 0 && self.tail.dma.length != 0)
     }
 
     fn has_flag(&self, flag: u32) -> bool {
-        self.send_flags & flag != 0
+        self.head.send_flags & flag != 0
     }
 
     /// Returns the fields that determine the operation.
-    fn wqe_op(&self) -> WqeOp {
+    #[inline]
+    fn wqe_op(&self) -> WqeOp<'_> {
         WqeOp {
-            opcode: self.opcode,
-            ex: self.ex,
-            union: self.union,
-            length: self.dma.length,
-            value: self.value,
+            opcode: self.head.opcode,
+            ex: self.head.ex,
+            union: &self.head.union,
+            length: self.tail.dma.length,
+            value: self.tail.value,
         }
     }
 }
@@ -312,8 +331,9 @@ pub(crate) fn capacity(sges: &[WqeSge]) -> u32 {
 const _: () = {
     assert!(size_of::<WqeSge>() == 16);
     assert!(SendWqe::FIXED_LEN == 208);
-    assert!(core::mem::offset_of!(SendWqe, union) == 24);
-    assert!(core::mem::offset_of!(SendWqe, dma) == 184);
+    assert!(core::mem::offset_of!(WqeHead, union) == 24);
+    assert!(size_of::<WqeHead>() == SendWqe::HEAD_WORDS * size_of::<u64>());
+    assert!(size_of::<WqeTail>() == SendWqe::TAIL_WORDS * size_of::<u64>());
     assert!(size_of::<RecvWqe>() == 40);
     assert!(core::mem::offset_of!(RecvWqe, dma) == 16);
 };

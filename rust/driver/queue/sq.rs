@@ -326,9 +326,10 @@ impl SqEntries {
         ring: &Ring,
         decode: impl FnOnce(&SendWqe, u32, bool) -> Result<T, RejectedWqe>,
     ) -> Result<T, RejectedWqe> {
-        let mut bytes = [0; SendWqe::HEAD_LEN];
-        ring.read(self.next, 0, &mut bytes);
-        let wqe: SendWqe = zerocopy::transmute!(bytes);
+        let wqe = SendWqe::new(
+            ring.read_words(self.next, 0),
+            ring.read_words(self.next, SendWqe::TAIL_OFFSET),
+        );
         let layout = wqe.layout(self.bounds)?;
         // CAST: Below the number of slots.
         let index = self.next as usize;
@@ -341,18 +342,23 @@ impl SqEntries {
             .get_mut(start..)
             .and_then(|rest| rest.get_mut(..stride))
             .ok_or(invalid)?;
-        let used = body
-            .as_mut_bytes()
-            .get_mut(..layout.body_len())
-            .ok_or(invalid)?;
-        ring.read(self.next, SendWqe::FIXED_LEN, used);
-
         let length = match layout {
-            BodyLayout::Inline(bytes) => bytes,
-            BodyLayout::Scatter(entries) => body
-                .get(..entries as usize)
-                .and_then(abi::wqe::total_length)
-                .ok_or(wqe.rejected(WcStatus::LocLenErr))?,
+            BodyLayout::Inline(bytes) => {
+                // CAST: At most `MAX_INLINE_BYTES`.
+                let used = body.as_mut_bytes().get_mut(..bytes as usize);
+                ring.read(self.next, SendWqe::FIXED_LEN, used.ok_or(invalid)?);
+                bytes
+            }
+            BodyLayout::Scatter(entries) => {
+                // CAST: At most `MAX_SGE`.
+                let sges = body.get_mut(..entries as usize).ok_or(invalid)?;
+                let mut offset = SendWqe::FIXED_LEN;
+                for sge in sges.iter_mut() {
+                    *sge = WqeSge::new(ring.read_words(self.next, offset));
+                    offset = offset.wrapping_add(size_of::<WqeSge>());
+                }
+                abi::wqe::total_length(sges).ok_or(wqe.rejected(WcStatus::LocLenErr))?
+            }
             BodyLayout::LocalRequest(_) => 0,
         };
         *self.layouts.get_mut(index).ok_or(invalid)? = layout;

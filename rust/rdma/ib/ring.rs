@@ -179,6 +179,22 @@ impl Ring {
         }
     }
 
+    /// Returns words of 8 bytes of the element at `index`, beginning at byte `offset`, a multiple of 8. Reads each word
+    /// once.
+    ///
+    /// They read as zero if they do not end with the element or before, or if the offset is no multiple of 8.
+    #[inline]
+    pub fn read_words<const N: usize>(&self, index: u32, offset: usize) -> [u64; N] {
+        let (from, room) = self.locate(index, offset);
+        let from = from.cast::<u64>();
+        if room / WORD_BYTES < N || !from.is_aligned() {
+            return [0; N];
+        }
+        // SAFETY: All `N` words are inside the element, and aligned because `from` is. Volatile, because user space may
+        // write them at the same time.
+        core::array::from_fn(|at| unsafe { from.add(at).read_volatile() })
+    }
+
     /// Copies `bytes` to the start of the element at `index`. Cuts them to the size of an element.
     #[inline]
     pub fn write(&self, index: u32, bytes: &[u8]) {

@@ -115,7 +115,7 @@ pub fn entries(data: &[u8]) {
     };
     let opcode = bytes.byte();
     let signal_all = bytes.flag();
-    let mut raw = [0; SendWqe::HEAD_LEN];
+    let mut raw = [0; SendWqe::FIXED_LEN + 8];
     for (to, from) in raw.iter_mut().zip(data.iter().skip(4)) {
         *to = *from;
     }
@@ -123,8 +123,11 @@ pub fn entries(data: &[u8]) {
     if opcode < 0xf0 {
         raw[12..16].copy_from_slice(&u32::from(opcode % 20).to_ne_bytes());
     }
-    let wqe = SendWqe::read_from_bytes(&raw).expect("enough bytes");
     let raw = Raw(&raw);
+    let wqe = SendWqe::new(
+        core::array::from_fn(|at| raw.u64(8 * at)),
+        core::array::from_fn(|at| raw.u64(SendWqe::TAIL_OFFSET + 8 * at)),
+    );
     layout(&raw, &wqe, bounds);
     work_request(&raw, &wqe, signal_all);
     datagram(&raw, &wqe, signal_all);
@@ -159,18 +162,18 @@ fn layout(raw: &Raw<'_>, wqe: &SendWqe, bounds: WqeBounds) {
         Ok(BodyLayout::LocalRequest(LocalRequest::Register(_))) => {
             panic!("a process registered pages by a work request")
         }
-        Ok(layout @ BodyLayout::Inline(length)) => {
+        Ok(BodyLayout::Inline(length)) => {
             assert!(
                 with_payload && raw.is_inline(),
                 "inline data is payload to send"
             );
             assert_eq!(length, raw.length());
-            assert!(length <= bounds.max_inline && layout.body_len() <= MAX_INLINE_BYTES as usize);
+            assert!(length <= bounds.max_inline);
         }
-        Ok(layout @ BodyLayout::Scatter(num_sge)) => {
+        Ok(BodyLayout::Scatter(num_sge)) => {
             let fixed = raw.is_known() && matches!(opcode, FLUSH | ATOMIC_WRITE);
             assert_eq!(num_sge, if fixed { 0 } else { raw.num_sge() });
-            assert!(num_sge <= bounds.max_sge && layout.body_len() <= 16 * MAX_SGE as usize);
+            assert!(num_sge <= bounds.max_sge);
         }
         Err(rejected) => {
             assert_eq!(
@@ -364,6 +367,6 @@ mod tests {
 
     #[test]
     fn any_bytes_are_decoded_or_rejected() {
-        run_bounded("entries", 3, &[vec![0; 4 + SendWqe::HEAD_LEN]], entries);
+        run_bounded("entries", 3, &[vec![0; 4 + SendWqe::FIXED_LEN]], entries);
     }
 }
