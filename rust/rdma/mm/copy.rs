@@ -36,6 +36,7 @@ struct CopyEnd<'a> {
 
 impl CopyEnd<'_> {
     /// Returns the contiguous pieces of `len` bytes. Not for on-demand memory.
+    #[inline]
     fn pieces(&self, len: usize) -> Result<PieceIter<'_>> {
         self.memory.pinned_pieces(self.at, len, self.write)
     }
@@ -91,7 +92,12 @@ impl Memory {
             _ => {
                 let to = to.pieces(len).map_err(CopyError::Target)?;
                 let from = from.pieces(len).map_err(CopyError::Source)?;
-                copy_pieces(to, from);
+                match (to.whole(), from.whole()) {
+                    // SAFETY: Both are as long as the range. Pinned pieces stay valid while their memory is borrowed,
+                    // and `to` was requested for writing.
+                    (Some(to), Some(from)) => unsafe { copy(to, from, len) },
+                    _ => copy_pieces(to, from),
+                }
                 Ok(())
             }
         }

@@ -25,6 +25,7 @@ pub(crate) struct PieceIter<'a> {
 impl<'a> PieceIter<'a> {
     /// Returns the pieces of `len` bytes at `offset` of a region with these extents and a length of `end`
     /// bytes. `None` if the range ends beyond the region.
+    #[inline]
     pub(crate) fn new(extents: &'a [Extent], end: u64, offset: u64, len: usize) -> Option<Self> {
         if offset.checked_add(len as u64).is_none_or(|last| last > end) {
             return None;
@@ -40,6 +41,19 @@ impl<'a> PieceIter<'a> {
             at: offset,
             left: len,
         })
+    }
+
+    /// Returns the start of the range if all of it is one piece.
+    #[inline]
+    pub(crate) fn whole(&self) -> Option<*mut u8> {
+        let (extent, rest) = self.extents.split_first()?;
+        let is_whole = rest.first().is_none_or(|next| {
+            // CAST: `usize` has 64 bits.
+            next.offset.wrapping_sub(self.at) >= self.left as u64
+        });
+        // CAST: `u64` to `usize`, which has 64 bits.
+        let inside = self.at.wrapping_sub(extent.offset) as usize;
+        is_whole.then(|| extent.address.wrapping_add(inside))
     }
 }
 

@@ -100,6 +100,7 @@ impl Memory {
     }
 
     /// Returns extents, length, and whether the memory is writable.
+    #[inline]
     fn extents(&self) -> (&[Extent], u64, bool) {
         match self {
             Self::User(umem) => (&umem.extents, umem.len, umem.writable),
@@ -122,6 +123,7 @@ impl Memory {
     ///
     /// - `EFAULT`: the range ends beyond the memory.
     /// - `EACCES`: `write` is set, and the memory is read-only.
+    #[inline]
     pub(super) fn pinned_pieces(
         &self,
         offset: u64,
