@@ -46,8 +46,10 @@ pub trait RecvContext {
         access: Access,
     ) -> Result<(), Obstacle<AccessError>>;
 
-    /// Copies `payload` of the current packet to `remote`. The range was checked when the message
-    /// started, but the memory may have been deregistered since.
+    /// Checks the key as [`check_remote`](Self::check_remote) does, and copies `payload` of the current packet to
+    /// `remote`. The memory of a message of several packets was checked when the message started, but may have been
+    /// deregistered since; that of a message of one packet may have not been checked before. `left` is the length of
+    /// the message from `remote` on, `payload` included.
     ///
     /// # Errors
     ///
@@ -56,6 +58,7 @@ pub trait RecvContext {
         &mut self,
         remote: Remote,
         payload: RxPayload,
+        left: u32,
     ) -> Result<(), Obstacle<AccessError>>;
 
     /// Completes a receive. `solicited` is set if the peer requests a completion event. No ACK of

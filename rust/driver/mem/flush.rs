@@ -65,7 +65,7 @@ impl Flush {
     ///
     /// # Errors
     ///
-    /// As [`KeyTable::lookup_remote`] or [`Mr::check_access`](crate::mem::mr::Mr::check_access). `Rights` if
+    /// As [`KeyReader::lookup_remote`] or [`Mr::check_access`](crate::mem::mr::Mr::check_access). `Rights` if
     /// the memory is not persistent, even if a window grants the right.
     pub(crate) fn step(&self, keys: &KeyTable, done: u64) -> Result<Option<u64>, AccessError> {
         let guard = rcu::read_lock();
@@ -78,7 +78,9 @@ impl Flush {
                     len,
                     access,
                 };
-                let found = keys.lookup_remote(self.identity, key, &request, &guard)?;
+                let found = keys
+                    .reader(&guard)
+                    .lookup_remote(self.identity, key, &request)?;
                 self.write_back(found.memory(), found.offset(), (done, len.into()))
             }
             FlushScope::Region => {

@@ -29,6 +29,7 @@ use crate::{
         pd::Pd, //
     }, //
 };
+use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::{
@@ -132,7 +133,144 @@ fn random_generation() -> u8 {
     random::u32() as u8
 }
 
+/// The key table as one run of an engine reads it: RCU stays locked, and the entry found last is looked up once.
+///
+/// The removal of an entry waits for a grace period, that is, for this reader. Until then an access may find the entry
+/// that is being removed, as if the access had come before.
+pub(crate) struct KeyReader<'a> {
+    table: &'a KeyTable,
+    guard: &'a rcu::Guard,
+    /// Entry found last for a key of a scatter/gather list.
+    last_local: Cell<Option<(u32, &'a KeyEntry)>>,
+    /// Entry found last for a key of the peer.
+    last_remote: Cell<Option<(u32, &'a KeyEntry)>>,
+}
+
+impl<'a> KeyReader<'a> {
+    /// Returns the key table.
+    pub(crate) fn table(&self) -> &'a KeyTable {
+        self.table
+    }
+
+    /// Returns the entry at the index of `key`, whatever its generation.
+    #[inline]
+    fn entry(
+        &self,
+        key: u32,
+        last: &Cell<Option<(u32, &'a KeyEntry)>>,
+    ) -> Result<&'a KeyEntry, AccessError> {
+        if let Some((last_key, entry)) = last.get() {
+            if last_key == key {
+                return Ok(entry);
+            }
+        }
+        let (index, _) = split_key(key);
+        let entry = self.table.table.get(index, self.guard);
+        let entry = entry.ok_or(AccessError::Key)?;
+        last.set(Some((key, entry)));
+        Ok(entry)
+    }
+
+    /// Returns the memory of a scatter/gather list entry.
+    ///
+    /// # Errors
+    ///
+    /// As [`AccessRequest::check`]; `Key` if the key is not that of a region.
+    #[inline]
+    pub(crate) fn lookup_local(
+        &self,
+        lkey: u32,
+        request: &AccessRequest<'_>,
+    ) -> Result<Mapped<'a>, AccessError> {
+        let (_, generation) = split_key(lkey);
+        self.entry(lkey, &self.last_local)?
+            .locate(generation, request)
+    }
+
+    /// Returns the memory that the peer of the QP `identity` names.
+    ///
+    /// # Errors
+    ///
+    /// As [`AccessRequest::check`]; `Key` if the key is not valid.
+    #[inline]
+    pub(crate) fn lookup_remote(
+        &self,
+        identity: QpIdentity,
+        rkey: u32,
+        request: &AccessRequest<'_>,
+    ) -> Result<Mapped<'a>, AccessError> {
+        let (_, generation) = split_key(rkey);
+        match self.entry(rkey, &self.last_remote)? {
+            KeyEntry::Window(mw) => self.locate_in_window(mw, identity, generation, request),
+            region => region.locate(generation, request),
+        }
+    }
+
+    fn locate_in_window(
+        &self,
+        mw: &'a Mw,
+        identity: QpIdentity,
+        generation: u8,
+        request: &AccessRequest<'_>,
+    ) -> Result<Mapped<'a>, AccessError> {
+        let (binding, place) = mw.locate(identity, generation, request)?;
+        // The region exists, because a window is bound to it.
+        let memory = match self.table.table.get(place.region, self.guard) {
+            Some(KeyEntry::Region(mr)) => MappedRef::Region(&mr.memory),
+            Some(KeyEntry::Fast(fast)) => MappedRef::Fast(fast.enter()?),
+            _ => return Err(AccessError::Key),
+        };
+        Ok(Mapped {
+            memory,
+            _window: Some(binding),
+            offset: place.offset,
+        })
+    }
+}
+
+impl KeyEntry {
+    /// Returns the memory of a region.
+    ///
+    /// # Errors
+    ///
+    /// As [`AccessRequest::check`]; `Key` if this is not a region, or its generation is another.
+    #[inline]
+    fn locate(
+        &self,
+        generation: u8,
+        request: &AccessRequest<'_>,
+    ) -> Result<Mapped<'_>, AccessError> {
+        match self {
+            Self::Region(mr) => Ok(Mapped {
+                offset: mr.locate(generation, request)?,
+                memory: MappedRef::Region(&mr.memory),
+                _window: None,
+            }),
+            Self::Fast(fast) => {
+                let (active, offset) = fast.locate(generation, request)?;
+                Ok(Mapped {
+                    memory: MappedRef::Fast(active),
+                    _window: None,
+                    offset,
+                })
+            }
+            Self::Window(_) => Err(AccessError::Key),
+        }
+    }
+}
+
 impl KeyTable {
+    /// Begins to read the table.
+    #[inline]
+    pub(crate) fn reader<'a>(&'a self, guard: &'a rcu::Guard) -> KeyReader<'a> {
+        KeyReader {
+            table: self,
+            guard,
+            last_local: Cell::new(None),
+            last_remote: Cell::new(None),
+        }
+    }
+
     /// Creates an empty table.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self { table <- RcuTable::new() })
@@ -390,67 +528,5 @@ impl KeyTable {
             Some(KeyEntry::Region(mr)) => Some((mr, generation)),
             _ => None,
         }
-    }
-
-    /// Returns the memory of a scatter/gather list entry.
-    ///
-    /// # Errors
-    ///
-    /// As [`AccessRequest::check`]; `Key` if the key is not that of a region.
-    #[inline]
-    pub(crate) fn lookup_local<'g>(
-        &'g self,
-        lkey: u32,
-        request: &AccessRequest<'_>,
-        guard: &'g rcu::Guard,
-    ) -> Result<Mapped<'g>, AccessError> {
-        let (index, generation) = split_key(lkey);
-        match self.table.get(index, guard) {
-            Some(KeyEntry::Region(mr)) => Ok(Mapped {
-                offset: mr.locate(generation, request)?,
-                memory: MappedRef::Region(&mr.memory),
-                _window: None,
-            }),
-            Some(KeyEntry::Fast(fast)) => {
-                let (active, offset) = fast.locate(generation, request)?;
-                Ok(Mapped {
-                    memory: MappedRef::Fast(active),
-                    _window: None,
-                    offset,
-                })
-            }
-            _ => Err(AccessError::Key),
-        }
-    }
-
-    /// Returns the memory that the peer of the QP `identity` names.
-    ///
-    /// # Errors
-    ///
-    /// As [`AccessRequest::check`]; `Key` if the key is not valid.
-    #[inline]
-    pub(crate) fn lookup_remote<'g>(
-        &'g self,
-        identity: QpIdentity,
-        rkey: u32,
-        request: &AccessRequest<'_>,
-        guard: &'g rcu::Guard,
-    ) -> Result<Mapped<'g>, AccessError> {
-        let (index, generation) = split_key(rkey);
-        let Some(KeyEntry::Window(mw)) = self.table.get(index, guard) else {
-            return self.lookup_local(rkey, request, guard);
-        };
-        let (binding, place) = mw.locate(identity, generation, request)?;
-        // The region exists, because a window is bound to it.
-        let memory = match self.table.get(place.region, guard) {
-            Some(KeyEntry::Region(mr)) => MappedRef::Region(&mr.memory),
-            Some(KeyEntry::Fast(fast)) => MappedRef::Fast(fast.enter()?),
-            _ => return Err(AccessError::Key),
-        };
-        Ok(Mapped {
-            memory,
-            _window: Some(binding),
-            offset: place.offset,
-        })
     }
 }

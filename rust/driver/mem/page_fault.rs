@@ -118,9 +118,10 @@ impl FaultRequest {
             len: self.len,
             access: self.access,
         };
+        let reader = keys.reader(&guard);
         let found = match self.peer_of {
-            None => keys.lookup_local(self.key, &request, &guard),
-            Some(identity) => keys.lookup_remote(identity, self.key, &request, &guard),
+            None => reader.lookup_local(self.key, &request),
+            Some(identity) => reader.lookup_remote(identity, self.key, &request),
         }
         .ok()?;
         match found.memory() {
@@ -247,20 +248,25 @@ impl FaultWait {
     ///
     /// `Absent` if the engine must wait; `Refused` otherwise, with `fault_error` if the fault of this access
     /// failed or was repeated too often.
+    #[inline]
     pub(crate) fn resolve<T, E>(
         &mut self,
         result: Result<T, AccessFailure<E>>,
         fault_error: E,
     ) -> Result<T, Obstacle<E>> {
-        let work = match result {
-            Ok(value) => return Ok(value),
-            Err(AccessFailure::Refused(error)) => return Err(Obstacle::Refused(error)),
-            Err(AccessFailure::SourceAbsent) => return Err(Obstacle::Absent),
-            Err(AccessFailure::Absent(request)) => DeferredWork::FaultIn(request),
-            Err(AccessFailure::Unflushed(flush)) => DeferredWork::Flush(flush),
+        result.map_err(|failure| self.resolve_failure(failure, fault_error))
+    }
+
+    #[cold]
+    fn resolve_failure<E>(&mut self, failure: AccessFailure<E>, fault_error: E) -> Obstacle<E> {
+        let work = match failure {
+            AccessFailure::Refused(error) => return Obstacle::Refused(error),
+            AccessFailure::SourceAbsent => return Obstacle::Absent,
+            AccessFailure::Absent(request) => DeferredWork::FaultIn(request),
+            AccessFailure::Unflushed(flush) => DeferredWork::Flush(flush),
         };
         if self.has_failed(&work) || self.tries >= MAX_FAULT_TRIES {
-            return Err(Obstacle::Refused(fault_error));
+            return Obstacle::Refused(fault_error);
         }
         if self.tries == 0 {
             self.since_ns = now();
@@ -268,7 +274,7 @@ impl FaultWait {
         self.tries = self.tries.saturating_add(1);
         self.waiting = true;
         self.work = Some(work);
-        Err(Obstacle::Absent)
+        Obstacle::Absent
     }
 
     /// Returns whether the last fault was for this access and failed.

@@ -2,10 +2,9 @@
 
 //! Access of a QP to memory: copies between scatter/gather lists or remote addresses, and payload.
 //!
-//! Engines call this in process context or softirq. Every access looks up a key under RCU: a region that is
-//! deregistered meanwhile remains valid until the copy ends, and no later access finds it. On-demand memory
-//! may be absent. The error then describes the fault, and the caller repeats the whole access after the
-//! fault.
+//! Engines call this in process context or softirq, under RCU: a region that is deregistered meanwhile remains valid
+//! until their run ends, and no later run finds it. On-demand memory may be absent. The error then describes the fault,
+//! and the caller repeats the whole access after the fault.
 
 use crate::{
     abi::{
@@ -15,7 +14,7 @@ use crate::{
     mem::{
         access_request::AccessRequest,
         key_table::{
-            KeyTable,
+            KeyReader,
             Mapped, //
         },
         mw::QpIdentity,
@@ -34,10 +33,7 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::{
-        rcu,
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 use rdma::mm::{
     copy::CopyError,
@@ -63,9 +59,9 @@ const SHORT_FAULT_AROUND_BYTES: u32 = 64 << 10;
 
 /// The memory that one QP can access.
 #[derive(Clone, Copy)]
-pub(crate) struct QpMemory<'a> {
-    /// Key table of the device.
-    pub(crate) keys: &'a KeyTable,
+pub(crate) struct QpMemory<'a, 'g> {
+    /// Keys of the device.
+    pub(crate) keys: &'a KeyReader<'g>,
     /// Protection domain of the QP.
     pub(crate) pd: &'a Arc<Pd>,
     /// Identity of the QP.
@@ -95,7 +91,7 @@ impl<E> From<E> for SgCopyError<E> {
     }
 }
 
-impl QpMemory<'_> {
+impl<'g> QpMemory<'_, 'g> {
     /// Copies `payload` of `source` to byte `offset` of the message that `sges` describes.
     ///
     /// # Errors
@@ -108,11 +104,10 @@ impl QpMemory<'_> {
         source: &impl PayloadSource,
         payload: RxPayload,
     ) -> Result<(), AccessFailure<WcStatus>> {
-        let guard = rcu::read_lock();
         let mut from = payload.offset;
         let mut left = payload.len;
         for piece in pieces(sges, offset, payload.len) {
-            let found = self.lookup_local(&piece, Access::LOCAL_WRITE, &guard)?;
+            let found = self.lookup_local(&piece, Access::LOCAL_WRITE)?;
             source
                 .copy_to(from, found.memory(), found.offset(), piece.len)
                 .map_err(|error| match error {
@@ -145,11 +140,10 @@ impl QpMemory<'_> {
         offset: u32,
         bytes: &[u8],
     ) -> Result<(), AccessFailure<WcStatus>> {
-        let guard = rcu::read_lock();
         let mut left = bytes;
         let len = u32::try_from(bytes.len()).map_err(|_| WcStatus::LocLenErr)?;
         for piece in pieces(sges, offset, len) {
-            let found = self.lookup_local(&piece, Access::LOCAL_WRITE, &guard)?;
+            let found = self.lookup_local(&piece, Access::LOCAL_WRITE)?;
             let (now, later) = left
                 .split_at_checked(piece.len as usize)
                 .ok_or(WcStatus::LocLenErr)?;
@@ -178,10 +172,9 @@ impl QpMemory<'_> {
         len: u32,
         to: &mut impl PayloadSink,
     ) -> Result<bool, AccessFailure<WcStatus>> {
-        let guard = rcu::read_lock();
         let mut left = len;
         for piece in pieces(sges, offset, len) {
-            let found = self.lookup_local(&piece, Access::NONE, &guard)?;
+            let found = self.lookup_local(&piece, Access::NONE)?;
             match to.append(found.memory(), found.offset(), piece.len) {
                 Ok(()) => {}
                 Err(EAGAIN) => {
@@ -208,7 +201,7 @@ impl QpMemory<'_> {
     ///
     /// # Errors
     ///
-    /// As [`KeyTable::lookup_remote`].
+    /// As [`KeyReader::lookup_remote`].
     pub(crate) fn check(
         &self,
         remote: Remote,
@@ -216,8 +209,7 @@ impl QpMemory<'_> {
         access: Access,
         fault_around: bool,
     ) -> Result<(), AccessFailure<AccessError>> {
-        let guard = rcu::read_lock();
-        let found = self.lookup_remote(remote, len, access, &guard)?;
+        let found = self.lookup_remote(remote, len, access)?;
         if !fault_around || found.memory().is_pinned() {
             return Ok(());
         }
@@ -240,26 +232,27 @@ impl QpMemory<'_> {
         }
     }
 
-    /// Copies `payload` of `source` to `remote`, an address that the peer chose.
+    /// Copies `payload` of `source` to `remote`, an address that the peer chose. `left`: length of the message from
+    /// there on.
     ///
     /// # Errors
     ///
-    /// As [`KeyTable::lookup_remote`].
+    /// As [`KeyReader::lookup_remote`].
     pub(crate) fn write_remote(
         &self,
         remote: Remote,
         source: &impl PayloadSource,
         payload: RxPayload,
+        left: u32,
     ) -> Result<(), AccessFailure<AccessError>> {
         let access = Access::REMOTE_WRITE;
-        let guard = rcu::read_lock();
-        let found = self.lookup_remote(remote, payload.len, access, &guard)?;
+        let found = self.lookup_remote(remote, payload.len, access)?;
         source
             .copy_to(payload.offset, found.memory(), found.offset(), payload.len)
             .map_err(|error| match error {
                 PayloadError::Source => AccessFailure::SourceAbsent,
                 PayloadError::Memory(error) => {
-                    self.remote_failure(error, remote, payload.len, access)
+                    self.remote_failure(error, (remote, left), payload.len, access)
                 }
             })
     }
@@ -269,7 +262,7 @@ impl QpMemory<'_> {
     ///
     /// # Errors
     ///
-    /// As [`KeyTable::lookup_remote`].
+    /// As [`KeyReader::lookup_remote`].
     pub(crate) fn read_remote(
         &self,
         remote: Remote,
@@ -277,11 +270,13 @@ impl QpMemory<'_> {
         to: &mut impl PayloadSink,
     ) -> Result<bool, AccessFailure<AccessError>> {
         let access = Access::REMOTE_READ;
-        let guard = rcu::read_lock();
-        let found = self.lookup_remote(remote, len, access, &guard)?;
+        let found = self.lookup_remote(remote, len, access)?;
         match to.append(found.memory(), found.offset(), len) {
             Ok(()) => Ok(true),
-            Err(EAGAIN) => Err(self.remote_failure(EAGAIN, remote, len, access)),
+            Err(EAGAIN) => {
+                let around = (remote, SHORT_FAULT_AROUND_BYTES);
+                Err(self.remote_failure(EAGAIN, around, len, access))
+            }
             Err(_) => Ok(false),
         }
     }
@@ -290,21 +285,20 @@ impl QpMemory<'_> {
     ///
     /// # Errors
     ///
-    /// As [`KeyTable::lookup_remote`]; nothing has changed then.
+    /// As [`KeyReader::lookup_remote`]; nothing has changed then.
     pub(crate) fn atomic(
         &self,
         remote: Remote,
         op: AtomicOp,
     ) -> Result<u64, AccessFailure<AccessError>> {
         let access = Access::REMOTE_ATOMIC;
-        let guard = rcu::read_lock();
-        let found = self.lookup_remote(remote, ATOMIC_BYTES, access, &guard)?;
+        let found = self.lookup_remote(remote, ATOMIC_BYTES, access)?;
         let (memory, at) = (found.memory(), found.offset());
         match op {
             AtomicOp::CompareSwap { compare, swap } => memory.compare_swap(at, compare, swap),
             AtomicOp::FetchAdd { add } => memory.fetch_add(at, add),
         }
-        .map_err(|error| self.remote_failure(error, remote, ATOMIC_BYTES, access))
+        .map_err(|error| self.remote_failure(error, (remote, ATOMIC_BYTES), ATOMIC_BYTES, access))
     }
 
     /// Executes an ATOMIC WRITE: stores the eight bytes of `payload` at `remote` in one access, ordered after
@@ -312,7 +306,7 @@ impl QpMemory<'_> {
     ///
     /// # Errors
     ///
-    /// As [`KeyTable::lookup_remote`]; nothing has changed then.
+    /// As [`KeyReader::lookup_remote`]; nothing has changed then.
     pub(crate) fn write_atomic(
         &self,
         remote: Remote,
@@ -324,12 +318,13 @@ impl QpMemory<'_> {
         source
             .read(payload.offset, &mut value)
             .map_err(|_| AccessError::Bounds)?;
-        let guard = rcu::read_lock();
-        let found = self.lookup_remote(remote, ATOMIC_BYTES, access, &guard)?;
+        let found = self.lookup_remote(remote, ATOMIC_BYTES, access)?;
         found
             .memory()
             .store_release(found.offset(), u64::from_ne_bytes(value))
-            .map_err(|error| self.remote_failure(error, remote, ATOMIC_BYTES, access))
+            .map_err(|error| {
+                self.remote_failure(error, (remote, ATOMIC_BYTES), ATOMIC_BYTES, access)
+            })
     }
 
     /// Copies `len` bytes, from byte `offset` of the message that `sges` describes, to another memory.
@@ -345,10 +340,9 @@ impl QpMemory<'_> {
         len: u32,
         (to, at): (&Memory, u64),
     ) -> Result<(), SgCopyError<WcStatus>> {
-        let guard = rcu::read_lock();
         let mut done = 0u32;
         for piece in pieces(sges, offset, len) {
-            let found = self.lookup_local(&piece, Access::NONE, &guard)?;
+            let found = self.lookup_local(&piece, Access::NONE)?;
             let at = at.wrapping_add(done.into());
             // CAST: `u32` to `usize`, on 64 bits.
             to.copy_from(at, (found.memory(), found.offset()), piece.len as usize)
@@ -374,7 +368,7 @@ impl QpMemory<'_> {
     ///
     /// # Errors
     ///
-    /// The side that failed; for `remote`, as [`KeyTable::lookup_remote`].
+    /// The side that failed; for `remote`, as [`KeyReader::lookup_remote`].
     #[inline]
     pub(crate) fn copy_out_remote(
         &self,
@@ -383,14 +377,14 @@ impl QpMemory<'_> {
         (to, at): (&Memory, u64),
     ) -> Result<(), SgCopyError<AccessError>> {
         let access = Access::REMOTE_READ;
-        let guard = rcu::read_lock();
-        let found = self.lookup_remote(remote, len, access, &guard)?;
+        let found = self.lookup_remote(remote, len, access)?;
         // CAST: `u32` to `usize`, on 64 bits.
         to.copy_from(at, (found.memory(), found.offset()), len as usize)
             .map_err(|error| match error {
                 CopyError::Target(error) => SgCopyError::Target(error),
                 CopyError::Source(error) => {
-                    SgCopyError::Source(self.remote_failure(error, remote, len, access))
+                    let around = (remote, SHORT_FAULT_AROUND_BYTES);
+                    SgCopyError::Source(self.remote_failure(error, around, len, access))
                 }
             })
     }
@@ -405,8 +399,8 @@ impl QpMemory<'_> {
             LocalRequest::Invalidate(rkey) => self
                 .invalidate(*rkey, false)
                 .map_err(|_| WcStatus::LocQpOpErr),
-            LocalRequest::Bind(bind) => self.keys.bind(self.pd, self.identity, bind),
-            LocalRequest::Register(reg) => self.keys.register(self.pd, reg),
+            LocalRequest::Bind(bind) => self.keys.table().bind(self.pd, self.identity, bind),
+            LocalRequest::Register(reg) => self.keys.table().register(self.pd, reg),
         }
     }
 
@@ -417,6 +411,7 @@ impl QpMemory<'_> {
     /// As [`KeyTable::invalidate`].
     pub(crate) fn invalidate(&self, rkey: Rkey, remote: bool) -> Result<(), AccessError> {
         self.keys
+            .table()
             .invalidate(self.pd, self.identity, rkey.get(), remote)
     }
 
@@ -442,11 +437,11 @@ impl QpMemory<'_> {
         })
     }
 
-    /// Converts an access error of memory that the peer named.
+    /// Converts an access error of memory that the peer named. `left`: bytes from there on that may be needed next.
     fn remote_failure(
         &self,
         error: Error,
-        remote: Remote,
+        (remote, left): (Remote, u32),
         len: u32,
         access: Access,
     ) -> AccessFailure<AccessError> {
@@ -459,17 +454,13 @@ impl QpMemory<'_> {
             key: remote.rkey.get(),
             va: remote.va,
             len,
-            around_len: SHORT_FAULT_AROUND_BYTES,
+            around_len: left.min(SHORT_FAULT_AROUND_BYTES),
             access,
         })
     }
 
-    fn lookup_local<'g>(
-        &'g self,
-        piece: &SgPiece,
-        access: Access,
-        guard: &'g rcu::Guard,
-    ) -> Result<Mapped<'g>, WcStatus> {
+    #[inline]
+    fn lookup_local(&self, piece: &SgPiece, access: Access) -> Result<Mapped<'g>, WcStatus> {
         let request = AccessRequest {
             pd: self.pd,
             va: piece.va,
@@ -477,16 +468,16 @@ impl QpMemory<'_> {
             access,
         };
         self.keys
-            .lookup_local(piece.lkey, &request, guard)
+            .lookup_local(piece.lkey, &request)
             .map_err(|_| WcStatus::LocProtErr)
     }
 
-    fn lookup_remote<'g>(
-        &'g self,
+    #[inline]
+    fn lookup_remote(
+        &self,
         remote: Remote,
         len: u32,
         access: Access,
-        guard: &'g rcu::Guard,
     ) -> Result<Mapped<'g>, AccessError> {
         let request = AccessRequest {
             pd: self.pd,
@@ -495,7 +486,7 @@ impl QpMemory<'_> {
             access,
         };
         self.keys
-            .lookup_remote(self.identity, remote.rkey.get(), &request, guard)
+            .lookup_remote(self.identity, remote.rkey.get(), &request)
     }
 }
 

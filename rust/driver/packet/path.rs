@@ -12,7 +12,7 @@ use crate::{
         TxPacket, //
     },
     port::{
-        counters::Traffic,
+        counters::EngineTraffic,
         state::Port, //
     }, //
 };
@@ -215,7 +215,7 @@ impl Path {
     /// Finishes and sends `tx_packet`, which must be the packet that [`Path::tx_packet`] started last: both use the
     /// current IPv4 identification. The packet waits in the GSO list for further packets, until the list is full or
     /// [`Path::transmit_pending`] is called.
-    pub(crate) fn send(&mut self, (port, traffic): (&Port, &Traffic), tx_packet: TxPacket) {
+    pub(crate) fn send(&mut self, (port, traffic): (&Port, &EngineTraffic), tx_packet: TxPacket) {
         let ip = IpHeader {
             addresses: self.addresses,
             traffic_class: self.traffic_class,
@@ -250,7 +250,7 @@ impl Path {
 
     /// Passes the GSO list to the stack, if there is one. The engine calls it after each burst, because nothing else
     /// transmits a list that is not full.
-    pub(crate) fn transmit_pending(&mut self, (port, traffic): (&Port, &Traffic)) {
+    pub(crate) fn transmit_pending(&mut self, (port, traffic): (&Port, &EngineTraffic)) {
         let Some(gso_list) = self.gso_list.take() else {
             return;
         };

@@ -12,7 +12,7 @@ use crate::{
         tx_packet::TxPacket, //
     },
     port::{
-        counters::Traffic,
+        counters::EngineTraffic,
         state::Port, //
     }, //
 };
@@ -50,7 +50,7 @@ pub(crate) struct Unsent<E> {
 /// Splits one super-packet into packets.
 pub(crate) struct Segmenter<'a> {
     path: &'a mut Path,
-    port_and_traffic: (&'a Port, &'a Traffic),
+    port_and_traffic: (&'a Port, &'a EngineTraffic),
     splitter: PacketSplitter,
     /// The packet under construction, and the bytes of payload that it still lacks.
     tx_packet: Option<(TxPacket, u32)>,
@@ -62,7 +62,7 @@ impl<'a> Segmenter<'a> {
     /// Creates a segmenter that sends the packets of `desc` along `path`.
     pub(crate) fn new(
         path: &'a mut Path,
-        port_and_traffic: (&'a Port, &'a Traffic),
+        port_and_traffic: (&'a Port, &'a EngineTraffic),
         (desc, mtu): (&'a TxDesc, Mtu),
     ) -> Self {
         Self {

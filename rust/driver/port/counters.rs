@@ -3,7 +3,7 @@
 //! Statistics of a port and of a QP, for `rdma statistic`.
 //!
 //! The counters of rdma_rxe keep their names; a further counter exists for each drop reason. Any context may count. The
-//! counters of a port are per CPU, those of a QP are atomic; neither takes a lock.
+//! counters of a port are per CPU; those of a QP are kept by the owners of its engines. Neither takes a lock.
 
 use kernel::{
     prelude::*,
@@ -119,45 +119,79 @@ pub(crate) const PER_QP_COUNTERS: [usize; 4] = [
     Counter::ReceivedBytes as usize,
 ];
 
+/// Packets and bytes that one engine of a QP has sent and received.
+///
+/// Only the owner of the engine counts, so no addition is lost although none is atomic.
+#[repr(align(64))]
+pub(crate) struct EngineTraffic([Atomic<i64>; 4]);
+
+impl EngineTraffic {
+    fn new() -> Self {
+        Self([const { Atomic::new(0) }; 4])
+    }
+
+    /// Counts packets sent, and their bytes of UDP payload.
+    #[inline]
+    pub(crate) fn sent(&self, packets: u16, bytes: usize) {
+        let [count, sum, ..] = &self.0;
+        Self::add(count, sum, packets, bytes);
+    }
+
+    /// Counts packets received, and their bytes of UDP payload.
+    #[inline]
+    pub(crate) fn received(&self, packets: u16, bytes: usize) {
+        let [.., count, sum] = &self.0;
+        Self::add(count, sum, packets, bytes);
+    }
+
+    #[inline]
+    fn add(count: &Atomic<i64>, sum: &Atomic<i64>, packets: u16, bytes: usize) {
+        count.store(count.load(Relaxed).wrapping_add(packets.into()), Relaxed);
+        // CAST: The packets of one engine run have far less than 2^63 bytes.
+        sum.store(sum.load(Relaxed).wrapping_add(bytes as i64), Relaxed);
+    }
+}
+
 /// Packets and bytes that one QP has sent and received.
 pub(crate) struct Traffic {
-    sent: [Atomic<i64>; 2],
-    received: [Atomic<i64>; 2],
+    /// Counted by the owner of the send engine.
+    pub(crate) sender: EngineTraffic,
+    /// Counted by the owner of the receive engine.
+    pub(crate) receiver: EngineTraffic,
+    /// Packets and bytes that were received while no engine ran.
+    dropped: [Atomic<i64>; 2],
 }
 
 impl Traffic {
     /// Creates counters at 0.
     pub(crate) fn new() -> Self {
         Self {
-            sent: [const { Atomic::new(0) }; 2],
-            received: [const { Atomic::new(0) }; 2],
+            sender: EngineTraffic::new(),
+            receiver: EngineTraffic::new(),
+            dropped: [const { Atomic::new(0) }; 2],
         }
     }
 
-    /// Counts packets sent, and their bytes of UDP payload.
-    pub(crate) fn sent(&self, packets: u16, bytes: usize) {
-        let [count, sum] = &self.sent;
+    /// Counts packets that were received and dropped before an engine saw them, and their bytes of UDP payload. For any
+    /// context.
+    pub(crate) fn dropped(&self, packets: u16, bytes: usize) {
+        let [count, sum] = &self.dropped;
         count.add(packets.into(), Relaxed);
-        // CAST: A GSO list or a loopback pass has far less than 2^63 bytes.
-        sum.add(bytes as i64, Relaxed);
-    }
-
-    /// Counts packets received, and their bytes of UDP payload.
-    pub(crate) fn received(&self, packets: u16, bytes: usize) {
-        let [count, sum] = &self.received;
-        count.add(packets.into(), Relaxed);
-        // CAST: The packets of one engine run have far less than 2^63 bytes.
+        // CAST: A buffer has far less than 2^63 bytes.
         sum.add(bytes as i64, Relaxed);
     }
 
     /// Returns the values, in the order of [`PER_QP_COUNTERS`].
     pub(crate) fn counts(&self) -> QpCounts {
-        let ([sent, sent_bytes], [received, received_bytes]) = (&self.sent, &self.received);
         let mut counts = QpCounts::default();
-        let counters = [sent, sent_bytes, received, received_bytes];
-        for (count, counter) in counts.iter_mut().zip(counters) {
-            // CAST: The counter starts at 0 and only increases.
-            *count = counter.load(Relaxed) as u64;
+        let engines = self.sender.0.iter().zip(&self.receiver.0);
+        for (total, (sender, receiver)) in counts.iter_mut().zip(engines) {
+            // CAST: The counters start at 0 and only increase.
+            *total = sender.load(Relaxed).wrapping_add(receiver.load(Relaxed)) as u64;
+        }
+        for (total, dropped) in counts.iter_mut().skip(2).zip(&self.dropped) {
+            // CAST: As above.
+            *total = total.wrapping_add(dropped.load(Relaxed) as u64);
         }
         counts
     }

@@ -10,6 +10,7 @@ use crate::{
     packet::path::Path,
     qp::{
         actions::Actions,
+        run::QpRun,
         shared::QpShared, //
     },
     queue::cq::Cq, //
@@ -51,7 +52,7 @@ pub(crate) const RUN_BUDGET: u16 = 64;
 pub(crate) trait Engine: Send + Unpin + 'static {
     /// Processes the packets in `inbox`, the posted requests and the state of `qp`, up to the budget. Leaves
     /// in `actions` the side effects that must wait until the engine is released.
-    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More;
+    fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More;
 
     /// Goes to RESET: discards posted requests, packets and replies.
     fn reset(&mut self, inbox: &SkbQueue);
@@ -79,7 +80,7 @@ pub(crate) trait Engine: Send + Unpin + 'static {
     }
 
     /// Called when packets arrive while the engine waits for a page fault: may ask the peer to retry later.
-    fn stall_peer(&mut self, _qp: &QpShared) {}
+    fn stall_peer(&mut self, _qp: &QpRun<'_>) {}
 }
 
 /// The engine that sends requests.
@@ -98,7 +99,7 @@ pub(crate) trait SendEngine: Engine {
 /// Runs `engine`, unless it waits for a page fault. In the error state a QP does not wait.
 pub(crate) fn poll_engine(
     engine: &mut impl Engine,
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     inbox: &SkbQueue,
     actions: &mut Actions,
 ) -> More {

@@ -4,7 +4,8 @@
 //!
 //! - [`any_qp`]: the closed list of services. [`queue_pair`]: a QP of any service, and which context runs its engines.
 //! - `engine`, `rx`, `tx`: code that the engines of all services share. `actions`: their side effects. [`shared`]:
-//!   state that both engines use. `recv_context`: callbacks of a message receiver. `tx_limit`: local transmit limit.
+//!   state that both engines use. `run`: what one run works with. `recv_context`: callbacks of a message receiver.
+//!   `tx_limit`: local transmit limit.
 //! - `modify`: `modify_qp`. [`post`]: posting by ULPs. [`rc`], [`uc`], [`ud`]: the services.
 //!
 //! May use `limits`, `abi`, `mem`, `queue`, `port` and `packet`.
@@ -17,6 +18,7 @@ pub(crate) mod post;
 pub(crate) mod queue_pair;
 pub(crate) mod rc;
 mod recv_context;
+mod run;
 mod rx;
 pub(crate) mod shared;
 mod tx;

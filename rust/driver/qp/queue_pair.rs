@@ -35,6 +35,7 @@ use crate::{
             poll_engine,
             Engine, //
         },
+        run::QpRun,
         shared::QpShared, //
     },
     queue::rq::PostedRecvs, //
@@ -48,6 +49,7 @@ use kernel::{
             ordering::Relaxed,
             Atomic, //
         },
+        rcu,
         Arc,
         ArcBorrow,
         Mutex, //
@@ -353,8 +355,9 @@ impl<T: Transport> Qp<T> {
     /// requests again.
     fn drop_packets(&self, skb: &RxSkb) {
         let packets = skb.packets();
-        self.shared().count_received(packets, skb.udp_payload_len());
-        let counters = self.shared().port().counters();
+        let (bytes, counters) = (skb.udp_payload_len(), self.shared().port().counters());
+        self.shared().traffic().dropped(packets, bytes);
+        counters.received(packets, bytes);
         counters.dropped_all(DropReason::WrongQpState, packets);
     }
 
@@ -364,9 +367,11 @@ impl<T: Transport> Qp<T> {
     /// of [`poll_engine`] run here, the rest in [`SEND_WORK`]. For any context but hard interrupts.
     pub(crate) fn run_sender(self: ArcBorrow<'_, Self>) {
         let mut actions = Actions::default();
-        let pending = self
-            .sender
-            .run(|engine| poll_engine(engine, self.shared(), &self.response_inbox, &mut actions));
+        let pending = self.sender.run(|engine| {
+            let guard = rcu::read_lock();
+            let qp = QpRun::of_sender(self.shared(), &guard);
+            poll_engine(engine, &qp, &self.response_inbox, &mut actions)
+        });
         if let Pending::Work = pending {
             self.defer_sender();
         }
@@ -381,9 +386,11 @@ impl<T: Transport> Qp<T> {
     /// Runs the receive engine, here unless another context owns it. For any context but hard interrupts.
     pub(crate) fn run_receiver(self: ArcBorrow<'_, Self>) {
         let mut actions = Actions::default();
-        let pending = self
-            .receiver
-            .run(|engine| poll_engine(engine, self.shared(), &self.request_inbox, &mut actions));
+        let pending = self.receiver.run(|engine| {
+            let guard = rcu::read_lock();
+            let qp = QpRun::of_receiver(self.shared(), &guard);
+            poll_engine(engine, &qp, &self.request_inbox, &mut actions)
+        });
         if let Pending::Work = pending {
             match actions.wants_yield {
                 true => self.yield_cpu(),

@@ -17,7 +17,7 @@ use crate::{
     qp::{
         actions::Actions,
         engine::push_completion,
-        shared::QpShared, //
+        run::QpRun, //
     },
     queue::{
         cq::Cq,
@@ -47,8 +47,8 @@ use roce::{
 };
 
 /// Context of one packet, whose payload is in `source`.
-pub(crate) struct QpRecvContext<'a, B> {
-    pub(crate) qp: &'a QpShared,
+pub(crate) struct QpRecvContext<'a, 'g, B> {
+    pub(crate) qp: &'a QpRun<'g>,
     pub(crate) queue: &'a mut RecvQueue,
     pub(crate) cq: &'a Cq,
     pub(crate) source: &'a B,
@@ -56,7 +56,7 @@ pub(crate) struct QpRecvContext<'a, B> {
     pub(crate) fault_wait: &'a mut FaultWait,
 }
 
-impl<B: PayloadSource> RecvContext for QpRecvContext<'_, B> {
+impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         let taken = self.queue.take()?;
         // Check the state after taking the receive: it may have been posted because the QP had failed.
@@ -84,10 +84,7 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, B> {
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
         let fault_around = self.fault_wait.is_first_try();
-        let result = self
-            .qp
-            .qp_memory()
-            .check(remote, length, access, fault_around);
+        let result = self.qp.memory().check(remote, length, access, fault_around);
         self.fault_wait.resolve(result, AccessError::Fault)
     }
 
@@ -95,11 +92,12 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, B> {
         &mut self,
         remote: Remote,
         payload: RxPayload,
+        left: u32,
     ) -> Result<(), Obstacle<AccessError>> {
         let result = self
             .qp
-            .qp_memory()
-            .write_remote(remote, self.source, payload);
+            .memory()
+            .write_remote(remote, self.source, payload, left);
         self.fault_wait.resolve(result, AccessError::Fault)
     }
 
@@ -111,13 +109,13 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, B> {
     }
 }
 
-impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
+impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
     fn execute_atomic(
         &mut self,
         remote: Remote,
         op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>> {
-        let result = self.qp.qp_memory().atomic(remote, op);
+        let result = self.qp.memory().atomic(remote, op);
         self.fault_wait.resolve(result, AccessError::Fault)
     }
 
@@ -126,10 +124,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
         remote: Remote,
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
-        let result = self
-            .qp
-            .qp_memory()
-            .write_atomic(remote, self.source, payload);
+        let result = self.qp.memory().write_atomic(remote, self.source, payload);
         self.fault_wait.resolve(result, AccessError::Fault)
     }
 
@@ -139,7 +134,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
         scope: FlushScope,
         placement: Placement,
     ) -> Result<(), Obstacle<AccessError>> {
-        let qp_memory = self.qp.qp_memory();
+        let qp_memory = self.qp.memory();
         let flush = Flush {
             pd: qp_memory.pd.clone(),
             identity: qp_memory.identity,
@@ -148,7 +143,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
             placement,
         };
         let is_flushed = self.fault_wait.take_flushed(&flush);
-        let result = match flush.step(qp_memory.keys, 0) {
+        let result = match flush.step(qp_memory.keys.table(), 0) {
             Ok(Some(_)) if !is_flushed => Err(AccessFailure::Unflushed(flush)),
             Ok(_) => Ok(()),
             Err(error) => Err(error.into()),
@@ -157,6 +152,6 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, B> {
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {
-        self.qp.qp_memory().invalidate(rkey, true)
+        self.qp.memory().invalidate(rkey, true)
     }
 }

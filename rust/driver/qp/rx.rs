@@ -16,7 +16,7 @@ use crate::{
             push_completion,
             RUN_BUDGET, //
         },
-        shared::QpShared, //
+        run::QpRun, //
     },
     queue::{
         cq::Cq,
@@ -55,7 +55,7 @@ use roce::{
 /// there may be more. A packet that waits for a page fault stays at the head of the inbox.
 #[inline]
 pub(crate) fn process_packets(
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     inbox: &SkbQueue,
     mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
 ) -> More {
@@ -66,7 +66,7 @@ pub(crate) fn process_packets(
 /// source.
 #[inline]
 fn process_buffers(
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     inbox: &SkbQueue,
     admit: impl Fn(&RxSkb) -> bool,
     handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
@@ -96,9 +96,11 @@ fn process_buffers(
             break;
         }
     }
-    let coalesced_buffers = [(Counter::ReceivedGsoLists, count.coalesced_buffers)];
-    qp.port().counters().count_all(&coalesced_buffers);
-    qp.count_received(count.packets, count.bytes);
+    if count.packets != 0 {
+        let coalesced_buffers = [(Counter::ReceivedGsoLists, count.coalesced_buffers)];
+        qp.port().counters().count_all(&coalesced_buffers);
+        qp.count_received(count.packets, count.bytes);
+    }
     more
 }
 
@@ -116,7 +118,7 @@ struct RxCount {
 /// that must wait for a page fault.
 #[inline]
 fn process_buffer(
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     skb: &RxSkb,
     count: &mut RxCount,
     handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
@@ -154,7 +156,7 @@ fn process_buffer(
 
 /// Drops all packets in `inbox`, up to the budget, because of the QP's state. Returns whether there may be
 /// more.
-pub(crate) fn drop_packets(qp: &QpShared, inbox: &SkbQueue) -> More {
+pub(crate) fn drop_packets(qp: &QpRun<'_>, inbox: &SkbQueue) -> More {
     process_packets(qp, inbox, |_, _| Err(DropReason::WrongQpState))
 }
 
@@ -162,7 +164,7 @@ pub(crate) fn drop_packets(qp: &QpShared, inbox: &SkbQueue) -> More {
 /// packets are dropped.
 #[inline]
 pub(crate) fn process_from_peer(
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     inbox: &SkbQueue,
     path: Option<&Path>,
     mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
@@ -176,7 +178,7 @@ pub(crate) fn process_from_peer(
 
 /// Completes the QP's own receives with a flush error, up to the budget. Returns whether there may be more.
 pub(crate) fn flush_receives(
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     cq: &Cq,
     receives: &mut RecvQueue,
     actions: &mut Actions,

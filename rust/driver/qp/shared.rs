@@ -9,8 +9,7 @@
 use crate::{
     mem::{
         mw::QpIdentity,
-        pd::Pd,
-        sg_access::QpMemory, //
+        pd::Pd, //
     },
     packet::path::Path,
     port::{
@@ -237,20 +236,9 @@ impl QpShared {
         false
     }
 
-    /// Returns the port and the traffic counters, which packets are sent through and counted in.
-    pub(crate) fn port_and_traffic(&self) -> (&Port, &Traffic) {
-        (&self.port, &self.traffic)
-    }
-
     /// Returns the traffic counters of the QP.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.traffic
-    }
-
-    /// Counts received packets and bytes of UDP payload, for the QP and its port.
-    pub(crate) fn count_received(&self, packets: u16, bytes: usize) {
-        self.port.counters().received(packets, bytes);
-        self.traffic.received(packets, bytes);
     }
 
     /// Returns the port.
@@ -263,22 +251,10 @@ impl QpShared {
         &self.pd
     }
 
-    /// Returns the memory that the QP can reach.
-    pub(crate) fn qp_memory(&self) -> QpMemory<'_> {
-        QpMemory {
-            keys: self.port.keys(),
-            pd: &self.pd,
-            identity: self.identity,
-        }
-    }
-
-    /// Returns the memory that receives of `pd` can reach; `None` means the PD of the QP. An SRQ may have
-    /// another PD.
-    pub(crate) fn recv_memory<'a>(&'a self, pd: Option<&'a Arc<Pd>>) -> QpMemory<'a> {
-        QpMemory {
-            pd: pd.unwrap_or(&self.pd),
-            ..self.qp_memory()
-        }
+    /// Returns the identity that memory windows bound to the QP check.
+    #[inline]
+    pub(crate) fn identity(&self) -> QpIdentity {
+        self.identity
     }
 
     /// Returns the handle for events to the consumer.

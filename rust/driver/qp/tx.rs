@@ -16,7 +16,7 @@ use crate::{
             Unsent, //
         }, //
     },
-    qp::shared::QpShared,
+    qp::run::QpRun,
     queue::sq::{
         SendBody,
         SendQueue, //
@@ -44,7 +44,7 @@ use roce::{
 #[inline]
 pub(crate) fn append_body(
     sink: &mut impl PayloadSink,
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     body: SendBody<'_>,
     offset: u32,
     len: u32,
@@ -58,7 +58,7 @@ pub(crate) fn append_body(
             Ok(bytes.is_some_and(|bytes| sink.append_bytes(bytes).is_ok()))
         }
         SendBody::Scatter(sges) => {
-            let copied = qp.qp_memory().gather(sges, offset, len, sink);
+            let copied = qp.memory().gather(sges, offset, len, sink);
             let appended = fault_wait.resolve(copied, WcStatus::LocProtErr)?;
             fault_wait.progress();
             Ok(appended)
@@ -77,7 +77,7 @@ pub(crate) fn send_request(
     (desc, mtu): (&TxDesc, Mtu),
     queue: &SendQueue,
     path: &mut Path,
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     fault_wait: &mut FaultWait,
 ) -> Result<(), Unsent<WcStatus>> {
     let body = match desc.source {
@@ -116,9 +116,9 @@ pub(crate) fn send_request(
 /// # Errors
 ///
 /// The status that completes the request.
-pub(crate) fn perform_local_request(qp: &QpShared, body: SendBody<'_>) -> Result<(), WcStatus> {
+pub(crate) fn perform_local_request(qp: &QpRun<'_>, body: SendBody<'_>) -> Result<(), WcStatus> {
     match body {
-        SendBody::LocalRequest(request) => qp.qp_memory().perform(request),
+        SendBody::LocalRequest(request) => qp.memory().perform(request),
         _ => Err(WcStatus::LocQpOpErr),
     }
 }

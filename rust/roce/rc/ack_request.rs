@@ -65,8 +65,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns whether the planned packet must request an ACK. The last packet of a message does
     /// if something waits for the message. Other packets do often enough that neither the window
     /// nor the send queue fills up without an ACK request.
-    pub(super) fn needs_ack_request(&self, plan: &Plan, mode: AckRequestMode) -> bool {
-        let max = self.max_since_request(mode);
+    pub(super) fn needs_ack_request(
+        &self,
+        plan: &Plan,
+        mode: AckRequestMode,
+        flow: FlowLimit,
+    ) -> bool {
+        let max = self.max_since_request(mode, flow);
         let since = self.ack_requests.since.with(plan);
         (plan.is_last() && self.needs_ack_at_end(plan, mode))
             || self.ack_requests.overdue
@@ -77,12 +82,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Returns the number of full packets of a message up to and including the next one that must
     /// request an ACK.
-    pub(super) fn packets_to_ack_request(&self, mode: AckRequestMode) -> u32 {
+    pub(super) fn packets_to_ack_request(&self, mode: AckRequestMode, flow: FlowLimit) -> u32 {
         if self.ack_requests.overdue {
             return 1;
         }
         let since = self.ack_requests.since;
-        let max = self.max_since_request(mode);
+        let max = self.max_since_request(mode, flow);
         let packets = max.packets.saturating_sub(since.packets);
         let bytes = max.bytes.saturating_sub(since.bytes);
         packets.min(self.window.mtu().packets(bytes)).max(1)
@@ -254,8 +259,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Returns how much may be sent between two ACK requests.
-    fn max_since_request(&self, mode: AckRequestMode) -> SinceAckRequest {
-        let FlowLimit { bytes, packets } = self.flow();
+    fn max_since_request(&self, mode: AckRequestMode, flow: FlowLimit) -> SinceAckRequest {
+        let FlowLimit { bytes, packets } = flow;
         match mode {
             AckRequestMode::EveryMessage => SinceAckRequest {
                 packets: MAX_PACKETS_PER_ACK_REQUEST.min(packets.wrapping_shr(1)),

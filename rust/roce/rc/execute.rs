@@ -214,7 +214,13 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         let len = self.checked_len(packet)?;
         let (next, left, length) = match (self.message, packet.reth()) {
             (RcMessage::None, Some(reth)) => {
-                self.check_remote(&reth, Access::REMOTE_WRITE, host)?;
+                // A message of one packet is checked when it is placed, unless a receive depends on it.
+                let is_checked_below =
+                    packet.packets() == 1 && len == reth.len && packet.imm().is_none();
+                match is_checked_below {
+                    true => self.check_access(&reth, Access::REMOTE_WRITE)?,
+                    false => self.check_remote(&reth, Access::REMOTE_WRITE, host)?,
+                }
                 (Remote::from(&reth), reth.len, reth.len)
             }
             // The right may have been revoked since the message began.
@@ -225,8 +231,8 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             }
             _ => return Err(NakReason::INVALID),
         };
-        let left = left.checked_sub(len).ok_or(NakReason::INVALID)?;
-        if opcode.ends_message() != (left == 0) {
+        let after = left.checked_sub(len).ok_or(NakReason::INVALID)?;
+        if opcode.ends_message() != (after == 0) {
             return Err(NakReason::INVALID);
         }
         let wr = match packet.imm() {
@@ -234,7 +240,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             None => None,
         };
         let payload = RxPayload::of(packet);
-        let placed = payload.map_or(Ok(()), |payload| host.place_remote(next, payload));
+        let placed = payload.map_or(Ok(()), |payload| host.place_remote(next, payload, left));
         if let Err(obstacle) = placed {
             if let (Obstacle::Absent, Some(wr)) = (obstacle, wr) {
                 self.held_receive = Some(wr);
@@ -248,7 +254,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.expected = self.expected.add(packet.packets());
         self.message = RcMessage::Write {
             next: next.advance(len),
-            left,
+            left: after,
             length,
         };
         if opcode.ends_message() {
@@ -324,6 +330,14 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             .ok_or(NakReason::INVALID)
     }
 
+    /// Checks that the QP grants `access`, and that the message is not too long.
+    fn check_access(&self, reth: &Reth, access: Access) -> Result<(), NakReason> {
+        match self.config.access.contains(access) && reth.len <= MAX_MESSAGE_BYTES {
+            true => Ok(()),
+            false => Err(NakReason::INVALID),
+        }
+    }
+
     /// Checks that QP and key grant `access` to the memory in `reth`. The key is not checked for
     /// length 0 (C9-88).
     fn check_remote(
@@ -332,9 +346,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         access: Access,
         host: &mut impl RequestContext,
     ) -> Result<(), NakReason> {
-        if !self.config.access.contains(access) || reth.len > MAX_MESSAGE_BYTES {
-            return Err(NakReason::INVALID);
-        }
+        self.check_access(reth, access)?;
         if reth.len == 0 {
             return Ok(());
         }

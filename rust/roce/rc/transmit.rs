@@ -90,6 +90,8 @@ pub(super) struct Plan {
 pub struct RequestBurst<'a, S> {
     requester: &'a mut Requester<S>,
     now: Instant,
+    /// The flow limit does not change while packets are sent.
+    flow: FlowLimit,
     limit: BurstLimit,
     first: bool,
     /// Most packets in one super-packet.
@@ -137,6 +139,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// in `limit`.
     pub fn burst(&mut self, now: Instant, limit: BurstLimit) -> RequestBurst<'_, S> {
         RequestBurst {
+            flow: self.flow(),
             requester: self,
             now,
             limit,
@@ -152,7 +155,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     #[must_use]
     pub fn can_send(&self) -> bool {
         let any = || {
-            self.plan(1).is_some() || self.unsupported_slot().is_some() || self.needs_ack_probe()
+            self.plan(1, self.flow()).is_some()
+                || self.unsupported_slot().is_some()
+                || self.needs_ack_probe()
         };
         !self.retry.in_rnr_delay() && any()
     }
@@ -174,7 +179,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Returns the next packets, at most `max_packets`. `None` if they must wait. Does not check for
     /// an RNR delay.
-    pub(super) fn plan(&self, max_packets: u32) -> Option<Plan> {
+    pub(super) fn plan(&self, max_packets: u32, flow: FlowLimit) -> Option<Plan> {
         let (slot, slot_index, sent) = self.window.current()?;
         if slot.is_local() || !self.may_send(sent) || self.is_unsupported(slot, sent) {
             return None;
@@ -198,7 +203,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             true => mtu.payload(index, slot.wr.length),
             false => 0,
         };
-        let flow = self.flow();
         let split = match (awaits_response, sent) {
             (true, None) => ReadSplit::for_window(self.max_flow(), self.config.max_rd_atomic, mtu),
             _ => slot.split,
@@ -219,7 +223,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             (..=1, _) | (_, true) => 1,
             _ => max_packets
                 .min(packets.saturating_sub(index))
-                .min(self.flow_room_packets()),
+                .min(self.flow_room_packets(flow)),
         };
         Some(Plan {
             slot_index,
@@ -236,8 +240,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Returns the number of full packets that the flow limit still admits, at least 1.
-    fn flow_room_packets(&self) -> u32 {
-        let (flow, flight) = (self.flow(), self.window.flight());
+    #[inline]
+    fn flow_room_packets(&self, flow: FlowLimit) -> u32 {
+        let flight = self.window.flight();
         let room = BurstLimit {
             bytes: flow.bytes.saturating_sub(flight.bytes),
             packets: flow.packets.saturating_sub(flight.packets),
@@ -267,8 +272,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Builds the descriptor of the planned packets and records them as sent.
-    fn send(&mut self, plan: &Plan, mode: AckRequestMode, now: Instant) -> Option<TxDesc> {
-        let ack_request = self.needs_ack_request(plan, mode);
+    fn send(
+        &mut self,
+        plan: &Plan,
+        (mode, flow): (AckRequestMode, FlowLimit),
+        now: Instant,
+    ) -> Option<TxDesc> {
+        let ack_request = self.needs_ack_request(plan, mode, flow);
         let headers = self.headers(plan)?.ack_request(ack_request);
         self.window.begin(plan.slot.split);
         let psn = self.window.psn();
@@ -453,16 +463,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for RequestBurst<'_, S> {
         let max_packets = match self.ends_at_ack_request {
             true => self
                 .max_packets
-                .min(self.requester.packets_to_ack_request(mode)),
+                .min(self.requester.packets_to_ack_request(mode, self.flow)),
             false => self.max_packets,
         };
-        let Some(plan) = self.requester.plan(max_packets.min(room)) else {
+        let Some(plan) = self.requester.plan(max_packets.min(room), self.flow) else {
             return self.ack_probe();
         };
         if !self.limit.take(plan.count, plan.length, self.first) {
             return None;
         }
         self.first = false;
-        self.requester.send(&plan, mode, self.now)
+        self.requester.send(&plan, (mode, self.flow), self.now)
     }
 }

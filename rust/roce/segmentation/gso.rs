@@ -91,10 +91,33 @@ impl TxDesc {
 }
 
 impl TxDesc {
+    /// Returns the packet, or super-packet, with `headers`, which are those of this description.
+    #[inline]
+    #[must_use]
+    pub fn packet<'a>(&self, headers: &'a HeaderBuf) -> Packet<'a> {
+        Packet::with_headers(headers, self.headers.opcode(), u32_as_usize(self.length))
+            .as_super_packet(self.packets)
+    }
+
     /// Returns the length in bytes of all packets after splitting, each from its BTH to its ICRC,
     /// inclusive.
+    #[inline]
     #[must_use]
     pub fn wire_len(&self, mtu: Mtu) -> usize {
+        match self.packets {
+            0 | 1 => {
+                let length = u32_as_usize(self.length);
+                BTH_LEN
+                    .wrapping_add(ICRC_LEN)
+                    .wrapping_add(self.headers.opcode().headers().len())
+                    .wrapping_add(length)
+                    .wrapping_add(pad_len(length))
+            }
+            packets => self.super_packet_wire_len(packets, mtu),
+        }
+    }
+
+    fn super_packet_wire_len(&self, packets: u32, mtu: Mtu) -> usize {
         let super_opcode = self.headers.opcode();
         let extended = |starts: bool, ends: bool| {
             let place = position(
@@ -105,19 +128,14 @@ impl TxDesc {
                 .at(place)
                 .map_or(0, |opcode| opcode.headers().len())
         };
-        let (extended, last) = match self.packets {
-            0 | 1 => (super_opcode.headers().len(), self.length),
-            packets => {
-                let middle = u32_as_usize(packets.wrapping_sub(2));
-                let ends = extended(true, false).wrapping_add(extended(false, true));
-                let full = packets.wrapping_sub(1).wrapping_mul(mtu.bytes());
-                let all = ends.wrapping_add(middle.wrapping_mul(extended(false, false)));
-                (all, self.length.saturating_sub(full))
-            }
-        };
+        let middle = u32_as_usize(packets.wrapping_sub(2));
+        let ends = extended(true, false).wrapping_add(extended(false, true));
+        let full = packets.wrapping_sub(1).wrapping_mul(mtu.bytes());
+        let extended = ends.wrapping_add(middle.wrapping_mul(extended(false, false)));
+        let last = self.length.saturating_sub(full);
         // Only the last packet has pad bytes. The others are full, and a path MTU is a multiple of
         // four.
-        u32_as_usize(self.packets.max(1))
+        u32_as_usize(packets)
             .wrapping_mul(BTH_LEN.wrapping_add(ICRC_LEN))
             .wrapping_add(extended)
             .wrapping_add(u32_as_usize(self.length))

@@ -67,13 +67,8 @@ impl Mtu {
     /// Returns the binary logarithm of the number of bytes.
     #[inline]
     pub(super) const fn shift(self) -> u32 {
-        match self {
-            Self::Mtu256 => 8,
-            Self::Mtu512 => 9,
-            Self::Mtu1024 => 10,
-            Self::Mtu2048 => 11,
-            Self::Mtu4096 => 12,
-        }
+        // Code 1 is 2^8 bytes, and each further one twice as many.
+        self.code().wrapping_add(7)
     }
 
     /// Returns the number of packets of a message of `length` bytes. An empty message has one

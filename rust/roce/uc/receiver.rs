@@ -317,9 +317,9 @@ impl UcReceiver {
         };
         let len = self.checked_len(packet)?;
         let ends = packet.opcode().ends_message();
-        let left = left
+        let after = left
             .checked_sub(len)
-            .filter(|&left| ends == (left == 0))
+            .filter(|&after| ends == (after == 0))
             .ok_or(DropReason::BadLength)?;
         let wr = match packet.imm() {
             Some(_) => Some(self.hold_receive(context, WcOpcode::RecvRdmaWithImm)?),
@@ -327,7 +327,7 @@ impl UcReceiver {
         };
         if let Some(payload) = RxPayload::of(packet) {
             context
-                .place_remote(next, payload)
+                .place_remote(next, payload, left)
                 .map_err(|obstacle| obstacle.map(|_| DropReason::AccessDenied))?;
         }
         match wr {
@@ -336,7 +336,7 @@ impl UcReceiver {
             None => {
                 self.message = UcRecvMessage::Write {
                     next: next.advance(len),
-                    left,
+                    left: after,
                     length,
                 };
             }

@@ -244,6 +244,14 @@ impl HeaderBuf {
         bytes.get(..self.len).unwrap_or(bytes)
     }
 
+    /// Returns the BTH, and the extension headers that follow it.
+    #[inline]
+    pub(super) fn parts(&self) -> (&Bth, &[u8]) {
+        let extensions = &self.layout.extensions;
+        let used = extensions.get(..self.len.wrapping_sub(BTH_LEN));
+        (&self.layout.bth, used.unwrap_or(extensions))
+    }
+
     /// Returns the number of bytes, at most [`MAX_HEADERS_LEN`].
     #[inline]
     #[must_use]

@@ -6,6 +6,7 @@
 use super::{
     aeth::Aeth,
     bth::Bth,
+    emit::HeaderBuf,
     ext::{
         AtomicAckEth,
         AtomicEth,
@@ -89,6 +90,21 @@ impl<'a> Packet<'a> {
             ack_request: bth.ack_request(),
             solicited: bth.solicited(),
         })
+    }
+
+    /// Returns the packet with these headers, which have `opcode`, and with `payload_len` bytes of payload.
+    #[inline]
+    pub(crate) fn with_headers(headers: &'a HeaderBuf, opcode: Opcode, payload_len: usize) -> Self {
+        let (bth, extensions) = headers.parts();
+        Self {
+            bth,
+            extensions,
+            opcode,
+            payload_len,
+            packets: 1,
+            ack_request: bth.ack_request(),
+            solicited: bth.solicited(),
+        }
     }
 
     /// Returns opcode and destination QP of a packet, from its first [`BTH_LEN`] bytes.

@@ -103,6 +103,7 @@ impl RecvContext for TestContext<'_> {
         &mut self,
         remote: Remote,
         payload: RxPayload,
+        _left: u32,
     ) -> Result<(), Obstacle<AccessError>> {
         self.memory
             .check(remote, payload.len, Access::REMOTE_WRITE)?;

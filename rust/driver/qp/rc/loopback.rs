@@ -15,10 +15,7 @@ use crate::{
         AccessFailure,
         FaultWait, //
     },
-    packet::{
-        path::trace_fields,
-        tx_packet::trailer_len, //
-    },
+    packet::path::trace_fields,
     qp::{
         actions::Actions,
         rc::{
@@ -32,7 +29,7 @@ use crate::{
             },
             responder::RcRecvEngine, //
         },
-        shared::QpShared, //
+        run::QpRun, //
     },
     queue::sq::{
         SendBody,
@@ -95,7 +92,7 @@ struct LoopbackOutcome {
 impl RcSendEngine {
     /// Sends requests to the peer and processes its responses by loopback. `None`: they must go over the
     /// network, because the peer is on another host or its receive engine is owned by another context.
-    pub(super) fn transmit_loopback(&mut self, qp: &QpShared, now: Instant) -> Option<More> {
+    pub(super) fn transmit_loopback(&mut self, qp: &QpRun<'_>, now: Instant) -> Option<More> {
         if qp.is_failed() || !(self.peer_has_work || self.requester.can_send()) {
             return Some(More::No);
         }
@@ -129,7 +126,7 @@ impl RcSendEngine {
         }
     }
 
-    fn try_loopback(&mut self, qp: &QpShared, now: Instant) -> Option<LoopbackOutcome> {
+    fn try_loopback(&mut self, qp: &QpRun<'_>, now: Instant) -> Option<LoopbackOutcome> {
         let port = qp.port();
         let guard = rcu::read_lock();
         let path = self.path.as_mut()?;
@@ -147,7 +144,7 @@ impl RcSendEngine {
         }
         let mut pass = LoopbackPass {
             qp,
-            peer: peer.shared,
+            peer: QpRun::of_receiver(peer.shared, &guard),
             now,
             requester: &mut self.requester,
             queue: &self.queue,
@@ -179,29 +176,20 @@ impl LoopbackCount {
     }
 
     /// Counts them as sent by `from` and received by `to`.
-    fn count(&self, from: &QpShared, to: &QpShared) {
+    fn count(&self, from: &QpRun<'_>, to: &QpRun<'_>) {
         if self.packets != 0 {
-            from.port()
-                .counters()
-                .sent_loopback(self.packets, self.bytes);
-            from.traffic().sent(self.packets, self.bytes);
+            let (port, traffic) = from.port_and_traffic();
+            port.counters().sent_loopback(self.packets, self.bytes);
+            traffic.sent(self.packets, self.bytes);
             to.count_received(self.packets, self.bytes);
         }
     }
 }
 
-/// Returns the bytes of the packet from its BTH to its ICRC.
-fn packet_len(headers: &HeaderBuf, payload: usize) -> usize {
-    headers
-        .len()
-        .wrapping_add(payload)
-        .wrapping_add(trailer_len(payload))
-}
-
 /// One loopback pass: the send engine of `qp` works on the receive engine of `peer`.
-struct LoopbackPass<'a> {
-    qp: &'a QpShared,
-    peer: &'a QpShared,
+struct LoopbackPass<'a, 'g> {
+    qp: &'a QpRun<'g>,
+    peer: QpRun<'a>,
     now: Instant,
     requester: &'a mut Requester<SendSlots>,
     queue: &'a SendQueue,
@@ -218,7 +206,7 @@ enum Delivery {
     PeerFaulting,
 }
 
-impl LoopbackPass<'_> {
+impl LoopbackPass<'_, '_> {
     /// Delivers requests and responses, up to the limit. `None`: loopback is not possible now.
     fn run(&mut self, engine: &mut RcRecvEngine, addresses: &Addresses) -> Option<LoopbackOutcome> {
         let ready = engine.responder.state() == ResponderState::Ready
@@ -234,7 +222,7 @@ impl LoopbackPass<'_> {
         let max_packets = self.sync_psn(engine);
         let mut use_wire = self.deliver_requests(engine, max_packets, &mut actions);
         self.deliver_responses(engine, max_packets);
-        engine.finish_run(self.peer, &mut actions);
+        engine.finish_run(&self.peer, &mut actions);
         engine.deferred.merge(&actions);
         if use_wire {
             self.requester.rewind();
@@ -281,7 +269,7 @@ impl LoopbackPass<'_> {
             .burst(self.now, LOOPBACK_PASS_LIMIT)
             .coalescing(max_packets)
         {
-            let ends = ((self.qp, self.queue), (self.peer, &mut *engine));
+            let ends = ((self.qp, self.queue), (&self.peer, &mut *engine));
             match deliver_request(&desc, ends, actions, &mut count) {
                 Delivery::Processed if engine.responder.is_in_sync() => {}
                 Delivery::Processed => break,
@@ -295,7 +283,7 @@ impl LoopbackPass<'_> {
                 }
             }
         }
-        count.count(self.qp, self.peer);
+        count.count(self.qp, &self.peer);
         if engine.responder.expected_psn() != before {
             engine.responder.force_ack();
         }
@@ -330,14 +318,12 @@ impl LoopbackPass<'_> {
         {
             // CAST: `u32` to `usize`, on 64 bits.
             let headers = desc.headers.emit(desc.length as usize);
-            let Some(packet) = build_packet(&desc, &headers) else {
-                break;
-            };
+            let packet = build_packet(&desc, &headers);
             count.add(&desc, mtu);
             let payload =
-                FetchedPayload::new(self.peer.qp_memory(), desc.source, payload_start(&headers));
+                FetchedPayload::new(self.peer.memory(), desc.source, payload_start(&headers));
             let mut context = QpResponseContext {
-                qp_memory: self.qp.qp_memory(),
+                qp_memory: self.qp.memory(),
                 queue: self.queue,
                 source: &payload,
                 fault_wait: self.fault_wait,
@@ -357,7 +343,7 @@ impl LoopbackPass<'_> {
                 Err(reason) => self.qp.port().counters().dropped(reason),
             }
         }
-        count.count(self.peer, self.qp);
+        count.count(&self.peer, self.qp);
         match stopped_at {
             None => {}
             Some((packets, None)) => engine.responder.unsend(packets),
@@ -378,15 +364,13 @@ impl LoopbackPass<'_> {
 /// Delivers one request to the peer.
 fn deliver_request(
     desc: &TxDesc,
-    ((qp, queue), (peer, engine)): ((&QpShared, &SendQueue), (&QpShared, &mut RcRecvEngine)),
+    ((qp, queue), (peer, engine)): ((&QpRun<'_>, &SendQueue), (&QpRun<'_>, &mut RcRecvEngine)),
     actions: &mut Actions,
     count: &mut LoopbackCount,
 ) -> Delivery {
     // CAST: `u32` to `usize`, on 64 bits.
     let headers = desc.headers.emit(desc.length as usize);
-    let Some(packet) = build_packet(desc, &headers) else {
-        return Delivery::Processed;
-    };
+    let packet = build_packet(desc, &headers);
     let value;
     let body = match desc.source {
         TxPayload::Slot(slot) => queue.body(slot),
@@ -396,7 +380,7 @@ fn deliver_request(
         }
         TxPayload::None | TxPayload::Remote(_) => SendBody::Inline(&[]),
     };
-    let payload = GatheredPayload::new(qp.qp_memory(), body, desc.offset, payload_start(&headers));
+    let payload = GatheredPayload::new(qp.memory(), body, desc.offset, payload_start(&headers));
     match engine.handle_request(peer, (&packet, &payload), actions) {
         Ok(Taken::Whole) => {}
         Ok(Taken::Paused) => {
@@ -412,14 +396,13 @@ fn deliver_request(
 }
 
 /// Returns the packet of `desc` with these headers. Its payload is elsewhere.
-fn build_packet<'a>(desc: &TxDesc, headers: &'a HeaderBuf) -> Option<Packet<'a>> {
+#[inline]
+fn build_packet<'a>(desc: &TxDesc, headers: &'a HeaderBuf) -> Packet<'a> {
     // CAST: `u32` to `usize`, on 64 bits.
     let payload = desc.length as usize;
     trace::packet_out(|| trace_fields(headers.as_slice(), payload));
     trace::packet_in(|| trace_fields(headers.as_slice(), payload));
-    // Headers that this driver built can be parsed.
-    let packet = Packet::parse(headers.as_slice(), packet_len(headers, payload)).ok()?;
-    Some(packet.as_super_packet(desc.packets))
+    desc.packet(headers)
 }
 
 /// Returns the offset that the payload would have in the packet.

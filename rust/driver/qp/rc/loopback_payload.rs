@@ -61,8 +61,8 @@ pub(crate) trait PeerLookup<E>: Send + Sync {
 }
 
 /// Payload of a request, in the memory of the sender.
-pub(crate) struct GatheredPayload<'a> {
-    qp_memory: QpMemory<'a>,
+pub(crate) struct GatheredPayload<'a, 'g> {
+    qp_memory: QpMemory<'a, 'g>,
     body: SendBody<'a>,
     /// Offset of the payload in the message.
     message_offset: u32,
@@ -71,12 +71,12 @@ pub(crate) struct GatheredPayload<'a> {
     failure: Cell<Option<AccessFailure<WcStatus>>>,
 }
 
-impl<'a> GatheredPayload<'a> {
+impl<'a, 'g> GatheredPayload<'a, 'g> {
     /// Returns the bytes from `offset` of the message in `body`, as if they began at offset `start` of a
     /// packet.
     #[inline]
     pub(crate) fn new(
-        qp_memory: QpMemory<'a>,
+        qp_memory: QpMemory<'a, 'g>,
         body: SendBody<'a>,
         message_offset: u32,
         packet_offset: u32,
@@ -115,7 +115,7 @@ impl<'a> GatheredPayload<'a> {
     }
 }
 
-impl PayloadSource for GatheredPayload<'_> {
+impl PayloadSource for GatheredPayload<'_, '_> {
     #[inline]
     fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError> {
         let SendBody::Scatter(sges) = self.body else {
@@ -139,18 +139,18 @@ impl PayloadSource for GatheredPayload<'_> {
 }
 
 /// Payload of a response, in the memory that its request named.
-pub(crate) struct FetchedPayload<'a> {
-    qp_memory: QpMemory<'a>,
+pub(crate) struct FetchedPayload<'a, 'g> {
+    qp_memory: QpMemory<'a, 'g>,
     remote: Option<Remote>,
     /// Offset that the payload would have in the packet.
     packet_offset: u32,
     failure: Cell<Option<AccessFailure<AccessError>>>,
 }
 
-impl<'a> FetchedPayload<'a> {
+impl<'a, 'g> FetchedPayload<'a, 'g> {
     /// Returns the bytes of `source`, as if they began at offset `start` of a packet.
     #[inline]
-    pub(crate) fn new(qp_memory: QpMemory<'a>, source: TxPayload, packet_offset: u32) -> Self {
+    pub(crate) fn new(qp_memory: QpMemory<'a, 'g>, source: TxPayload, packet_offset: u32) -> Self {
         Self {
             qp_memory,
             remote: match source {
@@ -169,7 +169,7 @@ impl<'a> FetchedPayload<'a> {
     }
 }
 
-impl PayloadSource for FetchedPayload<'_> {
+impl PayloadSource for FetchedPayload<'_, '_> {
     #[inline]
     fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError> {
         let remote = self.remote.ok_or(PayloadError::Source)?;

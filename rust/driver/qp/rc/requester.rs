@@ -32,8 +32,8 @@ use crate::{
             loopback_payload::PeerLookup,
             responder::RcRecvEngine, //
         },
+        run::QpRun,
         rx::process_from_peer,
-        shared::QpShared,
         tx::{
             perform_local_request,
             send_request, //
@@ -137,12 +137,12 @@ impl RcSendEngine {
     }
 
     /// Processes received responses, up to the budget. Returns whether there may be more.
-    fn process_responses(&mut self, qp: &QpShared, inbox: &SkbQueue, now: Instant) -> More {
+    fn process_responses(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, now: Instant) -> More {
         process_from_peer(qp, inbox, self.path.as_ref(), |coalesced, packet| {
             let (psn, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
             let packet = coalesce(coalesced, packet, psn, mtu);
             let mut context = QpResponseContext {
-                qp_memory: qp.qp_memory(),
+                qp_memory: qp.memory(),
                 queue: &self.queue,
                 source: &*coalesced,
                 fault_wait: &mut self.fault_wait,
@@ -158,7 +158,7 @@ impl RcSendEngine {
     /// Performs local requests and sends packets, as far as the window and the budget allow: by loopback, or else
     /// over the network. Returns whether a local peer has more responses. Requests that are left are found by
     /// `has_work`, in `run`.
-    fn transmit(&mut self, qp: &QpShared, now: Instant) -> More {
+    fn transmit(&mut self, qp: &QpRun<'_>, now: Instant) -> More {
         if self.path.is_none() {
             return More::No;
         }
@@ -175,7 +175,7 @@ impl RcSendEngine {
     }
 
     /// Sends one burst over the network. Packets that are left are found by `has_work`, in `run`.
-    fn transmit_on_wire(&mut self, qp: &QpShared, now: Instant) {
+    fn transmit_on_wire(&mut self, qp: &QpRun<'_>, now: Instant) {
         let Some(path) = &mut self.path else {
             return;
         };
@@ -216,7 +216,7 @@ impl RcSendEngine {
     }
 
     /// Reports completions, up to the budget, and releases their SQ entries.
-    fn report_completions(&mut self, qp: &QpShared, actions: &mut Actions) {
+    fn report_completions(&mut self, qp: &QpRun<'_>, actions: &mut Actions) {
         // An engine that waits for a page fault does not run again until then, and the fault may depend on
         // these completions.
         let max_completions = match self.fault_wait.is_waiting() {
@@ -249,7 +249,7 @@ impl RcSendEngine {
     }
 
     /// Adds the events of this run to the port counters.
-    fn count_stats(&mut self, qp: &QpShared) {
+    fn count_stats(&mut self, qp: &QpRun<'_>) {
         let stats = self.requester.take_stats();
         qp.port().counters().count_all(&[
             (Counter::SendsCompleted, stats.sends),
@@ -263,7 +263,7 @@ impl RcSendEngine {
 }
 
 impl Engine for RcSendEngine {
-    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.is_failed() {
             self.requester.fail();
         }
@@ -341,14 +341,14 @@ impl SendEngine for RcSendEngine {
 }
 
 /// Context of one response, whose payload is in `source`.
-pub(super) struct QpResponseContext<'a, B> {
-    pub(super) qp_memory: QpMemory<'a>,
+pub(super) struct QpResponseContext<'a, 'g, B> {
+    pub(super) qp_memory: QpMemory<'a, 'g>,
     pub(super) queue: &'a SendQueue,
     pub(super) source: &'a B,
     pub(super) fault_wait: &'a mut FaultWait,
 }
 
-impl<B: PayloadSource> ResponseContext for QpResponseContext<'_, B> {
+impl<B: PayloadSource> ResponseContext for QpResponseContext<'_, '_, B> {
     fn place(
         &mut self,
         slot: SlotIndex,

@@ -28,11 +28,11 @@ use crate::{
             TX_BURST_LIMIT, //
         },
         recv_context::QpRecvContext,
+        run::QpRun, //
         rx::{
             flush_receives,
             process_from_peer, //
         },
-        shared::QpShared, //
     },
     queue::{
         cq::Cq,
@@ -213,7 +213,7 @@ impl RcRecvEngine {
     #[inline]
     pub(super) fn handle_request(
         &mut self,
-        qp: &QpShared,
+        qp: &QpRun<'_>,
         (packet, source): (&Packet<'_>, &impl PayloadSource),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
@@ -242,7 +242,7 @@ impl RcRecvEngine {
     /// another CPU does not wait for the stuck bytes again. A slow interface may look stuck: each timeout
     /// adds one burst and doubles the next timeout. A QP that has `failed` finally drops the responses that
     /// it owes, so that its receives are flushed.
-    fn must_wait(&mut self, qp: &QpShared, failed: bool, actions: &mut Actions) -> bool {
+    fn must_wait(&mut self, qp: &QpRun<'_>, failed: bool, actions: &mut Actions) -> bool {
         if !self.responder.has_work() {
             self.stalled_since_ns = None;
             return false;
@@ -290,7 +290,7 @@ impl RcRecvEngine {
     }
 
     /// Sends the responses that are due, up to the budget. `failed`: the QP had failed before this run.
-    fn transmit(&mut self, qp: &QpShared, failed: bool) {
+    fn transmit(&mut self, qp: &QpRun<'_>, failed: bool) {
         let Some(path) = &mut self.path else {
             return;
         };
@@ -328,7 +328,7 @@ impl RcRecvEngine {
     }
 
     /// Updates the port counters, and records a fatal event of the responder.
-    pub(super) fn finish_run(&mut self, qp: &QpShared, actions: &mut Actions) {
+    pub(super) fn finish_run(&mut self, qp: &QpRun<'_>, actions: &mut Actions) {
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
             (Counter::RecvsCompleted, stats.receives),
@@ -346,7 +346,7 @@ impl RcRecvEngine {
     }
 
     /// Completes receives, started or not, with a flush error. Returns whether there may be more.
-    fn flush(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
+    fn flush(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
         if let Some(done) = self.responder.flush_receive() {
             push_completion(qp, &self.cq, &done, true, actions);
         }
@@ -355,7 +355,7 @@ impl RcRecvEngine {
 }
 
 impl Engine for RcRecvEngine {
-    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More {
         let failed = qp.is_failed();
         if failed {
             self.responder.fail();
@@ -424,7 +424,7 @@ impl Engine for RcRecvEngine {
         &self.cq
     }
 
-    fn stall_peer(&mut self, qp: &QpShared) {
+    fn stall_peer(&mut self, qp: &QpRun<'_>) {
         let Some(path) = &mut self.path else {
             return;
         };
@@ -447,7 +447,7 @@ impl Engine for RcRecvEngine {
 fn send_response(
     (desc, mtu): (&TxDesc, Mtu),
     path: &mut Path,
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     fault_wait: &mut FaultWait,
 ) -> Result<(), Unsent<AccessError>> {
     let mut segmenter = Segmenter::new(path, qp.port_and_traffic(), (desc, mtu));
@@ -455,9 +455,7 @@ fn send_response(
         let _ = segmenter.send_empty();
         return segmenter.end(Ok(()));
     };
-    let result = qp
-        .qp_memory()
-        .read_remote(remote, desc.length, &mut segmenter);
+    let result = qp.memory().read_remote(remote, desc.length, &mut segmenter);
     let sent = fault_wait.resolve(result, AccessError::Fault);
     if sent.is_ok() || segmenter.remaining() != desc.packets {
         fault_wait.progress();

@@ -17,12 +17,12 @@ use crate::{
             Engine, //
         },
         recv_context::QpRecvContext,
+        run::QpRun, //
         rx::{
             drop_packets,
             flush_receives,
             process_from_peer, //
         },
-        shared::QpShared, //
     },
     queue::{
         cq::Cq,
@@ -74,7 +74,7 @@ impl UcRecvEngine {
     }
 
     /// Completes receives, started or not, with a flush error. Returns whether there may be more.
-    fn flush(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
+    fn flush(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
         self.receiver.fail();
         if let Some(done) = self.receiver.flush_receive() {
             push_completion(qp, &self.cq, &done, true, actions);
@@ -84,7 +84,7 @@ impl UcRecvEngine {
 }
 
 impl Engine for UcRecvEngine {
-    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.is_failed() {
             let dropped = drop_packets(qp, inbox);
             return dropped.or(self.flush(qp, actions));

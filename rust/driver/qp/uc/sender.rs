@@ -20,7 +20,7 @@ use crate::{
             RUN_BUDGET,
             TX_BURST_LIMIT, //
         },
-        shared::QpShared,
+        run::QpRun,
         tx::{
             perform_local_request,
             send_request, //
@@ -99,7 +99,7 @@ impl UcSendEngine {
     }
 
     /// Sends or flushes posted requests, up to the budget. Returns whether there may be more.
-    fn process(&mut self, qp: &QpShared, actions: &mut Actions) -> More {
+    fn process(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
         let mut limit = TX_BURST_LIMIT;
         for _ in 0..RUN_BUDGET {
             if !self.sender.is_busy() && !self.fetch(qp) {
@@ -130,7 +130,7 @@ impl UcSendEngine {
 
     /// Passes the next request to the protocol state machine. Returns false if there is none, or the state
     /// machine accepts none.
-    fn fetch(&mut self, qp: &QpShared) -> bool {
+    fn fetch(&mut self, qp: &QpRun<'_>) -> bool {
         if !self.sender.accepts_requests() {
             return false;
         }
@@ -152,7 +152,7 @@ impl UcSendEngine {
     /// Sends packets of the current request, up to `limit`.
     fn transmit(
         &mut self,
-        qp: &QpShared,
+        qp: &QpRun<'_>,
         limit: &mut BurstLimit,
     ) -> Result<(), Obstacle<WcStatus>> {
         let Some(path) = &mut self.path else {
@@ -168,7 +168,7 @@ impl UcSendEngine {
         })
     }
 
-    fn report(&self, qp: &QpShared, done: &Completion, actions: &mut Actions) {
+    fn report(&self, qp: &QpRun<'_>, done: &Completion, actions: &mut Actions) {
         if !matches!(done.status, WcStatus::Success | WcStatus::WrFlushErr) {
             qp.fail_sends();
         }
@@ -177,7 +177,7 @@ impl UcSendEngine {
 }
 
 impl Engine for UcSendEngine {
-    fn run(&mut self, qp: &QpShared, _inbox: &SkbQueue, actions: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpRun<'_>, _inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.flushes_sends() {
             self.sender.fail();
         } else if !qp.accepts_sends() || self.tx_limit.must_wait(qp, actions) {

@@ -17,12 +17,12 @@ use crate::{
             push_wc,
             Engine, //
         },
+        run::QpRun, //
         rx::{
             drop_packets,
             flush_receives,
             process_packets, //
         },
-        shared::QpShared, //
     },
     queue::{
         cq::Cq,
@@ -119,7 +119,7 @@ impl UdRecvEngine {
     /// Processes one datagram.
     fn receive(
         &mut self,
-        qp: &QpShared,
+        qp: &QpRun<'_>,
         (packets, packet): (&CoalescedPackets<'_>, &Packet<'_>),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
@@ -177,7 +177,7 @@ impl UdRecvEngine {
     /// Copies a datagram behind its GRH into the current receive, if it fits. Returns the number of bytes.
     fn place(
         &self,
-        qp: &QpShared,
+        qp: &QpRun<'_>,
         packets: &CoalescedPackets<'_>,
         packet: &Packet<'_>,
     ) -> Result<u32, AccessFailure<WcStatus>> {
@@ -192,7 +192,7 @@ impl UdRecvEngine {
 }
 
 impl Engine for UdRecvEngine {
-    fn run(&mut self, qp: &QpShared, inbox: &SkbQueue, actions: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.is_failed() {
             let dropped = drop_packets(qp, inbox);
             if let Some(RecvWr { wr_id, .. }) = self.waiting_recv.take() {
@@ -243,7 +243,7 @@ fn required_len(packet: &Packet<'_>) -> u32 {
 
 /// Returns the completion of a receive for a datagram.
 fn datagram_wc(
-    qp: &QpShared,
+    qp: &QpRun<'_>,
     skb: &RxSkb,
     packet: &Packet<'_>,
     src_qpn: Qpn,

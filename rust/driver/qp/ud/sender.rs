@@ -25,7 +25,7 @@ use crate::{
             SendEngine,
             RUN_BUDGET, //
         },
-        shared::QpShared,
+        run::QpRun,
         tx::append_body,
         tx_limit::TxLimit, //
     },
@@ -150,7 +150,7 @@ impl UdSendEngine {
     }
 
     /// Sends or flushes the oldest request. `None`: there is none, or it waits for a page fault.
-    fn send_next(&mut self, qp: &QpShared) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
+    fn send_next(&mut self, qp: &QpRun<'_>) -> Option<Result<DatagramWr, (u64, WcStatus)>> {
         let mut tx = UdTx {
             qp,
             qkey: self.qkey,
@@ -205,7 +205,7 @@ impl UdSendEngine {
 
     fn report(
         &self,
-        qp: &QpShared,
+        qp: &QpRun<'_>,
         sent: Result<DatagramWr, (u64, WcStatus)>,
         actions: &mut Actions,
     ) {
@@ -234,7 +234,7 @@ impl UdSendEngine {
 }
 
 impl Engine for UdSendEngine {
-    fn run(&mut self, qp: &QpShared, _inbox: &SkbQueue, actions: &mut Actions) -> More {
+    fn run(&mut self, qp: &QpRun<'_>, _inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.state() == IbQpState::Sqd && core::mem::take(&mut self.notify_drained) {
             // No request stays in progress between runs.
             actions.drained = true;
@@ -286,15 +286,15 @@ impl SendEngine for UdSendEngine {
 }
 
 /// State needed to send one datagram.
-struct UdTx<'a> {
-    qp: &'a QpShared,
+struct UdTx<'a, 'g> {
+    qp: &'a QpRun<'g>,
     qkey: Qkey,
     psn: &'a mut Psn,
     fault_wait: &'a mut FaultWait,
     tx_limit: &'a mut TxLimit,
 }
 
-impl UdTx<'_> {
+impl UdTx<'_, '_> {
     /// Sends a datagram of a process, with the address handle of this number.
     fn send_from(
         &mut self,

@@ -76,6 +76,7 @@ impl RecvContext for TestContext {
         &mut self,
         remote: Remote,
         payload: RxPayload,
+        _left: u32,
     ) -> Result<(), Obstacle<AccessError>> {
         if self.absent {
             return Err(Obstacle::Absent);

@@ -75,6 +75,8 @@ pub(super) struct TestContext {
     pub(super) in_progress: Option<RecvWr>,
     /// Accesses granted: address, length and right.
     granted: Vec<(Remote, u32, Access)>,
+    /// A WRITE of several packets is in progress.
+    in_write: bool,
     /// Number of calls.
     pub(super) calls: u64,
 }
@@ -153,10 +155,19 @@ impl RecvContext for TestContext {
         &mut self,
         remote: Remote,
         payload: RxPayload,
+        left: u32,
     ) -> Result<(), Obstacle<AccessError>> {
-        assert!(payload.len > 0 && payload.len <= MTU);
-        assert!(self.granted(remote, payload.len, Access::REMOTE_WRITE));
-        self.copy_result(AccessError::Fault)
+        assert!(payload.len > 0 && payload.len <= MTU && payload.len <= left);
+        // A message of one packet needs no check before.
+        let is_more = left != payload.len;
+        if is_more || self.in_write {
+            assert!(self.granted(remote, left, Access::REMOTE_WRITE));
+        }
+        let result = self.copy_result(AccessError::Fault);
+        if result != Err(Obstacle::Absent) {
+            self.in_write = is_more && result.is_ok();
+        }
+        result
     }
 
     fn complete_receive(&mut self, completion: Completion, _solicited: bool) {

@@ -102,6 +102,7 @@ impl RecvContext for PacketContext<'_> {
         &mut self,
         remote: Remote,
         payload: RxPayload,
+        _left: u32,
     ) -> Result<(), Obstacle<AccessError>> {
         self.memory
             .check(remote, payload.len, Access::REMOTE_WRITE)?;
@@ -133,7 +134,7 @@ impl RequestContext for PacketContext<'_> {
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         assert_eq!((payload.len, remote.va % 8), (8, 0));
-        self.place_remote(remote, payload)?;
+        self.place_remote(remote, payload, payload.len)?;
         *self.atomics += 1;
         Ok(())
     }

@@ -127,7 +127,7 @@ fn access_that_the_key_does_not_grant_is_an_access_error() {
         let mut bench = Bench::new();
         bench.host.access_fault = Some(AccessError::Bounds);
         bench.receive(bad).unwrap();
-        assert_eq!(bench.host_calls().len(), 1, "checked, not accessed");
+        assert_eq!(bench.host_calls().len(), 1, "refused at once");
         bench.assert_fatal_nak(100, ACCESS, Fatal::AccessError);
     }
 }

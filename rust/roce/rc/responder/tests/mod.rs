@@ -121,13 +121,15 @@ impl RecvContext for Host {
         &mut self,
         remote: Remote,
         payload: RxPayload,
+        _left: u32,
     ) -> Result<(), Obstacle<AccessError>> {
         if core::mem::take(&mut self.absent) {
             return Err(Obstacle::Absent);
         }
         self.host_calls
             .push(HostCall::Written(remote.va, payload.len));
-        self.write_fault.map_or(Ok(()), |error| Err(error.into()))
+        let fault = self.access_fault.or(self.write_fault);
+        fault.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn complete_receive(&mut self, completion: Completion, solicited: bool) {

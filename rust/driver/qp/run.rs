@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What one run of an engine works with: the shared state of its QP, and the memory that the QP can access.
+
+use crate::{
+    mem::{
+        key_table::KeyReader,
+        pd::Pd,
+        sg_access::QpMemory, //
+    },
+    port::{
+        counters::EngineTraffic,
+        state::Port, //
+    },
+    qp::shared::QpShared, //
+};
+use core::ops::Deref;
+use kernel::sync::{
+    rcu,
+    Arc, //
+};
+
+/// The QP of a running engine. RCU stays locked during the run, and a key that many packets name is looked up once.
+pub(crate) struct QpRun<'a> {
+    shared: &'a QpShared,
+    traffic: &'a EngineTraffic,
+    keys: KeyReader<'a>,
+}
+
+impl<'a> QpRun<'a> {
+    /// Begins a run of the send engine.
+    #[inline]
+    pub(crate) fn of_sender(shared: &'a QpShared, guard: &'a rcu::Guard) -> Self {
+        Self::new(shared, &shared.traffic().sender, guard)
+    }
+
+    /// Begins a run of the receive engine.
+    #[inline]
+    pub(crate) fn of_receiver(shared: &'a QpShared, guard: &'a rcu::Guard) -> Self {
+        Self::new(shared, &shared.traffic().receiver, guard)
+    }
+
+    #[inline]
+    fn new(shared: &'a QpShared, traffic: &'a EngineTraffic, guard: &'a rcu::Guard) -> Self {
+        Self {
+            shared,
+            traffic,
+            keys: shared.port().keys().reader(guard),
+        }
+    }
+
+    /// Returns the port and the traffic counters, which packets are sent through and counted in.
+    #[inline]
+    pub(crate) fn port_and_traffic(&self) -> (&Port, &EngineTraffic) {
+        (self.shared.port(), self.traffic)
+    }
+
+    /// Counts received packets and bytes of UDP payload, for the QP and its port.
+    #[inline]
+    pub(crate) fn count_received(&self, packets: u16, bytes: usize) {
+        self.shared.port().counters().received(packets, bytes);
+        self.traffic.received(packets, bytes);
+    }
+
+    /// Returns the memory that the QP can access.
+    #[inline]
+    pub(crate) fn memory(&self) -> QpMemory<'_, 'a> {
+        self.recv_memory(None)
+    }
+
+    /// Returns the memory that receives of `pd` can access; `None` means the PD of the QP. An SRQ may have
+    /// another PD.
+    #[inline]
+    pub(crate) fn recv_memory<'s>(&'s self, pd: Option<&'s Arc<Pd>>) -> QpMemory<'s, 'a> {
+        QpMemory {
+            keys: &self.keys,
+            pd: pd.unwrap_or(self.shared.pd()),
+            identity: self.shared.identity(),
+        }
+    }
+}
+
+impl Deref for QpRun<'_> {
+    type Target = QpShared;
+
+    #[inline]
+    fn deref(&self) -> &QpShared {
+        self.shared
+    }
+}
