@@ -56,7 +56,7 @@ machine_arch() {
 MACHINE_CMDLINE="loglevel=5 panic=-1 oops=panic mitigations=off tsc=reliable
 no_timer_check random.trust_cpu=on log_buf_len=4M rcupdate.rcu_cpu_stall_timeout=60"
 
-# machine_args DIR ACCELERATOR: the machine, the same for every run, or it could not be resumed.
+# machine_args DIR kvm|tcg|icount: the machine, the same for every run, or it could not be resumed.
 # DIR holds its files: job, console, out, ctl, dmesg, files.
 machine_args() {
 	local name
@@ -83,6 +83,8 @@ machine_args() {
 	case $2 in
 	kvm) ARGS+=(-accel kvm -cpu host) ;;
 	tcg) ARGS+=(-accel tcg,thread=multi -cpu "$MACHINE_TCG_CPU") ;;
+	# A nanosecond of the machine is one instruction; while it waits, its clock goes on to the next timer.
+	icount) ARGS+=(-accel tcg,thread=single -cpu "$MACHINE_TCG_CPU" -icount shift=0,sleep=off) ;;
 	esac
 }
 
@@ -143,10 +145,14 @@ job_file() {
 	truncate -s "$JOB_SIZE" "$1"
 }
 
-# accelerator: kvm or tcg. /dev/kvm may exist and still be unable to run a kernel, so it is
+# accelerator: kvm, tcg or icount. /dev/kvm may exist and still be unable to run a kernel, so it is
 # tried once; the answer holds until the host is booted anew. FERROCE_ACCEL overrides.
 accelerator() {
 	local answer dir
+	if [ -n "${VM_ICOUNT-}" ]; then
+		echo icount
+		return
+	fi
 	if [ "$(<"$IMAGE/arch")" != "$(dpkg --print-architecture 2>/dev/null || echo amd64)" ]; then
 		echo tcg
 		return
@@ -222,7 +228,7 @@ saved_state() {
 # machine_run DIR ACCELERATOR NETDEV: a machine that does the job in DIR/job: resumed where
 # that is quicker, else booted.
 machine_run() {
-	if [ "$2" = kvm ] || [ -n "${VM_COLD-}" ]; then
+	if [ "$2" != tcg ] || [ -n "${VM_COLD-}" ]; then
 		boot "$@"
 	else
 		machine_start "$@" -incoming "exec:cat '$STATE'"

@@ -15,6 +15,7 @@
 #	KERNEL=stock|debug|debugrt|kcsan|uml|umdebug  the same as -k
 #	FERROCE_KO=FILE               this module for the stock kernel, instead of one built now;
 #	FERROCE_KO_debug=FILE ...     and for the others
+#	VM_ICOUNT=1                   one processor, whose clock counts instructions; boots
 #	VM_COLD=1                     boots instead of resuming a saved machine
 #	VM_RIVALS=1                   a benchmark: warnings that come out of another driver do not count
 #	VM_IMAGE=suites               a guest with the programs of the big suites
