@@ -3,6 +3,7 @@
 
 #include "ways.h"
 
+#include <linux/crc32.h>
 #include <linux/ip.h>
 #include <linux/mm.h>
 #include <linux/netdevice.h>
@@ -21,13 +22,14 @@ struct header header_of(u32 psn)
 	return (struct header){ .magic = htonl(MAGIC), .psn = htonl(psn) };
 }
 
-__le32 trailer_of(u32 psn)
+__le32 trailer_of(u32 psn, const void *payload, u32 bytes)
 {
-	return cpu_to_le32(psn * 0x9e3779b1);
+	struct header header = header_of(psn);
+
+	return cpu_to_le32(~crc32_le(crc32_le(~0, (u8 *)&header, sizeof(header)), payload, bytes));
 }
 
-/* Prepends UDP and IP headers. */
-static void seal(const struct flow *flow, struct sk_buff *skb, u32 psn)
+void seal(const struct flow *flow, struct sk_buff *skb, u32 psn)
 {
 	u16 len = skb->len + sizeof(struct udphdr);
 	struct udphdr *udp = skb_push(skb, sizeof(*udp));
@@ -70,8 +72,7 @@ static void seal_segments(const struct flow *flow, struct sk_buff *skb, u32 psn,
 	skb_shinfo(skb)->gso_segs = n;
 }
 
-/* Allocates a buffer that begins with a transport header. */
-static struct sk_buff *begin(u32 psn)
+struct sk_buff *begin(u32 psn)
 {
 	struct sk_buff *skb = alloc_skb(ROOM + sizeof(struct header), GFP);
 
@@ -101,11 +102,12 @@ static void lend(const struct flow *flow, struct sk_buff *skb, u32 psn)
 }
 
 /* Appends the trailer of a packet and, unless it is the last one, the header of the next. */
-static bool part(struct sk_buff *skb, u32 psn, bool last)
+static bool part(const struct flow *flow, struct sk_buff *skb, u32 psn, bool last)
 {
-	u32 len = TRAILER + (last ? 0 : sizeof(struct header));
+	u32 offset, len = TRAILER + (last ? 0 : sizeof(struct header));
+	struct page *page = payload(flow, psn, &offset);
+	__le32 trailer = trailer_of(psn, page_address(page) + offset, flow->bytes);
 	struct header next = header_of(psn + 1);
-	__le32 trailer = trailer_of(psn);
 	u8 *bytes = netdev_alloc_frag(len);
 
 	if (!bytes)
@@ -125,7 +127,7 @@ static struct sk_buff *make_plain(struct flow *flow, u32 psn, u32 n)
 	if (!skb)
 		return NULL;
 	lend(flow, skb, psn);
-	if (!part(skb, psn, true)) {
+	if (!part(flow, skb, psn, true)) {
 		kfree_skb(skb);
 		return NULL;
 	}
@@ -133,16 +135,38 @@ static struct sk_buff *make_plain(struct flow *flow, u32 psn, u32 n)
 	return skb;
 }
 
-static struct sk_buff *make_list(struct flow *flow, u32 psn, u32 n)
+/* A packet whose payload is copied into its own memory, as in rust/driver/packet/tx_packet.rs. */
+static struct sk_buff *make_plain_copied(struct flow *flow, u32 psn, u32 n)
 {
-	struct sk_buff *first = make_plain(flow, psn, 1), **end, *skb;
+	struct sk_buff *skb = alloc_skb(ROOM + packet_bytes(flow->bytes), GFP);
+	u32 offset;
+	struct page *page = payload(flow, psn, &offset);
+	__le32 trailer;
+	void *bytes;
+
+	if (!skb)
+		return NULL;
+	skb_reserve(skb, ROOM);
+	*(struct header *)skb_put(skb, sizeof(struct header)) = header_of(psn);
+	bytes = skb_put_data(skb, page_address(page) + offset, flow->bytes);
+	trailer = trailer_of(psn, bytes, flow->bytes);
+	skb_put_data(skb, &trailer, TRAILER);
+	seal(flow, skb, psn);
+	return skb;
+}
+
+typedef struct sk_buff *(*make_fn)(struct flow *flow, u32 psn, u32 n);
+
+static struct sk_buff *make_list_of(make_fn make, struct flow *flow, u32 psn, u32 n)
+{
+	struct sk_buff *first = make(flow, psn, 1), **end, *skb;
 	u32 k;
 
 	if (!first || n == 1)
 		return first;
 	end = &skb_shinfo(first)->frag_list;
 	for (k = 1; k < n; k++) {
-		skb = make_plain(flow, psn + k, 1);
+		skb = make(flow, psn + k, 1);
 		if (!skb) {
 			kfree_skb(first);
 			return NULL;
@@ -162,6 +186,16 @@ static struct sk_buff *make_list(struct flow *flow, u32 psn, u32 n)
 	return first;
 }
 
+static struct sk_buff *make_list(struct flow *flow, u32 psn, u32 n)
+{
+	return make_list_of(make_plain, flow, psn, n);
+}
+
+static struct sk_buff *make_list_copied(struct flow *flow, u32 psn, u32 n)
+{
+	return make_list_of(make_plain_copied, flow, psn, n);
+}
+
 static struct sk_buff *make_lent(struct flow *flow, u32 psn, u32 n)
 {
 	struct sk_buff *skb = begin(psn);
@@ -171,7 +205,7 @@ static struct sk_buff *make_lent(struct flow *flow, u32 psn, u32 n)
 		return NULL;
 	for (k = 0; k < n; k++) {
 		lend(flow, skb, psn + k);
-		if (!part(skb, psn + k, k + 1 == n)) {
+		if (!part(flow, skb, psn + k, k + 1 == n)) {
 			kfree_skb(skb);
 			return NULL;
 		}
@@ -180,8 +214,7 @@ static struct sk_buff *make_lent(struct flow *flow, u32 psn, u32 n)
 	return skb;
 }
 
-/* Appends a copy of the bytes, in large pieces, as sockets do. */
-static bool copy(struct flow *flow, struct sk_buff *skb, const void *bytes, u32 len)
+bool append_copy(struct flow *flow, struct sk_buff *skb, const void *bytes, u32 len)
 {
 	struct page_frag *piece = &flow->piece;
 	u32 n;
@@ -209,13 +242,14 @@ static bool copy(struct flow *flow, struct sk_buff *skb, const void *bytes, u32 
 static bool copy_packet(struct flow *flow, struct sk_buff *skb, u32 psn)
 {
 	struct header header = header_of(psn);
-	__le32 trailer = trailer_of(psn);
 	u32 offset;
 	struct page *page = payload(flow, psn, &offset);
+	void *bytes = page_address(page) + offset;
+	__le32 trailer = trailer_of(psn, bytes, flow->bytes);
 
-	return copy(flow, skb, &header, sizeof(header)) &&
-	       copy(flow, skb, page_address(page) + offset, flow->bytes) &&
-	       copy(flow, skb, &trailer, TRAILER);
+	return append_copy(flow, skb, &header, sizeof(header)) &&
+	       append_copy(flow, skb, bytes, flow->bytes) &&
+	       append_copy(flow, skb, &trailer, TRAILER);
 }
 
 static struct sk_buff *make_copied(struct flow *flow, u32 psn, u32 n)
@@ -258,6 +292,8 @@ static u32 by_fragments(const struct flow *flow)
 const struct way ways[WAYS] = {
 	{ "one by one", one, make_plain, ANY_DEVICE },
 	{ "list", by_length, make_list, TAKES_LISTS },
+	{ "list, copied", by_length, make_list_copied, TAKES_LISTS },
 	{ "segments, lent", by_fragments, make_lent, TAKES_SEGMENTS },
 	{ "segments, copied", by_length, make_copied, TAKES_SEGMENTS },
+	{ "one header", by_length, make_run, TAKES_RUNS },
 };

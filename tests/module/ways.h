@@ -42,6 +42,9 @@ struct flow {
 	struct page_frag piece;
 };
 
+/* The private type of what is inside a UDP header that stands for a run of packets; an experimental Ethertype. */
+#define ETH_P_RUN 0x88b5
+
 struct way {
 	const char *name;
 	/* Maximum number of packets in a buffer. */
@@ -49,10 +52,10 @@ struct way {
 	/* Returns a buffer with n packets, starting with psn. NULL: no memory. */
 	struct sk_buff *(*make)(struct flow *flow, u32 psn, u32 n);
 	/* The device feature that lets such a buffer pass whole. */
-	enum { ANY_DEVICE, TAKES_LISTS, TAKES_SEGMENTS } device;
+	enum { ANY_DEVICE, TAKES_LISTS, TAKES_SEGMENTS, TAKES_RUNS } device;
 };
 
-#define WAYS 4
+#define WAYS 6
 extern const struct way ways[WAYS];
 
 static inline u32 packet_bytes(u32 bytes)
@@ -69,9 +72,29 @@ static inline u32 payload_pages(const struct flow *flow)
 /* Returns the page and offset of a packet's payload. */
 struct page *payload(const struct flow *flow, u32 psn, u32 *offset);
 
-/* Header and trailer of a packet. */
+/* Header of a packet. */
 struct header header_of(u32 psn);
-__le32 trailer_of(u32 psn);
+
+/* Trailer of a packet with this payload: a checksum of it and of the header, as the ICRC is. */
+__le32 trailer_of(u32 psn, const void *payload, u32 bytes);
+
+/*
+ * A run: one buffer with one header, for several packets, and their payload without trailers. A device that
+ * cannot take it has it cut into packets by run_begin's part of the stack.
+ */
+struct sk_buff *make_run(struct flow *flow, u32 psn, u32 n);
+bool is_run(const struct sk_buff *skb);
+int run_begin(void);
+void run_end(void);
+
+/* Prepends UDP and IP headers. */
+void seal(const struct flow *flow, struct sk_buff *skb, u32 psn);
+
+/* Allocates a buffer that begins with a transport header. */
+struct sk_buff *begin(u32 psn);
+
+/* Appends a copy of the bytes, in large pieces, as sockets do. */
+bool append_copy(struct flow *flow, struct sk_buff *skb, const void *bytes, u32 len);
 
 /*
  * The far end of the flow, in any namespace: receives packets from IP and copies them to its own memory. One
