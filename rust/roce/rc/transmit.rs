@@ -150,6 +150,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
+    /// Returns whether a request waits to be sent, or an ACK probe is needed.
+    /// [`burst`](Self::burst) may have to wait all the same. Cheaper than [`can_send`](Self::can_send).
+    #[inline]
+    #[must_use]
+    pub fn may_have_packets(&self) -> bool {
+        self.window.current().is_some() || self.needs_ack_probe()
+    }
+
     /// Returns whether [`burst`](Self::burst) would send a packet or abort a request.
     #[inline]
     #[must_use]

@@ -93,7 +93,7 @@ impl RcSendEngine {
     /// Sends requests to the peer and processes its responses by loopback. `None`: they must go over the
     /// network, because the peer is on another host or its receive engine is owned by another context.
     pub(super) fn transmit_loopback(&mut self, qp: &QpRun<'_>, now: Instant) -> Option<More> {
-        if qp.is_failed() || !(self.peer_has_work || self.requester.can_send()) {
+        if qp.is_failed() || !(self.peer_has_work || self.requester.may_have_packets()) {
             return Some(More::No);
         }
         let outcome = self.try_loopback(qp, now);
