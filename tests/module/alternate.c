@@ -39,15 +39,15 @@ MODULE_PARM_DESC(turns, "turns of a round");
 static uint rounds = 5;
 module_param(rounds, uint, 0);
 MODULE_PARM_DESC(rounds, "rounds");
-static bool lists;
-module_param(lists, bool, 0);
-MODULE_PARM_DESC(lists, "whether the device takes lists of packets");
-static bool runs;
-module_param(runs, bool, 0);
-MODULE_PARM_DESC(runs, "whether the device takes runs of packets");
-static bool segments;
-module_param(segments, bool, 0);
-MODULE_PARM_DESC(segments, "whether the device takes packets to be segmented");
+static uint lists;
+module_param(lists, uint, 0);
+MODULE_PARM_DESC(lists, "whether the path takes lists of packets: 0 no, 1 yes, 2 perhaps");
+static uint runs;
+module_param(runs, uint, 0);
+MODULE_PARM_DESC(runs, "whether the path takes runs of packets");
+static uint segments;
+module_param(segments, uint, 0);
+MODULE_PARM_DESC(segments, "whether the path takes packets to be segmented");
 
 /* In nanoseconds. */
 struct times {
@@ -86,6 +86,8 @@ static int send(const struct flow *flow, struct sk_buff *skb)
 	rcu_read_lock();
 	skb_dst_set_noref(skb, &flow->rt->dst);
 	skb->protocol = htons(ETH_P_IP);
+	/* XFRM has buffers cut before IP sets their device, and the cutting of tunnels looks at it. */
+	skb->dev = flow->rt->dst.dev;
 	rc = ip_local_out(flow->net, NULL, skb);
 	rcu_read_unlock();
 	return rc ? -EIO : 0;
@@ -123,9 +125,10 @@ static int turn(struct flow *flow, const struct way *way, struct times *times, u
 }
 
 /* Checks that all packets have arrived with the bytes that were sent. */
-static int verify(const struct flow *flow, const struct way *way)
+static int verify(const struct flow *flow, const struct way *way, u32 buffers)
 {
-	bool trailers = way->device != TAKES_RUNS || !runs;
+	/* A run that came whole has none. */
+	bool trailers = way->device != TAKES_RUNS || buffers == flow->packets;
 	struct page *page;
 	u32 psn, offset;
 	__le32 trailer;
@@ -143,10 +146,12 @@ static int verify(const struct flow *flow, const struct way *way)
 /* The measured case includes whether the device had to split the buffers. */
 static int came_as_expected(const struct flow *flow, const struct way *way, u32 buffers)
 {
-	bool whole = (way->device == TAKES_LISTS && lists) ||
-		     (way->device == TAKES_SEGMENTS && segments) ||
-		     (way->device == TAKES_RUNS && runs);
+	uint whole = way->device == TAKES_LISTS ? lists :
+		     way->device == TAKES_SEGMENTS ? segments :
+		     way->device == TAKES_RUNS ? runs : 0;
 
+	if (whole == 2)
+		return 0;
 	equal(buffers, whole ? DIV_ROUND_UP(flow->packets, way->most(flow)) : flow->packets);
 	return 0;
 }
@@ -162,7 +167,7 @@ static int one_round(struct flow *flow, const struct way *way, struct times *tim
 		must(came_as_expected(flow, way, found->buffers));
 		cond_resched();
 	}
-	must(verify(flow, way));
+	must(verify(flow, way, found->buffers));
 	sort(times, turns, sizeof(*times), by_sent, NULL);
 	found->sent[number] = times[turns / 2].sent / flow->packets;
 	sort(times, turns, sizeof(*times), by_all, NULL);
