@@ -72,8 +72,13 @@ fn check_pieces(extents: &[Extent], end: u64, offset: u64, len: usize) {
         return;
     };
     assert!(inside, "{offset:#x} {len:#x} of {end:#x}");
+    let whole = pieces.whole();
     let mut next = offset;
     for (start, size) in pieces {
+        if next == offset {
+            let only = (size == len).then_some(start);
+            assert_eq!(whole, only, "the start of a range of one piece");
+        }
         assert!(size > 0);
         let last = next + size as u64 - 1;
         assert_eq!(start.addr(), address_of(extents, next));
