@@ -81,21 +81,18 @@ impl<'a> Packet<'a> {
             .ok_or(DropReason::TooShort)?
             .checked_sub(usize::from(bth.pad()))
             .ok_or(DropReason::BadPad)?;
-        Ok(Self {
-            bth,
-            extensions,
-            opcode,
-            payload_len,
-            packets: 1,
-            ack_request: bth.ack_request(),
-            solicited: bth.solicited(),
-        })
+        Ok(Self::of_parts(bth, extensions, opcode, payload_len))
     }
 
     /// Returns the packet with these headers, which have `opcode`, and with `payload_len` bytes of payload.
     #[inline]
     pub(crate) fn with_headers(headers: &'a HeaderBuf, opcode: Opcode, payload_len: usize) -> Self {
         let (bth, extensions) = headers.parts();
+        Self::of_parts(bth, extensions, opcode, payload_len)
+    }
+
+    #[inline]
+    fn of_parts(bth: &'a Bth, extensions: &'a [u8], opcode: Opcode, payload_len: usize) -> Self {
         Self {
             bth,
             extensions,
