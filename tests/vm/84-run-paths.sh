@@ -19,7 +19,7 @@ fi
 # results: prints the lines that the module wrote since the last load.
 results() { sed -n 's/^.*ferroce-test: \(\(not \)\?ok \|# \|1\.\.\)/\1/p' /tmp/log; }
 
-# carries NAME ADDRESS [BYTES]: sends a few turns to the address.
+# carries NAME ADDRESS: sends a few turns to the address.
 carries() {
 	local name=$1 line came=
 	if ! ping -q -c 1 -W 5 "$2" >/dev/null; then
@@ -28,7 +28,7 @@ carries() {
 	fi
 	dmesg >/tmp/before
 	# The module's init always returns an error, so insmod fails.
-	insmod /ferroce/segments.ko to="$2" bytes="${3:-1024}" packets=60 lists=2 segments=2 runs=2 rounds=1 turns=5 \
+	insmod /ferroce/segments.ko to="$2" bytes=1024 packets=60 lists=2 segments=2 runs=2 rounds=1 turns=5 \
 		2>/tmp/error
 	dmesg | tail -n +$(($(wc -l </tmp/before) + 1)) >/tmp/log
 	while read -r line; do

@@ -60,7 +60,6 @@ impl MachineEngine {
         match self {
             MachineEngine::Uml => "user-mode Linux",
             MachineEngine::Kvm => "QEMU with KVM",
-            // With a thread for each processor, the emulator may run an instruction that the kernel has replaced.
             MachineEngine::Tcg => "QEMU without KVM, which is slow",
         }
     }
@@ -70,7 +69,6 @@ impl MachineEngine {
         match self {
             MachineEngine::Uml => Ok(()),
             MachineEngine::Kvm => qemu::check_kvm(),
-            // With a thread for each processor, the emulator may run an instruction that the kernel has replaced.
             MachineEngine::Tcg => qemu::check(),
         }
     }
