@@ -152,6 +152,12 @@ impl<'a> KeyReader<'a> {
         self.table
     }
 
+    /// Returns the guard that keeps RCU locked.
+    #[inline]
+    pub(crate) fn guard(&self) -> &'a rcu::Guard {
+        self.guard
+    }
+
     /// Returns the entry at the index of `key`, whatever its generation.
     #[inline]
     fn entry(

@@ -49,6 +49,12 @@ impl<'a> QpRun<'a> {
         }
     }
 
+    /// Returns the guard that keeps RCU locked during the run.
+    #[inline]
+    pub(crate) fn guard(&self) -> &'a rcu::Guard {
+        self.keys.guard()
+    }
+
     /// Returns the port and the traffic counters, which packets are sent through and counted in.
     #[inline]
     pub(crate) fn port_and_traffic(&self) -> (&Port, &EngineTraffic) {

@@ -37,7 +37,6 @@ use crate::{
         SendSlots, //
     }, //
 };
-use kernel::sync::rcu;
 use rdma::{
     ib::trace,
     net::route::Addresses,
@@ -128,23 +127,23 @@ impl RcSendEngine {
 
     fn try_loopback(&mut self, qp: &QpRun<'_>, now: Instant) -> Option<LoopbackOutcome> {
         let port = qp.port();
-        let guard = rcu::read_lock();
+        let guard = qp.guard();
         let path = self.path.as_mut()?;
-        self.is_local = port.uses_loopback() && path.is_local(port, &guard);
+        self.is_local = port.uses_loopback() && path.is_local(port, guard);
         // Loopback packets would overtake those in flight in the network.
         if !self.is_local || (self.on_wire && self.requester.in_flight()) {
             return None;
         }
         let addresses = path.addresses();
         let dest = self.requester.dest_qpn();
-        let peer = self.peer_lookup.find(dest, port.net(), &guard)?;
+        let peer = self.peer_lookup.find(dest, port.net(), guard)?;
         // Only the connected QP may own the engine.
         if !peer.shared.is_connected_to(Qpn::new(qp.number())) {
             return None;
         }
         let mut pass = LoopbackPass {
             qp,
-            peer: QpRun::of_receiver(peer.shared, &guard),
+            peer: QpRun::of_receiver(peer.shared, guard),
             now,
             requester: &mut self.requester,
             queue: &self.queue,
