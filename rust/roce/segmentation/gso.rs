@@ -9,7 +9,11 @@
 //! last packet of the message, "first" or "last" if it includes one of them, "middle" if none.
 
 use crate::{
-    num::u32_as_usize,
+    num::{
+        low_u32,
+        u32_as_usize,
+        usize_as_u64, //
+    },
     segmentation::{
         mtu::Mtu,
         tx_desc::TxDesc, //
@@ -69,28 +73,15 @@ impl TxDesc {
     #[inline]
     #[must_use]
     pub fn split(&self, mtu: Mtu) -> PacketSplitter {
-        let opcode = self.headers.opcode();
-        let mut headers = self.headers.emit(u32_as_usize(self.length));
-        let bth = headers.bth_mut();
-        let last_flags = (bth.ack_request(), bth.solicited());
-        if self.packets > 1 {
-            bth.set_ack_request(false);
-            bth.set_solicited(false);
-        }
-        PacketSplitter {
+        let headers = self.headers.emit(u32_as_usize(self.length));
+        PacketSplitter::new(
             headers,
+            self.headers.opcode(),
+            (self.packets, self.length),
             mtu,
-            super_opcode: opcode,
-            opcode,
-            last_flags,
-            left: self.packets,
-            length: self.length,
-            started: false,
-        }
+        )
     }
-}
 
-impl TxDesc {
     /// Returns the packet, or super-packet, with `headers`, which are those of this description.
     #[inline]
     #[must_use]
@@ -104,46 +95,93 @@ impl TxDesc {
     #[inline]
     #[must_use]
     pub fn wire_len(&self, mtu: Mtu) -> usize {
-        match self.packets {
-            0 | 1 => {
-                let length = u32_as_usize(self.length);
-                BTH_LEN
-                    .wrapping_add(ICRC_LEN)
-                    .wrapping_add(self.headers.opcode().headers().len())
-                    .wrapping_add(length)
-                    .wrapping_add(pad_len(length))
-            }
-            packets => self.super_packet_wire_len(packets, mtu),
-        }
-    }
-
-    fn super_packet_wire_len(&self, packets: u32, mtu: Mtu) -> usize {
-        let super_opcode = self.headers.opcode();
-        let extended = |starts: bool, ends: bool| {
-            let place = position(
-                starts && super_opcode.starts_message(),
-                ends && super_opcode.ends_message(),
-            );
-            super_opcode
-                .at(place)
-                .map_or(0, |opcode| opcode.headers().len())
-        };
-        let middle = u32_as_usize(packets.wrapping_sub(2));
-        let ends = extended(true, false).wrapping_add(extended(false, true));
-        let full = packets.wrapping_sub(1).wrapping_mul(mtu.bytes());
-        let extended = ends.wrapping_add(middle.wrapping_mul(extended(false, false)));
-        let last = self.length.saturating_sub(full);
-        // Only the last packet has pad bytes. The others are full, and a path MTU is a multiple of
-        // four.
-        u32_as_usize(packets)
-            .wrapping_mul(BTH_LEN.wrapping_add(ICRC_LEN))
-            .wrapping_add(extended)
-            .wrapping_add(u32_as_usize(self.length))
-            .wrapping_add(pad_len(u32_as_usize(last)))
+        wire_len(self.headers.opcode(), (self.packets, self.length), mtu)
     }
 }
 
+impl Packet<'_> {
+    /// Splits the super-packet into packets. The payload of a packet of a message has at most 2^31 bytes.
+    #[must_use]
+    pub fn split(&self, mtu: Mtu) -> PacketSplitter {
+        let length = low_u32(usize_as_u64(self.payload_len()));
+        PacketSplitter::new(self.headers(), self.opcode(), (self.packets(), length), mtu)
+    }
+
+    /// Returns the length in bytes of all packets after splitting: see [`TxDesc::wire_len`].
+    #[inline]
+    #[must_use]
+    pub fn wire_len(&self, mtu: Mtu) -> usize {
+        let length = low_u32(usize_as_u64(self.payload_len()));
+        wire_len(self.opcode(), (self.packets(), length), mtu)
+    }
+}
+
+/// Returns the length in bytes of the packets of a super-packet with `opcode`, each from its BTH to its ICRC.
+#[inline]
+fn wire_len(opcode: Opcode, (packets, length): (u32, u32), mtu: Mtu) -> usize {
+    match packets {
+        0 | 1 => single_wire_len(opcode, length),
+        packets => super_packet_wire_len(opcode, (packets, length), mtu),
+    }
+}
+
+/// Returns the length in bytes of one packet from its BTH to its ICRC.
+#[inline]
+fn single_wire_len(opcode: Opcode, length: u32) -> usize {
+    let length = u32_as_usize(length);
+    BTH_LEN
+        .wrapping_add(ICRC_LEN)
+        .wrapping_add(opcode.headers().len())
+        .wrapping_add(length)
+        .wrapping_add(pad_len(length))
+}
+
+fn super_packet_wire_len(super_opcode: Opcode, (packets, length): (u32, u32), mtu: Mtu) -> usize {
+    let extended = |starts, ends| {
+        let opcode = super_opcode.of_part(starts, ends);
+        opcode.map_or(0, |opcode| opcode.headers().len())
+    };
+    let middle = u32_as_usize(packets.wrapping_sub(2));
+    let ends = extended(true, false).wrapping_add(extended(false, true));
+    let full = packets.wrapping_sub(1).wrapping_mul(mtu.bytes());
+    let extended = ends.wrapping_add(middle.wrapping_mul(extended(false, false)));
+    let last = length.saturating_sub(full);
+    // Only the last packet has pad bytes. The others are full, and a path MTU is a multiple of
+    // four.
+    u32_as_usize(packets)
+        .wrapping_mul(BTH_LEN.wrapping_add(ICRC_LEN))
+        .wrapping_add(extended)
+        .wrapping_add(u32_as_usize(length))
+        .wrapping_add(pad_len(u32_as_usize(last)))
+}
+
 impl PacketSplitter {
+    /// Splits a super-packet with `headers` and `opcode` into `packets` packets with `length` bytes of payload in all.
+    #[inline]
+    fn new(
+        mut headers: HeaderBuf,
+        opcode: Opcode,
+        (packets, length): (u32, u32),
+        mtu: Mtu,
+    ) -> Self {
+        let bth = headers.bth_mut();
+        let last_flags = (bth.ack_request(), bth.solicited());
+        if packets > 1 {
+            bth.set_ack_request(false);
+            bth.set_solicited(false);
+        }
+        Self {
+            headers,
+            mtu,
+            super_opcode: opcode,
+            opcode,
+            last_flags,
+            left: packets,
+            length,
+            started: false,
+        }
+    }
+
     /// Advances to the next packet. Returns its headers and payload length; `None` after the last
     /// packet.
     #[inline]
@@ -157,12 +195,8 @@ impl PacketSplitter {
         let length = self.length.min(self.mtu.bytes());
         self.length = self.length.wrapping_sub(length);
         let super_opcode = self.super_opcode;
-        let place = position(
-            starts && super_opcode.starts_message(),
-            ends && super_opcode.ends_message(),
-        );
-        if self.opcode.position() != place {
-            let opcode = super_opcode.at(place)?;
+        let opcode = super_opcode.of_part(starts, ends)?;
+        if self.opcode.position() != opcode.position() {
             // Drops the RETH, which only the first packet has. It precedes an ImmDt, which only the last
             // packet has.
             let skipped = match ends {
@@ -225,6 +259,16 @@ impl Packet<'_> {
 }
 
 impl Opcode {
+    /// Returns the opcode of a part of a super-packet with this opcode. The part includes the first packet if it
+    /// `starts`, the last packet if it `ends`.
+    #[inline]
+    pub(super) fn of_part(self, starts: bool, ends: bool) -> Option<Self> {
+        self.at(position(
+            starts && self.starts_message(),
+            ends && self.ends_message(),
+        ))
+    }
+
     /// Returns the opcode of a packet at `position` in the same message.
     #[inline]
     fn at(self, position: Position) -> Option<Self> {

@@ -2,7 +2,10 @@
 
 //! The path MTU and the arithmetic of dividing a message into packets.
 
-use crate::wire::opcode::Position;
+use crate::{
+    num::u32_as_usize,
+    wire::opcode::Position, //
+};
 
 /// Maximum number of outstanding PSNs: half of the PSN space, which the longest READ takes at the
 /// smallest MTU.
@@ -69,6 +72,14 @@ impl Mtu {
     pub(super) const fn shift(self) -> u32 {
         // Code 1 is 2^8 bytes, and each further one twice as many.
         self.code().wrapping_add(7)
+    }
+
+    /// Returns the MTU of packets of which the longest has `len` bytes from the BTH to the ICRC, inclusive. Its
+    /// headers are shorter than the smallest MTU, so it is the largest MTU not above `len`. `None` if there is none.
+    #[must_use]
+    pub fn of_longest_packet(len: usize) -> Option<Self> {
+        let fits = |mtu: &Self| u32_as_usize(mtu.bytes()) <= len;
+        Self::ALL.into_iter().rev().find(fits)
     }
 
     /// Returns the number of packets of a message of `length` bytes. An empty message has one

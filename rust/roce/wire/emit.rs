@@ -203,6 +203,15 @@ impl Headers {
         self.opcode
     }
 
+    /// Returns the headers of a shorter super-packet with the same first packet. Its opcode is `opcode`, and its
+    /// extension headers are the first of these.
+    #[inline]
+    pub(crate) fn shortened(mut self, opcode: Opcode) -> Self {
+        self.opcode = opcode;
+        self.layout.bth.set_opcode(opcode.to_byte());
+        self.ack_request(false).solicited(false)
+    }
+
     /// Encodes the headers of a packet with `payload_len` bytes of payload. After the payload, the
     /// caller appends [`pad_len`] zero bytes and the ICRC.
     #[inline]
@@ -242,6 +251,22 @@ impl HeaderBuf {
     pub fn as_slice(&self) -> &[u8] {
         let bytes = self.layout.as_bytes();
         bytes.get(..self.len).unwrap_or(bytes)
+    }
+
+    /// Copies the headers of a received packet.
+    #[inline]
+    pub(crate) fn copy_of(bth: &Bth, extensions: &[u8]) -> Self {
+        let mut copy = [0; MAX_HEADERS_LEN - BTH_LEN];
+        for (to, from) in copy.iter_mut().zip(extensions) {
+            *to = *from;
+        }
+        Self {
+            layout: HeaderLayout {
+                bth: *bth,
+                extensions: copy,
+            },
+            len: BTH_LEN.wrapping_add(extensions.len()),
+        }
     }
 
     /// Returns the BTH, and the extension headers that follow it.

@@ -124,6 +124,13 @@ impl<'a> Packet<'a> {
         Self { packets, ..self }
     }
 
+    /// Returns a copy of the headers.
+    #[inline]
+    #[must_use]
+    pub fn headers(&self) -> HeaderBuf {
+        HeaderBuf::copy_of(self.bth, self.extensions)
+    }
+
     /// Returns the super-packet of this packet and `next`, with `opcode`.
     #[inline]
     pub(crate) const fn coalesced_with(self, next: &Packet<'_>, opcode: Opcode) -> Self {

@@ -13,9 +13,12 @@ use crate::{
         Rkey, //
     },
     psn::Psn,
-    segmentation::tx_desc::{
-        SlotIndex,
-        TxPayload, //
+    segmentation::{
+        super_packet::SuperPacketSize,
+        tx_desc::{
+            SlotIndex,
+            TxPayload, //
+        }, //
     },
     wire::{
         aeth::{
@@ -271,4 +274,112 @@ fn a_short_or_requesting_packet_is_not_coalesced() {
     assert!(!first(no_request, 1020));
     assert!(!first(no_request.ack_request(true), 1024));
     assert!(!first(no_request.solicited(true), 1024));
+}
+
+/// Lengths of super-packets at a position: any length up to the end of a message, full packets otherwise.
+fn lengths(position: Position) -> impl Iterator<Item = u32> {
+    let lengths = [1025, 2048, 2049, 4095, 4096, 65_536, 65_535];
+    lengths.into_iter().filter(move |length| {
+        matches!(position, Position::Only | Position::Last) || length % MTU.bytes() == 0
+    })
+}
+
+/// Calls `f` with every kind of super-packet.
+fn for_each_super_packet(mut f: impl FnMut(&TxDesc)) {
+    for kind in KINDS {
+        for position in [
+            Position::Only,
+            Position::First,
+            Position::Middle,
+            Position::Last,
+        ] {
+            // Only the last packet of a message has immediate data.
+            let imm = kind.1 && matches!(position, Position::Only | Position::Last);
+            for length in lengths(position) {
+                f(&super_packet((kind.0, imm), position, length));
+            }
+        }
+    }
+}
+
+fn size_of_buffer(desc: &TxDesc, headers: &HeaderBuf) -> SuperPacketSize {
+    SuperPacketSize {
+        len: headers.len() + desc.length as usize,
+        packets: desc.packets,
+        longest: desc.longest_packet(MTU),
+    }
+}
+
+#[test]
+fn an_unsplit_super_packet_is_split_from_its_buffer() {
+    for_each_super_packet(|desc| {
+        let headers = desc.headers.emit(desc.length as usize);
+        let size = size_of_buffer(desc, &headers);
+        let (packet, mtu) = Packet::parse_super_packet(headers.as_slice(), size).unwrap();
+        assert_eq!(mtu, MTU);
+        assert_eq!(packet.packets(), desc.packets);
+        assert_eq!(packet.payload_len(), desc.length as usize);
+        assert_eq!(packet.wire_len(MTU), desc.wire_len(MTU));
+        let expected = split(desc);
+        let longest = expected
+            .iter()
+            .map(|(headers, len)| headers.len() + len.next_multiple_of(4) + 4)
+            .max();
+        assert_eq!(longest, Some(size.longest));
+        let mut packets = packet.split(mtu);
+        for (headers, len) in expected {
+            let (split_headers, split_len) = packets.advance().unwrap();
+            assert_eq!(split_headers.as_slice(), headers.as_slice());
+            assert_eq!(split_len as usize, len);
+        }
+        assert!(packets.advance().is_none());
+    });
+}
+
+#[test]
+fn a_buffer_of_another_size_is_no_super_packet() {
+    for_each_super_packet(|desc| {
+        let headers = desc.headers.emit(desc.length as usize);
+        let size = size_of_buffer(desc, &headers);
+        for wrong in [
+            SuperPacketSize {
+                len: size.len + 4096,
+                ..size
+            },
+            SuperPacketSize {
+                packets: size.packets + 1,
+                ..size
+            },
+            SuperPacketSize { packets: 1, ..size },
+            SuperPacketSize {
+                longest: size.longest / 2,
+                ..size
+            },
+            SuperPacketSize {
+                longest: 255,
+                ..size
+            },
+            SuperPacketSize { len: 13, ..size },
+        ] {
+            let parsed = Packet::parse_super_packet(headers.as_slice(), wrong);
+            assert!(parsed.is_err(), "{wrong:?} of {desc:?}");
+        }
+    });
+}
+
+#[test]
+fn the_first_packets_of_a_super_packet_are_its_first_packets() {
+    for_each_super_packet(|desc| {
+        assert!(desc.first_packets(0, MTU).is_none());
+        assert!(desc.first_packets(desc.packets, MTU).is_none());
+        for packets in 1..desc.packets {
+            let shorter = desc.first_packets(packets, MTU).unwrap();
+            let (all, first) = (split(desc), split(&shorter));
+            assert_eq!(first.len(), packets as usize);
+            for (expected, packet) in all.iter().zip(&first) {
+                assert_eq!(expected.0.as_slice(), packet.0.as_slice());
+                assert_eq!(expected.1, packet.1);
+            }
+        }
+    });
 }

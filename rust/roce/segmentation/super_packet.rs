@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Super-packets that travel unsplit, in one buffer: the headers of a super-packet, followed by the payload of
+//! all its packets, without pad bytes and ICRC.
+//!
+//! The buffer also records the number of packets and the length of the longest one on the wire, from which the path
+//! MTU follows. A super-packet leaves the host only after it was split.
+
+use super::{
+    mtu::Mtu,
+    tx_desc::TxDesc, //
+};
+use crate::{
+    num::{
+        low_u32,
+        u32_as_usize,
+        usize_as_u64, //
+    },
+    segmentation::gso::MAX_COALESCED_PACKETS,
+    status::DropReason,
+    wire::{
+        bth::{
+            Bth,
+            BTH_LEN, //
+        },
+        emit::pad_len,
+        icrc::ICRC_LEN,
+        packet::Packet, //
+    }, //
+};
+use zerocopy::FromBytes as _;
+
+/// The size of a super-packet, as its buffer records it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SuperPacketSize {
+    /// Length of the UDP payload of the buffer in bytes: headers and payload.
+    pub len: usize,
+    /// Number of packets.
+    pub packets: u32,
+    /// Length of the longest packet in bytes, from its BTH to its ICRC, inclusive.
+    pub longest: usize,
+}
+
+impl TxDesc {
+    /// Returns the length of the longest packet after splitting, from its BTH to its ICRC, inclusive.
+    #[must_use]
+    pub fn longest_packet(&self, mtu: Mtu) -> usize {
+        let opcode = self.headers.opcode();
+        let full = self.packets.saturating_sub(1).wrapping_mul(mtu.bytes());
+        let last = u32_as_usize(self.length.saturating_sub(full));
+        let packet_len = |starts, ends, payload: usize| {
+            let opcode = opcode.of_part(starts, ends);
+            let extensions = opcode.map_or(0, |opcode| opcode.headers().len());
+            BTH_LEN
+                .wrapping_add(extensions)
+                .wrapping_add(payload)
+                .wrapping_add(pad_len(payload))
+                .wrapping_add(ICRC_LEN)
+        };
+        let first = packet_len(
+            true,
+            self.packets == 1,
+            u32_as_usize(mtu.bytes().min(self.length)),
+        );
+        first.max(packet_len(self.packets == 1, true, last))
+    }
+
+    /// Returns the first `packets` packets of the super-packet, which has more of them. They request no ACK and no
+    /// completion event, as the last packet is not one of them. `None` if `packets` is 0.
+    #[must_use]
+    pub fn first_packets(&self, packets: u32, mtu: Mtu) -> Option<Self> {
+        if packets == 0 || packets >= self.packets {
+            return None;
+        }
+        let opcode = self.headers.opcode().of_part(true, false)?;
+        Some(Self {
+            headers: self.headers.shortened(opcode),
+            length: packets.wrapping_mul(mtu.bytes()),
+            packets,
+            ..*self
+        })
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Parses a super-packet. `bytes` starts at the BTH and holds at least the first
+    /// [`MAX_HEADERS_LEN`](crate::wire::packet::MAX_HEADERS_LEN) bytes of the buffer, or all of it if it is
+    /// shorter. Also returns the path MTU.
+    ///
+    /// # Errors
+    ///
+    /// - As [`Packet::parse`].
+    /// - [`DropReason::BadLength`]: the buffer does not have the payload of that many packets.
+    pub fn parse_super_packet(
+        bytes: &'a [u8],
+        size: SuperPacketSize,
+    ) -> Result<(Self, Mtu), DropReason> {
+        let (bth, _) = Bth::ref_from_prefix(bytes).map_err(|_| DropReason::TooShort)?;
+        // `parse` expects pad bytes and ICRC.
+        let trailer = usize::from(bth.pad()).wrapping_add(ICRC_LEN);
+        let packet = Self::parse(bytes, size.len.saturating_add(trailer))?;
+        let mtu = Mtu::of_longest_packet(size.longest).ok_or(DropReason::BadLength)?;
+        let len = low_u32(usize_as_u64(packet.payload_len()));
+        let position = packet.opcode().position();
+        let valid = (2..=MAX_COALESCED_PACKETS).contains(&size.packets)
+            && mtu.allows_super_packet(position, size.packets, len);
+        match valid {
+            true => Ok((packet.as_super_packet(size.packets), mtu)),
+            false => Err(DropReason::BadLength),
+        }
+    }
+}
