@@ -60,6 +60,8 @@ void ferroce_helper_rwlock_release(struct lockdep_map *map);
 void ferroce_helper_memcpy(void *to, const void *from, size_t len);
 u64 ferroce_helper_memory_bytes(void);
 void ferroce_helper_memmove(void *to, const void *from, size_t len);
+void *ferroce_helper_page_address(const struct page *page);
+void ferroce_helper_put_page(struct page *page);
 void *ferroce_helper_sg_virt(struct scatterlist *sg);
 struct page *ferroce_helper_virt_to_page(const void *address);
 phys_addr_t ferroce_helper_virt_to_phys(const void *address);
@@ -74,6 +76,7 @@ struct net *ferroce_helper_dev_net(const struct net_device *dev);
 struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie);
 bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst);
 bool ferroce_helper_dst_is_local(const struct dst_entry *dst);
+bool ferroce_helper_dst_transforms(const struct dst_entry *dst);
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst);
 struct in_device *ferroce_helper_in_dev_get(const struct net_device *dev);
 int ferroce_helper_in_dev_join(struct in_device *in_dev, __be32 group);
@@ -91,6 +94,7 @@ void ferroce_helper_put_net(struct net *net);
 void *ferroce_helper_rcu_dereference_sk_user_data(struct sock *sk);
 u16 ferroce_helper_rdma_get_udp_sport(u32 fl, u32 lqpn, u32 rqpn);
 u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst);
+void ferroce_helper_udp_allow_gso(struct sock *sk);
 int ferroce_helper_vlan_id(const struct net_device *dev);
 
 /* odp.c */
@@ -142,7 +146,11 @@ void ferroce_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags
 void ferroce_helper_consume_skb(struct sk_buff *skb);
 int ferroce_helper_ip_local_out(struct sk_buff *skb);
 int ferroce_helper_ip6_local_out(struct sk_buff *skb);
+void ferroce_helper_kfree_skb_list(struct sk_buff *first);
+int ferroce_helper_pskb_trim(struct sk_buff *skb, unsigned int len);
 u32 ferroce_helper_rt_tos2priority(u8 tos);
+int ferroce_helper_skb_append_page(struct sk_buff *skb, struct page *page, int offset, int len);
+void ferroce_helper_skb_copy_outer(struct sk_buff *packet, const struct sk_buff *skb, u32 outer_len);
 void ferroce_helper_skb_detach(struct sk_buff *skb);
 bool ferroce_helper_skb_forget_gso(struct sk_buff *skb);
 void *ferroce_helper_skb_destructor_arg(const struct sk_buff *skb);
@@ -153,6 +161,8 @@ const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb);
 u16 ferroce_helper_skb_packets(const struct sk_buff *skb);
 unsigned int ferroce_helper_skb_pagelen(const struct sk_buff *skb);
 bool ferroce_helper_skb_is_list(const struct sk_buff *skb);
+bool ferroce_helper_skb_is_super_packet(const struct sk_buff *skb, __be16 protocol);
+void ferroce_helper_skb_move_destructor(struct sk_buff *from, struct sk_buff *to);
 void *ferroce_helper_skb_network_header(const struct sk_buff *skb);
 void ferroce_helper_skb_list_add(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb);
 void ferroce_helper_skb_queue_head_init(struct sk_buff_head *list);
@@ -161,6 +171,9 @@ void ferroce_helper_skb_reserve(struct sk_buff *skb, int len);
 void ferroce_helper_skb_set_destructor(struct sk_buff *skb,
 				       void (*destructor)(struct sk_buff *), void *arg);
 void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __be16 udp_len);
+void ferroce_helper_skb_set_inner(struct sk_buff *skb, __be16 protocol);
+void ferroce_helper_skb_set_super_packet(struct sk_buff *skb, u16 size, u16 segs);
+int ferroce_helper_skb_tnl_header_len(const struct sk_buff *skb);
 void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset);
 void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, __be16 protocol,
 				   u32 priority);

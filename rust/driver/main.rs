@@ -31,9 +31,12 @@ mod qp;
 mod queue;
 mod verbs;
 
-use crate::device::{
-    ferroce::Ferroce,
-    module_state::ModuleState, //
+use crate::{
+    device::{
+        ferroce::Ferroce,
+        module_state::ModuleState, //
+    },
+    packet::roce_splitter::RoceSplitter, //
 };
 use kernel::{
     prelude::*,
@@ -45,6 +48,7 @@ use rdma::{
         TakenType, //
     },
     net::{
+        hook::split_offload::SplitOffload,
         netns::NamespaceHook,
         notifier::Notifier, //
     },
@@ -78,12 +82,13 @@ module! {
 
 /// The loaded module. Fields drop in this order: `_link` refuses new devices and unregisters those that exist; then
 /// the notifiers of netdevs and namespaces go (`_namespaces` also waits for sysfs readers of a namespace that ends);
-/// last, `_rest` waits for what is still in flight.
+/// `_rest` waits for what is still in flight; last, nothing splits super-packets any more.
 struct FerroceModule {
     _link: Registration<Ferroce>,
     _events: Notifier<ModuleState>,
     _namespaces: NamespaceHook<ModuleState>,
     _rest: Rest,
+    _splitter: SplitOffload<RoceSplitter>,
 }
 
 impl kernel::Module for FerroceModule {
@@ -96,6 +101,7 @@ impl kernel::Module for FerroceModule {
         packet::rx_parse::verify_always(module_parameters::verify_icrc.value().into_bool());
         let shared = ModuleState::new(module_parameters::local_path.value().into_bool())?;
         Ok(Self {
+            _splitter: SplitOffload::register()?,
             _rest: Rest(shared.clone()),
             _namespaces: NamespaceHook::new(shared.clone())?,
             _events: Notifier::new(shared.clone())?,

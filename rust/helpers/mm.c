@@ -20,6 +20,16 @@ void ferroce_helper_memmove(void *to, const void *from, size_t len)
 	memmove(to, from, len);
 }
 
+void *ferroce_helper_page_address(const struct page *page)
+{
+	return page_address(page);
+}
+
+void ferroce_helper_put_page(struct page *page)
+{
+	put_page(page);
+}
+
 void *ferroce_helper_sg_virt(struct scatterlist *sg)
 {
 	return sg_virt(sg);

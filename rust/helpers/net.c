@@ -4,6 +4,7 @@
 #include <linux/igmp.h>
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
+#include <linux/udp.h>
 #include <net/addrconf.h>
 #include <net/dst.h>
 #include <net/ip6_fib.h>
@@ -36,6 +37,12 @@ bool ferroce_helper_dst_is_local(const struct dst_entry *dst)
 bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst)
 {
 	return dst->lwtstate;
+}
+
+/* Returns whether the route transforms packets (IPsec). */
+bool ferroce_helper_dst_transforms(const struct dst_entry *dst)
+{
+	return dst_xfrm(dst);
 }
 
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst)
@@ -141,4 +148,9 @@ u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst)
 int ferroce_helper_vlan_id(const struct net_device *dev)
 {
 	return is_vlan_dev(dev) ? vlan_dev_vlan_id(dev) : -1;
+}
+
+void ferroce_helper_udp_allow_gso(struct sock *sk)
+{
+	udp_allow_gso(sk);
 }

@@ -3,9 +3,13 @@
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <net/dst.h>
+#include <net/gso.h>
 #include <net/ip.h>
 #include <net/ip6_route.h>
 #include <net/route.h>
+
+/* How the stack is told of a super-packet: see rust/rdma/net/super_packet/mod.rs. */
+#define SUPER_PACKET (SKB_GSO_UDP_TUNNEL | SKB_GSO_UDP_L4 | SKB_GSO_SCTP)
 
 void ferroce_helper_consume_skb(struct sk_buff *skb)
 {
@@ -22,9 +26,34 @@ int ferroce_helper_ip6_local_out(struct sk_buff *skb)
 	return ip6_local_out(skb_dst_dev_net_rcu(skb), NULL, skb);
 }
 
+void ferroce_helper_kfree_skb_list(struct sk_buff *first)
+{
+	kfree_skb_list(first);
+}
+
 u32 ferroce_helper_rt_tos2priority(u8 tos)
 {
 	return rt_tos2priority(tos);
+}
+
+/* Appends bytes of a page to the skb, with a new reference to the page. Returns -EMSGSIZE if the skb has no room. */
+int ferroce_helper_skb_append_page(struct sk_buff *skb, struct page *page, int offset, int len)
+{
+	int error = skb_append_pagefrags(skb, page, offset, len, MAX_SKB_FRAGS);
+
+	if (!error)
+		skb_len_add(skb, len);
+	return error;
+}
+
+/* Gives packet the fields of the GSO skb that it is a part of, and the outer_len bytes in front of its data. */
+void ferroce_helper_skb_copy_outer(struct sk_buff *packet, const struct sk_buff *skb, u32 outer_len)
+{
+	skb_copy_header(packet, skb);
+	skb_gso_reset(packet);
+	packet->encapsulation = 0;
+	packet->ip_summed = CHECKSUM_NONE;
+	memcpy(packet->data - outer_len, skb->data - outer_len, outer_len);
 }
 
 /* Releases the socket, route, conntrack entry, extensions and netdev of the skb. */
@@ -93,6 +122,24 @@ bool ferroce_helper_skb_is_list(const struct sk_buff *skb)
 	return skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST);
 }
 
+/* Returns whether the skb is a super-packet with this inner protocol. */
+bool ferroce_helper_skb_is_super_packet(const struct sk_buff *skb, __be16 protocol)
+{
+	return skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SUPER_PACKET) == SUPER_PACKET &&
+	       skb->inner_protocol == protocol;
+}
+
+/* Passes the destructor of the skb on the frag_list of from to another skb, unless a clone of from shares it. */
+void ferroce_helper_skb_move_destructor(struct sk_buff *from, struct sk_buff *to)
+{
+	struct sk_buff *counted = skb_shinfo(from)->frag_list;
+
+	if (!counted || skb_cloned(from))
+		return;
+	swap(counted->destructor, to->destructor);
+	skb_shinfo(to)->destructor_arg = skb_shinfo(counted)->destructor_arg;
+}
+
 void *ferroce_helper_skb_network_header(const struct sk_buff *skb)
 {
 	return skb_network_header(skb);
@@ -141,6 +188,24 @@ void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __
 	udp_hdr(skb)->len = udp_len;
 }
 
+/* Describes a tunnel whose inner packet begins at the data of the skb. */
+void ferroce_helper_skb_set_inner(struct sk_buff *skb, __be16 protocol)
+{
+	skb_reset_inner_mac_header(skb);
+	skb_reset_inner_network_header(skb);
+	skb_reset_inner_transport_header(skb);
+	skb_set_inner_protocol(skb, protocol);
+	skb->encapsulation = 1;
+}
+
+void ferroce_helper_skb_set_super_packet(struct sk_buff *skb, u16 size, u16 segs)
+{
+	skb_shinfo(skb)->gso_type = SUPER_PACKET;
+	skb_shinfo(skb)->gso_size = size;
+	skb_shinfo(skb)->gso_segs = segs;
+	skb->ip_summed = CHECKSUM_UNNECESSARY;
+}
+
 void ferroce_helper_skb_set_headers(struct sk_buff *skb, int transport_offset)
 {
 	skb_reset_network_header(skb);
@@ -151,6 +216,19 @@ void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, _
 				   u32 priority)
 {
 	skb_dst_set_noref(skb, dst);
+	/* A transformation of the packet looks at the netdev before IP sets it. */
+	skb->dev = dst_dev_rcu(dst);
 	skb->protocol = protocol;
 	skb->priority = priority;
+}
+
+/* Returns the bytes in front of the data of an skb that is being segmented as the inside of a tunnel. */
+int ferroce_helper_skb_tnl_header_len(const struct sk_buff *skb)
+{
+	return skb_tnl_header_len(skb);
+}
+
+int ferroce_helper_pskb_trim(struct sk_buff *skb, unsigned int len)
+{
+	return pskb_trim(skb, len);
 }

@@ -53,15 +53,19 @@ grows "Every byte of super-packets over IPv6 is correct" "-gt 0" "$DEV" rcvd_bur
 cd "${VM_LIB%/*}" || exit
 python_tests answers.py
 
-# A netdev that splits GSO lists delivers the same packets one by one.
-ethtool -K "$PEER_NETDEV" tx-gso-list off 2>/dev/null ||
-	at_peer ethtool -K "$PEER_NETDEV" tx-gso-list off 2>/dev/null && split=1
-if [ -n "${split-}" ]; then
-	grows "A netdev without GSO lists splits super-packets" "-eq 0" "$DEV" rcvd_bursts checked 4
-	grows "A netdev without GSO lists splits super-packets over IPv6" "-eq 0" "$DEV" rcvd_bursts checked 6
-	at_peer ethtool -K "$PEER_NETDEV" tx-gso-list on
+# A netdev that does not take super-packets unsplit delivers the same packets one by one.
+takes_super_packets() { # on|off
+	at_peer ethtool -K "$PEER_NETDEV" tx-gso-list "$1" tx-udp_tnl-segmentation "$1"
+}
+
+if takes_super_packets off 2>/dev/null; then
+	grows "A netdev splits super-packets that it does not support" "-eq 0" "$DEV" rcvd_bursts checked 4
+	grows "A netdev splits super-packets that it does not support over IPv6" "-eq 0" "$DEV" rcvd_bursts checked 6
+	grows "The ICRC of split super-packets is correct" "-eq 0" "$DEV" rx_bad_icrc write
+	grows "Split super-packets of READ responses arrive" "-gt 0" "$PEER_DEV" rcvd_pkts read_
+	takes_super_packets on
 else
-	skip "A netdev without GSO lists splits super-packets" "no ethtool"
+	skip "A netdev splits super-packets that it does not support" "no ethtool"
 fi
 
 if ! nft add table inet t 2>/dev/null; then

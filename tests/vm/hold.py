@@ -207,16 +207,19 @@ def streams(opcode, length, connections=1, both=False, connect=across):
 
 @contextlib.contextmanager
 def split_reads():
-    """Streams of READs with super-packets that are split above the interface, as with most adapters. Split packets no
-    longer count as in flight, so the limit of the responses has no effect."""
-    command = ["ethtool", "-K", os.environ["NETDEV"], "tx-gso-list"]
-    if subprocess.run([*command, "off"], capture_output=True, check=False).returncode:
-        raise Skip("ethtool cannot have v0 split bursts")
+    """Streams of READs with super-packets that are split above the interface, as with most adapters."""
+
+    def features(state):
+        settings = [word for name in ("tx-gso-list", "tx-udp_tnl-segmentation") for word in (name, state)]
+        return subprocess.run(["ethtool", "-K", os.environ["NETDEV"], *settings], capture_output=True, check=False)
+
+    if features("off").returncode:
+        raise Skip("ethtool cannot have v0 split super-packets")
     try:
         with streams(READ, LARGE << 6) as step:
             yield step
     finally:
-        subprocess.run([*command, "on"], check=True)
+        features("on").check_returncode()
 
 
 @contextlib.contextmanager

@@ -167,7 +167,11 @@ impl Ferroce {
                 Port::new(
                     netdev,
                     ib,
-                    (shared.workqueues().clone(), demux),
+                    (
+                        shared.workqueues().clone(),
+                        demux,
+                        shared.page_pool().clone(),
+                    ),
                     shared.uses_loopback(),
                 ),
                 GFP_KERNEL,

@@ -15,7 +15,10 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use rdma::sync::quiesce::LiveCount;
+use rdma::{
+    net::tx::page_pool::PagePool,
+    sync::quiesce::LiveCount, //
+};
 
 /// State that all devices of the module share.
 pub(crate) struct ModuleState {
@@ -23,6 +26,7 @@ pub(crate) struct ModuleState {
     namespaces: Arc<Namespaces>,
     qps: LiveCount,
     workqueues: Arc<Workqueues>,
+    page_pool: Arc<PagePool>,
     uses_loopback: bool,
 }
 
@@ -38,12 +42,14 @@ impl ModuleState {
         let namespaces = Namespaces::new(demux.clone())?;
         let qps = LiveCount::new()?;
         let workqueues = Arc::new(Workqueues::new()?, GFP_KERNEL)?;
+        let page_pool = Arc::new(PagePool::new()?, GFP_KERNEL)?;
         Ok(Arc::new(
             Self {
                 demux,
                 namespaces,
                 qps,
                 workqueues,
+                page_pool,
                 uses_loopback,
             },
             GFP_KERNEL,
@@ -63,6 +69,11 @@ impl ModuleState {
     /// Returns the work queues.
     pub(crate) fn workqueues(&self) -> &Arc<Workqueues> {
         &self.workqueues
+    }
+
+    /// Returns the pages for super-packets.
+    pub(crate) fn page_pool(&self) -> &Arc<PagePool> {
+        &self.page_pool
     }
 
     /// Returns whether RC packets to local peers use loopback, without the network.

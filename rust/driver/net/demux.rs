@@ -182,8 +182,13 @@ impl Demux {
             .peek(&mut bth_copy)
             .map_err(|_| DropReason::TooShort)?;
         let (opcode, number) = Packet::destination(bth)?;
-        // Packets in an inbox are not charged to a socket, so their length is limited.
-        if packet.udp_payload_len() > MAX_PACKET_LEN {
+        // Packets in an inbox are not charged to a socket, so their length is limited. Only connected QPs send
+        // super-packets.
+        let is_super_packet = skb.super_packet_size().is_some();
+        if match is_super_packet {
+            true => opcode.service() == Service::Ud,
+            false => packet.udp_payload_len() > MAX_PACKET_LEN,
+        } {
             return Err(DropReason::BadLength);
         }
         if opcode.service() == Service::Ud {

@@ -2,15 +2,18 @@
 
 //! Packets: parsing and verification on receive; construction and transmission on send.
 //!
-//! On send: `TxDesc` -> `PacketSplitter` -> [`TxPacket`](tx_packet::TxPacket) -> `TxSkb` -> `IpPacket` -> `GsoList`.
+//! On send: `TxDesc` -> `SuperPacket`, for several packets on a route that takes one; otherwise `TxDesc` ->
+//! `PacketSplitter` -> [`TxPacket`](tx_packet::TxPacket) -> `TxSkb` -> `IpPacket` -> `GsoList`.
 //!
 //! - [`rx_parse`]: a received packet, or several coalesced ones.
-//! - [`segmenter`]: splits a super-packet while its payload is read. [`tx_packet`]: one packet under construction.
+//! - [`segmenter`]: takes the payload of a super-packet, and splits it where the route does not take it unsplit.
+//!   [`tx_packet`]: one packet under construction. [`roce_splitter`]: splits a super-packet later.
 //! - [`path`]: addresses and route to a peer, and the GSO list that is being filled.
 //!
 //! May use `limits`, `abi`, `mem`, `queue` and `port`.
 
 pub(crate) mod path;
+pub(crate) mod roce_splitter;
 pub(crate) mod rx_parse;
 pub(crate) mod segmenter;
 pub(crate) mod tx_packet;

@@ -3,13 +3,17 @@
 //! Path from an engine to its peer: addresses, UDP source port, IPv4 identification, cached route.
 //!
 //! Each engine of a connected QP owns its path; the UD send engine creates one per datagram. Packets are sent in
-//! process context or softirq. They are collected in a GSO list, which [`Path::transmit_pending`] passes to the stack.
+//! process context or softirq. A super-packet is sent at once; packets are collected in a GSO list, which
+//! [`Path::transmit_pending`] passes to the stack.
 //! Every failure counts as loss, and the transport recovers from loss.
 
 use crate::{
-    packet::tx_packet::{
-        trailer_len,
-        TxPacket, //
+    packet::{
+        rx_parse::verifies_always,
+        tx_packet::{
+            trailer_len,
+            TxPacket, //
+        }, //
     },
     port::{
         counters::EngineTraffic,
@@ -34,17 +38,23 @@ use rdma::{
             Route, //
         },
         tx::{
-            gso_list::{
-                GsoList,
-                Xmit, //
-            },
-            header::IpHeader, //
+            gso_list::GsoList,
+            header::IpHeader,
+            output::Xmit,
+            super_packet::{
+                SuperPacket,
+                SuperPacketHeader, //
+            }, //
         },
         tx_inflight::TxInflight, //
     }, //
 };
 use roce::{
     id::Qpn,
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::TxDesc, //
+    },
     wire::{
         emit::HeaderBuf,
         ip::{
@@ -216,15 +226,8 @@ impl Path {
     /// current IPv4 identification. The packet waits in the GSO list for further packets, until the list is full or
     /// [`Path::transmit_pending`] is called.
     pub(crate) fn send(&mut self, (port, traffic): (&Port, &EngineTraffic), tx_packet: TxPacket) {
-        let ip = IpHeader {
-            addresses: self.addresses,
-            traffic_class: self.traffic_class,
-            priority: self.priority,
-            hop_limit: self.hop_limit,
-            flow_label: self.flow_label,
-            ipv4_id: self.ipv4_id,
-        };
         let ports = (self.source_port, ROCE_UDP_PORT);
+        let ip = self.ip_header();
         let sealed = tx_packet.finish().and_then(|skb| skb.seal(&ip, ports));
         let Some(packet) = sealed else {
             return port.counters().sent(1, 0, Xmit::Lost);
@@ -248,6 +251,90 @@ impl Path {
         }
     }
 
+    /// Starts a buffer for the packets of `desc`. `None` if they must be sent as packets: there is only one, the
+    /// route does not take super-packets, every ICRC is to be verified, or there is no memory.
+    pub(crate) fn super_packet<'a>(
+        &mut self,
+        port: &'a Port,
+        (desc, mtu): (&TxDesc, Mtu),
+    ) -> Option<SuperPacket<'a>> {
+        // CAST: `u32` to `usize`, which has 64 bits.
+        if desc.packets < 2 || !SuperPacket::fits(desc.length as usize) || verifies_always() {
+            return None;
+        }
+        let ip_and_udp = self.masked.as_bytes().len();
+        let longest = desc.longest_packet(mtu).checked_add(ip_and_udp)?;
+        let guard = rcu::read_lock();
+        // CAST: Little more than a path MTU.
+        let taken = self
+            .route(port, &guard)?
+            .takes_super_packets(longest as u32);
+        taken.then(|| SuperPacket::new(port.page_pool()))?
+    }
+
+    /// Sends `super_packet`, which has at least the payload of `desc`. The packets that were sent before go first.
+    pub(crate) fn send_super_packet(
+        &mut self,
+        (port, traffic): (&Port, &EngineTraffic),
+        (desc, mtu): (&TxDesc, Mtu),
+        super_packet: SuperPacket<'_>,
+    ) {
+        self.transmit_pending((port, traffic));
+        // CAST: `u32` to `usize`, which has 64 bits; a super-packet has at most 64 packets, little longer than a path
+        // MTU.
+        let (payload_len, packets) = (desc.length as usize, desc.packets as u16);
+        let headers = desc.headers.emit(payload_len);
+        trace::packet_out(|| trace_fields(headers.as_slice(), payload_len));
+        self.ipv4_id = self.ipv4_id.wrapping_add(1);
+        let header = SuperPacketHeader {
+            headers: headers.as_slice(),
+            ip: &self.ip_header(),
+            ports: (self.source_port, ROCE_UDP_PORT),
+            packets,
+            longest: desc.longest_packet(mtu) as u16,
+        };
+        // The packets have consecutive identifications.
+        self.ipv4_id = self.ipv4_id.wrapping_add(packets).wrapping_sub(1);
+        let guard = rcu::read_lock();
+        let tx_inflight = self.tx_inflight.as_ref().filter(|_| self.counted).cloned();
+        let sent = match self.route(port, &guard) {
+            // The route may have changed since the buffer was begun.
+            Some(route) if route.takes_super_packets(0) => {
+                super_packet.send((&header, payload_len), route, tx_inflight.as_ref())
+            }
+            _ => Xmit::Lost,
+        };
+        self.count((port, traffic), (packets, desc.wire_len(mtu)), sent);
+    }
+
+    /// Counts packets that were passed to the stack, and their bytes of UDP payload.
+    fn count(
+        &mut self,
+        (port, traffic): (&Port, &EngineTraffic),
+        (packets, bytes): (u16, usize),
+        sent: Xmit,
+    ) {
+        // Recorded, not returned: packets are also sent in the middle of a burst. The engine reads the sum once per
+        // burst, with `take_congested`.
+        self.congested |= sent != Xmit::Sent;
+        port.counters().sent(packets, bytes, sent);
+        if sent != Xmit::Lost {
+            traffic.sent(packets, bytes);
+        }
+    }
+
+    /// Returns the IP header of the packet with the current IPv4 identification.
+    fn ip_header(&self) -> IpHeader {
+        IpHeader {
+            addresses: self.addresses,
+            traffic_class: self.traffic_class,
+            priority: self.priority,
+            hop_limit: self.hop_limit,
+            flow_label: self.flow_label,
+            ipv4_id: self.ipv4_id,
+        }
+    }
+
     /// Passes the GSO list to the stack, if there is one. The engine calls it after each burst, because nothing else
     /// transmits a list that is not full.
     pub(crate) fn transmit_pending(&mut self, (port, traffic): (&Port, &EngineTraffic)) {
@@ -264,13 +351,7 @@ impl Path {
             Some(route) => gso_list.send(route, tx_inflight.as_ref()),
             None => Xmit::Lost,
         };
-        // Recorded, not returned: `send` also transmits lists, in the middle of a burst. The engine reads the sum once
-        // per burst, with `take_congested`.
-        self.congested |= sent != Xmit::Sent;
-        port.counters().sent(packets, bytes, sent);
-        if sent != Xmit::Lost {
-            traffic.sent(packets, bytes);
-        }
+        self.count((port, traffic), (packets, bytes), sent);
     }
 
     /// Returns the cached route. Looks it up again if the network has changed. `None`: there is no route, or the netdev

@@ -23,7 +23,10 @@ use rdma::{
 use roce::{
     id::Pkey,
     psn::Psn,
-    segmentation::mtu::Mtu,
+    segmentation::{
+        mtu::Mtu,
+        super_packet::SuperPacketSize, //
+    },
     status::DropReason,
     wire::{
         bth::BTH_LEN,
@@ -50,7 +53,13 @@ pub(crate) fn verify_always(always: bool) {
     VERIFY_ALWAYS.store(always, Relaxed);
 }
 
-/// Parses the headers of a packet, and checks its ICRC and P_Key.
+/// Returns whether the ICRC of packets that never left this host is checked too. It must then be sent.
+#[inline]
+pub(crate) fn verifies_always() -> bool {
+    VERIFY_ALWAYS.load(Relaxed)
+}
+
+/// Parses the headers of a packet or super-packet, and checks its ICRC and P_Key.
 ///
 /// # Errors
 ///
@@ -71,16 +80,25 @@ pub(crate) fn packet<'a>(
 
 /// Adds to `coalesced` the packets that continue the message of its only packet, `first`, and returns one packet for
 /// all of them. Does nothing unless `first` has the expected PSN: the engine must examine duplicate and early packets
-/// one by one. Stops at the first packet that does not continue the message or is invalid; the caller handles it next.
+/// one by one. `None` if for that reason a super-packet must be split first. Stops at the first packet that does not
+/// continue the message or is invalid; the caller handles it next.
 #[inline]
 pub(crate) fn coalesce<'a>(
     coalesced: &mut CoalescedPackets<'_>,
     first: &Packet<'a>,
     expected_psn: Psn,
     mtu: Mtu,
-) -> Packet<'a> {
-    if first.psn() != expected_psn {
-        return *first;
+) -> Option<Packet<'a>> {
+    let in_sync = first.psn() == expected_psn;
+    if first.packets() > 1 {
+        // CAST: A super-packet has less than 64 KiB.
+        let len = first.payload_len() as u32;
+        let position = first.opcode().position();
+        let fits = mtu.allows_super_packet(position, first.packets(), len);
+        return (in_sync && fits).then_some(*first);
+    }
+    if !in_sync {
+        return Some(*first);
     }
     let layout = PayloadLayout {
         start: first.payload_offset(),
@@ -105,7 +123,23 @@ pub(crate) fn coalesce<'a>(
         packet = longer;
         coalesced.push(next, layout);
     }
-    packet
+    Some(packet)
+}
+
+/// Returns the length of the packets in bytes of UDP payload, as on the wire. `first` is the first packet.
+#[inline]
+pub(crate) fn wire_len(coalesced: &CoalescedPackets<'_>, first: &Packet<'_>) -> usize {
+    match super_packet_mtu(coalesced.first()) {
+        Some(mtu) => first.wire_len(mtu),
+        None => coalesced.udp_payload_len(),
+    }
+}
+
+/// Returns the path MTU of a super-packet.
+#[inline]
+fn super_packet_mtu(rx: &RxPacket<'_>) -> Option<Mtu> {
+    let (_, longest) = rx.skb().super_packet_size()?;
+    Mtu::of_longest_packet(longest.into())
 }
 
 /// Returns the headers of a packet, as bytes and parsed.
@@ -115,7 +149,18 @@ fn parse<'a>(
     header_copy: &'a mut HeaderCopy,
 ) -> Result<(&'a [u8], Packet<'a>), DropReason> {
     let headers: &[u8] = rx.peek(header_copy).map_err(|_| DropReason::TooShort)?;
-    let packet = Packet::parse(headers, rx.udp_payload_len())?;
+    let len = rx.udp_payload_len();
+    let packet = match rx.skb().super_packet_size() {
+        None => Packet::parse(headers, len)?,
+        Some((packets, longest)) => {
+            let size = SuperPacketSize {
+                len,
+                packets: packets.into(),
+                longest: longest.into(),
+            };
+            Packet::parse_super_packet(headers, size)?.0
+        }
+    };
     Ok((headers, packet))
 }
 
@@ -136,7 +181,7 @@ fn trace_packet_in(rx: &RxPacket<'_>, packet: &Packet<'_>) {
 /// are always checked.
 fn verify_icrc(rx: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<(), DropReason> {
     let skb = rx.skb();
-    let skip_icrc = skb.is_local_gso() && !VERIFY_ALWAYS.load(Relaxed);
+    let skip_icrc = skb.is_local_gso() && !verifies_always();
     // All packets of a buffer share the IP and UDP headers, which were checked with the first.
     if skip_icrc && rx.index() != 0 {
         return Ok(());

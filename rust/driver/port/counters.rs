@@ -17,7 +17,7 @@ use rdma::{
         qp_counters::QpCounts,
         trace, //
     },
-    net::tx::gso_list::Xmit,
+    net::tx::output::Xmit,
     sync::percpu_counter::PercpuCounters, //
 };
 use roce::{

@@ -38,7 +38,8 @@ use rdma::{
             NetDevBorrow,
             PortDev, //
         },
-        netns::NetId, //
+        netns::NetId,
+        tx::page_pool::PagePool, //
     },
     sync::rcu_table::RcuTable, //
 };
@@ -93,6 +94,7 @@ pub(crate) struct Port {
     pub(super) ib: ARef<IbDevice>,
     workqueues: Arc<Workqueues>,
     spoof_filter: Arc<dyn SpoofFilter>,
+    page_pool: Arc<PagePool>,
 }
 
 impl Port {
@@ -104,7 +106,11 @@ impl Port {
     pub(crate) fn new(
         netdev: NetDev,
         ib: ARef<IbDevice>,
-        (workqueues, spoof_filter): (Arc<Workqueues>, Arc<dyn SpoofFilter>),
+        (workqueues, spoof_filter, page_pool): (
+            Arc<Workqueues>,
+            Arc<dyn SpoofFilter>,
+            Arc<PagePool>,
+        ),
         uses_loopback: bool,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -119,6 +125,7 @@ impl Port {
             ib,
             workqueues,
             spoof_filter,
+            page_pool,
         })
     }
 
@@ -126,6 +133,12 @@ impl Port {
     #[inline]
     pub(crate) fn uses_loopback(&self) -> bool {
         self.uses_loopback
+    }
+
+    /// Returns the pages of the module for super-packets.
+    #[inline]
+    pub(crate) fn page_pool(&self) -> &PagePool {
+        &self.page_pool
     }
 
     /// Returns the key table of the device.

@@ -7,7 +7,11 @@
 use crate::{
     packet::{
         path::Path,
-        rx_parse::packet, //
+        roce_splitter::RoceSplitter,
+        rx_parse::{
+            packet,
+            wire_len, //
+        }, //
     },
     port::counters::Counter,
     qp::{
@@ -51,13 +55,42 @@ use roce::{
     }, //
 };
 
+/// What became of a packet that an engine handled.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Handled {
+    /// It is complete.
+    Whole,
+    /// It waits for a page fault, and is handled again.
+    Paused,
+    /// It is a super-packet, whose packets must be handled one by one.
+    MustSplit,
+}
+
+impl From<Taken> for Handled {
+    #[inline]
+    fn from(taken: Taken) -> Self {
+        match taken {
+            Taken::Whole => Self::Whole,
+            Taken::Paused => Self::Paused,
+        }
+    }
+}
+
+/// What became of a buffer.
+enum BufferResult {
+    Done,
+    /// The packet with this index waits for a page fault.
+    Paused(u16),
+    MustSplit,
+}
+
 /// Passes the packets in `inbox` to `handle`, up to the budget. Counts them and their drops. Returns whether
 /// there may be more. A packet that waits for a page fault stays at the head of the inbox.
 #[inline]
 pub(crate) fn process_packets(
     qp: &QpRun<'_>,
     inbox: &SkbQueue,
-    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
 ) -> More {
     process_buffers(qp, inbox, |_| true, &mut handle)
 }
@@ -69,7 +102,7 @@ fn process_buffers(
     qp: &QpRun<'_>,
     inbox: &SkbQueue,
     admit: impl Fn(&RxSkb) -> bool,
-    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
 ) -> More {
     let mut count = RxCount::default();
     let mut more = More::Yes;
@@ -89,11 +122,15 @@ fn process_buffers(
         count.coalesced_buffers = count
             .coalesced_buffers
             .wrapping_add(u32::from(skb.packets() > 1));
-        if let Some(index) = process_buffer(qp, &skb, &mut count, handle) {
-            skb.resume_at(index);
-            inbox.push_front(skb);
-            more = More::No;
-            break;
+        match process_buffer(qp, &skb, &mut count, handle) {
+            BufferResult::Done => {}
+            BufferResult::Paused(index) => {
+                skb.resume_at(index);
+                inbox.push_front(skb);
+                more = More::No;
+                break;
+            }
+            BufferResult::MustSplit => split_buffer(qp, inbox, skb),
         }
     }
     if count.packets != 0 {
@@ -114,35 +151,48 @@ struct RxCount {
     bytes: usize,
 }
 
-/// Passes the packets of one buffer to `handle`, which may coalesce several. Returns the index of a packet
-/// that must wait for a page fault.
+/// Puts the packets of a super-packet to the front of the inbox. Without memory for them they are lost.
+#[cold]
+fn split_buffer(qp: &QpRun<'_>, inbox: &SkbQueue, skb: RxSkb) {
+    let packets = skb.packets();
+    match skb.split::<RoceSplitter>() {
+        Ok(split) => inbox.push_front_all(split),
+        Err(_) => {
+            let counters = qp.port().counters();
+            counters.dropped_all(DropReason::NoMemory, packets);
+        }
+    }
+}
+
+/// Passes the packets of one buffer to `handle`, which may coalesce several.
 #[inline]
 fn process_buffer(
     qp: &QpRun<'_>,
     skb: &RxSkb,
     count: &mut RxCount,
-    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
-) -> Option<u16> {
+    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
+) -> BufferResult {
     let mut next = Some(skb.current());
     // Terminates: a buffer has at most 64 packets.
     while let Some(first) = next {
         let mut header_buf = [0; MAX_HEADERS_LEN];
         let mut coalesced = CoalescedPackets::new(first);
-        let taken = packet(&first, &mut header_buf).and_then(|packet| {
+        let handled = packet(&first, &mut header_buf).and_then(|packet| {
             // The demux looked at the first packet only. The others must have the same destination QP.
             if first.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
                 return Err(DropReason::UnknownQp);
             }
-            let taken = handle(&mut coalesced, &packet);
-            if taken != Ok(Taken::Paused) {
+            let handled = handle(&mut coalesced, &packet);
+            if !matches!(handled, Ok(Handled::Paused | Handled::MustSplit)) {
                 count.packets = count.packets.wrapping_add(coalesced.packets());
-                count.bytes = count.bytes.wrapping_add(coalesced.udp_payload_len());
+                count.bytes = count.bytes.wrapping_add(wire_len(&coalesced, &packet));
             }
-            taken
+            handled
         });
-        match taken {
-            Ok(Taken::Whole) => {}
-            Ok(Taken::Paused) => return Some(first.index()),
+        match handled {
+            Ok(Handled::Whole) => {}
+            Ok(Handled::Paused) => return BufferResult::Paused(first.index()),
+            Ok(Handled::MustSplit) => return BufferResult::MustSplit,
             Err(reason) => {
                 let counters = qp.port().counters();
                 counters.dropped_all(reason, coalesced.packets());
@@ -151,7 +201,7 @@ fn process_buffer(
         count.seen = count.seen.wrapping_add(coalesced.packets());
         next = coalesced.next();
     }
-    None
+    BufferResult::Done
 }
 
 /// Drops all packets in `inbox`, up to the budget, because of the QP's state. Returns whether there may be
@@ -167,7 +217,7 @@ pub(crate) fn process_from_peer(
     qp: &QpRun<'_>,
     inbox: &SkbQueue,
     path: Option<&Path>,
-    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Taken, DropReason>,
+    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
 ) -> More {
     let Some(path) = path else {
         return drop_packets(qp, inbox);

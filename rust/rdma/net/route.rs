@@ -66,6 +66,12 @@ impl Addresses {
         }
     }
 
+    /// Returns whether these are IPv4 addresses.
+    #[inline]
+    pub const fn is_v4(&self) -> bool {
+        matches!(self, Self::V4 { .. })
+    }
+
     /// Returns whether the destination is a multicast group.
     pub fn is_multicast(&self) -> bool {
         match self {

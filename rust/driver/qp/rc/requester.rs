@@ -33,7 +33,10 @@ use crate::{
             responder::RcRecvEngine, //
         },
         run::QpRun,
-        rx::process_from_peer,
+        rx::{
+            process_from_peer,
+            Handled, //
+        },
         tx::{
             perform_local_request,
             send_request, //
@@ -140,7 +143,9 @@ impl RcSendEngine {
     fn process_responses(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, now: Instant) -> More {
         process_from_peer(qp, inbox, self.path.as_ref(), |coalesced, packet| {
             let (psn, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
-            let packet = coalesce(coalesced, packet, psn, mtu);
+            let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
+                return Ok(Handled::MustSplit);
+            };
             let mut context = QpResponseContext {
                 qp_memory: qp.memory(),
                 queue: &self.queue,
@@ -151,7 +156,7 @@ impl RcSendEngine {
             if taken == Taken::Whole {
                 self.fault_wait.progress();
             }
-            Ok(taken)
+            Ok(taken.into())
         })
     }
 

@@ -31,7 +31,8 @@ use crate::{
         run::QpRun, //
         rx::{
             flush_receives,
-            process_from_peer, //
+            process_from_peer,
+            Handled, //
         },
     },
     queue::{
@@ -88,7 +89,7 @@ const YIELD_AFTER_RUNS: u32 = 128;
 
 /// Limit of the memory of read responses in flight in the local stack: about ten bursts. One more burst may
 /// exceed it.
-const MAX_INFLIGHT_BYTES: i64 = 1 << 20;
+const MAX_INFLIGHT_BYTES: i64 = 640 << 10;
 
 /// Time without freed buffers after which they may be stuck. A burst leaves an otherwise idle interface of 10
 /// Mbit/s in this time.
@@ -364,8 +365,11 @@ impl Engine for RcRecvEngine {
         let path = self.path.take();
         let arrived = process_from_peer(qp, inbox, path.as_ref(), |coalesced, packet| {
             let (psn, mtu) = (self.responder.expected_psn(), self.responder.path_mtu());
-            let packet = coalesce(coalesced, packet, psn, mtu);
+            let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
+                return Ok(Handled::MustSplit);
+            };
             self.handle_request(qp, (&packet, coalesced), actions)
+                .map(Handled::from)
         });
         self.path = path;
         let waiting = self.fault_wait.is_waiting();

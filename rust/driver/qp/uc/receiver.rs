@@ -21,7 +21,8 @@ use crate::{
         rx::{
             drop_packets,
             flush_receives,
-            process_from_peer, //
+            process_from_peer,
+            Handled, //
         },
     },
     queue::{
@@ -90,6 +91,9 @@ impl Engine for UcRecvEngine {
             return dropped.or(self.flush(qp, actions));
         }
         let more = process_from_peer(qp, inbox, self.path.as_ref(), |coalesced, packet| {
+            if packet.packets() > 1 {
+                return Ok(Handled::MustSplit);
+            }
             let mut context = QpRecvContext {
                 qp,
                 queue: &mut self.queue,
@@ -106,7 +110,7 @@ impl Engine for UcRecvEngine {
                 actions.established |= !self.peer_seen && qp.is_before_rts();
                 self.peer_seen = true;
             }
-            taken
+            taken.map(Handled::from)
         });
         let receives = self.receiver.take_receives();
         qp.port()

@@ -21,7 +21,8 @@ use crate::{
         rx::{
             drop_packets,
             flush_receives,
-            process_packets, //
+            process_packets,
+            Handled, //
         },
     },
     queue::{
@@ -204,6 +205,7 @@ impl Engine for UdRecvEngine {
         }
         process_packets(qp, inbox, |packets, packet| {
             self.receive(qp, (packets, packet), actions)
+                .map(Handled::from)
         })
     }
 

@@ -27,7 +27,8 @@ use crate::{
         rx::{
             receive::PacketReceiver,
             skb::RxSkb, //
-        }, //
+        },
+        super_packet::is_super_packet, //
     },
     sync::quiesce::synchronize_rcu_expedited, //
 };
@@ -160,6 +161,8 @@ impl Socket {
         // expects, valid as long as the socket exists by the function's contract.
         unsafe {
             bindings::setup_udp_tunnel_sock(net.as_raw(), self.0.as_ptr(), &mut config);
+            // So that UDP does not split super-packets.
+            bindings::ferroce_helper_udp_allow_gso(self.0.as_ptr());
             // `setup_udp_tunnel_sock` enables checksum conversion, which RoCE does not need: it has the ICRC.
             // With it, segmentation of a GSO list would compute a UDP checksum for each packet.
             bindings::ferroce_helper_inet_dec_convert_csum(self.0.as_ptr());
@@ -189,11 +192,11 @@ unsafe extern "C" fn encap_rcv<R: PacketReceiver>(
 ) -> c_int {
     // SAFETY: A received packet has a netdev, which RCU keeps until this function returns.
     let via = unsafe { NetDevBorrow::from_raw(bindings::ferroce_helper_skb_dev(skb)) };
-    // An skb with GSO fields arrives here only if a tunnel left it unsegmented. Its segments are unrelated to
+    // Another skb with GSO fields arrives here only if a tunnel left it unsegmented. Its segments are unrelated to
     // RoCE packets, so it is treated as one packet, which is too long.
     //
     // SAFETY: The packet is owned, as the helper requires. If the helper returns false, it has freed the packet.
-    if !unsafe { bindings::ferroce_helper_skb_forget_gso(skb) } {
+    if unsafe { !is_super_packet(skb) && !bindings::ferroce_helper_skb_forget_gso(skb) } {
         return 0;
     }
     // SAFETY: The packet is owned, and UDP has pulled the IP header.

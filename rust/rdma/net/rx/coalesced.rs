@@ -34,13 +34,17 @@ pub struct PayloadLayout {
 }
 
 impl<'a> CoalescedPackets<'a> {
-    /// Creates a sequence of one packet.
+    /// Creates a sequence of one packet, or of those of a super-packet.
     #[inline]
     pub fn new(first: RxPacket<'a>) -> Self {
+        let packets = first
+            .skb()
+            .super_packet_size()
+            .map_or(1, |(packets, _)| packets);
         Self {
             first,
             last: first,
-            packets: 1,
+            packets,
             udp_payload_bytes: first.udp_payload_len(),
             // The first packet contains the whole payload.
             layout: PayloadLayout {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One packet of a received skb: the skb itself, or one on its frag_list.
+//! One packet of a received skb: the skb itself, or one on its frag_list. A super-packet counts as one packet.
 //!
 //! The packet may be in several fragments and is not linearised. Its bytes are copied out, or checksummed in
 //! place. Offsets count from the first byte of the UDP payload.
@@ -45,6 +45,7 @@ impl<'a> RxPacket<'a> {
         let size = unsafe { bindings::ferroce_helper_skb_gso_size(skb.as_raw()) };
         let len = match size {
             0 => skb.udp_payload_len(),
+            _ if skb.rx_cb().is_super_packet => skb.udp_payload_len(),
             size => usize::from(size),
         };
         // INVARIANT: By the invariant of `RxSkb`.
@@ -60,6 +61,10 @@ impl<'a> RxPacket<'a> {
     /// Returns the packet after this one.
     #[inline]
     pub fn next(&self) -> Option<Self> {
+        // The skb on its frag_list is not a packet.
+        if self.skb.rx_cb().is_super_packet {
+            return None;
+        }
         // SAFETY: `raw` is valid by the type invariant. The helper returns null for an skb without GSO
         // fields. The frag_list is linked by `next` and ends with null.
         let raw = unsafe {

@@ -7,7 +7,8 @@
 use crate::bindings;
 use crate::net::rx::skb::{
     RxCb,
-    RxSkb, //
+    RxSkb,
+    SplitPackets, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -90,6 +91,13 @@ impl SkbQueue {
         // INVARIANT: The skb comes from an `RxSkb`.
         // SAFETY: The queue is initialised, and `into_raw` passes the ownership of the skb to it.
         unsafe { bindings::skb_queue_head(self.head.get(), skb.into_raw()) };
+    }
+
+    /// Puts the packets of a dequeued super-packet to the front, in their order and regardless of the limit.
+    pub fn push_front_all(&self, packets: SplitPackets) {
+        for packet in packets.reversed() {
+            self.push_front(packet);
+        }
     }
 
     /// Dequeues the first packet. For any context. A packet that another context adds meanwhile may be missed.

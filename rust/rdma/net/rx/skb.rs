@@ -9,7 +9,18 @@
 
 use crate::{
     bindings,
-    net::route::Addresses, //
+    net::{
+        route::Addresses,
+        super_packet::{
+            format::Splitter,
+            is_super_packet,
+            split::{
+                split,
+                OuterHeaders,
+                PacketChain, //
+            }, //
+        }, //
+    }, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -35,8 +46,8 @@ const IPV6_LEN: usize = 40;
 /// Length of an IPv4 header without options, in bytes.
 const IPV4_LEN: usize = 20;
 
-/// A received UDP packet, or a GSO list of packets with the same addresses and ports. For a list, the methods
-/// describe the first packet unless they say otherwise.
+/// A received UDP packet, a GSO list of packets with the same addresses and ports, or a super-packet. For a list, the
+/// methods describe the first packet unless they say otherwise.
 ///
 /// # Invariants
 ///
@@ -44,8 +55,8 @@ const IPV4_LEN: usize = 20;
 ///   it is not written.
 /// - `data` points to the UDP header. The bytes from the network header to the end of the UDP header are in the
 ///   linear part: a valid IPv4 or IPv6 header with options or extension headers, and the UDP header.
-/// - If `gso_size` is set, the other packets are on the frag_list, each with `data` at its UDP payload, and the
-///   first packet has `gso_size` bytes of payload.
+/// - If `gso_size` is set, and it is no super-packet, the other packets are on the frag_list, each with `data` at its
+///   UDP payload, and the first packet has `gso_size` bytes of payload.
 /// - `cb` is initialised, begins with [`RxCb`], and is used by the owner only.
 pub struct RxSkb(pub(super) NonNull<bindings::sk_buff>);
 
@@ -67,10 +78,13 @@ impl RxSkb {
         // INVARIANT: IP and UDP have pulled and checked their headers, and no longer use `cb`.
         // SAFETY: A valid pointer is not null.
         let mut skb = Self(unsafe { NonNull::new_unchecked(raw) });
+        // SAFETY: The skb is valid.
+        let is_super_packet = unsafe { is_super_packet(raw) };
         skb.set_rx_cb(RxCb {
             next_packet: 0,
             in_total: false,
-            is_local: false,
+            is_local: is_super_packet,
+            is_super_packet,
         });
         skb
     }
@@ -122,6 +136,43 @@ impl RxSkb {
     pub fn packets(&self) -> u16 {
         // SAFETY: The skb is valid by the type invariant.
         unsafe { bindings::ferroce_helper_skb_packets(self.as_raw()) }
+    }
+
+    /// Returns the number of packets of a super-packet, and the length of the longest one in bytes of UDP payload.
+    /// `None` if it is another packet, or a list.
+    #[inline]
+    pub fn super_packet_size(&self) -> Option<(u16, u16)> {
+        if !self.rx_cb().is_super_packet {
+            return None;
+        }
+        // SAFETY: The skb is valid by the type invariant.
+        let longest = unsafe { bindings::ferroce_helper_skb_gso_size(self.as_raw()) };
+        Some((self.packets(), longest))
+    }
+
+    /// Splits a super-packet into its packets. The lengths in their IP and UDP headers, and the IPv4 identification,
+    /// remain those of the super-packet.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: it is no super-packet that `S` can split.
+    /// - `ENOMEM`.
+    pub fn split<S: Splitter>(self) -> Result<SplitPackets> {
+        if !self.rx_cb().is_super_packet {
+            return Err(EINVAL);
+        }
+        let ip_and_udp_len = self.ip_and_udp_header().len();
+        let outer = OuterHeaders {
+            len: ip_and_udp_len,
+            ip_and_udp_len,
+        };
+        // SAFETY: The skb is valid and owned. By the type invariant `data` points to the UDP header, and the headers
+        // are in the linear part, so that they are in front of the data after the pull.
+        let chain = unsafe {
+            bindings::skb_pull(self.as_raw(), UDP_LEN as c_uint);
+            split::<S>(self.as_raw(), outer)?
+        };
+        Ok(SplitPackets(chain))
     }
 
     /// Records that the packets before `index` have been processed.
@@ -285,6 +336,35 @@ impl Drop for RxSkb {
     }
 }
 
+/// The packets of a super-packet, in order.
+pub struct SplitPackets(PacketChain);
+
+impl SplitPackets {
+    /// Reverses the order.
+    pub(super) fn reversed(self) -> Self {
+        Self(self.0.reversed())
+    }
+}
+
+impl Iterator for SplitPackets {
+    type Item = RxSkb;
+
+    fn next(&mut self) -> Option<RxSkb> {
+        let raw = self.0.pop()?;
+        // INVARIANT: The packet has the fields of the super-packet, whose `cb` and header offsets apply to it, and a
+        // copy of its headers. `data` is moved back to the UDP header. It has no GSO fields. SAFETY: The packet is
+        // valid and owned, and has the UDP header in front of its data.
+        unsafe { bindings::skb_push(raw.as_ptr(), UDP_LEN as c_uint) };
+        let mut packet = RxSkb(raw);
+        let rx_cb = packet.rx_cb();
+        packet.set_rx_cb(RxCb {
+            is_super_packet: false,
+            ..rx_cb
+        });
+        Some(packet)
+    }
+}
+
 /// Private data of this folder, at the start of `cb`.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -294,8 +374,9 @@ pub(super) struct RxCb {
     /// While it is queued: whether it counts in the total of all queues. See
     /// [`SkbQueue`](crate::net::rx::queue::SkbQueue).
     pub(super) in_total: bool,
-    /// This module built the GSO list. See [`RxSkb::is_local_gso`].
+    /// This module built the GSO list or super-packet. See [`RxSkb::is_local_gso`].
     pub(super) is_local: bool,
+    pub(super) is_super_packet: bool,
 }
 
 /// Bytes of `cb` reserved for [`RxCb`].

@@ -15,6 +15,10 @@ use crate::{
         route::Route,
         tx::{
             header::UDP_LEN,
+            output::{
+                output,
+                Xmit, //
+            },
             skb::IpPacket, //
         },
         tx_inflight::TxInflight, //
@@ -25,7 +29,6 @@ use core::ptr;
 use kernel::{
     prelude::*,
     sync::{
-        rcu,
         Arc,
         SetOnce, //
     }, //
@@ -92,18 +95,6 @@ impl SkbOrigin {
     pub(in crate::net) fn is_local(&self) -> bool {
         self.all_marked == Some(true)
     }
-}
-
-/// The result of a transmission.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Xmit {
-    /// The stack accepted the packets.
-    Sent,
-    /// The stack accepted the packets, or dropped others for them; the sender should slow down
-    /// (`NET_XMIT_CN`).
-    Congested,
-    /// The packets were dropped.
-    Lost,
 }
 
 /// A list of one or more packets.
@@ -199,14 +190,8 @@ impl GsoList {
 
     /// Sends the packets, and counts them in `tx_inflight` if given. For any context except hard interrupts.
     pub fn send(self, route: &Route, tx_inflight: Option<&Arc<TxInflight>>) -> Xmit {
-        let (traffic_class, priority) = self.first.class();
-        let v4 = self.first.is_v4();
-        let ethertype = match v4 {
-            true => bindings::ETH_P_IP,
-            false => bindings::ETH_P_IPV6,
-        };
         // The route may have changed since the list was begun.
-        if v4 != route.is_v4() || (self.packets > 1 && route.encapsulates()) {
+        if self.first.is_v4() != route.is_v4() || (self.packets > 1 && route.encapsulates()) {
             return Xmit::Lost;
         }
         if self.packets > 1 {
@@ -215,31 +200,9 @@ impl GsoList {
         if let Some(tx_inflight) = tx_inflight {
             self.charge(tx_inflight);
         }
-        // The first skb owns the others.
-        let skb = self.first.into_raw();
-        let _guard = rcu::read_lock();
-        // CAST: An EtherType has 16 bits.
-        let ethertype = (ethertype as u16).to_be();
-        // SAFETY: The skb has its headers and is owned; C consumes it in any case. The route is of the same
-        // family. RCU and `route` keep the `dst`, which the skb refers to without a reference.
-        let result = unsafe {
-            let dst = route.as_raw();
-            let priority = match priority {
-                0 => bindings::ferroce_helper_rt_tos2priority(traffic_class),
-                priority => priority.into(),
-            };
-            bindings::ferroce_helper_skb_set_output(skb, dst, ethertype, priority);
-            if v4 {
-                bindings::ferroce_helper_ip_local_out(skb)
-            } else {
-                bindings::ferroce_helper_ip6_local_out(skb)
-            }
-        };
-        match u32::try_from(result) {
-            Ok(bindings::NET_XMIT_SUCCESS) => Xmit::Sent,
-            Ok(bindings::NET_XMIT_CN) => Xmit::Congested,
-            _ => Xmit::Lost,
-        }
+        let class = self.first.class();
+        // SAFETY: The first skb has its headers, of the family of the route, and owns the others. It is given away.
+        unsafe { output(self.first.into_raw(), route, class) }
     }
 
     /// Counts the list in `tx_inflight`, by the destructor of its last skb, which is freed with the others or after

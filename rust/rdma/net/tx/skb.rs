@@ -37,7 +37,47 @@ const TUNNEL_HEADROOM: u32 = 40 + 8 + 8 + 252 + 18;
 
 /// Room in front of the payload: tunnel, any link-layer header, IPv6, UDP.
 // CAST: The lengths are small.
-const HEADROOM: u32 = TUNNEL_HEADROOM + bindings::LL_MAX_HEADER + (IPV6_LEN + UDP_LEN) as u32;
+pub(super) const HEADROOM: u32 =
+    TUNNEL_HEADROOM + bindings::LL_MAX_HEADER + (IPV6_LEN + UDP_LEN) as u32;
+
+/// An skb, freed by the drop.
+///
+/// # Invariants
+///
+/// The skb is valid and owned.
+pub(super) struct OwnedSkb(NonNull<bindings::sk_buff>);
+
+// SAFETY: The skb has one owner and belongs to no task.
+unsafe impl Send for OwnedSkb {}
+
+impl OwnedSkb {
+    /// Takes over an skb; `None` if `raw` is null.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be null, or valid and owned by the caller.
+    pub(super) unsafe fn new(raw: *mut bindings::sk_buff) -> Option<Self> {
+        // INVARIANT: By the function's contract.
+        NonNull::new(raw).map(Self)
+    }
+
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut bindings::sk_buff {
+        self.0.as_ptr()
+    }
+
+    /// Returns the skb, which the caller then owns.
+    pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
+        ManuallyDrop::new(self).as_raw()
+    }
+}
+
+impl Drop for OwnedSkb {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the skb is owned; it is freed once.
+        unsafe { bindings::ferroce_helper_consume_skb(self.as_raw()) };
+    }
+}
 
 /// A UDP packet that is being written.
 ///
@@ -144,38 +184,64 @@ impl TxSkb {
     }
 
     /// Prepends the UDP and IP headers. `None` if the packet is too long.
-    pub fn seal(mut self, ip: &IpHeader, ports: (u16, u16)) -> Option<IpPacket> {
+    pub fn seal(self, ip: &IpHeader, ports: (u16, u16)) -> Option<IpPacket> {
         let payload = self.len();
-        let udp_len = u16::try_from(payload.wrapping_add(UDP_LEN)).ok()?;
-        self.push(&udp_header(ports, udp_len));
-        match ip.addresses {
-            Addresses::V4 { src, dst } => self.push(&ipv4_header(ip, src, dst)),
-            Addresses::V6 { src, dst } => self.push(&ipv6_header(ip, src, dst, udp_len)),
-        }
-        let ip_len = ip.addresses.header_len();
-        // CAST: The length is 20 or 40.
-        // SAFETY: The skb is owned, and its data begins with an IP header of that length.
-        unsafe { bindings::ferroce_helper_skb_set_headers(self.as_raw(), ip_len as c_int) };
+        // SAFETY: The skb is owned, and by the type invariant has room for the headers.
+        let headers_len = unsafe { push_headers(self.as_raw(), ip, ports)? };
         Some(IpPacket {
             skb: self,
             // CAST: The payload is at most 64 KiB, the headers at most 48 bytes.
             payload: payload as u32,
-            headers_len: ip_len.wrapping_add(UDP_LEN) as u8,
+            headers_len: headers_len as u8,
             ipv4_id: ip.ipv4_id,
             traffic_class: ip.traffic_class,
             priority: ip.priority,
         })
     }
+}
 
-    /// Prepends a header.
-    fn push<const N: usize>(&mut self, header: &[u8; N]) {
-        const { assert!(N <= IPV6_LEN) };
-        // SAFETY: The type invariant leaves room for all headers, and `seal` calls this once for UDP and once
-        // for IP. `skb_push` returns the start of `N` writable bytes. CAST: `N` is at most 40.
-        unsafe {
-            let place: *mut u8 = bindings::skb_push(self.as_raw(), N as u32).cast();
-            place.copy_from_nonoverlapping(header.as_ptr(), N);
+/// Prepends the UDP and IP headers, and returns their length. `None` if the packet is too long.
+///
+/// # Safety
+///
+/// `skb` must be valid and owned, with its UDP payload as data, and [`HEADROOM`] less the headers of tunnels and
+/// links in front.
+pub(super) unsafe fn push_headers(
+    skb: *mut bindings::sk_buff,
+    ip: &IpHeader,
+    ports: (u16, u16),
+) -> Option<usize> {
+    // SAFETY: The skb is valid by the function's contract. CAST: `u32` to `usize`, which has 64 bits.
+    let payload = unsafe { (*skb).len as usize };
+    let udp_len = u16::try_from(payload.wrapping_add(UDP_LEN)).ok()?;
+    let ip_len = ip.addresses.header_len();
+    // IPv4 counts its header, too.
+    u16::try_from(usize::from(udp_len).wrapping_add(IPV4_LEN)).ok()?;
+    // SAFETY: By the function's contract there is room for the headers.
+    unsafe {
+        push(skb, &udp_header(ports, udp_len));
+        match ip.addresses {
+            Addresses::V4 { src, dst } => push(skb, &ipv4_header(ip, src, dst)),
+            Addresses::V6 { src, dst } => push(skb, &ipv6_header(ip, src, dst, udp_len)),
         }
+    }
+    // CAST: The length is 20 or 40.
+    // SAFETY: The skb is owned, and its data begins with an IP header of that length.
+    unsafe { bindings::ferroce_helper_skb_set_headers(skb, ip_len as c_int) };
+    Some(ip_len.wrapping_add(UDP_LEN))
+}
+
+/// Prepends bytes.
+///
+/// # Safety
+///
+/// `skb` must be valid and owned, with room for the bytes in front of its data.
+pub(super) unsafe fn push(skb: *mut bindings::sk_buff, bytes: &[u8]) {
+    // SAFETY: By the function's contract there is room. `skb_push` returns the start of as many writable bytes. CAST:
+    // The length of a header.
+    unsafe {
+        let place: *mut u8 = bindings::skb_push(skb, bytes.len() as u32).cast();
+        place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
     }
 }
 

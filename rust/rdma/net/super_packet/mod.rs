@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Super-packets: several consecutive packets as one skb with one header.
+//!
+//! The linear part has the IP and UDP headers and the headers of the super-packet; pages have the payload of all
+//! packets, without trailers. To the stack the skb is a UDP tunnel with an inner protocol of this module
+//! ([`protocol`]) and GSO types that only software devices support together. A device that supports them takes the
+//! skb unsplit. For any other, the stack calls the splitter that is registered for the inner protocol, which makes
+//! the packets ([`split`]). UDP passes the skb unsplit to a socket of this module, which has asked for such skbs; for
+//! any other socket it splits it.
+//!
+//! No process and no device can create such an skb, so what arrives as one was built by this module and is unchanged.
+//!
+//! May use the base of `net`.
+
+pub mod format;
+pub(in crate::net) mod split;
+
+use crate::bindings;
+
+/// EtherTypes for local experiments (IEEE 802), which stand for the inside of an IPv4 and an IPv6 super-packet. They
+/// never appear on a link. The splitter has no other way to tell the family: it sees the inner headers only.
+const IPV4_PROTOCOL: u16 = 0x88b5;
+const IPV6_PROTOCOL: u16 = 0x88b6;
+
+/// Returns the inner protocol of an IPv4 or IPv6 super-packet.
+#[inline]
+pub(in crate::net) const fn protocol(v4: bool) -> u16 {
+    match v4 {
+        true => IPV4_PROTOCOL,
+        false => IPV6_PROTOCOL,
+    }
+}
+
+/// Returns whether `skb` is a super-packet.
+///
+/// # Safety
+///
+/// `skb` must be valid.
+#[inline]
+pub(in crate::net) unsafe fn is_super_packet(skb: *const bindings::sk_buff) -> bool {
+    [IPV4_PROTOCOL, IPV6_PROTOCOL].into_iter().any(|protocol| {
+        // SAFETY: By the function's contract.
+        unsafe { bindings::ferroce_helper_skb_is_super_packet(skb, protocol.to_be()) }
+    })
+}
