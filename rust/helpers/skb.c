@@ -198,8 +198,10 @@ void ferroce_helper_skb_set_inner(struct sk_buff *skb, __be16 protocol)
 	skb->encapsulation = 1;
 }
 
+/* UDP uses up one level of verified checksums; the skb must not look unverified where it is split after that. */
 void ferroce_helper_skb_set_super_packet(struct sk_buff *skb, u16 size, u16 segs)
 {
+	skb->csum_level = SKB_MAX_CSUM_LEVEL;
 	skb_shinfo(skb)->gso_type = SUPER_PACKET;
 	skb_shinfo(skb)->gso_size = size;
 	skb_shinfo(skb)->gso_segs = segs;

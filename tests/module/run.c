@@ -13,11 +13,12 @@
 #include <linux/skbuff.h>
 #include <net/gso.h>
 
+/* UDP gives it whole only to sockets that ask for SKB_GSO_UDP_L4. */
+#define RUN (SKB_GSO_UDP_TUNNEL | SKB_GSO_UDP_L4 | SKB_GSO_SCTP)
+
 bool is_run(const struct sk_buff *skb)
 {
-	const int type = SKB_GSO_UDP_TUNNEL | SKB_GSO_SCTP;
-
-	return skb_is_gso(skb) && skb->encapsulation && (skb_shinfo(skb)->gso_type & type) == type &&
+	return skb_is_gso(skb) && skb->encapsulation && (skb_shinfo(skb)->gso_type & RUN) == RUN &&
 	       skb->inner_protocol == htons(ETH_P_RUN);
 }
 
@@ -43,7 +44,8 @@ struct sk_buff *make_run(struct flow *flow, u32 psn, u32 n)
 		skb_set_inner_protocol(skb, htons(ETH_P_RUN));
 		skb->encapsulation = 1;
 		skb->ip_summed = CHECKSUM_UNNECESSARY;
-		skb_shinfo(skb)->gso_type = SKB_GSO_UDP_TUNNEL | SKB_GSO_SCTP;
+		skb->csum_level = SKB_MAX_CSUM_LEVEL;
+		skb_shinfo(skb)->gso_type = RUN;
 		skb_shinfo(skb)->gso_size = packet_bytes(flow->bytes);
 		skb_shinfo(skb)->gso_segs = n;
 	} else {

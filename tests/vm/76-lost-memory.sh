@@ -57,8 +57,8 @@ failed=$((MOST - $(cat "$injection/times")))
 counted=$(both send_err | awk '{ sum += $1 } END { print sum }')
 note "allocations that failed: $failed; packets without memory: $counted"
 check "Many allocations failed" [ "$failed" -ge 10 ]
-# Each failure costs at least one packet, but a few failures belong to other users.
-check "The devices count each failure" [ "$counted" -ge $((failed * 3 / 4)) ]
+# A super-packet without a buffer is sent as packets, so that not every failure loses one.
+check "The devices count packets without memory" [ "$counted" -ge $((failed / 5)) ]
 
 python_tests lost_copies.py
 pingpong rc 4 -n 100

@@ -70,6 +70,9 @@ use roce::{
 /// "Don't fragment" in the flags of an IPv4 header.
 const DONT_FRAGMENT: u16 = 0x4000;
 
+/// A single packet with less payload is sent as a packet.
+const MIN_UNSPLIT_BYTES: u32 = 1024;
+
 /// Path to one peer.
 pub(crate) struct Path {
     addresses: Addresses,
@@ -259,7 +262,8 @@ impl Path {
         (desc, mtu): (&TxDesc, Mtu),
     ) -> Option<SuperPacket<'a>> {
         // CAST: `u32` to `usize`, which has 64 bits.
-        if desc.packets < 2 || !SuperPacket::fits(desc.length as usize) || verifies_always() {
+        let fits = SuperPacket::fits(desc.length as usize);
+        if !pays_unsplit(desc) || !fits || verifies_always() {
             return None;
         }
         let ip_and_udp = self.masked.as_bytes().len();
@@ -364,6 +368,12 @@ impl Path {
         }
         self.route.as_ref()
     }
+}
+
+/// Returns whether it is faster to send the packets of `desc` as a super-packet than in a GSO list. A list can have
+/// single packets of many messages. But the rest of a long message follows a super-packet, and nothing to be listed with.
+fn pays_unsplit(desc: &TxDesc) -> bool {
+    desc.packets > 1 || (desc.continues_message() && desc.length >= MIN_UNSPLIT_BYTES)
 }
 
 /// Returns whether packets may be sent. The source address does not identify the QP that has sent a packet on this

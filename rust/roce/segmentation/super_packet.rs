@@ -4,7 +4,8 @@
 //! all its packets, without pad bytes and ICRC.
 //!
 //! The buffer also records the number of packets and the length of the longest one on the wire, from which the path
-//! MTU follows. A super-packet leaves the host only after it was split.
+//! MTU follows. A super-packet leaves the host only after it was split. A single packet can travel like this, too: it
+//! then has no ICRC yet.
 
 use super::{
     mtu::Mtu,
@@ -37,12 +38,19 @@ pub struct SuperPacketSize {
     pub len: usize,
     /// Number of packets.
     pub packets: u32,
-    /// Length of the longest packet in bytes, from its BTH to its ICRC, inclusive.
+    /// Length of the longest packet in bytes, from its BTH to its ICRC, inclusive; at least that of a full one.
     pub longest: usize,
 }
 
 impl TxDesc {
-    /// Returns the length of the longest packet after splitting, from its BTH to its ICRC, inclusive.
+    /// Returns whether the first packet is not the first of its message.
+    #[must_use]
+    pub fn continues_message(&self) -> bool {
+        !self.headers.opcode().starts_message()
+    }
+
+    /// Returns the length of the longest packet after splitting, from its BTH to its ICRC, inclusive; at least that of a
+    /// packet with a full payload and no extension header.
     #[must_use]
     pub fn longest_packet(&self, mtu: Mtu) -> usize {
         let opcode = self.headers.opcode();
@@ -57,12 +65,12 @@ impl TxDesc {
                 .wrapping_add(pad_len(payload))
                 .wrapping_add(ICRC_LEN)
         };
-        let first = packet_len(
-            true,
-            self.packets == 1,
-            u32_as_usize(mtu.bytes().min(self.length)),
-        );
-        first.max(packet_len(self.packets == 1, true, last))
+        let full = u32_as_usize(mtu.bytes());
+        let first = packet_len(true, self.packets == 1, full.min(u32_as_usize(self.length)));
+        let last = packet_len(self.packets == 1, true, last);
+        first
+            .max(last)
+            .max(BTH_LEN.wrapping_add(full).wrapping_add(ICRC_LEN))
     }
 
     /// Returns the first `packets` packets of the super-packet, which has more of them. They request no ACK and no
@@ -102,7 +110,7 @@ impl<'a> Packet<'a> {
         let mtu = Mtu::of_longest_packet(size.longest).ok_or(DropReason::BadLength)?;
         let len = low_u32(usize_as_u64(packet.payload_len()));
         let position = packet.opcode().position();
-        let valid = (2..=MAX_COALESCED_PACKETS).contains(&size.packets)
+        let valid = (1..=MAX_COALESCED_PACKETS).contains(&size.packets)
             && mtu.allows_super_packet(position, size.packets, len);
         match valid {
             true => Ok((packet.as_super_packet(size.packets), mtu)),
