@@ -371,7 +371,8 @@ impl Path {
 }
 
 /// Returns whether it is faster to send the packets of `desc` as a super-packet than in a GSO list. A list can have
-/// single packets of many messages. But the rest of a long message follows a super-packet, and nothing to be listed with.
+/// single packets of many messages. But the rest of a long message follows a super-packet, and nothing to be listed
+/// with.
 fn pays_unsplit(desc: &TxDesc) -> bool {
     desc.packets > 1 || (desc.continues_message() && desc.length >= MIN_UNSPLIT_BYTES)
 }

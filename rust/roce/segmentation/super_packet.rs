@@ -49,8 +49,8 @@ impl TxDesc {
         !self.headers.opcode().starts_message()
     }
 
-    /// Returns the length of the longest packet after splitting, from its BTH to its ICRC, inclusive; at least that of a
-    /// packet with a full payload and no extension header.
+    /// Returns the length of the longest packet after splitting, from its BTH to its ICRC, inclusive; at least that
+    /// of a packet with a full payload and no extension header.
     #[must_use]
     pub fn longest_packet(&self, mtu: Mtu) -> usize {
         let opcode = self.headers.opcode();
