@@ -19,7 +19,7 @@ use super::{
 use crate::{
     psn::Psn,
     segmentation::{
-        gso::MAX_COALESCED_PACKETS,
+        super_packet::max_unsplit_packets,
         tx_desc::{
             BurstLimit,
             SlotIndex,
@@ -101,7 +101,7 @@ pub struct RequestBurst<'a, S> {
     mode: AckRequestMode,
 }
 
-impl<S> RequestBurst<'_, S> {
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> RequestBurst<'_, S> {
     /// Combines up to `max_packets` packets into one super-packet.
     #[must_use]
     pub fn coalescing(self, max_packets: u32) -> Self {
@@ -116,7 +116,7 @@ impl<S> RequestBurst<'_, S> {
     #[must_use]
     pub fn for_super_packets(self) -> Self {
         Self {
-            max_packets: MAX_COALESCED_PACKETS,
+            max_packets: max_unsplit_packets(self.requester.window.mtu()),
             ends_at_ack_request: true,
             ..self
         }

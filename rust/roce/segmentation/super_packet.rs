@@ -42,6 +42,17 @@ pub struct SuperPacketSize {
     pub longest: usize,
 }
 
+/// Maximum payload of an unsplit super-packet: the limit of the IPv4 total length, with room for headers.
+const MAX_UNSPLIT_BYTES: u32 = 60 << 10;
+
+/// Returns the maximum number of packets of an unsplit super-packet.
+#[inline]
+#[must_use]
+pub fn max_unsplit_packets(mtu: Mtu) -> u32 {
+    let full = MAX_UNSPLIT_BYTES.wrapping_shr(mtu.shift());
+    full.min(MAX_COALESCED_PACKETS)
+}
+
 impl TxDesc {
     /// Returns whether the first packet is not the first of its message.
     #[must_use]

@@ -72,7 +72,7 @@ use roce::{
         }, //
     },
     segmentation::{
-        gso::MAX_COALESCED_PACKETS,
+        super_packet::max_unsplit_packets,
         mtu::Mtu,
         tx_desc::{
             TxDesc,
@@ -301,7 +301,7 @@ impl RcRecvEngine {
         for desc in self
             .responder
             .burst(TX_BURST_LIMIT)
-            .coalescing(MAX_COALESCED_PACKETS)
+            .coalescing(max_unsplit_packets(mtu))
         {
             self.responded_on_wire = true;
             // Only read responses count as in flight: an acknowledgement is no longer than its request.
