@@ -156,6 +156,7 @@ bool ferroce_helper_skb_forget_gso(struct sk_buff *skb);
 void *ferroce_helper_skb_destructor_arg(const struct sk_buff *skb);
 struct net_device *ferroce_helper_skb_dev(const struct sk_buff *skb);
 int ferroce_helper_skb_iif(const struct sk_buff *skb);
+const void *ferroce_helper_skb_frag(const struct sk_buff *skb, u32 index, u32 *len);
 u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb);
 const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb);
 u16 ferroce_helper_skb_packets(const struct sk_buff *skb);

@@ -94,6 +94,17 @@ int ferroce_helper_skb_iif(const struct sk_buff *skb)
 	return skb->skb_iif;
 }
 
+/* Returns the address of a page fragment of the skb and its length. NULL if there is none with this index. */
+const void *ferroce_helper_skb_frag(const struct sk_buff *skb, u32 index, u32 *len)
+{
+	const skb_frag_t *frag = &skb_shinfo(skb)->frags[index];
+
+	if (index >= skb_shinfo(skb)->nr_frags)
+		return NULL;
+	*len = skb_frag_size(frag);
+	return skb_frag_address_safe(frag);
+}
+
 u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb)
 {
 	return skb_shinfo(skb)->gso_size;

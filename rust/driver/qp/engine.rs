@@ -37,10 +37,17 @@ use roce::{
     wr::Completion, //
 };
 
-/// Budget of one engine run for transmission: two super-packets, or as many packets.
+/// Budget of one run of an RC engine for transmission: two super-packets, or as many packets.
 pub(crate) const TX_BURST_LIMIT: BurstLimit = BurstLimit {
     bytes: 128 << 10,
     packets: 128,
+};
+
+/// Budget of one run of another engine for transmission. The packets fit in one GSO list: it has at most 64 packets and
+/// 64 KiB, and the 4 KiB above `bytes` leave room for headers.
+pub(crate) const TX_LIST_LIMIT: BurstLimit = BurstLimit {
+    bytes: 60 << 10,
+    packets: 64,
 };
 
 /// Budget of one engine run, for each of these by itself: received packets, posted and local requests, completions,

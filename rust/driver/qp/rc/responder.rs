@@ -72,8 +72,8 @@ use roce::{
         }, //
     },
     segmentation::{
-        super_packet::max_unsplit_packets,
         mtu::Mtu,
+        super_packet::max_unsplit_packets,
         tx_desc::{
             TxDesc,
             TxPayload, //
@@ -87,9 +87,9 @@ use roce::{
 /// respond to a few READs.
 const YIELD_AFTER_RUNS: u32 = 128;
 
-/// Limit of the memory of read responses in flight in the local stack: about ten bursts. One more burst may
+/// Limit of the memory of read responses in flight in the local stack: about four bursts. One more burst may
 /// exceed it.
-const MAX_INFLIGHT_BYTES: i64 = 640 << 10;
+const MAX_INFLIGHT_BYTES: i64 = 512 << 10;
 
 /// Time without freed buffers after which they may be stuck. A burst leaves an otherwise idle interface of 10
 /// Mbit/s in this time.

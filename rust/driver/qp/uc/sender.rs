@@ -18,7 +18,7 @@ use crate::{
             Engine,
             SendEngine,
             RUN_BUDGET,
-            TX_BURST_LIMIT, //
+            TX_LIST_LIMIT, //
         },
         run::QpRun,
         tx::{
@@ -100,7 +100,7 @@ impl UcSendEngine {
 
     /// Sends or flushes posted requests, up to the budget. Returns whether there may be more.
     fn process(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
-        let mut limit = TX_BURST_LIMIT;
+        let mut limit = TX_LIST_LIMIT;
         for _ in 0..RUN_BUDGET {
             if !self.sender.is_busy() && !self.fetch(qp) {
                 return More::No;

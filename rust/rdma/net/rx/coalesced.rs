@@ -6,6 +6,7 @@
 //! first packet, as if the payload of the others followed that of the first.
 
 use crate::{
+    bindings,
     mm::memory::Memory,
     net::rx::packet::RxPacket, //
 };
@@ -110,6 +111,7 @@ impl<'a> CoalescedPackets<'a> {
             packet: self.first,
             at: offset,
             left: self.layout.start.saturating_add(self.layout.per_packet),
+            contiguous: None,
             layout: self.layout,
         };
         cursor.left = match cursor.left.checked_sub(offset) {
@@ -121,12 +123,17 @@ impl<'a> CoalescedPackets<'a> {
 }
 
 /// A position in the payload of [`CoalescedPackets`].
+///
+/// # Invariants
+///
+/// `contiguous` is `None`, or bytes of `packet` from `at` on.
 pub(crate) struct PayloadCursor<'a> {
     packet: RxPacket<'a>,
     /// Offset in the packet.
     at: usize,
     /// Payload bytes of the packet from `at` on.
     left: usize,
+    contiguous: Option<(*const u8, usize)>,
     layout: PayloadLayout,
 }
 
@@ -161,13 +168,30 @@ impl PayloadCursor<'_> {
         // Terminates: each iteration but the first advances to the next packet.
         while len != 0 {
             if self.left == 0 {
+                // INVARIANT: A super-packet has no next packet, so that nothing is contiguous.
                 self.packet = self.packet.next().ok_or(EFAULT)?;
                 (self.at, self.left) = (self.layout.skip, self.layout.per_packet);
             }
+            // INVARIANT: The bytes are at `at`.
+            let contiguous = self.contiguous.or_else(|| self.packet.contiguous(self.at));
             let part = len.min(self.left);
-            // SAFETY: By the function's contract `to` is writable for `len` bytes, and `part` is at most
-            // `len`.
-            unsafe { self.packet.copy_raw(self.at, to, part)? };
+            let part = match contiguous {
+                None => {
+                    // SAFETY: By the function's contract `to` is writable for `len` bytes, and `part` is at most `len`.
+                    unsafe { self.packet.copy_raw(self.at, to, part)? };
+                    part
+                }
+                Some((from, available)) => {
+                    let part = part.min(available);
+                    // SAFETY: As above. By the type invariant the packet has `available` bytes at `from`. C copies,
+                    // so a concurrent access by a process is no data race in Rust.
+                    unsafe { bindings::ferroce_helper_memcpy(to.cast(), from.cast(), part) };
+                    // INVARIANT: The rest follows.
+                    let rest = (from.wrapping_add(part), available.wrapping_sub(part));
+                    self.contiguous = Some(rest).filter(|(_, left)| *left != 0);
+                    part
+                }
+            };
             to = to.wrapping_add(part);
             len = len.wrapping_sub(part);
             self.at = self.at.wrapping_add(part);

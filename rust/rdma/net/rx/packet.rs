@@ -168,6 +168,34 @@ impl<'a> RxPacket<'a> {
         to_result(unsafe { bindings::skb_copy_bits(self.raw, offset, to.cast(), len) })
     }
 
+    /// Returns where the bytes at `offset` of the payload of a super-packet are, and how many of them are contiguous.
+    /// `None` for another packet, whose bytes only C finds.
+    pub(super) fn contiguous(&self, offset: usize) -> Option<(*const u8, usize)> {
+        if !self.skb.rx_cb().is_super_packet {
+            return None;
+        }
+        // SAFETY: The skb is valid by the type invariant, and does not change while it is borrowed.
+        let fields = unsafe { &*self.raw };
+        // CAST: `u32` to `usize`, which has 64 bits.
+        let linear = fields.len.wrapping_sub(fields.data_len) as usize;
+        let mut at = self.base.checked_add(offset)?.checked_sub(linear)?;
+        let (mut index, mut len) = (0, 0);
+        // Terminates: an skb has few fragments.
+        loop {
+            // SAFETY: As above. C checks the index.
+            let start = unsafe { bindings::ferroce_helper_skb_frag(self.raw, index, &mut len) };
+            let start: *const u8 = start.cast();
+            if start.is_null() {
+                return None;
+            }
+            match (len as usize).checked_sub(at) {
+                Some(left @ 1..) => return Some((start.wrapping_add(at), left)),
+                _ => at = at.wrapping_sub(len as usize),
+            }
+            index = index.wrapping_add(1);
+        }
+    }
+
     /// Continues CRC-32 `crc` over `len` bytes at `offset` of the payload, or over as many as there are. See
     /// [`crc32_le`](crate::util::crc32::crc32_le).
     pub fn crc32(&self, offset: usize, len: usize, mut crc: u32) -> u32 {

@@ -140,13 +140,6 @@ impl PageRing {
         }
     }
 
-    /// Returns the current page, and the offset of the last `len` used bytes.
-    #[inline]
-    pub(super) fn used(&self, len: u32) -> Option<(*mut bindings::page, u32)> {
-        let page = self.pages.get(self.current)?;
-        Some((page.page, page.offset.checked_sub(len)?))
-    }
-
     /// Goes on to the next page: one that is not referred to any more, or a new one.
     ///
     /// # Errors

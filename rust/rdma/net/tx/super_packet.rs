@@ -52,12 +52,27 @@ const MAX_PAYLOAD_BYTES: usize = u16::MAX as usize - 20 - 8;
 /// # Invariants
 ///
 /// - The skb is valid and owned. Its linear part is empty, with [`HEADROOM`] and [`MAX_HEADERS_LEN`] bytes in front.
-/// - The last `pending` used bytes of the current page are payload that the skb does not have yet.
+/// - The first `pending` free bytes of the current page are payload that the skb does not have yet. `room` is what
+///   follows them, or empty; nothing else uses it.
 pub struct SuperPacket<'a> {
     skb: OwnedSkb,
     pages: PageLease<'a>,
-    pending: u32,
+    room: Room,
+    pending: usize,
     payload_bytes: usize,
+}
+
+/// Free bytes of a page.
+struct Room {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Room {
+    const NONE: Self = Self {
+        start: ptr::null_mut(),
+        len: 0,
+    };
 }
 
 /// The headers of a super-packet.
@@ -105,6 +120,7 @@ impl<'a> SuperPacket<'a> {
         Some(Self {
             skb,
             pages: pool.lease(),
+            room: Room::NONE,
             pending: 0,
             payload_bytes: 0,
         })
@@ -149,32 +165,54 @@ impl<'a> SuperPacket<'a> {
     /// # Safety
     ///
     /// `from` must be readable for `len` bytes. A process may write to them meanwhile.
+    #[inline]
     unsafe fn append_raw(&mut self, mut from: *const u8, mut len: usize) -> Result {
         // Terminates: each iteration copies some bytes, or goes on to a page that has room.
         while len != 0 {
-            let (page, offset, room) = self.pages.ring.room();
-            if room == 0 {
-                self.flush()?;
-                self.pages.ring.next_page()?;
+            if self.room.len == 0 {
+                self.next_page()?;
                 continue;
             }
-            // CAST: At most `room`. An offset in a page is small.
-            let part = len.min(room as usize);
-            // SAFETY: The page has `room` bytes at `offset` that nothing else uses; its reference is owned by the
-            // ring, and it is in the kernel's mapping, as it was allocated without `__GFP_HIGHMEM`. By the function's
-            // contract `from` is readable. C copies, so a concurrent write by a process is no data race in Rust.
+            let part = len.min(self.room.len);
+            // SAFETY: `room` is writable for its length, by the type invariant, and `from` is readable by the
+            // function's contract. C copies, so a concurrent write by a process is no data race in Rust.
             unsafe {
-                let to: *mut u8 = bindings::ferroce_helper_page_address(page).cast();
-                let to = to.add(offset as usize);
-                bindings::ferroce_helper_memcpy(to.cast(), from.cast(), part);
+                bindings::ferroce_helper_memcpy(self.room.start.cast(), from.cast(), part);
                 from = from.add(part);
+                self.room.start = self.room.start.add(part);
             }
             // INVARIANT: The bytes were written, and are pending.
-            self.pages.ring.advance(part as u32);
-            self.pending = self.pending.wrapping_add(part as u32);
+            self.room.len = self.room.len.wrapping_sub(part);
+            self.pending = self.pending.wrapping_add(part);
             self.payload_bytes = self.payload_bytes.wrapping_add(part);
             len = len.wrapping_sub(part);
         }
+        Ok(())
+    }
+
+    /// Goes on to a page that has room: the current page of the ring at first, later the next one.
+    #[cold]
+    fn next_page(&mut self) -> Result {
+        self.flush()?;
+        let ring = &mut self.pages.ring;
+        let (mut page, mut offset, mut len) = ring.room();
+        if len == 0 {
+            ring.next_page()?;
+            (page, offset, len) = ring.room();
+        }
+        if len == 0 {
+            return Err(ENOMEM);
+        }
+        // INVARIANT: Nothing else uses the bytes from `offset` to the end of the page, and nothing is pending.
+        // SAFETY: The ring owns a reference to the page, which is in the kernel's mapping, as it was allocated without
+        // `__GFP_HIGHMEM`. CAST: `u32` to `usize`, which has 64 bits.
+        self.room = unsafe {
+            let start: *mut u8 = bindings::ferroce_helper_page_address(page).cast();
+            Room {
+                start: start.add(offset as usize),
+                len: len as usize,
+            }
+        };
         Ok(())
     }
 
@@ -184,10 +222,15 @@ impl<'a> SuperPacket<'a> {
     ///
     /// `ENOSPC`: the skb has no room for another page.
     fn flush(&mut self) -> Result {
-        let len = core::mem::take(&mut self.pending);
-        let Some((page, start)) = self.pages.ring.used(len).filter(|_| len != 0) else {
+        // CAST: At most the length of a page.
+        let len = core::mem::take(&mut self.pending) as u32;
+        // INVARIANT: There is no room until `next_page`: the ring counts the bytes as used.
+        self.room = Room::NONE;
+        if len == 0 {
             return Ok(());
-        };
+        }
+        let (page, start, _) = self.pages.ring.room();
+        self.pages.ring.advance(len);
         // CAST: Offsets in a page are small.
         // SAFETY: The skb is owned. The page is referenced by the ring, and C takes another reference.
         to_result(unsafe {
