@@ -41,8 +41,8 @@ BYTE, HALF, WORD, MASK, UNLESS, RETURN = 0x30, 0x28, 0x20, 0x54, 0x15, 0x06
 SO_ATTACH_FILTER, WHOLE = 26, 1 << 20
 # Offsets in a frame of IPv4 without options: EtherType, protocol, port, opcode, QPN, PSN.
 KIND, PROTOCOL, TO_PORT, OPCODE, TO_PAIR, ITS_PSN = 12, 23, 36, 42, 46, 50
-# A full response packet behind the other headers. The first and the last have an AETH of four bytes in addition.
-PACKET = f.BTH + 1024 + f.ICRC
+# Payload of a full response packet.
+PAYLOAD = 1024
 
 
 def psn_of(frame):
@@ -71,12 +71,13 @@ class Ear:
         self.head = bytearray(64)
 
     def next(self, late):
-        """PSNs of the next packets. Many may arrive as one frame, which has the headers of the first."""
+        """PSNs of the next packets. Many may arrive as one frame, with the headers of the first only, or of all. All
+        headers and ICRCs of a frame are shorter than a packet."""
         self.socket.settimeout(max(0.1, late - time.monotonic()))
         length = self.socket.recv_into(self.head, flags=socket.MSG_TRUNC)
         opcode, first = self.head[OPCODE], psn_of(self.head)
         true(f.READ_FIRST <= opcode <= f.READ_LAST, f"answered with opcode {opcode:#x}, {bytes(self.head[54:58])}")
-        return range(first, first + (length - OPCODE) // PACKET)
+        return range(first, first + (length - OPCODE - f.BTH) // PAYLOAD)
 
     def close(self):
         """Closes the socket."""

@@ -70,7 +70,7 @@ use roce::{
 /// "Don't fragment" in the flags of an IPv4 header.
 const DONT_FRAGMENT: u16 = 0x4000;
 
-/// A single packet with less payload is sent as a packet.
+/// The rest of a message is sent as a packet if it has less payload.
 const MIN_UNSPLIT_BYTES: u32 = 1024;
 
 /// Path to one peer.
@@ -93,6 +93,8 @@ pub(crate) struct Path {
     route: Option<Route>,
     /// Finished packets that wait for more.
     gso_list: Option<GsoList>,
+    /// Whether a super-packet was sent last.
+    follows_super_packet: bool,
     /// Counts packets until their buffers are freed.
     tx_inflight: Option<Arc<TxInflight>>,
     /// Whether lists transmitted from now on count in `tx_inflight`.
@@ -154,6 +156,7 @@ impl Path {
             masked,
             route: None,
             gso_list: None,
+            follows_super_packet: false,
             tx_inflight: None,
             counted: true,
             congested: false,
@@ -229,6 +232,7 @@ impl Path {
     /// current IPv4 identification. The packet waits in the GSO list for further packets, until the list is full or
     /// [`Path::transmit_pending`] is called.
     pub(crate) fn send(&mut self, (port, traffic): (&Port, &EngineTraffic), tx_packet: TxPacket) {
+        self.follows_super_packet = false;
         let ports = (self.source_port, ROCE_UDP_PORT);
         let ip = self.ip_header();
         let sealed = tx_packet.finish().and_then(|skb| skb.seal(&ip, ports));
@@ -263,7 +267,10 @@ impl Path {
     ) -> Option<SuperPacket<'a>> {
         // CAST: `u32` to `usize`, which has 64 bits.
         let fits = SuperPacket::fits(desc.length as usize);
-        if !pays_unsplit(desc) || !fits || verifies_always() {
+        // A list can have single packets of many messages. But the rest of a long message is sent alone anyway.
+        let is_rest = self.follows_super_packet && desc.length >= MIN_UNSPLIT_BYTES;
+        let pays = desc.packets > 1 || (is_rest && desc.continues_message());
+        if !pays || !fits || verifies_always() {
             return None;
         }
         let ip_and_udp = self.masked.as_bytes().len();
@@ -309,6 +316,7 @@ impl Path {
             _ => Xmit::Lost,
         };
         self.count((port, traffic), (packets, desc.wire_len(mtu)), sent);
+        self.follows_super_packet = true;
     }
 
     /// Counts packets that were passed to the stack, and their bytes of UDP payload.
@@ -342,6 +350,7 @@ impl Path {
     /// Passes the GSO list to the stack, if there is one. The engine calls it after each burst, because nothing else
     /// transmits a list that is not full.
     pub(crate) fn transmit_pending(&mut self, (port, traffic): (&Port, &EngineTraffic)) {
+        self.follows_super_packet = false;
         let Some(gso_list) = self.gso_list.take() else {
             return;
         };
@@ -368,13 +377,6 @@ impl Path {
         }
         self.route.as_ref()
     }
-}
-
-/// Returns whether it is faster to send the packets of `desc` as a super-packet than in a GSO list. A list can have
-/// single packets of many messages. But the rest of a long message follows a super-packet, and nothing to be listed
-/// with.
-fn pays_unsplit(desc: &TxDesc) -> bool {
-    desc.packets > 1 || (desc.continues_message() && desc.length >= MIN_UNSPLIT_BYTES)
 }
 
 /// Returns whether packets may be sent. The source address does not identify the QP that has sent a packet on this
