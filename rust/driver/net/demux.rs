@@ -184,8 +184,7 @@ impl Demux {
         let (opcode, number) = Packet::destination(bth)?;
         // Packets in an inbox are not charged to a socket, so their length is limited. Only connected QPs send
         // super-packets.
-        let is_super_packet = skb.super_packet_size().is_some();
-        if match is_super_packet {
+        if match skb.is_super_packet() {
             true => opcode.service() == Service::Ud,
             false => packet.udp_payload_len() > MAX_PACKET_LEN,
         } {

@@ -260,17 +260,29 @@ impl Path {
 
     /// Starts a buffer for the packets of `desc`. `None` if they must be sent as packets: there is only one, the
     /// route does not take super-packets, every ICRC is to be verified, or there is no memory.
+    #[inline]
     pub(crate) fn super_packet<'a>(
         &mut self,
         port: &'a Port,
         (desc, mtu): (&TxDesc, Mtu),
     ) -> Option<SuperPacket<'a>> {
-        // CAST: `u32` to `usize`, which has 64 bits.
-        let fits = SuperPacket::fits(desc.length as usize);
         // A list can have single packets of many messages. But the rest of a long message is sent alone anyway.
         let is_rest = self.follows_super_packet && desc.length >= MIN_UNSPLIT_BYTES;
-        let pays = desc.packets > 1 || (is_rest && desc.continues_message());
-        if !pays || !fits || verifies_always() {
+        if desc.packets > 1 || (is_rest && desc.continues_message()) {
+            return self.begin_super_packet(port, (desc, mtu));
+        }
+        None
+    }
+
+    /// As [`Path::super_packet`], for enough packets. Not inlined, so that the code of a packet stays small.
+    #[inline(never)]
+    fn begin_super_packet<'a>(
+        &mut self,
+        port: &'a Port,
+        (desc, mtu): (&TxDesc, Mtu),
+    ) -> Option<SuperPacket<'a>> {
+        // CAST: `u32` to `usize`, which has 64 bits.
+        if !SuperPacket::fits(desc.length as usize) || verifies_always() {
             return None;
         }
         let ip_and_udp = self.masked.as_bytes().len();

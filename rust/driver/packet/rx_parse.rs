@@ -129,17 +129,14 @@ pub(crate) fn coalesce<'a>(
 /// Returns the length of the packets in bytes of UDP payload, as on the wire. `first` is the first packet.
 #[inline]
 pub(crate) fn wire_len(coalesced: &CoalescedPackets<'_>, first: &Packet<'_>) -> usize {
-    match super_packet_mtu(coalesced.first()) {
-        Some(mtu) => first.wire_len(mtu),
-        None => coalesced.udp_payload_len(),
+    let skb = coalesced.first().skb();
+    if !skb.is_super_packet() {
+        return coalesced.udp_payload_len();
     }
-}
-
-/// Returns the path MTU of a super-packet.
-#[inline]
-fn super_packet_mtu(rx: &RxPacket<'_>) -> Option<Mtu> {
-    let (_, longest) = rx.skb().super_packet_size()?;
-    Mtu::of_longest_packet(longest.into())
+    let mtu = skb
+        .super_packet_size()
+        .and_then(|(_, longest)| Mtu::of_longest_packet(longest.into()));
+    mtu.map_or(0, |mtu| first.wire_len(mtu))
 }
 
 /// Returns the headers of a packet, as bytes and parsed.
@@ -149,19 +146,24 @@ fn parse<'a>(
     header_copy: &'a mut HeaderCopy,
 ) -> Result<(&'a [u8], Packet<'a>), DropReason> {
     let headers: &[u8] = rx.peek(header_copy).map_err(|_| DropReason::TooShort)?;
-    let len = rx.udp_payload_len();
-    let packet = match rx.skb().super_packet_size() {
-        None => Packet::parse(headers, len)?,
-        Some((packets, longest)) => {
-            let size = SuperPacketSize {
-                len,
-                packets: packets.into(),
-                longest: longest.into(),
-            };
-            Packet::parse_super_packet(headers, size)?.0
-        }
+    let packet = match rx.skb().is_super_packet() {
+        true => parse_super_packet(rx, headers)?,
+        false => Packet::parse(headers, rx.udp_payload_len())?,
     };
     Ok((headers, packet))
+}
+
+/// Returns the super-packet with these headers. Not inlined, so that the code of a packet stays small.
+#[inline(never)]
+fn parse_super_packet<'a>(rx: &RxPacket<'_>, headers: &'a [u8]) -> Result<Packet<'a>, DropReason> {
+    let (packets, longest) = rx.skb().super_packet_size().ok_or(DropReason::BadLength)?;
+    let size = SuperPacketSize {
+        len: rx.udp_payload_len(),
+        packets: packets.into(),
+        longest: longest.into(),
+    };
+    let (packet, _) = Packet::parse_super_packet(headers, size)?;
+    Ok(packet)
 }
 
 /// Emits the tracepoint of a received packet.

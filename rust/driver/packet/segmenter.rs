@@ -74,6 +74,7 @@ enum Payload<'a> {
 
 impl<'a> Segmenter<'a> {
     /// Creates a segmenter that sends the packets of `desc` along `path`.
+    #[inline]
     pub(crate) fn new(
         path: &'a mut Path,
         port_and_traffic: (&'a Port, &'a EngineTraffic),

@@ -38,10 +38,10 @@ impl<'a> CoalescedPackets<'a> {
     /// Creates a sequence of one packet, or of those of a super-packet.
     #[inline]
     pub fn new(first: RxPacket<'a>) -> Self {
-        let packets = first
-            .skb()
-            .super_packet_size()
-            .map_or(1, |(packets, _)| packets);
+        let packets = match first.skb().is_super_packet() {
+            true => first.skb().packets(),
+            false => 1,
+        };
         Self {
             first,
             last: first,

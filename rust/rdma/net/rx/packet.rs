@@ -45,7 +45,7 @@ impl<'a> RxPacket<'a> {
         let size = unsafe { bindings::ferroce_helper_skb_gso_size(skb.as_raw()) };
         let len = match size {
             0 => skb.udp_payload_len(),
-            _ if skb.rx_cb().is_super_packet => skb.udp_payload_len(),
+            _ if skb.is_super_packet() => skb.udp_payload_len(),
             size => usize::from(size),
         };
         // INVARIANT: By the invariant of `RxSkb`.
@@ -62,7 +62,7 @@ impl<'a> RxPacket<'a> {
     #[inline]
     pub fn next(&self) -> Option<Self> {
         // The skb on its frag_list is not a packet.
-        if self.skb.rx_cb().is_super_packet {
+        if self.skb.is_super_packet() {
             return None;
         }
         // SAFETY: `raw` is valid by the type invariant. The helper returns null for an skb without GSO
@@ -170,10 +170,16 @@ impl<'a> RxPacket<'a> {
 
     /// Returns where the bytes at `offset` of the payload of a super-packet are, and how many of them are contiguous.
     /// `None` for another packet, whose bytes only C finds.
+    #[inline]
     pub(super) fn contiguous(&self, offset: usize) -> Option<(*const u8, usize)> {
-        if !self.skb.rx_cb().is_super_packet {
-            return None;
+        match self.skb.is_super_packet() {
+            true => self.find_contiguous(offset),
+            false => None,
         }
+    }
+
+    /// As [`RxPacket::contiguous`].
+    fn find_contiguous(&self, offset: usize) -> Option<(*const u8, usize)> {
         // SAFETY: The skb is valid by the type invariant, and does not change while it is borrowed.
         let fields = unsafe { &*self.raw };
         // CAST: `u32` to `usize`, which has 64 bits.

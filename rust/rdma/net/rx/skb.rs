@@ -138,11 +138,16 @@ impl RxSkb {
         unsafe { bindings::ferroce_helper_skb_packets(self.as_raw()) }
     }
 
+    /// Returns whether it is a super-packet.
+    #[inline]
+    pub fn is_super_packet(&self) -> bool {
+        self.rx_cb().is_super_packet
+    }
+
     /// Returns the number of packets of a super-packet, and the length of the longest one in bytes of UDP payload.
     /// `None` if it is another packet, or a list.
-    #[inline]
     pub fn super_packet_size(&self) -> Option<(u16, u16)> {
-        if !self.rx_cb().is_super_packet {
+        if !self.is_super_packet() {
             return None;
         }
         // SAFETY: The skb is valid by the type invariant.
@@ -158,7 +163,7 @@ impl RxSkb {
     /// - `EINVAL`: it is no super-packet that `S` can split.
     /// - `ENOMEM`.
     pub fn split<S: Splitter>(self) -> Result<SplitPackets> {
-        if !self.rx_cb().is_super_packet {
+        if !self.is_super_packet() {
             return Err(EINVAL);
         }
         let ip_and_udp_len = self.ip_and_udp_header().len();

@@ -236,6 +236,7 @@ pub(super) unsafe fn push_headers(
 /// # Safety
 ///
 /// `skb` must be valid and owned, with room for the bytes in front of its data.
+#[inline]
 pub(super) unsafe fn push(skb: *mut bindings::sk_buff, bytes: &[u8]) {
     // SAFETY: By the function's contract there is room. `skb_push` returns the start of as many writable bytes. CAST:
     // The length of a header.
