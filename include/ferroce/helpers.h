@@ -77,6 +77,7 @@ struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie);
 bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst);
 bool ferroce_helper_dst_is_local(const struct dst_entry *dst);
 bool ferroce_helper_dst_transforms(const struct dst_entry *dst);
+bool ferroce_helper_dst_takes_fragments(const struct dst_entry *dst);
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst);
 struct in_device *ferroce_helper_in_dev_get(const struct net_device *dev);
 int ferroce_helper_in_dev_join(struct in_device *in_dev, __be32 group);

@@ -82,7 +82,8 @@ module! {
 
 /// The loaded module. Fields drop in this order: `_link` refuses new devices and unregisters those that exist; then
 /// the notifiers of netdevs and namespaces go (`_namespaces` also waits for sysfs readers of a namespace that ends);
-/// `_rest` waits for what is still in flight; last, nothing splits super-packets any more.
+/// `_rest` waits for what is still in flight. `_splitter` goes last, as the stack may still have super-packets to
+/// split.
 struct FerroceModule {
     _link: Registration<Ferroce>,
     _events: Notifier<ModuleState>,

@@ -45,6 +45,15 @@ bool ferroce_helper_dst_transforms(const struct dst_entry *dst)
 	return dst_xfrm(dst);
 }
 
+/*
+ * Returns whether the netdev of the route takes page fragments in tunnels; otherwise the stack copies a super-packet to
+ * one buffer of up to 64 KiB. The caller holds the RCU read lock.
+ */
+bool ferroce_helper_dst_takes_fragments(const struct dst_entry *dst)
+{
+	return dst_dev_rcu(dst)->hw_enc_features & NETIF_F_SG;
+}
+
 u32 ferroce_helper_dst_mtu(const struct dst_entry *dst)
 {
 	return dst_mtu(dst);

@@ -36,7 +36,7 @@ u32 ferroce_helper_rt_tos2priority(u8 tos)
 	return rt_tos2priority(tos);
 }
 
-/* Appends bytes of a page to the skb, with a new reference to the page. Returns -EMSGSIZE if the skb has no room. */
+/* Appends bytes of a page to the skb, which then refers to the page. Returns -EMSGSIZE if the skb has no room. */
 int ferroce_helper_skb_append_page(struct sk_buff *skb, struct page *page, int offset, int len)
 {
 	int error = skb_append_pagefrags(skb, page, offset, len, MAX_SKB_FRAGS);
@@ -140,12 +140,12 @@ bool ferroce_helper_skb_is_super_packet(const struct sk_buff *skb, __be16 protoc
 	       skb->inner_protocol == protocol;
 }
 
-/* Passes the destructor of the skb on the frag_list of from to another skb, unless a clone of from shares it. */
+/* Passes the destructor of the skb on the frag_list of from to another skb, unless another skb shares it. */
 void ferroce_helper_skb_move_destructor(struct sk_buff *from, struct sk_buff *to)
 {
 	struct sk_buff *counted = skb_shinfo(from)->frag_list;
 
-	if (!counted || skb_cloned(from))
+	if (!counted || skb_cloned(from) || skb_shared(counted))
 		return;
 	swap(counted->destructor, to->destructor);
 	skb_shinfo(to)->destructor_arg = skb_shinfo(counted)->destructor_arg;

@@ -6,8 +6,8 @@
 //! `PacketSplitter` -> [`TxPacket`](tx_packet::TxPacket) -> `TxSkb` -> `IpPacket` -> `GsoList`.
 //!
 //! - [`rx_parse`]: a received packet, or several coalesced ones.
-//! - [`segmenter`]: takes the payload of a super-packet, and splits it where the route does not take it unsplit.
-//!   [`tx_packet`]: one packet under construction. [`roce_splitter`]: splits a super-packet later.
+//! - [`segmenter`]: sends a super-packet, unsplit or as packets. [`tx_packet`]: one packet under construction.
+//!   [`roce_splitter`]: splits a super-packet later.
 //! - [`path`]: addresses and route to a peer, and the GSO list that is being filled.
 //!
 //! May use `limits`, `abi`, `mem`, `queue` and `port`.

@@ -93,6 +93,8 @@ pub(crate) struct Path {
     route: Option<Route>,
     /// Finished packets that wait for more.
     gso_list: Option<GsoList>,
+    /// Whether super-packets may be sent unsplit.
+    unsplit: bool,
     /// Whether a super-packet was sent last.
     follows_super_packet: bool,
     /// Counts packets until their buffers are freed.
@@ -156,6 +158,7 @@ impl Path {
             masked,
             route: None,
             gso_list: None,
+            unsplit: true,
             follows_super_packet: false,
             tx_inflight: None,
             counted: true,
@@ -183,6 +186,11 @@ impl Path {
     /// a large part of the cost.
     pub(crate) fn set_counted(&mut self, counted: bool) {
         self.counted = counted;
+    }
+
+    /// Sets whether super-packets may be sent unsplit from now on.
+    pub(crate) fn set_unsplit(&mut self, unsplit: bool) {
+        self.unsplit = unsplit;
     }
 
     /// Returns whether the stack has dropped packets or reported congestion since the last call. The send engine calls
@@ -282,7 +290,7 @@ impl Path {
         (desc, mtu): (&TxDesc, Mtu),
     ) -> Option<SuperPacket<'a>> {
         // CAST: `u32` to `usize`, which has 64 bits.
-        if !SuperPacket::fits(desc.length as usize) || verifies_always() {
+        if !self.unsplit || !SuperPacket::fits(desc.length as usize) || verifies_always() {
             return None;
         }
         let ip_and_udp = self.masked.as_bytes().len();

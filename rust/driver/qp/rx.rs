@@ -27,6 +27,7 @@ use crate::{
         rq::RecvQueue, //
     }, //
 };
+use kernel::prelude::*;
 use rdma::{
     net::rx::{
         coalesced::CoalescedPackets,
@@ -157,9 +158,12 @@ fn split_buffer(qp: &QpRun<'_>, inbox: &SkbQueue, skb: RxSkb) {
     let packets = skb.packets();
     match skb.split::<RoceSplitter>() {
         Ok(split) => inbox.push_front_all(split),
-        Err(_) => {
-            let counters = qp.port().counters();
-            counters.dropped_all(DropReason::NoMemory, packets);
+        Err(error) => {
+            let reason = match error == ENOMEM {
+                true => DropReason::NoMemory,
+                false => DropReason::BadLength,
+            };
+            qp.port().counters().dropped_all(reason, packets);
         }
     }
 }

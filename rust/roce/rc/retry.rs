@@ -191,6 +191,12 @@ impl Retry {
         self.on_loss()
     }
 
+    /// Returns whether the ACK timeout has expired since the last progress.
+    #[inline]
+    pub(super) fn has_timed_out(&self) -> bool {
+        self.doublings != 0
+    }
+
     /// A later response shows that one is missing. Returns whether to act: only once until the next
     /// progress, because every later response shows the same gap.
     pub(super) fn on_gap(&mut self) -> bool {

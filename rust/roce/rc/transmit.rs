@@ -177,6 +177,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.in_flight()
     }
 
+    /// Returns whether the ACK timeout has expired since the peer last acknowledged new packets.
+    #[inline]
+    #[must_use]
+    pub fn has_timed_out(&self) -> bool {
+        self.retry.has_timed_out()
+    }
+
     /// Goes back to the oldest unacknowledged packet and plans all packets from there again, without
     /// counting a retry. For planned packets that were not sent or did not reach the peer.
     pub fn rewind(&mut self) {

@@ -100,7 +100,7 @@ impl TxDesc {
 }
 
 impl Packet<'_> {
-    /// Splits the super-packet into packets. The payload of a packet of a message has at most 2^31 bytes.
+    /// Splits the super-packet into packets.
     #[must_use]
     pub fn split(&self, mtu: Mtu) -> PacketSplitter {
         let length = low_u32(usize_as_u64(self.payload_len()));

@@ -185,6 +185,8 @@ impl RcSendEngine {
             return;
         };
         self.on_wire = true;
+        // Something on the way may drop super-packets, such as an MPLS or SRv6 tunnel of a router.
+        path.set_unsplit(!self.requester.has_timed_out());
         let mut unsent_request = None;
         let mtu = self.requester.path_mtu();
         // Each item counts as sent; `unsend` takes it back. To a local peer every message requests an ACK, see

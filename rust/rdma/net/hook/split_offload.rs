@@ -10,6 +10,7 @@ use crate::{
     net::{
         super_packet::{
             format::Splitter,
+            is_super_packet,
             protocol,
             split::{
                 split,
@@ -81,11 +82,17 @@ impl<S> Drop for SplitOffload<S> {
 ///
 /// # Safety
 ///
-/// Only C may call this, with a super-packet whose data begins after the UDP header.
+/// Only C may call this, with a GSO skb; if it is a super-packet, its data begins after the UDP header.
 unsafe extern "C" fn gso_segment<S: Splitter, const IP_AND_UDP_LEN: usize>(
     skb: *mut bindings::sk_buff,
     _features: bindings::netdev_features_t,
 ) -> *mut bindings::sk_buff {
+    // A frame from anywhere may name the protocol in its EtherType.
+    //
+    // SAFETY: The skb is valid.
+    if unsafe { !is_super_packet(skb) } {
+        return EINVAL.to_ptr();
+    }
     // SAFETY: C is segmenting the skb, as the helper requires.
     let outer_len = unsafe { bindings::ferroce_helper_skb_tnl_header_len(skb) };
     let len = usize::try_from(outer_len).unwrap_or(0);
@@ -96,8 +103,8 @@ unsafe extern "C" fn gso_segment<S: Splitter, const IP_AND_UDP_LEN: usize>(
         len,
         ip_and_udp_len: IP_AND_UDP_LEN,
     };
-    // SAFETY: The skb is valid, and C has pulled `len` bytes of headers: those of the link, of IP and of UDP.
-    // Nothing inserts IP options or extension headers into a super-packet: what does splits it first.
+    // SAFETY: The skb is valid, and C has pulled `len` bytes of headers: those of the link, of IP and of UDP. If
+    // something has inserted IP options or extension headers, `S` refuses the super-packet.
     let chain = unsafe { split::<S>(skb, outer) };
     match chain {
         Ok(chain) => {

@@ -381,6 +381,7 @@ pub(super) struct RxCb {
     pub(super) in_total: bool,
     /// This module built the GSO list or super-packet. See [`RxSkb::is_local_gso`].
     pub(super) is_local: bool,
+    /// It is a super-packet. A packet that was split off has the same fields in the skb.
     pub(super) is_super_packet: bool,
 }
 

@@ -6,10 +6,11 @@
 //! packets, without trailers. To the stack the skb is a UDP tunnel with an inner protocol of this module
 //! ([`protocol`]) and GSO types that only software devices support together. A device that supports them takes the
 //! skb unsplit. For any other, the stack calls the splitter that is registered for the inner protocol, which makes
-//! the packets ([`split`]). UDP passes the skb unsplit to a socket of this module, which has asked for such skbs; for
-//! any other socket it splits it.
+//! the packets ([`split`]). UDP passes the skb unsplit to a socket of this module, which has asked for such skbs
+//! (`udp_allow_gso()`), and to one with `UDP_GRO`; for others it splits it. Packet sockets see it unsplit.
 //!
-//! No process and no device can create such an skb, so what arrives as one was built by this module and is unchanged.
+//! No process and no device can create such an skb. So what arrives as one was built by this module, and no link has
+//! carried it; only administrators of the namespaces on its way could change it.
 //!
 //! May use the base of `net`.
 

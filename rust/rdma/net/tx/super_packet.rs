@@ -40,7 +40,10 @@ use core::ptr;
 use kernel::{
     error::to_result,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        rcu,
+        Arc, //
+    }, //
 };
 
 /// Longest super-packet from its IP header on, in bytes, less the IP and UDP headers: the limit of the IPv4 total
@@ -92,12 +95,16 @@ pub struct SuperPacketHeader<'a> {
 impl Route {
     /// Returns whether super-packets with packets of at most `packet_len` bytes, from the IP header on, may be sent
     /// on the route. Not if the route transforms or encapsulates packets, as that would split them, nor on a local
-    /// one: the loopback device takes only lists.
+    /// one: the loopback device takes only lists. The netdev must take page fragments.
     #[inline]
     pub fn takes_super_packets(&self, packet_len: u32) -> bool {
-        // SAFETY: `dst` is valid by the type invariant.
-        let transforms = unsafe { bindings::ferroce_helper_dst_transforms(self.as_raw()) };
-        !transforms && !self.encapsulates() && !self.is_local() && packet_len <= self.mtu()
+        let _guard = rcu::read_lock();
+        // SAFETY: `dst` is valid by the type invariant, and RCU keeps its netdev.
+        let suitable = unsafe {
+            !bindings::ferroce_helper_dst_transforms(self.as_raw())
+                && bindings::ferroce_helper_dst_takes_fragments(self.as_raw())
+        };
+        suitable && !self.encapsulates() && !self.is_local() && packet_len <= self.mtu()
     }
 }
 
@@ -232,7 +239,7 @@ impl<'a> SuperPacket<'a> {
         let (page, start, _) = self.pages.ring.room();
         self.pages.ring.advance(len);
         // CAST: Offsets in a page are small.
-        // SAFETY: The skb is owned. The page is referenced by the ring, and C takes another reference.
+        // SAFETY: The skb is owned. The page is referenced by the ring, and the skb gets its own reference.
         to_result(unsafe {
             let (start, len) = (start as c_int, len as c_int);
             bindings::ferroce_helper_skb_append_page(self.skb.as_raw(), page, start, len)
@@ -255,17 +262,22 @@ impl<'a> SuperPacket<'a> {
             self.charge(tx_inflight);
         }
         let class = (header.ip.traffic_class, header.ip.priority);
+        let Self { skb, pages, .. } = self;
+        // The receiver may run in a softirq within `output`, and answer with a super-packet from the same pages.
+        drop(pages);
         // SAFETY: The skb has its headers, of the family of the route. It is given away.
-        unsafe { output(self.skb.into_raw(), route, class) }
+        unsafe { output(skb.into_raw(), route, class) }
     }
 
     /// Prepends the headers, and sets the fields of a super-packet.
     fn seal(&mut self, header: &SuperPacketHeader<'_>, payload_len: usize) -> Result {
         self.flush()?;
-        if header.headers.len() > MAX_HEADERS_LEN || payload_len > self.payload_bytes {
+        let skb = self.skb.as_raw();
+        // SAFETY: The skb is owned. CAST: `u32` to `usize`, which has 64 bits.
+        let appended = unsafe { (*skb).len as usize };
+        if header.headers.len() > MAX_HEADERS_LEN || payload_len > appended {
             return Err(EINVAL);
         }
-        let skb = self.skb.as_raw();
         let protocol = protocol(header.ip.addresses.is_v4()).to_be();
         // CAST: At most `payload_bytes`, which fits.
         // SAFETY: The skb is owned. By the type invariant it has room for all headers, and its payload is complete. The
