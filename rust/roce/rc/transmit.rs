@@ -19,6 +19,7 @@ use super::{
 use crate::{
     psn::Psn,
     segmentation::{
+        mtu::Mtu,
         super_packet::max_unsplit_packets,
         tx_desc::{
             BurstLimit,
@@ -92,6 +93,7 @@ pub struct RequestBurst<'a, S> {
     now: Instant,
     /// The flow limit does not change while packets are sent.
     flow: FlowLimit,
+    mtu: Mtu,
     limit: BurstLimit,
     first: bool,
     /// Most packets in one super-packet.
@@ -101,7 +103,7 @@ pub struct RequestBurst<'a, S> {
     mode: AckRequestMode,
 }
 
-impl<S: AsRef<[Slot]> + AsMut<[Slot]>> RequestBurst<'_, S> {
+impl<S> RequestBurst<'_, S> {
     /// Combines up to `max_packets` packets into one super-packet.
     #[must_use]
     pub fn coalescing(self, max_packets: u32) -> Self {
@@ -116,7 +118,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> RequestBurst<'_, S> {
     #[must_use]
     pub fn for_super_packets(self) -> Self {
         Self {
-            max_packets: max_unsplit_packets(self.requester.window.mtu()),
+            max_packets: max_unsplit_packets(self.mtu),
             ends_at_ack_request: true,
             ..self
         }
@@ -140,6 +142,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub fn burst(&mut self, now: Instant, limit: BurstLimit) -> RequestBurst<'_, S> {
         RequestBurst {
             flow: self.flow(),
+            mtu: self.window.mtu(),
             requester: self,
             now,
             limit,
@@ -473,7 +476,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for RequestBurst<'_, S> {
         if let Some(slot_index) = self.requester.unsupported_slot() {
             self.requester.abort(slot_index, WcStatus::LocQpOpErr);
         }
-        let room = self.limit.full_packets(self.requester.window.mtu());
+        let room = self.limit.full_packets(self.mtu);
         let mode = self.requester.ack_request_mode(self.mode, self.now);
         let max_packets = match self.ends_at_ack_request {
             true => self
