@@ -163,7 +163,7 @@ const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb);
 u16 ferroce_helper_skb_packets(const struct sk_buff *skb);
 unsigned int ferroce_helper_skb_pagelen(const struct sk_buff *skb);
 bool ferroce_helper_skb_is_list(const struct sk_buff *skb);
-bool ferroce_helper_skb_is_super_packet(const struct sk_buff *skb, __be16 protocol);
+__be16 ferroce_helper_skb_super_packet_protocol(const struct sk_buff *skb);
 void ferroce_helper_skb_move_destructor(struct sk_buff *from, struct sk_buff *to);
 void *ferroce_helper_skb_network_header(const struct sk_buff *skb);
 void ferroce_helper_skb_list_add(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb);

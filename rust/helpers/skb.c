@@ -133,11 +133,12 @@ bool ferroce_helper_skb_is_list(const struct sk_buff *skb)
 	return skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST);
 }
 
-/* Returns whether the skb is a super-packet with this inner protocol. */
-bool ferroce_helper_skb_is_super_packet(const struct sk_buff *skb, __be16 protocol)
+/* Returns the inner protocol of an skb with the GSO types of a super-packet, 0 for another skb. */
+__be16 ferroce_helper_skb_super_packet_protocol(const struct sk_buff *skb)
 {
-	return skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SUPER_PACKET) == SUPER_PACKET &&
-	       skb->inner_protocol == protocol;
+	if (!skb_is_gso(skb) || (skb_shinfo(skb)->gso_type & SUPER_PACKET) != SUPER_PACKET)
+		return 0;
+	return skb->inner_protocol;
 }
 
 /* Passes the destructor of the skb on the frag_list of from to another skb, unless another skb shares it. */

@@ -327,7 +327,7 @@ impl Path {
         // The packets have consecutive identifications.
         self.ipv4_id = self.ipv4_id.wrapping_add(packets).wrapping_sub(1);
         let guard = rcu::read_lock();
-        let tx_inflight = self.tx_inflight.as_ref().filter(|_| self.counted).cloned();
+        let tx_inflight = self.counted_in();
         let sent = match self.route(port, &guard) {
             // The route may have changed since the buffer was begun.
             Some(route) if route.takes_super_packets(0) => {
@@ -337,6 +337,11 @@ impl Path {
         };
         self.count((port, traffic), (packets, desc.wire_len(mtu)), sent);
         self.follows_super_packet = true;
+    }
+
+    /// Returns what counts the buffers that are transmitted now, if anything does.
+    fn counted_in(&self) -> Option<Arc<TxInflight>> {
+        self.tx_inflight.as_ref().filter(|_| self.counted).cloned()
     }
 
     /// Counts packets that were passed to the stack, and their bytes of UDP payload.
@@ -376,7 +381,7 @@ impl Path {
         };
         let (packets, bytes) = (gso_list.packets(), gso_list.payload_len());
         let guard = rcu::read_lock();
-        let tx_inflight = self.tx_inflight.as_ref().filter(|_| self.counted).cloned();
+        let tx_inflight = self.counted_in();
         let qpns = self.qpns;
         let sent = match self.route(port, &guard) {
             // Counts as sent, as if the receiver had dropped the packets: the sender must not learn the difference.

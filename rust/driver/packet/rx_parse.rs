@@ -129,13 +129,10 @@ pub(crate) fn coalesce<'a>(
 /// Returns the length of the packets in bytes of UDP payload, as on the wire. `first` is the first packet.
 #[inline]
 pub(crate) fn wire_len(coalesced: &CoalescedPackets<'_>, first: &Packet<'_>) -> usize {
-    let skb = coalesced.first().skb();
-    if !skb.is_super_packet() {
+    let Some((_, longest)) = coalesced.first().skb().super_packet_size() else {
         return coalesced.udp_payload_len();
-    }
-    let mtu = skb
-        .super_packet_size()
-        .and_then(|(_, longest)| Mtu::of_longest_packet(longest.into()));
+    };
+    let mtu = Mtu::of_longest_packet(longest.into());
     mtu.map_or(0, |mtu| first.wire_len(mtu))
 }
 
@@ -146,17 +143,21 @@ fn parse<'a>(
     header_copy: &'a mut HeaderCopy,
 ) -> Result<(&'a [u8], Packet<'a>), DropReason> {
     let headers: &[u8] = rx.peek(header_copy).map_err(|_| DropReason::TooShort)?;
-    let packet = match rx.skb().is_super_packet() {
-        true => parse_super_packet(rx, headers)?,
-        false => Packet::parse(headers, rx.udp_payload_len())?,
+    let packet = match rx.skb().super_packet_size() {
+        Some(size) => parse_super_packet(rx, headers, size)?,
+        None => Packet::parse(headers, rx.udp_payload_len())?,
     };
     Ok((headers, packet))
 }
 
-/// Returns the super-packet with these headers. Not inlined, so that the code of a packet stays small.
+/// Returns the super-packet with these headers, which has that many packets of that length at most. Not inlined, so
+/// that the code of a packet stays small.
 #[inline(never)]
-fn parse_super_packet<'a>(rx: &RxPacket<'_>, headers: &'a [u8]) -> Result<Packet<'a>, DropReason> {
-    let (packets, longest) = rx.skb().super_packet_size().ok_or(DropReason::BadLength)?;
+fn parse_super_packet<'a>(
+    rx: &RxPacket<'_>,
+    headers: &'a [u8],
+    (packets, longest): (u16, u16),
+) -> Result<Packet<'a>, DropReason> {
     let size = SuperPacketSize {
         len: rx.udp_payload_len(),
         packets: packets.into(),

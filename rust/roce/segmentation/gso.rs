@@ -127,7 +127,7 @@ fn wire_len(opcode: Opcode, (packets, length): (u32, u32), mtu: Mtu) -> usize {
 
 /// Returns the length in bytes of one packet from its BTH to its ICRC.
 #[inline]
-fn single_wire_len(opcode: Opcode, length: u32) -> usize {
+pub(super) fn single_wire_len(opcode: Opcode, length: u32) -> usize {
     let length = u32_as_usize(length);
     BTH_LEN
         .wrapping_add(ICRC_LEN)

@@ -17,14 +17,16 @@ use crate::{
         u32_as_usize,
         usize_as_u64, //
     },
-    segmentation::gso::MAX_COALESCED_PACKETS,
+    segmentation::gso::{
+        single_wire_len,
+        MAX_COALESCED_PACKETS, //
+    },
     status::DropReason,
     wire::{
         bth::{
             Bth,
             BTH_LEN, //
         },
-        emit::pad_len,
         icrc::ICRC_LEN,
         packet::Packet, //
     }, //
@@ -66,19 +68,13 @@ impl TxDesc {
     pub fn longest_packet(&self, mtu: Mtu) -> usize {
         let opcode = self.headers.opcode();
         let full = self.packets.saturating_sub(1).wrapping_mul(mtu.bytes());
-        let last = u32_as_usize(self.length.saturating_sub(full));
-        let packet_len = |starts, ends, payload: usize| {
+        let packet_len = |starts, ends, payload| {
             let opcode = opcode.of_part(starts, ends);
-            let extensions = opcode.map_or(0, |opcode| opcode.headers().len());
-            BTH_LEN
-                .wrapping_add(extensions)
-                .wrapping_add(payload)
-                .wrapping_add(pad_len(payload))
-                .wrapping_add(ICRC_LEN)
+            opcode.map_or(0, |opcode| single_wire_len(opcode, payload))
         };
+        let first = packet_len(true, self.packets == 1, self.length.min(mtu.bytes()));
+        let last = packet_len(self.packets == 1, true, self.length.saturating_sub(full));
         let full = u32_as_usize(mtu.bytes());
-        let first = packet_len(true, self.packets == 1, full.min(u32_as_usize(self.length)));
-        let last = packet_len(self.packets == 1, true, last);
         first
             .max(last)
             .max(BTH_LEN.wrapping_add(full).wrapping_add(ICRC_LEN))

@@ -13,7 +13,6 @@ use crate::{
         route::Addresses,
         super_packet::{
             format::Splitter,
-            is_super_packet,
             split::{
                 split,
                 OuterHeaders,
@@ -66,20 +65,19 @@ unsafe impl Send for RxSkb {}
 unsafe impl Sync for RxSkb {}
 
 impl RxSkb {
-    /// Takes over a packet from the `encap_rcv` callback of a UDP socket.
+    /// Takes over a packet from the `encap_rcv` callback of a UDP socket; `is_super_packet` says whether it is a
+    /// super-packet.
     ///
     /// # Safety
     ///
     /// `raw` must be valid, owned by the caller, and in the state in which UDP passes it to the callback.
-    pub(crate) unsafe fn from_encap(raw: *mut bindings::sk_buff) -> Self {
+    pub(crate) unsafe fn from_encap(raw: *mut bindings::sk_buff, is_super_packet: bool) -> Self {
         // SAFETY: By the function's contract the skb is valid and owned. C drops its route, socket and
         // netdev, which RCU keeps: the packet may be queued beyond the critical section.
         unsafe { bindings::ferroce_helper_skb_detach(raw) };
         // INVARIANT: IP and UDP have pulled and checked their headers, and no longer use `cb`.
         // SAFETY: A valid pointer is not null.
         let mut skb = Self(unsafe { NonNull::new_unchecked(raw) });
-        // SAFETY: The skb is valid.
-        let is_super_packet = unsafe { is_super_packet(raw) };
         skb.set_rx_cb(RxCb {
             next_packet: 0,
             in_total: false,
@@ -97,7 +95,7 @@ impl RxSkb {
     /// [`GsoList`](crate::net::tx::gso_list::GsoList) gives it.
     pub(in crate::net) unsafe fn from_gso(raw: *mut bindings::sk_buff, is_local: bool) -> Self {
         // SAFETY: By the function's contract, which includes that of `from_encap`.
-        let mut skb = unsafe { Self::from_encap(raw) };
+        let mut skb = unsafe { Self::from_encap(raw, false) };
         let rx_cb = skb.rx_cb();
         skb.set_rx_cb(RxCb { is_local, ..rx_cb });
         skb
@@ -146,6 +144,7 @@ impl RxSkb {
 
     /// Returns the number of packets of a super-packet, and the length of the longest one in bytes of UDP payload.
     /// `None` if it is another packet, or a list.
+    #[inline]
     pub fn super_packet_size(&self) -> Option<(u16, u16)> {
         if !self.is_super_packet() {
             return None;

@@ -40,8 +40,7 @@ pub(in crate::net) const fn protocol(v4: bool) -> u16 {
 /// `skb` must be valid.
 #[inline]
 pub(in crate::net) unsafe fn is_super_packet(skb: *const bindings::sk_buff) -> bool {
-    [IPV4_PROTOCOL, IPV6_PROTOCOL].into_iter().any(|protocol| {
-        // SAFETY: By the function's contract.
-        unsafe { bindings::ferroce_helper_skb_is_super_packet(skb, protocol.to_be()) }
-    })
+    // SAFETY: By the function's contract.
+    let protocol = unsafe { bindings::ferroce_helper_skb_super_packet_protocol(skb) };
+    matches!(u16::from_be(protocol), IPV4_PROTOCOL | IPV6_PROTOCOL)
 }
