@@ -11,6 +11,7 @@
 
 use crate::{
     net::mcast::Groups,
+    packet::gro::RoceGroPacket,
     port::{
         counters::Counters,
         state::{
@@ -334,6 +335,8 @@ impl NetnsRx {
 
 impl PacketReceiver for NetnsRx {
     const PORT: u16 = ROCE_UDP_PORT;
+
+    type Gro = RoceGroPacket;
 
     fn takes_gso(&self, first: &[u8; BTH_PEEK_LEN]) -> bool {
         // The datagrams of a GSO list may be for several QPs.

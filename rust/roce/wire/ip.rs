@@ -170,16 +170,17 @@ impl Masked {
         }
     }
 
-    /// Turns the headers of a coalesced packet, as received, into those of its segment `index`: the
-    /// stack keeps the headers of the first segment. `udp_payload_len` is the number of bytes of
-    /// the segment from its BTH to its ICRC, inclusive.
+    /// Turns the headers of a coalesced packet, as received, into those of one of its packets: the
+    /// stack keeps the headers of the first. `id_offset` is the difference of their IPv4
+    /// identifications, and `udp_payload_len` the number of bytes of the packet from its BTH to its
+    /// ICRC, inclusive.
     #[inline]
-    pub fn select_packet(&mut self, index: u16, udp_payload_len: usize) {
+    pub fn select_packet(&mut self, id_offset: u16, udp_payload_len: usize) {
         let first = match &self.0 {
             IpLayout::V4(v4) => v4.id.get(),
             IpLayout::V6(_) => 0,
         };
-        self.set_packet(first.wrapping_add(index), udp_payload_len);
+        self.set_packet(first.wrapping_add(id_offset), udp_payload_len);
     }
 
     /// Returns the masked bytes: 28 for IPv4, 48 for IPv6.

@@ -136,6 +136,14 @@ impl RxSkb {
         unsafe { bindings::ferroce_helper_skb_packets(self.as_raw()) }
     }
 
+    /// Returns whether the packets of a list have one IPv4 identification, as adapters send them. Otherwise each has
+    /// that of the one before, plus 1.
+    #[inline]
+    pub fn has_fixed_id(&self) -> bool {
+        // SAFETY: The skb is valid by the type invariant.
+        unsafe { bindings::ferroce_helper_skb_has_fixed_id(self.as_raw()) }
+    }
+
     /// Returns whether it is a super-packet.
     #[inline]
     pub fn is_super_packet(&self) -> bool {
