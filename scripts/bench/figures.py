@@ -196,7 +196,7 @@ RUNS = (
     bandwidth("read", 64 * KIB, "64 KiB", quick=True, paths=ALL, drivers=EVERY, tcp="bandwidth", memcpy=True),
     bandwidth("write", 64, "64 B", quick=True, drivers=EVERY),
     bandwidth("write", 64, "64 B", LIST, quick=True),
-    bandwidth("write", 64 * KIB, "64 KiB", LIST, quick=True, memcpy=True),
+    bandwidth("write", 64 * KIB, "64 KiB", LIST, quick=True, tcp="bandwidth", memcpy=True),
     latency("write", quick=True, paths=ALL, drivers=EVERY, tcp="latency"),
     several(16),
     cpu("write", 64 * KIB, "CPU time per GiB, 64 KiB writes", "per_gib", "s/GiB", quick=True, tcp="cpu"),
@@ -235,15 +235,14 @@ class Target:
 
 
 TARGETS = (
-    Target("write_bw_64kib", "mb", RXE, {DEVICE: 20, VETH: 8, STOCK: 5}),
-    Target("write_bw_64kib", "mb", TCP, {DEVICE: 4, VETH: 1.1}),
-    Target("write_bw_64kib", "mb", MEMCPY, {DEVICE: 0.4}),
-    Target("send_bw_64kib", "mb", RXE, {DEVICE: 15, VETH: 7}),
-    Target("read_bw_64kib", "mb", RXE, {DEVICE: 15, VETH: 7}),
-    Target("write_bw_64b", "rate", RXE, {DEVICE: 30, VETH: 10}),
-    Target("write_lat", "median", RXE, {DEVICE: 0.25, VETH: 0.5}),
-    Target("write_lat", "p999", RXE, {DEVICE: 0.05, VETH: 0.1}),
-    Target("write_bw_64kib_1000qp", "mb", "write_bw_64kib", {DEVICE: 0.9, VETH: 0.8}),
-    Target("write_bw_64kib_loss1", "mb", RXE, {VETH: 10}),
-    Target("write_cpu_per_gib", "per_gib", RXE, {DEVICE: 0.08, VETH: 0.2}),
+    *(
+        Target(f"{verb}_bw_64kib", "mb", TCP, {VETH: 1.25, VETH1500: 1.1} | ({PAIR: 0.9} if verb == "write" else {}))
+        for verb in ("write", "send", "read")
+    ),
+    Target("write_bw_64kib", "mb", RXE, {PAIR: 1.6}),
+    Target("write_bw_64kib_list", "mb", TCP, {VETH: 1.8}),
+    Target("write_cpu_per_gib", "per_gib", TCP, {VETH: 0.7}),
+    Target("write_bw_64b_list", "rate", RXE, {DEVICE: 10}),
+    Target("write_lat", "median", RXE, {DEVICE: 0.5}),
+    Target("send_cpu_per_message", "per_message", RXE, {DEVICE: 0.7, VETH: 0.9}),
 )

@@ -56,12 +56,16 @@ class Table(unittest.TestCase):
 
     def test_targets(self):
         def verdict(ours, theirs):
-            series = stats.Series([result(1, "ferroce", ours), result(1, "rxe", theirs)], 1)
+            results = [
+                result(1, who, value, run="write_bw_64b_list", figure="rate")
+                for who, value in (("ferroce", ours), ("rxe", theirs))
+            ]
+            series = stats.Series(results, 1)
             return next(reached for what, _, _, reached in table.verdicts(series) if what.endswith("against rxe"))
 
-        self.assertTrue(verdict(200.0, 10.0))
-        self.assertFalse(verdict(199.0, 10.0))
-        self.assertIsNone(verdict(200.0, None))
+        self.assertTrue(verdict(100.0, 10.0))
+        self.assertFalse(verdict(99.0, 10.0))
+        self.assertIsNone(verdict(100.0, None))
 
     def test_every_target_names_a_figure(self):
         results = [
