@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from bench import emulated, host, machine, picture, plan, stats, table
+from bench import emulated, host, machine, picture, plan, stats, table, work
 
 TREE = os.path.dirname(host.SCRIPTS)
 
@@ -28,16 +28,18 @@ def measure(options):
     """The whole benchmark, as the JSON file holds it."""
     rounds = options.rounds or (3 if options.quick else 5)
     runs = plan.chosen(options.quick, options.only)
-    if not runs:
-        sys.exit(f"no such run: {' '.join(options.only)}")
+    stock = not options.quick and not options.no_emulated
+    works = work.chosen(not stock, options.only)
+    if not runs and not works:
+        sys.exit(f"no such run here: {' '.join(options.only)}")
     about = machine.description(TREE) | {"load_before": machine.load()}
     began = time.monotonic()
     jobs = list(plan.jobs(runs, rounds, options.quick))
     memory = "2G" if options.quick else machine.memory_for_guest()
     with machine.awake() as about["awake"], machine.many_mappings():
-        results, complaint = host.boot(jobs, memory, 900 if options.quick else 3 * 3600)
-        if not options.quick and not options.no_emulated:
-            results += emulated.measure(emulated.runs(options.only), rounds)
+        results, complaint = host.boot(jobs, memory, 900 if options.quick else 3 * 3600) if jobs else ([], None)
+        if stock:
+            results += emulated.measure(emulated.runs(options.only), works, rounds)
     about |= {"load_after": machine.load(), "seconds": round(time.monotonic() - began)}
     return {"machine": about, "rounds": rounds, "complaint": complaint, "results": results}
 

@@ -3,14 +3,15 @@
 path, driver and round, drivers in turn.
 
 Only the ratios mean anything: the processor is emulated. Starts these machines and reads the marked output of
-scripts/bench/emulated.sh; the results have the form of those of bench.host.
+scripts/bench/emulated.sh and, for bench.work, of scripts/bench/work.sh; the results have the form of those of
+bench.host.
 """
 
 import os
 import subprocess
 import tempfile
 
-from bench import figures, host, parse
+from bench import figures, host, parse, work
 
 #: TOPOLOGY= of scripts/vm.sh.
 TOPOLOGIES = {figures.STOCK: "single", figures.PAIR: "pair"}
@@ -83,22 +84,24 @@ def results(chosen, path, who, number, found):
             yield result(job | {"who": figures.TCP}, found.get("tcp"), parse.iperf3)
 
 
-def boot(chosen, path, who):
-    """Boots, does all runs, and returns the sections of the client."""
+def boot(script, lines, who, topology, files="", settings=""):
+    """Boots, does what the lines tell a script, and returns the sections of the client. The script finds the lines in a
+    file of its own name; `files` and `settings` are more of both."""
     with tempfile.TemporaryDirectory(prefix="ferroce-bench.") as directory:
-        listed = os.path.join(directory, "runs.txt")
+        listed = os.path.join(directory, f"{script}.txt")
         with open(listed, "w", encoding="ascii") as file:
-            file.writelines(f"{run.name} {command(run, path)}\n" for run in chosen)
+            file.writelines(lines)
         env = os.environ | {
             "KERNEL": "stock",
-            "TOPOLOGY": TOPOLOGIES[path],
+            "TOPOLOGY": topology,
             "DRIVER": who,
             "PEER_DRIVER": who,
             "VM_TIMEOUT": str(LIMIT),
-            "VM_FILES": listed,
+            "VM_FILES": f"{listed} {files}",
+            "VM_ENV": f"{os.environ.get('VM_ENV', '')} {settings}",
         }
         done = subprocess.run(
-            [os.path.join(host.SCRIPTS, "vm.sh"), os.path.join(host.HERE, "emulated.sh")],
+            [os.path.join(host.SCRIPTS, "vm.sh"), os.path.join(host.HERE, f"{script}.sh")],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -109,14 +112,50 @@ def boot(chosen, path, who):
         return sections(done.stdout.splitlines())
 
 
-def measure(chosen, rounds):
+def verbs(chosen, path, who, number):
+    """The results of one boot for programs of verbs."""
+    lines = [f"{run.name} {command(run, path)}\n" for run in chosen]
+    return list(results(chosen, path, who, number, boot("emulated", lines, who, TOPOLOGIES[path])))
+
+
+def real_work(chosen, path, who, number):
+    """The results of one boot for bench.work."""
+    found = boot(
+        "work",
+        work.lines(chosen, path),
+        who,
+        work.TOPOLOGIES[path],
+        files=os.path.join(host.HERE, "mpi_ends.py"),
+        settings="TCP=1" if who == figures.FERROCE else "",
+    )
+    return [
+        result(job, found.get(f"{run.name}/{job['who']}"), work.READERS[run.program])
+        for run, job in work.jobs(chosen, path, who, number)
+    ]
+
+
+def turns(chosen, works):
+    """Each boot of a round: what makes its results, its runs, the path and the driver."""
+    for path in TOPOLOGIES:
+        for who in work.DRIVERS:
+            if chosen:
+                yield verbs, chosen, path, who
+    for path in work.TOPOLOGIES:
+        for who in work.DRIVERS:
+            if any(path in run.paths for run in works):
+                yield real_work, works, path, who
+
+
+def measure(chosen, works, rounds):
     """All results, round after round."""
-    turns = [(path, who) for path in TOPOLOGIES for who in (figures.FERROCE, figures.RXE)]
+    boots = [
+        (number, *turn)
+        for number in range(1, rounds + 1)
+        for turn in turns(chosen, [run for run in works if number <= work.rounds(run, rounds)])
+    ]
     found = []
-    jobs = rounds * sum(len(list(results(chosen, path, who, 1, {}))) for path, who in turns)
-    for number in range(1, rounds + 1):
-        for path, who in turns:
-            for said in results(chosen, path, who, number, boot(chosen, path, who)):
-                found.append(said)
-                host.progress(len(found), jobs, said)
+    for at, (number, made, runs_, path, who) in enumerate(boots, 1):
+        for said in made(runs_, path, who, number):
+            found.append(said)
+            host.progress(at, len(boots), said)
     return found

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The benchmark on the stock kernel under QEMU: every line of runs.txt is a name and an RDMA program; then TCP. The
+# The benchmark on the stock kernel under QEMU: every line of emulated.txt is a name and an RDMA program; then TCP. The
 # client's machine prints the output of its programs between two lines that bench.emulated recognises.
 
 . "$VM_LIB"
@@ -18,6 +18,6 @@ shown() {
 
 while read -r name command <&3; do
 	shown "$name" perftest $command
-done 3</ferroce/runs.txt
+done 3</ferroce/emulated.txt
 shown tcp traffic "iperf3" 5201 "iperf3 -s -1" "iperf3 -c \$to -J -l 64K -t 2"
 finish

@@ -15,12 +15,16 @@ DRIVERS = (FERROCE, RXE, SIW)
 
 #: Where. `device` is one RDMA device that talks to itself; then two namespaces; then the stock kernel, emulated.
 DEVICE, VETH, VETH1500, STOCK, PAIR = "device", "veth", "veth1500", "stock", "pair"
+#: Of the stock kernel, too; and two machines, see bench.pair.
+NETNS, WIRE = "netns", "wire"
 PATHS = {
     DEVICE: "one device",
     VETH: "veth, two namespaces, MTU 4200",
     VETH1500: "veth, two namespaces, MTU 1500",
     STOCK: "one device, stock kernel, under QEMU without hardware virtualisation: only ratios mean something",
+    NETNS: "veth, two namespaces, stock kernel, under QEMU as well",
     PAIR: "two machines, virtio-net, stock kernel, under QEMU as well",
+    WIRE: "two machines and the network between them",
 }
 
 
@@ -61,8 +65,9 @@ class Run:
     wire: str = ""
     #: The processor time is taken, too: figures `cpu`.
     cpu: bool = False
-    #: Not perftest, but what this names in bench.programs.
+    #: Not perftest, but what this names in bench.programs or bench.work; and options for it, as text.
     program: str = ""
+    options: str = ""
     quick: bool = False
     #: Seconds until it has failed.
     limit: int = 30

@@ -12,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 
-from bench import cputime, figures
+from bench import cputime, work
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.dirname(HERE)
-RUNS = {run.name: run for run in figures.RUNS}
+RUNS = work.ALL_RUNS
 GIB = 1 << 30
 
 

@@ -6,6 +6,7 @@ figure is never taken for zero.
 """
 
 import json
+import os
 import re
 
 MIB = 1 << 20
@@ -64,6 +65,47 @@ def iperf3(text):
     except (ValueError, KeyError, TypeError) as error:
         raise Unreadable(f"not a result of iperf3: {error}") from error
     return _positive({"mb": received["bits_per_second"] / 8e6, "bytes": float(received["bytes"])})
+
+
+def _busy(line):
+    """Seconds of processor time that the first line of /proc/stat tells, without idle and stolen ones."""
+    ticks = [int(word) for word in line.split()[1:]]
+    user, nice, system, _idle, _iowait, irq, softirq = ticks[:7]
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def fio(text):
+    """fio's JSON, and the two lines of /proc/stat behind it: bytes and operations per second, the time of an operation
+    from its submission on, and the processor time of the whole machine per operation, in microseconds."""
+    found = re.search(r"^\{.*^\}", text, re.DOTALL | re.MULTILINE)
+    stats = re.findall(r"^cpu .*", text, re.MULTILINE)
+    try:
+        job = json.loads(found.group())["jobs"][0]
+        side = max(job["read"], job["write"], key=lambda side: side["total_ios"])
+        times = side["lat_ns"]["percentile"]
+        before, after = map(_busy, stats)
+        return _positive(
+            {
+                "mb": side["bw_bytes"] / 1e6,
+                "rate": side["iops"],
+                "median": times["50.000000"] / 1e3,
+                "p99": times["99.000000"] / 1e3,
+                "cpu": (after - before) * 1e6 / side["total_ios"],
+            }
+        )
+    except (ValueError, KeyError, IndexError, AttributeError, ZeroDivisionError) as error:
+        raise Unreadable(f"not a result of fio: {error!r}") from error
+
+
+def ucx(text):
+    """ucx_perftest -f: the last line has the count, three times (the median and two means, microseconds), and two rates
+    in MiB per second, of the last part and of all. Only latencies have times that mean something, and only streams
+    rates."""
+    rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d+\s+\d+\.\d", line)]
+    if not rows or len(rows[-1]) != 8:
+        raise Unreadable("no table")
+    _count, median, _last, mean, _rate, rate = map(float, rows[-1][:6])
+    return _positive({"median": median, "mean": mean} if "latency (usec)" in text else {"mb": rate * MIB / 1e6})
 
 
 QPERF_UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "sec": 1e6}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """The table on the terminal."""
 
-from bench import figures, stats
+from bench import figures, stats, work
 
 WHO = (figures.FERROCE, figures.RXE, figures.SIW, figures.TCP, figures.MEMCPY)
 RIVALS = (figures.RXE, figures.TCP, figures.MEMCPY)
-RUNS = {run.name: run for run in figures.RUNS}
+RUNS = work.ALL_RUNS
 
 
 def number(value):
@@ -31,7 +31,8 @@ def cell(series, run, figure, path, who):
         return ""
     found = stats.summary(series.of(run.name, figure.key, path, who))
     if found:
-        holes = "" if found.count == series.rounds else f" ({found.count} of {series.rounds})"
+        rounds = work.rounds(run, series.rounds)
+        holes = "" if found.count == rounds else f" ({found.count} of {rounds})"
         return f"{number(found.median)} ±{50 * found.spread:.0f}%{holes}"
     return "FAILED" if series.why_not(run.name, path, who) else "-"
 
@@ -39,7 +40,7 @@ def cell(series, run, figure, path, who):
 def verdicts(series):
     """Each target of the contestants that ran: (its text, the limit, the ratio, whether it is reached; None if the run
     failed)."""
-    for target in figures.TARGETS:
+    for target in work.ALL_TARGETS:
         run = RUNS[target.run]
         figure = next(figure for figure in run.figures if figure.key == target.figure)
         for path, limit in target.limits.items():
@@ -63,7 +64,7 @@ def verdicts(series):
 def _rows(series):
     """One row per figure and path: cells as text; a title alone begins a path."""
     for path, title in figures.PATHS.items():
-        rows = [_row(series, run, figure, path) for run in figures.RUNS for figure in run.figures]
+        rows = [_row(series, run, figure, path) for run in RUNS.values() for figure in run.figures]
         rows = [row for row in rows if any(row[1:])]
         if rows:
             yield (title,)

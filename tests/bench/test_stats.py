@@ -3,7 +3,7 @@
 
 import unittest
 
-from bench import cputime, emulated, figures, host, plan, stats, table
+from bench import cputime, emulated, figures, host, plan, stats, table, work
 
 RUN = figures.RUNS[0].name
 
@@ -70,11 +70,11 @@ class Table(unittest.TestCase):
     def test_every_target_names_a_figure(self):
         results = [
             result(1, "ferroce", None, run=run.name, path=path)
-            for run in figures.RUNS
+            for run in work.ALL_RUNS.values()
             for path in (*run.paths, *(emulated.TOPOLOGIES if run in emulated.runs() else ()))
         ]
         found = list(table.verdicts(stats.Series(results, 1)))
-        self.assertEqual(len(found), sum(len(target.limits) for target in figures.TARGETS))
+        self.assertEqual(len(found), sum(len(target.limits) for target in work.ALL_TARGETS))
         self.assertEqual({reached for *_, reached in found}, {None})
 
     def test_less_is_better_for_latency(self):
@@ -102,7 +102,7 @@ class Plan(unittest.TestCase):
         self.assertEqual({job["round"] for job in jobs}, {0, 1, 2})
 
     def test_names_are_unique(self):
-        names = [run.name for run in figures.RUNS]
+        names = [run.name for run in (*figures.RUNS, *work.RUNS)]
         self.assertEqual(len(names), len(set(names)))
 
 
