@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from bench import emulated, host, machine, picture, plan, stats, table, work
+from bench import emulated, host, machine, plan, report, work
 
 TREE = os.path.dirname(host.SCRIPTS)
 
@@ -44,25 +44,6 @@ def measure(options):
     return {"machine": about, "rounds": rounds, "complaint": complaint, "results": results}
 
 
-def heading(about):
-    """Where and when, in two lines."""
-    loads = [f"{about[when][0]:.1f}" for when in ("load_before", "load_after")]
-    settings = f", {about['settings']}" if about.get("settings") else ""
-    asleep = "" if about.get("awake") else ", idle processors sleep"
-    return (
-        f"{about['date']}, commit {about['commit']}, Linux {about['kernel']}, 2 virtual processors{settings}\n"
-        f"on {about['processors']} x {about['processor']} at {about['mhz']} MHz{asleep}; {about['seconds']} s; "
-        f"load of the machine {loads[0]} before, {loads[1]} after"
-    )
-
-
-def write(directory, name, text):
-    """One file of the results."""
-    os.makedirs(directory, exist_ok=True)
-    with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
-        file.write(text)
-
-
 def main():
     options = arguments()
     if options.again:
@@ -70,13 +51,7 @@ def main():
             found = json.load(file)
     else:
         found = measure(options)
-    write(options.out, "results.json", json.dumps(found, indent=1) + "\n")
-    series = stats.Series(found["results"], found["rounds"])
-    where = heading(found["machine"])
-    shown = f"{where}\n\n{table.text(series)}"
-    print(shown)
-    write(options.out, "table.txt", shown + "\n")
-    write(options.out, "performance.svg", picture.svg(series, where))
+    report.show(found, options.out)
     if found["complaint"]:
         sys.exit(f"bench: {found['complaint']}")
 

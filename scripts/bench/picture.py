@@ -33,6 +33,10 @@ PANELS = (
     ("veth, two namespaces: messages per second (logarithmic)", figures.VETH, "rate", True),
     ("one device, stock kernel, emulated: MB/s (logarithmic)", figures.STOCK, "mb", True),
     ("one device, stock kernel, emulated: messages per second", figures.STOCK, "rate", True),
+    ("two machines: MB/s", figures.WIRE, "mb", False),
+    ("two machines: 8 B write, microseconds (logarithmic)", figures.WIRE, "us", True),
+    ("two machines: messages per second", figures.WIRE, "list", False),
+    ("two machines: MB/s, 64 per post", figures.WIRE, "mb_list", False),
 )
 SHOWN = {
     "mb": (
@@ -47,6 +51,8 @@ SHOWN = {
         ("write_lat", "mean", "mean"),
     ),
     "rate": (("write_bw_64b", "rate", "write 64 B"),),
+    "list": (("write_bw_64b_list", "rate", "write 64 B, 64 per post"),),
+    "mb_list": (("write_bw_64kib_list", "mb", "write 64 KiB"),),
 }
 
 
