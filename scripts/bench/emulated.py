@@ -21,7 +21,7 @@ COUNTS = {
     figures.PAIR: {"bw": 5 * figures.LIST, "lat": 1000},
 }
 #: Seconds until a boot has failed.
-LIMIT = 600
+LIMIT = 900
 
 
 def runs(names=()):

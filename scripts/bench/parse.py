@@ -98,14 +98,16 @@ def fio(text):
 
 
 def ucx(text):
-    """ucx_perftest -f: the last line has the count, three times (the median and two means, microseconds), and two rates
-    in MiB per second, of the last part and of all. Only latencies have times that mean something, and only streams
-    rates."""
+    """ucx_perftest -f: the last line has the count, three times (a percentile, which is the median or -R 99, and two
+    means, microseconds), and two rates in MiB per second, of the last part and of all. Only latencies have times that
+    mean something, and only streams rates."""
     rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d+\s+\d+\.\d", line)]
     if not rows or len(rows[-1]) != 8:
         raise Unreadable("no table")
-    _count, median, _last, mean, _rate, rate = map(float, rows[-1][:6])
-    return _positive({"median": median, "mean": mean} if "latency (usec)" in text else {"mb": rate * MIB / 1e6})
+    _count, part, _last, mean, _rate, rate = map(float, rows[-1][:6])
+    if "latency (usec)" not in text:
+        return _positive({"mb": rate * MIB / 1e6})
+    return _positive({"p99" if "99.0%ile" in text else "median": part, "mean": mean})
 
 
 QPERF_UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "sec": 1e6}

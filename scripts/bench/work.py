@@ -72,6 +72,15 @@ RUNS = (
         paths=(NETNS,),
         tcp="work",
     ),
+    # It tells one percentile at a time.
+    Run(
+        "ucx_tag_lat_p99",
+        (Figure("p99", "UCX, tag latency 8 B, 99 %", "us", less=True),),
+        program="ucx",
+        options="-t tag_lat -s 8 -n 4000 -w 400 -R 99",
+        paths=(NETNS,),
+        tcp="work",
+    ),
     Run(
         "ucx_tag_bw",
         (Figure("mb", "UCX, tags of 1 MiB", "MB/s"),),

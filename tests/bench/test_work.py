@@ -43,6 +43,8 @@ class Programs(unittest.TestCase):
 
     def test_ucx(self):
         self.assertEqual(parse.ucx(UCX.format(what="latency")), {"median": 74.5, "mean": 156.0})
+        others = UCX.format(what="latency").replace("50.0%ile", "99.0%ile")
+        self.assertEqual(parse.ucx(others), {"p99": 74.5, "mean": 156.0})
         found = parse.ucx(UCX.format(what="overhead"))
         self.assertEqual(list(found), ["mb"])
         self.assertAlmostEqual(found["mb"], 53.43 * 1.048576)
