@@ -24,6 +24,8 @@ pub(crate) struct Actions {
     entered_error: bool,
     /// Step 2: the QP went to the error state, with this event. Both engines must flush.
     pub(crate) flush: Option<Option<QpEvent>>,
+    /// Completions of this run call for an event of the engine's CQ. Cleared before the run ends.
+    pub(crate) cq_event_due: bool,
     /// The first packet of the peer arrived before RTS.
     pub(crate) established: bool,
     /// The send queue has drained, and the consumer asked for the event.

@@ -13,7 +13,13 @@ use crate::{
         run::QpRun,
         shared::QpShared, //
     },
-    queue::cq::Cq, //
+    queue::{
+        cq::{
+            Cq,
+            Overflow, //
+        },
+        cq_moderation::CqEvent, //
+    }, //
 };
 use kernel::sync::{
     rcu,
@@ -127,6 +133,7 @@ pub(crate) fn poll_engine(
             more = More::No;
         }
     }
+    notify_consumer(engine.cq(), actions);
     actions.commit_failure(qp);
     more
 }
@@ -168,7 +175,17 @@ pub(crate) fn push_completion(
 /// As [`push_completion`], for a complete work completion.
 #[inline]
 pub(crate) fn push_wc(cq: &Cq, wc: &Wc, urgent: bool, actions: &mut Actions) {
-    if cq.push(wc, urgent).is_err() {
-        actions.fail(Some(QpEvent::Fatal));
+    match cq.push(wc, urgent) {
+        Ok(event) => actions.cq_event_due |= event == CqEvent::Due,
+        Err(Overflow) => actions.fail(Some(QpEvent::Fatal)),
+    }
+}
+
+/// Notifies the consumer of `cq`, the CQ of the engine that runs, if completions of this run call for it. Called when
+/// the run adds no more of them: one event then reports all.
+#[inline]
+pub(crate) fn notify_consumer(cq: &Cq, actions: &mut Actions) {
+    if core::mem::take(&mut actions.cq_event_due) {
+        cq.notify();
     }
 }

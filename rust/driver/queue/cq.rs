@@ -10,6 +10,7 @@ use crate::{
     abi::cqe::Cqe,
     queue::{
         cq_moderation::{
+            CqEvent,
             ModerationParams,
             Moderator, //
         },
@@ -172,14 +173,15 @@ impl Cq {
         Ok(entries)
     }
 
-    /// Adds a completion, and notifies the consumer if the CQ is armed for it.
+    /// Adds a completion. If the result is [`CqEvent::Due`], the CQ is armed for it, and the caller must call
+    /// [`Cq::notify`] soon: it may add more completions first, which the same event reports.
     ///
     /// `urgent`: the sender requested a solicited event, or the completion is an error.
     ///
     /// # Errors
     ///
     /// [`Overflow`] if the CQ is full.
-    pub(crate) fn push(&self, wc: &Wc, urgent: bool) -> Result<(), Overflow> {
+    pub(crate) fn push(&self, wc: &Wc, urgent: bool) -> Result<CqEvent, Overflow> {
         let mut queue = self.queue.lock();
         let pushed = queue.entries.push(wc);
         let first_loss = pushed.is_err() && !queue.overflowed;
@@ -196,17 +198,23 @@ impl Cq {
         let moderation = queue.moderation;
         drop(queue);
 
+        let mut event = match notify {
+            true => CqEvent::Due,
+            false => CqEvent::None,
+        };
         if moderation.is_enabled() {
-            self.moderator
-                .as_arc_borrow()
-                .on_completion(notify, moderation);
-        } else if notify {
-            self.handle.notify();
+            let moderator = self.moderator.as_arc_borrow();
+            event = moderator.on_completion(notify, moderation);
         }
         if first_loss {
             self.handle.overflowed();
         }
-        pushed
+        pushed.map(|()| event)
+    }
+
+    /// Notifies the consumer. The caller must hold no lock.
+    pub(crate) fn notify(&self) {
+        self.handle.notify();
     }
 
     /// Sets the limits of the delay of events.

@@ -46,6 +46,16 @@ impl ModerationParams {
     }
 }
 
+/// Event after a completion.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub(crate) enum CqEvent {
+    /// None now: the consumer did not ask, or is notified of this completion later.
+    None,
+    /// The consumer must be notified.
+    Due,
+}
+
 /// Completions that the delayed event will report; 0: none is delayed.
 type PendingCompletions = Atomic<u32>;
 
@@ -81,15 +91,20 @@ impl Moderator {
 
     /// Handles a completion. `notify`: the consumer has armed the CQ for it. Callable from any context,
     /// without a lock.
-    pub(crate) fn on_completion(self: ArcBorrow<'_, Self>, notify: bool, params: ModerationParams) {
+    pub(crate) fn on_completion(
+        self: ArcBorrow<'_, Self>,
+        notify: bool,
+        params: ModerationParams,
+    ) -> CqEvent {
         match state::on_completion(&self.pending, notify, params.count.into()) {
             EventAction::None => {}
-            EventAction::Notify => self.handle.notify(),
+            EventAction::Notify => return CqEvent::Due,
             EventAction::ArmTimer => {
                 let delay_ns = u64::from(params.period).saturating_mul(1000);
                 Timer::arm(self, now().saturating_add(delay_ns));
             }
         }
+        CqEvent::None
     }
 
     /// Sends the delayed event, if there is one.

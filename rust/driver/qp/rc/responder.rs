@@ -23,6 +23,7 @@ use crate::{
     qp::{
         actions::Actions,
         engine::{
+            notify_consumer,
             push_completion,
             Engine,
             TX_BURST_LIMIT, //
@@ -328,8 +329,9 @@ impl RcRecvEngine {
         }
     }
 
-    /// Updates the port counters, and records a fatal event of the responder.
+    /// Notifies the consumer, updates the port counters, and records a fatal event of the responder.
     pub(super) fn finish_run(&mut self, qp: &QpRun<'_>, actions: &mut Actions) {
+        notify_consumer(&self.cq, actions);
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
             (Counter::RecvsCompleted, stats.receives),
@@ -372,6 +374,8 @@ impl Engine for RcRecvEngine {
                 .map(Handled::from)
         });
         self.path = path;
+        // The consumer wakes up while the responses are sent.
+        notify_consumer(&self.cq, actions);
         let waiting = self.fault_wait.is_waiting();
         let blocked = !waiting && self.must_wait(qp, failed, actions);
         if !waiting && !blocked {
