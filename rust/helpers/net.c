@@ -22,6 +22,12 @@ struct net *ferroce_helper_dev_net(const struct net_device *dev)
 	return dev_net(dev);
 }
 
+/* Returns whether no link limits the netdev: it has neither a parent device nor lower netdevs. */
+bool ferroce_helper_dev_is_virtual(const struct net_device *dev)
+{
+	return !dev->dev.parent && list_empty(&dev->adj_list.lower);
+}
+
 struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie)
 {
 	return dst_check(dst, cookie);

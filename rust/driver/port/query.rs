@@ -35,6 +35,10 @@ use roce::{
 /// The port supports connection management (`IB_PORT_CM_SUP`).
 const PORT_CM_SUP: u32 = 1 << 16;
 
+/// Speed and width that a port without a link reports: 100 Gbit/s, four lanes of 25 (`IB_SPEED_EDR`, `IB_WIDTH_4X`).
+/// Libraries select protocols by it; see decisions.rst.
+const VIRTUAL_RATE: (u16, u8) = (32, 2);
+
 impl Port {
     /// Returns the attributes that `query_port` reports.
     pub(crate) fn attributes(&self) -> PortAttr {
@@ -64,13 +68,18 @@ impl Port {
 
     /// Reads speed and width from the netdev, at most once without a link and once with one. Takes the RTNL lock.
     pub(crate) fn refresh_rate(&self) {
-        let up = self
+        let (up, is_virtual) = self
             .netdev(&rcu::read_lock())
-            .is_some_and(|netdev| is_up(netdev));
+            .map_or((false, false), |netdev| {
+                (is_up(netdev), netdev.is_virtual())
+            });
         let rate = self.rate.load(Relaxed);
         if rate == UNKNOWN_RATE || (up && !had_link(rate)) {
-            let rate = pack_rate(self.ib.ethernet_speed().unwrap_or_default(), up);
-            self.rate.store(rate, Relaxed);
+            let speed_and_width = match is_virtual {
+                true => VIRTUAL_RATE,
+                false => self.ib.ethernet_speed().unwrap_or_default(),
+            };
+            self.rate.store(pack_rate(speed_and_width, up), Relaxed);
         }
     }
 

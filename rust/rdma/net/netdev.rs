@@ -124,6 +124,13 @@ impl NetDevBorrow {
         unsafe { bindings::ferroce_helper_netif_running(self.as_raw()) }
     }
 
+    /// Returns whether the netdev has no link of its own and is not stacked on another netdev, as a veth or the
+    /// loopback device: only the memory limits its speed.
+    pub fn is_virtual(&self) -> bool {
+        // SAFETY: The netdev is valid while it is borrowed.
+        unsafe { bindings::ferroce_helper_dev_is_virtual(self.as_raw()) }
+    }
+
     /// Returns whether the netdev has a carrier.
     pub fn has_carrier(&self) -> bool {
         // SAFETY: The netdev is valid while it is borrowed.
