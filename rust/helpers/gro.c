@@ -72,20 +72,24 @@ u16 ferroce_helper_gro_count(const struct sk_buff *held)
 	return NAPI_GRO_CB(held)->count;
 }
 
-/* Returns the first len bytes after the UDP header of a held packet; NULL if they are not in its linear part. */
-const void *ferroce_helper_gro_held_payload(const struct sk_buff *held, u32 len)
-{
-	u32 offset = skb_transport_offset(held) + sizeof(struct udphdr);
-
-	return skb_headlen(held) < offset + len ? NULL : held->data + offset;
-}
-
 /* Returns the last packet that was joined to held, or NULL. */
 struct sk_buff *ferroce_helper_gro_last_joined(struct sk_buff *held)
 {
 	struct sk_buff *last = NAPI_GRO_CB(held)->last;
 
 	return last == held ? NULL : last;
+}
+
+/*
+ * Returns the first len bytes after the UDP header of the last packet that was joined to held, or of held itself if last
+ * is NULL. Returns NULL if they are not in its linear part.
+ */
+const void *ferroce_helper_gro_last_payload(const struct sk_buff *held, const struct sk_buff *last, u32 len)
+{
+	const struct sk_buff *skb = last ?: held;
+	u32 offset = last ? 0 : skb_transport_offset(held) + sizeof(struct udphdr);
+
+	return skb_headlen(skb) < offset + len ? NULL : skb->data + offset;
 }
 
 /*

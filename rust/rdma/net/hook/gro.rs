@@ -140,8 +140,7 @@ impl<P: GroPacket> Held<P> {
     ///
     /// `skb` must be on GRO's list of held packets.
     unsafe fn of(skb: *mut bindings::sk_buff) -> Option<Self> {
-        // SAFETY: The skb is valid. If it is a list, `gro_receive` has held it: the packets of this flow are for a
-        // socket of this module, and a list of GRO's own has a UDP checksum.
+        // SAFETY: The skb is valid.
         unsafe {
             if !bindings::ferroce_helper_gro_same_flow(skb)
                 || !bindings::ferroce_helper_gro_is_list(skb)
@@ -149,17 +148,17 @@ impl<P: GroPacket> Held<P> {
                 return None;
             }
         }
-        // SAFETY: The skb is valid.
-        let last = unsafe { bindings::ferroce_helper_gro_last_joined(skb) };
-        // SAFETY: Both are valid: the data of a joined skb begins with the BTH, that of the first with the IP header.
-        let bth = unsafe {
-            match last.is_null() {
-                true => bindings::ferroce_helper_gro_held_payload(skb, BTH_PEEK_LEN as u32),
-                false => (*last).data.cast_const().cast(),
-            }
+        // SAFETY: The skb is valid, and so is the last one that was joined to it. CAST: A constant.
+        let (last, bth) = unsafe {
+            let last = bindings::ferroce_helper_gro_last_joined(skb);
+            let len = BTH_PEEK_LEN as u32;
+            (
+                last,
+                bindings::ferroce_helper_gro_last_payload(skb, last, len),
+            )
         };
         let bth = bth.cast::<[u8; BTH_PEEK_LEN]>();
-        // SAFETY: A pointer that is not null points to the BTH: `pull_bth` has moved it to the linear part.
+        // SAFETY: A pointer that is not null points to as many bytes.
         let last_packet = P::parse(unsafe { bth.as_ref()? })?;
         Some(Self {
             skb,
