@@ -81,8 +81,8 @@ struct sk_buff *ferroce_helper_gro_last_joined(struct sk_buff *held)
 }
 
 /*
- * Returns the first len bytes after the UDP header of the last packet that was joined to held, or of held itself if last
- * is NULL. Returns NULL if they are not in its linear part.
+ * Returns the first len bytes after the UDP header of the last packet that was joined to held, or of held itself if
+ * last is NULL. Returns NULL if they are not in its linear part.
  */
 const void *ferroce_helper_gro_last_payload(const struct sk_buff *held, const struct sk_buff *last, u32 len)
 {
