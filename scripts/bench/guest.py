@@ -123,6 +123,17 @@ def tail(file):
     return " | ".join(file.read().strip().splitlines()[-3:])[-300:]
 
 
+def read(pair, said):
+    """The figures that the client has printed to a file."""
+    said.seek(0)
+    try:
+        return pair.read(said.read())
+    except parse.NotPositive as error:
+        raise NoClock(f"{error}: {tail(said)}") from error
+    except parse.Unreadable as error:
+        raise Failed(f"{error}: {tail(said)}") from error
+
+
 def do_pair(pair, ends, port, limit):
     """Runs a server, if there is one, and its client; returns the client's figures."""
     with tempfile.TemporaryFile("w+") as heard, tempfile.TemporaryFile("w+") as said:
@@ -136,14 +147,9 @@ def do_pair(pair, ends, port, limit):
                 raise Failed(f"the client failed: {tail(said)}")
             if server and pair.ends and server.wait(5) != 0:
                 raise Failed(f"the server failed: {tail(heard)}")
-            said.seek(0)
-            return pair.read(said.read())
+            return read(pair, said)
         except subprocess.TimeoutExpired as error:
             raise TooLong(f"{error.cmd[0]} was not done after {limit} s") from error
-        except parse.NotPositive as error:
-            raise NoClock(f"{error}: {tail(said)}") from error
-        except parse.Unreadable as error:
-            raise Failed(f"{error}: {tail(said)}") from error
         finally:
             for process in (server, client):
                 if process:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from bench import figures, guest, host, parse, programs, remote, report
+from bench import figures, guest, host, programs, remote, report
 from bench.remote import Refused
 
 #: What is measured, in this order.
@@ -116,13 +116,7 @@ class Ends(guest.Guest):
                 raise guest.Failed(f"the client failed: {guest.tail(said)}")
             if pair.ends and server.wait(remote.PATIENCE_SECONDS) != 0:
                 raise guest.Failed(f"the server failed: {guest.tail(heard)}")
-            said.seek(0)
-            try:
-                return pair.read(said.read())
-            except parse.NotPositive as error:
-                raise guest.NoClock(f"{error}: {guest.tail(said)}") from error
-            except parse.Unreadable as error:
-                raise guest.Failed(f"{error}: {guest.tail(said)}") from error
+            return guest.read(pair, said)
 
     @contextlib.contextmanager
     def serving(self, pair):

@@ -29,7 +29,7 @@ through() { # COMMAND...
 	"$@"
 }
 
-damaged() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/rx_bad_icrc"; }
+damaged() { counter "$1" rx_bad_icrc; }
 
 traffic_through() { # HOW
 	note "$1"

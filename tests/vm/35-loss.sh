@@ -44,7 +44,7 @@ dropped() {
 }
 
 # counted NAME: a counter of DEV.
-counted() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1"; }
+counted() { counter "$DEV" "$1"; }
 
 # crowded RATE: in both directions, a queue that marks congestion behind a rate limit in Mbit/s. The limiter passes the
 # longest burst whole: tbf reports no congestion for a burst that it splits.

@@ -14,30 +14,6 @@ if [ "$DRIVER" != ferroce ]; then
 	finish
 fi
 
-# counter DEVICE NAME
-counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
-
-# moved DEVICE NAME COMMAND...: prints how far the counter advanced while the command ran, which must succeed.
-moved() {
-	local device=$1 name=$2 before
-	shift 2
-	before=$(counter "$device" "$name")
-	"$@" >/dev/null || return
-	echo $(($(counter "$device" "$name") - before))
-}
-
-# grows NAME WHAT DEVICE COUNTER COMMAND...: checks the change of the counter while the command runs, -gt 0 or -eq 0.
-grows() {
-	local name=$1 what=$2 count
-	shift 2
-	if count=$(moved "$@") && [ "$count" $what ]; then
-		ok "$name"
-	else
-		note "$2 of $1 advanced by '$count', not $what"
-		not_ok "$name"
-	fi
-}
-
 write() { perftest ib_write_bw -s 65536 -n 50; }
 read_() { perftest ib_read_bw -s 65536 -n 50; }
 unreliable() { perftest ib_write_bw -c UC -s 65536 -n 50; }

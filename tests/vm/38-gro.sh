@@ -19,24 +19,6 @@ if ! at_peer ethtool -K "$PEER_NETDEV" tso off tx-gso-list off tx-udp_tnl-segmen
 	finish
 fi
 
-# counter DEVICE NAME
-counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
-
-# changes NAME WHAT DEVICE COUNTER COMMAND...: checks the change of the counter while the command runs, -gt 0 or -eq 0.
-changes() {
-	local name=$1 what=$2 device=$3 counted=$4 before after
-	shift 4
-	before=$(counter "$device" "$counted")
-	if "$@" >/tmp/out 2>&1; then
-		after=$(counter "$device" "$counted")
-	else
-		after=$before
-		note "the command failed"
-		show /tmp/out
-	fi
-	check "$name" [ "$((after - before))" $what ]
-}
-
 write() { perftest ib_write_bw -s 65536 -n 50; }
 list() { perftest ib_write_bw -s 64 -l 64 -n 640; }
 read_() { REVERSE=1 perftest ib_read_bw -s 65536 -n 50; }
@@ -46,17 +28,17 @@ checked() { pingpong rc "$1" -s 60000 -n 50 -m "${2-1024}"; }
 # A veth has GRO, and receives by NAPI, only if this is on.
 joins() { ethtool -K "$NETDEV" gro "$1" 2>/dev/null; }
 
-changes "Packets arrive singly without GRO" "-eq 0" "$DEV" rcvd_bursts checked 4
+grows "Packets arrive singly without GRO" "-eq 0" "$DEV" rcvd_bursts checked 4
 joins on
-changes "The packets of a WRITE are joined" "-gt 0" "$DEV" rcvd_bursts write
-changes "The packets of a list of WRITEs are joined" "-gt 0" "$DEV" rcvd_bursts list
-changes "The packets of a READ response are joined" "-gt 0" "$DEV" rcvd_bursts read_
-changes "The packets of UC are joined" "-gt 0" "$DEV" rcvd_bursts unreliable
+grows "The packets of a WRITE are joined" "-gt 0" "$DEV" rcvd_bursts write
+grows "The packets of a list of WRITEs are joined" "-gt 0" "$DEV" rcvd_bursts list
+grows "The packets of a READ response are joined" "-gt 0" "$DEV" rcvd_bursts read_
+grows "The packets of UC are joined" "-gt 0" "$DEV" rcvd_bursts unreliable
 for mtu in 256 1024 4096; do
-	changes "Every byte of joined packets of $mtu bytes is correct" "-gt 0" "$DEV" rcvd_bursts checked 4 "$mtu"
+	grows "Every byte of joined packets of $mtu bytes is correct" "-gt 0" "$DEV" rcvd_bursts checked 4 "$mtu"
 done
-changes "Every byte of joined packets is correct over IPv6" "-gt 0" "$DEV" rcvd_bursts checked 6
-changes "Joined packets are intact" "-eq 0" "$DEV" rx_bad_icrc write
+grows "Every byte of joined packets is correct over IPv6" "-gt 0" "$DEV" rcvd_bursts checked 6
+grows "Joined packets are intact" "-eq 0" "$DEV" rx_bad_icrc write
 pingpong ud 4 -n 20
 cd "${VM_LIB%/*}" || exit
 python_tests joined.py
@@ -73,7 +55,7 @@ if nft add table inet t 2>/dev/null; then
 	bad=$(counter "$DEV" rx_bad_icrc)
 	if nft add rule inet t in udp dport 4791 meta length '>' 5000 @th,320,8 set 0x5a; then
 		(within 60 eval '[ "$(counter "$DEV" rx_bad_icrc)" -gt "$bad" ]'; nft delete table inet t) &
-		changes "$name" "-gt 0" "$DEV" rx_bad_icrc checked 4
+		grows "$name" "-gt 0" "$DEV" rx_bad_icrc checked 4
 		wait $!
 	else
 		skip "$name" "nftables cannot change packets here"

@@ -16,7 +16,7 @@ python_tests local.py
 
 # Two processes. Loopback packets do not pass the lo interface.
 over_lo() { cat /sys/class/net/lo/statistics/tx_packets; }
-handed_over() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/local_pkts"; }
+handed_over() { counter "$DEV" local_pkts; }
 lo=$(over_lo) handed=$(handed_over)
 perftest ib_write_bw -s 65536 -n 500
 perftest ib_send_lat -s 64 -n 500

@@ -40,7 +40,7 @@ start() {
 running() { kill -0 "$server" && kill -0 "$client"; }
 
 # sent: number of packets that the device sent.
-sent() { cat "/sys/class/infiniband/$X/ports/1/hw_counters/sent_pkts"; }
+sent() { counter "$X" sent_pkts; }
 
 # flowing: the device sends more packets than retries alone would account for.
 flowing() {

@@ -12,26 +12,21 @@ import time
 from pathlib import Path
 
 import frame as f
+from counters import counter
 from netns import within_namespace
 from rc import SLOWNESS, End
 from tap import equal, run, true
 from ud import gid_text
 from work import fill, held, pattern
 
+DEV = os.environ["DEV"]
 PEER, PSN, MTU, PACKETS = 0x2345, 0x1000, 1024, 6
 # How long GRO waits for packets, in ns: longer than it takes to send them.
 WAIT = 300_000_000
 ACK_REQUEST, NONE = 0x80, 0
-# The core keeps counters for 10 ms before it asks the driver again.
+# Packets are counted when the run that has placed their payload ends.
 SETTLING = 0.05 * SLOWNESS
 OPCODES = [f.WRITE_FIRST] + [f.WRITE_MIDDLE] * (PACKETS - 2) + [f.WRITE_LAST]
-
-
-def counter(name):
-    """A hardware counter of the device, as it is when those have been counted that arrived."""
-    time.sleep(SETTLING)
-    file = Path(f"/sys/class/infiniband/{os.environ['DEV']}/ports/1/hw_counters/{name}")
-    return int(file.read_text(encoding="ascii"))
 
 
 def address(netdev):
@@ -86,7 +81,7 @@ def bursts(change, version=4, lost=False):
     end.to_rts(PEER, dgid=gid_text(peer), gid=int(os.environ[f"GID{version}"]), rq_psn=PSN)
     fill(end, bytes(PACKETS * MTU))
     sender = Sender(end, version)
-    before, packets = counter("rcvd_bursts"), counter("rcvd_pkts")
+    before, packets = counter("rcvd_bursts", DEV), counter("rcvd_pkts", DEV)
     with patient():
         sender.send(change)
         wait_until = time.monotonic() + 5 * SLOWNESS
@@ -94,10 +89,11 @@ def bursts(change, version=4, lost=False):
             time.sleep(0.01)
         if lost:
             time.sleep(2 * WAIT / 1e9)
+    time.sleep(SETTLING)
     if not lost:
         true(held(end, len(sender.data)) == sender.data, "the payload of the WRITE is wrong")
-        equal(counter("rcvd_pkts") - packets, PACKETS, "packets received")
-    joined = counter("rcvd_bursts") - before
+        equal(counter("rcvd_pkts", DEV) - packets, PACKETS, "packets received")
+    joined = counter("rcvd_bursts", DEV) - before
     end.close()
     return joined
 
@@ -139,9 +135,9 @@ def gap():
 
 def damaged():
     """The ICRC of each joined packet is checked"""
-    before = counter("rx_bad_icrc")
+    before = counter("rx_bad_icrc", DEV)
     equal(bursts(lambda number: {"ident": 0, "icrc": 1 if number == 4 else 0}, lost=True), 1)
-    equal(counter("rx_bad_icrc") - before, 1, "packets with a wrong ICRC")
+    equal(counter("rx_bad_icrc", DEV) - before, 1, "packets with a wrong ICRC")
 
 
 run([increasing, fixed, internet6, others, marked, requested, gap, damaged])

@@ -247,6 +247,32 @@ finish() {
 # mark TEXT: writes a marker into the kernel log for its readers.
 mark() { echo "ferroce-test: $*" >/dev/kmsg; }
 
+# ---- counters --------------------------------------------------------------------------------
+
+# counter DEVICE NAME: prints a hardware counter of the port.
+counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
+
+# moved DEVICE NAME COMMAND...: prints how far the counter advanced while the command ran, which must succeed.
+moved() {
+	local device=$1 name=$2 before
+	shift 2
+	before=$(counter "$device" "$name")
+	"$@" >/dev/null || return
+	echo $(($(counter "$device" "$name") - before))
+}
+
+# grows NAME WHAT DEVICE COUNTER COMMAND...: checks the change of the counter while the command runs, -gt 0 or -eq 0.
+grows() {
+	local name=$1 what=$2 count
+	shift 2
+	if count=$(moved "$@") && [ "$count" $what ]; then
+		ok "$name"
+	else
+		note "$2 of $1 advanced by '$count', not $what"
+		not_ok "$name"
+	fi
+}
+
 # ---- traffic ---------------------------------------------------------------------------------
 
 # Under emulation even a small transfer may be slow.
