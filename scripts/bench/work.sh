@@ -11,9 +11,8 @@
 # machine: VM_IMAGE=suites
 
 . "$VM_LIB"
+. "${VM_LIB%/*}/storage.sh"
 
-NQN=nqn.2024-01.org.ferroce:bench
-TARGET=/sys/kernel/config/nvmet
 SERVER=$ADDR
 # Seconds of a run of fio, and of its start and end.
 SECONDS_IO=2 SECONDS_MOST=60
@@ -48,30 +47,9 @@ io() {
 
 # ---- NVMe ------------------------------------------------------------------------------------
 
-nvme_target() {
-	modprobe -a nvmet_rdma nvmet_tcp configfs && modprobe null_blk nr_devices=1 gb=1 bs=512 || return
-	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
-	mkdir -p "$TARGET/subsystems/$NQN/namespaces/1" || return
-	echo 1 >"$TARGET/subsystems/$NQN/attr_allow_any_host"
-	echo /dev/nullb0 >"$TARGET/subsystems/$NQN/namespaces/1/device_path"
-	echo 1 >"$TARGET/subsystems/$NQN/namespaces/1/enable"
-}
-
-nvme_port() { # TRANSPORT NUMBER
-	mkdir "$TARGET/ports/$2" || return
-	echo "$1" >"$TARGET/ports/$2/addr_trtype"
-	echo ipv4 >"$TARGET/ports/$2/addr_adrfam"
-	echo "$SERVER" >"$TARGET/ports/$2/addr_traddr"
-	echo $((4420 + $2)) >"$TARGET/ports/$2/addr_trsvcid"
-	ln -s "$TARGET/subsystems/$NQN" "$TARGET/ports/$2/subsystems/"
-}
-
-disk() { lsblk -dno NAME 2>/dev/null | grep '^nvme[0-9]*n1$'; }
-has_disk() { [ -b "/dev/$(disk)" ]; }
-
 nvme_over() { # CONTESTANT TRANSPORT NUMBER
 	local name options
-	if is_server; then nvme_port "$2" "$3" || return; fi
+	if is_server; then open_nvme_port "$3" "$2" "$SERVER" $((4420 + $3)) || return; fi
 	barrier
 	if is_client; then
 		modprobe -a nvme_rdma nvme_tcp
@@ -85,26 +63,12 @@ nvme_over() { # CONTESTANT TRANSPORT NUMBER
 }
 
 nvme_all() {
-	if is_server; then nvme_target || return; fi
+	if is_server; then make_nvme_target || return; fi
 	nvme_over "$DRIVER" rdma 1
 	[ -z "${TCP-}" ] || nvme_over tcp tcp 2
 }
 
 # ---- NFS -------------------------------------------------------------------------------------
-
-serve_nfs() {
-	modprobe -a nfsd rpcrdma nfs || return
-	mkdir -p /srv/nfs /mnt/nfs /run/rpcbind /var/lib/nfs/{sm,v4recovery,rpc_pipefs}
-	mount -t tmpfs -o size=80m none /srv/nfs
-	head -c 64M /dev/zero >/srv/nfs/file
-	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
-	exportfs -o rw,fsid=0,insecure,no_root_squash,no_subtree_check '*:/srv/nfs'
-	rpc.mountd -N 3 || return
-	echo 10 >/proc/fs/nfsd/nfsv4leasetime
-	echo 10 >/proc/fs/nfsd/nfsv4gracetime
-	rpc.nfsd -N 3 -V 4.2 4 || return
-	echo "rdma 20049" >/proc/fs/nfsd/portlist
-}
 
 # mounted_io OPTIONS FIO-OPTION...: in a process of the client's namespaces, which has mounts of its own.
 mounted_io() {
@@ -123,7 +87,8 @@ nfs_over() { # CONTESTANT MOUNT-OPTIONS
 nfs_all() {
 	export -f io mounted_io
 	export SECONDS_IO SECONDS_MOST SERVER
-	serve_nfs || return
+	serve_nfs 80m 4 || return
+	head -c 64M /dev/zero >/srv/nfs/file
 	nfs_over "$DRIVER" proto=rdma,port=20049
 	[ -z "${TCP-}" ] || nfs_over tcp proto=tcp
 }

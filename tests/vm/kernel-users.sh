@@ -8,6 +8,7 @@
 # long: TOPOLOGY=pair VM_IMAGE=suites VM_TIMEOUT=600
 
 . "$VM_LIB"
+. "${VM_LIB%/*}/storage.sh"
 
 CONFIG=/sys/kernel/config
 IQN=iqn.2024-01.org.ferroce:disk
@@ -17,20 +18,6 @@ mountpoint -q "$CONFIG" || mount -t configfs none "$CONFIG"
 head -c 8M /dev/urandom >/tmp/there
 
 # ---- NFS -------------------------------------------------------------------------------------
-
-serve_nfs() {
-	modprobe -a nfsd rpcrdma nfs || return 1
-	mkdir -p /srv/nfs /mnt/nfs /run/rpcbind /var/lib/nfs/{sm,v4recovery,rpc_pipefs}
-	mount -t tmpfs -o size=64m none /srv/nfs
-	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
-	exportfs -o rw,fsid=0,insecure,no_root_squash,no_subtree_check '*:/srv/nfs'
-	rpc.mountd -N 3 || return 1
-	# The grace period would delay the first write.
-	echo 10 >/proc/fs/nfsd/nfsv4leasetime
-	echo 10 >/proc/fs/nfsd/nfsv4gracetime
-	rpc.nfsd -N 3 -V 4.2 2 || return 1
-	echo "rdma 20049" >/proc/fs/nfsd/portlist
-}
 
 mount_nfs() { timeout 120 mount -t nfs -o vers=4.2,proto=rdma,port=20049 "$ADDR:/" /mnt/nfs; }
 
@@ -44,7 +31,7 @@ stop_nfs() {
 }
 
 nfs() {
-	check "NFS is served over RDMA" serve_nfs
+	check "NFS is served over RDMA" serve_nfs 64m 2
 	check "NFS is mounted" mount_nfs
 	check "the mount uses proto=rdma" grep -q 'proto=rdma' /proc/mounts
 	check "8 MiB are copied through NFS" copy_nfs

@@ -10,34 +10,16 @@
 # long: TOPOLOGY=single KERNEL=debug VM_IMAGE=suites VM_TIMEOUT=2400
 
 . "$VM_LIB"
+. "${VM_LIB%/*}/storage.sh"
 
-NQN=nqn.2024-01.org.ferroce:test
-TARGET=/sys/kernel/config/nvmet
 # Seconds until a lost controller reconnects.
 DELAY=3
 
 # ---- target ----------------------------------------------------------------------------------
 
-make_target() {
-	modprobe -a nvmet_rdma nvme_rdma configfs || return 1
-	modprobe null_blk nr_devices=1 memory_backed=1 gb=1 bs=512 || return 1
-	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
-	mkdir -p "$TARGET/subsystems/$NQN/namespaces/1" "$TARGET/ports/1"
-	echo 1 >"$TARGET/subsystems/$NQN/attr_allow_any_host"
-	echo /dev/nullb0 >"$TARGET/subsystems/$NQN/namespaces/1/device_path"
-	echo 1 >"$TARGET/subsystems/$NQN/namespaces/1/enable"
-	open_port
-}
-
-open_port() {
-	echo rdma >"$TARGET/ports/1/addr_trtype"
-	echo ipv4 >"$TARGET/ports/1/addr_adrfam"
-	echo "$ADDR" >"$TARGET/ports/1/addr_traddr"
-	echo 4420 >"$TARGET/ports/1/addr_trsvcid"
-	ln -s "$TARGET/subsystems/$NQN" "$TARGET/ports/1/subsystems/"
-}
-
-close_port() { rm "$TARGET/ports/1/subsystems/$NQN"; }
+make_target() { modprobe nvme_rdma && make_nvme_target memory_backed=1 && open_port; }
+open_port() { open_nvme_port 1 rdma "$ADDR" 4420; }
+close_port() { rm "$NVMET/ports/1/subsystems/$NQN"; }
 
 # ---- host ------------------------------------------------------------------------------------
 
@@ -46,8 +28,6 @@ connect() {
 		--keep-alive-tmo=5 "$@" && within 30 has_disk
 }
 
-disk() { lsblk -dno NAME 2>/dev/null | grep '^nvme[0-9]*n1$'; }
-has_disk() { [ -b "/dev/$(disk)" ]; }
 no_disk() { ! has_disk; }
 state_is() { [ "$(cat /sys/class/nvme/nvme*/state)" = "$1" ]; }
 
@@ -139,9 +119,9 @@ must "nvme connects to the new device" connect -i 1
 check "8 MiB are copied over the new device" copies 64k 65536
 check "nvme disconnects from the new device" disconnect
 close_port
-rmdir "$TARGET/ports/1"
-echo 0 >"$TARGET/subsystems/$NQN/namespaces/1/enable"
-rmdir "$TARGET/subsystems/$NQN/namespaces/1" "$TARGET/subsystems/$NQN"
+rmdir "$NVMET/ports/1"
+echo 0 >"$NVMET/subsystems/$NQN/namespaces/1/enable"
+rmdir "$NVMET/subsystems/$NQN/namespaces/1" "$NVMET/subsystems/$NQN"
 check "nvmet_rdma unloads" within 20 rmmod nvmet_rdma
 check "nvme_rdma unloads" within 20 rmmod nvme_rdma
 check "the driver unloads" unload "$DRIVER"
