@@ -73,6 +73,8 @@ nvme_all() {
 # mounted_io OPTIONS FIO-OPTION...: in a process of the client's namespaces, which has mounts of its own.
 mounted_io() {
 	timeout 120 mount -t nfs -o "vers=4.2,$1" "$SERVER:/" /mnt/nfs || return
+	# The first open after the start of the server may have to wait, over any transport.
+	dd if=/mnt/nfs/file of=/dev/null bs=128k iflag=direct status=none
 	io /mnt/nfs/file "${@:2}"
 	umount /mnt/nfs
 }

@@ -41,5 +41,6 @@ serve_nfs() {
 	echo 10 >/proc/fs/nfsd/nfsv4leasetime
 	echo 10 >/proc/fs/nfsd/nfsv4gracetime
 	rpc.nfsd -N 3 -V 4.2 "$2" || return 1
+	echo Y >/proc/fs/nfsd/v4_end_grace
 	echo "rdma 20049" >/proc/fs/nfsd/portlist
 }
