@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/cpumask.h>
+#include <linux/hash.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <net/dst.h>
@@ -240,6 +242,11 @@ void ferroce_helper_skb_set_output(struct sk_buff *skb, struct dst_entry *dst, _
 	skb->dev = dst_dev_rcu(dst);
 	skb->protocol = protocol;
 	skb->priority = priority;
+#if defined(CONFIG_XPS) || defined(CONFIG_NET_RX_BUSY_POLL)
+	/* XPS selects the queue by CPU; a flow stays on one queue, whichever CPU sends it. */
+	skb->sender_cpu = 1 + reciprocal_scale(hash_32((__force u16)udp_hdr(skb)->source, 32),
+					       nr_cpu_ids);
+#endif
 }
 
 /* Returns the bytes in front of the data of an skb that is being segmented as the inside of a tunnel. */

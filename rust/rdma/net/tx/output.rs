@@ -21,11 +21,13 @@ pub enum Xmit {
 }
 
 /// Sends `skb` on `route`, of the same address family, with this traffic class and priority. A priority of 0 means that
-/// the traffic class decides. For any context except hard interrupts.
+/// the traffic class decides. Packets of one flow leave by one transmit queue of the netdev, which keeps their order.
+/// For any context except hard interrupts.
 ///
 /// # Safety
 ///
-/// `skb` must be valid, begin with the headers of that family, and be owned. This function takes it over.
+/// `skb` must be valid, begin with the headers of that family and a UDP header, and be owned. This function takes it
+/// over.
 pub(super) unsafe fn output(
     skb: *mut bindings::sk_buff,
     route: &Route,
