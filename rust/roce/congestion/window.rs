@@ -7,6 +7,8 @@
 //! that a queue on the path takes longer than the ACK timeout to drain, and each retransmission makes it longer. From
 //! the window at that time on (`ssthresh`), it grows slowly (congestion avoidance).
 
+use super::CongestionControl;
+
 /// The least window: enough that packets follow a gap and reveal it.
 const MIN_CWND_PACKETS: u32 = 8;
 
@@ -25,9 +27,6 @@ pub(crate) struct CongestionWindow {
 }
 
 impl CongestionWindow {
-    /// The window of a requester that does not send.
-    pub(crate) const NONE: Self = Self::with_initial(0);
-
     /// Starts with `initial` packets.
     pub(crate) const fn with_initial(initial: u32) -> Self {
         Self {
@@ -36,41 +35,34 @@ impl CongestionWindow {
             acked: 0,
         }
     }
+}
 
-    /// Returns how many of `limit` packets may be in flight.
+impl CongestionControl for CongestionWindow {
     #[inline]
-    pub(crate) fn limited_to(self, limit: u32) -> u32 {
+    fn limited_to(&self, limit: u32) -> u32 {
         self.cwnd.min(limit)
     }
 
-    /// All packets in flight are retransmitted; the window was limited to `limit` packets.
-    pub(crate) fn on_loss(&mut self, limit: u32) {
-        self.cwnd = self.limited_to(limit).wrapping_shr(1).max(MIN_CWND_PACKETS);
-    }
-
-    /// The retransmission followed an ACK timeout. Called after [`Self::on_loss`].
-    pub(crate) fn on_timeout(&mut self) {
-        self.ssthresh = self.cwnd;
-    }
-
-    /// The local stack dropped a packet, or reported congestion (`NET_XMIT_CN`). The window does not react: the packet
-    /// counts as lost if it does not arrive.
-    pub(crate) fn on_local_congestion(&mut self) {}
-
-    /// Returns whether an ACK timeout has expired since the start.
     #[inline]
-    pub(crate) const fn has_timed_out(self) -> bool {
-        self.ssthresh != u32::MAX
-    }
-
-    /// `packets` more packets are acknowledged.
-    #[inline]
-    pub(crate) fn on_ack(&mut self, packets: u32) {
+    fn on_ack(&mut self, packets: u32) {
         let slow_start = packets.min(self.ssthresh.saturating_sub(self.cwnd));
         let acked = self.acked.saturating_add(packets.wrapping_sub(slow_start));
         self.acked = acked % ACKED_PACKETS_PER_INCREMENT;
         let grown = self.cwnd.saturating_add(slow_start);
         self.cwnd = grown.saturating_add(acked / ACKED_PACKETS_PER_INCREMENT);
+    }
+
+    fn on_loss(&mut self, limit: u32) {
+        self.cwnd = self.limited_to(limit).wrapping_shr(1).max(MIN_CWND_PACKETS);
+    }
+
+    fn on_timeout(&mut self) {
+        self.ssthresh = self.cwnd;
+    }
+
+    #[inline]
+    fn has_timed_out(&self) -> bool {
+        self.ssthresh != u32::MAX
     }
 }
 

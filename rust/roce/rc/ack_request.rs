@@ -31,6 +31,7 @@ use super::{
     }, //
 };
 use crate::{
+    congestion::CongestionControl,
     psn::Psn,
     segmentation::tx_desc::{
         TxDesc,
@@ -241,8 +242,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             .saturating_add(MAX_ACK_REQUEST_DELAY)
             .is_before(now);
         let is_new = self.window.psn() == self.window.high();
-        let may_defer =
-            self.retry.is_timeout_at_least(MIN_SPARSE_ACK_TIMEOUT) && !self.cwnd.has_timed_out();
+        let may_defer = self.retry.is_timeout_at_least(MIN_SPARSE_ACK_TIMEOUT)
+            && !self.congestion.has_timed_out();
         match is_stream && is_new && may_defer && requests.peer_has_acked {
             true => preferred,
             false => AckRequestMode::EveryMessage,

@@ -22,6 +22,7 @@ use crate::{
         Obstacle,
         Taken, //
     },
+    congestion::CongestionControl,
     num::{
         low_u32,
         usize_as_u64, //
@@ -210,7 +211,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     fn on_progress(&mut self, now: Instant, packets: u32) {
-        self.cwnd.on_ack(packets);
+        self.congestion.on_ack(packets);
         self.rtt.on_ack(self.window.una(), now);
         let ack_due = self.is_ack_due();
         self.retry.on_progress(now, ack_due);

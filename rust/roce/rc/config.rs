@@ -5,6 +5,7 @@
 //! Plain data. The setters are methods of [`Requester`](super::requester::Requester).
 
 use crate::{
+    congestion::Algorithm,
     id::{
         Pkey,
         Qpn, //
@@ -49,6 +50,8 @@ pub struct RequesterConfig {
     pub flow: FlowLimit,
     /// Initial congestion window, in packets.
     pub initial_window: u32,
+    /// Congestion control.
+    pub congestion: Algorithm,
 }
 
 /// Event counts since they were last taken.

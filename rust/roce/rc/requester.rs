@@ -27,7 +27,8 @@ use super::{
 };
 use crate::congestion::{
     rtt::RttEstimator,
-    window::CongestionWindow, //
+    CongestionControl,
+    Controller, //
 };
 use crate::{
     access::Obstacle,
@@ -142,7 +143,7 @@ pub struct Requester<S> {
     pub(super) state: RequesterState,
     pub(super) window: SendWindow<S>,
     pub(super) retry: Retry,
-    pub(super) cwnd: CongestionWindow,
+    pub(super) congestion: Controller,
     pub(super) rtt: RttEstimator,
     pub(super) config: Config,
     pub(super) ack_requests: AckRequests,
@@ -196,7 +197,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             state: RequesterState::Reset,
             window: SendWindow::new(storage),
             retry: Retry::new(),
-            cwnd: CongestionWindow::NONE,
+            congestion: Controller::NONE,
             rtt: RttEstimator::UNKNOWN,
             config: Config::NONE,
             ack_requests: AckRequests::new(Psn::new(0)),
@@ -249,7 +250,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Called once per burst.
     pub fn on_local_congestion(&mut self) {
         self.stats.local_congestions = self.stats.local_congestions.wrapping_add(1);
-        self.cwnd.on_local_congestion();
+        self.congestion.on_local_congestion();
+    }
+
+    /// The peer has sent a CNP at `now`: packets of this QP met congestion on their way.
+    pub fn on_cnp(&mut self, now: Instant) {
+        self.congestion.on_cnp(now);
     }
 
     /// Drops all requests without completions (to RESET). The ring position is kept.
@@ -257,7 +263,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.state = RequesterState::Reset;
         self.window.clear();
         self.retry.clear();
-        self.cwnd = CongestionWindow::NONE;
+        self.congestion = Controller::NONE;
         self.clear_ack_requests();
         self.error = None;
     }
@@ -280,7 +286,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         };
         self.window.configure(config.first_psn, config.path_mtu);
         self.ack_requests = AckRequests::new(config.first_psn);
-        self.cwnd = CongestionWindow::with_initial(config.initial_window);
+        self.congestion = Controller::new(config.congestion, config.initial_window);
         self.on_path_change();
         self.retry.clear();
         self.retry.set_timeout(config.ack_timeout);
@@ -402,8 +408,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// [`has_work`](Self::has_work). Has no effect before the time of
     /// [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
+        let resumed = self.congestion.on_time(now);
         match self.retry.expire(now) {
-            None => return false,
+            None => return resumed && self.has_work(),
             Some(Expired::RnrDelay) => {}
             Some(Expired::AckRequest) => self.require_ack_request(),
             Some(Expired::AckTimeout) => {
@@ -418,7 +425,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
                 let retry = self.retry.on_timeout();
                 self.retransmit(retry);
-                self.cwnd.on_timeout();
+                self.congestion.on_timeout();
             }
         }
         self.has_work()
@@ -427,7 +434,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns the time of the next [`handle_timeout`](Self::handle_timeout) call.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.retry.deadline()
+        let paced = self.congestion.paused_until();
+        let paced = paced.filter(|_| self.may_have_packets());
+        match (self.retry.deadline(), paced) {
+            (Some(deadline), Some(paced)) => Some(deadline.min(paced)),
+            (deadline, paced) => deadline.or(paced),
+        }
     }
 
     /// Retires the next complete request, in posting order. In the error state, flushes one.
@@ -540,7 +552,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Goes back to the oldest unacknowledged packet (go-back-N), and counts a retry and a loss.
     pub(super) fn go_back(&mut self) {
         self.stats.retries = self.stats.retries.wrapping_add(1);
-        self.cwnd.on_loss(self.max_flow().packets);
+        self.congestion.on_loss(self.max_flow().packets);
         self.rewind();
     }
 

@@ -431,6 +431,13 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.pending_ack != PendingAck::None || self.replay.pending().is_some()
     }
 
+    /// Returns whether there is a read response to send, or another response besides an ACK or NAK.
+    #[inline]
+    #[must_use]
+    pub fn owes_response(&self) -> bool {
+        self.replay.pending().is_some()
+    }
+
     /// Returns whether the next request can be executed: no NAK is pending.
     #[inline]
     #[must_use]

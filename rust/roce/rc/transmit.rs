@@ -17,6 +17,7 @@ use super::{
     slot::Slot, //
 };
 use crate::{
+    congestion::CongestionControl,
     psn::Psn,
     segmentation::{
         mtu::Mtu,
@@ -140,6 +141,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Returns the packets that can be sent at `now`: consecutive PSNs, of as many messages as fit
     /// in `limit`.
     pub fn burst(&mut self, now: Instant, limit: BurstLimit) -> RequestBurst<'_, S> {
+        let limit = self.congestion.burst_limit(now, limit);
         RequestBurst {
             flow: self.flow(),
             mtu: self.window.mtu(),
@@ -170,7 +172,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 || self.unsupported_slot().is_some()
                 || self.needs_ack_probe()
         };
-        !self.retry.in_rnr_delay() && any()
+        !self.retry.in_rnr_delay() && self.congestion.paused_until().is_none() && any()
     }
 
     /// Returns whether a packet is in flight, that is, sent and unacknowledged since the last rewind.
@@ -303,6 +305,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let headers = headers.psn(psn);
         let new = psn == self.window.high();
         self.window.sent(plan.count);
+        self.congestion.on_sent(now, plan.count, plan.length);
         if new && (ack_request || plan.slot.awaits_response()) && !self.rtt.is_measuring() {
             self.start_rtt_sample(plan, psn, now);
         }
@@ -345,7 +348,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let FlowLimit { bytes, packets } = self.max_flow();
         FlowLimit {
             bytes,
-            packets: self.cwnd.limited_to(packets),
+            packets: self.congestion.limited_to(packets),
         }
     }
 

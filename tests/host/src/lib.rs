@@ -7,6 +7,7 @@
 //! second time, [`vectors`] holds handwritten packets, [`crc`] a CRC-32, and [`fuzz`] the bodies of
 //! the fuzz targets, which also run as tests.
 
+pub mod bottleneck;
 pub mod crc;
 pub mod fuzz;
 pub mod hex;

@@ -12,6 +12,7 @@ use super::{
 };
 use roce::{
     access::Obstacle,
+    congestion::Algorithm,
     id::{
         Msn,
         Pkey,
@@ -211,6 +212,7 @@ impl World {
             rnr_retry: 7,
             flow: FLOW_LIMIT,
             initial_window: FLOW_LIMIT.packets,
+            congestion: Algorithm::Window,
         });
         self.requester.start();
         self.failed = false;

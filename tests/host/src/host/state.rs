@@ -5,6 +5,7 @@
 
 use super::*;
 use roce::{
+    congestion::Algorithm,
     id::{
         Pkey,
         Qpn, //
@@ -43,6 +44,7 @@ pub(super) const fn requester_config(
         rnr_retry: setup.rnr_retry,
         flow: setup.flow,
         initial_window: setup.flow.packets,
+        congestion: Algorithm::Window,
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
         Obstacle,
         Taken, //
     },
+    congestion::Algorithm,
     id::{
         Pkey,
         Qpn, //
@@ -144,6 +145,7 @@ impl Bench {
                 packets: 1000,
             },
             initial_window: u32::MAX,
+            congestion: Algorithm::Window,
         };
         change(&mut config);
         let mut requester = Requester::new(vec![Slot::EMPTY; slots]);
