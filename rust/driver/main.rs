@@ -36,7 +36,11 @@ use crate::{
         ferroce::Ferroce,
         module_state::ModuleState, //
     },
-    packet::roce_splitter::RoceSplitter, //
+    packet::roce_splitter::RoceSplitter,
+    port::{
+        congestion::CongestionSettings,
+        state::PortSettings, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -77,6 +81,38 @@ module! {
             default: 0,
             description: "Take the place of rdma_rxe, with its link type rxe; it cannot be loaded then (1: yes, 0: no)",
         },
+        dcqcn: u8 {
+            default: 1,
+            description: "DCQCN: send ECN-capable packets, answer marks with CNPs, slow down on CNPs (1: yes, 0: no)",
+        },
+        dcqcn_min_rate: u32 {
+            default: 10,
+            description: "DCQCN: the lowest rate of a queue pair, in Mbit/s",
+        },
+        dcqcn_ai_rate: u32 {
+            default: 5,
+            description: "DCQCN: growth of the rate in a step of additive increase, in Mbit/s",
+        },
+        dcqcn_hai_rate: u32 {
+            default: 50,
+            description: "DCQCN: growth of the rate in a step of hyper increase, in Mbit/s",
+        },
+        dcqcn_step_us: u32 {
+            default: 300,
+            description: "DCQCN: time between two steps, in microseconds",
+        },
+        dcqcn_step_bytes: u32 {
+            default: 32768,
+            description: "DCQCN: bytes between two steps",
+        },
+        cnp_interval_us: u32 {
+            default: 50,
+            description: "DCQCN: shortest time between two CNPs of a queue pair, in microseconds",
+        },
+        cnp_dscp: u8 {
+            default: 48,
+            description: "DCQCN: DSCP of CNPs, 0 to 63",
+        },
     },
 }
 
@@ -100,7 +136,10 @@ impl kernel::Module for FerroceModule {
             None
         };
         packet::rx_parse::verify_always(module_parameters::verify_icrc.value().into_bool());
-        let shared = ModuleState::new(module_parameters::local_path.value().into_bool())?;
+        let shared = ModuleState::new(PortSettings {
+            uses_loopback: module_parameters::local_path.value().into_bool(),
+            congestion: congestion_settings(),
+        })?;
         Ok(Self {
             _splitter: SplitOffload::register()?,
             _rest: Rest(shared.clone()),
@@ -108,6 +147,23 @@ impl kernel::Module for FerroceModule {
             _events: Notifier::new(shared.clone())?,
             _link: Registration::new(module, shared, taken)?,
         })
+    }
+}
+
+/// Returns the parameters of congestion control.
+fn congestion_settings() -> CongestionSettings {
+    use module_parameters as given;
+    CongestionSettings {
+        dcqcn: given::dcqcn.value().into_bool(),
+        rates_mbit_s: [
+            given::dcqcn_min_rate.value().get(),
+            given::dcqcn_ai_rate.value().get(),
+            given::dcqcn_hai_rate.value().get(),
+        ],
+        step_us: given::dcqcn_step_us.value().get(),
+        step_bytes: given::dcqcn_step_bytes.value().get(),
+        cnp_interval_us: given::cnp_interval_us.value().get(),
+        cnp_dscp: given::cnp_dscp.value().get(),
     }
 }
 

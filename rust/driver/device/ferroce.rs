@@ -172,7 +172,7 @@ impl Ferroce {
                         demux,
                         shared.page_pool().clone(),
                     ),
-                    shared.uses_loopback(),
+                    shared.port_settings(),
                 ),
                 GFP_KERNEL,
             )?;

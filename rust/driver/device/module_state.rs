@@ -9,7 +9,10 @@ use crate::{
         demux::Demux,
         sockets::Namespaces, //
     },
-    port::workqueues::Workqueues, //
+    port::{
+        state::PortSettings,
+        workqueues::Workqueues, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -27,17 +30,16 @@ pub(crate) struct ModuleState {
     qps: LiveCount,
     workqueues: Arc<Workqueues>,
     page_pool: Arc<PagePool>,
-    uses_loopback: bool,
+    port_settings: PortSettings,
 }
 
 impl ModuleState {
-    /// Creates the state, without devices. `uses_loopback`: see
-    /// [`Port::uses_loopback`](crate::port::state::Port::uses_loopback).
+    /// Creates the state, without devices. `port_settings`: of all ports.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(uses_loopback: bool) -> Result<Arc<Self>> {
+    pub(crate) fn new(port_settings: PortSettings) -> Result<Arc<Self>> {
         let demux = Arc::pin_init(Demux::new(), GFP_KERNEL)?;
         let namespaces = Namespaces::new(demux.clone())?;
         let qps = LiveCount::new()?;
@@ -50,7 +52,7 @@ impl ModuleState {
                 qps,
                 workqueues,
                 page_pool,
-                uses_loopback,
+                port_settings,
             },
             GFP_KERNEL,
         )?)
@@ -76,9 +78,9 @@ impl ModuleState {
         &self.page_pool
     }
 
-    /// Returns whether RC packets to local peers use loopback, without the network.
-    pub(crate) fn uses_loopback(&self) -> bool {
-        self.uses_loopback
+    /// Returns the settings of all ports.
+    pub(crate) fn port_settings(&self) -> PortSettings {
+        self.port_settings
     }
 
     /// Returns the live count of QPs and of objects that module unload must wait for, including those that are no

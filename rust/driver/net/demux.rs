@@ -355,7 +355,7 @@ impl PacketReceiver for NetnsRx {
 /// Passes `skb` to `qp`, if the opcode belongs to its service. Otherwise counts the drop at the QP's port.
 #[inline]
 fn deliver_to(qp: &AnyQp, opcode: Opcode, skb: RxSkb) {
-    if qp.serves(opcode) {
+    if qp.serves(opcode) || (opcode == Opcode::CNP && qp.handles_cnps()) {
         qp.arrived(opcode, skb);
     } else {
         let reason = match opcode {

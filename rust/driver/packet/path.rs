@@ -16,6 +16,7 @@ use crate::{
         }, //
     },
     port::{
+        congestion::CongestionSettings,
         counters::EngineTraffic,
         state::Port, //
     }, //
@@ -50,20 +51,28 @@ use rdma::{
     }, //
 };
 use roce::{
-    id::Qpn,
+    id::{
+        Pkey,
+        Qpn, //
+    },
+    psn::Psn,
     segmentation::{
         mtu::Mtu,
         tx_desc::TxDesc, //
     },
     wire::{
-        emit::HeaderBuf,
+        emit::{
+            HeaderBuf,
+            Headers, //
+        },
         ip::{
             Ipv4Pseudo,
             Ipv6Pseudo,
             Masked,
             UdpPseudo,
             ROCE_UDP_PORT, //
-        }, //
+        },
+        opcode::Opcode, //
     }, //
 };
 
@@ -174,6 +183,14 @@ impl Path {
         }
     }
 
+    /// Sets the ECN field of the packets: it says whether the QP reacts to marks.
+    pub(crate) fn with_congestion_control(self, settings: &CongestionSettings) -> Self {
+        Self {
+            traffic_class: settings.traffic_class(self.traffic_class),
+            ..self
+        }
+    }
+
     /// Counts packets in `tx_inflight`.
     pub(crate) fn with_tx_inflight(self, tx_inflight: &Arc<TxInflight>) -> Self {
         Self {
@@ -264,6 +281,26 @@ impl Path {
         if self.gso_list.is_none() {
             port.counters().sent(1, bytes, Xmit::Lost);
         }
+    }
+
+    /// Sends a CNP to the peer, with a traffic class of its own. Packets that were sent before go first.
+    pub(crate) fn send_cnp(&mut self, (port, traffic): (&Port, &EngineTraffic), traffic_class: u8) {
+        let Some((_, dest_qpn)) = self.qpns else {
+            return;
+        };
+        self.transmit_pending((port, traffic));
+        // CNPs take the route of the other packets: it is looked up before the class changes.
+        let _ = self.route(port, &rcu::read_lock());
+        let headers = Headers::new(Opcode::CNP, Pkey::DEFAULT, dest_qpn, Psn::new(0)).emit(0);
+        let Some(packet) = self.tx_packet(&headers, 0) else {
+            return port.counters().sent(1, 0, Xmit::Lost);
+        };
+        let usual = (self.traffic_class, self.priority);
+        // With priority 0 the traffic class decides.
+        (self.traffic_class, self.priority) = (traffic_class, 0);
+        self.send((port, traffic), packet);
+        self.transmit_pending((port, traffic));
+        (self.traffic_class, self.priority) = usual;
     }
 
     /// Starts a buffer for the packets of `desc`. `None` if they must be sent as packets: there is only one, the

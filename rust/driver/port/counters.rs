@@ -76,6 +76,12 @@ counters! {
     Retries = c"completer_retry_err",
     /// ACK timeouts.
     Timeouts = c"ack_timeouts",
+    /// Packets received that a queue on the way had marked (ECN, congestion experienced).
+    MarkedPackets = c"np_ecn_marked_roce_packets",
+    /// CNPs sent.
+    SentCnps = c"np_cnp_sent",
+    /// CNPs received that reduced the rate of a QP.
+    HandledCnps = c"rp_cnp_handled",
     /// Times that the link went down.
     LinkDowned = c"link_downed",
     /// QPs that failed because the retries were exhausted.

@@ -3,11 +3,13 @@
 //! State that all QPs of a device share.
 //!
 //! - [`state`]: the port: netdev, namespace, key table, AHs, counters. [`query`]: `query_port`.
-//! - [`counters`]: port and per-QP statistics. [`ah`]: address handles. [`workqueues`]: work queues of the module.
+//! - [`congestion`]: settings of congestion control. [`counters`]: port and per-QP statistics. [`ah`]: address handles.
+//!   [`workqueues`]: work queues of the module.
 //!
 //! May use `limits`, `abi`, `mem` and `queue`.
 
 pub(crate) mod ah;
+pub(crate) mod congestion;
 pub(crate) mod counters;
 pub(crate) mod query;
 pub(crate) mod state;

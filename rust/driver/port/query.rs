@@ -83,10 +83,46 @@ impl Port {
         }
     }
 
+    /// Returns the rate in Mbit/s; that of a virtual port if it is not known.
+    pub(crate) fn rate_mbit_s(&self) -> u32 {
+        let [_, width, speed @ ..] = self.rate.load(Relaxed).to_be_bytes();
+        let (speed, width) = match (u16::from_be_bytes(speed), width) {
+            (0, _) | (_, 0) => VIRTUAL_RATE,
+            known => known,
+        };
+        lane_mbit_s(speed).saturating_mul(lanes(width))
+    }
+
     /// Returns the number of packets dropped for `reason`, limited to the 16 bits of a port counter (IBA 14.2.5.6).
     fn violations(&self, reason: DropReason) -> u32 {
         let dropped = self.counters().dropped_for(reason);
         u16::try_from(dropped).unwrap_or(u16::MAX).into()
+    }
+}
+
+/// Returns the rate of one lane with this speed (`enum ib_port_speed`), in Mbit/s.
+const fn lane_mbit_s(speed: u16) -> u32 {
+    match speed {
+        1 => 2_500,
+        2 => 5_000,
+        4 => 10_000,
+        8 => 10_312,
+        16 => 14_062,
+        32 => 25_781,
+        64 => 53_125,
+        128 => 106_250,
+        _ => 212_500,
+    }
+}
+
+/// Returns the number of lanes of this width (`enum ib_port_width`).
+const fn lanes(width: u8) -> u32 {
+    match width {
+        2 => 4,
+        4 => 8,
+        8 => 12,
+        16 => 2,
+        _ => 1,
     }
 }
 

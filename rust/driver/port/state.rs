@@ -12,6 +12,7 @@ use crate::{
     mem::key_table::KeyTable,
     port::{
         ah::Ah,
+        congestion::CongestionSettings,
         counters::Counters,
         workqueues::Workqueues, //
     }, //
@@ -44,6 +45,7 @@ use rdma::{
     sync::rcu_table::RcuTable, //
 };
 use roce::{
+    congestion::Algorithm,
     id::Qpn,
     segmentation::mtu::Mtu,
     wire::{
@@ -72,6 +74,15 @@ pub(crate) trait SpoofFilter: Send + Sync {
     fn admits(&self, qpns: (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool;
 }
 
+/// Settings of a port: parameters of the module.
+#[derive(Clone, Copy)]
+pub(crate) struct PortSettings {
+    /// RC packets to local peers use loopback, without the network.
+    pub(crate) uses_loopback: bool,
+    /// Congestion control.
+    pub(crate) congestion: CongestionSettings,
+}
+
 /// The port of a device, which its QPs share.
 #[pin_data]
 pub(crate) struct Port {
@@ -89,8 +100,7 @@ pub(crate) struct Port {
     /// Cached speed and width, packed by [`refresh_rate`](Port::refresh_rate). Reading them from the netdev takes
     /// locks, and logs a warning each time if the netdev does not report a speed.
     pub(super) rate: Atomic<u32>,
-    /// RC packets to local peers use loopback, without the network.
-    uses_loopback: bool,
+    settings: PortSettings,
     pub(super) ib: ARef<IbDevice>,
     workqueues: Arc<Workqueues>,
     spoof_filter: Arc<dyn SpoofFilter>,
@@ -111,7 +121,7 @@ impl Port {
             Arc<dyn SpoofFilter>,
             Arc<PagePool>,
         ),
-        uses_loopback: bool,
+        settings: PortSettings,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             net: netdev.net_id(),
@@ -121,7 +131,7 @@ impl Port {
             counters: Counters::new()?,
             mcast_groups: Atomic::new(0),
             rate: Atomic::new(UNKNOWN_RATE),
-            uses_loopback,
+            settings,
             ib,
             workqueues,
             spoof_filter,
@@ -132,7 +142,18 @@ impl Port {
     /// Returns whether RC packets to local peers use loopback, without the network.
     #[inline]
     pub(crate) fn uses_loopback(&self) -> bool {
-        self.uses_loopback
+        self.settings.uses_loopback
+    }
+
+    /// Returns the settings of congestion control.
+    #[inline]
+    pub(crate) fn congestion(&self) -> &CongestionSettings {
+        &self.settings.congestion
+    }
+
+    /// Returns the congestion control of a QP that starts to send.
+    pub(crate) fn congestion_algorithm(&self) -> Algorithm {
+        self.congestion().algorithm(self.rate_mbit_s())
     }
 
     /// Returns the pages of the module for super-packets.

@@ -154,13 +154,19 @@ impl AnyQp {
             }
     }
 
-    /// Receives packets, the first with an opcode that this QP [serves](Self::serves). Softirq.
+    /// Returns whether CNPs reduce the rate of this QP: it has a peer to send to, and congestion control is on.
+    pub(crate) fn handles_cnps(&self) -> bool {
+        !matches!(self, Self::Ud(_)) && self.shared().port().congestion().dcqcn
+    }
+
+    /// Receives packets, the first with an opcode that this QP [serves](Self::serves), or a CNP. Softirq.
     #[inline]
     pub(crate) fn arrived(&self, opcode: Opcode, skb: RxSkb) {
-        with_qp!(self, qp => if opcode.is_request() {
-            qp.as_arc_borrow().request_arrived(skb);
-        } else {
+        // A CNP goes to the receive engine, which knows the peer first.
+        with_qp!(self, qp => if opcode.is_response() {
             qp.as_arc_borrow().response_arrived(skb);
+        } else {
+            qp.as_arc_borrow().request_arrived(skb);
         });
     }
 }

@@ -347,6 +347,8 @@ impl<T: Transport> Qp<T> {
         if !queued {
             let counters = self.shared().port().counters();
             counters.dropped_all(DropReason::QueueFull, packets);
+            // The peer sends faster than this host receives: the next run sends a CNP.
+            self.shared().note_congestion();
         }
         queued
     }

@@ -139,7 +139,19 @@ fn process_buffers(
         qp.port().counters().count_all(&coalesced_buffers);
         qp.count_received(count.packets, count.bytes);
     }
+    if count.marked != 0 {
+        on_marked(qp, count.marked);
+    }
     more
+}
+
+/// Packets arrived that a queue on the way had marked. The engine sends a CNP, see
+/// [`congestion`](crate::qp::congestion).
+#[cold]
+fn on_marked(qp: &QpRun<'_>, packets: u16) {
+    let marked = [(Counter::MarkedPackets, packets.into())];
+    qp.port().counters().count_all(&marked);
+    qp.note_congestion();
 }
 
 /// Counts of one call.
@@ -150,6 +162,8 @@ struct RxCount {
     coalesced_buffers: u32,
     packets: u16,
     bytes: usize,
+    /// Valid packets that a queue on the way had marked.
+    marked: u16,
 }
 
 /// Puts the packets of a super-packet to the front of the inbox. Without memory for them they are lost.
@@ -177,6 +191,8 @@ fn process_buffer(
     handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
 ) -> BufferResult {
     let mut next = Some(skb.current());
+    // Packets with different marks are not in one buffer: neither GRO nor `GsoList` joins them.
+    let is_marked = skb.is_congestion_experienced();
     // Terminates: a buffer has at most 64 packets.
     while let Some(first) = next {
         let mut header_buf = [0; MAX_HEADERS_LEN];
@@ -188,6 +204,9 @@ fn process_buffer(
             }
             let handled = handle(&mut coalesced, &packet);
             if !matches!(handled, Ok(Handled::Paused | Handled::MustSplit)) {
+                if is_marked {
+                    count.marked = count.marked.wrapping_add(coalesced.packets());
+                }
                 count.packets = count.packets.wrapping_add(coalesced.packets());
                 count.bytes = count.bytes.wrapping_add(wire_len(&coalesced, &packet));
             }

@@ -41,7 +41,9 @@ use rdma::{
     sync::quiesce::LiveRef, //
 };
 use roce::{
+    congestion::notification::CnpInterval,
     id::Qpn,
+    time::Instant,
     wr::Completion, //
 };
 
@@ -80,6 +82,12 @@ pub(crate) struct QpShared {
     identity: QpIdentity,
     handle: QpHandle,
     tx_inflight: Arc<TxInflight>,
+    /// Packets have met congestion, and no CNP was sent since.
+    congestion: Atomic<bool>,
+    /// When the next CNP may be sent, in nanoseconds.
+    next_cnp_ns: Atomic<u64>,
+    /// CNPs received.
+    cnps: Atomic<u32>,
 }
 
 impl QpShared {
@@ -104,6 +112,9 @@ impl QpShared {
             identity: QpIdentity::new(),
             handle,
             tx_inflight: TxInflight::new(live_ref)?,
+            congestion: Atomic::new(false),
+            next_cnp_ns: Atomic::new(0),
+            cnps: Atomic::new(0),
         })
     }
 
@@ -140,7 +151,10 @@ impl QpShared {
     /// As [`Path::new`].
     pub(crate) fn path_to(&self, attr: &QpAttr) -> Result<Path> {
         let qpns = (self.number(), attr.dest_qp_num);
-        Ok(Path::new(&attr.ah, &self.port, qpns)?.with_qpns(qpns))
+        let path = Path::new(&attr.ah, &self.port, qpns)?;
+        Ok(path
+            .with_qpns(qpns)
+            .with_congestion_control(self.port.congestion()))
     }
 
     /// Returns the state that `query_qp` reports.
@@ -265,6 +279,39 @@ impl QpShared {
     /// Returns the counter of bytes in flight in the local stack, if the service limits them.
     pub(crate) fn tx_inflight(&self) -> &Arc<TxInflight> {
         &self.tx_inflight
+    }
+
+    /// Records that packets of the peer met congestion.
+    pub(crate) fn note_congestion(&self) {
+        self.congestion.store(true, Relaxed);
+    }
+
+    /// Returns whether packets have met congestion since [`QpShared::take_congestion`] was last called.
+    #[inline]
+    pub(crate) fn has_congestion(&self) -> bool {
+        self.congestion.load(Relaxed)
+    }
+
+    /// Clears the record of congestion. Returns whether a CNP is to be sent at `now`. Both engines may call it.
+    pub(crate) fn take_congestion(&self, interval: CnpInterval, now: Instant) -> bool {
+        self.congestion.store(false, Relaxed);
+        let next_ns = self.next_cnp_ns.load(Relaxed);
+        let after = interval.on_congestion(Instant::from_nanos(next_ns), now);
+        after.is_some_and(|after| {
+            let taken = self.next_cnp_ns.cmpxchg(next_ns, after.as_nanos(), Relaxed);
+            taken.is_ok()
+        })
+    }
+
+    /// Counts a received CNP.
+    pub(crate) fn count_cnp(&self) {
+        self.cnps.add(1, Relaxed);
+    }
+
+    /// Returns the number of received CNPs; it wraps.
+    #[inline]
+    pub(crate) fn cnps(&self) -> u32 {
+        self.cnps.load(Relaxed)
     }
 
     /// Converts a completion to a work completion of this QP.

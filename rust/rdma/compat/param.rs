@@ -2,20 +2,40 @@
 
 //! Module parameters: `value()` returns a reference before 7.3, and a copy since.
 
-/// What `value()` of a parameter of type `u8` returns.
-pub trait Value {
+/// What `value()` of a parameter returns.
+pub trait Value: Sized {
+    /// The type of the parameter.
+    type Number: PartialEq + Default;
+
+    /// Returns the number.
+    fn get(self) -> Self::Number;
+
     /// Returns whether the parameter is not 0.
-    fn into_bool(self) -> bool;
-}
-
-impl Value for u8 {
     fn into_bool(self) -> bool {
-        self != 0
+        self.get() != Self::Number::default()
     }
 }
 
-impl Value for &u8 {
-    fn into_bool(self) -> bool {
-        *self != 0
-    }
+macro_rules! impl_value {
+    ($($number:ty),+) => {
+        $(
+            impl Value for $number {
+                type Number = Self;
+
+                fn get(self) -> Self {
+                    self
+                }
+            }
+
+            impl Value for &$number {
+                type Number = $number;
+
+                fn get(self) -> $number {
+                    *self
+                }
+            }
+        )+
+    };
 }
+
+impl_value!(u8, u32);

@@ -16,6 +16,7 @@ pub(crate) mod responder;
 use crate::{
     packet::path::Path,
     qp::{
+        congestion::TxRate,
         modify::path_mtu,
         queue_pair::{
             Direction,
@@ -100,7 +101,7 @@ impl Transport for Rc {
         responder.start();
         qp.shared().set_peer(Qpn::new(attr.dest_qp_num));
         let (old, _) = qp.receiver().enter(|engine| {
-            engine.set_path(path);
+            engine.start(path, TxRate::new(qp.shared()));
             engine.replace_responder(responder)
         });
         drop(old);
@@ -120,6 +121,7 @@ impl Transport for Rc {
             rnr_retry: attr.rnr_retry,
             flow: MAX_WINDOW,
             initial_window: INITIAL_WINDOW_PACKETS,
+            congestion: qp.shared().port().congestion_algorithm(),
         };
         let _ = qp.sender().enter(|engine| {
             engine.set_path(path);

@@ -21,6 +21,7 @@ use crate::{
     port::counters::Counter,
     qp::{
         actions::Actions,
+        congestion::notify_peer,
         engine::{
             push_completion,
             Engine,
@@ -100,6 +101,8 @@ pub(crate) struct RcSendEngine {
     pub(super) is_local: bool,
     /// The peer had more responses at the end of the last loopback pass.
     pub(super) peer_has_work: bool,
+    /// The CNPs of the QP that the requester has reacted to.
+    handled_cnps: u32,
 }
 
 impl RcSendEngine {
@@ -121,6 +124,7 @@ impl RcSendEngine {
             on_wire: false,
             is_local: true,
             peer_has_work: false,
+            handled_cnps: 0,
         }
     }
 
@@ -276,6 +280,10 @@ impl Engine for RcSendEngine {
         }
         let now = Instant::from_nanos(now());
         let arrived = self.process_responses(qp, inbox, now);
+        notify_peer(qp, self.path.as_mut());
+        if core::mem::replace(&mut self.handled_cnps, qp.cnps()) != self.handled_cnps {
+            self.requester.on_cnp(now);
+        }
         let (mut fetched, mut more) = (More::No, More::No);
         if !self.fault_wait.is_waiting() {
             // A wait for a page fault must not count as an ACK timeout.

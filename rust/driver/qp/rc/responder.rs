@@ -22,6 +22,11 @@ use crate::{
     port::counters::Counter,
     qp::{
         actions::Actions,
+        congestion::{
+            notify_peer,
+            on_cnp,
+            TxRate, //
+        },
         engine::{
             notify_consumer,
             push_completion,
@@ -76,12 +81,16 @@ use roce::{
         mtu::Mtu,
         super_packet::max_unsplit_packets,
         tx_desc::{
+            BurstLimit,
             TxDesc,
             TxPayload, //
         }, //
     },
     status::DropReason,
-    wire::packet::Packet, //
+    wire::{
+        opcode::Opcode,
+        packet::Packet, //
+    }, //
 };
 
 /// Consecutive runs with work left after which the engine yields the CPU to threads. That is enough to
@@ -160,6 +169,8 @@ pub(crate) struct RcRecvEngine {
     stall_timeout_ns: u64,
     /// Bytes in flight that seem to be stuck.
     stuck_bytes: i64,
+    /// Limits read responses.
+    tx_rate: TxRate,
 }
 
 impl RcRecvEngine {
@@ -179,6 +190,7 @@ impl RcRecvEngine {
             stalled_since_ns: None,
             stall_timeout_ns: STALL_TIMEOUT_NS,
             stuck_bytes: 0,
+            tx_rate: TxRate::UNLIMITED,
         }
     }
 
@@ -193,6 +205,12 @@ impl RcRecvEngine {
         responder: Responder<ReplayStorage>,
     ) -> Responder<ReplayStorage> {
         core::mem::replace(&mut self.responder, responder)
+    }
+
+    /// Goes to RTR, with `path` to the peer.
+    pub(crate) fn start(&mut self, path: Path, tx_rate: TxRate) {
+        self.set_path(path);
+        self.tx_rate = tx_rate;
     }
 
     /// Sets the path to the peer.
@@ -291,8 +309,8 @@ impl RcRecvEngine {
         true
     }
 
-    /// Sends the responses that are due, up to the budget. `failed`: the QP had failed before this run.
-    fn transmit(&mut self, qp: &QpRun<'_>, failed: bool) {
+    /// Sends the responses that are due, up to `limit`. `failed`: the QP had failed before this run.
+    fn transmit(&mut self, qp: &QpRun<'_>, limit: BurstLimit, failed: bool) {
         let Some(path) = &mut self.path else {
             return;
         };
@@ -301,7 +319,7 @@ impl RcRecvEngine {
         let mtu = self.responder.path_mtu();
         for desc in self
             .responder
-            .burst(TX_BURST_LIMIT)
+            .burst(limit)
             .coalescing(max_unsplit_packets(mtu))
         {
             self.responded_on_wire = true;
@@ -311,6 +329,9 @@ impl RcRecvEngine {
             if let Err(error) = send_response((&desc, mtu), path, qp, &mut self.fault_wait) {
                 unsent = Some(error);
                 break;
+            }
+            if has_reads {
+                self.tx_rate.on_sent(desc.packets, desc.length);
             }
         }
         path.transmit_pending(qp.port_and_traffic());
@@ -326,6 +347,19 @@ impl RcRecvEngine {
             Obstacle::Absent => self.responder.unsend(packets),
             // The NAK leaves with the next burst.
             Obstacle::Refused(error) => self.responder.abort_read(packets, error),
+        }
+    }
+
+    /// Returns how much may be sent now.
+    ///
+    /// # Errors
+    ///
+    /// The time in nanoseconds before which the rate admits no read response. Acknowledgements of later requests wait
+    /// behind it anyway.
+    fn responses_limit(&mut self, qp: &QpRun<'_>, failed: bool) -> Result<BurstLimit, u64> {
+        match self.responder.owes_response() && !failed {
+            true => self.tx_rate.burst_limit(qp, TX_BURST_LIMIT),
+            false => Ok(TX_BURST_LIMIT),
         }
     }
 
@@ -366,6 +400,9 @@ impl Engine for RcRecvEngine {
         // Taken out of `self`, so that the closure may borrow the rest.
         let path = self.path.take();
         let arrived = process_from_peer(qp, inbox, path.as_ref(), |coalesced, packet| {
+            if packet.opcode() == Opcode::CNP {
+                return Ok(on_cnp(qp));
+            }
             let (psn, mtu) = (self.responder.expected_psn(), self.responder.path_mtu());
             let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
                 return Ok(Handled::MustSplit);
@@ -377,10 +414,17 @@ impl Engine for RcRecvEngine {
         // The consumer wakes up while the responses are sent.
         notify_consumer(&self.cq, actions);
         let waiting = self.fault_wait.is_waiting();
-        let blocked = !waiting && self.must_wait(qp, failed, actions);
+        let mut blocked = !waiting && self.must_wait(qp, failed, actions);
         if !waiting && !blocked {
-            self.transmit(qp, failed);
+            match self.responses_limit(qp, failed) {
+                Ok(limit) => self.transmit(qp, limit, failed),
+                Err(until_ns) => {
+                    actions.wake_at_ns = Some(until_ns);
+                    blocked = true;
+                }
+            }
         }
+        notify_peer(qp, self.path.as_mut());
         self.finish_run(qp, actions);
         // The last responses precede the flush: a consumer that has seen all flushed receives may reuse the
         // memory.

@@ -12,6 +12,7 @@ pub(crate) mod sender;
 
 use crate::{
     qp::{
+        congestion::TxRate,
         modify::path_mtu,
         queue_pair::{
             Direction,
@@ -87,7 +88,10 @@ impl Transport for Uc {
             first_psn: Psn::new(attr.sq_psn),
             path_mtu: path_mtu(attr),
         };
-        let _ = qp.sender().enter(|engine| engine.start(path, &config));
+        let tx_rate = TxRate::new(qp.shared());
+        let _ = qp
+            .sender()
+            .enter(|engine| engine.start(path, tx_rate, &config));
         Ok(())
     }
 

@@ -12,6 +12,10 @@ use crate::{
     port::counters::Counter,
     qp::{
         actions::Actions,
+        congestion::{
+            notify_peer,
+            on_cnp, //
+        },
         engine::{
             push_completion,
             Engine, //
@@ -37,7 +41,8 @@ use rdma::{
 };
 use roce::{
     access::Taken,
-    uc::receiver::UcReceiver, //
+    uc::receiver::UcReceiver,
+    wire::opcode::Opcode, //
 };
 
 /// Receive engine of a UC QP.
@@ -91,6 +96,9 @@ impl Engine for UcRecvEngine {
             return dropped.or(self.flush(qp, actions));
         }
         let more = process_from_peer(qp, inbox, self.path.as_ref(), |coalesced, packet| {
+            if packet.opcode() == Opcode::CNP {
+                return Ok(on_cnp(qp));
+            }
             if packet.packets() > 1 {
                 return Ok(Handled::MustSplit);
             }
@@ -112,6 +120,7 @@ impl Engine for UcRecvEngine {
             }
             taken.map(Handled::from)
         });
+        notify_peer(qp, self.path.as_mut());
         let receives = self.receiver.take_receives();
         qp.port()
             .counters()

@@ -13,6 +13,7 @@ use crate::{
     port::counters::Counter,
     qp::{
         actions::Actions,
+        congestion::TxRate,
         engine::{
             push_completion,
             Engine,
@@ -65,6 +66,7 @@ pub(crate) struct UcSendEngine {
     notify_drained: bool,
     fault_wait: FaultWait,
     tx_limit: TxLimit,
+    tx_rate: TxRate,
 }
 
 impl UcSendEngine {
@@ -78,6 +80,7 @@ impl UcSendEngine {
             notify_drained: false,
             fault_wait: FaultWait::default(),
             tx_limit: TxLimit::in_order(),
+            tx_rate: TxRate::UNLIMITED,
         }
     }
 
@@ -92,15 +95,24 @@ impl UcSendEngine {
     }
 
     /// Goes to RTS, with `path` to the peer.
-    pub(crate) fn start(&mut self, path: Path, config: &SenderConfig) {
+    pub(crate) fn start(&mut self, path: Path, tx_rate: TxRate, config: &SenderConfig) {
         self.set_path(path);
+        self.tx_rate = tx_rate;
         self.sender.configure(config);
         self.sender.start();
     }
 
     /// Sends or flushes posted requests, up to the budget. Returns whether there may be more.
     fn process(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
-        let mut limit = TX_LIST_LIMIT;
+        let mut limit = match self.tx_rate.burst_limit(qp, TX_LIST_LIMIT) {
+            Ok(limit) => limit,
+            // A failed QP does not wait: it sends nothing.
+            Err(_) if qp.flushes_sends() => TX_LIST_LIMIT,
+            Err(until_ns) => {
+                actions.wake_at_ns = Some(until_ns);
+                return More::No;
+            }
+        };
         for _ in 0..RUN_BUDGET {
             if !self.sender.is_busy() && !self.fetch(qp) {
                 return More::No;
@@ -160,9 +172,13 @@ impl UcSendEngine {
         };
         let mtu = self.sender.path_mtu();
         let Self {
-            queue, fault_wait, ..
+            queue,
+            fault_wait,
+            tx_rate,
+            ..
         } = self;
         self.sender.burst(limit).try_for_each(|desc| {
+            tx_rate.on_sent(desc.packets, desc.length);
             let desc_and_mtu = (&desc, mtu);
             send_request(desc_and_mtu, queue, path, qp, fault_wait).map_err(|unsent| unsent.reason)
         })

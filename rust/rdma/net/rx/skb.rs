@@ -249,12 +249,19 @@ impl RxSkb {
     }
 
     /// Returns the IPv4 type of service or IPv6 traffic class, including the ECN bits.
+    #[inline]
     pub fn traffic_class(&self) -> u8 {
         match self.ip() {
             Ip::V4(&[_, tos, ..]) => tos,
             Ip::V6(&[high, low, ..]) => high << 4 | low >> 4,
             Ip::None => 0,
         }
+    }
+
+    /// Returns whether a queue on the way has marked the packet: ECN, congestion experienced (RFC 3168).
+    #[inline]
+    pub fn is_congestion_experienced(&self) -> bool {
+        self.traffic_class() & 0b11 == 0b11
     }
 
     /// Returns the IPv4 time to live or IPv6 hop limit.
