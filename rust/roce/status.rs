@@ -163,7 +163,7 @@ macro_rules! drop_reasons {
 drop_reasons! {
     /// The packet is shorter than its headers and ICRC.
     TooShort = "rx_too_short",
-    /// The opcode is reserved or belongs to an unsupported service.
+    /// The opcode belongs to an unsupported service, or is reserved in an unreliable one.
     UnknownOpcode = "rx_unknown_opcode",
     /// The transport header version is not 0.
     BadVersion = "rx_bad_version",

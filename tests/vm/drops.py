@@ -111,7 +111,7 @@ def malformed():
     stranger = Stranger()
     with Victim() as rc:
         stranger.dropped("too_short", rc, f.SEND_ONLY, cut=8)
-        stranger.dropped("unknown_opcode", rc, 0x1F)
+        stranger.dropped("unknown_opcode", rc, f.RD | f.SEND_ONLY)
         stranger.dropped("bad_version", rc, f.SEND_ONLY, flags=0x41)
         stranger.dropped("bad_pad", rc, f.SEND_ONLY, flags=0x70)
         stranger.dropped("bad_ip_header", rc, f.SEND_ONLY, options=b"\1\1\1\1")

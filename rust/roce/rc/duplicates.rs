@@ -38,6 +38,8 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             | Operation::FetchAdd
             | Operation::AtomicWrite
             | Operation::Flush => self.repeat_response(packet),
+            // The PSN belongs to a request that was executed, so the packet is not what was sent with it.
+            Operation::Reserved => Err(DropReason::UnknownDuplicate),
             _ => {
                 self.acknowledge_again(packet.psn());
                 Ok(())

@@ -175,7 +175,11 @@ impl Pkt {
     /// Builds the packet, parses it and passes it to `take`.
     pub(super) fn parse<R>(self, take: impl FnOnce(&Packet<'_>) -> R) -> R {
         let imm = self.imm.is_some();
-        let opcode = Opcode::of(Service::Rc, self.operation, self.position, imm).unwrap();
+        let opcode = match self.operation {
+            Operation::Reserved => Opcode::from_byte(0x1f),
+            operation => Opcode::of(Service::Rc, operation, self.position, imm),
+        };
+        let opcode = opcode.unwrap();
         let mut headers = Headers::new(opcode, Pkey::DEFAULT, Qpn::new(1), Psn::new(self.psn))
             .ack_request(self.ack_request)
             .solicited(self.solicited);

@@ -63,6 +63,9 @@ pub enum Operation {
     AtomicWrite,
     /// A congestion notification.
     Cnp,
+    /// A reserved opcode of a service that answers all its requests. It names a request that the responder cannot
+    /// execute. No message contains it.
+    Reserved,
 }
 
 /// The position of a packet in its message.
@@ -89,7 +92,7 @@ macro_rules! known_opcode {
     };
 }
 
-/// A known opcode and its properties.
+/// An opcode of a supported service, and its properties.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Opcode {
     byte: u8,
@@ -116,8 +119,8 @@ impl Opcode {
     /// Congestion notification.
     pub const CNP: Self = known_opcode!(0x81);
 
-    /// Returns the opcode of a received byte; `None` if the byte is reserved or belongs to an
-    /// unsupported service.
+    /// Returns the opcode of a received byte; `None` if the byte belongs to an unsupported service, or is reserved in
+    /// an unreliable one. A reserved byte of RC is the opcode of [`Operation::Reserved`], without extension headers.
     #[inline]
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
@@ -287,8 +290,10 @@ const fn describe(byte: u8) -> Option<Opcode> {
         0x80 if low == 0x01 => return Some(CNP),
         _ => return None,
     };
-    let Some((operation, position, headers, payload)) = describe_low_bits(low) else {
-        return None;
+    let (operation, position, headers, payload) = match (describe_low_bits(low), service) {
+        (Some(described), _) => described,
+        (None, Service::Rc) => (Operation::Reserved, Position::Only, HeaderSet::EMPTY, true),
+        (None, _) => return None,
     };
     let headers = match service {
         Service::Ud => headers.with(Header::Deth),

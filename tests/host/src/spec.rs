@@ -113,3 +113,9 @@ pub fn row_of(byte: u8) -> Option<(&'static Row, usize)> {
         .find(|row| row.low == byte & 0x1f && row.services.contains(letter))
         .map(|row| (row, row.headers + additional))
 }
+
+/// Returns whether the byte is a reserved opcode of RC. An RC responder NAKs it.
+#[must_use]
+pub fn is_reserved_in_rc(byte: u8) -> bool {
+    byte < 0x20 && row_of(byte).is_none()
+}

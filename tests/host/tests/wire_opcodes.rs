@@ -20,7 +20,7 @@ use roce::{
 };
 use roce_tests::spec;
 
-const OPERATIONS: [(Operation, &str); 12] = [
+const OPERATIONS: [(Operation, &str); 13] = [
     (Operation::Send, "send"),
     (Operation::SendInvalidate, "send invalidate"),
     (Operation::RdmaWrite, "write"),
@@ -33,6 +33,7 @@ const OPERATIONS: [(Operation, &str); 12] = [
     (Operation::Flush, "flush"),
     (Operation::AtomicWrite, "atomic write"),
     (Operation::Cnp, "cnp"),
+    (Operation::Reserved, "reserved"),
 ];
 
 const POSITIONS: [(Position, &str); 4] = [
@@ -60,6 +61,10 @@ fn the_table_matches_the_specification() {
             continue;
         };
         assert_eq!(opcode.to_byte(), byte);
+        if opcode.operation() == Operation::Reserved {
+            assert!(spec::is_reserved_in_rc(byte), "{byte:#x}");
+            continue;
+        }
         if opcode == Opcode::CNP {
             assert_eq!(byte, 0x81);
             assert_eq!(opcode.headers().len(), 16);
@@ -87,7 +92,24 @@ fn the_properties_of_an_opcode_identify_it() {
             opcode.position(),
             opcode.has_imm(),
         );
-        assert_eq!(again, Some(opcode));
+        let can_be_sent = opcode.operation() != Operation::Reserved;
+        assert_eq!(again, can_be_sent.then_some(opcode));
+    }
+}
+
+#[test]
+fn reserved_opcodes_of_rc_are_requests_without_headers() {
+    let is_reserved = |opcode: &Opcode| opcode.operation() == Operation::Reserved;
+    let reserved: Vec<_> = (0..=u8::MAX)
+        .filter_map(Opcode::from_byte)
+        .filter(is_reserved)
+        .collect();
+    let bytes: Vec<_> = reserved.iter().map(|opcode| opcode.to_byte()).collect();
+    assert_eq!(bytes, [0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f]);
+    for opcode in reserved {
+        assert_eq!(opcode.service(), Service::Rc);
+        assert!(opcode.is_request() && opcode.starts_message() && opcode.ends_message());
+        assert_eq!(opcode.headers().len(), 0);
     }
 }
 
@@ -204,6 +226,7 @@ fn expected(byte: u8, pad: usize, len: usize) -> Result<usize, DropReason> {
     let headers = match spec::row_of(byte) {
         Some((_, headers)) => headers,
         None if byte == 0x81 => 16,
+        None if spec::is_reserved_in_rc(byte) => 0,
         None => return Err(DropReason::UnknownOpcode),
     };
     match len.checked_sub(12 + headers + 4) {

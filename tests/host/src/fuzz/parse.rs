@@ -115,6 +115,7 @@ fn check_dropped(data: &[u8], reason: DropReason) {
     let long_enough = data.len() >= 12;
     let needed = match data.first() {
         Some(0x81) => Some(12 + 16 + 4),
+        Some(byte) if spec::is_reserved_in_rc(*byte) => Some(12 + 4),
         Some(byte) => spec::row_of(*byte).map(|(_, headers)| 12 + headers + 4),
         None => None,
     };

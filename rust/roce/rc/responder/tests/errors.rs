@@ -44,6 +44,28 @@ fn opcodes_out_of_order_are_invalid() {
 }
 
 #[test]
+fn a_reserved_opcode_is_invalid_where_a_request_is_expected() {
+    let reserved = |psn, len| Pkt::new(Operation::Reserved, Position::Only, psn, len);
+    for len in [0, 1, 256, 300] {
+        with_nak(&[], reserved(100, len), &[]).assert_fatal_nak(100, INVALID, Fatal::RequestError);
+        let begun = send(Position::First, 100, 256);
+        let mut bench = with_nak(&[begun], reserved(101, len), &[2000]);
+        bench.assert_fatal_nak(101, INVALID, Fatal::RequestError);
+    }
+
+    let mut bench = Bench::new();
+    bench.post(1);
+    let early = bench.receive(reserved(101, 0).with_ack_request());
+    assert_eq!(early, Err(DropReason::AheadOfSequence));
+    assert_eq!(bench.transmit(), [aeth_packet(100, SEQUENCE)]);
+    bench.receive(send(Position::Only, 100, 1)).unwrap();
+    let late = bench.receive(reserved(100, 0).with_ack_request());
+    assert_eq!(late, Err(DropReason::UnknownDuplicate));
+    assert_eq!(bench.transmit(), []);
+    assert_eq!(bench.responder.state(), ResponderState::Ready);
+}
+
+#[test]
 fn a_payload_length_that_does_not_match_the_position_is_invalid() {
     let begun = send(Position::First, 100, 256);
     for (before, bad) in [
