@@ -57,6 +57,13 @@ impl Msn {
     pub const fn next(self) -> Self {
         Self::new(self.0.wrapping_add(1))
     }
+
+    /// Returns the previous number.
+    #[inline]
+    #[must_use]
+    pub const fn prev(self) -> Self {
+        Self::new(self.0.wrapping_sub(1))
+    }
 }
 
 /// A partition key (P_Key): a 15-bit partition number and the membership bit.
@@ -177,6 +184,7 @@ mod tests {
     fn msn_wraps_at_24_bits() {
         assert_eq!(Msn::new(0xff_ffff).next(), Msn::new(0));
         assert_eq!(Msn::new(7).next(), Msn::new(8));
+        assert_eq!(Msn::new(0).prev(), Msn::new(0xff_ffff));
     }
 
     #[test]

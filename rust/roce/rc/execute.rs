@@ -132,7 +132,9 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
                 // Later packets need no NAK: the peer retransmits them after the RNR delay.
                 self.recovery.nak_issued = true;
             }
-            Err(NakReason::Final(code, fatal)) => self.nak_fatal(self.expected, code, fatal),
+            Err(NakReason::Final(code, fatal)) => {
+                self.nak_fatal(self.expected_point(), code, fatal);
+            }
         }
         Ok(Taken::Whole)
     }

@@ -5,6 +5,7 @@
 use super::{
     replay::ReplayEntry,
     responder::{
+        AckPoint,
         Fatal,
         PendingAck,
         Responder,
@@ -52,10 +53,27 @@ impl From<Obstacle<AccessError>> for NakReason {
 }
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
-    /// Issues a fatal NAK for the request with this PSN and enters the error state. Pending responses
+    /// Returns the point of a NAK for the expected request.
+    #[inline]
+    pub(super) const fn expected_point(&self) -> AckPoint {
+        AckPoint {
+            psn: self.expected,
+            msn: self.msn,
+        }
+    }
+
+    /// Returns the point of a NAK for the response with this PSN.
+    pub(super) fn nak_point(&self, psn: Psn) -> AckPoint {
+        AckPoint {
+            psn,
+            msn: self.replay.msn_before(psn).unwrap_or(self.msn),
+        }
+    }
+
+    /// Issues a fatal NAK for the request at this point and enters the error state. Pending responses
     /// to earlier requests are sent first, unless there are too many: the QP is in the error state by
     /// then, and the consumer does not expect that its memory is still read.
-    pub(super) fn nak_fatal(&mut self, psn: Psn, code: NakCode, fatal: Fatal) {
+    pub(super) fn nak_fatal(&mut self, at: AckPoint, code: NakCode, fatal: Fatal) {
         let is_too_long = |(_, packets): &(Psn, u32)| *packets > MAX_RESPONSE_PACKETS_BEFORE_NAK;
         if self
             .replay
@@ -64,15 +82,16 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         {
             self.replay.cancel_repeats();
         }
-        let (psn, code) = match self.replay.pending_packets().filter(is_too_long) {
+        let (at, code) = match self.replay.pending_packets().filter(is_too_long) {
             Some((first_pending, _)) => {
+                let at = self.nak_point(first_pending);
                 self.replay.clear();
-                (first_pending, NakCode::RemoteOperational)
+                (at, NakCode::RemoteOperational)
             }
-            None => (psn, code),
+            None => (at, code),
         };
         self.state = ResponderState::Error;
-        self.pending_ack = PendingAck::FatalNak { psn, code };
+        self.pending_ack = PendingAck::FatalNak { at, code };
         self.fatal = Some(fatal);
         self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
     }

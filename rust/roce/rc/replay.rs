@@ -260,6 +260,11 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
         last
     }
 
+    /// Returns the number of messages completed before the response with this PSN. `None` if no entry has it.
+    pub(super) fn msn_before(&self, psn: Psn) -> Option<Msn> {
+        self.find(psn).map(|entry| entry.msn.prev())
+    }
+
     /// Schedules packets `start` to `end` of the response with this PSN again. Has no effect if they
     /// are already scheduled. An unfinished first response is always sent to its end.
     pub(super) fn repeat(&mut self, psn: Psn, start: u32, end: u32) {

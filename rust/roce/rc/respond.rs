@@ -12,6 +12,7 @@ use super::{
         Request, //
     },
     responder::{
+        AckPoint,
         Fatal,
         PendingAck,
         Responder, //
@@ -84,13 +85,13 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Returns an RNR NAK for the next packet without a response, to delay the peer during a page
     /// fault. The responder still executes the requests it has received when the fault is resolved.
     pub fn fault_rnr_nak(&mut self) -> TxDesc {
-        let psn = match self.replay.pending() {
-            Some(entry) => entry.first.add(entry.next),
-            None => self.expected,
+        let at = match self.replay.pending() {
+            Some(entry) => self.nak_point(entry.first.add(entry.next)),
+            None => self.expected_point(),
         };
         self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
         self.ack_desc(
-            psn,
+            at,
             Syndrome::Rnr {
                 timer: FAULT_RNR_TIMER_CODE,
             },
@@ -104,9 +105,9 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         }
         let pending = self.replay.pending();
         if let Some(entry) = pending.filter(|entry| entry.request == Request::Read) {
-            let psn = entry.first.add(entry.next);
+            let at = self.nak_point(entry.first.add(entry.next));
             self.replay.clear();
-            self.nak_fatal(psn, NakCode::InvalidRequest, Fatal::RequestError);
+            self.nak_fatal(at, NakCode::InvalidRequest, Fatal::RequestError);
         }
     }
 
@@ -168,43 +169,50 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     }
 
     fn next_ack(&mut self, limit: &mut BurstLimit, first: bool) -> Option<TxDesc> {
-        let stats = &mut self.stats;
-        let (psn, syndrome, count) = match self.pending_ack {
+        let (at, syndrome) = match self.pending_ack {
             PendingAck::None => return None,
-            PendingAck::Ack { required } => (
-                self.replay.ack_psn(required, self.expected),
-                Syndrome::ACK_UNLIMITED,
-                Some(&mut stats.acks),
-            ),
-            PendingAck::SequenceNak { .. } => (
-                self.expected,
-                Syndrome::Nak(NakCode::PsnSequence),
-                Some(&mut stats.sequence_naks),
-            ),
-            PendingAck::RnrNak => (
-                self.expected,
-                Syndrome::Rnr {
-                    timer: self.config.min_rnr_timer,
-                },
-                None,
-            ),
-            PendingAck::FatalNak { psn, code } => (psn, Syndrome::Nak(code), None),
+            PendingAck::Ack { required } => (self.ack_point(required), Syndrome::ACK_UNLIMITED),
+            PendingAck::SequenceNak { .. } => {
+                (self.expected_point(), Syndrome::Nak(NakCode::PsnSequence))
+            }
+            PendingAck::RnrNak => {
+                let timer = self.config.min_rnr_timer;
+                (self.expected_point(), Syndrome::Rnr { timer })
+            }
+            PendingAck::FatalNak { at, code } => (at, Syndrome::Nak(code)),
         };
         if !limit.take(1, 0, first) {
             return None;
         }
-        if let Some(count) = count {
-            *count = count.wrapping_add(1);
+        let stats = &mut self.stats;
+        match self.pending_ack {
+            PendingAck::Ack { .. } => stats.acks = stats.acks.wrapping_add(1),
+            PendingAck::SequenceNak { .. } => {
+                stats.sequence_naks = stats.sequence_naks.wrapping_add(1);
+            }
+            _ => {}
         }
         self.pending_ack = self.pending_ack.after_send();
-        Some(self.ack_desc(psn, syndrome))
+        Some(self.ack_desc(at, syndrome))
     }
 
-    fn ack_desc(&self, psn: Psn, syndrome: Syndrome) -> TxDesc {
-        let aeth = Aeth {
-            syndrome,
-            msn: self.msn,
-        };
+    /// Returns the point of an ACK that covers at least `required`. The MSN belongs to its PSN: some peers complete
+    /// requests by the MSN.
+    fn ack_point(&self, required: Psn) -> AckPoint {
+        let psn = self.replay.ack_psn(required, self.expected);
+        let covers_all = psn.next() == self.expected;
+        AckPoint {
+            psn,
+            // An ACK that covers less ends before a response.
+            msn: match covers_all {
+                true => self.msn,
+                false => self.replay.msn_before(psn.next()).unwrap_or(self.msn),
+            },
+        }
+    }
+
+    fn ack_desc(&self, AckPoint { psn, msn }: AckPoint, syndrome: Syndrome) -> TxDesc {
+        let aeth = Aeth { syndrome, msn };
         TxDesc {
             headers: Headers::ack(self.config.pkey, self.config.dest_qpn, psn, aeth),
             source: TxPayload::None,

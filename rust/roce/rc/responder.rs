@@ -231,7 +231,16 @@ pub(super) enum PendingAck {
     /// An RNR NAK for the expected request.
     RnrNak,
     /// A fatal NAK for this request.
-    FatalNak { psn: Psn, code: NakCode },
+    FatalNak { at: AckPoint, code: NakCode },
+}
+
+/// A point in the sequence of requests that a packet reports.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct AckPoint {
+    /// The PSN of the packet.
+    pub(super) psn: Psn,
+    /// Number of messages completed at that point.
+    pub(super) msn: Msn,
 }
 
 impl PendingAck {
@@ -370,8 +379,9 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         if self.replay.cancel_repeat(psn) {
             return;
         }
+        let at = self.nak_point(psn);
         self.replay.clear();
-        self.nak_fatal(psn, NakCode::RemoteAccess, Fatal::AccessError);
+        self.nak_fatal(at, NakCode::RemoteAccess, Fatal::AccessError);
     }
 
     /// Undoes the last `packets` packets of the response planned last: they were not sent because

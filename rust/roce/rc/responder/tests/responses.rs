@@ -3,6 +3,83 @@
 //! Order and number of responses, ACKs and NAKs.
 
 use super::*;
+use crate::wire::packet::Packet;
+
+/// Sends all packets and returns PSN and MSN of each with an AETH.
+fn msns(bench: &mut Bench) -> Vec<(u32, u32)> {
+    let burst = bench.responder.burst(ALL);
+    burst
+        .filter_map(|desc| {
+            let headers = desc.headers.emit(desc.length as usize);
+            let len = headers.len() + (desc.length as usize).next_multiple_of(4) + 4;
+            let packet = Packet::parse(headers.as_slice(), len).unwrap();
+            Some((packet.psn().get(), packet.aeth()?.msn.get()))
+        })
+        .collect()
+}
+
+#[test]
+fn an_ack_has_the_msn_of_its_psn() {
+    let mut bench = Bench::new();
+    (0..3).for_each(|_| bench.post(600));
+    bench
+        .receive(send(Position::First, 100, 256).with_ack_request())
+        .unwrap();
+    assert_eq!(
+        msns(&mut bench),
+        [(100, 0)],
+        "in the middle of the first message"
+    );
+    bench.receive(send(Position::Last, 101, 1)).unwrap();
+    bench
+        .receive(send(Position::Only, 102, 1).with_ack_request())
+        .unwrap();
+    assert_eq!(msns(&mut bench), [(102, 2)]);
+
+    bench.receive(read(103, 0, 600)).unwrap();
+    bench.receive_reads([106]);
+    let send = send(Position::Only, 107, 1).with_ack_request();
+    bench.receive(send).unwrap();
+    assert_eq!(msns(&mut bench), [(103, 3), (105, 3), (106, 4), (107, 5)]);
+    let duplicate = Pkt { psn: 102, ..send };
+    bench.receive(duplicate).unwrap();
+    assert_eq!(
+        msns(&mut bench),
+        [(102, 2)],
+        "lowered to before the first READ"
+    );
+    bench.receive(Pkt { psn: 100, ..send }).unwrap();
+    assert_eq!(msns(&mut bench), [(102, 2)]);
+    bench.receive(send).unwrap();
+    assert_eq!(msns(&mut bench), [(107, 5)]);
+}
+
+#[test]
+fn a_nak_has_the_msn_before_its_psn() {
+    let mut bench = Bench::new();
+    bench.receive_reads([100]);
+    bench.transmit();
+    bench.receive(read(101, 0, 600)).unwrap();
+    bench.receive(read(110, 0, 1)).unwrap_err();
+    assert_eq!(
+        msns(&mut bench),
+        [(101, 2), (103, 2), (104, 2)],
+        "a sequence error NAK"
+    );
+
+    bench.receive(read(104, 0, 600)).unwrap();
+    let one = BurstLimit {
+        bytes: u32::MAX,
+        packets: 1,
+    };
+    assert_eq!(bench.transmit_up_to(one).len(), 1);
+    let rnr = bench.responder.fault_rnr_nak().headers.emit(0);
+    let rnr = Packet::parse(rnr.as_slice(), rnr.len() + 4).unwrap();
+    assert_eq!((rnr.psn().get(), rnr.aeth().unwrap().msn.get()), (105, 2));
+    bench.transmit_up_to(one);
+    bench.responder.abort_read(1, AccessError::Key);
+    assert_eq!(msns(&mut bench), [(105, 2)], "the READ did not complete");
+}
 
 #[test]
 fn consecutive_requests_are_acknowledged_once() {
