@@ -2,7 +2,8 @@
 
 //! Duplicate requests: compares them with the executed request and repeats the response.
 //!
-//! Only READs are executed again: their memory is read anew.
+//! Only READs are executed again: their memory is read anew. A duplicate READ may even name other memory than the first
+//! one, if it uses only PSNs of the first one and the key grants the access.
 //!
 //! IBA: C9-105, duplicate requests.
 
@@ -14,6 +15,7 @@ use super::{
     },
     responder::{
         PendingAck,
+        RequestContext,
         Responder, //
     }, //
 };
@@ -30,10 +32,14 @@ use crate::{
 
 impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     /// Handles a request that was already executed.
-    pub(super) fn on_duplicate(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
+    pub(super) fn on_duplicate(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut impl RequestContext,
+    ) -> Result<(), DropReason> {
         self.stats.duplicates = self.stats.duplicates.wrapping_add(1);
         match packet.opcode().operation() {
-            Operation::ReadRequest => self.repeat_read(packet),
+            Operation::ReadRequest => self.repeat_read(packet, host),
             Operation::CompareSwap
             | Operation::FetchAdd
             | Operation::AtomicWrite
@@ -66,7 +72,11 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     }
 
     /// Repeats a READ response from the PSN of the request on, completely or in part.
-    fn repeat_read(&mut self, packet: &Packet<'_>) -> Result<(), DropReason> {
+    fn repeat_read(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut impl RequestContext,
+    ) -> Result<(), DropReason> {
         // The right may have been revoked since the first response.
         if !self.config.access.contains(Access::REMOTE_READ) {
             return Err(DropReason::UnknownDuplicate);
@@ -79,16 +89,23 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         let offset = mtu.offset(start, entry.length);
         let left = entry.length.saturating_sub(offset);
         let end = start.saturating_add(mtu.packets(reth.len));
+        if entry.request != Request::Read {
+            return Err(DropReason::UnknownDuplicate);
+        }
         // A part must end at a packet boundary: otherwise its PSNs would not show where it ends.
         let whole = reth.len == left;
         let part = reth.len < left
             && reth.len != 0
             && mtu.offset(end, entry.length).wrapping_sub(offset) == reth.len;
-        let same = entry.request == Request::Read
-            && Remote::from(&reth) == entry.remote.advance(offset)
-            && (whole || part);
+        let same = Remote::from(&reth) == entry.remote.advance(offset) && (whole || part);
         if !same {
-            return Err(DropReason::UnknownDuplicate);
+            let fits = end <= entry.packets && !entry.is_new() && packet.payload_len() == 0;
+            let granted = fits && self.check_remote(&reth, Access::REMOTE_READ, host).is_ok();
+            if !granted {
+                return Err(DropReason::UnknownDuplicate);
+            }
+            let skipped = mtu.bytes().saturating_mul(start);
+            self.replay.replace_read(psn, &reth, skipped);
         }
         self.replay.repeat(psn, start, end);
         Ok(())

@@ -87,7 +87,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         match packet.psn().diff(self.expected) {
             0 => self.on_expected(packet, host),
             1.. => self.on_early(packet.psn()).map(|()| Taken::Whole),
-            _ => self.on_duplicate(packet).map(|()| Taken::Whole),
+            _ => self.on_duplicate(packet, host).map(|()| Taken::Whole),
         }
     }
 
@@ -342,7 +342,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
 
     /// Checks that QP and key grant `access` to the memory in `reth`. The key is not checked for
     /// length 0 (C9-88).
-    fn check_remote(
+    pub(super) fn check_remote(
         &self,
         reth: &Reth,
         access: Access,

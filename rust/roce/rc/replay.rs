@@ -16,6 +16,7 @@ use crate::{
     num::u32_as_usize,
     psn::Psn,
     segmentation::mtu::MAX_PSNS,
+    wire::ext::Reth,
     wr::{
         AtomicOp,
         Remote, //
@@ -101,6 +102,12 @@ impl ReplayEntry {
     fn may_be_repeated(&self, next: Psn, packets: u32) -> bool {
         let end = self.first.add(self.packets);
         next.since(end).saturating_add(packets) < MAX_PSNS
+    }
+
+    /// Returns whether the first response is not finished.
+    #[inline]
+    pub(super) const fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Returns whether packets remain to be sent.
@@ -263,6 +270,20 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
     /// Returns the number of messages completed before the response with this PSN. `None` if no entry has it.
     pub(super) fn msn_before(&self, psn: Psn) -> Option<Msn> {
         self.find(psn).map(|entry| entry.msn.prev())
+    }
+
+    /// Makes the READ with this PSN one that reads the memory in `reth` from this PSN on, `skipped` bytes after its
+    /// start. Its PSNs do not change. A later duplicate that wants the original memory again names it.
+    pub(super) fn replace_read(&mut self, psn: Psn, reth: &Reth, skipped: u32) {
+        let index = self.index_of(psn);
+        let Some(entry) = index.and_then(|index| self.get_mut(index)) else {
+            return;
+        };
+        entry.remote = Remote {
+            va: reth.va.wrapping_sub(u64::from(skipped)),
+            rkey: reth.rkey,
+        };
+        entry.length = skipped.saturating_add(reth.len);
     }
 
     /// Schedules packets `start` to `end` of the response with this PSN again. Has no effect if they

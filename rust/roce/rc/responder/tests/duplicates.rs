@@ -120,14 +120,72 @@ fn a_partial_response_has_first_and_last_packets() {
 }
 
 #[test]
-fn a_read_that_does_not_match_the_first_gets_no_response() {
+fn a_duplicate_read_of_other_memory_is_checked_and_executed_anew() {
+    for (psn, va, len, response) in [
+        (101, 255, 344, vec![(255, 256), (511, 88)]), // another address
+        (101, 256, 345, vec![(256, 256), (512, 89)]), // longer
+        (101, 256, 100, vec![(256, 100)]),            // ends within a packet
+        (102, 0, 256, vec![(0, 256)]),                // below the start of the first READ
+    ] {
+        let mut bench = Bench::new();
+        bench.receive(read(100, 0, 600)).unwrap();
+        bench.transmit();
+        let (expected, msn) = (bench.responder.expected_psn(), bench.responder.msn);
+        bench.host_calls();
+        bench.receive(read(psn, va, len)).unwrap();
+        let checked = [HostCall::Checked(va, len, Access::REMOTE_READ)];
+        assert_eq!(bench.host_calls(), checked);
+        assert_eq!(bench.reads(), response);
+        assert_eq!(bench.responder.expected_psn(), expected);
+        assert_eq!(bench.responder.msn, msn, "it is not counted again");
+        bench.receive(read(100, 0, 600)).unwrap();
+        assert_eq!(
+            bench.reads(),
+            [(0, 256), (256, 256), (512, 88)],
+            "the first READ"
+        );
+    }
+    let mut bench = Bench::new();
+    bench.receive(read(100, 0, 600)).unwrap();
+    bench.transmit();
+    bench.receive(read(101, 256, 0)).unwrap();
+    assert_eq!(bench.transmit(), [data(Position::Only, 101, 0)], "empty");
+}
+
+#[test]
+fn a_duplicate_read_of_other_memory_without_access_is_dropped() {
+    let mut bench = Bench::new();
+    bench.receive(read(100, 0, 600)).unwrap();
+    bench.transmit();
+    bench.host.access_fault = Some(AccessError::Key);
+    let outcome = bench.receive(read(101, 0x9000, 100));
+    assert_eq!(outcome, Err(DropReason::UnknownDuplicate));
+    assert_eq!(bench.transmit(), []);
+    assert_eq!(bench.responder.state(), ResponderState::Ready);
+    bench.host.access_fault = None;
+    bench.receive(read(100, 0, 600)).unwrap();
+    assert_eq!(
+        bench.reads(),
+        [(0, 256), (256, 256), (512, 88)],
+        "the first READ is kept"
+    );
+}
+
+#[test]
+fn a_read_does_not_change_while_its_first_response_is_sent() {
+    let mut bench = Bench::new();
+    bench.receive(read(100, 0, 600)).unwrap();
+    let outcome = bench.receive(read(101, 0x9000, 100));
+    assert_eq!(outcome, Err(DropReason::UnknownDuplicate));
+    assert_eq!(bench.reads(), [(0, 256), (256, 256), (512, 88)]);
+}
+
+#[test]
+fn a_read_that_does_not_fit_the_psns_of_the_first_gets_no_response() {
     for (psn, va, len) in [
-        (101, 255, 344), // another address
-        (101, 256, 345), // longer
-        (101, 256, 100), // ends within a packet
-        (101, 256, 0),   // empty
-        (101, 0, 600),   // all data at the wrong PSN
-        (99, 0, 256),    // unknown PSN
+        (101, 0, 600), // all data at the wrong PSN
+        (102, 0, 257), // too long
+        (99, 0, 256),  // unknown PSN
     ] {
         let mut bench = Bench::new();
         bench.receive(read(100, 0, 600)).unwrap();
