@@ -14,6 +14,10 @@
 //! reads no memory of the consumer, which may be freed by now if the consumer learned in another
 //! way that its message arrived.
 //!
+//! The PSN of a READ or atomic operation is no PSN for a probe: some peers look a duplicate up among their responses and
+//! would repeat one of those. Where it precedes the oldest packet in flight, the last packet in flight is sent again and
+//! requests the ACK.
+//!
 //! The ACK timeout runs only while a requested ACK is outstanding, see [`Requester::is_ack_due`].
 
 use super::{
@@ -195,7 +199,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Returns whether an ACK probe is needed if no other packet can be sent. A READ in flight
+    /// Returns whether an ACK probe, or the last packet again, is needed if no other packet can be sent. A READ in flight
     /// needs none: it gets a response anyway, and the peer would take the probe's PSN for one of
     /// the READ's response PSNs.
     #[inline]
@@ -208,10 +212,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             && self.window.flight().reads == 0
     }
 
-    /// Builds the ACK probe. The caller has checked [`needs_ack_probe`](Self::needs_ack_probe).
-    pub(super) fn ack_probe(&mut self, now: Instant) -> Option<TxDesc> {
+    /// Builds the ACK probe. The caller has checked [`needs_ack_probe`](Self::needs_ack_probe). `duplicate` is the PSN
+    /// before the oldest one in flight.
+    pub(super) fn ack_probe(&mut self, duplicate: Psn, now: Instant) -> Option<TxDesc> {
         let opcode = Opcode::of(Service::Rc, Operation::Send, Position::Only, false)?;
-        let duplicate = self.window.una().sub(1);
         self.on_ack_requested(now);
         Some(TxDesc {
             headers: Headers::new(opcode, self.config.pkey, self.config.dest_qpn, duplicate)

@@ -67,6 +67,8 @@ pub(super) struct SendWindow<S> {
     /// Index of the first aborted request. Sending stops there.
     stop_at: Option<u32>,
     flight: InFlight,
+    /// The PSN before `una` belongs to a SEND or WRITE.
+    una_follows_payload: bool,
     mtu: Mtu,
 }
 
@@ -91,6 +93,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
             free: Psn::new(0),
             stop_at: None,
             flight: InFlight::default(),
+            una_follows_payload: false,
             mtu: Mtu::default(),
         }
     }
@@ -98,6 +101,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     /// Sets the PSN of the first packet and the path MTU.
     pub(super) fn configure(&mut self, first: Psn, mtu: Mtu) {
         (self.una, self.psn, self.high, self.free) = (first, first, first, first);
+        self.una_follows_payload = false;
         self.mtu = mtu;
     }
 
@@ -435,6 +439,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
 
         let overtaken = self.psn.since(self.una) < una.since(self.una);
         self.una = una;
+        self.una_follows_payload = !slot.awaits_response();
         if !overtaken {
             self.remove_in_flight(&slot, from, to);
         }
@@ -497,6 +502,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     #[inline]
     pub(super) const fn una(&self) -> Psn {
         self.una
+    }
+
+    /// Returns the PSN before the oldest unacknowledged one, if it belongs to a SEND or WRITE of this connection.
+    #[inline]
+    pub(super) fn acknowledged_payload(&self) -> Option<Psn> {
+        self.una_follows_payload.then(|| self.una.sub(1))
     }
 
     /// Returns the PSN of the next packet.

@@ -459,13 +459,13 @@ impl Plan {
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> RequestBurst<'_, S> {
-    /// Returns an ACK probe if one is needed.
-    fn ack_probe(&mut self) -> Option<TxDesc> {
-        if !self.requester.needs_ack_probe() || !self.limit.take(1, 0, self.first) {
+    /// Returns an ACK probe with this PSN.
+    fn ack_probe(&mut self, duplicate: Psn) -> Option<TxDesc> {
+        if !self.limit.take(1, 0, self.first) {
             return None;
         }
         self.first = false;
-        self.requester.ack_probe(self.now)
+        self.requester.ack_probe(duplicate, self.now)
     }
 }
 
@@ -487,8 +487,17 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for RequestBurst<'_, S> {
                 .min(self.requester.packets_to_ack_request(mode, self.flow)),
             false => self.max_packets,
         };
-        let Some(plan) = self.requester.plan(max_packets.min(room), self.flow) else {
-            return self.ack_probe();
+        let plan = match self.requester.plan(max_packets.min(room), self.flow) {
+            Some(plan) => plan,
+            None if !self.requester.needs_ack_probe() => return None,
+            None => match self.requester.window.acknowledged_payload() {
+                Some(duplicate) => return self.ack_probe(duplicate),
+                None => {
+                    // It requests the ACK when it is sent again.
+                    self.requester.unsend(1);
+                    self.requester.plan(1, self.flow)?
+                }
+            },
         };
         if !self.limit.take(plan.count, plan.length, self.first) {
             return None;

@@ -5,6 +5,11 @@
 use super::*;
 use crate::wr::LocalOp;
 
+const ADD: SendOp = SendOp::Atomic {
+    remote: at(0x1000),
+    op: crate::wr::AtomicOp::FetchAdd { add: 1 },
+};
+
 /// Longest time without an ACK request, in microseconds.
 const MAX_DELAY_US: u64 = 1_000;
 
@@ -159,6 +164,44 @@ fn a_probe_requests_the_ack_when_a_stream_stops() {
     assert!(!bench.wait(5_000), "two packets are unacknowledged");
     assert!(bench.wait(63_000), "the timeout runs from the last ACK");
     assert_eq!(psns(&bench.transmit_sparse()), [104, 105]);
+}
+
+/// Some peers look a duplicate up among their responses, whatever its opcode.
+#[test]
+fn a_read_is_not_probed_but_the_last_packet_is_sent_again() {
+    for (op, operation) in [
+        (READ, Operation::ReadResponse),
+        (ADD, Operation::AtomicAcknowledge),
+    ] {
+        let mut bench = with_long_timeout();
+        bench.post(op, 8);
+        bench.post_stream(2, 300);
+        assert_eq!(bench.psns_with_ack_request(), [100]);
+        let response = Pkt::new(operation, Position::Only, 100, 8);
+        bench
+            .receive(match operation {
+                Operation::ReadResponse => response,
+                _ => Pkt {
+                    len: 0,
+                    original: Some(0),
+                    ..response
+                },
+            })
+            .unwrap();
+        let flight = bench.requester.flight();
+        assert!(bench.wait(MAX_DELAY_US));
+        let last = send_pkt(Position::Last, 104, 44).with_ack_request();
+        assert_eq!(bench.transmit_sparse(), [last]);
+        assert_eq!(bench.transmit_sparse(), [], "once");
+        assert_eq!(bench.requester.flight(), flight);
+
+        bench.receive(ack(102)).unwrap();
+        assert_eq!(bench.requester.take_stats().retries, 0);
+        bench.requester.require_ack_request();
+        assert_eq!(bench.transmit_sparse(), [probe(103)], "102 was a SEND");
+        bench.receive(ack(104)).unwrap();
+        assert!(!bench.requester.in_flight());
+    }
 }
 
 #[test]
@@ -329,7 +372,12 @@ fn no_probe_is_sent_while_a_read_is_in_flight() {
         assert_eq!(bench.transmit_sparse(), []);
     }
     bench.receive_data(102, 88).unwrap();
-    assert_eq!(bench.transmit_sparse(), [probe(103)]);
+    let again = send_pkt(Position::Only, 103, 8).with_ack_request();
+    assert_eq!(
+        bench.transmit_sparse(),
+        [again],
+        "the PSN before it is the READ's"
+    );
 }
 
 #[test]
