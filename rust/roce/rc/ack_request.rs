@@ -14,9 +14,9 @@
 //! reads no memory of the consumer, which may be freed by now if the consumer learned in another
 //! way that its message arrived.
 //!
-//! The PSN of a READ or atomic operation is no PSN for a probe: some peers look a duplicate up among their responses and
-//! would repeat one of those. Where it precedes the oldest packet in flight, the last packet in flight is sent again and
-//! requests the ACK.
+//! The PSN of a READ or atomic operation is no PSN for a probe: some peers look a duplicate up among
+//! their responses and would repeat one of those. Where it precedes the oldest packet in flight, the
+//! last packet in flight is sent again and requests the ACK.
 //!
 //! The ACK timeout runs only while a requested ACK is outstanding, see [`Requester::is_ack_due`].
 
@@ -62,6 +62,9 @@ const MAX_ACK_REQUEST_DELAY: Duration = Duration::from_micros(1_000);
 
 /// With a shorter ACK timeout, every message requests an ACK.
 const MIN_SPARSE_ACK_TIMEOUT: Duration = Duration::from_micros(4_000);
+
+/// With fewer credits left after a message, it requests an ACK: a later message might have to wait for it.
+const FEW_CREDITS: u32 = 16;
 
 /// In [`AckRequestMode::EveryMessage`], one packet in this many requests an ACK.
 const MAX_PACKETS_PER_ACK_REQUEST: u32 = 16;
@@ -199,8 +202,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Returns whether an ACK probe, or the last packet again, is needed if no other packet can be sent. A READ in flight
-    /// needs none: it gets a response anyway, and the peer would take the probe's PSN for one of
+    /// Returns whether an ACK probe, or the last packet again, is needed if no other packet can be
+    /// sent. A READ in flight needs none: it gets a response anyway, and the peer would take the probe's PSN for one of
     /// the READ's response PSNs.
     #[inline]
     pub(super) fn needs_ack_probe(&self) -> bool {
@@ -261,6 +264,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             || plan.slot.awaits_response()
             || self.state == RequesterState::Draining
             || self.window.next_awaits_current()
+            || self.uses_last_credits(&plan.slot)
+    }
+
+    /// Returns whether few credits are left after the request.
+    #[inline]
+    fn uses_last_credits(&self, slot: &Slot) -> bool {
+        let with_few_more = self.window.flight().receives.saturating_add(FEW_CREDITS);
+        self.window.credits.are_exceeded_by(with_few_more) && slot.wr.op.uses_receive()
     }
 
     /// Returns how much may be sent between two ACK requests.

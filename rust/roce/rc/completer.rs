@@ -8,6 +8,7 @@
 //! IBA: section 9.7.6, receiving responses.
 
 use super::{
+    credits::Credits,
     requester::{
         Requester,
         RequesterState,
@@ -66,6 +67,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
         let psn = packet.psn();
         if !self.window.contains(psn) {
+            if self.takes_credits(packet) {
+                return Ok(Taken::Whole);
+            }
             self.stats.stale_responses = self.stats.stale_responses.wrapping_add(1);
             return Err(DropReason::StaleResponse);
         }
@@ -80,15 +84,41 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         outcome
     }
 
+    /// Takes the credits of an ACK or response, which count from the oldest unacknowledged packet. Returns whether they
+    /// admit more than before.
+    fn on_credits(&mut self, code: u8) -> bool {
+        let admits_more = self.window.credits.update(Credits::of_code(code));
+        let receives = self.window.flight().receives;
+        if self.window.credits.are_exceeded_by(receives) {
+            // Messages that requested no ACK may be in flight, as no credits were known.
+            self.require_ack_for_waiter();
+        }
+        admits_more
+    }
+
+    /// Takes the credits of an ACK that acknowledges nothing new: the peer has posted receives since. Returns whether
+    /// it admits more than before.
+    fn takes_credits(&mut self, packet: &Packet<'_>) -> bool {
+        let repeats_latest = self.window.credits != Credits::UNLIMITED
+            && packet.psn() == self.window.una().sub(1)
+            && packet.opcode().operation() == Operation::Acknowledge;
+        match packet.aeth().map(|aeth| aeth.syndrome) {
+            Some(Syndrome::Ack { credits }) if repeats_latest => self.on_credits(credits),
+            _ => false,
+        }
+    }
+
     fn on_acknowledge(&mut self, now: Instant, packet: &Packet<'_>) -> Result<(), DropReason> {
         let psn = packet.psn();
         let syndrome = packet
             .aeth()
             .map_or(Syndrome::Reserved, |aeth| aeth.syndrome);
         match syndrome {
-            Syndrome::Ack { .. } => {
+            Syndrome::Ack { credits } => {
                 self.on_ack_received();
-                self.advance_to(now, psn.next())
+                self.advance_to(now, psn.next())?;
+                self.on_credits(credits);
+                Ok(())
             }
             Syndrome::Rnr { timer } => {
                 self.advance_to(now, psn)?;
@@ -179,13 +209,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Acknowledges all packets before this response and returns its request, which must then be the
     /// oldest.
     fn response_slot(&mut self, now: Instant, packet: &Packet<'_>) -> Result<Slot, DropReason> {
-        if let Some(aeth) = packet.aeth() {
-            if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
-                return Err(DropReason::BadSyndrome);
-            }
-        }
+        let credits = match packet.aeth().map(|aeth| aeth.syndrome) {
+            Some(Syndrome::Ack { credits }) => Some(credits),
+            None => None,
+            Some(_) => return Err(DropReason::BadSyndrome),
+        };
         let psn = packet.psn();
         self.advance_to(now, psn)?;
+        if let Some(credits) = credits {
+            self.on_credits(credits);
+        }
         let Some((slot, true)) = self.window.oldest() else {
             return Err(DropReason::StaleResponse);
         };
@@ -241,7 +274,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.check_outstanding(psn)?;
         self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
         match self.retry.on_not_ready(now, timer) {
-            Ok(()) => self.go_back(),
+            Ok(()) => {
+                self.window.credits.use_up_all();
+                self.go_back();
+            }
             Err(_) => self.fail_oldest(WcStatus::RnrRetryExcErr),
         }
         Ok(())

@@ -7,7 +7,8 @@
 //! - [`requester::Requester`] sends requests and consumes responses. Its attributes are in
 //!   `config`. [`send_window`] holds the requests in flight, one `slot` each. `transmit` plans
 //!   packets, `read_split` divides long READs, `ack_request` sets the AckReq bit. `completer`
-//!   handles responses, `retry` decides when to retransmit and when to give up.
+//!   handles responses, `credits` holds messages back for which the peer has no receive, `retry` decides when to
+//!   retransmit and when to give up.
 //! - [`responder::Responder`] consumes requests and sends responses. `execute` and `atomics`
 //!   execute new requests, `duplicates` handles repeated ones, `nak` holds the reasons to NAK,
 //!   `respond` plans responses and ACKs. [`replay`] keeps the state needed to respond again.
@@ -23,6 +24,7 @@ mod ack_request;
 mod atomics;
 mod completer;
 mod config;
+mod credits;
 mod duplicates;
 mod execute;
 mod nak;

@@ -14,7 +14,10 @@
 
 pub use super::slot::Slot;
 
-use super::read_split::ReadSplit;
+use super::{
+    credits::Credits,
+    read_split::ReadSplit, //
+};
 use crate::{
     num::u32_as_usize,
     psn::Psn,
@@ -38,6 +41,8 @@ pub struct InFlight {
     /// Requests that await a response: READs or parts of split READs, atomic operations, ATOMIC
     /// WRITEs, FLUSHes.
     pub reads: u32,
+    /// Messages that use a receive of the peer, sent to their end.
+    pub receives: u32,
 }
 
 /// The extent of an acknowledgement.
@@ -67,6 +72,7 @@ pub(super) struct SendWindow<S> {
     /// Index of the first aborted request. Sending stops there.
     stop_at: Option<u32>,
     flight: InFlight,
+    pub(super) credits: Credits,
     /// The PSN before `una` belongs to a SEND or WRITE.
     una_follows_payload: bool,
     mtu: Mtu,
@@ -93,6 +99,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
             free: Psn::new(0),
             stop_at: None,
             flight: InFlight::default(),
+            credits: Credits::UNLIMITED,
             una_follows_payload: false,
             mtu: Mtu::default(),
         }
@@ -101,6 +108,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     /// Sets the PSN of the first packet and the path MTU.
     pub(super) fn configure(&mut self, first: Psn, mtu: Mtu) {
         (self.una, self.psn, self.high, self.free) = (first, first, first, first);
+        self.credits = Credits::UNLIMITED;
         self.una_follows_payload = false;
         self.mtu = mtu;
     }
@@ -260,6 +268,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
                 .saturating_add(self.payload(&slot, from, to)),
             packets: self.flight.packets.saturating_add(to.saturating_sub(from)),
             reads: self.flight.reads.saturating_add(u32::from(awaits_response)),
+            receives: self.flight.receives.saturating_add(slot.receives_ended(to)),
         };
         if self.psn == slot.end() {
             self.cursor = self.cursor.wrapping_add(1);
@@ -288,6 +297,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         let bytes = self.payload(&slot, from, from.saturating_add(1));
         self.flight.bytes = self.flight.bytes.saturating_sub(bytes);
         self.flight.packets = self.flight.packets.saturating_sub(1);
+        let receives = slot.receives_ended(from.saturating_add(1));
+        self.flight.receives = self.flight.receives.saturating_sub(receives);
         (self.psn, self.cursor) = (psn, index);
     }
 
@@ -440,6 +451,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         let overtaken = self.psn.since(self.una) < una.since(self.una);
         self.una = una;
         self.una_follows_payload = !slot.awaits_response();
+        self.credits.use_up(slot.receives_ended(to));
         if !overtaken {
             self.remove_in_flight(&slot, from, to);
         }
@@ -464,6 +476,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         flight.bytes = flight.bytes.saturating_sub(bytes);
         flight.packets = flight.packets.saturating_sub(to.saturating_sub(from));
         flight.reads = flight.reads.saturating_sub(reads);
+        flight.receives = flight.receives.saturating_sub(slot.receives_ended(to));
     }
 
     /// Returns the payload of packets `from` to `to` (exclusive) of a message, in bytes.

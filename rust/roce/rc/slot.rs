@@ -94,6 +94,13 @@ impl Slot {
         self.wr.op.awaits_response()
     }
 
+    /// Returns the number of receives of the peer that the request has used when its packets before packet `end` are
+    /// executed, not counting one that is in use.
+    #[inline]
+    pub(super) fn receives_ended(&self, end: u32) -> u32 {
+        u32::from(end == self.packets && self.wr.op.uses_receive())
+    }
+
     /// Returns whether this is a local operation, which uses no packet.
     #[inline]
     pub(super) const fn is_local(&self) -> bool {

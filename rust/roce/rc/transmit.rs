@@ -216,7 +216,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         if awaits_response && flight.reads >= u32::from(self.config.max_rd_atomic).max(1) {
             return None;
         }
-        if slot.wr.fence && index == 0 && flight.reads != 0 {
+        if index == 0 && ((slot.wr.fence && flight.reads != 0) || self.awaits_credits(slot)) {
             return None;
         }
         let length = match slot.wr.op.sends_payload() {
@@ -257,6 +257,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 _ => mtu.payload_between(index, index.saturating_add(count), slot.wr.length),
             },
         })
+    }
+
+    /// Returns whether a request must wait for credits. It has not begun, or is sent again from its start.
+    #[inline]
+    fn awaits_credits(&self, slot: &Slot) -> bool {
+        let before = self.window.flight().receives;
+        self.window.credits.are_exceeded_by(before) && slot.wr.op.uses_receive()
     }
 
     /// Returns the number of full packets that the flow limit still admits, at least 1.

@@ -38,7 +38,7 @@ const VALUE_MASK: u8 = 0x1f;
 pub enum Syndrome {
     /// ACK: all requests up to the PSN of the packet have arrived.
     Ack {
-        /// Encoded end-to-end credits, five bits; 31 means that credits are not counted.
+        /// Encoded end-to-end credits, five bits; see [`credit_count`].
         credits: u8,
     },
     /// RNR NAK: no receive is posted. The requester must retransmit after a delay.
@@ -87,6 +87,22 @@ impl Syndrome {
     }
 }
 
+/// Returns the number of receives that a credit code stands for. `None` if credits are not counted.
+///
+/// IBA: end-to-end flow control credits. The counts double with every second code.
+#[inline]
+#[must_use]
+pub fn credit_count(code: u8) -> Option<u32> {
+    let code = code & VALUE_MASK;
+    let power = 1_u32.wrapping_shl(u32::from(code >> 1));
+    match code {
+        VALUE_MASK => None,
+        0 | 1 => Some(u32::from(code)),
+        _ if code & 1 == 0 => Some(power),
+        _ => Some(power.wrapping_add(power >> 1)),
+    }
+}
+
 /// An ACK Extended Transport Header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Aeth {
@@ -116,6 +132,8 @@ impl Extension for Aeth {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
 
     #[test]
@@ -140,6 +158,18 @@ mod tests {
         assert_eq!(Syndrome::from_byte(0x5f), Syndrome::Reserved);
         assert_eq!(Syndrome::from_byte(0x65), Syndrome::Reserved);
         assert_eq!(Syndrome::from_byte(0x80), Syndrome::Reserved);
+    }
+
+    #[test]
+    fn credits_match_the_specification() {
+        const COUNTS: [u32; 31] = [
+            0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
+            1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
+        ];
+        let counts: std::vec::Vec<_> = (0..31).filter_map(credit_count).collect();
+        assert_eq!(counts, COUNTS);
+        assert_eq!(credit_count(0x1f), None);
+        assert_eq!(credit_count(0xe5), Some(6), "five bits count");
     }
 
     #[test]

@@ -33,6 +33,8 @@ struct Packet {
     /// Ever sent.
     sent: bool,
     acked: bool,
+    /// The last packet of its request.
+    last: bool,
 }
 
 /// All packets of all begun requests, in order.
@@ -60,9 +62,11 @@ impl Model {
                 in_flight: false,
                 sent: false,
                 acked: false,
+                last: false,
             });
             left -= bytes;
             if left == 0 {
+                self.packets.last_mut().unwrap().last = true;
                 break;
             }
         }
@@ -129,9 +133,11 @@ impl Model {
     fn flight(&self) -> InFlight {
         let all = self.packets.iter().filter(|packet| packet.in_flight);
         let reads = all.clone().filter(|packet| packet.read);
+        let receives = all.clone().filter(|packet| packet.last && !packet.read);
         let mut reads: Vec<_> = reads.map(|read| (read.request, read.part)).collect();
         reads.dedup();
         InFlight {
+            receives: receives.count() as u32,
             bytes: all.clone().map(|packet| packet.bytes).sum(),
             packets: all.count() as u32,
             reads: reads.len() as u32,

@@ -5,6 +5,7 @@
 extern crate std;
 
 mod ack_request;
+mod credits;
 mod errors;
 mod local;
 mod nonposted;
