@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # A peer that sends garbage to port 4791 while connections are open; see hostile_wire.py and wire.py. drops.py sends one
-# crafted packet for each drop reason.
+# crafted packet for each drop reason; crafted.py sends packets that change what a QP does.
 #
 #	v0 [DEV] ------ v1 [PEER_DEV], garbage     v1 is in namespace b
 #
@@ -30,6 +30,7 @@ if [ "$DRIVER" = ferroce ]; then
 		check "The device counts drops as $reason" within 2 counted "$reason"
 	done
 	python_tests drops.py
+	python_tests crafted.py
 else
 	skip "The device counts drops by reason" "rdma_rxe does not count them"
 fi
