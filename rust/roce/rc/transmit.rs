@@ -259,6 +259,21 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         })
     }
 
+    /// Returns the last packet in flight again: it requests an ACK, which is overdue. If that packet must
+    /// wait or belongs to an aborted request, goes further back.
+    fn plan_again(&mut self, flow: FlowLimit) -> Option<Plan> {
+        // Bounded by the packets in flight.
+        while self.needs_ack_probe() {
+            let next = self.window.psn();
+            self.unsend(1);
+            let plan = self.plan(1, flow);
+            if plan.is_some() || self.window.psn() == next {
+                return plan;
+            }
+        }
+        None
+    }
+
     /// Returns whether a request must wait for credits. It has not begun, or is sent again from its start.
     #[inline]
     fn awaits_credits(&self, slot: &Slot) -> bool {
@@ -499,11 +514,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for RequestBurst<'_, S> {
             None if !self.requester.needs_ack_probe() => return None,
             None => match self.requester.window.acknowledged_payload() {
                 Some(duplicate) => return self.ack_probe(duplicate),
-                None => {
-                    // It requests the ACK when it is sent again.
-                    self.requester.unsend(1);
-                    self.requester.plan(1, self.flow)?
-                }
+                None => self.requester.plan_again(self.flow)?,
             },
         };
         if !self.limit.take(plan.count, plan.length, self.first) {

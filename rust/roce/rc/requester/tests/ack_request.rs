@@ -205,6 +205,22 @@ fn a_read_is_not_probed_but_the_last_packet_is_sent_again() {
 }
 
 #[test]
+fn the_packet_sent_again_precedes_an_aborted_request() {
+    let mut bench = with_long_timeout();
+    bench.post(READ, 8);
+    bench.post_stream(2, 9);
+    let bad = bench.post(SEND, 600);
+    assert_eq!(bench.psns_with_ack_request(), [100, 105]);
+    bench.requester.abort(bad, WcStatus::LocProtErr);
+    assert_eq!(bench.transmit_sparse(), [], "a READ is in flight");
+    bench.receive_data(100, 8).unwrap();
+    let again = send_pkt(Position::Only, 102, 9).with_ack_request();
+    assert_eq!(bench.transmit_sparse(), [again]);
+    bench.receive(ack(102)).unwrap();
+    assert_eq!(bench.requester.error(), Some(WcStatus::LocProtErr));
+}
+
+#[test]
 fn a_later_packet_replaces_the_probe() {
     let mut bench = with_unrequested(2);
     bench.now = micros(500);
