@@ -25,6 +25,7 @@ use crate::{
             Counter,
             Counters, //
         },
+        impair::ImpairFile,
         query::is_up,
         state::{
             AttachedPort,
@@ -34,6 +35,7 @@ use crate::{
     qp::any_qp::AnyQp, //
 };
 use kernel::{
+    debugfs,
     prelude::*,
     sync::{
         atomic::{
@@ -140,6 +142,9 @@ pub(crate) struct Ferroce {
     guid: [u8; 8],
     /// The netdev was up at the last netdev event.
     up: Atomic<bool>,
+    /// `impair` in the directory of the device in debugfs.
+    #[pin]
+    impair: debugfs::File<ImpairFile>,
 }
 
 impl Ferroce {
@@ -176,7 +181,10 @@ impl Ferroce {
                 ),
                 GFP_KERNEL,
             )?;
+            let dir = shared.debugfs().subdir(name);
+            let impair_file = ImpairFile::new(port.clone());
             Ok(try_pin_init!(Self {
+                impair <- dir.read_write_file(c"impair", impair_file),
                 shared,
                 port: AttachedPort::new(port),
                 qp_counters <- QpCounters::new(),

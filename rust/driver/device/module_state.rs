@@ -15,6 +15,7 @@ use crate::{
     }, //
 };
 use kernel::{
+    debugfs,
     prelude::*,
     sync::Arc, //
 };
@@ -31,6 +32,7 @@ pub(crate) struct ModuleState {
     workqueues: Arc<Workqueues>,
     page_pool: Arc<PagePool>,
     port_settings: PortSettings,
+    debugfs: debugfs::Dir,
 }
 
 impl ModuleState {
@@ -53,6 +55,7 @@ impl ModuleState {
                 workqueues,
                 page_pool,
                 port_settings,
+                debugfs: debugfs::Dir::new(c"ferroce"),
             },
             GFP_KERNEL,
         )?)
@@ -76,6 +79,11 @@ impl ModuleState {
     /// Returns the pages for super-packets.
     pub(crate) fn page_pool(&self) -> &Arc<PagePool> {
         &self.page_pool
+    }
+
+    /// Returns the directory of the module in debugfs.
+    pub(crate) fn debugfs(&self) -> &debugfs::Dir {
+        &self.debugfs
     }
 
     /// Returns the settings of all ports.

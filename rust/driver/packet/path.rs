@@ -17,7 +17,10 @@ use crate::{
     },
     port::{
         congestion::CongestionSettings,
-        counters::EngineTraffic,
+        counters::{
+            Counter,
+            EngineTraffic, //
+        },
         state::Port, //
     }, //
 };
@@ -42,6 +45,7 @@ use rdma::{
             gso_list::GsoList,
             header::IpHeader,
             output::Xmit,
+            skb::IpPacket,
             super_packet::{
                 SuperPacket,
                 SuperPacketHeader, //
@@ -55,6 +59,7 @@ use roce::{
         Pkey,
         Qpn, //
     },
+    impair::Fate,
     psn::Psn,
     segmentation::{
         mtu::Mtu,
@@ -78,6 +83,9 @@ use roce::{
 
 /// "Don't fragment" in the flags of an IPv4 header.
 const DONT_FRAGMENT: u16 = 0x4000;
+
+/// The ECN field of a packet that a queue has marked.
+const CONGESTION_EXPERIENCED: u8 = 0b11;
 
 /// The rest of a message is sent as a packet if it has less payload.
 const MIN_UNSPLIT_BYTES: u32 = 1024;
@@ -112,6 +120,8 @@ pub(crate) struct Path {
     counted: bool,
     /// The stack has dropped packets or reported congestion since the last [`Path::take_congested`].
     congested: bool,
+    /// A packet that an impairment delays, and how many overtake it yet.
+    late: Option<(IpPacket, u32)>,
 }
 
 impl Path {
@@ -172,6 +182,7 @@ impl Path {
             tx_inflight: None,
             counted: true,
             congested: false,
+            late: None,
         })
     }
 
@@ -257,6 +268,9 @@ impl Path {
     /// current IPv4 identification. The packet waits in the GSO list for further packets, until the list is full or
     /// [`Path::transmit_pending`] is called.
     pub(crate) fn send(&mut self, (port, traffic): (&Port, &EngineTraffic), tx_packet: TxPacket) {
+        if port.impairments().any() {
+            return self.send_impaired((port, traffic), tx_packet);
+        }
         self.follows_super_packet = false;
         let ports = (self.source_port, ROCE_UDP_PORT);
         let ip = self.ip_header();
@@ -272,6 +286,11 @@ impl Path {
             None => packet,
         };
         self.transmit_pending((port, traffic));
+        self.begin_list(port, packet);
+    }
+
+    /// Begins a GSO list with `packet`.
+    fn begin_list(&mut self, port: &Port, packet: IpPacket) {
         let guard = rcu::read_lock();
         // CAST: `usize` has 64 bits.
         let bytes = packet.payload_len() as usize;
@@ -281,6 +300,62 @@ impl Path {
         if self.gso_list.is_none() {
             port.counters().sent(1, bytes, Xmit::Lost);
         }
+    }
+
+    /// As [`Path::send`], for a port with impairments: each packet goes by itself, and has a fate.
+    #[cold]
+    fn send_impaired(&mut self, (port, traffic): (&Port, &EngineTraffic), tx_packet: TxPacket) {
+        self.follows_super_packet = false;
+        self.transmit_list((port, traffic));
+        let qpn = self.qpns.map_or(Qpn::new(0), |(qpn, _)| qpn);
+        let fate = port.impairments().fate(qpn);
+        let mut ip = self.ip_header();
+        // As a queue, only packets that are ECN-capable.
+        if fate == Fate::Mark && ip.traffic_class & CONGESTION_EXPERIENCED != 0 {
+            ip.traffic_class |= CONGESTION_EXPERIENCED;
+        }
+        let finished = match fate {
+            Fate::Damage => tx_packet.finish_damaged(),
+            _ => tx_packet.finish(),
+        };
+        let ports = (self.source_port, ROCE_UDP_PORT);
+        let Some(packet) = finished.and_then(|skb| skb.seal(&ip, ports)) else {
+            return port.counters().sent(1, 0, Xmit::Lost);
+        };
+        if fate != Fate::Pass {
+            port.counters().count(Counter::ImpairedPackets);
+        }
+        match (fate, &self.late) {
+            // CAST: `usize` has 64 bits.
+            (Fate::Drop, _) => {
+                return self.count(
+                    (port, traffic),
+                    (1, packet.payload_len() as usize),
+                    Xmit::Sent,
+                )
+            }
+            (Fate::Late(overtaking), None) => {
+                self.late = Some((packet, overtaking));
+                return;
+            }
+            (Fate::Twice, _) => {
+                let copy = packet.try_copy();
+                self.send_alone((port, traffic), packet);
+                copy.into_iter()
+                    .for_each(|copy| self.send_alone((port, traffic), copy));
+            }
+            _ => self.send_alone((port, traffic), packet),
+        }
+        match self.late.take() {
+            Some((late, 0 | 1)) => self.send_alone((port, traffic), late),
+            Some((late, overtaking)) => self.late = Some((late, overtaking.wrapping_sub(1))),
+            None => {}
+        }
+    }
+
+    fn send_alone(&mut self, (port, traffic): (&Port, &EngineTraffic), packet: IpPacket) {
+        self.begin_list(port, packet);
+        self.transmit_list((port, traffic));
     }
 
     /// Sends a CNP to the peer, with a traffic class of its own. Packets that were sent before go first.
@@ -327,7 +402,11 @@ impl Path {
         (desc, mtu): (&TxDesc, Mtu),
     ) -> Option<SuperPacket<'a>> {
         // CAST: `u32` to `usize`, which has 64 bits.
-        if !self.unsplit || !SuperPacket::fits(desc.length as usize) || verifies_always() {
+        if !self.unsplit
+            || port.impairments().any()
+            || !SuperPacket::fits(desc.length as usize)
+            || verifies_always()
+        {
             return None;
         }
         let ip_and_udp = self.masked.as_bytes().len();
@@ -409,10 +488,17 @@ impl Path {
         }
     }
 
-    /// Passes the GSO list to the stack, if there is one. The engine calls it after each burst, because nothing else
-    /// transmits a list that is not full.
+    /// Passes the GSO list to the stack, if there is one, and a packet that an impairment delays. The engine calls it
+    /// after each burst, because nothing else transmits a list that is not full.
     pub(crate) fn transmit_pending(&mut self, (port, traffic): (&Port, &EngineTraffic)) {
         self.follows_super_packet = false;
+        self.transmit_list((port, traffic));
+        if let Some((late, _)) = self.late.take() {
+            self.send_alone((port, traffic), late);
+        }
+    }
+
+    fn transmit_list(&mut self, (port, traffic): (&Port, &EngineTraffic)) {
         let Some(gso_list) = self.gso_list.take() else {
             return;
         };

@@ -70,6 +70,12 @@ impl TxPacket {
         self.skb.put(trailer).ok()?;
         Some(self.skb)
     }
+
+    /// As [`TxPacket::finish`], with a wrong ICRC.
+    pub(crate) fn finish_damaged(mut self) -> Option<TxSkb> {
+        self.icrc = self.icrc.payload(&[0]);
+        self.finish()
+    }
 }
 
 impl PayloadSink for TxPacket {

@@ -82,6 +82,8 @@ counters! {
     SentCnps = c"np_cnp_sent",
     /// CNPs received that reduced the rate of a QP.
     HandledCnps = c"rp_cnp_handled",
+    /// Packets sent that an impairment has changed or lost.
+    ImpairedPackets = c"impaired_pkts",
     /// Times that the link went down.
     LinkDowned = c"link_downed",
     /// QPs that failed because the retries were exhausted.

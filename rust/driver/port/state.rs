@@ -14,6 +14,7 @@ use crate::{
         ah::Ah,
         congestion::CongestionSettings,
         counters::Counters,
+        impair::PortImpairments,
         workqueues::Workqueues, //
     }, //
 };
@@ -101,6 +102,7 @@ pub(crate) struct Port {
     /// locks, and logs a warning each time if the netdev does not report a speed.
     pub(super) rate: Atomic<u32>,
     settings: PortSettings,
+    impairments: PortImpairments,
     pub(super) ib: ARef<IbDevice>,
     workqueues: Arc<Workqueues>,
     spoof_filter: Arc<dyn SpoofFilter>,
@@ -132,6 +134,7 @@ impl Port {
             mcast_groups: Atomic::new(0),
             rate: Atomic::new(UNKNOWN_RATE),
             settings,
+            impairments: PortImpairments::new(),
             ib,
             workqueues,
             spoof_filter,
@@ -143,6 +146,12 @@ impl Port {
     #[inline]
     pub(crate) fn uses_loopback(&self) -> bool {
         self.settings.uses_loopback
+    }
+
+    /// Returns the impairments of packets that the port sends.
+    #[inline]
+    pub(crate) fn impairments(&self) -> &PortImpairments {
+        &self.impairments
     }
 
     /// Returns the settings of congestion control.

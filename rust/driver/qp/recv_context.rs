@@ -58,6 +58,9 @@ pub(crate) struct QpRecvContext<'a, 'g, B> {
 
 impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
+        if self.qp.port().impairments().hides_receive(self.qp.number()) {
+            return None;
+        }
         let taken = self.queue.take()?;
         // Check the state after taking the receive: it may have been posted because the QP had failed.
         // Receives of an SRQ are not flushed; other QPs use them.
@@ -83,6 +86,14 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
         length: u32,
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
+        if self
+            .qp
+            .port()
+            .impairments()
+            .refuses_access(self.qp.number())
+        {
+            return Err(Obstacle::Refused(AccessError::Fault));
+        }
         let fault_around = self.fault_wait.is_first_try();
         let result = self.qp.memory().check(remote, length, access, fault_around);
         self.fault_wait.resolve(result, AccessError::Fault)
@@ -94,6 +105,15 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
         payload: RxPayload,
         left: u32,
     ) -> Result<(), Obstacle<AccessError>> {
+        // A message of one packet is not checked before.
+        if self
+            .qp
+            .port()
+            .impairments()
+            .refuses_access(self.qp.number())
+        {
+            return Err(Obstacle::Refused(AccessError::Fault));
+        }
         let result = self
             .qp
             .memory()

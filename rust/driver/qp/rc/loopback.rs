@@ -129,7 +129,8 @@ impl RcSendEngine {
         let port = qp.port();
         let guard = qp.guard();
         let path = self.path.as_mut()?;
-        self.is_local = port.uses_loopback() && path.is_local(port, guard);
+        self.is_local =
+            port.uses_loopback() && !port.impairments().any() && path.is_local(port, guard);
         // Loopback packets would overtake those in flight in the network.
         if !self.is_local || (self.on_wire && self.requester.in_flight()) {
             return None;

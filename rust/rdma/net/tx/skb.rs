@@ -303,6 +303,20 @@ impl IpPacket {
         (self.traffic_class, self.priority)
     }
 
+    /// Copies the packet. `None`: no memory.
+    pub fn try_copy(&self) -> Option<Self> {
+        // SAFETY: The skb is valid by the invariant of `TxSkb`. C returns a new skb or null.
+        let copy = unsafe {
+            bindings::skb_copy(self.as_raw(), bindings::GFP_ATOMIC | bindings::__GFP_NOWARN)
+        };
+        // INVARIANT: The copy is owned, and has the room in front that the skb has. Nothing is appended.
+        let skb = TxSkb {
+            raw: NonNull::new(copy)?,
+            room: 0,
+        };
+        Some(Self { skb, ..*self })
+    }
+
     #[inline]
     pub(super) fn as_raw(&self) -> *mut bindings::sk_buff {
         self.skb.as_raw()
