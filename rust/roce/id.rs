@@ -32,6 +32,58 @@ impl Qpn {
     }
 }
 
+/// The QP numbers of consumers: all but those that are reserved for management and multicast.
+///
+/// A table counts its entries from index 0. The number that belongs to index 0 is chosen when the table is created,
+/// and after the largest number follows the smallest. A connection manager knows a connection by the number of the
+/// peer's QP: with numbers that restart when a driver is loaded, it would take a new connection for an old one that
+/// it has not closed yet.
+#[derive(Clone, Copy, Debug)]
+pub struct QpnSpace {
+    /// The distance from the smallest number to that of index 0, less than [`QpnSpace::COUNT`].
+    first: u32,
+}
+
+impl QpnSpace {
+    /// The smallest number.
+    const MIN: u32 = 16;
+
+    /// How many numbers there are.
+    pub const COUNT: u32 = MASK_24 - Self::MIN;
+
+    /// Creates the space. `seed` chooses the number of index 0.
+    #[must_use]
+    pub const fn new(seed: u32) -> Self {
+        Self {
+            first: seed % Self::COUNT,
+        }
+    }
+
+    /// Returns the number of the entry at `index`, which must be less than [`QpnSpace::COUNT`].
+    #[inline]
+    #[must_use]
+    pub const fn number(self, index: u32) -> Qpn {
+        let distance = self.first.wrapping_add(index) % Self::COUNT;
+        Qpn::new(Self::MIN.wrapping_add(distance))
+    }
+
+    /// Returns the index of the entry with this number; for a reserved number, one that no entry has.
+    #[inline]
+    #[must_use]
+    pub const fn index(self, number: Qpn) -> u32 {
+        let Some(distance) = number.0.checked_sub(Self::MIN) else {
+            return u32::MAX;
+        };
+        if distance >= Self::COUNT {
+            return u32::MAX;
+        }
+        match distance.checked_sub(self.first) {
+            Some(index) => index,
+            None => distance.wrapping_add(Self::COUNT).wrapping_sub(self.first),
+        }
+    }
+}
+
 /// A message sequence number (MSN): 24 bits, counted by the responder.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Msn(u32);
@@ -178,6 +230,28 @@ mod tests {
         assert_eq!(Qpn::new(0xff00_0011), Qpn::new(0x11));
         assert_eq!(Qpn::new(u32::MAX), Qpn::MULTICAST);
         assert_eq!(Msn::new(0x0100_0000).get(), 0);
+    }
+
+    #[test]
+    fn each_index_has_a_qp_number_of_its_own_and_reserved_numbers_have_none() {
+        for seed in [0, 1, 15, 16, 0x7f_ffff, QpnSpace::COUNT - 1, u32::MAX] {
+            let space = QpnSpace::new(seed);
+            for index in [0, 1, 2, QpnSpace::COUNT - 2, QpnSpace::COUNT - 1] {
+                let number = space.number(index);
+                assert!((16..0xff_ffff).contains(&number.get()), "{number:?}");
+                assert_eq!(space.index(number), index);
+            }
+            for reserved in (0..16).chain([0xff_ffff]) {
+                assert!(space.index(Qpn::new(reserved)) >= QpnSpace::COUNT);
+            }
+        }
+    }
+
+    #[test]
+    fn qp_numbers_wrap_around() {
+        let space = QpnSpace::new(QpnSpace::COUNT - 1);
+        assert_eq!(space.number(0), Qpn::new(0xff_fffe));
+        assert_eq!(space.number(1), Qpn::new(16));
     }
 
     #[test]

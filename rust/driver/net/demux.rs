@@ -50,10 +50,14 @@ use rdma::{
             skb::RxSkb, //
         }, //
     },
-    sync::rcu_table::RcuTable, //
+    sync::rcu_table::RcuTable,
+    util::random, //
 };
 use roce::{
-    id::Qpn,
+    id::{
+        Qpn,
+        QpnSpace, //
+    },
     status::DropReason,
     wire::{
         bth::BTH_LEN,
@@ -69,18 +73,17 @@ use roce::{
     }, //
 };
 
-/// Allocated QP numbers. Lower numbers are reserved for management QPs.
-const QP_NUMBERS: core::ops::Range<u32> = 16..0xff_ffff;
-
 /// Number of tables for GSI QPs.
 const GSI_TABLES: usize = 256;
 
 /// The QPs of all devices.
 #[pin_data]
 pub(crate) struct Demux {
-    /// QPs by number.
+    /// QPs by the index of their number.
     #[pin]
     qps: RcuTable<AnyQp>,
+    /// The numbers. Those of each load of the module begin at a random place.
+    numbers: QpnSpace,
     /// GSI QPs, which all have number 1. The table is chosen by namespace, so that the devices of other namespaces do
     /// not slow down a lookup.
     #[pin]
@@ -99,6 +102,7 @@ impl Demux {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             qps <- RcuTable::new(),
+            numbers: QpnSpace::new(random::u32()),
             gsi_tables <- pin_init::pin_init_array_from_fn(|_| RcuTable::new()),
             groups <- Groups::new(),
         })
@@ -110,7 +114,8 @@ impl Demux {
     ///
     /// `ENOMEM`, also if all numbers are in use.
     pub(crate) fn insert(&self, qp: Arc<AnyQp>) -> Result<u32> {
-        self.qps.alloc_cyclic(QP_NUMBERS, qp)
+        let index = self.qps.alloc_cyclic(0..QpnSpace::COUNT, qp)?;
+        Ok(self.numbers.number(index).get())
     }
 
     /// Inserts `qp` as QP 1 of its port. Packets find it from now on.
@@ -128,7 +133,13 @@ impl Demux {
 
     /// Removes the QP with this number. On return, no packet finds it. Sleeps.
     pub(crate) fn remove(&self, number: u32) {
-        drop(self.qps.remove(number));
+        drop(self.qps.remove(self.numbers.index(Qpn::new(number))));
+    }
+
+    /// Returns the QP with this number, in any namespace.
+    #[inline]
+    fn get<'g>(&'g self, number: Qpn, guard: &'g rcu::Guard) -> Option<&'g AnyQp> {
+        self.qps.get(self.numbers.index(number), guard)
     }
 
     /// Removes a GSI QP. On return, no packet finds it. Sleeps.
@@ -236,8 +247,7 @@ impl Demux {
         via: &NetDevBorrow,
         guard: &'g rcu::Guard,
     ) -> Result<&'g AnyQp, DropReason> {
-        self.qps
-            .get(number.get(), guard)
+        self.get(number, guard)
             .filter(|qp| qp.shared().port().is_in(via.net_id(), guard))
             .ok_or(DropReason::UnknownQp)
     }
@@ -272,7 +282,7 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
         net: NetId,
         guard: &'g rcu::Guard,
     ) -> Option<LocalPeer<'g, rc::responder::RcRecvEngine>> {
-        match self.qps.get(number.get(), guard)? {
+        match self.get(number, guard)? {
             AnyQp::Rc(qp) if qp.shared().port().is_in(net, guard) => Some(LocalPeer {
                 shared: qp.shared(),
                 receiver: qp.receiver(),
@@ -283,7 +293,7 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
 
     fn defer(&self, number: Qpn) {
         let guard = rcu::read_lock();
-        if let Some(AnyQp::Rc(qp)) = self.qps.get(number.get(), &guard) {
+        if let Some(AnyQp::Rc(qp)) = self.get(number, &guard) {
             qp.as_arc_borrow().defer_receiver();
         }
     }
@@ -291,7 +301,7 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
 
 impl SpoofFilter for Demux {
     fn admits(&self, (from, to): (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool {
-        let shared = match self.qps.get(to.get(), guard) {
+        let shared = match self.get(to, guard) {
             Some(AnyQp::Rc(qp)) => qp.shared(),
             Some(AnyQp::Uc(qp)) => qp.shared(),
             Some(AnyQp::Ud(_)) | None => return true,
