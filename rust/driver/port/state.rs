@@ -59,9 +59,10 @@ use roce::{
     }, //
 };
 
-/// Largest overhead of a packet, in bytes: an RDMA WRITE with immediate data over IPv6 has a RETH (16 bytes) and an
-/// ImmDt (4 bytes) after the BTH.
-const MAX_OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 16 + 4 + ICRC_LEN;
+/// Overhead of a packet for which the core and adapters leave room, in bytes (`iboe_get_mtu()`): the headers of an
+/// atomic request of XRC over IPv6, with an XRCETH (4 bytes) and an AtomicETH (28 bytes) after the BTH. No packet of
+/// this driver has more. Ends that left different room would choose different path MTUs.
+const MAX_OVERHEAD: usize = IPV6_LEN + UDP_LEN + BTH_LEN + 4 + 28 + ICRC_LEN;
 
 /// The rate of a port before it was first read.
 pub(super) const UNKNOWN_RATE: u32 = 0;

@@ -8,6 +8,7 @@
 
 use crate::{
     limits::MAX_RD_ATOMIC,
+    port::state::Port,
     qp::{
         engine::{
             Engine,
@@ -55,7 +56,7 @@ pub(crate) fn modify<T: Transport>(
     if mask.intersects(QpAttrMask::OTHERS) {
         return Err(EOPNOTSUPP);
     }
-    check_ranges(new, mask)?;
+    check_ranges(new, mask, qp.shared().port())?;
 
     // Held throughout: modifications of a QP are serialised.
     let mut attr = qp.attr().lock();
@@ -80,10 +81,13 @@ pub(crate) fn modify<T: Transport>(
     Ok(())
 }
 
-/// Checks values that have a range.
-fn check_ranges(new: &QpAttr, mask: QpAttrMask) -> Result {
+/// Checks values that have a range. The path MTU has the MTU of the port as its limit: longer packets would be lost.
+fn check_ranges(new: &QpAttr, mask: QpAttrMask, port: &Port) -> Result {
     let in_range = [
-        (QpAttrMask::PATH_MTU, Mtu::from_code(new.path_mtu).is_some()),
+        (
+            QpAttrMask::PATH_MTU,
+            Mtu::from_code(new.path_mtu).is_some_and(|mtu| mtu <= port.active_mtu()),
+        ),
         (QpAttrMask::PORT, new.port_num == 1),
         (QpAttrMask::PKEY_INDEX, new.pkey_index == 0),
         (QpAttrMask::PATH_MIG_STATE, new.path_mig_state == 0),
