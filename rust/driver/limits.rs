@@ -14,14 +14,19 @@ pub(crate) const MAX_SGE: u32 = 32;
 /// Inline data of one work request: the space that [`MAX_SGE`] scatter/gather entries take.
 pub(crate) const MAX_INLINE_BYTES: u32 = MAX_SGE * 16;
 
-/// Entries of an SQ, RQ or SRQ. A ring has a power of two of slots, and one slot stays free.
-pub(crate) const MAX_WR: u32 = (1 << 14) - 1;
+/// Entries of an SQ, RQ or SRQ, as many as adapters have. A ring has a power of two of slots, and one slot stays free,
+/// so the largest ring has twice as many.
+pub(crate) const MAX_WR: u32 = 1 << 15;
 
-/// Entries of a CQ.
-pub(crate) const MAX_CQE: u32 = (1 << 20) - 1;
+/// Entries of a CQ, as many as adapters have.
+pub(crate) const MAX_CQE: u32 = (1 << 22) - 1;
 
 /// Outstanding RDMA READ and atomic requests of a QP, in each direction.
 pub(crate) const MAX_RD_ATOMIC: u8 = 128;
+
+/// As [`MAX_RD_ATOMIC`], but as the device reports it: the depth of adapters. Some libraries (UCX) do not exchange
+/// depths, and expect of the peer what their own device has.
+pub(crate) const REPORTED_RD_ATOMIC: u8 = 16;
 
 /// Memory regions: half of the 2^24 key indices. Regions and windows share the index space, so a device may
 /// have more of one kind if it has fewer of the other.

@@ -32,6 +32,8 @@ FLAGS = {
     "MEM_WINDOW": 1 << 17, "MEM_MGT_EXTENSIONS": 1 << 21, "MEM_WINDOW_TYPE_2B": 1 << 24, "FLUSH_GLOBAL": 1 << 38,
     "FLUSH_PERSISTENT": 1 << 39, "ATOMIC_WRITE": 1 << 40,
 }
+# Outstanding READs: as many as mlx5 has, and the most that rust/driver/limits.rs allows.
+ADAPTER_READS, MOST_READS = 16, 128
 ODP_RC = e.IBV_ODP_SUPPORT_SEND | e.IBV_ODP_SUPPORT_RECV | e.IBV_ODP_SUPPORT_WRITE | e.IBV_ODP_SUPPORT_READ \
     | e.IBV_ODP_SUPPORT_ATOMIC | e.IBV_ODP_SUPPORT_SRQ_RECV
 
@@ -159,23 +161,43 @@ def many_of_each():
 
 
 def reads_in_flight():
-    """The reported number of READs can be in flight both ways, and a higher limit is refused"""
+    """As many READs as an adapter has can be in flight both ways, and up to 128 if both ends want them; not more"""
     limits = context().query_device()
-    depth = limits.max_qp_rd_atom
-    equal(limits.max_qp_init_rd_atom, depth, "as requester")
-    with pair(a={"wr": 256}, b={"wr": 256}, max_rd_atomic=depth, max_dest_rd_atomic=depth) as (a, b):
-        for number in range(200):
-            a.send(READ, wr_id=number, pieces=[a.sge(number * 8, 8)], remote=b.remote(number * 8))
-        for number in range(200):
-            equal(status(a, OK, "read").wr_id, number)
+    reported = limits.max_qp_rd_atom
+    equal(limits.max_qp_init_rd_atom, reported, "as requester")
+    if not RXE:
+        equal(reported, ADAPTER_READS, "reported")
+    for depth in (reported, MOST_READS):
+        with pair(a={"wr": 256}, b={"wr": 256}, max_rd_atomic=depth, max_dest_rd_atomic=depth) as (a, b):
+            for number in range(200):
+                a.send(READ, wr_id=number, pieces=[a.sge(number * 8, 8)], remote=b.remote(number * 8))
+            for number in range(200):
+                equal(status(a, OK, "read").wr_id, number)
     if not RXE:
         end = End()
-        attr = end.attr(end, max_rd_atomic=depth + 1)
-        refused(lambda: end.to_rts(end, max_rd_atomic=attr.max_rd_atomic))
+        refused(lambda: end.to_rts(end, max_rd_atomic=MOST_READS + 1))
         end.close()
 
 
-TESTS = [claims, what_is_not, names, rate, effective_rate, addresses, many_of_each, reads_in_flight]
+def as_adapters():
+    """Queues are at least as long as those of adapters: older programs have 2^15 requests and 2^22 completions built in"""
+    not_for_rxe("has 2^20 requests and 2^15 completions")
+    limits = context().query_device()
+    true(limits.max_qp_wr >= 1 << 15, f"max_qp_wr {limits.max_qp_wr}")
+    true(limits.max_srq_wr >= 1 << 15, f"max_srq_wr {limits.max_srq_wr}")
+    true(limits.max_cqe >= (1 << 22) - 1, f"max_cqe {limits.max_cqe}")
+    # One send queue of that length is filled, and every request completes.
+    with pair(a={"wr": limits.max_qp_wr, "sge": 1, "cqe": limits.max_qp_wr + 1}) as (a, b):
+        for number in range(limits.max_qp_wr):
+            flags = e.IBV_SEND_SIGNALED if (number + 1) % 1024 == 0 else 0
+            a.send(e.IBV_WR_RDMA_WRITE, wr_id=number, pieces=[a.sge(0, 8)], remote=b.remote(), flags=flags)
+        for number in range(1023, limits.max_qp_wr, 1024):
+            equal(status(a, OK, "write").wr_id, number)
+
+
+TESTS = [
+    claims, what_is_not, names, rate, effective_rate, addresses, many_of_each, reads_in_flight, as_adapters,
+]
 
 if __name__ == "__main__":
     forget_events()

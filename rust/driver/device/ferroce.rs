@@ -15,9 +15,9 @@ use crate::{
         MAX_MR,
         MAX_MW,
         MAX_OBJECTS,
-        MAX_RD_ATOMIC,
         MAX_SGE,
-        MAX_WR, //
+        MAX_WR,
+        REPORTED_RD_ATOMIC, //
     },
     net::sockets::Sockets,
     port::{
@@ -255,9 +255,9 @@ impl Ferroce {
             max_mw: MAX_MW,
             max_fast_reg_page_list_len: MAX_FAST_REG_PAGES,
             max_pd: MAX_OBJECTS,
-            max_qp_rd_atom: u32::from(MAX_RD_ATOMIC),
-            max_res_rd_atom: u32::from(MAX_RD_ATOMIC).saturating_mul(MAX_OBJECTS),
-            max_qp_init_rd_atom: u32::from(MAX_RD_ATOMIC),
+            max_qp_rd_atom: u32::from(REPORTED_RD_ATOMIC),
+            max_res_rd_atom: u32::from(REPORTED_RD_ATOMIC).saturating_mul(MAX_OBJECTS),
+            max_qp_init_rd_atom: u32::from(REPORTED_RD_ATOMIC),
             max_mcast_grp: MAX_MCAST_GROUPS,
             max_mcast_qp_attach: MAX_MCAST_ATTACHED,
             max_total_mcast_qp_attach: MAX_MCAST_GROUPS.saturating_mul(MAX_MCAST_ATTACHED),
