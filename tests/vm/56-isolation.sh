@@ -26,12 +26,21 @@ reached() {
 	within 30 cm_listens in_d && in_c timeout 60 rping -c -a 10.0.8.2 -C 10 -V && wait "$server"
 }
 
-# vlan NAMESPACE TEST...: gives the VLAN an address in that namespace. The core makes it a GID of DEV in any namespace.
+# vlan NAMESPACE TEST...: gives the VLAN an address in that namespace, and runs tests with the index of its GID. The
+# core offers it to DEV in any namespace; the driver refuses it unless it is in the namespace of DEV.
 FOREIGN_ADDR=10.5.0.1
 vlan() {
 	address v0.5 "$FOREIGN_ADDR" fd05::1 "$1"
-	FOREIGN=$(gid_index "$DEV" "$FOREIGN_ADDR") FOREIGN_ADDR=$FOREIGN_ADDR python_tests foreign_gid.py "${@:2}"
+	if [ -z "$1" ]; then
+		FOREIGN=$(gid_index "$DEV" "$FOREIGN_ADDR")
+	else
+		check "The address of another namespace is no GID" within 10 refuses_gid "$FOREIGN_ADDR"
+	fi
+	FOREIGN=$FOREIGN FOREIGN_ADDR=$FOREIGN_ADDR python_tests foreign_gid.py "${@:2}"
 }
+
+# refuses_gid ADDRESS: the core has offered the address to DEV, and it is no GID.
+refuses_gid() { dmesg | grep -q "$DEV: add_roce_gid GID add failed" && ! has_gid "$DEV" "$1"; }
 
 moved_away() {
 	ip netns add c

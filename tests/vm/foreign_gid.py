@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """GID $FOREIGN of DEV is the address of an interface on top of DEV's netdev. QPs may use it only while that interface
-is in the namespace of the device. The GID table contains it in any case.
+is in the namespace of the device. In another namespace it is no GID of the device, and its index is empty.
 """
 
 import errno

@@ -97,7 +97,10 @@ use rdma::{
         fast_reg::ScatterList,
         memory::Memory, //
     },
-    net::netdev::NetDev, //
+    net::netdev::{
+        NetDev,
+        NetDevBorrow, //
+    }, //
 };
 use roce::{
     access::Access,
@@ -162,6 +165,11 @@ impl Driver for Ferroce {
 
     fn netdev(&self) -> Option<NetDev> {
         self.port().hold_netdev()
+    }
+
+    fn serves(&self, netdev: &NetDevBorrow) -> bool {
+        // Packets to addresses in other namespaces reach the devices of those, and none of this one.
+        netdev.net_id() == self.port().net()
     }
 
     fn read_counter(dev: &Device<Self>, index: usize) -> u64 {

@@ -74,7 +74,10 @@ use crate::{
         fast_reg::ScatterList,
         memory::Memory, //
     },
-    net::netdev::NetDev, //
+    net::netdev::{
+        NetDev,
+        NetDevBorrow, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -163,6 +166,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
     ///
     /// If this returns `None` when the registration of the device completes, the device is unregistered at once.
     fn netdev(&self) -> Option<NetDev>;
+
+    /// Returns whether addresses of `netdev`, which is the netdev below the port or stacked on it, can be GIDs of the
+    /// device. If not, the core logs an error for each of them. Must not sleep.
+    fn serves(&self, netdev: &NetDevBorrow) -> bool;
 
     /// Returns the value of the counter at `index` in [`Driver::HW_COUNTERS`]. The core holds the lock of the
     /// port's statistics.

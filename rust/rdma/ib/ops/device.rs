@@ -17,11 +17,17 @@ use crate::{
         },
         udata, //
     },
-    net::netdev::NetDev, //
+    net::netdev::{
+        NetDev,
+        NetDevBorrow, //
+    }, //
 };
-use core::ptr::{
-    self,
-    NonNull, //
+use core::{
+    ffi::c_void,
+    ptr::{
+        self,
+        NonNull, //
+    }, //
 };
 use kernel::{
     error::{
@@ -231,6 +237,35 @@ impl<T: Driver> OpsVTable<T> {
         let dev = unsafe { Device::<T>::try_from_raw_rcu(dev, &guard) };
         dev.and_then(|dev| dev.netdev())
             .map_or(ptr::null_mut(), NetDev::into_raw)
+    }
+
+    /// Called before an address becomes a GID of the device.
+    ///
+    /// May run after [`dealloc_driver`](Self::dealloc_driver), as [`get_netdev`](Self::get_netdev).
+    pub(super) unsafe extern "C" fn add_gid(
+        attr: *const bindings::ib_gid_attr,
+        _context: *mut *mut c_void,
+    ) -> c_int {
+        from_result(|| {
+            let guard = rcu::read_lock();
+            // SAFETY: By the contract in `ops`, `attr` is valid. The core keeps the memory of its device for the call,
+            // and the data was put in place before.
+            let (dev, netdev) = unsafe {
+                let dev = Device::<T>::try_from_raw_rcu((*attr).device, &guard).ok_or(ENODEV)?;
+                let netdev = NonNull::new((*attr).ndev).ok_or(EINVAL)?;
+                // The entry holds a reference to the netdev, and the core deletes no entry during the call.
+                (dev, NetDevBorrow::from_raw(netdev.as_ptr()))
+            };
+            dev.serves(netdev).then_some(0).ok_or(EXDEV)
+        })
+    }
+
+    /// Nothing was allocated in [`add_gid`](Self::add_gid). The core calls the former only if it has this one.
+    pub(super) unsafe extern "C" fn del_gid(
+        _attr: *const bindings::ib_gid_attr,
+        _context: *mut *mut c_void,
+    ) -> c_int {
+        0
     }
 
     /// Called when the device can be found: it was registered, or moved to another namespace. Events of its netdev

@@ -70,6 +70,7 @@ impl<T: Driver> OpsVTable<T> {
         driver_id: T::DRIVER_ID,
         uverbs_abi_ver: T::ABI_VERSION,
 
+        add_gid: Some(Self::add_gid),
         advise_mr: Some(Self::advise_mr),
         alloc_hw_port_stats: Some(HwCounters::<T>::alloc),
         alloc_mr: Some(Self::alloc_mr),
@@ -92,6 +93,7 @@ impl<T: Driver> OpsVTable<T> {
         dealloc_mw: Some(Self::dealloc_mw),
         dealloc_pd: Some(Self::dealloc_pd),
         dealloc_ucontext: Some(Self::dealloc_ucontext),
+        del_gid: Some(Self::del_gid),
         dereg_mr: Some(Self::dereg_mr),
         destroy_ah: Some(Self::destroy_ah),
         destroy_cq: Some(Self::destroy_cq),
