@@ -112,6 +112,7 @@ bool ferroce_helper_netif_running(const struct net_device *dev);
 void ferroce_helper_put_net(struct net *net);
 void *ferroce_helper_rcu_dereference_sk_user_data(struct sock *sk);
 u16 ferroce_helper_rdma_get_udp_sport(u32 fl, u32 lqpn, u32 rqpn);
+struct net_device *ferroce_helper_rdma_vlan_dev_real_dev(const struct net_device *dev);
 u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst);
 void ferroce_helper_udp_allow_gso(struct sock *sk);
 int ferroce_helper_vlan_id(const struct net_device *dev);

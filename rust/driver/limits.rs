@@ -26,7 +26,7 @@ pub(crate) const MAX_RD_ATOMIC: u8 = 128;
 
 /// As [`MAX_RD_ATOMIC`], but as the device reports it: the depth of adapters. Some libraries (UCX) do not exchange
 /// depths, and expect of the peer what their own device has.
-pub(crate) const REPORTED_RD_ATOMIC: u8 = 16;
+pub(crate) const MAX_REPORTED_RD_ATOMIC: u8 = 16;
 
 /// Memory regions: half of the 2^24 key indices. Regions and windows share the index space, so a device may
 /// have more of one kind if it has fewer of the other.

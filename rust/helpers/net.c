@@ -10,6 +10,7 @@
 #include <net/ip6_fib.h>
 #include <net/net_namespace.h>
 #include <net/sock.h>
+#include <rdma/ib_addr.h>
 #include <rdma/ib_verbs.h>
 
 void ferroce_helper_dev_hold(struct net_device *dev)
@@ -163,6 +164,11 @@ u32 ferroce_helper_rt6_get_cookie(const struct dst_entry *dst)
 int ferroce_helper_vlan_id(const struct net_device *dev)
 {
 	return is_vlan_dev(dev) ? vlan_dev_vlan_id(dev) : -1;
+}
+
+struct net_device *ferroce_helper_rdma_vlan_dev_real_dev(const struct net_device *dev)
+{
+	return rdma_vlan_dev_real_dev(dev);
 }
 
 void ferroce_helper_udp_allow_gso(struct sock *sk)

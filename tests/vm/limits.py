@@ -180,7 +180,7 @@ def reads_in_flight():
 
 
 def as_adapters():
-    """Queues are at least as long as those of adapters: older programs have 2^15 requests and 2^22 completions built in"""
+    """Queues are at least as long as those of adapters: 2^15 requests, 2^22 completions"""
     not_for_rxe("has 2^20 requests and 2^15 completions")
     limits = context().query_device()
     true(limits.max_qp_wr >= 1 << 15, f"max_qp_wr {limits.max_qp_wr}")

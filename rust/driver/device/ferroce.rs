@@ -15,9 +15,9 @@ use crate::{
         MAX_MR,
         MAX_MW,
         MAX_OBJECTS,
+        MAX_REPORTED_RD_ATOMIC,
         MAX_SGE,
-        MAX_WR,
-        REPORTED_RD_ATOMIC, //
+        MAX_WR, //
     },
     net::sockets::Sockets,
     port::{
@@ -47,7 +47,10 @@ use kernel::{
     }, //
 };
 use rdma::{
-    errno::EADDRINUSE,
+    errno::{
+        EADDRINUSE,
+        EOPNOTSUPP, //
+    },
     ib::{
         attr::{
             DeviceAttr,
@@ -152,9 +155,10 @@ impl Ferroce {
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` if another socket in the namespace has port 4791; `EEXIST` if the netdev has a device; those of
-    /// [`UnregisteredDevice::register`].
+    /// `EOPNOTSUPP` if the netdev is a VLAN; `EADDRINUSE` if another socket in the namespace has port 4791; `EEXIST` if
+    /// the netdev has a device; those of [`UnregisteredDevice::register`].
     pub(crate) fn add(shared: Arc<ModuleState>, name: &CStr, netdev: NetDev) -> Result {
+        refuse_vlan(&netdev)?;
         let net = netdev.net().ok_or(ENODEV)?;
         let sockets = shared.namespaces().open(&net).inspect_err(|error| {
             if *error == EADDRINUSE {
@@ -165,7 +169,7 @@ impl Ferroce {
             }
         })?;
         let netdev_ref = netdev.clone();
-        let guid = guid_for(&netdev_ref);
+        let guid = guid_for(&netdev_ref, has_guid);
         let device = UnregisteredDevice::<Self>::alloc(&net, guid, |ib| {
             let demux = shared.demux().clone();
             let port = Arc::pin_init(
@@ -255,9 +259,9 @@ impl Ferroce {
             max_mw: MAX_MW,
             max_fast_reg_page_list_len: MAX_FAST_REG_PAGES,
             max_pd: MAX_OBJECTS,
-            max_qp_rd_atom: u32::from(REPORTED_RD_ATOMIC),
-            max_res_rd_atom: u32::from(REPORTED_RD_ATOMIC).saturating_mul(MAX_OBJECTS),
-            max_qp_init_rd_atom: u32::from(REPORTED_RD_ATOMIC),
+            max_qp_rd_atom: u32::from(MAX_REPORTED_RD_ATOMIC),
+            max_res_rd_atom: u32::from(MAX_REPORTED_RD_ATOMIC).saturating_mul(MAX_OBJECTS),
+            max_qp_init_rd_atom: u32::from(MAX_REPORTED_RD_ATOMIC),
             max_mcast_grp: MAX_MCAST_GROUPS,
             max_mcast_qp_attach: MAX_MCAST_ATTACHED,
             max_total_mcast_qp_attach: MAX_MCAST_GROUPS.saturating_mul(MAX_MCAST_ATTACHED),
@@ -313,6 +317,26 @@ impl Ferroce {
             _ => {}
         }
     }
+}
+
+/// Refuses a VLAN, for whose addresses the core adds GIDs to the device of the netdev below only.
+fn refuse_vlan(netdev: &NetDev) -> Result {
+    let Some(real_dev) = netdev.vlan_real_dev() else {
+        return Ok(());
+    };
+    pr_err!(
+        "{}: a VLAN has no device of its own; a device on {} has its addresses\n",
+        netdev.name(),
+        real_dev.name()
+    );
+    Err(EOPNOTSUPP)
+}
+
+/// Returns whether a device has the node GUID `guid`, for example because its netdev has the same Ethernet address.
+fn has_guid(guid: [u8; 8]) -> bool {
+    let mut found = false;
+    Ferroce::registry().for_each(|device| found |= device.guid == guid);
+    found
 }
 
 impl NetdevEvents for ModuleState {

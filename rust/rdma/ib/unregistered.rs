@@ -21,7 +21,10 @@ use crate::{
     },
     ib_device::IbDevice,
     net::{
-        netdev::NetDev,
+        netdev::{
+            NetDev,
+            MAC_LEN, //
+        },
         netns::Net, //
     },
     util::random, //
@@ -173,14 +176,32 @@ impl<T: Driver> Drop for UnregisteredDevice<'_, T> {
     }
 }
 
-/// Returns a GUID for a device over `netdev`: the EUI-64 of its Ethernet address, or a random one. It must be
+/// Returns a GUID for a device over `netdev`: the EUI-64 of its Ethernet address, as IPv6 forms it
+/// (`addrconf_ifid_eui48()`), or a random one if there is no such address or `is_taken` returns true. It must be
 /// unique, because connection management identifies a machine by it.
-pub fn guid_for(netdev: &NetDev) -> [u8; 8] {
-    let [a, b, c, d, e, f] = netdev.mac_address().unwrap_or_else(|| {
-        let [a, b, c, d] = random::u32().to_ne_bytes();
-        let [e, f, ..] = random::u32().to_ne_bytes();
-        // Unicast, and locally administered.
-        [a & 0xfc | 2, b, c, d, e, f]
-    });
+pub fn guid_for(netdev: &NetDev, is_taken: impl FnOnce([u8; 8]) -> bool) -> [u8; 8] {
+    let own = netdev
+        .mac_address()
+        .map(|mac| match netdev.dev_id().to_be_bytes() {
+            [0, 0] => eui64(mac),
+            // Netdevs that share their address have an identifier instead of 0xfffe, and the bit is not inverted.
+            [high, low] => {
+                let [a, b, c, d, e, f] = mac;
+                [a, b, c, high, low, d, e, f]
+            }
+        });
+    match own {
+        Some(guid) if !is_taken(guid) => guid,
+        _ => {
+            let [a, b, c, d] = random::u32().to_ne_bytes();
+            let [e, f, ..] = random::u32().to_ne_bytes();
+            // Unicast, and locally administered.
+            eui64([a & 0xfc | 2, b, c, d, e, f])
+        }
+    }
+}
+
+/// Returns the EUI-64 of an Ethernet address.
+fn eui64([a, b, c, d, e, f]: [u8; MAC_LEN]) -> [u8; 8] {
     [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
 }

@@ -149,6 +149,21 @@ impl NetDevBorrow {
         u16::try_from(unsafe { bindings::ferroce_helper_vlan_id(self.as_raw()) }).ok()
     }
 
+    /// Returns the netdev below the VLAN and any VLANs below it, if the netdev is a VLAN. Its device has the GIDs of
+    /// the VLAN: the core asks for that netdev where it looks for the device of an address.
+    pub fn vlan_real_dev(&self) -> Option<&Self> {
+        // SAFETY: The netdev is valid while it is borrowed.
+        let real = unsafe { bindings::ferroce_helper_rdma_vlan_dev_real_dev(self.as_raw()) };
+        // SAFETY: A VLAN holds a reference to the netdev below it until its own last reference is dropped.
+        (!real.is_null()).then(|| unsafe { Self::from_raw(real) })
+    }
+
+    /// Returns the identifier that tells netdevs with one hardware address apart, such as ipvlans; usually 0.
+    pub fn dev_id(&self) -> u16 {
+        // SAFETY: Only the address of a field is computed.
+        self.read(|dev| unsafe { &raw const (*dev).dev_id })
+    }
+
     /// Returns whether the netdev is registered and its unregistration has not begun. Changes only under the
     /// RTNL lock.
     pub fn is_registered(&self) -> bool {
