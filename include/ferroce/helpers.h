@@ -11,6 +11,7 @@
 #include <linux/spinlock_types.h>
 #include <linux/types.h>
 
+struct device;
 struct dma_resv;
 struct dst_entry;
 struct hmm_range;
@@ -58,11 +59,14 @@ void ferroce_helper_gro_set_flush(struct sk_buff *skb);
 void ferroce_helper_gro_set_list(struct sk_buff *skb);
 
 /* ib_verbs.c */
+const char *ferroce_helper_dev_bus_name(const struct device *dev);
+const char *ferroce_helper_dev_name(const struct device *dev);
 bool ferroce_helper_ib_device_try_get(struct ib_device *dev);
 int ferroce_helper_ib_is_udata_in_empty(struct ib_udata *udata);
 void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev);
 void ferroce_helper_ib_wait_for_unregistration(struct ib_device *dev);
 int ferroce_helper_ib_no_udata_io(struct ib_udata *udata);
+bool ferroce_helper_rdma_protocol_roce_udp_encap(const struct ib_device *dev, u32 port);
 struct ib_ucontext *ferroce_helper_rdma_udata_to_ucontext(struct ib_udata *udata);
 bool ferroce_helper_udata_has_attr(struct ib_udata *udata, unsigned int id);
 

@@ -3,6 +3,16 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
+const char *ferroce_helper_dev_bus_name(const struct device *dev)
+{
+	return dev_bus_name(dev);
+}
+
+const char *ferroce_helper_dev_name(const struct device *dev)
+{
+	return dev_name(dev);
+}
+
 bool ferroce_helper_ib_device_try_get(struct ib_device *dev)
 {
 	return ib_device_try_get(dev);
@@ -44,4 +54,9 @@ struct ib_ucontext *ferroce_helper_rdma_udata_to_ucontext(struct ib_udata *udata
 bool ferroce_helper_udata_has_attr(struct ib_udata *udata, unsigned int id)
 {
 	return uverbs_attr_is_valid(rdma_udata_to_uverbs_attr_bundle(udata), id);
+}
+
+bool ferroce_helper_rdma_protocol_roce_udp_encap(const struct ib_device *dev, u32 port)
+{
+	return rdma_protocol_roce_udp_encap(dev, port);
 }

@@ -52,6 +52,7 @@ use rdma::{
         EOPNOTSUPP, //
     },
     ib::{
+        adapter::Adapter,
         attr::{
             DeviceAttr,
             OdpCaps, //
@@ -210,7 +211,9 @@ impl Ferroce {
                         netdev_ref.name()
                     );
                 }
-            })
+            })?;
+        warn_of_adapter(&netdev_ref);
+        Ok(())
     }
 
     /// Returns the state that all devices share.
@@ -337,6 +340,22 @@ fn has_guid(guid: [u8; 8]) -> bool {
     let mut found = false;
     Ferroce::registry().for_each(|device| found |= device.guid == guid);
     found
+}
+
+/// Warns if an adapter may take the packets for `netdev` because it speaks RoCEv2 itself: the device would send, but
+/// receive nothing.
+fn warn_of_adapter(netdev: &NetDev) {
+    if let Some(adapter) = Adapter::below(netdev) {
+        let handle = adapter.devlink_handle();
+        pr_warn!(
+            "{}: the adapter may keep UDP port 4791 for its own device {}. If nothing arrives: devlink dev param set \
+             {} name enable_roce value false cmode driverinit; devlink dev reload {}\n",
+            netdev.name(),
+            adapter.name(),
+            handle,
+            handle
+        );
+    }
 }
 
 impl NetdevEvents for ModuleState {

@@ -9,10 +9,12 @@
 //! - [`attr`], [`qp_attr`]: attributes as plain values; [`gid`]: the GID table.
 //! - [`wr`], [`wr_op`], [`wc`]: work requests and completions of ULPs.
 //! - [`udata`], [`ring`], [`mmap`]: private data of a verb, and rings that user space maps.
+//! - [`adapter`]: devices of adapters below an interface.
 //! - `hw_stats`, [`qp_counters`], [`restrack`], `sysfs`, [`trace`]: counters, details, attributes and tracepoints.
 //!
 //! May use every other folder of this crate.
 
+pub mod adapter;
 pub mod attr;
 pub mod device;
 pub mod driver;
