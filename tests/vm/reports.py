@@ -82,7 +82,7 @@ def pieces():
 
 
 def path_mtu():
-    """A path MTU above that of the port is refused with EINVAL; the QP stays in INIT, and connects with a smaller one"""
+    """A path MTU above that of the port is refused with EINVAL; the QP can then take a smaller one"""
     not_for_rxe("accepts it, and loses the packets")
     for service in (e.IBV_QPT_RC, e.IBV_QPT_UC):
         for mtu in (e.IBV_MTU_2048, e.IBV_MTU_4096):
