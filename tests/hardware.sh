@@ -75,7 +75,7 @@ FIND='find_device() { # DEVICE ADDRESS
 			h=${g%:*} l=${g#*:}
 			a=$(printf "%d.%d.%d.%d" "0x${h%??}" "0x${h#??}" "0x${l%??}" "0x${l#??}")
 			[ -z "$2" ] || [ "$2" = "$a" ] || continue
-			m=$(ibv_devinfo -d "${d##*/}" | awk "/active_mtu/ { print \\$2; exit }")
+			m=$(ibv_devinfo -d "${d##*/}" | awk "/active_mtu/ { print \$2; exit }")
 			echo "${d##*/} $i $a $m"
 			return
 		done
