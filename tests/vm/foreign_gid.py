@@ -38,12 +38,12 @@ def usable():
 
 
 def connections():
-    """A connection from an address of another namespace is refused: EINVAL"""
+    """A connection from an address of another namespace is refused: its index is empty"""
     for name, service in SERVICES.items():
         end = End(service=service)
         attr = end.attr(end, gid=INDEX)
         end.qp.to_init(attr)
-        refused(lambda end=end, attr=attr: end.qp.to_rtr(attr), errno.EINVAL)
+        refused(lambda end=end, attr=attr: end.qp.to_rtr(attr), errno.ENODATA)
         equal(end.state(), e.IBV_QPS_INIT, name)
         # The address is the only reason for the refusal.
         end.to_rts(end)
@@ -51,12 +51,12 @@ def connections():
 
 
 def redirected():
-    """An established connection refuses an address of another namespace with EINVAL and continues"""
+    """An established connection refuses an address of another namespace, and continues"""
     with pair() as (a, b):
         modify(a.qp, e.IBV_QPS_SQD)
         attr = QPAttr(qp_state=e.IBV_QPS_SQD)
         attr.ah_attr = a.attr(b, gid=INDEX).ah_attr
-        refused(lambda: a.qp.modify(attr, e.IBV_QP_STATE | e.IBV_QP_AV), errno.EINVAL)
+        refused(lambda: a.qp.modify(attr, e.IBV_QP_STATE | e.IBV_QP_AV), errno.ENODATA)
         equal(a.qp.query(e.IBV_QP_AV)[0].ah_attr.sgid_index, gid_index(), "its GID index")
         modify(a.qp, e.IBV_QPS_RTS)
         b.receive()

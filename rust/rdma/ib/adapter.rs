@@ -107,9 +107,8 @@ struct AdapterName([c_char; bindings::IB_DEVICE_NAME_MAX as usize]);
 
 impl fmt::Display for AdapterName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // CAST: Characters to bytes.
-        let mut name = self.0.iter().map(|c| *c as u8).take_while(|c| *c != 0);
-        name.try_for_each(|byte| write_byte(f, byte))
+        let mut name = self.0.iter().take_while(|byte| **byte != 0);
+        name.try_for_each(|byte| write_byte(f, *byte))
     }
 }
 
