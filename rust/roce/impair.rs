@@ -70,7 +70,7 @@ impl Impairments {
                 continue;
             }
             let index = NAMES.iter().position(|known| *known == name)?;
-            *values.get_mut(index)? = words.next()?.parse().ok()?;
+            *values.get_mut(index)? = number(words.next()?)?;
         }
         let [drop, twice, late, mark, damage, rnr, nak, seed, qpn] = values;
         let fates = [drop, twice, late, mark, damage];
@@ -147,6 +147,14 @@ impl Impairments {
     }
 }
 
+/// Parses a decimal number. The parser of `core` has overflow checks that panic.
+fn number(text: &str) -> Option<u32> {
+    text.bytes().try_fold(0u32, |sum, byte| {
+        let digit = char::from(byte).to_digit(10)?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
+}
+
 impl fmt::Display for Impairments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, value)) in NAMES.iter().zip(self.values()).enumerate() {
@@ -188,6 +196,7 @@ mod tests {
             "loss",
             "loss x",
             "loss -1",
+            "loss 4294967297",
             "gain 1",
             "loss 600000 mark 600000",
             "rnr 1000001",

@@ -12,8 +12,8 @@
 //! - [`wire`]: parsing and building packets, ICRC;
 //! - [`access`], [`wr`], [`bind`]: access rights, work requests, memory windows; [`pma`]: port counters by MAD;
 //! - [`segmentation`]: messages to packets and back; [`ud`]: datagrams;
-//! - [`recv_context`], [`congestion`], [`impair`]: the callbacks of a receiver, how much may be in flight, and faults for
-//!   tests;
+//! - [`recv_context`], [`congestion`]: the callbacks of a receiver, and how much may be in flight; [`impair`]: faults
+//!   for tests;
 //! - [`rc`], [`uc`]: the reliable and the unreliable connection;
 //! - [`qp`]: the states of a queue pair.
 //!

@@ -6,6 +6,7 @@
 //! are in `verbs`.
 
 use crate::{
+    device::impair_file::ImpairFile,
     device::module_state::ModuleState,
     limits::{
         MAX_CQE,
@@ -25,7 +26,6 @@ use crate::{
             Counter,
             Counters, //
         },
-        impair::ImpairFile,
         query::is_up,
         state::{
             AttachedPort,

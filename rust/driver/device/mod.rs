@@ -3,9 +3,11 @@
 //! One `ib_device`, and the state that all devices of the module share.
 //!
 //! - [`ferroce`]: a device: creation, capabilities, netdev events.
+//! - `impair_file`: the impairments of a device, in debugfs.
 //! - [`module_state`]: demux, sockets, work queues and the live count of the module.
 //!
 //! May use all folders but `verbs`.
 
 pub(crate) mod ferroce;
+mod impair_file;
 pub(crate) mod module_state;

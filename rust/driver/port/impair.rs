@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Impairments of a port, set by the file `impair` of its device in debugfs.
+//! Impairments of a port, which `device::impair_file` sets.
 //!
 //! While there are any, packets are sent one by one, local peers are reached over the network, and
 //! [`PortImpairments::fate`] decides on each packet. Otherwise sending a packet costs one load and a branch.
 
-use crate::port::state::Port;
-use kernel::{
-    debugfs,
-    fmt,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
-    uaccess::UserSliceReader, //
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
 };
 use roce::{
     id::Qpn,
@@ -26,9 +16,6 @@ use roce::{
         Impairments, //
     }, //
 };
-
-/// Longest text that is accepted.
-const MAX_TEXT_LEN: usize = 256;
 
 /// The impairments of a port. Each setting is read and written by itself: a packet that is sent meanwhile may see some
 /// of the old ones.
@@ -63,7 +50,8 @@ impl PortImpairments {
         self.any.load(Relaxed)
     }
 
-    fn get(&self) -> Impairments {
+    /// Returns the settings.
+    pub(crate) fn get(&self) -> Impairments {
         let [drop, twice, late, mark, damage] = &self.fates;
         Impairments {
             fates: [drop, twice, late, mark, damage].map(|rate| rate.load(Relaxed)),
@@ -74,7 +62,8 @@ impl PortImpairments {
         }
     }
 
-    fn set(&self, new: &Impairments) {
+    /// Replaces the settings. Packets are counted anew.
+    pub(crate) fn set(&self, new: &Impairments) {
         for (rate, value) in self.fates.iter().zip(new.fates) {
             rate.store(value, Relaxed);
         }
@@ -120,33 +109,5 @@ impl PortImpairments {
         }
         self.next(Qpn::new(qpn))
             .is_some_and(|(settings, number)| settings.happens(rate(&settings), number))
-    }
-}
-
-/// The file `impair` of a device.
-pub(crate) struct ImpairFile(Arc<Port>);
-
-impl ImpairFile {
-    /// Creates the contents of the file.
-    pub(crate) fn new(port: Arc<Port>) -> Self {
-        Self(port)
-    }
-}
-
-impl debugfs::Writer for ImpairFile {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.0.impairments().get())
-    }
-}
-
-impl debugfs::Reader for ImpairFile {
-    fn read_from_slice(&self, reader: &mut UserSliceReader) -> Result {
-        let mut text = [0; MAX_TEXT_LEN];
-        let text = text.get_mut(..reader.len()).ok_or(EINVAL)?;
-        reader.read_slice(text)?;
-        let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
-        let new = Impairments::parse(text).ok_or(EINVAL)?;
-        self.0.impairments().set(&new);
-        Ok(())
     }
 }
