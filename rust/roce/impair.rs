@@ -157,9 +157,10 @@ fn number(text: &str) -> Option<u32> {
 
 impl fmt::Display for Impairments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (name, value)) in NAMES.iter().zip(self.values()).enumerate() {
-            let space = if index == 0 { "" } else { " " };
+        let mut space = "";
+        for (name, value) in NAMES.iter().zip(self.values()) {
             write!(f, "{space}{name} {value}")?;
+            space = " ";
         }
         Ok(())
     }

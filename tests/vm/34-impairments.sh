@@ -53,6 +53,10 @@ impaired "Duplicates" "seed 3 duplicate 50000" "$PEER_DEV" duplicate_request
 impaired "Reordering" "seed 4 reorder 50000" "$PEER_DEV" out_of_seq_request
 impaired "Marks" "seed 5 mark 50000" "$PEER_DEV" np_ecn_marked_roce_packets
 impaired "Marks slow the sender down" "seed 5 mark 50000" "$DEV" rp_cnp_handled
+impair "seed 5 mark 50000"
+unreliable() { REVERSE=1 perftest ib_write_bw -c UC -s 16384 -n 200 -m 1024; }
+grows "Marks slow UC down" "-gt 0" "$DEV" rp_cnp_handled unreliable
+impair off
 impaired "Damage" "seed 6 corrupt 10000" "$PEER_DEV" rx_bad_icrc
 impaired "RNR NAKs" "seed 7 rnr 50000" "$DEV" send_rnr_err
 impaired "All of them" "seed 8 loss 5000 duplicate 5000 reorder 5000 mark 5000 corrupt 5000 rnr 5000" "$DEV" \

@@ -78,7 +78,6 @@ crowd() {
 	within 20 ping -c 1 -W 2 10.9.0.2
 	congested "WRITE" sends ib_write_bw -s 65536 -n 400
 	congested "SEND" sends ib_send_bw -s 65536 -n 400
-	congested "UC WRITE" sends ib_write_bw -c UC -s 65536 -n 400
 	# The responder slows down.
 	congested "READ" perftest ib_read_bw -s 65536 -n 400
 	congested "Eight queue pairs" sends ib_write_bw -s 65536 -n 100 -q 8
