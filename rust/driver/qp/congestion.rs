@@ -19,6 +19,7 @@ use crate::{
         shared::QpShared, //
     }, //
 };
+use kernel::prelude::*;
 use rdma::sync::timer::now;
 use roce::{
     congestion::{
@@ -59,7 +60,7 @@ pub(crate) fn on_cnp(qp: &QpShared) -> Handled {
 /// The rate at which an engine sends. CNPs reduce it.
 pub(crate) struct TxRate {
     /// `None`: there is no rate.
-    rate: Option<Dcqcn>,
+    rate: Option<KBox<Dcqcn>>,
     /// The CNPs of the QP that the rate has reacted to.
     handled_cnps: u32,
 }
@@ -71,16 +72,20 @@ impl TxRate {
         handled_cnps: 0,
     };
 
-    /// Creates the rate of an engine of `qp` that starts to send.
-    pub(crate) fn new(qp: &QpShared) -> Self {
+    /// Creates the rate of an engine of `qp` that starts to send. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(qp: &QpShared) -> Result<Self> {
         let rate = match qp.port().congestion_algorithm() {
             Algorithm::Window => None,
-            Algorithm::Dcqcn(config) => Some(Dcqcn::new(config)),
+            Algorithm::Dcqcn(config) => Some(KBox::new(Dcqcn::new(config), GFP_KERNEL_ACCOUNT)?),
         };
-        Self {
+        Ok(Self {
             rate,
             handled_cnps: qp.cnps(),
-        }
+        })
     }
 
     /// Returns how much of `limit` may be sent now.

@@ -88,7 +88,7 @@ impl Transport for Rc {
     const TX_LIMITED: Direction = Direction::Receive;
 
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = make_response_path(qp, attr)?;
+        let (path, tx_rate) = (make_response_path(qp, attr)?, TxRate::new(qp.shared())?);
         let mut responder = Responder::new(ReplayStorage::new(attr.max_dest_rd_atomic)?);
         responder.configure(&ResponderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -101,7 +101,7 @@ impl Transport for Rc {
         responder.start();
         qp.shared().set_peer(Qpn::new(attr.dest_qp_num));
         let (old, _) = qp.receiver().enter(|engine| {
-            engine.start(path, TxRate::new(qp.shared()));
+            engine.start(path, tx_rate);
             engine.replace_responder(responder)
         });
         drop(old);
@@ -109,7 +109,7 @@ impl Transport for Rc {
     }
 
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = qp.shared().path_to(attr)?;
+        let path = KBox::new(qp.shared().path_to(attr)?, GFP_KERNEL_ACCOUNT)?;
         let config = RequesterConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -137,8 +137,8 @@ impl Transport for Rc {
             false => None,
         };
         if mask.contains(QpAttrMask::AV) {
-            let (request_path, response_path) =
-                (qp.shared().path_to(attr)?, make_response_path(qp, attr)?);
+            let request_path = KBox::new(qp.shared().path_to(attr)?, GFP_KERNEL_ACCOUNT)?;
+            let response_path = make_response_path(qp, attr)?;
             let _ = qp.sender().enter(|engine| {
                 engine.set_path(request_path);
                 engine.requester().on_path_change();
@@ -192,9 +192,8 @@ impl Transport for Rc {
 }
 
 /// Returns the path of responses. Long responses are counted as in flight, which limits the responder.
-fn make_response_path(qp: &Qp<Rc>, attr: &QpAttr) -> Result<Path> {
-    Ok(qp
-        .shared()
-        .path_to(attr)?
-        .with_tx_inflight(qp.shared().tx_inflight()))
+fn make_response_path(qp: &Qp<Rc>, attr: &QpAttr) -> Result<KBox<Path>> {
+    let path = qp.shared().path_to(attr)?;
+    let path = path.with_tx_inflight(qp.shared().tx_inflight());
+    Ok(KBox::new(path, GFP_KERNEL_ACCOUNT)?)
 }

@@ -88,7 +88,7 @@ pub(crate) struct RcSendEngine {
     pub(super) requester: Requester<SendSlots>,
     pub(super) queue: SendQueue,
     cq: Arc<Cq>,
-    pub(super) path: Option<Path>,
+    pub(super) path: Option<KBox<Path>>,
     /// The consumer asked for an event when the queue has drained.
     notify_drained: bool,
     pub(super) fault_wait: FaultWait,
@@ -139,13 +139,13 @@ impl RcSendEngine {
     }
 
     /// Sets the path to the peer.
-    pub(crate) fn set_path(&mut self, path: Path) {
+    pub(crate) fn set_path(&mut self, path: KBox<Path>) {
         self.path = Some(path);
     }
 
     /// Processes received responses, up to the budget. Returns whether there may be more.
     fn process_responses(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, now: Instant) -> More {
-        process_from_peer(qp, inbox, self.path.as_ref(), |coalesced, packet| {
+        process_from_peer(qp, inbox, self.path.as_deref(), |coalesced, packet| {
             let (psn, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
             let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
                 return Ok(Handled::MustSplit);
@@ -280,7 +280,7 @@ impl Engine for RcSendEngine {
         }
         let now = Instant::from_nanos(now());
         let arrived = self.process_responses(qp, inbox, now);
-        notify_peer(qp, self.path.as_mut());
+        notify_peer(qp, self.path.as_deref_mut());
         if core::mem::replace(&mut self.handled_cnps, qp.cnps()) != self.handled_cnps {
             self.requester.on_cnp(now);
         }
@@ -328,7 +328,7 @@ impl Engine for RcSendEngine {
     }
 
     fn path(&mut self) -> Option<&mut Path> {
-        self.path.as_mut()
+        self.path.as_deref_mut()
     }
 
     fn fault_wait(&mut self) -> &mut FaultWait {

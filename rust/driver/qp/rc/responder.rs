@@ -150,7 +150,7 @@ pub(crate) struct RcRecvEngine {
     pub(super) responder: Responder<ReplayStorage>,
     queue: RecvQueue,
     cq: Arc<Cq>,
-    path: Option<Path>,
+    path: Option<KBox<Path>>,
     pub(super) fault_wait: FaultWait,
     /// A packet of the peer was processed.
     peer_seen: bool,
@@ -208,13 +208,13 @@ impl RcRecvEngine {
     }
 
     /// Goes to RTR, with `path` to the peer.
-    pub(crate) fn start(&mut self, path: Path, tx_rate: TxRate) {
+    pub(crate) fn start(&mut self, path: KBox<Path>, tx_rate: TxRate) {
         self.set_path(path);
         self.tx_rate = tx_rate;
     }
 
     /// Sets the path to the peer.
-    pub(crate) fn set_path(&mut self, path: Path) {
+    pub(crate) fn set_path(&mut self, path: KBox<Path>) {
         self.path = Some(path);
     }
 
@@ -399,7 +399,7 @@ impl Engine for RcRecvEngine {
         }
         // Taken out of `self`, so that the closure may borrow the rest.
         let path = self.path.take();
-        let arrived = process_from_peer(qp, inbox, path.as_ref(), |coalesced, packet| {
+        let arrived = process_from_peer(qp, inbox, path.as_deref(), |coalesced, packet| {
             if packet.opcode() == Opcode::CNP {
                 return Ok(on_cnp(qp));
             }
@@ -424,7 +424,7 @@ impl Engine for RcRecvEngine {
                 }
             }
         }
-        notify_peer(qp, self.path.as_mut());
+        notify_peer(qp, self.path.as_deref_mut());
         self.finish_run(qp, actions);
         // The last responses precede the flush: a consumer that has seen all flushed receives may reuse the
         // memory.
@@ -465,7 +465,7 @@ impl Engine for RcRecvEngine {
     }
 
     fn path(&mut self) -> Option<&mut Path> {
-        self.path.as_mut()
+        self.path.as_deref_mut()
     }
 
     fn fault_wait(&mut self) -> &mut FaultWait {

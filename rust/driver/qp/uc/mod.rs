@@ -11,6 +11,7 @@ pub(crate) mod receiver;
 pub(crate) mod sender;
 
 use crate::{
+    packet::path::Path,
     qp::{
         congestion::TxRate,
         modify::path_mtu,
@@ -62,7 +63,7 @@ impl Transport for Uc {
     const TX_LIMITED: Direction = Direction::Send;
 
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = qp.shared().path_to(attr)?;
+        let path = KBox::new(qp.shared().path_to(attr)?, GFP_KERNEL_ACCOUNT)?;
         let config = ReceiverConfig {
             expected_psn: Psn::new(attr.rq_psn),
             path_mtu: path_mtu(attr),
@@ -78,17 +79,14 @@ impl Transport for Uc {
     }
 
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = qp
-            .shared()
-            .path_to(attr)?
-            .with_tx_inflight(qp.shared().tx_inflight());
+        let path = make_send_path(qp, attr)?;
         let config = SenderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
             first_psn: Psn::new(attr.sq_psn),
             path_mtu: path_mtu(attr),
         };
-        let tx_rate = TxRate::new(qp.shared());
+        let tx_rate = TxRate::new(qp.shared())?;
         let _ = qp
             .sender()
             .enter(|engine| engine.start(path, tx_rate, &config));
@@ -97,11 +95,8 @@ impl Transport for Uc {
 
     fn modify_in_sqd(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
         if mask.contains(QpAttrMask::AV) {
-            let send_path = qp
-                .shared()
-                .path_to(attr)?
-                .with_tx_inflight(qp.shared().tx_inflight());
-            let recv_path = qp.shared().path_to(attr)?;
+            let send_path = make_send_path(qp, attr)?;
+            let recv_path = KBox::new(qp.shared().path_to(attr)?, GFP_KERNEL_ACCOUNT)?;
             let _ = qp.sender().enter(|engine| engine.set_path(send_path));
             let _ = qp.receiver().enter(|engine| engine.set_path(recv_path));
         }
@@ -126,4 +121,11 @@ impl Transport for Uc {
     fn expected_psn(engine: &mut UcRecvEngine) -> Option<Psn> {
         Some(engine.receiver().expected_psn())
     }
+}
+
+/// Returns the path of the send engine. Packets are counted as in flight, which limits the sender.
+fn make_send_path(qp: &Qp<Uc>, attr: &QpAttr) -> Result<KBox<Path>> {
+    let path = qp.shared().path_to(attr)?;
+    let path = path.with_tx_inflight(qp.shared().tx_inflight());
+    Ok(KBox::new(path, GFP_KERNEL_ACCOUNT)?)
 }

@@ -34,7 +34,10 @@ use crate::{
         rq::RecvQueue, //
     }, //
 };
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 use rdma::{
     net::rx::queue::SkbQueue,
     sync::exclusive::More, //
@@ -50,7 +53,7 @@ pub(crate) struct UcRecvEngine {
     receiver: UcReceiver,
     queue: RecvQueue,
     cq: Arc<Cq>,
-    path: Option<Path>,
+    path: Option<KBox<Path>>,
     /// A packet of the peer was processed.
     peer_seen: bool,
     fault_wait: FaultWait,
@@ -75,7 +78,7 @@ impl UcRecvEngine {
     }
 
     /// Sets the path to the peer, whose address received packets must have.
-    pub(crate) fn set_path(&mut self, path: Path) {
+    pub(crate) fn set_path(&mut self, path: KBox<Path>) {
         self.path = Some(path);
     }
 
@@ -95,7 +98,7 @@ impl Engine for UcRecvEngine {
             let dropped = drop_packets(qp, inbox);
             return dropped.or(self.flush(qp, actions));
         }
-        let more = process_from_peer(qp, inbox, self.path.as_ref(), |coalesced, packet| {
+        let more = process_from_peer(qp, inbox, self.path.as_deref(), |coalesced, packet| {
             if packet.opcode() == Opcode::CNP {
                 return Ok(on_cnp(qp));
             }
@@ -120,7 +123,7 @@ impl Engine for UcRecvEngine {
             }
             taken.map(Handled::from)
         });
-        notify_peer(qp, self.path.as_mut());
+        notify_peer(qp, self.path.as_deref_mut());
         let receives = self.receiver.take_receives();
         qp.port()
             .counters()
@@ -140,7 +143,7 @@ impl Engine for UcRecvEngine {
     }
 
     fn path(&mut self) -> Option<&mut Path> {
-        self.path.as_mut()
+        self.path.as_deref_mut()
     }
 
     fn fault_wait(&mut self) -> &mut FaultWait {

@@ -61,7 +61,7 @@ pub(crate) struct UcSendEngine {
     sender: UcSender,
     queue: SendQueue,
     cq: Arc<Cq>,
-    path: Option<Path>,
+    path: Option<KBox<Path>>,
     /// The consumer asked for an event when the queue has drained.
     notify_drained: bool,
     fault_wait: FaultWait,
@@ -90,12 +90,12 @@ impl UcSendEngine {
     }
 
     /// Sets the path to the peer.
-    pub(crate) fn set_path(&mut self, path: Path) {
+    pub(crate) fn set_path(&mut self, path: KBox<Path>) {
         self.path = Some(path);
     }
 
     /// Goes to RTS, with `path` to the peer.
-    pub(crate) fn start(&mut self, path: Path, tx_rate: TxRate, config: &SenderConfig) {
+    pub(crate) fn start(&mut self, path: KBox<Path>, tx_rate: TxRate, config: &SenderConfig) {
         self.set_path(path);
         self.tx_rate = tx_rate;
         self.sender.configure(config);
@@ -227,7 +227,7 @@ impl Engine for UcSendEngine {
     }
 
     fn path(&mut self) -> Option<&mut Path> {
-        self.path.as_mut()
+        self.path.as_deref_mut()
     }
 
     fn fault_wait(&mut self) -> &mut FaultWait {
