@@ -5,7 +5,6 @@
 #
 #	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b
 #
-# vm: TOPOLOGY=netns
 # vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
@@ -20,6 +19,7 @@ IMPAIR=/sys/kernel/debug/ferroce/$DEV/impair
 # impair TEXT: replaces the settings.
 impair() { echo "$1" >"$IMPAIR"; }
 
+# Every byte is checked by the ping-pong.
 transfers() {
 	pingpong rc 4 -n 200 -s 10000 -m 1024 && REVERSE=1 perftest ib_write_bw -s 16384 -n 200 -m 1024 &&
 		perftest ib_read_bw -s 16384 -n 200 -m 1024 -o 4
@@ -28,10 +28,9 @@ transfers() {
 # impaired NAME TEXT DEVICE COUNTER: transfers succeed with these impairments, and the counter of the device moves.
 impaired() {
 	local name=$1
-	impair "$2" || return
+	check "$name: set" impair "$2"
 	mark "$name"
-	transfers
-	grows "$name: counted" "-gt 0" "$3" "$4" transfers
+	grows "$name: transfers succeed, and it is counted" "-gt 0" "$3" "$4" transfers
 	impair off
 }
 

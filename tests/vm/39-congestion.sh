@@ -6,7 +6,6 @@
 #	v0 [DEV] ------ v1 [PEER_DEV]                     v1 is in namespace b, and forges packets
 #	c0 [frc] ------ m0 (bridge) m1 --queue-- c1 [frd]    m0 and m1 are in namespace middle, a switch; c1 in b
 #
-# vm: TOPOLOGY=netns
 # vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
