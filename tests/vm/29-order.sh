@@ -26,6 +26,7 @@ if ! at_peer ethtool -K q1 gro on 2>/dev/null || [ "$(nproc)" -lt 2 ]; then
 fi
 check "Each CPU has its queue" eval "echo 1 >/sys/class/net/q0/queues/tx-0/xps_cpus &&
 	echo 2 >/sys/class/net/q0/queues/tx-1/xps_cpus"
+check "The packets of each queue are counted" tc qdisc replace dev q0 root handle 1: mq
 check "The netdevs have devices" eval "add_device frq ferroce q0 && add_device frp ferroce q1 b"
 GID=$(gid_index frq 10.9.0.1) TO=$(gid_index frp 10.9.0.2)
 export GID TO

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Sends from one CPU after the other, over a netdev on which each CPU has its own transmit queue."""
 
+import json
 import os
+import subprocess
 import time
 
 from pyverbs.device import Context
@@ -12,6 +14,14 @@ from tap import equal, run, true
 from work import OK, READ, WRITE, piece
 
 SECONDS, DEPTH = 2 * SLOWNESS, 32
+# Packets of others: neighbour discovery.
+OTHERS = 10
+
+
+def sent_by_queue():
+    """The packets that each transmit queue of q0 has sent."""
+    shown = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", "q0"], capture_output=True, check=True)
+    return [qdisc["packets"] for qdisc in json.loads(shown.stdout) if qdisc.get("parent") in ("1:1", "1:2")]
 
 
 def connected(service=e.IBV_QPT_RC):
@@ -28,6 +38,7 @@ def moving(opcode, size):
     """Keeps requests in flight, and posts each from another CPU than the one before."""
     here, there = connected()
     posted = done = 0
+    before = sent_by_queue()
     end = time.monotonic() + SECONDS
     while time.monotonic() < end or done < posted:
         if posted - done < DEPTH and time.monotonic() < end:
@@ -41,6 +52,8 @@ def moving(opcode, size):
     os.sched_setaffinity(0, {0, 1})
     print(f"# {posted} requests of {size} bytes", flush=True)
     true(posted > 100, f"only {posted} requests")
+    fewer, more = sorted(after - earlier for after, earlier in zip(sent_by_queue(), before))
+    true(fewer <= OTHERS < more, f"one queue sent {more} packets, the other {fewer}")
     for side in (here, there):
         side.close()
         side.ctx.close()
