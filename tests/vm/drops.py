@@ -76,7 +76,8 @@ class Stranger:
 
     def send(self, victim, opcode, body=b"", **fields):
         """Sends a packet to a QP; the fields are those of frame.py."""
-        given = {"opcode": SERVICE[victim.service] | opcode, "qpn": victim.qp.qp_num, "body": body, **fields}
+        service = 0 if opcode == NOTIFICATION else SERVICE[victim.service]
+        given = {"opcode": service | opcode, "qpn": victim.qp.qp_num, "body": body, **fields}
         self.wire.send([f.build({**self.usual, **given})])
 
     def dropped(self, reason, victim, opcode, body=b"", also=(), **fields):
@@ -116,8 +117,10 @@ def malformed():
         stranger.dropped("bad_pad", rc, f.SEND_ONLY, flags=0x70)
         stranger.dropped("bad_ip_header", rc, f.SEND_ONLY, options=b"\1\1\1\1")
         stranger.dropped("bad_icrc", rc, f.SEND_ONLY, icrc=1)
-        stranger.dropped("congestion_notification", rc, NOTIFICATION, bytes(16))
         equal(rc.state(), e.IBV_QPS_RTS)
+    with Victim(UD) as ud:
+        # Datagrams have no connection that could slow down.
+        stranger.dropped("congestion_notification", ud, NOTIFICATION, bytes(16))
 
 
 def misdirected():
