@@ -8,7 +8,7 @@
 #	d0 [D], t0 [T] ------ t1 [U]      a dummy; tunnels over v0 and v1
 #
 # vm: TOPOLOGY=netns
-# long: TOPOLOGY=netns VM_ENV=LOCAL_PATH=0 KERNEL=umdebug
+# long: TOPOLOGY=netns VM_ENV=LOCAL_PATH=0
 
 . "$VM_LIB"
 modprobe -a rdma_ucm 2>/dev/null
