@@ -6,8 +6,10 @@
 //! are in `verbs`.
 
 use crate::{
-    device::impair_file::ImpairFile,
-    device::module_state::ModuleState,
+    device::{
+        impair_file::ImpairFile,
+        module_state::ModuleState, //
+    },
     limits::{
         MAX_CQE,
         MAX_FAST_REG_PAGES,

@@ -16,7 +16,10 @@ use crate::{
         }, //
     },
     port::{
-        congestion::CongestionSettings,
+        congestion::{
+            self,
+            CongestionSettings, //
+        },
         counters::{
             Counter,
             EngineTraffic, //
@@ -83,9 +86,6 @@ use roce::{
 
 /// "Don't fragment" in the flags of an IPv4 header.
 const DONT_FRAGMENT: u16 = 0x4000;
-
-/// The ECN field of a packet that a queue has marked.
-const CONGESTION_EXPERIENCED: u8 = 0b11;
 
 /// The rest of a message is sent as a packet if it has less payload.
 const MIN_UNSPLIT_BYTES: u32 = 1024;
@@ -203,11 +203,8 @@ impl Path {
     }
 
     /// Counts packets in `tx_inflight`.
-    pub(crate) fn with_tx_inflight(self, tx_inflight: &Arc<TxInflight>) -> Self {
-        Self {
-            tx_inflight: Some(tx_inflight.clone()),
-            ..self
-        }
+    pub(crate) fn count_in(&mut self, tx_inflight: &Arc<TxInflight>) {
+        self.tx_inflight = Some(tx_inflight.clone());
     }
 
     /// Sets whether GSO lists that are transmitted from now on count as in flight. For short packets, counting would be
@@ -310,9 +307,8 @@ impl Path {
         let qpn = self.qpns.map_or(Qpn::new(0), |(qpn, _)| qpn);
         let fate = port.impairments().fate(qpn);
         let mut ip = self.ip_header();
-        // As a queue, only packets that are ECN-capable.
-        if fate == Fate::Mark && ip.traffic_class & CONGESTION_EXPERIENCED != 0 {
-            ip.traffic_class |= CONGESTION_EXPERIENCED;
+        if fate == Fate::Mark {
+            ip.traffic_class = congestion::marked(ip.traffic_class);
         }
         let finished = match fate {
             Fate::Damage => tx_packet.finish_damaged(),

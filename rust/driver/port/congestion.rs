@@ -18,6 +18,14 @@ const ECT_0: u8 = 0b10;
 /// The bits of a traffic class that are the ECN field.
 const ECN_MASK: u8 = 0b11;
 
+/// Returns the traffic class of a packet that a queue marks: congestion experienced, if the packet is ECN-capable.
+pub(crate) const fn marked(traffic_class: u8) -> u8 {
+    match traffic_class & ECN_MASK {
+        0 => traffic_class,
+        _ => traffic_class | ECN_MASK,
+    }
+}
+
 /// Settings of congestion control.
 #[derive(Clone, Copy)]
 pub(crate) struct CongestionSettings {

@@ -56,6 +56,18 @@ pub(crate) struct QpRecvContext<'a, 'g, B> {
     pub(crate) fault_wait: &'a mut FaultWait,
 }
 
+impl<B> QpRecvContext<'_, '_, B> {
+    /// Refuses an access to memory if an impairment of the port says so.
+    #[inline]
+    fn check_impairments(&self) -> Result<(), Obstacle<AccessError>> {
+        let impairments = self.qp.port().impairments();
+        match impairments.refuses_access(self.qp.number()) {
+            true => Err(Obstacle::Refused(AccessError::Fault)),
+            false => Ok(()),
+        }
+    }
+}
+
 impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
     fn take_receive(&mut self) -> Option<Result<RecvWr, BadRecv>> {
         if self.qp.port().impairments().hides_receive(self.qp.number()) {
@@ -86,14 +98,7 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
         length: u32,
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
-        if self
-            .qp
-            .port()
-            .impairments()
-            .refuses_access(self.qp.number())
-        {
-            return Err(Obstacle::Refused(AccessError::Fault));
-        }
+        self.check_impairments()?;
         let fault_around = self.fault_wait.is_first_try();
         let result = self.qp.memory().check(remote, length, access, fault_around);
         self.fault_wait.resolve(result, AccessError::Fault)
@@ -106,14 +111,7 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
         left: u32,
     ) -> Result<(), Obstacle<AccessError>> {
         // A message of one packet is not checked before.
-        if self
-            .qp
-            .port()
-            .impairments()
-            .refuses_access(self.qp.number())
-        {
-            return Err(Obstacle::Refused(AccessError::Fault));
-        }
+        self.check_impairments()?;
         let result = self
             .qp
             .memory()

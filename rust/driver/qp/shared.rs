@@ -148,13 +148,20 @@ impl QpShared {
     ///
     /// # Errors
     ///
-    /// As [`Path::new`].
-    pub(crate) fn path_to(&self, attr: &QpAttr) -> Result<Path> {
+    /// As [`Path::new`]; `ENOMEM`.
+    pub(crate) fn path_to(&self, attr: &QpAttr) -> Result<KBox<Path>> {
         let qpns = (self.number(), attr.dest_qp_num);
-        let path = Path::new(&attr.ah, &self.port, qpns)?;
-        Ok(path
+        let path = Path::new(&attr.ah, &self.port, qpns)?
             .with_qpns(qpns)
-            .with_congestion_control(self.port.congestion()))
+            .with_congestion_control(self.port.congestion());
+        Ok(KBox::new(path, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// As [`QpShared::path_to`]. Packets are counted as in flight, which limits the engine that sends them.
+    pub(crate) fn counted_path_to(&self, attr: &QpAttr) -> Result<KBox<Path>> {
+        let mut path = self.path_to(attr)?;
+        path.count_in(&self.tx_inflight);
+        Ok(path)
     }
 
     /// Returns the state that `query_qp` reports.

@@ -14,7 +14,6 @@ pub(crate) mod requester;
 pub(crate) mod responder;
 
 use crate::{
-    packet::path::Path,
     qp::{
         congestion::TxRate,
         modify::path_mtu,
@@ -88,7 +87,10 @@ impl Transport for Rc {
     const TX_LIMITED: Direction = Direction::Receive;
 
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let (path, tx_rate) = (make_response_path(qp, attr)?, TxRate::new(qp.shared())?);
+        let (path, tx_rate) = (
+            qp.shared().counted_path_to(attr)?,
+            TxRate::new(qp.shared())?,
+        );
         let mut responder = Responder::new(ReplayStorage::new(attr.max_dest_rd_atomic)?);
         responder.configure(&ResponderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -109,7 +111,7 @@ impl Transport for Rc {
     }
 
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = KBox::new(qp.shared().path_to(attr)?, GFP_KERNEL_ACCOUNT)?;
+        let path = qp.shared().path_to(attr)?;
         let config = RequesterConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -137,8 +139,8 @@ impl Transport for Rc {
             false => None,
         };
         if mask.contains(QpAttrMask::AV) {
-            let request_path = KBox::new(qp.shared().path_to(attr)?, GFP_KERNEL_ACCOUNT)?;
-            let response_path = make_response_path(qp, attr)?;
+            let request_path = qp.shared().path_to(attr)?;
+            let response_path = qp.shared().counted_path_to(attr)?;
             let _ = qp.sender().enter(|engine| {
                 engine.set_path(request_path);
                 engine.requester().on_path_change();
@@ -189,11 +191,4 @@ impl Transport for Rc {
     fn expected_psn(engine: &mut RcRecvEngine) -> Option<Psn> {
         Some(engine.responder().expected_psn())
     }
-}
-
-/// Returns the path of responses. Long responses are counted as in flight, which limits the responder.
-fn make_response_path(qp: &Qp<Rc>, attr: &QpAttr) -> Result<KBox<Path>> {
-    let path = qp.shared().path_to(attr)?;
-    let path = path.with_tx_inflight(qp.shared().tx_inflight());
-    Ok(KBox::new(path, GFP_KERNEL_ACCOUNT)?)
 }

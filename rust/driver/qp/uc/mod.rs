@@ -11,7 +11,6 @@ pub(crate) mod receiver;
 pub(crate) mod sender;
 
 use crate::{
-    packet::path::Path,
     qp::{
         congestion::TxRate,
         modify::path_mtu,
@@ -63,7 +62,7 @@ impl Transport for Uc {
     const TX_LIMITED: Direction = Direction::Send;
 
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = KBox::new(qp.shared().path_to(attr)?, GFP_KERNEL_ACCOUNT)?;
+        let path = qp.shared().path_to(attr)?;
         let config = ReceiverConfig {
             expected_psn: Psn::new(attr.rq_psn),
             path_mtu: path_mtu(attr),
@@ -79,7 +78,7 @@ impl Transport for Uc {
     }
 
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let path = make_send_path(qp, attr)?;
+        let path = qp.shared().counted_path_to(attr)?;
         let config = SenderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -95,8 +94,8 @@ impl Transport for Uc {
 
     fn modify_in_sqd(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
         if mask.contains(QpAttrMask::AV) {
-            let send_path = make_send_path(qp, attr)?;
-            let recv_path = KBox::new(qp.shared().path_to(attr)?, GFP_KERNEL_ACCOUNT)?;
+            let send_path = qp.shared().counted_path_to(attr)?;
+            let recv_path = qp.shared().path_to(attr)?;
             let _ = qp.sender().enter(|engine| engine.set_path(send_path));
             let _ = qp.receiver().enter(|engine| engine.set_path(recv_path));
         }
@@ -121,11 +120,4 @@ impl Transport for Uc {
     fn expected_psn(engine: &mut UcRecvEngine) -> Option<Psn> {
         Some(engine.receiver().expected_psn())
     }
-}
-
-/// Returns the path of the send engine. Packets are counted as in flight, which limits the sender.
-fn make_send_path(qp: &Qp<Uc>, attr: &QpAttr) -> Result<KBox<Path>> {
-    let path = qp.shared().path_to(attr)?;
-    let path = path.with_tx_inflight(qp.shared().tx_inflight());
-    Ok(KBox::new(path, GFP_KERNEL_ACCOUNT)?)
 }

@@ -334,9 +334,8 @@ impl UdTx<'_, '_> {
         };
         let headers = ud::headers(wr, source, *self.psn).ok_or(WcStatus::LocQpOpErr)?;
         let path = Path::new(&ah.attr(), port, (self.qp.number(), wr.remote_qpn.get()));
-        let mut path = path
-            .map_err(|_| WcStatus::LocQpOpErr)?
-            .with_tx_inflight(self.qp.tx_inflight());
+        let mut path = path.map_err(|_| WcStatus::LocQpOpErr)?;
+        path.count_in(self.qp.tx_inflight());
         // CAST: At most 4096.
         let len = wr.length as usize;
         let Some(mut tx_packet) = path.tx_packet(&headers.emit(len), len) else {
