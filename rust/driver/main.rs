@@ -59,6 +59,7 @@ use rdma::{
     param::Value,
     util::exclusion::ModuleExclusion, //
 };
+use roce::time::Duration;
 
 module! {
     type: FerroceModule,
@@ -113,6 +114,10 @@ module! {
             default: 48,
             description: "DCQCN: DSCP of CNPs, 0 to 63",
         },
+        reorder_us: u32 {
+            default: 0,
+            description: "Microseconds that RC packets wait for earlier ones, which then count as lost (0: none)",
+        },
     },
 }
 
@@ -139,6 +144,7 @@ impl kernel::Module for FerroceModule {
         let shared = ModuleState::new(PortSettings {
             uses_loopback: module_parameters::local_path.value().into_bool(),
             congestion: congestion_settings(),
+            reorder_wait: Duration::from_micros(module_parameters::reorder_us.value().get().into()),
         })?;
         Ok(Self {
             _splitter: SplitOffload::register()?,

@@ -86,6 +86,21 @@ own() {
 grows "QPs of one device are impaired, too" "-gt 0" "$DEV" impaired_pkts own
 impair off
 transfers
+
+# Packets that come early wait for the others. Each end of a transfer is DEV, which delays some.
+check "The module is unloaded" rmmod ferroce
+check "It is loaded with a reorder buffer" insmod "$KO" reorder_us=20000
+set_up_device
+set_up_peer
+impair "seed 11 reorder 50000"
+for counter in out_of_seq_request completer_retry_err; do
+	grows "Reordering is no loss: $counter of the receiver" "-eq 0" "$PEER_DEV" "$counter" transfers
+done
+grows "Nothing is sent again" "-eq 0" "$DEV" completer_retry_err transfers
+grows "Early packets wait" "-gt 0" "$PEER_DEV" reordered_pkts transfers
+impair "seed 12 reorder 50000 loss 5000"
+grows "Losses are still found" "-gt 0" "$DEV" rcvd_seq_err transfers
+impair off
 check "The device goes away while there are impairments" eval "impair 'loss 1000'; rdma link delete $DEV"
 check "Its file goes with it" [ ! -e "$IMPAIR" ]
 finish

@@ -66,6 +66,8 @@ counters! {
     Duplicates = c"duplicate_request",
     /// Requests received after a gap.
     OutOfSequence = c"out_of_seq_request",
+    /// RC packets that arrived before earlier ones and were kept.
+    ReorderedPackets = c"reordered_pkts",
     /// RNR NAKs sent.
     SentRnrNaks = c"send_rnr_err",
     /// RNR NAKs received.

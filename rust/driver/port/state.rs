@@ -49,6 +49,7 @@ use roce::{
     congestion::Algorithm,
     id::Qpn,
     segmentation::mtu::Mtu,
+    time::Duration,
     wire::{
         bth::BTH_LEN,
         icrc::ICRC_LEN,
@@ -83,6 +84,8 @@ pub(crate) struct PortSettings {
     pub(crate) uses_loopback: bool,
     /// Congestion control.
     pub(crate) congestion: CongestionSettings,
+    /// How long an RC packet that arrives early waits for earlier ones. Zero: it does not, they count as lost.
+    pub(crate) reorder_wait: Duration,
 }
 
 /// The port of a device, which its QPs share.
@@ -159,6 +162,11 @@ impl Port {
     #[inline]
     pub(crate) fn congestion(&self) -> &CongestionSettings {
         &self.settings.congestion
+    }
+
+    /// Returns how long an RC packet that arrives early waits for earlier ones; zero: it does not.
+    pub(crate) fn reorder_wait(&self) -> Duration {
+        self.settings.reorder_wait
     }
 
     /// Returns the congestion control of a QP that starts to send.

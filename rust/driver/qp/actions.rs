@@ -65,8 +65,16 @@ impl Actions {
         self.last_wqe |= earlier.last_wqe;
         self.page_fault |= earlier.page_fault;
         self.wants_yield |= earlier.wants_yield;
-        self.wake_at_ns = self.wake_at_ns.or(earlier.wake_at_ns);
+        if let Some(at_ns) = earlier.wake_at_ns {
+            self.wake_at(at_ns);
+        }
         self.resume_below_bytes = self.resume_below_bytes.or(earlier.resume_below_bytes);
+    }
+
+    /// Runs the engine at `at_ns`, in nanoseconds, at the latest.
+    #[inline]
+    pub(crate) fn wake_at(&mut self, at_ns: u64) {
+        self.wake_at_ns = Some(self.wake_at_ns.map_or(at_ns, |other| other.min(at_ns)));
     }
 
     /// Records that the QP failed; the first event counts.

@@ -42,6 +42,7 @@ use rdma::{
 use roce::{
     access::Taken,
     id::Qpn,
+    psn::Psn,
     status::{
         DropReason,
         WcStatus, //
@@ -65,6 +66,8 @@ pub(crate) enum Handled {
     Paused,
     /// It is a super-packet, whose packets must be handled one by one.
     MustSplit,
+    /// Earlier packets are missing. The handler keeps its buffer until they have arrived.
+    Early(Psn),
 }
 
 impl From<Taken> for Handled {
@@ -77,12 +80,51 @@ impl From<Taken> for Handled {
     }
 }
 
+/// What an engine does with the packets that arrive. A closure suffices where it keeps none.
+pub(crate) trait PacketHandler {
+    /// Handles `packet`, the first of the sequence, and others that it adds to the sequence.
+    ///
+    /// # Errors
+    ///
+    /// The reason to drop them.
+    fn handle(
+        &mut self,
+        coalesced: &mut CoalescedPackets<'_>,
+        packet: &Packet<'_>,
+    ) -> Result<Handled, DropReason>;
+
+    /// Keeps a buffer, whose next packet has this PSN, after [`Handled::Early`].
+    fn keep(&mut self, _psn: Psn, _skb: RxSkb) {}
+
+    /// Returns a kept buffer whose next packet is to be handled now.
+    #[inline]
+    fn take_kept(&mut self) -> Option<RxSkb> {
+        None
+    }
+}
+
+impl<F> PacketHandler for F
+where
+    F: FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
+{
+    #[inline]
+    fn handle(
+        &mut self,
+        coalesced: &mut CoalescedPackets<'_>,
+        packet: &Packet<'_>,
+    ) -> Result<Handled, DropReason> {
+        self(coalesced, packet)
+    }
+}
+
 /// What became of a buffer.
 enum BufferResult {
     Done,
     /// The packet with this index waits for a page fault.
     Paused(u16),
     MustSplit,
+    /// The packet with this index and PSN is early.
+    Early(u16, Psn),
 }
 
 /// Passes the packets in `inbox` to `handle`, up to the budget. Counts them and their drops. Returns whether
@@ -91,9 +133,9 @@ enum BufferResult {
 pub(crate) fn process_packets(
     qp: &QpRun<'_>,
     inbox: &SkbQueue,
-    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
+    handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
 ) -> More {
-    process_buffers(qp, inbox, |_| true, &mut handle)
+    process_buffers(qp, inbox, |_| true, handle)
 }
 
 /// As [`process_packets`], for the buffers that `admit` accepts. The others count as packets from a wrong
@@ -103,12 +145,12 @@ fn process_buffers(
     qp: &QpRun<'_>,
     inbox: &SkbQueue,
     admit: impl Fn(&RxSkb) -> bool,
-    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
+    mut handler: impl PacketHandler,
 ) -> More {
     let mut count = RxCount::default();
     let mut more = More::Yes;
     while count.seen < RUN_BUDGET {
-        let Some(mut skb) = inbox.pop() else {
+        let Some(mut skb) = handler.take_kept().or_else(|| inbox.pop()) else {
             more = More::No;
             break;
         };
@@ -123,7 +165,7 @@ fn process_buffers(
         count.coalesced_buffers = count
             .coalesced_buffers
             .wrapping_add(u32::from(skb.packets() > 1));
-        match process_buffer(qp, &skb, &mut count, handle) {
+        match process_buffer(qp, &skb, &mut count, &mut handler) {
             BufferResult::Done => {}
             BufferResult::Paused(index) => {
                 skb.resume_at(index);
@@ -132,6 +174,10 @@ fn process_buffers(
                 break;
             }
             BufferResult::MustSplit => split_buffer(qp, inbox, skb),
+            BufferResult::Early(index, psn) => {
+                skb.resume_at(index);
+                handler.keep(psn, skb);
+            }
         }
     }
     if count.packets != 0 {
@@ -182,13 +228,13 @@ fn split_buffer(qp: &QpRun<'_>, inbox: &SkbQueue, skb: RxSkb) {
     }
 }
 
-/// Passes the packets of one buffer to `handle`, which may coalesce several.
+/// Passes the packets of one buffer to `handler`, which may coalesce several.
 #[inline]
 fn process_buffer(
     qp: &QpRun<'_>,
     skb: &RxSkb,
     count: &mut RxCount,
-    handle: &mut impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
+    handler: &mut impl PacketHandler,
 ) -> BufferResult {
     let mut next = Some(skb.current());
     // Packets with different marks are not in one buffer: neither GRO nor `GsoList` joins them.
@@ -202,8 +248,8 @@ fn process_buffer(
             if first.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
                 return Err(DropReason::UnknownQp);
             }
-            let handled = handle(&mut coalesced, &packet);
-            if !matches!(handled, Ok(Handled::Paused | Handled::MustSplit)) {
+            let handled = handler.handle(&mut coalesced, &packet);
+            if matches!(handled, Ok(Handled::Whole) | Err(_)) {
                 if is_marked {
                     count.marked = count.marked.wrapping_add(coalesced.packets());
                 }
@@ -216,6 +262,7 @@ fn process_buffer(
             Ok(Handled::Whole) => {}
             Ok(Handled::Paused) => return BufferResult::Paused(first.index()),
             Ok(Handled::MustSplit) => return BufferResult::MustSplit,
+            Ok(Handled::Early(psn)) => return BufferResult::Early(first.index(), psn),
             Err(reason) => {
                 let counters = qp.port().counters();
                 counters.dropped_all(reason, coalesced.packets());
@@ -233,20 +280,20 @@ pub(crate) fn drop_packets(qp: &QpRun<'_>, inbox: &SkbQueue) -> More {
     process_packets(qp, inbox, |_, _| Err(DropReason::WrongQpState))
 }
 
-/// As [`process_packets`], for packets from the other end of `path`. Without a path there is no peer, and all
-/// packets are dropped.
+/// Passes the packets in `inbox` that are from the other end of `path` to `handler`, as [`process_packets`]. Without a
+/// path there is no peer, and all packets are dropped.
 #[inline]
 pub(crate) fn process_from_peer(
     qp: &QpRun<'_>,
     inbox: &SkbQueue,
     path: Option<&Path>,
-    mut handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
+    handler: impl PacketHandler,
 ) -> More {
     let Some(path) = path else {
         return drop_packets(qp, inbox);
     };
     let is_from_peer = |skb: &RxSkb| path.is_from_peer(&skb.addresses());
-    process_buffers(qp, inbox, is_from_peer, &mut handle)
+    process_buffers(qp, inbox, is_from_peer, handler)
 }
 
 /// Completes the QP's own receives with a flush error, up to the budget. Returns whether there may be more.
@@ -263,7 +310,7 @@ pub(crate) fn flush_receives(
     });
     if more == More::No {
         if let Some(delay_ns) = receives.next_flush_delay_ns() {
-            actions.wake_at_ns = Some(now().saturating_add(delay_ns));
+            actions.wake_at(now().saturating_add(delay_ns));
         }
     }
     more

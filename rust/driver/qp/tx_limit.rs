@@ -85,7 +85,7 @@ impl TxLimit {
         }
         let now = now();
         if let Some(until) = self.backoff_until_ns.filter(|&until| now < until) {
-            actions.wake_at_ns = Some(until);
+            actions.wake_at(until);
             return true;
         }
         self.backoff_until_ns = None;
@@ -99,7 +99,7 @@ impl TxLimit {
             self.start_on(cpu);
             return false;
         }
-        actions.wake_at_ns = Some(stall_deadline_ns);
+        actions.wake_at(stall_deadline_ns);
         actions.resume_below_bytes = Some(if would_reorder {
             1
         } else {

@@ -84,6 +84,32 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         outcome
     }
 
+    /// Returns whether `packet` is a response, and an earlier one is missing. A caller that expects the missing one may
+    /// pass `packet` later, in its order; see [`ReorderBuffer`](super::reorder::ReorderBuffer).
+    #[inline]
+    #[must_use]
+    pub fn is_early(&self, packet: &Packet<'_>) -> bool {
+        matches!(self.state, RequesterState::Ready | RequesterState::Draining)
+            && self.window.contains(packet.psn())
+            && self.awaits_response_before(packet.psn())
+    }
+
+    /// Returns whether an unacknowledged packet before `psn` awaits a response of its own.
+    #[must_use]
+    pub fn awaits_response_before(&self, psn: Psn) -> bool {
+        self.window.awaits_response_before(psn)
+    }
+
+    /// Retransmits the packets from the oldest unacknowledged one, unless that happened since the last progress. The
+    /// caller has kept a later response for too long.
+    pub fn report_gap(&mut self) {
+        if matches!(self.state, RequesterState::Ready | RequesterState::Draining) {
+            // The error is for a packet that is dropped.
+            let _ = self.on_gap();
+            self.fail_if_oldest_aborted();
+        }
+    }
+
     /// Takes the credits of an ACK or response, which count from the oldest unacknowledged packet. Returns whether they
     /// admit more than before.
     fn on_credits(&mut self, code: u8) -> bool {

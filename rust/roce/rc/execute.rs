@@ -91,6 +91,27 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         }
     }
 
+    /// Returns whether `packet` is a request, an earlier one is missing, and no NAK reports that. A caller that expects
+    /// the missing one may pass `packet` later, in its order; see [`ReorderBuffer`](super::reorder::ReorderBuffer).
+    #[inline]
+    #[must_use]
+    pub fn is_early(&self, packet: &Packet<'_>) -> bool {
+        let opcode = packet.opcode();
+        self.state == ResponderState::Ready
+            && packet.psn().is_after(self.expected)
+            && opcode.service() == Service::Rc
+            && opcode.is_request()
+            && !self.recovery.nak_issued
+    }
+
+    /// Sends a NAK for the expected request with the next [`burst`](Self::burst), unless one was sent. The caller has
+    /// kept a later request for too long.
+    pub fn report_gap(&mut self) {
+        if self.state == ResponderState::Ready {
+            self.nak_gap();
+        }
+    }
+
     /// Handles a packet ahead of the expected PSN. Issues one NAK.
     fn on_early(&mut self, psn: Psn) -> Result<(), DropReason> {
         self.stats.out_of_sequence = self.stats.out_of_sequence.wrapping_add(1);
@@ -101,12 +122,17 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         {
             self.recovery.latest_dropped = Some(psn);
         }
+        self.nak_gap();
+        Err(DropReason::AheadOfSequence)
+    }
+
+    /// Issues a NAK for the expected request, unless one was issued.
+    fn nak_gap(&mut self) {
         if !self.recovery.nak_issued {
             self.recovery.nak_issued = true;
             let required = self.pending_ack.required();
             self.pending_ack = PendingAck::SequenceNak { required };
         }
-        Err(DropReason::AheadOfSequence)
     }
 
     fn on_expected(

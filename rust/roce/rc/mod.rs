@@ -13,6 +13,8 @@
 //!   execute new requests, `duplicates` handles repeated ones, `nak` holds the reasons to NAK,
 //!   `respond` plans responses and ACKs. [`replay`] keeps the state needed to respond again.
 //!
+//! [`reorder`] keeps packets that arrive early, for either of them, where the path does not keep the order.
+//!
 //! Neither accesses memory or allocates. To place or check data they call a small trait that the
 //! caller passes as an argument ([`requester::ResponseContext`], [`responder::RequestContext`]). A
 //! packet to send is a [`TxDesc`](crate::segmentation::tx_desc::TxDesc) that names the source of
@@ -37,6 +39,7 @@ mod transmit;
 #[cfg(test)]
 mod testing;
 
+pub mod reorder;
 pub mod replay;
 pub mod requester;
 pub mod responder;

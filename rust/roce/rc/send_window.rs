@@ -438,6 +438,27 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         Reach::Whole
     }
 
+    /// Returns whether a packet before `psn` is unacknowledged and awaits a response. Then
+    /// [`acknowledge`](Self::acknowledge) finds a gap.
+    pub(super) fn awaits_response_before(&self, psn: Psn) -> bool {
+        let mut una = self.una;
+        let mut index = self.acked;
+        // Bounded: each iteration passes one of at most `capacity` requests.
+        while index != self.begun && una.is_before(psn) {
+            let Some(slot) = self.slot(index) else {
+                return false;
+            };
+            if slot.awaits_response() {
+                return true;
+            }
+            if slot.packets != 0 {
+                una = slot.end();
+            }
+            index = index.wrapping_add(1);
+        }
+        false
+    }
+
     /// Acknowledges `count` packets of the oldest request. Completes it after its last packet.
     pub(super) fn advance(&mut self, count: u32) {
         let Some(slot) = self.slot(self.acked).copied() else {

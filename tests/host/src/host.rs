@@ -76,6 +76,7 @@ use std::collections::VecDeque;
 mod context;
 mod frames;
 mod loopback;
+mod reorder;
 mod state;
 
 use context::{
@@ -89,6 +90,7 @@ use frames::{
     request_payload,
     split, //
 };
+use reorder::EarlyFrames;
 use state::{
     requester_config,
     responder_config, //
@@ -138,6 +140,8 @@ pub struct Host {
     waiting: VecDeque<(SendWr, Option<u64>)>,
     queue: ReceiveQueue,
     page_faults: PageFaults,
+    /// Frames that arrived early, if they are kept.
+    early: Option<EarlyFrames>,
     /// Requests sent over the network may still be in flight.
     requests_in_network: bool,
     /// Responses were sent over the network since the last loopback pass of the peer.
@@ -192,6 +196,7 @@ impl Host {
                 random: Random::new(setup.seed ^ 0x0dd),
                 per_mille: setup.page_faults_per_mille,
             },
+            early: setup.reorder_wait.map(EarlyFrames::new),
             requests_in_network: false,
             responses_in_network: false,
         }
@@ -213,15 +218,43 @@ impl Host {
         });
     }
 
-    /// Handles consecutive received frames. Frames of one message are coalesced; a packet is
-    /// repeated while memory is not present.
+    /// Handles consecutive received frames, and those kept that follow them.
     pub fn deliver(&mut self, now: Instant, frames: &[Vec<u8>]) {
+        self.handle_frames(now, frames);
+        self.check_gaps(now);
+    }
+
+    /// Returns the number of frames that were kept because they arrived early.
+    #[must_use]
+    pub fn frames_kept(&self) -> u64 {
+        self.early.as_ref().map_or(0, |early| early.kept)
+    }
+
+    /// Returns the time of the next timer.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Instant> {
+        let gap = self.early.as_ref().and_then(|early| early.until);
+        self.requester.poll_timeout().into_iter().chain(gap).min()
+    }
+
+    /// Handles the timers that are due.
+    pub fn handle_timers(&mut self, now: Instant) {
+        self.check_gaps(now);
+        self.requester.handle_timeout(now);
+    }
+
+    /// Handles frames. Those of one message are coalesced; a packet is repeated while memory is not present.
+    fn handle_frames(&mut self, now: Instant, frames: &[Vec<u8>]) {
         let mut at = 0;
         while let Some(first) = frames.get(at) {
             let Some(packet) = self.parse(first) else {
                 at += 1;
                 continue;
             };
+            if self.keep_early(&packet, first) {
+                at += 1;
+                continue;
+            }
             let expected = match packet.opcode().is_response() {
                 true => self.requester.oldest_psn(),
                 false => self.responder.expected_psn(),
@@ -233,6 +266,9 @@ impl Host {
                 at += u32_as_usize(packet.packets());
             }
             self.report();
+            while let Some(frame) = self.take_kept() {
+                self.handle_frames(now, &[frame]);
+            }
         }
     }
 

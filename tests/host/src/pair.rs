@@ -85,6 +85,8 @@ pub struct Setup {
     pub super_packets: bool,
     /// Whether ACKs are requested only when needed.
     pub sparse_ack_requests: bool,
+    /// Time that early packets wait for earlier ones; `None`: these count as lost.
+    pub reorder_wait: Option<Duration>,
     /// Faults of the network.
     pub faults: Faults,
     /// Seed of the random generators.
@@ -127,6 +129,7 @@ impl Default for Setup {
             loopback_per_mille: 0,
             super_packets: true,
             sparse_ack_requests: true,
+            reorder_wait: None,
             faults: Faults {
                 delay: Duration::from_micros(5),
                 ..Faults::default()
@@ -222,10 +225,7 @@ impl Pair {
     /// there is no further event.
     pub fn step(&mut self) -> bool {
         self.settle();
-        let timers = self
-            .hosts
-            .iter()
-            .filter_map(|host| host.requester.poll_timeout());
+        let timers = self.hosts.iter().filter_map(Host::next_timer);
         let Some(next) = timers.chain(self.net.next_arrival()).min() else {
             return false;
         };
@@ -239,7 +239,7 @@ impl Pair {
             host.deliver(self.now, frames);
         }
         for host in &mut self.hosts {
-            host.requester.handle_timeout(self.now);
+            host.handle_timers(self.now);
         }
         self.settle();
         true

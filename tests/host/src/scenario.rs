@@ -337,6 +337,7 @@ fn setup(random: &mut Random, seed: u64) -> Setup {
         },
         super_packets: seed % 2 == 0,
         sparse_ack_requests: seed % 5 < 2,
+        reorder_wait: (seed % 7 < 3).then(|| Duration::from_micros(1 + seed % 600)),
         loopback_per_mille: match seed % 3 {
             0 => 0,
             1 => 200,

@@ -3,13 +3,14 @@
 //! Reliable connected QPs.
 //!
 //! - `requester`: the send engine; `responder`: the receive engine; `loopback`: both ends on this host,
-//!   without packets.
+//!   without packets; `reorder`: what either engine keeps of packets that arrive early.
 //! - This file applies the QP attributes to the two engines, in process context.
 //!
 //! May use the rest of `qp` except `any_qp` and `post`, and the folders below `qp`.
 
 mod loopback;
 pub(crate) mod loopback_payload;
+mod reorder;
 pub(crate) mod requester;
 pub(crate) mod responder;
 
@@ -36,6 +37,7 @@ use rdma::{
     },
     sync::timer::now, //
 };
+use reorder::EarlyPackets;
 use requester::RcSendEngine;
 use responder::{
     RcRecvEngine,
@@ -87,10 +89,9 @@ impl Transport for Rc {
     const TX_LIMITED: Direction = Direction::Receive;
 
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
-        let (path, tx_rate) = (
-            qp.shared().counted_path_to(attr)?,
-            TxRate::new(qp.shared())?,
-        );
+        let path = qp.shared().counted_path_to(attr)?;
+        let tx_rate = TxRate::new(qp.shared())?;
+        let early = EarlyPackets::new(qp.shared().port())?;
         let mut responder = Responder::new(ReplayStorage::new(attr.max_dest_rd_atomic)?);
         responder.configure(&ResponderConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
@@ -103,7 +104,7 @@ impl Transport for Rc {
         responder.start();
         qp.shared().set_peer(Qpn::new(attr.dest_qp_num));
         let (old, _) = qp.receiver().enter(|engine| {
-            engine.start(path, tx_rate);
+            engine.start(path, tx_rate, early);
             engine.replace_responder(responder)
         });
         drop(old);
@@ -112,6 +113,7 @@ impl Transport for Rc {
 
     fn ready_to_send(qp: &Qp<Self>, attr: &QpAttr) -> Result {
         let path = qp.shared().path_to(attr)?;
+        let early = EarlyPackets::new(qp.shared().port())?;
         let config = RequesterConfig {
             dest_qpn: Qpn::new(attr.dest_qp_num),
             pkey: Pkey::DEFAULT,
@@ -127,6 +129,7 @@ impl Transport for Rc {
         };
         let _ = qp.sender().enter(|engine| {
             engine.set_path(path);
+            engine.set_early(early);
             engine.requester().configure(&config);
             engine.requester().start();
         });

@@ -31,12 +31,14 @@ use crate::{
         },
         rc::{
             loopback_payload::PeerLookup,
+            reorder::EarlyPackets,
             responder::RcRecvEngine, //
         },
         run::QpRun,
         rx::{
             process_from_peer,
-            Handled, //
+            Handled,
+            PacketHandler, //
         },
         tx::{
             perform_local_request,
@@ -58,7 +60,11 @@ use kernel::{
 };
 use rdma::{
     ib::qp_attr::IbQpState,
-    net::rx::queue::SkbQueue,
+    net::rx::{
+        coalesced::CoalescedPackets,
+        queue::SkbQueue,
+        skb::RxSkb, //
+    },
     sync::{
         exclusive::More,
         timer::now, //
@@ -70,6 +76,7 @@ use roce::{
         Taken, //
     },
     id::Rkey,
+    psn::Psn,
     rc::requester::{
         Requester,
         ResponseContext, //
@@ -79,8 +86,12 @@ use roce::{
         SlotIndex,
         TxPayload, //
     },
-    status::WcStatus,
-    time::Instant, //
+    status::{
+        DropReason,
+        WcStatus, //
+    },
+    time::Instant,
+    wire::packet::Packet, //
 };
 
 /// Send engine of an RC QP.
@@ -103,6 +114,8 @@ pub(crate) struct RcSendEngine {
     pub(super) peer_has_work: bool,
     /// The CNPs of the QP that the requester has reacted to.
     handled_cnps: u32,
+    /// Responses that arrived before earlier ones.
+    early: EarlyPackets,
 }
 
 impl RcSendEngine {
@@ -125,6 +138,7 @@ impl RcSendEngine {
             is_local: true,
             peer_has_work: false,
             handled_cnps: 0,
+            early: EarlyPackets::OFF,
         }
     }
 
@@ -143,25 +157,32 @@ impl RcSendEngine {
         self.path = Some(path);
     }
 
+    /// Sets what keeps early responses.
+    pub(super) fn set_early(&mut self, early: EarlyPackets) {
+        self.early = early;
+    }
+
     /// Processes received responses, up to the budget. Returns whether there may be more.
-    fn process_responses(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, now: Instant) -> More {
-        process_from_peer(qp, inbox, self.path.as_deref(), |coalesced, packet| {
-            let (psn, mtu) = (self.requester.oldest_psn(), self.requester.path_mtu());
-            let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
-                return Ok(Handled::MustSplit);
-            };
-            let mut context = QpResponseContext {
-                qp_memory: qp.memory(),
-                queue: &self.queue,
-                source: &*coalesced,
-                fault_wait: &mut self.fault_wait,
-            };
-            let taken = self.requester.handle_response(now, &packet, &mut context)?;
-            if taken == Taken::Whole {
-                self.fault_wait.progress();
-            }
-            Ok(taken.into())
-        })
+    fn process_responses(
+        &mut self,
+        qp: &QpRun<'_>,
+        inbox: &SkbQueue,
+        (now, actions): (Instant, &mut Actions),
+    ) -> More {
+        // Taken out of `self`, so that the handler may borrow the rest.
+        let path = self.path.take();
+        let handler = ResponseHandler {
+            engine: self,
+            qp,
+            now,
+        };
+        let arrived = process_from_peer(qp, inbox, path.as_deref(), handler);
+        self.path = path;
+        let oldest = self.requester.oldest_psn();
+        if !self.fault_wait.is_waiting() && self.early.is_gap_over(oldest, actions) {
+            self.requester.report_gap();
+        }
+        arrived
     }
 
     /// Performs local requests and sends packets, as far as the window and the budget allow: by loopback, or else
@@ -277,9 +298,10 @@ impl Engine for RcSendEngine {
     fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More {
         if qp.is_failed() {
             self.requester.fail();
+            self.early.clear();
         }
         let now = Instant::from_nanos(now());
-        let arrived = self.process_responses(qp, inbox, now);
+        let arrived = self.process_responses(qp, inbox, (now, actions));
         notify_peer(qp, self.path.as_deref_mut());
         if core::mem::replace(&mut self.handled_cnps, qp.cnps()) != self.handled_cnps {
             self.requester.on_cnp(now);
@@ -307,7 +329,7 @@ impl Engine for RcSendEngine {
             return More::No;
         }
         if let Some(at) = self.requester.poll_timeout() {
-            actions.wake_at_ns = Some(at.as_nanos());
+            actions.wake_at(at.as_nanos());
         }
         // A ULP may have more requests posted than there are slots. The fetch stopped when all slots were in use;
         // run again if completions have freed some.
@@ -324,6 +346,7 @@ impl Engine for RcSendEngine {
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
         self.path = None;
+        self.early = EarlyPackets::OFF;
         (self.on_wire, self.is_local, self.peer_has_work) = (false, true, false);
     }
 
@@ -352,6 +375,56 @@ impl SendEngine for RcSendEngine {
 
     fn resume(&mut self) {
         self.requester.resume();
+    }
+}
+
+/// Handles the responses of one run.
+struct ResponseHandler<'a, 'g> {
+    engine: &'a mut RcSendEngine,
+    qp: &'a QpRun<'g>,
+    now: Instant,
+}
+
+impl PacketHandler for ResponseHandler<'_, '_> {
+    #[inline]
+    fn handle(
+        &mut self,
+        coalesced: &mut CoalescedPackets<'_>,
+        packet: &Packet<'_>,
+    ) -> Result<Handled, DropReason> {
+        let requester = &mut self.engine.requester;
+        let is_early = || requester.is_early(packet);
+        let early = &self.engine.early;
+        if let Some(early) = early.admit((packet.psn(), coalesced), is_early)? {
+            return Ok(early);
+        }
+        let (psn, mtu) = (requester.oldest_psn(), requester.path_mtu());
+        let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
+            return Ok(Handled::MustSplit);
+        };
+        let mut context = QpResponseContext {
+            qp_memory: self.qp.memory(),
+            queue: &self.engine.queue,
+            source: &*coalesced,
+            fault_wait: &mut self.engine.fault_wait,
+        };
+        let taken = requester.handle_response(self.now, &packet, &mut context)?;
+        if taken == Taken::Whole {
+            self.engine.fault_wait.progress();
+        }
+        Ok(taken.into())
+    }
+
+    fn keep(&mut self, psn: Psn, skb: RxSkb) {
+        self.engine.early.keep(self.qp.port(), psn, skb);
+    }
+
+    #[inline]
+    fn take_kept(&mut self) -> Option<RxSkb> {
+        let requester = &self.engine.requester;
+        self.engine
+            .early
+            .take(|psn| requester.awaits_response_before(psn))
     }
 }
 

@@ -33,13 +33,15 @@ use crate::{
             Engine,
             TX_BURST_LIMIT, //
         },
+        rc::reorder::EarlyPackets,
         recv_context::QpRecvContext,
-        run::QpRun, //
+        run::QpRun,
         rx::{
             flush_receives,
             process_from_peer,
-            Handled, //
-        },
+            Handled,
+            PacketHandler, //
+        }, //
     },
     queue::{
         cq::Cq,
@@ -55,7 +57,11 @@ use rdma::{
     ib::event::QpEvent,
     net::{
         route::Addresses,
-        rx::queue::SkbQueue, //
+        rx::{
+            coalesced::CoalescedPackets,
+            queue::SkbQueue,
+            skb::RxSkb, //
+        }, //
     },
     sync::{
         exclusive::More,
@@ -70,6 +76,7 @@ use roce::{
         Taken, //
     },
     id::Qpn,
+    psn::Psn,
     rc::{
         replay::ReplayEntry,
         responder::{
@@ -171,6 +178,8 @@ pub(crate) struct RcRecvEngine {
     stuck_bytes: i64,
     /// Limits read responses.
     tx_rate: TxRate,
+    /// Requests that arrived before earlier ones.
+    early: EarlyPackets,
 }
 
 impl RcRecvEngine {
@@ -191,6 +200,7 @@ impl RcRecvEngine {
             stall_timeout_ns: STALL_TIMEOUT_NS,
             stuck_bytes: 0,
             tx_rate: TxRate::UNLIMITED,
+            early: EarlyPackets::OFF,
         }
     }
 
@@ -208,9 +218,10 @@ impl RcRecvEngine {
     }
 
     /// Goes to RTR, with `path` to the peer.
-    pub(crate) fn start(&mut self, path: KBox<Path>, tx_rate: TxRate) {
+    pub(super) fn start(&mut self, path: KBox<Path>, tx_rate: TxRate, early: EarlyPackets) {
         self.set_path(path);
         self.tx_rate = tx_rate;
+        self.early = early;
     }
 
     /// Sets the path to the peer.
@@ -305,7 +316,7 @@ impl RcRecvEngine {
             return false;
         }
         actions.resume_below_bytes = Some(resume_below_bytes);
-        actions.wake_at_ns = Some(since_ns.saturating_add(timeout_ns));
+        actions.wake_at(since_ns.saturating_add(timeout_ns));
         true
     }
 
@@ -396,30 +407,30 @@ impl Engine for RcRecvEngine {
         let failed = qp.is_failed();
         if failed {
             self.responder.fail();
+            self.early.clear();
         }
-        // Taken out of `self`, so that the closure may borrow the rest.
+        // Taken out of `self`, so that the handler may borrow the rest.
         let path = self.path.take();
-        let arrived = process_from_peer(qp, inbox, path.as_deref(), |coalesced, packet| {
-            if packet.opcode() == Opcode::CNP {
-                return Ok(on_cnp(qp));
-            }
-            let (psn, mtu) = (self.responder.expected_psn(), self.responder.path_mtu());
-            let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
-                return Ok(Handled::MustSplit);
-            };
-            self.handle_request(qp, (&packet, coalesced), actions)
-                .map(Handled::from)
-        });
+        let handler = RequestHandler {
+            engine: self,
+            qp,
+            actions,
+        };
+        let arrived = process_from_peer(qp, inbox, path.as_deref(), handler);
         self.path = path;
         // The consumer wakes up while the responses are sent.
         notify_consumer(&self.cq, actions);
         let waiting = self.fault_wait.is_waiting();
+        let expected = self.responder.expected_psn();
+        if !waiting && self.early.is_gap_over(expected, actions) {
+            self.responder.report_gap();
+        }
         let mut blocked = !waiting && self.must_wait(qp, failed, actions);
         if !waiting && !blocked {
             match self.responses_limit(qp, failed) {
                 Ok(limit) => self.transmit(qp, limit, failed),
                 Err(until_ns) => {
-                    actions.wake_at_ns = Some(until_ns);
+                    actions.wake_at(until_ns);
                     blocked = true;
                 }
             }
@@ -447,6 +458,7 @@ impl Engine for RcRecvEngine {
         self.queue.clear();
         self.responder.reset();
         self.path = None;
+        self.early = EarlyPackets::OFF;
         self.deferred = Actions::default();
         (self.stalled_since_ns, self.stall_timeout_ns) = (None, STALL_TIMEOUT_NS);
         (self.peer_seen, self.responded_on_wire, self.busy_runs) = (false, false, 0);
@@ -487,6 +499,49 @@ impl Engine for RcRecvEngine {
             let _ = send_response((&rnr_nak, mtu), path, qp, &mut self.fault_wait);
             path.transmit_pending(qp.port_and_traffic());
         }
+    }
+}
+
+/// Handles the requests of one run.
+struct RequestHandler<'a, 'g> {
+    engine: &'a mut RcRecvEngine,
+    qp: &'a QpRun<'g>,
+    actions: &'a mut Actions,
+}
+
+impl PacketHandler for RequestHandler<'_, '_> {
+    #[inline]
+    fn handle(
+        &mut self,
+        coalesced: &mut CoalescedPackets<'_>,
+        packet: &Packet<'_>,
+    ) -> Result<Handled, DropReason> {
+        if packet.opcode() == Opcode::CNP {
+            return Ok(on_cnp(self.qp));
+        }
+        let responder = &self.engine.responder;
+        let is_early = || responder.is_early(packet);
+        let early = &self.engine.early;
+        if let Some(early) = early.admit((packet.psn(), coalesced), is_early)? {
+            return Ok(early);
+        }
+        let (psn, mtu) = (responder.expected_psn(), responder.path_mtu());
+        let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
+            return Ok(Handled::MustSplit);
+        };
+        self.engine
+            .handle_request(self.qp, (&packet, coalesced), self.actions)
+            .map(Handled::from)
+    }
+
+    fn keep(&mut self, psn: Psn, skb: RxSkb) {
+        self.engine.early.keep(self.qp.port(), psn, skb);
+    }
+
+    #[inline]
+    fn take_kept(&mut self) -> Option<RxSkb> {
+        let expected = self.engine.responder.expected_psn();
+        self.engine.early.take(|psn| psn.is_after(expected))
     }
 }
 

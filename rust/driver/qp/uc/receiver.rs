@@ -39,13 +39,19 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    net::rx::queue::SkbQueue,
+    net::rx::{
+        coalesced::CoalescedPackets,
+        queue::SkbQueue, //
+    },
     sync::exclusive::More, //
 };
 use roce::{
     access::Taken,
     uc::receiver::UcReceiver,
-    wire::opcode::Opcode, //
+    wire::{
+        opcode::Opcode,
+        packet::Packet, //
+    }, //
 };
 
 /// Receive engine of a UC QP.
@@ -98,7 +104,7 @@ impl Engine for UcRecvEngine {
             let dropped = drop_packets(qp, inbox);
             return dropped.or(self.flush(qp, actions));
         }
-        let more = process_from_peer(qp, inbox, self.path.as_deref(), |coalesced, packet| {
+        let handler = |coalesced: &mut CoalescedPackets<'_>, packet: &Packet<'_>| {
             if packet.opcode() == Opcode::CNP {
                 return Ok(on_cnp(qp));
             }
@@ -122,7 +128,8 @@ impl Engine for UcRecvEngine {
                 self.peer_seen = true;
             }
             taken.map(Handled::from)
-        });
+        };
+        let more = process_from_peer(qp, inbox, self.path.as_deref(), handler);
         notify_peer(qp, self.path.as_deref_mut());
         let receives = self.receiver.take_receives();
         qp.port()

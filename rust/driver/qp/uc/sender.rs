@@ -109,7 +109,7 @@ impl UcSendEngine {
             // A failed QP does not wait: it sends nothing.
             Err(_) if qp.flushes_sends() => TX_LIST_LIMIT,
             Err(until_ns) => {
-                actions.wake_at_ns = Some(until_ns);
+                actions.wake_at(until_ns);
                 return More::No;
             }
         };

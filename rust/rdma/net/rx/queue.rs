@@ -31,6 +31,42 @@ const RESERVED_QUEUE_BYTES: i32 = 32 << 10;
 /// The total is limited to the machine's memory divided by this number.
 const MEMORY_DIVISOR: u64 = 8;
 
+/// A received packet outside of any queue that counts in the total of all queues.
+pub struct KeptSkb {
+    skb: RxSkb,
+    _charge: Charge,
+}
+
+impl KeptSkb {
+    /// Counts `skb`. `None` if the total has reached its limit; the packet is then dropped.
+    pub fn new(skb: RxSkb) -> Option<Self> {
+        if is_total_exceeded() {
+            skb.drop_packet();
+            return None;
+        }
+        let bytes = skb.memory();
+        TOTAL_BYTES.add(bytes.into(), Relaxed);
+        Some(Self {
+            skb,
+            _charge: Charge(bytes),
+        })
+    }
+
+    /// Returns the packet, which no longer counts.
+    pub fn into_skb(self) -> RxSkb {
+        self.skb
+    }
+}
+
+/// Bytes that count in [`TOTAL_BYTES`] as long as this exists.
+struct Charge(i32);
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        TOTAL_BYTES.add(i64::from(self.0).wrapping_neg(), Relaxed);
+    }
+}
+
 /// Returns whether the total has reached its limit.
 fn is_total_exceeded() -> bool {
     // SAFETY: The helper reads a global number and has no preconditions.

@@ -233,7 +233,7 @@ impl<'a> World<'a> {
     fn wait(&mut self) {
         let choice = self.bytes.byte();
         self.faults_seen += 1;
-        let deadline = self.hosts[usize::from(choice & 1)].requester.poll_timeout();
+        let deadline = self.hosts[usize::from(choice & 1)].next_timer();
         if let (Some(deadline), true) = (deadline, choice & 2 != 0) {
             self.now = self.now.max(deadline);
         } else {
@@ -242,7 +242,7 @@ impl<'a> World<'a> {
         }
         for at in [A, B] {
             if choice & (4 << at) != 0 {
-                self.hosts[at].requester.handle_timeout(self.now);
+                self.hosts[at].handle_timers(self.now);
                 self.apply_errors(at);
             }
         }
@@ -375,16 +375,13 @@ impl<'a> World<'a> {
                 self.check();
                 continue;
             }
-            let timers = self
-                .hosts
-                .iter()
-                .filter_map(|host| host.requester.poll_timeout());
+            let timers = self.hosts.iter().filter_map(|host| host.next_timer());
             let Some(next) = timers.min() else {
                 return;
             };
             self.now = self.now.max(next);
             for at in [A, B] {
-                self.hosts[at].requester.handle_timeout(self.now);
+                self.hosts[at].handle_timers(self.now);
                 self.apply_errors(at);
             }
         }
@@ -415,6 +412,7 @@ fn setup(bytes: &mut Bytes<'_>) -> Setup {
         },
         super_packets: choice & 4 != 0,
         sparse_ack_requests: choice & 8 != 0,
+        reorder_wait: (choice & 16 != 0).then_some(Duration::from_micros(50)),
         seed: u64::from(bytes.byte()),
         ..Setup::default()
     }

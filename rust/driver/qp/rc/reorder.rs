@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets that an RC engine keeps because they arrived early; see [`roce::rc::reorder`].
+//!
+//! Off unless the module parameter `reorder_us` is set.
+
+use crate::{
+    port::{
+        counters::Counter,
+        state::Port, //
+    },
+    qp::{
+        actions::Actions,
+        rx::Handled, //
+    }, //
+};
+use kernel::prelude::*;
+use rdma::{
+    net::rx::{
+        coalesced::CoalescedPackets,
+        queue::KeptSkb,
+        skb::RxSkb, //
+    },
+    sync::timer::now, //
+};
+use roce::{
+    psn::Psn,
+    rc::reorder::{
+        Admission,
+        GapWait,
+        ReorderBuffer, //
+    },
+    status::DropReason,
+    time::{
+        Duration,
+        Instant, //
+    }, //
+};
+
+/// The buffer of early packets of an engine. `None`: reordering counts as loss.
+pub(super) struct EarlyPackets(Option<KBox<ReorderBuffer<KeptSkb>>>);
+
+impl EarlyPackets {
+    /// Keeps nothing.
+    pub(super) const OFF: Self = Self(None);
+
+    /// Creates the buffer of an engine of a QP of `port`. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(port: &Port) -> Result<Self> {
+        match port.reorder_wait() {
+            Duration::ZERO => Ok(Self::OFF),
+            wait => Ok(Self(Some(KBox::new(
+                ReorderBuffer::new(wait),
+                GFP_KERNEL_ACCOUNT,
+            )?))),
+        }
+    }
+
+    /// Returns what to do with the packet `psn` if `is_early` is true; `None`: handle it. Call
+    /// [`keep`](Self::keep) with its buffer after [`Handled::Early`].
+    ///
+    /// # Errors
+    ///
+    /// The reason to drop the packet.
+    #[inline]
+    pub(super) fn admit(
+        &self,
+        (psn, coalesced): (Psn, &CoalescedPackets<'_>),
+        is_early: impl FnOnce() -> bool,
+    ) -> Result<Option<Handled>, DropReason> {
+        match &self.0 {
+            Some(buffer) if is_early() => {
+                let first = coalesced.first();
+                let packets = first.skb().packets().saturating_sub(first.index());
+                match buffer.admission(psn, packets.into()) {
+                    Admission::Keep => Ok(Some(Handled::Early(psn))),
+                    Admission::Repeated => Err(DropReason::AheadOfSequence),
+                    Admission::Full => Ok(None),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Keeps `skb`, whose next packet has this PSN. Without memory it is lost.
+    #[cold]
+    pub(super) fn keep(&mut self, port: &Port, psn: Psn, skb: RxSkb) {
+        let packets = skb.packets().saturating_sub(skb.current().index());
+        match (&mut self.0, KeptSkb::new(skb)) {
+            (Some(buffer), Some(skb)) => {
+                buffer.keep(psn, packets.into(), skb);
+                let kept = [(Counter::ReorderedPackets, packets.into())];
+                port.counters().count_all(&kept);
+            }
+            _ => port.counters().dropped_all(DropReason::QueueFull, packets),
+        }
+    }
+
+    /// Returns a buffer whose next packet is no longer early.
+    #[inline]
+    pub(super) fn take(&mut self, is_early: impl Fn(Psn) -> bool) -> Option<RxSkb> {
+        let buffer = self.0.as_mut()?;
+        buffer.take(is_early).map(KeptSkb::into_skb)
+    }
+
+    /// Returns whether the packet `missing`, the first one that has not arrived, must be reported as lost. If not yet,
+    /// the engine runs again when it must.
+    #[inline]
+    pub(super) fn is_gap_over(&mut self, missing: Psn, actions: &mut Actions) -> bool {
+        let Some(buffer) = &mut self.0 else {
+            return false;
+        };
+        // The clock is read only if it matters.
+        let now = match buffer.is_empty() {
+            true => Instant::default(),
+            false => Instant::from_nanos(now()),
+        };
+        match buffer.gap_wait(missing, now) {
+            GapWait::Done => false,
+            GapWait::Until(at) => {
+                actions.wake_at(at.as_nanos());
+                false
+            }
+            GapWait::Over => true,
+        }
+    }
+
+    /// Drops everything.
+    pub(super) fn clear(&mut self) {
+        if let Some(buffer) = &mut self.0 {
+            buffer.clear();
+        }
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The reorder buffer of one direction of a QP: packets that arrived early, until the earlier ones arrive.
+//!
+//! A receiver without it takes every gap in the PSNs for a loss: the responder sends a NAK, the requester retransmits,
+//! and the packets after the gap travel twice. That is right on a path that keeps the order. Switches that choose a
+//! path for each packet (adaptive routing, packet spray) do not keep it: a packet that is missing is usually late, not
+//! lost. The buffer keeps what comes early, and reports a gap only when it has lasted for some time or the buffer is
+//! full.
+//!
+//! IBA has no such receiver, and needs none: to the peer it looks like a network that keeps the order but delays more.
+
+use crate::{
+    psn::Psn,
+    time::{
+        Duration,
+        Instant, //
+    }, //
+};
+
+/// Most packets that a buffer keeps. They may wait in fewer items, as an item may consist of several packets.
+pub const MAX_EARLY_PACKETS: u32 = 64;
+
+/// Items that a [`ReorderBuffer`] has room for.
+pub const REORDER_SLOTS: usize = 64;
+
+/// An item, and the PSN of its first packet.
+#[derive(Debug)]
+struct Early<T> {
+    psn: Psn,
+    packets: u32,
+    item: T,
+}
+
+/// What to do with a packet that arrived early.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Admission {
+    /// Keep it: pass it to [`ReorderBuffer::keep`].
+    Keep,
+    /// Drop it: the buffer has it.
+    Repeated,
+    /// Handle it as without a buffer: the buffer is full.
+    Full,
+}
+
+/// How long to wait for the packets that are missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum GapWait {
+    /// Nothing is missing, or the gap was reported.
+    Done,
+    /// Until this time. Then ask again.
+    Until(Instant),
+    /// The time is over. Returned once for each gap: the caller reports it.
+    Over,
+}
+
+/// The first missing packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Gap {
+    None,
+    /// `psn` has been missing since this time.
+    Open {
+        psn: Psn,
+        since: Instant,
+    },
+    /// That `psn` is missing was reported.
+    Reported {
+        psn: Psn,
+    },
+}
+
+/// Packets that arrived early.
+///
+/// `T` is what the caller keeps of one or more packets with consecutive PSNs. The caller defines what is early:
+/// [`Responder::is_early`](super::responder::Responder::is_early),
+/// [`Requester::is_early`](super::requester::Requester::is_early).
+#[derive(Debug)]
+pub struct ReorderBuffer<T> {
+    slots: [Option<Early<T>>; REORDER_SLOTS],
+    /// Packets in the buffer.
+    packets: u32,
+    gap: Gap,
+    /// Time after which a gap is reported.
+    wait: Duration,
+}
+
+impl<T> ReorderBuffer<T> {
+    /// Returns an empty buffer, which waits for a missing packet that long.
+    #[must_use]
+    pub const fn new(wait: Duration) -> Self {
+        Self {
+            slots: [const { None }; REORDER_SLOTS],
+            packets: 0,
+            gap: Gap::None,
+            wait,
+        }
+    }
+
+    /// Returns whether nothing is kept.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// Returns what to do with an item of `packets` packets, the first of which has this PSN.
+    #[must_use]
+    pub fn admission(&self, psn: Psn, packets: u32) -> Admission {
+        if self.slots.iter().flatten().any(|early| early.psn == psn) {
+            return Admission::Repeated;
+        }
+        let has_room = self.packets.saturating_add(packets) <= MAX_EARLY_PACKETS;
+        match has_room && self.slots.iter().any(Option::is_none) {
+            true => Admission::Keep,
+            false => Admission::Full,
+        }
+    }
+
+    /// Keeps an item that [`admission`](Self::admission) admits. Without room it is dropped, as if the network had
+    /// lost it.
+    pub fn keep(&mut self, psn: Psn, packets: u32, item: T) {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_none()) {
+            let packets = packets.max(1);
+            self.packets = self.packets.saturating_add(packets);
+            *slot = Some(Early { psn, packets, item });
+        }
+    }
+
+    /// Removes and returns an item whose first packet is no longer early.
+    pub fn take(&mut self, is_early: impl Fn(Psn) -> bool) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        let is_due = |slot: &&mut Option<Early<T>>| {
+            let early = slot.as_ref();
+            early.is_some_and(|early| !is_early(early.psn))
+        };
+        let early = self.slots.iter_mut().find(is_due)?.take()?;
+        self.packets = self.packets.saturating_sub(early.packets);
+        Some(early.item)
+    }
+
+    /// Returns how long to wait for packet `missing`, the first one that has not arrived. Call it after packets were
+    /// handled, and at the time that it returned.
+    pub fn gap_wait(&mut self, missing: Psn, now: Instant) -> GapWait {
+        if self.is_empty() {
+            self.gap = Gap::None;
+            return GapWait::Done;
+        }
+        let since = match self.gap {
+            Gap::Reported { psn } if psn == missing => return GapWait::Done,
+            Gap::Open { psn, since } if psn == missing => since,
+            _ => now,
+        };
+        let until = since.saturating_add(self.wait);
+        if now.is_before(until) {
+            self.gap = Gap::Open {
+                psn: missing,
+                since,
+            };
+            return GapWait::Until(until);
+        }
+        self.gap = Gap::Reported { psn: missing };
+        GapWait::Over
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        if !self.is_empty() {
+            *self = Self::new(self.wait);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
