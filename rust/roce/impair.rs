@@ -30,7 +30,7 @@ pub enum Fate {
 }
 
 /// Names of the settings, in the order of [`Impairments::values`].
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "loss",
     "duplicate",
     "reorder",
@@ -38,6 +38,7 @@ const NAMES: [&str; 9] = [
     "corrupt",
     "rnr",
     "nak",
+    "delay",
     "seed",
     "qpn",
 ];
@@ -52,6 +53,8 @@ pub struct Impairments {
     pub rnr: u32,
     /// Rate of accesses to memory that are refused although they are permitted, per million.
     pub nak: u32,
+    /// Time that packets wait when they arrive, in microseconds.
+    pub delay_us: u32,
     /// The seed.
     pub seed: u32,
     /// The only QP that is impaired. 0: all.
@@ -72,7 +75,7 @@ impl Impairments {
             let index = NAMES.iter().position(|known| *known == name)?;
             *values.get_mut(index)? = number(words.next()?)?;
         }
-        let [drop, twice, late, mark, damage, rnr, nak, seed, qpn] = values;
+        let [drop, twice, late, mark, damage, rnr, nak, delay_us, seed, qpn] = values;
         let fates = [drop, twice, late, mark, damage];
         let sum = fates
             .iter()
@@ -82,6 +85,7 @@ impl Impairments {
             fates,
             rnr,
             nak,
+            delay_us,
             seed,
             qpn,
         })
@@ -91,15 +95,24 @@ impl Impairments {
     fn values(&self) -> [u32; NAMES.len()] {
         let [drop, twice, late, mark, damage] = self.fates;
         [
-            drop, twice, late, mark, damage, self.rnr, self.nak, self.seed, self.qpn,
+            drop,
+            twice,
+            late,
+            mark,
+            damage,
+            self.rnr,
+            self.nak,
+            self.delay_us,
+            self.seed,
+            self.qpn,
         ]
     }
 
     /// Returns whether anything is impaired.
     #[must_use]
     pub fn any(&self) -> bool {
-        let [fates @ .., _, _] = self.values();
-        fates.iter().any(|rate| *rate != 0)
+        let [impairments @ .., _seed, _qpn] = self.values();
+        impairments.iter().any(|value| *value != 0)
     }
 
     /// Returns whether the QP with this number is impaired.
@@ -176,7 +189,7 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read() {
         let text =
-            "loss 10 duplicate 20 reorder 30 mark 40 corrupt 50 rnr 60 nak 70 seed 80 qpn 90";
+            "loss 10 duplicate 20 reorder 30 mark 40 corrupt 50 rnr 60 nak 70 delay 75 seed 80 qpn 90";
         let parsed = Impairments::parse(text);
         assert_eq!(
             parsed.map(|parsed| parsed.to_string()).as_deref(),

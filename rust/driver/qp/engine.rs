@@ -127,6 +127,9 @@ pub(crate) fn poll_engine(
         }
     } else {
         more = engine.run(qp, inbox, actions);
+        if let Some(at_ns) = qp.next_due() {
+            actions.wake_at(at_ns);
+        }
         if engine.fault_wait().is_waiting() {
             let _ = engine.fault_wait().note_backlog(inbox.buffers());
             actions.page_fault = true;

@@ -14,7 +14,10 @@ use crate::{
     },
     qp::shared::QpShared, //
 };
-use core::ops::Deref;
+use core::{
+    cell::Cell,
+    ops::Deref, //
+};
 use kernel::sync::{
     rcu,
     Arc, //
@@ -25,6 +28,8 @@ pub(crate) struct QpRun<'a> {
     shared: &'a QpShared,
     traffic: &'a EngineTraffic,
     keys: KeyReader<'a>,
+    /// When the first packet of the inbox is due, in nanoseconds, if an impairment delays it; 0: none is.
+    next_due_ns: Cell<u64>,
 }
 
 impl<'a> QpRun<'a> {
@@ -46,7 +51,19 @@ impl<'a> QpRun<'a> {
             shared,
             traffic,
             keys: shared.port().keys().reader(guard),
+            next_due_ns: Cell::new(0),
         }
+    }
+
+    /// Records that the first packet of the inbox is due at that time, in nanoseconds.
+    pub(crate) fn set_next_due(&self, at_ns: u64) {
+        self.next_due_ns.set(at_ns);
+    }
+
+    /// Returns the time of [`QpRun::set_next_due`].
+    #[inline]
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        Some(self.next_due_ns.get()).filter(|at_ns| *at_ns != 0)
     }
 
     /// Returns the guard that keeps RCU locked during the run.

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Figures of congestion control: 1 to 8 queue pairs, or TCP connections, through a switch with a slow port, which marks
+# packets by RED. For each: goodput, packets dropped and marked, and the queue. Of Documentation/congestion.rst.
+#
+# long: TOPOLOGY=netns KERNEL=uml
+
+. "$VM_LIB"
+. "${VM_LIB%/*}/switch.sh"
+
+RATE=${RATE:-200} # Mbit/s
+FLOWS=${FLOWS:-1 2 4 8}
+TIME=${TIME:-8} # seconds
+
+# microseconds N: bytes that leave the queue in that time.
+microseconds() { echo $(($1 * RATE / 8)); }
+
+# red [ecn]: the queue marks some packets that have waited for 200 us and 10 % of them at 1 ms, or drops them.
+red() {
+	queue "$RATE" red limit 1000000 min "$(microseconds 200)" max "$(microseconds 1000)" avpkt 1500 burst 6 \
+		probability 0.1 bandwidth "${RATE}mbit" "$@"
+}
+
+# As on a wire: one packet at a time.
+no_segmentation() {
+	ethtool -K c0 tso off gso off
+	ip netns exec middle ethtool -K m0 gro off
+	ip netns exec middle ethtool -K m1 tso off gso off
+}
+
+# statistics: bytes in the queue, packets dropped, packets marked.
+statistics() {
+	tc_of_switch -s -j qdisc show dev m1 | tr ',{}' '\n' | awk -F: '
+		/"backlog"/ && $2 > most { most = $2 }
+		/"drops"/ { drops += $2 }
+		/"marked"/ { marked += $2 }
+		END { print most + 0, drops + 0, marked + 0 }'
+}
+
+# figures NAME COMMAND...: runs COMMAND, which leaves its goodput in Mbit/s in /tmp/goodput, and prints a line.
+figures() {
+	local name=$1 sampler before after
+	shift
+	mark "$name"
+	before=$(statistics)
+	while sleep 0.1; do statistics; done >/tmp/samples &
+	sampler=$!
+	check "$name" "$@"
+	kill "$sampler"
+	wait "$sampler" 2>/dev/null
+	after=$(statistics)
+	awk -v name="$name" -v before="$before" -v after="$after" -v rate="$RATE" '
+		$1 > 0 { sum += $1; n++; if ($1 > most) most = $1 }
+		END {
+			getline goodput < "/tmp/goodput"
+			split(before, b); split(after, a)
+			printf "%-28s %4d Mbit/s (%3d %%), %5d dropped, %6d marked, queue %5.2f ms, at most %5.2f ms\n", name,
+				goodput, 100 * goodput / rate, a[2] - b[2], a[3] - b[3],
+				8 * sum / (n ? n : 1) / rate / 1000, 8 * most / rate / 1000
+		}' /tmp/samples | note
+}
+
+# roce FLOWS: WRITEs for a while.
+roce() {
+	local server
+	at_peer timeout 100 ib_write_bw -d frd -x "$PEER_GID4" -F -D "$TIME" -q "$1" -s 65536 >/tmp/server 2>&1 &
+	server=$!
+	await_peer_listener 18515
+	timeout 100 ib_write_bw -d frc -x "$GID4" -F -D "$TIME" -q "$1" -s 65536 --report_gbits 10.9.0.2 >/tmp/client 2>&1 ||
+		return
+	wait "$server"
+	awk '/^ *65536/ { print 1000 * $4 }' /tmp/client >/tmp/goodput
+}
+
+# tcp FLOWS: the same by TCP, with ECN.
+tcp() {
+	local server
+	at_peer iperf3 -s -1 -p 5300 >/tmp/server 2>&1 &
+	server=$!
+	await_peer_listener 5300
+	iperf3 -c 10.9.0.2 -p 5300 -t "$TIME" -P "$1" -J >/tmp/client || return
+	wait "$server"
+	sed -n '/"sum_received"/,/}/ s/.*"bits_per_second":[^0-9]*\([0-9.]*\).*/\1/p' /tmp/client |
+		awk '{ print $1 / 1000000 }' >/tmp/goodput
+}
+
+await_peer_listener() { # PORT
+	local try
+	for try in {1..200}; do
+		[ -z "$(at_peer ss -Hltn "sport = :$1")" ] || return 0
+		sleep 0.05
+	done
+}
+
+# all NAME COMMAND: with each number of flows.
+all() {
+	local flows
+	for flows in $FLOWS; do figures "$1, $flows" "$2" "$flows"; done
+}
+
+ready() {
+	GID4=$(gid_index frc 10.9.0.1) PEER_GID4=$(gid_index frd 10.9.0.2)
+	within 20 port_is frc ACTIVE && within 20 ping -c 1 -W 2 10.9.0.2
+}
+
+switch_set_up || exit 98
+no_segmentation
+sysctl -qw net.ipv4.tcp_ecn=1
+at_peer sysctl -qw net.ipv4.tcp_ecn=1
+check "A queue that marks" red ecn
+check "The devices are ready" ready
+all "TCP with ECN" tcp
+all "DCQCN" roce
+check "The module is loaded without DCQCN" eval 'rmmod ferroce && insmod "$KO" dcqcn=0'
+check "It has devices" eval 'add_device frc ferroce c0 && add_device frd ferroce c1 b'
+check "They are ready" ready
+all "Window alone" roce
+finish
