@@ -54,20 +54,19 @@ figures() {
 		END {
 			getline goodput < "/tmp/goodput"
 			split(before, b); split(after, a)
-			printf "%-28s %4d Mbit/s (%3d %%), %5d dropped, %6d marked, queue %5.2f ms, at most %5.2f ms\n", name,
-				goodput, 100 * goodput / rate, a[2] - b[2], a[3] - b[3],
+			printf "%-20s %4d Mbit/s (%3d %%), %5d dropped, %6d marked, queue %5.2f ms, at most %5.2f ms\n",
+				name, goodput, 100 * goodput / rate, a[2] - b[2], a[3] - b[3],
 				8 * sum / (n ? n : 1) / rate / 1000, 8 * most / rate / 1000
 		}' /tmp/samples | note
 }
 
 # roce FLOWS: WRITEs for a while.
 roce() {
-	local server
-	at_peer timeout 100 ib_write_bw -d frd -x "$PEER_GID4" -F -D "$TIME" -q "$1" -s 65536 >/tmp/server 2>&1 &
+	local server options=(-F -D "$TIME" -q "$1" -s 65536 --report_gbits)
+	at_peer timeout 100 ib_write_bw -d frd -x "$PEER_GID4" "${options[@]}" >/tmp/server 2>&1 &
 	server=$!
 	await_peer_listener 18515
-	timeout 100 ib_write_bw -d frc -x "$GID4" -F -D "$TIME" -q "$1" -s 65536 --report_gbits 10.9.0.2 >/tmp/client 2>&1 ||
-		return
+	timeout 100 ib_write_bw -d frc -x "$GID4" "${options[@]}" 10.9.0.2 >/tmp/client 2>&1 || return
 	wait "$server"
 	awk '/^ *65536/ { print 1000 * $4 }' /tmp/client >/tmp/goodput
 }

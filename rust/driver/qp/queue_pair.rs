@@ -113,6 +113,12 @@ pub(crate) struct QpConfig<T: Transport> {
     pub(crate) posts: Option<KernelPosts<T::Sends>>,
 }
 
+/// The engines of a new QP of service `T`. They are large, and the stack is small.
+pub(crate) type Engines<T> = (
+    KBox<<T as Transport>::Sender>,
+    KBox<<T as Transport>::Receiver>,
+);
+
 /// A queue pair.
 #[pin_data]
 pub(crate) struct Qp<T: Transport> {
@@ -164,7 +170,7 @@ impl<T: Transport> Qp<T> {
     /// `ENOMEM`.
     pub(crate) fn new(
         config: QpConfig<T>,
-        (sender, receiver): (T::Sender, T::Receiver),
+        (sender, receiver): Engines<T>,
         live_ref: LiveRef,
     ) -> Result<Arc<Self>> {
         Arc::pin_init(

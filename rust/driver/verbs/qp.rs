@@ -21,6 +21,7 @@ use crate::{
     qp::{
         any_qp::AnyQp,
         queue_pair::{
+            Engines,
             KernelPosts,
             Qp,
             QpConfig,
@@ -109,9 +110,6 @@ struct Queues {
     receive: RecvQueue,
 }
 
-/// The engines of a QP of service `T`.
-type Engines<T> = (<T as Transport>::Sender, <T as Transport>::Receiver);
-
 /// Creates a QP in RESET.
 ///
 /// # Errors
@@ -143,31 +141,30 @@ fn rc(
 ) -> impl FnOnce(Queues, &QpInit<'_, Ferroce>) -> Result<Engines<Rc>> + use<'_> {
     |queues, init| {
         let requester = Requester::new(SendSlots::new(queues.send.slots())?);
-        let responder = Responder::new(ReplayStorage::new(0)?);
         let (send_cq, recv_cq) = (init.send_cq.clone(), init.recv_cq.clone());
         let peers = dev.shared().demux().clone();
-        Ok((
-            rc::requester::RcSendEngine::new(requester, queues.send, send_cq, peers),
-            rc::responder::RcRecvEngine::new(responder, queues.receive, recv_cq),
-        ))
+        let sender = rc::requester::RcSendEngine::new(requester, queues.send, send_cq, peers);
+        let responder = Responder::new(ReplayStorage::new(0)?);
+        let receiver = rc::responder::RcRecvEngine::new(responder, queues.receive, recv_cq);
+        boxed(sender, receiver)
     }
 }
 
 /// Creates the engines of a UC QP.
 fn uc(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Uc>> {
-    Ok((
+    boxed(
         uc::sender::UcSendEngine::new(queues.send, init.send_cq.clone()),
         uc::receiver::UcRecvEngine::new(queues.receive, init.recv_cq.clone()),
-    ))
+    )
 }
 
 /// Creates the engines of a UD QP of a process.
 fn ud(queues: Queues, init: &QpInit<'_, Ferroce>) -> Result<Engines<Ud>> {
     let requests = UdRequests::Ring(queues.send);
-    Ok((
+    boxed(
         ud::sender::UdSendEngine::new(requests, init.send_cq.clone()),
         ud::receiver::UdRecvEngine::new(queues.receive, init.recv_cq.clone()),
-    ))
+    )
 }
 
 /// Creates the engines of a UD QP of a ULP.
@@ -177,9 +174,17 @@ fn ud_for_ulp(
     init: &QpInit<'_, Ferroce>,
 ) -> Result<Engines<Ud>> {
     let requests = UdRequests::Posted(UdPostedSends::new(sends.clone(), init.caps.max_send_sge)?);
-    Ok((
+    boxed(
         ud::sender::UdSendEngine::new(requests, init.send_cq.clone()),
         ud::receiver::UdRecvEngine::new(receives, init.recv_cq.clone()),
+    )
+}
+
+/// Puts two engines into boxes.
+fn boxed<S, R>(sender: S, receiver: R) -> Result<(KBox<S>, KBox<R>)> {
+    Ok((
+        KBox::new(sender, GFP_KERNEL_ACCOUNT)?,
+        KBox::new(receiver, GFP_KERNEL_ACCOUNT)?,
     ))
 }
 

@@ -97,10 +97,11 @@ pub struct Exclusive<T> {
 }
 
 impl<T: Unpin> Exclusive<T> {
-    /// Creates a value without an owner and without work.
-    pub fn new(state: T) -> impl PinInit<Self> {
+    /// Creates a value without an owner and without work. It comes in a box, because each function that passes an
+    /// initialiser on may copy what it contains to its stack.
+    pub fn new(state: KBox<T>) -> impl PinInit<Self> {
         pin_init!(Self {
-            state <- new_spinlock!(state, "rdma::Exclusive"),
+            state <- new_spinlock!(KBox::into_inner(state), "rdma::Exclusive"),
             pending: Flag::new(),
         })
     }
