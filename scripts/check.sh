@@ -11,6 +11,9 @@
 #	# vm: TOPOLOGY=single KERNEL=umdebug     on a debug kernel
 #	# long: TOPOLOGY=pair VM_ENV=ALL=1       only with --long; its name ends in :long1, ...; SEED is new
 #
+# Without PATTERN and --long, that is a sample, which changes with the date (or SAMPLE=NUMBER): of a script with several
+# `# vm:` lines every other run, and every other suite, a script without a number.
+#
 # With --long, the numbered scripts run on the debug kernels, too, with all their settings; but of
 # user-mode Linux there are no two machines.
 #
@@ -28,8 +31,10 @@ cd "$SRC"
 LOGS=$SRC/build/check
 SKIPPED=77
 OWN_KERNEL=' KERNEL=(debug|kcsan|umdebug) '
+SAMPLE=${SAMPLE:-$(($(date +%s) / 86400))}
 LONG=
 [ "${1-}" != --long ] || { LONG=1; shift; }
+[ -z "$LONG$*" ] || SAMPLE=
 
 # steps: "NAME WITH COMMAND" of every step, in the order they start; WITH is `others` or `alone`.
 steps() {
@@ -38,7 +43,25 @@ steps() {
 	[ -z "$LONG" ] || long='s/^\([^ ]* *\)long /\1/'
 	sed -e '/^#/d' -e '/^$/d' -e "$long" -e 's/^\([^ ]*\) */\1 others /' \
 		-e 's/^\([^ ]* others\) @ /\1 scripts\/in-root.sh /' scripts/checks
-	for file in tests/vm/*.sh; do vm_steps "$file"; done
+	for file in tests/vm/*.sh; do vm_steps "$file"; done | sample
+}
+
+# sample: of the steps of standard input those that are chosen, if SAMPLE is set.
+sample() {
+	local all name rest script count turn suites=0
+	all=$(cat)
+	while read -r name rest; do
+		script=${name%%:*}
+		count=$(grep -c "^$script:" <<<"$all")
+		if [ "$count" -gt 1 ]; then
+			turn=${name#*:} turn=${turn%%:*}
+		elif [[ $script == vm/[0-9]* ]]; then
+			turn=$SAMPLE
+		else
+			turn=$((suites++))
+		fi
+		if [ -z "$SAMPLE" ] || [ $(((turn + SAMPLE) % 2)) = 0 ]; then echo "$name $rest"; fi
+	done <<<"$all"
 }
 
 # vm_steps FILE: one for each of its `# vm:` and `# long:` lines.

@@ -6,7 +6,7 @@
 #	v0 [DEV] ------ v1      the device talks to itself
 #
 # machine: VM_CMDLINE=ipv6.disable=1 VM_COLD=1
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
 modprobe -a rdma_ucm
