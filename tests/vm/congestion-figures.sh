@@ -10,15 +10,16 @@
 
 RATE=${RATE:-200} # Mbit/s
 FLOWS=${FLOWS:-1 2 4 8}
-TIME=${TIME:-8} # seconds
+TIME=${TIME:-8} # seconds, of which the first is not judged
 
 # microseconds N: bytes that leave the queue in that time.
 microseconds() { echo $(($1 * RATE / 8)); }
 
-# red [ecn]: the queue marks some packets that have waited for 200 us and 10 % of them at 1 ms, or drops them.
+# red: the queue marks some packets where 200 us wait and 10 % of them at 1 ms, or drops those that are not ECN-capable.
+# `burst` is the smallest that averages the queue over two packets, as switches do for RoCE.
 red() {
-	queue "$RATE" red limit 1000000 min "$(microseconds 200)" max "$(microseconds 1000)" avpkt 1500 burst 6 \
-		probability 0.1 bandwidth "${RATE}mbit" "$@"
+	queue "$RATE" red limit 1000000 min "$(microseconds 200)" max "$(microseconds 1000)" avpkt 1500 burst 4 \
+		probability 0.1 bandwidth "${RATE}mbit" ecn
 }
 
 # As on a wire: one packet at a time.
@@ -39,19 +40,34 @@ statistics() {
 
 # figures NAME COMMAND...: runs COMMAND, which leaves its goodput in Mbit/s in /tmp/goodput, and prints a line.
 figures() {
-	local name=$1 sampler before after
+	local name=$1 sampler
 	shift
 	mark "$name"
-	before=$(statistics)
+	sleep 1
 	while sleep 0.1; do statistics; done >/tmp/samples &
 	sampler=$!
-	check "$name" "$@"
+	echo 0 >/tmp/goodput
+	if "$@"; then
+		ok "$name"
+	elif [ -n "${MAY_FAIL-}" ]; then
+		skip "$name" "it failed"
+	else
+		not_ok "$name"
+	fi
 	kill "$sampler"
 	wait "$sampler" 2>/dev/null
-	after=$(statistics)
-	awk -v name="$name" -v before="$before" -v after="$after" -v rate="$RATE" '
-		$1 > 0 { sum += $1; n++; if ($1 > most) most = $1 }
+	awk -v name="$name" -v rate="$RATE" '
+		# Without the start and the end. A sample takes up to half a second.
+		$1 > 0 && !begun { begun = NR + 3 }
+		{ line[NR] = $0; backlog[NR] = $1 }
 		END {
+			for (i = begun; i < NR - 3; i++) {
+				sum += backlog[i]
+				n++
+				if (backlog[i] > most) most = backlog[i]
+			}
+			before = line[begun]
+			after = line[NR - 3]
 			getline goodput < "/tmp/goodput"
 			split(before, b); split(after, a)
 			printf "%-20s %4d Mbit/s (%3d %%), %5d dropped, %6d marked, queue %5.2f ms, at most %5.2f ms\n",
@@ -62,13 +78,14 @@ figures() {
 
 # roce FLOWS: WRITEs for a while.
 roce() {
-	local server options=(-F -D "$TIME" -q "$1" -s 65536 --report_gbits)
+	local server options=(-F -D "$TIME" --margin 1 -q "$1" -s 65536)
 	at_peer timeout 100 ib_write_bw -d frd -x "$PEER_GID4" "${options[@]}" >/tmp/server 2>&1 &
 	server=$!
 	await_peer_listener 18515
 	timeout 100 ib_write_bw -d frc -x "$GID4" "${options[@]}" 10.9.0.2 >/tmp/client 2>&1 || return
 	wait "$server"
-	awk '/^ *65536/ { print 1000 * $4 }' /tmp/client >/tmp/goodput
+	# It counts messages without the first and the last second. The rates that it prints need a cycle counter.
+	awk -v time="$((TIME - 2))" '/^ *65536/ { print $2 * 65536 * 8 / time / 1000000 }' /tmp/client >/tmp/goodput
 }
 
 # tcp FLOWS: the same by TCP, with ECN.
@@ -106,12 +123,13 @@ switch_set_up || exit 98
 no_segmentation
 sysctl -qw net.ipv4.tcp_ecn=1
 at_peer sysctl -qw net.ipv4.tcp_ecn=1
-check "A queue that marks" red ecn
+check "A queue that marks" red
 check "The devices are ready" ready
 all "TCP with ECN" tcp
 all "DCQCN" roce
 check "The module is loaded without DCQCN" eval 'rmmod ferroce && insmod "$KO" dcqcn=0'
 check "It has devices" eval 'add_device frc ferroce c0 && add_device frd ferroce c1 b'
 check "They are ready" ready
-all "Window alone" roce
+# Losses may use up all retries.
+MAY_FAIL=1 all "Window alone" roce
 finish
