@@ -6,11 +6,13 @@
 #	v0 [DEV] ------ v1 [PEER_DEV]     v1 is in namespace b
 #	p0 [P], p1 [Q]                    macvlans or ipvlans over v0, each in a pod (a namespace) of its own
 #	d0 [D], t0 [T] ------ t1 [U]      a dummy; tunnels over v0 and v1
+#	c0 [frc] ------ c1 [frd]          with the bridge of switch.sh between them
 #
 # vm: TOPOLOGY=netns
 # long: TOPOLOGY=netns VM_ENV=LOCAL_PATH=0
 
 . "$VM_LIB"
+. "${VM_LIB%/*}/switch.sh"
 modprobe -a rdma_ucm 2>/dev/null
 cd "${VM_LIB%/*}" || exit
 
@@ -142,22 +144,35 @@ first_client() {
 	ip link del d0
 }
 
-# tunnel TYPE: devices over a tunnel without Ethernet addresses reach each other by their GIDs.
+# tunnel TYPE ADDRESS PEER_ADDRESS: devices over a tunnel without Ethernet addresses reach each other by their GIDs.
 tunnel() {
-	local name=$1
-	ip link add t0 type "$name" local "$ADDR" remote "$PEER_ADDR" 2>/dev/null &&
-		ip -n b link add t1 type "$name" local "$PEER_ADDR" remote "$ADDR" 2>/dev/null || {
+	local name=$1 here=$2 there=$3
+	ip link add t0 type "$name" local "$here" remote "$there" 2>/dev/null &&
+		ip -n b link add t1 type "$name" local "$there" remote "$here" 2>/dev/null || {
 		skip "A tunnel: $name" "this kernel has no $name"
 		ip link del t0 2>/dev/null
 		return
 	}
-	MTU=1480 address t0 10.7.0.1 fd07::1
-	MTU=1480 address t1 10.7.0.2 fd07::2 b
+	MTU=1400 address t0 10.7.0.1 fd07::1
+	MTU=1400 address t1 10.7.0.2 fd07::2 b
 	check "A tunnel carries devices: $name" eval "add_device T $DRIVER t0 && add_device U $PEER_DRIVER t1 b"
 	apart "RC and UD through a tunnel: $name" 2 through_tunnel
 	ip link del t0
 	ip -n b link del t1
 	check "The devices are removed with the tunnel: $name" within 30 not eval 'has_device T || has_device U'
+}
+
+# without_mac NAME COMMAND...: a device over an interface without a MAC address, t0 that COMMAND creates, reaches itself.
+without_mac() {
+	local name=$1
+	shift
+	"$@" 2>/dev/null || { skip "A device over $name" "this kernel has no $name"; return; }
+	MTU=1400 address t0 10.7.0.1 fd07::1
+	check "A device over $name" add_device T "$DRIVER" t0
+	check "It has the address: $name" within 10 has_gid T 10.7.0.1
+	apart "RC and UD over $name" 2 on_one T 10.7.0.1 rc ud
+	ip link del t0
+	check "The device is removed with the interface: $name" within 30 not has_device T
 }
 
 # flaps: an address disappears for a second, under traffic, and its GID returns, perhaps at another index.
@@ -269,6 +284,32 @@ firewalls() {
 	perftest ib_write_bw -D 6 -s 8192
 	check "The table of connections was full" wait "$filler"
 	nft delete table ip t
+}
+
+# bridged: a bridge passes its packets to netfilter and tracks connections, as on hosts of containers.
+bridged() {
+	modprobe -a bridge br_netfilter nf_conntrack nft_ct 2>/dev/null
+	if ! switch_set_up || ! ip netns exec middle sysctl -qw net.bridge.bridge-nf-call-iptables=1 2>/dev/null; then
+		skip "A bridge with netfilter" "this kernel has no br_netfilter"
+		return
+	fi
+	ip netns exec middle nft -f - <<-'END'
+		table ip t {
+			chain through { type filter hook forward priority 0; ct state new counter; udp dport 4791 counter accept; }
+		}
+	END
+	apart "RC, UC and UD through a bridge with netfilter" 3 through_bridge pingpongs 10.9.0.1 rc uc ud
+	apart "WRITEs through a bridge with netfilter" 1 through_bridge perftest ib_write_bw -s 65536 -n 200
+	check "Netfilter has seen the packets" eval \
+		'[ "$(ip netns exec middle nft list table ip t | sed -n "s/.*dport 4791 counter packets \([0-9]*\) .*/\1/p")" -gt 100 ]'
+	check "All packets are whole" [ "$(counter frc rx_bad_icrc) $(counter frd rx_bad_icrc)" = "0 0" ]
+}
+
+# through_bridge COMMAND...: between frc and frd.
+through_bridge() {
+	DEV=frc PEER_DEV=frd ADDR=10.9.0.1 GID4=$(gid_index frc 10.9.0.1) PEER_GID4=$(gid_index frd 10.9.0.2)
+	within 20 ping -c 1 -W 2 10.9.0.2
+	"$@"
 }
 
 # one_processor: with a single processor two programs that poll do not lock each other out, and the device is removed.
@@ -408,11 +449,16 @@ else
 	skip "VLANs, pods, adapters, restarts" "rxe: does not serve them"
 fi
 first_client
-tunnel ipip
-tunnel gre
+tunnel ipip "$ADDR" "$PEER_ADDR"
+tunnel gre "$ADDR" "$PEER_ADDR"
+tunnel ip6tnl "$ADDR6" "$PEER_ADDR6"
+tunnel ip6gre "$ADDR6" "$PEER_ADDR6"
+without_mac wireguard ip link add t0 type wireguard
+without_mac tun ip tuntap add t0 mode tun
 under_flaps
 default_tos
 firewalls
+if [ "$DRIVER" = ferroce ]; then bridged; else skip "A bridge with netfilter" "rxe: has no two devices more"; fi
 one_processor
 check "Namespace, device and netdev are removed at the same time" removals
 check "The log is not flooded" log_is_not_flooded 200
