@@ -58,6 +58,8 @@ done
 
 details() {
 	check "A QP shows its path MTU" [ "$(detail path_mtu)" = 2048 ]
+	check "A QP shows its congestion window" [ "$(detail cwnd)" -ge 1 ]
+	check "A QP that no CNP has slowed down has no rate" [ -z "$(detail rate_mbit_s)" ]
 	check "A QP shows the size of its queues" [ "$(detail max_send_wr)" -ge 1 ]
 	local before=$(detail sent_pkts) received=$(detail rcvd_pkts)
 	sleep 1

@@ -8,7 +8,9 @@ import contextlib
 import functools
 import ipaddress
 import os
+import re
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -187,6 +189,26 @@ def handled():
             equal(moves(NAMES, functools.partial(peer.cnp, **odd)), [1, 0, 0, 0], "fields that do not matter")
 
 
+def rate(end):
+    """The rate of a queue pair in Mbit/s that `rdma resource` shows, if any."""
+    shown = subprocess.run(["rdma", "-dd", "resource", "show", "qp", "link", DEV, "lqpn", str(end.qp.qp_num)],
+                           check=True, capture_output=True, text=True).stdout
+    true("cwnd" in shown, f"shown: {shown}")
+    found = re.search(r"rate_mbit_s (\d+)", shown)
+    return found and int(found[1])
+
+
+def shown():
+    """The rate of a queue pair that a CNP has slowed down is shown: half of that of the port"""
+    with connected() as (end, peer):
+        equal(rate(end), None, "the rate before")
+        moves(NAMES, peer.cnp)
+        found = rate(end)
+    port = Path(f"/sys/class/infiniband/{DEV}/ports/1/rate").read_text(encoding="ascii")
+    # That of the port is rounded.
+    true(found and 0.45 < found / 1000 / float(port.split()[0]) < 0.55, f"rate of {found} Mbit/s, port: {port}")
+
+
 def not_handled():
     """Without DCQCN a CNP is dropped, and counted as that"""
     with connected() as (_, peer):
@@ -242,5 +264,5 @@ def flooded():
 
 
 if __name__ == "__main__":
-    ON = (capable, answered, answered6, unmarked, seldom, damaged_mark, handled, forged, datagram, flooded)
+    ON = (capable, answered, answered6, unmarked, seldom, damaged_mark, handled, shown, forged, datagram, flooded)
     run(ON + (not_capable, not_handled) if sys.argv[1:] else ON)

@@ -90,13 +90,23 @@ impl AnyQp {
         let (attr, caps) = (query.attr, query.caps);
         details.put(c"max_send_wr", caps.max_send_wr.into());
         details.put(c"max_recv_wr", caps.max_recv_wr.into());
-        if let Self::Rc(_) = self {
+        if let Self::Rc(qp) = self {
             details.put(c"path_mtu", path_mtu(attr.path_mtu).into());
             details.put(c"timeout", attr.timeout.into());
             details.put(c"retry_cnt", attr.retry_cnt.into());
             details.put(c"rnr_retry", attr.rnr_retry.into());
             details.put(c"max_rd_atomic", attr.max_rd_atomic.into());
             details.put(c"max_dest_rd_atomic", attr.max_dest_rd_atomic.into());
+            let ((window, rate), _) = qp.sender().enter(|engine| {
+                let requester = engine.requester();
+                (requester.congestion_window(), requester.rate())
+            });
+            // An event that arrived meanwhile was left to us.
+            qp.as_arc_borrow().run_sender();
+            details.put(c"cwnd", window.into());
+            if let Some(rate) = rate {
+                details.put(c"rate_mbit_s", rate.mbit_s());
+            }
         }
         for (name, value) in self.shared().traffic().values() {
             details.put(name, value);

@@ -110,8 +110,8 @@ pub struct Dcqcn {
     target: Rate,
     /// Estimate of how often packets are marked, in units of 1 / [`ALPHA_ONE`].
     alpha: u32,
-    /// `alpha` has risen last.
-    alpha_raised: Instant,
+    /// `alpha` has risen last. `None`: there was no CNP yet, and `alpha` has not begun to fall.
+    alpha_raised: Option<Instant>,
     /// The last CNP that reduced the rate.
     cut: Instant,
     /// Last step by time.
@@ -137,7 +137,7 @@ impl Dcqcn {
             current: config.line_rate,
             target: config.line_rate,
             alpha: ALPHA_ONE,
-            alpha_raised: Instant::from_nanos(0),
+            alpha_raised: None,
             cut: Instant::from_nanos(0),
             step: Instant::from_nanos(0),
             time_steps: 0,
@@ -269,8 +269,12 @@ impl Dcqcn {
 
     /// Lets `alpha` fall for the time without a CNP, and rise for a CNP at `now`: once in a period.
     fn raise_alpha(&mut self, now: Instant) {
+        let Some(alpha_raised) = self.alpha_raised else {
+            self.alpha_raised = Some(now);
+            return;
+        };
         let period = self.current.time_of(MARKED_BYTES).max(ALPHA_PERIOD);
-        let elapsed = now.saturating_since(self.alpha_raised).as_nanos();
+        let elapsed = now.saturating_since(alpha_raised).as_nanos();
         let periods = elapsed.checked_div(period.as_nanos()).unwrap_or(0);
         if periods == 0 {
             return;
@@ -282,7 +286,7 @@ impl Dcqcn {
         let raised = self
             .alpha
             .saturating_add(ALPHA_ONE.wrapping_shr(ALPHA_SHIFT));
-        (self.alpha, self.alpha_raised) = (raised.min(ALPHA_ONE), now);
+        (self.alpha, self.alpha_raised) = (raised.min(ALPHA_ONE), Some(now));
     }
 
     fn fade_alpha(&mut self) {

@@ -25,6 +25,7 @@ use dcqcn::{
     Dcqcn,
     DcqcnConfig, //
 };
+use pacer::Rate;
 use window::CongestionWindow;
 
 /// A congestion control algorithm of one connection.
@@ -62,6 +63,11 @@ pub(crate) trait CongestionControl {
     /// Packets with `bytes` bytes of payload in all were sent at `now`.
     #[inline]
     fn on_sent(&mut self, _now: Instant, _packets: u32, _bytes: u32) {}
+
+    /// Returns the rate. `None`: it is unlimited.
+    fn rate(&self) -> Option<Rate> {
+        None
+    }
 
     /// Returns when packets may be sent again, if the rate holds them back.
     #[inline]
@@ -137,6 +143,10 @@ impl CongestionControl for WindowAndRate {
     #[inline]
     fn on_sent(&mut self, now: Instant, packets: u32, bytes: u32) {
         self.rate.on_sent(now, packets, bytes);
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.rate.rate()
     }
 
     #[inline]
@@ -217,6 +227,10 @@ impl CongestionControl for Controller {
     #[inline]
     fn on_sent(&mut self, now: Instant, packets: u32, bytes: u32) {
         with_control!(self, control => control.on_sent(now, packets, bytes));
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        with_control!(self, control => control.rate())
     }
 
     #[inline]

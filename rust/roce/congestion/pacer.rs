@@ -52,6 +52,12 @@ impl Rate {
         self.0
     }
 
+    /// Converts to megabits per second, rounded down.
+    #[must_use]
+    pub const fn mbit_s(self) -> u64 {
+        self.0.wrapping_div(125_000)
+    }
+
     /// Returns how long `bytes` bytes take.
     #[must_use]
     pub fn time_of(self, bytes: u32) -> Duration {

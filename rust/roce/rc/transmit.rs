@@ -17,7 +17,10 @@ use super::{
     slot::Slot, //
 };
 use crate::{
-    congestion::CongestionControl,
+    congestion::{
+        pacer::Rate,
+        CongestionControl, //
+    },
     psn::Psn,
     segmentation::{
         mtu::Mtu,
@@ -372,6 +375,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             bytes,
             packets: self.congestion.limited_to(packets),
         }
+    }
+
+    /// Returns the congestion window, in packets.
+    #[must_use]
+    pub fn congestion_window(&self) -> u32 {
+        self.congestion.limited_to(self.max_flow().packets)
+    }
+
+    /// Returns the rate at which packets are sent. `None`: it is unlimited.
+    #[must_use]
+    pub fn rate(&self) -> Option<Rate> {
+        self.congestion.rate()
     }
 
     /// Returns the configured flow limit, scaled to the round-trip time.

@@ -34,7 +34,6 @@ fn without_a_cnp_there_is_no_limit() {
 #[test]
 fn the_first_cnp_after_a_start_halves_the_rate() {
     let mut sender = ten_gigabit();
-    sender.alpha_raised = at(0);
     sender.on_cnp(at(0));
     assert_eq!(mbit_s(&sender), Some(5_000));
 }
@@ -42,7 +41,6 @@ fn the_first_cnp_after_a_start_halves_the_rate() {
 #[test]
 fn cnps_in_quick_succession_count_once() {
     let mut sender = ten_gigabit();
-    sender.alpha_raised = at(0);
     for micros in [0, 50, 100, 249] {
         sender.on_cnp(at(micros));
     }
@@ -82,7 +80,6 @@ fn a_rare_cnp_costs_little() {
 #[test]
 fn a_rate_that_is_not_used_does_not_count() {
     let mut sender = ten_gigabit();
-    sender.alpha_raised = at(0);
     sender.on_cnp(at(0));
     // 1 Gbit/s: 125 bytes in a microsecond.
     for n in 1..=20u64 {
@@ -99,7 +96,6 @@ fn a_rate_that_is_not_used_does_not_count() {
 #[test]
 fn fast_recovery_returns_half_way_to_the_target_in_each_step() {
     let mut sender = ten_gigabit();
-    sender.alpha_raised = at(0);
     sender.on_cnp(at(0));
     let rates = [1, 2, 3, 4, 5].map(|step| {
         let _ = sender.burst_limit(at(300 * step), LIMIT);
