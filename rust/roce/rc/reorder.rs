@@ -169,6 +169,7 @@ impl<T> ReorderBuffer<T> {
         if !self.is_empty() {
             *self = Self::new(self.wait);
         }
+        self.gap = Gap::None;
     }
 }
 

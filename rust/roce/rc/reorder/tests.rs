@@ -97,3 +97,14 @@ fn a_gap_without_later_packets_is_none() {
     buffer.keep(psn(12), 1, 12);
     assert_eq!(buffer.gap_wait(psn(11), at(300)), GapWait::Until(at(400)));
 }
+
+#[test]
+fn a_cleared_buffer_reports_the_same_gap_again() {
+    let mut buffer = holding([12]);
+    assert_eq!(buffer.gap_wait(psn(11), at(0)), GapWait::Until(at(100)));
+    assert_eq!(buffer.gap_wait(psn(11), at(100)), GapWait::Over);
+    assert_eq!(take(&mut buffer, 12), Some(12));
+    buffer.clear();
+    buffer.keep(psn(12), 1, 12);
+    assert_eq!(buffer.gap_wait(psn(11), at(200)), GapWait::Until(at(300)));
+}

@@ -80,6 +80,20 @@ impl Host {
             })
     }
 
+    /// Drops the early frames of a connection that has ended.
+    pub(super) fn forget_early_requests(&mut self) {
+        if let Some(early) = &mut self.early {
+            early.requests.clear();
+        }
+    }
+
+    /// As [`Self::forget_early_requests`], for responses.
+    pub(super) fn forget_early_responses(&mut self) {
+        if let Some(early) = &mut self.early {
+            early.responses.clear();
+        }
+    }
+
     /// Reports gaps that have lasted too long.
     pub(super) fn check_gaps(&mut self, now: Instant) {
         let Some(early) = &mut self.early else {

@@ -89,6 +89,7 @@ impl Host {
             RecvAction::Keep => {}
             RecvAction::Reset => {
                 self.responder.reset();
+                self.forget_early_requests();
                 self.queue = ReceiveQueue::default();
                 self.fatal = None;
             }
@@ -117,6 +118,7 @@ impl Host {
 
     fn reset_sends(&mut self) {
         self.requester.reset();
+        self.forget_early_responses();
         // Requests that are not complete leave the ring, as in the driver.
         let next = self.retired % self.setup.slots as u64;
         self.requester.align(SlotIndex(next as u32));
