@@ -112,6 +112,7 @@ fn the_queue_is_shorter_than_with_the_window_alone() {
         let [rate, window] =
             [dcqcn(), Algorithm::Window].map(|algorithm| run(queue(mbit_s, 10), algorithm, 8, 1));
         let what = format!("{mbit_s} Mbit/s: {rate:?}, window alone: {window:?}");
+        eprintln!("8 QPs, {what}");
         assert!(2 * rate.mean_queue_us < window.mean_queue_us, "{what}");
         assert!(rate.totals.dropped <= window.totals.dropped, "{what}");
     }
@@ -121,6 +122,7 @@ fn the_queue_is_shorter_than_with_the_window_alone() {
 fn one_qp_uses_most_of_a_link() {
     for mbit_s in LINKS {
         let outcome = run(queue(mbit_s, 10), dcqcn(), 1, 1);
+        eprintln!("1 QP, {mbit_s} Mbit/s: {outcome:?}");
         assert!(outcome.used >= 75, "{mbit_s} Mbit/s: {outcome:?}");
     }
 }
