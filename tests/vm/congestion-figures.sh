@@ -81,7 +81,7 @@ roce() {
 	local server options=(-F -D "$TIME" --margin 1 -q "$1" -s 65536)
 	at_peer timeout 100 ib_write_bw -d frd -x "$PEER_GID4" "${options[@]}" >/tmp/server 2>&1 &
 	server=$!
-	await_peer_listener 18515
+	REVERSE=1 await_listener 18515
 	timeout 100 ib_write_bw -d frc -x "$GID4" "${options[@]}" 10.9.0.2 >/tmp/client 2>&1 || return
 	wait "$server"
 	# It counts messages without the first and the last second. The rates that it prints need a cycle counter.
@@ -93,19 +93,11 @@ tcp() {
 	local server
 	at_peer iperf3 -s -1 -p 5300 >/tmp/server 2>&1 &
 	server=$!
-	await_peer_listener 5300
+	REVERSE=1 await_listener 5300
 	iperf3 -c 10.9.0.2 -p 5300 -t "$TIME" -P "$1" -J >/tmp/client || return
 	wait "$server"
 	sed -n '/"sum_received"/,/}/ s/.*"bits_per_second":[^0-9]*\([0-9.]*\).*/\1/p' /tmp/client |
 		awk '{ print $1 / 1000000 }' >/tmp/goodput
-}
-
-await_peer_listener() { # PORT
-	local try
-	for try in {1..200}; do
-		[ -z "$(at_peer ss -Hltn "sport = :$1")" ] || return 0
-		sleep 0.05
-	done
 }
 
 # all NAME COMMAND: with each number of flows.

@@ -62,7 +62,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         packet: &Packet<'_>,
         host: &mut impl ResponseContext,
     ) -> Result<Taken, DropReason> {
-        if !matches!(self.state, RequesterState::Ready | RequesterState::Draining) {
+        if !self.takes_responses() {
             return Err(DropReason::WrongQpState);
         }
         let psn = packet.psn();
@@ -84,12 +84,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         outcome
     }
 
+    /// Returns whether packets can be in flight in this state.
+    #[inline]
+    const fn takes_responses(&self) -> bool {
+        matches!(self.state, RequesterState::Ready | RequesterState::Draining)
+    }
+
     /// Returns whether `packet` is a response, and an earlier one is missing. A caller that expects the missing one may
     /// pass `packet` later, in its order; see [`ReorderBuffer`](super::reorder::ReorderBuffer).
     #[inline]
     #[must_use]
     pub fn is_early(&self, packet: &Packet<'_>) -> bool {
-        matches!(self.state, RequesterState::Ready | RequesterState::Draining)
+        self.takes_responses()
             && self.window.contains(packet.psn())
             && self.awaits_response_before(packet.psn())
     }
@@ -103,7 +109,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Retransmits the packets from the oldest unacknowledged one, unless that happened since the last progress. The
     /// caller has kept a later response for too long.
     pub fn report_gap(&mut self) {
-        if matches!(self.state, RequesterState::Ready | RequesterState::Draining) {
+        if self.takes_responses() {
             // The error is for a packet that is dropped.
             let _ = self.on_gap();
             self.fail_if_oldest_aborted();

@@ -50,6 +50,11 @@ struct Cost {
     kept: u64,
 }
 
+/// Returns whether a frame carries data and has this PSN.
+fn is_data(sent: &Sent, psn: u32) -> bool {
+    sent.psn == psn && sent.payload != 0
+}
+
 /// Returns a setup whose network delays some frames.
 fn setup(reorder_wait: Option<Duration>, reordering: usize) -> Setup {
     Setup {
@@ -98,6 +103,19 @@ impl Transfer {
         }
     }
 
+    /// Lets the network lose the first data frame with this PSN.
+    fn lose(&mut self, psn: u32) {
+        let mut is_lost = false;
+        self.pair.net.fault_hook =
+            Some(Box::new(move |sent| match is_data(sent, psn) && !is_lost {
+                true => {
+                    is_lost = true;
+                    Fate::Drop
+                }
+                false => Fate::Pass,
+            }));
+    }
+
     /// Runs it to its end, and checks the bytes.
     fn run(&mut self, read: bool) -> Cost {
         let start = self.pair.now;
@@ -143,18 +161,13 @@ fn a_path_that_changes_the_order_costs_no_retransmission() {
 /// is sent again.
 fn with_loss(read: bool, wait: Option<Duration>, psn: u32) -> (Cost, Duration) {
     let mut transfer = Transfer::new(setup(wait, 0), read);
-    let is_it = move |sent: &Sent| sent.psn == psn && sent.payload != 0;
-    let mut is_lost = false;
-    transfer.pair.net.fault_hook = Some(Box::new(move |sent| match is_it(sent) && !is_lost {
-        true => {
-            is_lost = true;
-            Fate::Drop
-        }
-        false => Fate::Pass,
-    }));
+    transfer.lose(psn);
     let cost = transfer.run(read);
     let log = transfer.pair.net.log.expect("a recorded network");
-    let mut sent = log.iter().filter(|sent| is_it(sent)).map(|sent| sent.at);
+    let mut sent = log
+        .iter()
+        .filter(|sent| is_data(sent, psn))
+        .map(|sent| sent.at);
     let first = sent.next().expect("the frame that is lost");
     let again = sent.next().expect("a retransmission");
     (cost, again.saturating_since(first))
@@ -183,16 +196,7 @@ fn a_full_buffer_reports_the_loss_at_once() {
         setup.mtu = Mtu::Mtu256;
         setup.flow.packets = 2 * MAX_EARLY_PACKETS;
         let mut transfer = Transfer::new(setup, read);
-        let mut is_lost = false;
-        transfer.pair.net.fault_hook = Some(Box::new(move |sent| {
-            match sent.psn == 0x20 && sent.payload != 0 && !is_lost {
-                true => {
-                    is_lost = true;
-                    Fate::Drop
-                }
-                false => Fate::Pass,
-            }
-        }));
+        transfer.lose(0x20);
         let cost = transfer.run(read);
         assert!(cost.kept >= u64::from(MAX_EARLY_PACKETS), "{cost:?}");
         assert_eq!((cost.retries, cost.timeouts), (1, 0), "{cost:?}");
