@@ -17,8 +17,9 @@
 # With --long, the numbered scripts run on the debug kernels, too, with all their settings; but of
 # user-mode Linux there are no two machines.
 #
-# As many steps run at once as there are processors. Logs stay in build/check. The last line
-# is `N passed, N failed, N skipped`, and the exit code is 0 only if nothing failed.
+# As many steps run at once as there are processors, and twice as many where all are on user-mode kernels, which wait
+# half of the time. Logs stay in build/check. The last line is `N passed, N failed, N skipped`, and the exit code is 0
+# only if nothing failed.
 #
 # RESUME=1 continues where earlier calls ended or were stopped, in any clone: a step that has passed with the same
 # sources (see sources.sh), as recorded in the cache, is not run again and counts in the sum.
@@ -223,17 +224,16 @@ prepare_own() { # STEPS
 
 own_module() { echo "$LOGS/ferroce-$1.ko"; } # KERNEL
 
-# run_steps STEPS: as many at once as there are processors, together with what already runs. Those that are
-# to be alone are put off.
+# run_steps STEPS AT_ONCE: so many at once, together with what already runs. Those that are to be alone are put off.
 run_steps() {
-	local name with command
+	local name with command at_once=$2
 	while read -r name with command <&3; do
 		[ -n "$name" ] || continue
 		if [ "$with" = alone ]; then
 			alone_steps+=("$name" "$command")
 			continue
 		fi
-		while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+		while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do wait -n || true; done
 		run_step "$name" "$command" &
 	done 3<<<"$1"
 }
@@ -251,13 +251,16 @@ alone_steps=()
 own=$(grep -E "$OWN_KERNEL" <<<"$chosen" || true)
 prepare_own "$own" &
 built=$!
-run_steps "$(grep -vE "$OWN_KERNEL" <<<"$chosen" || true)"
+run_steps "$(grep -vE "$OWN_KERNEL" <<<"$chosen" || true)" "$(nproc)"
 wait "$built" || true
 for kernel in debug kcsan umdebug; do
 	module=$(own_module "$kernel")
 	[ ! -e "$module" ] || export "FERROCE_KO_$kernel=$module"
 done
-run_steps "$own"
+# The longest have high numbers, so they do not run on when all others have ended.
+user_mode=$(grep ' KERNEL=umdebug ' <<<"$own" | tac || true)
+run_steps "$user_mode" $((2 * $(nproc)))
+run_steps "$(grep -v ' KERNEL=umdebug ' <<<"$own" || true)" "$(nproc)"
 wait
 set -- "${alone_steps[@]}"
 while [ $# -gt 0 ]; do

@@ -8,7 +8,7 @@
 #
 # PERFTEST_ROUNDS is the number of messages (200). perftest-matrix.sh covers a sample between namespaces.
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 # long: TOPOLOGY=netns
 
 . "$VM_LIB"

@@ -5,7 +5,7 @@
 #
 #	v0 [DEV] --netem-- v1 [PEER_DEV]     v1 is in namespace b
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
 

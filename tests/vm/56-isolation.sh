@@ -9,7 +9,7 @@
 #	m0 [Z] in c                              a macvlan over v0 in namespace c
 #	c0 [X] in c ------ d0 [Y] in d           exclusive mode: 10.0.8.1 and 10.0.8.2
 #
-# vm: TOPOLOGY=netns
+# vm: TOPOLOGY=netns KERNEL=umdebug
 
 . "$VM_LIB"
 

@@ -5,7 +5,7 @@
 #	v0 [DEV] ------ v1                    in the first namespace
 #	c0 [X] in c ------ d0 [Y] in d        10.0.8.1 and 10.0.8.2
 #
-# vm: TOPOLOGY=single
+# vm: TOPOLOGY=single KERNEL=umdebug
 
 . "$VM_LIB"
 modprobe -a rdma_ucm

@@ -175,6 +175,15 @@ without_mac() {
 	check "The device is removed with the interface: $name" within 30 not has_device T
 }
 
+# has_received COUNT: whether the device has received this many packets since it was added.
+has_received() { [ "$(counter "$DEV" rcvd_pkts)" -ge "$1" ]; }
+
+# under_traffic COMMAND...: waits for a hundred packets, and runs the command. Under load, a program takes seconds to
+# begin.
+under_traffic() {
+	within 30 has_received $(($(counter "$DEV" rcvd_pkts) + 100)) && "$@"
+}
+
 # flaps: an address disappears for a second, under traffic, and its GID returns, perhaps at another index.
 flaps() {
 	local round
@@ -187,10 +196,10 @@ flaps() {
 }
 
 under_flaps() {
-	flaps &
+	under_traffic flaps &
 	local flapper=$!
 	perftest ib_write_bw -D 8 -s 8192 -u 18
-	wait "$flapper"
+	check "The address disappeared under traffic" wait "$flapper"
 	GID4=$(gid_index "$DEV" "$ADDR")
 	check "The address is a GID again" has_gid "$DEV" "$ADDR"
 	pingpong rc 4 -n 50
@@ -279,7 +288,7 @@ firewalls() {
 	perftest ib_write_bw -s 65536 -n 100
 	REVERSE=1 pingpong rc 4 -n 50
 	note "the table of connections fills up in mid-connection"
-	{ sleep 3; fills; } &
+	under_traffic fills &
 	local filler=$!
 	perftest ib_write_bw -D 6 -s 8192
 	check "The table of connections was full" wait "$filler"
