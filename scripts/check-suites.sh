@@ -29,10 +29,12 @@ suite() {
 		built=$("$SRC/scripts/registries.sh")
 		options=(--volume "$built:/opt/registries:ro" --env REGISTRIES=/opt/registries)
 		;;
+	qemu) root=$(TOOLCHAIN=qemu "$SRC/scripts/toolchain.sh") ;;
 	*) root=$("$SRC/scripts/toolchain.sh" suites) ;;
 	esac
 	mkdir "$WORK/$1"
-	cp "$SRC/tests/sandbox/"{lib,pair}.sh "$SRC/tests/vm/mpi.py" "$SRC/tests/sandbox/suites/$1.sh" "$WORK/$1/"
+	cp "$SRC/tests/sandbox/"{lib.sh,pair.sh,migrate.py} "$SRC/tests/vm/mpi.py" "$SRC/tests/sandbox/suites/$1.sh" \
+		"$WORK/$1/"
 	chmod -R a+rwX "$WORK/$1"
 	container "$TREE" "$WORK/$1" --env WHOLE="$WHOLE" "${options[@]}" "$root" bash "$1.sh"
 }
