@@ -165,6 +165,7 @@ void ferroce_helper_local_bh_enable(void);
 unsigned long ferroce_helper_spin_lock_irqsave(spinlock_t *lock);
 bool ferroce_helper_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags);
 void ferroce_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
+u64 ferroce_helper_task_wakeup(void);
 
 /* skb.c */
 void ferroce_helper_consume_skb(struct sk_buff *skb);

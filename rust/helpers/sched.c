@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/bits.h>
 #include <linux/bottom_half.h>
 #include <linux/cpumask.h>
+#include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
 
@@ -17,6 +19,17 @@ bool ferroce_helper_cpu_active(unsigned int cpu)
 void ferroce_helper_cond_resched(void)
 {
 	cond_resched();
+}
+
+/*
+ * Returns a number that changes whenever the current task has slept, and differs between tasks. Zero where softirqs
+ * cannot run when they are enabled: with interrupts, softirqs or preemption disabled.
+ */
+u64 ferroce_helper_task_wakeup(void)
+{
+	if (!preemptible())
+		return 0;
+	return ((u64)current->pid << 40) + (current->nvcsw & GENMASK_ULL(39, 0));
 }
 
 void ferroce_helper_local_bh_disable(void)

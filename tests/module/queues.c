@@ -34,6 +34,26 @@ static int in_any_context(struct bench *bench)
 	return 0;
 }
 
+/*
+ * What a task posts after it has slept is sent before the post returns. Not if the work item of the last post, which
+ * told of its completion, has not ended on another CPU.
+ */
+static int sent_at_once(struct bench *bench)
+{
+	int i, prompt = 0;
+
+	for (i = 0; i < 20; i++) {
+		fresh(bench);
+		must(receive(&bench->b, i, 64));
+		msleep(1);
+		must(request(&bench->a, IB_WR_SEND, 64, 0));
+		prompt += !memcmp(bench->b.bytes, bench->a.bytes, 64);
+		must(completes(&bench->a, IB_WC_SUCCESS, NULL) ?: completes(&bench->b, IB_WC_SUCCESS, NULL));
+	}
+	must(prompt >= 15 ? 0 : -ETIME);
+	return 0;
+}
+
 /* Sends SGEs in reverse order to as many SGEs at the other end. */
 static int most_pieces(struct bench *bench)
 {
@@ -125,6 +145,7 @@ static int resized_while_in_use(struct bench *bench)
 
 const struct test queue_tests[] = {
 	{ "queues are posted to and polled with interrupts disabled", IB_QPT_RC, in_any_context },
+	{ "a task that has slept sends at once", IB_QPT_RC, sent_at_once },
 	{ "a request and a receive may have the maximum number of SGEs", IB_QPT_RC, most_pieces },
 	{ "a shared queue is resized while it is in use", IB_QPT_RC, resized_while_in_use, 4 },
 	{}

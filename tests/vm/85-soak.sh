@@ -43,7 +43,7 @@ count() { echo "${2-1}" >>"/tmp/soak.$1"; }
 counted() { cat "/tmp/soak.$1" 2>/dev/null | awk '{ sum += $1 } END { print sum + 0 }'; }
 
 # goes_on [EVENT...]: true if time is left, or if one of the events has not happened since `soaked` began. A slow
-# machine gets up to eight times as long, multiplied by its known slowness.
+# machine gets up to twenty times as long, multiplied by its known slowness.
 goes_on() {
 	local what
 	[ "$SECONDS" -ge "$end" ] || return 0
@@ -177,7 +177,7 @@ soaked() {
 	half=$((half + 1))
 	local -A had
 	for what in finished kills_rping kills_perftest flaps; do had[$what]=$(counted "$what"); done
-	end=$((SECONDS + $1)) late=$((SECONDS + 8 * SLOWNESS * $1))
+	end=$((SECONDS + $1)) late=$((SECONDS + 20 * SLOWNESS * $1))
 	rm -f /tmp/over
 	weather & pids=($!)
 	programs & pids+=($!)

@@ -8,8 +8,9 @@
 //! switch.
 //!
 //! BH work items run an engine where its work exceeds the budget, where timers expire (many may expire
-//! together), and where a ULP posts (it may have interrupts off, and an engine must not run then). A receive
-//! engine that stays busy for many runs yields the CPU to threads in between.
+//! together), and where a ULP posts (it may have interrupts off, and an engine must not run then); that item runs
+//! within the post if the task has just woken up. A receive engine that stays busy for many runs yields the CPU to
+//! threads in between.
 //!
 //! [`Transport`] defines the services; `work` holds the work items and the timer.
 
@@ -78,6 +79,7 @@ use rdma::{
             Pending, //
         },
         quiesce::LiveRef,
+        softirq::OncePerWakeup,
         timer::{
             now,
             Timer, //
@@ -143,6 +145,8 @@ pub(crate) struct Qp<T: Transport> {
     send_work: Work<Self, SEND_WORK>,
     #[pin]
     receive_work: Work<Self, RECEIVE_WORK>,
+    /// Decides whether the send work item of a ULP's post runs within the post.
+    posting: OncePerWakeup,
     /// Hint: the receive work item is probably queued to continue with responses.
     receive_deferred: Atomic<bool>,
     /// Queues `receive_work` once threads have run on this CPU.
@@ -185,6 +189,7 @@ impl<T: Transport> Qp<T> {
                 send_work <- new_work!("Qp::send_work"),
                 receive_work <- new_work!("Qp::receive_work"),
                 receive_deferred: Atomic::new(false),
+                posting: OncePerWakeup::default(),
                 receive_yield <- new_work!("Qp::receive_yield"),
                 send_fault <- new_work!("Qp::send_fault"),
                 receive_fault <- new_work!("Qp::receive_fault"),
@@ -312,9 +317,10 @@ impl<T: Transport> Qp<T> {
         Ok(())
     }
 
-    /// Schedules a run for sends that a ULP posted. For any context, also with interrupts off.
+    /// Runs the send engine in a softirq, for sends that a ULP posted: at once if the task has slept since it posted
+    /// last. For any context, also with interrupts off.
     pub(crate) fn sends_posted(self: ArcBorrow<'_, Self>) {
-        self.defer_sender();
+        self.posting.softirq(|| self.defer_sender());
     }
 
     /// Schedules a run for receives that a ULP posted, in the error state. Otherwise receives wait for

@@ -2,7 +2,8 @@
 
 //! Ownership, deferred execution and lifetime: what complements `kernel::sync` and `kernel::workqueue`.
 //!
-//! - [`exclusive`]: one owner at a time, without waiting; [`timer`], [`work`], [`workqueue`]: run code later.
+//! - [`exclusive`]: one owner at a time, without waiting; [`timer`], [`work`], [`workqueue`], [`softirq`]:
+//!   run code later.
 //! - [`rcu_table`], [`rcu_revocable`], [`rw_revocable`]: objects that readers find while they are being
 //!   removed.
 //! - [`quiesce`]: wait for readers and objects; [`percpu_counter`]: statistics; `lockdep`: annotations for
@@ -17,6 +18,7 @@ pub mod quiesce;
 pub mod rcu_revocable;
 pub mod rcu_table;
 pub mod rw_revocable;
+pub mod softirq;
 pub mod timer;
 pub mod work;
 pub mod workqueue;

@@ -9,9 +9,11 @@
 //! Readers and writers run in task context or softirq, with interrupts enabled; never in hard interrupts.
 
 use crate::{
-    bindings,
     compat::readers::Readers,
-    sync::lockdep::LockdepMap, //
+    sync::{
+        lockdep::LockdepMap,
+        softirq::BhDisabled, //
+    }, //
 };
 use core::{
     cell::UnsafeCell,
@@ -25,30 +27,7 @@ use kernel::{
         SpinLock,
         SpinLockGuard, //
     },
-    types::NotThreadSafe, //
 };
-
-/// The task runs no softirqs, stays on this CPU, and without PREEMPT_RT is not preempted.
-struct BhDisabled(NotThreadSafe);
-
-impl BhDisabled {
-    #[inline]
-    fn new() -> Self {
-        // SAFETY: Callers are in task context or softirq with interrupts enabled, as the head of this file
-        // requires. `drop` enables softirqs again, on the same CPU, because the value is not `Send`.
-        unsafe { bindings::ferroce_helper_local_bh_disable() };
-        Self(NotThreadSafe)
-    }
-}
-
-impl Drop for BhDisabled {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: `new` disabled softirqs on this CPU, and the value is not `Send`, so this is the matching
-        // call.
-        unsafe { bindings::ferroce_helper_local_bh_enable() };
-    }
-}
 
 /// A revocable value. [`RwRevocable::try_access`] reads it, [`RwRevocable::lock`] changes it.
 ///
