@@ -21,17 +21,6 @@ void ferroce_helper_cond_resched(void)
 	cond_resched();
 }
 
-/*
- * Returns a number that changes whenever the current task has slept, and differs between tasks. Zero where softirqs
- * cannot run when they are enabled: with interrupts, softirqs or preemption disabled.
- */
-u64 ferroce_helper_task_wakeup(void)
-{
-	if (!preemptible())
-		return 0;
-	return ((u64)current->pid << 40) + (current->nvcsw & GENMASK_ULL(39, 0));
-}
-
 void ferroce_helper_local_bh_disable(void)
 {
 	local_bh_disable();
@@ -58,4 +47,15 @@ bool ferroce_helper_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags)
 void ferroce_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags)
 {
 	spin_unlock_irqrestore(lock, flags);
+}
+
+/*
+ * Returns a number that changes whenever the current task has slept, and differs between tasks. Zero where softirqs
+ * cannot run when they are enabled: with interrupts, softirqs or preemption disabled.
+ */
+u64 ferroce_helper_task_wakeup(void)
+{
+	if (!preemptible())
+		return 0;
+	return ((u64)current->pid << 40) + (current->nvcsw & GENMASK_ULL(39, 0));
 }
