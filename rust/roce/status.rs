@@ -194,6 +194,8 @@ drop_reasons! {
     NoMulticastMember = "rx_no_multicast_member",
     /// The inbox of the QP is full.
     QueueFull = "rx_queue_full",
+    /// An earlier request of an RC QP waits for memory, and the peer was told to send this one again later.
+    NotReady = "rx_not_ready",
     /// Memory allocation failed.
     NoMemory = "rx_no_memory",
     /// No receive was posted for an unreliable message.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# On-demand paging as an application sees it, while pages are taken away in every way; see odp.py, odp_races.py and
-# odp_advice.py. SEED seeds the random choices.
+# On-demand paging as an application sees it, while pages are taken away in every way; see odp.py, odp_races.py,
+# odp_waits.py and odp_advice.py. SEED seeds the random choices.
 #
 #	v0 [DEV] ------ v1      two QPs of one device talk to each other
 #
@@ -14,6 +14,6 @@ if modprobe zram 2>/dev/null && echo 256M >/sys/block/zram0/disksize; then
 	mkswap /dev/zram0 >/dev/null && swapon /dev/zram0
 fi
 cd "${VM_LIB%/*}" && exec python3 -c "
-import odp, odp_races, odp_advice, tap
+import odp, odp_races, odp_waits, odp_advice, tap
 print('# seed', odp.SEED)
-tap.run(odp.TESTS, odp_races.TESTS, odp_advice.TESTS)"
+tap.run(odp.TESTS, odp_races.TESTS, odp_waits.TESTS, odp_advice.TESTS)"

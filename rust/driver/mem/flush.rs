@@ -41,6 +41,7 @@ use roce::{
 const STEP_BYTES: u64 = 256 << 10;
 
 /// A flush that the peer of a QP requests.
+#[derive(Clone)]
 pub(crate) struct Flush {
     /// Protection domain of the QP.
     pub(crate) pd: Arc<Pd>,

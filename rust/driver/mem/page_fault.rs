@@ -2,13 +2,15 @@
 
 //! Page faults of on-demand memory (ODP), and flushes that are too long for softirq.
 //!
-//! An engine that finds memory absent records the access in its [`FaultWait`] and pauses. A work item faults
-//! the memory in, which sleeps, and then runs the engine again. While it waits, the engine does nothing that
-//! the peer could observe. The owner of the engine accesses its [`FaultWait`], so there is no lock.
+//! An engine that finds memory absent records the access in one of its [`FaultWaits`]: there is one for the packets
+//! that it sends, and one for those that it has received. A work item faults the memory in, which sleeps, and then runs
+//! the engine again. Meanwhile the engine goes on with everything that does not need this memory; "A wait holds back
+//! what needs it" in `Documentation/decisions.rst` has the table. The owner of the engine accesses its [`FaultWaits`],
+//! so there is no lock.
 //!
-//! One engine accesses memory for several purposes: a send engine reads the payload of requests and writes the
-//! payload of responses. After a fault it may continue with another access than the one that faulted. The result
-//! of a fault therefore applies only to the same access: same key, address and rights.
+//! After a fault an engine may continue with another access than the one that faulted, for example because it sends
+//! earlier packets again. The result of a fault therefore applies only to the same access: same key, address and
+//! rights.
 //!
 //! A fault request holds the key of the memory, not a reference: the work item looks up the key again. The
 //! region may therefore be deregistered meanwhile, and no reference is dropped in atomic context.
@@ -44,8 +46,9 @@ use roce::access::{
 /// it.
 const MAX_FAULT_TRIES: u32 = 256;
 
-/// A wait for this long is reported to the peer, which may otherwise soon give up.
-const SLOW_FAULT_NS: u64 = 30_000_000;
+/// A wait for this long is reported to the peer, which may otherwise soon give up. A fault that need not wait for a
+/// disk is over before: it costs the peer no RNR retry, and no time.
+const SLOW_FAULT_NS: u64 = 1_000_000;
 
 /// Limit of the memory that one fault brings in ahead of need, counted from the faulting address.
 pub(crate) const FAULT_AROUND_BYTES: u32 = 2 << 20;
@@ -132,6 +135,7 @@ impl FaultRequest {
 }
 
 /// Work that an engine waits for, and that a work item does.
+#[derive(Clone)]
 pub(crate) enum DeferredWork {
     /// Faults in this memory.
     FaultIn(FaultRequest),
@@ -184,41 +188,85 @@ impl<E> From<E> for AccessFailure<E> {
 /// The page fault or flush that an engine waits for.
 #[derive(Default)]
 pub(crate) struct FaultWait {
+    /// The work. `None`: nothing waits.
     work: Option<DeferredWork>,
-    /// Number of the current wait. A result with another number is stale.
+    /// A work item has begun the work.
+    begun: bool,
+    /// Number of the work begun last. A result with another number is stale.
     serial: u32,
-    waiting: bool,
     /// Faults of the current access so far.
     tries: u32,
     /// The last work and its result. Kept until an access succeeds.
     last_result: Option<(DeferredWork, Result)>,
-    /// Start of the wait, or time of the last report to the peer, in nanoseconds.
-    since_ns: u64,
-    /// Number of buffers with packets in the inbox, as last noted.
-    backlog_buffers: u32,
+    /// When the peer may be told to send again later, in nanoseconds.
+    nak_at_ns: u64,
+    /// How often the peer was told.
+    naks: u8,
+}
+
+/// Which memory an engine waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FaultSide {
+    /// That of a packet to send.
+    Tx,
+    /// That of a received packet.
+    Rx,
+}
+
+/// The page faults that an engine waits for. Neither holds back what needs only the other memory.
+#[derive(Default)]
+pub(crate) struct FaultWaits {
+    /// For the memory of a packet to send.
+    pub(crate) tx: FaultWait,
+    /// For the memory of a received packet.
+    pub(crate) rx: FaultWait,
+}
+
+impl FaultWaits {
+    /// Returns the wait of one side.
+    pub(crate) fn side(&mut self, side: FaultSide) -> &mut FaultWait {
+        match side {
+            FaultSide::Tx => &mut self.tx,
+            FaultSide::Rx => &mut self.rx,
+        }
+    }
+
+    /// Returns whether any memory is absent.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.tx.is_waiting() || self.rx.is_waiting()
+    }
+
+    /// Cancels both waits and discards their results.
+    pub(crate) fn reset(&mut self) {
+        self.tx.reset();
+        self.rx.reset();
+    }
 }
 
 impl FaultWait {
-    /// Returns whether the engine must pause until [`FaultWait::end`].
+    /// Returns whether the access must wait until [`FaultWait::end`].
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting
+        self.work.is_some()
     }
 
-    /// Returns whether the peer should be notified that the engine waits: at most once per [`SLOW_FAULT_NS`].
-    pub(crate) fn is_slow(&mut self) -> bool {
-        let now = now();
-        let slow = self.waiting && now.saturating_sub(self.since_ns) >= SLOW_FAULT_NS;
-        if slow {
-            self.since_ns = now;
-        }
-        slow
+    /// Returns whether there is work for a work item to begin.
+    #[inline]
+    pub(crate) fn needs_service(&self) -> bool {
+        self.work.is_some() && !self.begun
     }
 
-    /// Notes that `buffers` with packets are in the inbox of a waiting engine. Returns whether that is more
-    /// than noted before.
-    pub(crate) fn note_backlog(&mut self, buffers: u32) -> bool {
-        core::mem::replace(&mut self.backlog_buffers, buffers) < buffers
+    /// Returns when the peer may be told to send again later, in nanoseconds, and how often it was told before.
+    pub(crate) fn next_nak(&self) -> (u64, u8) {
+        (self.nak_at_ns, self.naks)
+    }
+
+    /// The peer was told at `now_ns` to send again after `delay_ns`. It is told again when it has done so: that takes
+    /// no less than half of the delay, as clocks differ.
+    pub(crate) fn on_nak(&mut self, now_ns: u64, delay_ns: u64) {
+        self.naks = self.naks.saturating_add(1);
+        self.nak_at_ns = now_ns.saturating_add(delay_ns / 2);
     }
 
     /// Returns whether the current access has not waited yet. Only then is it worthwhile to fault memory in
@@ -265,16 +313,33 @@ impl FaultWait {
             AccessFailure::Absent(request) => DeferredWork::FaultIn(request),
             AccessFailure::Unflushed(flush) => DeferredWork::Flush(flush),
         };
+        if self.is_for(&work) {
+            return Obstacle::Absent;
+        }
         if self.has_failed(&work) || self.tries >= MAX_FAULT_TRIES {
             return Obstacle::Refused(fault_error);
         }
         if self.tries == 0 {
-            self.since_ns = now();
+            (self.nak_at_ns, self.naks) = (now().saturating_add(SLOW_FAULT_NS), 0);
         }
         self.tries = self.tries.saturating_add(1);
-        self.waiting = true;
-        self.work = Some(work);
+        (self.work, self.begun) = (Some(work), false);
         Obstacle::Absent
+    }
+
+    /// Faults memory in ahead of an access that need not wait for it yet, if nothing else waits.
+    #[cold]
+    pub(crate) fn fault_ahead(&mut self, request: FaultRequest) {
+        if self.work.is_none() {
+            let _ = self.resolve_failure(AccessFailure::<()>::Absent(request), ());
+        }
+    }
+
+    /// Returns whether the engine waits for this work already.
+    fn is_for(&self, work: &DeferredWork) -> bool {
+        self.work
+            .as_ref()
+            .is_some_and(|waiting| waiting.is_same_access(work))
     }
 
     /// Returns whether the last fault was for this access and failed.
@@ -299,18 +364,18 @@ impl FaultWait {
         }
     }
 
-    /// Takes the work to do, and a number to pass to [`FaultWait::end`]. `None` if the work is in progress,
+    /// Returns the work to do, and a number to pass to [`FaultWait::end`]. `None` if the work is in progress,
     /// or the engine no longer waits.
     pub(crate) fn begin(&mut self) -> Option<(DeferredWork, u32)> {
-        let work = self.work.take()?;
-        self.serial = self.serial.wrapping_add(1);
+        let work = self.work.clone().filter(|_| !self.begun)?;
+        (self.serial, self.begun) = (self.serial.wrapping_add(1), true);
         Some((work, self.serial))
     }
 
     /// Ends the wait with the result of `work`, unless it is stale.
     pub(crate) fn end(&mut self, serial: u32, work: DeferredWork, result: Result) {
-        if self.serial == serial && self.work.is_none() {
-            (self.waiting, self.backlog_buffers) = (false, 0);
+        if self.serial == serial && self.begun {
+            (self.work, self.begun) = (None, false);
             self.last_result = Some((work, result));
         }
     }

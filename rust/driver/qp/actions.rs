@@ -32,8 +32,10 @@ pub(crate) struct Actions {
     pub(crate) drained: bool,
     /// No more receives are taken from the SRQ: the consumer gets Last WQE Reached.
     pub(crate) last_wqe: bool,
-    /// The engine waits for a page fault that a work item must service.
-    pub(crate) page_fault: bool,
+    /// A packet to send waits for a page fault that a work item must service.
+    pub(crate) tx_fault: bool,
+    /// A received packet waits for a page fault that a work item must service.
+    pub(crate) rx_fault: bool,
     /// The receive engine has been busy for so many runs that it should yield the CPU before the next one.
     pub(crate) wants_yield: bool,
     /// Time of the next run, in nanoseconds.
@@ -43,15 +45,14 @@ pub(crate) struct Actions {
 }
 
 impl Actions {
-    /// Returns whether a loopback pass left actions for the peer's own run. Ignores `flush`, which only the own run
-    /// sets (step 2), and `wants_yield`, which has an effect only if that run leaves work.
+    /// Returns whether a loopback pass left actions for the peer's own run. Ignores what only the own run sets
+    /// (`flush`, page faults), and `wants_yield`, which has an effect only if that run leaves work.
     pub(crate) fn has_any(&self) -> bool {
         self.failed.is_some()
             || self.entered_error
             || self.established
             || self.drained
             || self.last_wqe
-            || self.page_fault
             || self.wake_at_ns.is_some()
             || self.resume_below_bytes.is_some()
     }
@@ -63,7 +64,6 @@ impl Actions {
         self.established |= earlier.established;
         self.drained |= earlier.drained;
         self.last_wqe |= earlier.last_wqe;
-        self.page_fault |= earlier.page_fault;
         self.wants_yield |= earlier.wants_yield;
         if let Some(at_ns) = earlier.wake_at_ns {
             self.wake_at(at_ns);

@@ -6,7 +6,10 @@
 //! its [`Exclusive`].
 
 use crate::{
-    mem::page_fault::FaultWait,
+    mem::page_fault::{
+        FaultSide,
+        FaultWaits, //
+    },
     packet::path::Path,
     qp::{
         actions::Actions,
@@ -69,8 +72,8 @@ pub(crate) trait Engine: Send + Unpin + 'static {
     /// Goes to RESET: discards posted requests, packets and replies.
     fn reset(&mut self, inbox: &SkbQueue);
 
-    /// The page fault that the engine waits for. A waiting engine does not run, except in the error state.
-    fn fault_wait(&mut self) -> &mut FaultWait;
+    /// The page faults that the engine waits for. In the error state it waits for none.
+    fn waits(&mut self) -> &mut FaultWaits;
 
     /// The CQ of this direction.
     fn cq(&self) -> &Arc<Cq>;
@@ -90,9 +93,6 @@ pub(crate) trait Engine: Send + Unpin + 'static {
     fn take_deferred(&mut self) -> Actions {
         Actions::default()
     }
-
-    /// Called when packets arrive while the engine waits for a page fault: may ask the peer to retry later.
-    fn stall_peer(&mut self, _qp: &QpRun<'_>) {}
 }
 
 /// The engine that sends requests.
@@ -108,7 +108,7 @@ pub(crate) trait SendEngine: Engine {
     fn resume(&mut self);
 }
 
-/// Runs `engine`, unless it waits for a page fault. In the error state a QP does not wait.
+/// Runs `engine`. In the error state a QP does not wait for page faults.
 pub(crate) fn poll_engine(
     engine: &mut impl Engine,
     qp: &QpRun<'_>,
@@ -117,46 +117,40 @@ pub(crate) fn poll_engine(
 ) -> More {
     actions.merge(&engine.take_deferred());
     if qp.is_failed() {
-        engine.fault_wait().reset();
+        engine.waits().reset();
     }
-    let mut more = More::No;
-    if engine.fault_wait().is_waiting() {
-        // Only for new packets: the timer and freed buffers also poll the engine.
-        if engine.fault_wait().note_backlog(inbox.buffers()) {
-            engine.stall_peer(qp);
-        }
-    } else {
-        more = engine.run(qp, inbox, actions);
-        if let Some(at_ns) = qp.next_due() {
-            actions.wake_at(at_ns);
-        }
-        if engine.fault_wait().is_waiting() {
-            let _ = engine.fault_wait().note_backlog(inbox.buffers());
-            actions.page_fault = true;
-            more = More::No;
-        }
+    let more = engine.run(qp, inbox, actions);
+    if let Some(at_ns) = qp.next_due() {
+        actions.wake_at(at_ns);
     }
+    let waits = engine.waits();
+    actions.tx_fault |= waits.tx.needs_service();
+    actions.rx_fault |= waits.rx.needs_service();
     notify_consumer(engine.cq(), actions);
     actions.commit_failure(qp);
     more
 }
 
-/// Services the page fault that an engine waits for, then runs the engine with `run`. Called from a work
+/// Services the page fault of one `side` that an engine waits for, then runs the engine with `run`. Called from a work
 /// item; sleeps for as long as the fault takes.
-pub(crate) fn service_fault<E: Engine>(engine: &Exclusive<E>, qp: &QpShared, run: impl Fn()) {
+pub(crate) fn service_fault<E: Engine>(
+    (engine, side): (&Exclusive<E>, FaultSide),
+    qp: &QpShared,
+    run: impl Fn(),
+) {
     // `Qp::quiesce` does not wait for this work item, but for a run: see the order there, step 2.
     let run = || {
         let _guard = rcu::read_lock();
         run();
     };
-    let (deferred, pending) = engine.enter(|engine| engine.fault_wait().begin());
+    let (deferred, pending) = engine.enter(|engine| engine.waits().side(side).begin());
     if let Some((work, serial)) = deferred {
         // An event arrived meanwhile. Run the engine: if the QP failed, it must not wait for the fault.
         if pending == Pending::Work {
             run();
         }
         let result = work.service(qp.port().keys());
-        let _ = engine.enter(|engine| engine.fault_wait().end(serial, work, result));
+        let _ = engine.enter(|engine| engine.waits().side(side).end(serial, work, result));
     }
     run();
 }

@@ -23,10 +23,12 @@ pub(crate) use transport::{
 };
 
 use self::work::{
-    RECEIVE_FAULT_WORK,
+    RECEIVE_RX_FAULT_WORK,
+    RECEIVE_TX_FAULT_WORK,
     RECEIVE_WORK,
     RECEIVE_YIELD_WORK,
-    SEND_FAULT_WORK,
+    SEND_RX_FAULT_WORK,
+    SEND_TX_FAULT_WORK,
     SEND_WORK, //
 };
 use crate::{
@@ -152,12 +154,18 @@ pub(crate) struct Qp<T: Transport> {
     /// Queues `receive_work` once threads have run on this CPU.
     #[pin]
     receive_yield: Work<Self, RECEIVE_YIELD_WORK>,
-    /// Services page faults of the send engine.
+    /// Services page faults of requests.
     #[pin]
-    send_fault: Work<Self, SEND_FAULT_WORK>,
-    /// Services page faults of the receive engine.
+    send_tx_fault: Work<Self, SEND_TX_FAULT_WORK>,
+    /// Services page faults of received responses.
     #[pin]
-    receive_fault: Work<Self, RECEIVE_FAULT_WORK>,
+    send_rx_fault: Work<Self, SEND_RX_FAULT_WORK>,
+    /// Services page faults of responses.
+    #[pin]
+    receive_tx_fault: Work<Self, RECEIVE_TX_FAULT_WORK>,
+    /// Services page faults of received requests.
+    #[pin]
+    receive_rx_fault: Work<Self, RECEIVE_RX_FAULT_WORK>,
     /// Keeps the module loaded. Dropped last.
     _live_ref: LiveRef,
 }
@@ -191,8 +199,10 @@ impl<T: Transport> Qp<T> {
                 posting: OncePerWakeup::default(),
                 receive_deferred: Atomic::new(false),
                 receive_yield <- new_work!("Qp::receive_yield"),
-                send_fault <- new_work!("Qp::send_fault"),
-                receive_fault <- new_work!("Qp::receive_fault"),
+                send_tx_fault <- new_work!("Qp::send_tx_fault"),
+                send_rx_fault <- new_work!("Qp::send_rx_fault"),
+                receive_tx_fault <- new_work!("Qp::receive_tx_fault"),
+                receive_rx_fault <- new_work!("Qp::receive_rx_fault"),
                 _live_ref: live_ref,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -265,11 +275,11 @@ impl<T: Transport> Qp<T> {
         self.shared().reset();
         let _ = self.sender.enter(|engine| {
             engine.reset(&self.response_inbox);
-            engine.fault_wait().reset();
+            engine.waits().reset();
         });
         let _ = self.receiver.enter(|engine| {
             engine.reset(&self.request_inbox);
-            engine.fault_wait().reset();
+            engine.waits().reset();
         });
     }
 
@@ -294,8 +304,10 @@ impl<T: Transport> Qp<T> {
             cancel_work::<_, RECEIVE_YIELD_WORK>(self);
             cancel_work::<_, RECEIVE_WORK>(self);
         }
-        cancel_work_nowait::<_, SEND_FAULT_WORK>(self);
-        cancel_work_nowait::<_, RECEIVE_FAULT_WORK>(self);
+        cancel_work_nowait::<_, SEND_TX_FAULT_WORK>(self);
+        cancel_work_nowait::<_, SEND_RX_FAULT_WORK>(self);
+        cancel_work_nowait::<_, RECEIVE_TX_FAULT_WORK>(self);
+        cancel_work_nowait::<_, RECEIVE_RX_FAULT_WORK>(self);
     }
 
     // Events.
@@ -396,10 +408,13 @@ impl<T: Transport> Qp<T> {
         if let Pending::Work = pending {
             self.defer_sender();
         }
-        if actions.page_fault {
-            let page_faults = &self.shared().port().workqueues().page_faults;
-            // A work item that is queued already will do.
-            let _ = page_faults.enqueue::<Arc<Self>, SEND_FAULT_WORK>(self.into());
+        let page_faults = &self.shared().port().workqueues().page_faults;
+        // A work item that is queued already will do.
+        if actions.tx_fault {
+            let _ = page_faults.enqueue::<Arc<Self>, SEND_TX_FAULT_WORK>(self.into());
+        }
+        if actions.rx_fault {
+            let _ = page_faults.enqueue::<Arc<Self>, SEND_RX_FAULT_WORK>(self.into());
         }
         self.apply(actions);
     }
@@ -418,9 +433,12 @@ impl<T: Transport> Qp<T> {
                 false => self.defer_responses(),
             }
         }
-        if actions.page_fault {
-            let page_faults = &self.shared().port().workqueues().page_faults;
-            let _ = page_faults.enqueue::<Arc<Self>, RECEIVE_FAULT_WORK>(self.into());
+        let page_faults = &self.shared().port().workqueues().page_faults;
+        if actions.tx_fault {
+            let _ = page_faults.enqueue::<Arc<Self>, RECEIVE_TX_FAULT_WORK>(self.into());
+        }
+        if actions.rx_fault {
+            let _ = page_faults.enqueue::<Arc<Self>, RECEIVE_RX_FAULT_WORK>(self.into());
         }
         self.apply(actions);
     }

@@ -10,7 +10,7 @@ use crate::{
         flush::Flush,
         page_fault::{
             AccessFailure,
-            FaultWait, //
+            FaultWaits, //
         },
         payload::PayloadSource, //
     },
@@ -53,7 +53,7 @@ pub(crate) struct QpRecvContext<'a, 'g, B> {
     pub(crate) cq: &'a Cq,
     pub(crate) source: &'a B,
     pub(crate) actions: &'a mut Actions,
-    pub(crate) fault_wait: &'a mut FaultWait,
+    pub(crate) waits: &'a mut FaultWaits,
 }
 
 impl<B> QpRecvContext<'_, '_, B> {
@@ -89,7 +89,7 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
     fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
         let qp_memory = self.qp.recv_memory(self.queue.pd());
         let result = qp_memory.scatter(self.queue.current(), offset, self.source, payload);
-        self.fault_wait.resolve(result, WcStatus::LocProtErr)
+        self.waits.rx.resolve(result, WcStatus::LocProtErr)
     }
 
     fn check_remote(
@@ -99,9 +99,19 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
         self.check_impairments()?;
-        let fault_around = self.fault_wait.is_first_try();
-        let result = self.qp.memory().check(remote, length, access, fault_around);
-        self.fault_wait.resolve(result, AccessError::Fault)
+        let fault_around = match access == Access::REMOTE_READ {
+            true => self.waits.tx.is_first_try(),
+            false => self.waits.rx.is_first_try(),
+        };
+        let result = match self.qp.memory().check(remote, length, access, fault_around) {
+            // The READ is executed; only its data waits.
+            Err(AccessFailure::Absent(request)) if access == Access::REMOTE_READ => {
+                self.waits.tx.fault_ahead(request);
+                Ok(())
+            }
+            result => result,
+        };
+        self.waits.rx.resolve(result, AccessError::Fault)
     }
 
     fn place_remote(
@@ -116,7 +126,7 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
             .qp
             .memory()
             .write_remote(remote, self.source, payload, left);
-        self.fault_wait.resolve(result, AccessError::Fault)
+        self.waits.rx.resolve(result, AccessError::Fault)
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {
@@ -134,7 +144,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
         op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>> {
         let result = self.qp.memory().atomic(remote, op);
-        self.fault_wait.resolve(result, AccessError::Fault)
+        self.waits.rx.resolve(result, AccessError::Fault)
     }
 
     fn write_atomic(
@@ -143,7 +153,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
         let result = self.qp.memory().write_atomic(remote, self.source, payload);
-        self.fault_wait.resolve(result, AccessError::Fault)
+        self.waits.rx.resolve(result, AccessError::Fault)
     }
 
     fn flush(
@@ -160,13 +170,13 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
             scope,
             placement,
         };
-        let is_flushed = self.fault_wait.take_flushed(&flush);
+        let is_flushed = self.waits.rx.take_flushed(&flush);
         let result = match flush.step(qp_memory.keys.table(), 0) {
             Ok(Some(_)) if !is_flushed => Err(AccessFailure::Unflushed(flush)),
             Ok(_) => Ok(()),
             Err(error) => Err(error.into()),
         };
-        self.fault_wait.resolve(result, AccessError::Fault)
+        self.waits.rx.resolve(result, AccessError::Fault)
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {

@@ -13,6 +13,8 @@
 //!   execute new requests, `duplicates` handles repeated ones, `nak` holds the reasons to NAK,
 //!   `respond` plans responses and ACKs. [`replay`] keeps the state needed to respond again.
 //!
+//! `memory_wait` holds back packets whose memory is not present, for either of them.
+//!
 //! [`reorder`] keeps packets that arrive early, for either of them, where the path does not keep the order.
 //!
 //! Neither accesses memory or allocates. To place or check data they call a small trait that the
@@ -29,6 +31,7 @@ mod config;
 mod credits;
 mod duplicates;
 mod execute;
+mod memory_wait;
 mod nak;
 mod read_split;
 mod respond;

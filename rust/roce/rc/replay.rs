@@ -110,6 +110,12 @@ impl ReplayEntry {
         self.is_new
     }
 
+    /// Returns the PSN of the next packet to send.
+    #[inline]
+    pub(super) const fn next_psn(&self) -> Psn {
+        self.first.add(self.next)
+    }
+
     /// Returns whether packets remain to be sent.
     #[inline]
     pub(super) const fn is_pending(&self) -> bool {
@@ -319,7 +325,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Replay<A> {
         let packets = pending.fold(0_u32, |packets, entry| {
             packets.saturating_add(entry.end.saturating_sub(entry.next))
         });
-        Some((first.first.add(first.next), packets))
+        Some((first.next_psn(), packets))
     }
 
     /// Cancels all pending repeated responses.

@@ -15,6 +15,7 @@ pub use super::{
 
 use super::{
     config::Config,
+    memory_wait::MemoryWait,
     retry::{
         Expired,
         Retry, //
@@ -38,7 +39,6 @@ use crate::{
     },
     psn::Psn,
     segmentation::{
-        gso::MAX_COALESCED_PACKETS,
         mtu::Mtu,
         tx_desc::{
             RxPayload,
@@ -120,8 +120,8 @@ pub struct Retired {
 /// - *commands* change the state with the QP ([`configure`](Self::configure),
 ///   [`start`](Self::start), [`drain`](Self::drain), [`resume`](Self::resume),
 ///   [`fail`](Self::fail), [`reset`](Self::reset)), post requests ([`post`](Self::post),
-///   [`reject`](Self::reject)), abort one ([`abort`](Self::abort)), or undo the last packets
-///   ([`unsend`](Self::unsend));
+///   [`reject`](Self::reject)), abort one ([`abort`](Self::abort)), or report whether memory is present
+///   ([`await_memory`](Self::await_memory), [`memory_present`](Self::memory_present));
 /// - *`handle_*`* process an event: a response or a timeout;
 /// - [`burst`](Self::burst) and *`poll_*`* return the resulting work: packets to send, completions
 ///   to report, the time of the next [`handle_timeout`](Self::handle_timeout);
@@ -147,6 +147,7 @@ pub struct Requester<S> {
     pub(super) rtt: RttEstimator,
     pub(super) config: Config,
     pub(super) ack_requests: AckRequests,
+    pub(super) memory_wait: MemoryWait,
     pub(super) stats: RequesterStats,
     error: Option<WcStatus>,
 }
@@ -201,6 +202,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             rtt: RttEstimator::UNKNOWN,
             config: Config::NONE,
             ack_requests: AckRequests::new(Psn::new(0)),
+            memory_wait: MemoryWait::default(),
             stats: RequesterStats::default(),
             error: None,
         }
@@ -265,6 +267,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.retry.clear();
         self.congestion = Controller::NONE;
         self.clear_ack_requests();
+        self.memory_wait.end();
         self.error = None;
     }
 
@@ -358,15 +361,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Undoes the last `packets` planned packets: they were not sent because their memory is not
-    /// present. They are planned next.
-    pub fn unsend(&mut self, packets: u32) {
-        for _ in 0..packets.min(MAX_COALESCED_PACKETS) {
-            self.window.unsend();
-        }
-        self.on_unsent(self.window.psn());
-    }
-
     /// Executes the next request with `execute` if it is a local operation and may be executed now.
     /// Returns whether it was.
     ///
@@ -403,6 +397,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     // Time and completions.
+
+    /// Restarts a running ACK timer: a response has arrived, and waits for memory.
+    pub fn defer_ack_timeout(&mut self, now: Instant) {
+        self.retry.restart_ack_timer(now);
+    }
 
     /// Handles a deadline that has passed at `now`. Returns whether there is work, see
     /// [`has_work`](Self::has_work). Has no effect before the time of

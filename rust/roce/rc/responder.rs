@@ -6,9 +6,12 @@
 
 pub use super::respond::ResponseBurst;
 
-use super::replay::{
-    Replay,
-    ReplayEntry, //
+use super::{
+    memory_wait::MemoryWait,
+    replay::{
+        Replay,
+        ReplayEntry, //
+    }, //
 };
 use crate::{
     access::{
@@ -159,8 +162,9 @@ pub struct ResponderStats {
 ///
 /// - *commands* change the state with the QP ([`configure`](Self::configure), [`init`](Self::init),
 ///   [`start`](Self::start), [`fail`](Self::fail), [`reset`](Self::reset)), or report that the
-///   memory of a READ cannot be read ([`abort_read`](Self::abort_read)) or is not present
-///   ([`unsend`](Self::unsend), [`fault_rnr_nak`](Self::fault_rnr_nak));
+///   memory of a READ cannot be read ([`abort_read`](Self::abort_read)), is not present
+///   ([`await_memory`](Self::await_memory), [`fault_rnr_nak`](Self::fault_rnr_nak)) or is present again
+///   ([`memory_present`](Self::memory_present));
 /// - [`handle_request`](Self::handle_request) handles a packet;
 /// - [`burst`](Self::burst), [`take_event`](Self::take_event) and
 ///   [`flush_receive`](Self::flush_receive) return the resulting work;
@@ -185,6 +189,9 @@ pub struct Responder<A> {
     pub(super) held_receive: Option<RecvWr>,
     pub(super) replay: Replay<A>,
     pub(super) pending_ack: PendingAck,
+    pub(super) memory_wait: MemoryWait,
+    /// The READ that waits for memory follows requests whose ACK must not wait with it.
+    pub(super) owes_early_ack: bool,
     pub(super) recovery: Recovery,
     /// PSN after the response packet planned last.
     pub(super) response_end: Psn,
@@ -291,6 +298,8 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             held_receive: None,
             replay: Replay::new(storage),
             pending_ack: PendingAck::None,
+            memory_wait: MemoryWait::default(),
+            owes_early_ack: false,
             recovery: Recovery::default(),
             response_end: Psn::new(0),
             stats: ResponderStats::default(),
@@ -384,12 +393,6 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.nak_fatal(at, NakCode::RemoteAccess, Fatal::AccessError);
     }
 
-    /// Undoes the last `packets` packets of the response planned last: they were not sent because
-    /// their memory is not present. They are planned next.
-    pub fn unsend(&mut self, packets: u32) {
-        self.replay.unsend(self.response_end.sub(packets));
-    }
-
     /// Sends an ACK with the next [`burst`](Self::burst), even if the peer did not request one.
     pub fn force_ack(&mut self) {
         if self.pending_ack == PendingAck::None && self.state == ResponderState::Ready {
@@ -438,7 +441,11 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     #[inline]
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.pending_ack != PendingAck::None || self.replay.pending().is_some()
+        match self.replay.pending() {
+            Some(entry) if self.memory_wait.holds(entry.next_psn()) => self.owes_early_ack,
+            Some(_) => true,
+            None => self.pending_ack != PendingAck::None,
+        }
     }
 
     /// Returns whether there is a read response to send, or another response besides an ACK or NAK.
@@ -476,6 +483,13 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.expected
     }
 
+    /// Returns the counters.
+    #[inline]
+    #[must_use]
+    pub const fn stats(&self) -> &ResponderStats {
+        &self.stats
+    }
+
     /// Returns the counters and resets them.
     pub fn take_stats(&mut self) -> ResponderStats {
         core::mem::take(&mut self.stats)
@@ -484,6 +498,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     fn clear_responses(&mut self) {
         self.replay.clear();
         self.pending_ack = PendingAck::None;
+        self.memory_present();
         self.recovery = Recovery::default();
     }
 }

@@ -158,6 +158,28 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
+    /// Undoes the last `packets` planned packets, which were not sent. They are planned next.
+    pub fn unsend(&mut self, packets: u32) {
+        for _ in 0..packets.min(self.window.flight().packets) {
+            self.window.unsend();
+        }
+        self.on_unsent(self.window.psn());
+    }
+
+    /// As [`unsend`](Self::unsend): the memory of the packets is not present. They wait until
+    /// [`memory_present`](Self::memory_present). Earlier packets are still sent again, and ACKs and timers are
+    /// handled.
+    pub fn await_memory(&mut self, packets: u32) {
+        self.unsend(packets);
+        self.memory_wait.stop_at(self.window.psn());
+    }
+
+    /// No packet waits for memory any more.
+    #[inline]
+    pub fn memory_present(&mut self) {
+        self.memory_wait.end();
+    }
+
     /// Returns whether a request waits to be sent, or an ACK probe is needed.
     /// [`burst`](Self::burst) may have to wait all the same. Cheaper than [`can_send`](Self::can_send).
     #[inline]
@@ -207,6 +229,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         if slot.is_local() || !self.may_send(sent) || self.is_unsupported(slot, sent) {
             return None;
         }
+        let max_packets = self.memory_wait.room(self.window.psn(), max_packets);
         let (mtu, index) = (self.window.mtu(), sent.unwrap_or(0));
         let packets = mtu.packets(slot.wr.length);
         if sent.is_none() && !self.window.has_psns(packets) {
@@ -306,10 +329,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         sent.is_none() && slot.awaits_response() && self.config.max_rd_atomic == 0
     }
 
-    /// Returns whether this state permits sending the current request. `sent`: its packets already
-    /// sent, if it was begun.
+    /// Returns whether this state permits sending the current request, and its memory is present. `sent`: its packets
+    /// already sent, if it was begun.
     fn may_send(&self, sent: Option<u32>) -> bool {
         match self.state {
+            _ if self.memory_wait.holds(self.window.psn()) => false,
             RequesterState::Ready => true,
             RequesterState::Draining => sent.is_some(),
             RequesterState::Reset | RequesterState::Idle | RequesterState::Error => false,

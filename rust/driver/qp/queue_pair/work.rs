@@ -11,6 +11,7 @@ use crate::qp::queue_pair::{
     Transport, //
 };
 use crate::{
+    mem::page_fault::FaultSide,
     packet::path::Path,
     qp::engine::{
         service_fault,
@@ -44,21 +45,29 @@ pub(super) const SEND_WORK: u64 = 0;
 /// Id of the work item that runs the receive engine.
 pub(super) const RECEIVE_WORK: u64 = 1;
 
-/// Id of the work item that services page faults of the send engine.
-pub(super) const SEND_FAULT_WORK: u64 = 2;
-
-/// Id of the work item that services page faults of the receive engine.
-pub(super) const RECEIVE_FAULT_WORK: u64 = 3;
-
 /// Id of the work item of a thread that queues [`RECEIVE_WORK`].
-pub(super) const RECEIVE_YIELD_WORK: u64 = 4;
+pub(super) const RECEIVE_YIELD_WORK: u64 = 2;
+
+/// Id of the work item that services page faults of requests.
+pub(super) const SEND_TX_FAULT_WORK: u64 = 3;
+
+/// Id of the work item that services page faults of received responses.
+pub(super) const SEND_RX_FAULT_WORK: u64 = 4;
+
+/// Id of the work item that services page faults of responses.
+pub(super) const RECEIVE_TX_FAULT_WORK: u64 = 5;
+
+/// Id of the work item that services page faults of received requests.
+pub(super) const RECEIVE_RX_FAULT_WORK: u64 = 6;
 
 impl_has_work! {
     impl{T: Transport} HasWork<Self, SEND_WORK> for Qp<T> { self.send_work }
     impl{T: Transport} HasWork<Self, RECEIVE_WORK> for Qp<T> { self.receive_work }
-    impl{T: Transport} HasWork<Self, SEND_FAULT_WORK> for Qp<T> { self.send_fault }
-    impl{T: Transport} HasWork<Self, RECEIVE_FAULT_WORK> for Qp<T> { self.receive_fault }
     impl{T: Transport} HasWork<Self, RECEIVE_YIELD_WORK> for Qp<T> { self.receive_yield }
+    impl{T: Transport} HasWork<Self, SEND_TX_FAULT_WORK> for Qp<T> { self.send_tx_fault }
+    impl{T: Transport} HasWork<Self, SEND_RX_FAULT_WORK> for Qp<T> { self.send_rx_fault }
+    impl{T: Transport} HasWork<Self, RECEIVE_TX_FAULT_WORK> for Qp<T> { self.receive_tx_fault }
+    impl{T: Transport} HasWork<Self, RECEIVE_RX_FAULT_WORK> for Qp<T> { self.receive_rx_fault }
 }
 
 impl<T: Transport> Qp<T> {
@@ -114,23 +123,47 @@ impl<T: Transport> WorkItem<RECEIVE_YIELD_WORK> for Qp<T> {
     }
 }
 
-impl<T: Transport> WorkItem<SEND_FAULT_WORK> for Qp<T> {
-    type Pointer = Arc<Self>;
+impl<T: Transport> Qp<T> {
+    fn service_sender(self: ArcBorrow<'_, Self>, side: FaultSide) {
+        service_fault((&self.sender, side), self.shared(), || self.run_sender());
+    }
 
-    fn run(this: Arc<Self>) {
-        service_fault(&this.sender, this.shared(), || {
-            this.as_arc_borrow().run_sender();
+    fn service_receiver(self: ArcBorrow<'_, Self>, side: FaultSide) {
+        service_fault((&self.receiver, side), self.shared(), || {
+            self.run_receiver();
         });
     }
 }
 
-impl<T: Transport> WorkItem<RECEIVE_FAULT_WORK> for Qp<T> {
+impl<T: Transport> WorkItem<SEND_TX_FAULT_WORK> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        service_fault(&this.receiver, this.shared(), || {
-            this.as_arc_borrow().run_receiver();
-        });
+        this.as_arc_borrow().service_sender(FaultSide::Tx);
+    }
+}
+
+impl<T: Transport> WorkItem<SEND_RX_FAULT_WORK> for Qp<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.as_arc_borrow().service_sender(FaultSide::Rx);
+    }
+}
+
+impl<T: Transport> WorkItem<RECEIVE_TX_FAULT_WORK> for Qp<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.as_arc_borrow().service_receiver(FaultSide::Tx);
+    }
+}
+
+impl<T: Transport> WorkItem<RECEIVE_RX_FAULT_WORK> for Qp<T> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.as_arc_borrow().service_receiver(FaultSide::Rx);
     }
 }
 

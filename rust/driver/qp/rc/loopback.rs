@@ -13,7 +13,7 @@
 use crate::{
     mem::page_fault::{
         AccessFailure,
-        FaultWait, //
+        FaultWaits, //
     },
     packet::path::trace_fields,
     qp::{
@@ -111,8 +111,9 @@ impl RcSendEngine {
                 self.peer_has_work = peer_has_work;
                 match (use_wire, peer_has_work) {
                     (true, _) => None,
-                    (false, true) => Some(More::Yes),
-                    (false, false) => Some(More::No),
+                    // The peer's responses wait with the one that waits for memory.
+                    (false, true) if !self.waits.rx.is_waiting() => Some(More::Yes),
+                    (false, _) => Some(More::No),
                 }
             }
             None => {
@@ -148,7 +149,7 @@ impl RcSendEngine {
             now,
             requester: &mut self.requester,
             queue: &self.queue,
-            fault_wait: &mut self.fault_wait,
+            waits: &mut self.waits,
         };
         let (outcome, pending) = peer
             .receiver
@@ -193,7 +194,7 @@ struct LoopbackPass<'a, 'g> {
     now: Instant,
     requester: &'a mut Requester<SendSlots>,
     queue: &'a SendQueue,
-    fault_wait: &'a mut FaultWait,
+    waits: &'a mut FaultWaits,
 }
 
 /// Result of delivering a request.
@@ -211,7 +212,7 @@ impl LoopbackPass<'_, '_> {
     fn run(&mut self, engine: &mut RcRecvEngine, addresses: &Addresses) -> Option<LoopbackOutcome> {
         let ready = engine.responder.state() == ResponderState::Ready
             && engine.is_peer(addresses, self.qp.number())
-            && !engine.fault_wait.is_waiting()
+            && !engine.waits.any()
             && !self.peer.is_failed();
         // Loopback responses would overtake those in flight in the network.
         let responded = core::mem::take(&mut engine.responded_on_wire);
@@ -220,20 +221,18 @@ impl LoopbackPass<'_, '_> {
         }
         let mut actions = Actions::default();
         let max_packets = self.sync_psn(engine);
-        let mut use_wire = self.deliver_requests(engine, max_packets, &mut actions);
+        let use_wire = self.deliver_requests(engine, max_packets, &mut actions);
         self.deliver_responses(engine, max_packets);
         engine.finish_run(&self.peer, &mut actions);
         engine.deferred.merge(&actions);
         if use_wire {
             self.requester.rewind();
         }
-        use_wire &= !self.fault_wait.is_waiting();
-        let is_waiting = engine.fault_wait.is_waiting();
-        engine.deferred.page_fault |= is_waiting;
+        let is_waiting = engine.waits.any();
         Some(LoopbackOutcome {
             use_wire,
             peer_has_work: !is_waiting && engine.responder.has_work(),
-            wake_peer: engine.deferred.has_any(),
+            wake_peer: is_waiting || engine.deferred.has_any(),
         })
     }
 
@@ -253,8 +252,8 @@ impl LoopbackPass<'_, '_> {
         }
     }
 
-    /// Delivers requests. Returns whether the last one must be sent again, because the peer has not processed
-    /// it.
+    /// Delivers requests. Returns whether the last one must be sent again, over the network, because the peer waits for
+    /// memory.
     fn deliver_requests(
         &mut self,
         engine: &mut RcRecvEngine,
@@ -263,7 +262,8 @@ impl LoopbackPass<'_, '_> {
     ) -> bool {
         let before = engine.responder.expected_psn();
         let mut count = LoopbackCount::default();
-        let mut stopped_at = None;
+        let mut failed = None;
+        let mut peer_faults = false;
         for desc in self
             .requester
             .burst(self.now, LOOPBACK_PASS_LIMIT)
@@ -274,11 +274,11 @@ impl LoopbackPass<'_, '_> {
                 Delivery::Processed if engine.responder.is_in_sync() => {}
                 Delivery::Processed => break,
                 Delivery::SourceFailed(failure) => {
-                    stopped_at = Some((desc.source, Some(failure)));
+                    failed = Some((desc.source, desc.packets, failure));
                     break;
                 }
                 Delivery::PeerFaulting => {
-                    stopped_at = Some((desc.source, None));
+                    peer_faults = true;
                     break;
                 }
             }
@@ -287,27 +287,26 @@ impl LoopbackPass<'_, '_> {
         if engine.responder.expected_psn() != before {
             engine.responder.force_ack();
         }
-        match stopped_at {
-            None => false,
-            Some((_, None)) => true,
-            Some((source, Some(failure))) => {
-                match (
-                    self.fault_wait
-                        .resolve(Err::<(), _>(failure), WcStatus::LocProtErr),
-                    source,
-                ) {
-                    (Err(Obstacle::Refused(status)), TxPayload::Slot(slot)) => {
-                        self.requester.abort(slot, status);
-                        false
-                    }
-                    _ => true,
+        if let Some((source, packets, failure)) = failed {
+            let resolved = self
+                .waits
+                .tx
+                .resolve(Err::<(), _>(failure), WcStatus::LocProtErr);
+            match (resolved, source) {
+                (Err(Obstacle::Refused(status)), TxPayload::Slot(slot)) => {
+                    self.requester.abort(slot, status);
                 }
+                _ => self.requester.await_memory(packets),
             }
         }
+        peer_faults
     }
 
-    /// Processes the responses of the peer.
+    /// Processes the responses of the peer, unless one waits for memory.
     fn deliver_responses(&mut self, engine: &mut RcRecvEngine, max_packets: u32) {
+        if self.waits.rx.is_waiting() {
+            return;
+        }
         let mtu = engine.responder.path_mtu();
         let mut count = LoopbackCount::default();
         let mut stopped_at = None;
@@ -326,15 +325,15 @@ impl LoopbackPass<'_, '_> {
                 qp_memory: self.qp.memory(),
                 queue: self.queue,
                 source: &payload,
-                fault_wait: self.fault_wait,
+                fault_wait: &mut self.waits.rx,
             };
             match self
                 .requester
                 .handle_response(self.now, &packet, &mut context)
             {
                 Ok(Taken::Whole) => {
-                    self.fault_wait.progress();
-                    engine.fault_wait.progress();
+                    self.waits.rx.progress();
+                    engine.waits.tx.progress();
                 }
                 Ok(Taken::Paused) => {
                     stopped_at = Some((desc.packets, payload.take_failure()));
@@ -349,11 +348,12 @@ impl LoopbackPass<'_, '_> {
             Some((packets, None)) => engine.responder.unsend(packets),
             Some((packets, Some(failure))) => {
                 match engine
-                    .fault_wait
+                    .waits
+                    .tx
                     .resolve(Err::<(), _>(failure), AccessError::Fault)
                 {
                     Ok(()) => {}
-                    Err(Obstacle::Absent) => engine.responder.unsend(packets),
+                    Err(Obstacle::Absent) => engine.responder.await_memory(packets),
                     Err(Obstacle::Refused(error)) => engine.responder.abort_read(packets, error),
                 }
             }

@@ -3,11 +3,13 @@
 //! Reliable connected QPs.
 //!
 //! - `requester`: the send engine; `responder`: the receive engine; `loopback`: both ends on this host,
-//!   without packets; `reorder`: what either engine keeps of packets that arrive early.
+//!   without packets; `fault_nak`: RNR NAKs for absent memory; `reorder`: what either engine keeps of packets that
+//!   arrive early.
 //! - This file applies the QP attributes to the two engines, in process context.
 //!
 //! May use the rest of `qp` except `any_qp` and `post`, and the folders below `qp`.
 
+mod fault_nak;
 mod loopback;
 pub(crate) mod loopback_payload;
 mod reorder;

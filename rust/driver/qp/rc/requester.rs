@@ -9,7 +9,10 @@
 use crate::{
     abi::send_op::LocalRequest,
     mem::{
-        page_fault::FaultWait,
+        page_fault::{
+            FaultWait,
+            FaultWaits, //
+        },
         payload::PayloadSource,
         sg_access::QpMemory, //
     },
@@ -102,7 +105,7 @@ pub(crate) struct RcSendEngine {
     pub(super) path: Option<KBox<Path>>,
     /// The consumer asked for an event when the queue has drained.
     notify_drained: bool,
-    pub(super) fault_wait: FaultWait,
+    pub(super) waits: FaultWaits,
     /// Finds the peer if it is on this host.
     pub(super) peer_lookup: Arc<dyn PeerLookup<RcRecvEngine>>,
     /// Packets sent over the network may not be acknowledged yet.
@@ -132,7 +135,7 @@ impl RcSendEngine {
             cq,
             path: None,
             notify_drained: false,
-            fault_wait: FaultWait::default(),
+            waits: FaultWaits::default(),
             peer_lookup,
             on_wire: false,
             is_local: true,
@@ -162,13 +165,16 @@ impl RcSendEngine {
         self.early = early;
     }
 
-    /// Processes received responses, up to the budget. Returns whether there may be more.
+    /// Processes received responses, up to the budget, unless one waits for memory. Returns whether there may be more.
     fn process_responses(
         &mut self,
         qp: &QpRun<'_>,
         inbox: &SkbQueue,
         (now, actions): (Instant, &mut Actions),
     ) -> More {
+        if self.waits.rx.is_waiting() {
+            return More::No;
+        }
         // Taken out of `self`, so that the handler may borrow the rest.
         let path = self.path.take();
         let handler = ResponseHandler {
@@ -179,7 +185,7 @@ impl RcSendEngine {
         let arrived = process_from_peer(qp, inbox, path.as_deref(), handler);
         self.path = path;
         let oldest = self.requester.oldest_psn();
-        if !self.fault_wait.is_waiting() && self.early.is_gap_over(oldest, actions) {
+        if !self.waits.rx.is_waiting() && self.early.is_gap_over(oldest, actions) {
             self.requester.report_gap();
         }
         arrived
@@ -214,14 +220,14 @@ impl RcSendEngine {
         path.set_unsplit(!self.requester.has_timed_out());
         let mut unsent_request = None;
         let mtu = self.requester.path_mtu();
-        // Each item counts as sent; `unsend` takes it back. To a local peer every message requests an ACK, see
+        // Each item counts as sent; `await_memory` takes it back. To a local peer every message requests an ACK, see
         // `is_local`.
         let burst = self.requester.burst(now, TX_BURST_LIMIT);
         for desc in burst
             .for_super_packets()
             .sparse_ack_requests(!self.is_local)
         {
-            let sent = send_request((&desc, mtu), &self.queue, path, qp, &mut self.fault_wait);
+            let sent = send_request((&desc, mtu), &self.queue, path, qp, &mut self.waits.tx);
             if let Err(unsent) = sent {
                 unsent_request = Some((desc.source, unsent));
                 break;
@@ -237,8 +243,8 @@ impl RcSendEngine {
         };
         match (source, reason) {
             // All sources: the packets were not sent, and are planned again after the fault.
-            (_, Obstacle::Absent) => self.requester.unsend(packets),
-            // `abort` stops sending at this request, so its packets need no `unsend`.
+            (_, Obstacle::Absent) => self.requester.await_memory(packets),
+            // `abort` stops sending at this request, so its packets need not be taken back.
             (TxPayload::Slot(slot), Obstacle::Refused(status)) => {
                 self.requester.abort(slot, status)
             }
@@ -249,14 +255,8 @@ impl RcSendEngine {
 
     /// Reports completions, up to the budget, and releases their SQ entries.
     fn report_completions(&mut self, qp: &QpRun<'_>, actions: &mut Actions) {
-        // An engine that waits for a page fault does not run again until then, and the fault may depend on
-        // these completions.
-        let max_completions = match self.fault_wait.is_waiting() {
-            true => self.queue.slots(),
-            false => RUN_BUDGET.into(),
-        };
         let mut released = 0u32;
-        for _ in 0..max_completions {
+        for _ in 0..RUN_BUDGET {
             let Some(retired) = self.requester.poll_completion() else {
                 break;
             };
@@ -301,22 +301,25 @@ impl Engine for RcSendEngine {
             self.early.clear();
         }
         let now = Instant::from_nanos(now());
+        if !self.waits.tx.is_waiting() {
+            self.requester.memory_present();
+        }
         let arrived = self.process_responses(qp, inbox, (now, actions));
         notify_peer(qp, self.path.as_deref_mut());
         if core::mem::replace(&mut self.handled_cnps, qp.cnps()) != self.handled_cnps {
             self.requester.on_cnp(now);
         }
-        let (mut fetched, mut more) = (More::No, More::No);
-        if !self.fault_wait.is_waiting() {
-            // A wait for a page fault must not count as an ACK timeout.
-            self.requester.handle_timeout(now);
-            fetched = self.queue.fetch(&mut self.requester, RUN_BUDGET);
-            // Check the state again, after fetching: requests may have been posted because the QP had failed.
-            if qp.is_failed() {
-                self.requester.fail();
-            }
-            more = self.transmit(qp, now);
+        if self.waits.rx.is_waiting() {
+            // The response has arrived, or may be behind one that has.
+            self.requester.defer_ack_timeout(now);
         }
+        self.requester.handle_timeout(now);
+        let fetched = self.queue.fetch(&mut self.requester, RUN_BUDGET);
+        // Check the state again, after fetching: requests may have been posted because the QP had failed.
+        if qp.is_failed() {
+            self.requester.fail();
+        }
+        let more = self.transmit(qp, now);
         let was_full = self.requester.free_slots() == 0;
         self.report_completions(qp, actions);
         self.count_stats(qp);
@@ -324,9 +327,6 @@ impl Engine for RcSendEngine {
         if self.notify_drained && qp.state() == IbQpState::Sqd && self.is_drained() {
             self.notify_drained = false;
             actions.drained = true;
-        }
-        if self.fault_wait.is_waiting() {
-            return More::No;
         }
         if let Some(at) = self.requester.poll_timeout() {
             actions.wake_at(at.as_nanos());
@@ -354,8 +354,8 @@ impl Engine for RcSendEngine {
         self.path.as_deref_mut()
     }
 
-    fn fault_wait(&mut self) -> &mut FaultWait {
-        &mut self.fault_wait
+    fn waits(&mut self) -> &mut FaultWaits {
+        &mut self.waits
     }
 
     fn cq(&self) -> &Arc<Cq> {
@@ -406,11 +406,11 @@ impl PacketHandler for ResponseHandler<'_, '_> {
             qp_memory: self.qp.memory(),
             queue: &self.engine.queue,
             source: &*coalesced,
-            fault_wait: &mut self.engine.fault_wait,
+            fault_wait: &mut self.engine.waits.rx,
         };
         let taken = requester.handle_response(self.now, &packet, &mut context)?;
         if taken == Taken::Whole {
-            self.engine.fault_wait.progress();
+            self.engine.waits.rx.progress();
         }
         Ok(taken.into())
     }

@@ -8,7 +8,10 @@
 
 use crate::{
     mem::{
-        page_fault::FaultWait,
+        page_fault::{
+            FaultWait,
+            FaultWaits, //
+        },
         payload::PayloadSource, //
     },
     packet::{
@@ -158,7 +161,7 @@ pub(crate) struct RcRecvEngine {
     queue: RecvQueue,
     cq: Arc<Cq>,
     path: Option<KBox<Path>>,
-    pub(super) fault_wait: FaultWait,
+    pub(super) waits: FaultWaits,
     /// A packet of the peer was processed.
     peer_seen: bool,
     /// Responses were sent over the network since the last loopback pass.
@@ -190,7 +193,7 @@ impl RcRecvEngine {
             queue,
             cq,
             path: None,
-            fault_wait: FaultWait::default(),
+            waits: FaultWaits::default(),
             peer_seen: false,
             responded_on_wire: false,
             deferred: Actions::default(),
@@ -254,19 +257,54 @@ impl RcRecvEngine {
             cq: &self.cq,
             source,
             actions,
-            fault_wait: &mut self.fault_wait,
+            waits: &mut self.waits,
         };
         let taken = self.responder.handle_request(packet, &mut context)?;
         if taken == Taken::Whole {
-            self.fault_wait.progress();
+            self.waits.rx.progress();
             actions.established |= !self.peer_seen && qp.is_before_rts();
             self.peer_seen = true;
         }
         Ok(taken)
     }
 
+    /// Processes received requests, up to the budget, unless one waits for memory. Returns whether there may be more.
+    fn process_requests(
+        &mut self,
+        qp: &QpRun<'_>,
+        inbox: &SkbQueue,
+        actions: &mut Actions,
+    ) -> More {
+        if self.waits.rx.is_waiting() {
+            return More::No;
+        }
+        // Taken out of `self`, so that the handler may borrow the rest.
+        let path = self.path.take();
+        let handler = RequestHandler {
+            engine: self,
+            qp,
+            actions,
+        };
+        let arrived = process_from_peer(qp, inbox, path.as_deref(), handler);
+        self.path = path;
+        let expected = self.responder.expected_psn();
+        if !self.waits.rx.is_waiting() && self.early.is_gap_over(expected, actions) {
+            self.responder.report_gap();
+        }
+        arrived
+    }
+
+    /// Sends a response without payload. If there is no memory for it, it is lost.
+    pub(super) fn send_alone(&mut self, qp: &QpRun<'_>, desc: &TxDesc) {
+        if let Some(path) = &mut self.path {
+            let mtu = self.responder.path_mtu();
+            let _ = send_response((desc, mtu), path, qp, &mut self.waits.tx);
+            path.transmit_pending(qp.port_and_traffic());
+        }
+    }
+
     /// Returns true if responses must wait; `actions` holds when to run again. Nothing acknowledges read
-    /// responses, so the bytes in flight in the local stack are capped at 1 MiB. Responses also stay on one
+    /// responses, so the bytes in flight in the local stack are limited. Responses also stay on one
     /// CPU, because per-CPU backlogs do not preserve order across CPUs.
     ///
     /// Stuck buffers do not block the engine forever. After the timeout one burst is sent anyway, and
@@ -279,6 +317,11 @@ impl RcRecvEngine {
             return false;
         }
         let (inflight, cpu) = (qp.tx_inflight().bytes(), CpuId::current().as_u32());
+        // An ACK needs no room, only its place behind the responses in flight.
+        if self.tx_cpu == cpu && !self.responder.owes_response() {
+            self.stalled_since_ns = None;
+            return false;
+        }
         self.stuck_bytes = self.stuck_bytes.min(inflight);
         let stuck_limit = self.stuck_bytes.saturating_add(1).min(MAX_INFLIGHT_BYTES);
         let (start_below, resume_below_bytes) = match self.tx_cpu == cpu {
@@ -337,7 +380,7 @@ impl RcRecvEngine {
             // Only read responses count as in flight: an acknowledgement is no longer than its request.
             has_reads |= matches!(desc.source, TxPayload::Remote(_));
             path.set_counted(has_reads);
-            if let Err(error) = send_response((&desc, mtu), path, qp, &mut self.fault_wait) {
+            if let Err(error) = send_response((&desc, mtu), path, qp, &mut self.waits.tx) {
                 unsent = Some(error);
                 break;
             }
@@ -352,10 +395,10 @@ impl RcRecvEngine {
         match reason {
             // A failed QP does not wait for page faults.
             Obstacle::Absent if failed => {
-                self.fault_wait.reset();
+                self.waits.tx.reset();
                 self.responder.abort_read(packets, AccessError::Fault);
             }
-            Obstacle::Absent => self.responder.unsend(packets),
+            Obstacle::Absent => self.responder.await_memory(packets),
             // The NAK leaves with the next burst.
             Obstacle::Refused(error) => self.responder.abort_read(packets, error),
         }
@@ -409,24 +452,14 @@ impl Engine for RcRecvEngine {
             self.responder.fail();
             self.early.clear();
         }
-        // Taken out of `self`, so that the handler may borrow the rest.
-        let path = self.path.take();
-        let handler = RequestHandler {
-            engine: self,
-            qp,
-            actions,
-        };
-        let arrived = process_from_peer(qp, inbox, path.as_deref(), handler);
-        self.path = path;
+        if !self.waits.tx.is_waiting() {
+            self.responder.memory_present();
+        }
+        let arrived = self.process_requests(qp, inbox, actions);
         // The consumer wakes up while the responses are sent.
         notify_consumer(&self.cq, actions);
-        let waiting = self.fault_wait.is_waiting();
-        let expected = self.responder.expected_psn();
-        if !waiting && self.early.is_gap_over(expected, actions) {
-            self.responder.report_gap();
-        }
-        let mut blocked = !waiting && self.must_wait(qp, failed, actions);
-        if !waiting && !blocked {
+        let mut blocked = self.must_wait(qp, failed, actions);
+        if !blocked {
             match self.responses_limit(qp, failed) {
                 Ok(limit) => self.transmit(qp, limit, failed),
                 Err(until_ns) => {
@@ -434,6 +467,9 @@ impl Engine for RcRecvEngine {
                     blocked = true;
                 }
             }
+        }
+        if self.waits.any() {
+            self.delay_peer(qp, inbox, actions);
         }
         notify_peer(qp, self.path.as_deref_mut());
         self.finish_run(qp, actions);
@@ -480,25 +516,12 @@ impl Engine for RcRecvEngine {
         self.path.as_deref_mut()
     }
 
-    fn fault_wait(&mut self) -> &mut FaultWait {
-        &mut self.fault_wait
+    fn waits(&mut self) -> &mut FaultWaits {
+        &mut self.waits
     }
 
     fn cq(&self) -> &Arc<Cq> {
         &self.cq
-    }
-
-    fn stall_peer(&mut self, qp: &QpRun<'_>) {
-        let Some(path) = &mut self.path else {
-            return;
-        };
-        if self.fault_wait.is_slow() {
-            let rnr_nak = self.responder.fault_rnr_nak();
-            let mtu = self.responder.path_mtu();
-            // An RNR NAK has no payload, so no memory can be absent.
-            let _ = send_response((&rnr_nak, mtu), path, qp, &mut self.fault_wait);
-            path.transmit_pending(qp.port_and_traffic());
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
-    mem::page_fault::FaultWait,
+    mem::page_fault::FaultWaits,
     packet::path::Path,
     port::counters::Counter,
     qp::{
@@ -62,7 +62,7 @@ pub(crate) struct UcRecvEngine {
     path: Option<KBox<Path>>,
     /// A packet of the peer was processed.
     peer_seen: bool,
-    fault_wait: FaultWait,
+    waits: FaultWaits,
 }
 
 impl UcRecvEngine {
@@ -74,7 +74,7 @@ impl UcRecvEngine {
             cq,
             path: None,
             peer_seen: false,
-            fault_wait: FaultWait::default(),
+            waits: FaultWaits::default(),
         }
     }
 
@@ -104,6 +104,7 @@ impl Engine for UcRecvEngine {
             let dropped = drop_packets(qp, inbox);
             return dropped.or(self.flush(qp, actions));
         }
+        let is_waiting = self.waits.rx.is_waiting();
         let handler = |coalesced: &mut CoalescedPackets<'_>, packet: &Packet<'_>| {
             if packet.opcode() == Opcode::CNP {
                 return Ok(on_cnp(qp));
@@ -117,11 +118,11 @@ impl Engine for UcRecvEngine {
                 cq: &self.cq,
                 source: &*coalesced,
                 actions,
-                fault_wait: &mut self.fault_wait,
+                waits: &mut self.waits,
             };
             let taken = self.receiver.handle_request(packet, &mut context);
             if taken != Ok(Taken::Paused) {
-                self.fault_wait.progress();
+                self.waits.rx.progress();
             }
             if taken == Ok(Taken::Whole) {
                 actions.established |= !self.peer_seen && qp.is_before_rts();
@@ -129,7 +130,10 @@ impl Engine for UcRecvEngine {
             }
             taken.map(Handled::from)
         };
-        let more = process_from_peer(qp, inbox, self.path.as_deref(), handler);
+        let more = match is_waiting {
+            true => More::No,
+            false => process_from_peer(qp, inbox, self.path.as_deref(), handler),
+        };
         notify_peer(qp, self.path.as_deref_mut());
         let receives = self.receiver.take_receives();
         qp.port()
@@ -153,8 +157,8 @@ impl Engine for UcRecvEngine {
         self.path.as_deref_mut()
     }
 
-    fn fault_wait(&mut self) -> &mut FaultWait {
-        &mut self.fault_wait
+    fn waits(&mut self) -> &mut FaultWaits {
+        &mut self.waits
     }
 
     fn cq(&self) -> &Arc<Cq> {

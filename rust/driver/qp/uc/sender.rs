@@ -8,7 +8,7 @@
 //! [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
-    mem::page_fault::FaultWait,
+    mem::page_fault::FaultWaits,
     packet::path::Path,
     port::counters::Counter,
     qp::{
@@ -64,7 +64,7 @@ pub(crate) struct UcSendEngine {
     path: Option<KBox<Path>>,
     /// The consumer asked for an event when the queue has drained.
     notify_drained: bool,
-    fault_wait: FaultWait,
+    waits: FaultWaits,
     tx_limit: TxLimit,
     tx_rate: TxRate,
 }
@@ -78,7 +78,7 @@ impl UcSendEngine {
             cq,
             path: None,
             notify_drained: false,
-            fault_wait: FaultWait::default(),
+            waits: FaultWaits::default(),
             tx_limit: TxLimit::in_order(),
             tx_rate: TxRate::UNLIMITED,
         }
@@ -104,6 +104,9 @@ impl UcSendEngine {
 
     /// Sends or flushes posted requests, up to the budget. Returns whether there may be more.
     fn process(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
+        if self.waits.tx.is_waiting() {
+            return More::No;
+        }
         let mut limit = match self.tx_rate.burst_limit(qp, TX_LIST_LIMIT) {
             Ok(limit) => limit,
             // A failed QP does not wait: it sends nothing.
@@ -173,14 +176,15 @@ impl UcSendEngine {
         let mtu = self.sender.path_mtu();
         let Self {
             queue,
-            fault_wait,
+            waits,
             tx_rate,
             ..
         } = self;
         self.sender.burst(limit).try_for_each(|desc| {
             tx_rate.on_sent(desc.packets, desc.length);
             let desc_and_mtu = (&desc, mtu);
-            send_request(desc_and_mtu, queue, path, qp, fault_wait).map_err(|unsent| unsent.reason)
+            send_request(desc_and_mtu, queue, path, qp, &mut waits.tx)
+                .map_err(|unsent| unsent.reason)
         })
     }
 
@@ -230,8 +234,8 @@ impl Engine for UcSendEngine {
         self.path.as_deref_mut()
     }
 
-    fn fault_wait(&mut self) -> &mut FaultWait {
-        &mut self.fault_wait
+    fn waits(&mut self) -> &mut FaultWaits {
+        &mut self.waits
     }
 
     fn cq(&self) -> &Arc<Cq> {

@@ -8,7 +8,7 @@
 use crate::{
     mem::page_fault::{
         AccessFailure,
-        FaultWait, //
+        FaultWaits, //
     },
     port::counters::Counter,
     qp::{
@@ -97,7 +97,7 @@ pub(crate) struct UdRecvEngine {
     qkey: Qkey,
     /// Receive taken for the datagram that waits for a page fault.
     waiting_recv: Option<RecvWr>,
-    fault_wait: FaultWait,
+    waits: FaultWaits,
 }
 
 impl UdRecvEngine {
@@ -108,7 +108,7 @@ impl UdRecvEngine {
             cq,
             qkey: Qkey::new(0),
             waiting_recv: None,
-            fault_wait: FaultWait::default(),
+            waits: FaultWaits::default(),
         }
     }
 
@@ -148,7 +148,7 @@ impl UdRecvEngine {
         let (wr_id, placed) = match taken {
             Ok(wr) => {
                 let placed = self.place(qp, packets, packet);
-                match self.fault_wait.resolve(placed, WcStatus::LocProtErr) {
+                match self.waits.rx.resolve(placed, WcStatus::LocProtErr) {
                     Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
                     Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
                     Err(Obstacle::Absent) => {
@@ -159,7 +159,7 @@ impl UdRecvEngine {
             }
             Err(bad) => (bad.wr_id, Err(bad.status)),
         };
-        self.fault_wait.progress();
+        self.waits.rx.progress();
         let wc = match placed {
             Ok(byte_len) => {
                 qp.port().counters().count(Counter::RecvsCompleted);
@@ -203,6 +203,9 @@ impl Engine for UdRecvEngine {
             let flushed = flush_receives(qp, &self.cq, &mut self.receives, actions);
             return dropped.or(flushed);
         }
+        if self.waits.rx.is_waiting() {
+            return More::No;
+        }
         process_packets(qp, inbox, |packets, packet| {
             self.receive(qp, (packets, packet), actions)
                 .map(Handled::from)
@@ -215,8 +218,8 @@ impl Engine for UdRecvEngine {
         self.receives.clear();
     }
 
-    fn fault_wait(&mut self) -> &mut FaultWait {
-        &mut self.fault_wait
+    fn waits(&mut self) -> &mut FaultWaits {
+        &mut self.waits
     }
 
     fn cq(&self) -> &Arc<Cq> {

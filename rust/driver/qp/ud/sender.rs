@@ -11,7 +11,10 @@ use crate::{
         RejectedWqe,
         WqeSge, //
     },
-    mem::page_fault::FaultWait,
+    mem::page_fault::{
+        FaultWait,
+        FaultWaits, //
+    },
     packet::path::Path,
     port::{
         ah::Ah,
@@ -115,7 +118,7 @@ pub(crate) struct UdSendEngine {
     notify_drained: bool,
     /// Request that waits for a page fault, with the number of its address handle and its slot.
     waiting: Option<(DatagramWr, u32, SlotIndex)>,
-    fault_wait: FaultWait,
+    waits: FaultWaits,
     tx_limit: TxLimit,
 }
 
@@ -129,7 +132,7 @@ impl UdSendEngine {
             psn: Psn::new(0),
             notify_drained: false,
             waiting: None,
-            fault_wait: FaultWait::default(),
+            waits: FaultWaits::default(),
             tx_limit: TxLimit::default(),
         }
     }
@@ -155,7 +158,7 @@ impl UdSendEngine {
             qp,
             qkey: self.qkey,
             psn: &mut self.psn,
-            fault_wait: &mut self.fault_wait,
+            fault_wait: &mut self.waits.tx,
             tx_limit: &mut self.tx_limit,
         };
         Some(match &mut self.requests {
@@ -239,7 +242,7 @@ impl Engine for UdSendEngine {
             // No request stays in progress between runs.
             actions.drained = true;
         }
-        if !qp.processes_sends() {
+        if !qp.processes_sends() || self.waits.tx.is_waiting() {
             return More::No;
         }
         for _ in 0..RUN_BUDGET {
@@ -264,8 +267,8 @@ impl Engine for UdSendEngine {
         }
     }
 
-    fn fault_wait(&mut self) -> &mut FaultWait {
-        &mut self.fault_wait
+    fn waits(&mut self) -> &mut FaultWaits {
+        &mut self.waits
     }
 
     fn cq(&self) -> &Arc<Cq> {

@@ -458,3 +458,66 @@ fn a_super_packet_splits_into_the_same_packets() {
         assert!(segments < expected.len(), "{segments} {}", expected.len());
     }
 }
+
+/// Posts three requests of one packet (100 to 102); the memory of the second is not present.
+fn with_absent_memory() -> Bench {
+    let mut bench = Bench::new();
+    for length in [1, 2, 3] {
+        bench.post(SEND, length);
+    }
+    assert_eq!(psns(&bench.transmit()), [100, 101, 102]);
+    bench.requester.await_memory(2);
+    bench
+}
+
+#[test]
+fn a_wait_for_memory_does_not_delay_earlier_completions() {
+    let mut bench = with_absent_memory();
+    assert!(!bench.requester.has_work());
+    assert_eq!(bench.transmit(), []);
+    bench.receive(ack(100)).unwrap();
+    assert_eq!(bench.completions(), [(1, WcStatus::Success)]);
+    assert!(!bench.requester.has_work());
+    bench.requester.memory_present();
+    assert!(bench.requester.has_work());
+    assert_eq!(psns(&bench.transmit()), [101, 102]);
+}
+
+#[test]
+fn packets_before_one_that_waits_for_memory_are_sent_again() {
+    let mut bench = with_absent_memory();
+    assert!(bench.wait(T));
+    assert_eq!(psns(&bench.transmit()), [100]);
+    assert!(!bench.requester.has_work());
+    bench
+        .receive(aeth_packet(100, Syndrome::Rnr { timer: 1 }))
+        .unwrap();
+    assert!(bench.wait(10));
+    assert_eq!(psns(&bench.transmit()), [100]);
+    bench.requester.memory_present();
+    assert_eq!(psns(&bench.transmit()), [101, 102]);
+}
+
+#[test]
+fn a_super_packet_ends_before_one_that_waits_for_memory() {
+    let mut bench = Bench::new();
+    bench.post(SEND, 700);
+    assert_eq!(psns(&bench.transmit()), [100, 101, 102]);
+    bench.requester.await_memory(1);
+    bench.receive(aeth_packet(100, SEQUENCE)).unwrap();
+    let burst = bench.requester.burst(bench.now, ALL).coalescing(64);
+    let packets: Vec<u32> = burst.map(|desc| desc.packets).collect();
+    assert_eq!(packets, [2]);
+}
+
+#[test]
+fn a_response_that_waits_for_memory_defers_the_ack_timeout() {
+    let mut bench = Bench::new();
+    bench.post(READ, 8);
+    bench.transmit();
+    assert!(!bench.wait(T - 1));
+    bench.requester.defer_ack_timeout(bench.now);
+    assert!(!bench.wait(T - 1));
+    assert!(bench.wait(1));
+    assert_eq!(bench.requester.take_stats().timeouts, 1);
+}

@@ -3,7 +3,11 @@
 //! Order and number of responses, ACKs and NAKs.
 
 use super::*;
-use crate::wire::packet::Packet;
+use crate::{
+    rc::testing::psns,
+    time::Duration,
+    wire::packet::Packet, //
+};
 
 /// Sends all packets and returns PSN and MSN of each with an AETH.
 fn msns(bench: &mut Bench) -> Vec<(u32, u32)> {
@@ -73,7 +77,7 @@ fn a_nak_has_the_msn_before_its_psn() {
         packets: 1,
     };
     assert_eq!(bench.transmit_up_to(one).len(), 1);
-    let rnr = bench.responder.fault_rnr_nak().headers.emit(0);
+    let rnr = bench.responder.fault_rnr_nak(0).0.headers.emit(0);
     let rnr = Packet::parse(rnr.as_slice(), rnr.len() + 4).unwrap();
     assert_eq!((rnr.psn().get(), rnr.aeth().unwrap().msn.get()), (105, 2));
     bench.transmit_up_to(one);
@@ -365,11 +369,10 @@ fn an_unsent_read_response_is_the_next() {
 #[test]
 fn a_fault_rnr_nak_has_the_next_psn_without_a_response() {
     let mut bench = Bench::new();
-    let rnr_nak = Syndrome::Rnr { timer: 31 };
-    assert_eq!(
-        Pkt::of(&bench.responder.fault_rnr_nak()),
-        aeth_packet(100, rnr_nak)
-    );
+    let rnr_nak = Syndrome::Rnr { timer: 12 };
+    let (nak, delay) = bench.responder.fault_rnr_nak(0);
+    assert_eq!(Pkt::of(&nak), aeth_packet(100, rnr_nak));
+    assert_eq!(delay, Duration::from_micros(640));
     bench
         .receive(read(100, 0x1000, 700).with_ack_request())
         .unwrap();
@@ -378,12 +381,92 @@ fn a_fault_rnr_nak_has_the_next_psn_without_a_response() {
         packets: 2,
     });
     bench.responder.unsend(1);
-    assert_eq!(
-        Pkt::of(&bench.responder.fault_rnr_nak()),
-        aeth_packet(101, rnr_nak)
-    );
+    let (nak, _) = bench.responder.fault_rnr_nak(0);
+    assert_eq!(Pkt::of(&nak), aeth_packet(101, rnr_nak));
     assert_eq!(bench.responder.take_stats().rnr_naks, 2);
     assert_eq!(bench.transmit().len(), 2, "the responses continue");
+}
+
+#[test]
+fn fault_rnr_naks_ask_for_longer_and_longer_delays() {
+    let mut bench = Bench::new();
+    let mut delay = |before| bench.responder.fault_rnr_nak(before).1;
+    for before in 0..6 {
+        assert_eq!(delay(before + 1), delay(before).saturating_mul(2));
+    }
+    for before in [6, 7, u8::MAX] {
+        assert_eq!(delay(before), Duration::from_micros(40_960));
+    }
+}
+
+/// Executes a SEND (100) and a READ of three packets (101 to 103), and finds the memory of the packet `absent` not
+/// present. Returns what was sent before.
+fn read_of_absent_memory(bench: &mut Bench, absent: u32) -> Vec<Pkt> {
+    bench.post(8);
+    let send = send(Position::Only, 100, 8).with_ack_request();
+    bench.receive(send).unwrap();
+    let read = read(101, 0x1000, 700).with_ack_request();
+    bench.receive(read).unwrap();
+    let before = bench.transmit_up_to(BurstLimit {
+        bytes: u32::MAX,
+        packets: absent - 101 + 1,
+    });
+    bench.responder.await_memory(1);
+    before
+}
+
+#[test]
+fn a_read_that_waits_for_memory_does_not_delay_earlier_acks() {
+    let mut bench = Bench::new();
+    read_of_absent_memory(&mut bench, 101);
+    assert!(bench.responder.has_work());
+    assert_eq!(msns(&mut bench), [(100, 1)]);
+    assert!(!bench.responder.has_work());
+    assert_eq!(bench.transmit(), [], "once");
+    bench.responder.memory_present();
+    assert!(bench.responder.has_work());
+    assert_eq!(psns(&bench.transmit()), [101, 102, 103]);
+}
+
+#[test]
+fn a_read_that_waits_for_memory_is_repeated_up_to_there() {
+    let mut bench = Bench::new();
+    let sent = read_of_absent_memory(&mut bench, 103);
+    assert_eq!(psns(&sent), [101, 102, 103]);
+    assert!(!bench.responder.has_work());
+    assert_eq!(bench.transmit(), [], "no ACK: the data serves as one");
+    // The peer has not received the data.
+    let again = read(101, 0x1000, 700).with_ack_request();
+    bench.receive(again).unwrap();
+    assert!(bench.responder.has_work());
+    assert_eq!(psns(&bench.transmit()), [101, 102]);
+    assert!(!bench.responder.has_work());
+    bench.responder.memory_present();
+    assert_eq!(psns(&bench.transmit()), [103]);
+}
+
+#[test]
+fn requests_behind_a_read_that_waits_for_memory_are_executed() {
+    let mut bench = Bench::new();
+    read_of_absent_memory(&mut bench, 101);
+    bench.transmit();
+    bench.post(8);
+    let send = send(Position::Only, 104, 8).with_ack_request();
+    bench.receive(send).unwrap();
+    assert_eq!(bench.responder.take_stats().receives, 2);
+    assert_eq!(bench.transmit(), [], "its ACK follows the data");
+    bench.responder.memory_present();
+    assert_eq!(psns(&bench.transmit()), [101, 102, 103, 104]);
+}
+
+#[test]
+fn the_first_read_that_waits_for_memory_is_preceded_by_no_ack() {
+    let mut bench = Bench::new();
+    let read = read(100, 0x1000, 8).with_ack_request();
+    bench.receive(read).unwrap();
+    bench.transmit();
+    bench.responder.await_memory(1);
+    assert_eq!(bench.transmit(), []);
 }
 
 #[test]
