@@ -21,6 +21,10 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        atomic::{
+            ordering::Relaxed,
+            Atomic, //
+        },
         Arc,
         Mutex, //
     }, //
@@ -44,6 +48,10 @@ use rdma::{
     }, //
 };
 
+/// A ULP that takes no more completions than this per event is told of the next one on the CPU where it happens: another
+/// CPU would have to be interrupted, and perhaps woken, for little work.
+const FEW_COMPLETIONS: u32 = 2;
+
 /// Completions that a resize copies, or a removal examines, before it releases the lock.
 const STEP_ENTRIES: u32 = 64;
 
@@ -59,6 +67,8 @@ pub(crate) struct Cq {
     moderator: Arc<Moderator>,
     #[pin]
     queue: SpinLockIrq<Queue>,
+    /// The ULP took few completions before it armed the CQ.
+    is_quiet: Atomic<bool>,
     /// Serializes removals of completions.
     #[pin]
     removal: Mutex<()>,
@@ -69,6 +79,8 @@ struct Queue {
     entries: CqEntries,
     /// Kind of completion that the consumer armed the CQ for.
     armed: Option<Notify>,
+    /// Completions that a ULP has taken since it armed the CQ.
+    popped: u32,
     /// Limits of the delay of events.
     moderation: ModerationParams,
     /// `IB_EVENT_CQ_ERR` was raised: completions were lost.
@@ -125,6 +137,7 @@ impl Cq {
         let queue = Queue {
             entries,
             armed: None,
+            popped: 0,
             moderation: ModerationParams::default(),
             overflowed: false,
         };
@@ -133,6 +146,7 @@ impl Cq {
                 moderator,
                 handle,
                 queue <- new_spinlock_irq!(queue, "ferroce::Cq"),
+                is_quiet: Atomic::new(false),
                 removal <- new_mutex!((), "ferroce::Cq::removal"),
             }),
             GFP_KERNEL_ACCOUNT,
@@ -214,7 +228,7 @@ impl Cq {
 
     /// Notifies the consumer. The caller must hold no lock.
     pub(crate) fn notify(&self) {
-        self.handle.notify();
+        self.handle.notify(self.is_quiet.load(Relaxed));
     }
 
     /// Sets the limits of the delay of events.
@@ -237,6 +251,8 @@ impl Cq {
             (Some(Notify::Any), _) => Some(Notify::Any),
             (_, notify) => Some(notify),
         };
+        let popped = core::mem::take(&mut queue.popped);
+        self.is_quiet.store(popped <= FEW_COMPLETIONS, Relaxed);
         !queue.entries.is_empty()
     }
 
@@ -272,10 +288,13 @@ impl Cq {
 
     /// Takes the oldest completion. `None` if there is none, or the CQ belongs to a process.
     pub(crate) fn pop(&self) -> Option<Wc> {
-        match &mut self.queue.lock().entries {
-            CqEntries::Kernel(fifo) => fifo.pop(),
-            CqEntries::User { .. } => None,
-        }
+        let mut queue = self.queue.lock();
+        let popped = match &mut queue.entries {
+            CqEntries::Kernel(fifo) => fifo.pop()?,
+            CqEntries::User { .. } => return None,
+        };
+        queue.popped = queue.popped.saturating_add(1);
+        Some(popped)
     }
 }
 

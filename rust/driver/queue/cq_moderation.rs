@@ -110,7 +110,8 @@ impl Moderator {
     /// Sends the delayed event, if there is one.
     pub(crate) fn notify_pending(&self) {
         if state::take_pending(&self.pending) {
-            self.handle.notify();
+            // Several completions: where the consumer spreads its work to.
+            self.handle.notify(false);
         }
     }
 

@@ -109,7 +109,7 @@ type HandlerState = Atomic<u32>;
 struct CqNotifier {
     cq: RevocablePtr<bindings::ib_cq>,
     handler_state: HandlerState,
-    /// CPU on which the completion handler must run. `None`: any.
+    /// CPU on which the completion handler runs, unless the driver has few completions. `None`: any.
     handler_cpu: Option<u32>,
     #[pin]
     work: Opaque<bindings::work_struct>,
@@ -156,7 +156,7 @@ unsafe extern "C" fn run_handler(work: *mut bindings::work_struct) {
 pub struct CqHandle(Arc<CqNotifier>);
 
 impl CqHandle {
-    /// Creates the handle of `cq`. `handler_cpu`: the CPU on which the completion handler must run, if any.
+    /// Creates the handle of `cq`. `handler_cpu`: the CPU on which the completion handler runs, if that matters.
     pub(crate) fn new(cq: *mut bindings::ib_cq, handler_cpu: Option<u32>) -> Result<Self> {
         let notifier = Arc::pin_init(
             pin_init!(CqNotifier {
@@ -194,10 +194,10 @@ impl CqHandle {
     /// Calls the completion handler. The driver calls this when the consumer has armed the CQ and there is a
     /// completion.
     ///
-    /// Any context. The caller must hold no lock of the driver: the handler runs here unless its consumer requested
-    /// another CPU, and may poll the CQ or post WRs.
-    pub fn notify(&self) {
-        let other_cpu = |&cpu: &u32| cpu != CpuId::current().as_u32();
+    /// Any context. The caller must hold no lock of the driver: the handler may run here, poll the CQ and post WRs. It
+    /// runs on the CPU that its consumer requested, if any; with `here`, always here.
+    pub fn notify(&self, here: bool) {
+        let other_cpu = |&cpu: &u32| !here && cpu != CpuId::current().as_u32();
         let Some(handler_cpu) = self.0.handler_cpu.filter(other_cpu) else {
             return self.0.call();
         };
