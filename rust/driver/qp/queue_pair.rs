@@ -89,13 +89,17 @@ use rdma::{
         work::{
             cancel_work,
             cancel_work_nowait, //
-        }, //
+        },
+        workqueue::cond_resched, //
     }, //
 };
 use roce::{
     psn::Psn,
     status::DropReason, //
 };
+
+/// Turns of the send engine in one doorbell, each of `MAX_ROUNDS` rounds (see [`Exclusive`]): some 8 MiB.
+const DOORBELL_TURNS: u32 = 16;
 
 /// Posted requests of a ULP.
 pub(crate) struct KernelPosts<S> {
@@ -312,7 +316,9 @@ impl<T: Transport> Qp<T> {
 
     // Events.
 
-    /// Handles a doorbell of a process: it has posted sends.
+    /// Handles a doorbell of a process: it has posted sends. Sends them here as far as the window allows, since a BH
+    /// work item would leave that to ksoftirqd, which competes with a process that polls. Sleeps if another task is to
+    /// run.
     ///
     /// # Errors
     ///
@@ -321,7 +327,15 @@ impl<T: Transport> Qp<T> {
         if !self.shared().accepts_sends() {
             return Err(EINVAL);
         }
-        self.run_sender();
+        let mut turns = DOORBELL_TURNS;
+        while let Pending::Work = self.sender_turn() {
+            turns = turns.saturating_sub(1);
+            if turns == 0 || current!().signal_pending() {
+                self.defer_sender();
+                break;
+            }
+            cond_resched();
+        }
         if self.shared().is_failed() {
             // Receives have no doorbell.
             self.run_receiver();
@@ -399,15 +413,19 @@ impl<T: Transport> Qp<T> {
     /// Runs the send engine, here unless another context owns it. At most `MAX_ROUNDS` rounds (see [`Exclusive`])
     /// of [`poll_engine`] run here, the rest in [`SEND_WORK`]. For any context but hard interrupts.
     pub(crate) fn run_sender(self: ArcBorrow<'_, Self>) {
+        if let Pending::Work = self.sender_turn() {
+            self.defer_sender();
+        }
+    }
+
+    /// As [`Qp::run_sender`], but leaves the rest to the caller.
+    fn sender_turn(self: ArcBorrow<'_, Self>) -> Pending {
         let mut actions = Actions::default();
         let pending = self.sender.run(|engine| {
             let guard = rcu::read_lock();
             let qp = QpRun::of_sender(self.shared(), &guard);
             poll_engine(engine, &qp, &self.response_inbox, &mut actions)
         });
-        if let Pending::Work = pending {
-            self.defer_sender();
-        }
         let page_faults = &self.shared().port().workqueues().page_faults;
         // A work item that is queued already will do.
         if actions.tx_fault {
@@ -417,6 +435,7 @@ impl<T: Transport> Qp<T> {
             let _ = page_faults.enqueue::<Arc<Self>, SEND_RX_FAULT_WORK>(self.into());
         }
         self.apply(actions);
+        pending
     }
 
     /// Runs the receive engine, here unless another context owns it. For any context but hard interrupts.
