@@ -79,6 +79,26 @@ static int sends(struct end *end, struct tally *tally, int count)
 	return 0;
 }
 
+/* Posts them all at once, for one run of the engine. */
+static int sends_together(struct end *end, struct tally *tally, int count)
+{
+	static struct ib_send_wr wrs[16];
+	struct ib_sge sge = piece(end, 0, 64);
+	int i;
+
+	tally->cqe.done = handle;
+	for (i = 0; i < count; i++)
+		wrs[i] = (struct ib_send_wr){
+			.wr_cqe = &tally->cqe,
+			.next = i + 1 < count ? &wrs[i + 1] : NULL,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IB_WR_SEND,
+			.send_flags = IB_SEND_SIGNALED,
+		};
+	return ib_post_send(end->qp, wrs, NULL);
+}
+
 /* All posted requests have completed when the drain returns. b has fewer receives than a has sends. */
 static int drained_both(struct bench *bench)
 {
@@ -215,7 +235,8 @@ static void exchange(struct work_struct *work)
 {
 	struct exchange *all = container_of(work, struct exchange, work);
 
-	all->rc = receives(&all->bench->b, &received, all->count) ?: sends(&all->bench->a, &sent, all->count);
+	all->rc = receives(&all->bench->b, &received, all->count) ?:
+		  sends_together(&all->bench->a, &sent, all->count);
 }
 
 static int exchanged_on(struct exchange *all, int cpu, int completions)
