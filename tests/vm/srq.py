@@ -88,6 +88,10 @@ def capacities():
         true(attr.max_wr >= 100 and attr.max_sge >= 3, "the requested capacity")
         if not RXE:  # rxe arms a limit by modify_srq only.
             equal(attr.srq_limit, 7, "limit")
+    # It has no meaning yet, so programs leave anything there.
+    for limit in (65, 0xFFFFFFFF):
+        with Shared(wr=64, limit=limit) as shared:
+            equal(shared.srq.query().srq_limit, limit if RXE else 0, "a limit beyond the queue")
     with Shared(wr=limits.max_srq_wr, sge=limits.max_srq_sge) as shared:
         true(shared.srq.query().max_wr >= limits.max_srq_wr, "the reported maximum")
     for wr, sge in ((limits.max_srq_wr + 1, 1), (1, limits.max_srq_sge + 1), (0, 1), (0xFFFFFFFF, 1)):

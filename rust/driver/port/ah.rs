@@ -19,6 +19,16 @@ use rdma::{
         SpinLockIrq, //
     }, //
 };
+use roce::qp::field;
+
+/// Returns an address vector with the low bits of those values that are wider than their fields.
+pub(crate) fn within_fields(attr: AhAttr) -> AhAttr {
+    AhAttr {
+        flow_label: field::flow_label(attr.flow_label),
+        sl: field::service_level(attr.sl),
+        ..attr
+    }
+}
 
 /// An address handle.
 #[pin_data]
@@ -33,7 +43,7 @@ impl Ah {
     pub(crate) fn new(pd: Arc<Pd>, attr: AhAttr) -> impl PinInit<Self> {
         pin_init!(Self {
             pd,
-            attr <- new_spinlock_irq!(attr, "ferroce::Ah"),
+            attr <- new_spinlock_irq!(within_fields(attr), "ferroce::Ah"),
         })
     }
 
@@ -44,7 +54,7 @@ impl Ah {
 
     /// Replaces the address vector, for datagrams that are sent from now on.
     pub(crate) fn set_attr(&self, attr: AhAttr) {
-        *self.attr.lock() = attr;
+        *self.attr.lock() = within_fields(attr);
     }
 
     /// Returns whether QPs in `pd` may use the AH.

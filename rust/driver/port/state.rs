@@ -77,6 +77,16 @@ pub(crate) trait SpoofFilter: Send + Sync {
     fn admits(&self, qpns: (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool;
 }
 
+/// Returns the largest path MTU whose packets fit into the MTU `mtu` of a netdev, or the smallest path MTU if none fits.
+pub(crate) fn largest_path_mtu(mtu: u32) -> Mtu {
+    // CAST: `MAX_OVERHEAD` is far below 2^32.
+    let max_payload = mtu.saturating_sub(MAX_OVERHEAD as u32);
+    Mtu::ALL
+        .into_iter()
+        .rfind(|mtu| mtu.bytes() <= max_payload)
+        .unwrap_or(Mtu::Mtu256)
+}
+
 /// Settings of a port: parameters of the module.
 #[derive(Clone, Copy)]
 pub(crate) struct PortSettings {
@@ -227,17 +237,11 @@ impl Port {
         self.mcast_groups.store(groups, Relaxed);
     }
 
-    /// Returns the largest path MTU whose packets fit into the MTU of the netdev, or the smallest path MTU if none
-    /// fits.
+    /// Returns the path MTU of the port: the largest that fits into the MTU of the netdev.
     pub(crate) fn active_mtu(&self) -> Mtu {
         let guard = rcu::read_lock();
         let mtu = self.netdev(&guard).map_or(0, |netdev| netdev.mtu());
-        // CAST: `MAX_OVERHEAD` is far below 2^32.
-        let max_payload = mtu.saturating_sub(MAX_OVERHEAD as u32);
-        Mtu::ALL
-            .into_iter()
-            .rfind(|mtu| mtu.bytes() <= max_payload)
-            .unwrap_or(Mtu::Mtu256)
+        largest_path_mtu(mtu)
     }
 
     /// Returns the counters of the device.

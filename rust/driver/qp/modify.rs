@@ -8,7 +8,13 @@
 
 use crate::{
     limits::MAX_RD_ATOMIC,
-    port::state::Port,
+    port::{
+        ah::within_fields,
+        state::{
+            largest_path_mtu,
+            Port, //
+        }, //
+    },
     qp::{
         engine::{
             Engine,
@@ -33,11 +39,15 @@ use rdma::{
     }, //
 };
 use roce::{
-    qp::state::{
-        QpState,
-        RecvAction,
-        SendAction,
-        Transition, //
+    id::Qpn,
+    qp::{
+        field,
+        state::{
+            QpState,
+            RecvAction,
+            SendAction,
+            Transition, //
+        }, //
     },
     segmentation::mtu::Mtu, //
 };
@@ -62,6 +72,7 @@ pub(crate) fn modify<T: Transport>(
     let mut attr = qp.attr().lock();
     let mut merged = *attr;
     merge(&mut merged, new, mask);
+    check_interface(&merged, mask)?;
     if qp.shared().state() == IbQpState::Sqd {
         T::modify_in_sqd(&qp, &merged, mask)?;
     }
@@ -99,10 +110,8 @@ fn check_ranges(new: &QpAttr, mask: QpAttrMask, port: &Port) -> Result {
             QpAttrMask::MAX_DEST_RD_ATOMIC,
             new.max_dest_rd_atomic <= MAX_RD_ATOMIC,
         ),
-        (QpAttrMask::MIN_RNR_TIMER, new.min_rnr_timer < 32),
+        // Without its high bits, 32 would mean that a timeout never comes.
         (QpAttrMask::TIMEOUT, new.timeout < 32),
-        (QpAttrMask::RETRY_CNT, new.retry_cnt < 8),
-        (QpAttrMask::RNR_RETRY, new.rnr_retry < 8),
     ];
     if in_range.iter().all(|&(bit, ok)| ok || !mask.contains(bit)) {
         Ok(())
@@ -111,7 +120,17 @@ fn check_ranges(new: &QpAttr, mask: QpAttrMask, port: &Port) -> Result {
     }
 }
 
-/// Copies the attributes that `mask` names.
+/// Checks the path MTU against the interface of the QP's own address. It may be a VLAN with a smaller MTU than the port
+/// has, and would lose every longer packet.
+fn check_interface(attr: &QpAttr, mask: QpAttrMask) -> Result {
+    let changes = mask.intersects(QpAttrMask::AV) || mask.intersects(QpAttrMask::PATH_MTU);
+    if changes && path_mtu(attr) > largest_path_mtu(attr.ah.mtu) {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// Copies the attributes that `mask` names, as far as they fit into their fields.
 fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
     macro_rules! copy {
         ($($bit:ident => $field:ident,)+) => {
@@ -139,6 +158,12 @@ fn merge(attr: &mut QpAttr, new: &QpAttr, mask: QpAttrMask) {
         PATH_MIG_STATE => path_mig_state,
         DEST_QPN => dest_qp_num,
     }
+    // As adapters and rdma_rxe do: a value wider than its field is not refused. Programs set such values.
+    attr.min_rnr_timer = field::rnr_timer(attr.min_rnr_timer);
+    attr.retry_cnt = field::retry_count(attr.retry_cnt);
+    attr.rnr_retry = field::retry_count(attr.rnr_retry);
+    attr.dest_qp_num = Qpn::new(attr.dest_qp_num).get();
+    attr.ah = within_fields(attr.ah);
 }
 
 /// Goes from state `from` to state `to`, or to ERR if an engine has failed meanwhile. `notify`: the consumer

@@ -52,12 +52,12 @@ struct CreateSrqResponse {
 /// `EINVAL` if a limit of the device is exceeded; `ENOMEM`; `EINVAL` or `EFAULT` if the response cannot be written.
 pub(crate) fn create(pd: &Arc<Pd>, init: SrqInit<'_, Ferroce>) -> Result<(Arc<Srq>, SrqAttr)> {
     let mut attr = init.attr;
-    if attr.max_wr > MAX_WR
-        || attr.max_wr == 0
-        || attr.max_sge > MAX_SGE
-        || attr.limit > attr.max_wr
-    {
+    if attr.max_wr > MAX_WR || attr.max_wr == 0 || attr.max_sge > MAX_SGE {
         return Err(EINVAL);
+    }
+    // The limit has no meaning yet (`ibv_create_srq(3)`), so programs leave anything here.
+    if attr.limit > attr.max_wr {
+        attr.limit = 0;
     }
     let source = match init.user {
         Some(user) => {

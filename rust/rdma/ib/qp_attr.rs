@@ -130,6 +130,8 @@ pub struct AhAttr {
     pub ifindex: i32,
     /// Namespace of this netdev, which may differ from the port's.
     pub net: Option<NetId>,
+    /// MTU of this netdev when the address vector was set.
+    pub mtu: u32,
     /// IP hop limit.
     pub hop_limit: u8,
     /// IP traffic class.
@@ -152,7 +154,7 @@ impl AhAttr {
     /// `raw.grh.sgid_attr` is null or points to an entry of the GID table that the caller holds.
     pub(crate) unsafe fn from_raw(raw: &bindings::rdma_ah_attr) -> Self {
         let sgid = NonNull::new(raw.grh.sgid_attr.cast_mut());
-        let (sgid, (ifindex, net)) = sgid
+        let (sgid, (ifindex, net, mtu)) = sgid
             // SAFETY: The caller guarantees that the entry is held, and an entry does not change while it is. All
             // bytes are valid in a GID.
             .map(|entry| unsafe { (entry.as_ref().gid.raw, interface_of(entry)) })
@@ -167,6 +169,7 @@ impl AhAttr {
             sgid_index: raw.grh.sgid_index,
             ifindex,
             net,
+            mtu,
             hop_limit: raw.grh.hop_limit,
             traffic_class: raw.grh.traffic_class,
             flow_label: raw.grh.flow_label,
@@ -194,13 +197,13 @@ impl AhAttr {
     }
 }
 
-/// Returns index and namespace of the netdev that has the address of a GID entry; 0 and `None` if it is being
+/// Returns index, namespace and MTU of the netdev that has the address of a GID entry; 0 and `None` if it is being
 /// unregistered.
 ///
 /// # Safety
 ///
 /// The caller holds `entry`.
-unsafe fn interface_of(entry: NonNull<bindings::ib_gid_attr>) -> (i32, Option<NetId>) {
+unsafe fn interface_of(entry: NonNull<bindings::ib_gid_attr>) -> (i32, Option<NetId>, u32) {
     let _guard = rcu::read_lock();
     // SAFETY: The caller holds the entry, and this function the RCU read lock, as the function requires.
     let netdev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(entry.as_ptr()) });
@@ -208,9 +211,9 @@ unsafe fn interface_of(entry: NonNull<bindings::ib_gid_attr>) -> (i32, Option<Ne
         Ok(netdev) => {
             // SAFETY: The netdev is not freed before the RCU read lock is released, and the borrow ends before.
             let netdev = unsafe { NetDevBorrow::from_raw(netdev) };
-            (netdev.ifindex(), Some(netdev.net_id()))
+            (netdev.ifindex(), Some(netdev.net_id()), netdev.mtu())
         }
-        Err(_) => (0, None),
+        Err(_) => (0, None, 0),
     }
 }
 

@@ -2,8 +2,9 @@
 
 //! The QP state machine.
 //!
-//! [`state`] holds the states and the legal transitions. The engines of a QP are separate state
+//! [`field`] has the widths of attributes, [`state`] the states and the legal transitions. The engines of a QP are separate state
 //! machines, see [`rc`](crate::rc) and [`uc`](crate::uc); a transition lists the action of each.
 //! The caller applies them.
 
+pub mod field;
 pub mod state;
