@@ -52,14 +52,19 @@ pub struct FastReg {
 /// Rights that a window can grant to peers.
 const GRANTABLE: Access = Access::REMOTE_WRITE
     .union(Access::REMOTE_READ)
-    .union(Access::REMOTE_ATOMIC);
+    .union(Access::REMOTE_ATOMIC)
+    .union(Access::FLUSH_GLOBAL)
+    .union(Access::FLUSH_PERSISTENT);
 
-/// Rights that a bind request may contain. A window grants no local rights, but consumers request
-/// those of the region.
+/// Rights that a bind request may contain. A window grants no local rights and has no memory of its
+/// own, but consumers request what they requested for the region.
 const ACCEPTED: Access = GRANTABLE
     .union(Access::ZERO_BASED)
     .union(Access::LOCAL_WRITE)
-    .union(Access::MW_BIND);
+    .union(Access::MW_BIND)
+    .union(Access::ON_DEMAND)
+    .union(Access::HUGETLB)
+    .union(Access::OPTIONAL);
 
 impl Bind {
     /// Returns whether the request is valid for a window of this type that is bound or unbound.
@@ -191,9 +196,9 @@ mod tests {
         for bit in 0..u32::BITS {
             let right = Access::from_bits(1 << bit);
             let valid = bind(right, 0x1000, 1).is_valid_for(WindowType::TwoB, false);
-            assert_eq!(valid, bit <= 5, "bit {bit}");
+            assert_eq!(valid, bit <= 9 || (20..30).contains(&bit), "bit {bit}");
             let rights = bind(right, 0x1000, 1).rights();
-            let remote = (1..=3).contains(&bit);
+            let remote = (1..=3).contains(&bit) || (8..=9).contains(&bit);
             assert_eq!(
                 rights,
                 if remote { right } else { Access::NONE },

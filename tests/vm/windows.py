@@ -19,10 +19,12 @@ from pyverbs.wr import SendWR
 import enums as e
 from rc import FULL_ACCESS, PAGE, End, async_event, context, forget_events, own_context, pair
 from tap import Skip, equal, not_for_rxe, run, true
-from work import OK, READ, WRITE, fill, status
+from work import OK, READ, RXE, WRITE, fill, status
 
 BINDABLE = FULL_ACCESS | e.IBV_ACCESS_MW_BIND
 REMOTE = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+# A send queue with FLUSHes and plain requests.
+FLUSHING = e.IBV_QP_EX_WITH_FLUSH | e.IBV_QP_EX_WITH_RDMA_WRITE
 ZERO_BASED = e.IBV_ACCESS_ZERO_BASED
 REFUSED = e.IBV_WC_REM_ACCESS_ERR
 BIND_ERROR = e.IBV_WC_MW_BIND_ERR
@@ -35,12 +37,12 @@ DATA = bytes(range(1, 65))
 class bound:  # pylint: disable=invalid-name
     """`with bound(type) as (a, b, region, window)`: a pair, a region of four zeroed pages, and a window."""
 
-    def __init__(self, kind, rights=BINDABLE):
-        self.kind, self.rights = kind, rights
+    def __init__(self, kind, rights=BINDABLE, ends=None):
+        self.kind, self.rights, self.ends = kind, rights, ends or {}
 
     def __enter__(self):
         forget_events()
-        self.pair = pair()
+        self.pair = pair(**self.ends)
         a, b = self.pair.__enter__()
         self.region = MR(b.pd, 4 * PAGE, self.rights)
         ctypes.memset(self.region.buf, 0, self.region.length)
@@ -184,7 +186,7 @@ def wrong_binds():
         fails(offset=-1)
         fails(length=4 * PAGE + 1)
         fails(length=2**64 - 1)
-        fails(given=REMOTE | e.IBV_ACCESS_ON_DEMAND)
+        fails(given=REMOTE | 1 << 10)
     with bound(TWO) as (_, b, region, window):
         bind(b, window, region, 0, 0, wanted=BIND_ERROR)
 
@@ -212,6 +214,35 @@ def rebind():
         bind(b, window, region, 0, 64)
         through(a, bind(b, window, region, 0, 0, 0), region.buf, wanted=REFUSED)
         untouched(region)
+
+
+def wide_rights():
+    """Rights that concern a region's memory, and optional ones, are ignored by a bind"""
+    for kind in (ONE, TWO):
+        for extra in (e.IBV_ACCESS_ON_DEMAND, e.IBV_ACCESS_HUGETLB, e.IBV_ACCESS_RELAXED_ORDERING, 1 << 29):
+            if extra == e.IBV_ACCESS_HUGETLB and RXE:
+                continue
+            with bound(kind) as (a, b, region, window):
+                through(a, bind(b, window, region, 0, 64, REMOTE | extra, by_library=False), region.buf)
+                equal(content(region, 0), DATA)
+
+
+def flushed():
+    """A FLUSH through a window needs the window's right, and stays within the window"""
+    rights, place = e.IBV_ACCESS_FLUSH_GLOBAL, (e.IBV_FLUSH_GLOBAL, e.IBV_FLUSH_RANGE)
+    whole = (e.IBV_FLUSH_GLOBAL, e.IBV_FLUSH_MR)
+    for kind in (ONE, TWO):
+        for granted, offset, how, wanted in ((rights, 0, place, OK), (rights, 0, whole, OK), (0, 0, place, REFUSED),
+                                             (0, 0, whole, REFUSED), (rights, 64, place, REFUSED)):
+            if offset and RXE:
+                continue
+            with bound(kind, BINDABLE | rights, {"a": {"ops": FLUSHING}, "rights": FULL_ACCESS | rights}) as (
+                    a, b, region, window):
+                key = bind(b, window, region, 0, 64, REMOTE | granted, by_library=False)
+                a.order("flush", key, region.buf + offset, 64, *how)
+                status(a, wanted, "the flush")
+                if wanted == REFUSED:
+                    equal(async_event(), e.IBV_EVENT_QP_ACCESS_ERR, "asynchronous event")
 
 
 def bind_twice():
@@ -364,9 +395,9 @@ def exit_with_windows():
 
 
 TESTS = [
-    objects, unbound, inside, outside, rights, zero_based, wrong_binds, foreign_domain, rebind, bind_twice,
-    invalidation, remote_invalidation, wrong_invalidation, other_queue_pair, heirless, region_stays, gone, local_use,
-    exit_with_windows,
+    objects, unbound, inside, outside, rights, zero_based, wrong_binds, foreign_domain, wide_rights, flushed, rebind,
+    bind_twice, invalidation, remote_invalidation, wrong_invalidation, other_queue_pair, heirless, region_stays, gone,
+    local_use, exit_with_windows,
 ]
 
 

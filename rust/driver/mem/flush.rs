@@ -49,7 +49,7 @@ pub(crate) struct Flush {
     pub(crate) identity: QpIdentity,
     /// The rkey and the first address.
     pub(crate) remote: Remote,
-    /// Range to flush: some bytes or the whole region.
+    /// Range to flush: some bytes, or the whole region or window.
     pub(crate) scope: FlushScope,
     /// Required placement: global visibility or persistence.
     pub(crate) placement: Placement,
@@ -66,30 +66,28 @@ impl Flush {
     ///
     /// # Errors
     ///
-    /// As [`KeyReader::lookup_remote`] or [`Mr::check_access`](crate::mem::mr::Mr::check_access). `Rights` if
-    /// the memory is not persistent, even if a window grants the right.
+    /// As [`KeyReader::lookup_remote`](crate::mem::key_table::KeyReader::lookup_remote). `Rights` if the memory is not
+    /// persistent, even if a window grants the right.
     pub(crate) fn step(&self, keys: &KeyTable, done: u64) -> Result<Option<u64>, AccessError> {
         let guard = rcu::read_lock();
-        let (key, access) = (self.remote.rkey.get(), self.placement.access());
-        match self.scope {
-            FlushScope::Range(len) => {
-                let request = AccessRequest {
-                    pd: &self.pd,
-                    va: self.remote.va,
-                    len,
-                    access,
-                };
-                let found = keys
-                    .reader(&guard)
-                    .lookup_remote(self.identity, key, &request)?;
-                self.write_back(found.memory(), found.offset(), (done, len.into()))
-            }
+        let reader = keys.reader(&guard);
+        let key = self.remote.rkey.get();
+        let (va, len, checked) = match self.scope {
+            FlushScope::Range(len) => (self.remote.va, u64::from(len), len),
             FlushScope::Region => {
-                let (mr, generation) = keys.lookup_mr(key, &guard).ok_or(AccessError::Key)?;
-                mr.check_access(generation, &self.pd, access)?;
-                self.write_back(&mr.memory, 0, (done, mr.region.length))
+                // A window that is bound anew before the look-up below has other bytes. To flush them changes nothing.
+                let whole = reader.remote_addresses(self.identity, key)?;
+                (whole.iova, whole.length, 0)
             }
-        }
+        };
+        let request = AccessRequest {
+            pd: &self.pd,
+            va,
+            len: checked,
+            access: self.placement.access(),
+        };
+        let found = reader.lookup_remote(self.identity, key, &request)?;
+        self.write_back(found.memory(), found.offset(), (done, len))
     }
 
     /// Flushes one step of the `len` bytes at `at`, of which `done` are flushed.

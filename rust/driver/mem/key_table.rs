@@ -212,6 +212,25 @@ impl<'a> KeyReader<'a> {
         }
     }
 
+    /// Returns the addresses of the region or window that the peer of the QP `identity` names. They may be those of
+    /// another region by the time of the next look-up.
+    ///
+    /// # Errors
+    ///
+    /// `Key` if the key is not valid; `Rights` if the window belongs to another QP.
+    pub(crate) fn remote_addresses(
+        &self,
+        identity: QpIdentity,
+        rkey: u32,
+    ) -> Result<Region, AccessError> {
+        let (_, generation) = split_key(rkey);
+        match self.entry(rkey, &self.last_remote)? {
+            KeyEntry::Region(mr) => Ok(mr.region),
+            KeyEntry::Fast(fast) => Ok(fast.enter()?.region),
+            KeyEntry::Window(mw) => mw.addresses(identity, generation),
+        }
+    }
+
     fn locate_in_window(
         &self,
         mw: &'a Mw,

@@ -117,24 +117,4 @@ impl Mr {
         }
         request.check(&self.pd, self.access, self.region)
     }
-
-    /// Checks that the holder of `pd` has the rights `access` to the region as a whole.
-    ///
-    /// # Errors
-    ///
-    /// As [`Mr::locate`].
-    pub(crate) fn check_access(
-        &self,
-        generation: u8,
-        pd: &Arc<Pd>,
-        access: Access,
-    ) -> Result<(), AccessError> {
-        let start = AccessRequest {
-            pd,
-            va: self.region.iova,
-            len: 0,
-            access,
-        };
-        self.locate(generation, &start).map(|_| ())
-    }
 }

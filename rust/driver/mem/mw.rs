@@ -198,13 +198,7 @@ impl Mw {
         generation: u8,
         request: &AccessRequest<'_>,
     ) -> Result<(RwGuard<'_, Binding>, WindowPlace), AccessError> {
-        let binding = self.binding.try_access().ok_or(AccessError::Key)?;
-        if binding.generation != generation {
-            return Err(AccessError::Key);
-        }
-        if self.window_type == WindowType::TwoB && binding.identity != identity {
-            return Err(AccessError::Rights);
-        }
+        let binding = self.binding_for(identity, generation)?;
         let at = request.check(&self.pd, binding.access, binding.addresses)?;
         let place = binding.place.ok_or(AccessError::Key)?;
         let offset = place.offset.wrapping_add(at);
@@ -215,5 +209,34 @@ impl Mw {
                 offset,
             },
         ))
+    }
+
+    /// Returns the addresses of the window, for the peer of the QP `identity`.
+    ///
+    /// # Errors
+    ///
+    /// `Key` and `Rights`, as [`Mw::locate`].
+    pub(crate) fn addresses(
+        &self,
+        identity: QpIdentity,
+        generation: u8,
+    ) -> Result<Region, AccessError> {
+        Ok(self.binding_for(identity, generation)?.addresses)
+    }
+
+    /// Returns the binding, if the peer of the QP `identity` may use it.
+    fn binding_for(
+        &self,
+        identity: QpIdentity,
+        generation: u8,
+    ) -> Result<RwGuard<'_, Binding>, AccessError> {
+        let binding = self.binding.try_access().ok_or(AccessError::Key)?;
+        if binding.generation != generation {
+            return Err(AccessError::Key);
+        }
+        if self.window_type == WindowType::TwoB && binding.identity != identity {
+            return Err(AccessError::Rights);
+        }
+        Ok(binding)
     }
 }
