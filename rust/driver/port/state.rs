@@ -77,7 +77,8 @@ pub(crate) trait SpoofFilter: Send + Sync {
     fn admits(&self, qpns: (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool;
 }
 
-/// Returns the largest path MTU whose packets fit into the MTU `mtu` of a netdev, or the smallest path MTU if none fits.
+/// Returns the largest path MTU whose packets fit into the MTU `mtu` of a netdev, or the smallest path MTU if none
+/// fits.
 pub(crate) fn largest_path_mtu(mtu: u32) -> Mtu {
     // CAST: `MAX_OVERHEAD` is far below 2^32.
     let max_payload = mtu.saturating_sub(MAX_OVERHEAD as u32);
