@@ -211,21 +211,29 @@ fn remote_of(remote: RemoteAddr) -> Remote {
 
 fn post_datagrams<A: AsRef<Arc<Ah>>>(qp: &Qp<Ud>, list: &mut SendWrList<'_, A>) -> Result {
     let posts = qp.posts();
-    let is_accepting = || qp.shared().accepts_sends();
     list.try_for_each(|wr| {
         let posts = posts.ok_or(EINVAL)?;
-        let ud = wr.ud().ok_or(EINVAL)?;
+        let ud = wr.ud();
+        // The core drains any QP by a WRITE that it posts in ERR, where it is only flushed.
+        let (is_datagram, shared) = (ud.is_some(), qp.shared());
+        let is_accepting = || match is_datagram {
+            true => shared.accepts_sends(),
+            false => shared.is_failed(),
+        };
+        let (remote_qpn, remote_qkey) = ud
+            .as_ref()
+            .map_or((0, 0), |ud| (ud.remote_qpn, ud.remote_qkey));
         let request = |length| PostedDatagram {
             wr: DatagramWr {
                 wr_id: wr.wr_id(),
-                remote_qpn: Qpn::new(ud.remote_qpn),
-                remote_qkey: Qkey::new(ud.remote_qkey),
+                remote_qpn: Qpn::new(remote_qpn),
+                remote_qkey: Qkey::new(remote_qkey),
                 imm: wr.has_imm().then(|| Imm(wr.imm())),
                 length,
                 signaled: wr.is_signaled() || qp.signals_all(),
                 solicited: wr.is_solicited(),
             },
-            ah: ud.ah.as_ref().as_ref().clone(),
+            ah: ud.map(|ud| ud.ah.as_ref().as_ref().clone()),
         };
         match wr.inline_data() {
             Some(data) => posts.sends.push_inline(is_accepting, &data, request),

@@ -85,8 +85,8 @@ pub(crate) enum UdRequests {
 pub(crate) struct PostedDatagram {
     /// The work request.
     pub(crate) wr: DatagramWr,
-    /// The address handle.
-    pub(crate) ah: Arc<Ah>,
+    /// The address handle. `None`: this is no datagram, and was posted in ERR to be flushed.
+    pub(crate) ah: Option<Arc<Ah>>,
 }
 
 /// Requests posted by a ULP, with a buffer for the scatter list or inline data of one.
@@ -193,9 +193,10 @@ impl UdSendEngine {
             }
             UdRequests::Posted(posted) => {
                 let (PostedDatagram { wr, ah }, body) = posted.posted.take(&mut posted.buffer)?;
-                if qp.flushes_sends() {
-                    return Some(Err((wr.wr_id, WcStatus::WrFlushErr)));
-                }
+                let ah = match ah {
+                    Some(ah) if !qp.flushes_sends() => ah,
+                    _ => return Some(Err((wr.wr_id, WcStatus::WrFlushErr))),
+                };
                 match tx.send(SendBody::new(&body, &posted.buffer), &wr, &ah) {
                     Ok(()) => Ok(wr),
                     Err(Obstacle::Refused(status)) => Err((wr.wr_id, status)),
