@@ -8,6 +8,7 @@ import time
 
 from pyverbs.cq import CQ
 from pyverbs.pyverbs_error import PyverbsError
+from pyverbs.qp import QPAttr
 
 import enums as e
 import ud
@@ -175,6 +176,24 @@ def overflow():
         true(RXE or a.state() == e.IBV_QPS_ERR, "the QP is not in error")
 
 
+def overflow_again():
+    """A queue that has overflowed and was resized tells of the next overflow"""
+    not_for_rxe("does not tell")
+    forget_events()
+    with pair(a={"cqe": 3, "wr": 64}, timeout=8, retry_cnt=1) as (a, b):
+        for turn in range(2):
+            entries = a.cq.cqe
+            writes(a, b, *range(entries + 5))
+            kinds = {async_event(), async_event()}
+            equal(kinds, {e.IBV_EVENT_CQ_ERR, e.IBV_EVENT_QP_FATAL}, f"events of overflow {turn}")
+            equal(len(a.cq.poll(64)[1]), entries, "completions that had room")
+            a.cq.resize(2 * entries + 1)
+            for end in (a, b):
+                end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            a.to_rts(b, timeout=8, retry_cnt=1)
+            b.to_rts(a)
+
+
 def moderate(count, period):
     """Sets the event moderation of all CQs of this process. It bypasses the library, which has no such verb."""
     done = 0
@@ -259,7 +278,7 @@ def vectors():
 
 
 TESTS = [resize_keeps, resize_wraps, shrink, shrink_below, resize_under_traffic, armed, bad_sizes, overflow,
-         moderation, vectors]
+         overflow_again, moderation, vectors]
 
 if __name__ == "__main__":
     run(TESTS)

@@ -184,6 +184,8 @@ impl Cq {
             copied: 0,
         };
         while !resize.step(&mut self.queue.lock().entries)? {}
+        // There is room again: the next loss is another one.
+        self.queue.lock().overflowed = false;
         Ok(entries)
     }
 
