@@ -3,6 +3,7 @@
 #include <linux/bits.h>
 #include <linux/bottom_half.h>
 #include <linux/cpumask.h>
+#include <linux/kconfig.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
@@ -51,11 +52,12 @@ void ferroce_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags
 
 /*
  * Returns a number that changes whenever the current task has slept, and differs between tasks. Zero where softirqs
- * cannot run when they are enabled: with interrupts, softirqs or preemption disabled.
+ * cannot run when they are enabled: with interrupts, softirqs or preemption disabled. Always zero with PREEMPT_RT: a
+ * task is preemptible there within spin_lock_irqsave(), and a softirq that needs the lock would wait for its own task.
  */
 u64 ferroce_helper_task_wakeup(void)
 {
-	if (!preemptible())
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) || !preemptible())
 		return 0;
 	return ((u64)current->pid << 40) + (current->nvcsw & GENMASK_ULL(39, 0));
 }

@@ -62,7 +62,8 @@ impl OncePerWakeup {
     /// Calls `raise`, which raises a softirq. It has run when this returns, if the current task calls this for
     /// the first time since it slept, and if another CPU has not begun with it.
     ///
-    /// For any context. With interrupts, softirqs or preemption disabled, the softirq runs later.
+    /// For any context. With interrupts, softirqs or preemption disabled, the softirq runs later; with PREEMPT_RT
+    /// always, because nothing tells there whether the caller holds a spinlock.
     #[inline]
     pub fn softirq(&self, raise: impl FnOnce()) {
         // SAFETY: The function has no preconditions.
