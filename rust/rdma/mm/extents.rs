@@ -112,17 +112,16 @@ impl Iterator for ChunkRanges {
     }
 }
 
-/// Returns the number of the chunk that contains `address`, in a region that begins at `start`. `None` if it
-/// exceeds `u32`.
-pub(crate) fn chunk_of(start: u64, address: u64) -> Option<u32> {
-    let distance = (address / ODP_CHUNK_BYTES).wrapping_sub(start / ODP_CHUNK_BYTES);
-    u32::try_from(distance).ok()
+/// Returns the number of the chunk that contains `address`, in a region that begins at `start`. With page tables
+/// of five levels, a region of all addresses of a process has more than 2^32 chunks.
+pub(crate) fn chunk_of(start: u64, address: u64) -> u64 {
+    (address / ODP_CHUNK_BYTES).wrapping_sub(start / ODP_CHUNK_BYTES)
 }
 
 /// Returns the addresses of chunk `number`, in a region of `len` bytes at `start`: whole pages, and no more
 /// than the region needs. `None` if they exceed the address space.
-pub(crate) fn chunk_addresses(start: u64, len: u64, number: u32) -> Option<Range<u64>> {
-    let first = (start / ODP_CHUNK_BYTES).wrapping_add(u64::from(number));
+pub(crate) fn chunk_addresses(start: u64, len: u64, number: u64) -> Option<Range<u64>> {
+    let first = (start / ODP_CHUNK_BYTES).wrapping_add(number);
     let from = first.checked_mul(ODP_CHUNK_BYTES)?;
     let to = from.checked_add(ODP_CHUNK_BYTES)?;
     // Only the pages that the region covers.

@@ -67,7 +67,7 @@ pub struct OnDemand {
 
 /// The existing chunks. Once there are [`MAX_CHUNKS`], a new one replaces the oldest.
 struct ChunkList {
-    numbers: KVVec<u32>,
+    numbers: KVVec<u64>,
     /// Index of the chunk to be replaced next.
     oldest: usize,
 }
@@ -140,7 +140,7 @@ impl OnDemand {
     ) -> Result {
         let guard = rcu::read_lock();
         for addresses in self.chunk_ranges(offset, len as u64, write)? {
-            let number = self.number_of(addresses.start)?;
+            let number = self.number_of(addresses.start);
             let chunk = self.chunks.get(number, &guard).ok_or(EAGAIN)?;
             // CAST: `u64` to `usize`, which has 64 bits. At most the parameter `len`.
             let len = addresses.end.wrapping_sub(addresses.start) as usize;
@@ -174,7 +174,7 @@ impl OnDemand {
             if current!().signal_pending() {
                 return Err(EINTR);
             }
-            let chunk = self.chunk(self.number_of(addresses.start)?, mm)?;
+            let chunk = self.chunk(self.number_of(addresses.start), mm)?;
             let len = addresses.end.wrapping_sub(addresses.start);
             chunk.fault(addresses.start, len, fetch)?;
         }
@@ -191,12 +191,12 @@ impl OnDemand {
     }
 
     /// Returns the number of the chunk that contains `address`.
-    fn number_of(&self, address: u64) -> Result<u32> {
-        chunk_of(self.start, address).ok_or(EFAULT)
+    fn number_of(&self, address: u64) -> u64 {
+        chunk_of(self.start, address)
     }
 
     /// Returns chunk `number`, and creates it if it does not exist. Sleeps.
-    fn chunk(&self, number: u32, mm: &MmWithUser) -> Result<Arc<HmmRange>> {
+    fn chunk(&self, number: u64, mm: &MmWithUser) -> Result<Arc<HmmRange>> {
         if let Some(chunk) = self.existing(number) {
             return Ok(chunk);
         }
@@ -219,7 +219,7 @@ impl OnDemand {
         Ok(chunk)
     }
 
-    fn existing(&self, number: u32) -> Option<Arc<HmmRange>> {
+    fn existing(&self, number: u64) -> Option<Arc<HmmRange>> {
         let guard = rcu::read_lock();
         self.chunks.borrow(number, &guard).map(Arc::from)
     }

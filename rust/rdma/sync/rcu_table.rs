@@ -124,11 +124,12 @@ impl<T: 'static> RcuTable<T> {
     /// # Errors
     ///
     /// `EBUSY` if the number is taken; `ENOMEM`.
-    pub fn insert_at(&self, id: u32, object: Arc<T>) -> Result {
+    pub fn insert_at(&self, id: impl Into<u64>, object: Arc<T>) -> Result {
+        let id = index(id);
         self.insert(object, |xa, entry| {
             // SAFETY: `insert` calls this with the lock held, as `__xa_insert` requires, and in a context
             // that may sleep.
-            unsafe { bindings::__xa_insert(xa, id as usize, entry, bindings::GFP_KERNEL_ACCOUNT) }
+            unsafe { bindings::__xa_insert(xa, id, entry, bindings::GFP_KERNEL_ACCOUNT) }
         })
     }
 
@@ -158,7 +159,7 @@ impl<T: 'static> RcuTable<T> {
 
     /// Returns the object under number `id`. For any context.
     #[inline]
-    pub fn get<'g>(&'g self, id: u32, guard: &'g rcu::Guard) -> Option<&'g T> {
+    pub fn get<'g>(&'g self, id: impl Into<u64>, guard: &'g rcu::Guard) -> Option<&'g T> {
         let entry = self.load(id, guard);
         if entry.is_null() {
             return None;
@@ -190,7 +191,11 @@ impl<T: 'static> RcuTable<T> {
 
     /// As [`RcuTable::get`], but allows the caller to take a reference.
     #[inline]
-    pub fn borrow<'g>(&'g self, id: u32, guard: &'g rcu::Guard) -> Option<ArcBorrow<'g, T>> {
+    pub fn borrow<'g>(
+        &'g self,
+        id: impl Into<u64>,
+        guard: &'g rcu::Guard,
+    ) -> Option<ArcBorrow<'g, T>> {
         let entry = self.load(id, guard);
         if entry.is_null() {
             return None;
@@ -201,18 +206,18 @@ impl<T: 'static> RcuTable<T> {
     }
 
     #[inline]
-    fn load(&self, id: u32, _guard: &rcu::Guard) -> *mut c_void {
+    fn load(&self, id: impl Into<u64>, _guard: &rcu::Guard) -> *mut c_void {
         // SAFETY: The xarray is initialised; `xa_load` locks RCU itself.
-        unsafe { bindings::xa_load(self.entries.get(), id as usize) }
+        unsafe { bindings::xa_load(self.entries.get(), index(id)) }
     }
 
     /// Removes the object under number `id`, and waits until no reader uses it. The number can then be
     /// reused.
     ///
     /// Sleeps; must not be called under RCU.
-    pub fn remove(&self, id: u32) -> Option<Arc<T>> {
+    pub fn remove(&self, id: impl Into<u64>) -> Option<Arc<T>> {
         // SAFETY: The xarray is initialised; `xa_erase` takes the lock itself.
-        let entry = unsafe { bindings::xa_erase(self.entries.get(), id as usize) };
+        let entry = unsafe { bindings::xa_erase(self.entries.get(), index(id)) };
         if entry.is_null() {
             return None;
         }
@@ -294,4 +299,11 @@ impl<T: 'static> PinnedDrop for RcuTable<T> {
         // SAFETY: The xarray is empty, and not used after this.
         unsafe { bindings::xa_destroy(xa) };
     }
+}
+
+/// Returns a number as an index of the xarray.
+#[inline]
+fn index(id: impl Into<u64>) -> usize {
+    // CAST: `u64` to `usize`, which has 64 bits.
+    id.into() as usize
 }
