@@ -182,6 +182,10 @@ fn process_buffers(
             }
             BufferResult::MustSplit => split_buffer(qp, inbox, skb),
             BufferResult::Early(index, psn) => {
+                // To keep or to drop it costs time, too.
+                count.seen = count
+                    .seen
+                    .saturating_add(skb.packets().saturating_sub(index));
                 skb.resume_at(index);
                 handler.keep(psn, skb);
             }

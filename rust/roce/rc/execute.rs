@@ -104,6 +104,15 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             && !self.recovery.nak_issued
     }
 
+    /// Returns whether a NAK makes the peer repeat everything from the expected request on. What a
+    /// [`ReorderBuffer`](super::reorder::ReorderBuffer) keeps is of no use then; it would also be found not ready once
+    /// more before its repetition arrives, and a peer counts each RNR NAK.
+    #[inline]
+    #[must_use]
+    pub const fn awaits_repetition(&self) -> bool {
+        self.recovery.nak_issued
+    }
+
     /// Sends a NAK for the expected request with the next [`burst`](Self::burst), unless one was sent. The caller has
     /// kept a later request for too long.
     pub fn report_gap(&mut self) {

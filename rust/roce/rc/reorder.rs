@@ -21,6 +21,10 @@ use crate::{
 /// Most packets that a buffer keeps. They may wait in fewer items, as an item may consist of several packets.
 pub const MAX_EARLY_PACKETS: u32 = 64;
 
+/// Most memory that the items of a buffer may occupy, in bytes. An item may occupy more than its packets: those that
+/// were handled remain in it.
+pub const MAX_EARLY_BYTES: u32 = 1 << 20;
+
 /// Items that a [`ReorderBuffer`] has room for.
 pub const REORDER_SLOTS: usize = 64;
 
@@ -28,8 +32,17 @@ pub const REORDER_SLOTS: usize = 64;
 #[derive(Debug)]
 struct Early<T> {
     psn: Psn,
-    packets: u32,
+    size: EarlySize,
     item: T,
+}
+
+/// What an item counts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct EarlySize {
+    /// Packets; at least 1 is counted.
+    pub packets: u32,
+    /// Memory that the item occupies.
+    pub bytes: u32,
 }
 
 /// What to do with a packet that arrived early.
@@ -46,11 +59,11 @@ pub enum Admission {
 /// How long to wait for the packets that are missing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GapWait {
-    /// Nothing is missing, or the gap was reported.
+    /// Nothing is missing.
     Done,
     /// Until this time. Then ask again.
     Until(Instant),
-    /// The time is over. Returned once for each gap: the caller reports it.
+    /// The time is over, and the buffer empty. The caller reports the gap.
     Over,
 }
 
@@ -63,10 +76,6 @@ enum Gap {
         psn: Psn,
         since: Instant,
     },
-    /// That `psn` is missing was reported.
-    Reported {
-        psn: Psn,
-    },
 }
 
 /// Packets that arrived early.
@@ -77,8 +86,8 @@ enum Gap {
 #[derive(Debug)]
 pub struct ReorderBuffer<T> {
     slots: [Option<Early<T>>; REORDER_SLOTS],
-    /// Packets in the buffer.
-    packets: u32,
+    /// Packets and bytes in the buffer.
+    size: EarlySize,
     gap: Gap,
     /// Time after which a gap is reported.
     wait: Duration,
@@ -90,7 +99,10 @@ impl<T> ReorderBuffer<T> {
     pub const fn new(wait: Duration) -> Self {
         Self {
             slots: [const { None }; REORDER_SLOTS],
-            packets: 0,
+            size: EarlySize {
+                packets: 0,
+                bytes: 0,
+            },
             gap: Gap::None,
             wait,
         }
@@ -100,16 +112,17 @@ impl<T> ReorderBuffer<T> {
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.packets == 0
+        self.size.packets == 0
     }
 
-    /// Returns what to do with an item of `packets` packets, the first of which has this PSN.
+    /// Returns what to do with an item of this size, whose first packet has this PSN.
     #[must_use]
-    pub fn admission(&self, psn: Psn, packets: u32) -> Admission {
+    pub fn admission(&self, psn: Psn, size: EarlySize) -> Admission {
         if self.slots.iter().flatten().any(|early| early.psn == psn) {
             return Admission::Repeated;
         }
-        let has_room = self.packets.saturating_add(packets) <= MAX_EARLY_PACKETS;
+        let has_room = self.size.packets.saturating_add(size.packets) <= MAX_EARLY_PACKETS
+            && self.size.bytes.saturating_add(size.bytes) <= MAX_EARLY_BYTES;
         match has_room && self.slots.iter().any(Option::is_none) {
             true => Admission::Keep,
             false => Admission::Full,
@@ -118,11 +131,15 @@ impl<T> ReorderBuffer<T> {
 
     /// Keeps an item that [`admission`](Self::admission) admits. Without room it is dropped, as if the network had
     /// lost it.
-    pub fn keep(&mut self, psn: Psn, packets: u32, item: T) {
+    pub fn keep(&mut self, psn: Psn, size: EarlySize, item: T) {
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_none()) {
-            let packets = packets.max(1);
-            self.packets = self.packets.saturating_add(packets);
-            *slot = Some(Early { psn, packets, item });
+            let size = EarlySize {
+                packets: size.packets.max(1),
+                ..size
+            };
+            self.size.packets = self.size.packets.saturating_add(size.packets);
+            self.size.bytes = self.size.bytes.saturating_add(size.bytes);
+            *slot = Some(Early { psn, size, item });
         }
     }
 
@@ -136,7 +153,8 @@ impl<T> ReorderBuffer<T> {
             early.is_some_and(|early| !is_early(early.psn))
         };
         let early = self.slots.iter_mut().find(is_due)?.take()?;
-        self.packets = self.packets.saturating_sub(early.packets);
+        self.size.packets = self.size.packets.saturating_sub(early.size.packets);
+        self.size.bytes = self.size.bytes.saturating_sub(early.size.bytes);
         Some(early.item)
     }
 
@@ -148,7 +166,6 @@ impl<T> ReorderBuffer<T> {
             return GapWait::Done;
         }
         let since = match self.gap {
-            Gap::Reported { psn } if psn == missing => return GapWait::Done,
             Gap::Open { psn, since } if psn == missing => since,
             _ => now,
         };
@@ -160,7 +177,9 @@ impl<T> ReorderBuffer<T> {
             };
             return GapWait::Until(until);
         }
-        self.gap = Gap::Reported { psn: missing };
+        // The peer repeats everything from `missing` on, so what is kept is of no use. It would take memory until
+        // then.
+        self.clear();
         GapWait::Over
     }
 

@@ -203,3 +203,38 @@ fn a_full_buffer_reports_the_loss_at_once() {
         assert!(cost.time < Duration::from_micros(5_000), "{cost:?}");
     }
 }
+
+#[test]
+fn a_request_that_is_repeated_causes_one_rnr_nak() {
+    // The first packet arrives when its loss was reported, but before it is repeated. There is a receive for its
+    // message only. The pause after an RNR NAK is 10 ms.
+    let mut pair = Pair::new(Setup {
+        min_rnr_timer: 20,
+        faults: Faults {
+            delay: Duration::from_micros(10),
+            ..Faults::default()
+        },
+        ..setup(Some(WAIT), 0)
+    });
+    let mut is_late = false;
+    let first = pair.hosts[A].requester.psn().get();
+    pair.net.fault_hook = Some(Box::new(move |sent| {
+        match is_data(sent, first) && !is_late {
+            true => {
+                is_late = true;
+                Fate::Late(Duration::from_micros(215))
+            }
+            false => Fate::Pass,
+        }
+    }));
+    let bytes = pattern(1, 1000);
+    pair.receive(B, bytes.len());
+    for _ in 0..4 {
+        pair.send(A, &bytes, None);
+    }
+    let deadline = pair.now.saturating_add(Duration::from_micros(1_000));
+    pair.drive_until(deadline);
+    let stats = pair.hosts[B].responder.take_stats();
+    assert_eq!((stats.sequence_naks, stats.rnr_naks), (1, 1), "{stats:?}");
+    assert_eq!(pair.hosts[B].frames_kept(), 3);
+}

@@ -27,6 +27,7 @@ use roce::{
     psn::Psn,
     rc::reorder::{
         Admission,
+        EarlySize,
         GapWait,
         ReorderBuffer, //
     },
@@ -74,8 +75,7 @@ impl EarlyPackets {
         match &self.0 {
             Some(buffer) if is_early() => {
                 let first = coalesced.first();
-                let packets = first.skb().packets().saturating_sub(first.index());
-                match buffer.admission(psn, packets.into()) {
+                match buffer.admission(psn, size_of(first.skb(), first.index())) {
                     Admission::Keep => Ok(Some(Handled::Early(psn))),
                     Admission::Repeated => Err(DropReason::AheadOfSequence),
                     Admission::Full => Ok(None),
@@ -88,10 +88,12 @@ impl EarlyPackets {
     /// Keeps `skb`, whose next packet has this PSN. Without memory it is lost.
     #[cold]
     pub(super) fn keep(&mut self, port: &Port, psn: Psn, skb: RxSkb) {
-        let packets = skb.packets().saturating_sub(skb.current().index());
+        let size = size_of(&skb, skb.current().index());
+        // CAST: A buffer has at most 64 packets.
+        let packets = size.packets as u16;
         match (&mut self.0, KeptSkb::new(skb)) {
             (Some(buffer), Some(skb)) => {
-                buffer.keep(psn, packets.into(), skb);
+                buffer.keep(psn, size, skb);
                 let kept = [(Counter::ReorderedPackets, packets.into())];
                 port.counters().count_all(&kept);
             }
@@ -133,5 +135,13 @@ impl EarlyPackets {
         if let Some(buffer) = &mut self.0 {
             buffer.clear();
         }
+    }
+}
+
+/// Returns what a buffer counts whose packets before `index` are handled.
+fn size_of(skb: &RxSkb, index: u16) -> EarlySize {
+    EarlySize {
+        packets: skb.packets().saturating_sub(index).into(),
+        bytes: skb.memory().unsigned_abs(),
     }
 }

@@ -563,6 +563,9 @@ impl PacketHandler for RequestHandler<'_, '_> {
 
     #[inline]
     fn take_kept(&mut self) -> Option<RxSkb> {
+        if self.engine.responder.awaits_repetition() {
+            self.engine.early.clear();
+        }
         let expected = self.engine.responder.expected_psn();
         self.engine.early.take(|psn| psn.is_after(expected))
     }

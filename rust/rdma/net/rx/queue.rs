@@ -31,21 +31,28 @@ const RESERVED_QUEUE_BYTES: i32 = 32 << 10;
 /// The total is limited to the machine's memory divided by this number.
 const MEMORY_DIVISOR: u64 = 8;
 
-/// A received packet outside of any queue that counts in the total of all queues.
+/// Bytes of all [`KeptSkb`]s. They count apart from the queues: packets that a peer makes a QP keep must not take the
+/// room of other QPs' queues.
+static KEPT_BYTES: Atomic<i64> = Atomic::new(0);
+
+/// As [`MEMORY_DIVISOR`], for [`KEPT_BYTES`].
+const KEPT_MEMORY_DIVISOR: u64 = 64;
+
+/// A received packet outside of any queue.
 pub struct KeptSkb {
     skb: RxSkb,
     _charge: Charge,
 }
 
 impl KeptSkb {
-    /// Counts `skb`. `None` if the total has reached its limit; the packet is then dropped.
+    /// Counts `skb`. `None` if as many packets are kept as may be; the packet is then dropped.
     pub fn new(skb: RxSkb) -> Option<Self> {
-        if is_total_exceeded() {
+        if is_exceeded(&KEPT_BYTES, KEPT_MEMORY_DIVISOR) {
             skb.drop_packet();
             return None;
         }
         let bytes = skb.memory();
-        TOTAL_BYTES.add(bytes.into(), Relaxed);
+        KEPT_BYTES.add(bytes.into(), Relaxed);
         Some(Self {
             skb,
             _charge: Charge(bytes),
@@ -58,21 +65,26 @@ impl KeptSkb {
     }
 }
 
-/// Bytes that count in [`TOTAL_BYTES`] as long as this exists.
+/// Bytes that count in [`KEPT_BYTES`] as long as this exists.
 struct Charge(i32);
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        TOTAL_BYTES.add(i64::from(self.0).wrapping_neg(), Relaxed);
+        KEPT_BYTES.add(i64::from(self.0).wrapping_neg(), Relaxed);
     }
 }
 
 /// Returns whether the total has reached its limit.
 fn is_total_exceeded() -> bool {
+    is_exceeded(&TOTAL_BYTES, MEMORY_DIVISOR)
+}
+
+/// Returns whether `bytes` has reached the machine's memory divided by `divisor`.
+fn is_exceeded(bytes: &Atomic<i64>, divisor: u64) -> bool {
     // SAFETY: The helper reads a global number and has no preconditions.
     let memory = unsafe { bindings::ferroce_helper_memory_bytes() };
     // CAST: Not negative, because a packet is counted before it can be dequeued.
-    TOTAL_BYTES.load(Relaxed) as u64 >= memory / MEMORY_DIVISOR
+    bytes.load(Relaxed) as u64 >= memory / divisor
 }
 
 /// A FIFO of received skbs, each with one or more packets.

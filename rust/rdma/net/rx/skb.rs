@@ -125,7 +125,7 @@ impl RxSkb {
     }
 
     /// Returns the memory that the skb occupies (`truesize`). Constant while it is queued.
-    pub(super) fn memory(&self) -> i32 {
+    pub fn memory(&self) -> i32 {
         // CAST: At most some hundred kilobytes.
         self.fields().truesize as i32
     }

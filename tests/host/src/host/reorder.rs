@@ -6,6 +6,7 @@ use super::Host;
 use roce::{
     rc::reorder::{
         Admission,
+        EarlySize,
         GapWait,
         ReorderBuffer, //
     },
@@ -51,9 +52,13 @@ impl Host {
         if !is_early {
             return false;
         }
-        match buffer.admission(packet.psn(), 1) {
+        let size = EarlySize {
+            packets: 1,
+            bytes: u32::try_from(frame.len()).expect("a frame is short"),
+        };
+        match buffer.admission(packet.psn(), size) {
             Admission::Keep => {
-                buffer.keep(packet.psn(), 1, frame.to_vec());
+                buffer.keep(packet.psn(), size, frame.to_vec());
                 early.kept += 1;
                 true
             }
@@ -68,6 +73,9 @@ impl Host {
     /// Returns a kept frame that is no longer early.
     pub(super) fn take_kept(&mut self) -> Option<Vec<u8>> {
         let early = self.early.as_mut()?;
+        if self.responder.awaits_repetition() {
+            early.requests.clear();
+        }
         let expected = self.responder.expected_psn();
         let requester = &self.requester;
         early
