@@ -24,6 +24,7 @@ from netns import within_namespace
 from rc import SLOWNESS, End, across
 from tap import equal, run, true
 from ud import gid_text
+from verbs import RTS_MASK, rts_attr
 from work import OK, SEND, WRITE, piece, status
 from wire import ETH_ALL, PACKET_OUTGOING
 
@@ -169,6 +170,36 @@ def damaged_mark():
         equal(peer.heard(), [])
 
 
+def not_answered():
+    """A marked acknowledgement or CNP causes no CNP: the peer's data met no congestion"""
+    names = "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"
+
+    def marked():
+        peer.send(opcode=f.RC | f.ACK, psn=PSN, tos=MARKED, body=bytes(4))
+        peer.cnp(tos=MARKED)
+    with connected(timeout=0, sq_psn=PSN) as (end, peer):
+        end.send(SEND, pieces=piece(end, 64))
+        peer.heard()
+        equal(moves(names, marked), [2, 0, 1], "marked packets, and CNPs sent and handled")
+        status(end, OK, "the acknowledged SEND")
+        equal([fields for fields in peer.heard() if fields["opcode"] == CNP], [])
+
+
+def too_early():
+    """A CNP that comes before RTS does not slow down what is sent after it"""
+    end = End()
+    attr = end.attr(PEER, dgid=gid_text(os.environ["PEER_ADDR"]), gid=int(os.environ["GID4"]), rq_psn=PSN, timeout=0)
+    end.qp.to_init(attr)
+    end.qp.to_rtr(attr)
+    peer = Peer(end)
+    equal(moves(NAMES, peer.cnp), [1, 0, 0, 0], "counters")
+    end.qp.modify(rts_attr(attr), RTS_MASK)
+    end.send(SEND, pieces=piece(end, 64))
+    peer.heard()
+    equal(rate(end), None, "the rate")
+    end.close()
+
+
 def moves(names, act):
     """How far the counters move while `act` runs."""
     before = [counter(name, DEV) for name in names]
@@ -264,5 +295,6 @@ def flooded():
 
 
 if __name__ == "__main__":
-    ON = (capable, answered, answered6, unmarked, seldom, damaged_mark, handled, shown, forged, datagram, flooded)
+    ON = (capable, answered, answered6, unmarked, seldom, damaged_mark, not_answered, handled, shown, too_early, forged,
+          datagram, flooded)
     run(ON + (not_capable, not_handled) if sys.argv[1:] else ON)

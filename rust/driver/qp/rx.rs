@@ -197,18 +197,20 @@ fn process_buffers(
         qp.count_received(count.packets, count.bytes);
     }
     if count.marked != 0 {
-        on_marked(qp, count.marked);
+        on_marked(qp, count.marked, count.is_paced_marked);
     }
     more
 }
 
-/// Packets arrived that a queue on the way had marked. The engine sends a CNP, see
-/// [`congestion`](crate::qp::congestion).
+/// Packets arrived that a queue on the way had marked. If the peer can send fewer of them, the engine sends a CNP, see
+/// [`congestion`](crate::qp::congestion). For a marked acknowledgement it would slow down data that met no congestion.
 #[cold]
-fn on_marked(qp: &QpRun<'_>, packets: u16) {
+fn on_marked(qp: &QpRun<'_>, packets: u16, paced: bool) {
     let marked = [(Counter::MarkedPackets, packets.into())];
     qp.port().counters().count_all(&marked);
-    qp.note_congestion();
+    if paced {
+        qp.note_congestion();
+    }
 }
 
 /// Counts of one call.
@@ -221,6 +223,8 @@ struct RxCount {
     bytes: usize,
     /// Valid packets that a queue on the way had marked.
     marked: u16,
+    /// Some of them are requests or carry payload.
+    is_paced_marked: bool,
 }
 
 /// Puts the packets of a super-packet to the front of the inbox. Without memory for them they are lost.
@@ -263,6 +267,7 @@ fn process_buffer(
             if matches!(handled, Ok(Handled::Whole) | Err(_)) {
                 if is_marked {
                     count.marked = count.marked.wrapping_add(coalesced.packets());
+                    count.is_paced_marked |= packet.opcode().is_paced();
                 }
                 count.packets = count.packets.wrapping_add(coalesced.packets());
                 count.bytes = count.bytes.wrapping_add(wire_len(&coalesced, &packet));

@@ -100,6 +100,15 @@ impl DcqcnConfig {
     }
 }
 
+/// What a sender has used of its rate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Usage {
+    /// Less than any rate would limit it to: it had next to nothing to send.
+    Idle,
+    /// More.
+    Sending,
+}
+
 /// The rate of one sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Dcqcn {
@@ -170,8 +179,13 @@ impl Dcqcn {
         if self.limited && now.saturating_since(self.cut) < interval {
             return;
         }
-        self.validate(now);
-        self.target = self.current;
+        let before = self.current;
+        // A sender that was idle must not need long to return when it has more to send. For another one, whose window
+        // limits it, the target is what it used: otherwise it would go on as before after each CNP.
+        self.target = match self.validate(now) {
+            Usage::Idle => before,
+            Usage::Sending => self.current,
+        };
         // A rate has 37 bits, and `alpha` has 25.
         let cut = self.current.bytes_s().wrapping_mul(self.alpha.into());
         let cut = cut.wrapping_shr(ALPHA_BITS).wrapping_shr(1);
@@ -184,18 +198,23 @@ impl Dcqcn {
 
     /// Lowers the rate to what the sender has used of it. A sender whose window or consumer limits it would go on as
     /// before otherwise, until many CNPs have reduced a rate that says nothing.
-    fn validate(&mut self, now: Instant) {
+    fn validate(&mut self, now: Instant) -> Usage {
         let elapsed = now.saturating_since(self.measured_since);
         if self.limited && elapsed < MEASURE_TIME {
-            return;
+            return Usage::Sending;
         }
+        let mut usage = Usage::Sending;
         if self.limited {
             let micros = elapsed.as_nanos().wrapping_div(1_000);
             let scaled = self.measured_bytes.saturating_mul(1_000_000);
             let used = Rate::from_bytes_s(scaled.checked_div(micros).unwrap_or(u64::MAX));
+            if used < self.config.min_rate {
+                usage = Usage::Idle;
+            }
             self.current = self.current.min(used.max(self.config.min_rate));
         }
         (self.measured_bytes, self.measured_since) = (0, now);
+        usage
     }
 
     /// Returns how much of `limit` may be sent at `now`. No packets: see [`Dcqcn::paused_until`].
@@ -236,6 +255,17 @@ impl Dcqcn {
             self.bytes = self.bytes.saturating_sub(step_bytes);
             self.byte_steps = self.byte_steps.saturating_add(1);
             self.increase();
+        }
+    }
+
+    /// The packets of the last [`on_sent`](Self::on_sent), `packets` with `bytes` bytes of payload, were not sent after
+    /// all.
+    pub fn on_unsent(&mut self, packets: u32, bytes: u32) {
+        if self.limited {
+            let on_wire = bytes.saturating_add(packets.saturating_mul(OVERHEAD_BYTES));
+            self.measured_bytes = self.measured_bytes.saturating_sub(on_wire.into());
+            self.pacer.on_unsent(self.current, on_wire);
+            self.bytes = self.bytes.saturating_sub(bytes);
         }
     }
 

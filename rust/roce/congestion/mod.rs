@@ -64,6 +64,9 @@ pub(crate) trait CongestionControl {
     #[inline]
     fn on_sent(&mut self, _now: Instant, _packets: u32, _bytes: u32) {}
 
+    /// The last `packets` packets were not sent after all.
+    fn on_unsent(&mut self, _packets: u32, _bytes: u32) {}
+
     /// Returns the rate. `None`: it is unlimited.
     fn rate(&self) -> Option<Rate> {
         None
@@ -143,6 +146,10 @@ impl CongestionControl for WindowAndRate {
     #[inline]
     fn on_sent(&mut self, now: Instant, packets: u32, bytes: u32) {
         self.rate.on_sent(now, packets, bytes);
+    }
+
+    fn on_unsent(&mut self, packets: u32, bytes: u32) {
+        self.rate.on_unsent(packets, bytes);
     }
 
     fn rate(&self) -> Option<Rate> {
@@ -227,6 +234,10 @@ impl CongestionControl for Controller {
     #[inline]
     fn on_sent(&mut self, now: Instant, packets: u32, bytes: u32) {
         with_control!(self, control => control.on_sent(now, packets, bytes));
+    }
+
+    fn on_unsent(&mut self, packets: u32, bytes: u32) {
+        with_control!(self, control => control.on_unsent(packets, bytes));
     }
 
     fn rate(&self) -> Option<Rate> {

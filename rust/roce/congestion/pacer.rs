@@ -120,6 +120,12 @@ impl Pacer {
         self.paused = self.next.is_after(now);
     }
 
+    /// Takes the last [`on_sent`](Self::on_sent) back for `bytes` bytes.
+    pub(super) fn on_unsent(&mut self, rate: Rate, bytes: u32) {
+        let time = rate.time_of(bytes).as_nanos();
+        self.next = Instant::from_nanos(self.next.as_nanos().saturating_sub(time));
+    }
+
     /// Returns when packets may be sent again, if they must wait.
     #[inline]
     pub(super) fn paused_until(&self) -> Option<Instant> {

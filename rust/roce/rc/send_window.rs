@@ -280,18 +280,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
     }
 
     /// Undoes the last `sent(1)`. Does nothing for a request that awaits a response. The packet keeps
-    /// its PSN, which the peer may still acknowledge.
-    pub(super) fn unsend(&mut self) {
+    /// its PSN, which the peer may still acknowledge. Returns its payload in bytes.
+    pub(super) fn unsend(&mut self) -> Option<u32> {
         let psn = self.psn.sub(1);
         let index = match self.slot(self.cursor) {
             Some(slot) if self.cursor != self.begun && self.psn != slot.first => self.cursor,
             _ => self.last_with_packets(),
         };
-        let Some(slot) = self.slot(index).copied() else {
-            return;
-        };
+        let slot = self.slot(index).copied()?;
         if slot.awaits_response() || self.flight.packets == 0 {
-            return;
+            return None;
         }
         let from = psn.since(slot.first);
         let bytes = self.payload(&slot, from, from.saturating_add(1));
@@ -300,6 +298,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         let receives = slot.receives_ended(from.saturating_add(1));
         self.flight.receives = self.flight.receives.saturating_sub(receives);
         (self.psn, self.cursor) = (psn, index);
+        Some(bytes)
     }
 
     /// Goes back to the oldest unacknowledged packet.

@@ -161,7 +161,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     /// Undoes the last `packets` planned packets, which were not sent. They are planned next.
     pub fn unsend(&mut self, packets: u32) {
         for _ in 0..packets.min(self.window.flight().packets) {
-            self.window.unsend();
+            if let Some(payload) = self.window.unsend() {
+                self.congestion.on_unsent(1, payload);
+            }
         }
         self.on_unsent(self.window.psn());
     }
@@ -291,7 +293,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         // Bounded by the packets in flight.
         while self.needs_ack_probe() {
             let next = self.window.psn();
-            self.unsend(1);
+            // It was sent: pacing still counts it.
+            let _ = self.window.unsend();
+            self.on_unsent(self.window.psn());
             let plan = self.plan(1, flow);
             if plan.is_some() || self.window.psn() == next {
                 return plan;

@@ -247,6 +247,14 @@ impl Opcode {
         !self.is_response() && !matches!(self.operation, Operation::Cnp)
     }
 
+    /// Returns whether the sender can send fewer of these packets: requests and payload. Not so acknowledgements, which
+    /// answer what others send, and congestion notifications.
+    #[inline]
+    #[must_use]
+    pub const fn is_paced(self) -> bool {
+        self.is_request() || self.payload
+    }
+
     /// Returns whether the packet is for a requester.
     #[inline]
     #[must_use]

@@ -132,6 +132,7 @@ impl Transport for Rc {
         let _ = qp.sender().enter(|engine| {
             engine.set_path(path);
             engine.set_early(early);
+            engine.align_cnps(qp.shared().cnps());
             engine.requester().configure(&config);
             engine.requester().start();
         });

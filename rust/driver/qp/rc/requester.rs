@@ -160,6 +160,11 @@ impl RcSendEngine {
         self.path = Some(path);
     }
 
+    /// Starts to count CNPs at `cnps`, that many the QP has received: they came before there was a rate.
+    pub(super) fn align_cnps(&mut self, cnps: u32) {
+        self.handled_cnps = cnps;
+    }
+
     /// Sets what keeps early responses.
     pub(super) fn set_early(&mut self, early: EarlyPackets) {
         self.early = early;

@@ -54,9 +54,24 @@ fn cnps_in_quick_succession_count_once() {
 fn the_rate_does_not_fall_below_the_minimum() {
     let mut sender = ten_gigabit();
     for n in 0..4_000 {
-        sender.on_cnp(at(50 * n));
+        let now = at(50 * n);
+        sender.on_time(now);
+        // It uses the rate.
+        for _ in 0..64 {
+            if sender.burst_limit(now, LIMIT).packets != 0 {
+                sender.on_sent(now, 1, 512);
+            }
+        }
+        sender.on_cnp(now);
+        assert!(mbit_s(&sender).is_some_and(|rate| rate >= 10), "{now:?}");
     }
-    assert_eq!(mbit_s(&sender), Some(10));
+    let rate = mbit_s(&sender);
+    assert!(rate.is_some_and(|rate| rate < 20), "{rate:?}");
+    let mut sender = Dcqcn {
+        current: sender.config.min_rate,
+        ..sender
+    };
+    sender.pacer.stop();
     // A packet that takes longer than a burst still leaves.
     let limit = sender.burst_limit(at(200_000), LIMIT);
     assert_eq!(limit.packets, LIMIT.packets);
@@ -91,6 +106,41 @@ fn a_rate_that_is_not_used_does_not_count() {
         rate.is_some_and(|rate| (500..600).contains(&rate)),
         "{rate:?}"
     );
+}
+
+#[test]
+fn a_sender_that_was_idle_returns_to_the_rate_that_it_did_not_use() {
+    let mut sender = ten_gigabit();
+    sender.on_cnp(at(0));
+    // A short message each 5 ms, each marked.
+    for n in 1..=20u64 {
+        sender.on_sent(at(5_000 * n), 1, 64);
+        sender.on_cnp(at(5_000 * n + 20));
+    }
+    let now = at(100_020);
+    assert_eq!(mbit_s(&sender).map(|rate| rate <= 10), Some(true));
+    // Fast recovery, 1.5 ms.
+    let _ = sender.burst_limit(now.saturating_add(Duration::from_micros(1_500)), LIMIT);
+    let rate = mbit_s(&sender);
+    assert!(rate.is_some_and(|rate| rate > 5_000), "{rate:?}");
+}
+
+#[test]
+fn packets_that_are_not_sent_after_all_cost_no_time() {
+    let mut sender = ten_gigabit();
+    for n in 0..6 {
+        sender.on_cnp(at(250 * n));
+    }
+    let now = at(1_300);
+    let (measured, bytes) = (sender.measured_bytes, sender.bytes);
+    // More than the millisecond that the pacer makes up for.
+    sender.on_sent(now, 8, 30_000);
+    assert!(sender.paused_until().is_some());
+    sender.on_unsent(8, 30_000);
+    sender.on_time(now);
+    assert_eq!(sender.paused_until(), None);
+    assert_eq!((sender.measured_bytes, sender.bytes), (measured, bytes));
+    assert_eq!(sender.burst_limit(now, LIMIT).packets, LIMIT.packets);
 }
 
 #[test]
