@@ -41,23 +41,6 @@ void ferroce_helper_smp_store_release64(u64 *word, u64 value);
 void ferroce_helper_dma_resv_lock(struct dma_resv *resv);
 void ferroce_helper_dma_resv_unlock(struct dma_resv *resv);
 
-/* gro.c */
-void ferroce_helper_gro_account(struct sk_buff *held, const struct sk_buff *skb);
-u16 ferroce_helper_gro_count(const struct sk_buff *held);
-const void *ferroce_helper_gro_headers(struct sk_buff *skb, u32 before, u32 len);
-bool ferroce_helper_gro_ip_matches(struct sk_buff *held, const void *transport);
-bool ferroce_helper_gro_is_list(const struct sk_buff *held);
-bool ferroce_helper_gro_is_plain(const struct sk_buff *skb);
-void ferroce_helper_gro_join(struct sk_buff *held, struct sk_buff *last, struct sk_buff *skb);
-struct sk_buff *ferroce_helper_gro_last_joined(struct sk_buff *held);
-const void *ferroce_helper_gro_last_payload(const struct sk_buff *held, const struct sk_buff *last, u32 len);
-u32 ferroce_helper_gro_len(const struct sk_buff *skb);
-struct sk_buff *ferroce_helper_gro_next_held(struct list_head *head, struct sk_buff *held);
-bool ferroce_helper_gro_pull(struct sk_buff *skb, u32 len);
-bool ferroce_helper_gro_same_flow(const struct sk_buff *held);
-void ferroce_helper_gro_set_flush(struct sk_buff *skb);
-void ferroce_helper_gro_set_list(struct sk_buff *skb);
-
 /* ib_verbs.c */
 const char *ferroce_helper_dev_bus_name(const struct device *dev);
 const char *ferroce_helper_dev_name(const struct device *dev);
@@ -186,7 +169,6 @@ u16 ferroce_helper_skb_gso_size(const struct sk_buff *skb);
 const struct sk_buff *ferroce_helper_skb_packet_list(const struct sk_buff *skb);
 u16 ferroce_helper_skb_packets(const struct sk_buff *skb);
 unsigned int ferroce_helper_skb_pagelen(const struct sk_buff *skb);
-bool ferroce_helper_skb_has_fixed_id(const struct sk_buff *skb);
 bool ferroce_helper_skb_is_list(const struct sk_buff *skb);
 __be16 ferroce_helper_skb_super_packet_protocol(const struct sk_buff *skb);
 void ferroce_helper_skb_move_destructor(struct sk_buff *from, struct sk_buff *to);

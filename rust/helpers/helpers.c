@@ -8,7 +8,6 @@
 
 #include "atomic.c"
 #include "dma_buf.c"
-#include "gro.c"
 #include "ib_verbs.c"
 #include "lockdep.c"
 #include "mm.c"

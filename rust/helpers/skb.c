@@ -135,12 +135,6 @@ bool ferroce_helper_skb_is_list(const struct sk_buff *skb)
 	return skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST);
 }
 
-/* Returns whether all packets of a GSO skb have the IPv4 identification of the first. */
-bool ferroce_helper_skb_has_fixed_id(const struct sk_buff *skb)
-{
-	return skb_shinfo(skb)->gso_type & SKB_GSO_TCP_FIXEDID;
-}
-
 /* Returns the inner protocol of an skb with the GSO types of a super-packet, 0 for another skb. */
 __be16 ferroce_helper_skb_super_packet_protocol(const struct sk_buff *skb)
 {

@@ -11,7 +11,6 @@
 
 use crate::{
     net::mcast::Groups,
-    packet::gro::RoceGroPacket,
     port::{
         counters::Counters,
         state::{
@@ -345,8 +344,6 @@ impl NetnsRx {
 
 impl PacketReceiver for NetnsRx {
     const PORT: u16 = ROCE_UDP_PORT;
-
-    type Gro = RoceGroPacket;
 
     fn takes_gso(&self, first: &[u8; BTH_PEEK_LEN]) -> bool {
         // The datagrams of a GSO list may be for several QPs.

@@ -8,12 +8,10 @@
 //! - [`rx_parse`]: a received packet, or several coalesced ones.
 //! - [`segmenter`]: sends a super-packet, unsplit or as packets. [`tx_packet`]: one packet under construction.
 //!   [`roce_splitter`]: splits a super-packet later.
-//! - [`gro`]: which received packets the stack may join.
 //! - [`path`]: addresses and route to a peer, and the GSO list that is being filled.
 //!
 //! May use `limits`, `abi`, `mem`, `queue` and `port`.
 
-pub(crate) mod gro;
 pub(crate) mod path;
 pub(crate) mod roce_splitter;
 pub(crate) mod rx_parse;

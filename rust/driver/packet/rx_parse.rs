@@ -194,11 +194,7 @@ fn verify_icrc(rx: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result
         return Ok(());
     }
     if skb.packets() > 1 {
-        let id_offset = match skb.has_fixed_id() {
-            true => 0,
-            false => rx.index(),
-        };
-        masked.select_packet(id_offset, rx.udp_payload_len());
+        masked.select_packet(rx.index(), rx.udp_payload_len());
     }
     let start = packet.payload_offset();
     let headers = headers.get(..start).ok_or(DropReason::TooShort)?;

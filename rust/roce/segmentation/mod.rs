@@ -4,13 +4,11 @@
 //!
 //! [`mtu`] holds the path MTU and its arithmetic. [`tx_desc`] describes one packet to send, or
 //! several consecutive ones (a super-packet). [`gso`] splits such a description into packets and
-//! coalesces received packets; [`gro`] says which ones the stack may join before. [`super_packet`]
-//! is the form in which a super-packet travels unsplit.
+//! coalesces received packets. [`super_packet`] is the form in which a super-packet travels unsplit.
 //! Payload is described, never accessed.
 //!
 //! May use: the value types, `wire` and `wr`.
 
-pub mod gro;
 pub mod gso;
 pub mod mtu;
 pub mod super_packet;

@@ -6,9 +6,10 @@
 //! it, as the last of `NF_INET_LOCAL_IN`: after all firewall rules for received packets, and before UDP. The
 //! hook runs in softirq, under RCU.
 //!
-//! Everything else continues to UDP, which segments it: skbs that do not have exactly the form that this
-//! module builds, the first packet of a flow that connection tracking has not confirmed yet, packets that
-//! IPsec policies reject, and packets that arrive by a VRF, for which UDP selects the socket.
+//! Everything else continues to UDP, which segments it: lists that GRO has joined (`rx-gro-list`), whose packets may be
+//! requests and responses, skbs that do not have exactly the form that this module builds, the first packet of a flow
+//! that connection tracking has not confirmed yet, packets that IPsec policies reject, and packets that arrive by a
+//! VRF, for which UDP selects the socket.
 //!
 //! C headers: [`include/linux/netfilter.h`](srctree/include/linux/netfilter.h),
 //! [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
@@ -97,9 +98,9 @@ unsafe extern "C" fn local_in<R: PacketReceiver>(
     // SAFETY: The packet is valid, of that family, and has GSO fields for a list. IP is about to deliver it, and
     // `first` is not used after `takes_gso`.
     let found = unsafe { parse_gso_list(skb, family, R::PORT) };
-    let Some((_, is_local)) = found.filter(|(first, _)| receiver.takes_gso(first)) else {
+    if !found.is_some_and(|first| receiver.takes_gso(first)) {
         return bindings::NF_ACCEPT;
-    };
+    }
     // SAFETY: A received packet has a netdev, which RCU keeps until this function returns.
     let via = unsafe { NetDevBorrow::from_raw(dev) };
     // UDP would get the packet with `data` at the UDP header.
@@ -107,7 +108,7 @@ unsafe extern "C" fn local_in<R: PacketReceiver>(
     unsafe { bindings::skb_pull(skb, headers_len(family) as c_uint) };
     // SAFETY: `NF_STOLEN` passes the ownership of the packet to this function. IP has checked its header,
     // `parse_gso_list` the form of the list, and `data` is at the UDP header.
-    let skb = unsafe { RxSkb::from_gso(skb, is_local) };
+    let skb = unsafe { RxSkb::from_gso(skb) };
     receiver.receive(skb, via);
     bindings::NF_STOLEN
 }
@@ -120,8 +121,8 @@ fn headers_len(family: u32) -> usize {
     }
 }
 
-/// Checks whether `skb` is a GSO list for `port` that can be delivered as one skb. Returns the first bytes of
-/// its first UDP payload, and whether this module built it.
+/// Checks whether `skb` is a GSO list for `port` that this module built and that can be delivered as one skb. Returns
+/// the first bytes of its first UDP payload.
 ///
 /// # Safety
 ///
@@ -131,7 +132,7 @@ unsafe fn parse_gso_list<'a>(
     skb: *mut bindings::sk_buff,
     family: u32,
     port: u16,
-) -> Option<(&'a [u8; BTH_PEEK_LEN], bool)> {
+) -> Option<&'a [u8; BTH_PEEK_LEN]> {
     let headers = headers_len(family).checked_add(UDP_LEN)?;
     // SAFETY: The skb is valid by the function's contract. At this hook `data` points to the IP header, and
     // the linear part has `len - data_len` bytes. It does not change during `'a`.
@@ -170,7 +171,7 @@ unsafe fn parse_gso_list<'a>(
         return None;
     }
     // SAFETY: The skb is valid and has a list, by the function's contract.
-    let (listed_len, packets, is_local) = unsafe { walk_list(skb)? };
+    let (listed_len, packets) = unsafe { walk_list(skb)? };
     // SAFETY: The skb is valid by the function's contract.
     let expected = unsafe { bindings::ferroce_helper_skb_packets(skb) };
     if len.checked_add(listed_len)? != fields.len || packets != expected {
@@ -178,16 +179,16 @@ unsafe fn parse_gso_list<'a>(
     }
     // SAFETY: By the function's contract the packet is valid, of that family, and about to be delivered.
     let passes = unsafe { passes_udp_checks(skb, family == bindings::NFPROTO_IPV4) };
-    passes.then_some((first, is_local))
+    passes.then_some(first)
 }
 
-/// Walks the frag_list of `skb`. Returns the length of the skbs on it, the number of packets with the first one, and
-/// whether this module built all of the list. `None` if there are too many.
+/// Walks the frag_list of `skb`. Returns the length of the skbs on it, and the number of packets with the first one.
+/// `None` if there are too many, or if this module did not build all of them.
 ///
 /// # Safety
 ///
 /// `skb` must be a valid packet with GSO fields for a list.
-unsafe fn walk_list(skb: *const bindings::sk_buff) -> Option<(u32, u16, bool)> {
+unsafe fn walk_list(skb: *const bindings::sk_buff) -> Option<(u32, u16)> {
     // SAFETY: The skb is valid by the function's contract.
     let mut packet = unsafe { bindings::ferroce_helper_skb_packet_list(skb) };
     let (mut len, mut packets) = (0u32, 1u16);
@@ -206,7 +207,7 @@ unsafe fn walk_list(skb: *const bindings::sk_buff) -> Option<(u32, u16, bool)> {
         len = len.checked_add(packet_len)?;
         packet = next.cast_const();
     }
-    Some((len, packets, origin.is_local()))
+    origin.is_local().then_some((len, packets))
 }
 
 /// Returns whether the checks that UDP would apply to `skb` let it pass to any socket of the port.

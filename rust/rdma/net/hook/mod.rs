@@ -2,12 +2,10 @@
 
 //! Where packets of the RoCE port arrive and leave: UDP tunnel sockets ([`udp_tunnel`]), the netfilter hook that
 //! receives GSO lists ([`gso_rx`]), and the one that keeps processes from sending to the port (`port_guard`);
-//! `nf_hooks` registers both. [`split_offload`] splits super-packets for devices, and `gro` joins packets that devices
-//! received singly.
+//! `nf_hooks` registers both. [`split_offload`] splits super-packets for devices.
 //!
 //! May use the rest of `net`.
 
-pub(crate) mod gro;
 pub mod gso_rx;
 pub(crate) mod nf_hooks;
 pub(crate) mod port_guard;

@@ -16,7 +16,6 @@ use crate::{
     },
     net::{
         hook::{
-            gro::gro_receive,
             gso_rx::GsoHook,
             port_guard::PortGuard, //
         },
@@ -158,7 +157,6 @@ impl Socket {
         config.sk_user_data = receiver.cast_mut().cast::<c_void>();
         config.encap_type = 1;
         config.encap_rcv = Some(encap_rcv::<R>);
-        config.gro_receive = Some(gro_receive::<R>);
         // SAFETY: Socket and namespace are valid. `sk_user_data` is the pointer that `encap_rcv::<R>`
         // expects, valid as long as the socket exists by the function's contract.
         unsafe {

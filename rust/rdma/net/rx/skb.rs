@@ -88,17 +88,20 @@ impl RxSkb {
         skb
     }
 
-    /// Takes over a GSO list; `is_local` says that this module built it.
+    /// Takes over a GSO list that this module built.
     ///
     /// # Safety
     ///
     /// As for [`RxSkb::from_encap`]. The skb must have the form that
     /// [`GsoList`](crate::net::tx::gso_list::GsoList) gives it.
-    pub(in crate::net) unsafe fn from_gso(raw: *mut bindings::sk_buff, is_local: bool) -> Self {
+    pub(in crate::net) unsafe fn from_gso(raw: *mut bindings::sk_buff) -> Self {
         // SAFETY: By the function's contract, which includes that of `from_encap`.
         let mut skb = unsafe { Self::from_encap(raw, false) };
         let rx_cb = skb.rx_cb();
-        skb.set_rx_cb(RxCb { is_local, ..rx_cb });
+        skb.set_rx_cb(RxCb {
+            is_local: true,
+            ..rx_cb
+        });
         skb
     }
 
@@ -135,14 +138,6 @@ impl RxSkb {
     pub fn packets(&self) -> u16 {
         // SAFETY: The skb is valid by the type invariant.
         unsafe { bindings::ferroce_helper_skb_packets(self.as_raw()) }
-    }
-
-    /// Returns whether the packets of a list have one IPv4 identification, as adapters send them. Otherwise each has
-    /// that of the one before, plus 1.
-    #[inline]
-    pub fn has_fixed_id(&self) -> bool {
-        // SAFETY: The skb is valid by the type invariant.
-        unsafe { bindings::ferroce_helper_skb_has_fixed_id(self.as_raw()) }
     }
 
     /// Returns whether it is a super-packet.
