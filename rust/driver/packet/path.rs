@@ -65,6 +65,7 @@ use roce::{
     impair::Fate,
     psn::Psn,
     segmentation::{
+        gso_loss::GsoLoss,
         mtu::Mtu,
         tx_desc::TxDesc, //
     },
@@ -110,8 +111,12 @@ pub(crate) struct Path {
     route: Option<Route>,
     /// Finished packets that wait for more.
     gso_list: Option<GsoList>,
-    /// Whether super-packets may be sent unsplit.
-    unsplit: bool,
+    /// Whether each packet is sent in a buffer of its own.
+    singly: bool,
+    /// Whether the route loses buffers of several packets.
+    gso_loss: GsoLoss,
+    /// A buffer of several packets was sent since the last [`Path::take_gso_sent`].
+    gso_sent: bool,
     /// Whether a super-packet was sent last.
     follows_super_packet: bool,
     /// Counts packets until their buffers are freed.
@@ -177,7 +182,9 @@ impl Path {
             masked,
             route: None,
             gso_list: None,
-            unsplit: true,
+            singly: false,
+            gso_loss: GsoLoss::default(),
+            gso_sent: false,
             follows_super_packet: false,
             tx_inflight: None,
             counted: true,
@@ -213,9 +220,25 @@ impl Path {
         self.counted = counted;
     }
 
-    /// Sets whether super-packets may be sent unsplit from now on.
-    pub(crate) fn set_unsplit(&mut self, unsplit: bool) {
-        self.unsplit = unsplit;
+    /// Has `decide` say whether each packet is sent in a buffer of its own from now on, neither in a super-packet nor
+    /// in a list. It gets what is known of the route, which is forgotten when the route changes.
+    #[inline]
+    pub(crate) fn send_singly_if(&mut self, decide: impl FnOnce(&mut GsoLoss) -> bool) {
+        self.singly = decide(&mut self.gso_loss);
+    }
+
+    /// Returns the length of the longest buffer of several packets, if one was sent since the last call.
+    #[inline]
+    pub(crate) fn take_gso_sent(&mut self) -> Option<u32> {
+        core::mem::take(&mut self.gso_sent).then_some(self.gso_loss.longest())
+    }
+
+    /// Notes that a buffer of several packets, with `bytes` of UDP payload, is sent.
+    #[inline]
+    fn on_gso_sent(&mut self, bytes: usize) {
+        self.gso_sent = true;
+        // CAST: At most 64 KiB.
+        self.gso_loss.on_sent(bytes as u32);
     }
 
     /// Returns whether the stack has dropped packets or reported congestion since the last call. The send engine calls
@@ -275,6 +298,10 @@ impl Path {
         let Some(packet) = sealed else {
             return port.counters().sent(1, 0, Xmit::Lost);
         };
+        if self.singly {
+            self.transmit_list((port, traffic));
+            return self.send_alone((port, traffic), packet);
+        }
         let packet = match &mut self.gso_list {
             Some(gso_list) => match gso_list.push(packet) {
                 Ok(()) => return,
@@ -398,7 +425,7 @@ impl Path {
         (desc, mtu): (&TxDesc, Mtu),
     ) -> Option<SuperPacket<'a>> {
         // CAST: `u32` to `usize`, which has 64 bits.
-        if !self.unsplit
+        if self.singly
             || port.impairments().any()
             || !SuperPacket::fits(desc.length as usize)
             || verifies_always()
@@ -449,6 +476,7 @@ impl Path {
         };
         self.count((port, traffic), (packets, desc.wire_len(mtu)), sent);
         self.follows_super_packet = true;
+        self.on_gso_sent(payload_len);
     }
 
     /// Returns what counts the buffers that are transmitted now, if anything does.
@@ -499,6 +527,9 @@ impl Path {
             return;
         };
         let (packets, bytes) = (gso_list.packets(), gso_list.payload_len());
+        if packets > 1 {
+            self.on_gso_sent(bytes);
+        }
         let guard = rcu::read_lock();
         let tx_inflight = self.counted_in();
         let qpns = self.qpns;
@@ -517,6 +548,7 @@ impl Path {
         let netdev = port.netdev(guard)?;
         if !self.route.as_ref().is_some_and(Route::is_valid) {
             let flow = (&self.addresses, (self.source_port, ROCE_UDP_PORT));
+            self.gso_loss = GsoLoss::default();
             self.route = Route::lookup(netdev, self.ifindex, flow, self.traffic_class).ok();
         }
         self.route.as_ref()

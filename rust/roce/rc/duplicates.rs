@@ -107,6 +107,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             let skipped = mtu.bytes().saturating_mul(start);
             self.replay.replace_read(psn, &reth, skipped);
         }
+        self.reads.on_repeat();
         self.replay.repeat(psn, start, end);
         Ok(())
     }

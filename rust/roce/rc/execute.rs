@@ -322,6 +322,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             self.msn.next(),
         );
         self.replay.push(entry).map_err(|_| NakReason::INVALID)?;
+        self.reads.on_new(packets);
         self.expected = self.expected.add(packets);
         self.end_message();
         Ok(())

@@ -28,6 +28,7 @@ use crate::{
     psn::Psn,
     recv_context::RecvContext,
     segmentation::{
+        gso_loss::GsoLoss,
         mtu::Mtu,
         tx_desc::RxPayload, //
     },
@@ -197,6 +198,34 @@ pub struct Responder<A> {
     pub(super) response_end: Psn,
     pub(super) stats: ResponderStats,
     pub(super) fatal: Option<Fatal>,
+    pub(super) reads: Reads,
+}
+
+/// What the peer's READs say about the responses before: nothing acknowledges these.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reads {
+    /// READs of several packets, since the last repeat. If they are more than the peer may have outstanding, it has the
+    /// response to the first of them.
+    new: u32,
+    /// The peer has repeated a READ since its last new one.
+    repeats: bool,
+    /// It has begun to, and this was not reported yet.
+    lost: bool,
+}
+
+impl Reads {
+    /// A new READ of `packets` packets has arrived.
+    #[inline]
+    pub(super) fn on_new(&mut self, packets: u32) {
+        self.repeats = false;
+        self.new = self.new.saturating_add(u32::from(packets > 1));
+    }
+
+    /// The peer repeats a READ.
+    pub(super) fn on_repeat(&mut self) {
+        self.lost |= !self.repeats;
+        (self.new, self.repeats) = (0, true);
+    }
 }
 
 /// The message in progress.
@@ -304,6 +333,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             response_end: Psn::new(0),
             stats: ResponderStats::default(),
             fatal: None,
+            reads: Reads::default(),
         }
     }
 
@@ -490,6 +520,19 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         &self.stats
     }
 
+    /// Reports to `loss`, which is about the route of the responses, what READs have shown. Returns whether each packet
+    /// must be sent by itself now.
+    #[inline]
+    pub fn must_send_singly(&mut self, loss: &mut GsoLoss) -> bool {
+        if core::mem::take(&mut self.reads.lost) {
+            loss.on_lost();
+        }
+        if self.reads.new > self.replay.capacity() {
+            loss.on_passed(loss.longest());
+        }
+        self.reads.repeats || loss.is_certain()
+    }
+
     /// Returns the counters and resets them.
     pub fn take_stats(&mut self) -> ResponderStats {
         core::mem::take(&mut self.stats)
@@ -500,6 +543,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.pending_ack = PendingAck::None;
         self.memory_present();
         self.recovery = Recovery::default();
+        self.reads = Reads::default();
     }
 }
 

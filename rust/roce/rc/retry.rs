@@ -15,11 +15,15 @@
 //!
 //! IBA: section 9.7.6.1.3, timeouts. A retry count of 7 means no limit for RNR, but not for loss.
 
-use crate::time::{
-    ack_timeout,
-    rnr_timeout,
-    Duration,
-    Instant, //
+use crate::{
+    psn::Psn,
+    segmentation::gso_loss::GsoLoss,
+    time::{
+        ack_timeout,
+        rnr_timeout,
+        Duration,
+        Instant, //
+    }, //
 };
 
 /// The RNR retry count that means no limit.
@@ -74,6 +78,8 @@ pub(super) struct Retry {
     gap_handled: bool,
     /// Deadline for the next ACK request.
     ack_request_at: Option<Instant>,
+    /// PSN after packets that were sent several to a buffer, and the length of the longest buffer.
+    gso: Option<(Psn, u32)>,
 }
 
 impl Retry {
@@ -90,6 +96,7 @@ impl Retry {
             rnr_delay: Duration::ZERO,
             gap_handled: false,
             ack_request_at: None,
+            gso: None,
         }
     }
 
@@ -198,10 +205,25 @@ impl Retry {
         self.on_loss()
     }
 
-    /// Returns whether the ACK timeout has expired since the last progress.
+    /// Packets up to `end` were sent, several to a buffer of at most `longest` bytes.
     #[inline]
-    pub(super) fn has_timed_out(&self) -> bool {
-        self.doublings != 0
+    pub(super) fn on_gso_sent(&mut self, end: Psn, longest: u32) {
+        self.gso.get_or_insert((end, longest));
+    }
+
+    /// Reports to `loss`, which is about the route, what became of such buffers; `oldest` is the oldest unacknowledged
+    /// PSN. Returns whether each packet must be sent by itself now: the ACK timeout has expired since the last
+    /// progress, or a repeat was lost as well, or the route loses such buffers.
+    #[inline]
+    pub(super) fn must_send_singly(&mut self, oldest: Psn, loss: &mut GsoLoss) -> bool {
+        let in_vain = self.doublings != 0 || self.used > 1;
+        if in_vain && self.gso.take().is_some() {
+            loss.on_lost();
+        }
+        if let Some((_, longest)) = self.gso.take_if(|(end, _)| !oldest.is_before(*end)) {
+            loss.on_passed(longest);
+        }
+        in_vain || loss.is_certain()
     }
 
     /// A later response shows that one is missing. Returns whether to act: only once until the next
@@ -421,6 +443,47 @@ mod tests {
             Err(Exhausted),
             "a loss does not reset RNR retries"
         );
+    }
+
+    #[test]
+    fn after_a_timeout_or_a_second_loss_packets_go_singly() {
+        let mut retry = retry(7, 7);
+        let mut loss = GsoLoss::default();
+        let psn = Psn::new(5);
+        let send = |retry: &mut Retry, loss: &mut GsoLoss, end| {
+            loss.on_sent(3000);
+            retry.on_gso_sent(end, 3000);
+        };
+        send(&mut retry, &mut loss, psn);
+        assert_eq!(retry.on_loss(), Ok(()));
+        assert!(!retry.must_send_singly(Psn::new(0), &mut loss));
+        assert_eq!(retry.on_loss(), Ok(()));
+        assert!(retry.must_send_singly(Psn::new(0), &mut loss));
+        retry.on_progress(START, false);
+        assert!(!retry.must_send_singly(psn, &mut loss), "one loss");
+        send(&mut retry, &mut loss, psn.add(5));
+        assert_eq!(retry.on_timeout(), Ok(()));
+        assert!(retry.must_send_singly(psn, &mut loss));
+        retry.on_progress(START, false);
+        assert!(retry.must_send_singly(psn.add(5), &mut loss), "the route");
+    }
+
+    #[test]
+    fn a_buffer_that_passed_clears_the_route() {
+        let mut retry = retry(7, 7);
+        let mut loss = GsoLoss::default();
+        let end = Psn::new(5);
+        retry.on_gso_sent(end, 3000);
+        assert!(!retry.must_send_singly(end.sub(1), &mut loss));
+        assert!(!retry.must_send_singly(end, &mut loss));
+        for _ in 0..3 {
+            loss.on_sent(3000);
+            retry.on_gso_sent(end, 3000);
+            assert_eq!(retry.on_timeout(), Ok(()));
+            assert!(retry.must_send_singly(Psn::new(0), &mut loss));
+        }
+        retry.on_progress(START, false);
+        assert!(!retry.must_send_singly(end, &mut loss));
     }
 
     #[test]

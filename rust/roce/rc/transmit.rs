@@ -23,6 +23,7 @@ use crate::{
     },
     psn::Psn,
     segmentation::{
+        gso_loss::GsoLoss,
         mtu::Mtu,
         super_packet::max_unsplit_packets,
         tx_desc::{
@@ -209,11 +210,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.window.in_flight()
     }
 
-    /// Returns whether the ACK timeout has expired since the peer last acknowledged new packets.
+    /// Reports to `loss`, which is about the route, what became of buffers of several packets. Returns whether each
+    /// packet must be sent by itself now: since the peer last acknowledged new packets, the ACK timeout has expired or
+    /// packets were lost twice; or the route loses such buffers.
     #[inline]
-    #[must_use]
-    pub fn has_timed_out(&self) -> bool {
-        self.retry.has_timed_out()
+    pub fn must_send_singly(&mut self, loss: &mut GsoLoss) -> bool {
+        self.retry.must_send_singly(self.window.una(), loss)
+    }
+
+    /// Some packets of the burst that has just ended were sent several to a buffer, of at most `longest` bytes.
+    #[inline]
+    pub fn on_gso_sent(&mut self, longest: u32) {
+        self.retry.on_gso_sent(self.window.psn(), longest);
     }
 
     /// Goes back to the oldest unacknowledged packet and plans all packets from there again, without

@@ -221,8 +221,8 @@ impl RcSendEngine {
             return;
         };
         self.on_wire = true;
-        // Something on the way may drop super-packets, such as an MPLS or SRv6 tunnel of a router.
-        path.set_unsplit(!self.requester.has_timed_out());
+        // Something on the way may drop buffers of several packets, such as an MPLS or SRv6 tunnel of a router.
+        path.send_singly_if(|loss| self.requester.must_send_singly(loss));
         let mut unsent_request = None;
         let mtu = self.requester.path_mtu();
         // Each item counts as sent; `await_memory` takes it back. To a local peer every message requests an ACK, see
@@ -239,6 +239,9 @@ impl RcSendEngine {
             }
         }
         path.transmit_pending(qp.port_and_traffic());
+        if let Some(longest) = path.take_gso_sent() {
+            self.requester.on_gso_sent(longest);
+        }
         if path.take_congested() {
             // Only counted: congestion control does not react to it yet.
             self.requester.on_local_congestion();

@@ -370,6 +370,8 @@ impl RcRecvEngine {
         };
         let mut unsent = None;
         let mut has_reads = false;
+        // As in the send engine.
+        path.send_singly_if(|loss| self.responder.must_send_singly(loss));
         let mtu = self.responder.path_mtu();
         for desc in self
             .responder

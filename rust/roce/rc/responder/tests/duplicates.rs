@@ -3,6 +3,7 @@
 //! Duplicate requests.
 
 use super::*;
+use crate::segmentation::gso_loss::GsoLoss;
 
 #[test]
 fn a_duplicate_send_or_write_is_only_acknowledged() {
@@ -327,4 +328,51 @@ fn new_storage_keeps_the_newest_reads() {
     bench.responder.replace_storage(vec![ReplayEntry::EMPTY; 3]);
     bench.receive_reads([102, 103, 101]);
     assert_eq!(bench.reads(), [(101, 1), (102, 1), (103, 1)]);
+}
+
+#[test]
+fn a_repeated_read_is_answered_by_single_packets() {
+    let mut bench = Bench::new();
+    let mut loss = GsoLoss::default();
+    let mut singly = |bench: &mut Bench| {
+        loss.on_sent(700);
+        bench.responder.must_send_singly(&mut loss)
+    };
+    bench.receive(read(100, 0, 600)).unwrap();
+    assert!(!singly(&mut bench));
+    bench.transmit();
+    bench.receive(read(100, 0, 600)).unwrap();
+    bench.receive(read(100, 0, 600)).unwrap();
+    assert!(singly(&mut bench));
+    bench.transmit();
+    bench.receive(read(103, 0, 600)).unwrap();
+    assert!(!singly(&mut bench), "one loss proves nothing");
+    bench.transmit();
+    bench.receive(read(103, 0, 600)).unwrap();
+    assert!(singly(&mut bench));
+    bench.transmit();
+    bench.receive(read(106, 0, 600)).unwrap();
+    assert!(singly(&mut bench), "the route loses super-packets");
+}
+
+#[test]
+fn a_peer_with_many_reads_has_the_first_response() {
+    let mut bench = Bench::new();
+    let mut loss = GsoLoss::default();
+    for psn in (100..).step_by(3).take(20) {
+        bench.receive(read(psn, 0, 600)).unwrap();
+        bench.transmit();
+        loss.on_sent(700);
+        assert!(!bench.responder.must_send_singly(&mut loss));
+    }
+    for psn in [157, 160, 163, 166] {
+        bench.receive(read(psn, 0, 600)).unwrap();
+        bench.transmit();
+        bench.receive(read(psn, 0, 600)).unwrap();
+        loss.on_sent(700);
+        assert!(bench.responder.must_send_singly(&mut loss));
+        bench.transmit();
+    }
+    bench.receive(read(169, 0, 600)).unwrap();
+    assert!(!bench.responder.must_send_singly(&mut loss));
 }

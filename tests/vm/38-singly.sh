@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Something on the way drops buffers of several packets, as an MPLS or SRv6 tunnel of a router does, and what polices by
+# bytes. Both ends notice, and send packets one by one from then on: a connection loses time twice, not for each burst.
+#
+#	v0 [DEV] ------ v1 [PEER_DEV]  v1 is in namespace b; a firewall in front of each drops what is long
+#
+# vm: TOPOLOGY=netns KERNEL=umdebug
+
+. "$VM_LIB"
+
+if [ "$DRIVER" != ferroce ]; then
+	skip "Packets one by one" "$DRIVER sends no others"
+	finish
+fi
+
+drops_long() {
+	"$@" nft add table inet t &&
+		"$@" nft add chain inet t in '{ type filter hook input priority 0; }' &&
+		"$@" nft add rule inet t in udp dport 4791 meta length '>' "$LONGEST" counter drop
+}
+
+# A packet of 4096 bytes of payload passes, two do not.
+LONGEST=4400
+if ! { drops_long && drops_long at_peer; } 2>/dev/null; then
+	skip "Packets one by one" "no nftables"
+	finish
+fi
+
+# Each way costs at most two ACK timeouts, whatever the length of the stream.
+few() { grows "$1: few timeouts" "-le 3" "$PEER_DEV" ack_timeouts "${@:2}"; }
+
+few "Long WRITEs" perftest ib_write_bw -s 65536 -n 100
+few "Long SENDs" perftest ib_send_bw -s 65536 -n 100
+few "Lists of short WRITEs" perftest ib_write_bw -s 2048 -l 16 -n 320
+few "Long READs" perftest ib_read_bw -s 65536 -n 100
+few "READs one after the other" perftest ib_read_bw -s 65536 -t 1 -n 100
+check "The firewalls dropped long buffers" eval "nft list table inet t | grep -q 'packets [1-9]'"
+check "Also those of the responses" eval "at_peer nft list table inet t | grep -q 'packets [1-9]'"
+nft delete table inet t
+at_peer nft delete table inet t
+
+grows "Where such buffers pass, they are sent" "-gt 0" "$DEV" rcvd_bursts perftest ib_write_bw -s 65536 -n 50
+finish
