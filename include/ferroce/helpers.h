@@ -171,6 +171,7 @@ u16 ferroce_helper_skb_packets(const struct sk_buff *skb);
 unsigned int ferroce_helper_skb_pagelen(const struct sk_buff *skb);
 bool ferroce_helper_skb_is_list(const struct sk_buff *skb);
 __be16 ferroce_helper_skb_super_packet_protocol(const struct sk_buff *skb);
+__be16 ferroce_helper_skb_own_list_protocol(const struct sk_buff *skb);
 void ferroce_helper_skb_move_destructor(struct sk_buff *from, struct sk_buff *to);
 void *ferroce_helper_skb_network_header(const struct sk_buff *skb);
 void ferroce_helper_skb_list_add(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb);
@@ -180,6 +181,7 @@ void ferroce_helper_skb_reserve(struct sk_buff *skb, int len);
 void ferroce_helper_skb_set_destructor(struct sk_buff *skb,
 				       void (*destructor)(struct sk_buff *), void *arg);
 void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __be16 udp_len);
+void ferroce_helper_skb_set_own_list(struct sk_buff *skb, __be16 protocol);
 void ferroce_helper_skb_set_inner(struct sk_buff *skb, __be16 protocol);
 void ferroce_helper_skb_set_super_packet(struct sk_buff *skb, u16 size, u16 segs);
 int ferroce_helper_skb_tnl_header_len(const struct sk_buff *skb);

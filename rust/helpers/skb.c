@@ -10,8 +10,9 @@
 #include <net/ip6_route.h>
 #include <net/route.h>
 
-/* How the stack is told of a super-packet: see rust/rdma/net/super_packet/mod.rs. */
+/* How the stack is told of a super-packet, and of a list that leaves the host: rust/rdma/net/super_packet/mod.rs. */
 #define SUPER_PACKET (SKB_GSO_UDP_TUNNEL | SKB_GSO_UDP_L4 | SKB_GSO_SCTP)
+#define OWN_LIST (SUPER_PACKET | SKB_GSO_FRAGLIST)
 
 void ferroce_helper_consume_skb(struct sk_buff *skb)
 {
@@ -138,16 +139,26 @@ bool ferroce_helper_skb_is_list(const struct sk_buff *skb)
 /* Returns the inner protocol of an skb with the GSO types of a super-packet, 0 for another skb. */
 __be16 ferroce_helper_skb_super_packet_protocol(const struct sk_buff *skb)
 {
-	if (!skb_is_gso(skb) || (skb_shinfo(skb)->gso_type & SUPER_PACKET) != SUPER_PACKET)
+	if (!skb_is_gso(skb) || (skb_shinfo(skb)->gso_type & OWN_LIST) != SUPER_PACKET)
 		return 0;
 	return skb->inner_protocol;
 }
 
-/* Passes the destructor of the skb on the frag_list of from to another skb, unless another skb shares it. */
+/* Returns the inner protocol of an skb with the GSO types of a list that leaves the host, 0 for another skb. */
+__be16 ferroce_helper_skb_own_list_protocol(const struct sk_buff *skb)
+{
+	if (!skb_is_gso(skb) || (skb_shinfo(skb)->gso_type & OWN_LIST) != OWN_LIST)
+		return 0;
+	return skb->inner_protocol;
+}
+
+/* Passes the destructor of the last skb on the frag_list of from to another skb, unless another skb shares it. */
 void ferroce_helper_skb_move_destructor(struct sk_buff *from, struct sk_buff *to)
 {
 	struct sk_buff *counted = skb_shinfo(from)->frag_list;
 
+	while (counted && counted->next)
+		counted = counted->next;
 	if (!counted || skb_cloned(from) || skb_shared(counted))
 		return;
 	swap(counted->destructor, to->destructor);
@@ -200,6 +211,20 @@ void ferroce_helper_skb_set_gso_list(struct sk_buff *skb, u16 size, u16 segs, __
 	skb_shinfo(skb)->gso_segs = segs;
 	skb->ip_summed = CHECKSUM_UNNECESSARY;
 	udp_hdr(skb)->len = udp_len;
+}
+
+/* Has our own code split the list: describes a tunnel whose inner packet, of that protocol, follows the UDP header. */
+void ferroce_helper_skb_set_own_list(struct sk_buff *skb, __be16 protocol)
+{
+	int inner = skb_transport_offset(skb) + sizeof(struct udphdr);
+
+	skb_set_inner_mac_header(skb, inner);
+	skb_set_inner_network_header(skb, inner);
+	skb_set_inner_transport_header(skb, inner);
+	skb_set_inner_protocol(skb, protocol);
+	skb->encapsulation = 1;
+	skb->csum_level = SKB_MAX_CSUM_LEVEL;
+	skb_shinfo(skb)->gso_type = OWN_LIST;
 }
 
 /* Describes a tunnel whose inner packet begins at the data of the skb. */

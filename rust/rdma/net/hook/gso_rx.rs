@@ -30,6 +30,7 @@ use crate::{
             },
             skb::RxSkb, //
         },
+        super_packet::is_own_list,
         tx::{
             gso_list::{
                 SkbOrigin,
@@ -182,13 +183,40 @@ unsafe fn parse_gso_list<'a>(
     passes.then_some(first)
 }
 
+/// Returns whether `skb`, from its UDP header on, is a list that this module built for the wire and that is as it was.
+/// UDP passes such a list on if the hook has left it.
+///
+/// # Safety
+///
+/// `skb` must be valid, with the data at the UDP header.
+pub(super) unsafe fn is_whole_list(skb: *const bindings::sk_buff) -> bool {
+    // SAFETY: The skb is valid by the function's contract.
+    let (is_list, size, len, packets, whole) = unsafe {
+        (
+            is_own_list(skb),
+            bindings::ferroce_helper_skb_gso_size(skb),
+            bindings::ferroce_helper_skb_pagelen(skb),
+            bindings::ferroce_helper_skb_packets(skb),
+            (*skb).len,
+        )
+    };
+    if !is_list || len as usize != UDP_LEN.wrapping_add(size.into()) {
+        return false;
+    }
+    // SAFETY: The skb is valid and has GSO fields for a list.
+    let walked = unsafe { walk_list(skb) };
+    walked.is_some_and(|(listed, found)| {
+        found == packets && len.checked_add(listed) == Some(whole)
+    })
+}
+
 /// Walks the frag_list of `skb`. Returns the length of the skbs on it, and the number of packets with the first one.
 /// `None` if there are too many, or if this module did not build all of them.
 ///
 /// # Safety
 ///
 /// `skb` must be a valid packet with GSO fields for a list.
-unsafe fn walk_list(skb: *const bindings::sk_buff) -> Option<(u32, u16)> {
+pub(super) unsafe fn walk_list(skb: *const bindings::sk_buff) -> Option<(u32, u16)> {
     // SAFETY: The skb is valid by the function's contract.
     let mut packet = unsafe { bindings::ferroce_helper_skb_packet_list(skb) };
     let (mut len, mut packets) = (0u32, 1u16);

@@ -10,10 +10,12 @@ use crate::{
     net::{
         super_packet::{
             format::Splitter,
+            is_own_list,
             is_super_packet,
             protocol,
             split::{
                 split,
+                split_list,
                 OuterHeaders, //
             }, //
         },
@@ -90,7 +92,9 @@ unsafe extern "C" fn gso_segment<S: Splitter, const IP_AND_UDP_LEN: usize>(
     // A frame from anywhere may name the protocol in its EtherType.
     //
     // SAFETY: The skb is valid.
-    if unsafe { !is_super_packet(skb) } {
+    let is_list = unsafe { is_own_list(skb) };
+    // SAFETY: The skb is valid.
+    if unsafe { !is_list && !is_super_packet(skb) } {
         return EINVAL.to_ptr();
     }
     // SAFETY: C is segmenting the skb, as the helper requires.
@@ -105,7 +109,12 @@ unsafe extern "C" fn gso_segment<S: Splitter, const IP_AND_UDP_LEN: usize>(
     };
     // SAFETY: The skb is valid, and C has pulled `len` bytes of headers: those of the link, of IP and of UDP. If
     // something has inserted IP options or extension headers, `S` refuses the super-packet.
-    let chain = unsafe { split::<S>(skb, outer) };
+    let chain = unsafe {
+        match is_list {
+            true => split_list(skb, len),
+            false => split::<S>(skb, outer),
+        }
+    };
     match chain {
         Ok(chain) => {
             let (first, last) = chain.into_raw();

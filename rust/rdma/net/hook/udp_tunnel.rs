@@ -16,7 +16,10 @@ use crate::{
     },
     net::{
         hook::{
-            gso_rx::GsoHook,
+            gso_rx::{
+                is_whole_list,
+                GsoHook, //
+            },
             port_guard::PortGuard, //
         },
         netdev::NetDevBorrow,
@@ -193,16 +196,21 @@ unsafe extern "C" fn encap_rcv<R: PacketReceiver>(
     // SAFETY: A received packet has a netdev, which RCU keeps until this function returns.
     let via = unsafe { NetDevBorrow::from_raw(bindings::ferroce_helper_skb_dev(skb)) };
     // SAFETY: The packet is valid.
-    let is_super_packet = unsafe { is_super_packet(skb) };
+    let (is_super_packet, is_list) = unsafe { (is_super_packet(skb), is_whole_list(skb)) };
     // Another skb with GSO fields arrives here only if a tunnel left it unsegmented. Its segments are unrelated to
     // RoCE packets, so it is treated as one packet, which is too long.
     //
     // SAFETY: The packet is owned, as the helper requires. If the helper returns false, it has freed the packet.
-    if unsafe { !is_super_packet && !bindings::ferroce_helper_skb_forget_gso(skb) } {
+    if unsafe { !is_super_packet && !is_list && !bindings::ferroce_helper_skb_forget_gso(skb) } {
         return 0;
     }
-    // SAFETY: The packet is owned, and UDP has pulled the IP header.
-    let skb = unsafe { RxSkb::from_encap(skb, is_super_packet) };
+    // SAFETY: The packet is owned, and UDP has pulled the IP header. `is_whole_list` has checked the form of a list.
+    let skb = unsafe {
+        match is_list {
+            true => RxSkb::from_gso(skb),
+            false => RxSkb::from_encap(skb, is_super_packet),
+        }
+    };
     // SAFETY: The socket is valid, and RCU is locked.
     let data = unsafe { bindings::ferroce_helper_rcu_dereference_sk_user_data(sock) };
     let receiver: *const Arc<R> = data.cast();

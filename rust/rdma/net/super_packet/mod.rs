@@ -12,6 +12,10 @@
 //! No process and no device can create such an skb. So what arrives as one was built by this module, and no link has
 //! carried it; only administrators of the namespaces on its way could change it.
 //!
+//! A list ([`gso_list`](super::tx::gso_list)) that leaves the host has the same protocols and one GSO type more. The
+//! kernel would split it by itself, and give all packets but the first the headers that they were sent with: what a
+//! router, a firewall or a queue has written meanwhile would be lost, and tunnels would need room in each packet.
+//!
 //! May use the base of `net`.
 
 pub mod format;
@@ -31,6 +35,18 @@ pub(in crate::net) const fn protocol(v4: bool) -> u16 {
         true => IPV4_PROTOCOL,
         false => IPV6_PROTOCOL,
     }
+}
+
+/// Returns whether `skb` is a list that the splitter splits.
+///
+/// # Safety
+///
+/// `skb` must be valid.
+#[inline]
+pub(in crate::net) unsafe fn is_own_list(skb: *const bindings::sk_buff) -> bool {
+    // SAFETY: By the function's contract.
+    let protocol = unsafe { bindings::ferroce_helper_skb_own_list_protocol(skb) };
+    matches!(u16::from_be(protocol), IPV4_PROTOCOL | IPV6_PROTOCOL)
 }
 
 /// Returns whether `skb` is a super-packet.

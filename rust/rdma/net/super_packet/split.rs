@@ -170,6 +170,58 @@ pub(in crate::net) unsafe fn split<S: Splitter>(
     Ok(chain)
 }
 
+/// As [`split`], for a list: its packets are complete, except for their outer headers.
+///
+/// # Errors
+///
+/// - `EINVAL`: something has changed the list.
+/// - `ENOMEM`.
+///
+/// # Safety
+///
+/// As for [`split`].
+pub(in crate::net) unsafe fn split_list(
+    skb: *mut bindings::sk_buff,
+    outer_len: usize,
+) -> Result<PacketChain> {
+    // SAFETY: The skb is valid by the function's contract.
+    let (packets, mut len, mut next) = unsafe {
+        (
+            bindings::ferroce_helper_skb_packets(skb),
+            bindings::ferroce_helper_skb_pagelen(skb),
+            bindings::ferroce_helper_skb_packet_list(skb),
+        )
+    };
+    let mut from = skb.cast_const();
+    let mut chain = PacketChain::new();
+    for _ in 0..packets {
+        if from.is_null() {
+            return Err(EINVAL);
+        }
+        // CAST: `u32` to `usize`, which has 64 bits.
+        let bytes = len as usize;
+        // SAFETY: By the function's contract, for the headers; `from` is `skb` or on its frag_list, so it is valid.
+        unsafe {
+            let mut packet = NewPacket::alloc(skb, outer_len, bytes)?;
+            packet.put_from(from, 0, bytes)?;
+            chain.push(packet);
+            from = next;
+            if let Some(following) = from.as_ref() {
+                (len, next) = (
+                    following.len,
+                    following.__bindgen_anon_1.__bindgen_anon_1.next.cast_const(),
+                );
+            }
+        }
+    }
+    if !from.is_null() || chain.last.is_null() {
+        return Err(EINVAL);
+    }
+    // SAFETY: Both are valid and owned, and a packet has no destructor yet.
+    unsafe { bindings::ferroce_helper_skb_move_destructor(skb, chain.last) };
+    Ok(chain)
+}
+
 /// A packet that is being made.
 ///
 /// # Invariants

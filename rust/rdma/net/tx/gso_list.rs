@@ -3,8 +3,11 @@
 //! GSO lists: packets of one flow that the stack handles as one skb.
 //!
 //! The first skb carries the others on its frag_list (`SKB_GSO_FRAGLIST`). Routing, netfilter and qdiscs see
-//! one skb. A device without support for such lists gets the packets one by one, unchanged. A packet that the
-//! stack drops is lost, as on any network.
+//! one skb. A device without support for such lists gets the packets one by one. A packet that the stack drops is lost,
+//! as on any network.
+//!
+//! On a local route the kernel may split the list. On any other our own code does (see
+//! [`super_packet`](crate::net::super_packet)).
 //!
 //! C headers: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h),
 //! [`include/net/udp.h`](srctree/include/net/udp.h)
@@ -13,6 +16,7 @@ use crate::{
     bindings,
     net::{
         route::Route,
+        super_packet::protocol,
         tx::{
             header::UDP_LEN,
             output::{
@@ -112,6 +116,8 @@ pub struct GsoList {
     payload_bytes: u32,
     /// Length of the longest packet that the list may contain; 0 if it must not contain more than one.
     mtu: u32,
+    /// Whether the kernel may split the list.
+    is_local: bool,
 }
 
 // SAFETY: The list owns its skbs, which belong to no task.
@@ -128,8 +134,8 @@ impl GsoList {
             packets: 1,
             bytes: first.len(),
             payload_bytes: first.payload_len(),
-            // Encapsulation adds headers to the first packet only.
-            mtu: if route.encapsulates() { 0 } else { route.mtu() },
+            mtu: if takes_lists(route) { route.mtu() } else { 0 },
+            is_local: route.is_local(),
             first,
         }
     }
@@ -191,7 +197,8 @@ impl GsoList {
     /// Sends the packets, and counts them in `tx_inflight` if given. For any context except hard interrupts.
     pub fn send(self, route: &Route, tx_inflight: Option<&Arc<TxInflight>>) -> Xmit {
         // The route may have changed since the list was begun.
-        if self.first.is_v4() != route.is_v4() || (self.packets > 1 && route.encapsulates()) {
+        let taken = takes_lists(route) && self.is_local == route.is_local();
+        if self.first.is_v4() != route.is_v4() || (self.packets > 1 && !taken) {
             return Xmit::Lost;
         }
         if self.packets > 1 {
@@ -232,6 +239,15 @@ impl GsoList {
                 self.packets,
                 udp_len.to_be(),
             );
+            if !self.is_local {
+                let protocol = protocol(self.first.is_v4()).to_be();
+                bindings::ferroce_helper_skb_set_own_list(self.first.as_raw(), protocol);
+            }
         }
     }
+}
+
+/// Returns whether the packets of a list may travel on the route: it is local, or takes what our own code splits.
+fn takes_lists(route: &Route) -> bool {
+    !route.encapsulates() && (route.is_local() || route.takes_super_packets(0))
 }
