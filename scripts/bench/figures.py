@@ -181,6 +181,19 @@ def objects():
             limit=60,
         )
     yield Run(
+        "give_back",
+        (
+            Figure("k4", "reg_mr + dereg_mr 4 KiB", "us", less=True),
+            Figure("m64", "reg_mr + dereg_mr 64 MiB", "us", less=True),
+            Figure("qp", "create + destroy a QP", "us", less=True),
+            Figure("killed", "exit with 3000 MRs", "ms", less=True),
+        ),
+        program="objects",
+        paths=(DEVICE,),
+        drivers=DRIVERS,
+        limit=120,
+    )
+    yield Run(
         "connections",
         (Figure("rate", "connections by RDMA CM", "1/s"),),
         program="connections",

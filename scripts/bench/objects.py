@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What objects cost: kernel memory of a queue pair and of a memory region, and the time to register memory.
+"""What objects cost: kernel memory of a queue pair and of a memory region, and the time to make them and to give them
+back.
 
-Runs in the guest, as a program: `objects.py RUN DEVICE`, where the run is `memory` or one of `SIZES`. Its last line is
-a JSON object. Uses pyverbs; what does not fit into the machine's memory is left out of the result.
+Runs in the guest, as a program: `objects.py RUN DEVICE`, where the run is `memory`, `give_back` or one of `SIZES`. Its
+last line is a JSON object. Uses pyverbs; what does not fit into the machine's memory is left out of the result.
 """
 
 import ctypes
 import json
 import mmap
+import os
+import signal
 import statistics
 import sys
 import time
@@ -34,6 +37,8 @@ SIZES = {
 }
 #: Seconds to spend on one size, and the most and the fewest times.
 SECONDS, MOST, FEWEST = 0.3, 50, 2
+#: Regions of a process that is killed, and how often one is.
+REGIONS, KILLED = 3000, 3
 
 
 def _meminfo():
@@ -94,28 +99,99 @@ def per_gib(context):
     return (after - before) * (GIB // REGION)
 
 
-def register(context, size):
-    """Microseconds to register memory whose pages are there."""
-    held = Touched(size)
+def median(once):
+    """The median of what `once` returns: seconds, as microseconds."""
     taken, end = [], time.monotonic() + SECONDS
+    while len(taken) < FEWEST or (len(taken) < MOST and time.monotonic() < end):
+        taken.append(once())
+    return statistics.median(taken) * 1e6
+
+
+def register(context, size, both=False):
+    """Microseconds to register memory whose pages are there, or to register and deregister it."""
+    held = Touched(size)
     with PD(context) as domain:
-        while len(taken) < FEWEST or (len(taken) < MOST and time.monotonic() < end):
+
+        def once():
             began = time.perf_counter()
             region = MR(domain, size, ACCESS, address=held.address)
-            taken.append(time.perf_counter() - began)
+            registered = time.perf_counter()
             region.close()
+            return (time.perf_counter() if both else registered) - began
+
+        found = median(once)
     held.close()
-    return statistics.median(taken) * 1e6
+    return found
+
+
+def queue_pair(context):
+    """Microseconds to create and destroy a queue pair."""
+    with PD(context) as domain, CQ(context, DEPTH) as queue:
+        caps = QPCap(max_send_wr=DEPTH, max_recv_wr=DEPTH, max_send_sge=1, max_recv_sge=1)
+        init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=queue, rcq=queue, cap=caps)
+
+        def once():
+            began = time.perf_counter()
+            QP(domain, init).close()
+            return time.perf_counter() - began
+
+        return median(once)
+
+
+def hold_regions(device, ready):
+    """Registers many regions, says so, and sleeps until it is killed."""
+    held = Touched(REGIONS * mmap.PAGESIZE)
+    domain = PD(Context(name=device))
+    at = range(held.address, held.address + REGIONS * mmap.PAGESIZE, mmap.PAGESIZE)
+    regions = [MR(domain, mmap.PAGESIZE, ACCESS, address=address) for address in at]
+    os.write(ready, b"%d" % len(regions))
+    signal.pause()
+
+
+def killed(device):
+    """Milliseconds until a process with many regions is gone after it was killed."""
+    taken = []
+    for _ in range(KILLED):
+        end, ready = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                hold_regions(device, ready)
+            finally:
+                os._exit(1)
+        os.close(ready)
+        if int(os.read(end, 8) or b"0") != REGIONS:
+            raise RuntimeError("the regions could not be registered")
+        os.close(end)
+        began = time.perf_counter()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken) * 1e3
+
+
+def give_back(device):
+    """What it takes to give objects back, and to make them before that."""
+    with Context(name=device) as context:
+        found = {
+            "k4": register(context, 4 * KIB, both=True),
+            "m64": register(context, 64 * MIB, both=True),
+            "qp": queue_pair(context),
+        }
+    return {**found, "killed": killed(device)}
 
 
 def main():
     what, device = sys.argv[1:]
-    with Context(name=device) as context:
-        if what == "memory":
-            found = {"per_qp": per_qp(context) / KIB, "per_gib": per_gib(context) / MIB}
-        else:
-            room = _meminfo()["MemAvailable"] * 9 // 10
-            found = {name: register(context, size) for name, size in SIZES[what].items() if size < room}
+    if what == "give_back":
+        found = give_back(device)
+    else:
+        with Context(name=device) as context:
+            if what == "memory":
+                found = {"per_qp": per_qp(context) / KIB, "per_gib": per_gib(context) / MIB}
+            else:
+                room = _meminfo()["MemAvailable"] * 9 // 10
+                found = {name: register(context, size) for name, size in SIZES[what].items() if size < room}
     print(json.dumps(found))
 
 
