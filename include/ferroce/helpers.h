@@ -139,6 +139,11 @@ int ferroce_helper_notifier_from_errno(int err);
 u64 __percpu *ferroce_helper_alloc_percpu64(size_t count);
 void ferroce_helper_this_cpu_add64(u64 __percpu *word, u64 amount);
 u64 ferroce_helper_percpu_sum64(u64 __percpu *word);
+void ferroce_helper_section_enter(u32 word);
+void ferroce_helper_section_leave(u32 word);
+u64 ferroce_helper_section_sum(u32 word);
+void ferroce_helper_section_lock(void);
+void ferroce_helper_section_unlock(void);
 
 /* sched.c */
 void ferroce_helper_cond_resched(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An access of a QP to memory, and the check that a region or window grants it. Called under RCU, in any
-//! context but hard interrupts.
+//! An access of a QP to memory, and the check that a region or window grants it. Called in a section, in
+//! any context but hard interrupts.
 
 use crate::mem::pd::Pd;
 use kernel::sync::Arc;

@@ -16,14 +16,14 @@ use crate::mem::{
 };
 use kernel::{
     prelude::*,
-    sync::{
-        rcu,
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 use rdma::{
     mm::memory::Memory,
-    sync::workqueue::cond_resched, //
+    sync::{
+        read_section::ReadSection,
+        workqueue::cond_resched, //
+    }, //
 };
 use roce::{
     access::{
@@ -69,7 +69,7 @@ impl Flush {
     /// As [`KeyReader::lookup_remote`](crate::mem::key_table::KeyReader::lookup_remote). `Rights` if the memory is not
     /// persistent, even if a window grants the right.
     pub(crate) fn step(&self, keys: &KeyTable, done: u64) -> Result<Option<u64>, AccessError> {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         let reader = keys.reader(&guard);
         let key = self.remote.rkey.get();
         let (va, len, checked) = match self.scope {

@@ -5,7 +5,7 @@
 //! A key is a random index into the table, and the generation: eight more bits. The generation of a
 //! user-space region is random, too. For windows and regions for fast registration, the consumer chooses it.
 //!
-//! Lookups take an RCU read lock. Adding and removing entries is done by verbs, in process context. Binding,
+//! Lookups are done in a [`ReadSection`]. Adding and removing entries is done by verbs, in process context. Binding,
 //! registration and invalidation run in the send and receive engines.
 
 use crate::{
@@ -32,16 +32,14 @@ use crate::{
 use core::cell::Cell;
 use kernel::{
     prelude::*,
-    sync::{
-        rcu,
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 use rdma::{
     ib::attr::MrKeys,
     mm::memory::Memory,
     sync::{
         rcu_table::RcuTable,
+        read_section::ReadSection,
         rw_revocable::RwGuard, //
     },
     util::random, //
@@ -87,7 +85,7 @@ pub(crate) struct Mapped<'g> {
 
 /// Reference to mapped memory.
 enum MappedRef<'g> {
-    /// Protected by RCU.
+    /// Protected by the section.
     Region(&'g Memory),
     /// Protected by the registration, which is not invalidated while it has readers.
     Fast(RwGuard<'g, FastRegistration>),
@@ -133,13 +131,13 @@ fn random_generation() -> u8 {
     random::u32() as u8
 }
 
-/// The key table as one run of an engine reads it: RCU stays locked, and the entry found last is looked up once.
+/// The key table as one run of an engine reads it: in one section, and the entry found last is looked up once.
 ///
-/// The removal of an entry waits for a grace period, that is, for this reader. Until then an access may find the entry
+/// The removal of an entry waits for this reader. Until then an access may find the entry
 /// that is being removed, as if the access had come before.
 pub(crate) struct KeyReader<'a> {
     table: &'a KeyTable,
-    guard: &'a rcu::Guard,
+    guard: &'a ReadSection,
     /// Entry found last for a key of a scatter/gather list.
     last_local: Cell<Option<(u32, &'a KeyEntry)>>,
     /// Entry found last for a key of the peer.
@@ -152,9 +150,9 @@ impl<'a> KeyReader<'a> {
         self.table
     }
 
-    /// Returns the guard that keeps RCU locked.
+    /// Returns the section.
     #[inline]
-    pub(crate) fn guard(&self) -> &'a rcu::Guard {
+    pub(crate) fn guard(&self) -> &'a ReadSection {
         self.guard
     }
 
@@ -287,7 +285,7 @@ impl KeyEntry {
 impl KeyTable {
     /// Begins to read the table.
     #[inline]
-    pub(crate) fn reader<'a>(&'a self, guard: &'a rcu::Guard) -> KeyReader<'a> {
+    pub(crate) fn reader<'a>(&'a self, guard: &'a ReadSection) -> KeyReader<'a> {
         KeyReader {
             table: self,
             guard,
@@ -364,7 +362,7 @@ impl KeyTable {
     pub(crate) fn change_region(&self, key: u32, change: impl FnOnce(&Mr) -> Result<Mr>) -> Result {
         let (index, _) = split_key(key);
         let found = {
-            let guard = rcu::read_lock();
+            let guard = ReadSection::enter();
             self.table.borrow(index, &guard).map(Arc::from)
         };
         let old: Arc<KeyEntry> = found.ok_or(EINVAL)?;
@@ -386,7 +384,7 @@ impl KeyTable {
     pub(crate) fn remove_region(&self, key: u32) -> Result {
         let (index, _) = split_key(key);
         let closed = {
-            let guard = rcu::read_lock();
+            let guard = ReadSection::enter();
             match self.table.get(index, &guard) {
                 Some(KeyEntry::Region(mr)) => mr.windows.close(),
                 Some(KeyEntry::Fast(fast)) => fast.windows.close(),
@@ -409,7 +407,7 @@ impl KeyTable {
         };
         if let KeyEntry::Window(mw) = &*entry {
             if let Some(region) = mw.region() {
-                self.detach_window(region, &rcu::read_lock());
+                self.detach_window(region, &ReadSection::enter());
             }
         }
     }
@@ -426,7 +424,7 @@ impl KeyTable {
         identity: QpIdentity,
         bind: &Bind,
     ) -> Result<(), WcStatus> {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         let (index, _) = split_key(bind.window.get());
         let Some(KeyEntry::Window(mw)) = self.table.get(index, &guard) else {
             return Err(WcStatus::MwBindErr);
@@ -445,7 +443,7 @@ impl KeyTable {
     }
 
     /// Finds the region that a window will be bound to, and counts the window there.
-    fn attach_window(&self, pd: &Arc<Pd>, bind: &Bind, guard: &rcu::Guard) -> Option<WindowPlace> {
+    fn attach_window(&self, pd: &Arc<Pd>, bind: &Bind, guard: &ReadSection) -> Option<WindowPlace> {
         let (region, generation) = split_key(bind.region.get());
         let entry = self.table.get(region, guard)?;
         let (windows, domain) = match entry {
@@ -486,7 +484,7 @@ impl KeyTable {
     }
 
     /// Uncounts a window that is no longer bound to the region.
-    fn detach_window(&self, region: u32, guard: &rcu::Guard) {
+    fn detach_window(&self, region: u32, guard: &ReadSection) {
         match self.table.get(region, guard) {
             Some(KeyEntry::Region(mr)) => mr.windows.detach(),
             Some(KeyEntry::Fast(fast)) => fast.windows.detach(),
@@ -502,7 +500,7 @@ impl KeyTable {
     /// `IB_WC_MW_BIND_ERR`, the status of all failed key operations: not a region for fast registration,
     /// another domain, or already registered.
     pub(crate) fn register(&self, pd: &Arc<Pd>, reg: &FastReg) -> Result<(), WcStatus> {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         let (index, _) = split_key(reg.key);
         match self.table.get(index, &guard) {
             Some(KeyEntry::Fast(fast)) if Arc::ptr_eq(&fast.pd, pd) && fast.register(reg) => Ok(()),
@@ -524,7 +522,7 @@ impl KeyTable {
         key: u32,
         remote: bool,
     ) -> Result<(), AccessError> {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         let (index, generation) = split_key(key);
         let entry = self.table.get(index, &guard).ok_or(AccessError::Key)?;
         let domain = match entry {
@@ -547,7 +545,11 @@ impl KeyTable {
     }
 
     /// Returns the [`Mr`] of `key` and the generation in the key.
-    pub(crate) fn lookup_mr<'g>(&'g self, key: u32, guard: &'g rcu::Guard) -> Option<(&'g Mr, u8)> {
+    pub(crate) fn lookup_mr<'g>(
+        &'g self,
+        key: u32,
+        guard: &'g ReadSection,
+    ) -> Option<(&'g Mr, u8)> {
         let (index, generation) = split_key(key);
         match self.table.get(index, guard) {
             Some(KeyEntry::Region(mr)) => Some((mr, generation)),

@@ -4,7 +4,7 @@
 //!
 //! [`KeyTable`](crate::mem::key_table::KeyTable) finds a region by its key and calls the checks here:
 //! generation, protection domain, rights, bounds. They return an offset into [`Memory`], which only copies.
-//! An [`Mr`] does not change while it is in the table, so RCU is sufficient to read it.
+//! An [`Mr`] does not change while it is in the table, so a `ReadSection` is sufficient to read it.
 
 use crate::mem::{
     access_request::AccessRequest,

@@ -24,10 +24,7 @@ use crate::mem::{
 };
 use kernel::{
     prelude::*,
-    sync::{
-        rcu,
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 use rdma::{
     mm::{
@@ -35,7 +32,10 @@ use rdma::{
         memory::Memory,
         on_demand::OnDemand, //
     },
-    sync::timer::now, //
+    sync::{
+        read_section::ReadSection,
+        timer::now, //
+    }, //
 };
 use roce::access::{
     Access,
@@ -114,7 +114,7 @@ impl FaultRequest {
 
     /// Returns the on-demand region of the memory, and the offset in it.
     pub(crate) fn lookup(&self, keys: &KeyTable) -> Option<(Arc<OnDemand>, u64)> {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         let request = AccessRequest {
             pd: &self.pd,
             va: self.va,

@@ -2,7 +2,7 @@
 
 //! Access of a QP to memory: copies between scatter/gather lists or remote addresses, and payload.
 //!
-//! Engines call this in process context or softirq, under RCU: a region that is deregistered meanwhile remains valid
+//! Engines call this in process context or softirq, in a section: a region that is deregistered meanwhile remains valid
 //! until their run ends, and no later run finds it. On-demand memory may be absent. The error then describes the fault,
 //! and the caller repeats the whole access after the fault.
 

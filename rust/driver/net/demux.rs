@@ -2,8 +2,8 @@
 
 //! Demux: finds the QP of a received packet.
 //!
-//! Packets arrive in softirq, under RCU, on many CPUs; no lock is taken. The verbs insert and remove QPs in process
-//! context.
+//! Packets arrive in softirq on many CPUs and find their QP in a [`ReadSection`], without a lock. The verbs insert and
+//! remove QPs in process context.
 //!
 //! QP numbers are unique in the module, so a packet finds its QP on any interface: the netdev of the port, a VLAN on
 //! top of it, or the loopback device. Only number 1 exists once per port; there, the destination address decides. The
@@ -49,7 +49,10 @@ use rdma::{
             skb::RxSkb, //
         }, //
     },
-    sync::rcu_table::RcuTable,
+    sync::{
+        rcu_table::RcuTable,
+        read_section::ReadSection, //
+    },
     util::random, //
 };
 use roce::{
@@ -137,7 +140,7 @@ impl Demux {
 
     /// Returns the QP with this number, in any namespace.
     #[inline]
-    fn get<'g>(&'g self, number: Qpn, guard: &'g rcu::Guard) -> Option<&'g AnyQp> {
+    fn get<'g>(&'g self, number: Qpn, guard: &'g ReadSection) -> Option<&'g AnyQp> {
         self.qps.get(self.numbers.index(number), guard)
     }
 
@@ -185,7 +188,7 @@ impl Demux {
         &self,
         mut skb: RxSkb,
         via: &NetDevBorrow,
-        guard: &rcu::Guard,
+        guard: &ReadSection,
     ) -> Result<(), DropReason> {
         let mut bth_copy = [0; BTH_LEN];
         let packet = skb.current();
@@ -215,7 +218,7 @@ impl Demux {
         (opcode, number): (Opcode, Qpn),
         skb: RxSkb,
         via: &NetDevBorrow,
-        guard: &rcu::Guard,
+        guard: &ReadSection,
     ) -> Result<(), DropReason> {
         let addresses = skb.addresses();
         let (_, gid) = addresses.to_gids();
@@ -244,7 +247,7 @@ impl Demux {
         &'g self,
         number: Qpn,
         via: &NetDevBorrow,
-        guard: &'g rcu::Guard,
+        guard: &'g ReadSection,
     ) -> Result<&'g AnyQp, DropReason> {
         self.get(number, guard)
             .filter(|qp| qp.shared().port().is_in(via.net_id(), guard))
@@ -257,7 +260,7 @@ impl Demux {
         &'g self,
         gid: &[u8; 16],
         via: &NetDevBorrow,
-        guard: &'g rcu::Guard,
+        guard: &'g ReadSection,
     ) -> Option<&'g AnyQp> {
         let net = via.net_id();
         let mut other = None;
@@ -279,7 +282,7 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
         &'g self,
         number: Qpn,
         net: NetId,
-        guard: &'g rcu::Guard,
+        guard: &'g ReadSection,
     ) -> Option<LocalPeer<'g, rc::responder::RcRecvEngine>> {
         match self.get(number, guard)? {
             AnyQp::Rc(qp) if qp.shared().port().is_in(net, guard) => Some(LocalPeer {
@@ -291,7 +294,7 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
     }
 
     fn defer(&self, number: Qpn) {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         if let Some(AnyQp::Rc(qp)) = self.get(number, &guard) {
             qp.as_arc_borrow().defer_receiver();
         }
@@ -300,7 +303,8 @@ impl PeerLookup<rc::responder::RcRecvEngine> for Demux {
 
 impl SpoofFilter for Demux {
     fn admits(&self, (from, to): (Qpn, Qpn), net: NetId, packets: u16, guard: &rcu::Guard) -> bool {
-        let shared = match self.get(to, guard) {
+        let section = ReadSection::enter();
+        let shared = match self.get(to, &section) {
             Some(AnyQp::Rc(qp)) => qp.shared(),
             Some(AnyQp::Uc(qp)) => qp.shared(),
             Some(AnyQp::Ud(_)) | None => return true,
@@ -351,7 +355,7 @@ impl PacketReceiver for NetnsRx {
     }
 
     fn receive(&self, skb: RxSkb, via: &NetDevBorrow) {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         let packets = skb.packets();
         if let Err(reason) = self.demux.deliver(skb, via, &guard) {
             self.unmatched.dropped_all(reason, packets);

@@ -21,7 +21,6 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        rcu,
         Arc,
         Mutex, //
     }, //
@@ -33,7 +32,10 @@ use rdma::{
         rtnl::Rtnl,
         rx::skb::RxSkb, //
     },
-    sync::rcu_table::RcuTable,
+    sync::{
+        rcu_table::RcuTable,
+        read_section::ReadSection, //
+    },
     util::random, //
 };
 use roce::{
@@ -96,7 +98,7 @@ impl Groups {
         let _update = self.update_lock.lock();
         let chain = self.chain(group).ok_or(ENOMEM)?;
         let attached = {
-            let guard = rcu::read_lock();
+            let guard = ReadSection::enter();
             let mut attached = 0u32;
             let members = chain.iter(&guard);
             for member in members.filter(|member| member.is_of(port, group)) {
@@ -202,7 +204,7 @@ impl Groups {
         group: &[u8; 16],
         via: &NetDevBorrow,
         (opcode, skb): (Opcode, RxSkb),
-        guard: &rcu::Guard,
+        guard: &ReadSection,
     ) -> Result<(), DropReason> {
         let none = DropReason::NoMulticastMember;
         let chain = self.chain(group).ok_or(none)?;

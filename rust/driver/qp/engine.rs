@@ -24,20 +24,20 @@ use crate::{
         cq_moderation::CqEvent, //
     }, //
 };
-use kernel::sync::{
-    rcu,
-    Arc, //
-};
+use kernel::sync::Arc;
 use rdma::{
     ib::{
         event::QpEvent,
         wc::Wc, //
     },
     net::rx::queue::SkbQueue,
-    sync::exclusive::{
-        Exclusive,
-        More,
-        Pending, //
+    sync::{
+        exclusive::{
+            Exclusive,
+            More,
+            Pending, //
+        },
+        read_section::ReadSection, //
     }, //
 };
 use roce::{
@@ -140,7 +140,7 @@ pub(crate) fn service_fault<E: Engine>(
 ) {
     // `Qp::quiesce` does not wait for this work item, but for a run: see the order there, step 2.
     let run = || {
-        let _guard = rcu::read_lock();
+        let _guard = ReadSection::enter();
         run();
     };
     let (deferred, pending) = engine.enter(|engine| engine.waits().side(side).begin());

@@ -52,7 +52,6 @@ use kernel::{
             ordering::Relaxed,
             Atomic, //
         },
-        rcu,
         Arc,
         ArcBorrow,
         Mutex, //
@@ -81,6 +80,7 @@ use rdma::{
             Pending, //
         },
         quiesce::LiveRef,
+        read_section::ReadSection,
         softirq::OncePerWakeup,
         timer::{
             now,
@@ -290,9 +290,9 @@ impl<T: Transport> Qp<T> {
     /// Waits until no work item, timer or transmit callback uses the QP. Sleeps. Teardown has this order:
     ///
     /// 1. The caller resets the QP. Runs that begin later find nothing to do.
-    /// 2. The caller removes the QP from the demux, waits for a grace period, and resets the QP again. Now no packet
+    /// 2. The caller removes the QP from the demux, waits for its readers, and resets the QP again. Now no packet
     ///    finds the QP. A run of [`service_fault`](crate::qp::engine::service_fault) that began before RESET has
-    ///    ended, because it holds the RCU read lock. So step 3 cancels the timer that it may have armed.
+    ///    ended, because it is within a section. So step 3 cancels the timer that it may have armed.
     /// 3. `quiesce` stops the timer, the callback and the work items, and waits for them. Nothing starts again.
     /// 4. `quiesce` cancels queued page faults, so that they do not delay those of other QPs. It does not wait for
     ///    faults in progress: the faulting process controls how long they take and may itself be waiting for us.
@@ -422,7 +422,7 @@ impl<T: Transport> Qp<T> {
     fn sender_turn(self: ArcBorrow<'_, Self>) -> Pending {
         let mut actions = Actions::default();
         let pending = self.sender.run(|engine| {
-            let guard = rcu::read_lock();
+            let guard = ReadSection::enter();
             let qp = QpRun::of_sender(self.shared(), &guard);
             poll_engine(engine, &qp, &self.response_inbox, &mut actions)
         });
@@ -442,7 +442,7 @@ impl<T: Transport> Qp<T> {
     pub(crate) fn run_receiver(self: ArcBorrow<'_, Self>) {
         let mut actions = Actions::default();
         let pending = self.receiver.run(|engine| {
-            let guard = rcu::read_lock();
+            let guard = ReadSection::enter();
             let qp = QpRun::of_receiver(self.shared(), &guard);
             poll_engine(engine, &qp, &self.request_inbox, &mut actions)
         });

@@ -18,12 +18,10 @@ use core::{
     cell::Cell,
     ops::Deref, //
 };
-use kernel::sync::{
-    rcu,
-    Arc, //
-};
+use kernel::sync::Arc;
+use rdma::sync::read_section::ReadSection;
 
-/// The QP of a running engine. RCU stays locked during the run, and a key that many packets name is looked up once.
+/// The QP of a running engine. The run is one section, and a key that many packets name is looked up once.
 pub(crate) struct QpRun<'a> {
     shared: &'a QpShared,
     traffic: &'a EngineTraffic,
@@ -35,18 +33,18 @@ pub(crate) struct QpRun<'a> {
 impl<'a> QpRun<'a> {
     /// Begins a run of the send engine.
     #[inline]
-    pub(crate) fn of_sender(shared: &'a QpShared, guard: &'a rcu::Guard) -> Self {
+    pub(crate) fn of_sender(shared: &'a QpShared, guard: &'a ReadSection) -> Self {
         Self::new(shared, &shared.traffic().sender, guard)
     }
 
     /// Begins a run of the receive engine.
     #[inline]
-    pub(crate) fn of_receiver(shared: &'a QpShared, guard: &'a rcu::Guard) -> Self {
+    pub(crate) fn of_receiver(shared: &'a QpShared, guard: &'a ReadSection) -> Self {
         Self::new(shared, &shared.traffic().receiver, guard)
     }
 
     #[inline]
-    fn new(shared: &'a QpShared, traffic: &'a EngineTraffic, guard: &'a rcu::Guard) -> Self {
+    fn new(shared: &'a QpShared, traffic: &'a EngineTraffic, guard: &'a ReadSection) -> Self {
         Self {
             shared,
             traffic,
@@ -66,9 +64,9 @@ impl<'a> QpRun<'a> {
         Some(self.next_due_ns.get()).filter(|at_ns| *at_ns != 0)
     }
 
-    /// Returns the guard that keeps RCU locked during the run.
+    /// Returns the section, which lasts for the run.
     #[inline]
-    pub(crate) fn guard(&self) -> &'a rcu::Guard {
+    pub(crate) fn guard(&self) -> &'a ReadSection {
         self.keys.guard()
     }
 

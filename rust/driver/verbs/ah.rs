@@ -88,7 +88,7 @@ impl AsRef<Arc<Ah>> for AhHandle {
 
 impl Drop for AhHandle {
     fn drop(&mut self) {
-        // Waits for an RCU grace period. Only AHs of processes have a number, and these are destroyed in process
+        // Waits for the readers of the table. Only AHs of processes have a number, and these are destroyed in process
         // context.
         if let Some((number, port)) = &self.number {
             drop(port.ahs().remove(*number));

@@ -17,7 +17,6 @@ use crate::{
 use kernel::{
     prelude::*,
     sync::{
-        rcu,
         Arc,
         UniqueArc, //
     }, //
@@ -41,7 +40,8 @@ use rdma::{
         memory::Memory,
         on_demand::OnDemand,
         pinned::Umem, //
-    }, //
+    },
+    sync::read_section::ReadSection, //
 };
 use roce::{
     access::{
@@ -308,7 +308,7 @@ fn memory_for_access(dev: &Device<Ferroce>, mr: &Mr, access: Access) -> Result<A
 
 /// Adds the driver's details for `rdma resource show mr`.
 pub(crate) fn describe(dev: &Device<Ferroce>, mr: &MrHandle, details: &mut RestrackEntry) {
-    let guard = rcu::read_lock();
+    let guard = ReadSection::enter();
     let windows = match mr.fast.as_deref() {
         Some(KeyEntry::Fast(fast)) => &fast.windows,
         _ => match dev.port().keys().lookup_mr(mr.key, &guard) {

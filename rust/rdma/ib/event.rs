@@ -4,8 +4,8 @@
 //!
 //! A handle holds the pointer from a driver's object back to the C structure of the core. The driver may use its
 //! object longer than the core uses the structure, because destroy does not wait for packets in flight. So destroy
-//! first revokes the pointer, which makes the handle do nothing, and then waits for a grace period and for the work
-//! item.
+//! first revokes the pointer, which makes the handle do nothing, and then waits for the sections that use it and for
+//! the work item.
 //!
 //! Handles are used in any context, without a lock of the driver unless stated otherwise.
 //!
@@ -13,7 +13,13 @@
 
 mod handler;
 
-use crate::bindings;
+use crate::{
+    bindings,
+    sync::read_section::{
+        ReadSection,
+        SectionWait, //
+    }, //
+};
 use core::ptr;
 use kernel::{
     container_of,
@@ -30,7 +36,6 @@ use kernel::{
             },
             Atomic, //
         },
-        rcu,
         Arc, //
     },
     types::Opaque, //
@@ -63,7 +68,7 @@ pub enum QpEvent {
     LastWqe = bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED,
 }
 
-/// Pointer to a structure of the core. RCU readers may use it until a grace period after it was revoked.
+/// Pointer to a structure of the core. Sections that are open when it is revoked may use it.
 struct RevocablePtr<C>(Atomic<*mut C>);
 
 impl<C> RevocablePtr<C> {
@@ -71,34 +76,21 @@ impl<C> RevocablePtr<C> {
         Self(Atomic::new(object))
     }
 
-    /// Calls `f` with the pointer, under the RCU read lock, unless it is revoked.
+    /// Calls `f` with the pointer, in a section, unless it is revoked.
     fn with(&self, f: impl FnOnce(*mut C)) {
-        let guard = rcu::read_lock();
+        let section = ReadSection::enter();
         let object = self.0.load(Acquire);
         if !object.is_null() {
             f(object);
         }
-        drop(guard);
+        drop(section);
     }
 
-    /// Revokes the pointer: later calls of [`RevocablePtr::with`] do nothing.
-    fn revoke(&self) -> Revoked {
+    /// Revokes the pointer: later calls of [`RevocablePtr::with`] do nothing. It may be in use until the wait for the
+    /// result is over.
+    fn revoke(&self) -> SectionWait {
         self.0.store(ptr::null_mut(), Release);
-        // SAFETY: The function has no preconditions.
-        Revoked(unsafe { bindings::get_state_synchronize_rcu() })
-    }
-}
-
-/// Result of a revocation: readers may still use the pointer until [`Revoked::wait`] returns.
-#[must_use]
-pub(crate) struct Revoked(c_ulong);
-
-impl Revoked {
-    /// Waits until no reader uses the pointer. Does not sleep if a grace period has passed since the revocation.
-    pub(crate) fn wait(self) {
-        // SAFETY: The function may sleep, and so may the caller: destroy operations call this. `self.0` came from
-        // `get_state_synchronize_rcu`.
-        unsafe { bindings::cond_synchronize_rcu_expedited(self.0) };
+        SectionWait::new()
     }
 }
 
@@ -126,7 +118,7 @@ impl CqNotifier {
     fn call(&self) {
         handler::call(&self.handler_state, || {
             self.cq.with(|cq| {
-                // SAFETY: `cq` is valid: it was not revoked, and destroy waits for this RCU reader. The core set
+                // SAFETY: `cq` is valid: it was not revoked, and destroy waits for this section. The core set
                 // the handler and its context before it armed the CQ for the first time, and `notify` comes after
                 // that; they do not change. The handler may be called in any context.
                 unsafe {
@@ -186,7 +178,7 @@ impl CqHandle {
     /// more. May sleep.
     pub(crate) fn close(&self) {
         self.0.cq.revoke().wait();
-        // SAFETY: `new` initialised the work item. Only `notify` queues it, under the RCU read lock and with the
+        // SAFETY: `new` initialised the work item. Only `notify` queues it, in a section and with the
         // pointer, which is revoked and has no readers left. The caller may sleep.
         unsafe { bindings::cancel_work_sync(self.0.work.get()) };
     }
@@ -204,11 +196,11 @@ impl CqHandle {
         let mut is_active = true;
         self.0.cq.with(|_| {
             // SAFETY: The helper reads a bit of the mask of active CPUs; `create_cq` has checked that the number is
-            // below `nr_cpu_ids`. RCU is locked.
+            // below `nr_cpu_ids`. A section keeps RCU locked.
             is_active = unsafe { bindings::ferroce_helper_cpu_active(handler_cpu) };
             if is_active {
                 // SAFETY: `new` initialised the work item. It stays valid while it is queued: `close` revokes the
-                // pointer, waits for this RCU reader, and then cancels the work item. `system_bh_wq` always exists.
+                // pointer, waits for this section, and then cancels the work item. `system_bh_wq` always exists.
                 // If the CPU goes offline after this, C runs the item on another.
                 unsafe {
                     // CAST: A CPU number is far below `c_int::MAX`.
@@ -231,7 +223,7 @@ impl CqHandle {
             let mut event: bindings::ib_event = pin_init::zeroed();
             event.event = bindings::ib_event_type_IB_EVENT_CQ_ERR;
             event.element.cq = cq;
-            // SAFETY: `cq` is valid: it was not revoked, and destroy waits for this RCU reader. The handler and its
+            // SAFETY: `cq` is valid: it was not revoked, and destroy waits for this section. The handler and its
             // context do not change; the handler may be absent. `event` is complete.
             unsafe {
                 event.device = (*cq).device;
@@ -254,7 +246,7 @@ impl SrqHandle {
     }
 
     /// Stops all notifications; one may still be in progress until the result's `wait` returns.
-    pub(crate) fn revoke(&self) -> Revoked {
+    pub(crate) fn revoke(&self) -> SectionWait {
         self.0.revoke()
     }
 
@@ -265,7 +257,7 @@ impl SrqHandle {
             let mut event: bindings::ib_event = pin_init::zeroed();
             event.event = bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED;
             event.element.srq = srq;
-            // SAFETY: `srq` is valid: it was not revoked, and destroy waits for this RCU reader. The handler and
+            // SAFETY: `srq` is valid: it was not revoked, and destroy waits for this section. The handler and
             // its context were set before the SRQ was created, and do not change; the handler may be absent.
             // `event` is complete.
             unsafe {
@@ -326,14 +318,14 @@ impl QpHandle {
     }
 
     /// Stops queueing of events. [`QpHandle::cancel_events`] must follow the wait for the result.
-    pub(crate) fn revoke(&self) -> Revoked {
+    pub(crate) fn revoke(&self) -> SectionWait {
         self.0.qp.revoke()
     }
 
     /// Cancels the events that are queued, and waits for a running event handler. Called after the wait that
     /// follows [`QpHandle::revoke`].
     pub(crate) fn cancel_events(&self) {
-        // SAFETY: `new` initialised the work item. Only `event` queues it, under the RCU read lock and with the
+        // SAFETY: `new` initialised the work item. Only `event` queues it, in a section and with the
         // pointer, which is revoked and has no readers left. The caller may sleep.
         unsafe { bindings::cancel_work_sync(self.0.work.get()) };
     }
@@ -351,7 +343,7 @@ impl QpHandle {
         }
         notifier.qp.with(|_| {
             // SAFETY: `new` initialised the work item. It stays valid while it is queued: destroy revokes the
-            // pointer, waits for this RCU reader, and then cancels the work item. `system_dfl_wq` always exists.
+            // pointer, waits for this section, and then cancels the work item. `system_dfl_wq` always exists.
             unsafe {
                 bindings::queue_work_on(
                     bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,

@@ -19,7 +19,10 @@ use crate::mm::{
 };
 use crate::{
     bindings,
-    sync::rcu_table::RcuTable, //
+    sync::{
+        rcu_table::RcuTable,
+        read_section::ReadSection, //
+    }, //
 };
 use kernel::{
     current,
@@ -31,7 +34,6 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
-        rcu,
         Arc,
         Mutex, //
     }, //
@@ -138,7 +140,7 @@ impl OnDemand {
         write: bool,
         mut f: impl FnMut(*mut u8, usize) -> Result,
     ) -> Result {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         for addresses in self.chunk_ranges(offset, len as u64, write)? {
             let number = self.number_of(addresses.start);
             let chunk = self.chunks.get(number, &guard).ok_or(EAGAIN)?;
@@ -220,7 +222,7 @@ impl OnDemand {
     }
 
     fn existing(&self, number: u64) -> Option<Arc<HmmRange>> {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         self.chunks.borrow(number, &guard).map(Arc::from)
     }
 }

@@ -6,8 +6,8 @@
 //!   run code later.
 //! - [`rcu_table`], [`rcu_revocable`], [`rw_revocable`]: objects that readers find while they are being
 //!   removed.
-//! - [`quiesce`]: wait for readers and objects; [`percpu_counter`]: statistics; `lockdep`: annotations for
-//!   lockdep.
+//! - [`read_section`]: in which such objects are used; [`quiesce`]: wait for readers and objects;
+//!   [`percpu_counter`]: statistics; `lockdep`: annotations for lockdep.
 //!
 //! Every type works in softirq context; functions that sleep say so. May use `util`.
 
@@ -17,6 +17,7 @@ pub mod percpu_counter;
 pub mod quiesce;
 pub mod rcu_revocable;
 pub mod rcu_table;
+pub mod read_section;
 pub mod rw_revocable;
 pub mod softirq;
 pub mod timer;

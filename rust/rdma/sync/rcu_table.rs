@@ -2,14 +2,17 @@
 
 //! A table of reference-counted objects, indexed by number (an xarray).
 //!
-//! A lookup runs in any context, under RCU, without a lock or a reference count. Removal waits until no
-//! reader uses the object any more, and sleeps.
+//! A lookup runs in any context, in a [`ReadSection`], without a lock or a reference count. Removal waits until no
+//! reader uses the object any more, and sleeps. RCU protects the nodes of the table itself.
 //!
 //! C header: [`include/linux/xarray.h`](srctree/include/linux/xarray.h)
 
 use crate::{
     bindings,
-    sync::quiesce::synchronize_rcu_expedited,
+    sync::read_section::{
+        self,
+        ReadSection, //
+    },
     util::random, //
 };
 use core::{
@@ -23,7 +26,6 @@ use kernel::{
     error::to_result,
     prelude::*,
     sync::{
-        rcu,
         Arc,
         ArcBorrow, //
     },
@@ -37,8 +39,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// - Every entry comes from `Arc::<T>::into_foreign` and owns a reference, which is released no sooner than a
-///   grace period after the entry was erased.
+/// - Every entry comes from `Arc::<T>::into_foreign` and owns a reference, which is released when all sections
+///   have ended that were open when the entry was erased.
 /// - `next` is accessed only under the lock of `entries`.
 #[pin_data(PinnedDrop)]
 pub struct RcuTable<T: 'static> {
@@ -159,20 +161,20 @@ impl<T: 'static> RcuTable<T> {
 
     /// Returns the object under number `id`. For any context.
     #[inline]
-    pub fn get<'g>(&'g self, id: impl Into<u64>, guard: &'g rcu::Guard) -> Option<&'g T> {
+    pub fn get<'g>(&'g self, id: impl Into<u64>, guard: &'g ReadSection) -> Option<&'g T> {
         let entry = self.load(id, guard);
         if entry.is_null() {
             return None;
         }
-        // SAFETY: The entry owns a reference, which by the type invariant is released only after a grace
-        // period, and `guard` keeps RCU locked for `'g`. So the object outlives the `ArcBorrow`, whose own
+        // SAFETY: The entry owns a reference, which by the type invariant is released only after the
+        // sections that are open, and `guard` is one for `'g`. So the object outlives the `ArcBorrow`, whose own
         // lifetime ends here.
         Some(unsafe { &*ptr::from_ref::<T>(&Arc::<T>::borrow(entry)) })
     }
 
     /// Returns an iterator over all objects, in the order of their numbers. For any context. An object that
     /// is added or removed meanwhile may be missed.
-    pub fn iter<'g>(&'g self, guard: &'g rcu::Guard) -> impl Iterator<Item = &'g T> {
+    pub fn iter<'g>(&'g self, guard: &'g ReadSection) -> impl Iterator<Item = &'g T> {
         let mut at = 0;
         core::iter::from_fn(move || {
             let entry = self.find(&mut at, guard);
@@ -183,7 +185,7 @@ impl<T: 'static> RcuTable<T> {
     }
 
     /// Returns the first entry whose number is not below `at`, or null, and sets `at` to its number.
-    fn find(&self, at: &mut usize, _guard: &rcu::Guard) -> *mut c_void {
+    fn find(&self, at: &mut usize, _guard: &ReadSection) -> *mut c_void {
         let xa = self.entries.get();
         // SAFETY: The xarray is initialised; `xa_find` locks RCU itself.
         unsafe { bindings::xa_find(xa, at, u32::MAX as usize, bindings::XA_PRESENT) }
@@ -194,7 +196,7 @@ impl<T: 'static> RcuTable<T> {
     pub fn borrow<'g>(
         &'g self,
         id: impl Into<u64>,
-        guard: &'g rcu::Guard,
+        guard: &'g ReadSection,
     ) -> Option<ArcBorrow<'g, T>> {
         let entry = self.load(id, guard);
         if entry.is_null() {
@@ -206,7 +208,7 @@ impl<T: 'static> RcuTable<T> {
     }
 
     #[inline]
-    fn load(&self, id: impl Into<u64>, _guard: &rcu::Guard) -> *mut c_void {
+    fn load(&self, id: impl Into<u64>, _guard: &ReadSection) -> *mut c_void {
         // SAFETY: The xarray is initialised; `xa_load` locks RCU itself.
         unsafe { bindings::xa_load(self.entries.get(), index(id)) }
     }
@@ -214,21 +216,21 @@ impl<T: 'static> RcuTable<T> {
     /// Removes the object under number `id`, and waits until no reader uses it. The number can then be
     /// reused.
     ///
-    /// Sleeps; must not be called under RCU.
+    /// Sleeps; must not be called within a section.
     pub fn remove(&self, id: impl Into<u64>) -> Option<Arc<T>> {
         // SAFETY: The xarray is initialised; `xa_erase` takes the lock itself.
         let entry = unsafe { bindings::xa_erase(self.entries.get(), index(id)) };
         if entry.is_null() {
             return None;
         }
-        synchronize_rcu_expedited();
-        // SAFETY: We erased the entry, so its reference is ours, and the grace period is over.
+        read_section::synchronize();
+        // SAFETY: We erased the entry, so its reference is ours, and the readers have left.
         Some(unsafe { Arc::from_foreign(entry) })
     }
 
     /// Replaces the object under number `id`, and waits until no reader uses the old one.
     ///
-    /// Sleeps; must not be called under RCU. The caller ensures that the number is not removed meanwhile.
+    /// Sleeps; must not be called within a section. The caller ensures that the number is not removed meanwhile.
     ///
     /// # Errors
     ///
@@ -252,8 +254,8 @@ impl<T: 'static> RcuTable<T> {
             drop(unsafe { Arc::<T>::from_foreign(entry) });
             return Err(ENOENT);
         }
-        synchronize_rcu_expedited();
-        // SAFETY: We replaced the entry, so its reference is ours, and the grace period is over.
+        read_section::synchronize();
+        // SAFETY: We replaced the entry, so its reference is ours, and the readers have left.
         Ok(unsafe { Arc::from_foreign(old) })
     }
 
@@ -269,12 +271,12 @@ impl<T: 'static> RcuTable<T> {
 
     /// Returns the first object whose number is not below `at`, and sets `at` to its number.
     fn at_or_after(&self, at: &mut usize) -> Option<Arc<T>> {
-        let guard = rcu::read_lock();
+        let guard = ReadSection::enter();
         let entry = self.find(at, &guard);
         if entry.is_null() {
             return None;
         }
-        // SAFETY: As in `get`: RCU is locked until the new reference is taken.
+        // SAFETY: As in `get`: the section lasts until the new reference is taken.
         Some(unsafe { Arc::<T>::borrow(entry) }.into())
     }
 }

@@ -23,7 +23,6 @@ use kernel::{
     impl_has_work,
     sync::{
         atomic::ordering::Relaxed,
-        rcu,
         Arc,
         ArcBorrow, //
     },
@@ -34,6 +33,7 @@ use rdma::{
     net::tx_inflight::Resume,
     sync::{
         exclusive::Pending,
+        read_section::ReadSection,
         timer::TimerOwner,
         work::enqueue_bh_on, //
     }, //
@@ -77,9 +77,9 @@ impl<T: Transport> Qp<T> {
         let forget = |path: Option<&mut Path>| path.map(Path::forget_route);
         let (_, send_pending) = self.sender.enter(|engine| forget(engine.path()));
         let (_, receive_pending) = self.receiver.enter(|engine| forget(engine.path()));
-        // In RESET there is nothing to do. `destroy_qp` resets the QP and waits for RCU before it cancels
+        // In RESET there is nothing to do. `destroy_qp` resets the QP and waits for sections before it cancels
         // queued work, so nothing may be queued after that.
-        let _guard = rcu::read_lock();
+        let _guard = ReadSection::enter();
         if self.shared().state() == IbQpState::Reset {
             return;
         }

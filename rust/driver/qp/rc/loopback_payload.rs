@@ -21,14 +21,14 @@ use crate::{
     queue::sq::SendBody, //
 };
 use core::cell::Cell;
-use kernel::{
-    prelude::*,
-    sync::rcu, //
-};
+use kernel::prelude::*;
 use rdma::{
     mm::memory::Memory,
     net::netns::NetId,
-    sync::exclusive::Exclusive, //
+    sync::{
+        exclusive::Exclusive,
+        read_section::ReadSection, //
+    }, //
 };
 use roce::{
     access::AccessError,
@@ -53,7 +53,7 @@ pub(crate) trait PeerLookup<E>: Send + Sync {
         &'g self,
         number: Qpn,
         net: NetId,
-        guard: &'g rcu::Guard,
+        guard: &'g ReadSection,
     ) -> Option<LocalPeer<'g, E>>;
 
     /// Schedules a run of its receive engine.

@@ -43,15 +43,15 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::{
-        rcu,
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 use rdma::{
     ib::qp_attr::IbQpState,
     net::rx::queue::SkbQueue,
-    sync::exclusive::More, //
+    sync::{
+        exclusive::More,
+        read_section::ReadSection, //
+    }, //
 };
 use roce::{
     access::Obstacle,
@@ -307,7 +307,7 @@ impl UdTx<'_, '_> {
         ah_number: u32,
     ) -> Result<(), Obstacle<WcStatus>> {
         let ah = {
-            let guard = rcu::read_lock();
+            let guard = ReadSection::enter();
             let ah = self.qp.port().ahs().borrow(ah_number, &guard);
             ah.map(Arc::from)
         };
