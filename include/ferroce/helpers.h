@@ -78,6 +78,7 @@ void ferroce_helper_pmem_wmb(void);
 void ferroce_helper_dev_hold(struct net_device *dev);
 bool ferroce_helper_dev_is_virtual(const struct net_device *dev);
 struct net *ferroce_helper_dev_net(const struct net_device *dev);
+unsigned int ferroce_helper_dev_net_inum(const struct net_device *dev);
 struct dst_entry *ferroce_helper_dst_check(struct dst_entry *dst, u32 cookie);
 bool ferroce_helper_dst_encapsulates(const struct dst_entry *dst);
 bool ferroce_helper_dst_is_local(const struct dst_entry *dst);

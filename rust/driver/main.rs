@@ -121,11 +121,12 @@ module! {
     },
 }
 
-/// The loaded module. Fields drop in this order: `_link` refuses new devices and unregisters those that exist; then
-/// the notifiers of netdevs and namespaces go (`_namespaces` also waits for sysfs readers of a namespace that ends);
-/// `_rest` waits for what is still in flight. `_splitter` goes last, as the stack may still have super-packets to
-/// split.
+/// The loaded module. Fields drop in this order: `_moves` waits for devices that are created anew; `_link` refuses new
+/// devices and unregisters those that exist; then the notifiers of netdevs and namespaces go (`_namespaces` also waits
+/// for sysfs readers of a namespace that ends); `_rest` waits for what is still in flight. `_splitter` goes last, as
+/// the stack may still have super-packets to split.
 struct FerroceModule {
+    _moves: MovesUntilUnload,
     _link: Registration<Ferroce>,
     _events: Notifier<ModuleState>,
     _namespaces: NamespaceHook<ModuleState>,
@@ -151,6 +152,7 @@ impl kernel::Module for FerroceModule {
             _rest: Rest(shared.clone()),
             _namespaces: NamespaceHook::new(shared.clone())?,
             _events: Notifier::new(shared.clone())?,
+            _moves: MovesUntilUnload(shared.clone()),
             _link: Registration::new(module, shared, taken)?,
         })
     }
@@ -191,6 +193,15 @@ fn take_rxe(module: &'static ThisModule) -> Result<TakenType> {
         }
     })?;
     Ok(TakenType::new(c"rxe", owner))
+}
+
+/// Stops the moves of devices when dropped.
+struct MovesUntilUnload(Arc<ModuleState>);
+
+impl Drop for MovesUntilUnload {
+    fn drop(&mut self) {
+        self.0.moves().stop();
+    }
 }
 
 /// Waits, when dropped, until the last queue pair is freed.

@@ -23,6 +23,13 @@ struct net *ferroce_helper_dev_net(const struct net_device *dev)
 	return dev_net(dev);
 }
 
+/* Returns the number of the namespace, as /proc/PID/ns/net shows it. */
+unsigned int ferroce_helper_dev_net_inum(const struct net_device *dev)
+{
+	guard(rcu)();
+	return dev_net_rcu(dev)->ns.inum;
+}
+
 /* Returns whether no link limits the netdev: it has neither a parent device nor lower netdevs. */
 bool ferroce_helper_dev_is_virtual(const struct net_device *dev)
 {

@@ -11,6 +11,7 @@ use crate::bindings;
 use core::ptr::NonNull;
 use kernel::{
     error::to_result,
+    fmt,
     prelude::*,
     sync::aref::AlwaysRefCounted,
     types::Opaque, //
@@ -60,6 +61,13 @@ impl IbDevice {
         unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
     }
 
+    /// Writes the name of the device for a log.
+    pub fn name(&self) -> impl fmt::Display + '_ {
+        // SAFETY: The structure is valid. A name that is being replaced may be mixed from both, but stays initialised.
+        let name = unsafe { (&raw const (*self.as_raw()).name).read_volatile() };
+        IbDeviceName(name)
+    }
+
     /// Waits until the core has completed an unregistration that another thread began. May sleep.
     pub(crate) fn wait_unregistered(&self) {
         // SAFETY: The structure is valid, and the core initialised it when it allocated the device.
@@ -81,4 +89,20 @@ impl IbDevice {
         to_result(unsafe { bindings::ib_get_eth_speed(self.as_raw(), 1, &mut speed, &mut width) })?;
         Ok((speed, width))
     }
+}
+
+/// The name of a device, padded with zeros.
+struct IbDeviceName([c_char; bindings::IB_DEVICE_NAME_MAX as usize]);
+
+impl fmt::Display for IbDeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut name = self.0.iter().take_while(|byte| **byte != 0);
+        name.try_for_each(|byte| write_byte(f, *byte))
+    }
+}
+
+/// Writes a byte of a name, escaped unless it is a printable character.
+pub(crate) fn write_byte(f: &mut fmt::Formatter<'_>, byte: u8) -> fmt::Result {
+    byte.escape_ascii()
+        .try_for_each(|c| fmt::Write::write_char(f, char::from(c)))
 }

@@ -188,11 +188,52 @@ for round in 1 2 3; do
 	in=()
 done
 
-# An interface that moves to another namespace is removed from the old one, and its device with it.
+# The device goes with an interface that moves to another namespace, and keeps its name and GUID.
+guid_is() { [ "$(cat "/sys/class/infiniband/$X/node_guid")" = "$1" ]; }
+logged() { dmesg | grep -q "ferroce: $X: $1"; }
+
+# follows NAME COMMAND NAMESPACES: the device has moved so often, and works.
+follows() {
+	check "$1: traffic starts" start -s 65536 -m 4096
+	check "$1: packets flow" flowing
+	mark "$1"
+	check "$1" timeout 30 bash -c "$2"
+	check "$1: the device follows, as the log says" within 20 logged "has followed w0 from network namespace $3\$"
+	check "$1: the ends stop" stop
+	check "$1: the device has the same GUID" guid_is "$guid"
+}
+
 make_link w0 w1
 ip netns add d
-goes "Netdev moved to another namespace" "ip link set w0 netns d"
-ip netns del d
+if [ "$DRIVER" = ferroce ]; then
+	guid=$(cat "/sys/class/infiniband/$X/node_guid")
+	first=$(stat -L -c %i /proc/self/ns/net)
+	other=$(ip netns exec d stat -L -c %i /proc/self/ns/net)
+	follows "Netdev moved to another namespace" "ip link set w0 netns d" "$first to $other"
+	in=(ip netns exec d)
+	ip -n d addr add "$IP/24" dev w0
+	ip -n d link set lo up
+	ip -n d link set w0 up
+	within 10 has_gid "$X" "$IP"
+	follows "Netdev moved back" "ip -n d link set w0 netns 1" "$other to $first"
+	in=()
+	ip link set w0 up
+	ip addr add "$IP/24" dev w0
+	within 10 has_gid "$X" "$IP"
+	check "A device that moved back: traffic starts" start -s 65536 -m 4096
+	check "A device that moved back: packets flow" flowing
+	check "A device that moved back: the ends stop" stop
+	for round in {1..20}; do ip link set w0 netns d && ip -n d link set w0 netns 1; done
+	check "A device whose netdev goes to and fro is with it in the end" within 20 parent_is w0
+	ip link set w0 netns d
+	check "The device follows once more" within 20 parent_is w0
+	ip netns del d
+	check "A namespace that ends takes its device along" within 20 not has_device "$X"
+	check "The log says so" within 5 logged "removed, as w0 is removed from network namespace $other\$"
+else
+	goes "Netdev moved to another namespace" "ip link set w0 netns d"
+	ip netns del d
+fi
 
 pingpong rc 4 -n 100
 check "The driver unloads" bash -c "rdma link del $DEV; rmmod $(module "$DRIVER")"

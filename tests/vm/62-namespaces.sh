@@ -71,6 +71,20 @@ else
 fi
 check "The kernel log has no complaint about QP 1" sh -c '! dmesg | grep -q "Couldn.t"'
 
+# The device of a netdev that moves follows it: a script that then moves the device finds it where it should be.
+if [ "$DRIVER" = ferroce ]; then
+	is_in_c() { in_c rdma link | grep -q "$DEV/1 .*netdev $NETDEV"; }
+	check "The netdev moves to c" ip link set "$NETDEV" netns c
+	check "Its device is in c as well" within 10 is_in_c
+	check "The first namespace does not see it" sh -c "! rdma link | grep -q $DEV/"
+	check "A late move of the device fails at once" not timeout 5 rdma dev set "$DEV" netns c
+	check "The netdev moves back" ip -n c link set "$NETDEV" netns first
+	check "Its device is back as well" within 10 sh -c "rdma link | grep -q '$DEV/1 .*netdev $NETDEV'"
+	check "The device moves to c alone" rdma dev set "$DEV" netns c
+	check "Its netdev comes after it" ip link set "$NETDEV" netns c
+	check "Both are in c" within 10 is_in_c
+fi
+
 # Delete a namespace while its device is in use.
 in_d timeout 60 rping -s -a 10.0.8.2 >/tmp/server 2>&1 &
 server=$!

@@ -8,7 +8,8 @@
 use crate::{
     device::{
         impair_file::ImpairFile,
-        module_state::ModuleState, //
+        module_state::ModuleState,
+        moves::Moved, //
     },
     limits::{
         MAX_CQE,
@@ -40,6 +41,7 @@ use kernel::{
     debugfs,
     prelude::*,
     sync::{
+        aref::ARef,
         atomic::{
             Atomic,
             Relaxed, //
@@ -68,6 +70,7 @@ use rdma::{
         }, //
     },
     net::{
+        may_log,
         netdev::{
             NetDev,
             NetDevBorrow, //
@@ -76,10 +79,7 @@ use rdma::{
             NamespaceExit,
             NetId, //
         },
-        notifier::{
-            NetdevEvent,
-            NetdevEvents, //
-        },
+        notifier::NetdevEvent,
         rtnl::Rtnl, //
     }, //
 };
@@ -136,6 +136,9 @@ mod cap {
 /// (`IB_ATOMIC_GLOB`).
 const ATOMIC_GLOB: u32 = 2;
 
+/// Name and node GUID of a device that will be created.
+type Identity<'a> = (&'a CStr, Option<[u8; 8]>);
+
 /// Driver data of one device.
 #[pin_data]
 pub(crate) struct Ferroce {
@@ -154,13 +157,14 @@ pub(crate) struct Ferroce {
 }
 
 impl Ferroce {
-    /// Creates a device for `netdev`, and registers it as `name`.
+    /// Creates a device for `netdev`, and registers it as `name`. Without a `guid` it has that of the netdev's address.
     ///
     /// # Errors
     ///
     /// `EOPNOTSUPP` if the netdev is a VLAN; `EADDRINUSE` if another socket in the namespace has port 4791; `EEXIST` if
     /// the netdev has a device; those of [`UnregisteredDevice::register`].
-    pub(crate) fn add(shared: Arc<ModuleState>, name: &CStr, netdev: NetDev) -> Result {
+    pub(crate) fn add(shared: Arc<ModuleState>, id: Identity<'_>, netdev: NetDev) -> Result {
+        let (name, guid) = id;
         refuse_vlan(&netdev)?;
         let net = netdev.net().ok_or(ENODEV)?;
         let sockets = shared.namespaces().open(&net).inspect_err(|error| {
@@ -172,7 +176,7 @@ impl Ferroce {
             }
         })?;
         let netdev_ref = netdev.clone();
-        let guid = guid_for(&netdev_ref, has_guid);
+        let guid = guid.unwrap_or_else(|| guid_for(&netdev_ref, has_guid));
         let device = UnregisteredDevice::<Self>::alloc(&net, guid, |ib| {
             let demux = shared.demux().clone();
             let port = Arc::pin_init(
@@ -238,8 +242,15 @@ impl Ferroce {
         &self.qp_counters
     }
 
+    /// Returns whether a device is on `netdev`.
+    pub(super) fn is_on(netdev: &NetDevBorrow) -> bool {
+        let mut found = false;
+        Self::registry().for_each(|device| found |= device.has_netdev(netdev));
+        found
+    }
+
     /// Returns whether `netdev` is the netdev of this device.
-    fn has_netdev(&self, netdev: &NetDevBorrow) -> bool {
+    pub(super) fn has_netdev(&self, netdev: &NetDevBorrow) -> bool {
         let guard = rcu::read_lock();
         self.port.netdev(&guard).is_some_and(|own| own.is(netdev))
     }
@@ -296,7 +307,11 @@ impl Ferroce {
     }
 
     /// Handles a netdev event of this device.
-    fn on_event(device: &Device<Self>, event: NetdevEvent, (netdev, rtnl): (&NetDevBorrow, &Rtnl)) {
+    pub(super) fn on_event(
+        device: &Device<Self>,
+        event: NetdevEvent,
+        (netdev, rtnl): (&NetDevBorrow, &Rtnl),
+    ) {
         let groups = device.shared.demux().groups();
         if event != NetdevEvent::Unregister {
             // The IP configuration of the netdev may have been replaced, for example after a change of the MTU.
@@ -313,6 +328,17 @@ impl Ferroce {
                 }
             }
             NetdevEvent::Unregister => {
+                // A namespace that ends cannot be held.
+                if netdev.is_registered() && netdev.net().is_some() {
+                    let moved = Moved {
+                        old: ARef::from(device.ib()),
+                        guid: device.guid,
+                        from: netdev.net_inode(),
+                    };
+                    device.shared.moves().leaves(moved, netdev);
+                } else {
+                    log_removal(device, netdev);
+                }
                 groups.leave_all(&device.port, rtnl);
                 device.port.detach();
                 device.shared.demux().forget_routes(&device.port);
@@ -321,6 +347,18 @@ impl Ferroce {
             // Other attributes are read from the netdev on each query.
             _ => {}
         }
+    }
+}
+
+/// Logs that a device goes because its interface does. A process may remove its interfaces as often as it likes.
+fn log_removal(device: &Device<Ferroce>, netdev: &NetDevBorrow) {
+    if may_log() {
+        pr_info!(
+            "{}: removed, as {} is removed from network namespace {}\n",
+            device.ib().name(),
+            netdev.name(),
+            netdev.net_inode()
+        );
     }
 }
 
@@ -357,16 +395,6 @@ fn warn_of_adapter(netdev: &NetDev) {
             handle,
             handle
         );
-    }
-}
-
-impl NetdevEvents for ModuleState {
-    fn event(&self, event: NetdevEvent, netdev: &NetDevBorrow, rtnl: &Rtnl) {
-        Ferroce::registry().for_each(|device| {
-            if device.has_netdev(netdev) {
-                Ferroce::on_event(device, event, (netdev, rtnl));
-            }
-        });
     }
 }
 

@@ -5,6 +5,7 @@
 //! Created at module load, and freed when module unload has waited for the last QP. Its members do their own locking.
 
 use crate::{
+    device::moves::Moves,
     net::{
         demux::Demux,
         sockets::Namespaces, //
@@ -33,6 +34,7 @@ pub(crate) struct ModuleState {
     page_pool: Arc<PagePool>,
     port_settings: PortSettings,
     debugfs: debugfs::Dir,
+    moves: Arc<Moves>,
 }
 
 impl ModuleState {
@@ -56,6 +58,7 @@ impl ModuleState {
                 page_pool,
                 port_settings,
                 debugfs: debugfs::Dir::new(c"ferroce"),
+                moves: Moves::new()?,
             },
             GFP_KERNEL,
         )?)
@@ -84,6 +87,11 @@ impl ModuleState {
     /// Returns the directory of the module in debugfs.
     pub(crate) fn debugfs(&self) -> &debugfs::Dir {
         &self.debugfs
+    }
+
+    /// Returns the devices that follow their interfaces.
+    pub(crate) fn moves(&self) -> &Moves {
+        &self.moves
     }
 
     /// Returns the settings of all ports.

@@ -136,7 +136,7 @@ impl Driver for Ferroce {
     }
 
     fn new_link(shared: &Arc<ModuleState>, name: &CStr, netdev: NetDev) -> Result {
-        Ferroce::add(shared.clone(), name, netdev)
+        Ferroce::add(shared.clone(), (name, None), netdev)
     }
 
     fn query_device(dev: &Device<Self>) -> DeviceAttr {

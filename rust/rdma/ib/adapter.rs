@@ -8,7 +8,10 @@
 
 use crate::{
     bindings,
-    ib_device::IbDevice,
+    ib_device::{
+        write_byte,
+        IbDevice, //
+    },
     net::netdev::NetDevBorrow, //
 };
 use core::ptr::NonNull;
@@ -66,9 +69,8 @@ impl Adapter {
 
     /// Writes the name of the device for a log.
     pub fn name(&self) -> impl fmt::Display + '_ {
-        // SAFETY: The device is valid. A name that is being replaced may be mixed from both, but stays initialised.
-        let name = unsafe { (&raw const (*self.0.as_ptr()).name).read_volatile() };
-        AdapterName(name)
+        // SAFETY: The device is registered, hence valid.
+        unsafe { IbDevice::from_raw(self.0.as_ptr()) }.name()
     }
 
     /// Writes the name of the adapter for the program `devlink`: bus and device.
@@ -102,16 +104,6 @@ unsafe extern "C" fn visit(
     c_int::from(found.is_some())
 }
 
-/// The name of an `ib_device`, padded with zeros.
-struct AdapterName([c_char; bindings::IB_DEVICE_NAME_MAX as usize]);
-
-impl fmt::Display for AdapterName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut name = self.0.iter().take_while(|byte| **byte != 0);
-        name.try_for_each(|byte| write_byte(f, *byte))
-    }
-}
-
 /// The name of an adapter for `devlink`.
 struct DevlinkHandle<'a>(&'a Adapter);
 
@@ -135,10 +127,4 @@ impl fmt::Display for DevlinkHandle<'_> {
             .flatten()
             .try_for_each(|byte| write_byte(f, *byte))
     }
-}
-
-/// Writes a byte of a name, escaped unless it is a printable character.
-fn write_byte(f: &mut fmt::Formatter<'_>, byte: u8) -> fmt::Result {
-    byte.escape_ascii()
-        .try_for_each(|c| fmt::Write::write_char(f, char::from(c)))
 }

@@ -248,8 +248,9 @@ impl<T, C> Registry<T, C> {
         Some(entry.ib.clone())
     }
 
-    /// Unregisters the device and removes its entry.
-    fn unregister(&self, ib: ARef<IbDevice>) {
+    /// Unregisters the device, or waits until another task has done so, and removes its entry. The caller holds no
+    /// lock.
+    pub fn unregister(&self, ib: ARef<IbDevice>) {
         // SAFETY: `ib` keeps the memory of the device, and no lock is held. If another task unregisters the device
         // or has done so, this waits until `dealloc_driver` has returned in that task.
         unsafe { bindings::ib_unregister_device(ib.as_raw()) };

@@ -25,6 +25,12 @@ pub mod tx_inflight;
 
 use crate::bindings;
 
+/// Returns whether networking may write one more message to the kernel log now: ten may come in five seconds.
+pub fn may_log() -> bool {
+    // SAFETY: The function has no preconditions.
+    unsafe { bindings::net_ratelimit() != 0 }
+}
+
 /// Returns the UDP source port for packets between two QPs, computed as in the kernel's other RoCE drivers:
 /// from the flow label, or from the QP numbers if that is 0. Routers use it for ECMP.
 pub fn udp_source_port(flow_label: u32, qpn: u32, dest_qpn: u32) -> u16 {

@@ -73,6 +73,11 @@ impl NetDevBorrow {
         core::ptr::eq(self, other)
     }
 
+    /// Returns the identity.
+    pub fn id(&self) -> NetDevId {
+        NetDevId(self.as_raw().addr())
+    }
+
     /// Takes a reference.
     #[inline]
     pub fn hold(&self) -> NetDev {
@@ -177,6 +182,12 @@ impl NetDevBorrow {
         NetId::of(self.net_raw())
     }
 
+    /// Returns the number of the current namespace, as `/proc/PID/ns/net` shows it.
+    pub fn net_inode(&self) -> u32 {
+        // SAFETY: The netdev is valid while it is borrowed.
+        unsafe { bindings::ferroce_helper_dev_net_inum(self.as_raw()) }
+    }
+
     /// Takes a reference to the current namespace. `None` if the namespace is being destroyed.
     pub fn net(&self) -> Option<Net> {
         // Keeps the memory of the namespace between reading the pointer and taking the reference.
@@ -191,6 +202,10 @@ impl NetDevBorrow {
         unsafe { bindings::ferroce_helper_dev_net(self.as_raw()) }
     }
 }
+
+/// Identity of a netdev, for comparison only. The netdev may be gone.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NetDevId(usize);
 
 /// The name of a netdev.
 #[derive(Clone, Copy)]

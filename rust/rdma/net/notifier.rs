@@ -71,7 +71,7 @@ impl NetdevEvent {
 /// Receives netdev events.
 pub trait NetdevEvents: Send + Sync + 'static {
     /// Handles `event` of `dev`. The RTNL lock is held; may sleep.
-    fn event(&self, event: NetdevEvent, dev: &NetDevBorrow, rtnl: &Rtnl);
+    fn event(self: &Arc<Self>, event: NetdevEvent, dev: &NetDevBorrow, rtnl: &Rtnl);
 }
 
 /// Delivers events to a [`NetdevEvents`] until it is dropped.
