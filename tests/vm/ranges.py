@@ -2,7 +2,7 @@
 """Attributes beyond the width of their fields, and what is refused.
 
 Programs set min_rnr_timer 32 or ten retries, because adapters take the low bits and rdma_rxe takes the value. A QP here
-works with each of them, and query_qp returns the low bits. Documentation/abi.rst lists what is refused.
+works with each of them, and query_qp returns the low bits. Documentation/ferroce.4 lists what is refused.
 """
 
 import errno
