@@ -3,6 +3,10 @@
 //! Sending, and the limits that hold packets back.
 
 use super::*;
+use crate::congestion::{
+    dcqcn::DcqcnConfig,
+    pacer::Rate, //
+};
 
 // Sending.
 
@@ -389,6 +393,31 @@ fn an_unsent_packet_is_the_next() {
         bench.receive(ack(last)).unwrap();
         assert_eq!(bench.completions().len(), 3);
     }
+}
+
+#[test]
+fn an_unsent_packet_takes_no_time_of_the_rate() {
+    let mut bench = Bench::with(|config| {
+        config.path_mtu = Mtu::Mtu4096;
+        config.congestion = Algorithm::Dcqcn(DcqcnConfig::new(Rate::from_mbit_s(20)));
+    });
+    bench.now = micros(1_000_000);
+    // 10 Mbit/s: a packet takes more than 3 ms, and one of these is made up for.
+    bench.requester.on_cnp(bench.now);
+    bench.post(SEND, 8192);
+    let one = BurstLimit {
+        bytes: u32::MAX,
+        packets: 1,
+    };
+    let sent = bench.transmit_up_to(one);
+    assert_eq!(psns(&sent), [100]);
+    bench.requester.unsend(1);
+    assert_eq!(bench.transmit_up_to(one), sent);
+    assert_eq!(
+        bench.transmit_up_to(one),
+        [],
+        "the rate holds this one back"
+    );
 }
 
 #[test]
