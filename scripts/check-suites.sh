@@ -29,11 +29,16 @@ suite() {
 		built=$("$SRC/scripts/registries.sh")
 		options=(--volume "$built:/opt/registries:ro" --env REGISTRIES=/opt/registries)
 		;;
+	mooncake | dlslime | wheel-mpi)
+		root=$("$SRC/scripts/toolchain.sh" suites)
+		built=$("$SRC/scripts/wheels.sh")
+		options=(--volume "$built:/opt/wheels:ro" --env WHEELS=/opt/wheels)
+		;;
 	qemu) root=$(TOOLCHAIN=qemu "$SRC/scripts/toolchain.sh") ;;
 	*) root=$("$SRC/scripts/toolchain.sh" suites) ;;
 	esac
 	mkdir "$WORK/$1"
-	cp "$SRC/tests/sandbox/"{lib.sh,pair.sh,migrate.py} "$SRC/tests/vm/mpi.py" "$SRC/tests/sandbox/suites/$1.sh" \
+	cp "$SRC/tests/sandbox/"{lib.sh,pair.sh,migrate.py} "$SRC/tests/vm/mpi.py" "$SRC/tests/sandbox/suites/$1."* \
 		"$WORK/$1/"
 	chmod -R a+rwX "$WORK/$1"
 	container "$TREE" "$WORK/$1" --env WHOLE="$WHOLE" "${options[@]}" "$root" bash "$1.sh"

@@ -183,6 +183,45 @@ wire_loses() {
 	grep -qE ' ([5-9]|[1-4][0-9])(\.[0-9]*)?% packet loss' out && ! grep -q ' min/avg/max.* = [01]\.' out
 }
 
+# ---- what programs find ------------------------------------------------------------------------
+
+node_is_there() {
+	run --cpus 2 -- sh -ec 'cd /sys/devices/system/node; cat online has_cpu has_memory node0/cpulist node0/distance
+		grep -q "Node 0 MemTotal: *[1-9]" node0/meminfo; ls -d node0/cpu1 ../cpu/cpu1/node0' >out
+	cat out
+	[ "$(<out)" = $'0\n0\n0\n0-1\n10\n../cpu/cpu1/node0\nnode0/cpu1' ]
+}
+device_has_attributes() {
+	run -- sh -ec 'cd /sys/class/infiniband/$FERROCE_DEVICE; cat node_type fw_ver ports/1/link_layer ports/1/rate
+		cat ports/1/gid_attrs/ndevs/$FERROCE_GID_INDEX ports/1/gid_attrs/types/$FERROCE_GID_INDEX' >out
+	cat out
+	[ "$(sed 2d out | paste -sd ,)" = "1: CA,Ethernet,100 Gb/sec (4X EDR),eth0,RoCE v2" ]
+}
+
+# ---- whether RDMA was used ---------------------------------------------------------------------
+
+rdma_is_proved() {
+	run --require-rdma --stats -- sh -c "${PAIR}ibv_rc_pingpong -d \$FERROCE_DEVICE \
+		-g \$FERROCE_GID_INDEX localhost" 2>errors &&
+		grep -E 'fr0: sent [1-9][0-9]{3,} packets, [1-9][0-9]{6,} bytes; received [1-9]' errors
+}
+rdma_of_another_machine_counts() {
+	local rc=0 pair="${PAIR}ibv_rc_pingpong -d \$FERROCE_DEVICE -g \$FERROCE_GID_INDEX localhost"
+	run --topology nodes --nodes 3 --require-rdma --stats --node-command true --node-command "$pair; sleep 1000" \
+		-- sleep 2 2>errors || rc=$?
+	cat errors
+	[ "$rc" = 0 ] && grep -E 'machine 2: fr0: sent [1-9]' errors
+}
+removed_device_counts() {
+	run --require-rdma -- sh -ec "${PAIR}ibv_rc_pingpong -d \$FERROCE_DEVICE -g \$FERROCE_GID_INDEX localhost
+		sleep 0.3; rdma link delete \$FERROCE_DEVICE"
+}
+# cmtime connects, and sends nothing. Its second half fails, as no queue pair takes part.
+connection_is_no_proof() {
+	says 123 'no RDMA' run --require-rdma --stats -- sh -ec 'cmtime -c 4 & sleep 0.3
+		cmtime -s $FERROCE_ADDRESS -c 4 || true' && grep -E ' [1-9][0-9]* of the connection manager' errors
+}
+
 # ---- results ---------------------------------------------------------------------------------
 
 tap_is_written() {
@@ -296,6 +335,15 @@ if command -v ping >/dev/null; then
 else
 	skip "the wire loses and delays packets" "no ping here"
 fi
+
+check "there is a node with all processors and memory" node_is_there
+check "a device has the attributes that programs read" device_has_attributes
+check "RDMA is proved" rdma_is_proved
+check "RDMA between other machines is proved" rdma_of_another_machine_counts
+check "RDMA of a removed device is proved" removed_device_counts
+check "connections alone are no RDMA" connection_is_no_proof
+check "a program without RDMA is found out" says 123 'no RDMA' run --require-rdma -- true
+check "a program without RDMA that fails keeps its code" says 7 'no RDMA' run --require-rdma -- sh -c 'exit 7'
 
 check "TAP and JUnit are written" tap_is_written
 check "packets are written" packets_are_written

@@ -28,6 +28,8 @@ pub struct Job {
     pub nodes: u32,
     /// The clock rate of the host's processor, as /proc/cpuinfo has it: perftest divides by it.
     pub megahertz: String,
+    /// Whether the launcher is told what the RDMA devices carry.
+    pub traffic: bool,
 }
 
 /// One process to start.

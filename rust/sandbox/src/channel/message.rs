@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::job::{Job, Outcome, Window};
+use super::traffic::DeviceTraffic;
 
 /// A longer message is a fault of the stream.
 const LONGEST: u32 = 64 << 20;
@@ -67,6 +68,8 @@ pub enum ToHost {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
+    /// What its RDMA devices have carried until now.
+    Traffic(Vec<DeviceTraffic>),
     /// Something the caller should know; a line without its end.
     Notice(String),
     /// The command has ended, and all that it wrote to files is with the host. The last.

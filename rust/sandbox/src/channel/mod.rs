@@ -5,3 +5,4 @@
 pub mod job;
 pub mod message;
 pub mod stdin;
+pub mod traffic;

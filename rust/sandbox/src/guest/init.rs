@@ -15,6 +15,7 @@ use nix::unistd::{sethostname, Pid};
 use super::console::{self, Output};
 use super::files::{self, CallerFiles};
 use super::reaper::Reaper;
+use super::traffic::Watch;
 use super::{agent, capture, command, network};
 use crate::channel::job::{Command, Job, Outcome, Topology};
 use crate::channel::message::{receive, receive_job, ToGuest, ToHost};
@@ -96,13 +97,12 @@ fn work(
         bail!("told to stop before the start")
     };
     let command = with_variables(&job, variables);
-    Ok(command::run(
-        &command,
-        input,
-        output,
-        &reaper,
-        end_processes,
-    ))
+    let watch = job.traffic.then(|| Watch::start(output.clone()));
+    let outcome = command::run(&command, input, output, &reaper, end_processes);
+    if let Some(watch) = watch {
+        watch.finish();
+    }
+    Ok(outcome)
 }
 
 /// No process is limited in the memory that it pins, and their number is.

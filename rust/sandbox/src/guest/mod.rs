@@ -14,3 +14,4 @@ mod files;
 mod netlink;
 mod network;
 mod reaper;
+mod traffic;

@@ -49,6 +49,7 @@ pub fn job(options: &Options, node: u32, terminal: bool) -> Result<Job> {
         node,
         nodes: options.machines(),
         megahertz: clock_rate(),
+        traffic: options.stats || options.require_rdma,
     })
 }
 

@@ -14,3 +14,4 @@ mod job;
 mod output;
 mod report;
 mod stdin;
+mod traffic;

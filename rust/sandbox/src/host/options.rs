@@ -18,8 +18,8 @@ use crate::channel::job::{DeviceType, Impairment, Topology};
 /// COMMAND starts in the caller's working directory, with its environment, standard streams and signals, and
 /// ferroce-run returns its exit code. What COMMAND writes below the working directory stays; all else is thrown away.
 ///
-/// Exit codes of ferroce-run's own: 124 time is up, 125 a fault of ferroce-run or of the machine, 126 COMMAND cannot be
-/// executed, 127 there is no COMMAND, 128+N COMMAND was ended by signal N.
+/// Exit codes of ferroce-run's own: 123 no RDMA was used (--require-rdma), 124 time is up, 125 a fault of ferroce-run
+/// or of the machine, 126 COMMAND cannot be executed, 127 there is no COMMAND, 128+N COMMAND was ended by signal N.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "ferroce-run", version = env!("FERROCE_VERSION"), max_term_width = 100, args_override_self = true)]
 pub struct Options {
@@ -99,6 +99,14 @@ pub struct Options {
     /// Writes the packets of the first machine's network device here.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
+
+    /// At the end, prints the packets and bytes that each RDMA device has sent and received.
+    #[arg(long)]
+    pub stats: bool,
+
+    /// Fails, with exit code 123, if no RDMA device has received any packet but those of the connection manager.
+    #[arg(long)]
+    pub require_rdma: bool,
 
     /// After COMMAND, starts a shell in the same machine.
     #[arg(long)]

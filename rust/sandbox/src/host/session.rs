@@ -27,8 +27,10 @@ use super::options::Options;
 use super::output::Stream;
 use super::report::Report;
 use super::stdin::{self, RawTerminal};
+use super::traffic::conclude;
 use crate::channel::job::{Outcome, Topology, FAILED, SIGNALED};
 use crate::channel::message::{receive, send, split_job, ToGuest, ToHost};
+use crate::channel::traffic::DeviceTraffic;
 
 /// Exit code of a call whose time is up.
 pub const TIME_IS_UP: i32 = 124;
@@ -56,6 +58,8 @@ struct Node {
     /// What it has not been told yet of its job.
     job: VecDeque<ToGuest>,
     outcome: Option<Outcome>,
+    /// What its RDMA devices have carried.
+    traffic: Vec<DeviceTraffic>,
 }
 
 impl Node {
@@ -236,6 +240,7 @@ impl Setup<'_> {
         };
         let result = session.follow(end, events);
         session.stop();
+        let result = result.map(|code| conclude(self.options, &session.traffic(), code, say));
         // What these machines have said is not for those that follow; signals are.
         let signals: Vec<Event> = events
             .try_iter()
@@ -326,6 +331,7 @@ impl Session {
             channel: Arc::new(Mutex::new(channel)),
             job,
             outcome: None,
+            traffic: Vec::new(),
         });
         Ok(())
     }
@@ -398,6 +404,7 @@ impl Session {
                 }
             }
             ToHost::StdinTaken(length) if node == 0 => drop(self.taken.send(length)),
+            ToHost::Traffic(traffic) => self.nodes[node].traffic = traffic,
             ToHost::Notice(text) => say(&text),
             ToHost::Ended(Outcome::Failed(reason)) => bail!("{reason}"),
             ToHost::Ended(outcome) => {
@@ -466,6 +473,11 @@ impl Session {
             .filter_map(|node| self.nodes[*node].outcome.as_ref())
             .map(Outcome::exit_code);
         codes.into_iter().find(|code| *code != 0).unwrap_or(0)
+    }
+
+    /// What the devices of each machine have carried.
+    fn traffic(&self) -> Vec<Vec<DeviceTraffic>> {
+        self.nodes.iter().map(|node| node.traffic.clone()).collect()
     }
 
     /// Ends all machines, and waits until all that they said has been written.
