@@ -5,8 +5,8 @@
 //! An engine that finds memory absent records the access in one of its [`FaultWaits`]: there is one for the packets
 //! that it sends, and one for those that it has received. A work item faults the memory in, which sleeps, and then runs
 //! the engine again. Meanwhile the engine goes on with everything that does not need this memory; "A wait holds back
-//! what needs it" in `Documentation/decisions.rst` has the table. The owner of the engine accesses its [`FaultWaits`],
-//! so there is no lock.
+//! what needs it" in `Documentation/decisions-memory.rst` has the table. The owner of the engine accesses its
+//! [`FaultWaits`], so there is no lock.
 //!
 //! After a fault an engine may continue with another access than the one that faulted, for example because it sends
 //! earlier packets again. The result of a fault therefore applies only to the same access: same key, address and
@@ -188,20 +188,29 @@ impl<E> From<E> for AccessFailure<E> {
 /// The page fault or flush that an engine waits for.
 #[derive(Default)]
 pub(crate) struct FaultWait {
-    /// The work. `None`: nothing waits.
+    /// The work that is waited for, or the last one, until an access succeeds.
     work: Option<DeferredWork>,
-    /// A work item has begun the work.
-    begun: bool,
+    state: WorkState,
     /// Number of the work begun last. A result with another number is stale.
     serial: u32,
     /// Faults of the current access so far.
     tries: u32,
-    /// The last work and its result. Kept until an access succeeds.
-    last_result: Option<(DeferredWork, Result)>,
     /// When the peer may be told to send again later, in nanoseconds.
     nak_at_ns: u64,
     /// How often the peer was told.
     naks: u8,
+}
+
+/// State of the work of a [`FaultWait`], if there is any.
+#[derive(Clone, Copy, Debug, Default)]
+enum WorkState {
+    /// A work item has not begun it.
+    #[default]
+    Due,
+    /// A work item has begun it.
+    Begun,
+    /// It is done.
+    Done(Result),
 }
 
 /// Which memory an engine waits for.
@@ -248,13 +257,13 @@ impl FaultWait {
     /// Returns whether the access must wait until [`FaultWait::end`].
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
-        self.work.is_some()
+        self.work.is_some() && !matches!(self.state, WorkState::Done(_))
     }
 
     /// Returns whether there is work for a work item to begin.
     #[inline]
     pub(crate) fn needs_service(&self) -> bool {
-        self.work.is_some() && !self.begun
+        self.work.is_some() && matches!(self.state, WorkState::Due)
     }
 
     /// Returns when the peer may be told to send again later, in nanoseconds, and how often it was told before.
@@ -280,14 +289,16 @@ impl FaultWait {
     #[inline]
     pub(crate) fn progress(&mut self) {
         self.tries = 0;
-        if self.last_result.is_some() {
+        if self.work.is_some() {
             self.clear_result();
         }
     }
 
     #[cold]
     fn clear_result(&mut self) {
-        self.last_result = None;
+        if !self.is_waiting() {
+            self.work = None;
+        }
     }
 
     /// Converts the result of an access. If memory is absent, the engine waits.
@@ -323,41 +334,43 @@ impl FaultWait {
             (self.nak_at_ns, self.naks) = (now().saturating_add(SLOW_FAULT_NS), 0);
         }
         self.tries = self.tries.saturating_add(1);
-        (self.work, self.begun) = (Some(work), false);
+        (self.work, self.state) = (Some(work), WorkState::Due);
         Obstacle::Absent
     }
 
     /// Faults memory in ahead of an access that need not wait for it yet, if nothing else waits.
     #[cold]
     pub(crate) fn fault_ahead(&mut self, request: FaultRequest) {
-        if self.work.is_none() {
+        if !self.is_waiting() {
             let _ = self.resolve_failure(AccessFailure::<()>::Absent(request), ());
         }
     }
 
     /// Returns whether the engine waits for this work already.
     fn is_for(&self, work: &DeferredWork) -> bool {
-        self.work
-            .as_ref()
-            .is_some_and(|waiting| waiting.is_same_access(work))
+        self.is_waiting() && self.is_last(work)
+    }
+
+    /// Returns whether this is the work that is or was waited for.
+    fn is_last(&self, work: &DeferredWork) -> bool {
+        let last = self.work.as_ref();
+        last.is_some_and(|last| last.is_same_access(work))
     }
 
     /// Returns whether the last fault was for this access and failed.
     fn has_failed(&self, work: &DeferredWork) -> bool {
-        match &self.last_result {
+        match self.state {
             // Memory that was reclaimed before the fault completed may be available next time.
-            Some((done, Err(error))) => {
-                *error != EBUSY && *error != EAGAIN && done.is_same_access(work)
-            }
+            WorkState::Done(Err(error)) => error != EBUSY && error != EAGAIN && self.is_last(work),
             _ => false,
         }
     }
 
     /// Returns, once, whether `flush` was completed while the engine waited.
     pub(crate) fn take_flushed(&mut self, flush: &Flush) -> bool {
-        match &self.last_result {
-            Some((DeferredWork::Flush(done), Ok(()))) if done.is_same(flush) => {
-                self.last_result = None;
+        match (&self.work, self.state) {
+            (Some(DeferredWork::Flush(done)), WorkState::Done(Ok(()))) if done.is_same(flush) => {
+                self.work = None;
                 true
             }
             _ => false,
@@ -367,16 +380,15 @@ impl FaultWait {
     /// Returns the work to do, and a number to pass to [`FaultWait::end`]. `None` if the work is in progress,
     /// or the engine no longer waits.
     pub(crate) fn begin(&mut self) -> Option<(DeferredWork, u32)> {
-        let work = self.work.clone().filter(|_| !self.begun)?;
-        (self.serial, self.begun) = (self.serial.wrapping_add(1), true);
+        let work = self.work.clone().filter(|_| self.needs_service())?;
+        (self.serial, self.state) = (self.serial.wrapping_add(1), WorkState::Begun);
         Some((work, self.serial))
     }
 
-    /// Ends the wait with the result of `work`, unless it is stale.
-    pub(crate) fn end(&mut self, serial: u32, work: DeferredWork, result: Result) {
-        if self.serial == serial && self.begun {
-            (self.work, self.begun) = (None, false);
-            self.last_result = Some((work, result));
+    /// Ends the wait with the result of the work, unless it is stale.
+    pub(crate) fn end(&mut self, serial: u32, result: Result) {
+        if self.serial == serial && matches!(self.state, WorkState::Begun) {
+            self.state = WorkState::Done(result);
         }
     }
 

@@ -36,7 +36,7 @@ use roce::{
 const PORT_CM_SUP: u32 = 1 << 16;
 
 /// Speed and width that a port without a link reports: 100 Gbit/s, four lanes of 25 (`IB_SPEED_EDR`, `IB_WIDTH_4X`).
-/// Libraries select protocols by it; see decisions.rst.
+/// Libraries select protocols by it; see decisions-memory.rst.
 const VIRTUAL_RATE: (u16, u8) = (32, 2);
 
 impl Port {

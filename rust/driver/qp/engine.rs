@@ -150,7 +150,7 @@ pub(crate) fn service_fault<E: Engine>(
             run();
         }
         let result = work.service(qp.port().keys());
-        let _ = engine.enter(|engine| engine.waits().side(side).end(serial, work, result));
+        let _ = engine.enter(|engine| engine.waits().side(side).end(serial, result));
     }
     run();
 }

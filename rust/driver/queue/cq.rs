@@ -48,8 +48,8 @@ use rdma::{
     }, //
 };
 
-/// A ULP that takes no more completions than this per event is told of the next one on the CPU where it happens: another
-/// CPU would have to be interrupted, and perhaps woken, for little work.
+/// A ULP that takes no more completions than this per event is told of the next one on the CPU where it happens:
+/// another CPU would have to be interrupted, and perhaps woken, for little work.
 const FEW_COMPLETIONS: u32 = 2;
 
 /// Completions that a resize copies, or a removal examines, before it releases the lock.

@@ -17,6 +17,10 @@ use crate::{
         Instant, //
     }, //
 };
+use core::{
+    borrow::BorrowMut,
+    marker::PhantomData, //
+};
 
 /// Most packets that a buffer keeps. They may wait in fewer items, as an item may consist of several packets.
 pub const MAX_EARLY_PACKETS: u32 = 64;
@@ -30,11 +34,14 @@ pub const REORDER_SLOTS: usize = 64;
 
 /// An item, and the PSN of its first packet.
 #[derive(Debug)]
-struct Early<T> {
+pub struct Early<T> {
     psn: Psn,
     size: EarlySize,
     item: T,
 }
+
+/// A place for an item.
+pub type EarlySlot<T> = Option<Early<T>>;
 
 /// What an item counts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -83,9 +90,12 @@ enum Gap {
 /// `T` is what the caller keeps of one or more packets with consecutive PSNs. The caller defines what is early:
 /// [`Responder::is_early`](super::responder::Responder::is_early),
 /// [`Requester::is_early`](super::requester::Requester::is_early).
+///
+/// `S` is the storage of [`REORDER_SLOTS`] slots.
 #[derive(Debug)]
-pub struct ReorderBuffer<T> {
-    slots: [Option<Early<T>>; REORDER_SLOTS],
+pub struct ReorderBuffer<T, S = [EarlySlot<T>; REORDER_SLOTS]> {
+    slots: S,
+    item: PhantomData<T>,
     /// Packets and bytes in the buffer.
     size: EarlySize,
     gap: Gap,
@@ -97,8 +107,17 @@ impl<T> ReorderBuffer<T> {
     /// Returns an empty buffer, which waits for a missing packet that long.
     #[must_use]
     pub const fn new(wait: Duration) -> Self {
+        Self::with_slots([const { None }; REORDER_SLOTS], wait)
+    }
+}
+
+impl<T, S> ReorderBuffer<T, S> {
+    /// As [`new`](ReorderBuffer::new), in these slots.
+    #[must_use]
+    pub const fn with_slots(slots: S, wait: Duration) -> Self {
         Self {
-            slots: [const { None }; REORDER_SLOTS],
+            slots,
+            item: PhantomData,
             size: EarlySize {
                 packets: 0,
                 bytes: 0,
@@ -114,16 +133,19 @@ impl<T> ReorderBuffer<T> {
     pub const fn is_empty(&self) -> bool {
         self.size.packets == 0
     }
+}
 
+impl<T, S: BorrowMut<[EarlySlot<T>]>> ReorderBuffer<T, S> {
     /// Returns what to do with an item of this size, whose first packet has this PSN.
     #[must_use]
     pub fn admission(&self, psn: Psn, size: EarlySize) -> Admission {
-        if self.slots.iter().flatten().any(|early| early.psn == psn) {
+        let slots = self.slots.borrow();
+        if slots.iter().flatten().any(|early| early.psn == psn) {
             return Admission::Repeated;
         }
         let has_room = self.size.packets.saturating_add(size.packets) <= MAX_EARLY_PACKETS
             && self.size.bytes.saturating_add(size.bytes) <= MAX_EARLY_BYTES;
-        match has_room && self.slots.iter().any(Option::is_none) {
+        match has_room && slots.iter().any(Option::is_none) {
             true => Admission::Keep,
             false => Admission::Full,
         }
@@ -132,7 +154,12 @@ impl<T> ReorderBuffer<T> {
     /// Keeps an item that [`admission`](Self::admission) admits. Without room it is dropped, as if the network had
     /// lost it.
     pub fn keep(&mut self, psn: Psn, size: EarlySize, item: T) {
-        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_none()) {
+        let free = self
+            .slots
+            .borrow_mut()
+            .iter_mut()
+            .find(|slot| slot.is_none());
+        if let Some(slot) = free {
             let size = EarlySize {
                 packets: size.packets.max(1),
                 ..size
@@ -148,11 +175,12 @@ impl<T> ReorderBuffer<T> {
         if self.is_empty() {
             return None;
         }
-        let is_due = |slot: &&mut Option<Early<T>>| {
+        let is_due = |slot: &&mut EarlySlot<T>| {
             let early = slot.as_ref();
             early.is_some_and(|early| !is_early(early.psn))
         };
-        let early = self.slots.iter_mut().find(is_due)?.take()?;
+        let slots = self.slots.borrow_mut();
+        let early = slots.iter_mut().find(is_due)?.take()?;
         self.size.packets = self.size.packets.saturating_sub(early.size.packets);
         self.size.bytes = self.size.bytes.saturating_sub(early.size.bytes);
         Some(early.item)
@@ -186,7 +214,11 @@ impl<T> ReorderBuffer<T> {
     /// Drops everything.
     pub fn clear(&mut self) {
         if !self.is_empty() {
-            *self = Self::new(self.wait);
+            self.slots
+                .borrow_mut()
+                .iter_mut()
+                .for_each(|slot| *slot = None);
+            self.size = EarlySize::default();
         }
         self.gap = Gap::None;
     }

@@ -28,8 +28,10 @@ use roce::{
     rc::reorder::{
         Admission,
         EarlySize,
+        EarlySlot,
         GapWait,
-        ReorderBuffer, //
+        ReorderBuffer,
+        REORDER_SLOTS, //
     },
     status::DropReason,
     time::{
@@ -39,7 +41,7 @@ use roce::{
 };
 
 /// The buffer of early packets of an engine. `None`: reordering counts as loss.
-pub(super) struct EarlyPackets(Option<KBox<ReorderBuffer<KeptSkb>>>);
+pub(super) struct EarlyPackets(Option<KBox<ReorderBuffer<KeptSkb, KVec<EarlySlot<KeptSkb>>>>>);
 
 impl EarlyPackets {
     /// Keeps nothing.
@@ -53,11 +55,18 @@ impl EarlyPackets {
     pub(super) fn new(port: &Port) -> Result<Self> {
         match port.reorder_wait() {
             Duration::ZERO => Ok(Self::OFF),
-            wait => Ok(Self(Some(KBox::new(
-                ReorderBuffer::new(wait),
-                GFP_KERNEL_ACCOUNT,
-            )?))),
+            wait => Self::with_buffer(wait),
         }
+    }
+
+    fn with_buffer(wait: Duration) -> Result<Self> {
+        // An array would be made on the stack, which is small.
+        let mut slots = KVec::with_capacity(REORDER_SLOTS, GFP_KERNEL_ACCOUNT)?;
+        for _ in 0..REORDER_SLOTS {
+            slots.push(None, GFP_KERNEL_ACCOUNT)?;
+        }
+        let buffer = ReorderBuffer::with_slots(slots, wait);
+        Ok(Self(Some(KBox::new(buffer, GFP_KERNEL_ACCOUNT)?)))
     }
 
     /// Returns what to do with the packet `psn` if `is_early` is true; `None`: handle it. Call

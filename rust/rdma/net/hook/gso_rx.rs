@@ -205,9 +205,7 @@ pub(super) unsafe fn is_whole_list(skb: *const bindings::sk_buff) -> bool {
     }
     // SAFETY: The skb is valid and has GSO fields for a list.
     let walked = unsafe { walk_list(skb) };
-    walked.is_some_and(|(listed, found)| {
-        found == packets && len.checked_add(listed) == Some(whole)
-    })
+    walked.is_some_and(|(listed, found)| found == packets && len.checked_add(listed) == Some(whole))
 }
 
 /// Walks the frag_list of `skb`. Returns the length of the skbs on it, and the number of packets with the first one.

@@ -209,7 +209,11 @@ pub(in crate::net) unsafe fn split_list(
             if let Some(following) = from.as_ref() {
                 (len, next) = (
                     following.len,
-                    following.__bindgen_anon_1.__bindgen_anon_1.next.cast_const(),
+                    following
+                        .__bindgen_anon_1
+                        .__bindgen_anon_1
+                        .next
+                        .cast_const(),
                 );
             }
         }
