@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What goes on while a queue pair waits for an absent page: everything that does not need the page. One test for each
-cell of the table in Documentation/decisions.rst, "A wait holds back what needs it".
+cell of the table in Documentation/decisions-memory.rst, "A wait holds back what needs it".
 """
 
 import contextlib
