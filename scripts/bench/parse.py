@@ -74,6 +74,10 @@ def _busy(line):
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
+#: Operations that a figure is made of, at least.
+FEWEST_SAMPLES = 20
+
+
 def fio(text):
     """fio's JSON, and the two lines of /proc/stat behind it: bytes and operations per second, the time of an operation
     from its submission on, and the processor time of the whole machine per operation, in microseconds."""
@@ -82,6 +86,8 @@ def fio(text):
     try:
         job = json.loads(found.group())["jobs"][0]
         side = max(job["read"], job["write"], key=lambda side: side["total_ios"])
+        if side["total_ios"] < FEWEST_SAMPLES:
+            raise Unreadable(f"{side['total_ios']} operations are no figure")
         times = side["lat_ns"]["percentile"]
         before, after = map(_busy, stats)
         return _positive(

@@ -39,6 +39,23 @@ def ratios(ours, theirs):
     )
 
 
+#: A measurement this many times off the median of its rounds is a failure of the benchmark, not a figure.
+TOO_FAR = 20
+
+
+def _drop_implausible(values):
+    """Replaces measurements that are far off the others by `None`; returns whether there were any."""
+    there = [value for value in values if value is not None]
+    if len(there) < 3:
+        return False
+    usual = median(there)
+    wrong = [at for at, value in enumerate(values)
+             if value is not None and not usual / TOO_FAR <= value <= usual * TOO_FAR]
+    for at in wrong:
+        values[at] = None
+    return bool(wrong)
+
+
 class Series:
     """All measurements, by run, figure, path, contestant and round."""
 
@@ -49,6 +66,9 @@ class Series:
         self.tried = set()
         for result in results:
             self._add(result)
+        for (run, _figure, path, who), values in self.values.items():
+            if _drop_implausible(values):
+                self.failures[run, path, who] = f"a round is {TOO_FAR} times off the others"
 
     def _add(self, result):
         job = result["job"]

@@ -35,6 +35,12 @@ class Statistics(unittest.TestCase):
         found = stats.ratios([10.0, None, 12.0], [5.0, 1.0, None])
         self.assertEqual((found.median, found.count), (2.0, 1))
 
+    def test_a_round_far_off_the_others_is_a_failure(self):
+        values = [5.0, 4.0, 0.2, 6.0]
+        series = stats.Series([result(at + 1, "rxe", value) for at, value in enumerate(values)], 4)
+        self.assertEqual(series.of(RUN, "mb", figures.DEVICE, "rxe"), [5.0, 4.0, None, 6.0])
+        self.assertIn("20 times off", series.why_not(RUN, figures.DEVICE, "rxe"))
+
     def test_series(self):
         series = stats.Series(
             [result(0, "rxe", 99.0), result(1, "rxe", 5.0), result(2, "rxe", None), result(1, "ferroce", 50.0)], 2

@@ -37,7 +37,8 @@ class Programs(unittest.TestCase):
         self.assertEqual(found, {"mb": 0.2048, "rate": 50.0, "median": 20.0, "p99": 90.0})
 
     def test_fio_without_a_figure(self):
-        for text in ("", "fio: failed", fio(NOTHING), fio(stats_=""), fio(stats_=STATS.splitlines()[0])):
+        few = fio({**READS, "total_ios": parse.FEWEST_SAMPLES - 1})
+        for text in ("", "fio: failed", fio(NOTHING), few, fio(stats_=""), fio(stats_=STATS.splitlines()[0])):
             with self.assertRaises(parse.Unreadable):
                 parse.fio(text)
 
