@@ -13,6 +13,7 @@ use kernel::{
     error::to_result,
     fmt,
     prelude::*,
+    str::CString,
     sync::aref::AlwaysRefCounted,
     types::Opaque, //
 };
@@ -66,6 +67,21 @@ impl IbDevice {
         // SAFETY: The structure is valid. A name that is being replaced may be mixed from both, but stays initialised.
         let name = unsafe { (&raw const (*self.as_raw()).name).read_volatile() };
         IbDeviceName(name)
+    }
+
+    /// Returns the name, to register another device under it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the core would not take it as it is: it is empty, or has a `%`, which a rename allows; `ENOMEM`.
+    pub fn name_to_register(&self) -> Result<CString> {
+        // SAFETY: As in `name`.
+        let name = unsafe { (&raw const (*self.as_raw()).name).read_volatile() };
+        let name = CStr::from_bytes_until_nul(&name).map_err(|_| EINVAL)?;
+        if name.is_empty() || name.to_bytes().contains(&b'%') {
+            return Err(EINVAL);
+        }
+        Ok(CString::try_from(name)?)
     }
 
     /// Waits until the core has completed an unregistration that another thread began. May sleep.

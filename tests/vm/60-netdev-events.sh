@@ -223,6 +223,17 @@ if [ "$DRIVER" = ferroce ]; then
 	check "A device that moved back: traffic starts" start -s 65536 -m 4096
 	check "A device that moved back: packets flow" flowing
 	check "A device that moved back: the ends stop" stop
+	odd_is_on_w0() { [ "$(cat "/sys/class/infiniband/$odd/parent")" = w0 ]; }
+	odd="it's"
+	rdma dev set "$X" name "$odd"
+	ip link set w0 netns d
+	check "A device with an odd name keeps it" within 20 odd_is_on_w0
+	rdma dev set "$odd" name "a%d"
+	ip -n d link set w0 netns 1
+	check "A device cannot follow whose name is a format, as the log says" \
+		within 20 sh -c 'dmesg | grep -q "removed, as it cannot follow w0"'
+	check "It is gone" within 20 not has_device "a%d"
+	check "The interface gets another one" rdma link add "$X" type ferroce netdev w0
 	for round in {1..20}; do ip link set w0 netns d && ip -n d link set w0 netns 1; done
 	check "A device whose netdev goes to and fro is with it in the end" within 20 parent_is w0
 	ip link set w0 netns d

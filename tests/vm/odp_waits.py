@@ -10,7 +10,7 @@ from pyverbs.wr import SendWR
 
 import enums as e
 from counters import counter
-from mapping import HUGE, Memory
+from mapping import DONTNEED, HUGE, Memory
 from odp import Region, regions
 from odp_races import userfault
 from rc import DEVICE, PAGE, eventually, readable
@@ -119,6 +119,17 @@ def request_and_receive():
         status(a, OK, "receive")
         fault.give(address)
         completes(a, FIRST)
+
+
+def many_requests():
+    """Hundreds of requests with absent payload, one after the other, are sent"""
+    # More than an access may fault (MAX_FAULT_TRIES in rust/driver/mem/page_fault.rs).
+    count = 300
+    with regions(size=2 * HUGE) as (a, _, here, there):
+        for at in range(count):
+            a.send(WRITE, pieces=here.sge(64, at * PAGE), remote=there.remote())
+            status(a, OK, f"request {at}")
+            here.held.advise(DONTNEED)
 
 
 # A response whose destination is absent.
@@ -239,6 +250,6 @@ def answer_and_nak():
         completes(a, FIRST)
 
 
-TESTS = [request_and_ack, request_and_rnr, request_and_error, request_and_receive, response_and_requests,
-         both_directions, received_and_ack, received_and_read, received_and_nak, received_and_backlog,
-         answer_and_requests, answer_and_nak]
+TESTS = [request_and_ack, request_and_rnr, request_and_error, request_and_receive, many_requests,
+         response_and_requests, both_directions, received_and_ack, received_and_read, received_and_nak,
+         received_and_backlog, answer_and_requests, answer_and_nak]

@@ -14,7 +14,6 @@ use kernel::{
     impl_has_work,
     new_work,
     prelude::*,
-    str::CString,
     sync::Arc,
     workqueue::{
         Work,
@@ -95,7 +94,7 @@ impl Arrival {
 
     /// Registers the device anew, where its interface is.
     fn follow(&self) -> Result<Followed> {
-        let name = CString::try_from_fmt(fmt!("{}", self.device.old.name()))?;
+        let name = self.device.old.name_to_register()?;
         let identity = (&*name, Some(self.device.guid));
         for _ in 0..MAX_ATTEMPTS {
             if Ferroce::is_on(&self.interface) {
@@ -114,8 +113,9 @@ impl WorkItem for Arrival {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let _turn = this.shared.moves().turn();
+        // Before the turn: this may wait long for programs and ULPs, and other devices need not.
         Ferroce::registry().unregister(this.device.old.clone());
+        let _turn = this.shared.moves().turn();
         let (name, interface) = (this.device.old.name(), this.interface.name());
         let result = this.follow();
         let (from, to) = (this.device.from, this.interface.net_inode());

@@ -164,19 +164,36 @@ impl Ferroce {
     /// `EOPNOTSUPP` if the netdev is a VLAN; `EADDRINUSE` if another socket in the namespace has port 4791; `EEXIST` if
     /// the netdev has a device; those of [`UnregisteredDevice::register`].
     pub(crate) fn add(shared: Arc<ModuleState>, id: Identity<'_>, netdev: NetDev) -> Result {
-        let (name, guid) = id;
+        // An administrator asks for a new device; an interface can be moved by the owner of a namespace.
+        let says_why = id.1.is_none() || may_log();
+        let interface = netdev.clone();
+        let result = Self::create(shared, id, netdev);
+        match result {
+            _ if !says_why => {}
+            Ok(()) => warn_of_adapter(&interface),
+            Err(error) if error == EADDRINUSE => pr_err!(
+                "{}: UDP port 4791 is in use in this namespace\n",
+                interface.name()
+            ),
+            Err(error) if error == EEXIST => pr_err!(
+                "{}: this interface has a device already\n",
+                interface.name()
+            ),
+            Err(_) => {}
+        }
+        result
+    }
+
+    /// As [`Ferroce::add`], without words.
+    fn create(shared: Arc<ModuleState>, (name, guid): Identity<'_>, netdev: NetDev) -> Result {
         refuse_vlan(&netdev)?;
         let net = netdev.net().ok_or(ENODEV)?;
-        let sockets = shared.namespaces().open(&net).inspect_err(|error| {
-            if *error == EADDRINUSE {
-                pr_err!(
-                    "{}: UDP port 4791 is in use in this namespace\n",
-                    netdev.name()
-                );
-            }
-        })?;
+        let sockets = shared.namespaces().open(&net)?;
         let netdev_ref = netdev.clone();
-        let guid = guid.unwrap_or_else(|| guid_for(&netdev_ref, has_guid));
+        // Another device may have got the GUID of one that follows its interface.
+        let guid = guid
+            .filter(|guid| !has_guid(*guid))
+            .unwrap_or_else(|| guid_for(&netdev_ref, has_guid));
         let device = UnregisteredDevice::<Self>::alloc(&net, guid, |ib| {
             let demux = shared.demux().clone();
             let port = Arc::pin_init(
@@ -204,21 +221,11 @@ impl Ferroce {
                 up: Atomic::new(false),
             }? Error))
         })?;
-        device
-            .register(
-                name,
-                |other| other.has_netdev(&netdev_ref),
-                |this| this.up.store(is_up(&netdev_ref), Relaxed),
-            )
-            .inspect_err(|error| {
-                if *error == EEXIST {
-                    pr_err!(
-                        "{}: this interface has a device already\n",
-                        netdev_ref.name()
-                    );
-                }
-            })?;
-        warn_of_adapter(&netdev_ref);
+        device.register(
+            name,
+            |other| other.has_netdev(&netdev_ref),
+            |this| this.up.store(is_up(&netdev_ref), Relaxed),
+        )?;
         Ok(())
     }
 
@@ -329,7 +336,9 @@ impl Ferroce {
             }
             NetdevEvent::Unregister => {
                 // A namespace that ends cannot be held.
-                if netdev.is_registered() && netdev.net().is_some() {
+                // A device that is not registered yet, or is being deleted, does not follow.
+                let is_registered = device.try_get().is_some();
+                if is_registered && netdev.is_registered() && netdev.net().is_some() {
                     let moved = Moved {
                         old: ARef::from(device.ib()),
                         guid: device.guid,

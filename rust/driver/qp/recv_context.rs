@@ -54,6 +54,8 @@ pub(crate) struct QpRecvContext<'a, 'g, B> {
     pub(crate) source: &'a B,
     pub(crate) actions: &'a mut Actions,
     pub(crate) waits: &'a mut FaultWaits,
+    /// The engine has a response to send, whose memory may be absent as well.
+    pub(crate) owes_response: bool,
 }
 
 impl<B> QpRecvContext<'_, '_, B> {
@@ -106,7 +108,9 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
         let result = match self.qp.memory().check(remote, length, access, fault_around) {
             // The READ is executed; only its data waits.
             Err(AccessFailure::Absent(request)) if access == Access::REMOTE_READ => {
-                self.waits.tx.fault_ahead(request);
+                if !self.owes_response {
+                    self.waits.tx.fault_ahead(request);
+                }
                 Ok(())
             }
             result => result,

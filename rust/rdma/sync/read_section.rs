@@ -12,7 +12,8 @@ mod protocol;
 
 use crate::{
     bindings,
-    compat::barrier::smp_mb, //
+    compat::barrier::smp_mb,
+    sync::timer::now, //
 };
 use core::{
     hint::spin_loop,
@@ -47,14 +48,14 @@ type Number = Atomic<u64>;
 struct SectionCounts;
 
 impl SectionCounts {
-    /// SectionCounts a section as entered, before all later accesses.
+    /// Counts a section as entered, before all later accesses.
     #[inline]
     fn enter(&self, phase: Phase) {
         // SAFETY: There are four words, so `word` returns the index of one.
         unsafe { bindings::ferroce_helper_section_enter(word(phase, Side::Entered)) };
     }
 
-    /// SectionCounts a section as left, after all earlier accesses.
+    /// Counts a section as left, after all earlier accesses.
     #[inline]
     fn leave(&self, phase: Phase) {
         // SAFETY: As in `enter`.
@@ -174,22 +175,24 @@ pub(crate) fn synchronize() {
     SectionWait::new().wait();
 }
 
-/// Looks at the sections before the waiting task sleeps: most sections end within microseconds.
-const SPINS: u32 = 100;
+/// Time for which the waiting task looks again and again before it sleeps: most sections end sooner. Each look reads
+/// the counts of all CPUs.
+const SPIN_NS: u64 = 20_000;
 
 /// The first and the longest sleep between two looks, in microseconds.
 const SLEEP_US: core::ops::Range<i64> = 20..1000;
 
 /// The pauses of one wait. With PREEMPT_RT a task may have preempted the section that it waits for, so it sleeps.
 struct Pause {
-    spins: u32,
+    /// End of the looks without sleep.
+    spin_until_ns: u64,
     sleep_us: i64,
 }
 
 impl Default for Pause {
     fn default() -> Self {
         Self {
-            spins: SPINS,
+            spin_until_ns: now().saturating_add(SPIN_NS),
             sleep_us: SLEEP_US.start,
         }
     }
@@ -197,8 +200,7 @@ impl Default for Pause {
 
 impl Pause {
     fn pause(&mut self) {
-        if let Some(left) = self.spins.checked_sub(1) {
-            self.spins = left;
+        if now() < self.spin_until_ns {
             return spin_loop();
         }
         fsleep(Delta::from_micros(self.sleep_us));

@@ -107,7 +107,10 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             let skipped = mtu.bytes().saturating_mul(start);
             self.replay.replace_read(psn, &reth, skipped);
         }
-        self.reads.on_repeat();
+        // Data that waits for memory is not lost.
+        if !self.waits_for_memory() {
+            self.reads.on_repeat();
+        }
         self.replay.repeat(psn, start, end);
         Ok(())
     }

@@ -398,11 +398,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     // Time and completions.
 
-    /// Restarts a running ACK timer: a response has arrived, and waits for memory.
-    pub fn defer_ack_timeout(&mut self, now: Instant) {
-        self.retry.restart_ack_timer(now);
-    }
-
     /// Handles a deadline that has passed at `now`. Returns whether there is work, see
     /// [`has_work`](Self::has_work). Has no effect before the time of
     /// [`poll_timeout`](Self::poll_timeout).

@@ -111,6 +111,14 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         });
     }
 
+    /// Returns whether the next response waits for memory.
+    #[inline]
+    #[must_use]
+    pub fn waits_for_memory(&self) -> bool {
+        let pending = self.replay.pending();
+        pending.is_some_and(|entry| self.memory_wait.holds(entry.next_psn()))
+    }
+
     /// No response waits for memory any more.
     #[inline]
     pub fn memory_present(&mut self) {

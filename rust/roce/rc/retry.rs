@@ -146,13 +146,6 @@ impl Retry {
         }
     }
 
-    /// Restarts the ACK timer if it is running.
-    pub(super) fn restart_ack_timer(&mut self, now: Instant) {
-        if matches!(self.timer, RetryTimer::Ack { .. }) {
-            self.start_ack_timer(now);
-        }
-    }
-
     /// Schedules the next ACK request for `time`, unless it is scheduled earlier.
     #[inline]
     pub(super) fn schedule_ack_request(&mut self, time: Instant) {

@@ -183,6 +183,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.memory_wait.end();
     }
 
+    /// Stops the ACK timer: a response has arrived, and waits for memory.
+    pub fn pause_ack_timeout(&mut self) {
+        self.retry.stop_ack_timer();
+    }
+
+    /// Starts the ACK timer again after [`pause_ack_timeout`](Self::pause_ack_timeout), if an ACK is due.
+    pub fn resume_ack_timeout(&mut self, now: Instant) {
+        if self.is_ack_due() {
+            self.retry.start_ack_timer_if_idle(now);
+        }
+    }
+
     /// Returns whether a request waits to be sent, or an ACK probe is needed.
     /// [`burst`](Self::burst) may have to wait all the same. Cheaper than [`can_send`](Self::can_send).
     #[inline]

@@ -4,47 +4,111 @@
 //!
 //! Called from a run of the receive engine, by its owner.
 
-use crate::qp::{
-    actions::Actions,
-    rc::responder::RcRecvEngine,
-    run::QpRun, //
+use crate::{
+    packet::rx_parse::packet,
+    qp::{
+        actions::Actions,
+        rc::responder::{
+            send_response,
+            RcRecvEngine, //
+        },
+        run::QpRun, //
+    }, //
 };
+use kernel::cpu::CpuId;
 use rdma::{
-    net::rx::queue::SkbQueue,
+    net::rx::{
+        queue::SkbQueue,
+        skb::RxSkb, //
+    },
     sync::timer::now, //
 };
-use roce::status::DropReason;
+use roce::{
+    segmentation::tx_desc::TxDesc,
+    status::DropReason,
+    wire::packet::MAX_HEADERS_LEN, //
+};
+
+/// Time after which an RNR NAK is tried again that had to wait for responses on another CPU, in nanoseconds.
+const RETRY_NS: u64 = 1_000_000;
 
 impl RcRecvEngine {
     /// Tells the peer to send again later what waits for memory, if that takes long.
     ///
-    /// A request: as soon as it has waited for a while, with an RNR NAK. Requests behind it are dropped then, as the
-    /// peer sends them again. A READ whose data waits: only when the peer asks for the data again. Other requests may
-    /// have been executed since; and a peer that is content to wait may have no RNR retries.
+    /// A request: as soon as it has waited for a while, with an RNR NAK, and each time that the peer sends it again.
+    /// Requests behind it are dropped from the first NAK on, as the peer sends them again. A READ whose data waits:
+    /// only when the peer asks for the data again. Other requests may have been executed since; and a peer that is
+    /// content to wait may have no RNR retries.
     pub(super) fn delay_peer(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) {
         let rx_waits = self.waits.rx.is_waiting();
-        // An RNR NAK must not overtake the responses of earlier requests.
+        // An RNR NAK must not overtake the responses of earlier requests, nor another NAK.
         let is_for_request = rx_waits && !self.responder.owes_response();
-        let asked_again =
-            (rx_waits && inbox.buffers() > 1) || self.responder.stats().duplicates != 0;
         let wait = match is_for_request {
-            true => &mut self.waits.rx,
-            false if self.waits.tx.is_waiting() => &mut self.waits.tx,
+            true => &self.waits.rx,
+            false if self.responder.waits_for_memory() => &self.waits.tx,
             false => return,
         };
+        if !self.responder.is_in_sync() {
+            return;
+        }
         let (at_ns, before) = wait.next_nak();
         let now_ns = now();
-        let is_due = asked_again || (is_for_request && before == 0);
-        if is_due && now_ns >= at_ns {
+        let is_first = is_for_request && before == 0;
+        let repeated = rx_waits && before != 0 && self.drop_behind_first(qp, inbox);
+        let asked_again = repeated || (!is_for_request && self.responder.stats().duplicates != 0);
+        if !(is_first || asked_again) {
+            return;
+        }
+        if now_ns < at_ns {
+            // Copies that were under way before the peer could know.
+            if is_first {
+                actions.wake_at(at_ns);
+            }
+        } else if self.may_respond_here(qp) {
             let (rnr_nak, delay) = self.responder.fault_rnr_nak(before);
+            let wait = match is_for_request {
+                true => &mut self.waits.rx,
+                false => &mut self.waits.tx,
+            };
             wait.on_nak(now_ns, delay.as_nanos());
             self.send_alone(qp, &rnr_nak);
-        } else if is_for_request && before == 0 {
-            actions.wake_at(at_ns);
-        } else if rx_waits && before != 0 {
-            qp.port()
-                .counters()
-                .dropped_all(DropReason::NotReady, inbox.purge_rest());
+        } else if is_first {
+            actions.wake_at(now_ns.saturating_add(RETRY_NS));
+        }
+    }
+
+    /// Drops the packets behind the first one. Returns whether the peer has sent the first one again.
+    fn drop_behind_first(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue) -> bool {
+        let expected = self.responder.expected_psn();
+        let mut is_repeated = false;
+        inbox.purge_rest(|skb: &RxSkb| {
+            let mut header_copy = [0; MAX_HEADERS_LEN];
+            let first = packet(&skb.current(), &mut header_copy);
+            is_repeated |= self.is_sent_by_peer(skb)
+                && first.is_ok_and(|packet| !packet.psn().is_after(expected));
+            let counters = qp.port().counters();
+            counters.dropped_all(DropReason::NotReady, skb.packets());
+        });
+        is_repeated
+    }
+
+    /// Returns whether the peer has sent a received buffer.
+    fn is_sent_by_peer(&self, skb: &RxSkb) -> bool {
+        let path = self.path.as_ref();
+        path.is_some_and(|path| path.is_from_peer(&skb.addresses()))
+    }
+
+    /// Returns whether a response from this CPU cannot overtake one that another CPU has sent.
+    fn may_respond_here(&self, qp: &QpRun<'_>) -> bool {
+        self.tx_cpu == CpuId::current().as_u32() || qp.tx_inflight().bytes() <= self.stuck_bytes
+    }
+
+    /// Sends a response without payload. If there is no memory for it, it is lost.
+    fn send_alone(&mut self, qp: &QpRun<'_>, desc: &TxDesc) {
+        if let Some(path) = &mut self.path {
+            let mtu = self.responder.path_mtu();
+            let _ = send_response((desc, mtu), path, qp, &mut self.waits.tx);
+            path.transmit_pending(qp.port_and_traffic());
         }
     }
 }

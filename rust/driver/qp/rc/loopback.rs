@@ -271,8 +271,12 @@ impl LoopbackPass<'_, '_> {
         {
             let ends = ((self.qp, self.queue), (&self.peer, &mut *engine));
             match deliver_request(&desc, ends, actions, &mut count) {
-                Delivery::Processed if engine.responder.is_in_sync() => {}
-                Delivery::Processed => break,
+                Delivery::Processed => {
+                    self.waits.tx.progress();
+                    if !engine.responder.is_in_sync() {
+                        break;
+                    }
+                }
                 Delivery::SourceFailed(failure) => {
                     failed = Some((desc.source, desc.packets, failure));
                     break;

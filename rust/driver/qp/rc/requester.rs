@@ -115,6 +115,8 @@ pub(crate) struct RcSendEngine {
     pub(super) is_local: bool,
     /// The peer had more responses at the end of the last loopback pass.
     pub(super) peer_has_work: bool,
+    /// A response waits for memory, and the ACK timer is stopped.
+    response_waits: bool,
     /// The CNPs of the QP that the requester has reacted to.
     handled_cnps: u32,
     /// Responses that arrived before earlier ones.
@@ -140,6 +142,7 @@ impl RcSendEngine {
             on_wire: false,
             is_local: true,
             peer_has_work: false,
+            response_waits: false,
             handled_cnps: 0,
             early: EarlyPackets::OFF,
         }
@@ -317,9 +320,12 @@ impl Engine for RcSendEngine {
         if core::mem::replace(&mut self.handled_cnps, qp.cnps()) != self.handled_cnps {
             self.requester.on_cnp(now);
         }
-        if self.waits.rx.is_waiting() {
-            // The response has arrived, or may be behind one that has.
-            self.requester.defer_ack_timeout(now);
+        // The response has arrived, or may be behind one that has.
+        let was_paused = core::mem::replace(&mut self.response_waits, self.waits.rx.is_waiting());
+        match (was_paused, self.response_waits) {
+            (_, true) => self.requester.pause_ack_timeout(),
+            (true, false) => self.requester.resume_ack_timeout(now),
+            (false, false) => {}
         }
         self.requester.handle_timeout(now);
         let fetched = self.queue.fetch(&mut self.requester, RUN_BUDGET);

@@ -160,7 +160,7 @@ pub(crate) struct RcRecvEngine {
     pub(super) responder: Responder<ReplayStorage>,
     queue: RecvQueue,
     cq: Arc<Cq>,
-    path: Option<KBox<Path>>,
+    pub(super) path: Option<KBox<Path>>,
     pub(super) waits: FaultWaits,
     /// A packet of the peer was processed.
     peer_seen: bool,
@@ -171,14 +171,14 @@ pub(crate) struct RcRecvEngine {
     /// Consecutive runs with work left, since the last yield.
     busy_runs: u32,
     /// CPU that sent the responses in flight.
-    tx_cpu: u32,
+    pub(super) tx_cpu: u32,
     /// Time of the last progress of the stack that was observed, in nanoseconds, while responses wait for it.
     /// `None`: they do not wait.
     stalled_since_ns: Option<u64>,
     /// Time without freed buffers after which a burst is sent anyway.
     stall_timeout_ns: u64,
     /// Bytes in flight that seem to be stuck.
-    stuck_bytes: i64,
+    pub(super) stuck_bytes: i64,
     /// Limits read responses.
     tx_rate: TxRate,
     /// Requests that arrived before earlier ones.
@@ -258,6 +258,7 @@ impl RcRecvEngine {
             source,
             actions,
             waits: &mut self.waits,
+            owes_response: self.responder.owes_response(),
         };
         let taken = self.responder.handle_request(packet, &mut context)?;
         if taken == Taken::Whole {
@@ -292,15 +293,6 @@ impl RcRecvEngine {
             self.responder.report_gap();
         }
         arrived
-    }
-
-    /// Sends a response without payload. If there is no memory for it, it is lost.
-    pub(super) fn send_alone(&mut self, qp: &QpRun<'_>, desc: &TxDesc) {
-        if let Some(path) = &mut self.path {
-            let mtu = self.responder.path_mtu();
-            let _ = send_response((desc, mtu), path, qp, &mut self.waits.tx);
-            path.transmit_pending(qp.port_and_traffic());
-        }
     }
 
     /// Returns true if responses must wait; `actions` holds when to run again. Nothing acknowledges read
@@ -579,7 +571,7 @@ impl PacketHandler for RequestHandler<'_, '_> {
 ///
 /// The error of the memory that the peer reads, with the number of packets that were not sent. The memory was
 /// checked with the request, but may have been deregistered or paged out since.
-fn send_response(
+pub(super) fn send_response(
     (desc, mtu): (&TxDesc, Mtu),
     path: &mut Path,
     qp: &QpRun<'_>,

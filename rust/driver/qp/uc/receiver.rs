@@ -119,6 +119,7 @@ impl Engine for UcRecvEngine {
                 source: &*coalesced,
                 actions,
                 waits: &mut self.waits,
+                owes_response: false,
             };
             let taken = self.receiver.handle_request(packet, &mut context);
             if taken != Ok(Taken::Paused) {

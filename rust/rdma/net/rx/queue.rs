@@ -196,23 +196,21 @@ impl SkbQueue {
         self.buffers() == 0
     }
 
-    /// Drops the skbs behind the first one, and returns the number of their packets. Only the context that dequeues may
-    /// call it. Others may be added meanwhile.
-    pub fn purge_rest(&self) -> u16 {
+    /// Passes the skbs behind the first one to `f`, and drops them. Only the context that dequeues may call it. Others
+    /// may be added meanwhile.
+    pub fn purge_rest(&self, mut f: impl FnMut(&RxSkb)) {
         let Some(first) = self.pop() else {
-            return 0;
+            return;
         };
-        let mut packets = 0u16;
         // Bounded, because packets may be added faster than this removes them.
         for _ in 0..self.buffers() {
             let Some(skb) = self.pop() else {
                 break;
             };
-            packets = packets.saturating_add(skb.packets());
+            f(&skb);
             skb.drop_packet();
         }
         self.push_front(first);
-        packets
     }
 
     /// Drops the packets that are queued now. Others may be added meanwhile.

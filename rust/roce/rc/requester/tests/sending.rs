@@ -540,12 +540,15 @@ fn a_super_packet_ends_before_one_that_waits_for_memory() {
 }
 
 #[test]
-fn a_response_that_waits_for_memory_defers_the_ack_timeout() {
+fn a_response_that_waits_for_memory_stops_the_ack_timeout() {
     let mut bench = Bench::new();
     bench.post(READ, 8);
     bench.transmit();
     assert!(!bench.wait(T - 1));
-    bench.requester.defer_ack_timeout(bench.now);
+    bench.requester.pause_ack_timeout();
+    assert_eq!(bench.requester.poll_timeout(), None);
+    assert!(!bench.wait(10 * T));
+    bench.requester.resume_ack_timeout(bench.now);
     assert!(!bench.wait(T - 1));
     assert!(bench.wait(1));
     assert_eq!(bench.requester.take_stats().timeouts, 1);

@@ -5,6 +5,7 @@
 use super::*;
 use crate::{
     rc::testing::psns,
+    segmentation::gso_loss::GsoLoss,
     time::Duration,
     wire::packet::Packet, //
 };
@@ -457,6 +458,27 @@ fn requests_behind_a_read_that_waits_for_memory_are_executed() {
     assert_eq!(bench.transmit(), [], "its ACK follows the data");
     bench.responder.memory_present();
     assert_eq!(psns(&bench.transmit()), [101, 102, 103, 104]);
+}
+
+#[test]
+fn data_that_waits_for_memory_is_not_lost() {
+    let mut bench = Bench::new();
+    read_of_absent_memory(&mut bench, 102);
+    assert!(bench.responder.waits_for_memory());
+    let again = read(101, 0x1000, 700).with_ack_request();
+    bench.receive(again).unwrap();
+    let mut loss = GsoLoss::default();
+    assert!(!bench.responder.must_send_singly(&mut loss));
+    assert!(
+        !bench.responder.waits_for_memory(),
+        "the packet before it is sent again"
+    );
+    assert_eq!(psns(&bench.transmit()), [101]);
+    assert!(bench.responder.waits_for_memory());
+    bench.responder.memory_present();
+    bench.transmit();
+    bench.receive(again).unwrap();
+    assert!(bench.responder.must_send_singly(&mut loss), "this one is");
 }
 
 #[test]
