@@ -29,7 +29,7 @@ ENDS = (1 << 64) - 1, (1 << 64) - 64, (1 << 63), (1 << 63) - 1, 1 << 32
 def windows():
     """10, 15: a bind with a wrong length, address, key or access right fails and binds nothing"""
     for field, values in (("mw_length", (4 * PAGE + 1, *ENDS)), ("remote", (0, *ENDS)), ("mr_lkey", WILD),
-                          ("mw_rkey", WILD), ("mw_access", (0xFFFFFFFF, 1 << 31, 1 << 6))):
+                          ("mw_rkey", WILD), ("mw_access", (0xFFFFFFFF, 1 << 31, 1 << 10))):
         for value in values:
             with hostile_pair() as (a, b):
                 region, window = MR(b.pd, 4 * PAGE, FULL_ACCESS | e.IBV_ACCESS_MW_BIND), MW(b.pd, e.IBV_MW_TYPE_2)
