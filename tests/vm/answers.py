@@ -90,6 +90,8 @@ def late_page():
         # Faults in all pages but the last.
         there.send(READ, pieces=[there.sge(0, most)], remote=region.remote())
         equal(there.completion(60).status, OK, "status of the first READ")
+        # A fault brings in some memory behind what was asked for.
+        memory.advise(DONTNEED, most)
         fault = userfault(memory)
         with slow(RATE):
             there.send(READ, pieces=[there.sge()], remote=region.remote())
