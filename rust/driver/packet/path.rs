@@ -45,7 +45,10 @@ use rdma::{
             Route, //
         },
         tx::{
-            gso_list::GsoList,
+            gso_list::{
+                GsoList,
+                ListLimits, //
+            },
             header::IpHeader,
             output::Xmit,
             skb::IpPacket,
@@ -302,6 +305,7 @@ impl Path {
             self.transmit_list((port, traffic));
             return self.send_alone((port, traffic), packet);
         }
+        self.open_list(port);
         let packet = match &mut self.gso_list {
             Some(gso_list) => match gso_list.push(packet) {
                 Ok(()) => return,
@@ -310,19 +314,19 @@ impl Path {
             None => packet,
         };
         self.transmit_pending((port, traffic));
-        self.begin_list(port, packet);
+        self.gso_list = Some(GsoList::new(packet));
     }
 
-    /// Begins a GSO list with `packet`.
-    fn begin_list(&mut self, port: &Port, packet: IpPacket) {
+    /// Lets a list of one packet take more, as far as the route allows.
+    #[inline]
+    fn open_list(&mut self, port: &Port) {
+        if self.gso_list.as_ref().is_none_or(|list| list.packets() > 1) {
+            return;
+        }
         let guard = rcu::read_lock();
-        // CAST: `usize` has 64 bits.
-        let bytes = packet.payload_len() as usize;
-        self.gso_list = self
-            .route(port, &guard)
-            .map(|route| GsoList::new(packet, route));
-        if self.gso_list.is_none() {
-            port.counters().sent(1, bytes, Xmit::Lost);
+        let limits = self.route(port, &guard).map(ListLimits::of);
+        if let (Some(list), Some(limits)) = (&mut self.gso_list, limits) {
+            list.open(limits);
         }
     }
 
@@ -377,7 +381,7 @@ impl Path {
     }
 
     fn send_alone(&mut self, (port, traffic): (&Port, &EngineTraffic), packet: IpPacket) {
-        self.begin_list(port, packet);
+        self.gso_list = Some(GsoList::new(packet));
         self.transmit_list((port, traffic));
     }
 

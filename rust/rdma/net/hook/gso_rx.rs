@@ -191,16 +191,19 @@ unsafe fn parse_gso_list<'a>(
 /// `skb` must be valid, with the data at the UDP header.
 pub(super) unsafe fn is_whole_list(skb: *const bindings::sk_buff) -> bool {
     // SAFETY: The skb is valid by the function's contract.
-    let (is_list, size, len, packets, whole) = unsafe {
+    if unsafe { !is_own_list(skb) } {
+        return false;
+    }
+    // SAFETY: As above.
+    let (size, len, packets, whole) = unsafe {
         (
-            is_own_list(skb),
             bindings::ferroce_helper_skb_gso_size(skb),
             bindings::ferroce_helper_skb_pagelen(skb),
             bindings::ferroce_helper_skb_packets(skb),
             (*skb).len,
         )
     };
-    if !is_list || len as usize != UDP_LEN.wrapping_add(size.into()) {
+    if len as usize != UDP_LEN.wrapping_add(size.into()) {
         return false;
     }
     // SAFETY: The skb is valid and has GSO fields for a list.

@@ -114,10 +114,30 @@ pub struct GsoList {
     packets: u16,
     bytes: u32,
     payload_bytes: u32,
+    limits: ListLimits,
+}
+
+/// What a route allows of a list. By default it has one packet only.
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+pub struct ListLimits {
     /// Length of the longest packet that the list may contain; 0 if it must not contain more than one.
     mtu: u32,
     /// Whether the kernel may split the list.
     is_local: bool,
+}
+
+impl ListLimits {
+    /// Returns the limits of `route`, which must be local or take what our own code splits.
+    pub fn of(route: &Route) -> Self {
+        let is_local = route.is_local();
+        match !route.encapsulates() && (is_local || route.takes_super_packets(0)) {
+            true => Self {
+                mtu: route.mtu(),
+                is_local,
+            },
+            false => Self::default(),
+        }
+    }
 }
 
 // SAFETY: The list owns its skbs, which belong to no task.
@@ -126,18 +146,22 @@ unsafe impl Send for GsoList {}
 unsafe impl Sync for GsoList {}
 
 impl GsoList {
-    /// Creates a list with one packet, to be sent on `route`.
-    pub fn new(first: IpPacket, route: &Route) -> Self {
+    /// Creates a list with one packet. [`GsoList::open`] must precede the first [`GsoList::push`].
+    pub fn new(first: IpPacket) -> Self {
         Self {
             last: ptr::null_mut(),
             mark: None,
             packets: 1,
             bytes: first.len(),
             payload_bytes: first.payload_len(),
-            mtu: if takes_lists(route) { route.mtu() } else { 0 },
-            is_local: route.is_local(),
+            limits: ListLimits::default(),
             first,
         }
+    }
+
+    /// Admits more packets, as far as `limits` allow.
+    pub fn open(&mut self, limits: ListLimits) {
+        self.limits = limits;
     }
 
     /// Returns the number of packets.
@@ -163,7 +187,7 @@ impl GsoList {
         let expected = self.first.ipv4_id().wrapping_add(self.packets);
         if bytes > MAX_GSO_BYTES
             || self.packets >= MAX_GSO_PACKETS
-            || packet.len().max(self.first.len()) > self.mtu
+            || packet.len().max(self.first.len()) > self.limits.mtu
             || packet.ipv4_id() != expected
         {
             return Err(packet);
@@ -197,8 +221,8 @@ impl GsoList {
     /// Sends the packets, and counts them in `tx_inflight` if given. For any context except hard interrupts.
     pub fn send(self, route: &Route, tx_inflight: Option<&Arc<TxInflight>>) -> Xmit {
         // The route may have changed since the list was begun.
-        let taken = takes_lists(route) && self.is_local == route.is_local();
-        if self.first.is_v4() != route.is_v4() || (self.packets > 1 && !taken) {
+        let has_changed = || ListLimits::of(route) != self.limits;
+        if self.first.is_v4() != route.is_v4() || (self.packets > 1 && has_changed()) {
             return Xmit::Lost;
         }
         if self.packets > 1 {
@@ -239,15 +263,10 @@ impl GsoList {
                 self.packets,
                 udp_len.to_be(),
             );
-            if !self.is_local {
+            if !self.limits.is_local {
                 let protocol = protocol(self.first.is_v4()).to_be();
                 bindings::ferroce_helper_skb_set_own_list(self.first.as_raw(), protocol);
             }
         }
     }
-}
-
-/// Returns whether the packets of a list may travel on the route: it is local, or takes what our own code splits.
-fn takes_lists(route: &Route) -> bool {
-    !route.encapsulates() && (route.is_local() || route.takes_super_packets(0))
 }
