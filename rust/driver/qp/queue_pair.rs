@@ -101,6 +101,9 @@ use roce::{
 /// Turns of the send engine in one doorbell, each of `MAX_ROUNDS` rounds (see [`Exclusive`]): some 8 MiB.
 const DOORBELL_TURNS: u32 = 16;
 
+/// One buffer of requests in this many is left to the work item, if none gather.
+const GATHER_INTERVAL: u32 = 32;
+
 /// Posted requests of a ULP.
 pub(crate) struct KernelPosts<S> {
     /// Sends.
@@ -153,8 +156,11 @@ pub(crate) struct Qp<T: Transport> {
     receive_work: Work<Self, RECEIVE_WORK>,
     /// Decides whether the send work item of a ULP's post runs within the post.
     posting: OncePerWakeup,
-    /// Hint: the receive work item is probably queued to continue with responses.
+    /// Requests are left to the receive work item: it is probably queued to continue with responses, or found several
+    /// requests when it ran last.
     receive_deferred: Atomic<bool>,
+    /// Buffers of requests that have arrived. CPUs may overwrite each other's count.
+    arrivals: Atomic<u32>,
     /// Queues `receive_work` once threads have run on this CPU.
     #[pin]
     receive_yield: Work<Self, RECEIVE_YIELD_WORK>,
@@ -202,6 +208,7 @@ impl<T: Transport> Qp<T> {
                 receive_work <- new_work!("Qp::receive_work"),
                 posting: OncePerWakeup::default(),
                 receive_deferred: Atomic::new(false),
+                arrivals: Atomic::new(0),
                 receive_yield <- new_work!("Qp::receive_yield"),
                 send_tx_fault <- new_work!("Qp::send_tx_fault"),
                 send_rx_fault <- new_work!("Qp::send_rx_fault"),
@@ -362,13 +369,36 @@ impl<T: Transport> Qp<T> {
         if !self.enqueue(&self.request_inbox, skb) {
             return;
         }
-        match self.receive_deferred.load(Relaxed) {
+        match self.receive_deferred.load(Relaxed) || self.tries_to_gather() {
             // Leave the requests to the work item, which is probably queued. A peer on this host sends new
             // requests when responses arrive, in the same pass of the network softirq. If the engine ran here,
             // that pass would not end before all responses are sent.
             true => self.defer_receiver(),
             false => self.run_receiver(),
         }
+    }
+
+    /// Returns whether a request is left to the work item to see whether more gather until that runs, at the end of
+    /// this pass of the network softirq. One run then acknowledges all. RC only, see [`Qp::defer_responses`].
+    #[inline]
+    fn tries_to_gather(&self) -> bool {
+        let arrivals = self.arrivals.load(Relaxed).wrapping_add(1);
+        self.arrivals.store(arrivals, Relaxed);
+        let tries = matches!(T::TX_LIMITED, Direction::Receive) && arrivals % GATHER_INTERVAL == 0;
+        if tries {
+            // For the requests behind it as well.
+            self.receive_deferred.store(true, Relaxed);
+        }
+        tries
+    }
+
+    /// Runs the receive engine for the requests that were left to the work item. Later ones are left to it as well if
+    /// several have gathered.
+    fn run_gathered(self: ArcBorrow<'_, Self>) {
+        let several = self.request_inbox.buffers() > 1;
+        let leave_packets = several && matches!(T::TX_LIMITED, Direction::Receive);
+        self.receive_deferred.store(leave_packets, Relaxed);
+        self.run_receiver();
     }
 
     /// Queues received responses and runs the send engine. Softirq.

@@ -5,7 +5,7 @@
 //! A requested ACK costs each end one packet. It is useful only if something depends on it: the
 //! consumer waits for a completion, the window or the send queue fills up, or a local operation
 //! waits for its predecessors. In a stream of unsignaled requests, ACK requests are therefore
-//! sparse ([`AckRequestMode::WhenNeeded`]).
+//! sparse ([`AckRequestMode::WhenNeeded`]), and of the signaled requests of a burst only the last one has one.
 //!
 //! The requester cannot detect the end of such a stream. If the last packets carry no ACK request
 //! and nothing follows within [`MAX_ACK_REQUEST_DELAY`], an *ACK probe* requests it: a SEND
@@ -30,6 +30,7 @@ use super::{
     },
     slot::Slot,
     transmit::{
+        AckRequestLimits,
         AckRequestMode,
         Plan, //
     }, //
@@ -60,6 +61,9 @@ use crate::{
 /// apart do not form a stream.
 const MAX_ACK_REQUEST_DELAY: Duration = Duration::from_micros(1_000);
 
+/// A message requests the ACK this long before a probe would.
+const EARLY_ACK_REQUEST: Duration = Duration::from_micros(500);
+
 /// With a shorter ACK timeout, every message requests an ACK.
 const MIN_SPARSE_ACK_TIMEOUT: Duration = Duration::from_micros(4_000);
 
@@ -76,12 +80,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     pub(super) fn needs_ack_request(
         &self,
         plan: &Plan,
-        mode: AckRequestMode,
-        flow: FlowLimit,
+        limits: &AckRequestLimits,
+        now: Instant,
     ) -> bool {
-        let max = self.max_since_request(mode, flow);
+        let max = self.max_since_request(limits.mode, limits.flow);
         let since = self.ack_requests.since.with(plan);
-        (plan.is_last() && self.needs_ack_at_end(plan, mode))
+        (plan.is_last() && self.needs_ack_at_end(plan, limits, now))
             || self.ack_requests.overdue
             || since.packets >= max.packets
             || since.bytes >= max.bytes
@@ -257,14 +261,39 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         }
     }
 
-    /// Returns whether something waits for the end of the planned message.
-    fn needs_ack_at_end(&self, plan: &Plan, mode: AckRequestMode) -> bool {
-        mode == AckRequestMode::EveryMessage
-            || plan.slot.wr.signaled
+    /// Returns whether something waits for the end of the planned message, or a probe would soon be due.
+    fn needs_ack_at_end(&self, plan: &Plan, limits: &AckRequestLimits, now: Instant) -> bool {
+        limits.mode == AckRequestMode::EveryMessage
+            || (plan.slot.wr.signaled && !self.is_followed(plan, limits))
             || plan.slot.awaits_response()
             || self.state == RequesterState::Draining
             || self.window.next_awaits_current()
             || self.uses_last_credits(&plan.slot)
+            || self
+                .retry
+                .is_ack_request_due(now.saturating_add(EARLY_ACK_REQUEST))
+    }
+
+    /// Returns whether a signaled message without a response follows the planned one in this burst: it can request the
+    /// ACK for both. If something holds it back after all, a probe requests the ACK.
+    fn is_followed(&self, plan: &Plan, limits: &AckRequestLimits) -> bool {
+        let Some(next) = self.window.next_request() else {
+            return false;
+        };
+        let (length, flight) = (next.wr.length, self.window.flight());
+        let packets = self.window.mtu().packets(length);
+        let (both_packets, both_bytes) = (
+            plan.count.saturating_add(packets),
+            plan.length.saturating_add(length),
+        );
+        next.wr.signaled
+            && !next.wr.fence
+            && !next.awaits_response()
+            && self.memory_wait.room(self.window.psn(), both_packets) == both_packets
+            && packets <= limits.left.packets
+            && length <= limits.left.bytes
+            && flight.packets.saturating_add(both_packets) <= limits.flow.packets
+            && flight.bytes.saturating_add(both_bytes) <= limits.flow.bytes
     }
 
     /// Returns whether few credits are left after the request.

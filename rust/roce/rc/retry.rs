@@ -155,6 +155,12 @@ impl Retry {
         };
     }
 
+    /// Returns whether an ACK request is scheduled for `time` or earlier.
+    #[inline]
+    pub(super) fn is_ack_request_due(&self, time: Instant) -> bool {
+        self.ack_request_at.is_some_and(|at| !time.is_before(at))
+    }
+
     /// Cancels the scheduled ACK request and stops the ACK timer.
     #[inline]
     pub(super) fn cancel_ack_request(&mut self) {

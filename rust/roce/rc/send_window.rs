@@ -363,6 +363,17 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> SendWindow<S> {
         posted && self.slot(next).is_some_and(Slot::awaits_earlier)
     }
 
+    /// Returns the first posted request after the current one that is not local; `None` if a local one before it waits
+    /// for the current one, or there are more than two.
+    #[inline]
+    pub(super) fn next_request(&self) -> Option<&Slot> {
+        let posted = self.head.wrapping_sub(self.cursor);
+        (1..posted.min(4))
+            .map_while(|ahead| self.slot(self.cursor.wrapping_add(ahead)))
+            .take_while(|slot| !slot.awaits_earlier())
+            .find(|slot| !slot.is_local())
+    }
+
     /// Records the result of the current local operation.
     pub(super) fn on_local_executed(
         &mut self,

@@ -71,6 +71,16 @@ pub(super) enum AckRequestMode {
     WhenNeeded,
 }
 
+/// What decides which packets of a burst request an ACK.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckRequestLimits {
+    pub(super) mode: AckRequestMode,
+    /// What may be in flight.
+    pub(super) flow: FlowLimit,
+    /// What the burst may still send after the planned packets.
+    pub(super) left: BurstLimit,
+}
+
 /// The next packets of one message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
@@ -365,13 +375,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
     }
 
     /// Builds the descriptor of the planned packets and records them as sent.
-    fn send(
-        &mut self,
-        plan: &Plan,
-        (mode, flow): (AckRequestMode, FlowLimit),
-        now: Instant,
-    ) -> Option<TxDesc> {
-        let ack_request = self.needs_ack_request(plan, mode, flow);
+    fn send(&mut self, plan: &Plan, limits: &AckRequestLimits, now: Instant) -> Option<TxDesc> {
+        let ack_request = self.needs_ack_request(plan, limits, now);
         let headers = self.headers(plan)?.ack_request(ack_request);
         self.window.begin(plan.slot.split);
         let psn = self.window.psn();
@@ -584,6 +589,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Iterator for RequestBurst<'_, S> {
             return None;
         }
         self.first = false;
-        self.requester.send(&plan, (mode, self.flow), self.now)
+        let limits = AckRequestLimits {
+            mode,
+            flow: self.flow,
+            left: self.limit,
+        };
+        self.requester.send(&plan, &limits, self.now)
     }
 }

@@ -22,7 +22,6 @@ use kernel::{
     cpu::CpuId,
     impl_has_work,
     sync::{
-        atomic::ordering::Relaxed,
         Arc,
         ArcBorrow, //
     },
@@ -106,8 +105,7 @@ impl<T: Transport> WorkItem<RECEIVE_WORK> for Qp<T> {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.receive_deferred.store(false, Relaxed);
-        this.as_arc_borrow().run_receiver();
+        this.as_arc_borrow().run_gathered();
     }
 }
 

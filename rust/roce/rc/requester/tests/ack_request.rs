@@ -142,6 +142,79 @@ fn packets_that_something_waits_for_request_an_ack() {
 }
 
 #[test]
+fn the_last_signaled_message_of_a_burst_requests_the_ack() {
+    let mut bench = with_long_timeout();
+    for _ in 0..3 {
+        bench.post(SEND, 300);
+        bench.post_unsignaled(SendOp::Local(LocalOp::Register), 0);
+    }
+    let mut requests = Vec::new();
+    for _ in 0..3 {
+        requests.extend(bench.psns_with_ack_request());
+        bench.requester.perform_local(|_, _| Ok(()));
+    }
+    assert_eq!(requests, [105], "registrations between them do not matter");
+    bench.receive(ack(105)).unwrap();
+    assert!(!bench.requester.in_flight());
+
+    let two = |second: fn(&mut Bench), limit| {
+        let mut bench = with_long_timeout();
+        bench.post(SEND, 300);
+        second(&mut bench);
+        let burst = bench.requester.burst(bench.now, limit);
+        let first = burst.sparse_ack_requests(true).take(2).last();
+        first.is_some_and(|segment| Pkt::of(&segment).ack_request)
+    };
+    assert!(!two(|bench| _ = bench.post(SEND, 300), ALL));
+    assert!(two(|bench| bench.post_unsignaled(SEND, 300), ALL));
+    assert!(
+        two(|bench| _ = bench.post(READ, 300), ALL),
+        "a READ may have to wait"
+    );
+    let invalidate = |bench: &mut Bench| {
+        bench.post_unsignaled(SendOp::Local(LocalOp::Invalidate), 0);
+        bench.post(SEND, 300);
+    };
+    assert!(two(invalidate, ALL), "it waits for the first message");
+    for limit in [
+        BurstLimit { packets: 3, ..ALL },
+        BurstLimit { bytes: 599, ..ALL },
+    ] {
+        assert!(two(|bench| _ = bench.post(SEND, 300), limit), "{limit:?}");
+    }
+    let small_window = |bench: &mut Bench| {
+        bench.requester.config.flow.packets = 3;
+        bench.post(SEND, 300);
+    };
+    assert!(two(small_window, ALL));
+}
+
+/// The message that was to request the ACK does not leave.
+#[test]
+fn a_message_whose_successor_waits_is_probed() {
+    let mut bench = with_long_timeout();
+    bench.post(SEND, 8);
+    bench.post(SEND, 9);
+    assert_eq!(bench.psns_with_ack_request(), [101]);
+    bench.requester.await_memory(1);
+    assert_eq!(bench.transmit_sparse(), [probe(100)]);
+    bench.receive(ack(100)).unwrap();
+    assert_eq!(bench.completions(), [(8, WcStatus::Success)]);
+}
+
+#[test]
+fn a_message_requests_the_ack_before_a_probe_would() {
+    let mut bench = with_long_timeout();
+    let mut requests = Vec::new();
+    for _ in 0..20 {
+        bench.post_stream(1, 8);
+        requests.extend(bench.psns_with_ack_request());
+        assert!(!bench.wait(100));
+    }
+    assert_eq!(requests, [105, 111, 117], "every 500 us");
+}
+
+#[test]
 fn a_probe_requests_the_ack_when_a_stream_stops() {
     let mut bench = with_long_timeout();
     bench.post_stream(3, 300);
