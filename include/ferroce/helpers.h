@@ -148,6 +148,7 @@ void ferroce_helper_section_unlock(void);
 
 /* sched.c */
 void ferroce_helper_cond_resched(void);
+bool ferroce_helper_need_resched(void);
 bool ferroce_helper_cpu_active(unsigned int cpu);
 void ferroce_helper_local_bh_disable(void);
 void ferroce_helper_local_bh_enable(void);

@@ -17,6 +17,11 @@ bool ferroce_helper_cpu_active(unsigned int cpu)
 	return cpu_active(cpu);
 }
 
+bool ferroce_helper_need_resched(void)
+{
+	return need_resched();
+}
+
 void ferroce_helper_cond_resched(void)
 {
 	cond_resched();

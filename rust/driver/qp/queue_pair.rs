@@ -90,7 +90,10 @@ use rdma::{
             cancel_work,
             cancel_work_nowait, //
         },
-        workqueue::cond_resched, //
+        workqueue::{
+            cond_resched,
+            need_resched, //
+        }, //
     }, //
 };
 use roce::{
@@ -98,10 +101,10 @@ use roce::{
     status::DropReason, //
 };
 
-/// Turns of the send engine in one doorbell, each of `MAX_ROUNDS` rounds (see [`Exclusive`]): some 8 MiB.
+/// Turns of the send engine in one doorbell, each of `MAX_ROUNDS` rounds (see [`Exclusive`]): 4 to 16 MiB.
 const DOORBELL_TURNS: u32 = 16;
 
-/// One buffer of requests in this many is left to the work item, if none gather.
+/// While requests are handled as they arrive, one buffer in this many is left to the work item.
 const GATHER_INTERVAL: u32 = 32;
 
 /// Posted requests of a ULP.
@@ -156,10 +159,11 @@ pub(crate) struct Qp<T: Transport> {
     receive_work: Work<Self, RECEIVE_WORK>,
     /// Decides whether the send work item of a ULP's post runs within the post.
     posting: OncePerWakeup,
-    /// Requests are left to the receive work item: it is probably queued to continue with responses, or found several
-    /// requests when it ran last.
+    /// Hint: the receive work item is probably queued to continue with responses.
     receive_deferred: Atomic<bool>,
-    /// Buffers of requests that have arrived. CPUs may overwrite each other's count.
+    /// Hint: requests arrive several at a time, so they are left to the receive work item.
+    gathers: Atomic<bool>,
+    /// Buffers of requests that were handled as they arrived. CPUs may overwrite each other's count.
     arrivals: Atomic<u32>,
     /// Queues `receive_work` once threads have run on this CPU.
     #[pin]
@@ -208,6 +212,7 @@ impl<T: Transport> Qp<T> {
                 receive_work <- new_work!("Qp::receive_work"),
                 posting: OncePerWakeup::default(),
                 receive_deferred: Atomic::new(false),
+                gathers: Atomic::new(false),
                 arrivals: Atomic::new(0),
                 receive_yield <- new_work!("Qp::receive_yield"),
                 send_tx_fault <- new_work!("Qp::send_tx_fault"),
@@ -369,7 +374,7 @@ impl<T: Transport> Qp<T> {
         if !self.enqueue(&self.request_inbox, skb) {
             return;
         }
-        match self.receive_deferred.load(Relaxed) || self.tries_to_gather() {
+        match self.receive_deferred.load(Relaxed) || self.gathers_requests() {
             // Leave the requests to the work item, which is probably queued. A peer on this host sends new
             // requests when responses arrive, in the same pass of the network softirq. If the engine ran here,
             // that pass would not end before all responses are sent.
@@ -378,26 +383,33 @@ impl<T: Transport> Qp<T> {
         }
     }
 
-    /// Returns whether a request is left to the work item to see whether more gather until that runs, at the end of
-    /// this pass of the network softirq. One run then acknowledges all. RC only, see [`Qp::defer_responses`].
+    /// Returns whether a request is left to the work item, which runs next in this softirq and then acknowledges all
+    /// that have gathered. From time to time it is left there, with those behind it, to see whether any do. RC only,
+    /// see [`Qp::defer_responses`].
+    ///
+    /// If another task is to run on this CPU, the work item would wait for ksoftirqd.
     #[inline]
-    fn tries_to_gather(&self) -> bool {
-        let arrivals = self.arrivals.load(Relaxed).wrapping_add(1);
-        self.arrivals.store(arrivals, Relaxed);
-        let tries = matches!(T::TX_LIMITED, Direction::Receive) && arrivals % GATHER_INTERVAL == 0;
-        if tries {
-            // For the requests behind it as well.
-            self.receive_deferred.store(true, Relaxed);
+    fn gathers_requests(&self) -> bool {
+        if matches!(T::TX_LIMITED, Direction::Send) {
+            return false;
         }
-        tries
+        if !self.gathers.load(Relaxed) {
+            let arrivals = self.arrivals.load(Relaxed).wrapping_add(1);
+            self.arrivals.store(arrivals, Relaxed);
+            if arrivals % GATHER_INTERVAL != 0 {
+                return false;
+            }
+            self.gathers.store(true, Relaxed);
+        }
+        !need_resched()
     }
 
     /// Runs the receive engine for the requests that were left to the work item. Later ones are left to it as well if
     /// several have gathered.
     fn run_gathered(self: ArcBorrow<'_, Self>) {
+        self.receive_deferred.store(false, Relaxed);
         let several = self.request_inbox.buffers() > 1;
-        let leave_packets = several && matches!(T::TX_LIMITED, Direction::Receive);
-        self.receive_deferred.store(leave_packets, Relaxed);
+        self.gathers.store(several, Relaxed);
         self.run_receiver();
     }
 

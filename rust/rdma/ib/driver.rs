@@ -10,7 +10,7 @@
 //!
 //! Every function may sleep, except these:
 //!
-//! - [`Driver::post_send`], [`Driver::post_send_kernel`], [`Driver::post_recv_kernel`], [`Driver::post_srq_recv`],
+//! - [`Driver::post_send_kernel`], [`Driver::post_recv_kernel`], [`Driver::post_srq_recv`],
 //!   [`Driver::poll_cq`], [`Driver::req_notify`] and [`Driver::map_mr_sg`]. A ULP may call them in any context,
 //!   also with interrupts off.
 //! - [`Driver::create_ah`] unless [`AhInit::may_sleep`] is set, [`Driver::modify_ah`], and [`Driver::destroy_ah`]

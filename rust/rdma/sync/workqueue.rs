@@ -24,6 +24,13 @@ pub fn cond_resched() {
     unsafe { crate::bindings::ferroce_helper_cond_resched() };
 }
 
+/// Returns whether the scheduler wants to run another task on this CPU. Softirqs are then left to ksoftirqd.
+#[inline]
+pub fn need_resched() -> bool {
+    // SAFETY: The function has no preconditions.
+    unsafe { crate::bindings::ferroce_helper_need_resched() }
+}
+
 /// A workqueue. Its drop waits until all queued work has run.
 pub struct Workqueue(NonNull<bindings::workqueue_struct>);
 

@@ -274,10 +274,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
                 .is_ack_request_due(now.saturating_add(EARLY_ACK_REQUEST))
     }
 
-    /// Returns whether a signaled message without a response follows the planned one in this burst: it can request the
-    /// ACK for both. If something holds it back after all, a probe requests the ACK.
+    /// Returns whether a signaled message without a response follows the planned one, in this burst or right after
+    /// local operations: it can request the ACK for both. If something holds it back after all, a probe requests the
+    /// ACK.
     fn is_followed(&self, plan: &Plan, limits: &AckRequestLimits) -> bool {
-        let Some(next) = self.window.next_request() else {
+        let next = self.window.next_request();
+        let Some(next) = next.filter(|next| next.status.is_none()) else {
             return false;
         };
         let (length, flight) = (next.wr.length, self.window.flight());
@@ -288,6 +290,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         );
         next.wr.signaled
             && !next.wr.fence
+            // Behind a local operation a rate may hold it back for long.
+            && self.congestion.rate().is_none()
             && !next.awaits_response()
             && self.memory_wait.room(self.window.psn(), both_packets) == both_packets
             && packets <= limits.left.packets

@@ -160,7 +160,10 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         };
         match outcome {
             Ok(()) => self.on_executed(packet.ack_request()),
-            Err(NakReason::Absent) => return Ok(Taken::Paused),
+            Err(NakReason::Absent) => {
+                self.acknowledge_before_wait();
+                return Ok(Taken::Paused);
+            }
             Err(NakReason::NotReady) => {
                 self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
                 self.pending_ack = PendingAck::RnrNak;
@@ -192,7 +195,18 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             return;
         }
         self.recovery = Recovery::default();
+        self.unrequested = !ack_request;
         if has_unsent_nak || ack_request {
+            self.schedule_ack();
+        }
+    }
+
+    /// Schedules an ACK for messages that were executed, as the next one waits for memory: it may be the one that
+    /// requests the ACK for all.
+    fn acknowledge_before_wait(&mut self) {
+        let is_complete = matches!(self.message, RcMessage::None);
+        let owed = is_complete && core::mem::take(&mut self.unrequested);
+        if owed && matches!(self.pending_ack, PendingAck::None) {
             self.schedule_ack();
         }
     }

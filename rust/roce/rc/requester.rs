@@ -376,8 +376,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         let Some((slot_index, op)) = self.ready_local_op() else {
             return false;
         };
-        self.window
-            .on_local_executed(slot_index, execute(slot_index, op));
+        let result = execute(slot_index, op);
+        if result.is_err() {
+            // A later message may have been expected to request the ACK.
+            self.require_ack_for_waiter();
+        }
+        self.window.on_local_executed(slot_index, result);
         self.fail_if_oldest_aborted();
         true
     }

@@ -193,6 +193,8 @@ pub struct Responder<A> {
     pub(super) memory_wait: MemoryWait,
     /// The READ that waits for memory follows requests whose ACK must not wait with it.
     pub(super) owes_early_ack: bool,
+    /// The request that was executed last did not request an ACK, and got none.
+    pub(super) unrequested: bool,
     pub(super) recovery: Recovery,
     /// PSN after the response packet planned last.
     pub(super) response_end: Psn,
@@ -329,6 +331,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             pending_ack: PendingAck::None,
             memory_wait: MemoryWait::default(),
             owes_early_ack: false,
+            unrequested: false,
             recovery: Recovery::default(),
             response_end: Psn::new(0),
             stats: ResponderStats::default(),
@@ -541,6 +544,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
     fn clear_responses(&mut self) {
         self.replay.clear();
         self.pending_ack = PendingAck::None;
+        self.unrequested = false;
         self.memory_present();
         self.recovery = Recovery::default();
         self.reads = Reads::default();

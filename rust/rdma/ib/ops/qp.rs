@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on QPs. `post_send` and `post_recv` run in any context, the others in process context.
+//! Operations on QPs. `post_send` and `post_recv` of a ULP run in any context, all others in process context.
 
 use super::OpsVTable;
 use crate::{
@@ -225,8 +225,8 @@ impl<T: Driver> OpsVTable<T> {
         0
     }
 
-    /// A null list is the doorbell of a process. A list for the QP of a process is rejected: uverbs builds it from
-    /// user data, with arbitrary addresses.
+    /// A null list is the doorbell of a process, and nothing to a ULP. A list for the QP of a process is rejected:
+    /// uverbs builds it from user data, with arbitrary addresses.
     pub(super) unsafe extern "C" fn post_send(
         qp: *mut bindings::ib_qp,
         wr: *const bindings::ib_send_wr,
@@ -236,7 +236,8 @@ impl<T: Driver> OpsVTable<T> {
         let (data, is_user_qp) =
             unsafe { (object::Qp::<T::Qp>::data(qp), !(*qp).uobject.is_null()) };
         let (posted, last) = match (wr.is_null(), is_user_qp) {
-            (true, _) => (T::post_send(&data.qp), wr),
+            (true, true) => (T::post_send(&data.qp), wr),
+            (true, false) => (Ok(()), wr),
             (false, true) => (Err(EINVAL), wr),
             (false, false) => {
                 // SAFETY: By the contract in `ops`, a QP without `uobject` is a ULP's, so `wr` is a well-formed

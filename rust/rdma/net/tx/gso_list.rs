@@ -127,7 +127,8 @@ pub struct ListLimits {
 }
 
 impl ListLimits {
-    /// Returns the limits of `route`, which must be local or take what our own code splits.
+    /// Returns the limits of `route`. One that is neither local nor takes lists that our own code splits allows one
+    /// packet.
     pub fn of(route: &Route) -> Self {
         let is_local = route.is_local();
         match !route.encapsulates() && (is_local || route.takes_super_packets(0)) {

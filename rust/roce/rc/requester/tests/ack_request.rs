@@ -182,6 +182,11 @@ fn the_last_signaled_message_of_a_burst_requests_the_ack() {
     ] {
         assert!(two(|bench| _ = bench.post(SEND, 300), limit), "{limit:?}");
     }
+    let invalid = |bench: &mut Bench| {
+        let bad = bench.post(SEND, 300);
+        bench.requester.abort(bad, WcStatus::LocQpOpErr);
+    };
+    assert!(two(invalid, ALL));
     let small_window = |bench: &mut Bench| {
         bench.requester.config.flow.packets = 3;
         bench.post(SEND, 300);
@@ -200,6 +205,19 @@ fn a_message_whose_successor_waits_is_probed() {
     assert_eq!(bench.transmit_sparse(), [probe(100)]);
     bench.receive(ack(100)).unwrap();
     assert_eq!(bench.completions(), [(8, WcStatus::Success)]);
+}
+
+#[test]
+fn a_message_behind_which_a_registration_fails_is_probed() {
+    let mut bench = with_long_timeout();
+    bench.post(SEND, 8);
+    bench.post_unsignaled(SendOp::Local(LocalOp::Register), 0);
+    bench.post(SEND, 8);
+    assert_eq!(bench.psns_with_ack_request(), []);
+    bench
+        .requester
+        .perform_local(|_, _| Err(WcStatus::MwBindErr));
+    assert_eq!(bench.transmit_sparse(), [probe(100)]);
 }
 
 #[test]

@@ -417,6 +417,23 @@ fn read_of_absent_memory(bench: &mut Bench, absent: u32) -> Vec<Pkt> {
 }
 
 #[test]
+fn a_request_that_waits_for_memory_does_not_delay_earlier_acks() {
+    let mut bench = Bench::new();
+    let write = |psn| write(Position::Only, psn, 8).with_reth(0x1000, 8);
+    bench.receive(write(100)).unwrap();
+    assert_eq!(bench.transmit(), [], "no ACK was requested");
+    bench.host.absent = true;
+    let late = write(101).with_ack_request();
+    assert_eq!(bench.deliver(late), Ok(Taken::Paused));
+    assert_eq!(bench.transmit(), [ack(100)]);
+    bench.host.absent = true;
+    assert_eq!(bench.deliver(late), Ok(Taken::Paused));
+    assert_eq!(bench.transmit(), [], "once");
+    bench.receive(late).unwrap();
+    assert_eq!(bench.transmit(), [ack(101)]);
+}
+
+#[test]
 fn a_read_that_waits_for_memory_does_not_delay_earlier_acks() {
     let mut bench = Bench::new();
     read_of_absent_memory(&mut bench, 101);
