@@ -15,4 +15,5 @@ pub(crate) mod init;
 pub mod param;
 pub(crate) mod readers;
 pub(crate) mod spinlock_irq;
+#[cfg(CONFIG_TRACEPOINTS)]
 pub(crate) mod static_branch;
