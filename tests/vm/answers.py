@@ -23,9 +23,8 @@ from work import FLUSHED, OK, READ, WRITE, fill, held, pattern, status
 
 # At 20 Mbit/s a READ takes about a second; the queue has room for ten. The second interface is slower.
 LENGTH, RATE, SLOWER, LIMIT = 2 << 20, "20mbit", "2mbit", 20 << 20
-# Limit of the bytes in the queue: less than one READ request of a requester, which is 256 packets. On the slower
-# interface some timeouts add a burst each, more on a busy machine.
-MOST = (1 << 20) - 1
+# Limit of the bytes in the queue: less than one READ request of a requester, which is 256 packets.
+MOST = 768 << 10
 # More than may be in flight, counted with the buffer around each byte, but only by a few bursts.
 KEPT = 768 << 10
 
