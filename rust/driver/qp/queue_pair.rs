@@ -375,7 +375,7 @@ impl<T: Transport> Qp<T> {
             return;
         }
         match self.receive_deferred.load(Relaxed) || self.gathers_requests() {
-            // Leave the requests to the work item, which is probably queued. A peer on this host sends new
+            // Leave the requests to the work item. If it continues with responses: a peer on this host sends new
             // requests when responses arrive, in the same pass of the network softirq. If the engine ran here,
             // that pass would not end before all responses are sent.
             true => self.defer_receiver(),

@@ -195,8 +195,9 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             return;
         }
         self.recovery = Recovery::default();
-        self.unrequested = !ack_request;
-        if has_unsent_nak || ack_request {
+        let acknowledges = has_unsent_nak || ack_request;
+        self.unrequested = !acknowledges;
+        if acknowledges {
             self.schedule_ack();
         }
     }

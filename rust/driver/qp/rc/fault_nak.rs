@@ -5,6 +5,7 @@
 //! Called from a run of the receive engine, by its owner.
 
 use crate::{
+    mem::page_fault::FaultSide,
     packet::rx_parse::packet,
     qp::{
         actions::Actions,
@@ -43,15 +44,15 @@ impl RcRecvEngine {
         let rx_waits = self.waits.rx.is_waiting();
         // An RNR NAK must not overtake the responses of earlier requests, nor another NAK.
         let is_for_request = rx_waits && !self.responder.owes_response();
-        let wait = match is_for_request {
-            true => &self.waits.rx,
-            false if self.responder.waits_for_memory() => &self.waits.tx,
+        let side = match is_for_request {
+            true => FaultSide::Rx,
+            false if self.responder.waits_for_memory() => FaultSide::Tx,
             false => return,
         };
         if !self.responder.is_in_sync() {
             return;
         }
-        let (at_ns, before) = wait.next_nak();
+        let (at_ns, before) = self.waits.side(side).next_nak();
         let now_ns = now();
         let is_first = is_for_request && before == 0;
         let repeated = rx_waits && before != 0 && self.drop_behind_first(qp, inbox);
@@ -66,11 +67,7 @@ impl RcRecvEngine {
             }
         } else if self.may_respond_here(qp) {
             let (rnr_nak, delay) = self.responder.fault_rnr_nak(before);
-            let wait = match is_for_request {
-                true => &mut self.waits.rx,
-                false => &mut self.waits.tx,
-            };
-            wait.on_nak(now_ns, delay.as_nanos());
+            self.waits.side(side).on_nak(now_ns, delay.as_nanos());
             self.send_alone(qp, &rnr_nak);
         } else if is_first {
             actions.wake_at(now_ns.saturating_add(RETRY_NS));
