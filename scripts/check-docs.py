@@ -16,7 +16,7 @@ import re
 import source
 
 PAGE_WORDS = 4200
-ALL_WORDS = 25500
+ALL_WORDS = 26500
 
 MANUAL = "Documentation/ferroce.4"
 

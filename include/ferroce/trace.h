@@ -72,6 +72,14 @@ TRACE_EVENT(ferroce_qp_state,
 				   { 3, "RTS" }, { 4, "SQD" }, { 5, "SQE" }, { 6, "ERR" }))
 );
 
+/* See rust/helpers/trace.c. */
+#ifndef DEFINE_RUST_DO_TRACE
+void rust_do_trace_ferroce_packet_in(u32 dest_qpn, u8 opcode, u32 psn, u32 bytes);
+void rust_do_trace_ferroce_packet_out(u32 dest_qpn, u8 opcode, u32 psn, u32 bytes);
+void rust_do_trace_ferroce_packet_drop(const char *reason);
+void rust_do_trace_ferroce_qp_state(u32 qpn, u32 from, u32 to);
+#endif
+
 #endif /* FERROCE_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

@@ -18,11 +18,6 @@ bool ferroce_helper_ib_device_try_get(struct ib_device *dev)
 	return ib_device_try_get(dev);
 }
 
-int ferroce_helper_ib_is_udata_in_empty(struct ib_udata *udata)
-{
-	return ib_is_udata_in_empty(udata);
-}
-
 void ferroce_helper_ib_mark_name_assigned_by_user(struct ib_device *dev)
 {
 	ib_mark_name_assigned_by_user(dev);
@@ -39,11 +34,6 @@ void ferroce_helper_ib_wait_for_unregistration(struct ib_device *dev)
 		return;
 	mutex_lock(&dev->unregistration_lock);
 	mutex_unlock(&dev->unregistration_lock);
-}
-
-int ferroce_helper_ib_no_udata_io(struct ib_udata *udata)
-{
-	return ib_no_udata_io(udata);
 }
 
 struct ib_ucontext *ferroce_helper_rdma_udata_to_ucontext(struct ib_udata *udata)

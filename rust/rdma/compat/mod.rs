@@ -7,13 +7,24 @@
 //! bindgen can even out is in `bindgen_parameters` instead: the constants of an enum, the width of a field. `readers`
 //! depends on PREEMPT_RT and `static_branch` on the headers package, not on the age of the kernel.
 
+pub(crate) mod alloc_device;
 pub(crate) mod attr;
 pub(crate) mod barrier;
+pub(crate) mod dma_buf;
 pub mod errno;
+pub(crate) mod flow;
 pub(crate) mod hmm;
+pub(crate) mod hrtimer;
 pub(crate) mod init;
+pub(crate) mod ops;
 pub mod param;
+pub(crate) mod port;
 pub(crate) mod readers;
 pub(crate) mod spinlock_irq;
 #[cfg(CONFIG_TRACEPOINTS)]
 pub(crate) mod static_branch;
+pub(crate) mod sysfs;
+pub(crate) mod udata;
+pub(crate) mod udp_tunnel;
+pub(crate) mod umem;
+pub(crate) mod workqueue;

@@ -9,6 +9,7 @@
 
 use crate::{
     bindings,
+    compat::port,
     ib_device::IbDevice,
     net::netdev::NetDevBorrow,
     sync::quiesce::synchronize_rcu_expedited, //
@@ -110,7 +111,7 @@ impl<T> Device<T> {
             return;
         };
         // SAFETY: `_registered` keeps the device registered, and `netdev` is valid while it is borrowed.
-        unsafe { bindings::ib_dispatch_port_state_event(self.as_raw(), netdev.as_raw()) };
+        unsafe { port::dispatch_state(self.as_raw(), netdev.as_raw()) };
     }
 
     /// Returns a pointer to the driver's data, which need not be in place: only an address is computed.

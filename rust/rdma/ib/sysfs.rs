@@ -6,7 +6,10 @@
 //!
 //! C header: [`include/linux/device.h`](srctree/include/linux/device.h)
 
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::sysfs, //
+};
 use core::ptr;
 use kernel::{
     container_of,
@@ -22,27 +25,19 @@ struct SyncStatic<T>(T);
 // statics or functions.
 unsafe impl<T> Sync for SyncStatic<T> {}
 
-static PARENT: SyncStatic<bindings::device_attribute> = SyncStatic(bindings::device_attribute {
-    attr: {
-        // Debug kernels have more fields, for lockdep, so the literal does not list all of them.
-        let mut attr: bindings::attribute = pin_init::zeroed();
-        attr.name = as_char_ptr_in_const_context(c"parent");
-        attr.mode = 0o444;
-        attr
-    },
-    __bindgen_anon_1: bindings::device_attribute__bindgen_ty_1 { show: Some(show) },
-    ..pin_init::zeroed()
+static PARENT: SyncStatic<bindings::device_attribute> = SyncStatic({
+    // Debug kernels have more fields, for lockdep, so a literal would not list all of them.
+    let mut attr: bindings::attribute = pin_init::zeroed();
+    attr.name = as_char_ptr_in_const_context(c"parent");
+    attr.mode = 0o444;
+    sysfs::read_only(attr, show)
 });
 
 static ATTRIBUTES: SyncStatic<[*const bindings::attribute; 2]> =
     SyncStatic([&raw const PARENT.0.attr, ptr::null()]);
 
-static GROUP: SyncStatic<bindings::attribute_group> = SyncStatic(bindings::attribute_group {
-    __bindgen_anon_2: bindings::attribute_group__bindgen_ty_2 {
-        attrs_const: (&raw const ATTRIBUTES.0).cast(),
-    },
-    ..pin_init::zeroed()
-});
+static GROUP: SyncStatic<bindings::attribute_group> =
+    SyncStatic(sysfs::group((&raw const ATTRIBUTES.0).cast()));
 
 /// Returns the attribute group for `ib_device_ops.device_group`.
 pub(crate) fn group() -> *const bindings::attribute_group {

@@ -10,6 +10,7 @@
 
 use crate::{
     bindings,
+    compat::udata,
     errno::EOPNOTSUPP,
     ib::{
         mmap::{
@@ -26,7 +27,6 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
-    error::to_result,
     prelude::*,
     sync::Arc,
     uaccess::{
@@ -38,6 +38,9 @@ use zerocopy::{
     Immutable,
     IntoBytes, //
 };
+
+/// Checks that a verb has no request, and zeroes its response.
+pub(crate) use crate::compat::udata::expect_none;
 
 /// A verb that user space called: its user context, and the destination of the response. Borrowed for the call.
 ///
@@ -64,7 +67,7 @@ impl<U> UserContext<U> {
         // SAFETY: The caller guarantees that `udata` is that of a call with a user context of a `U`, which is all
         // that the two functions need.
         unsafe {
-            expect_empty(udata.as_ptr())?;
+            udata::expect_empty(udata.as_ptr())?;
             Self::new(udata).map(Some)
         }
     }
@@ -110,15 +113,9 @@ impl<U> UserContext<U> {
             return Ok(None);
         };
         let mut request = [0u8; size_of::<u64>()];
-        // SAFETY: The caller guarantees that `udata` is that of a call with a user context of a `U`. The core
-        // writes `request.len()` bytes, to `request`.
+        // SAFETY: The caller guarantees that `udata` is that of a call with a user context of a `U`.
         let user = unsafe {
-            to_result(bindings::_ib_copy_validate_udata_in(
-                udata.as_ptr(),
-                request.as_mut_ptr().cast(),
-                request.len(),
-                request.len(),
-            ))?;
+            udata::read(udata.as_ptr(), &mut request)?;
             Self::new(udata)?
         };
         Ok(Some(Self {
@@ -176,34 +173,12 @@ impl<U> UserContext<U> {
         if unsafe { self.udata.as_ref() }.outlen < bytes.len() {
             return Err(EINVAL);
         }
-        // SAFETY: `udata` is valid for the call. The pointer and the length are those of a slice.
-        to_result(unsafe {
-            bindings::_ib_respond_udata(self.udata.as_ptr(), bytes.as_ptr().cast(), bytes.len())
-        })
+        // SAFETY: `udata` is that of a call, which has not ended.
+        unsafe { udata::respond(self.udata.as_ptr(), bytes) }
     }
 
     /// Takes the mappings made by this call. They exist for as long as the result.
     pub(crate) fn take_mappings(&mut self) -> Mappings {
         mem::take(&mut self.mappings)
     }
-}
-
-/// Returns an error if the request is not empty: it may need a feature of a newer ABI.
-///
-/// # Safety
-///
-/// `udata` is null or that of a call.
-unsafe fn expect_empty(udata: *mut bindings::ib_udata) -> Result {
-    // SAFETY: The caller guarantees that `udata` is null or that of a call, and the helper accepts both.
-    to_result(unsafe { bindings::ferroce_helper_ib_is_udata_in_empty(udata) })
-}
-
-/// As [`expect_empty`], and zeroes the response, for a verb without private data.
-///
-/// # Safety
-///
-/// `udata` is null or that of a call.
-pub(crate) unsafe fn expect_no_udata(udata: *mut bindings::ib_udata) -> Result {
-    // SAFETY: The caller guarantees that `udata` is null or that of a call, and the helper accepts both.
-    to_result(unsafe { bindings::ferroce_helper_ib_no_udata_io(udata) })
 }

@@ -9,7 +9,11 @@
 
 use crate::{
     bindings,
-    compat::init,
+    compat::{
+        alloc_device::alloc_device,
+        init,
+        ops::set_robust_udata, //
+    },
     ib::{
         device::{
             Device,
@@ -68,7 +72,7 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
         const { assert!(align_of::<Device<T>>() <= align_of::<u64>()) };
         // SAFETY: `net` is a valid namespace. The size is at least that of `ib_device`, which is the first field,
         // and the core's allocation is aligned for `u64`.
-        let raw = unsafe { bindings::_ib_alloc_device(size_of::<Device<T>>(), net.as_raw()) };
+        let raw = unsafe { alloc_device(size_of::<Device<T>>(), net.as_raw()) };
         let device = NonNull::new(raw.cast::<Device<T>>()).ok_or(ENOMEM)?;
 
         // SAFETY: `raw` is not null and was just allocated. It stays valid until `ib_dealloc_device`, and a
@@ -103,8 +107,7 @@ impl<'a, T: Driver> UnregisteredDevice<'a, T> {
         let mut ops = OpsVTable::<T>::OPS;
         ops.owner = registry.module();
         ops.device_group = sysfs::group();
-        // All operations check their udata, also destroys, and respond through the core's functions.
-        ops.set_uverbs_robust_udata(1);
+        set_robust_udata(&mut ops);
         // SAFETY: The caller guarantees that `raw` is valid and not shared, so its fields may be written.
         // `ib_set_device_ops` copies the operations.
         unsafe {

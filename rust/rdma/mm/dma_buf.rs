@@ -14,6 +14,7 @@
 
 use crate::{
     bindings,
+    compat::dma_buf::PINNED,
     ib_device::IbDevice, //
 };
 use crate::{
@@ -111,20 +112,14 @@ struct Attachment {
 }
 
 impl Attachment {
-    /// The buffer must not move, and must not be memory of another device.
-    const OPS: &'static bindings::dma_buf_attach_ops = &bindings::dma_buf_attach_ops {
-        allow_peer2peer: false,
-        invalidate_mappings: None,
-    };
-
     fn new(device: &IbDevice, buffer: Buffer) -> Result<Self> {
-        // SAFETY: Buffer and device are valid for the call, and `OPS` is static. C keeps the device pointer;
+        // SAFETY: Buffer and device are valid for the call, and `PINNED` is static. C keeps the device pointer;
         // the region's owner keeps the device.
         let raw = from_err_ptr(unsafe {
             bindings::dma_buf_dynamic_attach(
                 buffer.0.as_ptr(),
                 device.as_device(),
-                Self::OPS,
+                PINNED,
                 ptr::null_mut(),
             )
         })?;

@@ -16,6 +16,7 @@ use crate::mm::{
 };
 use crate::{
     bindings,
+    compat::umem,
     ib_device::IbDevice,
     util::alloc::gfp_user, //
 };
@@ -61,19 +62,8 @@ impl Umem {
     pub fn pin(device: &IbDevice, start: u64, len: u64, access: u32) -> Result<Self> {
         let size = usize::try_from(len)?;
         let start = usize::try_from(start)?;
-        // CAST: Flags, with the type that C uses.
-        // SAFETY: The device is valid. No attribute bundle is passed, for which C takes null and 0. Called in
-        // a process.
-        let raw = from_err_ptr(unsafe {
-            bindings::ib_umem_get_attr_or_va(
-                device.as_raw(),
-                ptr::null(),
-                0,
-                start as u64,
-                size,
-                access as c_int,
-            )
-        })?;
+        // SAFETY: The device is valid. Called in a process.
+        let raw = from_err_ptr(unsafe { umem::pin(device.as_raw(), start, size, access) })?;
         let raw = NonNull::new(raw).ok_or(EINVAL)?;
         // SAFETY: C just returned the structure, so it is valid.
         let writable = unsafe { raw.as_ref() }.writable() != 0;

@@ -10,6 +10,7 @@
 
 use crate::{
     bindings,
+    compat::flow::set_dscp,
     errno::ENETUNREACH,
     net::netdev::NetDevBorrow, //
 };
@@ -159,7 +160,7 @@ impl Route {
         let mut flow: bindings::flowi4 = pin_init::zeroed();
         flow.__fl_common.flowic_oif = ifindex;
         flow.__fl_common.flowic_proto = bindings::IPPROTO_UDP as u8;
-        flow.__fl_common.flowic_dscp = traffic_class & DSCP_MASK;
+        set_dscp(&mut flow.__fl_common, traffic_class & DSCP_MASK);
         flow.saddr = u32::from_ne_bytes(*src);
         flow.daddr = u32::from_ne_bytes(*dst);
         flow.uli = flow_of(ports);

@@ -9,6 +9,7 @@
 
 use crate::{
     bindings,
+    compat::hrtimer::is_queued,
     sync::{
         new_spinlock_irq,
         SpinLockIrq, //
@@ -171,8 +172,8 @@ impl<O: TimerOwner> Timer<O> {
     /// Takes the reference out of `owner`, unless the timer is queued.
     fn take_owner(&self, owner: &mut Option<Arc<O>>) -> Option<Arc<O>> {
         // SAFETY: `new` set the timer up. It is queued only under the lock that `owner` was borrowed from. C may
-        // clear the field meanwhile; it is one byte, so the volatile read does not tear.
-        if unsafe { (&raw const (*self.raw.get()).is_queued).read_volatile() } {
+        // take it out of the queue meanwhile.
+        if unsafe { is_queued(self.raw.get()) } {
             return None;
         }
         self.deadline_ns.store(NEVER, Relaxed);

@@ -7,6 +7,7 @@
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
+use crate::compat::workqueue::alloc_workqueue;
 use core::{
     ops::Deref,
     ptr::NonNull, //
@@ -66,14 +67,8 @@ impl Workqueue {
         // CAST: The constant is 2048.
         let max_active = bindings::wq_consts_WQ_MAX_ACTIVE as c_int;
         // SAFETY: The format string takes one string argument, which is passed and NUL-terminated.
-        let raw = unsafe {
-            bindings::alloc_workqueue_noprof(
-                c"%s".as_char_ptr(),
-                flags,
-                max_active,
-                name.as_char_ptr(),
-            )
-        };
+        let raw =
+            unsafe { alloc_workqueue(c"%s".as_char_ptr(), flags, max_active, name.as_char_ptr()) };
         NonNull::new(raw).map(Self).ok_or(ENOMEM)
     }
 }

@@ -33,7 +33,7 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: By the contract in `ops`, `udata` is of this call, `context.device` has its data, and
             // `context` has no Rust part and is not shared until this returns.
             unsafe {
-                udata::expect_no_udata(udata)?;
+                udata::expect_none(udata)?;
                 let dev = Device::<T>::from_raw((*context).device);
                 object::Ucontext::<T::Ucontext>::init(context, T::alloc_ucontext(dev)?);
             }
@@ -60,7 +60,7 @@ impl<T: Driver> OpsVTable<T> {
             // driver. `pd.device` has its data. `pd` has no Rust part and is not shared until this returns.
             unsafe {
                 let user = UserContext::<T::Ucontext>::from_raw(udata)?;
-                udata::expect_no_udata(udata)?;
+                udata::expect_none(udata)?;
                 let dev = Device::<T>::from_raw((*pd).device);
                 let data = T::alloc_pd(dev, user.as_ref().map(UserContext::ucontext))?;
                 object::Pd::<T::Pd>::init(pd, data);

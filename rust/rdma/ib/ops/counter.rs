@@ -8,6 +8,7 @@
 use super::OpsVTable;
 use crate::{
     bindings,
+    compat::ops::CounterOperations,
     ib::{
         device::Device,
         driver::Driver,
@@ -25,22 +26,10 @@ use kernel::{
     prelude::*, //
 };
 
-impl<T: Driver> OpsVTable<T> {
-    /// Does nothing: the core has zeroed the counter, and id 0 stands for none. The core may free it without
-    /// calling `counter_dealloc`.
-    pub(super) unsafe extern "C" fn counter_init(_counter: *mut bindings::rdma_counter) {}
-
-    pub(super) unsafe extern "C" fn counter_alloc_stats(
-        counter: *mut bindings::rdma_counter,
-    ) -> *mut bindings::rdma_hw_stats {
-        // SAFETY: By the contract in `ops`, `counter` is valid. `alloc` uses neither argument.
-        unsafe { HwCounters::<T>::alloc((*counter).device, (*counter).port) }
-    }
-
-    pub(super) unsafe extern "C" fn counter_bind_qp(
+impl<T: Driver> CounterOperations for OpsVTable<T> {
+    unsafe fn counter_bind_qp(
         counter: *mut bindings::rdma_counter,
         qp: *mut bindings::ib_qp,
-        _port: u32,
     ) -> c_int {
         from_result(|| {
             // SAFETY: By the contract in `ops`, `qp.device` has its data and `qp` its Rust part.
@@ -70,10 +59,7 @@ impl<T: Driver> OpsVTable<T> {
     }
 
     /// The core drops a reference of the counter if this succeeds; before a QP is destroyed, in any case.
-    pub(super) unsafe extern "C" fn counter_unbind_qp(
-        qp: *mut bindings::ib_qp,
-        _port: u32,
-    ) -> c_int {
+    unsafe fn counter_unbind_qp(qp: *mut bindings::ib_qp) -> c_int {
         from_result(|| {
             // SAFETY: By the contract in `ops`, `qp.device` has its data and `qp` its Rust part.
             let (dev, data) = unsafe {
@@ -94,6 +80,15 @@ impl<T: Driver> OpsVTable<T> {
             dev.qp_counters().unbind(&data.qp, now, add)?;
             Ok(0)
         })
+    }
+}
+
+impl<T: Driver> OpsVTable<T> {
+    pub(super) unsafe extern "C" fn counter_alloc_stats(
+        counter: *mut bindings::rdma_counter,
+    ) -> *mut bindings::rdma_hw_stats {
+        // SAFETY: By the contract in `ops`, `counter` is valid. `alloc` uses neither argument.
+        unsafe { HwCounters::<T>::alloc((*counter).device, (*counter).port) }
     }
 
     pub(super) unsafe extern "C" fn counter_update_stats(

@@ -5,6 +5,10 @@
 use super::OpsVTable;
 use crate::{
     bindings,
+    compat::{
+        attr::CQ_BUFFER,
+        ops::CqOperations, //
+    },
     errno::EOPNOTSUPP,
     ib::{
         device::Device,
@@ -32,14 +36,37 @@ use kernel::{
     sync::new_mutex, //
 };
 
-/// Attributes by which a process provides the memory of the CQ itself, which is not supported.
-const USER_BUFFER_ATTRS: &[u32] = &[
-    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_VA,
-    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH,
-    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_FD,
-    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET,
-    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUF_UMEM,
-];
+impl<T: Driver> CqOperations for OpsVTable<T> {
+    unsafe fn resize_user_cq(
+        cq: *mut bindings::ib_cq,
+        entries: c_uint,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        from_result(|| {
+            // SAFETY: By the contract in `ops`, `cq.device` has its data and `cq` its Rust part. `udata` is of this
+            // call, with a user context of this driver.
+            let (dev, data, user) = unsafe {
+                (
+                    Device::<T>::from_raw((*cq).device),
+                    object::Cq::<T::Cq>::data(cq),
+                    UserContext::<T::Ucontext>::from_raw(udata)?,
+                )
+            };
+            let mut user = user.ok_or(EINVAL)?;
+            let mut mappings = data.mappings.lock();
+            let entries = T::resize_cq(dev, &data.cq, entries, &mut user)?;
+            let new = user.take_mappings();
+            if !new.is_empty() {
+                *mappings = new;
+            }
+            // CAST: Queues have far fewer entries.
+            // SAFETY: By the contract in `ops`, `cq` is valid. Only this operation writes the field after create,
+            // and it holds the mutex.
+            unsafe { (*cq).cqe = entries as c_int };
+            Ok(0)
+        })
+    }
+}
 
 impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn create_cq(
@@ -56,7 +83,7 @@ impl<T: Driver> OpsVTable<T> {
                     true => core::ptr::null_mut(),
                     false => &raw mut (*attrs).__bindgen_anon_1.__bindgen_anon_1.driver_udata,
                 };
-                let user = UserContext::<T::Ucontext>::for_queue(udata, USER_BUFFER_ATTRS)?;
+                let user = UserContext::<T::Ucontext>::for_queue(udata, CQ_BUFFER)?;
                 (Device::<T>::from_raw((*cq).device), &*attr, user)
             };
             if attr.flags != 0 {
@@ -107,36 +134,6 @@ impl<T: Driver> OpsVTable<T> {
         let data = unsafe { object::Cq::<T::Cq>::data(cq) };
         T::moderate_cq(&data.cq, count, period);
         0
-    }
-
-    pub(super) unsafe extern "C" fn resize_user_cq(
-        cq: *mut bindings::ib_cq,
-        entries: c_uint,
-        udata: *mut bindings::ib_udata,
-    ) -> c_int {
-        from_result(|| {
-            // SAFETY: By the contract in `ops`, `cq.device` has its data and `cq` its Rust part. `udata` is of this
-            // call, with a user context of this driver.
-            let (dev, data, user) = unsafe {
-                (
-                    Device::<T>::from_raw((*cq).device),
-                    object::Cq::<T::Cq>::data(cq),
-                    UserContext::<T::Ucontext>::from_raw(udata)?,
-                )
-            };
-            let mut user = user.ok_or(EINVAL)?;
-            let mut mappings = data.mappings.lock();
-            let entries = T::resize_cq(dev, &data.cq, entries, &mut user)?;
-            let new = user.take_mappings();
-            if !new.is_empty() {
-                *mappings = new;
-            }
-            // CAST: Queues have far fewer entries.
-            // SAFETY: By the contract in `ops`, `cq` is valid. Only this operation writes the field after create,
-            // and it holds the mutex.
-            unsafe { (*cq).cqe = entries as c_int };
-            Ok(0)
-        })
     }
 
     /// Stops the notifications of a ULP before this returns: the core then waits for the last work item that the

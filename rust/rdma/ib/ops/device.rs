@@ -57,7 +57,7 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: By the contract in `ops`, `udata` is null or of this call, `dev` has its data, and `attr` is
             // valid and not shared.
             let (dev, attr) = unsafe {
-                udata::expect_no_udata(udata)?;
+                udata::expect_none(udata)?;
                 (Device::<T>::from_raw(dev), &mut *attr)
             };
             T::query_device(dev).write_to(attr);
@@ -116,26 +116,6 @@ impl<T: Driver> OpsVTable<T> {
             let device = unsafe { Device::<T>::try_from_raw_rcu(dev, &guard) }.ok_or(ENODEV)?;
             // SAFETY: By the contract in `ops`, `attr` is valid and not shared; the core has initialised it.
             T::query_port(device)?.write_to(unsafe { &mut *attr });
-            Ok(0)
-        })
-    }
-
-    /// In units of 100 Mb/s. What [`query_port`](Self::query_port) has reported is enough.
-    pub(super) unsafe extern "C" fn query_port_speed(
-        dev: *mut bindings::ib_device,
-        port: u32,
-        speed: *mut u64,
-    ) -> c_int {
-        from_result(|| {
-            let mut attr: bindings::ib_port_attr = pin_init::zeroed();
-            let mut info: bindings::ib_port_speed_info = pin_init::zeroed();
-            // SAFETY: By the contract in `ops`, `dev` is valid and `speed` is valid for writes. The functions of the
-            // core keep no pointer.
-            unsafe {
-                to_result(bindings::ib_query_port(dev, port, &mut attr))?;
-                to_result(bindings::ib_port_attr_to_speed_info(&mut attr, &mut info))?;
-                speed.write(info.rate.try_into()?);
-            }
             Ok(0)
         })
     }

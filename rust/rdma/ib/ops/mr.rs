@@ -9,6 +9,10 @@ use super::{
 };
 use crate::{
     bindings,
+    compat::ops::{
+        MrOperations,
+        UserRange, //
+    },
     errno::EOPNOTSUPP,
     ib::{
         attr::{
@@ -45,53 +49,51 @@ use kernel::{
     sync::Arc, //
 };
 
-impl<T: Driver> OpsVTable<T> {
-    pub(super) unsafe extern "C" fn reg_user_mr(
+impl<T: Driver> MrOperations for OpsVTable<T> {
+    unsafe fn reg_user_mr(
         pd: *mut bindings::ib_pd,
-        start: u64,
-        length: u64,
-        iova: u64,
-        access: c_int,
-        dmah: *mut bindings::ib_dmah,
+        range: UserRange,
+        has_dmah: bool,
         udata: *mut bindings::ib_udata,
     ) -> *mut bindings::ib_mr {
         let init = MrInit {
-            start,
-            length,
-            iova,
+            start: range.start,
+            length: range.length,
+            iova: range.iova,
             // CAST: A bit set that the kernel declares as `int`.
-            access: access as u32,
+            access: range.access as u32,
         };
         // SAFETY: By the contract in `ops`, `pd` and `udata` are those of a call of an operation.
-        unsafe { Self::register(pd, dmah, udata, |dev, pd| T::reg_user_mr(dev, pd, init)) }
+        unsafe { Self::register(pd, has_dmah, udata, |dev, pd| T::reg_user_mr(dev, pd, init)) }
     }
 
-    pub(super) unsafe extern "C" fn reg_user_mr_dmabuf(
+    unsafe fn reg_user_mr_dmabuf(
         pd: *mut bindings::ib_pd,
-        offset: u64,
-        length: u64,
-        iova: u64,
+        range: UserRange,
         fd: c_int,
-        access: c_int,
-        dmah: *mut bindings::ib_dmah,
+        has_dmah: bool,
         attrs: *mut bindings::uverbs_attr_bundle,
     ) -> *mut bindings::ib_mr {
         let init = DmaBufInit {
             fd,
-            offset,
-            length,
-            iova,
+            offset: range.start,
+            length: range.length,
+            iova: range.iova,
             // CAST: A bit set that the kernel declares as `int`.
-            access: access as u32,
+            access: range.access as u32,
         };
         // SAFETY: By the contract in `ops`, `attrs` is valid for the call, and so is the udata in it. `pd` is that
         // of a call of an operation.
         unsafe {
             let udata = &raw mut (*attrs).__bindgen_anon_1.hdr.driver_udata;
-            Self::register(pd, dmah, udata, |dev, pd| T::reg_dmabuf_mr(dev, pd, init))
+            Self::register(pd, has_dmah, udata, |dev, pd| {
+                T::reg_dmabuf_mr(dev, pd, init)
+            })
         }
     }
+}
 
+impl<T: Driver> OpsVTable<T> {
     /// Registers an MR that `make` creates, for a process. Rejects requests for features that are not supported.
     ///
     /// # Safety
@@ -99,18 +101,18 @@ impl<T: Driver> OpsVTable<T> {
     /// As for all operations, see `ops`; the arguments are those of a call of an operation.
     unsafe fn register(
         pd: *mut bindings::ib_pd,
-        dmah: *mut bindings::ib_dmah,
+        has_dmah: bool,
         udata: *mut bindings::ib_udata,
         make: impl FnOnce(&Device<T>, &Arc<T::Pd>) -> Result<(Arc<T::Mr>, MrKeys)>,
     ) -> *mut bindings::ib_mr {
         into_err_ptr((|| {
-            if !dmah.is_null() {
+            if has_dmah {
                 return Err(EOPNOTSUPP);
             }
             // SAFETY: The caller guarantees the contract of `ops`: `udata` is null or of this call, `pd.device` has
             // its data and `pd` its Rust part.
             unsafe {
-                udata::expect_no_udata(udata)?;
+                udata::expect_none(udata)?;
                 let dev = Device::<T>::from_raw((*pd).device);
                 let (mr, keys) = make(dev, object::Pd::<T::Pd>::data(pd))?;
                 Self::new_mr(dev, mr, keys)
@@ -249,7 +251,7 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: By the contract in `ops`, `udata` is null or of this call. `mr.device` has its data, `mr` is
             // an object of `new_mr` with its Rust part, and `pd` has its Rust part.
             let (dev, data, pd) = unsafe {
-                udata::expect_no_udata(udata)?;
+                udata::expect_none(udata)?;
                 (
                     Device::<T>::from_raw((*mr).device),
                     object::Mr::<T::Mr>::data(mr),

@@ -27,7 +27,7 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: By the contract in `ops`, `udata` is null or of this call. `mw.device` has its data and
             // `mw.pd` its Rust part. The core has set the type.
             let (dev, pd, mw_type) = unsafe {
-                udata::expect_no_udata(udata)?;
+                udata::expect_none(udata)?;
                 (
                     Device::<T>::from_raw((*mw).device),
                     object::Pd::<T::Pd>::data((*mw).pd),

@@ -5,6 +5,7 @@
 use super::OpsVTable;
 use crate::{
     bindings,
+    compat::attr::QP_BUFFER,
     errno::EOPNOTSUPP,
     ib::{
         device::Device,
@@ -40,13 +41,6 @@ use kernel::{
     sync::new_mutex, //
 };
 
-/// Attributes by which a process provides the memory of the queues itself, which is not supported.
-const USER_BUFFER_ATTRS: &[u32] = &[
-    bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_BUF_UMEM,
-    bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_RQ_BUF_UMEM,
-    bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_SQ_BUF_UMEM,
-];
-
 impl<T: Driver> OpsVTable<T> {
     pub(super) unsafe extern "C" fn create_qp(
         qp: *mut bindings::ib_qp,
@@ -57,7 +51,7 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: By the contract in `ops`, `udata` is null or of this call, with a user context of this
             // driver. `qp.device` has its data. `attr` is valid and not shared.
             let (dev, attr, mut user) = unsafe {
-                let user = UserContext::<T::Ucontext>::for_queue(udata, USER_BUFFER_ATTRS)?;
+                let user = UserContext::<T::Ucontext>::for_queue(udata, QP_BUFFER)?;
                 (Device::<T>::from_raw((*qp).device), &mut *attr, user)
             };
             if attr.create_flags != 0 || !attr.rwq_ind_tbl.is_null() {
@@ -120,7 +114,7 @@ impl<T: Driver> OpsVTable<T> {
             // SAFETY: By the contract in `ops`, `udata` is null or of this call. `qp.device` has its data and `qp`
             // its Rust part. `attr` is valid, and the core holds the GID entry of its address.
             let (dev, data, mut attr, qp_type) = unsafe {
-                udata::expect_no_udata(udata)?;
+                udata::expect_none(udata)?;
                 (
                     Device::<T>::from_raw((*qp).device),
                     object::Qp::<T::Qp>::data(qp),

@@ -10,6 +10,7 @@
 
 use crate::{
     bindings,
+    compat::udp_tunnel,
     errno::{
         EAFNOSUPPORT,
         EPFNOSUPPORT, //
@@ -163,7 +164,7 @@ impl Socket {
         // SAFETY: Socket and namespace are valid. `sk_user_data` is the pointer that `encap_rcv::<R>`
         // expects, valid as long as the socket exists by the function's contract.
         unsafe {
-            bindings::setup_udp_tunnel_sock(net.as_raw(), self.0.as_ptr(), &mut config);
+            udp_tunnel::set_up(net.as_raw(), self.0.as_ptr(), &mut config);
             // So that UDP does not split super-packets.
             bindings::ferroce_helper_udp_allow_gso(self.0.as_ptr());
             // `setup_udp_tunnel_sock` enables checksum conversion, which RoCE does not need: it has the ICRC.
@@ -177,7 +178,7 @@ impl Drop for Socket {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the socket is owned; it is released once. New packets no longer find
         // the receiver.
-        unsafe { bindings::udp_tunnel_sock_release(self.0.as_ptr()) };
+        unsafe { udp_tunnel::release(self.0.as_ptr()) };
         // Callbacks that have found it run under RCU.
         synchronize_rcu_expedited();
     }

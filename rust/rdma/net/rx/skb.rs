@@ -354,7 +354,7 @@ impl RxSkb {
     pub(super) fn drop_packet(self) {
         let reason = bindings::skb_drop_reason_SKB_DROP_REASON_NOT_SPECIFIED;
         // SAFETY: By the type invariant the skb is owned; it is freed once.
-        unsafe { bindings::sk_skb_reason_drop(ptr::null(), self.into_raw(), reason) };
+        unsafe { bindings::sk_skb_reason_drop(ptr::null_mut(), self.into_raw(), reason) };
     }
 }
 
