@@ -36,22 +36,31 @@ archive_lists() {
 	[ -n "$(find "$CACHE/apt-$ARCHIVE-$ARCH/updated" -mtime -1 2>/dev/null)" ] || archive_update
 }
 
-packages_of() { # KVER FLAVOUR
-	echo "linux-headers-$1-$2 linux-binary-unsigned-$1-$2 linux-modules-$1-$2"
+# packages_of KVER FLAVOUR: image, modules and headers. Before 7.0 the image package has the modules, too, and what
+# headers share is in packages of its own.
+packages_of() {
+	local common=common
+	case $1-$2 in
+	6.*-rt-*) common=common-rt ;;
+	esac
+	case $1 in
+	6.*) echo "linux-headers-$1-$2 linux-headers-$1-$common linux-image-$1-$2-unsigned" ;;
+	*) echo "linux-headers-$1-$2 linux-binary-unsigned-$1-$2 linux-modules-$1-$2 $(source_of "$1")" ;;
+	esac
 }
 
 # source_of KVER: 7.3.4+deb13 is of series 7.3, and so is experimental's 7.3.
 source_of() { sed -E 's/^([0-9]+\.[0-9]+).*/linux-source-\1/' <<<"$1"; }
 
-# package_version KVER FLAVOUR: the version of the packages, if image, modules, headers and the source of that same
-# version are all there; else nothing.
+# package_version KVER FLAVOUR: the version of the packages, if all are there in that same version; else nothing.
 package_version() {
-	local have version
-	have=$(archive_apt apt-cache madison "$(source_of "$1")" $(packages_of "$1" "$2") 2>/dev/null |
+	local have version packages
+	packages=$(packages_of "$1" "$2")
+	have=$(archive_apt apt-cache madison $packages 2>/dev/null |
 		awk -F' *[|] *' '{ gsub(/ /, "", $1); print $1, $2 }')
 	version=$(awk -v p="linux-headers-$1-$2" '$1 == p { print $2; exit }' <<<"$have")
 	[ -n "$version" ] || return 0
-	[ "$(sort -u <<<"$have" | grep -Fc " $version")" -ge 4 ] && echo "$version"
+	[ "$(sort -u <<<"$have" | grep -Fc " $version")" -ge "$(wc -w <<<"$packages")" ] && echo "$version"
 	return 0
 }
 
@@ -73,15 +82,36 @@ newest() {
 
 # fetch KVER FLAVOUR DIRECTORY: the packages. The source stays in the cache, for the other flavours of the version.
 fetch() {
-	local version source kept
+	local version package kept
 	version=$(package_version "$1" "$2")
-	source=$(source_of "$1")
-	kept=$CACHE/apt-$ARCHIVE-$ARCH/source-$version
-	say FETCH "kernel $1-$2: source, headers, image, modules (about 300 MB)"
-	mkdir -p "$3" "$kept"
-	[ -n "$(ls "$kept")" ] || download "$kept" "$source=$version"
-	cp -l "$kept"/*.deb "$3/" 2>/dev/null || cp "$kept"/*.deb "$3/"
-	download "$3" $(for p in $(packages_of "$1" "$2"); do echo "$p=$version"; done)
+	say FETCH "kernel $1-$2: $(packages_of "$1" "$2")"
+	mkdir -p "$3"
+	for package in $(packages_of "$1" "$2"); do
+		case $package in
+		linux-source-*)
+			kept=$(source_package "$package" "$version")
+			cp -l "$kept"/*.deb "$3/" 2>/dev/null || cp "$kept"/*.deb "$3/"
+			;;
+		*) download "$3" "$package=$version" ;;
+		esac
+	done
+	case $1 in
+	# The programs that a build calls are those of this machine.
+	6.*) ARCH=amd64 fetch_programs "linux-kbuild-$1" "$3" ;;
+	esac
+}
+
+fetch_programs() { # PACKAGE DIRECTORY
+	archive_lists
+	download "$2" "$1"
+}
+
+# source_package PACKAGE VERSION: prints the directory of the cache that holds it.
+source_package() {
+	local kept=$CACHE/apt-$ARCHIVE-$ARCH/source-$2
+	mkdir -p "$kept"
+	[ -n "$(ls "$kept")" ] || download "$kept" "$1=$2"
+	echo "$kept"
 }
 
 download() { # DIRECTORY PACKAGE=VERSION...

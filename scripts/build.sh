@@ -37,9 +37,14 @@ remap="--remap-path-prefix=$SRC/= --remap-path-prefix=$dir/build/="
 ! is_user_mode "$kernel" || args+=("KCFLAGS=-fmacro-prefix-map=$dir/build/="
 	"KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large $remap")
 
+mode=$("$SRC/scripts/in-root.sh" "$SRC/scripts/rust-mode.sh" "$dir/build" </dev/null)
+args+=($mode)
+[ -z "$mode" ] || "$SRC/scripts/rust-tree.sh" "$("$SRC/scripts/rust-source.sh")" "$SRC/rust/linux"
+
 # Clippy takes rustc's place, so it needs objects of its own.
 name=$kernel
 [ -z "${KVER-}${FLAVOUR-}" ] || [ "$kernel" != stock ] || name=$(<"$dir/release")
+[ -z "${FERROCE_BUNDLED-}" ] || name=bundled-$name
 case " $* " in *" CLIPPY=1 "*) name=clippy-$name ;; esac
 objects=$SRC/build/$name
 if [ -n "$only_objects" ]; then
@@ -54,12 +59,26 @@ mkdir -p "$objects"
 lock "build-$(key "$objects")"
 echo "$dir" >"$objects/.kernel"
 
+# place_sources: before 6.13, Kbuild puts objects beside the sources, so they are copied to where these belong.
+place_sources() {
+	(cd "$SRC" && find Kbuild include scripts/versions rust tests/module -type f ! -path 'rust/sandbox/*' \
+		! -name '*.o' ! -name '.*' -exec cp -u --parents {} "$objects/" \;)
+}
+M=$SRC
+place=("MO=$objects")
+# The Makefile of a headers package only includes the one that its flavours share.
+if ! grep -qw MO "$dir/build/Makefile" $(sed -n 's|^include \(/.*\)|\1|p' "$dir/build/Makefile"); then
+	place_sources
+	M=$objects
+	place=("KRUSTFLAGS=--remap-path-prefix=$objects/=")
+fi
+
 # BTF needs the kernel's vmlinux, which Debian does not ship unpacked; its absence is no news.
 "$SRC/scripts/in-root.sh" make --no-print-directory -C "$dir/build" "${args[@]}" \
-	M="$SRC" MO="$objects" FERROCE_TESTS=m -j"$(nproc)" "$@" modules </dev/null 2>&1 |
+	M="$M" "${place[@]}" FERROCE_TESTS=m -j"$(nproc)" "$@" modules </dev/null 2>&1 |
 	sed -u -e '/Skipping BTF generation/d' -e '/make\[[0-9]*\]: .*ing directory/d' >&2
 module=$objects/rust/ferroce.ko
-if [ "$kernel" = stock ] && [[ $name != clippy-* ]]; then
+if [ "$kernel" = stock ] && [[ $name != clippy-* && $name != bundled-* ]]; then
 	cmp -s "$module" "$SRC/ferroce.ko" || cp "$module" "$SRC/ferroce.ko"
 	module=$SRC/ferroce.ko
 fi

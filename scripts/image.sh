@@ -140,8 +140,10 @@ made() {
 }
 
 kernel=$("$SRC/scripts/kernel.sh" -k "${1:-stock}")
-# Our own kernels take the tests of the stock kernel that they were made from.
+# Our own kernels take the tests of the stock kernel that they were made from, and those of which there are only headers
+# take those of the default.
 tree=$kernel/build
+[ ! -e "$kernel/headers" ] || tree=$(unset KVER && base_kernel)/build
 [ -d "$tree/tools/testing/selftests/net/rds" ] || tree=$(base_kernel)/build
 ARCH=$(architecture_of "$(<"$kernel/release")")
 export ARCH VM_IMAGE=${VM_IMAGE-}

@@ -33,13 +33,13 @@ find_archive() {
 		[ -z "$(package_version "$1" "$2")" ] || return 0
 		archive_update
 		[ -z "$(package_version "$1" "$2")" ] || return 0
-		held+=" $ARCHIVE: $(candidates 7. "$2" | tr '\n' ' ')"
+		held+=" $ARCHIVE: $(candidates '' "$2" | tr '\n' ' ')"
 	done
 	die "no archive holds kernel $1-$2 completely (source, headers, image, modules)." \
 		"Set KVER to one that is there;$held"
 }
 
-archives() { cut -d ' ' -f 3- <<<"$KERNEL_MARKS" | tr ' ' '\n'; }
+archives() { cut -d ' ' -f 3- <<<"$KERNEL_MARKS" | tr ' ' '\n' | sort -u; }
 
 # running: prints "KVER FLAVOUR" of the kernel that runs here, if that is one of Debian's and new enough.
 running() {
@@ -81,7 +81,7 @@ wanted() {
 		[ "$VERSION" = "$name" ] || continue
 		ARCHIVE=$name
 		archive_lists
-		VERSION=$(newest 7. "$FLAVOUR")
+		VERSION=$(newest '' "$FLAVOUR")
 		[ -n "$VERSION" ] || die "$name holds no kernel of flavour $FLAVOUR completely"
 		return
 	done
@@ -99,8 +99,7 @@ default() {
 		VERSION=$(<"$kept")
 		[ ! -e "$(directory)/release" ] || return 0
 	fi
-	ARCHIVE=$(origin_of "$KVER_DEFAULT")
-	ARCHIVE=${ARCHIVE#* }
+	read -r _ ARCHIVE _ <<<"$(origin_of "$KVER_DEFAULT")"
 	archive_update
 	VERSION=$KVER_DEFAULT
 	[ -z "$(package_version "$VERSION" "$FLAVOUR")" ] || return 0
@@ -125,6 +124,22 @@ NOT_TESTS=(--exclude='*/tools/testing/[!s]*' --exclude='*/selftests/[!knr]*' --e
 	--exclude='*/selftests/r[!d]*' --exclude='*/selftests/rds' --exclude='*/selftests/n[!e]*'
 	--exclude='*/selftests/net[!/]*' --exclude='*/selftests/net/[!lr]*' --exclude='*/selftests/net/l[!i]*'
 	--exclude='*/selftests/net/lib[!/]*' --exclude='*/selftests/net/lib/[!p]*' --exclude='*/selftests/net/r[!d]*')
+
+# unpack_headers RELEASE DIRECTORY: of a kernel that was built without Rust: what the module is built against is the
+# headers package itself. It names its other half by the place where Debian would install it.
+unpack_headers() {
+	local deb
+	say UNPACK "kernel $1"
+	for deb in "$2"/debs/*.deb; do "$IN" dpkg -x "$deb" "$2/x"; done
+	mv "$2"/x/boot/vmlinuz* "$2/vmlinuz"
+	mkdir -p "$2/modules" "$2/headers"
+	mv "$(find "$2/x" -path "*lib/modules/$1" -type d ! -path '*/usr/src/*' | head -n 1)" "$2/modules/$1"
+	rm -rf "$2/modules/$1"/{build,source,vmlinuz*}
+	mv "$2/x/usr" "$2/headers/"
+	sed -i "s|/usr/src/|$2/headers&|" "$2/headers/usr/src/linux-headers-$1/Makefile"
+	ln -s "headers/usr/src/linux-headers-$1" "$2/build"
+	rm -rf "$2/x" "$2/debs"
+}
 
 # add_tests DIRECTORY: for trees unpacked by a version of this script that left them out.
 add_tests() {
@@ -186,18 +201,24 @@ release=$VERSION-$FLAVOUR
 dir=$(directory)
 TOOLCHAIN=$(toolchain_of "$release")
 export TOOLCHAIN
-tests=$dir/build/tools/testing/selftests/net/rds
-if [ ! -e "$dir/release" ] || [ ! -d "$tests" ]; then
+# needs_tests: a tree of the source, without tests.
+needs_tests() { [ ! -e "$dir/headers" ] && [ ! -d "$dir/build/tools/testing/selftests/net/rds" ]; }
+if [ ! -e "$dir/release" ] || needs_tests; then
 	lock "kernel-$release"
 	if [ ! -e "$dir/release" ]; then
 		find_archive "$VERSION" "$FLAVOUR"
 		rm -rf "$dir"
 		fetch "$VERSION" "$FLAVOUR" "$dir/debs"
-		unpack "$release" "$dir"
-		prepare "$release" "$dir"
+		case $release in
+		6.*) unpack_headers "$release" "$dir" ;;
+		*)
+			unpack "$release" "$dir"
+			prepare "$release" "$dir"
+			;;
+		esac
 		echo "$release" >"$dir/release"
 		say KERNEL "$release ready in $dir"
 	fi
-	[ -d "$tests" ] || add_tests "$dir"
+	! needs_tests || add_tests "$dir"
 fi
 echo "$dir"

@@ -12,6 +12,8 @@ TREE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # What builds and version control leave in the tree.
 NOT_SOURCE = {".git", "build", "target", "__pycache__"}
+# What scripts/rust-tree.sh takes from the kernel.
+OF_KERNEL = os.path.join(TREE, "rust", "linux")
 
 _TEST_MODULE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\(\w+\))?\s+)?mod\s+(\w+)\s*;")
 _FOLDER_ROOTS = ("/mod.rs", "/lib.rs", "/main.rs")
@@ -32,7 +34,7 @@ def files(*suffixes, under=""):
     """Paths of all source files with one of the suffixes, relative to the tree, sorted."""
     found = []
     for directory, names, leaves in os.walk(os.path.join(TREE, under)):
-        names[:] = [name for name in names if name not in NOT_SOURCE]
+        names[:] = [name for name in names if name not in NOT_SOURCE and os.path.join(directory, name) != OF_KERNEL]
         for leaf in leaves:
             # In a second work tree, `.git` is a file.
             if leaf not in NOT_SOURCE and (not suffixes or leaf.endswith(suffixes)):
