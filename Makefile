@@ -3,19 +3,24 @@
 # Each target runs a script; `make help` lists them.
 #
 # With KDIR=, make builds the module against that kernel tree with the installed toolchain. Without it, make builds for
-# Debian's stock kernel, and fetches or builds in FERROCE_CACHE what that takes.
+# Debian's stock kernel, and fetches or builds in FERROCE_CACHE what that takes. RUST_TREE=FILE is the source of Linux
+# whose Rust support is built into the module, where the kernel's own is not there.
 
-export KVER FLAVOUR GUEST FERROCE_CACHE VM_TIMEOUT
+export KVER FLAVOUR GUEST FERROCE_CACHE FERROCE_BUNDLED RUST_TREE VM_TIMEOUT
 export DRIVER PEER_DRIVER TOPOLOGY QUICK WHAT RESUME
 
 KERNEL ?= stock
 # A kernel's modules are built by the compiler that built the kernel.
 CLANG = $(if $(shell grep -sx CONFIG_CC_IS_CLANG=y $(KDIR)/include/config/auto.conf),LLVM=1)
 
+# Whether the kernel's Rust support is built into the module.
+RUST_MODE = $(shell scripts/rust-mode.sh $(KDIR))
+
 all: ## build ferroce.ko
 ifdef KDIR
 	@scripts/kernel-needs.sh $(KDIR)
-	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) modules
+	@$(if $(RUST_MODE),scripts/rust-tree.sh)
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $(RUST_MODE) modules
 	cp rust/ferroce.ko .
 else
 	@[ $(KERNEL)$(KVER)$(FLAVOUR) != stock ] || scripts/kernel.sh --running
@@ -24,7 +29,7 @@ endif
 
 install: ## put module, service and manual where they are looked for
 ifdef KDIR
-	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) modules_install
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $(RUST_MODE) modules_install
 else
 	@scripts/package.sh --install
 endif

@@ -39,7 +39,7 @@ remap="--remap-path-prefix=$SRC/= --remap-path-prefix=$dir/build/="
 
 mode=$("$SRC/scripts/in-root.sh" "$SRC/scripts/rust-mode.sh" "$dir/build" </dev/null)
 args+=($mode)
-[ -z "$mode" ] || "$SRC/scripts/rust-tree.sh" "$("$SRC/scripts/rust-source.sh")" "$SRC/rust/linux"
+[ -z "$mode" ] || "$SRC/scripts/rust-tree.sh"
 
 # Clippy takes rustc's place, so it needs objects of its own.
 name=$kernel

@@ -4,7 +4,7 @@
 # kernel-needs.sh KDIR: whether ferroce can be built against this build tree or headers package of a kernel, with the
 # tools of this machine. If not, one line says what is missing and what to do, and the exit code is 1.
 #
-# Needs nothing but scripts/versions: it is part of the package of sources, too.
+# Needs only scripts/versions and scripts/rust-mode.sh: all are part of the package of sources, too.
 
 set -euo pipefail
 # shellcheck source=scripts/versions
@@ -22,6 +22,8 @@ release=$(sed -n 's/^#define UTS_RELEASE "\(.*\)"/\1/p' "$kdir/include/generated
 [ -e "$config" ] && [ -n "$release" ] ||
 	die "$kdir is no prepared build tree of a kernel; for the running one: apt install linux-headers-$(uname -r)"
 
+[ -s "$kdir/Module.symvers" ] ||
+	die "$kdir has no Module.symvers, without which no module for kernel $release loads; install its headers package again"
 lowest=$(printf '%s\n' "$KVER_MIN" "${release%%[-+]*}" | sort -V | head -n 1)
 [ "$lowest" = "$KVER_MIN" ] || die "kernel $release is older than $KVER_MIN, the oldest that ferroce is built for"
 for option in $KERNEL_OPTIONS; do
@@ -37,24 +39,27 @@ for option in $KERNEL_OPTIONS; do
 	esac
 done
 
-# Metadata of one compiler is worthless to another.
-number=$(sed -n 's/^CONFIG_RUSTC_VERSION=//p' "$config")
-wanted=$((number / 100000)).$((number / 100 % 1000)).$((number % 100))
-found=$(rustc --version 2>/dev/null | awk '{ print $2 }') || true
-if [ "$found" != "$wanted" ]; then
-	package=$(apt-cache madison rustc 2>/dev/null |
-		awk -v v="$wanted" 'index($3, v) == 1 { print $3; exit }') || true
-	die "kernel $release was built with rustc $wanted, and this machine has ${found:-none};" \
-		"$(if [ -n "$package" ]; then
-			echo "apt install rustc=$package rust-src=$package libstd-rust-dev=$package"
-		else
-			echo "install that version, or the package ferroce-modules-$release"
-		fi)"
-fi
 missing=
 compilers=gcc:gcc
 ! grep -qx CONFIG_CC_IS_CLANG=y "$config" || compilers="clang:clang ld.lld:lld llvm-objcopy:llvm"
-for pair in bindgen:bindgen make:make $compilers; do
+for pair in rustc:rustc bindgen:bindgen make:make $compilers; do
 	command -v "${pair%:*}" >/dev/null || missing+=" ${pair#*:}"
 done
 [ -z "$missing" ] || die "tools are missing; apt install$missing"
+[ -n "$("$(dirname "$0")/rust-mode.sh" "$kdir")" ] || exit 0
+
+# The kernel's Rust support is built into the module.
+for option in $BUNDLED_REFUSED; do
+	! grep -q "^$option=[ym]" "$config" || die "kernel $release has $option, for which Rust code must be built by the" \
+		"rustc and with the metadata of the kernel itself; use a kernel without it"
+done
+! grep -qx CONFIG_KASAN=y "$config" || grep -qx CONFIG_CC_IS_CLANG=y "$config" ||
+	die "kernel $release has CONFIG_KASAN and was built by gcc, whose checks Rust code does not have; use a kernel without"
+found=$(rustc --version | awk '{ print $2 }')
+[ "$(printf '%s\n' "$RUSTC_MIN" "${found%%-*}" | sort -V | head -n 1)" = "$RUSTC_MIN" ] ||
+	die "rustc $found is older than $RUSTC_MIN; install a newer one, or the package ferroce-modules-$release"
+[ -e "$(rustc --print sysroot)/lib/rustlib/src/rust/library/core/src/lib.rs" ] ||
+	die "the source of Rust's library is missing; apt install rust-src, or: rustup component add rust-src"
+header=$(mktemp --suffix .h)
+trap 'rm -f "$header"' EXIT
+bindgen "$header" >/dev/null 2>&1 || die "bindgen does not work, probably for lack of libclang; apt install libclang-dev"

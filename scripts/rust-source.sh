@@ -2,17 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # rust-source.sh: prints an archive of the Rust support of the newest kernel (KERNEL_SERIES in scripts/versions), out of
-# Debian's package of its source: what rust-tree.sh needs, 5 MB of 1.6 GB. RUST_TREE=FILE-OR-DIRECTORY is printed if it
-# is set.
+# Debian's package of its source: what rust-tree.sh needs, 5 MB of 1.6 GB.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$SRC/scripts/archive.sh"
 
-if [ -n "${RUST_TREE-}" ]; then
-	realpath "$RUST_TREE"
-	exit
-fi
 out=$CACHE/rust-$KERNEL_SERIES.tar
 if [ ! -e "$out" ]; then
 	lock "rust-$KERNEL_SERIES"

@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# rust-tree.sh SOURCE DIRECTORY: makes DIRECTORY the kernel's Rust support that is built into the module (see
-# rust/bundled.mk), unless it was made from just this. SOURCE is the source of Linux: its tree, or an archive of it as
-# distributions and kernel.org have it. rust-tree.sh --parts prints the parts of an archive that are needed, as
-# patterns.
+# rust-tree.sh: makes rust/linux, the kernel's Rust support that is built into the module (see rust/bundled.mk), unless it
+# is up to date. RUST_TREE=SOURCE says what of: a tree of Linux, or an archive of it as distributions and kernel.org have
+# it; without it, scripts/rust-source.sh does. The packages of sources have rust/linux, and not that script.
 #
-# Needs nothing but rust/bundled of this tree.
+# rust-tree.sh --parts prints the parts of an archive that are needed, as patterns of tar.
 
 set -euo pipefail
+
+# shellcheck source=scripts/versions
+. "$(dirname "$0")/versions"
 
 die() {
 	echo "ferroce: $*" >&2
@@ -58,16 +60,27 @@ if [ "${1-}" = --parts ]; then
 	parts
 	exit
 fi
-[ $# -eq 2 ] || die "usage: rust-tree.sh SOURCE DIRECTORY"
-bundled=$(cd "$(dirname "$0")/../rust/bundled" && pwd -P)
-source=$(realpath "$1") out=$2
-made_from=$({
-	echo "$source" && stat -c '%s %Y' "$source"
-	cat "$bundled/modules" "$bundled/kernel.patch" "$0"
-} | sha256sum)
-[ "$(cat "$out/made-from" 2>/dev/null)" != "$made_from" ] || exit 0
-new=$out.new.$$
+[ $# -eq 0 ] || die "usage: rust-tree.sh [--parts]"
+here=$(cd "$(dirname "$0")" && pwd -P)
+bundled=$here/../rust/bundled
+out=$here/../rust/linux
+recipe=$(cat "$bundled/modules" "$bundled/kernel.patch" "$0" | sha256sum | cut -c1-16)
+# Without RUST_TREE any source will do.
+wanted="$recipe ${RUST_TREE:+$(realpath "$RUST_TREE") $(stat -c '%s-%Y' "$RUST_TREE" 2>/dev/null || true)}"
+[[ "$(cat "$out/made-from" 2>/dev/null)" != "$wanted"* ]] || exit 0
+exec {lock}<"$bundled/modules"
+flock "$lock"
+[[ "$(cat "$out/made-from" 2>/dev/null)" != "$wanted"* ]] || exit 0
+source=${RUST_TREE-}
+if [ -z "$source" ]; then
+	[ -x "$here/rust-source.sh" ] ||
+		die "rust/linux is missing or not whole; install the package again, or set RUST_TREE= to the source of Linux"
+	source=$("$here/rust-source.sh")
+fi
+source=$(realpath "$source")
+new=$out.new
 trap 'rm -rf "$new"' EXIT
+rm -rf "$new"
 mkdir -p "$new"
 unpack "$source" "$new"
 mv "$new/scripts/generate_rust_target.rs" "$new/"
@@ -78,8 +91,7 @@ find "$new/rust" -name '*generated*.rs' -delete
 find "$new/rust" -type d -empty -delete
 keep_modules "$new/rust/kernel"
 patch -s -d "$new" -p1 <"$bundled/kernel.patch" >&2 ||
-	die "rust/bundled/kernel.patch does not apply to $source: take the source of a kernel of the series that" \
-		"scripts/versions names"
-echo "$made_from" >"$new/made-from"
+	die "rust/bundled/kernel.patch is not for $source; set RUST_TREE= to the source of Linux $KERNEL_SERIES"
+echo "$recipe $source $(stat -c '%s-%Y' "$source")" >"$new/made-from"
 rm -rf "$out"
 mv "$new" "$out"
