@@ -61,7 +61,7 @@ $(eval $(call kernel_crate,kernel,$(linux)/kernel/lib.rs,build_error.o bindings.
 # Macros are programs of the compiler's own machine.
 quiet_cmd_macros = HOSTRUSTC $@
       cmd_macros = $(RUSTC) --edition=2021 -O --cap-lints=allow $(macro_options) -L $(built)/host \
-	--crate-name $(patsubst lib%,%,$(crate)) --emit=dep-info=$(depfile) --emit=link=$@ $<
+	--crate-name $(patsubst lib%,%,$(crate)) --out-dir $(dir $@) --emit=dep-info=$(depfile) --emit=link=$@ $<
 
 # $(call macro_crate,FILE,SOURCE,NEEDS,OPTIONS)
 define macro_crate
@@ -98,14 +98,14 @@ quiet_cmd_kernel_bindgen = BINDGEN $@
 
 kernel_bindgen_parameters = $(shell grep -Ev '^\#|^$$' $(linux)/bindgen_parameters)
 $(built)/bindings/bindings_generated.rs: private kernel_bindgen = $(kernel_bindgen_parameters)
-$(built)/bindings/bindings_generated.rs: private kernel_bindgen_sed = 's/pub const RUST_CONST_HELPER_/pub const /'
+$(built)/bindings/bindings_generated.rs: private kernel_bindgen_sed = 's/pub const RUST_CONST_HELPER_/pub const /g'
 $(built)/bindings/bindings_generated.rs: $(src)/bundled/bindings_helper.h $(linux)/bindgen_parameters FORCE
 	$(call if_changed_dep,kernel_bindgen)
 
 $(built)/bindings/bindings_helpers_generated.rs: private kernel_bindgen = --blocklist-type '.*' --allowlist-var '' \
 	--allowlist-function 'rust_helper_.*'
 $(built)/bindings/bindings_helpers_generated.rs: private kernel_bindgen_sed = \
-	's/pub fn rust_helper_([a-zA-Z0-9_]*)/\#[link_name="rust_helper_\1"] pub fn \1/'
+	's/pub fn rust_helper_([a-zA-Z0-9_]*)/\#[link_name="rust_helper_\1"] pub fn \1/g'
 $(built)/bindings/bindings_helpers_generated.rs: $(src)/bundled/helpers.c FORCE
 	$(call if_changed_dep,kernel_bindgen)
 targets += linux/rust/bindings/bindings_generated.rs linux/rust/bindings/bindings_helpers_generated.rs

@@ -7,8 +7,8 @@
 # tests/package/guest.sh, which reboots once. The first installation is done before it boots, since a build takes half
 # an hour under emulation, and the upgrade after. BUILD_ALL=1 lets the guest do all of it.
 #
-# What is written goes to an overlay or a temporary image. The metadata of the kernel's crates is built by the package
-# once, and kept in the cache for the next time. PACKAGE_OUT=DIRECTORY keeps what the guest said and its kernel's log.
+# What is written goes to an overlay or a temporary image. PACKAGE_OUT=DIRECTORY keeps what the guest said and its
+# kernel's log.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -101,11 +101,8 @@ cp "$kernel/release" "$SRC"/tests/package/* "$work/srv/"
 echo "$VERSION" >"$work/srv/version"
 "$SRC/scripts/package.sh" "$work/srv/debs" >/dev/null
 PACKAGE_VERSION=0.0.9 "$SRC/scripts/package.sh" --sources "$work/srv/debs" >/dev/null
-tree=$CACHE/metadata-$(key "$root" "$(cat "$SRC/scripts/rust-metadata.sh" "$SRC/scripts/package/dkms-build.sh")")
-if [ -e "$tree" ] && [ -z "${BUILD_ALL-}" ]; then cp "$tree" "$work/srv/tree.tar"; fi
 export BUILD_ALL=${BUILD_ALL-}
 as_root env FERROCE_CACHE="$CACHE" "$SRC/scripts/check-package.sh" --inside "$how" "$work" "$root" </dev/null
-if [ -e "$work/srv/tree.new" ]; then mv "$work/srv/tree.new" "$tree"; fi
 [ "$how" = boot ] || exit 0
 
 need qemu-system-x86_64 qemu-system-x86

@@ -42,7 +42,8 @@ done
 missing=
 compilers=gcc:gcc
 ! grep -qx CONFIG_CC_IS_CLANG=y "$config" || compilers="clang:clang ld.lld:lld llvm-objcopy:llvm"
-for pair in rustc:rustc bindgen:bindgen make:make $compilers; do
+# Bindings are edited by lines, which they have after rustfmt.
+for pair in rustc:rustc bindgen:bindgen rustfmt:rustfmt make:make $compilers; do
 	command -v "${pair%:*}" >/dev/null || missing+=" ${pair#*:}"
 done
 [ -z "$missing" ] || die "tools are missing; apt install$missing"

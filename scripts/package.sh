@@ -29,8 +29,8 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$SRC" log -1 --format=%ct 2>/de
 export SOURCE_DATE_EPOCH
 
 # What Kbuild and DKMS need.
-SOURCES=(Kbuild Makefile COPYING include rust scripts/versions scripts/kernel-needs.sh scripts/rust-metadata.sh
-	scripts/package/dkms-build.sh)
+SOURCES=(Kbuild Makefile COPYING include rust scripts/versions scripts/kernel-needs.sh scripts/rust-mode.sh
+	scripts/rust-tree.sh scripts/package/dkms-build.sh)
 
 # fill_in FILE: control files have no comments.
 fill_in() {
@@ -49,10 +49,13 @@ common() {
 
 # sources DIRECTORY: copies them, and nothing that Kbuild has left.
 sources() {
+	"$SRC/scripts/rust-tree.sh"
 	mkdir -p "$1"
 	(cd "$SRC" && find "${SOURCES[@]}" -type f ! -name '.*' ! -name '*.o' ! -name '*.ko' ! -name '*.mod*' \
 		! -name '*.rmeta' ! -name '*_generated.rs' ! -path 'rust/sandbox/*' -exec cp --parents {} "$1/" \;)
 	sed -i "s/^VERSION=.*/VERSION=$VERSION/" "$1/scripts/versions"
+	# Where it was made from is of this machine.
+	sed -i 's/ .*/ linux-source/' "$1/rust/linux/made-from"
 }
 
 # clean_module FILE: builds the module from a copy of the sources, in places of a fixed name, without debug
@@ -61,17 +64,28 @@ clean_module() {
 	local args
 	read -ra args <<<"$(make_arguments stock "$kernel/build")"
 	sources "$work/build"
+	args+=($(TOOLCHAIN=$(toolchain_of "$release") "$SRC/scripts/in-root.sh" "$SRC/scripts/rust-mode.sh" \
+		"$kernel/build" </dev/null))
 	TOOLCHAIN=$(toolchain_of "$release") "$SRC/scripts/in-root.sh" bash -c '
 		set -e
 		mount -t tmpfs ferroce /mnt
 		mkdir /mnt/ferroce /mnt/kernel
 		mount --bind "$1" /mnt/ferroce
-		mount --bind "$2" /mnt/kernel
+		tree=/mnt/kernel
+		if [ -d "$2/headers" ]; then
+			# Headers alone: they name their other half by its place.
+			mount --bind "$2/headers" /mnt/kernel
+			tree=/mnt/kernel/usr/src/$(basename "$(readlink "$2/build")")
+			sed "s|$2/headers|/mnt/kernel|" "$tree/Makefile" >/mnt/Makefile
+			mount --bind /mnt/Makefile "$tree/Makefile"
+		else
+			mount --bind "$2/build" /mnt/kernel
+		fi
 		shift 2
 		cd /mnt/ferroce
 		strip=$(printf "%s\n" "$@" | sed -n s/^CROSS_COMPILE=//p)
-		make -C /mnt/kernel M=/mnt/ferroce -j"$(nproc)" "$@" modules
-		"${strip}strip" -g rust/ferroce.ko' clean "$work/build" "$kernel/build" "${args[@]}" \
+		make -C "$tree" M=/mnt/ferroce KRUSTFLAGS=--remap-path-prefix=/mnt/ferroce/= -j"$(nproc)" "$@" modules
+		"${strip}strip" -g rust/ferroce.ko' clean "$work/build" "$kernel" "${args[@]}" \
 		</dev/null >"$work/log" 2>&1 ||
 		{ tail -n 20 "$work/log" >&2; die "cannot build the module for a package"; }
 	install -D -m 644 "$work/build/rust/ferroce.ko" "$1"

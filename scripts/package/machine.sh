@@ -15,8 +15,7 @@ rdma-core"
 # depends KIND: the packages that the package depends on, of alternatives the last, without versions; not our own.
 depends() {
 	sed -n 's/^Depends: //p' "$PARTS/$1.control" | tr ',' '\n' |
-		sed -e 's/.*| *//' -e 's/(.*//' -e 's/ //g' -e '/^ferroce/d' \
-			-e "s/^linux-source-.*/linux-source-$series/"
+		sed -e 's/.*| *//' -e 's/(.*//' -e 's/ //g' -e '/^ferroce/d'
 }
 
 build() {
@@ -34,10 +33,13 @@ build() {
 
 release=$(<"$("$SRC/scripts/kernel.sh")/release")
 origin=$(origin_of "$release")
-suite=${origin%% *} archives=${origin#* }
-series=$(sed -E 's/^([0-9]+\.[0-9]+).*/\1/' <<<"$release")
-# The kernel needs linux-base from where it comes itself.
-packages=$(echo $PACKAGES_MACHINE "linux-base/${archives%% *}" "linux-image-$release" "linux-headers-$release" \
+read -r suite archives <<<"$origin"
+# The release's own kernel comes from no other archive. Another kernel needs linux-base from where it comes itself.
+base=linux-base/${archives%% *}
+case $release in
+6.*) archives='' base=linux-base ;;
+esac
+packages=$(echo $PACKAGES_MACHINE "$base" "linux-image-$release" "linux-headers-$release" \
 	$(depends dkms; depends common))
 root=$CACHE/machine-$(key "$suite" "$packages")
 if [ ! -d "$root" ]; then

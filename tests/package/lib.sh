@@ -42,13 +42,6 @@ deb() { ls "$HERE"/debs/"$1"_"$2"_*.deb; } # PACKAGE VERSION
 install_dkms() { apt install "$(deb ferroce-common "$1")" "$(deb ferroce-dkms "$1")"; } # VERSION
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status} ${Version}' "$1")" = "installed $2" ]; } # PACKAGE VERSION
 
-# use_tree: takes the kernel's tree that an earlier test has built, if there is one.
-use_tree() {
-	[ -e "$HERE/tree.tar" ] || return 0
-	mkdir -p /var/lib/ferroce
-	tar -x -f "$HERE/tree.tar" -C /var/lib/ferroce
-}
-
 # snapshot FILE: every file with its mode, and its length or target. Left out is what is not the packages': logs,
 # caches, states of dpkg, apt and systemd, the key of DKMS, and the unit of the test.
 snapshot() {

@@ -6,5 +6,4 @@
 . /srv/lib.sh
 
 snapshot /srv/before
-use_tree
 install_dkms "$OLD"

@@ -53,6 +53,10 @@ impl<T: Driver> CqOperations for OpsVTable<T> {
                 )
             };
             let mut user = user.ok_or(EINVAL)?;
+            // Not every core checks it.
+            if entries == 0 {
+                return Err(EINVAL);
+            }
             let mut mappings = data.mappings.lock();
             let entries = T::resize_cq(dev, &data.cq, entries, &mut user)?;
             let new = user.take_mappings();
