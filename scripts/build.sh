@@ -75,7 +75,7 @@ fi
 
 # BTF needs the kernel's vmlinux, which Debian does not ship unpacked; its absence is no news.
 "$SRC/scripts/in-root.sh" make --no-print-directory -C "$dir/build" "${args[@]}" \
-	M="$M" "${place[@]}" FERROCE_TESTS=m -j"$(nproc)" "$@" modules </dev/null 2>&1 |
+	M="$M" "${place[@]}" FERROCE_TESTS="${FERROCE_TESTS:-m}" -j"$(nproc)" "$@" modules </dev/null 2>&1 |
 	sed -u -e '/Skipping BTF generation/d' -e '/make\[[0-9]*\]: .*ing directory/d' >&2
 module=$objects/rust/ferroce.ko
 if [ "$kernel" = stock ] && [[ $name != clippy-* && $name != bundled-* ]]; then

@@ -10,7 +10,7 @@
 #	initrd       mounts both read-only, with a memory overlay, and starts scripts/guest-init
 #
 # GUEST=bookworm takes the programs of that release of Debian. VM_IMAGE=suites makes a bigger root, with the programs of
-# the big suites and SCSI.
+# the big suites and SCSI. GUEST_TESTS=n leaves the kernel's tests out.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -62,7 +62,7 @@ make_modules() { # KERNEL TREE DIRECTORY
 	# Unpacking at every modprobe is dear on an emulated processor.
 	find "$work/usr/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -P "$(nproc)" -n 16 xz -d
 	# Some tests look for the tree of the kernel around them.
-	(cd "$2" && cp -r --parents tools/testing/selftests/{rdma,kselftest,net/rds,net/lib/py} tools/net/ynl/pyynl \
+	[ -z "$2" ] || (cd "$2" && cp -r --parents tools/testing/selftests/{rdma,kselftest,net/rds,net/lib/py} tools/net/ynl/pyynl \
 		"$work/usr/lib/modules/source/")
 	cp "$1/build/.config" "$work/usr/lib/modules/source/"
 	touch "$work/usr/lib/modules/$release"/modules.{order,builtin}
@@ -143,14 +143,18 @@ kernel=$("$SRC/scripts/kernel.sh" -k "${1:-stock}")
 # Our own kernels take the tests of the stock kernel that they were made from, and those of which there are only headers
 # take those of the default.
 tree=$kernel/build
-[ ! -e "$kernel/headers" ] || tree=$(unset KVER && base_kernel)/build
-[ -d "$tree/tools/testing/selftests/net/rds" ] || tree=$(base_kernel)/build
+if [ "${GUEST_TESTS-}" = n ]; then
+	tree=
+else
+	[ ! -e "$kernel/headers" ] || tree=$(unset KVER && base_kernel)/build
+	[ -d "$tree/tools/testing/selftests/net/rds" ] || tree=$(base_kernel)/build
+fi
 ARCH=$(architecture_of "$(<"$kernel/release")")
 export ARCH VM_IMAGE=${VM_IMAGE-}
 guest=$("$SRC/scripts/toolchain.sh" "${VM_IMAGE:-guest}")
 text=$(cat "$0" "$SRC/scripts/guest-init")
 root=$(made guest "$(key "$guest" "$VM_IMAGE" "$text")" --root "$guest" @)
-modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text")" \
+modules=$(made modules "$(key "$kernel" "$VM_IMAGE" "$guest" "$text" "${tree:+tests}")" \
 	--modules "$kernel" "$tree" @ "$guest/usr/bin/busybox")
 dir=$CACHE/image-$(key "$root" "$modules" "$text")
 if [ ! -d "$dir" ]; then

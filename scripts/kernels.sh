@@ -9,6 +9,7 @@
 # the date (or SAMPLE=NUMBER).
 #
 #	builds       ferroce.ko, and the modules of the tests
+#	code         what check-module.sh asks of it
 #	loads        the module loads; devices come and go; it unloads (10-link)
 #	smoke        traffic over IPv4 and IPv6 (00-smoke)
 #	short suite  the scripts that use locks, rings and packets most
@@ -68,22 +69,33 @@ run() {
 
 # try_kernel KVER FLAVOUR: prints KTAP without numbers, and writes a line of the table to $LOGS/KVER-FLAVOUR.row.
 try_kernel() {
-	local started=$SECONDS builds=no loads=- smoke=- passed=0 all=0 kernel release rustc name script
+	local started=$SECONDS builds=no seconds=- size=- code=- loads=- smoke=- passed=0 all=0
+	local kernel release rust=- name script objects
 	# Of another kernel.
 	unset FERROCE_KO
 	export KVER=$1 FLAVOUR=$2
 	canary=0
 	[ "$1" != experimental ] || canary=1
 	name="$1 $2"
+	"$SRC/scripts/kernel.sh" >/dev/null 2>&1 || true
+	seconds=$SECONDS
 	if step "$name: builds" "$SRC/scripts/build.sh"; then
-		builds=yes loads=no smoke=no
+		builds=yes code=no loads=no smoke=no seconds=$((SECONDS - seconds))
 		kernel=$("$SRC/scripts/kernel.sh")
 		release=$(<"$kernel/release")
-		rustc=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="rustc \([^ ]*\) .*/\1/p' "$kernel/build/.config")
+		objects=$("$SRC/scripts/build.sh" --objects)
+		rust=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="rustc \([^ ]*\) .*/\1/p' "$kernel/build/.config")
+		[ ! -e "$objects/rust/rust.o" ] || rust="built in"
+		size=$(($(module_size "$objects/rust/ferroce.ko") / 1024))
 		name=$release
+		TOOLCHAIN=$(toolchain_of "$release")
+		export TOOLCHAIN
+		if step "$name: code" "$SRC/scripts/in-root.sh" "$SRC/scripts/check-module.sh" \
+			"$objects/rust/ferroce.ko" "$kernel/build"; then code=yes; fi
+		unset TOOLCHAIN
 		# What the name of an archive stood for is not looked up again.
 		KVER=${release%%-*}
-		FERROCE_KO=$("$SRC/scripts/build.sh" --objects)/rust/ferroce.ko
+		FERROCE_KO=$objects/rust/ferroce.ko
 		export FERROCE_KO
 		if step "$name: loads" run 10-link; then loads=yes; fi
 		if step "$name: smoke" run 00-smoke; then smoke=yes; fi
@@ -92,9 +104,12 @@ try_kernel() {
 			if step "$name: $script" run "$script"; then passed=$((passed + 1)); fi
 		done
 	fi
-	printf '"%s","%s",%s,%s,%s,"%s",%s\n' "${release:-$1-$2}" "${rustc:--}" "$builds" "$loads" "$smoke" \
-		"$passed of $all" "$(((SECONDS - started + 59) / 60))" >"$LOGS/$1-$2.row"
+	printf '"%s","%s",%s,%s,%s,%s,%s,%s,"%s",%s\n' "${release:-$1-$2}" "$rust" "$builds" "$seconds" "$size" "$code" \
+		"$loads" "$smoke" "$passed of $all" "$(((SECONDS - started + 59) / 60))" >"$LOGS/$1-$2.row"
 }
+
+# module_size FILE: the bytes that the kernel loads.
+module_size() { "$SRC/scripts/in-root.sh" size "$1" </dev/null | awk 'NR == 2 { print $4 }'; }
 
 # table: the lines, in the order of KERNEL_TABLE.
 table() { for kernel in "${chosen[@]}"; do cat "$LOGS/${kernel/\//-}.row"; done; }
@@ -103,7 +118,7 @@ write_table() {
 	{
 		echo '.. SPDX-License-Identifier: GPL-2.0'
 		echo ".. Written by scripts/kernels.sh on $(date +%F)."
-		printf '\n.. csv-table::\n   :header: %s\n\n' 'Kernel,rustc,builds,loads,smoke,short suite,minutes'
+		printf '\n.. csv-table::\n   :header: %s\n\n' 'Kernel,Rust,builds,s,KiB,code,loads,smoke,short suite,minutes'
 		table | sed 's/^/   /'
 	} >"$OUT"
 }

@@ -78,6 +78,10 @@ device_name() {
 	esac
 }
 
+# rxe_takes_port: whether rdma_rxe of this kernel opens port 4791 of the first namespace when it is loaded, as before 7.1:
+# then it goes with no device of another driver there.
+rxe_takes_port() { ! grep -aq rxe_ns_init "$(modinfo -n rdma_rxe)"; }
+
 load_driver() { # DRIVER
 	case $1 in
 	ferroce)
@@ -118,6 +122,10 @@ set_up_device() {
 
 set_up_peer() {
 	[ "$PEER_DRIVER" != none ] || return 0
+	if [ "$DRIVER-$PEER_DRIVER" = ferroce-rxe ] && rxe_takes_port; then
+		echo "skipped: rdma_rxe of this kernel opens port 4791 when it is loaded, which ferroce has"
+		exit 77
+	fi
 	load_driver "$PEER_DRIVER" && add_device "$PEER_DEV" "$PEER_DRIVER" v1 b || exit 98
 	PEER_GID4=$(gid_index "$PEER_DEV" "$PEER_ADDR") PEER_GID6=$(gid_index "$PEER_DEV" "$PEER_ADDR6")
 }

@@ -20,7 +20,7 @@ from pyverbs.pd import PD
 import enums as e
 import uverbs
 from rc import FULL_ACCESS, PAGE, PORT, End, context, forget_events, pair
-from tap import equal, not_for_rxe, run, true
+from tap import equal, needs_core, not_for_rxe, run, true
 from verbs import RXE, make_qp, refused, resources
 from work import OK, READ, status
 
@@ -103,6 +103,7 @@ def rate():
 def effective_rate():
     """The effective bandwidth is that of sysfs, in units of 100 Mb/s"""
     not_for_rxe("has no query_port_speed")
+    needs_core("ib_port_attr_to_speed_info", "has no query_port_speed")
     speed = ctypes.c_uint64()
     given = [(0, 8, PORT), (1, 8, ctypes.addressof(speed))]
     error = uverbs.ioctl(context().cmd_fd, uverbs.DEVICE, uverbs.QUERY_PORT_SPEED, uverbs.required(given))

@@ -16,6 +16,18 @@ def not_for_rxe(why):
         raise Skip(f"rxe: {why}")
 
 
+def core_has(function):
+    """Returns whether this kernel has a function, such as one of the RDMA core's."""
+    with open("/proc/kallsyms", encoding="ascii") as file:
+        return any(line.split()[2] == function for line in file)
+
+
+def needs_core(function, what):
+    """Skips a test of what the RDMA core of this kernel does not do: then it lacks that function."""
+    if not core_has(function):
+        raise Skip(f"the RDMA core of this kernel {what}")
+
+
 class Tap:
     """Runs functions as tests and counts the results."""
 

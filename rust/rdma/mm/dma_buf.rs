@@ -67,6 +67,12 @@ impl Buffer {
         unsafe { self.0.as_ref() }.size as u64
     }
 
+    /// Returns whether the exporter moves buffers that are not pinned.
+    fn may_move(&self) -> bool {
+        // SAFETY: The buffer is valid by the type invariant, and its operations do not change.
+        unsafe { (*self.0.as_ref().ops).pin.is_some() }
+    }
+
     /// Returns whether the descriptor was opened for writing.
     fn is_writable(&self) -> bool {
         // SAFETY: The buffer is valid by the type invariant. It keeps its file as long as it exists.
@@ -105,7 +111,7 @@ impl Drop for ReservationGuard<'_> {
 ///
 /// # Invariants
 ///
-/// `raw` is valid and owned, and attached to `buffer`.
+/// `raw` is valid and owned, and attached to `buffer`; by `PINNED` if the buffer may move.
 struct Attachment {
     raw: NonNull<bindings::dma_buf_attachment>,
     buffer: Buffer,
@@ -113,19 +119,38 @@ struct Attachment {
 
 impl Attachment {
     fn new(device: &IbDevice, buffer: Buffer) -> Result<Self> {
+        // For a buffer that does not move, C may map an attachment that could follow it at once, for the DMA of the
+        // device, which has none.
+        let ops = match buffer.may_move() {
+            true => ptr::from_ref(PINNED),
+            false => ptr::null(),
+        };
+        let (dma_buf, device) = (buffer.0.as_ptr(), device.as_device());
         // SAFETY: Buffer and device are valid for the call, and `PINNED` is static. C keeps the device pointer;
         // the region's owner keeps the device.
         let raw = from_err_ptr(unsafe {
-            bindings::dma_buf_dynamic_attach(
-                buffer.0.as_ptr(),
-                device.as_device(),
-                PINNED,
-                ptr::null_mut(),
-            )
+            bindings::dma_buf_dynamic_attach(dma_buf, device, ops, ptr::null_mut())
         })?;
         let raw = NonNull::new(raw).ok_or(EINVAL)?;
         // INVARIANT: C returned a new attachment.
         Ok(Self { raw, buffer })
+    }
+
+    /// Pins the buffer, unless it does not move anyway.
+    fn pin(&self, _reservation: &ReservationGuard<'_>) -> Result {
+        if !self.buffer.may_move() {
+            return Ok(());
+        }
+        // SAFETY: By the type invariant the attachment is valid and was made by `PINNED`. The reservation lock is held.
+        to_result(unsafe { bindings::dma_buf_pin(self.raw.as_ptr()) })
+    }
+
+    /// Undoes [`pin`](Self::pin), which has succeeded.
+    fn unpin(&self, _reservation: &ReservationGuard<'_>) {
+        if self.buffer.may_move() {
+            // SAFETY: As in `pin`; the caller states that the attachment is pinned.
+            unsafe { bindings::dma_buf_unpin(self.raw.as_ptr()) };
+        }
     }
 }
 
@@ -141,7 +166,7 @@ impl Drop for Attachment {
 ///
 /// # Invariants
 ///
-/// `dma_buf_pin` and `dma_buf_vmap` succeeded; `map` is the result of the latter.
+/// `attachment` is pinned and `dma_buf_vmap` succeeded; `map` is its result.
 struct DmaMapping {
     attachment: Attachment,
     map: bindings::iosys_map,
@@ -153,15 +178,11 @@ impl DmaMapping {
         let mut map = pin_init::zeroed();
         let buffer = &attachment.buffer;
         let reservation = ReservationGuard::lock(buffer);
-        // SAFETY: The attachment is valid by its type invariant and was made with `OPS`, so it is dynamic. The
-        // reservation lock is held.
-        to_result(unsafe { bindings::dma_buf_pin(attachment.raw.as_ptr()) })?;
+        attachment.pin(&reservation)?;
         // SAFETY: The buffer is valid by its type invariant and pinned, the reservation lock is held, and `map` is
         // a valid place for the result.
-        to_result(unsafe { bindings::dma_buf_vmap(buffer.0.as_ptr(), &mut map) }).inspect_err(
-            // SAFETY: The attachment was just pinned, and the reservation lock is held.
-            |_| unsafe { bindings::dma_buf_unpin(attachment.raw.as_ptr()) },
-        )?;
+        to_result(unsafe { bindings::dma_buf_vmap(buffer.0.as_ptr(), &mut map) })
+            .inspect_err(|_| attachment.unpin(&reservation))?;
         drop(reservation);
         // INVARIANT: Both calls succeeded.
         Ok(Self { attachment, map })
@@ -170,12 +191,11 @@ impl DmaMapping {
 
 impl Drop for DmaMapping {
     fn drop(&mut self) {
-        let _reservation = ReservationGuard::lock(&self.attachment.buffer);
+        let reservation = ReservationGuard::lock(&self.attachment.buffer);
         // SAFETY: By the type invariant `map` is a mapping of this buffer, and it is not used after this. The
         // reservation lock is held.
         unsafe { bindings::dma_buf_vunmap(self.attachment.buffer.0.as_ptr(), &mut self.map) };
-        // SAFETY: By the type invariant the attachment is pinned. The reservation lock is held.
-        unsafe { bindings::dma_buf_unpin(self.attachment.raw.as_ptr()) };
+        self.attachment.unpin(&reservation);
     }
 }
 
