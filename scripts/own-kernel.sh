@@ -16,6 +16,7 @@
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$SRC/scripts/archive.sh"
 
 IN=$SRC/scripts/in-root.sh
 PARTS=$SRC/scripts/kernels
@@ -37,14 +38,40 @@ copy_source() {
 	local -a built=('*.o' '*.a' '*.so' '*.rmeta' '.*.cmd' /.config /Module.symvers /include/config
 		/include/generated /arch/x86/include/generated)
 	rm -rf "$2"
-	"$IN" rsync -a "${built[@]/#/--exclude=}" "$1/" "$2/" </dev/null
-	"$IN" make -C "$2" "${args[@]}" mrproper </dev/null
+	if [ -e "$stock/headers" ]; then
+		unpack_source "$2"
+	else
+		"$IN" rsync -a "${built[@]/#/--exclude=}" "$1/" "$2/" </dev/null
+		"$IN" make -C "$2" "${args[@]}" mrproper </dev/null
+	fi
 	local part
 	for part in "${parts[@]}"; do
-		[ ! -e "$PARTS/$part.patch" ] ||
-			(cd "$2" && FERROCE_BIND=$2 "$IN" busybox patch -p1 -i "$PARTS/$part.patch")
+		[ ! -e "$PARTS/$part.patch" ] || apply "$2" "$PARTS/$part.patch"
 	done
 	touch "$2/../source"
+}
+
+# unpack_source TREE: the source package of a stock kernel of which there are only headers.
+unpack_source() {
+	local release version kept
+	release=$(<"$stock/release")
+	ARCH=amd64
+	read -r _ ARCHIVE _ <<<"$(origin_of "$release" | awk '{ print "-", $NF }')"
+	archive_lists
+	version=$(package_version "${release%%-*}" "${release#*-}")
+	kept=$(source_package "$(source_of "$release")" "$version")
+	mkdir -p "$1"
+	"$IN" dpkg --fsys-tarfile "$kept"/*.deb | tar -x -O --wildcards '*.tar.xz' | xz -dc -T0 |
+		tar -x -C "$1" --strip-components=1
+}
+
+# apply TREE PATCH: what is for code that an older kernel does not have is left out there.
+apply() {
+	local try=("$IN" busybox patch -p1 -i "$2")
+	cd "$1"
+	export FERROCE_BIND=$1
+	if [ ! -e "$stock/headers" ] || "${try[@]}" --dry-run </dev/null; then "${try[@]}" </dev/null; fi
+	cd - >/dev/null
 }
 
 # last_settings: of several settings of one option, the last: a part may change what one before it sets.
@@ -61,7 +88,8 @@ last_settings() {
 configure() {
 	local fragment=$1/../fragment lost
 	{
-		parts_text config | last_settings
+		# A kernel without Rust stays one.
+		parts_text config | last_settings | { [ -e "$stock/headers" ] && sed '/^CONFIG_RUST/d' || cat; }
 		echo "CONFIG_LOCALVERSION=\"-ferroce-$name\""
 	} >"$fragment"
 	"$IN" env KCONFIG_ALLCONFIG="$fragment" make -C "$1" "${args[@]}" allnoconfig </dev/null
@@ -105,6 +133,7 @@ esac
 read -ra args <<<"$(make_arguments "$name")"
 
 stock=$(base_kernel)
+[ ! -e "$stock/headers" ] || parts+=(older)
 TOOLCHAIN=$(toolchain_of "$(<"$stock/release")")
 export TOOLCHAIN
 root=$("$SRC/scripts/toolchain.sh")

@@ -93,6 +93,7 @@ struct net *ferroce_helper_maybe_get_net(struct net *net);
 bool ferroce_helper_netdev_carries(struct net_device *dev, int ifindex);
 void ferroce_helper_netdev_hold(struct net_device *dev, netdevice_tracker *tracker);
 void ferroce_helper_netdev_put(struct net_device *dev, netdevice_tracker *tracker);
+bool ferroce_helper_ipv6_mod_enabled(void);
 bool ferroce_helper_netif_carrier_ok(const struct net_device *dev);
 bool ferroce_helper_netif_running(const struct net_device *dev);
 void ferroce_helper_put_net(struct net *net);

@@ -127,6 +127,11 @@ struct net *ferroce_helper_maybe_get_net(struct net *net)
 	return maybe_get_net(net);
 }
 
+bool ferroce_helper_ipv6_mod_enabled(void)
+{
+	return ipv6_mod_enabled();
+}
+
 void ferroce_helper_netdev_hold(struct net_device *dev, netdevice_tracker *tracker)
 {
 	netdev_hold(dev, tracker, GFP_ATOMIC);

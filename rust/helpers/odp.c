@@ -7,7 +7,10 @@
 #include <linux/sched/mm.h>
 #include <linux/spinlock.h>
 
-/* The fault may release the mmap lock while it waits. */
+/*
+ * The fault may release the mmap lock while it waits. Below a stack, fixup_user_fault() would write a stack trace to the
+ * log.
+ */
 int ferroce_helper_fixup_user_fault(struct mm_struct *mm, unsigned long address, bool write)
 {
 	bool unlocked;
@@ -15,8 +18,10 @@ int ferroce_helper_fixup_user_fault(struct mm_struct *mm, unsigned long address,
 
 	if (ret)
 		return ret;
-	ret = fixup_user_fault(mm, address, FAULT_FLAG_REMOTE | (write ? FAULT_FLAG_WRITE : 0),
-			       &unlocked);
+	ret = -EFAULT;
+	if (vma_lookup(mm, address))
+		ret = fixup_user_fault(mm, address, FAULT_FLAG_REMOTE | (write ? FAULT_FLAG_WRITE : 0),
+				       &unlocked);
 	mmap_read_unlock(mm);
 	return ret;
 }

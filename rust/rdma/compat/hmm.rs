@@ -24,7 +24,7 @@ pub(crate) unsafe fn fault(range: &mut bindings::hmm_range, timeout_ms: u32) -> 
     unsafe { bindings::hmm_range_fault_unlocked_timeout(range, timeout) }
 }
 
-/// See above.
+/// See above. HMM keeps the mmap lock while a page comes, so pages are brought one by one before it looks at them.
 ///
 /// # Safety
 ///
@@ -33,47 +33,78 @@ pub(crate) unsafe fn fault(range: &mut bindings::hmm_range, timeout_ms: u32) -> 
 pub(crate) unsafe fn fault(range: &mut bindings::hmm_range, timeout_ms: u32) -> c_int {
     // SAFETY: `ktime_get` has no preconditions outside of NMI context and suspend.
     let now = || unsafe { bindings::ktime_get() };
-    let mut deadline = now().saturating_add(i64::from(timeout_ms) * 1_000_000);
-    let mut late_tries = 0;
+    let deadline = now().saturating_add(i64::from(timeout_ms) * 1_000_000);
+    let mut tries = 0;
     loop {
+        tries += 1;
         // SAFETY: By the function's contract.
-        let error = unsafe { bindings::ferroce_helper_hmm_range_fault(range) };
-        if error == EBUSY.to_errno() && now() < deadline {
-            continue;
+        let mut error = unsafe { bring_absent(range) };
+        if error == 0 {
+            // SAFETY: By the function's contract.
+            error = unsafe { bindings::ferroce_helper_hmm_range_fault(range) };
         }
-        // A page that userfaultfd has yet to bring: HMM keeps the mmap lock, so it does not wait.
-        let faults = range.default_flags & bindings::hmm_pfn_flags_HMM_PFN_REQ_FAULT as usize != 0;
-        if error != EFAULT.to_errno() || !faults || late_tries == MAX_LATE_TRIES {
+        // A page that has gone again since, and that userfaultfd has yet to bring, is one that HMM does not wait for.
+        let again = match error {
+            error if error == EBUSY.to_errno() => now() < deadline,
+            error if error == EFAULT.to_errno() => faults(range) && tries < MAX_TRIES,
+            _ => false,
+        };
+        if !again {
             return error;
         }
-        late_tries += 1;
-        // SAFETY: By the function's contract.
-        let error = unsafe { bring(range) };
-        if error != 0 {
-            return error;
-        }
-        deadline = now().saturating_add(i64::from(timeout_ms) * 1_000_000);
     }
 }
 
-/// How often a range is faulted in page by page before a fault in it is an error.
+/// How often a range is faulted in before a fault in it is an error.
 #[cfg(not(has_hmm_unlocked_fault))]
-const MAX_LATE_TRIES: u32 = 16;
+const MAX_TRIES: u32 = 16;
 
-/// Faults in each page of `range`, and waits for those that are late.
+/// Returns whether pages of `range` that are absent are to be faulted in.
+#[cfg(not(has_hmm_unlocked_fault))]
+fn faults(range: &bindings::hmm_range) -> bool {
+    range.default_flags & bindings::hmm_pfn_flags_HMM_PFN_REQ_FAULT as usize != 0
+}
+
+/// Faults in the pages of `range` that are absent, or not writable if they should be, and waits for those that are late.
 ///
 /// # Safety
 ///
 /// As for [`fault`].
 #[cfg(not(has_hmm_unlocked_fault))]
-unsafe fn bring(range: &bindings::hmm_range) -> c_int {
-    let write = range.default_flags & bindings::hmm_pfn_flags_HMM_PFN_REQ_WRITE as usize != 0;
-    for address in (range.start..range.end).step_by(kernel::page::PAGE_SIZE) {
+unsafe fn bring_absent(range: &mut bindings::hmm_range) -> c_int {
+    if !faults(range) {
+        return 0;
+    }
+    let flags = core::mem::take(&mut range.default_flags);
+    // SAFETY: By the function's contract.
+    let error = unsafe { bindings::ferroce_helper_hmm_range_fault(range) };
+    range.default_flags = flags;
+    if error != 0 {
+        return error;
+    }
+    let write = flags & bindings::hmm_pfn_flags_HMM_PFN_REQ_WRITE as usize != 0;
+    let mut wanted = bindings::hmm_pfn_flags_HMM_PFN_VALID as usize;
+    if write {
+        wanted |= bindings::hmm_pfn_flags_HMM_PFN_WRITE as usize;
+    }
+    let error_flag = bindings::hmm_pfn_flags_HMM_PFN_ERROR as usize;
+    let addresses = (range.start..range.end).step_by(kernel::page::PAGE_SIZE);
+    for (at, address) in addresses.enumerate() {
+        // SAFETY: By the function's contract, there is an element for each page, which HMM has just written.
+        let page = unsafe { *range.hmm_pfns.add(at) };
+        // What is no memory stays an error when the range is faulted in.
+        if page & error_flag != 0 || page & wanted == wanted {
+            continue;
+        }
         // SAFETY: By the function's contract, the notifier is subscribed to an address space that the caller keeps, and
         // the mmap lock is not held.
         let error = unsafe {
             bindings::ferroce_helper_fixup_user_fault((*range.notifier).mm, address, write)
         };
+        // HMM tells which error it is.
+        if error == EFAULT.to_errno() {
+            return 0;
+        }
         if error != 0 {
             return error;
         }

@@ -271,6 +271,9 @@ masks! {
 }
 
 impl QpAttrMask {
+    /// The rate limit, which [`QpAttr`] lacks.
+    pub(crate) const RATE_LIMIT: Self = Self(bindings::ib_qp_attr_mask_IB_QP_RATE_LIMIT);
+
     /// Attributes that [`QpAttr`] lacks: alternate path, queue sizes, rate limit.
     pub const OTHERS: Self = Self(
         bindings::ib_qp_attr_mask_IB_QP_ALT_PATH

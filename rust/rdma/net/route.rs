@@ -11,7 +11,10 @@
 use crate::{
     bindings,
     compat::flow::set_dscp,
-    errno::ENETUNREACH,
+    errno::{
+        EAFNOSUPPORT,
+        ENETUNREACH, //
+    },
     net::netdev::NetDevBorrow, //
 };
 use core::ptr::{
@@ -186,6 +189,11 @@ impl Route {
         (src, dst, ports): (&[u8; 16], &[u8; 16], (u16, u16)),
         traffic_class: u8,
     ) -> Result<Self> {
+        // Before 7.0 C looks routes up in tables that a kernel with `ipv6.disable=1` does not have.
+        // SAFETY: The function has no preconditions.
+        if !unsafe { bindings::ferroce_helper_ipv6_mod_enabled() } {
+            return Err(EAFNOSUPPORT);
+        }
         let mut flow: bindings::flowi6 = pin_init::zeroed();
         flow.__fl_common.flowic_oif = ifindex;
         flow.__fl_common.flowic_proto = bindings::IPPROTO_UDP as u8;

@@ -64,7 +64,7 @@ impl Workqueue {
     }
 
     fn with_flags(name: &'static CStr, flags: bindings::wq_flags) -> Result<Self> {
-        // CAST: The constant is 2048.
+        // CAST: The constant is 2048, or 512.
         let max_active = bindings::wq_consts_WQ_MAX_ACTIVE as c_int;
         // SAFETY: The format string takes one string argument, which is passed and NUL-terminated.
         let raw =

@@ -144,6 +144,8 @@ impl<T: Driver> OpsVTable<T> {
                 }
                 _ => mask,
             };
+            // The driver refuses a rate limit; the table of an older core refuses it with another error.
+            let checked_mask = checked_mask.without(QpAttrMask::RATE_LIMIT);
             // SAFETY: The function has no preconditions: it looks its arguments up in a table, with bounds checks
             // for the states, which are valid.
             let legal = unsafe {
