@@ -6,6 +6,7 @@
 # Debian's stock kernel, and fetches or builds in FERROCE_CACHE what that takes. RUST_TREE=FILE is the source of Linux
 # whose Rust support is built into the module, where the kernel's own is not there.
 
+export SIGNING_KEY SIGNING_CERT SIGNING_PIN
 export KVER FLAVOUR GUEST FERROCE_CACHE FERROCE_BUNDLED RUST_TREE VM_TIMEOUT
 export DRIVER PEER_DRIVER TOPOLOGY QUICK WHAT RESUME
 
@@ -88,6 +89,8 @@ help: ## list the targets
 	@echo '  FLAVOUR=amd64|cloud|rt|arm64|16k  its flavour'
 	@echo '  GUEST=bookworm|trixie|sid   the release of Debian whose programs, and rdma-core, the guest runs'
 	@echo '  KERNELS="7.2.12+deb13/rt-amd64"  only these in make kernels; more in make release'
+	@echo '  SIGNING_KEY=FILE SIGNING_CERT=FILE  sign the modules of packages'
+	@echo '  RUST_TREE=FILE              the source of Linux whose Rust support is built into the module'
 	@echo '  DRIVER=ferroce|rxe|none     which driver the guest sets up'
 	@echo '  KERNEL=stock|debug|kcsan|uml|umdebug  which kernel is booted'
 	@echo '  TOPOLOGY=single|netns|pair  one device, two namespaces, two machines'

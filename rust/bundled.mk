@@ -148,6 +148,8 @@ targets += roce/lib.o rdma/lib.o driver/main.o
 quiet_cmd_rust_o = LD $(quiet_modtag) $@
       cmd_rust_o = $(LD) $(ld_flags) -r --gc-sections -u init_module -u cleanup_module -T $(src)/bundled/rust.lds -o $@ \
 	$(filter %.o,$(real-prereqs)) $(cmd_objtool)
+# It is linked, which objtool has to know.
+$(obj)/rust.o: private objtool-args-y += --link
 $(obj)/rust.o: $(our_crates) $(addprefix $(built)/,kernel.o bindings.o zerocopy.o pin_init.o ffi.o build_error.o \
 	compiler_builtins.o core.o) FORCE
 	+$(call if_changed,rust_o)

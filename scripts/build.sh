@@ -44,6 +44,8 @@ args+=($mode)
 # Clippy takes rustc's place, so it needs objects of its own.
 name=$kernel
 [ -z "${KVER-}${FLAVOUR-}" ] || [ "$kernel" != stock ] || name=$(<"$dir/release")
+# A debug kernel of another kernel than the default.
+[ "$kernel" = stock ] || [ ! -e "$stock/headers" ] || name=$kernel-$(<"$stock/release")
 [ -z "${FERROCE_BUNDLED-}" ] || name=bundled-$name
 case " $* " in *" CLIPPY=1 "*) name=clippy-$name ;; esac
 objects=$SRC/build/$name

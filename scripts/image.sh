@@ -140,14 +140,12 @@ made() {
 }
 
 kernel=$("$SRC/scripts/kernel.sh" -k "${1:-stock}")
-# Our own kernels take the tests of the stock kernel that they were made from, and those of which there are only headers
-# take those of the default.
+# The kernel's own tests are those of the kernel, if its source is here and has them, else those of the default.
 tree=$kernel/build
 if [ "${GUEST_TESTS-}" = n ]; then
 	tree=
-else
-	[ ! -e "$kernel/headers" ] || tree=$(unset KVER && base_kernel)/build
-	[ -d "$tree/tools/testing/selftests/net/rds" ] || tree=$(base_kernel)/build
+elif [ ! -d "$tree/tools/testing/selftests/rdma" ]; then
+	tree=$(unset KVER && base_kernel)/build
 fi
 ARCH=$(architecture_of "$(<"$kernel/release")")
 export ARCH VM_IMAGE=${VM_IMAGE-}

@@ -14,6 +14,8 @@
 # module for that kernel, and the files of ferroce-common, where this machine looks for them, or below DESTDIR. The
 # texts of the packages are in scripts/package. PACKAGE_VERSION gives them another version, for tests.
 #
+# SIGNING_KEY=FILE (PEM, or a PKCS #11 URI) and SIGNING_CERT=FILE sign the module; SIGNING_PIN is the key's password.
+#
 # The same commit gives the same packages, bit by bit: what depends on the machine or the time (paths in the module,
 # times of files) is replaced.
 
@@ -88,7 +90,19 @@ clean_module() {
 		"${strip}strip" -g rust/ferroce.ko' clean "$work/build" "$kernel" "${args[@]}" \
 		</dev/null >"$work/log" 2>&1 ||
 		{ tail -n 20 "$work/log" >&2; die "cannot build the module for a package"; }
+	[ -z "${SIGNING_KEY-}" ] || sign "$work/build/rust/ferroce.ko"
 	install -D -m 644 "$work/build/rust/ferroce.ko" "$1"
+}
+
+# sign MODULE: as the kernel's own build does, by its program and with the hash that it is configured for.
+sign() {
+	local hash tool=$kernel/build/scripts/sign-file key=$SIGNING_KEY
+	[ -n "${SIGNING_CERT-}" ] && [ -r "$SIGNING_CERT" ] || die "SIGNING_CERT= is no certificate that can be read"
+	[[ $key == pkcs11:* ]] || { [ -r "$key" ] && key=$(realpath "$key"); } || die "SIGNING_KEY= is no key that can be read"
+	hash=$(sed -n 's/^CONFIG_MODULE_SIG_HASH="\(.*\)"/\1/p' "$kernel/build/.config")
+	FERROCE_BIND="$work $(dirname "$key") $(dirname "$(realpath "$SIGNING_CERT")")" "$SRC/scripts/in-root.sh" \
+		env KBUILD_SIGN_PIN="${SIGNING_PIN-}" "$tool" "${hash:-sha256}" "$key" "$(realpath "$SIGNING_CERT")" "$1" \
+		</dev/null >&2 || die "the module cannot be signed with $SIGNING_KEY"
 }
 
 # package KIND ARCHITECTURE ROOT: of what is below ROOT, with the texts of KIND.

@@ -60,10 +60,10 @@ no_timer_check random.trust_cpu=on log_buf_len=4M rcupdate.rcu_cpu_stall_timeout
 # DIR holds its files: job, console, out, ctl, dmesg, files.
 machine_args() {
 	local name
-	ARGS=(-machine "$MACHINE_TYPE" -nodefaults -no-user-config -display none -no-reboot
+	ARGS=(-machine "${VM_MACHINE:-$MACHINE_TYPE}" -nodefaults -no-user-config -display none -no-reboot
 		# The debug kernel has no ACPI, and finds a processor per socket.
 		-smp "$MACHINE_CPUS,sockets=$MACHINE_CPUS" -m "$MACHINE_MEMORY"
-		-kernel "$IMAGE/vmlinuz" -initrd "$IMAGE/initrd"
+		-kernel "${VM_KERNEL:-$IMAGE/vmlinuz}" -initrd "$IMAGE/initrd"
 		-append "$(echo $MACHINE_CMDLINE ${VM_CMDLINE-})"
 		-serial "file:$1/console" -monitor "unix:$1/monitor,server=on,wait=off"
 		-device virtio-serial-pci
@@ -76,6 +76,7 @@ machine_args() {
 		-device virtio-net-pci,netdev=net,romfile=
 		# A machine that was saved stopped goes on when it is resumed.
 		-global migration.store-global-state=off)
+	ARGS+=(${VM_QEMU-})
 	for name in out ctl dmesg files; do
 		ARGS+=(-chardev "file,id=$name,path=$1/$name"
 			-device "virtserialport,chardev=$name,name=$name")

@@ -5,7 +5,7 @@
 # rustc, bindgen and gcc, and with the tools the tests run. Prints its path.
 # `toolchain.sh suites` makes another, without compilers, with the programs of the big suites.
 # TOOLCHAIN=registries makes one that builds and runs what scripts/registries.sh fetches, TOOLCHAIN=qemu one with
-# virtual machines.
+# virtual machines, TOOLCHAIN=firmware one with the firmware of PCs and what signs programs for it.
 #
 # TOOLCHAIN=sid makes one of another release, for the kernels that it has built, without the tools of the tests;
 # TOOLCHAIN=trixie-arm64 one that compiles for arm64.
@@ -26,6 +26,7 @@ case ${1-} in
 	case ${TOOLCHAIN:-$SUITE} in
 	"$SUITE") packages=$(echo $PACKAGES_BUILD $PACKAGES_TEST) what="rustc and tools" ;;
 	registries) packages=$(echo $PACKAGES_REGISTRIES) what="a newer rustc, and Python" ;;
+	firmware) packages=$(echo $PACKAGES_FIRMWARE) what="the firmware of PCs" ;;
 	qemu) packages=$(echo $PACKAGES_QEMU) what="QEMU" ;;
 	*-arm64) packages=$(echo $PACKAGES_BUILD $PACKAGES_ARM64) what="rustc for arm64" suite=${TOOLCHAIN%-arm64} ;;
 	*) packages=$(echo $PACKAGES_BUILD) what="rustc" suite=$TOOLCHAIN ;;

@@ -18,6 +18,7 @@
 #	VM_ICOUNT=1                   one processor, whose clock counts instructions; boots
 #	VM_COLD=1                     boots instead of resuming a saved machine
 #	VM_RIVALS=1                   a benchmark: warnings that come out of another driver do not count
+#	VM_MACHINE=, VM_KERNEL=, VM_QEMU=  another type of machine, another image of the kernel, more arguments of QEMU
 #	VM_IMAGE=suites               a guest with the programs of the big suites
 #
 # A script may set variables that are unset here in a line `# machine: NAME=VALUE...`.
