@@ -16,7 +16,7 @@ import re
 import source
 
 PAGE_WORDS = 4200
-ALL_WORDS = 26500
+ALL_WORDS = 27000
 
 MANUAL = "Documentation/ferroce.4"
 

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check-module.sh MODULE KDIR: disassembles a module and compares it with what the configuration of the kernel asks of its
-# code. objtool looks at the same, where the kernel has it; this looks at what came out.
+# check-module.sh MODULE KDIR: disassembles a module and compares it with what the kernel's configuration asks of code.
+# objtool looks at the same, where the kernel has it; this looks at what came out.
 #
-#	MITIGATION_RETPOLINE	no jump or call through a register or memory
-#	MITIGATION_RETHUNK	no return but through the kernel's thunk
-#	MITIGATION_SLS		a trap after each return and each indirect jump that there is
-#	X86_KERNEL_IBT		the functions that the kernel calls by address begin with ENDBR; the list of the others is there
-#	CALL_PADDING		no-ops before each function
-#	ARM64_BTI_KERNEL	a landing pad (BTI or PACIASP) where a function begins
-#	always			no register of the FPU; only relocations that the loader of modules knows; only symbols that
-#				the kernel exports, and none of Rust unless the kernel's own crates are used
+#	MITIGATION_RETPOLINE  no jump or call through a register or memory
+#	MITIGATION_RETHUNK    no return but through the kernel's thunk
+#	MITIGATION_SLS        a trap after each return and each indirect jump that there is
+#	X86_KERNEL_IBT        ENDBR where the kernel calls by address; the list of the others is there
+#	CALL_PADDING          no-ops before each function
+#	ARM64_BTI_KERNEL      a landing pad (BTI or PACIASP) where the kernel calls by address
+#	always                no register of the FPU; only relocations that the loader of modules knows; only symbols
+#	                      that the kernel exports, and none of Rust unless the kernel's own crates are used
 
 set -euo pipefail
 # What stands at the end of a pipe counts.
@@ -58,8 +58,9 @@ if has X86_64; then
 		none "no trap after a return or an indirect jump"
 	if has X86_KERNEL_IBT; then
 		awk '$2 == "BEGIN" { getline; if ($2 != "endbr64") print $1 }' "$work/code" |
-			{ grep -xE 'init_module|cleanup_module' || true; } | none "no ENDBR in a function that the kernel calls"
-		"${tool}objdump" -h "$module" | grep -q '\.ibt_endbr_seal' || echo "no section .ibt_endbr_seal" | none "objtool"
+			{ grep -xE 'init_module|cleanup_module' || true; } | none "no ENDBR where the kernel calls"
+		"${tool}objdump" -h "$module" | grep -q '\.ibt_endbr_seal' ||
+			echo "no section .ibt_endbr_seal" | none "objtool"
 	fi
 	! has CALL_PADDING || awk '
 		$1 ~ /^(__pfx_|\.L)|\.cold$/ { last = $2; next }
@@ -71,7 +72,7 @@ if has X86_64; then
 else
 	! has ARM64_BTI_KERNEL || awk '
 		$2 == "BEGIN" { getline; if ($2 !~ /^(bti|paciasp|nop)$/) print $1, $2 }' "$work/code" |
-		{ grep -E '^(init_module|cleanup_module) ' || true; } | none "no landing pad in a function that the kernel calls"
+		{ grep -E '^(init_module|cleanup_module) ' || true; } | none "no landing pad where the kernel calls"
 	grep -E '[ ,{[][vqds][0-9]+[.,] ' "$work/code" | none "a register of the FPU" || true
 	known='NONE|ABS64|ABS32|ABS16|PREL64|PREL32|PREL16|MOVW_.*|LD_PREL_LO19|ADR_PREL_LO21|ADR_PREL_PG_HI21|'
 	known+='ADR_PREL_PG_HI21_NC|ADD_ABS_LO12_NC|LDST(8|16|32|64|128)_ABS_LO12_NC|TSTBR14|CONDBR19|JUMP26|CALL26'
@@ -79,7 +80,8 @@ else
 fi
 
 # Sections of debug information are not loaded.
-"${tool}readelf" -rW "$module" | awk '/^Relocation section/ { debug = /\.debug/ } !debug && / R_/ { print $3 }' | sort -u |
+"${tool}readelf" -rW "$module" |
+	awk '/^Relocation section/ { debug = /\.debug/ } !debug && / R_/ { print $3 }' | sort -u |
 	{ grep -vxE "$type($known)" || true; } | none "a relocation that the loader of modules does not know"
 comm -23 <("${tool}nm" -u "$module" | awk '{ print $2 }' | sort -u) <(cut -f2 "$symbols" | sort -u) |
 	none "a symbol that the kernel does not export"

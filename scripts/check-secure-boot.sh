@@ -32,11 +32,11 @@ cp "$kernel/vmlinuz" "$work/"
 TOOLCHAIN=firmware "$SRC/scripts/in-root.sh" "$SRC/scripts/check-secure-boot.sh" --inside "$work" </dev/null \
 	>"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "cannot prepare the firmware"; }
 
-SIGNING_KEY=$work/key.pem SIGNING_CERT=$work/cert.pem "$SRC/scripts/package.sh" --modules "$work" >/dev/null 2>"$work/log" ||
+export SIGNING_KEY=$work/key.pem SIGNING_CERT=$work/cert.pem
+"$SRC/scripts/package.sh" --modules "$work" >/dev/null 2>"$work/log" ||
 	{ tail -n 20 "$work/log" >&2; die "cannot make the package"; }
 "$SRC/scripts/in-root.sh" dpkg-deb --fsys-tarfile "$work"/*.deb </dev/null |
 	tar -x -O --wildcards '*/ferroce.ko' >"$work/signed.ko"
-cp "$work/signed.ko" "$work/unsigned.ko"
 "$SRC/scripts/in-root.sh" strip --strip-unneeded -o "$work/unsigned.ko" "$work/signed.ko" </dev/null
 python3 - "$work/signed.ko" "$work/altered.ko" <<-'EOF'
 	import sys

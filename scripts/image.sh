@@ -62,8 +62,8 @@ make_modules() { # KERNEL TREE DIRECTORY
 	# Unpacking at every modprobe is dear on an emulated processor.
 	find "$work/usr/lib/modules" -name '*.ko.xz' -print0 | xargs -0 -r -P "$(nproc)" -n 16 xz -d
 	# Some tests look for the tree of the kernel around them.
-	[ -z "$2" ] || (cd "$2" && cp -r --parents tools/testing/selftests/{rdma,kselftest,net/rds,net/lib/py} tools/net/ynl/pyynl \
-		"$work/usr/lib/modules/source/")
+	[ -z "$2" ] || (cd "$2" && cp -r --parents tools/testing/selftests/{rdma,kselftest,net/rds,net/lib/py} \
+		tools/net/ynl/pyynl "$work/usr/lib/modules/source/")
 	cp "$1/build/.config" "$work/usr/lib/modules/source/"
 	touch "$work/usr/lib/modules/$release"/modules.{order,builtin}
 	depmod -b "$work" "$release"

@@ -23,7 +23,7 @@ release=$(sed -n 's/^#define UTS_RELEASE "\(.*\)"/\1/p' "$kdir/include/generated
 	die "$kdir is no prepared build tree of a kernel; for the running one: apt install linux-headers-$(uname -r)"
 
 [ -s "$kdir/Module.symvers" ] ||
-	die "$kdir has no Module.symvers, without which no module for kernel $release loads; install its headers package again"
+	die "$kdir has no Module.symvers, without which no module loads; install the headers of kernel $release again"
 lowest=$(printf '%s\n' "$KVER_MIN" "${release%%[-+]*}" | sort -V | head -n 1)
 [ "$lowest" = "$KVER_MIN" ] || die "kernel $release is older than $KVER_MIN, the oldest that ferroce is built for"
 for option in $KERNEL_OPTIONS; do
@@ -51,11 +51,11 @@ done
 
 # The kernel's Rust support is built into the module.
 for option in $BUNDLED_REFUSED; do
-	! grep -q "^$option=[ym]" "$config" || die "kernel $release has $option, for which Rust code must be built by the" \
-		"rustc and with the metadata of the kernel itself; use a kernel without it"
+	! grep -q "^$option=[ym]" "$config" || die "kernel $release has $option, for which Rust code must be built by" \
+		"the rustc and with the metadata of the kernel itself; use a kernel without it"
 done
 ! grep -qx CONFIG_KASAN=y "$config" || grep -qx CONFIG_CC_IS_CLANG=y "$config" ||
-	die "kernel $release has CONFIG_KASAN and was built by gcc, whose checks Rust code does not have; use a kernel without"
+	die "kernel $release has CONFIG_KASAN and was built by gcc, whose checks Rust code has not; use another"
 found=$(rustc --version | awk '{ print $2 }')
 [ "$(printf '%s\n' "$RUSTC_MIN" "${found%%-*}" | sort -V | head -n 1)" = "$RUSTC_MIN" ] ||
 	die "rustc $found is older than $RUSTC_MIN; install a newer one, or the package ferroce-modules-$release"
@@ -63,4 +63,5 @@ found=$(rustc --version | awk '{ print $2 }')
 	die "the source of Rust's library is missing; apt install rust-src, or: rustup component add rust-src"
 header=$(mktemp --suffix .h)
 trap 'rm -f "$header"' EXIT
-bindgen "$header" >/dev/null 2>&1 || die "bindgen does not work, probably for lack of libclang; apt install libclang-dev"
+bindgen "$header" >/dev/null 2>&1 ||
+	die "bindgen does not work, probably for lack of libclang; apt install libclang-dev"

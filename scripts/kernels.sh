@@ -104,8 +104,8 @@ try_kernel() {
 			if step "$name: $script" run "$script"; then passed=$((passed + 1)); fi
 		done
 	fi
-	printf '"%s","%s",%s,%s,%s,%s,%s,%s,"%s",%s\n' "${release:-$1-$2}" "$rust" "$builds" "$seconds" "$size" "$code" \
-		"$loads" "$smoke" "$passed of $all" "$(((SECONDS - started + 59) / 60))" >"$LOGS/$1-$2.row"
+	printf '"%s","%s",%s,%s,%s,%s,%s,%s,"%s",%s\n' "${release:-$1-$2}" "$rust" "$builds" "$seconds" "$size" \
+		"$code" "$loads" "$smoke" "$passed of $all" "$(((SECONDS - started + 59) / 60))" >"$LOGS/$1-$2.row"
 }
 
 # module_size FILE: the bytes that the kernel loads.
@@ -118,7 +118,8 @@ write_table() {
 	{
 		echo '.. SPDX-License-Identifier: GPL-2.0'
 		echo ".. Written by scripts/kernels.sh on $(date +%F)."
-		printf '\n.. csv-table::\n   :header: %s\n\n' 'Kernel,Rust,builds,s,KiB,code,loads,smoke,short suite,minutes'
+		printf '\n.. csv-table::\n   :header: %s\n\n' \
+			'Kernel,Rust,builds,s,KiB,code,loads,smoke,short suite,minutes'
 		table | sed 's/^/   /'
 	} >"$OUT"
 }

@@ -98,11 +98,12 @@ clean_module() {
 sign() {
 	local hash tool=$kernel/build/scripts/sign-file key=$SIGNING_KEY
 	[ -n "${SIGNING_CERT-}" ] && [ -r "$SIGNING_CERT" ] || die "SIGNING_CERT= is no certificate that can be read"
-	[[ $key == pkcs11:* ]] || { [ -r "$key" ] && key=$(realpath "$key"); } || die "SIGNING_KEY= is no key that can be read"
+	[[ $key == pkcs11:* ]] || { [ -r "$key" ] && key=$(realpath "$key"); } ||
+		die "SIGNING_KEY= is no key that can be read"
 	hash=$(sed -n 's/^CONFIG_MODULE_SIG_HASH="\(.*\)"/\1/p' "$kernel/build/.config")
 	FERROCE_BIND="$work $(dirname "$key") $(dirname "$(realpath "$SIGNING_CERT")")" "$SRC/scripts/in-root.sh" \
-		env KBUILD_SIGN_PIN="${SIGNING_PIN-}" "$tool" "${hash:-sha256}" "$key" "$(realpath "$SIGNING_CERT")" "$1" \
-		</dev/null >&2 || die "the module cannot be signed with $SIGNING_KEY"
+		env KBUILD_SIGN_PIN="${SIGNING_PIN-}" "$tool" "${hash:-sha256}" "$key" "$(realpath "$SIGNING_CERT")" \
+		"$1" </dev/null >&2 || die "the module cannot be signed with $SIGNING_KEY"
 }
 
 # package KIND ARCHITECTURE ROOT: of what is below ROOT, with the texts of KIND.

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# rust-tree.sh: makes rust/linux, the kernel's Rust support that is built into the module (see rust/bundled.mk), unless it
-# is up to date. RUST_TREE=SOURCE says what of: a tree of Linux, or an archive of it as distributions and kernel.org have
-# it; without it, scripts/rust-source.sh does. The packages of sources have rust/linux, and not that script.
+# rust-tree.sh: makes rust/linux, the kernel's Rust support that is built into the module (see rust/bundled.mk), unless
+# it is up to date. RUST_TREE=SOURCE says what of: a tree of Linux, or an archive of it as distributions and kernel.org
+# have it; without it, scripts/rust-source.sh does. The packages of sources have rust/linux, and not that script.
 #
 # rust-tree.sh --parts prints the parts of an archive that are needed, as patterns of tar.
 
@@ -74,7 +74,7 @@ flock "$lock"
 source=${RUST_TREE-}
 if [ -z "$source" ]; then
 	[ -x "$here/rust-source.sh" ] ||
-		die "rust/linux is missing or not whole; install the package again, or set RUST_TREE= to the source of Linux"
+		die "rust/linux is missing or not whole; install the package again, or set RUST_TREE= to Linux's source"
 	source=$("$here/rust-source.sh")
 fi
 source=$(realpath "$source")

@@ -8,8 +8,8 @@
 #include <linux/spinlock.h>
 
 /*
- * The fault may release the mmap lock while it waits. Below a stack, fixup_user_fault() would write a stack trace to the
- * log.
+ * The fault may release the mmap lock while it waits. Below a stack, fixup_user_fault() would write a stack trace to
+ * the log.
  */
 int ferroce_helper_fixup_user_fault(struct mm_struct *mm, unsigned long address, bool write)
 {

@@ -38,7 +38,7 @@ bad_kernels() {
 	check "no tree at all gives a line, too" says "$NEEDS" /nowhere -- 'apt install linux-headers-'
 }
 
-# tool NAME TEXT: puts a program in the place of another, as someone who has an old or a broken one has it.
+# tool NAME TEXT: puts a program in the place of another, which stands for an old or a broken one.
 tool() {
 	mkdir -p /tmp/tools
 	printf '#!/bin/sh\n%s\n' "$2" >"/tmp/tools/$1"
@@ -60,9 +60,11 @@ bad_tools() {
 	rm /tmp/tools/bindgen
 	mv /tmp/needs/rust/linux /tmp/needs/rust/away
 	check "sources that are not whole say so" says /tmp/needs/scripts/rust-tree.sh -- 'install the package again'
-	tar -cf /tmp/old.tar -C /tmp/needs Makefile rust
+	tar -cf /tmp/other.tar -C /tmp/needs Makefile rust
+	export RUST_TREE=/tmp/other.tar
 	check "and so does a file that is no source of Linux" \
-		says env RUST_TREE=/tmp/old.tar /tmp/needs/scripts/rust-tree.sh -- 'is no archive of the source of Linux'
+		says /tmp/needs/scripts/rust-tree.sh -- 'is no archive of the source of Linux'
+	unset RUST_TREE
 	check "of which nothing is left" test -z "$(find /tmp/needs/rust -maxdepth 1 -name 'linux*')"
 	mv /tmp/needs/rust/away /tmp/needs/rust/linux
 }

@@ -78,8 +78,8 @@ device_name() {
 	esac
 }
 
-# rxe_takes_port: whether rdma_rxe of this kernel opens port 4791 of the first namespace when it is loaded, as before 7.1:
-# then it goes with no device of another driver there.
+# rxe_takes_port: whether rdma_rxe of this kernel opens port 4791 of the first namespace when it is loaded, as before
+# 7.1: then it goes with no device of another driver there.
 rxe_takes_port() { ! grep -aq rxe_ns_init "$(modinfo -n rdma_rxe)"; }
 
 load_driver() { # DRIVER

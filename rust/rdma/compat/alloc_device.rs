@@ -7,8 +7,8 @@
 
 use crate::bindings;
 
-/// Allocates a device of `size` bytes, the first of which are its `ib_device`, for the namespace `net`. Null if there is
-/// no memory.
+/// Allocates a device of `size` bytes, the first of which are its `ib_device`, for the namespace `net`. Null if there
+/// is no memory.
 ///
 /// # Safety
 ///

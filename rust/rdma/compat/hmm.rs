@@ -65,7 +65,8 @@ fn faults(range: &bindings::hmm_range) -> bool {
     range.default_flags & bindings::hmm_pfn_flags_HMM_PFN_REQ_FAULT as usize != 0
 }
 
-/// Faults in the pages of `range` that are absent, or not writable if they should be, and waits for those that are late.
+/// Faults in the pages of `range` that are absent, or not writable if they should be, and waits for those that are
+/// late.
 ///
 /// # Safety
 ///
