@@ -34,14 +34,21 @@ def text_of(name):
     return dict(word.split("=") for words in of_device for word in words)
 
 
+def limit(devices, objects):
+    """Sets the limits of the group for our device."""
+    with open(f"{GROUP}/rdma.max", "w", encoding="ascii") as file:
+        file.write(f"{os.environ['DEV']} hca_handle={devices} hca_object={objects}")
+
+
 @contextlib.contextmanager
 def narrow_group():
     """Creates a group with low limits, and removes it at the end."""
     with cgroups("rdma"):
         os.makedirs(GROUP, exist_ok=True)
-        with open(f"{GROUP}/rdma.max", "w", encoding="ascii") as file:
-            file.write(f"{os.environ['DEV']} hca_handle={DEVICES} hca_object={OBJECTS}")
+        limit(DEVICES, OBJECTS)
         yield
+        # Before 7.1 a group that is removed with limits leaves them behind, and the kernel dies when the device goes.
+        limit("max", "max")
         # rmdir fails unless all charges are gone.
         os.rmdir(GROUP)
 
