@@ -21,7 +21,8 @@ all: ## build ferroce.ko
 ifdef KDIR
 	@scripts/kernel-needs.sh $(KDIR)
 	@$(if $(RUST_MODE),scripts/rust-tree.sh)
-	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $(RUST_MODE) modules
+	flock -n -E 75 Kbuild $(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $(RUST_MODE) modules || { \
+		[ $$? != 75 ] || echo 'ferroce: another build runs in this tree; wait for its end' >&2; exit 1; }
 	cp rust/ferroce.ko .
 else
 	@[ $(KERNEL)$(KVER)$(FLAVOUR) != stock ] || scripts/kernel.sh --running

@@ -68,6 +68,8 @@ place_sources() {
 }
 M=$SRC
 place=("MO=$objects")
+# Panics and locks name their places in the sources, not those of this machine.
+is_user_mode "$kernel" || place+=("KRUSTFLAGS=--remap-path-prefix=$SRC/=")
 # The Makefile of a headers package only includes the one that its flavours share.
 if ! grep -qw MO "$dir/build/Makefile" $(sed -n 's|^include \(/.*\)|\1|p' "$dir/build/Makefile"); then
 	place_sources

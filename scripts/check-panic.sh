@@ -48,8 +48,7 @@ dies() {
 
 # message: what the kernel says of it, less the time and the place in the file.
 message() {
-	sed -n -E 's/^.*(panicked at [^:]*|index out of bounds.*|kernel BUG at .*)(:[0-9]+:[0-9]+:)?\r?$/\1/p' "$console" |
-		grep -v 'kernel BUG'
+	tr -d '\r' <"$console" | sed -n -E 's/^.*(panicked at [^:]*|index out of bounds.*)(:[0-9]+:[0-9]+:)?$/\1/p'
 }
 
 planted

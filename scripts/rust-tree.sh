@@ -90,7 +90,10 @@ find "$new/rust" -type f ! -name '*.rs' ! -name '*.c' ! -name bindgen_parameters
 find "$new/rust" -name '*generated*.rs' -delete
 find "$new/rust" -type d -empty -delete
 keep_modules "$new/rust/kernel"
-patch -s -d "$new" -p1 <"$bundled/kernel.patch" >&2 ||
+patch=(patch)
+command -v patch >/dev/null || patch=(busybox patch)
+command -v "${patch[0]}" >/dev/null || die "patch is missing; apt install patch"
+(cd "$new" && "${patch[@]}" -p1 <"$bundled/kernel.patch") >/dev/null ||
 	die "rust/bundled/kernel.patch is not for $source; set RUST_TREE= to the source of Linux $KERNEL_SERIES"
 echo "$recipe $source $(stat -c '%s-%Y' "$source")" >"$new/made-from"
 rm -rf "$out"
