@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check-module.sh MODULE KDIR: disassembles a module and compares it with what the kernel's configuration asks of code.
+# check-module.sh [MODULE [KDIR]]: disassembles a module and compares it with what the kernel's configuration asks of code.
 # objtool looks at the same, where the kernel has it; this looks at what came out.
 #
 #	MITIGATION_RETPOLINE  no jump or call through a register or memory
@@ -17,8 +17,9 @@ set -euo pipefail
 # What stands at the end of a pipe counts.
 shopt -s lastpipe
 
-[ $# -eq 2 ] || { echo "usage: check-module.sh MODULE KDIR" >&2; exit 1; }
-module=$1 config=$2/include/config/auto.conf symbols=$2/Module.symvers
+module=${1:-build/stock/rust/ferroce.ko}
+kdir=${2:-$(<"${module%/rust/*}/.kernel")/build}
+config=$kdir/include/config/auto.conf symbols=$kdir/Module.symvers
 wrong=0
 
 has() { grep -qx "CONFIG_$1=y" "$config"; }
@@ -59,7 +60,7 @@ if has X86_64; then
 	if has X86_KERNEL_IBT; then
 		awk '$2 == "BEGIN" { getline; if ($2 != "endbr64") print $1 }' "$work/code" |
 			{ grep -xE 'init_module|cleanup_module' || true; } | none "no ENDBR where the kernel calls"
-		"${tool}objdump" -h "$module" | grep -q '\.ibt_endbr_seal' ||
+		"${tool}objdump" -h "$module" | grep '\.ibt_endbr_seal' >/dev/null ||
 			echo "no section .ibt_endbr_seal" | none "objtool"
 	fi
 	! has CALL_PADDING || awk '
@@ -95,4 +96,4 @@ if [ "$wrong" -gt 0 ]; then
 	exit 1
 fi
 echo "check-module: $(grep -c BEGIN "$work/code") functions," \
-	"$("${tool}nm" -u "$module" | wc -l) symbols imported, as $(basename "$2") asks"
+	"$("${tool}nm" -u "$module" | wc -l) symbols imported"

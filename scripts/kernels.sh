@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernels.sh [--sample] [KVER/FLAVOUR...]: builds the module for each kernel of KERNEL_TABLE in scripts/versions, or for
+# kernels.sh [--sample | --floor] [KVER/FLAVOUR...]: builds the module for each kernel of KERNEL_TABLE in scripts/versions, or for
 # those named, and runs a short suite on it. Each step is a line of KTAP.
+#
+# --floor takes the oldest supported kernel, and scripts that see differences between cores.
 #
 # Without arguments, the result is written to Documentation/kernels.inc, which Documentation/kernels.rst shows.
 # --all does the same without writing it. --sample takes one kernel and a fifth of the short suite, which change with
@@ -124,14 +126,15 @@ write_table() {
 	} >"$OUT"
 }
 
-rm -rf "$LOGS"
-mkdir -p "$LOGS"
 case ${1-} in
 --sample) sample ;;
+--floor) chosen=("$SUITE/amd64") SUITE_SCRIPTS="40-verbs 43-cq 46-dma-buf 49-kernel-verbs" LOGS=$LOGS-floor ;;
 --all) mapfile -t chosen < <(kernels) ;;
 '') mapfile -t chosen < <(kernels) && write=1 ;;
 *) chosen=("$@") ;;
 esac
+rm -rf "$LOGS"
+mkdir -p "$LOGS"
 for kernel in "${chosen[@]}"; do
 	[[ $kernel == */* ]] || die "a kernel is KVER/FLAVOUR, for example $KVER_DEFAULT/amd64, not '$kernel'"
 done

@@ -54,6 +54,8 @@ struct test {
 	unsigned int processors;
 	/* Whether it makes allocations fail. */
 	bool failing;
+	/* Whether softirqs must run as soon as they are enabled. With PREEMPT_RT a thread may run them later. */
+	bool prompt;
 };
 
 extern const struct test registration_tests[];

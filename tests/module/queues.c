@@ -145,7 +145,7 @@ static int resized_while_in_use(struct bench *bench)
 
 const struct test queue_tests[] = {
 	{ "queues are posted to and polled with interrupts disabled", IB_QPT_RC, in_any_context },
-	{ "a task that has slept sends at once", IB_QPT_RC, sent_at_once },
+	{ "a task that has slept sends at once", IB_QPT_RC, sent_at_once, .prompt = true },
 	{ "a request and a receive may have the maximum number of SGEs", IB_QPT_RC, most_pieces },
 	{ "a shared queue is resized while it is in use", IB_QPT_RC, resized_while_in_use, 4 },
 	{}

@@ -238,6 +238,8 @@ if [ "$DRIVER" = ferroce ]; then
 	check "A device whose netdev goes to and fro is with it in the end" within 20 parent_is w0
 	ip link set w0 netns d
 	check "The device follows once more" within 20 parent_is w0
+	# The driver writes ten lines in five seconds at most.
+	sleep 6
 	ip netns del d
 	check "A namespace that ends takes its device along" within 20 not has_device "$X"
 	check "The log says so" within 5 logged "removed, as w0 is removed from network namespace $other\$"
