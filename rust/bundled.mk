@@ -12,7 +12,7 @@ linux := $(src)/linux/rust
 built := $(obj)/linux/rust
 our_crates := $(addprefix $(obj)/,roce/lib.o rdma/lib.o driver/main.o)
 
-# rustc_cfg COMMA-VERSION NAME: what the crates ask, and a configuration without Rust does not say.
+# What the crates ask, and a configuration without Rust does not say. $(call since,VERSION,NAME)
 since = $(if $(call rustc-min-version,$(1)),--cfg=CONFIG_RUSTC_HAS_$(2))
 rustc_cfg = --cfg=CONFIG_RUST $(call since,108800,UNNECESSARY_TRANSMUTES) $(call since,108900,FILE_WITH_NUL) \
 	$(call since,109100,FILE_AS_C_STR) $(call since,109800,SUSPICIOUS_RUNTIME_SYMBOL_DEFINITIONS)

@@ -39,7 +39,8 @@ no_rust() { ! imports_rust; }
 sources() {
 	rm -rf "$work/ferroce"
 	mkdir -p "$work/ferroce"
-	(cd "$SRC" && git ls-files -z Kbuild Makefile include rust scripts | xargs -0 cp --parents -t "$work/ferroce")
+	cp -r "$SRC"/{Kbuild,Makefile,include,rust,scripts} "$work/ferroce/"
+	rm -rf "$work/ferroce/rust/linux"
 }
 
 with_metadata() {
@@ -106,6 +107,7 @@ without_rust() {
 		in_root "$SRC/scripts/check-module.sh" "$work/ferroce/ferroce.ko" "$work/kernel"
 }
 
+need pkill procps
 rm -rf "$work"
 mkdir -p "$work"
 with_metadata

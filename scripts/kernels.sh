@@ -128,7 +128,7 @@ write_table() {
 
 case ${1-} in
 --sample) sample ;;
---floor) chosen=("$SUITE/amd64") SUITE_SCRIPTS="40-verbs 43-cq 46-dma-buf 49-kernel-verbs" LOGS=$LOGS-floor ;;
+--floor) chosen=("$SUITE/amd64") SUITE_SCRIPTS="40-verbs 43-cq 46-dma-buf 49-kernel-verbs" LOGS=$SRC/build/kernels-floor ;;
 --all) mapfile -t chosen < <(kernels) ;;
 '') mapfile -t chosen < <(kernels) && write=1 ;;
 *) chosen=("$@") ;;
