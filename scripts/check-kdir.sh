@@ -4,8 +4,8 @@
 # check-kdir.sh: builds the module with `make KDIR=` against trees as distributions lay them out:
 #
 #	with metadata  of the kernel's crates the metadata and the macros, but no source: the kernel's own are used
-#	without Rust   Debian's own kernel, in one folder as in /usr/src/kernels of Fedora, with the Rust support out of an
-#	               archive as kernel.org has it; two builds at once; one that is interrupted
+#	without Rust   Debian's own kernel, in one folder as in /usr/src/kernels of Fedora, with the Rust support out of
+#	               an archive as kernel.org has it; two builds at once; one that is interrupted
 #
 # Each is a line of KTAP.
 
@@ -35,7 +35,7 @@ version_is() { [ "$(in_root modinfo -F version "$work/ferroce/ferroce.ko")" = "$
 imports_rust() { in_root nm -u "$work/ferroce/ferroce.ko" | grep ' U _R'; }
 no_rust() { ! imports_rust; }
 
-# sources: a copy of the tree, as somebody has it who never ran anything in it.
+# sources: a copy of the tree, as it is before the first build.
 sources() {
 	rm -rf "$work/ferroce"
 	mkdir -p "$work/ferroce"

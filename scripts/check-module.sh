@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check-module.sh [MODULE [KDIR]]: disassembles a module and compares it with what the kernel's configuration asks of code.
+# check-module.sh [MODULE [KDIR]]: disassembles a module and compares it with what the kernel's configuration asks for.
 # objtool looks at the same, where the kernel has it; this looks at what came out.
 #
 #	MITIGATION_RETPOLINE  no jump or call through a register or memory

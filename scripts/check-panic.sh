@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check-panic.sh: what a panic of Rust code does, with the kernel's own Rust support and with that which is built into the
-# module. A module whose initialisation looks beyond the end of a slice is loaded on the default kernel and on Debian's
+# check-panic.sh: what a panic of Rust code does, with the kernel's own Rust support and with that which is built into
+# the module. A module whose initialisation looks beyond the end of a slice is loaded on the default kernel and on Debian's
 # own (or KVER): both must name the place in the log, in the same words, and end the task by a BUG.
 
 set -euo pipefail
@@ -56,13 +56,15 @@ export DRIVER=none TOPOLOGY=single VM_COLD=1 FERROCE_TESTS=n
 for way in own "built in"; do
 	[ "$way" = own ] || export KVER=${KVER:-$SUITE}
 	rm -rf "$work"/ferroce-vm.*
-	VM_FILES=$("$work/tree/scripts/build.sh" 2>"$work/log") || { tail -n 20 "$work/log" >&2; die "it does not build"; }
+	VM_FILES=$("$work/tree/scripts/build.sh" 2>"$work/log") ||
+		{ tail -n 20 "$work/log" >&2; die "it does not build"; }
 	export VM_FILES
 	console=$work/log
 	check "$way: the machine dies" dies
 	message >"$work/${way// /-}"
-	check "$way: the log says of what" grep -qx 'index out of bounds: the len is 3 but the index is 7' "$work/${way// /-}"
-	check "$way: and where" grep -q '^panicked at rust/driver/main.rs' "$work/${way// /-}"
+	said=$work/${way// /-}
+	check "$way: the log says of what" grep -qx 'index out of bounds: the len is 3 but the index is 7' "$said"
+	check "$way: and where" grep -q '^panicked at rust/driver/main.rs' "$said"
 	check "$way: and the end is a BUG" grep -q 'kernel BUG at' "$console"
 done
 check "both say the same" cmp "$work/own" "$work/built-in"

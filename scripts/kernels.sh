@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernels.sh [--sample | --floor] [KVER/FLAVOUR...]: builds the module for each kernel of KERNEL_TABLE in scripts/versions, or for
-# those named, and runs a short suite on it. Each step is a line of KTAP.
+# kernels.sh [--sample | --floor] [KVER/FLAVOUR...]: builds the module for each kernel of KERNEL_TABLE in
+# scripts/versions, or for those named, and runs a short suite on it. Each step is a line of KTAP.
 #
 # --floor takes the oldest supported kernel, and scripts that see differences between cores.
 #
@@ -128,7 +128,11 @@ write_table() {
 
 case ${1-} in
 --sample) sample ;;
---floor) chosen=("$SUITE/amd64") SUITE_SCRIPTS="40-verbs 43-cq 46-dma-buf 49-kernel-verbs" LOGS=$SRC/build/kernels-floor ;;
+--floor)
+	chosen=("$SUITE/amd64")
+	SUITE_SCRIPTS="40-verbs 43-cq 46-dma-buf 49-kernel-verbs"
+	LOGS=$SRC/build/kernels-floor
+	;;
 --all) mapfile -t chosen < <(kernels) ;;
 '') mapfile -t chosen < <(kernels) && write=1 ;;
 *) chosen=("$@") ;;
