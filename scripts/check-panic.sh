@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # check-panic.sh: what a panic of Rust code does, with the kernel's own Rust support and with that which is built into
-# the module. A module whose initialisation looks beyond the end of a slice is loaded on the default kernel and on Debian's
-# own (or KVER): both must name the place in the log, in the same words, and end the task by a BUG.
+# the module. A module whose initialisation looks beyond the end of an array is loaded on the default kernel and on
+# Debian's own (or KVER): both must name the place in the log, in the same words, and end the task by a BUG.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
