@@ -20,8 +20,8 @@ RUST_MODE = $(shell scripts/rust-mode.sh $(KDIR))
 all: ## build ferroce.ko
 ifdef KDIR
 	@scripts/kernel-needs.sh $(KDIR)
-	@$(if $(RUST_MODE),scripts/rust-tree.sh)
-	flock -n -E 75 Kbuild $(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $(RUST_MODE) modules || { \
+	@flock -n -E 75 Kbuild sh -ec '[ -z "$(RUST_MODE)" ] || scripts/rust-tree.sh; scripts/fresh.sh $(KDIR); \
+		exec $(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $(RUST_MODE) modules' || { \
 		[ $$? != 75 ] || echo 'ferroce: another build runs in this tree; wait for its end' >&2; exit 1; }
 	cp rust/ferroce.ko .
 else
@@ -79,9 +79,8 @@ kernels: ## build for each supported kernel and run a short suite on it; writes 
 	@scripts/kernels.sh $(KERNELS)
 
 clean: ## remove build output from the tree
-	@rm -rf build ferroce.ko rust-project.json
-	@find rust \( -name '*.o' -o -name '*.rmeta' -o -name '.*.cmd' -o -name '*.mod*' -o -name '*.ko' \
-		-o -name bindings_generated.rs \) -exec rm -f {} +
+	@rm -rf build ferroce.ko rust-project.json rust/linux
+	@scripts/fresh.sh --clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'

@@ -13,14 +13,20 @@ built := $(obj)/linux/rust
 our_crates := $(addprefix $(obj)/,roce/lib.o rdma/lib.o driver/main.o)
 
 # What the crates ask, and a configuration without Rust does not say. $(call since,VERSION,NAME)
-since = $(if $(call rustc-min-version,$(1)),--cfg=CONFIG_RUSTC_HAS_$(2))
-rustc_cfg = --cfg=CONFIG_RUST $(call since,108800,UNNECESSARY_TRANSMUTES) $(call since,108900,FILE_WITH_NUL) \
-	$(call since,109100,FILE_AS_C_STR) $(call since,109800,SUSPICIOUS_RUNTIME_SYMBOL_DEFINITIONS)
+rustc_is = $(shell [ $(CONFIG_RUSTC_VERSION) -ge $(1) ] && echo y)
+since = $(if $(call rustc_is,$(1)),--cfg=CONFIG_RUSTC_HAS_$(2))
+rustc_cfg := --cfg=CONFIG_RUST $(call since,108800,SPAN_FILE) $(call since,108800,UNNECESSARY_TRANSMUTES) \
+	$(call since,108900,FILE_WITH_NUL) $(call since,109100,FILE_AS_C_STR) \
+	$(call since,109800,SUSPICIOUS_RUNTIME_SYMBOL_DEFINITIONS)
 
-# x86 names its target in a file that headers packages lack. A section for each function lets the linker drop it.
-# Overflows are checked as in Debian's kernels that have CONFIG_RUST.
-crate_flags = $(patsubst --target=%/target.json,--target=$(obj)/linux/target.json, \
-	$(patsubst --edition=%,--edition=$(or $(edition),%),$(rust_flags))) $(rustc_cfg) \
+# What the configuration says to Rust code, without what it says of another compiler; the target of x86, a file that
+# headers packages lack; and a flag that has another name since 1.93. A section for each function lets the linker drop
+# it. Overflows are checked as in Debian's kernels that have CONFIG_RUST.
+kernel_flags = $(patsubst @%/rustc_cfg,@$(obj)/linux/rustc_cfg, \
+	$(patsubst --target=%/target.json,--target=$(obj)/linux/target.json, \
+	$(patsubst -Zno-jump-tables,$(if $(call rustc_is,109300),-Cjump-tables=n,-Zno-jump-tables), \
+	$(patsubst --edition=%,--edition=$(or $(edition),%),$(rust_flags)))))
+crate_flags = $(kernel_flags) $(rustc_cfg) \
 	-Zfunction-sections=y -Coverflow-checks=y -Cdebug-assertions=n \
 	-Zunstable-options --sysroot=/dev/null -L $(built)
 
@@ -43,7 +49,7 @@ targets += linux/rust/$(1).o
 endef
 
 library := $(shell $(RUSTC) --print sysroot)/lib/rustlib/src/rust/library
-$(built)/core.o: private edition = $(if $(call rustc-min-version,108700),2024,2021)
+$(built)/core.o: private edition = $(if $(call rustc_is,108700),2024,2021)
 $(eval $(call kernel_crate,core,$(library)/core/src/lib.rs,,--cfg=no_fp_fmt_parse))
 $(eval $(call kernel_crate,compiler_builtins,$(linux)/compiler_builtins.rs,core.o))
 $(eval $(call kernel_crate,build_error,$(linux)/build_error.rs,compiler_builtins.o))
@@ -60,7 +66,7 @@ $(eval $(call kernel_crate,kernel,$(linux)/kernel/lib.rs,build_error.o bindings.
 
 # Macros are programs of the compiler's own machine.
 quiet_cmd_macros = HOSTRUSTC $@
-      cmd_macros = $(RUSTC) --edition=2021 -O --cap-lints=allow $(macro_options) -L $(built)/host \
+      cmd_macros = $(RUSTC) --edition=2021 -O --cap-lints=allow $(rustc_cfg) $(macro_options) -L $(built)/host \
 	--crate-name $(patsubst lib%,%,$(crate)) --out-dir $(dir $@) --emit=dep-info=$(depfile) --emit=link=$@ $<
 
 # $(call macro_crate,FILE,SOURCE,NEEDS,OPTIONS)
@@ -74,7 +80,7 @@ endef
 
 feature = --cfg='feature="$(1)"'
 $(eval $(call macro_crate,host/libproc_macro2.rlib,$(linux)/proc-macro2/lib.rs,,$(call feature,proc-macro) \
-	--cfg=wrap_proc_macro $$(if $$(call rustc-min-version,108800),--cfg=proc_macro_span_file \
+	--cfg=wrap_proc_macro $$(if $$(call rustc_is,108800),--cfg=proc_macro_span_file \
 	--cfg=proc_macro_span_location)))
 $(eval $(call macro_crate,host/libquote.rlib,$(linux)/quote/lib.rs,proc_macro2,--extern proc_macro2 \
 	$(call feature,proc-macro)))
@@ -134,6 +140,13 @@ ifdef CONFIG_X86_64
 $(built)/core.o: $(obj)/linux/target.json
 endif
 
+quiet_cmd_rustc_cfg = GEN     $@
+      cmd_rustc_cfg = grep -v CONFIG_RUSTC_ $(objtree)/include/generated/rustc_cfg >$@
+$(obj)/linux/rustc_cfg: $(src)/bundled.mk FORCE
+	$(call if_changed,rustc_cfg)
+targets += linux/rustc_cfg
+$(built)/core.o: $(obj)/linux/rustc_cfg
+
 # Our own crates, and the bindings of the first, which leave out what the kernel crate has.
 $(obj)/rdma/bindings_generated.rs: $(built)/kernel.o
 allowed_features = arbitrary_self_types,asm_goto,generic_arg_infer,used_with_arg
@@ -144,13 +157,14 @@ $(our_crates): $(obj)/%.o: $(src)/%.rs $(built)/kernel.o FORCE
 	+$(call if_changed_dep,crate)
 targets += roce/lib.o rdma/lib.o driver/main.o
 
-# One object of all, of what is reached from outside. objtool looks at it, unless it looks at the whole module.
+# One object of all, of what is reached from outside. objtool looks at it, unless it looks at the whole module. Without
+# build_error.o, so that a build_assert!() that is not proven is a symbol that is missing.
 quiet_cmd_rust_o = LD $(quiet_modtag) $@
       cmd_rust_o = $(LD) $(ld_flags) -r --gc-sections -u init_module -u cleanup_module -T $(src)/bundled/rust.lds -o $@ \
 	$(filter %.o,$(real-prereqs)) $(cmd_objtool)
 # It is linked, which objtool has to know.
 $(obj)/rust.o: private objtool-args-y += --link
-$(obj)/rust.o: $(our_crates) $(addprefix $(built)/,kernel.o bindings.o zerocopy.o pin_init.o ffi.o build_error.o \
-	compiler_builtins.o core.o) FORCE
+$(obj)/rust.o: $(our_crates) $(addprefix $(built)/,kernel.o bindings.o zerocopy.o pin_init.o ffi.o compiler_builtins.o \
+	core.o) FORCE
 	+$(call if_changed,rust_o)
 targets += rust.o

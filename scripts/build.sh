@@ -63,8 +63,12 @@ echo "$dir" >"$objects/.kernel"
 
 # place_sources: before 6.13, Kbuild puts objects beside the sources, so they are copied to where these belong.
 place_sources() {
+	local name left=()
+	set -f
+	for name in $("$SRC/scripts/fresh.sh" --names); do left+=(! -name "$name"); done
+	set +f
 	(cd "$SRC" && find Kbuild include scripts/versions rust tests/module -type f ! -path 'rust/sandbox/*' \
-		! -name '*.o' ! -name '.*' -exec cp -u --parents {} "$objects/" \;)
+		! -name '.*' "${left[@]}" -exec cp -u --parents {} "$objects/" \;)
 }
 M=$SRC
 place=("MO=$objects")

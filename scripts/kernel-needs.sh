@@ -18,12 +18,17 @@ die() {
 kdir=${1-}
 [ -n "$kdir" ] || die "usage: kernel-needs.sh KDIR"
 config=$kdir/include/config/auto.conf
+case $kdir$PWD in
+*[[:space:]]*) die "Kbuild takes no spaces in names of folders; move the tree" ;;
+esac
 release=$(sed -n 's/^#define UTS_RELEASE "\(.*\)"/\1/p' "$kdir/include/generated/utsrelease.h" 2>/dev/null || true)
 [ -e "$config" ] && [ -n "$release" ] ||
 	die "$kdir is no prepared build tree of a kernel; for the running one: apt install linux-headers-$(uname -r)"
 
 [ -s "$kdir/Module.symvers" ] ||
 	die "$kdir has no Module.symvers, without which no module loads; install the headers of kernel $release again"
+grep -qE '^CONFIG_(X86_64|ARM64|UML)=y' "$config" ||
+	die "kernel $release is for a processor that ferroce is not built for"
 lowest=$(printf '%s\n' "$KVER_MIN" "${release%%[-+]*}" | sort -V | head -n 1)
 [ "$lowest" = "$KVER_MIN" ] || die "kernel $release is older than $KVER_MIN, the oldest that ferroce is built for"
 for option in $KERNEL_OPTIONS; do
@@ -47,7 +52,8 @@ for pair in rustc:rustc bindgen:bindgen rustfmt:rustfmt make:make $compilers; do
 	command -v "${pair%:*}" >/dev/null || missing+=" ${pair#*:}"
 done
 [ -z "$missing" ] || die "tools are missing; apt install$missing"
-[ -n "$("$(dirname "$0")/rust-mode.sh" "$kdir")" ] || exit 0
+mode=$("$(dirname "$0")/rust-mode.sh" "$kdir") || exit 1
+[ -n "$mode" ] || exit 0
 
 # The kernel's Rust support is built into the module.
 for option in $BUNDLED_REFUSED; do
@@ -63,5 +69,5 @@ found=$(rustc --version | awk '{ print $2 }')
 	die "the source of Rust's library is missing; apt install rust-src, or: rustup component add rust-src"
 header=$(mktemp --suffix .h)
 trap 'rm -f "$header"' EXIT
-bindgen "$header" >/dev/null 2>&1 ||
-	die "bindgen does not work, probably for lack of libclang; apt install libclang-dev"
+bindgen "$header" --rust-target 1.85 >/dev/null 2>&1 ||
+	die "bindgen does not work: it is older than 0.71, or libclang is missing; apt install libclang-dev"

@@ -14,7 +14,7 @@
 # module for that kernel, and the files of ferroce-common, where this machine looks for them, or below DESTDIR. The
 # texts of the packages are in scripts/package. PACKAGE_VERSION gives them another version, for tests.
 #
-# SIGNING_KEY=FILE (PEM, or a PKCS #11 URI) and SIGNING_CERT=FILE sign the module; SIGNING_PIN is the key's password.
+# SIGNING_KEY=FILE and SIGNING_CERT=FILE (PEM) sign the module; SIGNING_PIN is the key's password.
 #
 # The same commit gives the same packages, bit by bit: what depends on the machine or the time (paths in the module,
 # times of files) is replaced.
@@ -32,7 +32,7 @@ export SOURCE_DATE_EPOCH
 
 # What Kbuild and DKMS need.
 SOURCES=(Kbuild Makefile COPYING include rust scripts/versions scripts/kernel-needs.sh scripts/rust-mode.sh
-	scripts/rust-tree.sh scripts/package/dkms-build.sh)
+	scripts/rust-tree.sh scripts/fresh.sh scripts/package/dkms-build.sh)
 
 # fill_in FILE: control files have no comments.
 fill_in() {
@@ -53,8 +53,12 @@ common() {
 sources() {
 	"$SRC/scripts/rust-tree.sh"
 	mkdir -p "$1"
-	(cd "$SRC" && find "${SOURCES[@]}" -type f ! -name '.*' ! -name '*.o' ! -name '*.ko' ! -name '*.mod*' \
-		! -name '*.rmeta' ! -name '*_generated.rs' ! -path 'rust/sandbox/*' -exec cp --parents {} "$1/" \;)
+	local name left=()
+	set -f
+	for name in $("$SRC/scripts/fresh.sh" --names); do left+=(! -name "$name"); done
+	set +f
+	(cd "$SRC" && find "${SOURCES[@]}" -type f ! -name '.*' ! -path 'rust/sandbox/*' "${left[@]}" \
+		-exec cp --parents {} "$1/" \;)
 	sed -i "s/^VERSION=.*/VERSION=$VERSION/" "$1/scripts/versions"
 	# Where it was made from is of this machine.
 	sed -i 's/ .*/ linux-source/' "$1/rust/linux/made-from"
@@ -98,8 +102,8 @@ clean_module() {
 sign() {
 	local hash tool=$kernel/build/scripts/sign-file key=$SIGNING_KEY
 	[ -n "${SIGNING_CERT-}" ] && [ -r "$SIGNING_CERT" ] || die "SIGNING_CERT= is no certificate that can be read"
-	[[ $key == pkcs11:* ]] || { [ -r "$key" ] && key=$(realpath "$key"); } ||
-		die "SIGNING_KEY= is no key that can be read"
+	[ -r "$key" ] || die "SIGNING_KEY= is no key that can be read"
+	key=$(realpath "$key")
 	hash=$(sed -n 's/^CONFIG_MODULE_SIG_HASH="\(.*\)"/\1/p' "$kernel/build/.config")
 	FERROCE_BIND="$work $(dirname "$key") $(dirname "$(realpath "$SIGNING_CERT")")" "$SRC/scripts/in-root.sh" \
 		env KBUILD_SIGN_PIN="${SIGNING_PIN-}" "$tool" "${hash:-sha256}" "$key" "$(realpath "$SIGNING_CERT")" \

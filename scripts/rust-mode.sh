@@ -9,7 +9,8 @@
 
 set -euo pipefail
 
-number=$(rustc --version | awk '{ split($2, v, /[.-]/); print v[1] * 100000 + v[2] * 100 + v[3] }')
+version=$(rustc --version) || { echo "ferroce: rustc does not run: 'rustc --version' says why" >&2; exit 1; }
+number=$(echo "$version" | awk '{ split($2, v, /[.-]/); print v[1] * 100000 + v[2] * 100 + v[3] }')
 config=$1/include/config/auto.conf
 if [ "${FERROCE_BUNDLED-}" != y ] && [ -e "$1/rust/libkernel.rmeta" ] && grep -qx CONFIG_RUST=y "$config" &&
 	grep -qx "CONFIG_RUSTC_VERSION=$number" "$config"; then

@@ -27,10 +27,10 @@ unpack() {
 	local first strip
 	if [ -d "$1" ]; then
 		[ -e "$1/rust/kernel/lib.rs" ] || die "$1 is no source of Linux: it has no rust/kernel/lib.rs"
-		(cd "$1" && tar -c $PARTS) | tar -x -C "$2"
+		(cd "$1" && tar -c $PARTS 2>/dev/null) | tar -x -C "$2" ||
+			die "$1 lacks parts of Linux $KERNEL_SERIES's Rust support"
 		return
 	fi
-	[ -e "$1" ] || die "there is no source of Linux at $1"
 	first=$(tar -t -f "$1" 2>/dev/null | sed -n 2p) || true
 	strip=1
 	[[ $first != ./* ]] || strip=2
@@ -65,6 +65,8 @@ here=$(cd "$(dirname "$0")" && pwd -P)
 bundled=$here/../rust/bundled
 out=$here/../rust/linux
 recipe=$(cat "$bundled/modules" "$bundled/kernel.patch" "$0" | sha256sum | cut -c1-16)
+[ -z "${RUST_TREE-}" ] || [ -e "$RUST_TREE" ] || die "there is no source of Linux at $RUST_TREE"
+[ -w "$here/../rust" ] || [ -e "$out/made-from" ] || die "$(dirname "$bundled") cannot be written to; build in a copy"
 # Without RUST_TREE any source will do.
 wanted="$recipe ${RUST_TREE:+$(realpath "$RUST_TREE") $(stat -c '%s-%Y' "$RUST_TREE" 2>/dev/null || true)}"
 [[ "$(cat "$out/made-from" 2>/dev/null)" != "$wanted"* ]] || exit 0
@@ -73,6 +75,8 @@ flock "$lock"
 [[ "$(cat "$out/made-from" 2>/dev/null)" != "$wanted"* ]] || exit 0
 source=${RUST_TREE-}
 if [ -z "$source" ]; then
+	[ ! -x "$here/rust-source.sh" ] || command -v apt-get >/dev/null || command -v mmdebstrap >/dev/null ||
+		die "set RUST_TREE= to the source of Linux $KERNEL_SERIES, as kernel.org has it"
 	[ -x "$here/rust-source.sh" ] ||
 		die "rust/linux is missing or not whole; install the package again, or set RUST_TREE= to Linux's source"
 	source=$("$here/rust-source.sh")
