@@ -54,7 +54,10 @@ struct test {
 	unsigned int processors;
 	/* Whether it makes allocations fail. */
 	bool failing;
-	/* Whether softirqs must run as soon as they are enabled. With PREEMPT_RT a thread may run them later. */
+	/*
+	 * Whether softirqs must run as soon as they are enabled. With PREEMPT_RT a thread may run them later; without
+	 * PREEMPT_COUNT nothing tells whether the caller holds a spinlock, so the driver does not run them.
+	 */
 	bool prompt;
 };
 

@@ -37,6 +37,9 @@ static int add(struct ib_device *found)
 			else if (test->prompt && IS_ENABLED(CONFIG_PREEMPT_RT))
 				pr_info(SAY "ok %d %s # SKIP softirqs of this kernel are threads\n", ++count,
 					test->name);
+			else if (test->prompt && !IS_ENABLED(CONFIG_PREEMPT_COUNT))
+				pr_info(SAY "ok %d %s # SKIP this kernel does not count spinlocks\n", ++count,
+					test->name);
 			else
 				pr_info(SAY "%s %d %s\n",
 					bench_run(found, gid, test) ? "not ok" : "ok", ++count,
