@@ -127,10 +127,10 @@ unsafe extern "C" fn counter_init(_counter: *mut bindings::rdma_counter) {}
 /// The functions that the core calls.
 struct Trampoline<O>(PhantomData<O>);
 
-/// # Safety
-///
-/// Only the core may call these, by the contract of the operation.
 impl<O: CounterOperations + CqOperations + MrOperations> Trampoline<O> {
+    /// # Safety
+    ///
+    /// Only the core may call this, by the contract of the operation.
     unsafe extern "C" fn counter_bind_qp(
         counter: *mut bindings::rdma_counter,
         qp: *mut bindings::ib_qp,
@@ -140,6 +140,9 @@ impl<O: CounterOperations + CqOperations + MrOperations> Trampoline<O> {
         unsafe { O::counter_bind_qp(counter, qp) }
     }
 
+    /// # Safety
+    ///
+    /// Only the core may call this, by the contract of the operation.
     unsafe extern "C" fn counter_unbind_qp(
         qp: *mut bindings::ib_qp,
         #[cfg(has_counter_port)] _port: u32,
@@ -148,6 +151,9 @@ impl<O: CounterOperations + CqOperations + MrOperations> Trampoline<O> {
         unsafe { O::counter_unbind_qp(qp) }
     }
 
+    /// # Safety
+    ///
+    /// Only the core may call this, by the contract of the operation.
     unsafe extern "C" fn reg_user_mr(
         pd: *mut bindings::ib_pd,
         start: u64,
@@ -169,6 +175,9 @@ impl<O: CounterOperations + CqOperations + MrOperations> Trampoline<O> {
         unsafe { O::reg_user_mr(pd, range, !dmah.is_null(), udata) }
     }
 
+    /// # Safety
+    ///
+    /// Only the core may call this, by the contract of the operation.
     unsafe extern "C" fn reg_user_mr_dmabuf(
         pd: *mut bindings::ib_pd,
         start: u64,
@@ -191,6 +200,9 @@ impl<O: CounterOperations + CqOperations + MrOperations> Trampoline<O> {
         unsafe { O::reg_user_mr_dmabuf(pd, range, fd, !dmah.is_null(), attrs) }
     }
 
+    /// # Safety
+    ///
+    /// Only the core may call this, by the contract of the operation.
     #[cfg(has_resize_user_cq)]
     unsafe extern "C" fn resize_user_cq(
         cq: *mut bindings::ib_cq,
@@ -201,6 +213,9 @@ impl<O: CounterOperations + CqOperations + MrOperations> Trampoline<O> {
         unsafe { O::resize_user_cq(cq, entries, udata) }
     }
 
+    /// # Safety
+    ///
+    /// Only the core may call this, by the contract of the operation.
     #[cfg(not(has_resize_user_cq))]
     unsafe extern "C" fn resize_cq(
         cq: *mut bindings::ib_cq,
