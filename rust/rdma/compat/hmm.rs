@@ -33,31 +33,38 @@ pub(crate) unsafe fn fault(range: &mut bindings::hmm_range, timeout_ms: u32) -> 
 pub(crate) unsafe fn fault(range: &mut bindings::hmm_range, timeout_ms: u32) -> c_int {
     // SAFETY: `ktime_get` has no preconditions outside of NMI context and suspend.
     let now = || unsafe { bindings::ktime_get() };
-    let deadline = now().saturating_add(i64::from(timeout_ms) * 1_000_000);
-    let mut tries = 0;
+    let timeout = || now().saturating_add(i64::from(timeout_ms) * 1_000_000);
+    let mut deadline = timeout();
+    let mut late_tries = 0;
+    // HMM does not wait for a page that has gone again since, and that userfaultfd has yet to bring.
+    let mut may_have_gone = faults(range);
     loop {
-        tries += 1;
         // SAFETY: By the function's contract.
-        let mut error = unsafe { bring_absent(range) };
-        if error == 0 {
-            // SAFETY: By the function's contract.
-            error = unsafe { bindings::ferroce_helper_hmm_range_fault(range) };
+        let brought = unsafe { bring_absent(range) };
+        // A page may have been waited for, for long.
+        if brought == Ok(true) && late_tries < MAX_LATE_TRIES {
+            late_tries += 1;
+            deadline = timeout();
+            may_have_gone = true;
         }
-        // A page that has gone again since, and that userfaultfd has yet to bring, is one that HMM does not wait for.
-        let again = match error {
-            error if error == EBUSY.to_errno() => now() < deadline,
-            error if error == EFAULT.to_errno() => faults(range) && tries < MAX_TRIES,
-            _ => false,
+        let error = match brought {
+            // SAFETY: By the function's contract.
+            Ok(_) => unsafe { bindings::ferroce_helper_hmm_range_fault(range) },
+            Err(error) => error,
         };
-        if !again {
+        if error == EBUSY.to_errno() && now() < deadline {
+            continue;
+        }
+        if error != EFAULT.to_errno() || !may_have_gone {
             return error;
         }
+        may_have_gone = false;
     }
 }
 
-/// How often a range is faulted in before a fault in it is an error.
+/// How often pages of a range are brought before a fault in it is an error.
 #[cfg(not(has_hmm_unlocked_fault))]
-const MAX_TRIES: u32 = 16;
+const MAX_LATE_TRIES: u32 = 16;
 
 /// Returns whether pages of `range` that are absent are to be faulted in.
 #[cfg(not(has_hmm_unlocked_fault))]
@@ -66,22 +73,22 @@ fn faults(range: &bindings::hmm_range) -> bool {
 }
 
 /// Faults in the pages of `range` that are absent, or not writable if they should be, and waits for those that are
-/// late.
+/// late. Returns whether there were any, or an errno.
 ///
 /// # Safety
 ///
 /// As for [`fault`].
 #[cfg(not(has_hmm_unlocked_fault))]
-unsafe fn bring_absent(range: &mut bindings::hmm_range) -> c_int {
+unsafe fn bring_absent(range: &mut bindings::hmm_range) -> Result<bool, c_int> {
     if !faults(range) {
-        return 0;
+        return Ok(false);
     }
     let flags = core::mem::take(&mut range.default_flags);
     // SAFETY: By the function's contract.
     let error = unsafe { bindings::ferroce_helper_hmm_range_fault(range) };
     range.default_flags = flags;
     if error != 0 {
-        return error;
+        return Err(error);
     }
     let write = flags & bindings::hmm_pfn_flags_HMM_PFN_REQ_WRITE as usize != 0;
     let mut wanted = bindings::hmm_pfn_flags_HMM_PFN_VALID as usize;
@@ -89,6 +96,7 @@ unsafe fn bring_absent(range: &mut bindings::hmm_range) -> c_int {
         wanted |= bindings::hmm_pfn_flags_HMM_PFN_WRITE as usize;
     }
     let error_flag = bindings::hmm_pfn_flags_HMM_PFN_ERROR as usize;
+    let mut brought = false;
     let addresses = (range.start..range.end).step_by(kernel::page::PAGE_SIZE);
     for (at, address) in addresses.enumerate() {
         // SAFETY: By the function's contract, there is an element for each page, which HMM has just written.
@@ -104,11 +112,12 @@ unsafe fn bring_absent(range: &mut bindings::hmm_range) -> c_int {
         };
         // HMM tells which error it is.
         if error == EFAULT.to_errno() {
-            return 0;
+            break;
         }
         if error != 0 {
-            return error;
+            return Err(error);
         }
+        brought = true;
     }
-    0
+    Ok(brought)
 }
