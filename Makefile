@@ -14,14 +14,11 @@ KERNEL ?= stock
 # A kernel's modules are built by the compiler that built the kernel.
 CLANG = $(if $(shell grep -sx CONFIG_CC_IS_CLANG=y $(KDIR)/include/config/auto.conf),LLVM=1)
 
-# Whether the kernel's Rust support is built into the module.
-RUST_MODE = $(shell scripts/rust-mode.sh $(KDIR))
-
 all: ## build ferroce.ko
 ifdef KDIR
 	@scripts/kernel-needs.sh $(KDIR)
-	@flock -n -E 75 Kbuild sh -ec '[ -z "$(RUST_MODE)" ] || scripts/rust-tree.sh; scripts/fresh.sh $(KDIR); \
-		exec $(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $(RUST_MODE) modules' || { \
+	@flock -n -E 75 Kbuild sh -ec 'mode=$$(scripts/rust-mode.sh $(KDIR)); [ -z "$$mode" ] || scripts/rust-tree.sh; \
+		scripts/fresh.sh $(KDIR); exec $(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $$mode modules' || { \
 		[ $$? != 75 ] || echo 'ferroce: another build runs in this tree; wait for its end' >&2; exit 1; }
 	cp rust/ferroce.ko .
 else
@@ -31,7 +28,7 @@ endif
 
 install: ## put module, service and manual where they are looked for
 ifdef KDIR
-	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) $(RUST_MODE) modules_install
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) modules_install
 else
 	@scripts/package.sh --install
 endif
@@ -79,7 +76,7 @@ kernels: ## build for each supported kernel and run a short suite on it; writes 
 	@scripts/kernels.sh $(KERNELS)
 
 clean: ## remove build output from the tree
-	@rm -rf build ferroce.ko rust-project.json rust/linux
+	@rm -rf build ferroce.ko rust-project.json
 	@scripts/fresh.sh --clean
 
 help: ## list the targets

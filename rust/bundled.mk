@@ -22,9 +22,10 @@ rustc_cfg := --cfg=CONFIG_RUST $(call since,108800,SPAN_FILE) $(call since,10880
 # What the configuration says to Rust code, without what it says of another compiler; the target of x86, a file that
 # headers packages lack; and a flag that has another name since 1.93. A section for each function lets the linker drop
 # it. Overflows are checked as in Debian's kernels that have CONFIG_RUST.
+no_jump_tables := $(if $(call rustc_is,109300),-Cjump-tables=n,-Zno-jump-tables)
 kernel_flags = $(patsubst @%/rustc_cfg,@$(obj)/linux/rustc_cfg, \
 	$(patsubst --target=%/target.json,--target=$(obj)/linux/target.json, \
-	$(patsubst -Zno-jump-tables,$(if $(call rustc_is,109300),-Cjump-tables=n,-Zno-jump-tables), \
+	$(patsubst -Zno-jump-tables,$(no_jump_tables), \
 	$(patsubst --edition=%,--edition=$(or $(edition),%),$(rust_flags)))))
 crate_flags = $(kernel_flags) $(rustc_cfg) \
 	-Zfunction-sections=y -Coverflow-checks=y -Cdebug-assertions=n \
@@ -32,9 +33,10 @@ crate_flags = $(kernel_flags) $(rustc_cfg) \
 
 crate = $(basename $(notdir $@))
 quiet_cmd_crate = RUSTC $(quiet_modtag) $@
-      cmd_crate = OBJTREE=$(abspath $(obj)/linux) RUST_MODFILE=$(modfile) $(RUSTC_OR_CLIPPY) $(crate_flags) --crate-type rlib \
-	$(crate_options) --out-dir $(dir $@) --emit=dep-info=$(depfile) --emit=obj=$@ \
-	$(if $(part_of_kernel),--crate-name $(crate) --emit=metadata=$(dir $@)lib$(crate).rmeta --cap-lints=allow -Cdebuginfo=0) $<
+      cmd_crate = OBJTREE=$(abspath $(obj)/linux) RUST_MODFILE=$(modfile) $(RUSTC_OR_CLIPPY) $(crate_flags) \
+	--crate-type rlib $(crate_options) --out-dir $(dir $@) --emit=dep-info=$(depfile) --emit=obj=$@ \
+	$(if $(part_of_kernel),--crate-name $(crate) --emit=metadata=$(dir $@)lib$(crate).rmeta \
+	--cap-lints=allow -Cdebuginfo=0) $<
 
 # Nothing of this is in ferroce-y, which tells the others that they are parts of a module.
 $(obj)/rust.o $(our_crates) $(built)/%.o: private part-of-module := y
@@ -102,7 +104,7 @@ quiet_cmd_kernel_bindgen = BINDGEN $@
 	--ctypes-prefix ffi --no-layout-tests --no-debug '.*' --enable-function-attribute-detection -o $@ \
 	-- -I$(linux)/helpers $(helper_features) $(bindgen_cflags); sed -i -E $(kernel_bindgen_sed) $@
 
-kernel_bindgen_parameters = $(shell grep -Ev '^\#|^$$' $(linux)/bindgen_parameters)
+kernel_bindgen_parameters := $(shell grep -Ev '^\#|^$$' $(linux)/bindgen_parameters)
 $(built)/bindings/bindings_generated.rs: private kernel_bindgen = $(kernel_bindgen_parameters)
 $(built)/bindings/bindings_generated.rs: private kernel_bindgen_sed = 's/pub const RUST_CONST_HELPER_/pub const /g'
 $(built)/bindings/bindings_generated.rs: $(src)/bundled/bindings_helper.h $(linux)/bindgen_parameters FORCE

@@ -14,7 +14,8 @@ header_says = $(shell grep -qs '$(3)' $(srctree)/include/$(2) && echo --cfg=has_
 
 # Compiles standard input against the kernel's crates, for its errors alone.
 crate_flags ?= $(KBUILD_RUSTFLAGS) -Zunstable-options --sysroot=/dev/null -L $(objtree)/rust/
-probe_crates = $(RUSTC) $(crate_flags) -Zcrate-attr=no_std --extern kernel --extern pin_init --crate-type rlib --crate-name probe --emit=metadata=- -Awarnings -
+probe_crates = $(RUSTC) $(crate_flags) -Zcrate-attr=no_std --extern kernel --extern pin_init --crate-type rlib \
+	--crate-name probe --emit=metadata=- -Awarnings -
 
 # $(call crate_has,NAME,CODE)
 crate_has = $(shell printf '%s' 'extern crate core; use kernel as _; $(2)' | \

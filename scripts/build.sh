@@ -37,10 +37,6 @@ remap="--remap-path-prefix=$SRC/= --remap-path-prefix=$dir/build/="
 ! is_user_mode "$kernel" || args+=("KCFLAGS=-fmacro-prefix-map=$dir/build/="
 	"KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large $remap")
 
-mode=$("$SRC/scripts/in-root.sh" "$SRC/scripts/rust-mode.sh" "$dir/build" </dev/null)
-args+=($mode)
-[ -z "$mode" ] || "$SRC/scripts/rust-tree.sh"
-
 # Clippy takes rustc's place, so it needs objects of its own.
 name=$kernel
 [ -z "${KVER-}${FLAVOUR-}" ] || [ "$kernel" != stock ] || name=$(<"$dir/release")
@@ -61,22 +57,18 @@ mkdir -p "$objects"
 lock "build-$(key "$objects")"
 echo "$dir" >"$objects/.kernel"
 
-# place_sources: before 6.13, Kbuild puts objects beside the sources, so they are copied to where these belong.
-place_sources() {
-	local name left=()
-	set -f
-	for name in $("$SRC/scripts/fresh.sh" --names); do left+=(! -name "$name"); done
-	set +f
-	(cd "$SRC" && find Kbuild include scripts/versions rust tests/module -type f ! -path 'rust/sandbox/*' \
-		! -name '.*' "${left[@]}" -exec cp -u --parents {} "$objects/" \;)
-}
+mode=$("$SRC/scripts/in-root.sh" "$SRC/scripts/rust-mode.sh" "$dir/build" </dev/null)
+args+=($mode)
+[ -z "$mode" ] || "$SRC/scripts/rust-tree.sh"
+
+# Before 6.13, Kbuild puts objects beside the sources, so these are copied to where the objects belong.
 M=$SRC
 place=("MO=$objects")
 # Panics and locks name their places in the sources, not those of this machine.
 is_user_mode "$kernel" || place+=("KRUSTFLAGS=--remap-path-prefix=$SRC/=")
 # The Makefile of a headers package only includes the one that its flavours share.
 if ! grep -qw MO "$dir/build/Makefile" $(sed -n 's|^include \(/.*\)|\1|p' "$dir/build/Makefile"); then
-	place_sources
+	copy_sources "$objects" Kbuild include scripts/versions rust tests/module
 	M=$objects
 	place=("KRUSTFLAGS=--remap-path-prefix=$objects/=")
 fi

@@ -13,21 +13,8 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 work=$SRC/build/kdir
-number=0
-failed=0
-
-check() { # NAME COMMAND...
-	local name=$1
-	shift
-	number=$((number + 1))
-	if "$@" >"$work/log" 2>&1; then
-		echo "ok $number $name"
-	else
-		failed=1
-		echo "not ok $number $name"
-		tail -n 20 "$work/log" | sed 's/^/# /'
-	fi
-}
+LOG=$work/log
+. "$SRC/scripts/tap.sh"
 
 in_root() { FERROCE_BIND=$work "$SRC/scripts/in-root.sh" "$@" </dev/null; }
 build() { in_root make -C "$work/ferroce" KDIR="$work/kernel" "$@"; }
@@ -50,9 +37,9 @@ with_metadata() {
 	ln -s "$kernel"/{.config,Makefile,Module.symvers,arch,include,scripts,tools} "$work/kernel/"
 	ln -s "$kernel"/rust/*.{rmeta,so} "$work/kernel/rust/"
 	sources
-	check "with metadata: it builds" build
-	check "with metadata: it is of this version" version_is
-	check "with metadata: it uses the kernel's crates" imports_rust
+	check "with metadata: it builds" logged build
+	check "with metadata: it is of this version" logged version_is
+	check "with metadata: it uses the kernel's crates" logged imports_rust
 }
 
 # one_folder: the two halves of Debian's headers, and the programs, in one.
@@ -99,11 +86,11 @@ without_rust() {
 	archive
 	sources
 	export RUST_TREE=$work/linux-$KERNEL_SERIES.tar.xz
-	check "without Rust: two builds at once are told, one is interrupted" at_once
-	check "without Rust: then it builds" build
-	check "without Rust: it is of this version" version_is
-	check "without Rust: no symbol of Rust is imported" no_rust
-	check "without Rust: it is as the configuration asks" \
+	check "without Rust: two builds at once are told, one is interrupted" logged at_once
+	check "without Rust: then it builds" logged build
+	check "without Rust: it is of this version" logged version_is
+	check "without Rust: no symbol of Rust is imported" logged no_rust
+	check "without Rust: it is as the configuration asks" logged \
 		in_root "$SRC/scripts/check-module.sh" "$work/ferroce/ferroce.ko" "$work/kernel"
 }
 
@@ -112,5 +99,4 @@ rm -rf "$work"
 mkdir -p "$work"
 with_metadata
 without_rust
-echo "1..$number"
-exit "$failed"
+finish

@@ -11,21 +11,8 @@ set -euo pipefail
 mkdir -p "$SRC/build"
 work=$(mktemp -d "$SRC/build/panic.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-number=0
-failed=0
-
-check() { # NAME COMMAND...
-	local name=$1
-	shift
-	number=$((number + 1))
-	if "$@"; then
-		echo "ok $number $name"
-	else
-		failed=1
-		echo "not ok $number $name"
-		tail -n 20 "$work/log" | sed 's/^/# /'
-	fi
-}
+LOG=$work/log
+. "$SRC/scripts/tap.sh"
 
 # planted: a copy of the tree whose module panics when it is loaded.
 planted() {
@@ -41,7 +28,7 @@ planted() {
 # dies: the machine that loads it dies; sets console.
 dies() {
 	local rc=0
-	TMPDIR=$work "$work/tree/scripts/vm.sh" "$SRC/scripts/panic-guest.sh" >"$work/log" 2>&1 || rc=$?
+	TMPDIR=$work "$work/tree/scripts/vm.sh" "$SRC/scripts/panic-guest.sh" >"$LOG" 2>&1 || rc=$?
 	console=$(ls -d "$work"/ferroce-vm.*/a/console)
 	[ "$rc" = 125 ]
 }
@@ -56,10 +43,10 @@ export DRIVER=none TOPOLOGY=single VM_COLD=1 FERROCE_TESTS=n
 for way in own "built in"; do
 	[ "$way" = own ] || export KVER=${KVER:-$SUITE}
 	rm -rf "$work"/ferroce-vm.*
-	VM_FILES=$("$work/tree/scripts/build.sh" 2>"$work/log") ||
-		{ tail -n 20 "$work/log" >&2; die "it does not build"; }
+	VM_FILES=$("$work/tree/scripts/build.sh" 2>"$LOG") ||
+		{ tail -n 20 "$LOG" >&2; die "it does not build"; }
 	export VM_FILES
-	console=$work/log
+	console=$LOG
 	check "$way: the machine dies" dies
 	message >"$work/${way// /-}"
 	said=$work/${way// /-}
@@ -68,5 +55,4 @@ for way in own "built in"; do
 	check "$way: and the end is a BUG" grep -q 'kernel BUG at' "$console"
 done
 check "both say the same" cmp "$work/own" "$work/built-in"
-echo "1..$number"
-exit "$failed"
+finish

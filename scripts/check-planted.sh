@@ -16,22 +16,12 @@ set -euo pipefail
 kernel=${KERNEL:-umdebug}
 work=$(mktemp -d "${TMPDIR:-/tmp}/ferroce-planted.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-number=0
-failed=0
+LOG=$work/log
+. "$SRC/scripts/tap.sh"
 
-# check NAME COMMAND...: what the run printed is shown when the command fails, as comments: the results in it are not
-# ours.
-check() {
-	local name=$1
-	shift
-	number=$((number + 1))
-	if "$@"; then
-		echo "ok $number $name"
-		return
-	fi
-	failed=1
-	echo "not ok $number $name"
-	sed "s/^/# /" "$work/log"
+# What the run printed is shown whole, as comments: the results in it are not ours.
+tell_why() {
+	sed "s/^/# /" "$LOG"
 	echo "# vm.sh returned $rc"
 }
 
@@ -40,16 +30,16 @@ run() {
 	rc=0
 	rm -rf "$work/out"
 	TMPDIR=$work KERNEL=$kernel DRIVER=ferroce TOPOLOGY=single VM_OUT=$work/out VM_ENV="FAULTS=$*" \
-		"$SRC/scripts/vm.sh" "$SRC/scripts/planted-guest.sh" >"$work/log" 2>&1 || rc=$?
+		"$SRC/scripts/vm.sh" "$SRC/scripts/planted-guest.sh" >"$LOG" 2>&1 || rc=$?
 }
 
-said() { grep -qx "planted: $1" "$work/log"; }
+said() { grep -qx "planted: $1" "$LOG"; }
 
 # passed RC: the script came to its end and returned that, and the log is clean.
-passed() { [ "$rc" = "$1" ] && said 'all done' && ! grep -q 'the kernel of machine . complains' "$work/log"; }
+passed() { [ "$rc" = "$1" ] && said 'all done' && ! grep -q 'the kernel of machine . complains' "$LOG"; }
 
 # log_failed: the script succeeded, and yet the run did not, for its log.
-log_failed() { [ "$rc" = 1 ] && said 'all done' && grep -q 'the kernel of machine a complains' "$work/log"; }
+log_failed() { [ "$rc" = 1 ] && said 'all done' && grep -q 'the kernel of machine a complains' "$LOG"; }
 
 # complains FAULT WORDS: what the kernel said of that fault would fail a run by itself, and holds the words.
 complains() {
@@ -60,7 +50,7 @@ complains() {
 # log_failed_for WORDS: and these words are in the log.
 log_failed_for() { log_failed && grep -qE "$1" "$work/out/a/dmesg"; }
 
-dies() { [ "$rc" = 125 ] && said "$1 begins" && ! said 'all done' && grep -q 'machine a died' "$work/log"; } # FAULT
+dies() { [ "$rc" = 125 ] && said "$1 begins" && ! said 'all done' && grep -q 'machine a died' "$LOG"; } # FAULT
 
 # checkers: one fault for each that goes with the others.
 checkers() {
@@ -121,5 +111,4 @@ run nothing PLANTED_RC=3
 check "the script's own failure is told" passed 3
 if [ "$kernel" = kcsan ]; then races; else checkers; fi
 
-echo "1..$number"
-exit "$failed"
+finish

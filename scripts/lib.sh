@@ -154,6 +154,18 @@ toolchain_of() {
 	esac
 }
 
+# copy_sources DIRECTORY PATH...: copies files of the tree below these paths, if they are newer than those there, and
+# nothing that builds have left.
+copy_sources() {
+	local to=$1 name built=()
+	shift
+	set -f
+	for name in $("$SRC/scripts/fresh.sh" --names); do built+=(! -name "$name"); done
+	set +f
+	(cd "$SRC" && find "$@" -type f ! -name '.*' ! -path 'rust/sandbox/*' "${built[@]}" \
+		-exec cp -u --parents {} "$to/" \;)
+}
+
 # is_user_mode KERNEL: whether it is user-mode Linux, which needs no QEMU.
 is_user_mode() {
 	case $1 in

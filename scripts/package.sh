@@ -53,12 +53,7 @@ common() {
 sources() {
 	"$SRC/scripts/rust-tree.sh"
 	mkdir -p "$1"
-	local name left=()
-	set -f
-	for name in $("$SRC/scripts/fresh.sh" --names); do left+=(! -name "$name"); done
-	set +f
-	(cd "$SRC" && find "${SOURCES[@]}" -type f ! -name '.*' ! -path 'rust/sandbox/*' "${left[@]}" \
-		-exec cp --parents {} "$1/" \;)
+	copy_sources "$1" "${SOURCES[@]}"
 	sed -i "s/^VERSION=.*/VERSION=$VERSION/" "$1/scripts/versions"
 	# Where it was made from is of this machine.
 	sed -i 's/ .*/ linux-source/' "$1/rust/linux/made-from"

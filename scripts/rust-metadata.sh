@@ -8,7 +8,7 @@
 # But rustc is deterministic: the same compiler on the same source and .config gives crates whose symbols are those of
 # the stock image. This is checked, name by name.
 #
-# Called by scripts/kernel.sh and by kernel-tree.sh; needs nothing else of this tree.
+# Called by scripts/kernel.sh.
 
 set -euo pipefail
 

@@ -8,7 +8,8 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$SRC/scripts/archive.sh"
 
-out=$CACHE/rust-$KERNEL_SERIES.tar
+parts=$("$SRC/scripts/rust-tree.sh" --parts)
+out=$CACHE/rust-$KERNEL_SERIES-$(key "$parts").tar
 if [ ! -e "$out" ]; then
 	lock "rust-$KERNEL_SERIES"
 	if [ ! -e "$out" ]; then
@@ -24,8 +25,7 @@ if [ ! -e "$out" ]; then
 		trap 'rm -rf "$work"' EXIT
 		kept=$(source_package "$package" "$version")
 		"$SRC/scripts/in-root.sh" dpkg --fsys-tarfile "$kept"/*.deb | tar -x -O --wildcards '*.tar.xz' |
-			xz -dc -T0 | tar -x -C "$work" --wildcards --no-wildcards-match-slash \
-			$("$SRC/scripts/rust-tree.sh" --parts)
+			xz -dc -T0 | tar -x -C "$work" --wildcards --no-wildcards-match-slash $parts
 		tar -c -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -f "$out.new" .
 		mv "$out.new" "$out"
 	fi

@@ -31,7 +31,7 @@ unpack() {
 			die "$1 lacks parts of Linux $KERNEL_SERIES's Rust support"
 		return
 	fi
-	first=$(tar -t -f "$1" 2>/dev/null | sed -n 2p) || true
+	first=$(tar -t -f "$1" 2>/dev/null | sed -n '2{p;q}') || true
 	strip=1
 	[[ $first != ./* ]] || strip=2
 	tar -x -f "$1" -C "$2" --strip-components="$strip" --wildcards --no-wildcards-match-slash \
