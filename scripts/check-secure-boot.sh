@@ -3,7 +3,7 @@
 #
 # check-secure-boot.sh: a signed module on a machine with Secure Boot. A key is made and enrolled in the firmware; the
 # kernel's image and the module of the package are signed with it, and the machine is booted. The kernel, which then is
-# locked down, must load this module, and refuse it unsigned or with an altered byte.
+# locked down, must load this module, and refuse it unsigned or with an altered byte. The guest has no compilers.
 #
 # The kernel is Debian's own, or KVER.
 
@@ -33,9 +33,9 @@ TOOLCHAIN=firmware "$SRC/scripts/in-root.sh" "$SRC/scripts/check-secure-boot.sh"
 	>"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "cannot prepare the firmware"; }
 
 export SIGNING_KEY=$work/key.pem SIGNING_CERT=$work/cert.pem
-"$SRC/scripts/package.sh" --modules "$work" >/dev/null 2>"$work/log" ||
-	{ tail -n 20 "$work/log" >&2; die "cannot make the package"; }
-"$SRC/scripts/in-root.sh" dpkg-deb --fsys-tarfile "$work"/*.deb </dev/null |
+"$SRC/scripts/package.sh" "$work" >/dev/null 2>"$work/log" ||
+	{ tail -n 20 "$work/log" >&2; die "cannot make the packages"; }
+"$SRC/scripts/in-root.sh" dpkg-deb --fsys-tarfile "$work"/ferroce-modules*.deb </dev/null |
 	tar -x -O --wildcards '*/ferroce.ko' >"$work/signed.ko"
 "$SRC/scripts/in-root.sh" strip --strip-unneeded -o "$work/unsigned.ko" "$work/signed.ko" </dev/null
 python3 - "$work/signed.ko" "$work/altered.ko" <<-'EOF'
@@ -50,6 +50,6 @@ DRIVER=none TOPOLOGY=single VM_COLD=1 VM_MACHINE=q35,smm=on VM_KERNEL=$work/vmli
 	VM_QEMU="-global driver=cfi.pflash01,property=secure,value=on
 		-drive if=pflash,unit=0,format=raw,readonly=on,file=$work/code.fd
 		-drive if=pflash,unit=1,format=raw,file=$work/vars.fd" \
-	VM_FILES="$work/signed.ko $work/unsigned.ko $work/altered.ko" \
+	VM_FILES="$work/unsigned.ko $work/altered.ko $(echo "$work"/ferroce-{common,modules}*.deb)" \
 	"$SRC/scripts/vm.sh" "$SRC/scripts/secure-boot-guest.sh" || rc=$?
 exit "$rc"

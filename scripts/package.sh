@@ -37,7 +37,8 @@ SOURCES=(Kbuild Makefile COPYING include rust scripts/versions scripts/kernel-ne
 # fill_in FILE: control files have no comments.
 fill_in() {
 	sed -e '/^# SPDX/d' -e "s/@VERSION@/$VERSION/g" -e "s/@RELEASE@/$release/g" -e "s/@ARCH@/$architecture/g" \
-		-e "s/@KVER_MIN@/$KVER_MIN/g" -e "s/@KERNEL_OPTIONS@/$(echo $KERNEL_OPTIONS)/g" "$1"
+		-e "s/@KVER_MIN@/$KVER_MIN/g" -e "s/@KERNEL_OPTIONS@/$(echo $KERNEL_OPTIONS)/g" \
+		-e "s/@BUNDLED_REFUSED@/$(printf '!%s\n' $BUNDLED_REFUSED | xargs)/g" "$1"
 }
 
 # common ROOT

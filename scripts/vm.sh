@@ -169,13 +169,6 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-if is_user_mode "$kernel"; then
-	user_machine_prepare "$kernel"
-else
-	IMAGE=$("$SRC/scripts/image.sh" "$kernel")
-	machine_kernel "$kernel"
-	machine_arch
-fi
 MODULE= builder=
 given=FERROCE_KO
 [ "$kernel" = stock ] || given=FERROCE_KO_$kernel
@@ -186,9 +179,14 @@ if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
 		builder=$!
 	fi
 fi
-# The machine boots while the module is built.
+# The machine is made, and boots, while the module is built.
 STATE=
-if ! is_user_mode "$kernel"; then
+if is_user_mode "$kernel"; then
+	user_machine_prepare "$kernel"
+else
+	IMAGE=$("$SRC/scripts/image.sh" "$kernel")
+	machine_kernel "$kernel"
+	machine_arch
 	accelerator=$(accelerator)
 	if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
 fi
