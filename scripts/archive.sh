@@ -18,9 +18,10 @@ archive_apt() {
 		-o APT::Sandbox::User=root -o Acquire::Check-Valid-Until=false "$@" </dev/null
 }
 
-# archive_update: fetches the package lists.
-archive_update() {
-	local dir=$CACHE/apt-$ARCHIVE-$ARCH
+# archive_update: fetches the package lists. One process at a time: apt fails if another holds its lock.
+archive_update() (
+	dir=$CACHE/apt-$ARCHIVE-$ARCH
+	lock "apt-$ARCHIVE-$ARCH"
 	mkdir -p "$dir/lists/partial" "$dir/partial"
 	# From where the root itself came.
 	sed -n "s|^deb \(\[[^]]*\] \)\?\([^ ]*\) $SUITE .*|deb \1\2 $ARCHIVE main|p" \
@@ -29,7 +30,7 @@ archive_update() {
 	say APT "package lists of $ARCHIVE ($ARCH)"
 	archive_apt apt-get -qq update >&2 || die "cannot fetch the package lists: $(<"$dir/sources.list")"
 	touch "$dir/updated"
-}
+)
 
 # archive_lists: fetches them if there are none of this day.
 archive_lists() {

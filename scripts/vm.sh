@@ -175,6 +175,8 @@ given=FERROCE_KO
 if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
 	MODULE=$RUN/ferroce.ko
 	if [ -z "${!given-}" ]; then
+		# What the build and the machine are both made of.
+		"$SRC/scripts/kernel.sh" -k "$kernel" >/dev/null
 		"$SRC/scripts/build.sh" -k "$kernel" >"$RUN/built" &
 		builder=$!
 	fi
