@@ -169,37 +169,30 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-MODULE= builder=
-given=FERROCE_KO
-[ "$kernel" = stock ] || given=FERROCE_KO_$kernel
-if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
-	MODULE=$RUN/ferroce.ko
-	if [ -z "${!given-}" ]; then
-		# What the build and the machine are both made of.
-		"$SRC/scripts/kernel.sh" -k "$kernel" >/dev/null
-		"$SRC/scripts/build.sh" -k "$kernel" >"$RUN/built" &
-		builder=$!
-	fi
-fi
-# The machine is made, and boots, while the module is built.
-STATE=
 if is_user_mode "$kernel"; then
 	user_machine_prepare "$kernel"
 else
 	IMAGE=$("$SRC/scripts/image.sh" "$kernel")
 	machine_kernel "$kernel"
 	machine_arch
-	accelerator=$(accelerator)
-	if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
 fi
-if [ -n "$MODULE" ]; then
-	[ -z "$builder" ] || wait "$builder"
-	cp "${!given:-$(<"$RUN/built")}" "$MODULE"
+MODULE=
+if [ "$DRIVER" = ferroce ] || [ "$PEER_DRIVER" = ferroce ]; then
+	given=FERROCE_KO
+	[ "$kernel" = stock ] || given=FERROCE_KO_$kernel
+	ko=${!given:-$("$SRC/scripts/build.sh" -k "$kernel")}
+	MODULE=$RUN/ferroce.ko
+	cp "$ko" "$MODULE"
 	for ko in "$("$SRC/scripts/build.sh" --objects -k "$kernel")/tests/module/"*.ko; do
 		[ ! -f "$ko" ] || cp "$ko" "$RUN/"
 	done
 	# Its debug information is ten times the module, and the guest has no use for it.
 	"$SRC/scripts/in-root.sh" llvm-strip --strip-debug "$RUN"/*.ko
+fi
+STATE=
+if ! is_user_mode "$kernel"; then
+	accelerator=$(accelerator)
+	if [ "$accelerator" = tcg ] && [ -z "${VM_COLD-}" ]; then STATE=$(saved_state); fi
 fi
 
 shows=()
