@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Impairments for tests of consumers: which packets a device loses, repeats, delays, marks or damages, and which
+//! Impairments for tests of consumers: which packets a device loses, repeats, reorders, marks or damages, and which
 //! requests it refuses, as a function of a seed and the number of the packet.
 
 use crate::id::Qpn;
@@ -30,7 +30,7 @@ pub enum Fate {
 }
 
 /// Names of the settings, in the order of [`Impairments::values`].
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 9] = [
     "loss",
     "duplicate",
     "reorder",
@@ -38,7 +38,6 @@ const NAMES: [&str; 10] = [
     "corrupt",
     "rnr",
     "nak",
-    "delay",
     "seed",
     "qpn",
 ];
@@ -53,8 +52,6 @@ pub struct Impairments {
     pub rnr: u32,
     /// Rate of accesses to memory that are refused although they are permitted, per million.
     pub nak: u32,
-    /// Time that packets wait when they arrive, in microseconds.
-    pub delay_us: u32,
     /// The seed.
     pub seed: u32,
     /// The only QP that is impaired. 0: all.
@@ -75,7 +72,7 @@ impl Impairments {
             let index = NAMES.iter().position(|known| *known == name)?;
             *values.get_mut(index)? = number(words.next()?)?;
         }
-        let [drop, twice, late, mark, damage, rnr, nak, delay_us, seed, qpn] = values;
+        let [drop, twice, late, mark, damage, rnr, nak, seed, qpn] = values;
         let fates = [drop, twice, late, mark, damage];
         let sum = fates
             .iter()
@@ -85,7 +82,6 @@ impl Impairments {
             fates,
             rnr,
             nak,
-            delay_us,
             seed,
             qpn,
         })
@@ -102,7 +98,6 @@ impl Impairments {
             damage,
             self.rnr,
             self.nak,
-            self.delay_us,
             self.seed,
             self.qpn,
         ]
@@ -189,7 +184,7 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read() {
         let text =
-            "loss 10 duplicate 20 reorder 30 mark 40 corrupt 50 rnr 60 nak 70 delay 75 seed 80 qpn 90";
+            "loss 10 duplicate 20 reorder 30 mark 40 corrupt 50 rnr 60 nak 70 seed 80 qpn 90";
         let parsed = Impairments::parse(text);
         assert_eq!(
             parsed.map(|parsed| parsed.to_string()).as_deref(),

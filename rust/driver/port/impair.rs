@@ -24,7 +24,6 @@ pub(crate) struct PortImpairments {
     fates: [Atomic<u32>; 5],
     rnr: Atomic<u32>,
     nak: Atomic<u32>,
-    delay_us: Atomic<u32>,
     seed: Atomic<u32>,
     qpn: Atomic<u32>,
     /// Number of the next packet, message or access.
@@ -39,7 +38,6 @@ impl PortImpairments {
             fates: [const { Atomic::new(0) }; 5],
             rnr: Atomic::new(0),
             nak: Atomic::new(0),
-            delay_us: Atomic::new(0),
             seed: Atomic::new(0),
             qpn: Atomic::new(0),
             number: Atomic::new(0),
@@ -59,7 +57,6 @@ impl PortImpairments {
             fates: [drop, twice, late, mark, damage].map(|rate| rate.load(Relaxed)),
             rnr: self.rnr.load(Relaxed),
             nak: self.nak.load(Relaxed),
-            delay_us: self.delay_us.load(Relaxed),
             seed: self.seed.load(Relaxed),
             qpn: self.qpn.load(Relaxed),
         }
@@ -72,7 +69,6 @@ impl PortImpairments {
         }
         self.rnr.store(new.rnr, Relaxed);
         self.nak.store(new.nak, Relaxed);
-        self.delay_us.store(new.delay_us, Relaxed);
         self.seed.store(new.seed, Relaxed);
         self.qpn.store(new.qpn, Relaxed);
         self.number.store(0, Relaxed);
@@ -104,17 +100,6 @@ impl PortImpairments {
     #[inline]
     pub(crate) fn refuses_access(&self, qpn: u32) -> bool {
         self.any() && self.happens(qpn, |settings| settings.nak)
-    }
-
-    /// Returns the time that a packet waits which arrives at the QP with this number, in nanoseconds.
-    #[inline]
-    pub(crate) fn delay_ns(&self, qpn: u32) -> Option<u64> {
-        if !self.any() {
-            return None;
-        }
-        let settings = self.get();
-        let applies = settings.delay_us != 0 && settings.applies_to(Qpn::new(qpn));
-        applies.then(|| u64::from(settings.delay_us).saturating_mul(1000))
     }
 
     #[cold]

@@ -120,9 +120,6 @@ pub(crate) fn poll_engine(
         engine.waits().reset();
     }
     let more = engine.run(qp, inbox, actions);
-    if let Some(at_ns) = qp.next_due() {
-        actions.wake_at(at_ns);
-    }
     let waits = engine.waits();
     actions.tx_fault |= waits.tx.needs_service();
     actions.rx_fault |= waits.rx.needs_service();

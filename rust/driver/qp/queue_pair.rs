@@ -82,10 +82,7 @@ use rdma::{
         quiesce::LiveRef,
         read_section::ReadSection,
         softirq::OncePerWakeup,
-        timer::{
-            now,
-            Timer, //
-        },
+        timer::Timer,
         work::{
             cancel_work,
             cancel_work_nowait, //
@@ -420,16 +417,12 @@ impl<T: Transport> Qp<T> {
         }
     }
 
-    fn enqueue(&self, inbox: &SkbQueue, mut skb: RxSkb) -> bool {
+    fn enqueue(&self, inbox: &SkbQueue, skb: RxSkb) -> bool {
         if self.shared().is_failed() {
             self.drop_packets(&skb);
             return false;
         }
         let packets = skb.packets();
-        let impairments = self.shared().port().impairments();
-        if let Some(delay_ns) = impairments.delay_ns(self.shared().number()) {
-            skb.set_due(now().saturating_add(delay_ns));
-        }
         let queued = inbox.push(skb);
         if !queued {
             let counters = self.shared().port().counters();

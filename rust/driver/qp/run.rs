@@ -14,10 +14,7 @@ use crate::{
     },
     qp::shared::QpShared, //
 };
-use core::{
-    cell::Cell,
-    ops::Deref, //
-};
+use core::ops::Deref;
 use kernel::sync::Arc;
 use rdma::sync::read_section::ReadSection;
 
@@ -26,8 +23,6 @@ pub(crate) struct QpRun<'a> {
     shared: &'a QpShared,
     traffic: &'a EngineTraffic,
     keys: KeyReader<'a>,
-    /// When the first packet of the inbox is due, in nanoseconds, if an impairment delays it; 0: none is.
-    next_due_ns: Cell<u64>,
 }
 
 impl<'a> QpRun<'a> {
@@ -49,19 +44,7 @@ impl<'a> QpRun<'a> {
             shared,
             traffic,
             keys: shared.port().keys().reader(guard),
-            next_due_ns: Cell::new(0),
         }
-    }
-
-    /// Records that the first packet of the inbox is due at that time, in nanoseconds.
-    pub(crate) fn set_next_due(&self, at_ns: u64) {
-        self.next_due_ns.set(at_ns);
-    }
-
-    /// Returns the time of [`QpRun::set_next_due`].
-    #[inline]
-    pub(crate) fn next_due(&self) -> Option<u64> {
-        Some(self.next_due_ns.get()).filter(|at_ns| *at_ns != 0)
     }
 
     /// Returns the section, which lasts for the run.

@@ -149,18 +149,11 @@ fn process_buffers(
 ) -> More {
     let mut count = RxCount::default();
     let mut more = More::Yes;
-    let may_wait = qp.port().impairments().any();
     while count.seen < RUN_BUDGET {
         let Some(mut skb) = handler.take_kept().or_else(|| inbox.pop()) else {
             more = More::No;
             break;
         };
-        if may_wait && skb.due() > now() {
-            qp.set_next_due(skb.due());
-            inbox.push_front(skb);
-            more = More::No;
-            break;
-        }
         if !admit(&skb) {
             count.seen = count.seen.saturating_add(skb.packets());
             count.packets = count.packets.wrapping_add(skb.packets());

@@ -83,7 +83,6 @@ impl RxSkb {
             in_total: false,
             is_local: is_super_packet,
             is_super_packet,
-            due_ns: 0,
         });
         skb
     }
@@ -190,20 +189,6 @@ impl RxSkb {
             next_packet: index,
             ..rx_cb
         });
-    }
-
-    /// Records that the packets are to be handled at `at_ns`, in nanoseconds of [`now`](crate::sync::timer::now).
-    pub fn set_due(&mut self, at_ns: u64) {
-        let rx_cb = self.rx_cb();
-        self.set_rx_cb(RxCb {
-            due_ns: at_ns,
-            ..rx_cb
-        });
-    }
-
-    /// Returns the time that [`RxSkb::set_due`] recorded; 0 without one.
-    pub fn due(&self) -> u64 {
-        self.rx_cb().due_ns
     }
 
     /// Returns the received headers: IP with options or extension headers, and UDP.
@@ -407,12 +392,10 @@ pub(super) struct RxCb {
     pub(super) is_local: bool,
     /// It is a super-packet. A packet that was split off has the same fields in the skb.
     pub(super) is_super_packet: bool,
-    /// When the packets are to be handled. See [`RxSkb::due`].
-    pub(super) due_ns: u64,
 }
 
 /// Bytes of `cb` reserved for [`RxCb`].
-const RX_CB_LEN: usize = 16;
+const RX_CB_LEN: usize = 8;
 
 const _: () = assert!(size_of::<RxCb>() <= RX_CB_LEN);
 
