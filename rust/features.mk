@@ -37,11 +37,13 @@ headers_cfg := \
 	$(call header_has,invalidate_mappings,linux/dma-buf.h,invalidate_mappings) \
 	$(call header_has,port_speed,rdma/ib_verbs.h,ib_port_attr_to_speed_info) \
 	$(call header_has,port_state_event,rdma/ib_verbs.h,ib_dispatch_port_state_event) \
+	$(call header_has,pre_destroy_cq,rdma/ib_verbs.h,pre_destroy_cq) \
 	$(call header_has,queue_umem_attr,uapi/rdma/ib_user_ioctl_cmds.h,UVERBS_ATTR_CREATE_QP_BUF_UMEM) \
 	$(call header_has,resize_user_cq,rdma/ib_verbs.h,resize_user_cq) \
 	$(call header_has,robust_udata,rdma/ib_verbs.h,uverbs_robust_udata) \
 	$(call header_has,srq_buffer_attr,uapi/rdma/ib_user_ioctl_cmds.h,UVERBS_ATTR_CREATE_SRQ_BUF_UMEM) \
 	$(call header_has,umem_attr,rdma/ib_umem.h,ib_umem_get_attr_or_va) \
+	$(call header_has,workqueue_percpu,linux/workqueue.h,WQ_PERCPU) \
 	$(call header_has,workqueue_noprof,linux/workqueue.h,alloc_workqueue_noprof) \
 	$(call header_says,alloc_device_net,rdma/ib_verbs.h,_ib_alloc_device.size_t size$(comma) struct net) \
 	$(call header_says,counter_port,rdma/ib_verbs.h,counter_unbind_qp..struct ib_qp .qp$(comma) u32 port) \

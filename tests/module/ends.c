@@ -63,7 +63,7 @@ static int reclaimed(struct bench *bench)
 	};
 	int i, rc = 0;
 
-	reclaim = alloc_workqueue("ferroce-test", WQ_MEM_RECLAIM | WQ_PERCPU, 0);
+	reclaim = alloc_workqueue("ferroce-test", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	must(reclaim ? 0 : -ENOMEM);
 	for (i = 0; i < RECLAIM_ROUNDS && !rc; i++)
 		rc = bench_run(bench->device, bench->gid, &services[i % 2]);

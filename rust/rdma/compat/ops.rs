@@ -30,6 +30,18 @@ pub(crate) trait CounterOperations {
 
 /// Operations on CQs.
 pub(crate) trait CqOperations {
+    /// Stops the notifications of a ULP before this returns: the core then waits for the last work item that the
+    /// completion handler has queued. Older kernels, such as 6.12.95, lack it: see [`end_polling`].
+    ///
+    /// # Safety
+    ///
+    /// By the contract in `ib::ops`.
+    #[cfg_attr(
+        not(has_pre_destroy_cq),
+        expect(dead_code, reason = "this core does not call it")
+    )]
+    unsafe fn pre_destroy_cq(cq: *mut bindings::ib_cq) -> c_int;
+
     /// Resizes a CQ. Before 7.1 the operation is `resize_cq`, and the number of entries is an `int`.
     ///
     /// # Safety
@@ -94,6 +106,10 @@ pub(crate) const fn with_operations<O: CounterOperations + CqOperations + MrOper
     {
         ops.resize_cq = Some(Trampoline::<O>::resize_cq);
     }
+    #[cfg(has_pre_destroy_cq)]
+    {
+        ops.pre_destroy_cq = Some(Trampoline::<O>::pre_destroy_cq);
+    }
     // Before, the core allocates a counter without asking.
     #[cfg(has_counter_init)]
     {
@@ -105,6 +121,31 @@ pub(crate) const fn with_operations<O: CounterOperations + CqOperations + MrOper
         ops.query_port_speed = Some(super::port::query_port_speed);
     }
     ops
+}
+
+/// Waits for the work item that polls the CQ of a ULP. Without `pre_destroy_cq`, the core has waited for it before the
+/// notifications have stopped, so one of them may have queued it again. Process context.
+///
+/// An `irq_poll` needs no such wait: the core has disabled it.
+///
+/// # Safety
+///
+/// `cq` must be valid and about to be destroyed, and its completion handler must have ended.
+pub(crate) unsafe fn end_polling(cq: *mut bindings::ib_cq) {
+    #[cfg(not(has_pre_destroy_cq))]
+    // SAFETY: By the function's contract. The core has initialised `work` in a CQ that is polled from a work queue.
+    unsafe {
+        use bindings::{
+            ib_poll_context_IB_POLL_UNBOUND_WORKQUEUE as UNBOUND,
+            ib_poll_context_IB_POLL_WORKQUEUE as BOUND, //
+        };
+
+        if matches!((*cq).poll_ctx, BOUND | UNBOUND) {
+            bindings::cancel_work_sync((&raw mut (*cq).__bindgen_anon_1.work).cast());
+        }
+    }
+    #[cfg(has_pre_destroy_cq)]
+    let _ = cq;
 }
 
 /// Tells the core that all operations check their udata, also destroys, and respond through its functions: since 7.2.
@@ -198,6 +239,15 @@ impl<O: CounterOperations + CqOperations + MrOperations> Trampoline<O> {
         let dmah = core::ptr::null::<c_void>();
         // SAFETY: By the function's contract.
         unsafe { O::reg_user_mr_dmabuf(pd, range, fd, !dmah.is_null(), attrs) }
+    }
+
+    /// # Safety
+    ///
+    /// Only the core may call this, by the contract of the operation.
+    #[cfg(has_pre_destroy_cq)]
+    unsafe extern "C" fn pre_destroy_cq(cq: *mut bindings::ib_cq) -> c_int {
+        // SAFETY: By the function's contract.
+        unsafe { O::pre_destroy_cq(cq) }
     }
 
     /// # Safety

@@ -7,7 +7,10 @@
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
-use crate::compat::workqueue::alloc_workqueue;
+use crate::compat::workqueue::{
+    alloc_workqueue,
+    WQ_PERCPU, //
+};
 use core::{
     ops::Deref,
     ptr::NonNull, //
@@ -58,7 +61,7 @@ impl Workqueue {
     /// `ENOMEM`.
     pub fn highpri(name: &'static CStr) -> Result<Self> {
         let flags = bindings::wq_flags_WQ_HIGHPRI
-            | bindings::wq_flags_WQ_PERCPU
+            | WQ_PERCPU
             | bindings::wq_flags_WQ_MEM_RECLAIM;
         Self::with_flags(name, flags)
     }

@@ -7,7 +7,10 @@ use crate::{
     bindings,
     compat::{
         attr::CQ_BUFFER,
-        ops::CqOperations, //
+        ops::{
+            end_polling,
+            CqOperations, //
+        }, //
     },
     errno::EOPNOTSUPP,
     ib::{
@@ -37,6 +40,13 @@ use kernel::{
 };
 
 impl<T: Driver> CqOperations for OpsVTable<T> {
+    unsafe fn pre_destroy_cq(cq: *mut bindings::ib_cq) -> c_int {
+        // SAFETY: By the contract in `ops`, `cq` has its Rust part.
+        let data = unsafe { object::Cq::<T::Cq>::data(cq) };
+        data.handle.close();
+        0
+    }
+
     unsafe fn resize_user_cq(
         cq: *mut bindings::ib_cq,
         entries: c_uint,
@@ -140,15 +150,6 @@ impl<T: Driver> OpsVTable<T> {
         0
     }
 
-    /// Stops the notifications of a ULP before this returns: the core then waits for the last work item that the
-    /// completion handler has queued.
-    pub(super) unsafe extern "C" fn pre_destroy_cq(cq: *mut bindings::ib_cq) -> c_int {
-        // SAFETY: By the contract in `ops`, `cq` has its Rust part.
-        let data = unsafe { object::Cq::<T::Cq>::data(cq) };
-        data.handle.close();
-        0
-    }
-
     /// Stops the notifications first.
     pub(super) unsafe extern "C" fn destroy_cq(
         cq: *mut bindings::ib_cq,
@@ -163,6 +164,8 @@ impl<T: Driver> OpsVTable<T> {
         };
         // The completion handler may be running, and may poll the CQ.
         data.handle.close();
+        // SAFETY: By the contract in `ops`, the core destroys `cq`, and its handler has ended.
+        unsafe { end_polling(cq) };
         // SAFETY: By the contract in `ops`, `cq` has its Rust part. No other operation uses it now or later, and
         // `close` has ended the completion handler, which might.
         let data = unsafe { object::Cq::<T::Cq>::take(cq) };

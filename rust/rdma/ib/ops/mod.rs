@@ -122,7 +122,6 @@ impl<T: Driver> OpsVTable<T> {
             post_recv: Some(Self::post_recv),
             post_send: Some(Self::post_send),
             post_srq_recv: Some(Self::post_srq_recv),
-            pre_destroy_cq: Some(Self::pre_destroy_cq),
             process_mad: Some(Self::process_mad),
             query_ah: Some(Self::query_ah),
             query_device: Some(Self::query_device),
