@@ -91,15 +91,7 @@ impl Impairments {
     fn values(&self) -> [u32; NAMES.len()] {
         let [drop, twice, late, mark, damage] = self.fates;
         [
-            drop,
-            twice,
-            late,
-            mark,
-            damage,
-            self.rnr,
-            self.nak,
-            self.seed,
-            self.qpn,
+            drop, twice, late, mark, damage, self.rnr, self.nak, self.seed, self.qpn,
         ]
     }
 

@@ -61,5 +61,6 @@ pub mod status;
 pub mod time;
 pub mod uc;
 pub mod ud;
+pub mod wake;
 pub mod wire;
 pub mod wr;

@@ -22,7 +22,8 @@ use rdma::{
 };
 use roce::{
     pma::Counts,
-    status::DropReason, //
+    status::DropReason,
+    wake::Wake, //
 };
 
 /// Declares [`Counter`], each variant with its name.
@@ -78,6 +79,22 @@ counters! {
     Retries = c"completer_retry_err",
     /// ACK timeouts.
     Timeouts = c"ack_timeouts",
+    /// Runs of an engine for [`Wake::AckTimeout`].
+    WakeAckTimeout = c"wake_ack_timeout",
+    /// Runs of an engine for [`Wake::RnrDelay`].
+    WakeRnrDelay = c"wake_rnr_delay",
+    /// Runs of an engine for [`Wake::AckRequest`].
+    WakeAckRequest = c"wake_ack_request",
+    /// Runs of an engine for [`Wake::Pace`].
+    WakePace = c"wake_pace",
+    /// Runs of an engine for [`Wake::LocalStack`].
+    WakeLocalStack = c"wake_local_stack",
+    /// Runs of an engine for [`Wake::Gap`].
+    WakeGap = c"wake_gap",
+    /// Runs of an engine for [`Wake::FaultNak`].
+    WakeFaultNak = c"wake_fault_nak",
+    /// Runs of an engine for [`Wake::RingPoll`].
+    WakeRingPoll = c"wake_ring_poll",
     /// Packets received that a queue on the way had marked (ECN, congestion experienced).
     MarkedPackets = c"np_ecn_marked_roce_packets",
     /// CNPs sent.
@@ -92,6 +109,22 @@ counters! {
     RetryExceeded = c"retry_exceeded_err",
     /// QPs that failed because the RNR retries were exhausted.
     RnrRetryExceeded = c"retry_rnr_exceeded_err",
+}
+
+impl Counter {
+    /// Returns the counter of runs for this reason.
+    pub(crate) const fn of_wake(why: Wake) -> Self {
+        match why {
+            Wake::AckTimeout => Self::WakeAckTimeout,
+            Wake::RnrDelay => Self::WakeRnrDelay,
+            Wake::AckRequest => Self::WakeAckRequest,
+            Wake::Pace => Self::WakePace,
+            Wake::LocalStack => Self::WakeLocalStack,
+            Wake::Gap => Self::WakeGap,
+            Wake::FaultNak => Self::WakeFaultNak,
+            Wake::RingPoll => Self::WakeRingPoll,
+        }
+    }
 }
 
 /// Drop reasons of damaged or malformed packets.

@@ -6,6 +6,13 @@
 
 use crate::qp::shared::QpShared;
 use rdma::ib::event::QpEvent;
+use roce::{
+    time::Instant,
+    wake::{
+        NextWake,
+        Wake, //
+    }, //
+};
 
 /// Side effects to apply after an engine run.
 ///
@@ -38,8 +45,8 @@ pub(crate) struct Actions {
     pub(crate) rx_fault: bool,
     /// The receive engine has been busy for so many runs that it should yield the CPU before the next one.
     pub(crate) wants_yield: bool,
-    /// Time of the next run, in nanoseconds.
-    pub(crate) wake_at_ns: Option<u64>,
+    /// When the engine runs next without an event. Each run determines this anew.
+    pub(crate) next_wake: NextWake,
     /// The engine is stopped by the tx in-flight limit, and runs again below this number of bytes.
     pub(crate) resume_below_bytes: Option<i64>,
 }
@@ -53,7 +60,7 @@ impl Actions {
             || self.established
             || self.drained
             || self.last_wqe
-            || self.wake_at_ns.is_some()
+            || self.next_wake != NextWake::NEVER
             || self.resume_below_bytes.is_some()
     }
 
@@ -65,16 +72,20 @@ impl Actions {
         self.drained |= earlier.drained;
         self.last_wqe |= earlier.last_wqe;
         self.wants_yield |= earlier.wants_yield;
-        if let Some(at_ns) = earlier.wake_at_ns {
-            self.wake_at(at_ns);
-        }
+        self.next_wake = self.next_wake.or_earlier(earlier.next_wake);
         self.resume_below_bytes = self.resume_below_bytes.or(earlier.resume_below_bytes);
     }
 
     /// Runs the engine at `at_ns`, in nanoseconds, at the latest.
     #[inline]
-    pub(crate) fn wake_at(&mut self, at_ns: u64) {
-        self.wake_at_ns = Some(self.wake_at_ns.map_or(at_ns, |other| other.min(at_ns)));
+    pub(crate) fn wake_at(&mut self, why: Wake, at_ns: u64) {
+        self.wake(NextWake::new(why, Instant::from_nanos(at_ns)));
+    }
+
+    /// As [`Actions::wake_at`].
+    #[inline]
+    pub(crate) fn wake(&mut self, wake: NextWake) {
+        self.next_wake = self.next_wake.or_earlier(wake);
     }
 
     /// Records that the QP failed; the first event counts.

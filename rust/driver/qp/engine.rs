@@ -43,6 +43,7 @@ use rdma::{
 use roce::{
     segmentation::tx_desc::BurstLimit,
     status::WcStatus,
+    wake::NextWake,
     wr::Completion, //
 };
 
@@ -115,6 +116,8 @@ pub(crate) fn poll_engine(
     inbox: &SkbQueue,
     actions: &mut Actions,
 ) -> More {
+    // The run finds all that it waits for again.
+    actions.next_wake = NextWake::NEVER;
     actions.merge(&engine.take_deferred());
     if qp.is_failed() {
         engine.waits().reset();
@@ -125,6 +128,7 @@ pub(crate) fn poll_engine(
     actions.rx_fault |= waits.rx.needs_service();
     notify_consumer(engine.cq(), actions);
     actions.commit_failure(qp);
+    qp.set_next_wake(actions.next_wake);
     more
 }
 

@@ -5,7 +5,7 @@
 //! - [`any_qp`]: the closed list of services. [`queue_pair`]: a QP of any service, and which context runs its engines.
 //! - `engine`, `rx`, `tx`: code that the engines of all services share. `actions`: their side effects. [`shared`]:
 //!   state that both engines use. `run`: what one run works with. `recv_context`: callbacks of a message receiver.
-//!   `tx_limit`: local transmit limit. `congestion`: CNPs and rates.
+//!   `tx_limit`: local transmit limit. `congestion`: CNPs and rates. `wakes`: when the engines run without an event.
 //! - `modify`: `modify_qp`. [`post`]: posting by ULPs. [`rc`], [`uc`], [`ud`]: the services.
 //!
 //! May use `limits`, `abi`, `mem`, `queue`, `port` and `packet`.
@@ -26,3 +26,4 @@ mod tx;
 mod tx_limit;
 pub(crate) mod uc;
 pub(crate) mod ud;
+mod wakes;

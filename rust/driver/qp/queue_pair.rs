@@ -147,7 +147,7 @@ pub(crate) struct Qp<T: Transport> {
     /// Inbox of the receive engine.
     #[pin]
     request_inbox: SkbQueue,
-    /// Runs the engines at the time that one of them asked for.
+    /// Runs an engine at the time that it asked for, see [`wakes`](crate::qp::wakes).
     #[pin]
     timer: Timer<Self>,
     #[pin]
@@ -294,6 +294,7 @@ impl<T: Transport> Qp<T> {
             engine.reset(&self.request_inbox);
             engine.waits().reset();
         });
+        self.shared().wakes().clear();
     }
 
     /// Waits until no work item, timer or transmit callback uses the QP. Sleeps. Teardown has this order:
@@ -529,8 +530,8 @@ impl<T: Transport> Qp<T> {
     /// Applies the side effects of a run: arms the timer, reports events, and runs both engines to flush if
     /// the run failed the QP.
     fn apply(self: ArcBorrow<'_, Self>, actions: Actions) {
-        if let Some(at) = actions.wake_at_ns {
-            Timer::arm(self, at);
+        if let Some(at) = actions.next_wake.at() {
+            Timer::arm(self, at.as_nanos());
         }
         if let Some(below_bytes) = actions.resume_below_bytes {
             let this: Arc<Self> = self.into();

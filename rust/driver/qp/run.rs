@@ -12,16 +12,21 @@ use crate::{
         counters::EngineTraffic,
         state::Port, //
     },
-    qp::shared::QpShared, //
+    qp::{
+        shared::QpShared,
+        wakes::EngineWake, //
+    }, //
 };
 use core::ops::Deref;
 use kernel::sync::Arc;
 use rdma::sync::read_section::ReadSection;
+use roce::wake::NextWake;
 
 /// The QP of a running engine. The run is one section, and a key that many packets name is looked up once.
 pub(crate) struct QpRun<'a> {
     shared: &'a QpShared,
     traffic: &'a EngineTraffic,
+    next_wake: &'a EngineWake,
     keys: KeyReader<'a>,
 }
 
@@ -29,22 +34,35 @@ impl<'a> QpRun<'a> {
     /// Begins a run of the send engine.
     #[inline]
     pub(crate) fn of_sender(shared: &'a QpShared, guard: &'a ReadSection) -> Self {
-        Self::new(shared, &shared.traffic().sender, guard)
+        let (traffic, wakes) = (shared.traffic(), shared.wakes());
+        Self::new(shared, (&traffic.sender, &wakes.sender), guard)
     }
 
     /// Begins a run of the receive engine.
     #[inline]
     pub(crate) fn of_receiver(shared: &'a QpShared, guard: &'a ReadSection) -> Self {
-        Self::new(shared, &shared.traffic().receiver, guard)
+        let (traffic, wakes) = (shared.traffic(), shared.wakes());
+        Self::new(shared, (&traffic.receiver, &wakes.receiver), guard)
     }
 
     #[inline]
-    fn new(shared: &'a QpShared, traffic: &'a EngineTraffic, guard: &'a ReadSection) -> Self {
+    fn new(
+        shared: &'a QpShared,
+        (traffic, next_wake): (&'a EngineTraffic, &'a EngineWake),
+        guard: &'a ReadSection,
+    ) -> Self {
         Self {
             shared,
             traffic,
+            next_wake,
             keys: shared.port().keys().reader(guard),
         }
+    }
+
+    /// Stores when the engine runs next, at the end of the run.
+    #[inline]
+    pub(crate) fn set_next_wake(&self, wake: NextWake) {
+        self.next_wake.set(wake);
     }
 
     /// Returns the section, which lasts for the run.

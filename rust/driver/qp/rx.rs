@@ -47,6 +47,7 @@ use roce::{
         DropReason,
         WcStatus, //
     },
+    wake::Wake,
     wire::packet::{
         Packet,
         MAX_HEADERS_LEN, //
@@ -319,7 +320,7 @@ pub(crate) fn flush_receives(
     });
     if more == More::No {
         if let Some(delay_ns) = receives.next_flush_delay_ns() {
-            actions.wake_at(now().saturating_add(delay_ns));
+            actions.wake_at(Wake::RingPoll, now().saturating_add(delay_ns));
         }
     }
     more

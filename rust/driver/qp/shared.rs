@@ -15,7 +15,8 @@ use crate::{
     port::{
         counters::Traffic,
         state::Port, //
-    }, //
+    },
+    qp::wakes::Wakes, //
 };
 use kernel::{
     prelude::*,
@@ -82,6 +83,7 @@ pub(crate) struct QpShared {
     identity: QpIdentity,
     handle: QpHandle,
     tx_inflight: Arc<TxInflight>,
+    wakes: Wakes,
     /// Packets have met congestion, and no CNP was sent since.
     congestion: Atomic<bool>,
     /// When the next CNP may be sent, in nanoseconds.
@@ -112,6 +114,7 @@ impl QpShared {
             identity: QpIdentity::new(),
             handle,
             tx_inflight: TxInflight::new(live_ref)?,
+            wakes: Wakes::new(),
             congestion: Atomic::new(false),
             next_cnp_ns: Atomic::new(0),
             cnps: Atomic::new(0),
@@ -286,6 +289,11 @@ impl QpShared {
     /// Returns the counter of bytes in flight in the local stack, if the service limits them.
     pub(crate) fn tx_inflight(&self) -> &Arc<TxInflight> {
         &self.tx_inflight
+    }
+
+    /// Returns when the engines run next.
+    pub(crate) fn wakes(&self) -> &Wakes {
+        &self.wakes
     }
 
     /// Records that packets of the peer met congestion.

@@ -14,6 +14,7 @@ use crate::qp::{
 };
 use kernel::cpu::CpuId;
 use rdma::sync::timer::now;
+use roce::wake::Wake;
 
 /// Upper limit of the memory of packets in flight in the local stack: about ten bursts.
 const MAX_INFLIGHT_BYTES: i64 = 1 << 20;
@@ -85,7 +86,7 @@ impl TxLimit {
         }
         let now = now();
         if let Some(until) = self.backoff_until_ns.filter(|&until| now < until) {
-            actions.wake_at(until);
+            actions.wake_at(Wake::LocalStack, until);
             return true;
         }
         self.backoff_until_ns = None;
@@ -99,7 +100,7 @@ impl TxLimit {
             self.start_on(cpu);
             return false;
         }
-        actions.wake_at(stall_deadline_ns);
+        actions.wake_at(Wake::LocalStack, stall_deadline_ns);
         actions.resume_below_bytes = Some(if would_reorder {
             1
         } else {

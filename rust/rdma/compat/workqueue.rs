@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `alloc_workqueue()`, which is a macro since 7.0, and its flag for a queue that runs items on the CPU that queued them.
-//! Older kernels have no such flag: a queue without `WQ_UNBOUND` does so.
+//! `alloc_workqueue()`, which is a macro since 7.0, and its flag for a queue whose items run on the CPU that queued
+//! them. Older kernels have no such flag: a queue without `WQ_UNBOUND` does so.
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 

@@ -9,7 +9,10 @@
 
 use crate::{
     bindings,
-    compat::hrtimer::is_queued,
+    compat::{
+        barrier::smp_mb,
+        hrtimer::is_queued, //
+    },
     sync::{
         new_spinlock_irq,
         SpinLockIrq, //
@@ -118,9 +121,9 @@ impl<O: TimerOwner> Timer<O> {
     /// Costs one load if the timer is due earlier anyway. To move a deadline into the future, let the timer
     /// expire and arm it again.
     ///
-    /// That fast path takes no lock. For [`TimerOwner::expired`] to see the caller's accesses before `arm`, a
-    /// full barrier must follow them here, and another must precede the check in `expired`.
-    /// [`Exclusive`](crate::sync::exclusive::Exclusive) provides both.
+    /// That fast path takes no lock. For [`TimerOwner::expired`] to see the caller's accesses before `arm`, a full
+    /// barrier must be between both, which [`Exclusive`](crate::sync::exclusive::Exclusive) provides. There is a model,
+    /// `tests/loom/wakes.rs`.
     #[inline]
     pub fn arm(owner: ArcBorrow<'_, O>, at_ns: u64) {
         if at_ns < owner.timer().deadline_ns.load(Relaxed) {
@@ -203,6 +206,9 @@ unsafe extern "C" fn expired<O: TimerOwner>(
         this.take_owner(&mut owner).or_else(|| owner.clone())
     };
     if let Some(owner) = &owner {
+        // A context that has found the deadline that was just cleared did not start the timer. What it wrote before is
+        // visible from here on.
+        smp_mb();
         O::expired(owner.as_arc_borrow());
     }
     // C does not access the timer after this function, so this may be the last reference.

@@ -60,9 +60,7 @@ impl Workqueue {
     ///
     /// `ENOMEM`.
     pub fn highpri(name: &'static CStr) -> Result<Self> {
-        let flags = bindings::wq_flags_WQ_HIGHPRI
-            | WQ_PERCPU
-            | bindings::wq_flags_WQ_MEM_RECLAIM;
+        let flags = bindings::wq_flags_WQ_HIGHPRI | WQ_PERCPU | bindings::wq_flags_WQ_MEM_RECLAIM;
         Self::with_flags(name, flags)
     }
 

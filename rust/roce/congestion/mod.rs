@@ -47,10 +47,6 @@ pub(crate) trait CongestionControl {
     /// Returns whether an ACK timeout has expired since the start.
     fn has_timed_out(&self) -> bool;
 
-    /// The local stack dropped a packet, or reported congestion (`NET_XMIT_CN`). By default there is no reaction: the
-    /// packet counts as lost if it does not arrive.
-    fn on_local_congestion(&mut self) {}
-
     /// The peer has sent a CNP.
     fn on_cnp(&mut self, _now: Instant) {}
 
@@ -216,10 +212,6 @@ impl CongestionControl for Controller {
     #[inline]
     fn has_timed_out(&self) -> bool {
         with_control!(self, control => control.has_timed_out())
-    }
-
-    fn on_local_congestion(&mut self) {
-        with_control!(self, control => control.on_local_congestion());
     }
 
     fn on_cnp(&mut self, now: Instant) {

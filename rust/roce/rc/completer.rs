@@ -319,7 +319,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         if self.window.una() != psn {
             return Err(DropReason::StaleResponse);
         }
-        self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
         self.fail_oldest(status);
         Ok(())
     }

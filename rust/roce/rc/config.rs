@@ -71,12 +71,8 @@ pub struct RequesterStats {
     pub sequence_naks: u32,
     /// Responses whose PSN shows that an earlier response is missing.
     pub implied_naks: u32,
-    /// Requests that failed because of a NAK.
-    pub fatal_naks: u32,
     /// Responses that match no packet in flight.
     pub stale_responses: u32,
-    /// Reports of congestion by the local stack.
-    pub local_congestions: u32,
 }
 
 /// The attributes read for each packet.

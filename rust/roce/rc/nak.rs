@@ -93,6 +93,5 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         self.state = ResponderState::Error;
         self.pending_ack = PendingAck::FatalNak { at, code };
         self.fatal = Some(fatal);
-        self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
     }
 }

@@ -47,6 +47,10 @@ use crate::{
     },
     status::WcStatus,
     time::Instant,
+    wake::{
+        NextWake,
+        Wake, //
+    },
     wr::{
         Completion,
         LocalOp,
@@ -128,7 +132,7 @@ pub struct Retired {
 /// - *getters*.
 ///
 /// After commands and `handle_*`, call `burst` and `poll_completion`, each until it is empty or the
-/// caller's budget is used up, and then `poll_timeout` once. `poll_timeout` must be last, because a
+/// caller's budget is used up, and then `next_wake` once. `next_wake` must be last, because a
 /// burst starts timers. `burst` and `poll_completion` may be called in either order. A burst may
 /// abort a request, so polling after it reports that completion in the same round. Repeat while
 /// [`has_work`](Self::has_work) returns true. Commands, `handle_*` and `burst` may set `error`.
@@ -246,13 +250,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.state = RequesterState::Error;
         self.retry.clear();
         self.clear_ack_requests();
-    }
-
-    /// Counts a burst of which the local stack dropped packets or for which it reported congestion (`NET_XMIT_CN`).
-    /// Called once per burst.
-    pub fn on_local_congestion(&mut self) {
-        self.stats.local_congestions = self.stats.local_congestions.wrapping_add(1);
-        self.congestion.on_local_congestion();
     }
 
     /// The peer has sent a CNP at `now`: packets of this QP met congestion on their way.
@@ -404,7 +401,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
 
     /// Handles a deadline that has passed at `now`. Returns whether there is work, see
     /// [`has_work`](Self::has_work). Has no effect before the time of
-    /// [`poll_timeout`](Self::poll_timeout).
+    /// [`next_wake`](Self::next_wake).
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         let resumed = self.congestion.on_time(now);
         match self.retry.expire(now) {
@@ -429,14 +426,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.has_work()
     }
 
-    /// Returns the time of the next [`handle_timeout`](Self::handle_timeout) call.
+    /// Returns when the next [`handle_timeout`](Self::handle_timeout) call is due, and what for.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub fn next_wake(&self) -> NextWake {
         let paced = self.congestion.paused_until();
-        let paced = paced.filter(|_| self.may_have_packets());
-        match (self.retry.deadline(), paced) {
-            (Some(deadline), Some(paced)) => Some(deadline.min(paced)),
-            (deadline, paced) => deadline.or(paced),
+        match paced.filter(|_| self.may_have_packets()) {
+            Some(until) => self
+                .retry
+                .next_wake()
+                .or_earlier(NextWake::new(Wake::Pace, until)),
+            None => self.retry.next_wake(),
         }
     }
 

@@ -225,7 +225,6 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             return None;
         }
         self.owes_early_ack = false;
-        self.stats.acks = self.stats.acks.wrapping_add(1);
         Some(self.ack_desc(at, Syndrome::ACK_UNLIMITED))
     }
 
@@ -245,13 +244,8 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         if !limit.take(1, 0, first) {
             return None;
         }
-        let stats = &mut self.stats;
-        match self.pending_ack {
-            PendingAck::Ack { .. } => stats.acks = stats.acks.wrapping_add(1),
-            PendingAck::SequenceNak { .. } => {
-                stats.sequence_naks = stats.sequence_naks.wrapping_add(1);
-            }
-            _ => {}
+        if matches!(self.pending_ack, PendingAck::SequenceNak { .. }) {
+            self.stats.sequence_naks = self.stats.sequence_naks.wrapping_add(1);
         }
         self.pending_ack = self.pending_ack.after_send();
         Some(self.ack_desc(at, syndrome))

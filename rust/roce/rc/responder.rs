@@ -151,10 +151,6 @@ pub struct ResponderStats {
     pub sequence_naks: u32,
     /// RNR NAKs: no receive was posted, or a page fault was in progress.
     pub rnr_naks: u32,
-    /// Requests answered with a fatal NAK.
-    pub fatal_naks: u32,
-    /// ACKs sent.
-    pub acks: u32,
 }
 
 /// The responder of an RC QP.

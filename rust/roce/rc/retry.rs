@@ -23,6 +23,10 @@ use crate::{
         rnr_timeout,
         Duration,
         Instant, //
+    },
+    wake::{
+        NextWake,
+        Wake, //
     }, //
 };
 
@@ -280,15 +284,15 @@ impl Retry {
 
     /// Returns the earliest deadline.
     #[inline]
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(super) fn next_wake(&self) -> NextWake {
         let timer = match self.timer {
-            RetryTimer::Idle => return self.ack_request_at,
-            RetryTimer::Ack { deadline } => deadline,
-            RetryTimer::Rnr { until } => until,
+            RetryTimer::Idle => NextWake::NEVER,
+            RetryTimer::Ack { deadline } => NextWake::new(Wake::AckTimeout, deadline),
+            RetryTimer::Rnr { until } => NextWake::new(Wake::RnrDelay, until),
         };
         match self.ack_request_at {
-            Some(sooner) if sooner.is_before(timer) => Some(sooner),
-            _ => Some(timer),
+            Some(at) => timer.or_earlier(NextWake::new(Wake::AckRequest, at)),
+            None => timer,
         }
     }
 
@@ -331,10 +335,10 @@ mod tests {
     #[test]
     fn only_the_first_ack_request_sets_the_deadline() {
         let mut retry = retry(1, 1);
-        assert_eq!(retry.deadline(), None);
+        assert_eq!(retry.next_wake().at(), None);
         retry.on_ack_requested(START);
         retry.on_ack_requested(after(1));
-        assert_eq!(retry.deadline(), Some(after(1)));
+        assert_eq!(retry.next_wake().at(), Some(after(1)));
     }
 
     #[test]
@@ -342,14 +346,14 @@ mod tests {
         let mut retry = retry(7, 7);
         for units in [1, 2, 4, 4, 4] {
             retry.on_ack_requested(START);
-            assert_eq!(retry.deadline(), Some(after(units)));
+            assert_eq!(retry.next_wake().at(), Some(after(units)));
             assert_eq!(retry.expire(after(units - 1)), None);
             assert_eq!(retry.expire(after(units)), Some(Expired::AckTimeout));
             assert_eq!(retry.expire(after(99)), None, "once");
             assert_eq!(retry.on_timeout(), Ok(()));
         }
         retry.on_progress(START, true);
-        assert_eq!(retry.deadline(), Some(after(1)));
+        assert_eq!(retry.next_wake().at(), Some(after(1)));
     }
 
     #[test]
@@ -385,7 +389,7 @@ mod tests {
         let mut retry = retry(1, 1);
         retry.on_not_ready(START, 1).unwrap(); // 10 us
         assert!(!retry.may_send(micros(109)));
-        assert_eq!(retry.deadline(), Some(micros(110)));
+        assert_eq!(retry.next_wake().at(), Some(micros(110)));
         assert!(retry.may_send(micros(110)));
         assert!(retry.may_send(START), "it has ended");
     }
@@ -395,16 +399,16 @@ mod tests {
         let mut retry = retry(1, 7);
         for delay in [10, 20, 40, 80, 160, 320, 500, 500] {
             retry.on_not_ready(START, 1).unwrap();
-            assert_eq!(retry.deadline(), Some(micros(100 + delay)));
+            assert_eq!(retry.next_wake().at(), Some(micros(100 + delay)));
             assert_eq!(retry.expire(micros(100 + delay)), Some(Expired::RnrDelay));
         }
         retry.on_not_ready(START, 13).unwrap(); // 960 us
-        assert_eq!(retry.deadline(), Some(micros(1060)), "as requested");
+        assert_eq!(retry.next_wake().at(), Some(micros(1060)), "as requested");
         retry.on_not_ready(START, 13).unwrap();
-        assert_eq!(retry.deadline(), Some(micros(1060)));
+        assert_eq!(retry.next_wake().at(), Some(micros(1060)));
         retry.on_progress(START, false);
         retry.on_not_ready(START, 1).unwrap();
-        assert_eq!(retry.deadline(), Some(micros(110)));
+        assert_eq!(retry.next_wake().at(), Some(micros(110)));
     }
 
     #[test]
@@ -414,10 +418,10 @@ mod tests {
         retry.on_not_ready(START, 1).unwrap();
         retry.on_gap();
         retry.clear();
-        assert_eq!(retry.deadline(), None);
+        assert_eq!(retry.next_wake().at(), None);
         assert!(retry.on_gap());
         retry.on_ack_requested(START);
-        assert_eq!(retry.deadline(), Some(after(1)));
+        assert_eq!(retry.next_wake().at(), Some(after(1)));
         assert_eq!(retry.on_loss(), Ok(()));
         assert_eq!(retry.on_loss(), Err(Exhausted));
         assert_eq!(retry.on_not_ready(START, 1), Ok(()));
@@ -433,7 +437,7 @@ mod tests {
         }
         assert_eq!(retry.on_timeout(), Ok(()));
         retry.on_ack_requested(START);
-        assert_eq!(retry.deadline(), Some(after(2)), "doubled once");
+        assert_eq!(retry.next_wake().at(), Some(after(2)), "doubled once");
         let mut retry = self::retry(1, 1);
         assert_eq!(retry.on_not_ready(START, 1), Ok(()));
         assert_eq!(retry.on_timeout(), Ok(()));
@@ -492,7 +496,7 @@ mod tests {
         assert!(retry.on_gap());
         assert!(!retry.on_gap(), "once");
         retry.on_progress(START, false);
-        assert_eq!(retry.deadline(), None);
+        assert_eq!(retry.next_wake().at(), None);
         assert!(retry.may_send(START));
         assert!(retry.on_gap(), "again after progress");
     }

@@ -206,7 +206,7 @@ impl Bottleneck {
         let event = self.events.peek().map(|Reverse((at, _, _))| *at);
         let timers = self.flows.iter().map(|flow| match flow.starts > self.now {
             true => Some(flow.starts),
-            false => flow.requester.poll_timeout(),
+            false => flow.requester.next_wake().at(),
         });
         timers
             .chain([event])

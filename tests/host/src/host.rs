@@ -234,7 +234,7 @@ impl Host {
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         let gap = self.early.as_ref().and_then(|early| early.until);
-        self.requester.poll_timeout().into_iter().chain(gap).min()
+        self.requester.next_wake().at().into_iter().chain(gap).min()
     }
 
     /// Handles the timers that are due.

@@ -13,6 +13,7 @@ use crate::qp::queue_pair::{
 use crate::{
     mem::page_fault::FaultSide,
     packet::path::Path,
+    port::counters::Counter,
     qp::engine::{
         service_fault,
         Engine, //
@@ -33,10 +34,15 @@ use rdma::{
     sync::{
         exclusive::Pending,
         read_section::ReadSection,
-        timer::TimerOwner,
+        timer::{
+            now,
+            Timer,
+            TimerOwner, //
+        },
         work::enqueue_bh_on, //
     }, //
 };
+use roce::time::Instant;
 
 /// Id of the work item that runs the send engine.
 pub(super) const SEND_WORK: u64 = 0;
@@ -179,10 +185,20 @@ impl<T: Transport> Resume for Qp<T> {
 
 impl<T: Transport> TimerOwner for Qp<T> {
     fn expired(self: ArcBorrow<'_, Self>) {
+        let due = self.shared().wakes().due(Instant::from_nanos(now()));
+        let counters = self.shared().port().counters();
         // Does not run an engine here: the timers of many QPs may expire together when their peer is gone, in
         // one softirq pass, and each may retransmit much. Work items yield to others.
-        self.defer_sender();
-        // The receive engine may wait for room in the stack, or have receives to flush.
-        self.defer_receiver();
+        if let Some(why) = due.sender {
+            counters.count(Counter::of_wake(why));
+            self.defer_sender();
+        }
+        if let Some(why) = due.receiver {
+            counters.count(Counter::of_wake(why));
+            self.defer_receiver();
+        }
+        if let Some(at) = due.next {
+            Timer::arm(self, at.as_nanos());
+        }
     }
 }

@@ -27,6 +27,7 @@ use rdma::{
 use roce::{
     segmentation::tx_desc::TxDesc,
     status::DropReason,
+    wake::Wake,
     wire::packet::MAX_HEADERS_LEN, //
 };
 
@@ -63,14 +64,14 @@ impl RcRecvEngine {
         if now_ns < at_ns {
             // Copies that were under way before the peer could know.
             if is_first {
-                actions.wake_at(at_ns);
+                actions.wake_at(Wake::FaultNak, at_ns);
             }
         } else if self.may_respond_here(qp) {
             let (rnr_nak, delay) = self.responder.fault_rnr_nak(before);
             self.waits.side(side).on_nak(now_ns, delay.as_nanos());
             self.send_alone(qp, &rnr_nak);
         } else if is_first {
-            actions.wake_at(now_ns.saturating_add(RETRY_NS));
+            actions.wake_at(Wake::FaultNak, now_ns.saturating_add(RETRY_NS));
         }
     }
 

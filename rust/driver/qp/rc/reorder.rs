@@ -37,7 +37,8 @@ use roce::{
     time::{
         Duration,
         Instant, //
-    }, //
+    },
+    wake::Wake, //
 };
 
 /// The buffer of early packets of an engine. `None`: reordering counts as loss.
@@ -132,7 +133,7 @@ impl EarlyPackets {
         match buffer.gap_wait(missing, now) {
             GapWait::Done => false,
             GapWait::Until(at) => {
-                actions.wake_at(at.as_nanos());
+                actions.wake_at(Wake::Gap, at.as_nanos());
                 false
             }
             GapWait::Over => true,

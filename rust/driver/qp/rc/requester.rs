@@ -245,10 +245,6 @@ impl RcSendEngine {
         if let Some(longest) = path.take_gso_sent() {
             self.requester.on_gso_sent(longest);
         }
-        if path.take_congested() {
-            // Only counted: congestion control does not react to it yet.
-            self.requester.on_local_congestion();
-        }
         let Some((source, Unsent { reason, packets })) = unsent_request else {
             return;
         };
@@ -342,9 +338,7 @@ impl Engine for RcSendEngine {
             self.notify_drained = false;
             actions.drained = true;
         }
-        if let Some(at) = self.requester.poll_timeout() {
-            actions.wake_at(at.as_nanos());
-        }
+        actions.wake(self.requester.next_wake());
         // A ULP may have more requests posted than there are slots. The fetch stopped when all slots were in use;
         // run again if completions have freed some.
         let has_free_slots = was_full && self.requester.free_slots() != 0;

@@ -97,6 +97,7 @@ use roce::{
         }, //
     },
     status::DropReason,
+    wake::Wake,
     wire::{
         opcode::Opcode,
         packet::Packet, //
@@ -351,7 +352,7 @@ impl RcRecvEngine {
             return false;
         }
         actions.resume_below_bytes = Some(resume_below_bytes);
-        actions.wake_at(since_ns.saturating_add(timeout_ns));
+        actions.wake_at(Wake::LocalStack, since_ns.saturating_add(timeout_ns));
         true
     }
 
@@ -457,7 +458,7 @@ impl Engine for RcRecvEngine {
             match self.responses_limit(qp, failed) {
                 Ok(limit) => self.transmit(qp, limit, failed),
                 Err(until_ns) => {
-                    actions.wake_at(until_ns);
+                    actions.wake_at(Wake::Pace, until_ns);
                     blocked = true;
                 }
             }

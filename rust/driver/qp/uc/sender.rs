@@ -50,6 +50,7 @@ use roce::{
         SenderConfig,
         UcSender, //
     },
+    wake::Wake,
     wr::{
         Completion,
         WcOpcode, //
@@ -112,7 +113,7 @@ impl UcSendEngine {
             // A failed QP does not wait: it sends nothing.
             Err(_) if qp.flushes_sends() => TX_LIST_LIMIT,
             Err(until_ns) => {
-                actions.wake_at(until_ns);
+                actions.wake_at(Wake::Pace, until_ns);
                 return More::No;
             }
         };

@@ -187,7 +187,7 @@ impl AdapterLink {
     pub fn step(&mut self) -> bool {
         self.settle();
         let deadlines = [
-            self.host.requester.poll_timeout(),
+            self.host.requester.next_wake().at(),
             self.adapter.deadline(),
             self.net.next_arrival(),
         ];

@@ -341,7 +341,7 @@ impl World {
     }
 
     fn wait(&mut self, bytes: &mut Bytes<'_>) {
-        if let (Some(deadline), true) = (self.requester.poll_timeout(), bytes.flag()) {
+        if let (Some(deadline), true) = (self.requester.next_wake().at(), bytes.flag()) {
             self.now = self.now.max(deadline);
         }
         let nanos = u64::from(bytes.number(1 << 16));
@@ -424,10 +424,10 @@ impl World {
         );
         if active {
             assert_eq!(flight.packets == 0, next == 0, "{flight:?} {next}");
-            let waits = requester.poll_timeout().is_some() || requester.has_work();
+            let waits = requester.next_wake().at().is_some() || requester.has_work();
             assert!(waits || flight.packets == 0, "a loss would not be detected");
         } else {
-            assert_eq!(requester.poll_timeout(), None);
+            assert_eq!(requester.next_wake().at(), None);
         }
     }
 }

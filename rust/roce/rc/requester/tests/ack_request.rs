@@ -323,7 +323,7 @@ fn a_later_packet_replaces_the_probe() {
     assert_eq!(bench.psns_with_ack_request(), []);
     bench.receive(ack(103)).unwrap();
     assert_eq!(
-        bench.requester.poll_timeout(),
+        bench.requester.next_wake().at(),
         None,
         "acknowledged without a request"
     );
@@ -417,7 +417,7 @@ fn no_timeout_runs_if_no_ack_request_was_sent() {
     bench.post(SEND, 600);
     assert_eq!(bench.psns_with_ack_request(), [102]);
     bench.requester.unsend(2);
-    assert_eq!(bench.requester.poll_timeout(), None);
+    assert_eq!(bench.requester.next_wake().at(), None);
     assert!(!bench.wait(100_000), "a long page fault does not count");
     assert_eq!(bench.psns_with_ack_request(), [101, 102]);
     assert!(!bench.wait(67_000));

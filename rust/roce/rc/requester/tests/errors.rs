@@ -168,7 +168,7 @@ fn a_reset_drops_requests_and_keeps_the_ring_position() {
     bench.transmit();
     bench.requester.reset();
     assert_eq!(bench.completions(), []);
-    assert_eq!(bench.requester.poll_timeout(), None);
+    assert_eq!(bench.requester.next_wake().at(), None);
     assert_eq!(bench.receive(ack(100)), Err(DropReason::WrongQpState));
     bench.requester.init();
     bench.requester.start();

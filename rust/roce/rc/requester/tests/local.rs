@@ -55,7 +55,7 @@ fn local_operations_alone_complete_at_once() {
         ]
     );
     assert_eq!(bench.completions().len(), 3);
-    assert_eq!(bench.requester.poll_timeout(), None);
+    assert_eq!(bench.requester.next_wake().at(), None);
     assert!(!bench.requester.has_work());
 }
 

@@ -63,7 +63,7 @@ fn timeouts_retransmit_with_backoff() {
     assert!(bench.wait(4 * T));
     assert_eq!(bench.completions(), [(1, WcStatus::RetryExcErr)]);
     assert_eq!(bench.requester.error(), Some(WcStatus::RetryExcErr));
-    assert_eq!(bench.requester.poll_timeout(), None);
+    assert_eq!(bench.requester.next_wake().at(), None);
     assert_eq!(bench.requester.take_stats().timeouts, 5);
 }
 
@@ -72,7 +72,7 @@ fn a_timeout_set_late_applies_to_packets_in_flight() {
     let mut bench = Bench::with(|config| config.ack_timeout = 0);
     bench.requester.set_ack_timeout(bench.now, 5);
     assert_eq!(
-        bench.requester.poll_timeout(),
+        bench.requester.next_wake().at(),
         None,
         "no packet is in flight"
     );
@@ -118,7 +118,7 @@ fn a_timeout_of_zero_never_expires() {
     let mut bench = Bench::with(|config| config.ack_timeout = 0);
     bench.post(SEND, 1);
     bench.transmit();
-    assert_eq!(bench.requester.poll_timeout(), None);
+    assert_eq!(bench.requester.next_wake().at(), None);
     assert!(!bench.wait(1 << 40));
 }
 
@@ -129,10 +129,10 @@ fn progress_restarts_the_timeout() {
     bench.transmit();
     let timeout = crate::time::ack_timeout(5).unwrap();
     let deadline = |bench: &Bench| Some(bench.now.saturating_add(timeout));
-    assert_eq!(bench.requester.poll_timeout(), deadline(&bench));
+    assert_eq!(bench.requester.next_wake().at(), deadline(&bench));
     bench.wait(T - 10);
     bench.receive(ack(100)).unwrap();
-    assert_eq!(bench.requester.poll_timeout(), deadline(&bench));
+    assert_eq!(bench.requester.next_wake().at(), deadline(&bench));
     assert!(!bench.wait(T - 10));
     assert!(bench.wait(20));
 }

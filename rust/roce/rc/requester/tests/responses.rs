@@ -18,7 +18,7 @@ fn one_ack_completes_all_earlier_requests() {
     bench.receive(ack(103)).unwrap();
     let done = [(300, WcStatus::Success), (2, WcStatus::Success)];
     assert_eq!(bench.completions(), done);
-    assert_eq!(bench.requester.poll_timeout(), None);
+    assert_eq!(bench.requester.next_wake().at(), None);
 }
 
 #[test]

@@ -72,15 +72,3 @@ fn the_first_data_of_a_read_is_an_rtt_sample() {
     bench.receive_data(100, 256).unwrap();
     assert_eq!(psns(&bench.transmit()), [104]);
 }
-
-#[test]
-fn congestion_of_the_local_stack_is_counted_and_leaves_the_window() {
-    let mut bench = with_distant_peer();
-    assert_eq!(bench.transmit_count(), 4);
-    bench.requester.on_local_congestion();
-    bench.requester.on_local_congestion();
-    bench.acks([(900, 103, 4)]);
-    let stats = bench.requester.take_stats();
-    assert_eq!((stats.local_congestions, stats.retries), (2, 0));
-    assert_eq!(bench.requester.take_stats().local_congestions, 0);
-}

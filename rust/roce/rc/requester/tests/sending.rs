@@ -546,7 +546,7 @@ fn a_response_that_waits_for_memory_stops_the_ack_timeout() {
     bench.transmit();
     assert!(!bench.wait(T - 1));
     bench.requester.pause_ack_timeout();
-    assert_eq!(bench.requester.poll_timeout(), None);
+    assert_eq!(bench.requester.next_wake().at(), None);
     assert!(!bench.wait(10 * T));
     bench.requester.resume_ack_timeout(bench.now);
     assert!(!bench.wait(T - 1));

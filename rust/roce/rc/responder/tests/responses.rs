@@ -97,7 +97,6 @@ fn consecutive_requests_are_acknowledged_once() {
     }
     assert_eq!(bench.transmit(), [ack(109)]);
     assert_eq!(bench.transmit(), []);
-    assert_eq!(bench.responder.take_stats().acks, 1);
 }
 
 #[test]

@@ -194,7 +194,7 @@ impl World<'_> {
         assert!(!self.run_engines(at, self.setup.burst), "nothing is sent");
         let host = &mut self.hosts[at];
         host.requester.handle_timeout(self.now);
-        assert_eq!(host.requester.poll_timeout(), None);
+        assert_eq!(host.requester.next_wake().at(), None);
         assert!(!host.requester.has_work() && !host.responder.has_work());
         assert_eq!(host.requester.free_slots() as usize, self.setup.slots);
         let after = (host.sent.len(), host.received.len(), host.retired);

@@ -31,7 +31,7 @@ impl World {
             if self.posted.is_empty() {
                 return;
             }
-            if let Some(deadline) = self.requester.poll_timeout() {
+            if let Some(deadline) = self.requester.next_wake().at() {
                 self.now = self.now.max(deadline);
                 self.requester.handle_timeout(self.now);
             }
