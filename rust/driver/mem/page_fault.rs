@@ -166,25 +166,6 @@ impl DeferredWork {
     }
 }
 
-/// Why an access to memory failed.
-pub(crate) enum AccessFailure<E> {
-    /// This memory is absent. The access can be retried after a page fault.
-    Absent(FaultRequest),
-    /// The payload source could not be read, and has recorded why (see `PayloadError::Source`). The engine that
-    /// owns the source waits or aborts, not this one.
-    SourceAbsent,
-    /// This flush takes too long for the current context.
-    Unflushed(Flush),
-    /// The access is not allowed.
-    Refused(E),
-}
-
-impl<E> From<E> for AccessFailure<E> {
-    fn from(error: E) -> Self {
-        Self::Refused(error)
-    }
-}
-
 /// The page fault or flush that an engine waits for.
 #[derive(Default)]
 pub(crate) struct FaultWait {
@@ -301,34 +282,26 @@ impl FaultWait {
         }
     }
 
-    /// Converts the result of an access. If memory is absent, the engine waits.
+    /// The memory of an access is absent: the engine waits for `request`.
     ///
-    /// # Errors
-    ///
-    /// `Absent` if the engine must wait; `Refused` otherwise, with `fault_error` if the fault of this access
-    /// failed or was repeated too often.
-    #[inline]
-    pub(crate) fn resolve<T, E>(
-        &mut self,
-        result: Result<T, AccessFailure<E>>,
-        fault_error: E,
-    ) -> Result<T, Obstacle<E>> {
-        result.map_err(|failure| self.resolve_failure(failure, fault_error))
+    /// Returns `Absent` if it must wait; `Refused` with `error` if the fault of this access failed or was repeated too
+    /// often.
+    pub(crate) fn absent<E>(&mut self, request: FaultRequest, error: E) -> Obstacle<E> {
+        self.wait_for(DeferredWork::FaultIn(request), error)
+    }
+
+    /// As [`FaultWait::absent`], for a flush that takes too long for the current context.
+    pub(crate) fn unflushed<E>(&mut self, flush: Flush, error: E) -> Obstacle<E> {
+        self.wait_for(DeferredWork::Flush(flush), error)
     }
 
     #[cold]
-    fn resolve_failure<E>(&mut self, failure: AccessFailure<E>, fault_error: E) -> Obstacle<E> {
-        let work = match failure {
-            AccessFailure::Refused(error) => return Obstacle::Refused(error),
-            AccessFailure::SourceAbsent => return Obstacle::Absent,
-            AccessFailure::Absent(request) => DeferredWork::FaultIn(request),
-            AccessFailure::Unflushed(flush) => DeferredWork::Flush(flush),
-        };
+    fn wait_for<E>(&mut self, work: DeferredWork, error: E) -> Obstacle<E> {
         if self.is_for(&work) {
             return Obstacle::Absent;
         }
         if self.has_failed(&work) || self.tries >= MAX_FAULT_TRIES {
-            return Obstacle::Refused(fault_error);
+            return Obstacle::Refused(error);
         }
         if self.tries == 0 {
             (self.nak_at_ns, self.naks) = (now().saturating_add(SLOW_FAULT_NS), 0);
@@ -342,7 +315,7 @@ impl FaultWait {
     #[cold]
     pub(crate) fn fault_ahead(&mut self, request: FaultRequest) {
         if !self.is_waiting() {
-            let _ = self.resolve_failure(AccessFailure::<()>::Absent(request), ());
+            let _ = self.absent(request, ());
         }
     }
 

@@ -6,19 +6,14 @@
 //! of the local peer in `qp::rc::loopback_payload`. A [`PayloadSink`] is the packet that an engine builds.
 //! Both are used in process context or softirq.
 
+use crate::mem::page_fault::FaultWait;
+use core::cell::Cell;
 use kernel::prelude::*;
 use rdma::{
     mm::memory::Memory,
     net::rx::coalesced::CoalescedPackets, //
 };
-
-/// Why payload was not copied to memory.
-pub(crate) enum PayloadError {
-    /// The memory cannot be accessed; `EAGAIN` if it is absent.
-    Memory(Error),
-    /// The payload is not available now. The source has recorded the reason.
-    Source,
-}
+use roce::access::Obstacle;
 
 /// Payload of the packet that is being processed. Offsets count from the start of its BTH.
 pub(crate) trait PayloadSource {
@@ -26,8 +21,16 @@ pub(crate) trait PayloadSource {
     ///
     /// # Errors
     ///
-    /// Either side cannot be accessed. Some bytes may have been copied.
-    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError>;
+    /// `EAGAIN` if `memory` is absent. Any error if the payload is not available ([`PayloadSource::has_failed`]). Some
+    /// bytes may have been copied.
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result;
+
+    /// Returns whether the payload is why the last copy failed. The source has then recorded the reason, and its owner
+    /// waits or aborts, not the owner of the memory.
+    #[inline]
+    fn has_failed(&self) -> bool {
+        false
+    }
 
     /// Fills `to` with the bytes at packet offset `from`.
     ///
@@ -39,16 +42,64 @@ pub(crate) trait PayloadSource {
 
 impl PayloadSource for CoalescedPackets<'_> {
     #[inline]
-    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError> {
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result {
         // CAST: `u32` to `usize`, on 64 bits.
         self.copy_to_memory(from as usize, memory, at, len as usize)
-            .map_err(PayloadError::Memory)
     }
 
     #[inline]
     fn read(&self, from: u32, to: &mut [u8]) -> Result {
         // CAST: `u32` to `usize`, on 64 bits.
         self.first().copy(from as usize, to)
+    }
+}
+
+/// Why the memory that payload is copied from cannot be read, and what waits for it.
+pub(crate) struct SourceFailure<'a, E> {
+    wait: Cell<Option<&'a mut FaultWait>>,
+    failure: Cell<Option<Obstacle<E>>>,
+}
+
+impl<'a, E> SourceFailure<'a, E> {
+    /// There is none. `wait` waits for memory that is absent.
+    #[inline]
+    pub(crate) fn new(wait: &'a mut FaultWait) -> Self {
+        Self {
+            wait: Cell::new(Some(wait)),
+            failure: Cell::new(None),
+        }
+    }
+
+    /// Records that the payload cannot be read. Returns an error for [`PayloadSource::copy_to`].
+    #[cold]
+    pub(crate) fn refused(&self, error: E) -> Error {
+        self.failure.set(Some(Obstacle::Refused(error)));
+        EFAULT
+    }
+
+    /// As [`SourceFailure::refused`], for what `f` returns, which may make the wait begin.
+    #[cold]
+    pub(crate) fn record(&self, f: impl FnOnce(&mut FaultWait) -> Obstacle<E>) -> Error {
+        if let Some(wait) = self.wait.take() {
+            self.failure.set(Some(f(wait)));
+            self.wait.set(Some(wait));
+        }
+        EFAULT
+    }
+
+    /// Returns whether the payload could not be read.
+    #[inline]
+    pub(crate) fn is_recorded(&self) -> bool {
+        let failure = self.failure.take();
+        let is_recorded = failure.is_some();
+        self.failure.set(failure);
+        is_recorded
+    }
+
+    /// Returns why the payload could not be read, if so.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<Obstacle<E>> {
+        self.failure.take()
     }
 }
 

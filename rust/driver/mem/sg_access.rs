@@ -3,8 +3,8 @@
 //! Access of a QP to memory: copies between scatter/gather lists or remote addresses, and payload.
 //!
 //! Engines call this in process context or softirq, in a section: a region that is deregistered meanwhile remains valid
-//! until their run ends, and no later run finds it. On-demand memory may be absent. The error then describes the fault,
-//! and the caller repeats the whole access after the fault.
+//! until their run ends, and no later run finds it. On-demand memory may be absent. Then the error is
+//! [`Obstacle::Absent`], the [`FaultWait`] of the caller waits for the fault, and the caller repeats the whole access.
 
 use crate::{
     abi::{
@@ -19,14 +19,14 @@ use crate::{
         },
         mw::QpIdentity,
         page_fault::{
-            AccessFailure,
             FaultRequest,
+            FaultWait,
             FAULT_AROUND_BYTES, //
         },
         payload::{
-            PayloadError,
             PayloadSink,
-            PayloadSource, //
+            PayloadSource,
+            SourceFailure, //
         },
         pd::Pd, //
     }, //
@@ -36,13 +36,14 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::mm::{
-    copy::CopyError,
+    copy::CopySource,
     memory::Memory, //
 };
 use roce::{
     access::{
         Access,
-        AccessError, //
+        AccessError,
+        Obstacle, //
     },
     id::Rkey,
     segmentation::tx_desc::RxPayload,
@@ -77,20 +78,6 @@ struct SgPiece {
     rest: u32,
 }
 
-/// Which side of a copy between two memories could not be accessed.
-pub(crate) enum SgCopyError<E> {
-    /// The memory of the QP.
-    Source(AccessFailure<E>),
-    /// The other memory.
-    Target(Error),
-}
-
-impl<E> From<E> for SgCopyError<E> {
-    fn from(error: E) -> Self {
-        Self::Source(error.into())
-    }
-}
-
 impl<'g> QpMemory<'_, 'g> {
     /// Copies `payload` of `source` to byte `offset` of the message that `sges` describes.
     ///
@@ -101,23 +88,18 @@ impl<'g> QpMemory<'_, 'g> {
         &self,
         sges: &[WqeSge],
         offset: u32,
-        source: &impl PayloadSource,
-        payload: RxPayload,
-    ) -> Result<(), AccessFailure<WcStatus>> {
+        (source, payload): (&impl PayloadSource, RxPayload),
+        wait: &mut FaultWait,
+    ) -> Result<(), Obstacle<WcStatus>> {
         let mut from = payload.offset;
         let mut left = payload.len;
         for piece in pieces(sges, offset, payload.len) {
             let found = self.lookup_local(&piece, Access::LOCAL_WRITE)?;
             source
                 .copy_to(from, found.memory(), found.offset(), piece.len)
-                .map_err(|error| match error {
-                    PayloadError::Source => AccessFailure::SourceAbsent,
-                    PayloadError::Memory(error) => self.local_failure(
-                        &piece,
-                        error,
-                        Access::LOCAL_WRITE,
-                        SHORT_FAULT_AROUND_BYTES,
-                    ),
+                .map_err(|error| match source.has_failed() {
+                    true => Obstacle::Absent,
+                    false => self.receive_failure(&piece, error, wait),
                 })?;
             from = from.wrapping_add(piece.len);
             left = left.wrapping_sub(piece.len);
@@ -139,7 +121,8 @@ impl<'g> QpMemory<'_, 'g> {
         sges: &[WqeSge],
         offset: u32,
         bytes: &[u8],
-    ) -> Result<(), AccessFailure<WcStatus>> {
+        wait: &mut FaultWait,
+    ) -> Result<(), Obstacle<WcStatus>> {
         let mut left = bytes;
         let len = u32::try_from(bytes.len()).map_err(|_| WcStatus::LocLenErr)?;
         for piece in pieces(sges, offset, len) {
@@ -147,9 +130,10 @@ impl<'g> QpMemory<'_, 'g> {
             let (now, later) = left
                 .split_at_checked(piece.len as usize)
                 .ok_or(WcStatus::LocLenErr)?;
-            found.memory().write(found.offset(), now).map_err(|error| {
-                self.local_failure(&piece, error, Access::LOCAL_WRITE, SHORT_FAULT_AROUND_BYTES)
-            })?;
+            found
+                .memory()
+                .write(found.offset(), now)
+                .map_err(|error| self.receive_failure(&piece, error, wait))?;
             left = later;
         }
         if left.is_empty() {
@@ -171,20 +155,14 @@ impl<'g> QpMemory<'_, 'g> {
         offset: u32,
         len: u32,
         to: &mut impl PayloadSink,
-    ) -> Result<bool, AccessFailure<WcStatus>> {
+        wait: &mut FaultWait,
+    ) -> Result<bool, Obstacle<WcStatus>> {
         let mut left = len;
         for piece in pieces(sges, offset, len) {
             let found = self.lookup_local(&piece, Access::NONE)?;
             match to.append(found.memory(), found.offset(), piece.len) {
                 Ok(()) => {}
-                Err(EAGAIN) => {
-                    return Err(self.local_failure(
-                        &piece,
-                        EAGAIN,
-                        Access::NONE,
-                        FAULT_AROUND_BYTES,
-                    ))
-                }
+                Err(EAGAIN) => return Err(self.send_failure(&piece, EAGAIN, wait)),
                 Err(_) => return Ok(false),
             }
             left = left.wrapping_sub(piece.len);
@@ -196,8 +174,8 @@ impl<'g> QpMemory<'_, 'g> {
         }
     }
 
-    /// Checks that a peer has the rights `access` to `len` bytes at `remote`. With `fault_around`, also
-    /// checks that the first [`FAULT_AROUND_BYTES`] of them are present.
+    /// Checks that a peer has the rights `access` to `len` bytes at `remote`. With `fault_around`, returns what must be
+    /// faulted in for the first [`FAULT_AROUND_BYTES`] of them to be present, if they are not.
     ///
     /// # Errors
     ///
@@ -208,10 +186,10 @@ impl<'g> QpMemory<'_, 'g> {
         len: u32,
         access: Access,
         fault_around: bool,
-    ) -> Result<(), AccessFailure<AccessError>> {
+    ) -> Result<Option<FaultRequest>, AccessError> {
         let found = self.lookup_remote(remote, len, access)?;
         if !fault_around || found.memory().is_pinned() {
-            return Ok(());
+            return Ok(None);
         }
         let around_len = len.min(FAULT_AROUND_BYTES);
         match found
@@ -219,7 +197,7 @@ impl<'g> QpMemory<'_, 'g> {
             .probe(found.offset(), around_len as usize, access.writes())
         {
             // Best effort: `len` is 0, and each access checks its own memory again.
-            Err(EAGAIN) => Err(AccessFailure::Absent(FaultRequest {
+            Err(EAGAIN) => Ok(Some(FaultRequest {
                 pd: self.pd.clone(),
                 peer_of: Some(self.identity),
                 key: remote.rkey.get(),
@@ -228,7 +206,7 @@ impl<'g> QpMemory<'_, 'g> {
                 around_len,
                 access,
             })),
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 
@@ -240,19 +218,19 @@ impl<'g> QpMemory<'_, 'g> {
     /// As [`KeyReader::lookup_remote`].
     pub(crate) fn write_remote(
         &self,
-        remote: Remote,
-        source: &impl PayloadSource,
-        payload: RxPayload,
-        left: u32,
-    ) -> Result<(), AccessFailure<AccessError>> {
+        (remote, left): (Remote, u32),
+        (source, payload): (&impl PayloadSource, RxPayload),
+        wait: &mut FaultWait,
+    ) -> Result<(), Obstacle<AccessError>> {
         let access = Access::REMOTE_WRITE;
         let found = self.lookup_remote(remote, payload.len, access)?;
         source
             .copy_to(payload.offset, found.memory(), found.offset(), payload.len)
-            .map_err(|error| match error {
-                PayloadError::Source => AccessFailure::SourceAbsent,
-                PayloadError::Memory(error) => {
-                    self.remote_failure(error, (remote, left), payload.len, access)
+            .map_err(|error| match source.has_failed() {
+                true => Obstacle::Absent,
+                false => {
+                    let around = (remote, left);
+                    self.remote_failure(error, around, (payload.len, access), wait)
                 }
             })
     }
@@ -268,14 +246,15 @@ impl<'g> QpMemory<'_, 'g> {
         remote: Remote,
         len: u32,
         to: &mut impl PayloadSink,
-    ) -> Result<bool, AccessFailure<AccessError>> {
+        wait: &mut FaultWait,
+    ) -> Result<bool, Obstacle<AccessError>> {
         let access = Access::REMOTE_READ;
         let found = self.lookup_remote(remote, len, access)?;
         match to.append(found.memory(), found.offset(), len) {
             Ok(()) => Ok(true),
             Err(EAGAIN) => {
                 let around = (remote, SHORT_FAULT_AROUND_BYTES);
-                Err(self.remote_failure(EAGAIN, around, len, access))
+                Err(self.remote_failure(EAGAIN, around, (len, access), wait))
             }
             Err(_) => Ok(false),
         }
@@ -290,7 +269,8 @@ impl<'g> QpMemory<'_, 'g> {
         &self,
         remote: Remote,
         op: AtomicOp,
-    ) -> Result<u64, AccessFailure<AccessError>> {
+        wait: &mut FaultWait,
+    ) -> Result<u64, Obstacle<AccessError>> {
         let access = Access::REMOTE_ATOMIC;
         let found = self.lookup_remote(remote, ATOMIC_BYTES, access)?;
         let (memory, at) = (found.memory(), found.offset());
@@ -298,7 +278,9 @@ impl<'g> QpMemory<'_, 'g> {
             AtomicOp::CompareSwap { compare, swap } => memory.compare_swap(at, compare, swap),
             AtomicOp::FetchAdd { add } => memory.fetch_add(at, add),
         }
-        .map_err(|error| self.remote_failure(error, (remote, ATOMIC_BYTES), ATOMIC_BYTES, access))
+        .map_err(|error| {
+            self.remote_failure(error, (remote, ATOMIC_BYTES), (ATOMIC_BYTES, access), wait)
+        })
     }
 
     /// Executes an ATOMIC WRITE: stores the eight bytes of `payload` at `remote` in one access, ordered after
@@ -310,9 +292,9 @@ impl<'g> QpMemory<'_, 'g> {
     pub(crate) fn write_atomic(
         &self,
         remote: Remote,
-        source: &impl PayloadSource,
-        payload: RxPayload,
-    ) -> Result<(), AccessFailure<AccessError>> {
+        (source, payload): (&impl PayloadSource, RxPayload),
+        wait: &mut FaultWait,
+    ) -> Result<(), Obstacle<AccessError>> {
         let access = Access::REMOTE_WRITE;
         let mut value = [0; ATOMIC_BYTES as usize];
         source
@@ -323,7 +305,7 @@ impl<'g> QpMemory<'_, 'g> {
             .memory()
             .store_release(found.offset(), u64::from_ne_bytes(value))
             .map_err(|error| {
-                self.remote_failure(error, (remote, ATOMIC_BYTES), ATOMIC_BYTES, access)
+                self.remote_failure(error, (remote, ATOMIC_BYTES), (ATOMIC_BYTES, access), wait)
             })
     }
 
@@ -331,36 +313,33 @@ impl<'g> QpMemory<'_, 'g> {
     ///
     /// # Errors
     ///
-    /// The side that failed; for the message, as [`QpMemory::scatter`].
+    /// As [`PayloadSource::copy_to`]: `failure` has why the message cannot be read, as in [`QpMemory::scatter`].
     #[inline]
     pub(crate) fn copy_out(
         &self,
         sges: &[WqeSge],
-        offset: u32,
-        len: u32,
+        (offset, len): (u32, u32),
         (to, at): (&Memory, u64),
-    ) -> Result<(), SgCopyError<WcStatus>> {
+        failure: &SourceFailure<'_, WcStatus>,
+    ) -> Result {
         let mut done = 0u32;
         for piece in pieces(sges, offset, len) {
-            let found = self.lookup_local(&piece, Access::NONE)?;
+            let found = self
+                .lookup_local(&piece, Access::NONE)
+                .map_err(|status| failure.refused(status))?;
             let at = at.wrapping_add(done.into());
+            let source = CopySource::new(found.memory(), found.offset());
             // CAST: `u32` to `usize`, on 64 bits.
-            to.copy_from(at, (found.memory(), found.offset()), piece.len as usize)
-                .map_err(|error| match error {
-                    CopyError::Target(error) => SgCopyError::Target(error),
-                    CopyError::Source(error) => SgCopyError::Source(self.local_failure(
-                        &piece,
-                        error,
-                        Access::NONE,
-                        FAULT_AROUND_BYTES,
-                    )),
-                })?;
+            let copied = to.copy_from(at, &source, piece.len as usize);
+            copied.map_err(|error| match source.failure() {
+                None => error,
+                Some(error) => failure.record(|wait| self.send_failure(&piece, error, wait)),
+            })?;
             done = done.wrapping_add(piece.len);
         }
-        if done == len {
-            Ok(())
-        } else {
-            Err(WcStatus::LocLenErr.into())
+        match done == len {
+            true => Ok(()),
+            false => Err(failure.refused(WcStatus::LocLenErr)),
         }
     }
 
@@ -368,25 +347,29 @@ impl<'g> QpMemory<'_, 'g> {
     ///
     /// # Errors
     ///
-    /// The side that failed; for `remote`, as [`KeyReader::lookup_remote`].
+    /// As [`PayloadSource::copy_to`]: `failure` has why `remote` cannot be read, as in [`KeyReader::lookup_remote`].
     #[inline]
     pub(crate) fn copy_out_remote(
         &self,
         remote: Remote,
         len: u32,
         (to, at): (&Memory, u64),
-    ) -> Result<(), SgCopyError<AccessError>> {
+        failure: &SourceFailure<'_, AccessError>,
+    ) -> Result {
         let access = Access::REMOTE_READ;
-        let found = self.lookup_remote(remote, len, access)?;
+        let found = self
+            .lookup_remote(remote, len, access)
+            .map_err(|error| failure.refused(error))?;
+        let source = CopySource::new(found.memory(), found.offset());
         // CAST: `u32` to `usize`, on 64 bits.
-        to.copy_from(at, (found.memory(), found.offset()), len as usize)
-            .map_err(|error| match error {
-                CopyError::Target(error) => SgCopyError::Target(error),
-                CopyError::Source(error) => {
-                    let around = (remote, SHORT_FAULT_AROUND_BYTES);
-                    SgCopyError::Source(self.remote_failure(error, around, len, access))
-                }
-            })
+        let copied = to.copy_from(at, &source, len as usize);
+        copied.map_err(|error| match source.failure() {
+            None => error,
+            Some(error) => {
+                let around = (remote, SHORT_FAULT_AROUND_BYTES);
+                failure.record(|wait| self.remote_failure(error, around, (len, access), wait))
+            }
+        })
     }
 
     /// Executes an operation on memory keys.
@@ -415,18 +398,40 @@ impl<'g> QpMemory<'_, 'g> {
             .invalidate(self.pd, self.identity, rkey.get(), remote)
     }
 
-    /// Converts an access error of a scatter/gather list entry.
+    /// Converts an access error of a scatter/gather list entry that is read.
+    #[cold]
+    fn send_failure(
+        &self,
+        piece: &SgPiece,
+        error: Error,
+        wait: &mut FaultWait,
+    ) -> Obstacle<WcStatus> {
+        self.local_failure(piece, error, (Access::NONE, FAULT_AROUND_BYTES), wait)
+    }
+
+    /// Converts an access error of a scatter/gather list entry that is written.
+    #[cold]
+    fn receive_failure(
+        &self,
+        piece: &SgPiece,
+        error: Error,
+        wait: &mut FaultWait,
+    ) -> Obstacle<WcStatus> {
+        let around = (Access::LOCAL_WRITE, SHORT_FAULT_AROUND_BYTES);
+        self.local_failure(piece, error, around, wait)
+    }
+
     fn local_failure(
         &self,
         piece: &SgPiece,
         error: Error,
-        access: Access,
-        around_limit: u32,
-    ) -> AccessFailure<WcStatus> {
+        (access, around_limit): (Access, u32),
+        wait: &mut FaultWait,
+    ) -> Obstacle<WcStatus> {
         if error != EAGAIN {
-            return AccessFailure::Refused(WcStatus::LocProtErr);
+            return Obstacle::Refused(WcStatus::LocProtErr);
         }
-        AccessFailure::Absent(FaultRequest {
+        let request = FaultRequest {
             pd: self.pd.clone(),
             peer_of: None,
             key: piece.lkey,
@@ -434,21 +439,24 @@ impl<'g> QpMemory<'_, 'g> {
             len: piece.len,
             around_len: piece.rest.min(around_limit),
             access,
-        })
+        };
+        wait.absent(request, WcStatus::LocProtErr)
     }
 
-    /// Converts an access error of memory that the peer named. `left`: bytes from there on that may be needed next.
+    /// Converts an access error of `len` bytes of memory that the peer named. `left`: bytes from there on that may be
+    /// needed next.
+    #[cold]
     fn remote_failure(
         &self,
         error: Error,
         (remote, left): (Remote, u32),
-        len: u32,
-        access: Access,
-    ) -> AccessFailure<AccessError> {
+        (len, access): (u32, Access),
+        wait: &mut FaultWait,
+    ) -> Obstacle<AccessError> {
         if error != EAGAIN {
-            return AccessFailure::Refused(AccessError::Bounds);
+            return Obstacle::Refused(AccessError::Bounds);
         }
-        AccessFailure::Absent(FaultRequest {
+        let request = FaultRequest {
             pd: self.pd.clone(),
             peer_of: Some(self.identity),
             key: remote.rkey.get(),
@@ -456,7 +464,8 @@ impl<'g> QpMemory<'_, 'g> {
             len,
             around_len: left.min(SHORT_FAULT_AROUND_BYTES),
             access,
-        })
+        };
+        wait.absent(request, AccessError::Fault)
     }
 
     #[inline]

@@ -8,10 +8,7 @@
 use crate::{
     mem::{
         flush::Flush,
-        page_fault::{
-            AccessFailure,
-            FaultWaits, //
-        },
+        page_fault::FaultWaits,
         payload::PayloadSource, //
     },
     qp::{
@@ -89,9 +86,10 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
     }
 
     fn place_receive(&mut self, offset: u32, payload: RxPayload) -> Result<(), Obstacle<WcStatus>> {
-        let qp_memory = self.qp.recv_memory(self.queue.pd());
-        let result = qp_memory.scatter(self.queue.current(), offset, self.source, payload);
-        self.waits.rx.resolve(result, WcStatus::LocProtErr)
+        let (sges, payload) = (self.queue.current(), (self.source, payload));
+        self.qp
+            .recv_memory(self.queue.pd())
+            .scatter(sges, offset, payload, &mut self.waits.rx)
     }
 
     fn check_remote(
@@ -101,21 +99,23 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
         access: Access,
     ) -> Result<(), Obstacle<AccessError>> {
         self.check_impairments()?;
-        let fault_around = match access == Access::REMOTE_READ {
+        let is_read = access == Access::REMOTE_READ;
+        let fault_around = match is_read {
             true => self.waits.tx.is_first_try(),
             false => self.waits.rx.is_first_try(),
         };
-        let result = match self.qp.memory().check(remote, length, access, fault_around) {
+        let qp_memory = self.qp.memory();
+        match qp_memory.check(remote, length, access, fault_around)? {
+            None => {}
             // The READ is executed; only its data waits.
-            Err(AccessFailure::Absent(request)) if access == Access::REMOTE_READ => {
+            Some(request) if is_read => {
                 if !self.owes_response {
                     self.waits.tx.fault_ahead(request);
                 }
-                Ok(())
             }
-            result => result,
-        };
-        self.waits.rx.resolve(result, AccessError::Fault)
+            Some(request) => return Err(self.waits.rx.absent(request, AccessError::Fault)),
+        }
+        Ok(())
     }
 
     fn place_remote(
@@ -126,11 +126,9 @@ impl<B: PayloadSource> RecvContext for QpRecvContext<'_, '_, B> {
     ) -> Result<(), Obstacle<AccessError>> {
         // A message of one packet is not checked before.
         self.check_impairments()?;
-        let result = self
-            .qp
+        self.qp
             .memory()
-            .write_remote(remote, self.source, payload, left);
-        self.waits.rx.resolve(result, AccessError::Fault)
+            .write_remote((remote, left), (self.source, payload), &mut self.waits.rx)
     }
 
     fn complete_receive(&mut self, done: Completion, solicited: bool) {
@@ -147,8 +145,7 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
         remote: Remote,
         op: AtomicOp,
     ) -> Result<u64, Obstacle<AccessError>> {
-        let result = self.qp.memory().atomic(remote, op);
-        self.waits.rx.resolve(result, AccessError::Fault)
+        self.qp.memory().atomic(remote, op, &mut self.waits.rx)
     }
 
     fn write_atomic(
@@ -156,8 +153,10 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
         remote: Remote,
         payload: RxPayload,
     ) -> Result<(), Obstacle<AccessError>> {
-        let result = self.qp.memory().write_atomic(remote, self.source, payload);
-        self.waits.rx.resolve(result, AccessError::Fault)
+        let payload = (self.source, payload);
+        self.qp
+            .memory()
+            .write_atomic(remote, payload, &mut self.waits.rx)
     }
 
     fn flush(
@@ -175,12 +174,10 @@ impl<B: PayloadSource> RequestContext for QpRecvContext<'_, '_, B> {
             placement,
         };
         let is_flushed = self.waits.rx.take_flushed(&flush);
-        let result = match flush.step(qp_memory.keys.table(), 0) {
-            Ok(Some(_)) if !is_flushed => Err(AccessFailure::Unflushed(flush)),
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.into()),
-        };
-        self.waits.rx.resolve(result, AccessError::Fault)
+        match flush.step(qp_memory.keys.table(), 0)? {
+            Some(_) if !is_flushed => Err(self.waits.rx.unflushed(flush, AccessError::Fault)),
+            _ => Ok(()),
+        }
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), AccessError> {

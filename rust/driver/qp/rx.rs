@@ -118,16 +118,6 @@ where
     }
 }
 
-/// What became of a buffer.
-enum BufferResult {
-    Done,
-    /// The packet with this index waits for a page fault.
-    Paused(u16),
-    MustSplit,
-    /// The packet with this index and PSN is early.
-    Early(u16, Psn),
-}
-
 /// Passes the packets in `inbox` to `handle`, up to the budget. Counts them and their drops. Returns whether
 /// there may be more. A packet that waits for a page fault stays at the head of the inbox.
 #[inline]
@@ -166,16 +156,17 @@ fn process_buffers(
         count.coalesced_buffers = count
             .coalesced_buffers
             .wrapping_add(u32::from(skb.packets() > 1));
-        match process_buffer(qp, &skb, &mut count, &mut handler) {
-            BufferResult::Done => {}
-            BufferResult::Paused(index) => {
+        let (index, handled) = process_buffer(qp, &skb, &mut count, &mut handler);
+        match handled {
+            Handled::Whole => {}
+            Handled::Paused => {
                 skb.resume_at(index);
                 inbox.push_front(skb);
                 more = More::No;
                 break;
             }
-            BufferResult::MustSplit => split_buffer(qp, inbox, skb),
-            BufferResult::Early(index, psn) => {
+            Handled::MustSplit => split_buffer(qp, inbox, skb),
+            Handled::Early(psn) => {
                 // To keep or to drop it costs time, too.
                 count.seen = count
                     .seen
@@ -237,14 +228,15 @@ fn split_buffer(qp: &QpRun<'_>, inbox: &SkbQueue, skb: RxSkb) {
     }
 }
 
-/// Passes the packets of one buffer to `handler`, which may coalesce several.
+/// Passes the packets of one buffer to `handler`, which may coalesce several. If it does not take all of them, returns
+/// the index of the first that it has not taken, and what it said about that one.
 #[inline]
 fn process_buffer(
     qp: &QpRun<'_>,
     skb: &RxSkb,
     count: &mut RxCount,
     handler: &mut impl PacketHandler,
-) -> BufferResult {
+) -> (u16, Handled) {
     let mut next = Some(skb.current());
     // Packets with different marks are not in one buffer: neither GRO nor `GsoList` joins them.
     let is_marked = skb.is_congestion_experienced();
@@ -270,9 +262,7 @@ fn process_buffer(
         });
         match handled {
             Ok(Handled::Whole) => {}
-            Ok(Handled::Paused) => return BufferResult::Paused(first.index()),
-            Ok(Handled::MustSplit) => return BufferResult::MustSplit,
-            Ok(Handled::Early(psn)) => return BufferResult::Early(first.index(), psn),
+            Ok(handled) => return (first.index(), handled),
             Err(reason) => {
                 let counters = qp.port().counters();
                 counters.dropped_all(reason, coalesced.packets());
@@ -281,7 +271,7 @@ fn process_buffer(
         count.seen = count.seen.wrapping_add(coalesced.packets());
         next = coalesced.next();
     }
-    BufferResult::Done
+    (0, Handled::Whole)
 }
 
 /// Drops all packets in `inbox`, up to the budget, because of the QP's state. Returns whether there may be

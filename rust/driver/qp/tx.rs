@@ -58,8 +58,7 @@ pub(crate) fn append_body(
             Ok(bytes.is_some_and(|bytes| sink.append_bytes(bytes).is_ok()))
         }
         SendBody::Scatter(sges) => {
-            let copied = qp.memory().gather(sges, offset, len, sink);
-            let appended = fault_wait.resolve(copied, WcStatus::LocProtErr)?;
+            let appended = qp.memory().gather(sges, offset, len, sink, fault_wait)?;
             fault_wait.progress();
             Ok(appended)
         }

@@ -13,85 +13,100 @@ use crate::mm::{
     extents::PieceIter,
     memory::Memory, //
 };
+use core::cell::Cell;
 use kernel::prelude::*;
-
-/// Why a copy failed or was incomplete.
-#[derive(Debug)]
-pub enum CopyError {
-    /// The source cannot be read; errors as in [`Memory::read`].
-    Source(Error),
-    /// The target cannot be written; errors as in [`Memory::write`].
-    Target(Error),
-}
 
 /// Bytes per step of a copy between two on-demand memories, on the stack.
 const BOUNCE_BYTES: usize = 512;
+
+/// The source of a copy. It records why it could not be read.
+pub struct CopySource<'a> {
+    memory: &'a Memory,
+    offset: u64,
+    failure: Cell<Option<Error>>,
+}
+
+impl<'a> CopySource<'a> {
+    /// Returns the bytes from `offset` of `memory` on.
+    #[inline]
+    pub fn new(memory: &'a Memory, offset: u64) -> Self {
+        Self {
+            memory,
+            offset,
+            failure: Cell::new(None),
+        }
+    }
+
+    /// Returns the error, as in [`Memory::read`], if the source is why a copy has failed.
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.get()
+    }
+}
 
 /// One end of a copy.
 struct CopyEnd<'a> {
     memory: &'a Memory,
     at: u64,
-    write: bool,
+    /// Where a source records its failure. `None`: this is the target, and is written.
+    failure: Option<&'a Cell<Option<Error>>>,
 }
 
 impl CopyEnd<'_> {
+    /// Returns whether this end is written.
+    #[inline]
+    fn is_target(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// Records that this end could not be accessed, if it is the source. Returns `error`.
+    #[cold]
+    fn fail(&self, error: Error) -> Error {
+        if let Some(failure) = self.failure {
+            failure.set(Some(error));
+        }
+        error
+    }
+
     /// Returns the contiguous pieces of `len` bytes. Not for on-demand memory.
     #[inline]
     fn pieces(&self, len: usize) -> Result<PieceIter<'_>> {
-        self.memory.pinned_pieces(self.at, len, self.write)
+        let pieces = self.memory.pinned_pieces(self.at, len, self.is_target());
+        pieces.map_err(|error| self.fail(error))
     }
 }
 
 impl Memory {
-    /// Copies `len` bytes at `source_offset` of `source` to `offset`. The ranges may overlap.
+    /// Copies `len` bytes of `source` to `offset`. The ranges may overlap.
     ///
     /// # Errors
     ///
-    /// Reports which side failed; some bytes may have been copied.
+    /// As in [`Memory::write`], unless [`CopySource::failure`] returns why the source failed. Some bytes may have been
+    /// copied.
     #[inline]
-    pub fn copy_from(
-        &self,
-        offset: u64,
-        (source, source_offset): (&Self, u64),
-        len: usize,
-    ) -> Result<(), CopyError> {
+    pub fn copy_from(&self, offset: u64, source: &CopySource<'_>, len: usize) -> Result {
         let to = CopyEnd {
             memory: self,
             at: offset,
-            write: true,
+            failure: None,
         };
         let from = CopyEnd {
-            memory: source,
-            at: source_offset,
-            write: false,
+            memory: source.memory,
+            at: source.offset,
+            failure: Some(&source.failure),
         };
-        match (self, source) {
+        match (self, source.memory) {
             (Self::OnDemand(_), Self::OnDemand(_)) => bounce(&to, &from, len),
-            (_, Self::OnDemand(_)) => {
-                // SAFETY: `for_each_pair` passes pieces of `len` bytes that stay present until the closure
-                // returns: `from` for reading, and `to`, whose end has `write` set, for writing.
-                let copied = for_each_pair(&from, &to, len, |from, to, len| unsafe {
-                    copy(to, from, len)
-                });
-                copied.map_err(|error| match error {
-                    PairError::Outer(error) => CopyError::Source(error),
-                    PairError::Inner(error) => CopyError::Target(error),
-                })
-            }
-            (Self::OnDemand(_), _) => {
-                // SAFETY: `for_each_pair` passes pieces of `len` bytes that stay present until the closure
-                // returns: `from` for reading, and `to`, whose end has `write` set, for writing.
-                let copied = for_each_pair(&to, &from, len, |to, from, len| unsafe {
-                    copy(to, from, len);
-                });
-                copied.map_err(|error| match error {
-                    PairError::Outer(error) => CopyError::Target(error),
-                    PairError::Inner(error) => CopyError::Source(error),
-                })
-            }
+            // SAFETY: `for_each_pair` passes pieces of `len` bytes that stay present until the closure returns: `from`
+            // for reading, and `to`, which is the target, for writing.
+            (_, Self::OnDemand(_)) => for_each_pair(&from, &to, len, |from, to, len| unsafe {
+                copy(to, from, len);
+            }),
+            // SAFETY: As above.
+            (Self::OnDemand(_), _) => for_each_pair(&to, &from, len, |to, from, len| unsafe {
+                copy(to, from, len);
+            }),
             _ => {
-                let to = to.pieces(len).map_err(CopyError::Target)?;
-                let from = from.pieces(len).map_err(CopyError::Source)?;
+                let (to, from) = (to.pieces(len)?, from.pieces(len)?);
                 match (to.whole(), from.whole()) {
                     // SAFETY: Both are as long as the range. Pinned pieces stay valid while their memory is borrowed,
                     // and `to` was requested for writing.
@@ -121,54 +136,56 @@ fn copy_pieces(mut to: PieceIter<'_>, mut from: PieceIter<'_>) {
     }
 }
 
-/// Which end of a pair could not be accessed, and why.
-enum PairError {
-    Outer(Error),
-    Inner(Error),
-}
-
 /// Calls `f` with contiguous pieces of the `len` bytes of both ends: outer pointer, inner pointer, length.
-/// Both pieces are present until `f` returns, and writable if their end has `write` set.
+/// Both pieces are present until `f` returns, and writable if their end is the target.
+///
+/// # Errors
+///
+/// That of the end which failed, which has recorded it.
 #[inline]
 fn for_each_pair(
     outer: &CopyEnd<'_>,
     inner: &CopyEnd<'_>,
     len: usize,
     mut f: impl FnMut(*mut u8, *mut u8, usize),
-) -> Result<(), PairError> {
+) -> Result {
+    let (outer_writes, inner_writes) = (outer.is_target(), inner.is_target());
     let mut at = inner.at;
-    let mut inner_error = None;
-    outer
+    let mut inner_failed = false;
+    let walked = outer
         .memory
-        .for_each_piece(outer.at, len, outer.write, |first, len| {
+        .for_each_piece(outer.at, len, outer_writes, |first, len| {
             let mut first = first;
             let walked = inner
                 .memory
-                .for_each_piece(at, len, inner.write, |second, len| {
+                .for_each_piece(at, len, inner_writes, |second, len| {
                     f(first, second, len);
                     first = first.wrapping_add(len);
                     Ok(())
                 });
             at = at.wrapping_add(len as u64);
-            walked.inspect_err(|&error| inner_error = Some(error))
-        })
-        .map_err(|error| inner_error.map_or(PairError::Outer(error), PairError::Inner))
+            walked.map_err(|error| {
+                inner_failed = true;
+                inner.fail(error)
+            })
+        });
+    walked.map_err(|error| match inner_failed {
+        true => error,
+        false => outer.fail(error),
+    })
 }
 
 /// Copies by way of a buffer on the stack, so that only one side is locked at a time.
-fn bounce(to: &CopyEnd<'_>, from: &CopyEnd<'_>, len: usize) -> Result<(), CopyError> {
+fn bounce(to: &CopyEnd<'_>, from: &CopyEnd<'_>, len: usize) -> Result {
     let mut buffer = [0; BOUNCE_BYTES];
     let mut done = 0;
     while done < len {
         let part = len.wrapping_sub(done).min(BOUNCE_BYTES);
         let bytes = buffer.get_mut(..part).unwrap_or_default();
         let place = |end: &CopyEnd<'_>| end.at.wrapping_add(done as u64);
-        from.memory
-            .read(place(from), bytes)
-            .map_err(CopyError::Source)?;
-        to.memory
-            .write(place(to), bytes)
-            .map_err(CopyError::Target)?;
+        let read = from.memory.read(place(from), bytes);
+        read.map_err(|error| from.fail(error))?;
+        to.memory.write(place(to), bytes)?;
         done = done.wrapping_add(part);
     }
     Ok(())

@@ -10,7 +10,10 @@
 //! extensions.
 
 use super::{
-    nak::NakReason,
+    nak::{
+        NakReason,
+        NotExecuted, //
+    },
     replay::{
         ReplayEntry,
         Request, //
@@ -45,13 +48,13 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
-    ) -> Result<(), NakReason> {
+    ) -> Result<(), NotExecuted> {
         let (op, remote) = atomic(packet).ok_or(NakReason::INVALID)?;
         self.check_single_packet(packet, 0, Access::REMOTE_ATOMIC)?;
         check_alignment(remote)?;
         self.make_room()?;
         let original = host.execute_atomic(remote, op)?;
-        self.record_response(Request::Atomic(op, original), remote)
+        Ok(self.record_response(Request::Atomic(op, original), remote)?)
     }
 
     /// Executes an ATOMIC WRITE.
@@ -59,18 +62,18 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
-    ) -> Result<(), NakReason> {
+    ) -> Result<(), NotExecuted> {
         let reth = packet.reth().ok_or(NakReason::INVALID)?;
         let remote = Remote::from(&reth);
         self.check_single_packet(packet, ATOMIC_BYTES, Access::REMOTE_WRITE)?;
         if reth.len != ATOMIC_BYTES {
-            return Err(NakReason::INVALID);
+            return Err(NakReason::INVALID.into());
         }
         check_alignment(remote)?;
         self.make_room()?;
         let payload = RxPayload::of(packet).ok_or(NakReason::INVALID)?;
         host.write_atomic(remote, payload)?;
-        self.record_response(Request::AtomicWrite, remote)
+        Ok(self.record_response(Request::AtomicWrite, remote)?)
     }
 
     /// Executes a FLUSH. The data of all earlier requests is already placed.
@@ -78,13 +81,13 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
-    ) -> Result<(), NakReason> {
+    ) -> Result<(), NotExecuted> {
         let (feth, reth) = packet.feth().zip(packet.reth()).ok_or(NakReason::INVALID)?;
         let placement = Placement::from_bits(feth.placement).ok_or(NakReason::INVALID)?;
         let scope = match feth.selectivity {
             Feth::RANGE => FlushScope::Range(reth.len),
             Feth::MR => FlushScope::Region,
-            _ => return Err(NakReason::INVALID),
+            _ => return Err(NakReason::INVALID.into()),
         };
         let remote = Remote::from(&reth);
         self.check_single_packet(packet, 0, placement.access())?;
@@ -92,7 +95,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         if scope != FlushScope::Range(0) {
             host.flush(remote, scope, placement)?;
         }
-        self.record_response(Request::Flush, remote)
+        Ok(self.record_response(Request::Flush, remote)?)
     }
 
     /// Checks that no message is in progress, that the payload has `payload` bytes, and that the QP

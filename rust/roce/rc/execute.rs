@@ -10,7 +10,10 @@
 //! (longest message), C9-148 (a READ counts when it is accepted).
 
 use super::{
-    nak::NakReason,
+    nak::{
+        NakReason,
+        NotExecuted, //
+    },
     replay::ReplayEntry,
     responder::{
         Fatal,
@@ -156,21 +159,21 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
             Operation::AtomicWrite => self.on_atomic_write(packet, host),
             Operation::Flush => self.on_flush(packet, host),
-            _ => Err(NakReason::INVALID),
+            _ => Err(NakReason::INVALID.into()),
         };
         match outcome {
             Ok(()) => self.on_executed(packet.ack_request()),
-            Err(NakReason::Absent) => {
+            Err(Obstacle::Absent) => {
                 self.acknowledge_before_wait();
                 return Ok(Taken::Paused);
             }
-            Err(NakReason::NotReady) => {
+            Err(Obstacle::Refused(NakReason::NotReady)) => {
                 self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
                 self.pending_ack = PendingAck::RnrNak;
                 // Later packets need no NAK: the peer retransmits them after the RNR delay.
                 self.recovery.nak_issued = true;
             }
-            Err(NakReason::Final(code, fatal)) => {
+            Err(Obstacle::Refused(NakReason::Final(code, fatal))) => {
                 self.nak_fatal(self.expected_point(), code, fatal);
             }
         }
@@ -225,13 +228,13 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
-    ) -> Result<(), NakReason> {
+    ) -> Result<(), NotExecuted> {
         let opcode = packet.opcode();
         self.checked_len(packet)?;
         let (wr, received) = match (self.message, opcode.starts_message()) {
             (RcMessage::None, true) => (self.take_receive(host, WcOpcode::Recv)?, 0),
             (RcMessage::Send { wr, received }, false) => (wr, received),
-            _ => return Err(NakReason::INVALID),
+            _ => return Err(NakReason::INVALID.into()),
         };
         match take_payload(packet, wr, received, host) {
             Ok(end) => {
@@ -246,13 +249,13 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
                 if received == 0 {
                     self.held_receive = Some(wr);
                 }
-                Err(NakReason::Absent)
+                Err(Obstacle::Absent)
             }
             Err(Obstacle::Refused((status, nak))) => {
                 self.message = RcMessage::None;
                 let failed = Completion::failed(wr.wr_id, WcOpcode::Recv, status);
                 host.complete_receive(failed, packet.solicited());
-                Err(NakReason::Final(nak, Fatal::LocalError))
+                Err(NakReason::Final(nak, Fatal::LocalError).into())
             }
         }
     }
@@ -261,7 +264,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
-    ) -> Result<(), NakReason> {
+    ) -> Result<(), NotExecuted> {
         let opcode = packet.opcode();
         let len = self.checked_len(packet)?;
         let (next, left, length) = match (self.message, packet.reth()) {
@@ -281,11 +284,11 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
             {
                 (next, left, length)
             }
-            _ => return Err(NakReason::INVALID),
+            _ => return Err(NakReason::INVALID.into()),
         };
         let after = left.checked_sub(len).ok_or(NakReason::INVALID)?;
         if opcode.ends_message() != (after == 0) {
-            return Err(NakReason::INVALID);
+            return Err(NakReason::INVALID.into());
         }
         let wr = match packet.imm() {
             Some(_) => Some(self.take_receive(host, WcOpcode::RecvRdmaWithImm)?),
@@ -322,10 +325,10 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         &mut self,
         packet: &Packet<'_>,
         host: &mut impl RequestContext,
-    ) -> Result<(), NakReason> {
+    ) -> Result<(), NotExecuted> {
         let reth = packet.reth().ok_or(NakReason::INVALID)?;
         if self.message != RcMessage::None || packet.payload_len() != 0 {
-            return Err(NakReason::INVALID);
+            return Err(NakReason::INVALID.into());
         }
         let packets = self.config.path_mtu.packets(reth.len);
         self.check_remote(&reth, Access::REMOTE_READ, host)?;
@@ -398,7 +401,7 @@ impl<A: AsRef<[ReplayEntry]> + AsMut<[ReplayEntry]>> Responder<A> {
         reth: &Reth,
         access: Access,
         host: &mut impl RequestContext,
-    ) -> Result<(), NakReason> {
+    ) -> Result<(), NotExecuted> {
         self.check_access(reth, access)?;
         if reth.len == 0 {
             return Ok(());

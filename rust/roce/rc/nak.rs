@@ -25,12 +25,10 @@ use crate::{
 /// largest path MTU.
 const MAX_RESPONSE_PACKETS_BEFORE_NAK: u32 = 2048;
 
-/// Why a request is not executed.
+/// Why a request gets a NAK.
 pub(super) enum NakReason {
     /// No receive is posted: the peer must retry later.
     NotReady,
-    /// Memory is not present: the responder must handle the packet again later.
-    Absent,
     /// Fatal error: NAK the request and enter the error state.
     Final(NakCode, Fatal),
 }
@@ -43,12 +41,13 @@ impl NakReason {
     pub(super) const ACCESS: Self = Self::Final(NakCode::RemoteAccess, Fatal::AccessError);
 }
 
-impl From<Obstacle<AccessError>> for NakReason {
+/// Why a request is not executed: memory is absent, and the responder must handle the packet again later; or it gets a
+/// NAK.
+pub(super) type NotExecuted = Obstacle<NakReason>;
+
+impl From<Obstacle<AccessError>> for NotExecuted {
     fn from(obstacle: Obstacle<AccessError>) -> Self {
-        match obstacle {
-            Obstacle::Absent => Self::Absent,
-            Obstacle::Refused(_) => Self::ACCESS,
-        }
+        obstacle.map(|_| NakReason::ACCESS)
     }
 }
 

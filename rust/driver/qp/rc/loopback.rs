@@ -12,7 +12,7 @@
 
 use crate::{
     mem::page_fault::{
-        AccessFailure,
+        FaultWait,
         FaultWaits, //
     },
     packet::path::trace_fields,
@@ -47,7 +47,6 @@ use rdma::{
 };
 use roce::{
     access::{
-        AccessError,
         Obstacle,
         Taken, //
     },
@@ -197,16 +196,6 @@ struct LoopbackPass<'a, 'g> {
     waits: &'a mut FaultWaits,
 }
 
-/// Result of delivering a request.
-enum Delivery {
-    /// The peer has processed it.
-    Processed,
-    /// Its payload cannot be read.
-    SourceFailed(AccessFailure<WcStatus>),
-    /// The peer waits for a page fault, and has not processed it.
-    PeerFaulting,
-}
-
 impl LoopbackPass<'_, '_> {
     /// Delivers requests and responses, up to the limit. `None`: loopback is not possible now.
     fn run(&mut self, engine: &mut RcRecvEngine, addresses: &Addresses) -> Option<LoopbackOutcome> {
@@ -269,20 +258,21 @@ impl LoopbackPass<'_, '_> {
             .burst(self.now, LOOPBACK_PASS_LIMIT)
             .coalescing(max_packets)
         {
-            let ends = ((self.qp, self.queue), (&self.peer, &mut *engine));
+            let sender = (self.qp, self.queue, &mut self.waits.tx);
+            let ends = (sender, (&self.peer, &mut *engine));
             match deliver_request(&desc, ends, actions, &mut count) {
-                Delivery::Processed => {
+                Ok(Taken::Whole) => {
                     self.waits.tx.progress();
                     if !engine.responder.is_in_sync() {
                         break;
                     }
                 }
-                Delivery::SourceFailed(failure) => {
-                    failed = Some((desc.source, desc.packets, failure));
+                Ok(Taken::Paused) => {
+                    peer_faults = true;
                     break;
                 }
-                Delivery::PeerFaulting => {
-                    peer_faults = true;
+                Err(obstacle) => {
+                    failed = Some((desc.source, desc.packets, obstacle));
                     break;
                 }
             }
@@ -291,17 +281,12 @@ impl LoopbackPass<'_, '_> {
         if engine.responder.expected_psn() != before {
             engine.responder.force_ack();
         }
-        if let Some((source, packets, failure)) = failed {
-            let resolved = self
-                .waits
-                .tx
-                .resolve(Err::<(), _>(failure), WcStatus::LocProtErr);
-            match (resolved, source) {
-                (Err(Obstacle::Refused(status)), TxPayload::Slot(slot)) => {
-                    self.requester.abort(slot, status);
-                }
-                _ => self.requester.await_memory(packets),
+        match failed {
+            None => {}
+            Some((TxPayload::Slot(slot), _, Obstacle::Refused(status))) => {
+                self.requester.abort(slot, status);
             }
+            Some((_, packets, _)) => self.requester.await_memory(packets),
         }
         peer_faults
     }
@@ -323,24 +308,25 @@ impl LoopbackPass<'_, '_> {
             let headers = desc.headers.emit(desc.length as usize);
             let packet = build_packet(&desc, &headers);
             count.add(&desc, mtu);
-            let payload =
-                FetchedPayload::new(self.peer.memory(), desc.source, payload_start(&headers));
+            let memory = (self.peer.memory(), &mut engine.waits.tx);
+            let payload = FetchedPayload::new(memory, desc.source, payload_start(&headers));
             let mut context = QpResponseContext {
                 qp_memory: self.qp.memory(),
                 queue: self.queue,
                 source: &payload,
                 fault_wait: &mut self.waits.rx,
             };
-            match self
+            let taken = self
                 .requester
-                .handle_response(self.now, &packet, &mut context)
-            {
+                .handle_response(self.now, &packet, &mut context);
+            let failure = payload.take_failure();
+            match taken {
                 Ok(Taken::Whole) => {
                     self.waits.rx.progress();
                     engine.waits.tx.progress();
                 }
                 Ok(Taken::Paused) => {
-                    stopped_at = Some((desc.packets, payload.take_failure()));
+                    stopped_at = Some((desc.packets, failure));
                     break;
                 }
                 Err(reason) => self.qp.port().counters().dropped(reason),
@@ -350,28 +336,28 @@ impl LoopbackPass<'_, '_> {
         match stopped_at {
             None => {}
             Some((packets, None)) => engine.responder.unsend(packets),
-            Some((packets, Some(failure))) => {
-                match engine
-                    .waits
-                    .tx
-                    .resolve(Err::<(), _>(failure), AccessError::Fault)
-                {
-                    Ok(()) => {}
-                    Err(Obstacle::Absent) => engine.responder.await_memory(packets),
-                    Err(Obstacle::Refused(error)) => engine.responder.abort_read(packets, error),
-                }
+            Some((packets, Some(Obstacle::Absent))) => engine.responder.await_memory(packets),
+            Some((packets, Some(Obstacle::Refused(error)))) => {
+                engine.responder.abort_read(packets, error);
             }
         }
     }
 }
 
-/// Delivers one request to the peer.
+/// The end that sends: its QP, its queue, and what waits for the memory of its requests.
+type SendEnd<'a, 'g> = (&'a QpRun<'g>, &'a SendQueue, &'a mut FaultWait);
+
+/// Delivers one request to the peer. `Paused`: the peer waits for memory, and has not processed it.
+///
+/// # Errors
+///
+/// Why its payload cannot be read.
 fn deliver_request(
     desc: &TxDesc,
-    ((qp, queue), (peer, engine)): ((&QpRun<'_>, &SendQueue), (&QpRun<'_>, &mut RcRecvEngine)),
+    ((qp, queue, wait), (peer, engine)): (SendEnd<'_, '_>, (&QpRun<'_>, &mut RcRecvEngine)),
     actions: &mut Actions,
     count: &mut LoopbackCount,
-) -> Delivery {
+) -> Result<Taken, Obstacle<WcStatus>> {
     // CAST: `u32` to `usize`, on 64 bits.
     let headers = desc.headers.emit(desc.length as usize);
     let packet = build_packet(desc, &headers);
@@ -384,19 +370,15 @@ fn deliver_request(
         }
         TxPayload::None | TxPayload::Remote(_) => SendBody::Inline(&[]),
     };
-    let payload = GatheredPayload::new(qp.memory(), body, desc.offset, payload_start(&headers));
+    let memory = (qp.memory(), wait);
+    let payload = GatheredPayload::new(memory, body, desc.offset, payload_start(&headers));
     match engine.handle_request(peer, (&packet, &payload), actions) {
         Ok(Taken::Whole) => {}
-        Ok(Taken::Paused) => {
-            return match payload.take_failure() {
-                Some(failure) => Delivery::SourceFailed(failure),
-                None => Delivery::PeerFaulting,
-            };
-        }
+        Ok(Taken::Paused) => return payload.take_failure().map_or(Ok(Taken::Paused), Err),
         Err(reason) => peer.port().counters().dropped(reason),
     }
     count.add(desc, engine.responder.path_mtu());
-    Delivery::Processed
+    Ok(Taken::Whole)
 }
 
 /// Returns the packet of `desc` with these headers. Its payload is elsewhere.

@@ -7,20 +7,16 @@
 
 use crate::{
     mem::{
-        page_fault::AccessFailure,
+        page_fault::FaultWait,
         payload::{
-            PayloadError,
-            PayloadSource, //
+            PayloadSource,
+            SourceFailure, //
         },
-        sg_access::{
-            QpMemory,
-            SgCopyError, //
-        }, //
+        sg_access::QpMemory, //
     },
     qp::shared::QpShared,
     queue::sq::SendBody, //
 };
-use core::cell::Cell;
 use kernel::prelude::*;
 use rdma::{
     mm::memory::Memory,
@@ -31,7 +27,10 @@ use rdma::{
     }, //
 };
 use roce::{
-    access::AccessError,
+    access::{
+        AccessError,
+        Obstacle, //
+    },
     id::Qpn,
     segmentation::tx_desc::TxPayload,
     status::WcStatus,
@@ -68,15 +67,15 @@ pub(crate) struct GatheredPayload<'a, 'g> {
     message_offset: u32,
     /// Offset that the payload would have in the packet.
     packet_offset: u32,
-    failure: Cell<Option<AccessFailure<WcStatus>>>,
+    failure: SourceFailure<'a, WcStatus>,
 }
 
 impl<'a, 'g> GatheredPayload<'a, 'g> {
-    /// Returns the bytes from `offset` of the message in `body`, as if they began at offset `start` of a
-    /// packet.
+    /// Returns the bytes from `message_offset` of the message in `body`, as if they began at `packet_offset` of a
+    /// packet. `wait` waits for memory that is absent.
     #[inline]
     pub(crate) fn new(
-        qp_memory: QpMemory<'a, 'g>,
+        (qp_memory, wait): (QpMemory<'a, 'g>, &'a mut FaultWait),
         body: SendBody<'a>,
         message_offset: u32,
         packet_offset: u32,
@@ -86,13 +85,13 @@ impl<'a, 'g> GatheredPayload<'a, 'g> {
             body,
             message_offset,
             packet_offset,
-            failure: Cell::new(None),
+            failure: SourceFailure::new(wait),
         }
     }
 
     /// Returns why reading the payload failed, if it did.
     #[inline]
-    pub(crate) fn take_failure(&self) -> Option<AccessFailure<WcStatus>> {
+    pub(crate) fn take_failure(&self) -> Option<Obstacle<WcStatus>> {
         self.failure.take()
     }
 
@@ -117,18 +116,21 @@ impl<'a, 'g> GatheredPayload<'a, 'g> {
 
 impl PayloadSource for GatheredPayload<'_, '_> {
     #[inline]
-    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError> {
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result {
         let SendBody::Scatter(sges) = self.body else {
             // CAST: `u32` to `usize`, on 64 bits.
-            let bytes = self.inline(from, len as usize).ok_or_else(|| {
-                self.failure.set(Some(WcStatus::LocLenErr.into()));
-                PayloadError::Source
-            })?;
-            return memory.write(at, bytes).map_err(PayloadError::Memory);
+            let bytes = self.inline(from, len as usize);
+            let bytes = bytes.ok_or_else(|| self.failure.refused(WcStatus::LocLenErr))?;
+            return memory.write(at, bytes);
         };
+        let part = (self.to_message_offset(from), len);
         self.qp_memory
-            .copy_out(sges, self.to_message_offset(from), len, (memory, at))
-            .map_err(|error| to_payload_error(&self.failure, error))
+            .copy_out(sges, part, (memory, at), &self.failure)
+    }
+
+    #[inline]
+    fn has_failed(&self) -> bool {
+        self.failure.is_recorded()
     }
 
     fn read(&self, from: u32, to: &mut [u8]) -> Result {
@@ -144,13 +146,18 @@ pub(crate) struct FetchedPayload<'a, 'g> {
     remote: Option<Remote>,
     /// Offset that the payload would have in the packet.
     packet_offset: u32,
-    failure: Cell<Option<AccessFailure<AccessError>>>,
+    failure: SourceFailure<'a, AccessError>,
 }
 
 impl<'a, 'g> FetchedPayload<'a, 'g> {
-    /// Returns the bytes of `source`, as if they began at offset `start` of a packet.
+    /// Returns the bytes of `source`, as if they began at `packet_offset` of a packet. `wait` waits for memory that is
+    /// absent.
     #[inline]
-    pub(crate) fn new(qp_memory: QpMemory<'a, 'g>, source: TxPayload, packet_offset: u32) -> Self {
+    pub(crate) fn new(
+        (qp_memory, wait): (QpMemory<'a, 'g>, &'a mut FaultWait),
+        source: TxPayload,
+        packet_offset: u32,
+    ) -> Self {
         Self {
             qp_memory,
             remote: match source {
@@ -158,44 +165,34 @@ impl<'a, 'g> FetchedPayload<'a, 'g> {
                 _ => None,
             },
             packet_offset,
-            failure: Cell::new(None),
+            failure: SourceFailure::new(wait),
         }
     }
 
     /// Returns why reading the payload failed, if it did.
     #[inline]
-    pub(crate) fn take_failure(&self) -> Option<AccessFailure<AccessError>> {
+    pub(crate) fn take_failure(&self) -> Option<Obstacle<AccessError>> {
         self.failure.take()
     }
 }
 
 impl PayloadSource for FetchedPayload<'_, '_> {
     #[inline]
-    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result<(), PayloadError> {
-        let remote = self.remote.ok_or(PayloadError::Source)?;
+    fn copy_to(&self, from: u32, memory: &Memory, at: u64, len: u32) -> Result {
+        let remote = self.remote;
+        let remote = remote.ok_or_else(|| self.failure.refused(AccessError::Bounds))?;
         let remote = remote.advance(from.saturating_sub(self.packet_offset));
         self.qp_memory
-            .copy_out_remote(remote, len, (memory, at))
-            .map_err(|error| to_payload_error(&self.failure, error))
+            .copy_out_remote(remote, len, (memory, at), &self.failure)
+    }
+
+    #[inline]
+    fn has_failed(&self) -> bool {
+        self.failure.is_recorded()
     }
 
     fn read(&self, _from: u32, _to: &mut [u8]) -> Result {
         // Response payload is only ever copied into memory.
         Err(EFAULT)
-    }
-}
-
-/// Converts the failure of a copy. A failure of the source is stored in `failure`.
-#[cold]
-fn to_payload_error<E>(
-    failure: &Cell<Option<AccessFailure<E>>>,
-    error: SgCopyError<E>,
-) -> PayloadError {
-    match error {
-        SgCopyError::Target(error) => PayloadError::Memory(error),
-        SgCopyError::Source(why) => {
-            failure.set(Some(why));
-            PayloadError::Source
-        }
     }
 }

@@ -454,16 +454,18 @@ impl<B: PayloadSource> ResponseContext for QpResponseContext<'_, '_, B> {
         let SendBody::Scatter(sges) = self.queue.body(slot) else {
             return Err(WcStatus::LocQpOpErr.into());
         };
-        let result = self.qp_memory.scatter(sges, offset, self.source, payload);
-        self.fault_wait.resolve(result, WcStatus::LocProtErr)
+        let payload = (self.source, payload);
+        self.qp_memory
+            .scatter(sges, offset, payload, self.fault_wait)
     }
 
     fn place_value(&mut self, slot: SlotIndex, value: u64) -> Result<(), Obstacle<WcStatus>> {
         let SendBody::Scatter(sges) = self.queue.body(slot) else {
             return Err(WcStatus::LocQpOpErr.into());
         };
-        let result = self.qp_memory.scatter_bytes(sges, 0, &value.to_ne_bytes());
-        self.fault_wait.resolve(result, WcStatus::LocProtErr)
+        let bytes = value.to_ne_bytes();
+        self.qp_memory
+            .scatter_bytes(sges, 0, &bytes, self.fault_wait)
     }
 
     fn invalidate(&mut self, rkey: Rkey) -> Result<(), WcStatus> {

@@ -583,8 +583,9 @@ pub(super) fn send_response(
         let _ = segmenter.send_empty();
         return segmenter.end(Ok(()));
     };
-    let result = qp.memory().read_remote(remote, desc.length, &mut segmenter);
-    let sent = fault_wait.resolve(result, AccessError::Fault);
+    let sent = qp
+        .memory()
+        .read_remote(remote, desc.length, &mut segmenter, fault_wait);
     if sent.is_ok() || segmenter.remaining() != desc.packets {
         fault_wait.progress();
     }

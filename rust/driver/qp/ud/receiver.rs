@@ -6,10 +6,7 @@
 //! the lock of its [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
-    mem::page_fault::{
-        AccessFailure,
-        FaultWaits, //
-    },
+    mem::page_fault::FaultWaits,
     port::counters::Counter,
     qp::{
         actions::Actions,
@@ -146,17 +143,14 @@ impl UdRecvEngine {
             },
         };
         let (wr_id, placed) = match taken {
-            Ok(wr) => {
-                let placed = self.place(qp, packets, packet);
-                match self.waits.rx.resolve(placed, WcStatus::LocProtErr) {
-                    Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
-                    Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
-                    Err(Obstacle::Absent) => {
-                        self.waiting_recv = Some(wr);
-                        return Ok(Taken::Paused);
-                    }
+            Ok(wr) => match self.place(qp, packets, packet) {
+                Ok(byte_len) => (wr.wr_id, Ok(byte_len)),
+                Err(Obstacle::Refused(status)) => (wr.wr_id, Err(status)),
+                Err(Obstacle::Absent) => {
+                    self.waiting_recv = Some(wr);
+                    return Ok(Taken::Paused);
                 }
-            }
+            },
             Err(bad) => (bad.wr_id, Err(bad.status)),
         };
         self.waits.rx.progress();
@@ -177,17 +171,19 @@ impl UdRecvEngine {
 
     /// Copies a datagram behind its GRH into the current receive, if it fits. Returns the number of bytes.
     fn place(
-        &self,
+        &mut self,
         qp: &QpRun<'_>,
         packets: &CoalescedPackets<'_>,
         packet: &Packet<'_>,
-    ) -> Result<u32, AccessFailure<WcStatus>> {
+    ) -> Result<u32, Obstacle<WcStatus>> {
         let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
         let sges = self.receives.current();
         let qp_memory = qp.recv_memory(self.receives.pd());
-        qp_memory.scatter_bytes(sges, 0, &grh(packets.first().skb()))?;
+        let wait = &mut self.waits.rx;
+        qp_memory.scatter_bytes(sges, 0, &grh(packets.first().skb()), wait)?;
         let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
-        qp_memory.scatter(sges, GRH_LEN, packets, RxPayload { offset, len })?;
+        let payload = (packets, RxPayload { offset, len });
+        qp_memory.scatter(sges, GRH_LEN, payload, wait)?;
         Ok(len.saturating_add(GRH_LEN))
     }
 }
