@@ -190,8 +190,8 @@ fn path_mtu(code: u32) -> u32 {
 fn purge_completions<T: queue_pair::Transport>(qp: &Qp<T>) {
     if qp.posts().is_some() {
         let token = qp.shared().handle().token();
-        let (send_cq, _) = qp.sender().enter(|engine| engine.cq().clone());
-        let (recv_cq, _) = qp.receiver().enter(|engine| engine.cq().clone());
+        let (send_cq, _) = qp.sender().enter(|engine| engine.core().cq.clone());
+        let (recv_cq, _) = qp.receiver().enter(|engine| engine.core().cq.clone());
         send_cq.remove_completions(token);
         if !Arc::ptr_eq(&send_cq, &recv_cq) {
             recv_cq.remove_completions(token);

@@ -13,7 +13,10 @@ use crate::{
     packet::path::Path,
     qp::{
         actions::Actions,
+        congestion::notify_peer,
+        early::EarlyPackets,
         run::QpRun,
+        rx::process_inbox,
         shared::QpShared, //
     },
     queue::{
@@ -24,13 +27,20 @@ use crate::{
         cq_moderation::CqEvent, //
     }, //
 };
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 use rdma::{
     ib::{
         event::QpEvent,
+        qp_attr::IbQpState,
         wc::Wc, //
     },
-    net::rx::queue::SkbQueue,
+    net::rx::{
+        coalesced::CoalescedPackets,
+        queue::SkbQueue, //
+    },
     sync::{
         exclusive::{
             Exclusive,
@@ -41,9 +51,18 @@ use rdma::{
     }, //
 };
 use roce::{
-    segmentation::tx_desc::BurstLimit,
-    status::WcStatus,
+    access::Taken,
+    psn::Psn,
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::BurstLimit, //
+    },
+    status::{
+        DropReason,
+        WcStatus, //
+    },
     wake::NextWake,
+    wire::packet::Packet,
     wr::Completion, //
 };
 
@@ -64,52 +83,165 @@ pub(crate) const TX_LIST_LIMIT: BurstLimit = BurstLimit {
 /// flushed receives.
 pub(crate) const RUN_BUDGET: u16 = 64;
 
-/// One direction of a QP. One context at a time owns it.
-pub(crate) trait Engine: Send + Unpin + 'static {
-    /// Processes the packets in `inbox`, the posted requests and the state of `qp`, up to the budget. Leaves
-    /// in `actions` the side effects that must wait until the engine is released.
-    fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More;
-
-    /// Goes to RESET: discards posted requests, packets and replies.
-    fn reset(&mut self, inbox: &SkbQueue);
-
-    /// The page faults that the engine waits for. In the error state it waits for none.
-    fn waits(&mut self) -> &mut FaultWaits;
-
+/// What the engines of all services have.
+pub(crate) struct EngineCore {
     /// The CQ of this direction.
-    fn cq(&self) -> &Arc<Cq>;
-
+    pub(crate) cq: Arc<Cq>,
     /// The path to the peer, if the service has a fixed one.
-    fn path(&mut self) -> Option<&mut Path> {
+    pub(crate) path: Option<KBox<Path>>,
+    /// The page faults that the engine waits for. In the error state it waits for none.
+    pub(crate) waits: FaultWaits,
+    /// Received packets that wait for earlier ones.
+    pub(crate) early: EarlyPackets,
+    /// Actions that loopback passes of the peer left for the next run.
+    pub(crate) deferred: Actions,
+    /// The consumer asked for an event when the send queue has drained.
+    notify_drained: bool,
+    /// A request of the peer was processed.
+    peer_seen: bool,
+}
+
+impl EngineCore {
+    /// Creates the part of an engine in RESET.
+    pub(crate) fn new(cq: Arc<Cq>) -> Self {
+        Self {
+            cq,
+            path: None,
+            waits: FaultWaits::default(),
+            early: EarlyPackets::OFF,
+            deferred: Actions::default(),
+            notify_drained: false,
+            peer_seen: false,
+        }
+    }
+
+    /// Records that a request of the peer was processed. The first one before RTS is an event.
+    #[inline]
+    pub(crate) fn on_request(&mut self, qp: &QpRun<'_>, actions: &mut Actions) {
+        actions.established |= !self.peer_seen && qp.is_before_rts();
+        self.peer_seen = true;
+    }
+
+    fn reset(&mut self) {
+        self.path = None;
+        self.waits.reset();
+        self.early = EarlyPackets::OFF;
+        self.deferred = Actions::default();
+        (self.notify_drained, self.peer_seen) = (false, false);
+    }
+}
+
+/// One direction of a QP. One context at a time owns it.
+///
+/// A service says how it handles a packet and what it does then; [`poll_engine`] does the rest.
+pub(crate) trait Engine: Send + Unpin + 'static {
+    /// Whether packets must come from the other end of the path. False for datagrams.
+    const HAS_PEER: bool;
+
+    /// Returns what the engines of all services have.
+    fn core(&self) -> &EngineCore;
+
+    /// As [`Engine::core`], to change it.
+    fn core_mut(&mut self) -> &mut EngineCore;
+
+    /// Begins a run, before received packets are handled.
+    fn begin(&mut self, _qp: &QpRun<'_>) {}
+
+    /// Returns the PSN of the next packet and the path MTU. Packets that follow it are then handled together. `None`:
+    /// each packet is handled by itself.
+    fn sequence(&self) -> Option<(Psn, Mtu)> {
         None
     }
+
+    /// Returns whether earlier packets than this one are missing.
+    fn is_early(&self, _packet: &Packet<'_>) -> bool {
+        false
+    }
+
+    /// Returns whether earlier packets than a kept one with this PSN are missing.
+    fn is_psn_early(&self, _psn: Psn) -> bool {
+        false
+    }
+
+    /// Returns whether the peer sends all missing packets, and those behind them, again: none need be kept.
+    fn awaits_repetition(&self) -> bool {
+        false
+    }
+
+    /// Packets were kept for so long that those before them are lost.
+    fn report_gap(&mut self) {}
+
+    /// Handles a valid packet, whose payload is in `source`. `Paused`: it waits for a page fault, and is handled again.
+    ///
+    /// # Errors
+    ///
+    /// The reason to drop it.
+    fn handle(
+        &mut self,
+        _qp: &QpRun<'_>,
+        _packet_and_source: (&Packet<'_>, &CoalescedPackets<'_>),
+        _actions: &mut Actions,
+    ) -> Result<Taken, DropReason> {
+        Err(DropReason::WrongService)
+    }
+
+    /// Does what is left after received packets were handled, up to the budget: posted requests, responses, timers,
+    /// completions, and flushing in the error state. Leaves in `actions` the side effects that must wait until the
+    /// engine is released. Returns whether there is more of that; `arrived`: whether there are more packets.
+    fn work(
+        &mut self,
+        qp: &QpRun<'_>,
+        inbox_and_arrived: (&SkbQueue, More),
+        actions: &mut Actions,
+    ) -> More;
+
+    /// Returns whether the requests that were in progress before SQD are complete.
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    /// Goes to RESET: discards posted requests and replies.
+    fn reset(&mut self);
 
     /// Discards the replies that are still owed: the consumer moves the QP to ERR.
     fn abort_replies(&mut self) {}
 
     /// Called after the yield that [`Actions::wants_yield`] asked for.
     fn on_yield(&mut self) {}
-
-    /// Takes the actions that a local peer left in a loopback pass.
-    fn take_deferred(&mut self) -> Actions {
-        Actions::default()
-    }
 }
 
 /// The engine that sends requests.
 pub(crate) trait SendEngine: Engine {
     /// Goes to INIT: accepts posted requests, but does not process them.
-    fn init(&mut self);
+    fn init(&mut self) {}
 
-    /// Goes to SQD: starts no further request. `notify`: the consumer wants an event when those in progress
-    /// are complete.
-    fn drain(&mut self, notify: bool);
+    /// Goes to SQD: starts no further request.
+    fn drain(&mut self) {}
 
     /// Returns to RTS, from SQD or SQE.
-    fn resume(&mut self);
+    fn resume(&mut self) {}
 }
 
-/// Runs `engine`. In the error state a QP does not wait for page faults.
+/// Moves a send engine to SQD. `notify`: the consumer wants an event when the requests in progress are complete.
+pub(crate) fn drain_engine(engine: &mut impl SendEngine, notify: bool) {
+    engine.core_mut().notify_drained = notify;
+    engine.drain();
+}
+
+/// Returns a send engine to RTS.
+pub(crate) fn resume_engine(engine: &mut impl SendEngine) {
+    engine.core_mut().notify_drained = false;
+    engine.resume();
+}
+
+/// Moves `engine` to RESET: discards posted requests, replies, and the packets in `inbox`.
+pub(crate) fn reset_engine(engine: &mut impl Engine, inbox: &SkbQueue) {
+    inbox.purge();
+    engine.core_mut().reset();
+    engine.reset();
+}
+
+/// Runs `engine`: processes the packets in `inbox`, the posted requests and the state of `qp`, up to the budget.
 pub(crate) fn poll_engine(
     engine: &mut impl Engine,
     qp: &QpRun<'_>,
@@ -118,18 +250,28 @@ pub(crate) fn poll_engine(
 ) -> More {
     // The run finds all that it waits for again.
     actions.next_wake = NextWake::NEVER;
-    actions.merge(&engine.take_deferred());
+    let core = engine.core_mut();
+    actions.merge(&core::mem::take(&mut core.deferred));
     if qp.is_failed() {
-        engine.waits().reset();
+        core.waits.reset();
+        core.early.clear();
     }
-    let more = engine.run(qp, inbox, actions);
-    let waits = engine.waits();
-    actions.tx_fault |= waits.tx.needs_service();
-    actions.rx_fault |= waits.rx.needs_service();
-    notify_consumer(engine.cq(), actions);
+    engine.begin(qp);
+    let arrived = process_inbox(engine, qp, inbox, actions);
+    notify_peer(qp, engine.core_mut().path.as_deref_mut());
+    let more = engine.work(qp, (inbox, arrived), actions);
+    // `modify_qp` drains first and sets SQD after; it then runs the engine again.
+    if engine.core().notify_drained && qp.state() == IbQpState::Sqd && engine.is_drained() {
+        engine.core_mut().notify_drained = false;
+        actions.drained = true;
+    }
+    let core = engine.core();
+    actions.tx_fault |= core.waits.tx.needs_service();
+    actions.rx_fault |= core.waits.rx.needs_service();
+    notify_consumer(&core.cq, actions);
     actions.commit_failure(qp);
     qp.set_next_wake(actions.next_wake);
-    more
+    arrived.or(more)
 }
 
 /// Services the page fault of one `side` that an engine waits for, then runs the engine with `run`. Called from a work
@@ -144,14 +286,14 @@ pub(crate) fn service_fault<E: Engine>(
         let _guard = ReadSection::enter();
         run();
     };
-    let (deferred, pending) = engine.enter(|engine| engine.waits().side(side).begin());
+    let (deferred, pending) = engine.enter(|engine| engine.core_mut().waits.side(side).begin());
     if let Some((work, serial)) = deferred {
         // An event arrived meanwhile. Run the engine: if the QP failed, it must not wait for the fault.
         if pending == Pending::Work {
             run();
         }
         let result = work.service(qp.port().keys());
-        let _ = engine.enter(|engine| engine.waits().side(side).end(serial, result));
+        let _ = engine.enter(|engine| engine.core_mut().waits.side(side).end(serial, result));
     }
     run();
 }

@@ -5,7 +5,7 @@
 //! - [`any_qp`]: the closed list of services. [`queue_pair`]: a QP of any service, and which context runs its engines.
 //! - `engine`, `rx`, `tx`: code that the engines of all services share. `actions`: their side effects. [`shared`]:
 //!   state that both engines use. `run`: what one run works with. `recv_context`: callbacks of a message receiver.
-//!   `tx_limit`: local transmit limit. `congestion`: CNPs and rates. `wakes`: when the engines run without an event.
+//!   `tx_limit`: local transmit limit. `congestion`: CNPs and rates. `early`: packets that are kept. `wakes`: when the engines run without an event.
 //! - `modify`: `modify_qp`. [`post`]: posting by ULPs. [`rc`], [`uc`], [`ud`]: the services.
 //!
 //! May use `limits`, `abi`, `mem`, `queue`, `port` and `packet`.
@@ -13,6 +13,7 @@
 mod actions;
 pub(crate) mod any_qp;
 mod congestion;
+mod early;
 mod engine;
 mod modify;
 pub(crate) mod post;

@@ -17,6 +17,8 @@ use crate::{
     },
     qp::{
         engine::{
+            drain_engine,
+            resume_engine,
             Engine,
             SendEngine, //
         },
@@ -192,7 +194,7 @@ fn transition_to<T: Transport>(
         }
         SendAction::Start => T::ready_to_send(&qp, attr)?,
         SendAction::Drain => {
-            let _ = qp.sender().enter(|engine| engine.drain(notify));
+            let _ = qp.sender().enter(|engine| drain_engine(engine, notify));
         }
         SendAction::Keep | SendAction::Resume | SendAction::Fail => {}
     }
@@ -216,7 +218,7 @@ fn transition_to<T: Transport>(
         }
         SendAction::Resume => {
             // After the state change: in SQE, a run would fail the engine again.
-            let _ = qp.sender().enter(SendEngine::resume);
+            let _ = qp.sender().enter(resume_engine);
         }
         _ => {}
     }

@@ -36,7 +36,7 @@ use crate::{
         actions::Actions,
         engine::{
             poll_engine,
-            Engine, //
+            reset_engine, //
         },
         run::QpRun,
         shared::QpShared, //
@@ -287,12 +287,10 @@ impl<T: Transport> Qp<T> {
         // First, so that a run that begins now finds nothing to do.
         self.shared().reset();
         let _ = self.sender.enter(|engine| {
-            engine.reset(&self.response_inbox);
-            engine.waits().reset();
+            reset_engine(engine, &self.response_inbox);
         });
         let _ = self.receiver.enter(|engine| {
-            engine.reset(&self.request_inbox);
-            engine.waits().reset();
+            reset_engine(engine, &self.request_inbox);
         });
         self.shared().wakes().clear();
     }

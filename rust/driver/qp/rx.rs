@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receive path of all services: processes the packets of an inbox, drops them, and flushes receives.
+//! Receive path of all services: passes the packets of an inbox to an engine, and flushes receives.
 //!
-//! Called by the `run` methods of the engines, in process context or softirq. The caller owns the engine.
+//! Process context or softirq. The caller owns the engine.
 
 use crate::{
     packet::{
         path::Path,
         roce_splitter::RoceSplitter,
         rx_parse::{
+            coalesce,
             packet,
             wire_len, //
         }, //
@@ -16,8 +17,11 @@ use crate::{
     port::counters::Counter,
     qp::{
         actions::Actions,
+        congestion::on_cnp,
+        early::EarlyPackets,
         engine::{
             push_completion,
+            Engine,
             RUN_BUDGET, //
         },
         run::QpRun, //
@@ -48,9 +52,12 @@ use roce::{
         WcStatus, //
     },
     wake::Wake,
-    wire::packet::{
-        Packet,
-        MAX_HEADERS_LEN, //
+    wire::{
+        opcode::Opcode,
+        packet::{
+            Packet,
+            MAX_HEADERS_LEN, //
+        }, //
     },
     wr::{
         Completion,
@@ -58,105 +65,69 @@ use roce::{
     }, //
 };
 
-/// What became of a packet that an engine handled.
+/// What became of the packets of a buffer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Handled {
-    /// It is complete.
+    /// They are complete.
     Whole,
-    /// It waits for a page fault, and is handled again.
+    /// One waits for a page fault, and is handled again.
     Paused,
     /// It is a super-packet, whose packets must be handled one by one.
     MustSplit,
-    /// Earlier packets are missing. The handler keeps its buffer until they have arrived.
+    /// Packets before the one with this PSN are missing.
     Early(Psn),
 }
 
-impl From<Taken> for Handled {
-    #[inline]
-    fn from(taken: Taken) -> Self {
-        match taken {
-            Taken::Whole => Self::Whole,
-            Taken::Paused => Self::Paused,
+/// Passes the packets in `inbox` to `engine`, up to the budget, unless one waits for memory. Counts them and their drops.
+/// Returns whether there may be more. A packet that waits for a page fault stays at the head of the inbox.
+///
+/// Packets that do not come from the other end of the path are dropped. Without a path there is no peer, and all are.
+#[inline]
+pub(crate) fn process_inbox<E: Engine>(
+    engine: &mut E,
+    qp: &QpRun<'_>,
+    inbox: &SkbQueue,
+    actions: &mut Actions,
+) -> More {
+    if engine.core().waits.rx.is_waiting() {
+        return More::No;
+    }
+    let more = process_buffers(engine, qp, inbox, actions);
+    if engine.core().early.is_on() && !engine.core().waits.rx.is_waiting() {
+        if let Some((missing, _)) = engine.sequence() {
+            if engine.core_mut().early.is_gap_over(missing, actions) {
+                engine.report_gap();
+            }
         }
     }
+    more
 }
 
-/// What an engine does with the packets that arrive. A closure suffices where it keeps none.
-pub(crate) trait PacketHandler {
-    /// Handles `packet`, the first of the sequence, and others that it adds to the sequence.
-    ///
-    /// # Errors
-    ///
-    /// The reason to drop them.
-    fn handle(
-        &mut self,
-        coalesced: &mut CoalescedPackets<'_>,
-        packet: &Packet<'_>,
-    ) -> Result<Handled, DropReason>;
-
-    /// Keeps a buffer, whose next packet has this PSN, after [`Handled::Early`].
-    fn keep(&mut self, _psn: Psn, _skb: RxSkb) {}
-
-    /// Returns a kept buffer whose next packet is to be handled now.
-    #[inline]
-    fn take_kept(&mut self) -> Option<RxSkb> {
-        None
-    }
-}
-
-impl<F> PacketHandler for F
-where
-    F: FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
-{
-    #[inline]
-    fn handle(
-        &mut self,
-        coalesced: &mut CoalescedPackets<'_>,
-        packet: &Packet<'_>,
-    ) -> Result<Handled, DropReason> {
-        self(coalesced, packet)
-    }
-}
-
-/// Passes the packets in `inbox` to `handle`, up to the budget. Counts them and their drops. Returns whether
-/// there may be more. A packet that waits for a page fault stays at the head of the inbox.
 #[inline]
-pub(crate) fn process_packets(
+fn process_buffers<E: Engine>(
+    engine: &mut E,
     qp: &QpRun<'_>,
     inbox: &SkbQueue,
-    handle: impl FnMut(&mut CoalescedPackets<'_>, &Packet<'_>) -> Result<Handled, DropReason>,
-) -> More {
-    process_buffers(qp, inbox, |_| true, handle)
-}
-
-/// As [`process_packets`], for the buffers that `admit` accepts. The others count as packets from a wrong
-/// source.
-#[inline]
-fn process_buffers(
-    qp: &QpRun<'_>,
-    inbox: &SkbQueue,
-    admit: impl Fn(&RxSkb) -> bool,
-    mut handler: impl PacketHandler,
+    actions: &mut Actions,
 ) -> More {
     let mut count = RxCount::default();
     let mut more = More::Yes;
     while count.seen < RUN_BUDGET {
-        let Some(mut skb) = handler.take_kept().or_else(|| inbox.pop()) else {
+        let Some(mut skb) = take_kept(engine).or_else(|| inbox.pop()) else {
             more = More::No;
             break;
         };
-        if !admit(&skb) {
+        if let Err(reason) = admit::<E>(engine.core().path.as_deref(), &skb) {
             count.seen = count.seen.saturating_add(skb.packets());
             count.packets = count.packets.wrapping_add(skb.packets());
             count.bytes = count.bytes.wrapping_add(skb.udp_payload_len());
-            let counters = qp.port().counters();
-            counters.dropped_all(DropReason::WrongSource, skb.packets());
+            qp.port().counters().dropped_all(reason, skb.packets());
             continue;
         }
         count.coalesced_buffers = count
             .coalesced_buffers
             .wrapping_add(u32::from(skb.packets() > 1));
-        let (index, handled) = process_buffer(qp, &skb, &mut count, &mut handler);
+        let (index, handled) = process_buffer(engine, (qp, &skb), &mut count, actions);
         match handled {
             Handled::Whole => {}
             Handled::Paused => {
@@ -172,7 +143,7 @@ fn process_buffers(
                     .seen
                     .saturating_add(skb.packets().saturating_sub(index));
                 skb.resume_at(index);
-                handler.keep(psn, skb);
+                engine.core_mut().early.keep(qp.port(), psn, skb);
             }
         }
     }
@@ -185,6 +156,37 @@ fn process_buffers(
         on_marked(qp, count.marked, count.is_paced_marked);
     }
     more
+}
+
+/// Returns a kept buffer whose next packet is to be handled now.
+#[inline]
+fn take_kept<E: Engine>(engine: &mut E) -> Option<RxSkb> {
+    if !engine.core().early.is_on() {
+        return None;
+    }
+    // Taken out, so that the engine can be asked.
+    let mut early = core::mem::replace(&mut engine.core_mut().early, EarlyPackets::OFF);
+    if engine.awaits_repetition() {
+        early.clear();
+    }
+    let kept = early.take(|psn| engine.is_psn_early(psn));
+    engine.core_mut().early = early;
+    kept
+}
+
+/// Checks that a buffer comes from the peer, if the engine has one.
+///
+/// # Errors
+///
+/// The reason to drop it.
+#[inline]
+fn admit<E: Engine>(path: Option<&Path>, skb: &RxSkb) -> Result<(), DropReason> {
+    match path {
+        _ if !E::HAS_PEER => Ok(()),
+        None => Err(DropReason::WrongQpState),
+        Some(path) if path.is_from_peer(&skb.addresses()) => Ok(()),
+        Some(_) => Err(DropReason::WrongSource),
+    }
 }
 
 /// Packets arrived that a queue on the way had marked. If the peer can send fewer of them, the engine sends a CNP, see
@@ -228,14 +230,14 @@ fn split_buffer(qp: &QpRun<'_>, inbox: &SkbQueue, skb: RxSkb) {
     }
 }
 
-/// Passes the packets of one buffer to `handler`, which may coalesce several. If it does not take all of them, returns
+/// Passes the packets of one buffer to `engine`, which may take several at once. If it does not take all of them, returns
 /// the index of the first that it has not taken, and what it said about that one.
 #[inline]
-fn process_buffer(
-    qp: &QpRun<'_>,
-    skb: &RxSkb,
+fn process_buffer<E: Engine>(
+    engine: &mut E,
+    (qp, skb): (&QpRun<'_>, &RxSkb),
     count: &mut RxCount,
-    handler: &mut impl PacketHandler,
+    actions: &mut Actions,
 ) -> (u16, Handled) {
     let mut next = Some(skb.current());
     // Packets with different marks are not in one buffer: neither GRO nor `GsoList` joins them.
@@ -249,7 +251,7 @@ fn process_buffer(
             if first.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
                 return Err(DropReason::UnknownQp);
             }
-            let handled = handler.handle(&mut coalesced, &packet);
+            let handled = process_packet(engine, qp, (&mut coalesced, &packet), actions);
             if matches!(handled, Ok(Handled::Whole) | Err(_)) {
                 if is_marked {
                     count.marked = count.marked.wrapping_add(coalesced.packets());
@@ -274,26 +276,36 @@ fn process_buffer(
     (0, Handled::Whole)
 }
 
-/// Drops all packets in `inbox`, up to the budget, because of the QP's state. Returns whether there may be
-/// more.
-pub(crate) fn drop_packets(qp: &QpRun<'_>, inbox: &SkbQueue) -> More {
-    process_packets(qp, inbox, |_, _| Err(DropReason::WrongQpState))
-}
-
-/// Passes the packets in `inbox` that are from the other end of `path` to `handler`, as [`process_packets`]. Without a
-/// path there is no peer, and all packets are dropped.
+/// Passes a packet, the first of the sequence, to `engine`, and with it those that continue its message, which are added
+/// to the sequence. A CNP is for the QP, not for the engine.
 #[inline]
-pub(crate) fn process_from_peer(
+fn process_packet<E: Engine>(
+    engine: &mut E,
     qp: &QpRun<'_>,
-    inbox: &SkbQueue,
-    path: Option<&Path>,
-    handler: impl PacketHandler,
-) -> More {
-    let Some(path) = path else {
-        return drop_packets(qp, inbox);
+    (coalesced, packet): (&mut CoalescedPackets<'_>, &Packet<'_>),
+    actions: &mut Actions,
+) -> Result<Handled, DropReason> {
+    if E::HAS_PEER && packet.opcode() == Opcode::CNP {
+        return Ok(on_cnp(qp));
+    }
+    let early = &engine.core().early;
+    if let Some(kept) = early.admit((packet.psn(), coalesced), || engine.is_early(packet))? {
+        return Ok(kept);
+    }
+    let joined = match engine.sequence() {
+        Some((psn, mtu)) => coalesce(coalesced, packet, psn, mtu),
+        None => (packet.packets() == 1).then_some(*packet),
     };
-    let is_from_peer = |skb: &RxSkb| path.is_from_peer(&skb.addresses());
-    process_buffers(qp, inbox, is_from_peer, handler)
+    let Some(packet) = joined else {
+        return Ok(Handled::MustSplit);
+    };
+    Ok(match engine.handle(qp, (&packet, coalesced), actions)? {
+        Taken::Whole => {
+            engine.core_mut().waits.rx.progress();
+            Handled::Whole
+        }
+        Taken::Paused => Handled::Paused,
+    })
 }
 
 /// Completes the QP's own receives with a flush error, up to the budget. Returns whether there may be more.

@@ -42,7 +42,7 @@ impl RcRecvEngine {
     /// only when the peer asks for the data again. Other requests may have been executed since; and a peer that is
     /// content to wait may have no RNR retries.
     pub(super) fn delay_peer(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) {
-        let rx_waits = self.waits.rx.is_waiting();
+        let rx_waits = self.core.waits.rx.is_waiting();
         // An RNR NAK must not overtake the responses of earlier requests, nor another NAK.
         let is_for_request = rx_waits && !self.responder.owes_response();
         let side = match is_for_request {
@@ -53,7 +53,7 @@ impl RcRecvEngine {
         if !self.responder.is_in_sync() {
             return;
         }
-        let (at_ns, before) = self.waits.side(side).next_nak();
+        let (at_ns, before) = self.core.waits.side(side).next_nak();
         let now_ns = now();
         let is_first = is_for_request && before == 0;
         let repeated = rx_waits && before != 0 && self.drop_behind_first(qp, inbox);
@@ -68,7 +68,7 @@ impl RcRecvEngine {
             }
         } else if self.may_respond_here(qp) {
             let (rnr_nak, delay) = self.responder.fault_rnr_nak(before);
-            self.waits.side(side).on_nak(now_ns, delay.as_nanos());
+            self.core.waits.side(side).on_nak(now_ns, delay.as_nanos());
             self.send_alone(qp, &rnr_nak);
         } else if is_first {
             actions.wake_at(Wake::FaultNak, now_ns.saturating_add(RETRY_NS));
@@ -92,7 +92,7 @@ impl RcRecvEngine {
 
     /// Returns whether the peer has sent a received buffer.
     fn is_sent_by_peer(&self, skb: &RxSkb) -> bool {
-        let path = self.path.as_ref();
+        let path = self.core.path.as_ref();
         path.is_some_and(|path| path.is_from_peer(&skb.addresses()))
     }
 
@@ -103,9 +103,9 @@ impl RcRecvEngine {
 
     /// Sends a response without payload. If there is no memory for it, it is lost.
     fn send_alone(&mut self, qp: &QpRun<'_>, desc: &TxDesc) {
-        if let Some(path) = &mut self.path {
+        if let Some(path) = &mut self.core.path {
             let mtu = self.responder.path_mtu();
-            let _ = send_response((desc, mtu), path, qp, &mut self.waits.tx);
+            let _ = send_response((desc, mtu), path, qp, &mut self.core.waits.tx);
             path.transmit_pending(qp.port_and_traffic());
         }
     }

@@ -111,7 +111,7 @@ impl RcSendEngine {
                 match (use_wire, peer_has_work) {
                     (true, _) => None,
                     // The peer's responses wait with the one that waits for memory.
-                    (false, true) if !self.waits.rx.is_waiting() => Some(More::Yes),
+                    (false, true) if !self.core.waits.rx.is_waiting() => Some(More::Yes),
                     (false, _) => Some(More::No),
                 }
             }
@@ -128,7 +128,7 @@ impl RcSendEngine {
     fn try_loopback(&mut self, qp: &QpRun<'_>, now: Instant) -> Option<LoopbackOutcome> {
         let port = qp.port();
         let guard = qp.guard();
-        let path = self.path.as_mut()?;
+        let path = self.core.path.as_mut()?;
         self.is_local =
             port.uses_loopback() && !port.impairments().any() && path.is_local(port, guard);
         // Loopback packets would overtake those in flight in the network.
@@ -148,7 +148,7 @@ impl RcSendEngine {
             now,
             requester: &mut self.requester,
             queue: &self.queue,
-            waits: &mut self.waits,
+            waits: &mut self.core.waits,
         };
         let (outcome, pending) = peer
             .receiver
@@ -201,7 +201,7 @@ impl LoopbackPass<'_, '_> {
     fn run(&mut self, engine: &mut RcRecvEngine, addresses: &Addresses) -> Option<LoopbackOutcome> {
         let ready = engine.responder.state() == ResponderState::Ready
             && engine.is_peer(addresses, self.qp.number())
-            && !engine.waits.any()
+            && !engine.core.waits.any()
             && !self.peer.is_failed();
         // Loopback responses would overtake those in flight in the network.
         let responded = core::mem::take(&mut engine.responded_on_wire);
@@ -213,15 +213,15 @@ impl LoopbackPass<'_, '_> {
         let use_wire = self.deliver_requests(engine, max_packets, &mut actions);
         self.deliver_responses(engine, max_packets);
         engine.finish_run(&self.peer, &mut actions);
-        engine.deferred.merge(&actions);
+        engine.core.deferred.merge(&actions);
         if use_wire {
             self.requester.rewind();
         }
-        let is_waiting = engine.waits.any();
+        let is_waiting = engine.core.waits.any();
         Some(LoopbackOutcome {
             use_wire,
             peer_has_work: !is_waiting && engine.responder.has_work(),
-            wake_peer: is_waiting || engine.deferred.has_any(),
+            wake_peer: is_waiting || engine.core.deferred.has_any(),
         })
     }
 
@@ -308,7 +308,7 @@ impl LoopbackPass<'_, '_> {
             let headers = desc.headers.emit(desc.length as usize);
             let packet = build_packet(&desc, &headers);
             count.add(&desc, mtu);
-            let memory = (self.peer.memory(), &mut engine.waits.tx);
+            let memory = (self.peer.memory(), &mut engine.core.waits.tx);
             let payload = FetchedPayload::new(memory, desc.source, payload_start(&headers));
             let mut context = QpResponseContext {
                 qp_memory: self.qp.memory(),
@@ -323,7 +323,7 @@ impl LoopbackPass<'_, '_> {
             match taken {
                 Ok(Taken::Whole) => {
                     self.waits.rx.progress();
-                    engine.waits.tx.progress();
+                    engine.core.waits.tx.progress();
                 }
                 Ok(Taken::Paused) => {
                     stopped_at = Some((desc.packets, failure));

@@ -3,8 +3,7 @@
 //! Reliable connected QPs.
 //!
 //! - `requester`: the send engine; `responder`: the receive engine; `loopback`: both ends on this host,
-//!   without packets; `fault_nak`: RNR NAKs for absent memory; `reorder`: what either engine keeps of packets that
-//!   arrive early.
+//!   without packets; `fault_nak`: RNR NAKs for absent memory.
 //! - This file applies the QP attributes to the two engines, in process context.
 //!
 //! May use the rest of `qp` except `any_qp` and `post`, and the folders below `qp`.
@@ -12,13 +11,14 @@
 mod fault_nak;
 mod loopback;
 pub(crate) mod loopback_payload;
-mod reorder;
 pub(crate) mod requester;
 pub(crate) mod responder;
 
 use crate::{
     qp::{
         congestion::TxRate,
+        early::EarlyPackets,
+        engine::Engine,
         modify::path_mtu,
         queue_pair::{
             Direction,
@@ -39,7 +39,6 @@ use rdma::{
     },
     sync::timer::now, //
 };
-use reorder::EarlyPackets;
 use requester::RcSendEngine;
 use responder::{
     RcRecvEngine,
@@ -130,8 +129,8 @@ impl Transport for Rc {
             congestion: qp.shared().port().congestion_algorithm(),
         };
         let _ = qp.sender().enter(|engine| {
-            engine.set_path(path);
-            engine.set_early(early);
+            engine.core_mut().path = Some(path);
+            engine.core_mut().early = early;
             engine.align_cnps(qp.shared().cnps());
             engine.requester().configure(&config);
             engine.requester().start();
@@ -148,10 +147,12 @@ impl Transport for Rc {
             let request_path = qp.shared().path_to(attr)?;
             let response_path = qp.shared().counted_path_to(attr)?;
             let _ = qp.sender().enter(|engine| {
-                engine.set_path(request_path);
+                engine.core_mut().path = Some(request_path);
                 engine.requester().on_path_change();
             });
-            let _ = qp.receiver().enter(|engine| engine.set_path(response_path));
+            let _ = qp
+                .receiver()
+                .enter(|engine| engine.core_mut().path = Some(response_path));
         }
         let (old, _) = qp
             .receiver()

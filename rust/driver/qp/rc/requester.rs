@@ -9,40 +9,29 @@
 use crate::{
     abi::send_op::LocalRequest,
     mem::{
-        page_fault::{
-            FaultWait,
-            FaultWaits, //
-        },
+        page_fault::FaultWait,
         payload::PayloadSource,
         sg_access::QpMemory, //
     },
     packet::{
-        path::Path,
-        rx_parse::coalesce,
         segmenter::Unsent, //
     },
     port::counters::Counter,
     qp::{
         actions::Actions,
-        congestion::notify_peer,
         engine::{
             push_completion,
             Engine,
+            EngineCore,
             SendEngine,
             RUN_BUDGET,
             TX_BURST_LIMIT, //
         },
         rc::{
             loopback_payload::PeerLookup,
-            reorder::EarlyPackets,
             responder::RcRecvEngine, //
         },
         run::QpRun,
-        rx::{
-            process_from_peer,
-            Handled,
-            PacketHandler, //
-        },
         tx::{
             perform_local_request,
             send_request, //
@@ -62,11 +51,9 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    ib::qp_attr::IbQpState,
     net::rx::{
         coalesced::CoalescedPackets,
-        queue::SkbQueue,
-        skb::RxSkb, //
+        queue::SkbQueue, //
     },
     sync::{
         exclusive::More,
@@ -84,10 +71,13 @@ use roce::{
         Requester,
         ResponseContext, //
     },
-    segmentation::tx_desc::{
-        RxPayload,
-        SlotIndex,
-        TxPayload, //
+    segmentation::{
+        mtu::Mtu,
+        tx_desc::{
+            RxPayload,
+            SlotIndex,
+            TxPayload, //
+        }, //
     },
     status::{
         DropReason,
@@ -99,13 +89,9 @@ use roce::{
 
 /// Send engine of an RC QP.
 pub(crate) struct RcSendEngine {
+    pub(super) core: EngineCore,
     pub(super) requester: Requester<SendSlots>,
     pub(super) queue: SendQueue,
-    cq: Arc<Cq>,
-    pub(super) path: Option<KBox<Path>>,
-    /// The consumer asked for an event when the queue has drained.
-    notify_drained: bool,
-    pub(super) waits: FaultWaits,
     /// Finds the peer if it is on this host.
     pub(super) peer_lookup: Arc<dyn PeerLookup<RcRecvEngine>>,
     /// Packets sent over the network may not be acknowledged yet.
@@ -119,8 +105,8 @@ pub(crate) struct RcSendEngine {
     response_waits: bool,
     /// The CNPs of the QP that the requester has reacted to.
     handled_cnps: u32,
-    /// Responses that arrived before earlier ones.
-    early: EarlyPackets,
+    /// When this run began.
+    now: Instant,
 }
 
 impl RcSendEngine {
@@ -132,19 +118,16 @@ impl RcSendEngine {
         peer_lookup: Arc<dyn PeerLookup<RcRecvEngine>>,
     ) -> Self {
         Self {
+            core: EngineCore::new(cq),
             requester,
             queue,
-            cq,
-            path: None,
-            notify_drained: false,
-            waits: FaultWaits::default(),
             peer_lookup,
             on_wire: false,
             is_local: true,
             peer_has_work: false,
             response_waits: false,
             handled_cnps: 0,
-            early: EarlyPackets::OFF,
+            now: Instant::default(),
         }
     }
 
@@ -153,57 +136,16 @@ impl RcSendEngine {
         &mut self.requester
     }
 
-    /// Returns whether the send queue has drained and every completion is reported.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.requester.is_drained() && !self.requester.has_work()
-    }
-
-    /// Sets the path to the peer.
-    pub(crate) fn set_path(&mut self, path: KBox<Path>) {
-        self.path = Some(path);
-    }
-
     /// Starts to count CNPs at `cnps`, that many the QP has received: they came before there was a rate.
     pub(super) fn align_cnps(&mut self, cnps: u32) {
         self.handled_cnps = cnps;
-    }
-
-    /// Sets what keeps early responses.
-    pub(super) fn set_early(&mut self, early: EarlyPackets) {
-        self.early = early;
-    }
-
-    /// Processes received responses, up to the budget, unless one waits for memory. Returns whether there may be more.
-    fn process_responses(
-        &mut self,
-        qp: &QpRun<'_>,
-        inbox: &SkbQueue,
-        (now, actions): (Instant, &mut Actions),
-    ) -> More {
-        if self.waits.rx.is_waiting() {
-            return More::No;
-        }
-        // Taken out of `self`, so that the handler may borrow the rest.
-        let path = self.path.take();
-        let handler = ResponseHandler {
-            engine: self,
-            qp,
-            now,
-        };
-        let arrived = process_from_peer(qp, inbox, path.as_deref(), handler);
-        self.path = path;
-        let oldest = self.requester.oldest_psn();
-        if !self.waits.rx.is_waiting() && self.early.is_gap_over(oldest, actions) {
-            self.requester.report_gap();
-        }
-        arrived
     }
 
     /// Performs local requests and sends packets, as far as the window and the budget allow: by loopback, or else
     /// over the network. Returns whether a local peer has more responses. Requests that are left are found by
     /// `has_work`, in `run`.
     fn transmit(&mut self, qp: &QpRun<'_>, now: Instant) -> More {
-        if self.path.is_none() {
+        if self.core.path.is_none() {
             return More::No;
         }
         let (requester, queue) = (&mut self.requester, &self.queue);
@@ -220,7 +162,7 @@ impl RcSendEngine {
 
     /// Sends one burst over the network. Packets that are left are found by `has_work`, in `run`.
     fn transmit_on_wire(&mut self, qp: &QpRun<'_>, now: Instant) {
-        let Some(path) = &mut self.path else {
+        let Some(path) = &mut self.core.path else {
             return;
         };
         self.on_wire = true;
@@ -235,7 +177,7 @@ impl RcSendEngine {
             .for_super_packets()
             .sparse_ack_requests(!self.is_local)
         {
-            let sent = send_request((&desc, mtu), &self.queue, path, qp, &mut self.waits.tx);
+            let sent = send_request((&desc, mtu), &self.queue, path, qp, &mut self.core.waits.tx);
             if let Err(unsent) = sent {
                 unsent_request = Some((desc.source, unsent));
                 break;
@@ -282,7 +224,7 @@ impl RcSendEngine {
             if done.status != WcStatus::Success {
                 actions.fail_now(qp);
             }
-            push_completion(qp, &self.cq, &done, false, actions);
+            push_completion(qp, &self.core.cq, &done, false, actions);
         }
         self.queue.release(released);
     }
@@ -302,22 +244,75 @@ impl RcSendEngine {
 }
 
 impl Engine for RcSendEngine {
-    fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More {
+    const HAS_PEER: bool = true;
+
+    #[inline]
+    fn core(&self) -> &EngineCore {
+        &self.core
+    }
+
+    #[inline]
+    fn core_mut(&mut self) -> &mut EngineCore {
+        &mut self.core
+    }
+
+    fn begin(&mut self, qp: &QpRun<'_>) {
         if qp.is_failed() {
             self.requester.fail();
-            self.early.clear();
         }
-        let now = Instant::from_nanos(now());
-        if !self.waits.tx.is_waiting() {
+        self.now = Instant::from_nanos(now());
+        if !self.core.waits.tx.is_waiting() {
             self.requester.memory_present();
         }
-        let arrived = self.process_responses(qp, inbox, (now, actions));
-        notify_peer(qp, self.path.as_deref_mut());
+    }
+
+    #[inline]
+    fn sequence(&self) -> Option<(Psn, Mtu)> {
+        Some((self.requester.oldest_psn(), self.requester.path_mtu()))
+    }
+
+    fn is_early(&self, packet: &Packet<'_>) -> bool {
+        self.requester.is_early(packet)
+    }
+
+    fn is_psn_early(&self, psn: Psn) -> bool {
+        self.requester.awaits_response_before(psn)
+    }
+
+    fn report_gap(&mut self) {
+        self.requester.report_gap();
+    }
+
+    #[inline]
+    fn handle(
+        &mut self,
+        qp: &QpRun<'_>,
+        (packet, source): (&Packet<'_>, &CoalescedPackets<'_>),
+        _actions: &mut Actions,
+    ) -> Result<Taken, DropReason> {
+        let mut context = QpResponseContext {
+            qp_memory: qp.memory(),
+            queue: &self.queue,
+            source,
+            fault_wait: &mut self.core.waits.rx,
+        };
+        self.requester
+            .handle_response(self.now, packet, &mut context)
+    }
+
+    fn work(
+        &mut self,
+        qp: &QpRun<'_>,
+        _inbox_and_arrived: (&SkbQueue, More),
+        actions: &mut Actions,
+    ) -> More {
+        let now = self.now;
         if core::mem::replace(&mut self.handled_cnps, qp.cnps()) != self.handled_cnps {
             self.requester.on_cnp(now);
         }
         // The response has arrived, or may be behind one that has.
-        let was_paused = core::mem::replace(&mut self.response_waits, self.waits.rx.is_waiting());
+        let is_waiting = self.core.waits.rx.is_waiting();
+        let was_paused = core::mem::replace(&mut self.response_waits, is_waiting);
         match (was_paused, self.response_waits) {
             (_, true) => self.requester.pause_ack_timeout(),
             (true, false) => self.requester.resume_ack_timeout(now),
@@ -333,11 +328,6 @@ impl Engine for RcSendEngine {
         let was_full = self.requester.free_slots() == 0;
         self.report_completions(qp, actions);
         self.count_stats(qp);
-        // `modify_qp` drains first and sets SQD after; it then runs the engine again.
-        if self.notify_drained && qp.state() == IbQpState::Sqd && self.is_drained() {
-            self.notify_drained = false;
-            actions.drained = true;
-        }
         actions.wake(self.requester.next_wake());
         // A ULP may have more requests posted than there are slots. The fetch stopped when all slots were in use;
         // run again if completions have freed some.
@@ -345,29 +335,19 @@ impl Engine for RcSendEngine {
         if has_free_slots || self.requester.has_work() {
             return More::Yes;
         }
-        arrived.or(fetched).or(more)
+        fetched.or(more)
     }
 
-    fn reset(&mut self, inbox: &SkbQueue) {
-        inbox.purge();
+    fn is_drained(&self) -> bool {
+        // Every completion is reported as well.
+        self.requester.is_drained() && !self.requester.has_work()
+    }
+
+    fn reset(&mut self) {
         self.queue.clear();
         self.requester.reset();
         self.requester.align(self.queue.next_slot());
-        self.path = None;
-        self.early = EarlyPackets::OFF;
         (self.on_wire, self.is_local, self.peer_has_work) = (false, true, false);
-    }
-
-    fn path(&mut self) -> Option<&mut Path> {
-        self.path.as_deref_mut()
-    }
-
-    fn waits(&mut self) -> &mut FaultWaits {
-        &mut self.waits
-    }
-
-    fn cq(&self) -> &Arc<Cq> {
-        &self.cq
     }
 }
 
@@ -376,63 +356,12 @@ impl SendEngine for RcSendEngine {
         self.requester.init();
     }
 
-    fn drain(&mut self, notify: bool) {
+    fn drain(&mut self) {
         self.requester.drain();
-        self.notify_drained = notify;
     }
 
     fn resume(&mut self) {
         self.requester.resume();
-    }
-}
-
-/// Handles the responses of one run.
-struct ResponseHandler<'a, 'g> {
-    engine: &'a mut RcSendEngine,
-    qp: &'a QpRun<'g>,
-    now: Instant,
-}
-
-impl PacketHandler for ResponseHandler<'_, '_> {
-    #[inline]
-    fn handle(
-        &mut self,
-        coalesced: &mut CoalescedPackets<'_>,
-        packet: &Packet<'_>,
-    ) -> Result<Handled, DropReason> {
-        let requester = &mut self.engine.requester;
-        let is_early = || requester.is_early(packet);
-        let early = &self.engine.early;
-        if let Some(early) = early.admit((packet.psn(), coalesced), is_early)? {
-            return Ok(early);
-        }
-        let (psn, mtu) = (requester.oldest_psn(), requester.path_mtu());
-        let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
-            return Ok(Handled::MustSplit);
-        };
-        let mut context = QpResponseContext {
-            qp_memory: self.qp.memory(),
-            queue: &self.engine.queue,
-            source: &*coalesced,
-            fault_wait: &mut self.engine.waits.rx,
-        };
-        let taken = requester.handle_response(self.now, &packet, &mut context)?;
-        if taken == Taken::Whole {
-            self.engine.waits.rx.progress();
-        }
-        Ok(taken.into())
-    }
-
-    fn keep(&mut self, psn: Psn, skb: RxSkb) {
-        self.engine.early.keep(self.qp.port(), psn, skb);
-    }
-
-    #[inline]
-    fn take_kept(&mut self) -> Option<RxSkb> {
-        let requester = &self.engine.requester;
-        self.engine
-            .early
-            .take(|psn| requester.awaits_response_before(psn))
     }
 }
 

@@ -8,15 +8,11 @@
 
 use crate::{
     mem::{
-        page_fault::{
-            FaultWait,
-            FaultWaits, //
-        },
+        page_fault::FaultWait,
         payload::PayloadSource, //
     },
     packet::{
         path::Path,
-        rx_parse::coalesce,
         segmenter::{
             Segmenter,
             Unsent, //
@@ -25,26 +21,18 @@ use crate::{
     port::counters::Counter,
     qp::{
         actions::Actions,
-        congestion::{
-            notify_peer,
-            on_cnp,
-            TxRate, //
-        },
+        congestion::TxRate,
+        early::EarlyPackets,
         engine::{
             notify_consumer,
             push_completion,
             Engine,
+            EngineCore,
             TX_BURST_LIMIT, //
         },
-        rc::reorder::EarlyPackets,
         recv_context::QpRecvContext,
         run::QpRun,
-        rx::{
-            flush_receives,
-            process_from_peer,
-            Handled,
-            PacketHandler, //
-        }, //
+        rx::flush_receives, //
     },
     queue::{
         cq::Cq,
@@ -62,8 +50,7 @@ use rdma::{
         route::Addresses,
         rx::{
             coalesced::CoalescedPackets,
-            queue::SkbQueue,
-            skb::RxSkb, //
+            queue::SkbQueue, //
         }, //
     },
     sync::{
@@ -98,10 +85,7 @@ use roce::{
     },
     status::DropReason,
     wake::Wake,
-    wire::{
-        opcode::Opcode,
-        packet::Packet, //
-    }, //
+    wire::packet::Packet, //
 };
 
 /// Consecutive runs with work left after which the engine yields the CPU to threads. That is enough to
@@ -158,17 +142,11 @@ impl AsMut<[ReplayEntry]> for ReplayStorage {
 
 /// Receive engine of an RC QP.
 pub(crate) struct RcRecvEngine {
+    pub(super) core: EngineCore,
     pub(super) responder: Responder<ReplayStorage>,
     queue: RecvQueue,
-    cq: Arc<Cq>,
-    pub(super) path: Option<KBox<Path>>,
-    pub(super) waits: FaultWaits,
-    /// A packet of the peer was processed.
-    peer_seen: bool,
     /// Responses were sent over the network since the last loopback pass.
     pub(super) responded_on_wire: bool,
-    /// Actions that loopback passes of the peer left for the next run.
-    pub(super) deferred: Actions,
     /// Consecutive runs with work left, since the last yield.
     busy_runs: u32,
     /// CPU that sent the responses in flight.
@@ -182,29 +160,22 @@ pub(crate) struct RcRecvEngine {
     pub(super) stuck_bytes: i64,
     /// Limits read responses.
     tx_rate: TxRate,
-    /// Requests that arrived before earlier ones.
-    early: EarlyPackets,
 }
 
 impl RcRecvEngine {
     /// Creates the engine in RESET, as the consumer of `queue`.
     pub(crate) fn new(responder: Responder<ReplayStorage>, queue: RecvQueue, cq: Arc<Cq>) -> Self {
         Self {
+            core: EngineCore::new(cq),
             responder,
             queue,
-            cq,
-            path: None,
-            waits: FaultWaits::default(),
-            peer_seen: false,
             responded_on_wire: false,
-            deferred: Actions::default(),
             busy_runs: 0,
             tx_cpu: CpuId::current().as_u32(),
             stalled_since_ns: None,
             stall_timeout_ns: STALL_TIMEOUT_NS,
             stuck_bytes: 0,
             tx_rate: TxRate::UNLIMITED,
-            early: EarlyPackets::OFF,
         }
     }
 
@@ -223,19 +194,14 @@ impl RcRecvEngine {
 
     /// Goes to RTR, with `path` to the peer.
     pub(super) fn start(&mut self, path: KBox<Path>, tx_rate: TxRate, early: EarlyPackets) {
-        self.set_path(path);
+        self.core.path = Some(path);
+        self.core.early = early;
         self.tx_rate = tx_rate;
-        self.early = early;
-    }
-
-    /// Sets the path to the peer.
-    pub(crate) fn set_path(&mut self, path: KBox<Path>) {
-        self.path = Some(path);
     }
 
     /// Returns whether requests with the addresses `from`, sent by the QP `number`, come from the peer.
     pub(super) fn is_peer(&self, from: &Addresses, number: u32) -> bool {
-        let path = self.path.as_ref();
+        let path = self.core.path.as_ref();
         path.is_some_and(|path| path.is_from_peer(from))
             && self.responder.dest_qpn() == Qpn::new(number)
     }
@@ -255,45 +221,18 @@ impl RcRecvEngine {
         let mut context = QpRecvContext {
             qp,
             queue: &mut self.queue,
-            cq: &self.cq,
+            cq: &self.core.cq,
             source,
             actions,
-            waits: &mut self.waits,
+            waits: &mut self.core.waits,
             owes_response: self.responder.owes_response(),
         };
         let taken = self.responder.handle_request(packet, &mut context)?;
         if taken == Taken::Whole {
-            self.waits.rx.progress();
-            actions.established |= !self.peer_seen && qp.is_before_rts();
-            self.peer_seen = true;
+            self.core.waits.rx.progress();
+            self.core.on_request(qp, actions);
         }
         Ok(taken)
-    }
-
-    /// Processes received requests, up to the budget, unless one waits for memory. Returns whether there may be more.
-    fn process_requests(
-        &mut self,
-        qp: &QpRun<'_>,
-        inbox: &SkbQueue,
-        actions: &mut Actions,
-    ) -> More {
-        if self.waits.rx.is_waiting() {
-            return More::No;
-        }
-        // Taken out of `self`, so that the handler may borrow the rest.
-        let path = self.path.take();
-        let handler = RequestHandler {
-            engine: self,
-            qp,
-            actions,
-        };
-        let arrived = process_from_peer(qp, inbox, path.as_deref(), handler);
-        self.path = path;
-        let expected = self.responder.expected_psn();
-        if !self.waits.rx.is_waiting() && self.early.is_gap_over(expected, actions) {
-            self.responder.report_gap();
-        }
-        arrived
     }
 
     /// Returns true if responses must wait; `actions` holds when to run again. Nothing acknowledges read
@@ -358,7 +297,7 @@ impl RcRecvEngine {
 
     /// Sends the responses that are due, up to `limit`. `failed`: the QP had failed before this run.
     fn transmit(&mut self, qp: &QpRun<'_>, limit: BurstLimit, failed: bool) {
-        let Some(path) = &mut self.path else {
+        let Some(path) = &mut self.core.path else {
             return;
         };
         let mut unsent = None;
@@ -375,7 +314,7 @@ impl RcRecvEngine {
             // Only read responses count as in flight: an acknowledgement is no longer than its request.
             has_reads |= matches!(desc.source, TxPayload::Remote(_));
             path.set_counted(has_reads);
-            if let Err(error) = send_response((&desc, mtu), path, qp, &mut self.waits.tx) {
+            if let Err(error) = send_response((&desc, mtu), path, qp, &mut self.core.waits.tx) {
                 unsent = Some(error);
                 break;
             }
@@ -390,7 +329,7 @@ impl RcRecvEngine {
         match reason {
             // A failed QP does not wait for page faults.
             Obstacle::Absent if failed => {
-                self.waits.tx.reset();
+                self.core.waits.tx.reset();
                 self.responder.abort_read(packets, AccessError::Fault);
             }
             Obstacle::Absent => self.responder.await_memory(packets),
@@ -414,7 +353,7 @@ impl RcRecvEngine {
 
     /// Notifies the consumer, updates the port counters, and records a fatal event of the responder.
     pub(super) fn finish_run(&mut self, qp: &QpRun<'_>, actions: &mut Actions) {
-        notify_consumer(&self.cq, actions);
+        notify_consumer(&self.core.cq, actions);
         let stats = self.responder.take_stats();
         qp.port().counters().count_all(&[
             (Counter::RecvsCompleted, stats.receives),
@@ -434,25 +373,74 @@ impl RcRecvEngine {
     /// Completes receives, started or not, with a flush error. Returns whether there may be more.
     fn flush(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
         if let Some(done) = self.responder.flush_receive() {
-            push_completion(qp, &self.cq, &done, true, actions);
+            push_completion(qp, &self.core.cq, &done, true, actions);
         }
-        flush_receives(qp, &self.cq, &mut self.queue, actions)
+        flush_receives(qp, &self.core.cq, &mut self.queue, actions)
     }
 }
 
 impl Engine for RcRecvEngine {
-    fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More {
-        let failed = qp.is_failed();
-        if failed {
+    const HAS_PEER: bool = true;
+
+    #[inline]
+    fn core(&self) -> &EngineCore {
+        &self.core
+    }
+
+    #[inline]
+    fn core_mut(&mut self) -> &mut EngineCore {
+        &mut self.core
+    }
+
+    fn begin(&mut self, qp: &QpRun<'_>) {
+        if qp.is_failed() {
             self.responder.fail();
-            self.early.clear();
         }
-        if !self.waits.tx.is_waiting() {
+        if !self.core.waits.tx.is_waiting() {
             self.responder.memory_present();
         }
-        let arrived = self.process_requests(qp, inbox, actions);
+    }
+
+    #[inline]
+    fn sequence(&self) -> Option<(Psn, Mtu)> {
+        Some((self.responder.expected_psn(), self.responder.path_mtu()))
+    }
+
+    fn is_early(&self, packet: &Packet<'_>) -> bool {
+        self.responder.is_early(packet)
+    }
+
+    fn is_psn_early(&self, psn: Psn) -> bool {
+        psn.is_after(self.responder.expected_psn())
+    }
+
+    fn awaits_repetition(&self) -> bool {
+        self.responder.awaits_repetition()
+    }
+
+    fn report_gap(&mut self) {
+        self.responder.report_gap();
+    }
+
+    #[inline]
+    fn handle(
+        &mut self,
+        qp: &QpRun<'_>,
+        packet_and_source: (&Packet<'_>, &CoalescedPackets<'_>),
+        actions: &mut Actions,
+    ) -> Result<Taken, DropReason> {
+        self.handle_request(qp, packet_and_source, actions)
+    }
+
+    fn work(
+        &mut self,
+        qp: &QpRun<'_>,
+        (inbox, arrived): (&SkbQueue, More),
+        actions: &mut Actions,
+    ) -> More {
+        let failed = qp.is_failed();
         // The consumer wakes up while the responses are sent.
-        notify_consumer(&self.cq, actions);
+        notify_consumer(&self.core.cq, actions);
         let mut blocked = self.must_wait(qp, failed, actions);
         if !blocked {
             match self.responses_limit(qp, failed) {
@@ -463,16 +451,15 @@ impl Engine for RcRecvEngine {
                 }
             }
         }
-        if self.waits.any() {
+        if self.core.waits.any() {
             self.delay_peer(qp, inbox, actions);
         }
-        notify_peer(qp, self.path.as_deref_mut());
         self.finish_run(qp, actions);
         // The last responses precede the flush: a consumer that has seen all flushed receives may reuse the
         // memory.
         if failed && !self.responder.has_work() {
             self.busy_runs = 0;
-            return arrived.or(self.flush(qp, actions));
+            return self.flush(qp, actions);
         }
         if arrived == More::No && (blocked || !self.responder.has_work()) {
             // An engine that waits for the stack lets others run meanwhile.
@@ -484,15 +471,11 @@ impl Engine for RcRecvEngine {
         More::Yes
     }
 
-    fn reset(&mut self, inbox: &SkbQueue) {
-        inbox.purge();
+    fn reset(&mut self) {
         self.queue.clear();
         self.responder.reset();
-        self.path = None;
-        self.early = EarlyPackets::OFF;
-        self.deferred = Actions::default();
         (self.stalled_since_ns, self.stall_timeout_ns) = (None, STALL_TIMEOUT_NS);
-        (self.peer_seen, self.responded_on_wire, self.busy_runs) = (false, false, 0);
+        (self.responded_on_wire, self.busy_runs) = (false, 0);
     }
 
     fn on_yield(&mut self) {
@@ -501,68 +484,6 @@ impl Engine for RcRecvEngine {
 
     fn abort_replies(&mut self) {
         self.responder.abort_replies();
-    }
-
-    fn take_deferred(&mut self) -> Actions {
-        core::mem::take(&mut self.deferred)
-    }
-
-    fn path(&mut self) -> Option<&mut Path> {
-        self.path.as_deref_mut()
-    }
-
-    fn waits(&mut self) -> &mut FaultWaits {
-        &mut self.waits
-    }
-
-    fn cq(&self) -> &Arc<Cq> {
-        &self.cq
-    }
-}
-
-/// Handles the requests of one run.
-struct RequestHandler<'a, 'g> {
-    engine: &'a mut RcRecvEngine,
-    qp: &'a QpRun<'g>,
-    actions: &'a mut Actions,
-}
-
-impl PacketHandler for RequestHandler<'_, '_> {
-    #[inline]
-    fn handle(
-        &mut self,
-        coalesced: &mut CoalescedPackets<'_>,
-        packet: &Packet<'_>,
-    ) -> Result<Handled, DropReason> {
-        if packet.opcode() == Opcode::CNP {
-            return Ok(on_cnp(self.qp));
-        }
-        let responder = &self.engine.responder;
-        let is_early = || responder.is_early(packet);
-        let early = &self.engine.early;
-        if let Some(early) = early.admit((packet.psn(), coalesced), is_early)? {
-            return Ok(early);
-        }
-        let (psn, mtu) = (responder.expected_psn(), responder.path_mtu());
-        let Some(packet) = coalesce(coalesced, packet, psn, mtu) else {
-            return Ok(Handled::MustSplit);
-        };
-        self.engine
-            .handle_request(self.qp, (&packet, coalesced), self.actions)
-            .map(Handled::from)
-    }
-
-    fn keep(&mut self, psn: Psn, skb: RxSkb) {
-        self.engine.early.keep(self.qp.port(), psn, skb);
-    }
-
-    #[inline]
-    fn take_kept(&mut self) -> Option<RxSkb> {
-        if self.engine.responder.awaits_repetition() {
-            self.engine.early.clear();
-        }
-        let expected = self.engine.responder.expected_psn();
-        self.engine.early.take(|psn| psn.is_after(expected))
     }
 }
 

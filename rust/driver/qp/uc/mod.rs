@@ -13,6 +13,7 @@ pub(crate) mod sender;
 use crate::{
     qp::{
         congestion::TxRate,
+        engine::Engine,
         modify::path_mtu,
         queue_pair::{
             Direction,
@@ -70,7 +71,7 @@ impl Transport for Uc {
         };
         qp.shared().set_peer(Qpn::new(attr.dest_qp_num));
         let _ = qp.receiver().enter(|engine| {
-            engine.set_path(path);
+            engine.core_mut().path = Some(path);
             engine.receiver().configure(&config);
             engine.receiver().start();
         });
@@ -96,8 +97,12 @@ impl Transport for Uc {
         if mask.contains(QpAttrMask::AV) {
             let send_path = qp.shared().counted_path_to(attr)?;
             let recv_path = qp.shared().path_to(attr)?;
-            let _ = qp.sender().enter(|engine| engine.set_path(send_path));
-            let _ = qp.receiver().enter(|engine| engine.set_path(recv_path));
+            let _ = qp
+                .sender()
+                .enter(|engine| engine.core_mut().path = Some(send_path));
+            let _ = qp
+                .receiver()
+                .enter(|engine| engine.core_mut().path = Some(recv_path));
         }
         Ok(())
     }

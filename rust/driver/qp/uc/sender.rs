@@ -8,7 +8,6 @@
 //! [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
-    mem::page_fault::FaultWaits,
     packet::path::Path,
     port::counters::Counter,
     qp::{
@@ -17,6 +16,7 @@ use crate::{
         engine::{
             push_completion,
             Engine,
+            EngineCore,
             SendEngine,
             RUN_BUDGET,
             TX_LIST_LIMIT, //
@@ -38,7 +38,6 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    ib::qp_attr::IbQpState,
     net::rx::queue::SkbQueue,
     sync::exclusive::More, //
 };
@@ -59,13 +58,9 @@ use roce::{
 
 /// Send engine of a UC QP.
 pub(crate) struct UcSendEngine {
+    core: EngineCore,
     sender: UcSender,
     queue: SendQueue,
-    cq: Arc<Cq>,
-    path: Option<KBox<Path>>,
-    /// The consumer asked for an event when the queue has drained.
-    notify_drained: bool,
-    waits: FaultWaits,
     tx_limit: TxLimit,
     tx_rate: TxRate,
 }
@@ -74,12 +69,9 @@ impl UcSendEngine {
     /// Creates the engine in RESET, as the consumer of `queue`.
     pub(crate) fn new(queue: SendQueue, cq: Arc<Cq>) -> Self {
         Self {
+            core: EngineCore::new(cq),
             sender: UcSender::new(),
             queue,
-            cq,
-            path: None,
-            notify_drained: false,
-            waits: FaultWaits::default(),
             tx_limit: TxLimit::in_order(),
             tx_rate: TxRate::UNLIMITED,
         }
@@ -90,14 +82,9 @@ impl UcSendEngine {
         &self.sender
     }
 
-    /// Sets the path to the peer.
-    pub(crate) fn set_path(&mut self, path: KBox<Path>) {
-        self.path = Some(path);
-    }
-
     /// Goes to RTS, with `path` to the peer.
     pub(crate) fn start(&mut self, path: KBox<Path>, tx_rate: TxRate, config: &SenderConfig) {
-        self.set_path(path);
+        self.core.path = Some(path);
         self.tx_rate = tx_rate;
         self.sender.configure(config);
         self.sender.start();
@@ -105,7 +92,7 @@ impl UcSendEngine {
 
     /// Sends or flushes posted requests, up to the budget. Returns whether there may be more.
     fn process(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> More {
-        if self.waits.tx.is_waiting() {
+        if self.core.waits.tx.is_waiting() {
             return More::No;
         }
         let mut limit = match self.tx_rate.burst_limit(qp, TX_LIST_LIMIT) {
@@ -171,16 +158,12 @@ impl UcSendEngine {
         qp: &QpRun<'_>,
         limit: &mut BurstLimit,
     ) -> Result<(), Obstacle<WcStatus>> {
-        let Some(path) = &mut self.path else {
+        let EngineCore { path, waits, .. } = &mut self.core;
+        let Some(path) = path else {
             return Ok(());
         };
         let mtu = self.sender.path_mtu();
-        let Self {
-            queue,
-            waits,
-            tx_rate,
-            ..
-        } = self;
+        let (queue, tx_rate) = (&self.queue, &mut self.tx_rate);
         self.sender.burst(limit).try_for_each(|desc| {
             tx_rate.on_sent(desc.packets, desc.length);
             let desc_and_mtu = (&desc, mtu);
@@ -193,12 +176,24 @@ impl UcSendEngine {
         if !matches!(done.status, WcStatus::Success | WcStatus::WrFlushErr) {
             qp.fail_sends();
         }
-        push_completion(qp, &self.cq, done, false, actions);
+        push_completion(qp, &self.core.cq, done, false, actions);
     }
 }
 
 impl Engine for UcSendEngine {
-    fn run(&mut self, qp: &QpRun<'_>, _inbox: &SkbQueue, actions: &mut Actions) -> More {
+    const HAS_PEER: bool = true;
+
+    #[inline]
+    fn core(&self) -> &EngineCore {
+        &self.core
+    }
+
+    #[inline]
+    fn core_mut(&mut self) -> &mut EngineCore {
+        &mut self.core
+    }
+
+    fn work(&mut self, qp: &QpRun<'_>, _: (&SkbQueue, More), actions: &mut Actions) -> More {
         if qp.flushes_sends() {
             self.sender.fail();
         } else if !qp.accepts_sends() || self.tx_limit.must_wait(qp, actions) {
@@ -211,49 +206,29 @@ impl Engine for UcSendEngine {
         qp.port()
             .counters()
             .count_all(&[(Counter::SendsCompleted, sends)]);
-        if let Some(path) = &mut self.path {
+        if let Some(path) = &mut self.core.path {
             path.transmit_pending(qp.port_and_traffic());
             self.tx_limit.on_transmit(path.take_congested());
-        }
-        // `modify_qp` drains first and sets SQD after; it then runs the engine again.
-        if self.notify_drained && qp.state() == IbQpState::Sqd && self.sender.is_drained() {
-            self.notify_drained = false;
-            actions.drained = true;
         }
         more
     }
 
-    fn reset(&mut self, inbox: &SkbQueue) {
-        inbox.purge();
+    fn is_drained(&self) -> bool {
+        self.sender.is_drained()
+    }
+
+    fn reset(&mut self) {
         self.queue.clear();
         self.sender.reset();
-        self.path = None;
-        self.notify_drained = false;
-    }
-
-    fn path(&mut self) -> Option<&mut Path> {
-        self.path.as_deref_mut()
-    }
-
-    fn waits(&mut self) -> &mut FaultWaits {
-        &mut self.waits
-    }
-
-    fn cq(&self) -> &Arc<Cq> {
-        &self.cq
     }
 }
 
 impl SendEngine for UcSendEngine {
-    fn init(&mut self) {}
-
-    fn drain(&mut self, notify: bool) {
+    fn drain(&mut self) {
         self.sender.drain();
-        self.notify_drained = notify;
     }
 
     fn resume(&mut self) {
         self.sender.resume();
-        self.notify_drained = false;
     }
 }

@@ -6,21 +6,16 @@
 //! the lock of its [`Exclusive`](rdma::sync::exclusive::Exclusive).
 
 use crate::{
-    mem::page_fault::FaultWaits,
     port::counters::Counter,
     qp::{
         actions::Actions,
         engine::{
             push_wc,
-            Engine, //
+            Engine,
+            EngineCore, //
         },
-        run::QpRun, //
-        rx::{
-            drop_packets,
-            flush_receives,
-            process_packets,
-            Handled, //
-        },
+        run::QpRun,
+        rx::flush_receives, //
     },
     queue::{
         cq::Cq,
@@ -89,23 +84,21 @@ mod network {
 
 /// Receive engine of a UD QP.
 pub(crate) struct UdRecvEngine {
+    core: EngineCore,
     receives: RecvQueue,
-    cq: Arc<Cq>,
     qkey: Qkey,
     /// Receive taken for the datagram that waits for a page fault.
     waiting_recv: Option<RecvWr>,
-    waits: FaultWaits,
 }
 
 impl UdRecvEngine {
     /// Creates the engine in RESET.
     pub(crate) fn new(receives: RecvQueue, cq: Arc<Cq>) -> Self {
         Self {
+            core: EngineCore::new(cq),
             receives,
-            cq,
             qkey: Qkey::new(0),
             waiting_recv: None,
-            waits: FaultWaits::default(),
         }
     }
 
@@ -114,11 +107,42 @@ impl UdRecvEngine {
         self.qkey = qkey;
     }
 
-    /// Processes one datagram.
-    fn receive(
+    /// Copies a datagram behind its GRH into the current receive, if it fits. Returns the number of bytes.
+    fn place(
         &mut self,
         qp: &QpRun<'_>,
-        (packets, packet): (&CoalescedPackets<'_>, &Packet<'_>),
+        packets: &CoalescedPackets<'_>,
+        packet: &Packet<'_>,
+    ) -> Result<u32, Obstacle<WcStatus>> {
+        let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
+        let sges = self.receives.current();
+        let qp_memory = qp.recv_memory(self.receives.pd());
+        let wait = &mut self.core.waits.rx;
+        qp_memory.scatter_bytes(sges, 0, &grh(packets.first().skb()), wait)?;
+        let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
+        let payload = (packets, RxPayload { offset, len });
+        qp_memory.scatter(sges, GRH_LEN, payload, wait)?;
+        Ok(len.saturating_add(GRH_LEN))
+    }
+}
+
+impl Engine for UdRecvEngine {
+    const HAS_PEER: bool = false;
+
+    #[inline]
+    fn core(&self) -> &EngineCore {
+        &self.core
+    }
+
+    #[inline]
+    fn core_mut(&mut self) -> &mut EngineCore {
+        &mut self.core
+    }
+
+    fn handle(
+        &mut self,
+        qp: &QpRun<'_>,
+        (packet, packets): (&Packet<'_>, &CoalescedPackets<'_>),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
         if !qp.accepts_packets() {
@@ -153,7 +177,6 @@ impl UdRecvEngine {
             },
             Err(bad) => (bad.wr_id, Err(bad.status)),
         };
-        self.waits.rx.progress();
         let wc = match placed {
             Ok(byte_len) => {
                 qp.port().counters().count(Counter::RecvsCompleted);
@@ -165,61 +188,24 @@ impl UdRecvEngine {
             }
         };
         let urgent = packet.solicited() || placed.is_err();
-        push_wc(&self.cq, &wc, urgent, actions);
+        push_wc(&self.core.cq, &wc, urgent, actions);
         Ok(Taken::Whole)
     }
 
-    /// Copies a datagram behind its GRH into the current receive, if it fits. Returns the number of bytes.
-    fn place(
-        &mut self,
-        qp: &QpRun<'_>,
-        packets: &CoalescedPackets<'_>,
-        packet: &Packet<'_>,
-    ) -> Result<u32, Obstacle<WcStatus>> {
-        let len = u32::try_from(packet.payload_len()).map_err(|_| WcStatus::LocLenErr)?;
-        let sges = self.receives.current();
-        let qp_memory = qp.recv_memory(self.receives.pd());
-        let wait = &mut self.waits.rx;
-        qp_memory.scatter_bytes(sges, 0, &grh(packets.first().skb()), wait)?;
-        let offset = u32::try_from(packet.payload_offset()).map_err(|_| WcStatus::LocLenErr)?;
-        let payload = (packets, RxPayload { offset, len });
-        qp_memory.scatter(sges, GRH_LEN, payload, wait)?;
-        Ok(len.saturating_add(GRH_LEN))
-    }
-}
-
-impl Engine for UdRecvEngine {
-    fn run(&mut self, qp: &QpRun<'_>, inbox: &SkbQueue, actions: &mut Actions) -> More {
-        if qp.is_failed() {
-            let dropped = drop_packets(qp, inbox);
-            if let Some(RecvWr { wr_id, .. }) = self.waiting_recv.take() {
-                let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
-                push_wc(&self.cq, &qp.completion(&done), true, actions);
-            }
-            let flushed = flush_receives(qp, &self.cq, &mut self.receives, actions);
-            return dropped.or(flushed);
-        }
-        if self.waits.rx.is_waiting() {
+    fn work(&mut self, qp: &QpRun<'_>, _: (&SkbQueue, More), actions: &mut Actions) -> More {
+        if !qp.is_failed() {
             return More::No;
         }
-        process_packets(qp, inbox, |packets, packet| {
-            self.receive(qp, (packets, packet), actions)
-                .map(Handled::from)
-        })
+        if let Some(RecvWr { wr_id, .. }) = self.waiting_recv.take() {
+            let done = Completion::failed(wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
+            push_wc(&self.core.cq, &qp.completion(&done), true, actions);
+        }
+        flush_receives(qp, &self.core.cq, &mut self.receives, actions)
     }
 
-    fn reset(&mut self, inbox: &SkbQueue) {
-        inbox.purge();
+    fn reset(&mut self) {
         self.waiting_recv = None;
         self.receives.clear();
-    }
-
-    fn waits(&mut self) -> &mut FaultWaits {
-        &mut self.waits
-    }
-
-    fn cq(&self) -> &Arc<Cq> {
-        &self.cq
     }
 }
 

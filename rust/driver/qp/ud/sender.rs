@@ -11,10 +11,7 @@ use crate::{
         RejectedWqe,
         WqeSge, //
     },
-    mem::page_fault::{
-        FaultWait,
-        FaultWaits, //
-    },
+    mem::page_fault::FaultWait,
     packet::path::Path,
     port::{
         ah::Ah,
@@ -25,6 +22,7 @@ use crate::{
         engine::{
             push_completion,
             Engine,
+            EngineCore,
             SendEngine,
             RUN_BUDGET, //
         },
@@ -46,7 +44,6 @@ use kernel::{
     sync::Arc, //
 };
 use rdma::{
-    ib::qp_attr::IbQpState,
     net::rx::queue::SkbQueue,
     sync::{
         exclusive::More,
@@ -110,15 +107,12 @@ impl UdPostedSends {
 
 /// Send engine of a UD QP.
 pub(crate) struct UdSendEngine {
+    core: EngineCore,
     requests: UdRequests,
-    cq: Arc<Cq>,
     qkey: Qkey,
     psn: Psn,
-    /// The consumer asked for an event when the queue has drained.
-    notify_drained: bool,
     /// Request that waits for a page fault, with the number of its address handle and its slot.
     waiting: Option<(DatagramWr, u32, SlotIndex)>,
-    waits: FaultWaits,
     tx_limit: TxLimit,
 }
 
@@ -126,13 +120,11 @@ impl UdSendEngine {
     /// Creates the engine in RESET.
     pub(crate) fn new(requests: UdRequests, cq: Arc<Cq>) -> Self {
         Self {
+            core: EngineCore::new(cq),
             requests,
-            cq,
             qkey: Qkey::new(0),
             psn: Psn::new(0),
-            notify_drained: false,
             waiting: None,
-            waits: FaultWaits::default(),
             tx_limit: TxLimit::default(),
         }
     }
@@ -158,7 +150,7 @@ impl UdSendEngine {
             qp,
             qkey: self.qkey,
             psn: &mut self.psn,
-            fault_wait: &mut self.waits.tx,
+            fault_wait: &mut self.core.waits.tx,
             tx_limit: &mut self.tx_limit,
         };
         Some(match &mut self.requests {
@@ -233,17 +225,25 @@ impl UdSendEngine {
                 Completion::failed(wr_id, WcOpcode::Send, status)
             }
         };
-        push_completion(qp, &self.cq, &done, false, actions);
+        push_completion(qp, &self.core.cq, &done, false, actions);
     }
 }
 
 impl Engine for UdSendEngine {
-    fn run(&mut self, qp: &QpRun<'_>, _inbox: &SkbQueue, actions: &mut Actions) -> More {
-        if qp.state() == IbQpState::Sqd && core::mem::take(&mut self.notify_drained) {
-            // No request stays in progress between runs.
-            actions.drained = true;
-        }
-        if !qp.processes_sends() || self.waits.tx.is_waiting() {
+    const HAS_PEER: bool = false;
+
+    #[inline]
+    fn core(&self) -> &EngineCore {
+        &self.core
+    }
+
+    #[inline]
+    fn core_mut(&mut self) -> &mut EngineCore {
+        &mut self.core
+    }
+
+    fn work(&mut self, qp: &QpRun<'_>, _: (&SkbQueue, More), actions: &mut Actions) -> More {
+        if !qp.processes_sends() || self.core.waits.tx.is_waiting() {
             return More::No;
         }
         for _ in 0..RUN_BUDGET {
@@ -258,36 +258,16 @@ impl Engine for UdSendEngine {
         More::Yes
     }
 
-    fn reset(&mut self, inbox: &SkbQueue) {
-        inbox.purge();
-        self.notify_drained = false;
+    fn reset(&mut self) {
         self.waiting = None;
         match &mut self.requests {
             UdRequests::Ring(queue) => queue.clear(),
             UdRequests::Posted(posted) => posted.posted.clear(),
         }
     }
-
-    fn waits(&mut self) -> &mut FaultWaits {
-        &mut self.waits
-    }
-
-    fn cq(&self) -> &Arc<Cq> {
-        &self.cq
-    }
 }
 
-impl SendEngine for UdSendEngine {
-    fn init(&mut self) {}
-
-    fn drain(&mut self, notify: bool) {
-        self.notify_drained = notify;
-    }
-
-    fn resume(&mut self) {
-        self.notify_drained = false;
-    }
-}
+impl SendEngine for UdSendEngine {}
 
 /// State needed to send one datagram.
 struct UdTx<'a, 'g> {

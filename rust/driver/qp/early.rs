@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that an RC engine keeps because they arrived early; see [`roce::rc::reorder`].
+//! Packets that an engine keeps because they arrived early; see [`roce::rc::reorder`]. Only RC keeps any.
 //!
 //! Off unless the module parameter `reorder_us` is set.
 
@@ -42,18 +42,24 @@ use roce::{
 };
 
 /// The buffer of early packets of an engine. `None`: reordering counts as loss.
-pub(super) struct EarlyPackets(Option<KBox<ReorderBuffer<KeptSkb, KVec<EarlySlot<KeptSkb>>>>>);
+pub(crate) struct EarlyPackets(Option<KBox<ReorderBuffer<KeptSkb, KVec<EarlySlot<KeptSkb>>>>>);
 
 impl EarlyPackets {
     /// Keeps nothing.
-    pub(super) const OFF: Self = Self(None);
+    pub(crate) const OFF: Self = Self(None);
+
+    /// Returns whether packets are kept.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
 
     /// Creates the buffer of an engine of a QP of `port`. Process context.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(port: &Port) -> Result<Self> {
+    pub(crate) fn new(port: &Port) -> Result<Self> {
         match port.reorder_wait() {
             Duration::ZERO => Ok(Self::OFF),
             wait => Self::with_buffer(wait),
@@ -77,7 +83,7 @@ impl EarlyPackets {
     ///
     /// The reason to drop the packet.
     #[inline]
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &self,
         (psn, coalesced): (Psn, &CoalescedPackets<'_>),
         is_early: impl FnOnce() -> bool,
@@ -97,7 +103,7 @@ impl EarlyPackets {
 
     /// Keeps `skb`, whose next packet has this PSN. Without memory it is lost.
     #[cold]
-    pub(super) fn keep(&mut self, port: &Port, psn: Psn, skb: RxSkb) {
+    pub(crate) fn keep(&mut self, port: &Port, psn: Psn, skb: RxSkb) {
         let size = size_of(&skb, skb.current().index());
         // CAST: A buffer has at most 64 packets.
         let packets = size.packets as u16;
@@ -113,7 +119,7 @@ impl EarlyPackets {
 
     /// Returns a buffer whose next packet is no longer early.
     #[inline]
-    pub(super) fn take(&mut self, is_early: impl Fn(Psn) -> bool) -> Option<RxSkb> {
+    pub(crate) fn take(&mut self, is_early: impl Fn(Psn) -> bool) -> Option<RxSkb> {
         let buffer = self.0.as_mut()?;
         buffer.take(is_early).map(KeptSkb::into_skb)
     }
@@ -121,7 +127,7 @@ impl EarlyPackets {
     /// Returns whether the packet `missing`, the first one that has not arrived, must be reported as lost. If not yet,
     /// the engine runs again when it must.
     #[inline]
-    pub(super) fn is_gap_over(&mut self, missing: Psn, actions: &mut Actions) -> bool {
+    pub(crate) fn is_gap_over(&mut self, missing: Psn, actions: &mut Actions) -> bool {
         let Some(buffer) = &mut self.0 else {
             return false;
         };
@@ -141,7 +147,7 @@ impl EarlyPackets {
     }
 
     /// Drops everything.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if let Some(buffer) = &mut self.0 {
             buffer.clear();
         }
