@@ -141,9 +141,9 @@ impl kernel::Module for FerroceModule {
         } else {
             None
         };
-        packet::rx_parse::verify_always(module_parameters::verify_icrc.value().into_bool());
         let shared = ModuleState::new(PortSettings {
             uses_loopback: module_parameters::local_path.value().into_bool(),
+            verifies_every_icrc: module_parameters::verify_icrc.value().into_bool(),
             congestion: congestion_settings(),
             reorder_wait: Duration::from_micros(module_parameters::reorder_us.value().get().into()),
         })?;

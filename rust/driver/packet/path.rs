@@ -5,25 +5,22 @@
 //! Each engine of a connected QP owns its path; the UD send engine creates one per datagram. Packets are sent in
 //! process context or softirq. A super-packet is sent at once; packets are collected in a GSO list, which
 //! [`Path::transmit_pending`] passes to the stack.
-//! Every failure counts as loss, and the transport recovers from loss.
+//! Every failure counts as loss, and the transport recovers from loss. [`impaired`] sends the packets of a port with
+//! impairments.
 
+mod impaired;
+
+use self::impaired::LatePacket;
 use crate::{
     packet::{
-        rx_parse::verifies_always,
         tx_packet::{
             trailer_len,
             TxPacket, //
         }, //
     },
     port::{
-        congestion::{
-            self,
-            CongestionSettings, //
-        },
-        counters::{
-            Counter,
-            EngineTraffic, //
-        },
+        congestion::CongestionSettings,
+        counters::EngineTraffic,
         state::Port, //
     }, //
 };
@@ -65,7 +62,6 @@ use roce::{
         Pkey,
         Qpn, //
     },
-    impair::Fate,
     psn::Psn,
     segmentation::{
         gso_loss::GsoLoss,
@@ -93,6 +89,15 @@ const DONT_FRAGMENT: u16 = 0x4000;
 
 /// The rest of a message is sent as a packet if it has less payload.
 const MIN_UNSPLIT_BYTES: u32 = 1024;
+
+/// What packets are sent through, and counted in.
+#[derive(Clone, Copy)]
+pub(crate) struct TxContext<'a> {
+    /// The port.
+    pub(crate) port: &'a Port,
+    /// The traffic of the engine that sends.
+    pub(crate) traffic: &'a EngineTraffic,
+}
 
 /// Path to one peer.
 pub(crate) struct Path {
@@ -128,8 +133,8 @@ pub(crate) struct Path {
     counted: bool,
     /// The stack has dropped packets or reported congestion since the last [`Path::take_congested`].
     congested: bool,
-    /// A packet that an impairment delays, and how many overtake it yet.
-    late: Option<(IpPacket, u32)>,
+    /// Packet held back by an impairment.
+    late: Option<LatePacket>,
 }
 
 impl Path {
@@ -290,22 +295,22 @@ impl Path {
     /// Finishes and sends `tx_packet`, which must be the packet that [`Path::tx_packet`] started last: both use the
     /// current IPv4 identification. The packet waits in the GSO list for further packets, until the list is full or
     /// [`Path::transmit_pending`] is called.
-    pub(crate) fn send(&mut self, (port, traffic): (&Port, &EngineTraffic), tx_packet: TxPacket) {
-        if port.impairments().any() {
-            return self.send_impaired((port, traffic), tx_packet);
+    pub(crate) fn send(&mut self, tx: TxContext<'_>, tx_packet: TxPacket) {
+        if tx.port.impairments().any() {
+            return self.send_impaired(tx, tx_packet);
         }
         self.follows_super_packet = false;
         let ports = (self.source_port, ROCE_UDP_PORT);
         let ip = self.ip_header();
         let sealed = tx_packet.finish().and_then(|skb| skb.seal(&ip, ports));
         let Some(packet) = sealed else {
-            return port.counters().sent(1, 0, Xmit::Lost);
+            return tx.port.counters().sent(1, 0, Xmit::Lost);
         };
         if self.singly {
-            self.transmit_list((port, traffic));
-            return self.send_alone((port, traffic), packet);
+            self.transmit_list(tx);
+            return self.send_alone(tx, packet);
         }
-        self.open_list(port);
+        self.open_list(tx.port);
         let packet = match &mut self.gso_list {
             Some(gso_list) => match gso_list.push(packet) {
                 Ok(()) => return,
@@ -313,7 +318,7 @@ impl Path {
             },
             None => packet,
         };
-        self.transmit_pending((port, traffic));
+        self.transmit_pending(tx);
         self.gso_list = Some(GsoList::new(packet));
     }
 
@@ -330,78 +335,28 @@ impl Path {
         }
     }
 
-    /// As [`Path::send`], for a port with impairments: each packet goes by itself, and has a fate.
-    #[cold]
-    fn send_impaired(&mut self, (port, traffic): (&Port, &EngineTraffic), tx_packet: TxPacket) {
-        self.follows_super_packet = false;
-        self.transmit_list((port, traffic));
-        let qpn = self.qpns.map_or(Qpn::new(0), |(qpn, _)| qpn);
-        let fate = port.impairments().fate(qpn);
-        let mut ip = self.ip_header();
-        if fate == Fate::Mark {
-            ip.traffic_class = congestion::marked(ip.traffic_class);
-        }
-        let finished = match fate {
-            Fate::Damage => tx_packet.finish_damaged(),
-            _ => tx_packet.finish(),
-        };
-        let ports = (self.source_port, ROCE_UDP_PORT);
-        let Some(packet) = finished.and_then(|skb| skb.seal(&ip, ports)) else {
-            return port.counters().sent(1, 0, Xmit::Lost);
-        };
-        if fate != Fate::Pass {
-            port.counters().count(Counter::ImpairedPackets);
-        }
-        match (fate, &self.late) {
-            // CAST: `usize` has 64 bits.
-            (Fate::Drop, _) => {
-                return self.count(
-                    (port, traffic),
-                    (1, packet.payload_len() as usize),
-                    Xmit::Sent,
-                )
-            }
-            (Fate::Late(overtaking), None) => {
-                self.late = Some((packet, overtaking));
-                return;
-            }
-            (Fate::Twice, _) => {
-                let copy = packet.try_copy();
-                self.send_alone((port, traffic), packet);
-                copy.into_iter()
-                    .for_each(|copy| self.send_alone((port, traffic), copy));
-            }
-            _ => self.send_alone((port, traffic), packet),
-        }
-        match self.late.take() {
-            Some((late, 0 | 1)) => self.send_alone((port, traffic), late),
-            Some((late, overtaking)) => self.late = Some((late, overtaking.wrapping_sub(1))),
-            None => {}
-        }
-    }
-
-    fn send_alone(&mut self, (port, traffic): (&Port, &EngineTraffic), packet: IpPacket) {
+    fn send_alone(&mut self, tx: TxContext<'_>, packet: IpPacket) {
         self.gso_list = Some(GsoList::new(packet));
-        self.transmit_list((port, traffic));
+        self.transmit_list(tx);
     }
 
     /// Sends a CNP to the peer, with a traffic class of its own. Packets that were sent before go first.
-    pub(crate) fn send_cnp(&mut self, (port, traffic): (&Port, &EngineTraffic), traffic_class: u8) {
+    pub(crate) fn send_cnp(&mut self, tx: TxContext<'_>, traffic_class: u8) {
         let Some((_, dest_qpn)) = self.qpns else {
             return;
         };
-        self.transmit_pending((port, traffic));
+        self.transmit_pending(tx);
         // CNPs take the route of the other packets: it is looked up before the class changes.
-        let _ = self.route(port, &rcu::read_lock());
+        let _ = self.route(tx.port, &rcu::read_lock());
         let headers = Headers::new(Opcode::CNP, Pkey::DEFAULT, dest_qpn, Psn::new(0)).emit(0);
         let Some(packet) = self.tx_packet(&headers, 0) else {
-            return port.counters().sent(1, 0, Xmit::Lost);
+            return tx.port.counters().sent(1, 0, Xmit::Lost);
         };
         let usual = (self.traffic_class, self.priority);
         // With priority 0 the traffic class decides.
         (self.traffic_class, self.priority) = (traffic_class, 0);
-        self.send((port, traffic), packet);
-        self.transmit_pending((port, traffic));
+        self.send(tx, packet);
+        self.transmit_pending(tx);
         (self.traffic_class, self.priority) = usual;
     }
 
@@ -429,11 +384,7 @@ impl Path {
         (desc, mtu): (&TxDesc, Mtu),
     ) -> Option<SuperPacket<'a>> {
         // CAST: `u32` to `usize`, which has 64 bits.
-        if self.singly
-            || port.impairments().any()
-            || !SuperPacket::fits(desc.length as usize)
-            || verifies_always()
-        {
+        if self.singly || !port.sends_super_packets() || !SuperPacket::fits(desc.length as usize) {
             return None;
         }
         let ip_and_udp = self.masked.as_bytes().len();
@@ -449,11 +400,11 @@ impl Path {
     /// Sends `super_packet`, which has at least the payload of `desc`. The packets that were sent before go first.
     pub(crate) fn send_super_packet(
         &mut self,
-        (port, traffic): (&Port, &EngineTraffic),
+        tx: TxContext<'_>,
         (desc, mtu): (&TxDesc, Mtu),
         super_packet: SuperPacket<'_>,
     ) {
-        self.transmit_pending((port, traffic));
+        self.transmit_pending(tx);
         // CAST: `u32` to `usize`, which has 64 bits; a super-packet has at most 64 packets, little longer than a path
         // MTU.
         let (payload_len, packets) = (desc.length as usize, desc.packets as u16);
@@ -471,14 +422,14 @@ impl Path {
         self.ipv4_id = self.ipv4_id.wrapping_add(packets).wrapping_sub(1);
         let guard = rcu::read_lock();
         let tx_inflight = self.counted_in();
-        let sent = match self.route(port, &guard) {
+        let sent = match self.route(tx.port, &guard) {
             // The route may have changed since the buffer was begun.
             Some(route) if route.takes_super_packets(0) => {
                 super_packet.send((&header, payload_len), route, tx_inflight.as_ref())
             }
             _ => Xmit::Lost,
         };
-        self.count((port, traffic), (packets, desc.wire_len(mtu)), sent);
+        self.count(tx, (packets, desc.wire_len(mtu)), sent);
         self.follows_super_packet = true;
         self.on_gso_sent(payload_len);
     }
@@ -489,18 +440,13 @@ impl Path {
     }
 
     /// Counts packets that were passed to the stack, and their bytes of UDP payload.
-    fn count(
-        &mut self,
-        (port, traffic): (&Port, &EngineTraffic),
-        (packets, bytes): (u16, usize),
-        sent: Xmit,
-    ) {
+    fn count(&mut self, tx: TxContext<'_>, (packets, bytes): (u16, usize), sent: Xmit) {
         // Recorded, not returned: packets are also sent in the middle of a burst. The engine reads the sum once per
         // burst, with `take_congested`.
         self.congested |= sent != Xmit::Sent;
-        port.counters().sent(packets, bytes, sent);
+        tx.port.counters().sent(packets, bytes, sent);
         if sent != Xmit::Lost {
-            traffic.sent(packets, bytes);
+            tx.traffic.sent(packets, bytes);
         }
     }
 
@@ -518,15 +464,13 @@ impl Path {
 
     /// Passes the GSO list to the stack, if there is one, and a packet that an impairment delays. The engine calls it
     /// after each burst, because nothing else transmits a list that is not full.
-    pub(crate) fn transmit_pending(&mut self, (port, traffic): (&Port, &EngineTraffic)) {
+    pub(crate) fn transmit_pending(&mut self, tx: TxContext<'_>) {
         self.follows_super_packet = false;
-        self.transmit_list((port, traffic));
-        if let Some((late, _)) = self.late.take() {
-            self.send_alone((port, traffic), late);
-        }
+        self.transmit_list(tx);
+        self.send_late(tx);
     }
 
-    fn transmit_list(&mut self, (port, traffic): (&Port, &EngineTraffic)) {
+    fn transmit_list(&mut self, tx: TxContext<'_>) {
         let Some(gso_list) = self.gso_list.take() else {
             return;
         };
@@ -537,13 +481,13 @@ impl Path {
         let guard = rcu::read_lock();
         let tx_inflight = self.counted_in();
         let qpns = self.qpns;
-        let sent = match self.route(port, &guard) {
+        let sent = match self.route(tx.port, &guard) {
             // Counts as sent, as if the receiver had dropped the packets: the sender must not learn the difference.
-            Some(route) if !is_admitted(qpns, (port, route), packets, &guard) => Xmit::Sent,
+            Some(route) if !is_admitted(qpns, (tx.port, route), packets, &guard) => Xmit::Sent,
             Some(route) => gso_list.send(route, tx_inflight.as_ref()),
             None => Xmit::Lost,
         };
-        self.count((port, traffic), (packets, bytes), sent);
+        self.count(tx, (packets, bytes), sent);
     }
 
     /// Returns the cached route. Looks it up again if the network has changed. `None`: there is no route, or the netdev

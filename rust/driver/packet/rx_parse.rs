@@ -5,10 +5,9 @@
 //! The engines call it for each packet in their inbox, in process context or softirq. The ICRC is computed over the
 //! fragments of the buffer in place. Takes no lock and allocates nothing.
 
-use crate::packet::tx_packet::KernelCrc;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use crate::{
+    packet::tx_packet::KernelCrc,
+    port::state::Port, //
 };
 use rdma::{
     ib::trace,
@@ -45,20 +44,6 @@ use roce::{
 /// Buffer for headers that are not contiguous in the skb.
 type HeaderCopy = [u8; MAX_HEADERS_LEN];
 
-/// Also check the ICRC of packets that never left this host.
-static VERIFY_ALWAYS: Atomic<bool> = Atomic::new(false);
-
-/// Sets whether the ICRC of packets that never left this host is checked too.
-pub(crate) fn verify_always(always: bool) {
-    VERIFY_ALWAYS.store(always, Relaxed);
-}
-
-/// Returns whether the ICRC of packets that never left this host is checked too. It must then be sent.
-#[inline]
-pub(crate) fn verifies_always() -> bool {
-    VERIFY_ALWAYS.load(Relaxed)
-}
-
 /// Parses the headers of a packet or super-packet, and checks its ICRC and P_Key.
 ///
 /// # Errors
@@ -66,12 +51,13 @@ pub(crate) fn verifies_always() -> bool {
 /// The reason to drop the packet.
 #[inline]
 pub(crate) fn packet<'a>(
+    port: &Port,
     rx: &RxPacket<'a>,
     header_copy: &'a mut HeaderCopy,
 ) -> Result<Packet<'a>, DropReason> {
     let (headers, packet) = parse(rx, header_copy)?;
     trace_packet_in(rx, &packet);
-    verify_icrc(rx, headers, &packet)?;
+    verify_icrc(port, (rx, headers), &packet)?;
     match packet.pkey().matches(Pkey::DEFAULT) {
         true => Ok(packet),
         false => Err(DropReason::BadPkey),
@@ -84,10 +70,10 @@ pub(crate) fn packet<'a>(
 /// continue the message or is invalid; the caller handles it next.
 #[inline]
 pub(crate) fn coalesce<'a>(
+    port: &Port,
     coalesced: &mut CoalescedPackets<'_>,
     first: &Packet<'a>,
-    expected_psn: Psn,
-    mtu: Mtu,
+    (expected_psn, mtu): (Psn, Mtu),
 ) -> Option<Packet<'a>> {
     let in_sync = first.psn() == expected_psn;
     if first.packets() > 1 {
@@ -113,7 +99,7 @@ pub(crate) fn coalesce<'a>(
         let parsed = parse(&next, &mut header_copy).ok();
         let longer = parsed.and_then(|(headers, next_packet)| {
             let longer = packet.coalesce(&next_packet, mtu)?;
-            verify_icrc(&next, headers, &next_packet).ok()?;
+            verify_icrc(port, (&next, headers), &next_packet).ok()?;
             trace_packet_in(&next, &next_packet);
             Some(longer)
         });
@@ -182,9 +168,13 @@ fn trace_packet_in(rx: &RxPacket<'_>, packet: &Packet<'_>) {
 
 /// Checks the ICRC of `packet`. Skips buffers that this module built and no link has carried. The IP and UDP headers
 /// are always checked.
-fn verify_icrc(rx: &RxPacket<'_>, headers: &[u8], packet: &Packet<'_>) -> Result<(), DropReason> {
+fn verify_icrc(
+    port: &Port,
+    (rx, headers): (&RxPacket<'_>, &[u8]),
+    packet: &Packet<'_>,
+) -> Result<(), DropReason> {
     let skb = rx.skb();
-    let skip_icrc = skb.is_local_gso() && !verifies_always();
+    let skip_icrc = skb.is_local_gso() && !port.verifies_every_icrc();
     // All packets of a buffer share the IP and UDP headers, which were checked with the first.
     if skip_icrc && rx.index() != 0 {
         return Ok(());

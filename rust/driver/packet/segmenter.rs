@@ -8,13 +8,12 @@
 use crate::{
     mem::payload::PayloadSink,
     packet::{
-        path::Path,
+        path::{
+            Path,
+            TxContext, //
+        },
         tx_packet::TxPacket, //
     },
-    port::{
-        counters::EngineTraffic,
-        state::Port, //
-    }, //
 };
 use kernel::prelude::*;
 use rdma::{
@@ -53,7 +52,7 @@ pub(crate) struct Unsent<E> {
 /// Sends one super-packet.
 pub(crate) struct Segmenter<'a> {
     path: &'a mut Path,
-    port_and_traffic: (&'a Port, &'a EngineTraffic),
+    tx: TxContext<'a>,
     desc_and_mtu: (&'a TxDesc, Mtu),
     payload: Payload<'a>,
 }
@@ -77,11 +76,11 @@ impl<'a> Segmenter<'a> {
     #[inline]
     pub(crate) fn new(
         path: &'a mut Path,
-        port_and_traffic: (&'a Port, &'a EngineTraffic),
+        tx: TxContext<'a>,
         desc_and_mtu: (&'a TxDesc, Mtu),
     ) -> Self {
         let (desc, mtu) = desc_and_mtu;
-        let payload = match path.super_packet(port_and_traffic.0, desc_and_mtu) {
+        let payload = match path.super_packet(tx.port, desc_and_mtu) {
             Some(super_packet) => Payload::Unsplit(super_packet),
             None => Payload::Packets {
                 splitter: desc.split(mtu),
@@ -91,7 +90,7 @@ impl<'a> Segmenter<'a> {
         };
         Self {
             path,
-            port_and_traffic,
+            tx,
             desc_and_mtu,
             payload,
         }
@@ -126,11 +125,11 @@ impl<'a> Segmenter<'a> {
             };
             if let Some(desc) = sendable {
                 self.path
-                    .send_super_packet(self.port_and_traffic, (desc, mtu), super_packet);
+                    .send_super_packet(self.tx, (desc, mtu), super_packet);
             }
         }
         sent.map_err(|reason| Unsent { reason, packets })?;
-        self.port_and_traffic.0.counters().not_sent(packets);
+        self.tx.port.counters().not_sent(packets);
         Ok(())
     }
 
@@ -202,7 +201,7 @@ impl<'a> Segmenter<'a> {
     /// work item resumes that engine.
     #[inline]
     fn send(&mut self, tx_packet: TxPacket) {
-        self.path.send(self.port_and_traffic, tx_packet);
+        self.path.send(self.tx, tx_packet);
         if let Payload::Packets { remaining, .. } = &mut self.payload {
             *remaining = remaining.saturating_sub(1);
         }

@@ -93,6 +93,8 @@ pub(crate) fn largest_path_mtu(mtu: u32) -> Mtu {
 pub(crate) struct PortSettings {
     /// RC packets to local peers use loopback, without the network.
     pub(crate) uses_loopback: bool,
+    /// The ICRC of packets that never left this host is checked, too, and so must be sent.
+    pub(crate) verifies_every_icrc: bool,
     /// Congestion control.
     pub(crate) congestion: CongestionSettings,
     /// How long an RC packet that arrives early waits for earlier ones. Zero: it does not, they count as lost.
@@ -157,10 +159,22 @@ impl Port {
         })
     }
 
-    /// Returns whether RC packets to local peers use loopback, without the network.
+    /// Returns whether RC packets to local peers use loopback, without the network. Impairments need packets.
     #[inline]
     pub(crate) fn uses_loopback(&self) -> bool {
-        self.settings.uses_loopback
+        self.settings.uses_loopback && !self.impairments.any()
+    }
+
+    /// Returns whether the ICRC of packets that never left this host is checked, too, and so must be sent.
+    #[inline]
+    pub(crate) fn verifies_every_icrc(&self) -> bool {
+        self.settings.verifies_every_icrc
+    }
+
+    /// Returns whether super-packets may be sent unsplit, without an ICRC for each packet.
+    #[inline]
+    pub(crate) fn sends_super_packets(&self) -> bool {
+        !self.settings.verifies_every_icrc && !self.impairments.any()
     }
 
     /// Returns the impairments of packets that the port sends.

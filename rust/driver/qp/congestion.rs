@@ -15,7 +15,6 @@ use crate::{
     port::counters::Counter,
     qp::{
         run::QpRun,
-        rx::Handled,
         shared::QpShared, //
     }, //
 };
@@ -44,17 +43,16 @@ fn send_cnp(qp: &QpRun<'_>, path: Option<&mut Path>) {
     let settings = qp.port().congestion();
     let due = qp.take_congestion(settings.cnp_interval(), Instant::from_nanos(now()));
     if let (true, true, Some(path)) = (due, settings.dcqcn, path) {
-        path.send_cnp(qp.port_and_traffic(), settings.cnp_traffic_class());
+        path.send_cnp(qp.tx(), settings.cnp_traffic_class());
         qp.port().counters().count(Counter::SentCnps);
     }
 }
 
 /// Counts a valid CNP of the peer. Both engines reduce their rates when they send next.
 #[cold]
-pub(crate) fn on_cnp(qp: &QpShared) -> Handled {
+pub(crate) fn on_cnp(qp: &QpShared) {
     qp.count_cnp();
     qp.port().counters().count(Counter::HandledCnps);
-    Handled::Whole
 }
 
 /// The rate at which an engine sends. CNPs reduce it.

@@ -9,10 +9,7 @@ use crate::{
         counters::Counter,
         state::Port, //
     },
-    qp::{
-        actions::Actions,
-        rx::Handled, //
-    }, //
+    qp::actions::Actions, //
 };
 use kernel::prelude::*;
 use rdma::{
@@ -76,8 +73,7 @@ impl EarlyPackets {
         Ok(Self(Some(KBox::new(buffer, GFP_KERNEL_ACCOUNT)?)))
     }
 
-    /// Returns what to do with the packet `psn` if `is_early` is true; `None`: handle it. Call
-    /// [`keep`](Self::keep) with its buffer after [`Handled::Early`].
+    /// Returns whether to call [`keep`](Self::keep) with the buffer of the packet `psn`, instead of handling it.
     ///
     /// # Errors
     ///
@@ -87,17 +83,17 @@ impl EarlyPackets {
         &self,
         (psn, coalesced): (Psn, &CoalescedPackets<'_>),
         is_early: impl FnOnce() -> bool,
-    ) -> Result<Option<Handled>, DropReason> {
+    ) -> Result<bool, DropReason> {
         match &self.0 {
             Some(buffer) if is_early() => {
                 let first = coalesced.first();
                 match buffer.admission(psn, size_of(first.skb(), first.index())) {
-                    Admission::Keep => Ok(Some(Handled::Early(psn))),
+                    Admission::Keep => Ok(true),
                     Admission::Repeated => Err(DropReason::AheadOfSequence),
-                    Admission::Full => Ok(None),
+                    Admission::Full => Ok(false),
                 }
             }
-            _ => Ok(None),
+            _ => Ok(false),
         }
     }
 

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The engine interface, and the code that polls an engine and services its page faults.
+//! The engine interface, what the engines of all services have, and how they report completions.
 //!
 //! An engine is one direction of a QP. Its owner polls it, in process context or softirq, under the lock of
 //! its [`Exclusive`].
 
 use crate::{
-    mem::page_fault::{
-        FaultSide,
-        FaultWaits, //
-    },
+    mem::page_fault::FaultWaits,
     packet::path::Path,
     qp::{
         actions::Actions,
-        congestion::notify_peer,
         early::EarlyPackets,
         run::QpRun,
-        rx::process_inbox,
         shared::QpShared, //
     },
     queue::{
@@ -34,21 +29,13 @@ use kernel::{
 use rdma::{
     ib::{
         event::QpEvent,
-        qp_attr::IbQpState,
         wc::Wc, //
     },
     net::rx::{
         coalesced::CoalescedPackets,
         queue::SkbQueue, //
     },
-    sync::{
-        exclusive::{
-            Exclusive,
-            More,
-            Pending, //
-        },
-        read_section::ReadSection, //
-    }, //
+    sync::exclusive::More, //
 };
 use roce::{
     access::Taken,
@@ -61,7 +48,6 @@ use roce::{
         DropReason,
         WcStatus, //
     },
-    wake::NextWake,
     wire::packet::Packet,
     wr::Completion, //
 };
@@ -96,7 +82,7 @@ pub(crate) struct EngineCore {
     /// Actions that loopback passes of the peer left for the next run.
     pub(crate) deferred: Actions,
     /// The consumer asked for an event when the send queue has drained.
-    notify_drained: bool,
+    pub(crate) notify_drained: bool,
     /// A request of the peer was processed.
     peer_seen: bool,
 }
@@ -122,7 +108,8 @@ impl EngineCore {
         self.peer_seen = true;
     }
 
-    fn reset(&mut self) {
+    /// Goes to RESET.
+    pub(crate) fn reset(&mut self) {
         self.path = None;
         self.waits.reset();
         self.early = EarlyPackets::OFF;
@@ -133,7 +120,8 @@ impl EngineCore {
 
 /// One direction of a QP. One context at a time owns it.
 ///
-/// A service says how it handles a packet and what it does then; [`poll_engine`] does the rest.
+/// A service says how it handles a packet and what it does then;
+/// [`poll_engine`](crate::qp::poll::poll_engine) does the rest.
 pub(crate) trait Engine: Send + Unpin + 'static {
     /// Whether packets must come from the other end of the path. False for datagrams.
     const HAS_PEER: bool;
@@ -220,82 +208,6 @@ pub(crate) trait SendEngine: Engine {
 
     /// Returns to RTS, from SQD or SQE.
     fn resume(&mut self) {}
-}
-
-/// Moves a send engine to SQD. `notify`: the consumer wants an event when the requests in progress are complete.
-pub(crate) fn drain_engine(engine: &mut impl SendEngine, notify: bool) {
-    engine.core_mut().notify_drained = notify;
-    engine.drain();
-}
-
-/// Returns a send engine to RTS.
-pub(crate) fn resume_engine(engine: &mut impl SendEngine) {
-    engine.core_mut().notify_drained = false;
-    engine.resume();
-}
-
-/// Moves `engine` to RESET: discards posted requests, replies, and the packets in `inbox`.
-pub(crate) fn reset_engine(engine: &mut impl Engine, inbox: &SkbQueue) {
-    inbox.purge();
-    engine.core_mut().reset();
-    engine.reset();
-}
-
-/// Runs `engine`: processes the packets in `inbox`, the posted requests and the state of `qp`, up to the budget.
-pub(crate) fn poll_engine(
-    engine: &mut impl Engine,
-    qp: &QpRun<'_>,
-    inbox: &SkbQueue,
-    actions: &mut Actions,
-) -> More {
-    // The run finds all that it waits for again.
-    actions.next_wake = NextWake::NEVER;
-    let core = engine.core_mut();
-    actions.merge(&core::mem::take(&mut core.deferred));
-    if qp.is_failed() {
-        core.waits.reset();
-        core.early.clear();
-    }
-    engine.begin(qp);
-    let arrived = process_inbox(engine, qp, inbox, actions);
-    notify_peer(qp, engine.core_mut().path.as_deref_mut());
-    let more = engine.work(qp, (inbox, arrived), actions);
-    // `modify_qp` drains first and sets SQD after; it then runs the engine again.
-    if engine.core().notify_drained && qp.state() == IbQpState::Sqd && engine.is_drained() {
-        engine.core_mut().notify_drained = false;
-        actions.drained = true;
-    }
-    let core = engine.core();
-    actions.tx_fault |= core.waits.tx.needs_service();
-    actions.rx_fault |= core.waits.rx.needs_service();
-    notify_consumer(&core.cq, actions);
-    actions.commit_failure(qp);
-    qp.set_next_wake(actions.next_wake);
-    arrived.or(more)
-}
-
-/// Services the page fault of one `side` that an engine waits for, then runs the engine with `run`. Called from a work
-/// item; sleeps for as long as the fault takes.
-pub(crate) fn service_fault<E: Engine>(
-    (engine, side): (&Exclusive<E>, FaultSide),
-    qp: &QpShared,
-    run: impl Fn(),
-) {
-    // `Qp::quiesce` does not wait for this work item, but for a run: see the order there, step 2.
-    let run = || {
-        let _guard = ReadSection::enter();
-        run();
-    };
-    let (deferred, pending) = engine.enter(|engine| engine.core_mut().waits.side(side).begin());
-    if let Some((work, serial)) = deferred {
-        // An event arrived meanwhile. Run the engine: if the QP failed, it must not wait for the fault.
-        if pending == Pending::Work {
-            run();
-        }
-        let result = work.service(qp.port().keys());
-        let _ = engine.enter(|engine| engine.core_mut().waits.side(side).end(serial, result));
-    }
-    run();
 }
 
 /// Pushes a completion to the CQ. `solicited`: it wakes a consumer that waits for solicited completions only.

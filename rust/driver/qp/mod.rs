@@ -3,9 +3,10 @@
 //! Queue pairs: the send engine, the receive engine, and the code that runs them.
 //!
 //! - [`any_qp`]: the closed list of services. [`queue_pair`]: a QP of any service, and which context runs its engines.
-//! - `engine`, `rx`, `tx`: code that the engines of all services share. `actions`: their side effects. [`shared`]:
-//!   state that both engines use. `run`: what one run works with. `recv_context`: callbacks of a message receiver.
-//!   `tx_limit`: local transmit limit. `congestion`: CNPs and rates. `early`: packets that are kept. `wakes`: when the engines run without an event.
+//! - `engine`: what the services implement, and what all engines have. `poll`: one run. `run`: what a run works with.
+//!   `rx`, `tx`: packets received and sent. `early`: packets that are kept. `actions`: side effects of a run. `wakes`:
+//!   when engines run without an event. [`shared`]: state that both engines use.
+//! - `recv_context`: callbacks of a message receiver. `tx_limit`: local transmit limit. `congestion`: CNPs and rates.
 //! - `modify`: `modify_qp`. [`post`]: posting by ULPs. [`rc`], [`uc`], [`ud`]: the services.
 //!
 //! May use `limits`, `abi`, `mem`, `queue`, `port` and `packet`.
@@ -16,6 +17,7 @@ mod congestion;
 mod early;
 mod engine;
 mod modify;
+mod poll;
 pub(crate) mod post;
 pub(crate) mod queue_pair;
 pub(crate) mod rc;

@@ -17,10 +17,12 @@ use crate::{
     },
     qp::{
         engine::{
-            drain_engine,
-            resume_engine,
             Engine,
             SendEngine, //
+        },
+        poll::{
+            drain_engine,
+            resume_engine, //
         },
         queue_pair::{
             Qp,

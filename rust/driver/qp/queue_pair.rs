@@ -34,7 +34,7 @@ use self::work::{
 use crate::{
     qp::{
         actions::Actions,
-        engine::{
+        poll::{
             poll_engine,
             reset_engine, //
         },
@@ -299,7 +299,7 @@ impl<T: Transport> Qp<T> {
     ///
     /// 1. The caller resets the QP. Runs that begin later find nothing to do.
     /// 2. The caller removes the QP from the demux, waits for its readers, and resets the QP again. Now no packet
-    ///    finds the QP. A run of [`service_fault`](crate::qp::engine::service_fault) that began before RESET has
+    ///    finds the QP. A run of [`service_fault`](crate::qp::poll::service_fault) that began before RESET has
     ///    ended, because it is within a section. So step 3 cancels the timer that it may have armed.
     /// 3. `quiesce` stops the timer, the callback and the work items, and waits for them. Nothing starts again.
     /// 4. `quiesce` cancels queued page faults, so that they do not delay those of other QPs. It does not wait for

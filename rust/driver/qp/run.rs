@@ -8,10 +8,8 @@ use crate::{
         pd::Pd,
         sg_access::QpMemory, //
     },
-    port::{
-        counters::EngineTraffic,
-        state::Port, //
-    },
+    packet::path::TxContext,
+    port::counters::EngineTraffic,
     qp::{
         shared::QpShared,
         wakes::EngineWake, //
@@ -71,10 +69,13 @@ impl<'a> QpRun<'a> {
         self.keys.guard()
     }
 
-    /// Returns the port and the traffic counters, which packets are sent through and counted in.
+    /// Returns what packets are sent through and counted in.
     #[inline]
-    pub(crate) fn port_and_traffic(&self) -> (&Port, &EngineTraffic) {
-        (self.shared.port(), self.traffic)
+    pub(crate) fn tx(&self) -> TxContext<'_> {
+        TxContext {
+            port: self.shared.port(),
+            traffic: self.traffic,
+        }
     }
 
     /// Counts received packets and bytes of UDP payload, for the QP and its port.

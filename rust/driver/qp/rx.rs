@@ -78,8 +78,8 @@ pub(crate) enum Handled {
     Early(Psn),
 }
 
-/// Passes the packets in `inbox` to `engine`, up to the budget, unless one waits for memory. Counts them and their drops.
-/// Returns whether there may be more. A packet that waits for a page fault stays at the head of the inbox.
+/// Passes the packets in `inbox` to `engine`, up to the budget, unless one waits for memory. Counts them and their
+/// drops. Returns whether there may be more. A packet that waits for a page fault stays at the head of the inbox.
 ///
 /// Packets that do not come from the other end of the path are dropped. Without a path there is no peer, and all are.
 #[inline]
@@ -230,8 +230,8 @@ fn split_buffer(qp: &QpRun<'_>, inbox: &SkbQueue, skb: RxSkb) {
     }
 }
 
-/// Passes the packets of one buffer to `engine`, which may take several at once. If it does not take all of them, returns
-/// the index of the first that it has not taken, and what it said about that one.
+/// Passes the packets of one buffer to `engine`, which may take several at once. If it does not take all of them,
+/// returns the index of the first that it has not taken, and what it said about that one.
 #[inline]
 fn process_buffer<E: Engine>(
     engine: &mut E,
@@ -246,7 +246,7 @@ fn process_buffer<E: Engine>(
     while let Some(first) = next {
         let mut header_buf = [0; MAX_HEADERS_LEN];
         let mut coalesced = CoalescedPackets::new(first);
-        let handled = packet(&first, &mut header_buf).and_then(|packet| {
+        let handled = packet(qp.port(), &first, &mut header_buf).and_then(|packet| {
             // The demux looked at the first packet only. The others must have the same destination QP.
             if first.index() != 0 && packet.dest_qpn() != Qpn::new(qp.number()) {
                 return Err(DropReason::UnknownQp);
@@ -276,8 +276,8 @@ fn process_buffer<E: Engine>(
     (0, Handled::Whole)
 }
 
-/// Passes a packet, the first of the sequence, to `engine`, and with it those that continue its message, which are added
-/// to the sequence. A CNP is for the QP, not for the engine.
+/// Passes a packet, the first of the sequence, to `engine`, and with it those that continue its message, which are
+/// added to the sequence. A CNP is for the QP, not for the engine.
 #[inline]
 fn process_packet<E: Engine>(
     engine: &mut E,
@@ -286,14 +286,15 @@ fn process_packet<E: Engine>(
     actions: &mut Actions,
 ) -> Result<Handled, DropReason> {
     if E::HAS_PEER && packet.opcode() == Opcode::CNP {
-        return Ok(on_cnp(qp));
+        on_cnp(qp);
+        return Ok(Handled::Whole);
     }
     let early = &engine.core().early;
-    if let Some(kept) = early.admit((packet.psn(), coalesced), || engine.is_early(packet))? {
-        return Ok(kept);
+    if early.admit((packet.psn(), coalesced), || engine.is_early(packet))? {
+        return Ok(Handled::Early(packet.psn()));
     }
     let joined = match engine.sequence() {
-        Some((psn, mtu)) => coalesce(coalesced, packet, psn, mtu),
+        Some(sequence) => coalesce(qp.port(), coalesced, packet, sequence),
         None => (packet.packets() == 1).then_some(*packet),
     };
     let Some(packet) = joined else {

@@ -83,7 +83,7 @@ pub(crate) fn send_request(
         TxPayload::Slot(slot) => Some(queue.body(slot)),
         _ => None,
     };
-    let mut segmenter = Segmenter::new(path, qp.port_and_traffic(), (desc, mtu));
+    let mut segmenter = Segmenter::new(path, qp.tx(), (desc, mtu));
     let sent = match (desc.source, body) {
         (_, Some(body)) => append_body(
             &mut segmenter,

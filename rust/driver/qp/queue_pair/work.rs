@@ -14,9 +14,9 @@ use crate::{
     mem::page_fault::FaultSide,
     packet::path::Path,
     port::counters::Counter,
-    qp::engine::{
-        service_fault,
-        Engine, //
+    qp::{
+        engine::Engine,
+        poll::service_fault, //
     }, //
 };
 use kernel::{
@@ -80,8 +80,12 @@ impl<T: Transport> Qp<T> {
     /// context, under RTNL.
     pub(crate) fn forget_routes(self: ArcBorrow<'_, Self>) {
         let forget = |path: Option<&mut Path>| path.map(Path::forget_route);
-        let (_, send_pending) = self.sender.enter(|engine| forget(engine.core_mut().path.as_deref_mut()));
-        let (_, receive_pending) = self.receiver.enter(|engine| forget(engine.core_mut().path.as_deref_mut()));
+        let (_, send_pending) = self
+            .sender
+            .enter(|engine| forget(engine.core_mut().path.as_deref_mut()));
+        let (_, receive_pending) = self
+            .receiver
+            .enter(|engine| forget(engine.core_mut().path.as_deref_mut()));
         // In RESET there is nothing to do. `destroy_qp` resets the QP and waits for sections before it cancels
         // queued work, so nothing may be queued after that.
         let _guard = ReadSection::enter();

@@ -81,7 +81,7 @@ impl RcRecvEngine {
         let mut is_repeated = false;
         inbox.purge_rest(|skb: &RxSkb| {
             let mut header_copy = [0; MAX_HEADERS_LEN];
-            let first = packet(&skb.current(), &mut header_copy);
+            let first = packet(qp.port(), &skb.current(), &mut header_copy);
             is_repeated |= self.is_sent_by_peer(skb)
                 && first.is_ok_and(|packet| !packet.psn().is_after(expected));
             let counters = qp.port().counters();
@@ -106,7 +106,7 @@ impl RcRecvEngine {
         if let Some(path) = &mut self.core.path {
             let mtu = self.responder.path_mtu();
             let _ = send_response((desc, mtu), path, qp, &mut self.core.waits.tx);
-            path.transmit_pending(qp.port_and_traffic());
+            path.transmit_pending(qp.tx());
         }
     }
 }

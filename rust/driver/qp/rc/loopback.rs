@@ -129,8 +129,7 @@ impl RcSendEngine {
         let port = qp.port();
         let guard = qp.guard();
         let path = self.core.path.as_mut()?;
-        self.is_local =
-            port.uses_loopback() && !port.impairments().any() && path.is_local(port, guard);
+        self.is_local = port.uses_loopback() && path.is_local(port, guard);
         // Loopback packets would overtake those in flight in the network.
         if !self.is_local || (self.on_wire && self.requester.in_flight()) {
             return None;
@@ -178,9 +177,9 @@ impl LoopbackCount {
     /// Counts them as sent by `from` and received by `to`.
     fn count(&self, from: &QpRun<'_>, to: &QpRun<'_>) {
         if self.packets != 0 {
-            let (port, traffic) = from.port_and_traffic();
-            port.counters().sent_loopback(self.packets, self.bytes);
-            traffic.sent(self.packets, self.bytes);
+            let tx = from.tx();
+            tx.port.counters().sent_loopback(self.packets, self.bytes);
+            tx.traffic.sent(self.packets, self.bytes);
             to.count_received(self.packets, self.bytes);
         }
     }

@@ -183,7 +183,7 @@ impl RcSendEngine {
                 break;
             }
         }
-        path.transmit_pending(qp.port_and_traffic());
+        path.transmit_pending(qp.tx());
         if let Some(longest) = path.take_gso_sent() {
             self.requester.on_gso_sent(longest);
         }

@@ -322,7 +322,7 @@ impl RcRecvEngine {
                 self.tx_rate.on_sent(desc.packets, desc.length);
             }
         }
-        path.transmit_pending(qp.port_and_traffic());
+        path.transmit_pending(qp.tx());
         let Some(Unsent { reason, packets }) = unsent else {
             return;
         };
@@ -499,7 +499,7 @@ pub(super) fn send_response(
     qp: &QpRun<'_>,
     fault_wait: &mut FaultWait,
 ) -> Result<(), Unsent<AccessError>> {
-    let mut segmenter = Segmenter::new(path, qp.port_and_traffic(), (desc, mtu));
+    let mut segmenter = Segmenter::new(path, qp.tx(), (desc, mtu));
     let TxPayload::Remote(remote) = desc.source else {
         let _ = segmenter.send_empty();
         return segmenter.end(Ok(()));

@@ -207,7 +207,7 @@ impl Engine for UcSendEngine {
             .counters()
             .count_all(&[(Counter::SendsCompleted, sends)]);
         if let Some(path) = &mut self.core.path {
-            path.transmit_pending(qp.port_and_traffic());
+            path.transmit_pending(qp.tx());
             self.tx_limit.on_transmit(path.take_congested());
         }
         more

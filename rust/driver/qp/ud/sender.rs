@@ -332,8 +332,8 @@ impl UdTx<'_, '_> {
             port.counters().not_sent(1);
             return Ok(());
         }
-        path.send(self.qp.port_and_traffic(), tx_packet);
-        path.transmit_pending(self.qp.port_and_traffic());
+        path.send(self.qp.tx(), tx_packet);
+        path.transmit_pending(self.qp.tx());
         self.tx_limit.on_transmit(path.take_congested());
         Ok(())
     }
