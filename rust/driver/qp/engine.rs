@@ -39,6 +39,7 @@ use rdma::{
 };
 use roce::{
     access::Taken,
+    congestion::Sender,
     psn::Psn,
     segmentation::{
         mtu::Mtu,
@@ -83,6 +84,8 @@ pub(crate) struct EngineCore {
     pub(crate) deferred: Actions,
     /// The consumer asked for an event when the send queue has drained.
     pub(crate) notify_drained: bool,
+    /// The CNPs of the QP that the engine has reacted to.
+    pub(crate) handled_cnps: u32,
     /// A request of the peer was processed.
     peer_seen: bool,
 }
@@ -97,8 +100,15 @@ impl EngineCore {
             early: EarlyPackets::OFF,
             deferred: Actions::default(),
             notify_drained: false,
+            handled_cnps: 0,
             peer_seen: false,
         }
+    }
+
+    /// Begins to send along `path`. CNPs that the QP has received before are of another connection.
+    pub(crate) fn start(&mut self, path: KBox<Path>, qp: &QpShared) {
+        self.path = Some(path);
+        self.handled_cnps = qp.cnps();
     }
 
     /// Records that a request of the peer was processed. The first one before RTS is an event.
@@ -134,6 +144,11 @@ pub(crate) trait Engine: Send + Unpin + 'static {
 
     /// Begins a run, before received packets are handled.
     fn begin(&mut self, _qp: &QpRun<'_>) {}
+
+    /// The congestion control of what the engine sends, if it has any. CNPs reduce its rate.
+    fn congestion(&mut self) -> Option<&mut Sender> {
+        None
+    }
 
     /// Returns the PSN of the next packet and the path MTU. Packets that follow it are then handled together. `None`:
     /// each packet is handled by itself.

@@ -28,10 +28,14 @@ use rdma::{
             More,
             Pending, //
         },
-        read_section::ReadSection, //
+        read_section::ReadSection,
+        timer::now, //
     }, //
 };
-use roce::wake::NextWake;
+use roce::{
+    time::Instant,
+    wake::NextWake, //
+};
 
 /// Runs `engine`: processes the packets in `inbox`, the posted requests and the state of `qp`, up to the budget.
 pub(crate) fn poll_engine(
@@ -51,6 +55,9 @@ pub(crate) fn poll_engine(
     engine.begin(qp);
     let arrived = process_inbox(engine, qp, inbox, actions);
     notify_peer(qp, engine.core_mut().path.as_deref_mut());
+    if engine.core().handled_cnps != qp.cnps() {
+        slow_down(engine, qp);
+    }
     let more = engine.work(qp, (inbox, arrived), actions);
     // `modify_qp` drains first and sets SQD after; it then runs the engine again.
     if engine.core().notify_drained && qp.state() == IbQpState::Sqd && engine.is_drained() {
@@ -64,6 +71,15 @@ pub(crate) fn poll_engine(
     actions.commit_failure(qp);
     qp.set_next_wake(actions.next_wake);
     arrived.or(more)
+}
+
+/// Reacts to the CNPs that were received since the last run, together.
+#[cold]
+fn slow_down(engine: &mut impl Engine, qp: &QpRun<'_>) {
+    engine.core_mut().handled_cnps = qp.cnps();
+    if let Some(sender) = engine.congestion() {
+        sender.on_cnp(Instant::from_nanos(now()));
+    }
 }
 
 /// Services the page fault of one `side` that an engine waits for, then runs the engine with `run`. Called from a work

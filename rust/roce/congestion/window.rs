@@ -7,8 +7,6 @@
 //! that a queue on the path takes longer than the ACK timeout to drain, and each retransmission makes it longer. From
 //! the window at that time on (`ssthresh`), it grows slowly (congestion avoidance).
 
-use super::CongestionControl;
-
 /// The least window: enough that packets follow a gap and reveal it.
 const MIN_CWND_PACKETS: u32 = 8;
 
@@ -35,16 +33,16 @@ impl CongestionWindow {
             acked: 0,
         }
     }
-}
 
-impl CongestionControl for CongestionWindow {
+    /// Returns how many of `limit` packets may be in flight.
     #[inline]
-    fn limited_to(&self, limit: u32) -> u32 {
+    pub(super) fn limited_to(&self, limit: u32) -> u32 {
         self.cwnd.min(limit)
     }
 
+    /// `packets` more packets are acknowledged.
     #[inline]
-    fn on_ack(&mut self, packets: u32) {
+    pub(super) fn on_ack(&mut self, packets: u32) {
         let slow_start = packets.min(self.ssthresh.saturating_sub(self.cwnd));
         let acked = self.acked.saturating_add(packets.wrapping_sub(slow_start));
         self.acked = acked % ACKED_PACKETS_PER_INCREMENT;
@@ -52,16 +50,19 @@ impl CongestionControl for CongestionWindow {
         self.cwnd = grown.saturating_add(acked / ACKED_PACKETS_PER_INCREMENT);
     }
 
-    fn on_loss(&mut self, limit: u32) {
+    /// All packets in flight are retransmitted; the window was limited to `limit` packets.
+    pub(super) fn on_loss(&mut self, limit: u32) {
         self.cwnd = self.limited_to(limit).wrapping_shr(1).max(MIN_CWND_PACKETS);
     }
 
-    fn on_timeout(&mut self) {
+    /// The retransmission followed an ACK timeout.
+    pub(super) fn on_timeout(&mut self) {
         self.ssthresh = self.cwnd;
     }
 
+    /// Returns whether an ACK timeout has expired since the start.
     #[inline]
-    fn has_timed_out(&self) -> bool {
+    pub(super) fn has_timed_out(&self) -> bool {
         self.ssthresh != u32::MAX
     }
 }

@@ -36,7 +36,6 @@ use super::{
     }, //
 };
 use crate::{
-    congestion::CongestionControl,
     psn::Psn,
     segmentation::tx_desc::{
         TxDesc,

@@ -23,7 +23,6 @@ use crate::{
         Obstacle,
         Taken, //
     },
-    congestion::CongestionControl,
     num::{
         low_u32,
         usize_as_u64, //

@@ -26,13 +26,12 @@ use super::{
     },
     slot::Slot, //
 };
-use crate::congestion::{
-    rtt::RttEstimator,
-    CongestionControl,
-    Controller, //
-};
 use crate::{
     access::Obstacle,
+    congestion::{
+        self,
+        rtt::RttEstimator, //
+    },
     id::{
         Qpn,
         Rkey, //
@@ -147,7 +146,7 @@ pub struct Requester<S> {
     pub(super) state: RequesterState,
     pub(super) window: SendWindow<S>,
     pub(super) retry: Retry,
-    pub(super) congestion: Controller,
+    pub(super) congestion: congestion::Sender,
     pub(super) rtt: RttEstimator,
     pub(super) config: Config,
     pub(super) ack_requests: AckRequests,
@@ -202,7 +201,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
             state: RequesterState::Reset,
             window: SendWindow::new(storage),
             retry: Retry::new(),
-            congestion: Controller::NONE,
+            congestion: congestion::Sender::NONE,
             rtt: RttEstimator::UNKNOWN,
             config: Config::NONE,
             ack_requests: AckRequests::new(Psn::new(0)),
@@ -252,9 +251,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.clear_ack_requests();
     }
 
-    /// The peer has sent a CNP at `now`: packets of this QP met congestion on their way.
-    pub fn on_cnp(&mut self, now: Instant) {
-        self.congestion.on_cnp(now);
+    /// Returns the congestion control, for CNPs.
+    pub fn congestion(&mut self) -> &mut congestion::Sender {
+        &mut self.congestion
     }
 
     /// Drops all requests without completions (to RESET). The ring position is kept.
@@ -262,7 +261,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         self.state = RequesterState::Reset;
         self.window.clear();
         self.retry.clear();
-        self.congestion = Controller::NONE;
+        self.congestion = congestion::Sender::NONE;
         self.clear_ack_requests();
         self.memory_wait.end();
         self.error = None;
@@ -286,7 +285,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Requester<S> {
         };
         self.window.configure(config.first_psn, config.path_mtu);
         self.ack_requests = AckRequests::new(config.first_psn);
-        self.congestion = Controller::new(config.congestion, config.initial_window);
+        self.congestion = congestion::Sender::new(config.congestion, config.initial_window);
         self.on_path_change();
         self.retry.clear();
         self.retry.set_timeout(config.ack_timeout);

@@ -17,10 +17,7 @@ use super::{
     slot::Slot, //
 };
 use crate::{
-    congestion::{
-        pacer::Rate,
-        CongestionControl, //
-    },
+    congestion::pacer::Rate,
     psn::Psn,
     segmentation::{
         gso_loss::GsoLoss,

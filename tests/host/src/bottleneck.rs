@@ -253,7 +253,7 @@ impl Bottleneck {
                     self.receive(flow, (Psn::new(psn), bytes), ack_request, marked);
                 }
                 Event::Response { flow, nak, psn } => self.respond(flow, nak, Psn::new(psn)),
-                Event::Cnp { flow } => self.flows[flow].requester.on_cnp(self.now),
+                Event::Cnp { flow } => self.flows[flow].requester.congestion().on_cnp(self.now),
             }
         }
     }

@@ -16,7 +16,6 @@ pub(crate) mod responder;
 
 use crate::{
     qp::{
-        congestion::TxRate,
         early::EarlyPackets,
         engine::Engine,
         modify::path_mtu,
@@ -91,7 +90,6 @@ impl Transport for Rc {
 
     fn ready_to_receive(qp: &Qp<Self>, attr: &QpAttr) -> Result {
         let path = qp.shared().counted_path_to(attr)?;
-        let tx_rate = TxRate::new(qp.shared())?;
         let early = EarlyPackets::new(qp.shared().port())?;
         let mut responder = Responder::new(ReplayStorage::new(attr.max_dest_rd_atomic)?);
         responder.configure(&ResponderConfig {
@@ -105,7 +103,7 @@ impl Transport for Rc {
         responder.start();
         qp.shared().set_peer(Qpn::new(attr.dest_qp_num));
         let (old, _) = qp.receiver().enter(|engine| {
-            engine.start(path, tx_rate, early);
+            engine.start(path, qp.shared(), early);
             engine.replace_responder(responder)
         });
         drop(old);
@@ -129,9 +127,8 @@ impl Transport for Rc {
             congestion: qp.shared().port().congestion_algorithm(),
         };
         let _ = qp.sender().enter(|engine| {
-            engine.core_mut().path = Some(path);
+            engine.core_mut().start(path, qp.shared());
             engine.core_mut().early = early;
-            engine.align_cnps(qp.shared().cnps());
             engine.requester().configure(&config);
             engine.requester().start();
         });

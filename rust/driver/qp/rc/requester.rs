@@ -65,6 +65,7 @@ use roce::{
         Obstacle,
         Taken, //
     },
+    congestion::Sender,
     id::Rkey,
     psn::Psn,
     rc::requester::{
@@ -103,8 +104,6 @@ pub(crate) struct RcSendEngine {
     pub(super) peer_has_work: bool,
     /// A response waits for memory, and the ACK timer is stopped.
     response_waits: bool,
-    /// The CNPs of the QP that the requester has reacted to.
-    handled_cnps: u32,
     /// When this run began.
     now: Instant,
 }
@@ -126,7 +125,6 @@ impl RcSendEngine {
             is_local: true,
             peer_has_work: false,
             response_waits: false,
-            handled_cnps: 0,
             now: Instant::default(),
         }
     }
@@ -134,11 +132,6 @@ impl RcSendEngine {
     /// Returns the protocol state machine, for `modify_qp`.
     pub(crate) fn requester(&mut self) -> &mut Requester<SendSlots> {
         &mut self.requester
-    }
-
-    /// Starts to count CNPs at `cnps`, that many the QP has received: they came before there was a rate.
-    pub(super) fn align_cnps(&mut self, cnps: u32) {
-        self.handled_cnps = cnps;
     }
 
     /// Performs local requests and sends packets, as far as the window and the budget allow: by loopback, or else
@@ -266,6 +259,10 @@ impl Engine for RcSendEngine {
         }
     }
 
+    fn congestion(&mut self) -> Option<&mut Sender> {
+        Some(self.requester.congestion())
+    }
+
     #[inline]
     fn sequence(&self) -> Option<(Psn, Mtu)> {
         Some((self.requester.oldest_psn(), self.requester.path_mtu()))
@@ -307,9 +304,6 @@ impl Engine for RcSendEngine {
         actions: &mut Actions,
     ) -> More {
         let now = self.now;
-        if core::mem::replace(&mut self.handled_cnps, qp.cnps()) != self.handled_cnps {
-            self.requester.on_cnp(now);
-        }
         // The response has arrived, or may be behind one that has.
         let is_waiting = self.core.waits.rx.is_waiting();
         let was_paused = core::mem::replace(&mut self.response_waits, is_waiting);

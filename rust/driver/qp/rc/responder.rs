@@ -21,7 +21,10 @@ use crate::{
     port::counters::Counter,
     qp::{
         actions::Actions,
-        congestion::TxRate,
+        congestion::{
+            admitted,
+            on_sent, //
+        },
         early::EarlyPackets,
         engine::{
             notify_consumer,
@@ -32,7 +35,8 @@ use crate::{
         },
         recv_context::QpRecvContext,
         run::QpRun,
-        rx::flush_receives, //
+        rx::flush_receives,
+        shared::QpShared, //
     },
     queue::{
         cq::Cq,
@@ -65,6 +69,7 @@ use roce::{
         Obstacle,
         Taken, //
     },
+    congestion::Sender,
     id::Qpn,
     psn::Psn,
     rc::{
@@ -158,8 +163,8 @@ pub(crate) struct RcRecvEngine {
     stall_timeout_ns: u64,
     /// Bytes in flight that seem to be stuck.
     pub(super) stuck_bytes: i64,
-    /// Limits read responses.
-    tx_rate: TxRate,
+    /// Congestion control of read responses.
+    congestion: Sender,
 }
 
 impl RcRecvEngine {
@@ -175,7 +180,7 @@ impl RcRecvEngine {
             stalled_since_ns: None,
             stall_timeout_ns: STALL_TIMEOUT_NS,
             stuck_bytes: 0,
-            tx_rate: TxRate::UNLIMITED,
+            congestion: Sender::NONE,
         }
     }
 
@@ -193,10 +198,10 @@ impl RcRecvEngine {
     }
 
     /// Goes to RTR, with `path` to the peer.
-    pub(super) fn start(&mut self, path: KBox<Path>, tx_rate: TxRate, early: EarlyPackets) {
-        self.core.path = Some(path);
+    pub(super) fn start(&mut self, path: KBox<Path>, qp: &QpShared, early: EarlyPackets) {
+        self.core.start(path, qp);
         self.core.early = early;
-        self.tx_rate = tx_rate;
+        self.congestion = Sender::new(qp.port().congestion_algorithm(), 0);
     }
 
     /// Returns whether requests with the addresses `from`, sent by the QP `number`, come from the peer.
@@ -319,7 +324,7 @@ impl RcRecvEngine {
                 break;
             }
             if has_reads {
-                self.tx_rate.on_sent(desc.packets, desc.length);
+                on_sent(&mut self.congestion, desc.packets, desc.length);
             }
         }
         path.transmit_pending(qp.tx());
@@ -344,9 +349,9 @@ impl RcRecvEngine {
     ///
     /// The time in nanoseconds before which the rate admits no read response. Acknowledgements of later requests wait
     /// behind it anyway.
-    fn responses_limit(&mut self, qp: &QpRun<'_>, failed: bool) -> Result<BurstLimit, u64> {
+    fn responses_limit(&mut self, failed: bool) -> Result<BurstLimit, u64> {
         match self.responder.owes_response() && !failed {
-            true => self.tx_rate.burst_limit(qp, TX_BURST_LIMIT),
+            true => admitted(&mut self.congestion, TX_BURST_LIMIT),
             false => Ok(TX_BURST_LIMIT),
         }
     }
@@ -401,6 +406,10 @@ impl Engine for RcRecvEngine {
         }
     }
 
+    fn congestion(&mut self) -> Option<&mut Sender> {
+        Some(&mut self.congestion)
+    }
+
     #[inline]
     fn sequence(&self) -> Option<(Psn, Mtu)> {
         Some((self.responder.expected_psn(), self.responder.path_mtu()))
@@ -443,7 +452,7 @@ impl Engine for RcRecvEngine {
         notify_consumer(&self.core.cq, actions);
         let mut blocked = self.must_wait(qp, failed, actions);
         if !blocked {
-            match self.responses_limit(qp, failed) {
+            match self.responses_limit(failed) {
                 Ok(limit) => self.transmit(qp, limit, failed),
                 Err(until_ns) => {
                     actions.wake_at(Wake::Pace, until_ns);

@@ -12,7 +12,6 @@ pub(crate) mod sender;
 
 use crate::{
     qp::{
-        congestion::TxRate,
         engine::Engine,
         modify::path_mtu,
         queue_pair::{
@@ -86,10 +85,9 @@ impl Transport for Uc {
             first_psn: Psn::new(attr.sq_psn),
             path_mtu: path_mtu(attr),
         };
-        let tx_rate = TxRate::new(qp.shared())?;
         let _ = qp
             .sender()
-            .enter(|engine| engine.start(path, tx_rate, &config));
+            .enter(|engine| engine.start(path, qp.shared(), &config));
         Ok(())
     }
 

@@ -12,7 +12,10 @@ use crate::{
     port::counters::Counter,
     qp::{
         actions::Actions,
-        congestion::TxRate,
+        congestion::{
+            admitted,
+            on_sent, //
+        },
         engine::{
             push_completion,
             Engine,
@@ -22,6 +25,7 @@ use crate::{
             TX_LIST_LIMIT, //
         },
         run::QpRun,
+        shared::QpShared,
         tx::{
             perform_local_request,
             send_request, //
@@ -43,6 +47,7 @@ use rdma::{
 };
 use roce::{
     access::Obstacle,
+    congestion::Sender,
     segmentation::tx_desc::BurstLimit,
     status::WcStatus,
     uc::sender::{
@@ -62,7 +67,7 @@ pub(crate) struct UcSendEngine {
     sender: UcSender,
     queue: SendQueue,
     tx_limit: TxLimit,
-    tx_rate: TxRate,
+    congestion: Sender,
 }
 
 impl UcSendEngine {
@@ -73,7 +78,7 @@ impl UcSendEngine {
             sender: UcSender::new(),
             queue,
             tx_limit: TxLimit::in_order(),
-            tx_rate: TxRate::UNLIMITED,
+            congestion: Sender::NONE,
         }
     }
 
@@ -83,9 +88,9 @@ impl UcSendEngine {
     }
 
     /// Goes to RTS, with `path` to the peer.
-    pub(crate) fn start(&mut self, path: KBox<Path>, tx_rate: TxRate, config: &SenderConfig) {
-        self.core.path = Some(path);
-        self.tx_rate = tx_rate;
+    pub(crate) fn start(&mut self, path: KBox<Path>, qp: &QpShared, config: &SenderConfig) {
+        self.core.start(path, qp);
+        self.congestion = Sender::new(qp.port().congestion_algorithm(), 0);
         self.sender.configure(config);
         self.sender.start();
     }
@@ -95,7 +100,7 @@ impl UcSendEngine {
         if self.core.waits.tx.is_waiting() {
             return More::No;
         }
-        let mut limit = match self.tx_rate.burst_limit(qp, TX_LIST_LIMIT) {
+        let mut limit = match admitted(&mut self.congestion, TX_LIST_LIMIT) {
             Ok(limit) => limit,
             // A failed QP does not wait: it sends nothing.
             Err(_) if qp.flushes_sends() => TX_LIST_LIMIT,
@@ -163,9 +168,9 @@ impl UcSendEngine {
             return Ok(());
         };
         let mtu = self.sender.path_mtu();
-        let (queue, tx_rate) = (&self.queue, &mut self.tx_rate);
+        let (queue, congestion) = (&self.queue, &mut self.congestion);
         self.sender.burst(limit).try_for_each(|desc| {
-            tx_rate.on_sent(desc.packets, desc.length);
+            on_sent(congestion, desc.packets, desc.length);
             let desc_and_mtu = (&desc, mtu);
             send_request(desc_and_mtu, queue, path, qp, &mut waits.tx)
                 .map_err(|unsent| unsent.reason)
@@ -211,6 +216,10 @@ impl Engine for UcSendEngine {
             self.tx_limit.on_transmit(path.take_congested());
         }
         more
+    }
+
+    fn congestion(&mut self) -> Option<&mut Sender> {
+        Some(&mut self.congestion)
     }
 
     fn is_drained(&self) -> bool {

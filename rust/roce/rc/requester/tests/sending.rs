@@ -403,7 +403,7 @@ fn an_unsent_packet_takes_no_time_of_the_rate() {
     });
     bench.now = micros(1_000_000);
     // 10 Mbit/s: a packet takes more than 3 ms, and one of these is made up for.
-    bench.requester.on_cnp(bench.now);
+    bench.requester.congestion().on_cnp(bench.now);
     bench.post(SEND, 8192);
     let one = BurstLimit {
         bytes: u32::MAX,
