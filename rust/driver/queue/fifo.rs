@@ -5,13 +5,16 @@
 
 use core::ops::Range;
 use kernel::prelude::*;
-use rdma::util::alloc::gfp_user;
+use rdma::util::alloc::{
+    gfp_user,
+    Table, //
+};
 
 /// A FIFO of fixed capacity. Adding a value does not allocate.
 ///
 /// Positions count up without limit. A value is in the slot of its position modulo the capacity.
 pub(crate) struct Fifo<T> {
-    slots: KVVec<Option<T>>,
+    slots: Table<Option<T>>,
     /// Position of the next value to add.
     produced: usize,
     /// Position of the oldest value.
@@ -30,7 +33,7 @@ impl<T> Fifo<T> {
     pub(crate) fn new(capacity: u32) -> Result<Self> {
         // CAST: `u32` to `usize`, on 64 bits.
         let capacity = capacity as usize;
-        let mut slots = KVVec::with_capacity(capacity, gfp_user())?;
+        let mut slots = Table::with_capacity(capacity, gfp_user())?;
         for _ in 0..capacity {
             slots.push(None, GFP_KERNEL_ACCOUNT)?;
         }

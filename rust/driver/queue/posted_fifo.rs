@@ -16,14 +16,17 @@ use rdma::{
         InlineData,
         SgeList, //
     },
-    util::alloc::gfp_user, //
+    util::alloc::{
+        gfp_user,
+        Table, //
+    }, //
 };
 
 /// Posted work requests of a ULP.
 pub(crate) struct PostedFifo<T> {
     entries: Fifo<PostedEntry<T>>,
     /// Scatter/gather lists or inline data: `max_sge` entries for each slot.
-    bodies: KVVec<WqeSge>,
+    bodies: Table<WqeSge>,
     max_sge: usize,
     /// Slot of `bodies` for the next request.
     next_slot: usize,
@@ -50,7 +53,7 @@ impl<T> PostedFifo<T> {
         let bodies = slots.checked_mul(max_sge).ok_or(ENOMEM)?;
         Ok(Self {
             entries: Fifo::new(max_wr)?,
-            bodies: KVVec::from_elem(WqeSge::default(), bodies, gfp_user())?,
+            bodies: Table::from_elem(WqeSge::default(), bodies, gfp_user())?,
             max_sge,
             next_slot: 0,
         })

@@ -27,7 +27,10 @@ use kernel::{
 use rdma::{
     ib::ring::Ring,
     sync::exclusive::More,
-    util::alloc::gfp_user, //
+    util::alloc::{
+        gfp_user,
+        Table, //
+    }, //
 };
 use roce::{
     rc::{
@@ -44,7 +47,7 @@ use roce::{
 };
 
 /// Storage of the send window.
-pub(crate) struct SendSlots(KVVec<Slot>);
+pub(crate) struct SendSlots(Table<Slot>);
 
 impl SendSlots {
     /// Creates storage for `count` requests, a power of two.
@@ -54,7 +57,7 @@ impl SendSlots {
     /// `ENOMEM`.
     pub(crate) fn new(count: u32) -> Result<Self> {
         // CAST: `u32` to `usize`, on 64 bits.
-        let slots = KVVec::from_elem(Slot::EMPTY, count as usize, gfp_user())?;
+        let slots = Table::from_elem(Slot::EMPTY, count as usize, gfp_user())?;
         Ok(Self(slots))
     }
 }
@@ -126,9 +129,9 @@ struct SqEntries {
     next: u32,
     bounds: WqeBounds,
     signal_all: bool,
-    layouts: KVVec<BodyLayout>,
+    layouts: Table<BodyLayout>,
     /// `bounds.max_sge` SGEs for each slot, or the same number of bytes of inline data.
-    bodies: KVVec<WqeSge>,
+    bodies: Table<WqeSge>,
 }
 
 impl SendQueue {
@@ -161,8 +164,8 @@ impl SendQueue {
             next: 0,
             bounds,
             signal_all,
-            layouts: KVVec::from_elem(BodyLayout::Scatter(0), slots, gfp_user())?,
-            bodies: KVVec::from_elem(WqeSge::default(), sges, gfp_user())?,
+            layouts: Table::from_elem(BodyLayout::Scatter(0), slots, gfp_user())?,
+            bodies: Table::from_elem(WqeSge::default(), sges, gfp_user())?,
         };
         Ok(Self {
             source,
