@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Models of the readers and the writer of `rust/rdma/compat/readers.rs`, of both kinds.
+//! Model of the readers and the writer of `rust/rdma/sync/readers.rs`.
 //!
-//! Compiles the module's own files over models of the kernel's atomics and lock that guarantee no more than the kernel
+//! Compiles the module's own file over models of the kernel's atomics and lock that guarantee no more than the kernel
 //! does. Checks that no reader uses the value while the writer does, that each reader sees what the writer admitted it
 //! to, and that the writer always gets its turn.
 
@@ -12,36 +12,35 @@ use loom::{
     sync::Arc,
     thread, //
 };
+use readers::Readers;
 
-/// The kernel's atomics.
-mod atomics {
-    use loom::sync::atomic::{
-        fence,
-        AtomicBool,
-        AtomicI32,
-        Ordering, //
+/// Stands in for `rust/rdma/sync/readers.rs`.
+#[path = "."]
+mod readers {
+    use loom::{
+        sync::atomic::{
+            AtomicBool,
+            AtomicI32,
+            Ordering, //
+        },
+        thread, //
     };
 
-    pub(crate) struct Acquire;
-    pub(crate) struct Full;
-    pub(crate) struct Relaxed;
-    pub(crate) struct Release;
+    #[path = "../../rust/rdma/sync/readers/protocol.rs"]
+    mod protocol;
+
+    struct Acquire;
+    struct Relaxed;
+    struct Release;
 
     /// An ordering of the kernel.
-    pub(crate) trait Order {
+    trait Order {
         /// What it is in this model.
         const ORDERING: Ordering;
-        /// Whether full barriers stand before and after.
-        const IS_FULL: bool = false;
     }
 
     impl Order for Acquire {
         const ORDERING: Ordering = Ordering::Acquire;
-    }
-
-    impl Order for Full {
-        const ORDERING: Ordering = Ordering::AcqRel;
-        const IS_FULL: bool = true;
     }
 
     impl Order for Relaxed {
@@ -52,105 +51,21 @@ mod atomics {
         const ORDERING: Ordering = Ordering::Release;
     }
 
-    /// `Atomic<i32>`.
-    pub(crate) struct AtomicNumber(AtomicI32);
-
-    impl AtomicNumber {
-        pub(crate) fn new(value: i32) -> Self {
-            Self(AtomicI32::new(value))
-        }
-
-        pub(crate) fn load<O: Order>(&self, _: O) -> i32 {
-            self.0.load(O::ORDERING)
-        }
-
-        pub(crate) fn fetch_add<O: Order>(&self, value: i32, _: O) -> i32 {
-            if O::IS_FULL {
-                fence(Ordering::SeqCst);
-            }
-            let old = self.0.fetch_add(value, O::ORDERING);
-            if O::IS_FULL {
-                fence(Ordering::SeqCst);
-            }
-            old
-        }
-
-        pub(crate) fn fetch_sub<O: Order>(&self, value: i32, order: O) -> i32 {
-            self.fetch_add(-value, order)
-        }
-    }
-
     /// `Atomic<bool>`.
-    pub(crate) struct AtomicSwitch(AtomicBool);
+    struct AtomicSwitch(AtomicBool);
 
     impl AtomicSwitch {
-        pub(crate) fn new(value: bool) -> Self {
-            Self(AtomicBool::new(value))
-        }
-
-        pub(crate) fn load<O: Order>(&self, _: O) -> bool {
+        fn load<O: Order>(&self, _: O) -> bool {
             self.0.load(O::ORDERING)
         }
 
-        pub(crate) fn store<O: Order>(&self, value: bool, _: O) {
+        fn store<O: Order>(&self, value: bool, _: O) {
             self.0.store(value, O::ORDERING);
         }
     }
-}
 
-/// Stands in for `rust/rdma/compat/readers.rs` without PREEMPT_RT.
-#[path = "."]
-mod spinning {
-    use crate::atomics::{
-        Acquire,
-        Full,
-        Relaxed,
-        Release, //
-    };
-
-    #[path = "../../rust/rdma/compat/readers/counted.rs"]
-    pub(crate) mod order;
-
-    pub(crate) type ReaderState = crate::atomics::AtomicNumber;
-
-    fn spin_loop() {
-        loom::thread::yield_now();
-    }
-
-    pub(crate) fn excluded() -> ReaderState {
-        ReaderState::new(order::EXCLUDED)
-    }
-
-    crate::impl_readers!(Counted);
-}
-
-/// Stands in for `rust/rdma/compat/readers.rs` with PREEMPT_RT.
-#[path = "."]
-mod sleeping {
-    use crate::atomics::{
-        Acquire,
-        AtomicSwitch,
-        Relaxed,
-        Release, //
-    };
-    use loom::{
-        sync::atomic::{
-            AtomicI32,
-            Ordering, //
-        },
-        thread, //
-    };
-
-    #[path = "../../rust/rdma/compat/readers/locked.rs"]
-    pub(crate) mod order;
-
-    pub(crate) struct ReaderState {
-        admitted: AtomicSwitch,
-        lock: ReadersLock,
-    }
-
-    /// `rwlock_t` with PREEMPT_RT: a count of readers, negative unless a writer waits or holds the lock. Taking it for
-    /// writing orders nothing before the last reader has left.
+    /// `rwlock_t`: a count of readers, negative unless a writer waits or holds the lock. Taking it for writing orders
+    /// nothing before the last reader has left.
     struct ReadersLock(AtomicI32);
 
     const READER_BIAS: i32 = i32::MIN;
@@ -189,77 +104,58 @@ mod sleeping {
         }
     }
 
-    pub(crate) fn excluded() -> ReaderState {
-        ReaderState {
-            admitted: AtomicSwitch::new(false),
-            lock: ReadersLock(AtomicI32::new(READER_BIAS)),
-        }
+    pub(crate) struct Readers {
+        admitted: AtomicSwitch,
+        lock: ReadersLock,
     }
 
-    crate::impl_readers!(Locked);
-}
-
-/// The readers of a kind.
-trait Readers: Send + Sync + 'static {
-    fn new_excluded() -> Self;
-    fn try_enter(&self) -> bool;
-    fn leave(&self);
-    fn are_admitted(&self) -> bool;
-    fn admit(&self);
-    fn exclude(&self);
-}
-
-/// Implements [`Readers`] over `order` of the module around.
-#[macro_export]
-macro_rules! impl_readers {
-    ($name:ident) => {
-        pub(crate) struct $name(ReaderState);
-
-        impl $crate::Readers for $name {
-            fn new_excluded() -> Self {
-                Self(excluded())
-            }
-
-            fn try_enter(&self) -> bool {
-                order::try_enter(&self.0)
-            }
-
-            fn leave(&self) {
-                order::leave(&self.0);
-            }
-
-            fn are_admitted(&self) -> bool {
-                order::are_admitted(&self.0)
-            }
-
-            fn admit(&self) {
-                order::admit(&self.0);
-            }
-
-            fn exclude(&self) {
-                order::exclude(&self.0);
+    impl Readers {
+        pub(crate) fn new_excluded() -> Self {
+            Self {
+                admitted: AtomicSwitch(AtomicBool::new(false)),
+                lock: ReadersLock(AtomicI32::new(READER_BIAS)),
             }
         }
-    };
+
+        pub(crate) fn try_enter(&self) -> bool {
+            protocol::try_enter(self)
+        }
+
+        pub(crate) fn leave(&self) {
+            self.lock.read_unlock();
+        }
+
+        pub(crate) fn are_admitted(&self) -> bool {
+            self.admitted.load(Relaxed)
+        }
+
+        pub(crate) fn admit(&self) {
+            protocol::admit(self);
+        }
+
+        pub(crate) fn exclude(&self) {
+            protocol::exclude(self);
+        }
+    }
 }
 
 /// A value with readers. It is 0 until they are admitted for the first time, and grows when a writer changes it.
-struct World<R> {
-    readers: R,
+struct World {
+    readers: Readers,
     /// Loom fails the test if two accesses are not ordered, one of which writes.
     value: UnsafeCell<u32>,
 }
 
 // SAFETY: Loom fails the test if accesses to `value` conflict.
-unsafe impl<R: Send> Send for World<R> {}
+unsafe impl Send for World {}
 // SAFETY: As for `Send`.
-unsafe impl<R: Sync> Sync for World<R> {}
+unsafe impl Sync for World {}
 
-impl<R: Readers> World<R> {
+impl World {
     /// Creates a value, which is admitted as 1.
     fn new() -> Arc<Self> {
         let world = Arc::new(Self {
-            readers: R::new_excluded(),
+            readers: Readers::new_excluded(),
             value: UnsafeCell::new(0),
         });
         world.change();
@@ -298,9 +194,10 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Two readers beside a writer.
-fn readers_beside_a_writer<R: Readers>() {
+#[test]
+fn readers_beside_a_writer() {
     model(|| {
-        let world = World::<R>::new();
+        let world = World::new();
         let readers = [(); 2].map(|()| {
             let world = world.clone();
             thread::spawn(move || world.read())
@@ -313,9 +210,10 @@ fn readers_beside_a_writer<R: Readers>() {
 }
 
 /// A reader beside a writer that changes the value twice, and at last leaves it excluded.
-fn a_reader_beside_changes<R: Readers>() {
+#[test]
+fn a_reader_beside_changes() {
     model(|| {
-        let world = World::<R>::new();
+        let world = World::new();
         let reader = {
             let world = world.clone();
             thread::spawn(move || [world.read(), world.read()])
@@ -331,24 +229,4 @@ fn a_reader_beside_changes<R: Readers>() {
         assert!(first.is_none() || second.is_none() || first <= second);
         assert_eq!(world.read(), None);
     });
-}
-
-#[test]
-fn counted_readers_beside_a_writer() {
-    readers_beside_a_writer::<spinning::Counted>();
-}
-
-#[test]
-fn counted_reader_beside_changes() {
-    a_reader_beside_changes::<spinning::Counted>();
-}
-
-#[test]
-fn locked_readers_beside_a_writer() {
-    readers_beside_a_writer::<sleeping::Locked>();
-}
-
-#[test]
-fn locked_reader_beside_changes() {
-    a_reader_beside_changes::<sleeping::Locked>();
 }

@@ -4,8 +4,8 @@
 //!
 //! `rust/features.mk` asks the kernel for each `has_...`. A module below either re-exports what the kernel has, or
 //! makes the same from what an older kernel has; when the oldest supported kernel has a feature, its module goes. What
-//! bindgen can even out is in `bindgen_parameters` instead: the constants of an enum, the width of a field. `readers`
-//! depends on PREEMPT_RT and `static_branch` on the headers package, not on the age of the kernel.
+//! bindgen can even out is in `bindgen_parameters` instead: the constants of an enum, the width of a field.
+//! `static_branch` depends on the headers package, not on the age of the kernel.
 
 pub(crate) mod alloc_device;
 pub(crate) mod attr;
@@ -19,7 +19,6 @@ pub(crate) mod init;
 pub(crate) mod ops;
 pub mod param;
 pub(crate) mod port;
-pub(crate) mod readers;
 pub(crate) mod spinlock_irq;
 #[cfg(CONFIG_TRACEPOINTS)]
 pub(crate) mod static_branch;

@@ -18,6 +18,7 @@ pub mod quiesce;
 pub mod rcu_revocable;
 pub mod rcu_table;
 pub mod read_section;
+mod readers;
 pub mod rw_revocable;
 pub mod softirq;
 pub mod timer;

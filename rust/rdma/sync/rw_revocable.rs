@@ -3,15 +3,15 @@
 //! A value that a writer may revoke from its readers at any moment, without sleeping.
 //!
 //! A reader never waits: it gets the value, or fails if the value is revoked. A writer revokes the value and
-//! waits until the current readers are done (`compat::readers`). They finish soon, because a reader runs with
+//! waits until the current readers are done (`readers`). They finish soon, because a reader runs with
 //! softirqs disabled: only hard interrupts run on its CPU meanwhile, or with PREEMPT_RT other threads.
 //!
 //! Readers and writers run in task context or softirq, with interrupts enabled; never in hard interrupts.
 
 use crate::{
-    compat::readers::Readers,
     sync::{
         lockdep::LockdepMap,
+        readers::Readers,
         softirq::BhDisabled, //
     }, //
 };

@@ -44,7 +44,10 @@ pub type Table<T> = kernel::alloc::Vec<T, TableAllocator>;
 
 /// Returns whether `kmalloc()` wastes a page or more of a table of `size` bytes. It rounds up to a power of two.
 const fn wastes_a_page(size: usize) -> bool {
-    match (size.checked_next_power_of_two(), size.checked_next_multiple_of(PAGE_SIZE)) {
+    match (
+        size.checked_next_power_of_two(),
+        size.checked_next_multiple_of(PAGE_SIZE),
+    ) {
         (Some(rounded), Some(pages)) => rounded.saturating_sub(pages) >= PAGE_SIZE,
         _ => false,
     }
