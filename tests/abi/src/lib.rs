@@ -124,5 +124,8 @@ pub mod util {
     pub mod alloc {
         /// The only flags.
         pub const fn gfp_user() {}
+
+        /// A table.
+        pub type Table<T> = crate::prelude::KVVec<T>;
     }
 }

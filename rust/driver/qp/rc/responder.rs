@@ -31,7 +31,8 @@ use crate::{
             push_completion,
             Engine,
             EngineCore,
-            TX_BURST_LIMIT, //
+            TX_BURST_LIMIT,
+            TX_LIST_LIMIT, //
         },
         recv_context::QpRecvContext,
         run::QpRun,
@@ -98,7 +99,7 @@ use roce::{
 const YIELD_AFTER_RUNS: u32 = 128;
 
 /// Limit of the memory of read responses in flight in the local stack: about four bursts. One more burst may
-/// exceed it.
+/// exceed it, and a list for each stall timeout.
 const MAX_INFLIGHT_BYTES: i64 = 512 << 10;
 
 /// Time without freed buffers after which they may be stuck. A burst leaves an otherwise idle interface of 10
@@ -159,7 +160,7 @@ pub(crate) struct RcRecvEngine {
     /// Time of the last progress of the stack that was observed, in nanoseconds, while responses wait for it.
     /// `None`: they do not wait.
     stalled_since_ns: Option<u64>,
-    /// Time without freed buffers after which a burst is sent anyway.
+    /// Time without freed buffers after which a list is sent anyway.
     stall_timeout_ns: u64,
     /// Bytes in flight that seem to be stuck.
     pub(super) stuck_bytes: i64,
@@ -240,24 +241,50 @@ impl RcRecvEngine {
         Ok(taken)
     }
 
-    /// Returns true if responses must wait; `actions` holds when to run again. Nothing acknowledges read
-    /// responses, so the bytes in flight in the local stack are limited. Responses also stay on one
-    /// CPU, because per-CPU backlogs do not preserve order across CPUs.
+    /// Returns how much may be sent now, of responses that are due. `None`: they must wait, and `actions` holds when to
+    /// run again.
+    fn admitted(
+        &mut self,
+        qp: &QpRun<'_>,
+        failed: bool,
+        actions: &mut Actions,
+    ) -> Option<BurstLimit> {
+        let limit = self.admitted_by_stack(qp, failed, actions)?;
+        if failed || !self.responder.owes_response() {
+            return Some(limit);
+        }
+        // Acknowledgements of later requests wait behind a read response anyway.
+        match admitted(&mut self.congestion, limit) {
+            Ok(limit) => Some(limit),
+            Err(until_ns) => {
+                actions.wake_at(Wake::Pace, until_ns);
+                None
+            }
+        }
+    }
+
+    /// As [`admitted`](Self::admitted), as far as the local stack is concerned. Nothing acknowledges read responses, so
+    /// the bytes in flight there are limited. Responses also stay on one CPU, because per-CPU backlogs do not preserve
+    /// order across CPUs.
     ///
-    /// Stuck buffers do not block the engine forever. After the timeout one burst is sent anyway, and
-    /// another CPU does not wait for the stuck bytes again. A slow interface may look stuck: each timeout
-    /// adds one burst and doubles the next timeout. A QP that has `failed` finally drops the responses that
-    /// it owes, so that its receives are flushed.
-    fn must_wait(&mut self, qp: &QpRun<'_>, failed: bool, actions: &mut Actions) -> bool {
+    /// Stuck buffers do not block the engine forever. After the timeout one list is sent anyway, and another CPU does
+    /// not wait for the stuck bytes again. A slow interface may look stuck: each timeout adds one list and doubles the
+    /// next timeout. A QP that has `failed` finally drops the responses that it owes, so that its receives are flushed.
+    fn admitted_by_stack(
+        &mut self,
+        qp: &QpRun<'_>,
+        failed: bool,
+        actions: &mut Actions,
+    ) -> Option<BurstLimit> {
         if !self.responder.has_work() {
             self.stalled_since_ns = None;
-            return false;
+            return Some(TX_BURST_LIMIT);
         }
         let (inflight, cpu) = (qp.tx_inflight().bytes(), CpuId::current().as_u32());
         // An ACK needs no room, only its place behind the responses in flight.
         if self.tx_cpu == cpu && !self.responder.owes_response() {
             self.stalled_since_ns = None;
-            return false;
+            return Some(TX_BURST_LIMIT);
         }
         self.stuck_bytes = self.stuck_bytes.min(inflight);
         let stuck_limit = self.stuck_bytes.saturating_add(1).min(MAX_INFLIGHT_BYTES);
@@ -272,7 +299,7 @@ impl RcRecvEngine {
         {
             (self.stalled_since_ns, self.stall_timeout_ns, self.tx_cpu) =
                 (None, STALL_TIMEOUT_NS, cpu);
-            return false;
+            return Some(TX_BURST_LIMIT);
         }
         let now = now();
         let is_moving = qp.tx_inflight().take_delay().is_some();
@@ -293,11 +320,11 @@ impl RcRecvEngine {
                     .saturating_mul(2)
                     .min(MAX_STALL_TIMEOUT_NS);
             }
-            return false;
+            return Some(TX_LIST_LIMIT);
         }
         actions.resume_below_bytes = Some(resume_below_bytes);
         actions.wake_at(Wake::LocalStack, since_ns.saturating_add(timeout_ns));
-        true
+        None
     }
 
     /// Sends the responses that are due, up to `limit`. `failed`: the QP had failed before this run.
@@ -340,19 +367,6 @@ impl RcRecvEngine {
             Obstacle::Absent => self.responder.await_memory(packets),
             // The NAK leaves with the next burst.
             Obstacle::Refused(error) => self.responder.abort_read(packets, error),
-        }
-    }
-
-    /// Returns how much may be sent now.
-    ///
-    /// # Errors
-    ///
-    /// The time in nanoseconds before which the rate admits no read response. Acknowledgements of later requests wait
-    /// behind it anyway.
-    fn responses_limit(&mut self, failed: bool) -> Result<BurstLimit, u64> {
-        match self.responder.owes_response() && !failed {
-            true => admitted(&mut self.congestion, TX_BURST_LIMIT),
-            false => Ok(TX_BURST_LIMIT),
         }
     }
 
@@ -450,15 +464,9 @@ impl Engine for RcRecvEngine {
         let failed = qp.is_failed();
         // The consumer wakes up while the responses are sent.
         notify_consumer(&self.core.cq, actions);
-        let mut blocked = self.must_wait(qp, failed, actions);
-        if !blocked {
-            match self.responses_limit(failed) {
-                Ok(limit) => self.transmit(qp, limit, failed),
-                Err(until_ns) => {
-                    actions.wake_at(Wake::Pace, until_ns);
-                    blocked = true;
-                }
-            }
+        let admitted = self.admitted(qp, failed, actions);
+        if let Some(limit) = admitted {
+            self.transmit(qp, limit, failed);
         }
         if self.core.waits.any() {
             self.delay_peer(qp, inbox, actions);
@@ -470,7 +478,7 @@ impl Engine for RcRecvEngine {
             self.busy_runs = 0;
             return self.flush(qp, actions);
         }
-        if arrived == More::No && (blocked || !self.responder.has_work()) {
+        if arrived == More::No && (admitted.is_none() || !self.responder.has_work()) {
             // An engine that waits for the stack lets others run meanwhile.
             self.busy_runs = 0;
             return More::No;
