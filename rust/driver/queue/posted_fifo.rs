@@ -17,7 +17,7 @@ use rdma::{
         SgeList, //
     },
     util::alloc::{
-        gfp_user,
+        table,
         Table, //
     }, //
 };
@@ -53,7 +53,7 @@ impl<T> PostedFifo<T> {
         let bodies = slots.checked_mul(max_sge).ok_or(ENOMEM)?;
         Ok(Self {
             entries: Fifo::new(max_wr)?,
-            bodies: Table::from_elem(WqeSge::default(), bodies, gfp_user())?,
+            bodies: table(WqeSge::default(), bodies)?,
             max_sge,
             next_slot: 0,
         })

@@ -28,7 +28,7 @@ use rdma::{
     ib::ring::Ring,
     sync::exclusive::More,
     util::alloc::{
-        gfp_user,
+        table,
         Table, //
     }, //
 };
@@ -57,8 +57,7 @@ impl SendSlots {
     /// `ENOMEM`.
     pub(crate) fn new(count: u32) -> Result<Self> {
         // CAST: `u32` to `usize`, on 64 bits.
-        let slots = Table::from_elem(Slot::EMPTY, count as usize, gfp_user())?;
-        Ok(Self(slots))
+        Ok(Self(table(Slot::EMPTY, count as usize)?))
     }
 }
 
@@ -164,8 +163,8 @@ impl SendQueue {
             next: 0,
             bounds,
             signal_all,
-            layouts: Table::from_elem(BodyLayout::Scatter(0), slots, gfp_user())?,
-            bodies: Table::from_elem(WqeSge::default(), sges, gfp_user())?,
+            layouts: table(BodyLayout::Scatter(0), slots)?,
+            bodies: table(WqeSge::default(), sges)?,
         };
         Ok(Self {
             source,

@@ -23,7 +23,8 @@ use kernel::{
         Flags,
         NumaNode, //
     },
-    page::PAGE_SIZE, //
+    page::PAGE_SIZE,
+    prelude::*, //
 };
 
 /// Returns flags for memory that user space causes the kernel to allocate.
@@ -41,6 +42,20 @@ pub struct TableAllocator;
 
 /// A table; see [`TableAllocator`].
 pub type Table<T> = kernel::alloc::Vec<T, TableAllocator>;
+
+/// Returns a table of `len` times `value`. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub fn table<T: Copy>(value: T, len: usize) -> Result<Table<T>> {
+    let mut table = Table::with_capacity(len, gfp_user())?;
+    // Not `from_elem`, in which the compiler does not see that an index is below the capacity.
+    for _ in 0..len {
+        table.push(value, gfp_user())?;
+    }
+    Ok(table)
+}
 
 /// Returns whether `kmalloc()` wastes a page or more of a table of `size` bytes. It rounds up to a power of two.
 const fn wastes_a_page(size: usize) -> bool {
