@@ -352,12 +352,12 @@ impl Path {
         let Some(packet) = self.tx_packet(&headers, 0) else {
             return tx.port.counters().sent(1, 0, Xmit::Lost);
         };
-        let usual = (self.traffic_class, self.priority);
-        // With priority 0 the traffic class decides.
-        (self.traffic_class, self.priority) = (traffic_class, 0);
+        let usual = (self.traffic_class, self.priority, self.counted);
+        // With priority 0 the traffic class decides. No packet waits for a CNP to leave the local stack.
+        (self.traffic_class, self.priority, self.counted) = (traffic_class, 0, false);
         self.send(tx, packet);
         self.transmit_pending(tx);
-        (self.traffic_class, self.priority) = usual;
+        (self.traffic_class, self.priority, self.counted) = usual;
     }
 
     /// Starts a buffer for the packets of `desc`. `None` if they must be sent as packets: there is only one, the

@@ -145,7 +145,7 @@ pub(crate) trait Engine: Send + Unpin + 'static {
     /// Begins a run, before received packets are handled.
     fn begin(&mut self, _qp: &QpRun<'_>) {}
 
-    /// The congestion control of what the engine sends, if it has any. CNPs reduce its rate.
+    /// The congestion control of what the engine sends, if it has any to send. CNPs reduce its rate.
     fn congestion(&mut self) -> Option<&mut Sender> {
         None
     }

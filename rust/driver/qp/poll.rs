@@ -48,13 +48,15 @@ pub(crate) fn poll_engine(
     actions.next_wake = NextWake::NEVER;
     let core = engine.core_mut();
     actions.merge(&core::mem::take(&mut core.deferred));
-    if qp.is_failed() {
+    if qp.had_failed() {
         core.waits.reset();
         core.early.clear();
     }
     engine.begin(qp);
     let arrived = process_inbox(engine, qp, inbox, actions);
-    notify_peer(qp, engine.core_mut().path.as_deref_mut());
+    if !qp.had_failed() {
+        notify_peer(qp, engine.core_mut().path.as_deref_mut());
+    }
     if engine.core().handled_cnps != qp.cnps() {
         slow_down(engine, qp);
     }
@@ -73,12 +75,12 @@ pub(crate) fn poll_engine(
     arrived.or(more)
 }
 
-/// Reacts to the CNPs that were received since the last run, together.
+/// Reacts to the CNPs that were received since the last reaction, together.
 #[cold]
 fn slow_down(engine: &mut impl Engine, qp: &QpRun<'_>) {
-    engine.core_mut().handled_cnps = qp.cnps();
     if let Some(sender) = engine.congestion() {
         sender.on_cnp(Instant::from_nanos(now()));
+        engine.core_mut().handled_cnps = qp.cnps();
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct QpRun<'a> {
     shared: &'a QpShared,
     traffic: &'a EngineTraffic,
     next_wake: &'a EngineWake,
+    had_failed: bool,
     keys: KeyReader<'a>,
 }
 
@@ -53,8 +54,16 @@ impl<'a> QpRun<'a> {
             shared,
             traffic,
             next_wake,
+            had_failed: shared.is_failed(),
             keys: shared.port().keys().reader(guard),
         }
+    }
+
+    /// Returns whether the QP had failed when the run began. It may fail meanwhile: what a run does in the error state
+    /// must not begin in the middle of it, when requests were processed already.
+    #[inline]
+    pub(crate) fn had_failed(&self) -> bool {
+        self.had_failed
     }
 
     /// Stores when the engine runs next, at the end of the run.

@@ -123,6 +123,25 @@ pub(crate) const fn with_operations<O: CounterOperations + CqOperations + MrOper
     ops
 }
 
+/// Switches adaptive moderation of the device off, which the core looks at when the CQ is created. Without
+/// `pre_destroy_cq`, a work item that polls a CQ late would use what the core has freed of it.
+///
+/// # Safety
+///
+/// `cq` must be in `create_cq`, and so have a valid device.
+pub(crate) unsafe fn avoid_adaptive_moderation(cq: *mut bindings::ib_cq) {
+    #[cfg(not(has_pre_destroy_cq))]
+    // SAFETY: By the function's contract. The other bits of the word do not change while the device is registered.
+    unsafe {
+        let device = (*cq).device;
+        if (*device).use_cq_dim() != 0 {
+            (*device).set_use_cq_dim(0);
+        }
+    }
+    #[cfg(has_pre_destroy_cq)]
+    let _ = cq;
+}
+
 /// Waits for the work item that polls the CQ of a ULP. Without `pre_destroy_cq`, the core has waited for it before the
 /// notifications have stopped, so one of them may have queued it again. Process context.
 ///

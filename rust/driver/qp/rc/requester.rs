@@ -250,7 +250,7 @@ impl Engine for RcSendEngine {
     }
 
     fn begin(&mut self, qp: &QpRun<'_>) {
-        if qp.is_failed() {
+        if qp.had_failed() {
             self.requester.fail();
         }
         self.now = Instant::from_nanos(now());

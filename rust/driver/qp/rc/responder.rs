@@ -412,7 +412,7 @@ impl Engine for RcRecvEngine {
     }
 
     fn begin(&mut self, qp: &QpRun<'_>) {
-        if qp.is_failed() {
+        if qp.had_failed() {
             self.responder.fail();
         }
         if !self.core.waits.tx.is_waiting() {
@@ -421,7 +421,10 @@ impl Engine for RcRecvEngine {
     }
 
     fn congestion(&mut self) -> Option<&mut Sender> {
-        Some(&mut self.congestion)
+        // Otherwise the packets that met congestion may be requests.
+        self.responder
+            .owes_response()
+            .then_some(&mut self.congestion)
     }
 
     #[inline]
@@ -461,7 +464,7 @@ impl Engine for RcRecvEngine {
         (inbox, arrived): (&SkbQueue, More),
         actions: &mut Actions,
     ) -> More {
-        let failed = qp.is_failed();
+        let failed = qp.had_failed();
         // The consumer wakes up while the responses are sent.
         notify_consumer(&self.core.cq, actions);
         let admitted = self.admitted(qp, failed, actions);

@@ -93,7 +93,7 @@ impl Engine for UcRecvEngine {
         (packet, source): (&Packet<'_>, &CoalescedPackets<'_>),
         actions: &mut Actions,
     ) -> Result<Taken, DropReason> {
-        if qp.is_failed() {
+        if qp.had_failed() {
             return Err(DropReason::WrongQpState);
         }
         let mut context = QpRecvContext {
@@ -116,7 +116,7 @@ impl Engine for UcRecvEngine {
     }
 
     fn work(&mut self, qp: &QpRun<'_>, _: (&SkbQueue, More), actions: &mut Actions) -> More {
-        if qp.is_failed() {
+        if qp.had_failed() {
             return self.flush(qp, actions);
         }
         let receives = self.receiver.take_receives();

@@ -193,7 +193,7 @@ impl Engine for UdRecvEngine {
     }
 
     fn work(&mut self, qp: &QpRun<'_>, _: (&SkbQueue, More), actions: &mut Actions) -> More {
-        if !qp.is_failed() {
+        if !qp.had_failed() {
             return More::No;
         }
         if let Some(RecvWr { wr_id, .. }) = self.waiting_recv.take() {

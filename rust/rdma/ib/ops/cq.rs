@@ -8,6 +8,7 @@ use crate::{
     compat::{
         attr::CQ_BUFFER,
         ops::{
+            avoid_adaptive_moderation,
             end_polling,
             CqOperations, //
         }, //
@@ -103,6 +104,8 @@ impl<T: Driver> OpsVTable<T> {
             if attr.flags != 0 {
                 return Err(EOPNOTSUPP);
             }
+            // SAFETY: The core creates `cq`.
+            unsafe { avoid_adaptive_moderation(cq) };
             // The core checks the vector of a process, but not that of a ULP. There is one vector per CPU.
             if attr.cqe == 0 || attr.comp_vector >= nr_cpu_ids() {
                 return Err(EINVAL);
