@@ -38,6 +38,9 @@ const REMOTE_READ: u32 = 4;
 const REMOTE_ATOMIC: u32 = 8;
 const MW_BIND: u32 = 0x10;
 const ZERO_BASED: u32 = 0x20;
+/// All that a bind may request: these ten, from `IB_ACCESS_LOCAL_WRITE` to `IB_ACCESS_FLUSH_PERSISTENT`, and
+/// `IB_ACCESS_OPTIONAL`.
+const REQUESTABLE: u32 = 0x3ff | 0x3ff0_0000;
 
 /// Returns start and end of a range, limited to the address space.
 fn span(start: u64, length: u64) -> (u128, u128) {
@@ -177,9 +180,13 @@ fn the_range_check_is_exact_for_random_ranges() {
     both_ways(&ranges(), |(region, va, len)| check(region, va, len));
 }
 
-/// Access rights that consumers request, and sometimes arbitrary bits.
+/// Access rights that consumers request, with optional ones or not, and sometimes arbitrary bits.
 fn rights() -> impl Strategy<Value = u32> {
-    prop_oneof![7 => 0..0x40_u32, 1 => any::<u32>()]
+    prop_oneof![
+        6 => 0..0x40_u32,
+        1 => any::<u32>().prop_map(|bits| bits & REQUESTABLE),
+        1 => any::<u32>(),
+    ]
 }
 
 fn window_type() -> impl Strategy<Value = WindowType> {
@@ -251,7 +258,7 @@ impl Case {
     fn is_permitted(&self) -> bool {
         let has = |bits: u32, right: u32| bits & right == right;
         let nothing = self.range.length == 0;
-        let suits = self.requested < 0x40
+        let suits = self.requested & !REQUESTABLE == 0
             && match self.window {
                 WindowType::One => !has(self.requested, ZERO_BASED),
                 WindowType::TwoB => !self.bound && !nothing,
