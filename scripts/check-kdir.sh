@@ -73,8 +73,11 @@ at_once() {
 	build >"$work/second" 2>&1 && return 1
 	cat "$work/second"
 	grep -q 'ferroce: another build runs in this tree' "$work/second" || return
-	# Interrupted, as by Ctrl-C.
-	pkill -INT -f "make -C $work/ferroce KDIR" || true
+	# Interrupted, as by Ctrl-C, which all its processes get; one that has just started may miss it.
+	while pkill -INT -f "make -C $work/ferroce KDIR"; do
+		pkill -INT -f "$work/ferroce" || true
+		sleep 0.5
+	done
 	wait "$first" || rc=$?
 	[ "$rc" != 0 ]
 }
