@@ -71,6 +71,11 @@ if ! grep -qw MO "$dir/build/Makefile" $(sed -n 's|^include \(/.*\)|\1|p' "$dir/
 	copy_sources "$objects" Kbuild include scripts/versions rust tests/module
 	M=$objects
 	place=("KRUSTFLAGS=--remap-path-prefix=$objects/=")
+elif [ -e "$objects/rust/Kbuild" ]; then
+	# Copies of sources, which make would find before those of the tree.
+	rm -rf "$objects"
+	mkdir -p "$objects"
+	echo "$dir" >"$objects/.kernel"
 fi
 
 # BTF needs the kernel's vmlinux, which Debian does not ship unpacked; its absence is no news.
