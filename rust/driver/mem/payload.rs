@@ -60,7 +60,7 @@ pub(crate) struct SourceFailure<'a, E> {
     failure: Cell<Option<Obstacle<E>>>,
 }
 
-impl<'a, E> SourceFailure<'a, E> {
+impl<'a, E: Copy> SourceFailure<'a, E> {
     /// There is none. `wait` waits for memory that is absent.
     #[inline]
     pub(crate) fn new(wait: &'a mut FaultWait) -> Self {
@@ -90,10 +90,7 @@ impl<'a, E> SourceFailure<'a, E> {
     /// Returns whether the payload could not be read.
     #[inline]
     pub(crate) fn is_recorded(&self) -> bool {
-        let failure = self.failure.take();
-        let is_recorded = failure.is_some();
-        self.failure.set(failure);
-        is_recorded
+        self.failure.get().is_some()
     }
 
     /// Returns why the payload could not be read, if so.

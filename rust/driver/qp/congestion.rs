@@ -14,6 +14,7 @@ use crate::{
     packet::path::Path,
     port::counters::Counter,
     qp::{
+        actions::Actions,
         run::QpRun,
         shared::QpShared, //
     }, //
@@ -22,7 +23,8 @@ use rdma::sync::timer::now;
 use roce::{
     congestion::Sender,
     segmentation::tx_desc::BurstLimit,
-    time::Instant, //
+    time::Instant,
+    wake::Wake, //
 };
 
 /// Sends a CNP to the peer if packets have met congestion since the last call, unless another was sent a moment ago.
@@ -51,28 +53,35 @@ pub(crate) fn on_cnp(qp: &QpShared) {
     qp.port().counters().count(Counter::HandledCnps);
 }
 
-/// Returns how much of `limit` the rate of `sender` admits now.
-///
-/// # Errors
-///
-/// The time in nanoseconds before which nothing may be sent.
+/// Returns how much of `limit` the rate of `sender` admits now. `None`: nothing, and `actions` holds when to run again.
 #[inline]
-pub(crate) fn admitted(sender: &mut Sender, limit: BurstLimit) -> Result<BurstLimit, u64> {
+pub(crate) fn admitted(
+    sender: &mut Sender,
+    limit: BurstLimit,
+    actions: &mut Actions,
+) -> Option<BurstLimit> {
     // The clock is read only if it matters.
     match sender.is_limited() {
-        true => admitted_now(sender, limit),
-        false => Ok(limit),
+        true => admitted_now(sender, limit, actions),
+        false => Some(limit),
     }
 }
 
 #[cold]
-fn admitted_now(sender: &mut Sender, limit: BurstLimit) -> Result<BurstLimit, u64> {
+fn admitted_now(
+    sender: &mut Sender,
+    limit: BurstLimit,
+    actions: &mut Actions,
+) -> Option<BurstLimit> {
     let now = Instant::from_nanos(now());
     sender.on_time(now);
     let limit = sender.burst_limit(now, limit);
     match (limit.packets, sender.paused_until()) {
-        (0, Some(until)) => Err(until.as_nanos()),
-        _ => Ok(limit),
+        (0, Some(until)) => {
+            actions.wake_at(Wake::Pace, until.as_nanos());
+            None
+        }
+        _ => Some(limit),
     }
 }
 

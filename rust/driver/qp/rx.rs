@@ -67,7 +67,7 @@ use roce::{
 
 /// What became of the packets of a buffer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Handled {
+enum Handled {
     /// They are complete.
     Whole,
     /// One waits for a page fault, and is handled again.

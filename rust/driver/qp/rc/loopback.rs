@@ -372,7 +372,7 @@ fn deliver_request(
     let memory = (qp.memory(), wait);
     let payload = GatheredPayload::new(memory, body, desc.offset, payload_start(&headers));
     match engine.handle_request(peer, (&packet, &payload), actions) {
-        Ok(Taken::Whole) => {}
+        Ok(Taken::Whole) => engine.core.waits.rx.progress(),
         Ok(Taken::Paused) => return payload.take_failure().map_or(Ok(Taken::Paused), Err),
         Err(reason) => peer.port().counters().dropped(reason),
     }

@@ -235,7 +235,6 @@ impl RcRecvEngine {
         };
         let taken = self.responder.handle_request(packet, &mut context)?;
         if taken == Taken::Whole {
-            self.core.waits.rx.progress();
             self.core.on_request(qp, actions);
         }
         Ok(taken)
@@ -243,24 +242,13 @@ impl RcRecvEngine {
 
     /// Returns how much may be sent now, of responses that are due. `None`: they must wait, and `actions` holds when to
     /// run again.
-    fn admitted(
-        &mut self,
-        qp: &QpRun<'_>,
-        failed: bool,
-        actions: &mut Actions,
-    ) -> Option<BurstLimit> {
-        let limit = self.admitted_by_stack(qp, failed, actions)?;
-        if failed || !self.responder.owes_response() {
+    fn admitted(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> Option<BurstLimit> {
+        let limit = self.admitted_by_stack(qp, actions)?;
+        if qp.had_failed() || !self.responder.owes_response() {
             return Some(limit);
         }
         // Acknowledgements of later requests wait behind a read response anyway.
-        match admitted(&mut self.congestion, limit) {
-            Ok(limit) => Some(limit),
-            Err(until_ns) => {
-                actions.wake_at(Wake::Pace, until_ns);
-                None
-            }
-        }
+        admitted(&mut self.congestion, limit, actions)
     }
 
     /// As [`admitted`](Self::admitted), as far as the local stack is concerned. Nothing acknowledges read responses, so
@@ -269,13 +257,8 @@ impl RcRecvEngine {
     ///
     /// Stuck buffers do not block the engine forever. After the timeout one list is sent anyway, and another CPU does
     /// not wait for the stuck bytes again. A slow interface may look stuck: each timeout adds one list and doubles the
-    /// next timeout. A QP that has `failed` finally drops the responses that it owes, so that its receives are flushed.
-    fn admitted_by_stack(
-        &mut self,
-        qp: &QpRun<'_>,
-        failed: bool,
-        actions: &mut Actions,
-    ) -> Option<BurstLimit> {
+    /// next timeout. A QP that has failed finally drops the responses that it owes, so that its receives are flushed.
+    fn admitted_by_stack(&mut self, qp: &QpRun<'_>, actions: &mut Actions) -> Option<BurstLimit> {
         if !self.responder.has_work() {
             self.stalled_since_ns = None;
             return Some(TX_BURST_LIMIT);
@@ -305,6 +288,7 @@ impl RcRecvEngine {
         let is_moving = qp.tx_inflight().take_delay().is_some();
         let since_ns = self.stalled_since_ns.filter(|_| !is_moving).unwrap_or(now);
         self.stalled_since_ns = Some(since_ns);
+        let failed = qp.had_failed();
         let timeout_ns = match failed {
             true => self.stall_timeout_ns.min(FAILED_STALL_TIMEOUT_NS),
             false => self.stall_timeout_ns,
@@ -327,8 +311,8 @@ impl RcRecvEngine {
         None
     }
 
-    /// Sends the responses that are due, up to `limit`. `failed`: the QP had failed before this run.
-    fn transmit(&mut self, qp: &QpRun<'_>, limit: BurstLimit, failed: bool) {
+    /// Sends the responses that are due, up to `limit`.
+    fn transmit(&mut self, qp: &QpRun<'_>, limit: BurstLimit) {
         let Some(path) = &mut self.core.path else {
             return;
         };
@@ -360,7 +344,7 @@ impl RcRecvEngine {
         };
         match reason {
             // A failed QP does not wait for page faults.
-            Obstacle::Absent if failed => {
+            Obstacle::Absent if qp.had_failed() => {
                 self.core.waits.tx.reset();
                 self.responder.abort_read(packets, AccessError::Fault);
             }
@@ -464,12 +448,11 @@ impl Engine for RcRecvEngine {
         (inbox, arrived): (&SkbQueue, More),
         actions: &mut Actions,
     ) -> More {
-        let failed = qp.had_failed();
         // The consumer wakes up while the responses are sent.
         notify_consumer(&self.core.cq, actions);
-        let admitted = self.admitted(qp, failed, actions);
+        let admitted = self.admitted(qp, actions);
         if let Some(limit) = admitted {
-            self.transmit(qp, limit, failed);
+            self.transmit(qp, limit);
         }
         if self.core.waits.any() {
             self.delay_peer(qp, inbox, actions);
@@ -477,7 +460,7 @@ impl Engine for RcRecvEngine {
         self.finish_run(qp, actions);
         // The last responses precede the flush: a consumer that has seen all flushed receives may reuse the
         // memory.
-        if failed && !self.responder.has_work() {
+        if qp.had_failed() && !self.responder.has_work() {
             self.busy_runs = 0;
             return self.flush(qp, actions);
         }

@@ -54,7 +54,6 @@ use roce::{
         SenderConfig,
         UcSender, //
     },
-    wake::Wake,
     wr::{
         Completion,
         WcOpcode, //
@@ -100,14 +99,13 @@ impl UcSendEngine {
         if self.core.waits.tx.is_waiting() {
             return More::No;
         }
-        let mut limit = match admitted(&mut self.congestion, TX_LIST_LIMIT) {
-            Ok(limit) => limit,
-            // A failed QP does not wait: it sends nothing.
-            Err(_) if qp.flushes_sends() => TX_LIST_LIMIT,
-            Err(until_ns) => {
-                actions.wake_at(Wake::Pace, until_ns);
-                return More::No;
-            }
+        let mut limit = match qp.flushes_sends() {
+            // It sends nothing, so it does not wait.
+            true => TX_LIST_LIMIT,
+            false => match admitted(&mut self.congestion, TX_LIST_LIMIT, actions) {
+                Some(limit) => limit,
+                None => return More::No,
+            },
         };
         for _ in 0..RUN_BUDGET {
             if !self.sender.is_busy() && !self.fetch(qp) {
